@@ -105,7 +105,7 @@ def retime(
     segment_ratio = _zeros(batch, rows - 1, 3)
     segment_joint = torch.full((batch, rows - 1, 3), -1, dtype=torch.int64)
     inputs = (*given, knots, *bounds, ends, wanted)
-    results = (info, scalars, times, states, row_times, segment_ratio, segment_joint)
+    results = (info, scalars, times, *states, row_times, segment_ratio, segment_joint)
     native().retime(
         tuple(None if x is None else x.numpy() for x in inputs),
         tuple(x.numpy() for x in results),
@@ -118,7 +118,7 @@ def retime(
         envelope = replace(envelope, count=info[:, 5].clone())
         inputs = waypoints, limits.rows(batch, dof)
         lasts = differentiable(lasts, *inputs, envelope)
-        times, states, row_times = (without_gradient(values, *inputs) for values in (times, states, row_times))
+        times, row_times, *states = (without_gradient(values, *inputs) for values in (times, row_times, *states))
     most = max(int(info[:, 1].max()), 1) if batch else 1
     device = waypoints.device
     has_acceleration = order == 3 or bool(info[:, 2].any())
@@ -128,9 +128,9 @@ def retime(
         "largest_start_speed": scalars[:, 1],
         "count": info[:, 1],
         "times": times[:, :most],
-        "position": states[0, :, :most],
-        "velocity": states[1, :, :most],
-        "acceleration": states[2, :, :most] if has_acceleration else None,
+        "position": states[0][:, :most],
+        "velocity": states[1][:, :most],
+        "acceleration": states[2][:, :most] if has_acceleration else None,
         "row_times": row_times,
         "ratio": scalars[:, 2:5],
         "segment_ratio": segment_ratio,

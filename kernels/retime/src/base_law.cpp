@@ -88,7 +88,7 @@ void BaseLaw::smooth(const SecondOrder& motion, const Limits& limits, const Ends
                      double width) {
   std::vector<double> builds_up;
   for (int64_t j = 0; j < dof; ++j) {
-    const double time = std::min(limits.highest[j], -limits.lowest[j]) / limits.jerk[j];
+    const double time = std::min(limits.of[kHighest][j], -limits.of[kLowest][j]) / limits.of[kJerk][j];
     if (std::isfinite(time) && time > 0) builds_up.push_back(time);
   }
   const bool rests_before = ends.rests_before(), rests_after = ends.rests_after();

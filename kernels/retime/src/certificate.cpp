@@ -126,10 +126,4 @@ void piece_between(double span, double p0, double p1, const double* v0, const do
   c[5] = (6 * p - 3 * V0 - 3 * V1 - 0.5 * A0 + 0.5 * A1) / (h * h * h * h * h);
 }
 
-void ratios(const double* low, const double* high, const Limits& limits, int64_t joint, double* ratio) {
-  ratio[0] = std::max(high[1], -low[1]) / limits.velocity[joint];
-  ratio[1] = std::max(high[2] / limits.highest[joint], low[2] / limits.lowest[joint]);
-  ratio[2] = std::max(high[3], -low[3]) / limits.jerk[joint];
-}
-
 }  // namespace traj_integrator::retiming

@@ -1,11 +1,6 @@
 // Exact extremes of the motion that a controller plays between points.
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
-
-#include "limits.h"
-
 namespace traj_integrator::retiming {
 
 constexpr int kDegree = 5;   // of the polynomials, at most
@@ -19,8 +14,5 @@ void widen_by_piece(const double* coefficients, double span, double* low, double
 // v0 and v1 are null. The states of one joint.
 void piece_between(double span, double p0, double p1, const double* v0, const double* v1, const double* a0,
                    const double* a1, double* coefficients);
-
-// The greatest ratios of one piece, velocity, acceleration, jerk: from extremes of one joint.
-void ratios(const double* low, const double* high, const Limits& limits, int64_t joint, double* ratio);
 
 }  // namespace traj_integrator::retiming

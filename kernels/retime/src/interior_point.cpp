@@ -19,7 +19,7 @@ constexpr int kMostShort = 12;
 
 void ThirdOrder::begin(double floor, double barrier) {
   const double Y = std::accumulate(b_.begin(), b_.end(), 0.0) / static_cast<double>(b_.size());
-  for (int64_t j = 0; j < dof_; ++j) inverse_jerk_[j] = inverse_[3][j] * std::sqrt(Y);
+  for (int64_t j = 0; j < dof_; ++j) inverse_jerk_[j] = inverse_[kJerk][j] * std::sqrt(Y);
   widens_ = false;
   for (Points* const points : {&slow_, &fast_}) {
     points->Y = Y;

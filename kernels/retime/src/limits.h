@@ -1,16 +1,47 @@
 // Retiming: the times at which a path is passed, as early as limits of its joints allow. docs/retiming.md explains it.
 #pragma once
 
+#include <algorithm>
+#include <cmath>
 #include <cstdint>
+#include <vector>
+
+#include "rows.h"
 
 namespace traj_integrator::retiming {
 
-// Limits of the joints, [D] each; infinite where there is none. Accelerations from lowest (negative) to highest.
+// Kinds of limits: accelerations go from lowest (negative) to highest.
+enum Kind { kVelocity, kLowest, kHighest, kJerk, kKinds };
+
+// Limits of D joints by kind, and 1 / limit; infinite where there is none. Both are as long as whole vectors are.
 struct Limits {
-  const double* velocity;
-  const double* lowest;
-  const double* highest;
-  const double* jerk;
+  std::vector<double> of[kKinds], inverse[kKinds];
+
+  Limits() = default;
+  Limits(int64_t dof, const double* const (&given)[kKinds]) {
+    for (int kind = 0; kind < kKinds; ++kind) {
+      of[kind].assign(whole_lanes(dof), given[kind] == nullptr ? INFINITY : 1.0);
+      if (given[kind] != nullptr) std::copy_n(given[kind], dof, of[kind].begin());
+    }
+    invert();
+  }
+  Limits scaled(double velocity, double acceleration, double jerk) const {
+    Limits made = *this;
+    const double by[] = {velocity, acceleration, acceleration, jerk};
+    for (int kind = 0; kind < kKinds; ++kind) {
+      for (double& limit : made.of[kind]) limit *= by[kind];
+    }
+    made.invert();
+    return made;
+  }
+
+ private:
+  void invert() {
+    for (int kind = 0; kind < kKinds; ++kind) {
+      inverse[kind].resize(of[kind].size());
+      std::transform(of[kind].begin(), of[kind].end(), inverse[kind].begin(), [](double limit) { return 1 / limit; });
+    }
+  }
 };
 
 // Motion along the path at its ends: ds/dt and its derivative.
@@ -21,6 +52,7 @@ struct Ends {
 
   bool rests_before() const { return free_start || start_speed == 0; }
   bool rests_after() const { return free_end || end_speed == 0; }
+  bool rests() const { return rests_before() && rests_after(); }
 };
 
 // The numbers are those of RetimeStatus in Python.

@@ -1,5 +1,4 @@
 // Slow only: the parts of a plan that exceed a limit are slowed by themselves, and the rest stays as it came.
-#include <algorithm>
 #include <cmath>
 
 #include "trajectory.h"
@@ -25,11 +24,11 @@ std::vector<Part> parts_of(const Played& plan, double margin) {
   const std::vector<double>& t = plan.row_times;
   const int64_t last = static_cast<int64_t>(t.size()) - 1;
   for (int64_t i = 0; i < last; ++i) {
-    const double* const ratio = plan.segment_ratio.data() + 3 * i;
-    if (worst_of(ratio) <= 1 + 1e-9) continue;
+    const double* const ratio = &plan.segment_ratio[3 * i];
+    if (std::max({ratio[0], ratio[1], ratio[2]}) <= 1 + 1e-9) continue;
     int64_t from = i, to = i + 1;
-    while (from > 0 && t[static_cast<size_t>(i)] - t[static_cast<size_t>(from)] < margin) --from;
-    while (to < last && t[static_cast<size_t>(to)] - t[static_cast<size_t>(i) + 1] < margin) ++to;
+    while (from > 0 && t[i] - t[from] < margin) --from;
+    while (to < last && t[to] - t[i + 1] < margin) ++to;
     if (!parts.empty() && parts.back().last + 1 >= from) {
       parts.back().last = to;
     } else {
@@ -45,98 +44,86 @@ bool whole_nanoseconds(const std::vector<double>& times) {
   });
 }
 
+// Points [begin, end) of another motion, later by a shift.
+void append(Played& to, const Played& from, int64_t begin, int64_t end, double shift, int64_t dof, bool with_accelerations) {
+  const auto add = [&](const std::vector<double>& values, std::vector<double>& all) {
+    all.insert(all.end(), values.data() + begin * dof, values.data() + end * dof);
+  };
+  for (int64_t i = begin; i < end; ++i) to.times.push_back(from.times[i] + shift);
+  add(from.position, to.position);
+  add(from.velocity, to.velocity);
+  if (with_accelerations) add(from.acceleration, to.acceleration);
+}
+
+// Whether the outer quarter of the margins takes hardly longer, where the plan goes on; t: of the part's rows.
+bool is_unslowed(const double* t, int64_t rows, const std::vector<double>& passed, double margin, bool before, bool after) {
+  const double *const end = t + rows - 1, quarter = margin / 4;
+  const int64_t first = std::lower_bound(t, end, *t + quarter) - t, last = std::upper_bound(t, end, *end - quarter) - t - 1;
+  return (!before || passed[first] <= (t[first] - *t) * kUnslowed) &&
+         (!after || passed.back() - passed[last] <= (*end - t[last]) * kUnslowed);
+}
+
 }  // namespace
 
-bool Retimer::slow_parts(const PathRows& rows, const Limits& limits, const Ends& ends, const Options& options) {
-  const bool quintic = options.order == 3;
-  const size_t dof = static_cast<size_t>(rows.dof);
+bool Retimer::slow_parts(const PathRows& rows, const Limits& limits, const Ends& ends) {
+  const bool quintic = options_.order == 3;
   if (!whole_nanoseconds(played.row_times) || (!quintic && rows.acceleration != nullptr)) return false;
   const Played plan = played;
   const std::vector<double>& t = plan.row_times;
-  const int64_t last = rows.rows - 1;
+  const int64_t last = rows.rows - 1, dof = rows.dof, N = options_.intervals;
+  const int64_t most_points = quintic ? 2 * N + 1 + rows.rows : std::max(N + 1, rows.rows);
   if (part_ == nullptr) part_ = std::make_unique<Retimer>();
-  Played made = plan;
-  double delay = 0;
-  const auto add_points = [&](const Played& from, size_t begin, size_t end, double shift) {
-    const auto add = [&](const std::vector<double>& values, std::vector<double>& to) {
-      to.insert(to.end(), values.data() + begin * dof, values.data() + end * dof);
-    };
-    for (size_t i = begin; i < end; ++i) made.times.push_back(from.times[i] + shift);
-    add(from.position, made.position);
-    add(from.velocity, made.velocity);
-    if (quintic) add(from.acceleration, made.acceleration);
-  };
+  const Played& slowed = part_->played;
   const auto slow = [&](const Part& part, double margin) {
-    const size_t first = static_cast<size_t>(part.first), end = static_cast<size_t>(part.last);
-    const double span = t[end] - t[first], whole = t.back();
-    const auto from = [&](const std::vector<double>& values) { return values.empty() ? nullptr : values.data() + first * dof; };
-    const PathRows of_part{part.last - part.first + 1, rows.dof, from(plan.position), from(plan.velocity),
-                           from(plan.acceleration), rows.knots + part.first, false};
-    Options each = options;
-    each.in_parts = false;
-    each.joins_before = options.joins_before || part.first > 0;
-    each.joins_after = options.joins_after || part.last < last;
-    each.intervals = std::max<int64_t>(8, std::lround(static_cast<double>(options.intervals) * span / whole));
-    Ends moving{1, 0, 1, 0};
-    if (part.first == 0) moving.start_speed = ends.start_speed, moving.start_acceleration = ends.start_acceleration;
-    if (part.last == last) moving.end_speed = ends.end_speed, moving.end_acceleration = ends.end_acceleration;
-    const Status status = part_->retime(of_part, limits, moving, each);
+    const int64_t first = part.first, count = part.last - first + 1;
+    const auto from = [&](const std::vector<double>& values) { return values.empty() ? nullptr : &values[first * dof]; };
+    const bool before = first > 0, after = part.last < last;
+    Options options = options_;
+    options.in_parts = false;
+    options.joins_before |= before;
+    options.joins_after |= after;
+    options.intervals = std::max<int64_t>(8, std::lround(static_cast<double>(N) * (t[part.last] - t[first]) / t.back()));
+    Ends moving = ends;
+    if (before) moving.start_speed = 1, moving.start_acceleration = 0;
+    if (after) moving.end_speed = 1, moving.end_acceleration = 0;
+    const PathRows of_part{count, dof, from(plan.position), from(plan.velocity), from(plan.acceleration), rows.knots + first, false};
+    const Status status = part_->retime(of_part, limits, moving, options);
     iterations += part_->iterations;
     rounds += part_->rounds;
-    if (status != Status::kDone) return false;
-    const std::vector<double>& passed = part_->played.row_times;
-    if (part.first > 0) {
-      const double* const quarter = std::lower_bound(t.data() + first, t.data() + end, t[first] + margin / 4);
-      const size_t k = static_cast<size_t>(quarter - t.data());
-      if (passed[k - first] > (t[k] - t[first]) * kUnslowed) return false;
-    } else {
-      largest_start_speed = part_->largest_start_speed;
-    }
-    if (part.last < last) {
-      const double* const quarter = std::upper_bound(t.data() + first, t.data() + end, t[end] - margin / 4);
-      const size_t k = static_cast<size_t>(quarter - t.data()) - 1;
-      if (passed.back() - passed[k - first] > (t[end] - t[k]) * kUnslowed) return false;
-    }
-    return true;
+    if (!before) largest_start_speed = part_->largest_start_speed;
+    return status == Status::kDone && is_unslowed(&t[first], count, slowed.row_times, margin, before, after);
   };
   for (const double margin : kMargins) {
     const std::vector<Part> parts = parts_of(plan, margin);
     double all = 0;
-    for (const Part& part : parts) all += t[static_cast<size_t>(part.last)] - t[static_cast<size_t>(part.first)];
+    for (const Part& part : parts) all += t[part.last] - t[part.first];
     if (all > kMostPart * t.back()) return false;
+    Played made = plan;
     made.clear();
-    delay = 0;
+    double delay = 0;
     largest_start_speed = 1;
-    size_t row = 0;
+    int64_t row = 0;
+    const auto keep_until = [&](int64_t end) {
+      append(made, plan, row, end, delay, dof, quintic);
+      for (; row < end; ++row) made.row_times[row] = t[row] + delay;
+    };
     bool held = true;
     for (const Part& part : parts) {
       held = slow(part, margin);
       if (!held) break;
-      const size_t first = static_cast<size_t>(part.first), end = static_cast<size_t>(part.last);
-      const Played& slowed = part_->played;
-      add_points(plan, row, first, delay);
       // The row where it begins is the plan's own, unless it is that of the motion.
-      const size_t own = first > 0;
-      if (own) add_points(plan, first, first + 1, delay);
-      add_points(slowed, own, slowed.times.size() - (part.last < last), t[first] + delay);
-      for (size_t k = row; k < first; ++k) made.row_times[k] = t[k] + delay;
-      for (size_t k = first; k <= end; ++k) made.row_times[k] = t[first] + delay + slowed.row_times[k - first];
+      const int64_t own = part.first > 0, ended = part.last == last;
+      keep_until(part.first + own);
+      append(made, slowed, own, static_cast<int64_t>(slowed.times.size()) - !ended, t[part.first] + delay, dof, quintic);
+      for (; row < part.last + ended; ++row) made.row_times[row] = t[part.first] + delay + slowed.row_times[row - part.first];
       std::copy(slowed.segment_ratio.begin(), slowed.segment_ratio.end(), made.segment_ratio.begin() + 3 * part.first);
       std::copy(slowed.segment_joint.begin(), slowed.segment_joint.end(), made.segment_joint.begin() + 3 * part.first);
-      delay += slowed.row_times.back() - (t[end] - t[first]);
-      row = end;
+      delay += slowed.row_times.back() - (t[part.last] - t[part.first]);
     }
-    const size_t left = parts.back().last < last ? t.size() - row : 0, N = static_cast<size_t>(options.intervals);
-    if (!held || made.times.size() + left > (quintic ? 2 * N + 1 + t.size() : std::max(N + 1, t.size()))) continue;
-    if (parts.back().last < last) {
-      add_points(plan, row, t.size(), delay);
-      for (size_t k = row; k < t.size(); ++k) made.row_times[k] = t[k] + delay;
-    }
-    std::fill(made.ratio, made.ratio + 3, 0.0);
-    for (size_t i = 0; i < made.segment_ratio.size(); ++i) {
-      made.ratio[i % 3] = std::max(made.ratio[i % 3], made.segment_ratio[i]);
-    }
-    played = made;
+    if (!held || static_cast<int64_t>(made.times.size()) + rows.rows - row > most_points) continue;
+    keep_until(rows.rows);
+    made.set_ratio();
+    played = std::move(made);
     duration = played.times.back();
     return true;
   }

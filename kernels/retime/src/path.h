@@ -30,8 +30,6 @@ class Path {
   double end() const { return knots_.back(); }
   // The knot of each given row: rows that repeat the one before share its knot.
   const std::vector<int64_t>& knot_of_row() const { return knot_of_row_; }
-  // The piece that a phase lies in.
-  int64_t piece_at(double s) const;
   // Position and derivatives by s, [D] each, of one piece; pointers that are null are left out. Element j is written to
   // out[j * stride].
   void evaluate(int64_t piece, double s, double* q, double* q1, double* q2, double* q3, int64_t stride = 1) const;

@@ -1,5 +1,4 @@
 // What is played of a trajectory: points, and the certificate of the motion between them.
-#include <algorithm>
 #include <bit>
 #include <cmath>
 
@@ -18,156 +17,142 @@ constexpr double kNanosecond = 1e-9;
 // Intervals in each piece of the path from which on their middles are not played.
 constexpr int64_t kFine = 30;
 
+double rounded(double time) { return std::round(time / kNanosecond) * kNanosecond; }
+
 }  // namespace
 
-void Retimer::add_point(double time, int64_t piece, double s, double speed, double acceleration, bool with_acceleration) {
-  const size_t dof = static_cast<size_t>(path.dof()), at = played.position.size();
+void Retimer::add_point(double time, int64_t piece, double s, double speed, double acceleration) {
+  const int64_t dof = path.dof(), at = static_cast<int64_t>(played.position.size());
   played.times.push_back(time);
-  played.segment.push_back(segment_of_piece_[static_cast<size_t>(piece)]);
-  played.position.resize(at + dof);
-  played.velocity.resize(at + dof);
-  scratch_.resize(std::max(scratch_.size(), dof));
-  double* const q2 = scratch_.data();
-  path.evaluate(piece, s, played.position.data() + at, played.velocity.data() + at, with_acceleration ? q2 : nullptr, nullptr);
-  double* const q1 = played.velocity.data() + at;
-  if (with_acceleration) {
-    played.acceleration.resize(at + dof);
-    for (size_t j = 0; j < dof; ++j) played.acceleration[at + j] = q2[j] * speed * speed + q1[j] * acceleration;
+  played.segment.push_back(segment_of_piece_[piece]);
+  for (auto* each : {&played.position, &played.velocity, &played.acceleration}) each->resize(at + dof);
+  double *const q1 = &played.velocity[at], *const q2 = &played.acceleration[at];
+  path.evaluate(piece, s, &played.position[at], q1, q2, nullptr);
+  for (int64_t j = 0; j < dof; ++j) {
+    q2[j] = q2[j] * speed * speed + q1[j] * acceleration;
+    q1[j] *= speed;
   }
-  for (size_t j = 0; j < dof; ++j) q1[j] *= speed;
 }
 
-void Retimer::play(const Options& options) {
+void Retimer::play() {
   played.clear();
-  row_times_of_knots_.assign(path.knots().size(), 0.0);
-  const auto rounded = [](double time) { return std::round(time / kNanosecond) * kNanosecond; };
-  if (options.order == 2) {
-    const std::vector<double>&s = second.s(), &x = second.x();
-    const int64_t dof = path.dof(), last = second.intervals();
-    played.position.resize(s.size() * static_cast<size_t>(dof));
-    played.velocity.resize(played.position.size());
-    for (int64_t i = 0; i <= last; ++i) {
-      const size_t at = static_cast<size_t>(i);
-      const int64_t piece = second.piece(std::min(i, last - 1));
-      // The first-order difference of a rounded time.
-      const double t = second.times()[at], tick = rounded(t) - t, speed = std::sqrt(x[at]);
-      const double u = i < last ? (x[at + 1] - x[at]) / (2 * (s[at + 1] - s[at])) : 0;
-      const double ds = std::clamp(s[at] + tick * speed, path.begin(), path.end()) - s[at], rate = speed + (speed > 0 ? tick * u : 0);
-      const double *const q = second.position(i), *const q1 = second.derivative(i, 1), *const q2 = second.derivative(i, 2);
-      double *const p = played.position.data() + i * dof, *const v = played.velocity.data() + i * dof;
-      for (int64_t j = 0; j < dof; ++j) {
-        p[j] = q[j] + q1[j] * ds;
-        v[j] = (q1[j] + q2[j] * ds) * rate;
-      }
-      played.times.push_back(rounded(t));
-      played.segment.push_back(segment_of_piece_[static_cast<size_t>(piece)]);
-      if (i < last && s[at] == path.knots()[static_cast<size_t>(piece)]) row_times_of_knots_[static_cast<size_t>(piece)] = played.times.back();
+  knot_times_.assign(path.knots().size(), 0.0);
+  options_.order == 2 ? play_second() : play_third();
+  knot_times_.back() = played.times.back();
+}
+
+void Retimer::play_second() {
+  const std::vector<double>&s = second_.s(), &x = second_.x();
+  const int64_t dof = path.dof(), last = second_.intervals();
+  played.position.resize((last + 1) * dof);
+  played.velocity.resize(played.position.size());
+  for (int64_t i = 0; i <= last; ++i) {
+    const int64_t piece = second_.piece(std::min(i, last - 1));
+    // The first-order difference of a rounded time.
+    const double t = second_.times()[i], tick = rounded(t) - t, speed = std::sqrt(x[i]);
+    const double u = i < last ? (x[i + 1] - x[i]) / (2 * (s[i + 1] - s[i])) : 0;
+    const double ds = std::clamp(s[i] + tick * speed, path.begin(), path.end()) - s[i], rate = speed + (speed > 0 ? tick * u : 0);
+    const double *const q = second_.position(i), *const q1 = second_.derivative(i, 1), *const q2 = second_.derivative(i, 2);
+    double *const p = &played.position[i * dof], *const v = &played.velocity[i * dof];
+    for (int64_t j = 0; j < dof; ++j) {
+      p[j] = q[j] + q1[j] * ds;
+      v[j] = (q1[j] + q2[j] * ds) * rate;
     }
-    row_times_of_knots_.back() = played.times.back();
-    return;
+    played.times.push_back(rounded(t));
+    played.segment.push_back(segment_of_piece_[piece]);
+    if (i < last && s[i] == path.knots()[piece]) knot_times_[piece] = played.times.back();
   }
+}
+
+void Retimer::play_third() {
   const int64_t N = third.base.intervals();
   const std::vector<KnotPlace>& knots = third.knots();
+  const std::vector<double>& times = third.times();
   const auto add = [&](int64_t k, double e, int64_t piece, double t) {
     double yuw[3], s[4];
     const double at = rounded(t);
+    const bool at_end = k + 1 == N && e == 1;
     third.rate_at(k, e, yuw);
-    double part = e + (at - t) * std::sqrt(yuw[0]) / third.base.h;
-    if ((k == 0 && e == 0) || (k + 1 == N && e == 1)) part = e;
+    const double part = (k == 0 && e == 0) || at_end ? e : e + (at - t) * std::sqrt(yuw[0]) / third.base.h;
     third.rate_at(k, part, yuw);
     third.base.evaluate(k, part, s);
-    if (k + 1 == N && e == 1) s[0] = path.end();
     played.interval.push_back(k);
-    add_point(at, piece, s[0], s[1] * std::sqrt(yuw[0]), s[2] * yuw[0] + s[1] * yuw[1], true);
+    add_point(at, piece, at_end ? path.end() : s[0], s[1] * std::sqrt(yuw[0]), s[2] * yuw[0] + s[1] * yuw[1]);
   };
-  size_t next = 0;
+  auto next = knots.begin();
+  const auto is_in = [&](int64_t k) { return next != knots.end() && next->interval == k; };
   int64_t piece = 0;
   double last_knot = -1;
   // Between coarse nodes a quintic overshoots where the jerk jumps.
   const int halves = N >= kFine * path.pieces() ? 1 : 2;
   for (int64_t k = 0; k < N; ++k) {
-    const double length = third.times()[static_cast<size_t>(k) + 1] - third.times()[static_cast<size_t>(k)];
-    const double gap = std::min(kLeastGap, kLeastPart * length);
+    const double gap = std::min(kLeastGap, kLeastPart * (times[k + 1] - times[k]));
     for (int half = 0; half < halves; ++half) {
       const double e = 0.5 * half, until = half + 1 == halves ? 1.0 : 0.5, t = third.time_at(k, e);
-      const bool is_knot = next < knots.size() && knots[next].interval == k && knots[next].part == e;
-      const bool knot_ahead = next < knots.size() && !is_knot &&
-                              (knots[next].interval == k || (knots[next].interval == k + 1 && knots[next].part == 0)) &&
-                              third.time_at(knots[next].interval, knots[next].part) - t < gap;
-      const bool is_end = k == 0 && half == 0;
-      if (is_knot || is_end || (!knot_ahead && t - last_knot >= gap)) {
-        if (is_knot) {
-          piece = knots[next].piece;
-          last_knot = t;
-        }
-        add(k, e, piece, t);
-        if (is_knot) row_times_of_knots_[static_cast<size_t>(knots[next++].piece)] = played.times.back();
+      const bool is_knot = is_in(k) && next->part == e, is_begin = k == 0 && half == 0;
+      const bool knot_ahead = !is_knot && (is_in(k) || (is_in(k + 1) && next->part == 0)) &&
+                              third.time_at(next->interval, next->part) - t < gap;
+      if (is_knot) {
+        piece = next->piece;
+        last_knot = t;
       }
-      while (next < knots.size() && knots[next].interval == k && knots[next].part < until) {
-        const double time = third.time_at(k, knots[next].part);
-        piece = knots[next].piece;
-        if (time - last_knot >= gap / 4 && third.times().back() - time > gap / 4 && time > gap / 4) {
-          add(k, knots[next].part, piece, time);
+      if (is_knot || is_begin || (!knot_ahead && t - last_knot >= gap)) add(k, e, piece, t);
+      if (is_knot) knot_times_[next++->piece] = played.times.back();
+      for (; is_in(k) && next->part < until; ++next) {
+        const double time = third.time_at(k, next->part);
+        piece = next->piece;
+        if (time - last_knot >= gap / 4 && times.back() - time > gap / 4 && time > gap / 4) {
+          add(k, next->part, piece, time);
           last_knot = time;
         }
-        row_times_of_knots_[static_cast<size_t>(piece)] = rounded(time);
-        ++next;
+        knot_times_[piece] = rounded(time);
       }
     }
   }
-  add(N - 1, 1, path.pieces() - 1, third.times().back());
-  row_times_of_knots_.back() = played.times.back();
+  add(N - 1, 1, path.pieces() - 1, times.back());
 }
 
-void Retimer::certify(const Limits& limits, bool with_jerk) {
-  std::fill(played.ratio, played.ratio + 3, 0.0);
+void Retimer::certify(const Limits& limits) {
   std::fill(played.segment_ratio.begin(), played.segment_ratio.end(), 0.0);
-  const int64_t dof = path.dof();
-  interval_ratio_.assign(static_cast<size_t>(played.interval.empty() ? 0 : 3 * (played.interval.back() + 1)), 0.0);
+  const int64_t dof = path.dof(), points = static_cast<int64_t>(played.times.size());
+  interval_ratio_.assign(played.interval.empty() ? 0 : 3 * (played.interval.back() + 1), 0.0);
   // Some more numbers than there are, for the vectors.
   for (auto* each : {&played.position, &played.velocity, &played.acceleration}) each->reserve(each->size() + kLanes);
-  padded_limits_.resize(static_cast<size_t>(4 * (dof + kLanes)));
-  const double* const given[] = {limits.velocity, limits.lowest, limits.highest, limits.jerk};
   const bool quintic = !played.acceleration.empty();
-  Piece piece{};
-  piece.dof = dof;
-  for (int k = 0; k < 4; ++k) {
-    double* const to = padded_limits_.data() + k * (dof + kLanes);
-    for (int64_t j = 0; j < dof; ++j) {
-      const double limit = k == 3 && !with_jerk ? INFINITY : given[k][j];
-      to[j] = quintic ? limit : 1 / limit;
+  Piece piece{.dof = dof};
+  for (int kind = 0; kind < kKinds; ++kind) piece.inverse[kind] = limits.inverse[kind].data();
+  // Beyond what is known to be reached, of one joint.
+  const auto exact = [&](int64_t j, double* ratio) {
+    double c[kDegree + 1], low[kOrders] = {-INFINITY}, high[kOrders] = {INFINITY};
+    for (int k = 0; k < 3; ++k) {
+      high[k + 1] = piece.known[k] / piece.inverse[k == 0 ? kVelocity : k + 1][j];
+      low[k + 1] = k == 1 ? piece.known[k] / piece.inverse[kLowest][j] : -high[k + 1];
     }
-    piece.limit[k] = to;
-  }
-  const Limits bounds{piece.limit[0], piece.limit[1], piece.limit[2], piece.limit[3]};
-  const RowLoops& loops = row_loops();
-  for (size_t p = 0; p + 1 < played.times.size(); ++p) {
-    const size_t segment = 3 * static_cast<size_t>(played.segment[p]), at = p * static_cast<size_t>(dof);
-    double* const most = played.segment_ratio.data() + segment;
+    const double *const p = piece.p + j, *const v = piece.v + j, *const a = piece.a + j;
+    piece_between(piece.span, p[0], p[dof], v, v + dof, a, a + dof, c);
+    widen_by_piece(c, piece.span, low, high);
+    ratio[0] = std::max(high[1], -low[1]) * piece.inverse[kVelocity][j];
+    ratio[1] = std::max(high[2] * piece.inverse[kHighest][j], low[2] * piece.inverse[kLowest][j]);
+    ratio[2] = std::max(high[3], -low[3]) * piece.inverse[kJerk][j];
+  };
+  for (int64_t p = 0; p + 1 < points; ++p) {
+    const int64_t segment = 3 * played.segment[p];
+    double* const most = &played.segment_ratio[segment];
     piece.span = played.times[p + 1] - played.times[p];
-    piece.p = played.position.data() + at;
-    piece.v = played.velocity.data() + at;
-    piece.a = quintic ? played.acceleration.data() + at : nullptr;
+    piece.p = &played.position[p * dof];
+    piece.v = &played.velocity[p * dof];
+    piece.a = quintic ? &played.acceleration[p * dof] : nullptr;
     // Extremes that are not greater than the segment's are of no interest. Greater than 0: limits may be infinite.
     for (int k = 0; k < 3; ++k) piece.known[k] = std::clamp(most[k], 1e-300, 1.0);
     for (int64_t first = 0; first < dof; first += kLanes) {
       double of_cubics[3 * kLanes];
-      for (uint32_t left = loops.may_exceed(piece, first, of_cubics); left != 0; left &= left - 1) {
-        const int64_t lane = std::countr_zero(left), j = first + lane, next = j + dof;
+      for (uint32_t left = row_loops().may_exceed(piece, first, of_cubics); left != 0; left &= left - 1) {
+        const int64_t lane = std::countr_zero(left), j = first + lane;
         double ratio[3] = {of_cubics[lane], of_cubics[kLanes + lane], of_cubics[2 * kLanes + lane]};
-        if (quintic) {
-          double c[kDegree + 1], low[kOrders] = {-INFINITY}, high[kOrders] = {INFINITY};
-          for (int k = 0; k < 3; ++k) {
-            high[k + 1] = piece.known[k] * piece.limit[k == 0 ? 0 : k + 1][j];
-            low[k + 1] = k == 1 ? piece.known[k] * piece.limit[1][j] : -high[k + 1];
-          }
-          piece_between(piece.span, piece.p[j], piece.p[next], piece.v + j, piece.v + next, piece.a + j, piece.a + next, c);
-          widen_by_piece(c, piece.span, low, high);
-          ratios(low, high, bounds, j, ratio);
-        }
-        for (size_t k = 0; k < 3; ++k) {
+        if (quintic) exact(j, ratio);
+        for (int k = 0; k < 3; ++k) {
           if (!played.interval.empty()) {
-            double& of = interval_ratio_[static_cast<size_t>(3 * played.interval[p]) + k];
+            double& of = interval_ratio_[3 * played.interval[p] + k];
             of = std::max(of, ratio[k]);
           }
           if (ratio[k] > most[k] * (1 + 1e-12)) {
@@ -178,32 +163,25 @@ void Retimer::certify(const Limits& limits, bool with_jerk) {
       }
     }
   }
-  for (size_t i = 0; i < played.segment_ratio.size(); ++i) {
-    played.ratio[i % 3] = std::max(played.ratio[i % 3], played.segment_ratio[i]);
-  }
+  played.set_ratio();
 }
 
 // Whether a plan keeps its limits as it is; then it is played as it came.
-bool Retimer::plan_keeps(const PathRows& rows, const Limits& limits, const Options& options) {
-  const size_t dof = static_cast<size_t>(rows.dof);
-  played.row_times.resize(static_cast<size_t>(rows.rows));
-  scratch_.resize(std::max(scratch_.size(), dof));
+bool Retimer::plan_keeps(const PathRows& rows, const Limits& limits) {
   for (int64_t i = 0; i < rows.rows; ++i) {
     const double t = rows.knots[i];
-    const int64_t piece = std::min(i, path.pieces() - 1);
-    add_point(t - rows.knots[0], piece, t, 1, 0, true);
-    played.row_times[static_cast<size_t>(i)] = t - rows.knots[0];
+    add_point(t - rows.knots[0], std::min(i, path.pieces() - 1), t, 1, 0);
+    played.row_times[i] = played.times.back();
   }
   // The rows as they were given, to the last bit.
-  std::copy(rows.position, rows.position + rows.rows * rows.dof, played.position.begin());
-  if (rows.velocity != nullptr) std::copy(rows.velocity, rows.velocity + rows.rows * rows.dof, played.velocity.begin());
-  if (rows.acceleration != nullptr) {
-    std::copy(rows.acceleration, rows.acceleration + rows.rows * rows.dof, played.acceleration.begin());
-  }
+  const int64_t size = rows.rows * rows.dof;
+  std::copy_n(rows.position, size, played.position.begin());
+  if (rows.velocity != nullptr) std::copy_n(rows.velocity, size, played.velocity.begin());
+  if (rows.acceleration != nullptr) std::copy_n(rows.acceleration, size, played.acceleration.begin());
   if (rows.velocity != nullptr && rows.acceleration == nullptr) played.acceleration.clear();  // cubics, as they came
-  certify(limits, options.order == 3);
+  certify(limits);
   duration = played.times.back();
-  return worst_of(played.ratio) <= 1 + 1e-9;
+  return played.worst() <= 1 + 1e-9;
 }
 
 }  // namespace traj_integrator::retiming

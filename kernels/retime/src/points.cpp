@@ -30,8 +30,8 @@ void Points::form(const Path& path, const BaseLaw& base, const Limits& limits, c
     add(knot.interval, knot.part, knot.piece);
   }
   count = static_cast<int64_t>(part.size());
-  blocks = (count + kLanes - 1) / kLanes;
-  padded = blocks * kLanes;
+  padded = whole_lanes(count);
+  blocks = padded / kLanes;
   for (int64_t p = count; p < padded; ++p) add(intervals_.back(), part.back(), piece.back());
   take_memory(!overlapping);
   evaluate(path, base, limits);
@@ -104,7 +104,7 @@ void Points::evaluate(const Path& path, const BaseLaw& base, const Limits& limit
       q1[k] = d1 * s[1];
       q2[k] = d2 * s11 + d1 * s[2];
       q3[k] = d3 * s11 * s[1] + 3 * d2 * s[1] * s[2] + d1 * s[3];
-      most = std::max(most, std::abs(q1[k]) * (1 / limits.velocity[j]));
+      most = std::max(most, std::abs(q1[k]) * limits.inverse[kVelocity][j]);
     }
     velocity_bound[p] = most * most;
   }

@@ -1,25 +1,25 @@
 // The module `_native`: retiming of arrays that are borrowed from Python for one call. Shapes are checked by the caller.
+#include <algorithm>
+#include <atomic>
 #include <cstdint>
 #include <limits>
 
-#include "batch.h"
 #include "certificate.h"
+#include "parallel.h"
 #include "python_buffer.h"
-#include "threads.h"
+#include "trajectory.h"
 
 namespace traj_integrator::retiming {
 namespace {
-
-using Given = traj_integrator::Array;
 
 // Contiguous arrays of one call, of numbers of eight bytes, from tuples of as many; None is null.
 class Borrowed {
  public:
   template <size_t count>
-  bool take(PyObject* objects, Given (&arrays)[count], bool writable = false) {
+  bool take(PyObject* objects, Array (&arrays)[count], bool writable = false) {
     bool fits = PyTuple_Check(objects) != 0 && PyTuple_Size(objects) == static_cast<Py_ssize_t>(count);
     for (size_t k = 0; fits && k < count; ++k) {
-      Given& array = arrays[k];
+      Array& array = arrays[k];
       fits = buffers_.take(PyTuple_GetItem(objects, static_cast<Py_ssize_t>(k)), array, writable) &&
              (!array.given() || array.type == 'd' || array.type == 'l');
     }
@@ -31,10 +31,34 @@ class Borrowed {
   BorrowedBuffers<> buffers_;
 };
 
-// retime(inputs, outputs, gradient, flags, threads), as `Batch` has them:
-//   inputs: position, velocity, acceleration, knots, four limits, ends, duration
-//   outputs: info, scalars, times, states, row_times, segment_ratio, segment_joint
-//   gradient: adjoint, phase, by_limits, piece, knot_of_row
+// Calls task(0) to task(count - 1), each once; a thread takes the next one as soon as it has done one.
+template <class Task>
+void on_threads(int64_t count, int64_t threads, const Task& task) {
+  std::atomic<int64_t> next = 0;
+  const auto work = [&](int64_t, int64_t) {
+    for (int64_t k; (k = next.fetch_add(1)) < count;) task(k);
+  };
+  parallel_for(0, std::min(threads, count), 1, static_cast<int>(threads), work);
+}
+
+// What belongs to one trajectory of an array [B, ..], or of one that all share, [1, ..].
+template <class Number = double>
+Number* row(const Array& array, int64_t b) {
+  if (!array.given()) return nullptr;
+  return array.as<Number>() + (array.shape[0] == 1 ? 0 : b * (array.size() / array.shape[0]));
+}
+
+template <class Number>
+void write(const std::vector<Number>& from, const Array& to, int64_t b) {
+  std::copy(from.begin(), from.end(), row<Number>(to, b));
+}
+
+// retime(inputs, outputs, gradient, flags, threads):
+//   inputs: position, velocity, acceleration [B, W, D], knots [W], limits of four kinds [1 or B, D], ends [B, 4], duration [B]
+//   outputs: info [B, 6]: status, points, unchanged, iterations, rounds, points of the gradient; scalars [B, 5]: duration,
+//     largest start speed, three ratios; times [B, P]; position, velocity, acceleration [B, P, D]; row_times [B, W];
+//     segment_ratio, segment_joint [B, W - 1, 3]
+//   gradient, of the third order: adjoint [B, G, 3, D], phase [B, G, 4], by_limits [B, 4, D], piece [B, G], knot_of_row [B, W]
 //   flags: order, intervals, slow_only, hold
 PyObject* py_retime(PyObject*, PyObject* args) {
   PyObject *inputs, *outputs, *gradient;
@@ -43,22 +67,43 @@ PyObject* py_retime(PyObject*, PyObject* args) {
   if (!PyArg_ParseTuple(args, "OOO(LLpp)L", &inputs, &outputs, &gradient, &order, &intervals, &slow_only, &hold, &threads)) {
     return nullptr;
   }
-  Given in[10], out[7], of_gradient[5];
+  Array in[10], out[9], by[5];
   Borrowed arrays;
-  if (!arrays.take(inputs, in) || !arrays.take(outputs, out, true) || !arrays.take(gradient, of_gradient, true)) return nullptr;
-  const auto real = [](const Given& array) { return array.as<double>(); };
-  const int64_t batch = in[0].shape[0], dof = in[0].shape[2];
-  const Batch all{
-      .batch = batch, .rows = in[0].shape[1], .dof = dof, .points = out[2].shape[1],
-      .position = real(in[0]), .velocity = real(in[1]), .acceleration = real(in[2]), .knots = real(in[3]),
-      .limits = {real(in[4]), real(in[5]), real(in[6]), real(in[7])}, .ends = real(in[8]), .duration = real(in[9]),
-      .limits_stride = in[4].shape[0] == batch ? dof : 0, .options = {order, intervals, slow_only != 0, hold != 0},
-      .info = out[0].as<int64_t>(), .scalars = real(out[1]), .times = real(out[2]), .states = real(out[3]),
-      .row_times = real(out[4]), .segment_ratio = real(out[5]), .segment_joint = out[6].as<int64_t>(),
-      .gradient_points = of_gradient[0].shape[1], .adjoint = real(of_gradient[0]), .phase = real(of_gradient[1]),
-      .by_limits = real(of_gradient[2]), .piece = of_gradient[3].as<int64_t>(), .knot_of_row = of_gradient[4].as<int64_t>()};
+  if (!arrays.take(inputs, in) || !arrays.take(outputs, out, true) || !arrays.take(gradient, by, true)) return nullptr;
+  const int64_t rows = in[0].shape[1], dof = in[0].shape[2];
+  const auto retime_one = [&](int64_t b) {
+    thread_local Retimer retimer;
+    const PathRows path{rows, dof, row(in[0], b), row(in[1], b), row(in[2], b), in[3].as<double>(), slow_only != 0};
+    const Limits limits(dof, {row(in[4], b), row(in[5], b), row(in[6], b), order == 3 ? row(in[7], b) : nullptr});
+    const double *const ends = row(in[8], b), *const duration = row(in[9], b);
+    const Options options{order, intervals, slow_only != 0, hold != 0, duration == nullptr ? 0 : *duration};
+    const Status status = retimer.retime(path, limits, {ends[0], ends[1], ends[2], ends[3]}, options);
+    const Played& played = retimer.played;
+    int64_t* const info = row<int64_t>(out[0], b);
+    double* const scalars = row(out[1], b);
+    info[0] = static_cast<int64_t>(status);
+    info[2] = retimer.unchanged;
+    scalars[0] = retimer.duration;
+    scalars[1] = retimer.largest_start_speed;
+    write(played.segment_ratio, out[7], b);
+    write(played.segment_joint, out[8], b);
+    if (status != Status::kDone && status != Status::kExceeds && status != Status::kStill) return;
+    info[1] = static_cast<int64_t>(played.times.size());
+    info[3] = retimer.iterations;
+    info[4] = retimer.rounds;
+    std::copy_n(played.ratio, 3, scalars + 2);
+    write(played.times, out[2], b);
+    write(played.position, out[3], b);
+    write(played.velocity, out[4], b);
+    write(played.acceleration, out[5], b);
+    write(played.row_times, out[6], b);
+    if (status == Status::kStill || !by[0].given() || retimer.third.gradient_points() > by[0].shape[1]) return;
+    info[5] = retimer.third.gradient_points();
+    retimer.third.gradient({row(by[0], b), row(by[1], b), row<int64_t>(by[3], b), row(by[2], b)});
+    write(retimer.path.knot_of_row(), by[4], b);
+  };
   Py_BEGIN_ALLOW_THREADS;
-  retime(all, threads);
+  on_threads(in[0].shape[0], threads, retime_one);
   Py_END_ALLOW_THREADS;
   Py_RETURN_NONE;
 }
@@ -68,7 +113,7 @@ PyObject* py_retime(PyObject*, PyObject* args) {
 PyObject* py_extremes(PyObject*, PyObject* args) {
   PyObject *inputs, *outputs;
   long long threads;
-  Given in[5], out[2];
+  Array in[5], out[2];
   Borrowed arrays;
   if (!PyArg_ParseTuple(args, "OOL", &inputs, &outputs, &threads) || !arrays.take(inputs, in) || !arrays.take(outputs, out, true)) {
     return nullptr;

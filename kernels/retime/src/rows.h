@@ -6,6 +6,7 @@
 namespace traj_integrator::retiming {
 
 constexpr int64_t kLanes = 8;  // points of a block, for every instruction set
+constexpr int64_t whole_lanes(int64_t count) { return (count + kLanes - 1) / kLanes * kLanes; }
 constexpr int64_t kSums = 15;
 constexpr int64_t kFineParts = 4;  // of each interval, between the points of `peaks`
 
@@ -51,7 +52,7 @@ struct Piece {
   double span;
   int64_t dof;
   const double *p, *v, *a;   // of the point before it; those of the next one are `dof` behind, and some more may be read
-  const double* limit[4];    // velocity, lowest, highest, jerk: some more than D; inverted, where `a` is null
+  const double* inverse[4];  // 1 / limits of velocity, lowest, highest, jerk: some more than D
   double known[3];           // parts of the limits
 };
 

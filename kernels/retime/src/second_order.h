@@ -1,6 +1,7 @@
 // Time-optimal motion along a path under limits of velocity and acceleration.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <vector>
 
@@ -16,52 +17,52 @@ namespace traj_integrator::retiming {
 // upper bound of the acceleration u, which is concave and piecewise linear in x.
 class SecondOrder {
  public:
-  // Uniform intervals in every piece of the path, `intervals` in all (at least one for each piece).
-  void set_grid(const Path& path, int64_t intervals);
-  // The shortest motion; x <= 1 where only slowing is wanted.
-  Status solve(const Limits& limits, const Ends& ends, bool slow_only);
+  // The shortest motion, on uniform intervals in every piece of the path, `intervals` in all (at least one for each piece);
+  // x <= 1 where only slowing is wanted.
+  Status solve(const Path& path, int64_t intervals, const Limits& limits, const Ends& ends, bool slow_only);
   // Solves again with the limits tightened where ratios [3 N], velocity and acceleration of each interval (and jerk), exceed 1.
   // False if that fails; then the solution is as it was.
-  bool tighten(const std::vector<double>& ratios, const Limits& limits, const Ends& ends);
+  bool tighten(const std::vector<double>& ratios);
   // Divides the speed everywhere.
   void stretch(double factor);
   // Greatest ratios of velocity and acceleration [3 N] to the limits of the cubics between the points of the grid, which is
   // as long as the vector; only where x has changed since the last time. Returns the greatest of all in `ratio` [3].
   void judge(const Limits& limits, std::vector<double>& ratios, double* ratio);
 
-  double largest_start_speed() const;
+  double largest_start_speed() const { return std::sqrt(reachable_.front()); }
   // What does not allow to begin faster: 0 velocity, 1 acceleration; and the joint.
   struct Binding {
     int kind;
     int64_t joint;
   };
-  Binding binding_at_start(const Limits& limits) const;
+  Binding binding_at_start() const;
   int64_t intervals() const { return static_cast<int64_t>(s_.size()) - 1; }
   const std::vector<double>& s() const { return s_; }
   const std::vector<double>& x() const { return x_; }
   const std::vector<double>& times() const { return t_; }
-  int64_t piece(int64_t interval) const { return piece_[static_cast<size_t>(interval)]; }
+  int64_t piece(int64_t interval) const { return piece_[interval]; }
   // Position, velocity, or their derivatives by s, at a point, [D].
   const double* position(int64_t point) const { return position_.data() + point * width_; }
   const double* derivative(int64_t point, int order) const {
-    const int64_t row = point < intervals() ? 4 * point + order - 1 : 4 * point - 3 + order;
-    return derivative_.data() + row * width_;
+    return derivative_.data() + (point < intervals() ? 4 * point + order - 1 : 4 * point - 3 + order) * width_;
   }
 
  private:
-  Reach rows_of(size_t interval) const;
-  Grid grid(const Limits& limits);
-  Status sweep(const Ends& ends);
+  void set_grid(const Path& path, int64_t intervals);
+  Reach rows_of(int64_t interval) const;
+  Status sweep();
   void set_times();
 
-  const Path* path_ = nullptr;
+  Limits limits_;
+  Ends ends_;
+  Grid grid_{};
   int64_t width_ = 0;
   std::vector<double> s_, x_, t_;
   std::vector<int64_t> piece_;
   std::vector<double> position_, derivative_;               // [N + 1, width]; as Grid has it
   std::vector<double> low_, high_, slope_, bound_;          // as Grid has them
   std::vector<double> reachable_, minimal_;                 // K+; K-
-  std::vector<double> scale_[2], limit_[4];                 // of velocity and acceleration, [N], <= 1; padded limits
+  std::vector<double> scale_[2];                            // of velocity and acceleration, [N], <= 1
   std::vector<double> velocity_, judged_;                   // of the motion that was judged: [N + 1, width]; x
   std::vector<char> formed_, lowered_;                      // since the last sweep: rows of intervals, K of points
 };

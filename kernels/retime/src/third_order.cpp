@@ -21,15 +21,11 @@ void ThirdOrder::form(const Path& path, const Limits& limits) {
   slow_.form(path, base, limits, knots_, kSlowParts, false);
   fast_.form(path, base, limits, knots_, kFastParts, true);
   fine_.form(path, base, limits, knots_, kFineParts, true, true);
-  const double* const given[] = {limits.velocity, limits.lowest, limits.highest, limits.jerk};
-  for (int kind = 0; kind < 4; ++kind) {
-    inverse_[kind].resize(dof_);
-    for (int64_t j = 0; j < dof_; ++j) inverse_[kind][j] = 1 / given[kind][j];
-  }
+  for (int kind = 0; kind < kKinds; ++kind) inverse_[kind] = limits.inverse[kind];
   inverse_jerk_.resize(dof_);
   for (Points* const points : {&slow_, &fast_, &fine_}) {
-    points->lower = inverse_[1].data();
-    points->upper = (points == &fast_ ? inverse_jerk_ : inverse_[2]).data();
+    points->lower = inverse_[kLowest].data();
+    points->upper = (points == &fast_ ? inverse_jerk_ : inverse_[kHighest]).data();
   }
   fine_.bound = fine_.velocity_bound;
   const double each = 1.0 / static_cast<double>((kSlowParts + 1) * N);
@@ -49,14 +45,14 @@ double ThirdOrder::largest_constant() const {
   }
   for (int64_t j = 0; j < dof_; ++j) {
     for (int64_t p = 0; p < slow_.padded; ++p) {
-      const double q2 = slow_.q2[slow_.at(p, j)] * slow_.scale[p], ratio = std::max(q2 * inverse_[2][j], q2 * inverse_[1][j]);
+      const double q2 = slow_.q2[slow_.at(p, j)] * slow_.scale[p], ratio = std::max(q2 * inverse_[kHighest][j], q2 * inverse_[kLowest][j]);
       if (ratio * most > 1) most = 1 / ratio;
     }
     double steepest = 0;
     for (int64_t p = 0; p < fast_.padded; ++p) {
       steepest = std::max(steepest, std::abs(fast_.q3[fast_.at(p, j)]) * fast_.scale[p]);
     }
-    steepest *= inverse_[3][j];
+    steepest *= inverse_[kJerk][j];
     if (steepest > 0) most = std::min(most, std::pow(steepest, -2.0 / 3.0));
   }
   return std::isfinite(most) ? most : 1.0;
@@ -149,7 +145,7 @@ void ThirdOrder::tighten_between() {
   std::vector<double> worst[3];
   for (auto& each : worst) each.assign(base.intervals(), 0.0);
   double* const to[] = {worst[0].data(), worst[1].data(), worst[2].data()};
-  row_loops().peaks(fine_, inverse_[3].data(), b_.data(), to);
+  row_loops().peaks(fine_, inverse_[kJerk].data(), b_.data(), to);
   for (double& square : worst[0]) square = std::sqrt(square);
   for (int kind = 0; kind < 3; ++kind) {
     for (size_t k = 0; k < worst[kind].size(); ++k) {
@@ -225,7 +221,7 @@ void ThirdOrder::gradient(const Gradient& out) const {
           out.limits[3 * dof_ + j] -= weight * (q3 * y + 3 * q2 * u + q1 * w);
           continue;
         }
-        const double up = inverse_[2][j] * scale, down = inverse_[1][j] * scale;
+        const double up = inverse_[kHighest][j] * scale, down = inverse_[kLowest][j] * scale;
         const double value = q2 * y + q1 * u, weight = -(high * up + low * down);
         adjoint[j] = weight * u;
         adjoint[dof_ + j] = weight * y;
@@ -234,7 +230,7 @@ void ThirdOrder::gradient(const Gradient& out) const {
         out.limits[2 * dof_ + j] += high * std::max(value * up, 0.0);
         out.limits[dof_ + j] += low * std::max(value * down, 0.0);
         // The joint whose velocity bounds y.
-        const double velocity = std::abs(q1) * inverse_[0][j];
+        const double velocity = std::abs(q1) * inverse_[kVelocity][j];
         if (points->bound[p] > 0 && velocity * velocity == points->velocity_bound[p] && q1 != 0) {
           const double bound = 2 * y * points->bound[p] * -whole * points->bound_multiplier(p);
           adjoint[j] -= bound / q1;

@@ -71,7 +71,7 @@ class ThirdOrder {
   double stretched_ = 1, gap_ = 0, least_ = 0;  // the last two: as Sums has them, of all rows
   std::vector<KnotPlace> knots_;
   Points slow_, fast_, fine_;  // rows of velocity and acceleration; of jerk; certificate
-  std::vector<double> inverse_[4], inverse_jerk_;  // 1 / limits, as Limits has them; with sqrt(Y)
+  std::vector<double> inverse_[kKinds], inverse_jerk_;  // as Limits has them; with sqrt(Y)
   std::vector<double> scale_[3];    // parts of the limits, of velocity, acceleration and jerk, for each interval
   std::vector<double> sums_[kSums]; // for each interval, and two more on both sides
   std::vector<double> b_, db_, diagonal_[3], right_[3], t_;  // db_ and diagonals: two more

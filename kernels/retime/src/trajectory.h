@@ -2,7 +2,6 @@
 #pragma once
 
 #include <algorithm>
-#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -37,9 +36,13 @@ struct Played {
     segment.clear();
     interval.clear();
   }
+  double worst() const { return std::max({ratio[0], ratio[1], ratio[2]}); }
+  // The greatest ratios, from those of the segments.
+  void set_ratio() {
+    std::fill_n(ratio, 3, 0.0);
+    for (size_t i = 0; i < segment_ratio.size(); ++i) ratio[i % 3] = std::max(ratio[i % 3], segment_ratio[i]);
+  }
 };
-
-inline double worst_of(const double* ratio) { return std::max({ratio[0], ratio[1], ratio[2]}); }
 
 class Retimer {
  public:
@@ -49,27 +52,31 @@ class Retimer {
   int64_t iterations = 0, rounds = 0;  // of the third order
   bool unchanged = false;  // slow only: the plan keeps its limits as it came
   Path path;
-  SecondOrder second;
   ThirdOrder third;
   Played played;
 
  private:
-  Status solve(const Limits& limits, const Ends& ends, const Options& options);
-  Status solve_third(const Limits& limits, const Ends& ends, const Options& options);
-  Status solve_for_duration(const Limits& limits, const Ends& ends, const Options& options);
-  double along_path(int64_t piece, double s, double& speed, double& acceleration) const;
+  Status time(const Limits& limits);
+  Status solve(const Limits& limits);
+  Status solve_for_duration(const Limits& limits);
   template <class Solve>
-  Status tighten(const Limits& limits, const Solve& solve_once);
-  bool slow_parts(const PathRows& rows, const Limits& limits, const Ends& ends, const Options& options);
-  void play(const Options& options);
-  void add_point(double time, int64_t piece, double s, double speed, double acceleration, bool with_acceleration);
-  void certify(const Limits& limits, bool with_jerk);
-  bool plan_keeps(const PathRows& rows, const Limits& limits, const Options& options);
+  Status lower_limits(const Limits& limits, const Solve& solve_once);
+  double along_path(int64_t piece, double s, double& speed, double& acceleration) const;
+  bool slow_parts(const PathRows& rows, const Limits& limits, const Ends& ends);
+  void play();
+  void play_second();
+  void play_third();
+  void add_point(double time, int64_t piece, double s, double speed, double acceleration);
+  void certify(const Limits& limits);
+  bool plan_keeps(const PathRows& rows, const Limits& limits);
 
+  SecondOrder second_;
+  Ends ends_;
+  Options options_;
   std::unique_ptr<Retimer> part_;
   std::vector<int64_t> segment_of_piece_;
   std::vector<double> interval_ratio_;  // [3 N], where it exceeds 1
-  std::vector<double> scratch_, lowered_, padded_limits_, row_times_of_knots_;
+  std::vector<double> knot_times_;
 };
 
 }  // namespace traj_integrator::retiming
