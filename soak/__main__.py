@@ -1,23 +1,21 @@
-"""`python -m soak`: the node under steady load from separate processes, over DDS; 10 minutes by default."""
+"""`python -m soak`: the node under steady load from separate processes, over DDS; or random streams without it."""
 
 from __future__ import annotations
 
-import argparse
 import signal
 import sys
 from pathlib import Path
 
 import yaml
 
-from traj_integrator_ros.tools.command_line import positive
 from traj_integrator_ros.tools.progress import make_progress
 from traj_integrator_ros.traffic.local_dds import config_file, stay_local
 
-from .judge import LATE_SHARE, LEAST_RATE, P99_RATIO, RSS_GROWTH_MIB, Limits, violations
+from .judge import Limits, violations
+from .options import process_options
 from .picture import draw
 from .records import Record
 from .report import as_json, table, write
-from .settings import setting
 
 EXIT_FAILED, EXIT_INTERRUPTED = 1, 130
 REPORT, PICTURE = "soak.json", "soak.png"
@@ -29,7 +27,7 @@ def main() -> int:
         from .streams.command import main as random_streams  # brings torch with it
 
         return random_streams(sys.argv[1:])
-    options = _options()
+    options = process_options()
     out: Path = options.out
     out.mkdir(parents=True, exist_ok=True)
     for name in (REPORT, PICTURE):
@@ -53,7 +51,7 @@ def main() -> int:
     except KeyboardInterrupt:
         print("\nsoak: interrupted", file=sys.stderr)
         return EXIT_INTERRUPTED
-    found = violations(record, Limits(options.p99_ratio, options.rss_growth, options.least_rate, options.late_share))
+    found = violations(record, Limits(**{name: getattr(options, name) for name in Limits._fields}))
     if record.samples:
         draw(record, out / PICTURE)
     write(as_json(record, found), out / REPORT)
@@ -61,55 +59,6 @@ def main() -> int:
     for violation in found:
         print(f"soak: FAILED: {violation}", file=sys.stderr)
     return EXIT_FAILED if found else 0
-
-
-def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m soak", description=__doc__.partition(": ")[2])
-    parser.add_argument("--minutes", type=positive, default=10.0, metavar="M", help="default: %(default)s")
-    parser.add_argument(
-        "--warmup", type=positive, default=10.0, metavar="S",
-        help="time before, in which memory and latency do not count (default: %(default)s)",
-    )  # fmt: skip
-    parser.add_argument("--out", type=Path, default=Path("build/soak"), metavar="DIR", help="default: %(default)s")
-    for name, default, what in (
-        ("state", 1000.0, "joint states"),
-        ("sequence", 100.0, "action sequences"),
-        ("gradient", 50.0, "gradient calls"),
-    ):
-        parser.add_argument(
-            f"--{name}-rate", type=positive, default=default, metavar="HZ", help=f"{what} (default: %(default)s)"
-        )
-    parser.add_argument(
-        "--chunks", action="store_true",
-        help="instead of batches from a planner: a policy streams chunks at 10 to 25 Hz, with jitter and stops, and a "
-        "robot executes them; nothing commanded at 1 kHz may leave its limits",
-    )  # fmt: skip
-    parser.add_argument(
-        "--random", action="store_true",
-        help="instead of a node: random streams on a simulated clock, every cycle judged; has options of its own "
-        "(--random --help)",
-    )  # fmt: skip
-    parser.add_argument(
-        "--set", type=setting, action="append", default=[], metavar="NAME:=VALUE",
-        help="a parameter of the node; may be repeated",
-    )  # fmt: skip
-    parser.add_argument(
-        "--p99-ratio", type=positive, default=P99_RATIO, metavar="X",
-        help="largest p99 of the last minute to that of the first (default: %(default)s)",
-    )  # fmt: skip
-    parser.add_argument(
-        "--rss-growth", type=positive, default=RSS_GROWTH_MIB, metavar="MIB",
-        help="largest growth of the node's memory from the first minute to the last (default: %(default)s)",
-    )  # fmt: skip
-    parser.add_argument(
-        "--least-rate", type=positive, default=LEAST_RATE, metavar="X",
-        help="share of the rates that must be reached, else it was no soak (default: %(default)s)",
-    )  # fmt: skip
-    parser.add_argument(
-        "--late-share", type=positive, default=LATE_SHARE, metavar="X",
-        help="with --chunks: largest share that reaches the robot after its own start (default: %(default)s)",
-    )  # fmt: skip
-    return parser.parse_args()
 
 
 def _parameters(settings: list[tuple[str, object]], chunks: bool) -> str:

@@ -1,28 +1,31 @@
-"""The common part of the client processes: commands on standard input, work at a rate, a report every second.
+"""A client as a process of its own, which works at a rate; the soak talks to it through a pipe.
 
-The soak writes `go`, `stop` (send no more) and `end`, one per line. A client writes JSON, one object a line:
-`{"ready": true}` once it and the node have found each other, `{"begun": true}` on `go`, then what happened in each
-second, and `sending_s`, the part of it in which messages were sent.
+It is told `go`, `stop` (send no more) and `end`. It tells `ready` once it and the node have found each other, `begun`
+on the first `go`, what it has counted since the last one, every second, and `ended`.
 """
 
 from __future__ import annotations
 
-import json
+import itertools
+import multiprocessing
+import os
 import signal
-import sys
-import threading
 import time
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
+from multiprocessing.connection import Connection
+from pathlib import Path
 
 from traj_integrator_ros.traffic.ledger import Ledger
-from traj_integrator_ros.traffic.participant import Participant
+
+from .records import ClientRecord
 
 REPORT_S = 1.0
 GREETING_S = 0.2
-FAULTS_KEPT = 20
-"""Faults per second that are reported; that many lines are enough to see what is wrong."""
-Row = dict[str, "int | float | list | dict"]
+END_WITHIN_S = 10.0
+FAULTS_KEPT = 100
+_SPIN_S = 0.02
 
 
 class Role:
@@ -31,7 +34,7 @@ class Role:
     def __init__(self, rate_hz: float = 0.0, ledger: Ledger | None = None, faults: Counter[str] | None = None) -> None:
         self.rate_hz = rate_hz
         """How often `send` is called; 0 for a role that only listens."""
-        self.ledger = ledger
+        self.ledger = Ledger() if ledger is None else ledger
         """Ledger of messages that are answered."""
         self.faults = Counter() if faults is None else faults
         """Faults, in words, with their counts."""
@@ -56,97 +59,115 @@ class Role:
         return {}
 
 
-def run_client(name: str, role_of: Callable[[Participant], Role]) -> int:
-    """Run a client process until the command `end` or the end of its standard input; returns the exit code."""
+class ClientProcess:
+    """A client in a process of its own, forked from this one.
+
+    Args:
+        name: of the client.
+        run: of a role, called there with a pipe; loads the middleware.
+        log: file for its standard error.
+
+    """
+
+    def __init__(self, name: str, run: Callable[[Connection], None], log: Path) -> None:
+        self.name, self.record = name, ClientRecord()
+        self.told: set[str] = set()
+        """What of `ready`, `begun` and `ended` it has told."""
+        self._log = log
+        self._pipe, other = multiprocessing.Pipe()
+        self._process = multiprocessing.get_context("fork").Process(target=_run, args=(run, other, log))
+        self._process.start()
+        other.close()
+
+    def tell(self, command: str) -> None:
+        """Give a command: go, stop or end."""
+        with suppress(OSError):  # it has died; `failure` reports that
+            self._pipe.send(command)
+
+    def look(self, at_s: float) -> str:
+        """Take what it has told until a time since the beginning; returns why it ended by itself, "" if it has not."""
+        is_alive = self._process.is_alive()
+        with suppress(EOFError, OSError):
+            while self._pipe.poll():
+                told = self._pipe.recv()
+                if isinstance(told, str):
+                    self.told.add(told)
+                else:
+                    self.record.add(told, at_s)
+        if is_alive or "ended" in self.told:
+            return ""
+        errors = self._log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
+        return f"the {self.name} ended with exit code {self._process.exitcode}: {' | '.join(errors[-3:])}"
+
+    def close(self) -> None:
+        """End it."""
+        self.tell("end")
+        self._process.join(END_WITHIN_S)
+        self._process.kill()
+        self._process.join()
+
+
+def _run(run: Callable[[Connection], None], pipe: Connection, log: Path) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C in the terminal goes to the soak, which then ends us
-    participant = Participant(name=f"soak_{name}")
-    commands = _Commands()
-    try:
-        role = role_of(participant)
-        _find(role, participant, commands)
-        _work(role, participant, commands)
-    finally:
-        participant.close()
-    return 0
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    os.dup2(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), 2)
+    with suppress(EOFError):  # the soak has died
+        run(pipe)
 
 
-class _Commands:
-    """The last command; `end` when standard input has ended."""
-
-    def __init__(self) -> None:
-        self.last = ""
-        threading.Thread(target=self._read, daemon=True).start()
-
-    def _read(self) -> None:
-        for line in sys.stdin:
-            self.last = line.strip()
-        self.last = "end"
-
-
-def _find(role: Role, participant: Participant, commands: _Commands) -> None:
-    found = False
-    while commands.last == "":  # and not only until we are discovered: others wait for the results of our messages
-        if role.greet() and not found:
-            found = True
-            _write({"ready": True})
-        _spin(participant, time.monotonic() + GREETING_S)
-    while commands.last == "stop":
-        _spin(participant, time.monotonic() + 0.01)
-
-
-def _work(role: Role, participant: Participant, commands: _Commands) -> None:
-    rows = _Rows(role)
-    _write({"begun": True})
-    begin = due = now = time.monotonic()
-    sent, reports, sending_s = 0, 0, 0.0
-    while commands.last != "end":
-        before, now = now, time.monotonic()
-        sends = commands.last == "go" and role.rate_hz > 0
-        if sends:
-            sending_s += now - before
-        if sends and now >= due:
-            role.send()
-            sent += 1
-            due = begin + sent / role.rate_hz
-        if now >= begin + (reports + 1) * REPORT_S:
-            reports += 1
-            _write({**rows.take(), "sending_s": sending_s})
-            sending_s = 0.0
-        _spin(participant, min(due, now + 0.02) if sends else now + 0.02)
-    _write({**rows.take(), "sending_s": sending_s, "ended": True})
+def work(role: Role, spin: Callable[[float], None], pipe: Connection) -> None:
+    """Do what a role does until the command `end`; `spin` handles messages for a time, s."""
+    ready = False
+    while not pipe.poll():  # and not only until we are discovered: others wait for the results of our messages
+        if role.greet() and not ready:
+            ready = True
+            pipe.send("ready")
+        spin(GREETING_S)
+    while (command := pipe.recv()) == "stop":
+        while not pipe.poll():
+            spin(0.01)
+    pipe.send("begun")
+    books = _Books(role)
+    while command != "end":
+        if command == "go":
+            books = _Books(role)
+        rate_hz = role.rate_hz if command == "go" else 0.0
+        begin = now = time.monotonic()
+        sent = 0
+        while not pipe.poll():
+            since, now = now, time.monotonic()
+            books.sending_s += (now - since) * bool(rate_hz)
+            if rate_hz and now >= begin + sent / rate_hz:
+                role.send()
+                sent += 1
+            if now >= books.due_s:
+                pipe.send(books.row())
+            spin(min(begin + sent / rate_hz - now, _SPIN_S) if rate_hz else _SPIN_S)
+        command = pipe.recv()
+    pipe.send(books.row())
+    pipe.send("ended")
 
 
-class _Rows:
-    """Counts of a role since the previous row; those before the first row do not count."""
+class _Books:
+    """What a role has done since they were opened."""
 
     def __init__(self, role: Role) -> None:
-        self._role = role
-        self._before: dict[str, int] = {}
-        self._given_up = role.ledger.open if role.ledger is not None else 0
-        self.take()
-
-    def take(self) -> Row:
-        """Counts, latencies and faults."""
-        role, counts = self._role, self._role.counts()
-        row: Row = {name: count - self._before.get(name, 0) for name, count in counts.items()}
-        self._before = counts
-        row["peaks"] = role.peaks()
-        row["faults"] = list(role.faults.elements())[:FAULTS_KEPT]
+        self._role, self._before, self._given_up = role, role.counts(), role.ledger.open
+        role.ledger.forget_answered()
         role.faults.clear()
-        if role.ledger is not None:
-            row["latencies_ms"] = [1e3 * latency_s for latency_s in role.ledger.forget_answered()]
-            row["open"] = role.ledger.open - self._given_up
-        return row
+        self.sending_s = 0.0
+        self.due_s = time.monotonic() + REPORT_S
+        """When the next row is due."""
 
-
-def _spin(participant: Participant, until: float) -> None:
-    """Handle messages until then."""
-    while True:
-        left = until - time.monotonic()
-        participant.spin_once(max(0.0, left))
-        if left <= 0:
-            return
-
-
-def _write(row: Row) -> None:
-    print(json.dumps(row), flush=True)
+    def row(self) -> dict[str, object]:
+        """What a ClientRecord has, but for the latencies, which are new since the row before."""
+        role, peaks = self._role, self._role.peaks()  # finds faults
+        self.due_s += REPORT_S
+        return {
+            "counts": {name: count - self._before[name] for name, count in role.counts().items()},
+            "peaks": peaks,
+            "faults": dict(itertools.islice(role.faults.items(), FAULTS_KEPT)),
+            "open": role.ledger.open - self._given_up,
+            "sending_s": self.sending_s,
+            "latencies_ms": [1e3 * latency_s for latency_s in role.ledger.forget_answered()],
+        }

@@ -2,33 +2,29 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from traj_integrator_ros.traffic import ledger
 from traj_integrator_ros.traffic.ledger import Balance
 
 from .records import Record
 
-P99_RATIO = 1.5
-RSS_GROWTH_MIB = 4.0
-"""Growth of the last minute's median over that of the first: 52 bytes a request in ten minutes at 150 requests/s."""
-LEAST_RATE = 0.95
-LATE_SHARE = 0.01
-"""Share of chunks that may reach the controller after their start, for which the machine is responsible."""
 _FAULTS_SHOWN = 5
 
 
-@dataclass(frozen=True)
-class Limits:
+class Limits(NamedTuple):
     """The limits of the criteria."""
 
-    p99_ratio: float = P99_RATIO
+    p99_ratio: float = 1.5
     """Largest ratio of the p99 of the last minute to that of the first."""
-    rss_growth_mib: float = RSS_GROWTH_MIB
-    least_rate: float = LEAST_RATE
+    rss_growth: float = 4.0
+    """Largest growth of the last minute's median over that of the first, MiB: 52 bytes a request in ten minutes at 150
+    requests/s.
+    """
+    least_rate: float = 0.95
     """Share of the requested rates that must be reached for a valid soak."""
-    late_share: float = LATE_SHARE
-    """Share of chunks that may reach the controller after their own start."""
+    late_share: float = 0.01
+    """Share of chunks that may reach the controller after their own start, for which the machine is responsible."""
 
 
 def violations(record: Record, limits: Limits) -> list[str]:
@@ -74,18 +70,19 @@ def _books(record: Record) -> list[str]:
 def _faults(record: Record) -> list[str]:
     found = []
     for client in record.clients.values():
-        found += client.faults[:_FAULTS_SHOWN]
-        if client.fault_count > _FAULTS_SHOWN:
-            found.append(f"... and {client.fault_count - _FAULTS_SHOWN} more")
+        faults = [fault if count == 1 else f"{fault} ({count} times)" for fault, count in client.faults.items()]
+        found += faults[:_FAULTS_SHOWN]
+        if len(faults) > _FAULTS_SHOWN:
+            found.append(f"... and {len(faults) - _FAULTS_SHOWN} more")
     return found
 
 
 def _memory(record: Record, limits: Limits) -> list[str]:
     first, last = record.resident_mib()
-    if last - first <= limits.rss_growth_mib:
+    if last - first <= limits.rss_growth:
         return []
     return [
-        f"memory: expected growth of at most {limits.rss_growth_mib:g} MiB from the first {record.window_s:.0f} s to "
+        f"memory: expected growth of at most {limits.rss_growth:g} MiB from the first {record.window_s:.0f} s to "
         f"the last, got {first:.1f} to {last:.1f} MiB"
     ]
 

@@ -40,7 +40,7 @@ def draw(record: Record, path: Path) -> None:
 
 
 def _draw_latency(axes: Axes, record: Record, client: str, color: str, scale: float) -> None:
-    rows = [(at_s, values) for at_s, values in record.clients[client].latency_rows if values.size]
+    rows = record.clients[client].latency_rows
     time = np.array([at_s for at_s, _ in rows]) * scale
     for percent, width, alpha in ((99, 1.0, 0.55), (50, 1.6, 1.0)):
         heights = [np.percentile(values, percent) for _, values in rows]

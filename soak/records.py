@@ -1,19 +1,25 @@
-"""The measurements of a soak: clients' rows by second, the node's own counts, its memory. Knows no ROS."""
+"""The measurements of a soak: what clients counted, the node's own counts, its memory. Knows no ROS."""
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
 from traj_integrator_ros.traffic.ledger import NodeCounts
+from traj_integrator_ros.traffic.node_process import NodeProcess
 
-FAULTS_KEPT = 100
+Ends = tuple[float, float]
+"""A figure of the first and of the last window."""
 
 
 @dataclass
 class ClientRecord:
-    """The sum of one client's rows; latencies with the second, since the beginning, in which they were reported."""
+    """What one client has told last; latencies with the second, since the beginning, in which they were reported."""
 
     counts: dict[str, int] = field(default_factory=dict)
     sending_s: float = 0.0
@@ -21,29 +27,17 @@ class ClientRecord:
     peaks: dict[str, float] = field(default_factory=dict)
     """Largest values that it has measured."""
     open: int = 0
-    """Number of unanswered messages in the last row."""
-    faults: list[str] = field(default_factory=list)
-    """The first faults."""
-    fault_count: int = 0
+    """Number of unanswered messages."""
+    faults: dict[str, int] = field(default_factory=dict)
+    """The first faults, and how often each was found."""
     latency_rows: list[tuple[float, np.ndarray]] = field(default_factory=list)
 
     def add(self, row: dict, at_s: float) -> None:
-        """Add a row that came `at_s` after the beginning."""
-        for name, value in row.items():
-            if name == "latencies_ms":
-                self.latency_rows.append((at_s, np.array(value, np.float32)))
-            elif name == "peaks":
-                for what, peak in value.items():
-                    self.peaks[what] = max(peak, self.peaks.get(what, 0.0))
-            elif name == "faults":
-                self.fault_count += len(value)
-                self.faults += value[: max(0, FAULTS_KEPT - len(self.faults))]
-            elif name == "open":
-                self.open = value
-            elif name == "sending_s":
-                self.sending_s += value
-            else:
-                self.counts[name] = self.counts.get(name, 0) + value
+        """Take a row that came `at_s` after the beginning."""
+        new = row.pop("latencies_ms", [])
+        if new:
+            self.latency_rows.append((at_s, np.array(new, np.float32)))
+        vars(self).update(row)
 
     @property
     def rate_hz(self) -> float:
@@ -51,14 +45,8 @@ class ClientRecord:
         sent = self.counts.get("sent", 0) + self.counts.get("called", 0)
         return sent / self.sending_s if self.sending_s else np.nan
 
-    def latencies_ms(self, begin_s: float = 0.0, end_s: float = np.inf) -> np.ndarray:
-        """All latencies reported from `begin_s` until `end_s`."""
-        chosen = [values for at_s, values in self.latency_rows if begin_s <= at_s < end_s]
-        return np.concatenate(chosen) if chosen else np.zeros(0, np.float32)
 
-
-@dataclass(frozen=True)
-class NodeSample:
+class NodeSample(NamedTuple):
     """The node's process at a time since the beginning, s: bytes, and CPU time since its start, s."""
 
     at_s: float
@@ -68,6 +56,14 @@ class NodeSample:
     cpu_s: float
     machine_cpu_s: float = 0.0
     """CPU time that all processes of the machine have used since its start, s."""
+
+
+def sample_node(node: NodeProcess, at_s: float) -> NodeSample:
+    """Memory and CPU time of the node, and CPU time of all processes. Raises OSError if it has ended."""
+    memory = (node.memory_bytes(kind) for kind in ("VmRSS", "RssAnon", "RssShmem"))
+    user, nice, system, _, _, irq, softirq, steal = map(int, Path("/proc/stat").read_text().split(maxsplit=9)[1:9])
+    busy = user + nice + system + irq + softirq + steal
+    return NodeSample(at_s, *memory, node.cpu_s(), busy / os.sysconf("SC_CLK_TCK"))
 
 
 @dataclass
@@ -97,29 +93,44 @@ class Record:
         return min(60.0, self.duration_s / 2)
 
     @property
-    def windows(self) -> tuple[tuple[float, float], tuple[float, float]]:
+    def windows(self) -> tuple[Ends, Ends]:
         """First and last window, s since the beginning."""
         end_s = self.warmup_s + self.duration_s
         return (self.warmup_s, self.warmup_s + self.window_s), (end_s - self.window_s, end_s)
 
-    def busy_cores(self) -> tuple[float, float]:
+    def busy_cores(self) -> Ends:
         """Cores that all processes of the machine kept busy in the first and in the last window; NaN without any."""
-        busy = []
-        for begin_s, end_s in self.windows:
-            inside = [sample for sample in self.samples if begin_s <= sample.at_s < end_s]
-            used_s = inside[-1].machine_cpu_s - inside[0].machine_cpu_s if inside else np.nan
-            busy.append(used_s / (inside[-1].at_s - inside[0].at_s) if len(inside) > 1 else np.nan)
-        return tuple(busy)
+        return self._ends(self.samples, lambda rows: _slope(rows, "machine_cpu_s"))
 
-    def p99_ms(self, client: str) -> tuple[float, float]:
+    def node_cores(self) -> float:
+        """Cores that the node kept busy; NaN without any samples."""
+        return _slope(self.samples, "cpu_s")
+
+    def latencies_ms(self, client: str) -> np.ndarray:
+        """All latencies of a client after the warm-up."""
+        return _together([row for row in self.clients[client].latency_rows if row[0] >= self.warmup_s])
+
+    def p99_ms(self, client: str) -> Ends:
         """99th percentile of a client's latencies in the first and in the last window; NaN without any."""
-        first, last = (self.clients[client].latencies_ms(*window) for window in self.windows)
-        return tuple(float(np.percentile(values, 99)) if values.size else np.nan for values in (first, last))
+        rows = self.clients[client].latency_rows
+        return self._ends(rows, lambda rows: np.percentile(_together(rows), 99))
 
-    def resident_mib(self) -> tuple[float, float]:
+    def resident_mib(self) -> Ends:
         """Median of the node's resident memory in the first and in the last window; NaN without any."""
-        medians = []
-        for begin_s, end_s in self.windows:
-            values = [sample.resident for sample in self.samples if begin_s <= sample.at_s < end_s]
-            medians.append(float(np.median(values)) / 2**20 if values else np.nan)
-        return tuple(medians)
+        return self._ends(self.samples, lambda rows: np.median([row.resident for row in rows]) / 2**20)
+
+    def _ends(self, rows: Sequence, figure: Callable[[list], float]) -> Ends:
+        """A figure of the rows, which begin with their time, in the first and in the last window."""
+        chosen = ([row for row in rows if begin_s <= row[0] < end_s] for begin_s, end_s in self.windows)
+        return tuple(float(figure(rows)) if rows else np.nan for rows in chosen)
+
+
+def _together(rows: list[tuple[float, np.ndarray]]) -> np.ndarray:
+    return np.concatenate([values for _, values in rows]) if rows else np.zeros(0, np.float32)
+
+
+def _slope(samples: Sequence[NodeSample], name: str) -> float:
+    if len(samples) < 2:
+        return np.nan
+    first, last = samples[0], samples[-1]
+    return (getattr(last, name) - getattr(first, name)) / (last.at_s - first.at_s)

@@ -11,70 +11,50 @@ import numpy as np
 
 from .records import Record
 
-
-def table(record: Record) -> str:
-    """The figures, a line each, with first and last window side by side."""
-    planner, controller, robot = (record.clients[name].counts for name in ("planner", "controller", "robot"))
-    optimizer, node = record.clients["optimizer"].counts, record.counts
-    reasons = ", ".join(f"{count} x {reason}" for reason, count in sorted(node.by_reason.items())) or "none"
-    window = f"{record.window_s:.0f} s"
-    first, last = record.resident_mib()
-    busy_first, busy_last = record.busy_cores()
-    lines = [
-        ("joint states", f"{robot.get('sent', 0)} sent, {_rate(record, 'robot')}"),
-        (
-            "sequences",
-            f"{planner.get('sent', 0)} sent, {_rate(record, 'planner')}; {planner.get('answered', 0)} answered, "
-            f"{node.sequences - node.published} refused and counted, {planner.get('missed', 0)} answers missed and "
-            "counted",
-        ),
-        (
-            "joint trajectories",
-            f"{controller.get('received', 0)} checked, {controller.get('unfit', 0)} unfit, "
-            f"{controller.get('missed', 0)} missed and counted",
-        ),
-        (
-            "gradient calls",
-            f"{optimizer.get('called', 0)} made, {_rate(record, 'optimizer')}; {optimizer.get('answered', 0)} "
-            f"answered, {optimizer.get('refused', 0)} refused",
-        ),
-        ("refused because", reasons),
-        *_commanded(record),
-        *((f"{what} latency", _latency(record, client)) for what, client in _LATENCIES),
-        ("resident memory", f"median of the first {window} {first:.1f} MiB, of the last {last:.1f} MiB"),
-        ("CPU of the node", f"{100 * _cpu(record):.0f} % of one core"),
-        (
-            "CPU of all processes",
-            f"{busy_first:.1f} of {os.cpu_count()} cores in the first {window}, {busy_last:.1f} in the last: latency "
-            "counts only where that leaves room",
-        ),
-    ]
-    width = max(len(name) for name, _ in lines)
-    return "\n".join(f"  {name:<{width}}  {text}" for name, text in lines)
-
-
 _ENDS = ("first", "last")
 _LATENCIES = (("sequence", "planner"), ("gradient", "optimizer"))
 
 
+def table(record: Record) -> str:
+    """The figures, a line each, with first and last window side by side."""
+    clients = {name: defaultdict(int, client.counts) for name, client in record.clients.items()}
+    planner, controller, robot, optimizer = (clients[name] for name in ("planner", "controller", "robot", "optimizer"))
+    rates = {name: f"{client.rate_hz:.1f}/s" for name, client in record.clients.items()}
+    node, window = record.counts, f"{record.window_s:.0f} s"
+    reasons = ", ".join(f"{count} x {reason}" for reason, count in sorted(node.by_reason.items()))
+    first, last = record.resident_mib()
+    busy_first, busy_last = record.busy_cores()
+    lines = {
+        "joint states": f"{robot['sent']} sent, {rates['robot']}",
+        "sequences": f"{planner['sent']} sent, {rates['planner']}; {planner['answered']} answered, "
+        f"{node.refused} refused and counted, {planner['missed']} answers missed and counted",
+        "joint trajectories": f"{controller['received']} checked, {controller['unfit']} unfit, "
+        f"{controller['missed']} missed and counted",
+        "gradient calls": f"{optimizer['called']} made, {rates['optimizer']}; {optimizer['answered']} answered, "
+        f"{optimizer['refused']} refused",
+        "refused because": reasons or "none",
+    }
+    if record.chunks:
+        peaks, late = defaultdict(float, record.clients["robot"].peaks), robot["late"]
+        jump = f", with jumps of up to {peaks['late_jump']:.3g} rad/s^2" if late else ""
+        lines["commanded at 1 kHz"] = (
+            f"at most {peaks['velocity']:.2f} rad/s, {peaks['acceleration']:.2f} rad/s^2, {peaks['jerk']:.0f} rad/s^3, "
+            f"{100 * peaks['of_limit']:.1f} % of a limit of acceleration (brakes go up to it)"
+        )
+        lines["trajectories executed"] = f"{robot['executed']}, of which {late} came too late{jump}"
+    lines |= {f"{what} latency": _latency(record, client) for what, client in _LATENCIES}
+    lines |= {
+        "resident memory": f"median of the first {window} {first:.1f} MiB, of the last {last:.1f} MiB",
+        "CPU of the node": f"{100 * record.node_cores():.0f} % of one core",
+        "CPU of all processes": f"{busy_first:.1f} of {os.cpu_count()} cores in the first {window}, {busy_last:.1f} in "
+        "the last: latency counts only where that leaves room",
+    }
+    width = max(map(len, lines))
+    return "\n".join(f"  {name:<{width}}  {text}" for name, text in lines.items())
+
+
 def as_json(record: Record, found: list[str]) -> dict[str, object]:
     """The figures and what was found, with p50 and p99 of each second."""
-    first_rss, last_rss = record.resident_mib()
-    latency = {}
-    for what, client in _LATENCIES:
-        first, last = record.p99_ms(client)
-        rows = [(at_s, values) for at_s, values in record.clients[client].latency_rows if values.size]
-        latency[what] = {
-            "p50_ms": _digits(np.percentile(all_ms, 50)) if (all_ms := _counted(record, client)).size else None,
-            "p99_ms": _digits(np.percentile(all_ms, 99)) if all_ms.size else None,
-            "max_ms": _digits(all_ms.max()) if all_ms.size else None,
-            "p99_first_ms": _digits(first),
-            "p99_last_ms": _digits(last),
-            "seconds": [
-                [round(at_s, 1), _digits(np.percentile(values, 50)), _digits(np.percentile(values, 99))]
-                for at_s, values in rows
-            ],
-        }
     return {
         "passed": not found,
         "violations": found,
@@ -87,14 +67,14 @@ def as_json(record: Record, found: list[str]) -> dict[str, object]:
         "commanded": {name: _digits(peak) for name, peak in record.clients["robot"].peaks.items()},
         "clients": {name: client.counts for name, client in record.clients.items()},
         "node": {**vars(record.counts), "exit_code": record.exit_code},
-        "node_cpu_cores": _digits(_cpu(record)),
-        "machine_cpu_cores": {name: _digits(value) for name, value in zip(_ENDS, record.busy_cores(), strict=True)},
-        "resident_mib": {"first": _digits(first_rss), "last": _digits(last_rss)},
+        "node_cpu_cores": _digits(record.node_cores()),
+        "machine_cpu_cores": dict(zip(_ENDS, map(_digits, record.busy_cores()), strict=True)),
+        "resident_mib": dict(zip(_ENDS, map(_digits, record.resident_mib()), strict=True)),
         "memory_mib": [
             [round(one.at_s, 1), *(_digits(size / 2**20) for size in (one.resident, one.anonymous, one.shared))]
             for one in record.samples
         ],
-        "latency": latency,
+        "latency": {what: _latency_json(record, client) for what, client in _LATENCIES},
     }
 
 
@@ -104,28 +84,8 @@ def write(report: dict[str, object], path: Path) -> None:
     path.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
 
 
-def _commanded(record: Record) -> list[tuple[str, str]]:
-    """The robot's commands between the points; empty if no robot executed trajectories."""
-    if not record.chunks:
-        return []
-    robot = record.clients["robot"]
-    peaks, late = defaultdict(float, robot.peaks), robot.counts.get("late", 0)
-    jump = f", with jumps of up to {peaks['late_jump']:.3g} rad/s^2" if late else ""
-    return [
-        (
-            "commanded at 1 kHz",
-            f"at most {peaks['velocity']:.2f} rad/s, {peaks['acceleration']:.2f} rad/s^2, {peaks['jerk']:.0f} rad/s^3, "
-            f"{100 * peaks['of_limit']:.1f} % of a limit of acceleration (brakes go up to it)",
-        ),
-        (
-            "trajectories executed",
-            f"{robot.counts.get('executed', 0)}, of which {late} came too late{jump}",
-        ),
-    ]
-
-
 def _latency(record: Record, client: str) -> str:
-    values = _counted(record, client)
+    values = record.latencies_ms(client)
     if not values.size:
         return "none"
     first, last = record.p99_ms(client)
@@ -136,21 +96,14 @@ def _latency(record: Record, client: str) -> str:
     )
 
 
-def _counted(record: Record, client: str) -> np.ndarray:
-    """Latencies after the warm-up."""
-    return record.clients[client].latencies_ms(record.warmup_s)
-
-
-def _rate(record: Record, client: str) -> str:
-    return f"{record.clients[client].rate_hz:.1f}/s"
-
-
-def _cpu(record: Record) -> float:
-    """Cores that the node kept busy."""
-    if len(record.samples) < 2:
-        return float("nan")
-    first, last = record.samples[0], record.samples[-1]
-    return (last.cpu_s - first.cpu_s) / (last.at_s - first.at_s)
+def _latency_json(record: Record, client: str) -> dict[str, object]:
+    values = record.latencies_ms(client)
+    largest = np.percentile(values, (50, 99, 100)) if values.size else [np.nan] * 3
+    names = ("p50_ms", "p99_ms", "max_ms", "p99_first_ms", "p99_last_ms")
+    figures = zip(names, map(_digits, [*largest, *record.p99_ms(client)]), strict=True)
+    rows = record.clients[client].latency_rows
+    seconds = [[round(at_s, 1), *map(_digits, np.percentile(values, (50, 99)))] for at_s, values in rows]
+    return {**dict(figures), "seconds": seconds}
 
 
 def _digits(value: float) -> float | None:

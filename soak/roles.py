@@ -1,13 +1,13 @@
-"""The clients: `python -m soak.roles ROLE RATE_HZ PARAMS_FILE` runs one of them; the soak starts them."""
+"""What the clients do: robot, controller, planner and optimizer."""
 
 from __future__ import annotations
 
-import sys
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
+from multiprocessing.connection import Connection
 
 import numpy as np
 from sensor_msgs.msg import JointState
@@ -16,18 +16,19 @@ from trajectory_msgs.msg import JointTrajectory
 from traj_integrator_interfaces.msg import ActionSequence, TrajectoryBatch
 from traj_integrator_interfaces.srv import ComputeGradient
 from traj_integrator_ros.execution.points import Points
+from traj_integrator_ros.handling.limits import JointLimits
 from traj_integrator_ros.tools.checker import Expectation
 from traj_integrator_ros.tools.controller_model import scheduled_points
-from traj_integrator_ros.tools.robot import load_robot
 from traj_integrator_ros.traffic import roles
 from traj_integrator_ros.traffic.messages import ORDERS, Template, gradient_request, sequence
 from traj_integrator_ros.traffic.participant import Participant, received_ns
 from traj_integrator_ros.traffic.player import StatePublisher
 from traj_integrator_ros.wire.sequence_gaps import SequenceGaps
 
-from .client import Role, run_client
+from .client import Role, work
 from .commanded import Commanded
-from .motion import Swing
+
+AMPLITUDE_RAD = 0.1
 
 # Batches
 BATCH, HORIZON, DT_S = 16, 32, 0.02
@@ -53,11 +54,43 @@ _LOST_RAD = 0.1
 """Distance from the plan from which on the robot counts as stopped by its brake."""
 
 
-def main() -> int:
-    """Run a client process; returns the exit code."""
-    name, rate, params_file = sys.argv[1:]
-    swing = Swing(load_robot(Path(params_file), None).limits)
-    return run_client(name, lambda participant: ROLES[name](participant, swing, float(rate)))
+@dataclass(frozen=True)
+class Swing:
+    """Where the joints of a robot with limits of position swing, each around the middle of its range."""
+
+    limits: JointLimits
+
+    @property
+    def joint_names(self) -> tuple[str, ...]:
+        """The robot's joints."""
+        return self.limits.joint_names
+
+    @property
+    def middle(self) -> np.ndarray:
+        """Middle of each joint's range `[dof]`, rad."""
+        return (np.asarray(self.limits.position_min) + np.asarray(self.limits.position_max)) / 2
+
+    def at(self, time_ns: int) -> tuple[np.ndarray, np.ndarray]:
+        """Position, rad, and velocity, rad/s, `[dof]` each, at a time since the epoch; the same in every process."""
+        omega = 2 * np.pi * np.linspace(0.1, 0.25, len(self.joint_names))
+        phase = omega * (time_ns % 10**14 * 1e-9)
+        return self.middle + AMPLITUDE_RAD * np.sin(phase), AMPLITUDE_RAD * omega * np.cos(phase)
+
+
+def run_role(name: str, role: Callable[..., Role], swing: Swing, rate_hz: float, pipe: Connection) -> None:
+    """Work as the client of this name, in a process of its own, until the pipe says that it ends."""
+    participant = Participant(name=f"soak_{name}")
+
+    def spin(duration_s: float) -> None:
+        end = time.monotonic() + duration_s
+        participant.spin_once(max(0.0, duration_s))
+        while (left := end - time.monotonic()) > 0:
+            participant.spin_once(left)
+
+    try:
+        work(role(participant, swing, rate_hz), spin, pipe)
+    finally:
+        participant.close()
 
 
 class Robot(Role):
@@ -300,12 +333,6 @@ class Optimizer(Role):
             self.faults["compute_gradient: expected the finite gradient of the first answer"] += 1
 
 
-ROLES = {
-    "robot": Robot, "controller": Controller, "planner": Planner, "optimizer": Optimizer,
-    "follower": Follower, "chunk_controller": partial(Controller, between_points=True), "policy": Policy,
-}  # fmt: skip
-
-
 def _gradient_request(swing: Swing, seed: int) -> ComputeGradient.Request:
     generator = np.random.default_rng(seed)
     shape = (BATCH, HORIZON, len(swing.joint_names))
@@ -316,5 +343,8 @@ def _gradient_request(swing: Swing, seed: int) -> ComputeGradient.Request:
     return gradient_request(message, dict(zip(ORDERS, upstream, strict=True)))
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+ROLES = {"robot": Robot, "controller": Controller, "planner": Planner, "optimizer": Optimizer}
+CHUNK_ROLES = ROLES | {
+    "robot": Follower, "controller": partial(Controller, between_points=True), "planner": Policy,
+}  # fmt: skip
+"""Who works where a policy streams chunks to a robot that executes them."""

@@ -5,22 +5,24 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 from traj_integrator_ros.tools.progress import Progress
+from traj_integrator_ros.tools.robot import load_robot
 from traj_integrator_ros.traffic.ledger import NodeCounts
 from traj_integrator_ros.traffic.node_process import NodeProcess, ProcessEnded
 from traj_integrator_ros.traffic.participant import Participant
 from traj_integrator_ros.traffic.roles import NodeStatus
 
-from .processes import ClientProcess, sample_node
-from .records import ClientRecord, Record
+from .client import ClientProcess
+from .records import Record, sample_node
+from .roles import CHUNK_ROLES, ROLES, Swing, run_role
 
 READY_WITHIN_S = 60.0
 ANSWERS_WITHIN_S = 5.0
 SETTLED_WITHIN_S = 15.0
 SAMPLE_S = 1.0
-CHUNK_ROLES = {"robot": "follower", "controller": "chunk_controller", "planner": "policy"}
 
 
 class SoakFailed(Exception):
@@ -51,13 +53,13 @@ def run_soak(record: Record, params_file: Path, out: Path, progress: Progress) -
 
 @contextmanager
 def _clients(record: Record, params_file: Path, out: Path) -> Iterator[dict[str, ClientProcess]]:
-    started: dict[str, ClientProcess] = {}
+    # Read before the clients are forked: it loads torch.
+    swing, started = Swing(load_robot(params_file, None).limits), {}
     try:
-        for name in ("robot", "controller", "planner", "optimizer"):
-            rate_hz = record.rates_hz.get(name, 0.0)
-            role = CHUNK_ROLES.get(name, name) if record.chunks else name
-            started[name] = ClientProcess(name, role, rate_hz, params_file, out / f"{name}.log")
-            record.clients[name] = ClientRecord()
+        for name, role in (CHUNK_ROLES if record.chunks else ROLES).items():
+            run = partial(run_role, name, role, swing, record.rates_hz.get(name, 0.0))
+            started[name] = ClientProcess(name, run, out / f"{name}.log")
+            record.clients[name] = started[name].record
         yield started
     finally:
         for client in started.values():
@@ -79,27 +81,22 @@ class _Session:
     def run(self) -> None:
         """Discover, send, wait for open answers, and take the node's counts before and after."""
         try:
-            robot = self._clients["robot"]
-            self._wait(lambda: robot.is_ready, READY_WITHIN_S, "the node to hear the robot")
-            robot.tell("go")
-            self._wait(lambda: all(client.is_ready for client in self._clients.values()), READY_WITHIN_S, "answers")
+            self._await("ready", "the node to hear the robot", "robot")
+            self._tell("go", "robot")
+            self._await("ready", "answers")
             self._tell("stop", "planner", "optimizer")  # greeting
             before = self._settled()
             # First those that only listen, so that they count everything that is sent.
             self._tell("go", "controller")
-            self._wait(lambda: self._clients["controller"].has_begun, READY_WITHIN_S, "the controller")
-            for client in self._clients.values():
-                client.rows()  # rows of the time before
+            self._await("begun", "the controller", "controller")
             self._begin = time.monotonic()
-            self._tell("go", "planner", "optimizer")
+            self._tell("go", "robot", "planner", "optimizer")  # the robot counts anew
             self._send()
             self._tell("stop", "planner", "optimizer")
             self._drain()
             self._record.counts = self._settled().since(before)
-            for client in self._clients.values():
-                client.tell("end")
-            self._wait(lambda: all(client.has_ended for client in self._clients.values()), READY_WITHIN_S, "the end")
-            self._take_rows()
+            self._tell("end", *self._clients)
+            self._await("ended", "the end")
         finally:
             self._participant.close()
 
@@ -109,7 +106,6 @@ class _Session:
         next_sample_s = 0.0
         while (now_s := time.monotonic() - self._begin) < total_s:
             self._participant.spin_once(0.05)
-            self._take_rows()
             if now_s >= next_sample_s:
                 try:
                     self._record.samples.append(sample_node(self._node, now_s))
@@ -127,12 +123,16 @@ class _Session:
             client.open = -1  # until a row says
         while time.monotonic() < end and any(client.open for client in waiting):
             self._participant.spin_once(0.05)
-            self._take_rows()
 
     def _settled(self) -> NodeCounts:
         self._status.unsettle()
         self._wait(lambda: self._status.is_settled, SETTLED_WITHIN_S, "counts that stand still")
         return self._status.counts
+
+    def _await(self, state: str, what: str, *names: str) -> None:
+        """Wait until these clients, or all, are ready, have begun or have ended."""
+        clients = [self._clients[name] for name in names or self._clients]
+        self._wait(lambda: all(state in client.told for client in clients), READY_WITHIN_S, what)
 
     def _wait(self, done: Callable[[], bool], timeout_s: float, what: str) -> None:
         try:
@@ -141,20 +141,15 @@ class _Session:
             raise SoakFailed(f"{error}; the node says: {self._status.message or 'nothing'}") from None
 
     def _check(self) -> None:
+        """Take what clients tell, and end the waiting if any process has ended."""
         self._node.check()
         for client in self._clients.values():
-            if failure := client.failure():
+            if failure := client.look(time.monotonic() - self._begin):
                 raise SoakFailed(failure)
 
     def _tell(self, command: str, *names: str) -> None:
         for name in names:
             self._clients[name].tell(command)
-
-    def _take_rows(self) -> None:
-        at_s = time.monotonic() - self._begin
-        for name, client in self._clients.items():
-            for row in client.rows():
-                self._record.clients[name].add(row, at_s)
 
     def _state(self) -> str:
         planner, optimizer = (self._record.clients[name].counts for name in ("planner", "optimizer"))

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import argparse
 import multiprocessing
-import os
-import shlex
 import signal
 import sys
 import time
@@ -18,10 +16,10 @@ from typing import NamedTuple
 
 import torch
 
-from ..settings import setting
+from ..options import stream_options
 from .core import Refusal
 from .invariants import Failure, failures
-from .model import FOLDER, ModelsAbsent, load_models
+from .model import ModelsAbsent, load_models
 from .scenes import Kind, random_scene
 from .simulation import Run, simulate
 
@@ -54,7 +52,7 @@ class Verdict(NamedTuple):
 
 def main(arguments: list[str]) -> int:
     """Run seeds; returns 0 if none fails, 1 if some do, 2 if the models are not there."""
-    options, command = _options(arguments)
+    options, command = stream_options(arguments)
     try:
         load_models(options.models)
     except ModelsAbsent as absent:
@@ -138,35 +136,3 @@ def _describe(task: Task) -> None:
             what = "nothing published" if times is None else f"{len(times)} points, {times[-1] * 1e-9:.3f} s"
         observed, arrived = ((ns - run.begin_ns) * 1e-9 for ns in (it.chunk.observed_ns, it.arrived_ns))
         print(f"  chunk of {observed:.3f} s at {arrived:.3f} s: {what}")
-
-
-def _options(arguments: list[str]) -> tuple[argparse.Namespace, str]:
-    """The options, and the command that repeats a seed: all of them but those that choose seeds."""
-    seeds = argparse.ArgumentParser(add_help=False)
-    add = seeds.add_argument
-    add("--seeds", type=int, default=1000, metavar="N", help="how many (default: %(default)s)")
-    add("--first", type=int, default=0, metavar="K", help="the first of them (default: %(default)s)")
-    add("--seed", type=int, metavar="K", help="this one only, with all that happens in it")
-    add("--workers", type=int, default=os.cpu_count() or 1, metavar="N", help="processes (default: all cores)")
-    parser = argparse.ArgumentParser(
-        prog="python -m soak --random", description=__doc__.partition(": ")[2], parents=[seeds]
-    )
-    add = parser.add_argument
-    add("--random", action="store_true", help="random streams, as here")
-    add("--without-state", action="store_true", help="the controller publishes no state; then on an arm without "
-        "droop, noise, quantization and restarts")  # fmt: skip
-    add("--with", dest="with_kind", action="append", default=[], choices=("encoder", "droop", "restarts"),
-        help="with --without-state: an arm with this; may be repeated")  # fmt: skip
-    add("--blending", action="store_true", help="a controller that blends trajectories instead of replacing them")
-    add("--limits", choices=("complete", "urdf", "both"), default="both",
-        help="that the node is told: all, position and velocity alone, or each in a half of the streams")  # fmt: skip
-    add("--demand", type=float, default=1.0, metavar="X",
-        help="times what plans ask for otherwise; from 1.4 on, some exceed limits (default: %(default)s)")  # fmt: skip
-    add("--transport", type=float, nargs=2, default=(0.5, 10.0), metavar=("LOW", "HIGH"),
-        help="delays to and from the controller, ms (default: 0.5 10; publish.lead_time follows)")  # fmt: skip
-    add("--lag", type=float, default=40.0, metavar="MS", help="largest lag of the arm, ms (default: %(default)s)")
-    add("--set", type=setting, action="append", default=[], metavar="NAME:=VALUE",
-        help="a parameter of the node; may be repeated")  # fmt: skip
-    add("--models", type=Path, default=FOLDER, metavar="DIR", help="with jtc.py and plant.py (default: %(default)s)")
-    options = parser.parse_args(arguments)
-    return options, shlex.join(["python", "-m", "soak", *seeds.parse_known_args(arguments)[1]])

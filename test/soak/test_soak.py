@@ -77,8 +77,7 @@ def test_a_node_that_ends_makes_the_soak_fail_and_leaves_no_process(project_root
     deadline = time.monotonic() + 100
     while "Soaking" not in process.stdout.readline():
         assert time.monotonic() < deadline
-    children = _processes(str(tmp_path / "node_params.yaml"))
-    (node,) = (pid for pid, command in children.items() if "soak.roles" not in command)
+    node, children = _node_and_siblings(str(tmp_path / "node_params.yaml"))
     os.kill(node, signal.SIGTERM)
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 1
@@ -94,12 +93,11 @@ def test_wrong_arguments_are_told_before_anything_starts(project_root: Path, tmp
     assert "argument --set: expected NAME:=VALUE, got 'dt=1'" in errors
 
 
-def _processes(argument: str) -> dict[int, str]:
-    """Commands that have this argument, by their process ids."""
-    found = {}
+def _node_and_siblings(parameters: str) -> tuple[int, list[int]]:
+    """The node with this parameter file, and all processes that the soak has started."""
     for folder in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):  # it has just ended
-            command = (folder / "cmdline").read_text().split("\0")
-            if argument in command:
-                found[int(folder.name)] = " ".join(command)
-    return found
+            if parameters in (folder / "cmdline").read_text().split("\0"):
+                soak = (folder / "stat").read_text().rpartition(")")[2].split()[1]
+                return int(folder.name), list(map(int, Path(f"/proc/{soak}/task/{soak}/children").read_text().split()))
+    raise AssertionError(f"no node with {parameters}")
