@@ -15,16 +15,18 @@ from pathlib import Path
 
 import torch
 
-from . import report, suites  # noqa: F401  the suites register themselves
-from .registry import FINISH, SUITES, Case, Unmeasured
-from .report import machine_name
-from .timing import clock_interleaved, time_interleaved
+from . import report
+from .registry import SUITES, CannotRun, Case
+from .report import Row, machine_name
+from .suites import scaling  # and with it all others, which register themselves
+from .timing import interleaved, repeated
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "benchmarks" / "results"
-# Of the median of the kept runs, and below the lowest of them.
+# Of the median of the kept runs, and below the lowest of them: these show the range of a machine that is busy at times.
 ALLOWED_LOSS, ALLOWED_BELOW = 0.25, 0.1
 REPEATS = 2
+Kept = dict[tuple[object, ...], Row]
 
 
 def main() -> int:
@@ -34,27 +36,26 @@ def main() -> int:
         return show(arguments.show, arguments.suite or list(SUITES))
     if arguments.threads is not None:
         torch.set_num_threads(arguments.threads)
-    failures, compared = [], []
+    failures, compared = [], 0
     for name in arguments.suite or SUITES:
         print(f"\n{name}" + (" (quick)" if arguments.quick else ""), flush=True)
-        kept = RESULTS / machine_name() / f"{name}.json"
-        rows, wrong = run(name, report.read(kept) if arguments.check else {}, quick=arguments.quick)
+        kept_file = RESULTS / machine_name() / f"{name}.json"
+        kept = report.read(kept_file)
+        rows, wrong = run(name, kept if arguments.check else {}, quick=arguments.quick)
         failures += wrong
-        if name in FINISH and rows:
-            FINISH[name](rows)
+        if name == "scaling":
+            scaling.draw(rows)
         report.write(rows, (arguments.out or ROOT / "build" / "bench") / f"{name}.json")
-        measured = [row for row in rows if "unmeasured" not in row]
-        if arguments.check and measured:
-            obstacle = not_compared(measured, kept)
-            if obstacle:
-                print(f"{name}: {obstacle}, so nothing was compared")
+        if arguments.check and rows:
+            if kept.keys() & map(report.key, rows):
+                compared += 1
+                failures += slower(rows, kept)
             else:
-                compared.append(name)
-                failures += slower(measured, report.read(kept))
-        if arguments.keep and measured:
-            before = report.read(kept)
-            now = {report.key(row): report.with_runs(row, before.get(report.key(row))) for row in measured}
-            report.write(list({**before, **now}.values()), kept)
+                why = "none of these rows are kept (other threads?)" if kept else f"no results are kept in {kept_file}"
+                print(f"{name}: {why}, so nothing was compared")
+        if arguments.keep and rows:
+            now = {report.key(row): report.with_runs(row, kept.get(report.key(row), {})) for row in rows}
+            report.write(list({**kept, **now}.values()), kept_file)
         for row in report.missed(rows):
             print(f"target missed: {row['case']}, B = {row['B']}: {row['peer'] or row.get('limit') or 'itself'}")
     if arguments.check and not compared:
@@ -76,34 +77,32 @@ def show(machine: str, names: list[str]) -> int:
     return 1
 
 
-def run(name: str, kept: dict[tuple[object, ...], report.Row], *, quick: bool) -> tuple[list[report.Row], list[str]]:
+def run(name: str, kept: Kept, *, quick: bool) -> tuple[list[Row], list[str]]:
     """Rows of a suite, printed as they are measured, and errors.
 
     A case that seems slower than in the `kept` run is measured again, in case something else disturbed it.
     """
-    rows: list[report.Row] = []
+    rows: list[Row] = []
     wrong: list[str] = []
-    for case in SUITES[name](quick):
-        if isinstance(case, Unmeasured):
-            measured, errors = [report.unmeasured_row(name, case)], []
-        else:
-            measured, errors = measure(name, case, quick=quick)
-            for _ in range(REPEATS):
+    try:
+        for case in SUITES[name](quick):
+            for _ in range(1 + REPEATS):
+                measured, errors = measure(name, case, quick=quick)
                 if not slower(measured, kept):
                     break
-                measured, errors = measure(name, case, quick=quick)
-        lines = [report.table(measured, heads=not rows)] if measured else []
-        rows += measured
-        wrong += errors
-        print(*lines, *errors, sep="\n", flush=True)
+            lines = [report.table(measured, heads=not rows)] if measured else []
+            rows += measured
+            wrong += errors
+            print(*lines, *errors, sep="\n", flush=True)
+    except CannotRun as reason:
+        print(f"{name}: unmeasured: {reason}")
     return rows, wrong
 
 
-def measure(suite: str, case: Case, *, quick: bool) -> tuple[list[report.Row], list[str]]:
+def measure(suite: str, case: Case, *, quick: bool) -> tuple[list[Row], list[str]]:
     """Rows of one case, and errors; contenders with a wrong result are not timed."""
-    contenders = [case.ours, *case.peers, *([case.limit] if case.limit else [])]
     wrong = []
-    for contender in contenders:
+    for contender in case.contenders:
         try:
             contender.check(contender.run())
         except AssertionError as error:
@@ -111,26 +110,12 @@ def measure(suite: str, case: Case, *, quick: bool) -> tuple[list[report.Row], l
     if wrong:
         return [], wrong
     rounds, sample_s = (15, 0.004) if quick else (41, 0.01)
-    if all(contender.clock for contender in contenders):
-        ours, *others = clock_interleaved([contender.clock for contender in contenders], rounds=case.rounds or rounds)
-    else:
-        runs = [contender.run for contender in contenders]
-        rounds = case.rounds or rounds
-        ours, *others = time_interleaved(runs, rounds=rounds, sample_s=sample_s, synchronize=case.synchronize)
-    limit = others.pop() if case.limit else None
-    peers = {peer.name: timing for peer, timing in zip(case.peers, others, strict=True)}
-    return report.rows_of(suite, case, ours, peers, limit), []
+    wait = torch.cuda.synchronize if case.device == "cuda" else lambda: None
+    samplers = [contender.clock or repeated(contender.run, sample_s, wait) for contender in case.contenders]
+    return report.rows_of(suite, case, interleaved(samplers, case.rounds or rounds)), []
 
 
-def not_compared(rows: list[report.Row], kept: Path) -> str:
-    """Why the rows cannot be compared with kept runs; empty if at least some of them can."""
-    if not kept.is_file():
-        return f"no results are kept for this kind of machine ({kept.relative_to(ROOT)})"
-    before = report.read(kept)
-    return "" if any(report.key(row) in before for row in rows) else "none of these rows are kept (other threads?)"
-
-
-def slower(rows: list[report.Row], before: dict[tuple[object, ...], report.Row]) -> list[str]:
+def slower(rows: list[Row], before: Kept) -> list[str]:
     """The rows that fell by more than a quarter against the median of the kept runs, and below all of them, in words.
 
     If only the peer or the limit has become faster, on a quieter machine, this is not a regression.
@@ -142,15 +127,12 @@ def slower(rows: list[report.Row], before: dict[tuple[object, ...], report.Row])
             continue
         for ratio in ("ratio", "of_limit"):
             runs = report.runs(old, ratio)
-            if row.get(ratio) and runs and row[ratio] < least_expected(runs):
+            if not row.get(ratio) or not runs:
+                continue
+            if row[ratio] < min((1 - ALLOWED_LOSS) * statistics.median(runs), (1 - ALLOWED_BELOW) * min(runs)):
                 what = f"{row['case']}, B = {row['B']}, {row['peer']}"
                 lost.append(f"slower: {what}: {ratio} {', '.join(map(str, runs))} -> {row[ratio]}")
     return lost
-
-
-def least_expected(runs: list[float]) -> float:
-    """The least ratio to expect by the kept runs, which show the range of a machine that is busy at times."""
-    return min((1 - ALLOWED_LOSS) * statistics.median(runs), (1 - ALLOWED_BELOW) * min(runs))
 
 
 def _arguments() -> argparse.Namespace:

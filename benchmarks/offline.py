@@ -11,11 +11,14 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import importlib
 import json
 import re
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import NamedTuple
 from unittest import mock
@@ -25,25 +28,31 @@ import triton
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
-from .triton_launches import LAUNCHES, MODULES, QUICK
+from traj_integrator_ros.kernels import MAPS
+from traj_integrator_ros.kernels.operator import StepOperator
 
 OLDEST = tuple(int(part) for part in triton.__version__.split(".")[:2]) < (3, 3)
 ARCHITECTURES = (80, 87, 89, 90) if OLDEST else (80, 87, 89, 90, 100, 120)
 AMD_ARCHITECTURES = ("gfx90a", "gfx942", "gfx1100")
-_POINTERS = {
-    torch.float64: "*fp64",
-    torch.float32: "*fp32",
-    torch.float16: "*fp16",
-    torch.bfloat16: "*bf16",
-    torch.int32: "*i32",
-    torch.int64: "*i64",
-}
+# Those that start kernels: the first one for all maps that have no module of their own.
+MODULES = [f"traj_integrator_ros.kernels.triton.{name}" for name in ("chain", "clique_central", "bspline")]
+POINTERS = {
+    torch.float64: "*fp64", torch.float32: "*fp32", torch.float16: "*fp16", torch.bfloat16: "*bf16",
+    torch.int32: "*i32", torch.int64: "*i64",
+}  # fmt: skip
+DTYPES = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
+# Many trajectories, so that programs have the size for large batches.
+BATCH, POOL = 100_000, 3
+# Horizon and dof that make programs of each shape: the usual one, two blocks of rows, one joint, as many as they take.
+SCAN_SIZES = ((32, 7), (128, 7), (256, 1), (32, 32))
+QUICK = re.compile("float32 (one dt H(32 D7|128)|degree 4 to a goal)")
+"""One launch for each kernel, with and without a carry."""
 
 
-class Recorded(NamedTuple):
+class Launch(NamedTuple):
     """A kernel as a launcher would have started it."""
 
-    launch: str
+    name: str
     kernel: triton.JITFunction
     arguments: dict[str, object]
     options: dict[str, int]
@@ -58,54 +67,81 @@ def main() -> None:
     )
     parser.add_argument("--sm", type=int, nargs="*", default=ARCHITECTURES, help="architectures of NVIDIA")
     parser.add_argument("--no-amd", action="store_true", help="nothing for AMD")
-    parser.add_argument("patterns", nargs="*", default=[""], help="regular expressions for the names of launches")
+    parser.add_argument("patterns", nargs="*", help="regular expressions for the names of launches")
     arguments = parser.parse_args()
-    names = [
-        name
-        for name in (LAUNCHES if arguments.all else QUICK)
-        if any(re.search(pattern, name) for pattern in arguments.patterns or [""])
-    ]
     targets = [GPUTarget("cuda", sm, 32) for sm in arguments.sm]
     if not arguments.no_amd:
         targets += [GPUTarget("hip", name, 32 if name.startswith("gfx1") else 64) for name in AMD_ARCHITECTURES]
-    for recorded in distinct(names):
-        for target in targets:
-            row = {"launch": recorded.launch, "kernel": recorded.kernel.fn.__name__, "architecture": target.arch}
-            print(json.dumps(row | compiled(recorded, target)), flush=True)
-
-
-def compiled(recorded: Recorded, target: GPUTarget) -> dict[str, int]:
-    """Registers and spills of a kernel: bytes of stack on NVIDIA, registers on AMD."""
-    if target.backend == "hip":
-        options = {key: value for key, value in recorded.options.items() if key != "maxnreg"}
-        text = triton.compile(source(recorded), target=target, options=options).asm["amdgcn"]
-        found = dict(re.findall(r"\.(vgpr_count|vgpr_spill_count|sgpr_spill_count):\s+(\d+)", text))
-        spilled = int(found["vgpr_spill_count"]) + int(found["sgpr_spill_count"])
-        return {"registers": int(found["vgpr_count"]), "spilled": spilled}
-    cubin = triton.compile(source(recorded), target=target, options=recorded.options).asm["cubin"]
-    tool = Path(triton.__file__).parent / "backends" / "nvidia" / "bin" / "cuobjdump"
-    with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
-        file.write(cubin)
-        file.flush()
-        command = [tool, "--dump-resource-usage", file.name]
-        report = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-    found = {key: int(value) for key, value in re.findall(r"\b(REG|STACK|LOCAL):(\d+)", report)}
-    return {"registers": found["REG"], "spilled": found["STACK"] + found["LOCAL"]}
-
-
-def distinct(names: list[str]) -> Iterator[Recorded]:
-    """What the named launches start, each variant once."""
+    pattern = re.compile("|".join(arguments.patterns))
     seen = set()
-    for name in names:
-        for recorded in record(name, LAUNCHES[name]):
+    for name, launch in launches():
+        if not pattern.search(name) or not (arguments.all or QUICK.search(name)):
+            continue
+        for recorded in record(name, launch):
             made = source(recorded)
-            key = (recorded.kernel, str(made.signature), str(made.constants), str(recorded.options))
-            if key not in seen:
-                seen.add(key)
-                yield recorded
+            variant = recorded.kernel, str(made.signature), str(made.constants), str(recorded.options)
+            for target in () if variant in seen else targets:
+                row = {"launch": name, "kernel": recorded.kernel.fn.__name__, "architecture": target.arch}
+                print(json.dumps(row | compiled(recorded, target)), flush=True)
+            seen.add(variant)
 
 
-def record(name: str, launch: Callable[[], object]) -> list[Recorded]:
+def launches() -> Iterator[tuple[str, partial]]:
+    """Names and launchers for every kernel, in each variant that makes other machine code.
+
+    A variant is a direction, a dtype, whether each step has a length of its own, and a horizon and dof; for splines a
+    degree and whether there is a goal, 16 control points to 77 rows of 7 joints.
+    """
+    for kernel, vjp, dtype in product(MAPS.values(), (False, True), DTYPES):
+        operator, scheme = kernel.operator, (*kernel.scheme, None)
+        head = f"{'vjp' if vjp else 'forward'} {str(dtype).removeprefix('torch.')}"
+        begin = partial(start, operator, vjp, dtype)
+        if operator.goals:
+            for degree, goal in product((3, 4, 5), (False, True)) if kernel.name == "bspline_tight" else ():
+                name = f"bspline {head} degree {degree}{' to a goal' if goal else ''} P16 D7"
+                yield name, partial(begin, False, (16, 7), (degree, *scheme[1:]), goal)
+            continue
+        by_step = (False,) if kernel.uniform_dt_only else (False, True)
+        for size, per_step in product(SCAN_SIZES[:1] if kernel.uniform_dt_only else SCAN_SIZES, by_step):
+            name = f"{kernel.name} {head} {'dt/step' if per_step else 'one dt'} H{size[0]} D{size[1]}"
+            yield name, partial(begin, per_step, size, scheme, False)
+
+
+def start(
+    operator: StepOperator,
+    vjp: bool,
+    dtype: torch.dtype,
+    per_step: bool,
+    size: tuple[int, int],
+    scheme: tuple[object, ...],
+    goal: bool,
+) -> None:
+    """Start a launcher with everything there: all upstream gradients, pools of starts; on tensors without memory."""
+    horizon, dof = size
+    empty = partial(torch.empty, device="meta")
+    index = empty(BATCH, dtype=torch.int32)
+    dt = empty(BATCH if operator.goals else 1, horizon if per_step else 1, dtype=torch.float64)
+    given = (True, goal)[: len(operator.ends)]
+    module = next((name for name in MODULES if name.endswith(f".{operator.name}")), MODULES[0])
+    launcher = getattr(importlib.import_module(module), f"{operator.name}_{'vjp' if vjp else 'forward'}")
+    options = operator.scheme(scheme, vjp=vjp)
+    if vjp:
+        upstream = [empty(BATCH, operator.output_horizon(horizon, scheme), dof, dtype=dtype) for _ in range(4)]
+        indices = [index if there else None for there in given]
+        rows = zip(("start_rows", "goal_rows"), (POOL if there else -1 for there in given), strict=False)
+        needs = (True, *(there for there, kinds in zip(given, operator.ends, strict=True) for _ in range(kinds)))
+        launcher(*upstream, *indices, dt, **dict(rows), action_horizon=horizon, needs=needs, **options)
+    else:
+        pool = empty(POOL, dof, dtype=dtype)
+        ends = [
+            end
+            for there, kinds in zip(given, operator.ends, strict=True)
+            for end in ((*[pool] * kinds, index) if there else (None,) * (kinds + 1))
+        ]
+        launcher(empty(BATCH, horizon, dof, dtype=dtype), *ends, dt, **options)
+
+
+def record(name: str, launch: partial) -> list[Launch]:
     """Run a launcher and return what it would have started."""
     recorded = []
 
@@ -118,7 +154,7 @@ def record(name: str, launch: Callable[[], object]) -> list[Recorded]:
     ) -> None:
         assert programs > 0
         options = {"num_warps": warps} | ({} if registers is None else {"maxnreg": registers})
-        recorded.append(Recorded(name, kernel, arguments, options))
+        recorded.append(Launch(name, kernel, arguments, options))
 
     with contextlib.ExitStack() as patches:
         for module in MODULES:
@@ -127,26 +163,44 @@ def record(name: str, launch: Callable[[], object]) -> list[Recorded]:
     return recorded
 
 
-def source(recorded: Recorded) -> ASTSource:
+def source(launch: Launch) -> ASTSource:
     """The kernel for the types of its arguments, as a launch would specialize it.
 
     Tensors of torch are aligned to 16 bytes, which a launch tells the compiler unless a kernel asks it not to.
     """
     signature, constants, attributes = {}, {}, {}
-    kernel = recorded.kernel
-    for i, parameter in enumerate(kernel.params):
-        value = recorded.arguments[parameter.name]
+    for i, parameter in enumerate(launch.kernel.params):
+        value = launch.arguments[parameter.name]
         if parameter.is_constexpr or value is None:
             if not OLDEST:
                 signature[parameter.name] = "constexpr"
             constants[parameter.name if OLDEST else (i,)] = value
         elif isinstance(value, torch.Tensor):
-            signature[parameter.name] = _POINTERS[value.dtype]
+            signature[parameter.name] = POINTERS[value.dtype]
             if not parameter.do_not_specialize_on_alignment and not OLDEST:
                 attributes[(i,)] = [["tt.divisibility", 16]]
         else:
             signature[parameter.name] = "i32" if abs(int(value)) < 1 << 31 else "i64"
-    return ASTSource(kernel, signature, constants, attributes or None)
+    return ASTSource(launch.kernel, signature, constants, attributes or None)
+
+
+def compiled(launch: Launch, target: GPUTarget) -> dict[str, int]:
+    """Registers and spills of a kernel: bytes of stack on NVIDIA, registers on AMD."""
+    if target.backend == "hip":
+        options = {key: value for key, value in launch.options.items() if key != "maxnreg"}
+        text = triton.compile(source(launch), target=target, options=options).asm["amdgcn"]
+        found = dict(re.findall(r"\.(vgpr_count|vgpr_spill_count|sgpr_spill_count):\s+(\d+)", text))
+        spilled = int(found["vgpr_spill_count"]) + int(found["sgpr_spill_count"])
+        return {"registers": int(found["vgpr_count"]), "spilled": spilled}
+    cubin = triton.compile(source(launch), target=target, options=launch.options).asm["cubin"]
+    tool = Path(triton.__file__).parent / "backends" / "nvidia" / "bin" / "cuobjdump"
+    with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
+        file.write(cubin)
+        file.flush()
+        command = [tool, "--dump-resource-usage", file.name]
+        report = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    found = {key: int(value) for key, value in re.findall(r"\b(REG|STACK|LOCAL):(\d+)", report)}
+    return {"registers": found["REG"], "spilled": found["STACK"] + found["LOCAL"]}
 
 
 if __name__ == "__main__":

@@ -3,23 +3,20 @@
 A suite is a generator of cases, registered under its name:
 
     @suite("cpu_kernels")
-    def cpu_kernels(quick: bool) -> Iterator[Case | Unmeasured]: ...
+    def cpu_kernels(quick: bool) -> Iterator[Case]: ...
 """
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 Run = Callable[[], object]
 Check = Callable[[object], None]
-Cases = Callable[[bool], Iterator["Case | Unmeasured"]]
-Finish = Callable[[list[dict[str, object]]], None]
+Cases = Callable[[bool], Iterator["Case"]]
 
 SUITES: dict[str, Cases] = {}
-FINISH: dict[str, Finish] = {}
-"""Called with all rows of a suite, for example to plot them."""
 
 
 @dataclass(frozen=True)
@@ -31,6 +28,16 @@ class Contender:
     check: Check
     clock: Callable[[], float] | None = None
     """Does the work once and returns what it took, s: for work that is timed, or measured, in another process."""
+
+
+class MemoryUse(NamedTuple):
+    """Memory at the peak of the work of a case."""
+
+    peak_bytes: int
+    floor_bytes: int
+    """Inputs and outputs."""
+    most_ratio: float
+    """Most that peak / floor may be."""
 
 
 @dataclass(frozen=True)
@@ -56,46 +63,22 @@ class Case:
     most_us: float | None = None
     """Most that ours may take."""
     memory: MemoryUse | None = None
-    synchronize: Callable[[], None] | None = None
-    """Waits for an asynchronous device."""
+
+    @property
+    def contenders(self) -> list[Contender]:
+        """Ours, the peers and the limit."""
+        return [self.ours, *self.peers, *([self.limit] if self.limit else [])]
 
 
-@dataclass(frozen=True)
-class MemoryUse:
-    """Memory at the peak of the work of a case."""
-
-    peak_bytes: int
-    floor_bytes: int
-    """Inputs and outputs."""
-    most_ratio: float
-    """Most that peak / floor may be."""
+class CannotRun(Exception):
+    """A suite cannot run here; the message says why."""
 
 
-@dataclass(frozen=True)
-class Unmeasured:
-    """Cases that cannot run here."""
-
-    cases: str
-    reason: str
-
-
-def ros_is_missing() -> str:
-    """What of ROS cannot be imported; empty if it is all there."""
-    names = ("rclpy", "traj_integrator_interfaces")
-    missing = next((name for name in names if importlib.util.find_spec(name) is None), "")
-    return missing and f"{missing} cannot be imported"
-
-
-def suite(name: str, finish: Finish | None = None) -> Callable[[Cases], Cases]:
-    """Register a generator of cases; it is called with whether the run is to be quick.
-
-    `finish` is called with the rows of all its cases.
-    """
+def suite(name: str) -> Callable[[Cases], Cases]:
+    """Register a generator of cases; it is called with whether the run is to be quick."""
 
     def register(cases: Cases) -> Cases:
         SUITES[name] = cases
-        if finish is not None:
-            FINISH[name] = finish
         return cases
 
     return register

@@ -4,10 +4,9 @@ from . import (  # noqa: F401
     cpu_entries,
     cpu_kernels,
     cpu_splines,
-    cuda_kernels,
+    cuda,
     engine,
     execution,
-    ros_latency,
-    ros_messages,
+    ros,
     scaling,
 )

@@ -14,10 +14,8 @@ from torch import Tensor
 from traj_integrator_ros.kernels import clique_step
 from traj_integrator_ros.kernels.integration_utils import CliqueTensorStepKernel
 
-from ..checks import exactly, gradients, is_close_to, random
-from ..registry import Case, Contender, suite
-
-HORIZON, DOF, DT = 32, 7, 0.02
+from ..problems import DT, HORIZON, Problem, Step, clique_problem
+from ..registry import Case, suite
 
 Run = Callable[[], Sequence[Tensor]]
 
@@ -30,39 +28,27 @@ def cpu_entries(quick: bool) -> Iterator[Case]:
 
 def entries(batch: int) -> Case:
     """The public function, and beside it every other entry."""
-    action, start = random(batch, HORIZON, DOF), random(batch, DOF)
-    upstream = [random(batch, HORIZON, DOF) for _ in range(4)]
-    exact = exactly(lambda u: clique_step(u, start.double(), dt=DT, backend="reference"), [action], upstream)
-
-    def contender(name: str, run: Run) -> Contender:
-        return Contender(name, run, is_close_to(*exact))
-
-    wanted = [action.clone().requires_grad_()]
-
-    def through(backend: str | None) -> Run:
-        return lambda: gradients(lambda u: clique_step(u, start, dt=DT, backend=backend), wanted, upstream)
-
-    peers = (
-        contender("borrowed memory", borrowed_memory(action, start, upstream)),
-        contender("launchers", launchers(action, start, upstream)),
-        contender("drop-in", dropin(wanted, start, upstream)),
-        contender("dispatched operator", through("native")),
-    )
-    return Case(
-        "clique by each entry, forward + vjp", batch, HORIZON, DOF, contender("clique_step", through(None)), peers
+    problem = clique_problem(batch)
+    return problem.case(
+        "clique by each entry, forward + vjp",
+        problem.by_autograd("clique_step"),
+        problem.by_calling("borrowed memory", borrowed_memory(problem)),
+        problem.by_calling("launchers", launchers(problem)),
+        problem.by_autograd("drop-in", dropin_step(problem)),
+        problem.by_autograd("dispatched operator", lambda u, p: clique_step(u, p, dt=DT, backend="native")),
     )
 
 
-def borrowed_memory(action: Tensor, start: Tensor, upstream: Sequence[Tensor]) -> Run:
+def borrowed_memory(problem: Problem) -> Run:
     """As the engine does it: numpy arrays in and out, no autograd, nothing allocated."""
     from traj_integrator_ros.kernels import native
 
     number = native.MAP_NUMBERS["clique"]
-    given, position, dt = action.numpy(), start.numpy(), np.full((1, 1), DT)
-    gradients = [gradient.numpy() for gradient in upstream]
+    given, position = (x.detach().numpy() for x in (*problem.leaves, *problem.fixed))
+    gradients, dt = [gradient.numpy() for gradient in problem.upstream], np.full((1, 1), DT)
     out, grad_action = np.empty((4, *given.shape), np.float32), np.empty_like(given)
 
-    def run() -> tuple[Tensor, ...]:
+    def run() -> tuple[np.ndarray, ...]:
         assert native.step_into(number, given, (position,), None, None, None, dt, out)
         assert native.vjp_into(number, gradients, None, None, dt, False, grad_action, (), None)
         return (*out, grad_action)
@@ -70,28 +56,29 @@ def borrowed_memory(action: Tensor, start: Tensor, upstream: Sequence[Tensor]) -
     return run
 
 
-def launchers(action: Tensor, start: Tensor, upstream: Sequence[Tensor]) -> Run:
+def launchers(problem: Problem) -> Run:
     """As the operator does it: tensors, no autograd, here into memory that is there already."""
     from traj_integrator_ros.kernels import native
 
+    action, start = (x.detach() for x in (*problem.leaves, *problem.fixed))
     dt = torch.full((1, 1), DT, dtype=torch.float64)
     out, into = [torch.empty_like(action) for _ in range(4)], torch.empty_like(action)
-    options = {"start_rows": len(action), "action_horizon": HORIZON, "needs": (True, False, False, False), "out": into}
+    options = {"start_rows": len(start), "action_horizon": HORIZON, "needs": (True, False, False, False), "out": into}
 
     def run() -> tuple[Tensor, ...]:
         native.clique_forward(action, start, None, None, None, dt, out=out)
-        native.clique_vjp(*upstream, None, dt, **options)
+        native.clique_vjp(*problem.upstream, None, dt, **options)
         return (*out, into)
 
     return run
 
 
-def dropin(wanted: Sequence[Tensor], start: Tensor, upstream: Sequence[Tensor]) -> Run:
+def dropin_step(problem: Problem) -> Step:
     """The class under its published name, with the caller's buffers."""
-    buffers = [torch.empty_like(upstream[0]) for _ in range(5)]
+    buffers = [torch.empty_like(problem.upstream[0]) for _ in range(5)]
     rate = torch.full((HORIZON,), 1 / DT)
 
-    def step(action: Tensor) -> Sequence[Tensor]:
+    def step(action: Tensor, start: Tensor) -> Sequence[Tensor]:
         return CliqueTensorStepKernel.apply(action, start, None, None, *buffers[:4], rate, buffers[4])
 
-    return lambda: gradients(step, wanted, upstream)
+    return step

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -12,19 +13,17 @@ from torch import Tensor
 from traj_integrator_ros.kernels import MAPS, ControlMap, ControlSpace, clique_step, reference
 from traj_integrator_ros.kernels.dropin.joint_state import TensorDeviceType
 from traj_integrator_ros.kernels.integration_utils import (
-    CliqueTensorStepKernel,
     build_fd_matrix,
     build_start_state_mask,
     jit_backward_pos_clique,
     jit_tensor_step_pos_clique,
 )
 
-from ..checks import copies_of, exactly, gradients, is_close_to, random
 from ..empty_function import empty_function
+from ..problems import DOF, DT, HORIZON, Problem, add_of, by_cost, by_grad, clique_problem, is_close_to, random
 from ..registry import Case, Contender, suite
-from .cpu_entries import launchers
+from .cpu_entries import dropin_step, launchers
 
-HORIZON, DOF, DT = 32, 7, 0.02
 # Least speed-up over the matrix form, forward and torch.autograd.grad, by batch.
 MATRIX_TARGETS = {1: 3.0, 100: 6.0, 1000: 15.0, 10_000: 15.0}
 # The drop-in takes at most 1.3 times as long as the function, and this at B = 1 at most 1.5 times as long as nothing.
@@ -32,8 +31,7 @@ DROPIN_TARGET = 1 / 1.3
 FLOOR_TARGET = 1 / 1.5
 COPY_TARGET = 0.6
 ADD_TARGET = 1 / 8
-
-Step = Callable[[Tensor, Tensor], Sequence[Tensor]]
+GRADIENTS = {"autograd.grad": by_grad, "cost.backward()": by_cost}
 
 
 class MatrixForm(torch.autograd.Function):
@@ -65,36 +63,16 @@ def matrix_form(action: Tensor, start: Tensor) -> Sequence[Tensor]:
 
 def slices(action: Tensor, start: Tensor) -> Sequence[Tensor]:
     """The way a user of torch would write it, for a start at rest."""
-    position = torch.cat([start[:, None], action[:, :-1]], 1)
+    outputs = [torch.cat([start[:, None], action[:, :-1]], 1)]
     zero = torch.zeros_like(start)[:, None]
-    velocity = torch.cat([zero, (position[:, 1:] - position[:, :-1]) / DT], 1)
-    acceleration = torch.cat([zero, (velocity[:, 1:] - velocity[:, :-1]) / DT], 1)
-    jerk = torch.cat([zero, (acceleration[:, 1:] - acceleration[:, :-1]) / DT], 1)
-    return position, velocity, acceleration, jerk
+    for _ in range(3):
+        outputs.append(torch.cat([zero, (outputs[-1][:, 1:] - outputs[-1][:, :-1]) / DT], 1))
+    return outputs
 
 
 @functools.cache
-def compiled() -> Step:
+def compiled() -> Callable[..., Sequence[Tensor]]:
     return torch.compile(slices, dynamic=False)
-
-
-def ours(action: Tensor, start: Tensor) -> Sequence[Tensor]:
-    return clique_step(action, start, dt=DT)
-
-
-def vjp_by_grad(step: Step, action: Tensor, start: Tensor, upstream: Sequence[Tensor]) -> Sequence[Tensor]:
-    return gradients(lambda u: step(u, start), [action], upstream)
-
-
-def vjp_by_cost(step: Step, action: Tensor, start: Tensor, upstream: Sequence[Tensor]) -> tuple[Tensor, ...]:
-    """As an optimizer does it: a scalar cost, quadratic in every output, and its backward."""
-    action.grad = None
-    outputs = step(action, start)
-    sum(torch.linalg.vecdot(output.view(-1), output.view(-1)) for output in outputs).backward()
-    return (*outputs, action.grad)
-
-
-GRADIENTS = {"autograd.grad": vjp_by_grad, "cost.backward()": vjp_by_cost}
 
 
 @suite("cpu_kernels")
@@ -116,127 +94,70 @@ def cpu_kernels(quick: bool) -> Iterator[Case]:
             yield any_dof(name, dof)
 
 
-class Problem:
-    """Actions, start and upstream gradients of one shape, with what float64 arithmetic makes of them."""
-
-    def __init__(self, batch: int, way: str) -> None:
-        self.action, self.start = random(batch, HORIZON, DOF).requires_grad_(), random(batch, DOF)
-        self.upstream = [random(batch, HORIZON, DOF) for _ in range(4)]
-        self.gradients = GRADIENTS[way]
-        doubles = self.action.detach().double().requires_grad_(), self.start.double()
-        self.expected = self.gradients(ours_in_double, *doubles, self.upstream)
-
-    def contender(self, name: str, step: Step) -> Contender:
-        """One way to solve it."""
-        arguments = step, self.action, self.start, self.upstream
-        return Contender(name, lambda: self.gradients(*arguments), is_close_to(*self.expected))
-
-
 def forward_and_backward(batch: int, way: str, *, with_compiled: bool) -> Case:
     """The function beside the published matrix form and what users of torch write."""
-    problem = Problem(batch, way)
-    peers = [problem.contender("matrix form", matrix_form), problem.contender("torch slices", slices)]
+    problem = clique_problem(batch, gradients=GRADIENTS[way])
+    peers = {"matrix form": matrix_form, "torch slices": slices}
     if with_compiled:
-        peers.append(problem.contender("torch.compile", compiled()))
+        peers["torch.compile"] = compiled()
+    contenders = [problem.by_autograd(name, step) for name, step in peers.items()]
     targets = {"matrix form": MATRIX_TARGETS[batch]} if way == "autograd.grad" else {}
-    mine = problem.contender("ours", ours)
-    case = f"clique, forward + {way}"
-    return Case(case, batch, HORIZON, DOF, mine, tuple(peers), copies(batch, count=2), targets=targets)
+    name = f"clique, forward + {way}"
+    return problem.case(name, problem.by_autograd(), *contenders, limit=problem.copies(), targets=targets)
 
 
 def dropin(batch: int, way: str) -> Case:
     """The drop-in's class with reused buffers beside the function and the matrix form."""
-    problem = Problem(batch, way)
-    buffers = [torch.empty_like(problem.action, requires_grad=False) for _ in range(4)]
-    gradient = torch.empty_like(problem.action, requires_grad=False)
-    rate = torch.full((HORIZON,), 1 / DT)
-
-    def step(action: Tensor, start: Tensor) -> Sequence[Tensor]:
-        return CliqueTensorStepKernel.apply(action, start, None, None, *buffers, rate, gradient)
-
-    peers = problem.contender("clique_step", ours), problem.contender("matrix form", matrix_form)
-    mine = problem.contender("ours", step)
-    targets = {"clique_step": DROPIN_TARGET}
-    return Case(f"drop-in clique, forward + {way}", batch, HORIZON, DOF, mine, peers, targets=targets)
+    problem = clique_problem(batch, gradients=GRADIENTS[way])
+    peers = problem.by_autograd("clique_step"), problem.by_autograd("matrix form", matrix_form)
+    mine = problem.by_autograd("ours", dropin_step(problem))
+    return problem.case(f"drop-in clique, forward + {way}", mine, *peers, targets={"clique_step": DROPIN_TARGET})
 
 
 def above_the_floor(way: str) -> Case:
     """The function at its smallest beside an autograd function that does nothing."""
-    problem = Problem(1, way)
-    empty = empty_function()
-    arguments = empty, problem.action, problem.start, problem.upstream
-    floor = Contender("empty C++ autograd function", lambda: problem.gradients(*arguments), lambda _: None)
-    mine = problem.contender("ours", ours)
+    problem = clique_problem(1, gradients=GRADIENTS[way])
+    nothing = problem.by_autograd("empty C++ autograd function", empty_function())
+    floor = dataclasses.replace(nothing, check=lambda _: None)
     name = f"clique above the floor, forward + {way}"
-    return Case(name, 1, HORIZON, DOF, mine, limit=floor, targets={"limit": FLOOR_TARGET})
-
-
-def ours_in_double(action: Tensor, start: Tensor) -> Sequence[Tensor]:
-    return clique_step(action, start, dt=DT, backend="reference")
+    return problem.case(name, problem.by_autograd(), limit=floor, targets={"limit": FLOOR_TARGET})
 
 
 def reused_buffers(batch: int) -> Case:
-    action, start = random(batch, HORIZON, DOF), random(batch, DOF)
-    upstream = [random(batch, HORIZON, DOF) for _ in range(4)]
-    expected = exactly(lambda u: ours_in_double(u, start.double()), [action], upstream)
-    return Case(
-        "clique, both ways, reused buffers",
-        batch,
-        HORIZON,
-        DOF,
-        Contender("ours", launchers(action, start, upstream), is_close_to(*expected)),
-        limit=copies(batch, count=2),
-        targets={"limit": COPY_TARGET},
-    )
+    problem = clique_problem(batch)
+    mine = problem.by_calling("ours", launchers(problem))
+    targets = {"limit": COPY_TARGET}
+    return problem.case("clique, both ways, reused buffers", mine, limit=problem.copies(), targets=targets)
 
 
 def call_overhead() -> Case:
     action, start = random(1, HORIZON, DOF), random(1, DOF)
-    expected = ours_in_double(action.double(), start.double())
-    add = Contender("torch.add of this size", lambda: torch.add(action, action), is_close_to(2 * action))
-    contender = Contender("ours", lambda: ours(action, start), is_close_to(*expected))
-    return Case("clique, one forward call", 1, HORIZON, DOF, contender, limit=add, targets={"limit": ADD_TARGET})
+    exact = clique_step(action.double(), start.double(), dt=DT, backend="reference")
+    mine = Contender("ours", lambda: clique_step(action, start, dt=DT), is_close_to(*exact))
+    targets = {"limit": ADD_TARGET}
+    return Case("clique, one forward call", 1, HORIZON, DOF, mine, limit=add_of(action), targets=targets)
 
 
 def against_torch(name: str, kernel: ControlMap, batch: int) -> Case:
     """A map, forward and backward with all start gradients, beside the same formulas in torch operations."""
-    leaves = [
-        random(batch, HORIZON, DOF).requires_grad_(),
-        *(random(batch, DOF, seed=k).requires_grad_() for k in (1, 2, 3)),
-    ]
-    upstream = [random(batch, kernel.output_horizon(HORIZON), DOF, seed=k) for k in range(4)]
+    shapes = (batch, HORIZON, DOF), *[(batch, DOF)] * 3
+    problem = Problem(functools.partial(kernel.step, dt=DT), *shapes, rows=kernel.output_horizon(HORIZON))
     dt = torch.full((1, 1, 1), DT)
 
     def in_torch(*inputs: Tensor) -> Sequence[Tensor]:
-        if name == "clique":
-            return reference.clique(*inputs, dt)
         if name == "clique_central":
             return reference.clique_central(*inputs, torch.zeros_like(inputs[1]), dt)
         if name.startswith("acceleration"):
             return reference.acceleration(*inputs, dt, kernel.step.keywords["integrator"])
         return getattr(reference, name)(*inputs, dt)
 
-    expected = exactly(functools.partial(kernel.step, dt=DT, backend="reference"), leaves, upstream)
-    step = functools.partial(kernel.step, dt=DT)
-    mine = Contender("ours", lambda: gradients(step, leaves, upstream), is_close_to(*expected))
     # In float32 the peer's own rounding grows with the order of the derivative.
-    close = is_close_to(*expected, limit=1e-3)
-    peer = Contender("the same in torch operations", lambda: gradients(in_torch, leaves, upstream), close)
-    return Case(f"{name}, forward + backward", batch, HORIZON, DOF, mine, (peer,), copies(batch, count=2))
+    peer = problem.by_autograd("the same in torch operations", in_torch, limit=1e-3)
+    return problem.case(f"{name}, forward + backward", problem.by_autograd(), peer, limit=problem.copies())
 
 
 def any_dof(name: str, dof: int) -> Case:
     """A map forward and backward at 1000 trajectories of `dof` joints, beside a copy of the same bytes."""
-    kernel, batch = MAPS[name], 1000
-    action = random(batch, HORIZON, dof).requires_grad_()
-    start = random(batch, dof)
-    upstream = [random(batch, HORIZON, dof) for _ in range(4)]
-    expected = exactly(lambda u: kernel.step(u, start.double(), dt=DT, backend="reference"), [action], upstream)
-    run = functools.partial(vjp_by_grad, lambda u, p: kernel.step(u, p, dt=DT), action, start, upstream)
-    mine = Contender("ours", run, is_close_to(*expected))
-    return Case(f"{name}, {dof} joints", batch, HORIZON, dof, mine, limit=copies(batch, count=2, dof=dof))
-
-
-def copies(batch: int, *, count: int, dof: int = DOF) -> Contender:
-    """Plain copies that move as many bytes as `count` passes, which read one and write four tensors or the reverse."""
-    return copies_of(5 * batch * HORIZON * dof // 2, count=count)
+    step, fixed = functools.partial(MAPS[name].step, dt=DT), [random(1000, dof, seed=20)]
+    problem = Problem(step, (1000, HORIZON, dof), fixed=fixed)
+    return problem.case(f"{name}, {dof} joints", problem.by_autograd(), limit=problem.copies())

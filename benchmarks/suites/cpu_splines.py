@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 import torch
 from torch import Tensor
 
 from traj_integrator_ros.kernels import SplineForm, bspline_step
 
-from ..checks import copies_of, exactly, gradients, is_close_to, random
-from ..registry import Case, Contender, suite
+from ..problems import DOF, DT, Problem
+from ..registry import Case, suite
 
-POINTS, DOF, DT = 16, 7, 0.02
+POINTS = 16
 FORM = SplineForm()
-ROWS = FORM.rows(POINTS)
 STATE = 3  # position, velocity, acceleration at the start
 MATRIX_TARGET = 6.0
 COPY_TARGET = 0.6
-
-Step = Callable[..., Sequence[Tensor]]
-IN_DOUBLE = functools.partial(bspline_step, dt=DT, backend="reference")
 
 
 @functools.cache
@@ -38,70 +34,44 @@ def matrix_form(points: Tensor, *start: Tensor) -> Sequence[Tensor]:
     return tuple(torch.einsum("rp,bpd->brd", matrix, inputs) for matrix in matrices())
 
 
-def ours(points: Tensor, *start: Tensor) -> Sequence[Tensor]:
-    return bspline_step(points, *start, dt=DT)
+def spline_problem(batch: int) -> Problem:
+    """Forward, and gradients of control points and start."""
+    shapes = (batch, POINTS, DOF), *[(batch, DOF)] * STATE
+    return Problem(functools.partial(bspline_step, dt=DT), *shapes, rows=FORM.rows(POINTS))
 
 
 @suite("cpu_splines")
 def cpu_splines(quick: bool) -> Iterator[Case]:
     for batch in (1000,) if quick else (1, 100, 1000, 10_000):
-        yield forward_and_backward(batch)
+        problem = spline_problem(batch)
+        # In float32 the products cancel: their own rounding grows with the order of the derivative.
+        peer = problem.by_autograd("matrix form", matrix_form, limit=1e-3)
+        yield problem.case(
+            "B-spline, forward + backward",
+            problem.by_autograd(),
+            peer,
+            limit=problem.copies(),
+            targets={"matrix form": MATRIX_TARGET} if batch == 1000 else {},
+        )
     yield reused_buffers(1000 if quick else 10_000)
-
-
-def forward_and_backward(batch: int) -> Case:
-    """Forward, and gradients of control points and start, through `torch.autograd.grad`."""
-    leaves = [random(batch, POINTS, DOF).requires_grad_(), *(random(batch, DOF).requires_grad_() for _ in range(STATE))]
-    upstream = [random(batch, ROWS, DOF) for _ in range(4)]
-
-    exact = exactly(IN_DOUBLE, leaves, upstream)
-
-    def contender(name: str, step: Step, limit: float = 5e-6) -> Contender:
-        return Contender(name, lambda: gradients(step, leaves, upstream), is_close_to(*exact, limit=limit))
-
-    # In float32 the products cancel: their own rounding grows with the order of the derivative.
-    peer = contender("matrix form", matrix_form, limit=1e-3)
-    return Case(
-        "B-spline, forward + backward",
-        batch,
-        POINTS,
-        DOF,
-        contender("ours", ours),
-        (peer,),
-        copies(batch),
-        targets={"matrix form": MATRIX_TARGET} if batch == 1000 else {},
-    )
 
 
 def reused_buffers(batch: int) -> Case:
     """The loops alone, into memory of the caller."""
     from traj_integrator_ros.kernels import native
 
-    leaves = [random(batch, POINTS, DOF), *(random(batch, DOF) for _ in range(STATE))]
-    upstream = [random(batch, ROWS, DOF) for _ in range(4)]
+    problem = spline_problem(batch)
+    leaves = [leaf.detach() for leaf in problem.leaves]
     dt = torch.full((1, 1), DT, dtype=torch.float64)
-    out = [torch.empty(batch, ROWS, DOF) for _ in range(4)]
-    own = [torch.empty_like(leaf) for leaf in leaves]
+    out, own = ([torch.empty_like(x) for x in part] for part in (problem.upstream, leaves))
     into = (*own, *[None] * 5)
     needs = [gradient is not None for gradient in into]
     sizes = {"start_rows": batch, "goal_rows": -1, "action_horizon": POINTS}
 
     def run() -> tuple[Tensor, ...]:
         native.bspline_forward(*leaves, *[None] * 7, dt, form=FORM, out=out)
-        native.bspline_vjp(*upstream, None, None, dt, **sizes, needs=needs, form=FORM, out=into)
+        native.bspline_vjp(*problem.upstream, None, None, dt, **sizes, needs=needs, form=FORM, out=into)
         return (*out, *own)
 
-    return Case(
-        "B-spline, both ways, reused buffers",
-        batch,
-        POINTS,
-        DOF,
-        Contender("ours", run, is_close_to(*exactly(IN_DOUBLE, leaves, upstream))),
-        limit=copies(batch),
-        targets={"limit": COPY_TARGET},
-    )
-
-
-def copies(batch: int) -> Contender:
-    """Plain copies that move as many bytes as both passes: control points and start one way, four outputs the other."""
-    return copies_of(batch * DOF * (POINTS + STATE + 4 * ROWS) // 2, count=2)
+    mine, targets = problem.by_calling("ours", run), {"limit": COPY_TARGET}
+    return problem.case("B-spline, both ways, reused buffers", mine, limit=problem.copies(), targets=targets)

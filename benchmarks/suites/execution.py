@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 import numpy as np
 import torch
@@ -18,15 +19,15 @@ from traj_integrator_ros.handling.published import PublishedMotion
 from traj_integrator_ros.handling.requests import SequenceFields
 from traj_integrator_ros.kernels import ControlSpace
 
-from ..checks import is_close_to
+from ..problems import DOF, DT, is_close_to
 from ..registry import Case, Contender, suite
 
-DT = 0.02
 MOST_US = 20.0
 """Most that the spline may take for 32 x 7, with its values at all points."""
 ADDED_US = {"at rest": 100.0, "with a brake": 200.0}
 """Most that the trajectory may add to a sequence of 32 x 7 that is integrated, by its end."""
 NOW_NS = 10**12
+RATES = np.arange(1, DOF + 1) / 4
 
 
 @suite("execution")
@@ -36,73 +37,67 @@ def execution(quick: bool) -> Iterator[Case]:
         yield from sequence_to_trajectory(horizon)
 
 
-def spline(horizon: int, dof: int = 7) -> Case:
+def spline(horizon: int) -> Case:
     """Position, velocity and acceleration at the knots of a spline, constructed anew."""
     from scipy.interpolate import CubicSpline  # of the tests; not needed where the node runs
 
-    times, rates = np.arange(horizon + 1) * DT, np.arange(1, dof + 1) / 4
-    rows, steps, still = np.sin(times[:, None] * rates), np.full(horizon, DT), np.zeros(dof)
+    times, steps = np.arange(horizon + 1) * DT, np.full(horizon, DT)
+    rows = np.sin(times[:, None] * RATES)
 
     def scipys() -> tuple[np.ndarray, ...]:
-        made = CubicSpline(times, rows, bc_type=((1, rates), (1, still)))
+        made = CubicSpline(times, rows, bc_type=((1, RATES), (1, np.zeros(DOF))))
         return made(times), made(times, 1), made(times, 2)
 
     def ours() -> tuple[np.ndarray, ...]:
-        return points_of(cubic_spline(steps, rows, rates, ends_at_rest=True))[1:]
+        return points_of(cubic_spline(steps, rows, RATES, ends_at_rest=True))[1:]
 
     check = is_close_to(*map(torch.from_numpy, scipys()))
-    peers = (Contender("scipy's CubicSpline", scipys, check),)
+    mine, peer = Contender("ours", ours, check), Contender("scipy's CubicSpline", scipys, check)
     most_us = MOST_US if horizon == 32 else None
-    return Case("spline", 1, horizon, dof, Contender("ours", ours, check), peers, dtype="float64", most_us=most_us)
+    return Case("spline", 1, horizon, DOF, mine, (peer,), dtype="float64", most_us=most_us)
 
 
-def sequence_to_trajectory(horizon: int, dof: int = 7) -> Iterator[Case]:
+def sequence_to_trajectory(horizon: int) -> Iterator[Case]:
     """What the pipeline makes of a sequence, compared with integrating it alone: the rest is what execution adds."""
     times = np.arange(1, horizon + 1)[:, None] * DT
-    rates = np.arange(1, dof + 1) / 4
-    moving = np.sin(times * rates)
+    moving = np.sin(times * RATES)
     share = np.minimum(times / times[-4], 1)
-    stopping = np.sin(times[-4] * (share - share**3 + share**4 / 2) * rates)
-    kinds = (
-        ("at rest", stopping, False),
-        ("with a brake", moving, False),
-        ("with a brake, joined", moving + 1e-3, True),
-    )
-    for name, rows, joined in kinds:
-        pipeline = _pipeline(dof, "previous" if joined else "measured")
-        pipeline.take_joint_state(pipeline.parameters.joint_names, np.zeros(dof), rates, NOW_NS, NOW_NS)
-        # In execution since a second: a motion that is in the plan's start when the plan is taken up.
-        since = 1.0 + pipeline.parameters.publish_lead_time
-        motion = Motion(np.array([0.0, 2.0]), np.stack([-rates * since, rates])[None])
-        pipeline.published.present.published(Course(NOW_NS - 10**9, motion), NOW_NS - 10**9, NOW_NS - 10**9)
-        fields = _sequence(rows)
-
-        def integrated(pipeline=pipeline, fields=fields) -> np.ndarray:
-            return pipeline.integrate(fields, NOW_NS).trajectories
-
-        def ours(pipeline=pipeline, fields=fields) -> np.ndarray:
-            return pipeline.trajectory(pipeline.integrate(fields, NOW_NS), 0, NOW_NS).points.position
-
-        alone = Contender("integrate alone", integrated, is_close_to(torch.from_numpy(integrated().copy())))
-        yield Case(
-            f"sequence to trajectory, {name}",
-            1,
-            horizon,
-            dof,
-            Contender("ours", ours, is_close_to(torch.from_numpy(ours()))),
-            (alone,),
-            added_targets_us={alone.name: ADDED_US[name]} if horizon == 32 and name in ADDED_US else {},
+    stopping = np.sin(times[-4] * (share - share**3 + share**4 / 2) * RATES)
+    kinds = {"at rest": stopping, "with a brake": moving, "with a brake, joined": moving + 1e-3}
+    for name, rows in kinds.items():
+        arguments = moving_pipeline("previous" if "joined" in name else "measured"), sequence(rows)
+        mine, alone = (
+            Contender(label, partial(work, *arguments), is_close_to(torch.tensor(work(*arguments))))
+            for label, work in (("ours", trajectory), ("integrate alone", integrated))
         )
+        added = {alone.name: ADDED_US[name]} if horizon == 32 and name in ADDED_US else {}
+        case = f"sequence to trajectory, {name}"
+        yield Case(case, 1, horizon, DOF, mine, (alone,), added_targets_us=added)
 
 
-def _pipeline(dof: int, start_from: str) -> Pipeline:
+def integrated(pipeline: Pipeline, fields: SequenceFields) -> np.ndarray:
+    return pipeline.integrate(fields, NOW_NS).trajectories
+
+
+def trajectory(pipeline: Pipeline, fields: SequenceFields) -> np.ndarray:
+    return pipeline.trajectory(pipeline.integrate(fields, NOW_NS), 0, NOW_NS).points.position
+
+
+def moving_pipeline(start_from: str) -> Pipeline:
+    """A node's processing in the middle of a motion."""
     high = {"velocity": 5.0, "acceleration": 20.0, "jerk": 2e4, "position_max": 10.0, "position_min": -10.0}
-    values = default_values() | {f"limits.{name}": [value] * dof for name, value in high.items()}
-    values |= {"joint_names": [f"joint_{i}" for i in range(dof)], "device": "cpu", "start_from": start_from}
-    return pipeline_of(NodeParameters.from_values(values), PublishedMotion())
+    values = default_values() | {f"limits.{name}": [value] * DOF for name, value in high.items()}
+    values |= {"joint_names": [f"joint_{i}" for i in range(DOF)], "device": "cpu", "start_from": start_from}
+    pipeline = pipeline_of(NodeParameters.from_values(values), PublishedMotion())
+    pipeline.take_joint_state(pipeline.parameters.joint_names, np.zeros(DOF), RATES, NOW_NS, NOW_NS)
+    # In execution since a second: a motion that is in the plan's start when the plan is taken up.
+    since = 1.0 + pipeline.parameters.publish_lead_time
+    motion = Motion(np.array([0.0, 2.0]), np.stack([-RATES * since, RATES])[None])
+    pipeline.published.present.published(Course(NOW_NS - 10**9, motion), NOW_NS - 10**9, NOW_NS - 10**9)
+    return pipeline
 
 
-def _sequence(rows: np.ndarray) -> SequenceFields:
+def sequence(rows: np.ndarray) -> SequenceFields:
     empty, data = np.zeros(0, np.float32), rows.astype(np.float32).ravel()
     dt, index = np.array([DT], np.float32), np.zeros(0, np.uint32)
     return SequenceFields((), ControlSpace.POSITION.value, 1, len(rows), dt, empty, empty, empty, index, data)

@@ -10,37 +10,41 @@ from pathlib import Path
 import pytest
 
 from benchmarks import __main__ as program
-from benchmarks import report
+from benchmarks import registry, report
 from benchmarks.registry import Case, Contender
-from benchmarks.timing import time_interleaved
+from benchmarks.timing import interleaved, repeated
 
 
-def contender(name: str, result: int, seconds: float = 0.0):
+def contender(name: str, result: int = 42, seconds: float = 1.0):
     def check(value: object) -> None:
         assert value == 42, f"expected 42, got {value}"
 
-    def run() -> int:
-        time.sleep(seconds)
-        return result
-
-    return Contender(name, run, check)
+    return Contender(name, lambda: result, check, clock=lambda: seconds)
 
 
 def case(**fields: object):
     return Case("case", 1, 32, 7, **fields)
 
 
+def row(ratio: float, of_limit: float | None = None, **fields: object) -> dict[str, object]:
+    return {"suite": "s", "case": "c", "B": 1, "peer": "p", "ratio": ratio, "of_limit": of_limit, **fields}
+
+
+def kept(*rows: dict[str, object]) -> dict[tuple[object, ...], dict[str, object]]:
+    return {report.key(row): row for row in rows}
+
+
 def test_a_wrong_answer_has_no_speed():
-    rows, wrong = program.measure("suite", case(ours=contender("ours", 41), peers=(contender("peer", 42),)), quick=True)
+    rows, wrong = program.measure("suite", case(ours=contender("ours", 41), peers=(contender("peer"),)), quick=True)
     assert rows == []
     assert len(wrong) == 1 and "ours: expected 42, got 41" in wrong[0]
 
 
 def test_rows_compare_with_every_peer_and_with_the_limit():
     timed = case(
-        ours=contender("ours", 42, 0.01),
-        peers=(contender("slow", 42, 0.04), contender("fast", 42)),
-        limit=contender("limit", 42, 0.005),
+        ours=contender("ours", seconds=0.01),
+        peers=(contender("slow", seconds=0.04), contender("fast", seconds=0.001)),
+        limit=contender("limit", seconds=0.005),
         targets={"slow": 2.0, "fast": 2.0, "limit": 0.9},
     )
     rows, wrong = program.measure("suite", timed, quick=True)
@@ -48,9 +52,9 @@ def test_rows_compare_with_every_peer_and_with_the_limit():
     keys = "suite case B H D dtype device ours_us peer peer_us ratio limit_us of_limit"
     assert all(set(keys.split()) <= row.keys() for row in rows)
     slow, fast = rows
-    assert slow["peer"] == "slow" and slow["ratio"] > 2 and slow["met"]
-    assert fast["ratio"] < 1 and not fast["met"]
-    assert 0.2 < slow["of_limit"] < 0.9 and not slow["limit_met"]
+    assert (slow["peer"], slow["ours_us"], slow["peer_us"], slow["ratio"], slow["met"]) == ("slow", 1e4, 4e4, 4.0, True)
+    assert (fast["ratio"], fast["met"]) == (0.1, False)
+    assert (slow["of_limit"], slow["limit_met"]) == (0.5, False)
     assert json.loads(json.dumps(rows)) == rows
 
     with_heads = report.table(rows).splitlines()
@@ -61,59 +65,57 @@ def test_rows_compare_with_every_peer_and_with_the_limit():
 def test_contenders_take_turns():
     calls: list[str] = []
     runs = [lambda name=name: (calls.append(name), time.sleep(0.002)) for name in "abc"]
-    time_interleaved(runs, rounds=4, sample_s=0.001)
+    interleaved([repeated(run, sample_s=0.001) for run in runs], rounds=4)
     turns = calls[15:]  # behind five calls each to warm up
     assert sorted(turns) == sorted("abc" * 4)
     assert ["".join(turns[i : i + 3]) for i in range(0, 12, 3)] == ["abc", "bca", "cab", "abc"]
 
 
-def test_a_ratio_that_falls_by_more_than_a_quarter_is_a_regression(project_root: Path, tmp_path: Path, monkeypatch):
-    def row(ratio: float, of_limit: float) -> dict[str, object]:
-        return {"case": "c", "B": 1, "peer": "p", "ratio": ratio, "of_limit": of_limit}
-
-    monkeypatch.setattr(program, "ROOT", tmp_path)
-    kept = tmp_path / "kept.json"
-    assert "no results are kept" in program.not_compared([row(1, 1)], kept)
-    report.write([row(10.0, 0.8)], kept)
-    assert program.slower([row(8.0, 0.7)], report.read(kept)) == []
-    assert program.not_compared([row(8.0, 0.7)], kept) == ""
-    assert "threads" in program.not_compared([{**row(8.0, 0.7), "threads": 9}], kept)
-    (lost,) = program.slower([row(7.0, 0.7)], report.read(kept))
+def test_a_ratio_that_falls_by_more_than_a_quarter_is_a_regression():
+    before = kept(row(10.0, 0.8))
+    assert program.slower([row(8.0, 0.7)], before) == []
+    (lost,) = program.slower([row(7.0, 0.7)], before)
     assert "ratio 10.0 -> 7.0" in lost
-    report.write([{**row(10.0, 0.8), "ours_us": 5.0}], kept)
-    assert program.slower([{**row(7.0, 0.5), "ours_us": 4.9}], report.read(kept)) == [], "the others have become faster"
-    assert len(program.slower([{**row(7.0, 0.5), "ours_us": 5.1}], report.read(kept))) == 2
+    before = kept(row(10.0, 0.8, ours_us=5.0))
+    assert program.slower([row(7.0, 0.5, ours_us=4.9)], before) == [], "the others have become faster"
+    assert len(program.slower([row(7.0, 0.5, ours_us=5.1)], before)) == 2
 
 
-def test_a_check_needs_one_suite_to_compare_and_says_which_it_could_not(tmp_path: Path, monkeypatch, capsys):
-    row = {"case": "c", "B": 1, "peer": "p", "ratio": 2.0, "of_limit": None}
-    monkeypatch.setattr(program, "ROOT", tmp_path)
-    monkeypatch.setattr(program, "RESULTS", tmp_path / "results")
-    monkeypatch.setattr(program, "SUITES", {"one": None, "two": None})
-    monkeypatch.setattr(program, "run", lambda name, kept, quick: ([row], []))
-    monkeypatch.setattr(sys, "argv", ["benchmarks", "--check"])
-    assert program.main() == 1
-    assert "no suite could be compared" in capsys.readouterr().err
-    report.write([row], tmp_path / "results" / program.machine_name() / "one.json")
-    assert program.main() == 0
-    said = capsys.readouterr().out
-    assert "two: no results are kept" in said and "one: " not in said
-
-
-def test_a_ratio_within_the_spread_of_the_kept_runs_is_no_regression(tmp_path: Path, monkeypatch):
-    def row(ratio: float) -> dict[str, object]:
-        return {"case": "c", "B": 1, "peer": "p", "ratio": ratio}
-
-    monkeypatch.setattr(program, "ROOT", tmp_path)
-    kept = tmp_path / "kept.json"
-    before = None
+def test_a_ratio_within_the_spread_of_the_kept_runs_is_no_regression():
+    before: dict[str, object] = {}
     for ratio in (90.0, 34.5, 25.0, 33.0, 26.0, 31.0):
         before = report.with_runs(row(ratio), before)
     assert before["ratio_runs"] == [34.5, 25.0, 33.0, 26.0, 31.0], "the latest five"
-    report.write([before], kept)
-    assert program.slower([row(23.3)], report.read(kept)) == [], "above three quarters of the median"
-    (lost,) = program.slower([row(22.0)], report.read(kept))
+    assert program.slower([row(23.3)], kept(before)) == [], "above three quarters of the median"
+    (lost,) = program.slower([row(22.0)], kept(before))
     assert "-> 22.0" in lost
+
+
+def test_a_check_needs_one_suite_to_compare_and_says_which_it_could_not(tmp_path: Path, monkeypatch, capsys):
+    monkeypatch.setattr(program, "ROOT", tmp_path)
+    monkeypatch.setattr(program, "RESULTS", tmp_path / "results")
+    monkeypatch.setattr(program, "SUITES", {"one": None, "two": None, "three": None})
+    monkeypatch.setattr(program, "run", lambda name, kept, quick: ([row(2.0)], []))
+    monkeypatch.setattr(sys, "argv", ["benchmarks", "--check"])
+    assert program.main() == 1
+    assert "no suite could be compared" in capsys.readouterr().err
+    results = tmp_path / "results" / program.machine_name()
+    report.write([row(2.0)], results / "one.json")
+    report.write([row(2.0, threads=9)], results / "three.json")
+    assert program.main() == 0
+    said = capsys.readouterr().out
+    assert "two: no results are kept" in said and "three: none of these rows" in said and "one: " not in said
+
+
+def test_a_loss_is_measured_again_before_it_counts(monkeypatch):
+    ratios = iter([1.0, 9.0, 1.0, 1.0, 1.0])
+    monkeypatch.setattr(program, "measure", lambda suite, case, quick: ([row(next(ratios))], []))
+    monkeypatch.setattr(report, "table", lambda rows, heads: "")
+    monkeypatch.setitem(registry.SUITES, "one", lambda quick: iter([object()]))
+    rows, _ = program.run("one", kept(row(10.0)), quick=True)
+    assert rows[0]["ratio"] == 9.0, "the second time it was as fast as before"
+    rows, _ = program.run("one", kept(row(10.0)), quick=True)
+    assert rows[0]["ratio"] == 1.0 and not list(ratios), "three times"
 
 
 def test_the_command_knows_its_suites(monkeypatch, capsys):
@@ -121,6 +123,12 @@ def test_the_command_knows_its_suites(monkeypatch, capsys):
     with pytest.raises(SystemExit, match="0"):
         program.main()
     assert "cpu_kernels" in capsys.readouterr().out
+
+
+def test_without_a_device_a_suite_says_so(monkeypatch, capsys):
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    assert program.run("cuda_kernels", {}, quick=True) == ([], [])
+    assert "cuda_kernels: unmeasured: no CUDA device" in capsys.readouterr().out
 
 
 def test_kept_results_are_shown_without_a_measurement(project_root: Path, capsys):

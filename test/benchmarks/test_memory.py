@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.memory import measure_peaks
-from benchmarks.suites.scaling import floor_bytes
+from benchmarks.suites.scaling import floor_bytes, measure_peaks
 
 
 @pytest.mark.alone

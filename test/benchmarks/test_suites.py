@@ -1,25 +1,23 @@
-"""Every case of the suites gives right results, also those timed on a CUDA device only; counts are counted right."""
+"""Every case of the suites gives right results, also those timed on a CUDA device only."""
 
 from __future__ import annotations
 
 import pytest
 import torch
 
-from benchmarks import __main__ as program
-from benchmarks import registry, report
-from benchmarks.suites import cuda_kernels, engine, execution, scaling
-from traj_integrator_ros.kernels import default_backend
+from benchmarks.suites import cpu_entries, cpu_kernels, cpu_splines, cuda, engine, execution, scaling
+from traj_integrator_ros.kernels import MAPS, default_backend
 
 
 def check(case) -> int:
     """Run and check every contender once; how many there were."""
-    contenders = [case.ours, *case.peers, *([case.limit] if case.limit else [])]
-    for contender in contenders:
+    for contender in case.contenders:
         contender.check(contender.run())
         result = contender.run()
-        with pytest.raises(AssertionError):
-            contender.check(spoiled(result))
-    return len(contenders)
+        if "empty" not in contender.name:
+            with pytest.raises(AssertionError):
+                contender.check(spoiled(result))
+    return len(case.contenders)
 
 
 def spoiled(result):
@@ -29,10 +27,26 @@ def spoiled(result):
     return 1.01 * result + 1
 
 
-def test_engine_cases_are_right():
+@pytest.fixture
+def native():
     if default_backend(torch.device("cpu")).value != "native":
         pytest.skip("the C++ kernels are not built")
-    assert [check(case) for case in (*engine.both_ways(3), engine.times())] == [3, 3, 2]
+
+
+def test_entries_and_engine_are_right(native):
+    assert [check(case) for case in (cpu_entries.entries(3), *engine.both_ways(3), engine.times())] == [5, 3, 3, 2]
+    assert check(cpu_kernels.reused_buffers(3)) == check(cpu_splines.reused_buffers(3)) == 2
+
+
+@pytest.mark.parametrize("way", cpu_kernels.GRADIENTS)
+def test_ways_to_differentiate_are_right(way):
+    case = cpu_kernels.forward_and_backward(100, way, with_compiled=False)
+    assert [check(case), check(cpu_kernels.dropin(3, way))] == [4, 3]
+
+
+@pytest.mark.parametrize("name", [name for name in MAPS if not name.startswith("bspline")])
+def test_maps_are_right_beside_operations_of_torch(name):
+    assert check(cpu_kernels.against_torch(name, MAPS[name], 3)) == 3
 
 
 @pytest.mark.parametrize("name", ["clique", "clique_central", "acceleration_zoh"])
@@ -52,63 +66,34 @@ def test_the_picture_is_drawn(tmp_path, monkeypatch):
     pytest.importorskip("matplotlib")
     monkeypatch.setattr(scaling, "PICTURE", tmp_path / "build" / "scaling.png")
     shapes = [(1, 32, 7), (1000, 32, 7), (100, 4, 7), (1000, 32, 64)]
-    scaling.finish([{"case": "c", "B": b, "H": h, "D": d, "ours_us": b * h, "limit_us": h * d} for b, h, d in shapes])
+    scaling.draw([{"case": "c", "B": b, "H": h, "D": d, "ours_us": b * h, "limit_us": h * d} for b, h, d in shapes])
     assert scaling.PICTURE.read_bytes().startswith(b"\x89PNG")
 
 
-@pytest.fixture
-def on_the_cpu(monkeypatch) -> object:
-    """The suites of the device with their cases on the CPU, small."""
-
-    monkeypatch.setattr(cuda_kernels, "DEVICE", "cpu")
-    monkeypatch.setattr(cuda_kernels, "HORIZON", 8)
-    return cuda_kernels
-
-
-@pytest.mark.parametrize("name", ["clique", "clique_central", "acceleration_zoh", "jerk"])
-def test_cases_of_the_device_are_right_on_the_cpu_too(name, on_the_cpu):
-    assert check(on_the_cpu.swept(name, 60)) == 3
-
-
-def test_peers_of_the_device_are_right_on_the_cpu_too(on_the_cpu, monkeypatch):
+def test_cases_of_the_device_are_right_on_the_cpu_too(monkeypatch):
+    monkeypatch.setattr(cuda, "DEVICE", "cpu")
     monkeypatch.setattr(torch, "compile", lambda function, **options: function)
-    assert check(on_the_cpu.against_peers(60 * 8 * 7)) == 6
-    assert check(on_the_cpu.between_host_arrays(3, on_the_cpu.engines_of(("cpu", "auto")))) == 2
+    assert [check(cuda.swept(name, 60)) for name in ("clique", "clique_central", "bspline_tight")] == [3, 3, 3]
+    assert check(cuda.against_peers(60)) == 6
+    assert check(cuda.between_host_arrays(3, cuda.engines_of(("cpu", "auto")))) == 2
 
 
 @pytest.mark.gpu
 def test_graphs_of_the_device_are_right():
-    assert check(cuda_kernels.swept("clique", cuda_kernels.SMALL_BATCH)) == 4
-    assert cuda_kernels.most_elements() > 1 << 20
-
-
-def test_without_a_device_the_suite_says_so(monkeypatch, capsys):
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    rows, wrong = program.run("cuda_kernels", {}, quick=True)
-    assert not wrong
-    assert "unmeasured: no CUDA device" in capsys.readouterr().out
-    assert [row["unmeasured"] for row in rows] == ["no CUDA device"] and report.missed(rows) == []
-
-
-def test_a_loss_is_measured_again_before_it_counts(monkeypatch):
-    ratios = iter([1.0, 9.0, 1.0, 1.0, 1.0])
-    measured = []
-
-    def measure(suite: str, case: object, *, quick: bool):
-        row = {"suite": suite, "case": "c", "B": 1, "peer": "p", "ratio": next(ratios), "of_limit": None}
-        measured.append(row)
-        return [row], []
-
-    monkeypatch.setattr(program, "measure", measure)
-    monkeypatch.setattr(report, "table", lambda rows, heads: "")
-    monkeypatch.setitem(registry.SUITES, "one", lambda quick: iter([object()]))
-    kept = {report.key({"case": "c", "B": 1, "peer": "p"}): {"ratio": 10.0}}
-    rows, _ = program.run("one", kept, quick=True)
-    assert rows[0]["ratio"] == 9.0 and len(measured) == 2, "the second time it was as fast as before"
-    rows, _ = program.run("one", kept, quick=True)
-    assert rows[0]["ratio"] == 1.0 and len(measured) == 5
-    assert program.slower(rows, kept)
+    assert check(cuda.swept("clique", cuda.SMALL_BATCH)) == 3
+    assert cuda.most_elements() > 1 << 20
 
 
 def test_execution_cases_are_right():
     assert [check(case) for case in (execution.spline(16), *execution.sequence_to_trajectory(16))] == [2, 2, 2, 2]
+
+
+@pytest.mark.ros
+def test_all_ways_to_make_and_read_messages_give_the_same():
+    from benchmarks.ros.messages import messages
+
+    cases = list(messages(quick=True))
+    assert len(cases) == 11
+    for case in cases:
+        for contender in case.contenders:
+            contender.check(contender.run())

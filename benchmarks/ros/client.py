@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import time
 from array import array
-from collections.abc import Mapping, Sequence
-from operator import attrgetter
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from lifecycle_msgs.srv import GetState
@@ -18,48 +18,79 @@ from trajectory_msgs.msg import JointTrajectory
 
 from traj_integrator_interfaces.msg import ActionSequence, TrajectoryBatch
 from traj_integrator_interfaces.srv import ComputeGradient, Evaluate, Integrate
-from traj_integrator_ros.traffic.messages import ORDERS, floats, gradient_request, sequence, set_stamp
+from traj_integrator_ros.traffic.messages import sequence, set_stamp
 from traj_integrator_ros.traffic.participant import Participant
-
-from .receding_plan import RecedingPlan
+from traj_integrator_ros.wire.transport import prepare_transport
 
 OURS, ECHO = "/traj_integrator", "/echo"
+EMPTY = f"{ECHO}/empty"
 DEPTH = 10
 PAUSE_S = 0.002
 """Before each message, so that all processes have finished with the one before: robots do not send back to back."""
+WITHIN_S = 5.0
+_SWING_RAD, _PERIOD_S = 0.05, 4.0
+_SPREAD_RAD = 0.1
+"""How far other candidates end from the motion, one sigma."""
+
+
+@dataclass(frozen=True)
+class RecedingPlan:
+    """What a planner sends to a robot that moves: the next steps of one motion, each time from now on.
+
+    The motion swings to one side of a position, candidates leave it smoothly: row 0 is the motion.
+    """
+
+    position: np.ndarray
+    """rad, `[D]`."""
+    batch: int
+    horizon: int
+    dt: float
+    """s."""
+
+    def at(self, time_s: float) -> tuple[np.ndarray, np.ndarray]:
+        """Positions `[B, H, D]` of the steps after a time, and the start state `[3, D]` then: rad, rad/s, rad/s^2."""
+        rate = 2 * np.pi / _PERIOD_S
+        phase = rate * (time_s % _PERIOD_S + self.dt * np.arange(self.horizon + 1))
+        dof = len(self.position)
+        rows = self.position + _SWING_RAD * (1 - np.cos(phase))[:, None] * np.ones(dof)
+        motion = _SWING_RAD * np.array([rate * np.sin(phase[0]), rate**2 * np.cos(phase[0])])
+        start = np.stack([rows[0], *(value * np.ones(dof) for value in motion)])
+        goals = _SPREAD_RAD * np.random.default_rng(self.batch).standard_normal((self.batch, 1, dof))
+        goals[0] = 0.0
+        share = (np.arange(1, self.horizon + 1) / self.horizon)[:, None] ** 4
+        return (rows[1:] + goals * share).astype(np.float32), start.astype(np.float32)
 
 
 class TimingClient(Participant):
     """One participant that waits for one thing at a time, with a wait set for that alone and messages left serialized.
+
+    Args:
+        joint_names: of the node.
+        prepared_for: batch, horizon and joints of the messages that its transports are prepared for, if any.
 
     Raises:
         TimeoutError: something did not come.
 
     """
 
-    def __init__(self, joint_names: Sequence[str]) -> None:
+    def __init__(self, joint_names: Sequence[str], prepared_for: Sequence[int] = ()) -> None:
+        if prepared_for:
+            prepare_transport(*prepared_for)
         super().__init__(OURS, name="bench_client")
         self._joint_names = list(joint_names)
         names = (OURS, ECHO)
         self._sequences = {name: self.publisher(ActionSequence, f"{name}/action_sequence", DEPTH) for name in names}
         self._batches = {name: self._serialized(TrajectoryBatch, f"{name}/trajectory_batch") for name in names}
         self._trajectories = self._serialized(JointTrajectory, f"{OURS}/joint_trajectory")
-        self._states = {
-            OURS: self.publisher(JointState, "/joint_states", DEPTH),
-            ECHO: self.publisher(JointState, f"{ECHO}/joint_states", DEPTH),
-        }
+        topics = {OURS: "/joint_states", ECHO: f"{ECHO}/joint_states"}
+        self._states = {name: self.publisher(JointState, topic, DEPTH) for name, topic in topics.items()}
+        types = {"integrate": Integrate, "compute_gradient": ComputeGradient, "evaluate": Evaluate}
         self._services = {
-            "integrate": self.client(Integrate, "integrate"),
-            "compute_gradient": self.client(ComputeGradient, "compute_gradient"),
-            "evaluate": self.client(Evaluate, "evaluate"),
-            "echoed integrate": self.client(Integrate, f"{ECHO}/integrate"),
-            "echoed compute_gradient": self.client(ComputeGradient, f"{ECHO}/compute_gradient"),
-            "echoed evaluate": self.client(Evaluate, f"{ECHO}/evaluate"),
-            "empty": self.client(GetState, f"{ECHO}/empty"),
+            f"{name}/{kind}": self.client(types[kind], f"{name}/{kind}") for name in names for kind in types
         }
-        self._requests: dict[str, object] = {"empty": GetState.Request()}
+        self._services[EMPTY] = self.client(GetState, EMPTY)
+        self._requests: dict[str, object] = {EMPTY: GetState.Request()}
         self._plan: RecedingPlan | None = None
-        self._planned: tuple[np.ndarray, np.ndarray] | None = None
 
     def wait_until_connected(self, timeout_s: float) -> None:
         """Wait until the node is active and everything has found its other end."""
@@ -69,11 +100,6 @@ class TimingClient(Participant):
 
     # Topics
 
-    def prepare(self, actions: np.ndarray, start: np.ndarray) -> None:
-        """Take the sequence `[batch, horizon, dof]` that services are sent from now on."""
-        message = sequence(actions, position=start)
-        self._requests["integrate"] = self._requests["echoed integrate"] = Integrate.Request(actions=message)
-
     def follow(self, plan: RecedingPlan) -> None:
         """Take the plan that nodes are sent from now on, and tell ours where the robot is."""
         self._plan = plan
@@ -82,22 +108,11 @@ class TimingClient(Participant):
         self._states[OURS].publish(state)
         time.sleep(0.2)
 
-    def planned(self) -> tuple[np.ndarray, np.ndarray]:
-        """What was sent last: positions `[batch, horizon, dof]`, and the start state `[3, dof]`."""
-        return self._planned
-
-    def batch(self, name: str) -> list[np.ndarray]:
-        """Send the sequence to a node; return the four arrays that come back, flat."""
-        self._exchange(name)
-        answer = deserialize_message(self._answer, TrajectoryBatch)
-        return [np.array(getattr(answer, field)) for field in ORDERS]
-
-    def points(self) -> list[np.ndarray]:
-        """Send the sequence to our node; return positions, velocities and accelerations for the controller, flat."""
-        self._exchange(OURS)
-        answer = deserialize_message(self._controller_answer, JointTrajectory)
-        fields = ("positions", "velocities", "accelerations")
-        return [np.concatenate([getattr(point, field) for point in answer.points]) for field in fields]
+    def received(self, name: str) -> tuple[np.ndarray, np.ndarray, TrajectoryBatch, JointTrajectory | None]:
+        """Send the plan to a node; actions and start state that were sent, and what came back."""
+        (actions, start), batch, trajectory = self._exchange(name)[2:]
+        decoded = None if trajectory is None else deserialize_message(trajectory, JointTrajectory)
+        return actions, start, deserialize_message(batch, TrajectoryBatch), decoded
 
     def batch_latency(self, name: str) -> float:
         """Time from publishing the sequence until the batch is here, s."""
@@ -107,25 +122,23 @@ class TimingClient(Participant):
         """Time from publishing the sequence until our node's message for the controller is here too, s."""
         return self._exchange(OURS)[1]
 
-    def _exchange(self, name: str) -> tuple[float, float]:
-        subscription = self._batches[name]
-        publisher = self._sequences[name]
+    def _exchange(self, name: str) -> tuple[float, float, tuple[np.ndarray, np.ndarray], bytes, bytes | None]:
+        subscription, publisher, trajectory = self._batches[name], self._sequences[name], None
         _drain(subscription)
         _drain(self._trajectories)
         time.sleep(PAUSE_S)
         stamp_ns = time.time_ns()
-        self._planned = actions, start = self._plan.at(stamp_ns * 1e-9)
+        actions, start = sent = self._plan.at(stamp_ns * 1e-9)
         message = sequence(actions, **dict(zip(("position", "velocity", "acceleration"), start, strict=True)))
         set_stamp(message, stamp_ns)
         message = serialize_message(message)
         begin = time.perf_counter()
         publisher.publish(message)
-        self._answer = self._take(subscription)
+        batch = self._take(subscription)
         latency = time.perf_counter() - begin
-        if name != OURS:
-            return latency, latency
-        self._controller_answer = self._take(self._trajectories)
-        return latency, time.perf_counter() - begin
+        if name == OURS:
+            trajectory = self._take(self._trajectories)
+        return latency, time.perf_counter() - begin, sent, batch, trajectory
 
     def _take(self, subscription: Subscription) -> bytes:
         self._wait(subscription.topic_name, subscription=subscription)
@@ -134,27 +147,13 @@ class TimingClient(Participant):
 
     # Services
 
-    def prepare_gradient(self, shape: Sequence[int], upstream: Sequence[np.ndarray]) -> None:
-        """Take the upstream gradients that are sent from now on."""
-        actions = ActionSequence(batch=shape[0], horizon=shape[1])
-        request = gradient_request(actions, dict(zip(ORDERS, upstream, strict=True)))
-        self._requests["compute_gradient"] = self._requests["echoed compute_gradient"] = request
+    def prepare(self, kind: str, request: object) -> None:
+        """Take the request of one kind that both nodes are sent from now on."""
+        self._requests[f"{OURS}/{kind}"] = self._requests[f"{ECHO}/{kind}"] = request
 
-    def prepare_evaluation(
-        self, actions: np.ndarray, start: np.ndarray, terms: Mapping[str, Mapping[str, np.ndarray]]
-    ) -> None:
-        """Take the sequence whose cost is asked for from now on; terms by output, their arrays by field."""
-        request = Evaluate.Request(actions=sequence(actions, position=start))
-        for output, fields in terms.items():
-            for name, values in fields.items():
-                setattr(getattr(request.cost, output), name, floats(values))
-        self._requests["evaluate"] = self._requests["echoed evaluate"] = request
-
-    def answer(self, service: str, *fields: str) -> list[np.ndarray]:
-        """Arrays of the answer to a call, flat; dots lead into its messages."""
-        response = self._call(service)[1]
-        assert response.success, response.message
-        return [np.array(attrgetter(field)(response)) for field in fields]
+    def response(self, service: str) -> object:
+        """The answer to a call."""
+        return self._call(service)[1]
 
     def call_latency(self, service: str) -> float:
         """Time from a request until its answer is here, s."""
@@ -180,12 +179,11 @@ class TimingClient(Participant):
         clock = (~pid << 3) | 2  # the CPU clock of another process, by Linux's own rule
         state = JointState(name=self._joint_names)
         state.position = state.velocity = state.effort = array("d", bytes(8 * len(self._joint_names)))
-        publisher = self._states[name]
         count = int(rate_hz * duration_s)
         begin, cpu = time.monotonic(), time.clock_gettime(clock)
         for i in range(count):
             set_stamp(state, time.time_ns())
-            publisher.publish(state)
+            self._states[name].publish(state)
             time.sleep(max(0.0, begin + (i + 1) / rate_hz - time.monotonic()))
         return (time.clock_gettime(clock) - cpu) / count
 
@@ -203,14 +201,7 @@ class TimingClient(Participant):
             and all(client.service_is_ready() for client in self._services.values())
         )
 
-    def _wait(
-        self,
-        what: str,
-        timeout_s: float = 5.0,
-        *,
-        subscription: Subscription | None = None,
-        client: Client | None = None,
-    ) -> None:
+    def _wait(self, what: str, *, subscription: Subscription | None = None, client: Client | None = None) -> None:
         with self._context.handle:
             counts = (subscription is not None, 0, 0, client is not None, 0, 0)
             wait_set = rclpy_implementation.WaitSet(*map(int, counts), self._context.handle)
@@ -219,10 +210,9 @@ class TimingClient(Participant):
                 wait_set.add_subscription(subscription.handle)
             if client is not None:
                 wait_set.add_client(client.handle)
-            wait_set.wait(int(timeout_s * 1e9))
-            kind = "client" if subscription is None else "subscription"
-            if not wait_set.get_ready_entities(kind):
-                raise TimeoutError(f"{what}: nothing came within {timeout_s:g} s")
+            wait_set.wait(int(WITHIN_S * 1e9))
+            if not wait_set.get_ready_entities("client" if subscription is None else "subscription"):
+                raise TimeoutError(f"{what}: nothing came within {WITHIN_S:g} s")
 
 
 def _drain(subscription: Subscription) -> None:

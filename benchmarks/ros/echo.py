@@ -1,14 +1,16 @@
 """The peer of the node: a plain rclpy node that answers with messages of the same size, without computing anything.
 
-`python -m benchmarks.ros_echo`: for every ActionSequence on /echo/action_sequence, a TrajectoryBatch of the output's
-size, made beforehand, on /echo/trajectory_batch; an empty service /echo/empty; services /echo/integrate,
-/echo/evaluate and /echo/compute_gradient, whose answers have the size of ours; joint states are received and ignored.
+`python -m benchmarks.ros.echo [BATCH HORIZON DOF]`: for every ActionSequence on /echo/action_sequence, a
+TrajectoryBatch of the output's size, made beforehand, on /echo/trajectory_batch; an empty service /echo/empty; services
+/echo/integrate, /echo/evaluate and /echo/compute_gradient, whose answers have the size of ours; joint states are
+received and ignored. With a size, its transports are prepared for such messages.
 """
 
 from __future__ import annotations
 
 import sys
 from array import array
+from functools import cache
 
 import rclpy
 from lifecycle_msgs.srv import GetState
@@ -18,6 +20,8 @@ from sensor_msgs.msg import JointState
 
 from traj_integrator_interfaces.msg import ActionSequence, TrajectoryBatch
 from traj_integrator_interfaces.srv import ComputeGradient, Evaluate, Integrate
+from traj_integrator_ros.traffic.messages import ORDERS
+from traj_integrator_ros.wire.transport import prepare_transport
 
 DEPTH = 10
 
@@ -27,28 +31,22 @@ class Echo(Node):
 
     def __init__(self) -> None:
         super().__init__("echo")
-        self._prepared: dict[tuple[int, int, int], TrajectoryBatch] = {}
         self._out = self.create_publisher(TrajectoryBatch, "~/trajectory_batch", DEPTH)
         self.create_subscription(ActionSequence, "~/action_sequence", self._answer, DEPTH)
         self.create_subscription(JointState, "~/joint_states", lambda message: None, DEPTH)
         self.create_service(GetState, "~/empty", lambda request, response: response)
-        self.create_service(Integrate, "~/integrate", self._integrate)
+        self.create_service(Integrate, "~/integrate", _integrate)
         self.create_service(Evaluate, "~/evaluate", _evaluate)
         self.create_service(ComputeGradient, "~/compute_gradient", _compute_gradient)
 
     def _answer(self, message: ActionSequence) -> None:
-        self._out.publish(self._zeros_for(message))
+        self._out.publish(_zeros(message.batch, message.horizon, len(message.data)))
 
-    def _integrate(self, request: Integrate.Request, response: Integrate.Response) -> Integrate.Response:
-        response.success = True
-        response.trajectory = self._zeros_for(request.actions)
-        return response
 
-    def _zeros_for(self, message: ActionSequence) -> TrajectoryBatch:
-        shape = (message.batch, message.horizon, len(message.data))
-        if shape not in self._prepared:
-            self._prepared[shape] = _zeros(message)
-        return self._prepared[shape]
+def _integrate(request: Integrate.Request, response: Integrate.Response) -> Integrate.Response:
+    actions = request.actions
+    response.success, response.trajectory = True, _zeros(actions.batch, actions.horizon, len(actions.data))
+    return response
 
 
 def _evaluate(request: Evaluate.Request, response: Evaluate.Response) -> Evaluate.Response:
@@ -64,23 +62,19 @@ def _compute_gradient(request: ComputeGradient.Request, response: ComputeGradien
     return response
 
 
-def _zeros(message: ActionSequence) -> TrajectoryBatch:
-    numbers = {name: array("f", bytes(4 * len(message.data))) for name in _ARRAYS}
-    time_from_start = array("f", bytes(4 * message.horizon))
-    return TrajectoryBatch(
-        joint_names=[f"panda_joint{i + 1}" for i in range(7)],
-        batch=message.batch,
-        horizon=message.horizon,
-        time_from_start=time_from_start,
-        **numbers,
-    )
-
-
-_ARRAYS = ("position", "velocity", "acceleration", "jerk")
+@cache
+def _zeros(batch: int, horizon: int, numbers: int) -> TrajectoryBatch:
+    message = TrajectoryBatch(joint_names=[f"panda_joint{i + 1}" for i in range(7)], batch=batch, horizon=horizon)
+    message.time_from_start = array("f", bytes(4 * horizon))
+    for name in ORDERS:
+        setattr(message, name, array("f", bytes(4 * numbers)))
+    return message
 
 
 def main() -> int:
     """Spin until a signal comes."""
+    if sys.argv[1:]:
+        prepare_transport(*map(int, sys.argv[1:]))
     rclpy.init()
     try:
         rclpy.spin(Echo())

@@ -1,0 +1,267 @@
+"""Through ROS: from a sequence published in one process to the trajectory that arrives back there.
+
+Peer: a plain rclpy node that echoes a message of the output's size, an empty service, and services that take and give
+messages of the same type and size without computing anything, on the same transport. Each round sends one message to
+each, so what disturbs the machine disturbs both; the difference of the medians is what the node adds. All input checks
+are on, and both outputs are subscribed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+
+import numpy as np
+import torch
+
+from traj_integrator_interfaces.msg import ActionSequence, TrajectoryBatch
+from traj_integrator_interfaces.srv import Evaluate, Integrate
+from traj_integrator_ros.kernels import CostTerm, QuadraticCost, clique_step, quadratic_cost
+from traj_integrator_ros.kernels.costs.composition import cost_of
+from traj_integrator_ros.traffic.messages import ORDERS, floats, gradient_request, sequence
+
+from ..problems import DOF, DT, HORIZON, is_close_to
+from ..registry import Case, Check, Contender
+from .client import ECHO, EMPTY, OURS, RecedingPlan
+from .processes import Processes, Transports, running
+
+JOINTS = tuple(f"panda_joint{i + 1}" for i in range(DOF))
+START = np.array([0.0, -0.5, 0.0, -1.8, 0.0, 1.6, 0.8], np.float32)
+LARGE = 1000
+"""Trajectories in a batch that takes 3.6 MB."""
+DEFAULT, PREPARED = "default transports", "without settings"
+FIXED = {DEFAULT: Transports(), "shared memory": Transports("fastdds_localhost.xml")}
+"""Everybody has the same profile of config/, or none."""
+SIZE = (LARGE, HORIZON, DOF)
+FITTING = {
+    PREPARED: Transports(prepared_for=SIZE),
+    "client unprepared": Transports(prepared_for=SIZE, client_prepares=False),
+    DEFAULT: Transports(),
+}
+"""The node and the echo fit their transports to their messages by themselves."""
+ADDED_TARGETS_US = {1: 300.0}
+LARGE_TARGET = 1 / 1.2
+PARAMETERS = {
+    "dt": DT,
+    "max_batch": LARGE,
+    "start_from": "previous",
+    "state_timeout": 0.0,
+    "supervision.deviation": 0.0,
+    "limits.start_deviation": 0.0,
+}
+"""The robot is not simulated: nobody says where it is."""
+SERVICE_TARGET = 1 / 1.25
+TWO_CALLS_TARGET = 1 / 0.4
+"""For batches of 256 and more."""
+JOINT_STATE_RATE_HZ = 1000.0
+JOINT_STATE_LIMIT_S = 1 / JOINT_STATE_RATE_HZ / 10
+"""A tenth of one core."""
+ROWS_LIMIT = 1e-5
+"""How far the motion may pass by the rows of a plan, rad: where an acceleration fades, it does."""
+ECHO_NAME = "rclpy echo of the output's size"
+SAME_MESSAGES_NAME = "rclpy, same messages, no computing"
+TWO_CALLS_NAME = "integrate + compute_gradient"
+
+
+def through_ros(quick: bool) -> Iterator[Case]:
+    """All cases of the suite `ros_latency`."""
+    parameters = {**PARAMETERS, "warmup": [f"{batch}x{HORIZON}" for batch in (1, 64, LARGE)]}
+    for transport, transports in FIXED.items():
+        with running(JOINTS, parameters, transports) as processes:
+            for batch in (1, 64, LARGE):
+                least = LARGE_TARGET if batch == LARGE and transport != DEFAULT else None
+                yield sequences(processes, transport, batch, rounds(quick, batch), least)
+            yield controller_trajectories(processes, transport, rounds(quick, 1))
+            yield gradients(processes, transport, rounds(quick, 1))
+            yield integrations(processes, transport, rounds(quick, 1))
+            for batch in (1, 256, LARGE):
+                yield evaluations(processes, transport, batch, rounds(quick, min(batch * 4, LARGE)))
+            if transport == DEFAULT:
+                yield joint_states(processes, duration_s=0.5 if quick else 2.0)
+
+
+def large_messages(quick: bool) -> Iterator[Case]:
+    """All cases of the suite `ros_large`."""
+    parameters = {**PARAMETERS, "warmup": [f"{LARGE}x{HORIZON}"]}
+    for name, transports in FITTING.items():
+        with running(JOINTS, parameters, transports) as processes:
+            least = LARGE_TARGET if name == PREPARED else None
+            yield sequences(processes, name, LARGE, rounds(quick, LARGE), least)
+
+
+def rounds(quick: bool, batch: int) -> int:
+    few, many = (40, 200) if batch == LARGE else (150, 1000)
+    return few if quick else many
+
+
+def case(name: str, batch: int, rounds: int, ours: Contender, *peers: Contender, **options: object) -> Case:
+    return Case(name, batch, HORIZON, DOF, ours, peers, rounds=rounds, **options)
+
+
+# Topics
+
+
+def sequences(processes: Processes, transport: str, batch: int, rounds: int, least_ratio: float | None) -> Case:
+    """A sequence in, all its trajectories out; `least_ratio` is the target against the echo."""
+    client = processes.client
+    client.follow(RecedingPlan(START, batch, HORIZON, DT))
+
+    def check(received: tuple) -> None:
+        actions, start, answer, _ = received
+        check_batch(answer, actions, start)
+
+    ours = Contender("ours", partial(client.received, OURS), check, partial(client.batch_latency, OURS))
+    ratio = {} if least_ratio is None else {ECHO_NAME: least_ratio}
+    added = {ECHO_NAME: ADDED_TARGETS_US[batch]} if batch in ADDED_TARGETS_US else {}
+    peer = echoed(processes, batch)
+    return case(f"sequence to batch, {transport}", batch, rounds, ours, peer, targets=ratio, added_targets_us=added)
+
+
+def controller_trajectories(processes: Processes, transport: str, rounds: int) -> Case:
+    """A sequence in, both outputs out: the message for the controller comes second."""
+    client = processes.client
+    client.follow(RecedingPlan(START, 1, HORIZON, DT))
+
+    def check(received: tuple) -> None:
+        """The controller is where the last actions lead, before the brake."""
+        actions, _, _, trajectory = received
+        points = np.array([point.positions for point in trajectory.points])
+        apart = np.abs(points - actions[0, HORIZON // 2 : -1, None]).max(axis=2).min(axis=1).max()
+        assert apart <= ROWS_LIMIT, f"off by {apart:.1e} rad"
+
+    ours = Contender("ours", partial(client.received, OURS), check, client.trajectory_latency)
+    return case(f"sequence to both, {transport}", 1, rounds, ours, echoed(processes, 1))
+
+
+def echoed(processes: Processes, batch: int) -> Contender:
+    """The same sequence to the echo, which computes nothing that could be wrong."""
+
+    def check(received: tuple) -> None:
+        sizes = [len(getattr(received[2], name)) for name in ORDERS]
+        assert sizes == [batch * HORIZON * DOF] * 4, f"results of {sizes} values"
+
+    client = processes.client
+    return Contender(ECHO_NAME, partial(client.received, ECHO), check, partial(client.batch_latency, ECHO))
+
+
+def check_batch(answer: TrajectoryBatch, actions: np.ndarray, start: np.ndarray, limit: float = 5e-6) -> None:
+    """Hold trajectories from a start of one to three rows against the reference in float64.
+
+    Positions in float32 carry an error that every derivative divides by dt, so it is measured in units of that.
+    """
+    rows = [torch.from_numpy(row).double()[None] for row in start]
+    outputs = clique_step(torch.from_numpy(actions).double(), *rows, dt=DT, backend="reference")
+    scale = float(outputs[0].abs().max())
+    for order, (name, expected) in enumerate(zip(ORDERS, outputs, strict=True)):
+        error = np.abs(np.asarray(getattr(answer, name)) - expected.numpy().ravel()).max() * (DT / 2) ** order / scale
+        assert error <= limit, f"{name} is off by {error:.1e}"
+
+
+# Services
+
+
+def called(processes: Processes, service: str, check: Check) -> Contender:
+    """A call of a service of our node."""
+    client, name = processes.client, f"{OURS}/{service}"
+
+    def right(response: object) -> None:
+        assert response.success, response.message
+        check(response)
+
+    return Contender("ours", partial(client.response, name), right, partial(client.call_latency, name))
+
+
+def unchecked(name: str, clock: object) -> Contender:
+    """A peer that gives nothing to check."""
+    return Contender(name, list, lambda _: None, clock)
+
+
+def same_messages(processes: Processes, service: str) -> Contender:
+    """The same request to a service of rclpy, whose answer is as large."""
+    return unchecked(SAME_MESSAGES_NAME, partial(processes.client.call_latency, f"{ECHO}/{service}"))
+
+
+def gradients(processes: Processes, transport: str, rounds: int) -> Case:
+    """One vector-Jacobian product over the service."""
+    upstream = np.random.default_rng(0).standard_normal((4, 1, HORIZON, DOF)).astype(np.float32)
+    request = gradient_request(ActionSequence(batch=1, horizon=HORIZON), dict(zip(ORDERS, upstream, strict=True)))
+    processes.client.prepare("compute_gradient", request)
+    leaf = torch.zeros(1, HORIZON, DOF, dtype=torch.float64, requires_grad=True)
+    outputs = clique_step(leaf, torch.zeros(1, DOF, dtype=torch.float64), dt=DT, backend="reference")
+    close = is_close_to(*torch.autograd.grad(outputs, leaf, list(torch.from_numpy(upstream).double())))
+    ours = called(processes, "compute_gradient", lambda response: close(np.array(response.grad_action)))
+    targets = {SAME_MESSAGES_NAME: SERVICE_TARGET}
+    peer = same_messages(processes, "compute_gradient")
+    return case(f"compute_gradient, {transport}", 1, rounds, ours, peer, targets=targets)
+
+
+def integrations(processes: Processes, transport: str, rounds: int) -> Case:
+    """One forward call over the service."""
+    actions = motions(1)
+    processes.client.prepare("integrate", Integrate.Request(actions=sequence(actions, position=START)))
+    ours = called(processes, "integrate", lambda response: check_batch(response.trajectory, actions, START[None]))
+    targets = {SAME_MESSAGES_NAME: SERVICE_TARGET}
+    return case(f"integrate, {transport}", 1, rounds, ours, same_messages(processes, "integrate"), targets=targets)
+
+
+def evaluations(processes: Processes, transport: str, batch: int, rounds: int) -> Case:
+    """Costs and their gradient in one call, against the two calls that give the same."""
+    client, actions = processes.client, motions(batch)
+    terms = {
+        "position": {"terminal_weight": np.full(DOF, 1e3), "target": START + 0.1},
+        "velocity": {"terminal_weight": np.full(DOF, 1e2)},
+        "acceleration": {"weight": np.full(DOF, 1e-2)},
+        "jerk": {"weight": np.full(DOF, 1e-5)},
+    }
+    message = sequence(actions, position=START)
+    request, exact = Evaluate.Request(actions=message), {}
+    for output, fields in terms.items():
+        for name, values in fields.items():
+            setattr(getattr(request.cost, output), name, floats(values))
+        rounded = {name: torch.from_numpy(values.astype(np.float32)).double() for name, values in fields.items()}
+        exact[output] = CostTerm(**rounded)
+    client.prepare("evaluate", request)
+    client.prepare("integrate", Integrate.Request(actions=message))
+    leaf, start = torch.from_numpy(actions).double().requires_grad_(), torch.from_numpy(START).double()[None]
+    trajectory = [x.detach().requires_grad_() for x in clique_step(leaf, start, dt=DT, backend="reference")]
+    upstream = torch.autograd.grad(cost_of(trajectory, tuple(exact.values())).sum(), trajectory)
+    upstream = dict(zip(ORDERS, (gradient.numpy() for gradient in upstream), strict=True))
+    client.prepare("compute_gradient", gradient_request(ActionSequence(batch=batch, horizon=HORIZON), upstream))
+    options = {"cost": QuadraticCost(**exact), "control_map": "clique", "dt": DT, "backend": "reference"}
+    values = quadratic_cost(leaf, start, **options)
+    close = is_close_to(values.detach(), *torch.autograd.grad(values.sum(), leaf), limit=2e-6)
+    ours = called(processes, "evaluate", lambda r: close([np.array(r.cost), np.array(r.grad_action)]))
+
+    def two_calls() -> float:  # what an optimizer does between them is left out
+        return client.call_latency(f"{OURS}/integrate") + client.call_latency(f"{OURS}/compute_gradient")
+
+    peers = (
+        unchecked("empty service of rclpy", partial(client.call_latency, EMPTY)),
+        unchecked(TWO_CALLS_NAME, two_calls),
+        same_messages(processes, "evaluate"),
+    )
+    targets = {TWO_CALLS_NAME: TWO_CALLS_TARGET} if batch > 1 else {SAME_MESSAGES_NAME: SERVICE_TARGET}
+    return case(f"evaluate, {transport}", batch, rounds, ours, *peers, targets=targets)
+
+
+def motions(batch: int) -> np.ndarray:
+    """Smooth actions `[batch, horizon, dof]` from the start, within the robot's limits, at rest at the end."""
+    time = np.linspace(0, 1.2, HORIZON).clip(max=1)
+    profile = 10 * time**3 - 15 * time**4 + 6 * time**5
+    goals = 0.1 * np.random.default_rng(batch).uniform(-1, 1, (batch, 1, DOF))
+    return (START + goals * profile[None, :, None]).astype(np.float32)
+
+
+# Joint states
+
+
+def joint_states(processes: Processes, duration_s: float) -> Case:
+    """CPU time that the node takes for a joint state at 1 kHz, its diagnostics included."""
+
+    def cpu(label: str, name: str, pid: int) -> Contender:
+        clock = partial(processes.client.cpu_per_joint_state, name, pid, JOINT_STATE_RATE_HZ, duration_s)
+        return unchecked(label, clock)
+
+    ours, peer = cpu("ours", OURS, processes.node_pid), cpu("rclpy node that ignores them", ECHO, processes.echo_pid)
+    limit = unchecked("10 % of a core", lambda: JOINT_STATE_LIMIT_S)
+    return case("CPU per joint state at 1 kHz", 1, 3, ours, peer, limit=limit, targets={"limit": 1.0})
