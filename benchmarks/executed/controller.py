@@ -2,15 +2,38 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from types import ModuleType
 from typing import NamedTuple
 
 import numpy as np
 
 from soak.streams.core import Message
 from traj_integrator_ros.execution.motion import State
+from traj_integrator_ros.execution.points import Points
 from traj_integrator_ros.tools.controller_model import CYCLE_NS, ControllerModel
 
 CYCLE_S = CYCLE_NS * 1e-9
+
+
+class BlendingModel:
+    """A controller of a module that models one with blending, behind the interface of ControllerModel."""
+
+    def __init__(self, module: ModuleType, start: State) -> None:
+        self._joints = [f"joint{i}" for i in range(len(start.position))]
+        self._controller = module.Controller(self._joints, 1 / CYCLE_S, allow_nonzero_velocity_at_trajectory_end=True)
+        self._controller.set_state(*start)
+
+    def take(self, stamp_ns: int, points: Points, now_ns: int, measured: State) -> bool:
+        """Take a trajectory."""
+        if not self._controller.receive(self._joints, *points, now=now_ns * 1e-9, stamp=stamp_ns * 1e-9):
+            raise RuntimeError(self._controller.refusal)
+        return True
+
+    def states(self, times_ns: np.ndarray) -> np.ndarray:
+        """What it commands for consecutive cycles, each in the cycle before."""
+        updates = [np.stack(self._controller.update((int(time_ns) - CYCLE_NS) * 1e-9)) for time_ns in times_ns]
+        return np.stack(updates, axis=1)
 
 
 class Controller:
@@ -19,13 +42,22 @@ class Controller:
     Args:
         start: initial state of the joints.
         begin_ns: the first cycle, a whole number of cycles.
-        from_desired: as of ControllerModel.
         lag: s, by which the measured state is behind the command.
+        model: of the controller, from the start.
+        options: of the model.
 
     """
 
-    def __init__(self, start: State, begin_ns: int, *, from_desired: bool = False, lag: float = 0.0) -> None:
-        self._model = ControllerModel(start, from_desired=from_desired)
+    def __init__(
+        self,
+        start: State,
+        begin_ns: int,
+        *,
+        lag: float = 0.0,
+        model: Callable[..., ControllerModel | BlendingModel] = ControllerModel,
+        **options: bool,
+    ) -> None:
+        self._model = model(start, **options)
         self._commands = [np.stack(start)[:, None]]  # [3, cycles, D], the first one for begin_ns
         self._begin_ns = self._cycle_ns = begin_ns
         self._lag_cycles = round(lag / CYCLE_S)
@@ -40,7 +72,8 @@ class Controller:
         if self._model.take(stamp_ns, message.points, now_ns, measured):
             ahead_ns = max(int(message.points.time_ns[0]) + (stamp_ns - now_ns if stamp_ns else 0), 0)
             cycle = (now_ns - self._begin_ns) // CYCLE_NS
-            self._joining += [slice(cycle, cycle - -ahead_ns // CYCLE_NS + 2)] if ahead_ns else []
+            if ahead_ns or isinstance(self._model, BlendingModel):  # which sends one command twice
+                self._joining.append(slice(cycle, cycle - -ahead_ns // CYCLE_NS + 2))
 
     def run(self, until_ns: int) -> None:
         """All cycles before a time."""

@@ -27,7 +27,7 @@ class Node(NodeCore):
     def begin(self, state: State, now_ns: int) -> None:
         """The controller is in a state, in the middle of a motion of this node's: it is taken over from there."""
         self.measure(state, now_ns)
-        p, v, a = (np.zeros_like(state.position) if part is None else part for part in state)
+        p, v, a = state
         motion = Motion(np.array([0.0, 2.0]), np.stack([p - v + a / 2, v - a, a / 2])[None])
         since_ns = now_ns - 10**9
         self.published.present.published(Course(since_ns, motion), since_ns, since_ns)
@@ -62,7 +62,6 @@ class RowsAsPoints:
     def __init__(self, dof: int, **parameters: object) -> None:
         self._replaces = parameters.get("start_from") == "previous"
         self._stops = parameters.get("publish__end", "stop") == "stop"
-        self._dof = dof
         self._measured: State | None = None
         self._last: tuple[int, Points] | None = None
 
@@ -84,23 +83,18 @@ class RowsAsPoints:
     ) -> Message:
         """Drops the actions that are over according to the stamp, as senders did."""
         over = round((now_ns - stamp_ns) * 1e-9 / dt) if stamp_ns else 0
-        begin = start or self._state(now_ns)
-        rows = [
-            torch.from_numpy(np.array(part, np.float32)[None])
-            for part in (begin[0], begin[1], np.zeros(self._dof) if begin[2] is None else begin[2])
-        ]
+        if start is None:
+            start = self._measured
+            if self._replaces and self._last is not None:
+                begin_ns, points = self._last
+                start = State(*motion_of_points(points).states_at(np.array([(now_ns - begin_ns) * 1e-9]))[:3, 0])
+        given = [None if part is None else torch.from_numpy(np.array(part, np.float32)[None]) for part in start[:3]]
         data = torch.from_numpy(np.asarray(actions[over:], np.float32)[None])
-        trajectory = control_map(space).step(data, *rows, dt=dt)
+        trajectory = control_map(space).step(data, *given, dt=dt)
         rows = np.stack([part[0].numpy().astype(float) for part in trajectory[:3]])
         if self._stops and np.abs(rows[1, -1]).max() > 0:
-            last = np.stack([rows[0, -1], *np.zeros((2, self._dof))])
-            rows = np.concatenate([rows, last[:, None]], axis=1)
+            rest = np.stack([rows[0, -1], *np.zeros((2, rows.shape[2]))])
+            rows = np.concatenate([rows, rest[:, None]], axis=1)
         points = Points(np.rint(np.arange(rows.shape[1]) * dt * 1e9).astype(np.int64), *rows)
         self._last = now_ns, points
         return Message(0, points)
-
-    def _state(self, now_ns: int) -> State:
-        if not self._replaces or self._last is None:
-            return self._measured
-        begin_ns, points = self._last
-        return State(*motion_of_points(points).states_at(np.array([(now_ns - begin_ns) * 1e-9]))[:3, 0])
