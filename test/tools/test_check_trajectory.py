@@ -23,7 +23,6 @@ points:
 - {positions: [0.1, 0.0], velocities: [0.0, 0.0], accelerations: [], time_from_start: {sec: 1, nanosec: 0}}
 ---
 """
-PARAMETERS = "/**: {ros__parameters: {joint_names: [arm_a, arm_b], limits: {velocity: [0.3, 1.0]}}}"
 
 
 def test_acceptable_messages_of_topic_echo_end_with_0(tool: Tool, tmp_path: Path) -> None:
@@ -74,14 +73,6 @@ def test_every_trajectory_of_a_batch_in_a_file_is_checked(tool: Tool, tmp_path: 
     assert result.returncode == 1
     assert "trajectory 2: finite: positions of arm_a at point 5" in result.stdout
     assert result.stdout.endswith("2 of 3 trajectories acceptable\n")
-
-
-def test_limits_of_a_parameter_file_count(tool: Tool, tmp_path: Path, table: Path) -> None:
-    (tmp_path / "robot.yaml").write_text(PARAMETERS)
-    result = tool("check_trajectory", table, "--params", "robot.yaml", "--moving-end")
-    assert result.returncode == 1
-    assert "limits: velocity of arm_a: expected at most 0.3 rad/s, got 0.5 (66.7 % too much) at 0.6 s" in result.stdout
-    assert "arm_b" not in result.stdout
 
 
 @pytest.mark.ros

@@ -21,11 +21,25 @@ def counts(sequences: int, published: int, **by_reason: int) -> NodeCounts:
     return NodeCounts(sequences, published, 0, sum(by_reason.values()), by_reason)
 
 
-def test_everything_is_answered_rejected_or_lost():
-    ledger = sent(100, answered=set(range(100)) - {7, 50, 51})
-    balance = ledger.balance(refused=1)
-    assert (balance.sent, balance.answered, balance.rejected, balance.node_down, balance.lost) == (100, 97, 1, 0, 2)
-    assert ledger.latencies_s() == pytest.approx([0.003] * 97)
+@pytest.mark.parametrize(
+    ("count", "silent", "restart", "refused", "outcomes"),
+    [
+        (100, {7, 50, 51}, None, 1, (1, 0, 2)),
+        (100, range(60, 100), None, 0, (0, 0, 40)),
+        (200, {20, *range(80, 120)}, 118, 0, (0, 40, 1)),  # number 20 was lost long before
+        *((200, range(80, 120), seen, 0, (0, 40, 0)) for seen in (110, 119, 125)),  # seen before or after the answers
+        (100, range(60, 100), 260, 0, (0, 40, 0)),  # back after the last message
+        (200, {*range(20, 30), *range(150, 160)}, 160, 0, (0, 10, 10)),
+    ],
+)
+def test_everything_is_answered_rejected_sent_without_a_node_or_lost(count, silent, restart, refused, outcomes):
+    ledger = sent(count, answered=set(range(count)) - set(silent))
+    if restart is not None:
+        ledger.restarted(10 + 0.05 * restart)
+    balance = ledger.balance(refused)
+    assert (balance.sent, balance.answered) == (count, count - len(silent))
+    assert (balance.rejected, balance.node_down, balance.lost) == outcomes
+    assert ledger.latencies_s() == pytest.approx([0.003] * balance.answered)
 
 
 def test_what_is_forgotten_still_counts():
@@ -60,36 +74,6 @@ def test_answers_to_nothing_and_second_answers_are_reported():
     ledger = sent(3, answered={0})
     assert ledger.answer(0, 11) is None and ledger.answer(77, 11) is None
     assert ledger.unknown_answers == 2 and ledger.answered == 1
-
-
-def test_what_was_sent_in_an_outage_is_not_lost_by_the_node():
-    ledger = sent(200, answered=set(range(200)) - {20} - set(range(80, 120)))
-    ledger.restarted(10 + 0.05 * 118)
-    balance = ledger.balance(refused=0)
-    assert (balance.node_down, balance.lost) == (40, 1), "number 20 was lost long before"
-
-
-def test_restart_seen_after_the_first_answers_or_before_the_last_miss():
-    for seen in (118, 119, 125, 110):
-        ledger = sent(200, answered=set(range(200)) - set(range(80, 120)))
-        ledger.restarted(10 + 0.05 * seen)
-        assert ledger.balance(0).node_down == 40 and ledger.balance(0).lost == 0
-
-
-def test_node_that_is_back_after_the_last_message_has_lost_none():
-    ledger = sent(100, answered=set(range(60)))
-    ledger.restarted(10 + 0.05 * 100 + 8)
-    assert (ledger.balance(0).node_down, ledger.balance(0).lost) == (40, 0)
-
-
-def test_silence_long_before_a_restart_is_loss():
-    ledger = sent(200, answered=set(range(200)) - set(range(20, 30)) - set(range(150, 160)))
-    ledger.restarted(10 + 0.05 * 160)
-    assert (ledger.balance(0).node_down, ledger.balance(0).lost) == (10, 10)
-
-
-def test_without_a_restart_silence_is_loss():
-    assert sent(100, answered=set(range(60))).balance(refused=0).lost == 40
 
 
 def test_only_the_latest_that_can_be_answered_are_in_flight():
