@@ -6,6 +6,7 @@ positions.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
@@ -21,8 +22,8 @@ DURATION = 1.575
 JERKS, POINTS, DEGREE, STEPS = 64, 16, 3, 4
 JERK_WEIGHT = 1e-3
 """Of the cost, per rad²/s⁵ (squared jerk over time)."""
-END_WEIGHTS = {"position": 2000.0, "velocity": 200.0, "acceleration": 5.0}
-"""Of the last point only, per rad², (rad/s)², (rad/s²)²."""
+END_WEIGHTS = (2000.0, 200.0, 5.0)
+"""Of position, velocity and acceleration of the last point, per rad², (rad/s)², (rad/s²)²."""
 
 
 class Steering(Enum):
@@ -53,16 +54,6 @@ class Steering(Enum):
     def dt(self) -> float:
         """Time between rows, s."""
         return DURATION / (self.rows - 1)
-
-
-class CostGradient(NamedTuple):
-    """Cost and its gradients by the trajectory (upstream gradients), each [rows, dof]."""
-
-    cost: float
-    position: np.ndarray
-    velocity: np.ndarray
-    acceleration: np.ndarray
-    jerk: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -107,24 +98,19 @@ class GoalProblem:
         differences = np.diff(np.eye(DEGREE + n + fixed_behind), 3, axis=0)[:, DEGREE : DEGREE + n]
         return np.linalg.inv(np.linalg.cholesky(differences.T @ differences).T)
 
-    def cost(
-        self, position: np.ndarray, velocity: np.ndarray, acceleration: np.ndarray, jerk: np.ndarray
-    ) -> CostGradient:
-        """Cost of a trajectory, arrays [rows, dof], with its gradient by every output."""
-        ends = (position[-1] - self.goal, velocity[-1], acceleration[-1])
-        gradients = np.zeros((3, self.steering.rows, self.dof))
-        for gradient, weight, end in zip(gradients, END_WEIGHTS.values(), ends, strict=True):
-            gradient[-1] = 2 * weight * end
-        residuals = _residuals(self.steering, Trajectory(position, velocity, acceleration, jerk), self.goal)
-        return CostGradient(float(np.sum(residuals**2)), *gradients, 2 * JERK_WEIGHT * self.steering.dt * jerk)
+    def cost(self, trajectory: Sequence[np.ndarray]) -> tuple[float, tuple[np.ndarray, ...]]:
+        """Cost of a trajectory, four arrays [rows, dof], and its gradients by them (upstream gradients)."""
+        outputs = [torch.from_numpy(rows).requires_grad_() for rows in trajectory]
+        cost = (_residuals(self.steering, outputs, torch.from_numpy(self.goal)) ** 2).sum()
+        return cost.item(), tuple(gradient.numpy() for gradient in torch.autograd.grad(cost, outputs))
 
 
-def _residuals(steering: Steering, trajectory: Trajectory, goal: np.ndarray) -> np.ndarray:
+def _residuals(steering: Steering, trajectory: Sequence[torch.Tensor], goal: torch.Tensor) -> torch.Tensor:
     """Whose squares add up to the cost, [..., rows + 3, dof], of trajectories [..., rows, dof]."""
-    position, velocity, acceleration, jerk = map(np.asarray, trajectory)
-    ends = (position[..., -1:, :] - goal, velocity[..., -1:, :], acceleration[..., -1:, :])
-    scaled = (np.sqrt(weight) * end for weight, end in zip(END_WEIGHTS.values(), ends, strict=True))
-    return np.concatenate([np.sqrt(JERK_WEIGHT * steering.dt) * jerk, *scaled], axis=-2)
+    *states, jerk = trajectory
+    ends = [rows[..., -1:, :] - (goal if order == 0 else 0) for order, rows in enumerate(states)]
+    scaled = [weight**0.5 * end for weight, end in zip(END_WEIGHTS, ends, strict=True)]
+    return torch.cat([(JERK_WEIGHT * steering.dt) ** 0.5 * jerk, *scaled], dim=-2)
 
 
 class Optimum(NamedTuple):
@@ -139,13 +125,13 @@ def closed_form(problem: GoalProblem) -> Optimum:
 
     An action without effect has the optimum 0.
     """
-    steering = problem.steering
+    steering, goal = problem.steering, torch.from_numpy(problem.goal)
     units = torch.eye(steering.actions, dtype=torch.float64)[:, :, None]
-    response = _residuals(steering, trajectories(steering, units, np.zeros((3, 1)), np.zeros(1)), np.zeros(1))
+    response = _residuals(steering, trajectories(steering, units, np.zeros((3, 1)), np.zeros(1)), 0 * goal[:1])
     none = torch.zeros(1, steering.actions, problem.dof, dtype=torch.float64)
-    drift = _residuals(steering, trajectories(steering, none, problem.start, problem.goal), problem.goal)
-    actions = np.linalg.lstsq(response[:, :, 0].T, -drift[0], rcond=None)[0]
-    return Optimum(actions, problem.cost(*integrate_exactly(problem, actions)).cost)
+    drift = _residuals(steering, trajectories(steering, none, problem.start, problem.goal), goal)
+    actions = np.linalg.lstsq(response[:, :, 0].T.numpy(), -drift[0].numpy(), rcond=None)[0]
+    return Optimum(actions, problem.cost(integrate_exactly(problem, actions))[0])
 
 
 def integrate_exactly(problem: GoalProblem, actions: np.ndarray) -> list[np.ndarray]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,9 +12,9 @@ import torch
 from traj_integrator_interfaces.msg import ActionSequence
 
 from ..kernels import Trajectory
-from ..traffic.messages import batch_arrays, floats, gradient_request, sequence
+from ..traffic.messages import ORDERS, batch_arrays, floats, gradient_request, sequence
 from ..traffic.roles import Optimizer
-from .goal_problem import DEGREE, STEPS, CostGradient, GoalProblem, Optimum, Steering, closed_form
+from .goal_problem import DEGREE, STEPS, GoalProblem, Optimum, Steering, closed_form
 
 MAX_ITERATIONS = 60
 
@@ -66,16 +67,16 @@ def minimize(problem: GoalProblem, services: Optimizer) -> OptimizerResult:
         return _trajectory(problem, (guessed + basis @ variables).numpy(), services)
 
     def evaluate() -> float:
-        cost = problem.cost(*trajectory())
-        variables.grad = basis.T @ torch.from_numpy(_action_gradient(problem, cost, services))
-        return cost.cost
+        cost, upstream = problem.cost(trajectory())
+        variables.grad = basis.T @ torch.from_numpy(_action_gradient(problem, upstream, services))
+        return cost
 
-    costs = [problem.cost(*trajectory()).cost]
+    costs = [problem.cost(trajectory())[0]]
     # One iteration a step, for the costs in between: the optimizer keeps its curvature pairs from step to step.
     while len(costs) <= MAX_ITERATIONS and not _has_converged(costs):
         before = variables.clone()
         optimizer.step(evaluate)
-        costs.append(problem.cost(*trajectory()).cost)
+        costs.append(problem.cost(trajectory())[0])
         if costs[-1] > costs[-2]:
             # The limit of float32 trajectories: any further descent is within their rounding.
             variables.copy_(before)
@@ -92,11 +93,10 @@ def _trajectory(problem: GoalProblem, actions: np.ndarray, services: Optimizer) 
     return Trajectory(*(values[0].astype(np.float64) for values in arrays))
 
 
-def _action_gradient(problem: GoalProblem, cost: CostGradient, services: Optimizer) -> np.ndarray:
+def _action_gradient(problem: GoalProblem, upstream: Sequence[np.ndarray], services: Optimizer) -> np.ndarray:
     actions = _sequence(problem, problem.guess)
     del actions.data[:]  # the map is linear: the gradient does not depend on the actions
-    upstream = {name: getattr(cost, name) for name in ("position", "velocity", "acceleration", "jerk")}
-    answer = services.gradient(gradient_request(actions, upstream))
+    answer = services.gradient(gradient_request(actions, dict(zip(ORDERS, upstream, strict=True))))
     return np.asarray(answer.grad_action, dtype=np.float64).reshape(problem.guess.shape)
 
 
