@@ -23,7 +23,6 @@ from traj_integrator_ros.demo.recordings import load_recording
 from traj_integrator_ros.demo.windows import (
     MAX_HORIZON,
     Paths,
-    StartFrom,
     Window,
     WindowKind,
     cut_window,
@@ -86,7 +85,7 @@ def test_row_0_is_the_motion_and_every_row_starts_with_it(any_paths, kind):
     start = 1 if kind.scheme is FiniteDifference.CENTRAL and kind.control_space is ControlSpace.POSITION else 0
     points = window.horizon - 1
     expected = path.motion.position[first : first + points].copy()
-    if kind == WindowKind(ControlSpace.JERK, StartFrom.JOINT_STATES):
+    if kind == WindowKind(ControlSpace.JERK, from_joint_states=True):
         # Joint states have no acceleration: the motion's own at the start is missing all the way.
         time = (path.motion.time[first : first + points] - path.motion.time[first])[:, None]
         expected -= path.motion.acceleration[first] * time**2 / 2
@@ -98,7 +97,7 @@ def test_row_0_is_the_motion_and_every_row_starts_with_it(any_paths, kind):
     assert window.data.dtype == window.dt.dtype == np.float32
     assert window.data.shape == (8, path.horizon, 3) and window.horizon <= MAX_HORIZON
     assert len(window.dt) in (1, window.horizon) and np.all(window.dt > 0)
-    assert (window.start is None) == (kind.start_from is StartFrom.JOINT_STATES)
+    assert (window.start is None) == kind.from_joint_states
 
 
 def test_planner_looks_ahead_up_to_the_end_of_the_motion(any_paths):

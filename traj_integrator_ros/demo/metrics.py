@@ -14,7 +14,7 @@ from ..motions.trajectories import FIELDS, PlannedTrajectory, planned_trajectory
 from ..tools.checker import motion_between
 from .cleaning import velocity_disagreement
 from .motion import Motion
-from .windows import StartFrom, Window
+from .windows import Window
 
 if TYPE_CHECKING:
     from trajectory_msgs.msg import JointTrajectory
@@ -66,7 +66,7 @@ def velocity_errors(window: Window, batch: Trajectory) -> np.ndarray:
     points = batch.position.shape[1] - 1
     if window.kind.control_space in (ControlSpace.POSITION, ControlSpace.VELOCITY):
         return got[1:] - (own[:points] + own[1 : points + 1]) / 2
-    if window.kind.start_from is StartFrom.JOINT_STATES:
+    if window.kind.from_joint_states:
         return (got[1:] - got[0]) - (own[1 : points + 1] - own[0])
     return got[1:] - own[1 : points + 1]
 

@@ -25,7 +25,7 @@ from .goal_problem import Steering, problem_from
 from .metrics import Kept, Measured, start_row
 from .optimizer import OptimizerResult, minimize
 from .report import Outcome
-from .windows import Prepared, StartFrom, Window, WindowKind, cut_window, kinds_under
+from .windows import Prepared, Window, WindowKind, cut_window, kinds_under
 
 NODE_WITHIN_S = 30.0
 STATE_WITHIN_S = 5.0
@@ -254,7 +254,7 @@ class _Session:
         # The first candidates, for the figures, so that the message itself can be freed.
         self._kept.append(Kept(window, Trajectory(*(values[:SHOWN_CANDIDATES].copy() for values in batch))))
         starts = batch.position[:, start_row(window, batch)]
-        if window.kind.start_from is StartFrom.SEQUENCE:
+        if not window.kind.from_joint_states:
             return "trajectory starts away from its sequence" if np.any(starts != window.start[0]) else ""
         known = self.player.has_published(starts[0]) and np.all(starts == starts[0])
         return "" if known else "trajectory starts from no joint state of ours"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import Enum
 from pathlib import Path
 
 import numpy as np
@@ -20,21 +19,13 @@ CANDIDATE_SPREAD = 0.5
 """Acceleration [share of the motion's largest] that perturbed candidates add at the end of their window, one sigma."""
 
 
-class StartFrom(Enum):
-    """Where the trajectories of a sequence start."""
-
-    SEQUENCE = "sequence"
-    """Position, velocity and acceleration in the message: the motion's own at the first sample."""
-    JOINT_STATES = "joint_states"
-    """Nothing in the message: the latest joint state that the node received."""
-
-
 @dataclass(frozen=True)
 class WindowKind:
     """The meaning of a window's actions, and where its trajectories start."""
 
     control_space: ControlSpace
-    start_from: StartFrom = StartFrom.SEQUENCE
+    from_joint_states: bool = False
+    """Whether the message has no start: trajectories begin at the latest joint state that the node received."""
     scheme: FiniteDifference = FiniteDifference.BACKWARD
     """For positions only."""
 
@@ -44,7 +35,7 @@ class WindowKind:
         name = self.control_space.name.lower()
         if self.control_space is ControlSpace.POSITION:
             name += f"/{self.scheme.value}"
-        return name if self.start_from is StartFrom.SEQUENCE else f"{name} from joint_states"
+        return f"{name} from joint_states" if self.from_joint_states else name
 
 
 @dataclass(frozen=True)
@@ -167,7 +158,7 @@ def cut_window(kind: WindowKind, paths: Paths, first: int, batch: int, random: n
         first=first,
         data=np.ascontiguousarray(actions, dtype=np.float32),
         dt=_step_lengths(motion, first, steps),
-        start=start.astype(np.float32) if kind.start_from is StartFrom.SEQUENCE else None,
+        start=None if kind.from_joint_states else start.astype(np.float32),
     )
 
 
@@ -179,7 +170,7 @@ def kinds_under(scheme: FiniteDifference) -> Sequence[WindowKind]:
     """
     position = WindowKind(ControlSpace.POSITION, scheme=scheme)
     others = [WindowKind(space) for space in (ControlSpace.VELOCITY, ControlSpace.ACCELERATION, ControlSpace.JERK)]
-    latest = [WindowKind(space, StartFrom.JOINT_STATES) for space in (ControlSpace.ACCELERATION, ControlSpace.JERK)]
+    latest = [WindowKind(space, from_joint_states=True) for space in (ControlSpace.ACCELERATION, ControlSpace.JERK)]
     return [position, others[0], position, others[1], position, latest[0], position, others[2], position, latest[1]]
 
 
