@@ -9,13 +9,21 @@ from motions import AMPLITUDE, PHASE, RATE, sine_motion
 from traj_integrator_ros.demo.cleaning import (
     clean,
     filter_states,
-    find_repeated_frames,
     fit_parabolas,
     plan_on,
     states_of_positions,
     velocity_disagreement,
 )
-from traj_integrator_ros.demo.motion import Motion, accelerations, cut, largest_acceleration, resample, thin_out
+from traj_integrator_ros.demo.motion import (
+    Motion,
+    accelerations,
+    cut,
+    find_repeated_frames,
+    largest_acceleration,
+    load_recording,
+    resample,
+    thin_out,
+)
 
 
 def held(motion: Motion, at: list[int]) -> Motion:
@@ -139,8 +147,6 @@ def test_largest_acceleration_leaves_out_one_sided_differences(sine):
 
 
 def test_real_bag_is_timed_evenly(shared_data):
-    from traj_integrator_ros.demo.recordings import load_recording
-
     cleaned = clean(load_recording(shared_data("unisa-panda-exciting/panda_exciting_trajectory.db3")))
     assert cleaned.samples == 713 and cleaned.is_uniform
     assert cleaned.step == pytest.approx(0.033989, abs=1e-6)

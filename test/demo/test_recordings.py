@@ -9,8 +9,7 @@ import yaml
 from motion_tables import write_table
 from motions import JOINTS, sine_motion
 
-from traj_integrator_ros.demo.motion import Motion
-from traj_integrator_ros.demo.recordings import load_recording
+from traj_integrator_ros.demo.motion import Motion, load_recording
 from traj_integrator_ros.motions.samples import Nature, RecordingError
 
 

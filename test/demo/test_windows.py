@@ -17,9 +17,8 @@ from traj_integrator_ros.demo.metrics import (
     velocity_bounds,
     velocity_errors,
 )
-from traj_integrator_ros.demo.motion import Motion
+from traj_integrator_ros.demo.motion import Motion, load_recording
 from traj_integrator_ros.demo.planned import planned_motion
-from traj_integrator_ros.demo.recordings import load_recording
 from traj_integrator_ros.demo.windows import (
     MAX_HORIZON,
     Paths,

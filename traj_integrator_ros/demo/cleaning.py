@@ -13,8 +13,6 @@ import numpy as np
 
 from .motion import Motion, accelerations
 
-AT_REST = 1e-3
-"""Velocities up to this [rad/s] count as standing still, so that equal frames are no contradiction."""
 FILTER_SPAN = 0.07
 """Half width of the planner's filter [s]; measured joint states are fitted over about twice that."""
 
@@ -53,13 +51,6 @@ def plan_on(cleaned: Motion) -> Motion:
     if velocity_disagreement(cleaned) > cleaned.velocity_bound:
         return states_of_positions(cleaned)
     return cleaned
-
-
-def find_repeated_frames(position: np.ndarray, velocity: np.ndarray) -> np.ndarray:
-    """[N] bool: sample k repeats position and velocity [N, D] of sample k-1 exactly although a joint moves."""
-    same = np.all(position[1:] == position[:-1], axis=1) & np.all(velocity[1:] == velocity[:-1], axis=1)
-    moving = np.any(np.abs(velocity[1:]) > AT_REST, axis=1)
-    return np.concatenate([[False], same & moving])
 
 
 def velocity_disagreement(motion: Motion) -> float:

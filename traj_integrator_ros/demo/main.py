@@ -13,8 +13,7 @@ from ..motions.extras import require
 from ..motions.samples import RecordingError
 from ..tools.command_line import EXIT_FAILED, ToolFailure, ToolParser, UserError, number, run_tool
 from ..tools.progress import make_progress
-from .motion import Motion, cut
-from .recordings import load_recording, write_motion, write_recordings
+from .motion import Motion, cut, load_recording, write_motion, write_recordings
 
 # Torch and ROS are imported where they are needed, so that a faulty recording is reported at once.
 if TYPE_CHECKING:

@@ -1,25 +1,36 @@
-"""A joint motion over time, as the demo's player, planner and figures use it. Knows no ROS."""
+"""A joint motion over time, as the demo's player, planner and figures use it, read and written. Knows no ROS."""
 
 from __future__ import annotations
 
 import dataclasses
+import shutil
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
 from ..execution.points import Points, motion_of_points
-from ..motions.samples import Nature, Samples
+from ..motions.extras import MissingLibrary, require
+from ..motions.files import read_samples
+from ..motions.samples import Nature, RecordingError, Samples
+from ..tools.command_line import UserError
+from ..tools.integration_output import write_bag, write_table
 
 VELOCITY_BOUNDS = {Nature.MEASURED: 0.02, Nature.SET_POINTS: 0.005, Nature.EXACT: 0.003}
 """RMS [rad/s] that integrated velocities may differ, at least, from those of a source."""
 UNIFORM_TOLERANCE = 0.01
 """Steps that differ from their mean by less than this share of it count as uniform."""
+AT_REST = 1e-3
+"""Velocities up to this [rad/s] count as standing still, so that equal frames are no contradiction."""
+MIN_SAMPLES = 16
+MIN_DURATION = 0.3
+TABLE, BAG = "motion.csv", "motion_bag"
 
 
 @dataclass(frozen=True)
 class Motion(Samples):
     """Samples with velocities, without jerk. `repeated` is [N] bool: samples that repeat the one before although the
-    robot moved (see cleaning.find_repeated_frames).
+    robot moved (see find_repeated_frames).
     """
 
     repeated: np.ndarray
@@ -105,3 +116,70 @@ def thin_out(motion: Motion, step: float) -> Motion:
     """Every n-th sample of a uniform motion, so that its step comes nearest to `step` s from a finer one."""
     stride = max(1, round(step / motion.step)) if motion.is_uniform else 1
     return motion.rows(slice(None, None, stride))
+
+
+# Recordings
+
+
+def load_recording(path: Path, topic: str | None = None) -> Motion:
+    """The motion in `path`, raw: repeated frames are marked, not dropped.
+
+    A recording without velocities gets those of its own positions (second-order differences), which its notes say.
+    `topic` names the JointState topic of a bag. Raises RecordingError with one line that says what is wrong: too
+    short, nothing that moves, or unreadable.
+    """
+    samples = read_samples(path, topic)
+    _check_length(samples)
+    velocity = samples.velocity
+    notes: tuple[str, ...] = ()
+    if velocity is None:
+        velocity = np.gradient(samples.position, samples.time, axis=0, edge_order=2)
+        notes = ("no velocities in the recording: those of its own positions are used, so errors say little",)
+    if not np.any(velocity):
+        raise RecordingError(f"{samples.source}: nothing moves in it: every velocity is 0")
+    fields = {**vars(samples), "velocity": velocity, "jerk": None}
+    return Motion(**fields, repeated=find_repeated_frames(samples.position, velocity), notes=notes)
+
+
+def _check_length(samples: Samples) -> None:
+    count = len(samples.time)
+    if count < MIN_SAMPLES:
+        raise RecordingError(f"{samples.source}: too short: expected at least {MIN_SAMPLES} samples, got {count}")
+    if samples.duration < MIN_DURATION:
+        raise RecordingError(
+            f"{samples.source}: too short: expected at least {MIN_DURATION} s, got {samples.duration:.3f} s"
+        )
+
+
+def write_motion(motion: Motion, path: Path) -> None:
+    """Write a table (.csv) or a bag (no suffix). Raises RecordingError for other suffixes, UserError for an old bag."""
+    if path.suffix not in ("", ".csv"):
+        raise RecordingError(f"expected .csv, or no suffix for a bag, got {path}")
+    if path.suffix == "":
+        require("rosbags", "writing bags", extra="demo")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if path.suffix:
+        write_table(path, motion)
+    else:
+        write_bag(path, [motion], accelerations=False, states_only=True)
+
+
+def write_recordings(motion: Motion, folder: Path) -> str:
+    """Write both beside the demo's report, in place of those of an earlier run; return what was written."""
+    write_motion(motion, folder / TABLE)
+    bag = folder / BAG
+    ours = {"metadata.yaml", f"{BAG}.db3"}
+    if bag.is_dir() and {path.name for path in bag.iterdir()} <= ours:
+        shutil.rmtree(bag)
+    try:
+        write_motion(motion, bag)
+    except (MissingLibrary, UserError) as error:
+        return f"{TABLE} (no {BAG}: {str(error).removeprefix('--out: ')})"
+    return f"{TABLE}, {BAG}"
+
+
+def find_repeated_frames(position: np.ndarray, velocity: np.ndarray) -> np.ndarray:
+    """[N] bool: sample k repeats position and velocity [N, D] of sample k-1 exactly although a joint moves."""
+    same = np.all(position[1:] == position[:-1], axis=1) & np.all(velocity[1:] == velocity[:-1], axis=1)
+    moving = np.any(np.abs(velocity[1:]) > AT_REST, axis=1)
+    return np.concatenate([[False], same & moving])

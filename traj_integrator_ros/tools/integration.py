@@ -71,9 +71,7 @@ def engine_on(device: str, dtype: str) -> TrajectoryIntegrator:
     return TrajectoryIntegrator(device, dtype)
 
 
-def rows_of(
-    sequence: Sequence, request: ActionRequest, source: str, device: str, dtype: str
-) -> list[Samples]:
+def rows_of(sequence: Sequence, request: ActionRequest, source: str, device: str, dtype: str) -> list[Samples]:
     """The rows of all trajectories, as of ~/integrate. Raises ValueError where they are not finite."""
     if sequence.has_uneven_positions and request.control_map.name == "clique":
         recorded, start = sequence.recorded, (sequence.fields[name][0] for name in ENDS[1:3])
