@@ -162,7 +162,7 @@ class _Session:
                 self._send_nonsense()
             self._progress.update(player.elapsed_s, f"{ledger.sent} sequences, {ledger.answered} answered")
             due = max(due + 1 / RATE, time.monotonic() - 1 / RATE)
-            self._participant.spin_once(max(0.0, due - time.monotonic()))
+            self._participant.spin(max(0.0, due - time.monotonic()))
 
     def optimize(self) -> dict[Steering, OptimizerResult]:
         """Solve the goal problem in each way over the services. Raises ToolFailure."""

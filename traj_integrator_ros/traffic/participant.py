@@ -16,9 +16,8 @@ from rclpy.parameter import Parameter, parameter_value_to_python
 from rclpy.publisher import Publisher
 from rclpy.qos import QoSProfile
 from rclpy.subscription import Subscription
-from rclpy.task import Future
 
-from ..tools.ros_session import POLL_S, RosSession
+from ..tools.ros_session import RosSession
 
 NODE_NAME = "traj_integrator"
 START_TIMEOUT_S = 60.0  # on a busy machine, importing torch takes ten seconds and more
@@ -39,7 +38,7 @@ class Participant(RosSession):
     def __init__(
         self, integrator: str = f"/{NODE_NAME}", *, name: str = "client", ros_arguments: Sequence[str] = ()
     ) -> None:
-        self.check: Callable[[], None] = _nothing
+        self.check: Callable[[], None] = lambda: None
         """Called while this waits; may raise to end the waiting, as NodeProcess.check does."""
         arguments = ["--ros-args", *ros_arguments] if ros_arguments else []
         super().__init__(name, arguments, integrator.rpartition("/")[0] or None)
@@ -47,6 +46,7 @@ class Participant(RosSession):
         self.node_name = integrator if integrator.startswith("/") else f"{namespace}/{integrator}"
         self._clients: dict[str, Client] = {}
         self._thread: threading.Thread | None = None
+        self._news = threading.Event()
         self._error: BaseException | None = None
 
     # Topics
@@ -70,11 +70,11 @@ class Participant(RosSession):
     # Waiting
 
     def spin_once(self, timeout_s: float) -> None:
-        """Handle what comes next, if anything does within this time; in background, just wait."""
+        """Handle what comes next, if anything does within this time; in background, wait for that."""
         if self._thread is None:
             super().spin_once(timeout_s)
-        else:
-            time.sleep(timeout_s)
+        elif self._news.wait(timeout_s):
+            self._news.clear()
         self.look()
 
     def wait_for(self, condition: Callable[[], object], what: str, timeout_s: float = ANSWER_TIMEOUT_S) -> None:
@@ -91,6 +91,7 @@ class Participant(RosSession):
             try:
                 while not over.is_set():
                     self._executor.spin_once(timeout_sec=0.1)
+                    self._news.set()
             except Exception as error:  # raised again by look, in the thread that can do something about it
                 self._error = error
 
@@ -139,19 +140,12 @@ class Participant(RosSession):
                     raise
 
     def _answer(self, client: Client, request: object, timeout_s: float) -> object:
-        answered = threading.Event()
-        future: Future = client.call_async(request)
-        future.add_done_callback(lambda _: answered.set())
-        deadline = time.monotonic() + timeout_s
-        while not future.done():
-            if time.monotonic() > deadline:
-                client.remove_pending_request(future)
-                raise TimeoutError(f"answer of {client.srv_name}: not within {timeout_s:g} s")
-            if self._thread is None:
-                self.spin_once(POLL_S)
-            else:
-                answered.wait(POLL_S)
-                self.look()
+        future = client.call_async(request)
+        try:
+            self.wait_for(future.done, f"answer of {client.srv_name}", timeout_s)
+        except TimeoutError:
+            client.remove_pending_request(future)
+            raise
         return future.result()
 
     # Lifecycle
@@ -211,10 +205,6 @@ class Participant(RosSession):
 def received_ns(info: object) -> int:
     """When the middleware received a message, ns since the epoch; now if it does not say."""
     return info.get("received_timestamp") or time.time_ns()
-
-
-def _nothing() -> None:
-    pass
 
 
 def _parameter_messages(values: dict[str, object]) -> list[object]:
