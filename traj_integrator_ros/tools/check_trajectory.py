@@ -43,7 +43,7 @@ EXAMPLES = (
 def main(arguments: Sequence[str] | None = None) -> int:
     """Check trajectories; returns 0 if all are acceptable, 1 if not or if none came, 2 for wrong usage."""
     options = _parse(arguments)
-    return run_tool(NAME, lambda: _check_file(options) if options.file else _check_topic(options))
+    return run_tool(NAME, lambda: _check(options))
 
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
@@ -71,11 +71,11 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     return parser.parse(arguments)
 
 
-def _expectation(options: argparse.Namespace, robot: Robot) -> Expectation:
-    # A URDF has more joints than those of one controller.
-    joint_names = options.joints or (robot.limits.joint_names if options.params is not None else None)
-    return Expectation(
-        joint_names=joint_names,
+def _check(options: argparse.Namespace) -> int:
+    robot = load_robot(options.params, options.urdf)
+    expectation = Expectation(
+        # A URDF has more joints than those of one controller.
+        options.joints or (robot.limits.joint_names if options.params is not None else None),
         at_rest=not options.moving_end,
         partial=options.partial,
         start_tolerance=options.start_tolerance,
@@ -83,25 +83,20 @@ def _expectation(options: argparse.Namespace, robot: Robot) -> Expectation:
         between_points=not options.points_only,
         units=robot.units,
     )
-
-
-def _check_file(options: argparse.Namespace) -> int:
-    expectation = _expectation(options, load_robot(options.params, options.urdf))
     tally = _Tally(options.quiet)
-    for trajectory in read_trajectories(options.file, options.topic):
-        tally.add(trajectory, expectation)
-    if tally.checked == 0:
-        raise UserError(f"{options.file}: expected a trajectory, got none")
+    if options.file:
+        for trajectory in read_trajectories(options.file, options.topic):
+            tally.add(trajectory, expectation)
+        if tally.checked == 0:
+            raise UserError(f"{options.file}: expected a trajectory, got none")
+    else:
+        _check_topic(options, robot, expectation, tally)
     return tally.conclude()
 
 
-def _check_topic(options: argparse.Namespace) -> int:
+def _check_topic(options: argparse.Namespace, robot: Robot, expectation: Expectation, tally: _Tally) -> None:
     from .ros_session import ros_session
 
-    robot = load_robot(options.params, options.urdf)
-    expectation = _expectation(options, robot)
-    topic = options.topic or TOPIC
-    tally = _Tally(options.quiet)
     state: dict[str, float] = {}
     waiting: deque[tuple[PlannedTrajectory, dict[str, object]]] = deque()
     with ros_session(NAME, options.ros_arguments) as session:
@@ -116,29 +111,29 @@ def _check_topic(options: argparse.Namespace) -> int:
             known = {"robot": dict(state) or None, "now_ns": session.node.get_clock().now().nanoseconds}
             waiting.append((planned_trajectory(message), known))
 
-        session.node.create_subscription(JointState, session.resolve(options.robot), on_state, qos_profile_sensor_data)
+        topic, of_robot = session.resolve(options.topic or TOPIC), session.resolve(options.robot)
+        session.node.create_subscription(JointState, of_robot, on_state, qos_profile_sensor_data)
         # A trajectory may be the first and only one of its publisher: subscribe before there is a publisher.
-        session.node.create_subscription(JointTrajectory, session.resolve(topic), on_trajectory, 100)
-        timeout = options.timeout if options.count else None
+        session.node.create_subscription(JointTrajectory, topic, on_trajectory, 100)
         try:
             while options.count == 0 or tally.checked < options.count:
-                if not session.spin_until(lambda: waiting, timeout):
+                if not session.spin_until(lambda: waiting, options.timeout if options.count else None):
+                    publishers = session.node.count_publishers(topic)
                     raise ToolFailure(
-                        f"no trajectory on {session.resolve(topic)} within {options.timeout:g} s "
-                        f"({session.node.count_publishers(session.resolve(topic))} publishers)"
+                        f"no trajectory on {topic} within {options.timeout:g} s ({publishers} publishers)"
                     )
                 if tally.checked == 0:
-                    expectation = _expectation(options, robot.described(*session.robot_description()))
+                    units = robot.described(*session.robot_description()).units
+                    expectation = dataclasses.replace(expectation, units=units)
                 trajectory, known = waiting.popleft()
                 tally.add(trajectory, dataclasses.replace(expectation, **known))
         except KeyboardInterrupt:
             if options.count:
                 raise
             if tally.checked == 0:
-                raise ToolFailure(f"no trajectory on {session.resolve(topic)} before it was interrupted") from None
-        if not state and not options.quiet:
-            print(f"note: no joint state on {session.resolve(options.robot)}: starts were not checked", file=sys.stderr)
-    return tally.conclude()
+                raise ToolFailure(f"no trajectory on {topic} before it was interrupted") from None
+    if not state and not options.quiet:
+        print(f"note: no joint state on {of_robot}: starts were not checked", file=sys.stderr)
 
 
 class _Tally:
