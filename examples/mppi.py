@@ -24,7 +24,7 @@ from trajectory_msgs.msg import JointTrajectory
 
 from traj_integrator_interfaces.msg import ActionSequence, StartState
 from traj_integrator_ros.execution.motion import State
-from traj_integrator_ros.execution.points import motion_of_points
+from traj_integrator_ros.execution.rows import motion_of_points
 from traj_integrator_ros.kernels import CostTerm, QuadraticCost, quadratic_cost
 from traj_integrator_ros.tools.controller_model import scheduled_points
 

@@ -17,7 +17,7 @@ from sensor_msgs.msg import JointState
 from trajectory_msgs.msg import JointTrajectory
 
 from traj_integrator_ros.execution.motion import State
-from traj_integrator_ros.execution.points import Points
+from traj_integrator_ros.execution.rows import Points
 from traj_integrator_ros.tools.controller_model import ControllerModel, scheduled_points
 
 RATE = 200  # cycles and joint states a second

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from traj_integrator_ros.execution.motion import State
-from traj_integrator_ros.execution.points import Points
+from traj_integrator_ros.execution.rows import Points
 from traj_integrator_ros.tools.controller_model import CYCLE_NS, ControllerModel
 
 _CYCLE_S = CYCLE_NS * 1e-9

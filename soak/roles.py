@@ -15,7 +15,7 @@ from trajectory_msgs.msg import JointTrajectory
 
 from traj_integrator_interfaces.msg import ActionSequence, TrajectoryBatch
 from traj_integrator_interfaces.srv import ComputeGradient
-from traj_integrator_ros.execution.points import Points
+from traj_integrator_ros.execution.rows import Points
 from traj_integrator_ros.handling.limits import JointLimits
 from traj_integrator_ros.tools.checker import Expectation
 from traj_integrator_ros.tools.controller_model import scheduled_points

@@ -10,7 +10,7 @@ import numpy as np
 
 from soak.streams.core import Message
 from traj_integrator_ros.execution.motion import State
-from traj_integrator_ros.execution.points import Points
+from traj_integrator_ros.execution.rows import Points
 from traj_integrator_ros.tools.controller_model import CYCLE_NS, ControllerModel
 
 CYCLE_S = CYCLE_NS * 1e-9

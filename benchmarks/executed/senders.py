@@ -7,7 +7,7 @@ import torch
 
 from soak.streams.core import ActionFields, Message, NodeCore
 from traj_integrator_ros.execution.motion import Motion, State
-from traj_integrator_ros.execution.points import Points, motion_of_points
+from traj_integrator_ros.execution.rows import Points, motion_of_points
 from traj_integrator_ros.handling.courses import Course
 from traj_integrator_ros.kernels import ControlSpace, control_map
 

@@ -10,7 +10,7 @@ import torch
 
 from soak.streams.core import Message
 from traj_integrator_ros.execution.motion import State
-from traj_integrator_ros.execution.points import Points
+from traj_integrator_ros.execution.rows import Points
 from traj_integrator_ros.kernels.retime import Retimed, retime
 
 from ..executed.controller import CYCLE_NS, CYCLE_S, Controller

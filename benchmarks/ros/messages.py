@@ -18,7 +18,7 @@ from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
 from soak.streams.core import pipeline_of
 from traj_integrator_interfaces.msg import ActionSequence, TrajectoryBatch
-from traj_integrator_ros.execution.points import Points
+from traj_integrator_ros.execution.rows import Points
 from traj_integrator_ros.handling.measured import JointStates
 from traj_integrator_ros.handling.parameters import NodeParameters, default_values
 from traj_integrator_ros.handling.pipeline import Pipeline

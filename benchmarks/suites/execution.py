@@ -10,8 +10,7 @@ import torch
 
 from soak.streams.core import pipeline_of
 from traj_integrator_ros.execution.motion import Motion
-from traj_integrator_ros.execution.points import points_of
-from traj_integrator_ros.execution.rows import cubic_spline
+from traj_integrator_ros.execution.rows import cubic_spline, points_of
 from traj_integrator_ros.handling.courses import Course
 from traj_integrator_ros.handling.parameters import NodeParameters, default_values
 from traj_integrator_ros.handling.pipeline import Pipeline

@@ -9,7 +9,7 @@ import numpy as np
 
 from traj_integrator_ros.engine.integrator import TrajectoryIntegrator
 from traj_integrator_ros.execution.motion import State
-from traj_integrator_ros.execution.points import Points
+from traj_integrator_ros.execution.rows import Points
 from traj_integrator_ros.handling.parameters import NodeParameters, default_values
 from traj_integrator_ros.handling.pipeline import Pipeline
 from traj_integrator_ros.handling.position_trajectory import PositionFields

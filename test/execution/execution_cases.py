@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from traj_integrator_ros.execution.limits import Bounds
 from traj_integrator_ros.execution.motion import Motion, State
-from traj_integrator_ros.execution.profiles import Bounds
 from traj_integrator_ros.execution.rows import Hold, acceleration_hold, jerk_hold, motion_of_positions, rows_of_actions
 
 
@@ -18,7 +18,7 @@ def motion_of_actions(hold: Hold, steps: np.ndarray, actions: np.ndarray, start:
 
 def bounds(dof: int, velocity: float = 2.0, acceleration: float = 10.0, jerk: float = 500.0, position=np.inf) -> Bounds:
     """The same for all joints."""
-    return Bounds(*(np.full(dof, float(value)) for value in (-position, position, velocity, acceleration, jerk)))
+    return Bounds(*(np.full(dof, value, float) for value in (-position, position, velocity, acceleration, jerk)))
 
 
 def largest_jumps(motion: Motion) -> np.ndarray:

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from traj_integrator_ros.execution.join import Joining, join
 from traj_integrator_ros.execution.limits import Limits, extremes, worst_violation
 from traj_integrator_ros.execution.motion import Motion, State, resting
-from traj_integrator_ros.execution.profiles import fastest_stop
-from traj_integrator_ros.execution.reaching import retreat
+from traj_integrator_ros.execution.reaching import fastest_stop, retreat
 from traj_integrator_ros.execution.rows import cubic_spline
 
 JOINING = Joining((0.2, 0.1, 0.05), 1.5)
@@ -285,7 +284,7 @@ def test_a_speed_that_nobody_can_help_does_not_lead_back():
 def test_a_plan_is_caught_up_with_by_its_own_speed_not_by_the_speed_of_its_brake():
     """It ends while it gets faster, and can be stopped from a higher speed only."""
     plan = spline(0.04, np.append(np.linspace(0.0, 0.1, 11), [0.112, 0.128]), 0.25)
-    brake = fastest_stop(plan.end, np.full(1, 8.0), np.full(1, 20.0))
+    brake = fastest_stop(plan.end, bounds(1, acceleration=8.0, jerk=20.0))
     own, of_brake = largest(plan, 1), largest(brake, 1)
     assert of_brake > 1.3 * own
     joined = joined_to(plan.then(brake), (-0.08,), (3.0, 20.0, 400.0), brakes_at=plan.duration)

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.polynomial import polynomial
 
-from traj_integrator_ros.execution.motion import Motion, Track, track_of, united, without_slivers
-from traj_integrator_ros.execution.points import motion_of_points, points_of
+from traj_integrator_ros.execution.motion import Motion, united
+from traj_integrator_ros.execution.rows import motion_of_points, points_of
 
 
 def a_motion(pieces: int, degree: int, dof: int, seed: int = 0) -> Motion:
@@ -19,7 +19,7 @@ def a_motion(pieces: int, degree: int, dof: int, seed: int = 0) -> Motion:
 
 
 @settings(max_examples=30)
-@given(st.integers(1, 6), st.integers(1, 8), st.integers(1, 3), st.integers(0, 10**6))
+@given(st.integers(1, 6), st.integers(1, 5), st.integers(1, 3), st.integers(0, 10**6))
 def test_states_are_values_and_derivatives_of_the_pieces(pieces, degree, dof, seed):
     motion = a_motion(pieces, degree, dof, seed)
     times = [*motion.knots[:-1], *np.random.default_rng(seed).uniform(0, motion.duration, 20)]
@@ -89,25 +89,24 @@ def test_each_joint_moves_as_its_track_and_rests_after_it(seed):
     for joint in range(3):
         count = int(random.integers(1, 8))
         knots = np.append(0.0, random.integers(10**6, 10**8, count).cumsum() * 1e-9)
-        tracks[joint] = Track(knots, random.normal(size=(count, 6)))
+        tracks[joint] = Motion(knots, random.normal(size=(count, 6, 1)))
     motion = united(tracks)
     gaps = np.diff(motion.knots)
     assert gaps.min() >= 0.999e-6 and motion.duration == max(track.knots[-1] for track in tracks.values())
     times = random.uniform(0, motion.duration, 200)
     for joint, track in tracks.items():
-        alone = Motion(track.knots, track.coefficients[:, :, None], ends_at_rest=True)
         clear = np.abs(times[:, None] - track.knots).min(axis=1) > 2e-6
         states = motion.states_at(times[clear])[:, :, joint]
-        np.testing.assert_allclose(states, alone.states_at(times[clear])[:, :, 0], rtol=1e-7, atol=1e-7)
+        np.testing.assert_allclose(states, track.states_at(times[clear])[:, :, 0], rtol=1e-7, atol=1e-7)
 
 
 def test_joints_without_a_track_are_taken_from_the_motion():
     motion = Motion(np.array([0.0, 0.5, 1.0]), np.random.default_rng(0).normal(size=(2, 4, 3)))
-    track = Track(np.array([0.0, 0.3]), np.ones((1, 6)))
+    track = Motion(np.array([0.0, 0.3]), np.ones((1, 6, 1)))
     both = united({1: track}, motion, ends_at_rest=False)
     times = np.array([0.1, 0.29, 0.31, 0.7])
     np.testing.assert_allclose(both.states_at(times)[:, :, [0, 2]], motion.states_at(times)[:, :, [0, 2]], atol=1e-9)
-    np.testing.assert_allclose(track_of(both, 1).coefficients[0], track.coefficients[0], atol=1e-9)
+    np.testing.assert_allclose(both.of(1).coefficients[0], track.coefficients[0], atol=1e-9)
 
 
 @pytest.mark.parametrize("stop", [0.008, 0.02, 0.5])
@@ -115,9 +114,9 @@ def test_joints_without_a_track_are_taken_from_the_motion():
 def test_a_controller_plays_long_pieces_beside_knots_that_became_one_as_they_are(stop, later):
     """An acceleration jumps there, which points cannot say: the swing that they say instead is short."""
     jerk = 1000.0
-    first = np.array([[0.0, jerk * stop**2 / 2, -jerk * stop / 2, jerk / 6, 0.0, 0.0]])
-    second = Track(np.array([0.0, stop + later, stop + later + 1.5]), np.zeros((2, 6)))
-    motion = united({0: Track(np.array([0.0, stop]), first), 1: second})
+    first = np.array([[0.0, jerk * stop**2 / 2, -jerk * stop / 2, jerk / 6]])[:, :, None]
+    second = Motion(np.array([0.0, stop + later, stop + later + 1.5]), np.zeros((2, 6, 1)))
+    motion = united({0: Motion(np.array([0.0, stop]), first), 1: second})
     before = [stop - 0.01] * (stop > 0.03)
     np.testing.assert_allclose(motion.knots, [0.0, *before, stop, stop + 0.01, stop + 1.5], atol=1e-6)
     times = np.linspace(0.0, motion.duration, 50_000)
@@ -129,6 +128,6 @@ def test_slivers_are_left_out_and_the_end_stays():
     knots = np.array([0.0, 0.1, 0.1 + 4e-7, 0.2, 0.3 - 5e-7, 0.3])
     coefficients = np.zeros((5, 2, 1))
     coefficients[:, 0, 0], coefficients[:, 1, 0] = knots[:-1], 1.0
-    whole = without_slivers(Motion(knots, coefficients))
+    whole = Motion(knots, coefficients).without_slivers()
     np.testing.assert_allclose(whole.knots, [0, 0.1, 0.2, 0.3])
     np.testing.assert_allclose(whole.states_at(np.array([0.05, 0.15, 0.25]))[0, :, 0], [0.05, 0.15, 0.25], atol=1e-9)

@@ -7,11 +7,8 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from traj_integrator_ros.execution import native, reference
-from traj_integrator_ros.execution.limits import Limits, extremes, worst_violation, worst_violations
+from traj_integrator_ros.execution.limits import Limits, extremes, keeps, worst_violation, worst_violations
 from traj_integrator_ros.execution.motion import Motion
-
-QUICK = (native.surely_keeps, reference.surely_keeps)
 
 
 def a_motion(pieces: int, degree: int, dof: int, seed: int) -> Motion:
@@ -117,13 +114,24 @@ def test_infinite_and_missing_limits_are_none():
     assert worst_violation(motion, Limits(velocity=np.full(2, np.inf), jerk=np.full(2, np.inf))) is None
 
 
-def test_the_quick_look_never_misses_a_violation():
-    for seed in range(200):
+@pytest.mark.parametrize("side", [0, 1])
+@pytest.mark.parametrize("order", range(4))
+def test_a_motion_keeps_its_extremes_and_nothing_less(order, side):
+    for seed in range(50):
         motion = a_motion(3, 5, 2, seed)
-        least, most = extremes(motion)
-        largest = np.maximum(-least, most)
-        lows, highs = -largest * 0.999, largest * 0.999
-        lows[0], highs[0] = least[0], most[0] - 1e-6
-        assert not any(keeps(motion.coefficients, motion.knots, lows, highs) for keeps in QUICK)
-    most = np.full((4, 2), 1e4)
-    assert all(keeps(motion.coefficients, motion.knots, -most, most) for keeps in QUICK)
+        ranges = extremes(motion)
+        assert keeps(motion, ranges + np.array([[[-1e-9]], [[1e-9]]]))
+        ranges[side, order] -= (2 * side - 1) * 1e-6 * np.abs(ranges[:, order]).max(axis=0)
+        assert not keeps(motion, ranges)
+
+
+@pytest.mark.parametrize("beyond", [-0.05, 0.05])
+def test_a_line_keeps_a_position_up_to_where_it_goes(beyond):
+    line = Motion(np.array([0.0, 0.5, 2.0]), np.array([[[0.3], [1.0]], [[0.8], [1.0]]]))
+    for motion, low, high in (
+        (line, -9.0, 2.3 - beyond),
+        (line._replace(coefficients=-line.coefficients), beyond - 2.3, 9.0),
+    ):
+        ranges = np.ones((2, 4, 1)) * [[[-1.0]], [[1.0]]]
+        ranges[:, 0, 0] = low, high
+        assert keeps(motion, ranges) == (beyond < 0)

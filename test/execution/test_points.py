@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from execution_cases import motion_of_actions
+from execution_cases import bounds, motion_of_actions
 
 from traj_integrator_ros.execution.limits import extremes
-from traj_integrator_ros.execution.motion import State, Track, united
-from traj_integrator_ros.execution.points import Points, motion_of_points, points_of
-from traj_integrator_ros.execution.profiles import fastest_stop
-from traj_integrator_ros.execution.rows import Hold, cubic_spline, motion_of_positions
+from traj_integrator_ros.execution.motion import Motion, State, united
+from traj_integrator_ros.execution.reaching import fastest_stop
+from traj_integrator_ros.execution.rows import (
+    Hold,
+    Points,
+    cubic_spline,
+    motion_of_points,
+    motion_of_positions,
+    points_of,
+)
 
 
 def random_points(random: np.random.Generator, columns: int) -> Points:
@@ -56,10 +62,10 @@ def test_points_after_short_pieces_are_of_their_own_times_too():
 def test_between_points_the_longer_piece_leads_to_a_change_of_jerk_that_was_moved(before):
     """A joint whose jerk changes 0.7 us after a knot of another one, between a long piece and one of 0.2 ms."""
     switch, last = before + 7e-7, 9.2e-3
-    bang = Track(np.array([0.0, switch, last]), np.zeros((2, 6)))
-    bang.coefficients[:, 3] = 1e4 / 6, -1e4 / 6
-    bang.coefficients[1, :3] = [1e4 / 6 * switch**3, 1e4 / 2 * switch**2, 1e4 / 2 * switch]
-    motion = united({0: bang, 1: Track(np.array([0.0, before, last]), np.zeros((2, 6)))}, ends_at_rest=False)
+    bang = Motion(np.array([0.0, switch, last]), np.zeros((2, 6, 1)))
+    bang.coefficients[:, 3, 0] = 1e4 / 6, -1e4 / 6
+    bang.coefficients[1, :3, 0] = [1e4 / 6 * switch**3, 1e4 / 2 * switch**2, 1e4 / 2 * switch]
+    motion = united({0: bang, 1: Motion(np.array([0.0, before, last]), np.zeros((2, 6, 1)))}, ends_at_rest=False)
     np.testing.assert_allclose(motion.knots, [0.0, before, last])
     jerk = np.abs(extremes(motion_of_points(points_of(motion)))[:, 3, 0]).max()
     assert jerk < 1e4 * (1 + 10 * 2 * 7e-7 / 9e-3)
@@ -87,7 +93,7 @@ def test_points_bring_back_their_motion(hold, dt):
 def test_points_bring_back_a_stop_which_ends_at_rest():
     random = np.random.default_rng(1)
     for _ in range(100):
-        motion = fastest_stop(State(*random.normal(size=(3, 4))), np.full(4, 10.0), np.full(4, 500.0))
+        motion = fastest_stop(State(*random.normal(size=(3, 4))), bounds(4))
         points = points_of(motion)
         np.testing.assert_array_equal(points.velocity[-1], 0)
         times = random.uniform(0, motion.duration - 1e-6, 100)

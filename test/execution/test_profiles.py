@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from execution_cases import largest_jumps
+from execution_cases import bounds, largest_jumps
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from traj_integrator_ros.execution.limits import extremes
-from traj_integrator_ros.execution.motion import Motion, State, united
-from traj_integrator_ros.execution.profiles import JointBounds, JointState, Reach, fastest_stop
+from traj_integrator_ros.execution.motion import State
+from traj_integrator_ros.execution.reaching import Rates, Reach, fastest_stop
 
 
 def states(count: int):
@@ -28,7 +28,7 @@ def states(count: int):
 
 def test_a_stop_keeps_its_limits_everywhere_and_ends_at_rest():
     for state, acceleration, jerk in states(500):
-        motion = fastest_stop(state, acceleration, jerk)
+        motion = fastest_stop(state, bounds(len(jerk), acceleration=acceleration, jerk=jerk))
         for part, expected in zip(motion.begin, state, strict=True):
             np.testing.assert_allclose(part, expected, atol=1e-12)
         assert (largest_jumps(motion) <= [1e-12, 1e-10, 1e-7]).all()
@@ -51,16 +51,14 @@ def test_a_release_that_just_stops_a_joint_leaves_no_velocity_backwards(a, more)
     """Where a time-optimal plan is cut in its last phase: a = sqrt(2 j v), for some of the joints."""
     a, sides, jerk = np.array(a), np.array([1.0, -1.0, 1.0]), 50.0
     velocity = a * a / (2 * jerk) * [1.0, 1.0, more]
-    motion = fastest_stop(
-        State(np.array([0.3, -1.0, 2.0]), velocity * sides, -a * sides), np.full(3, 10.0), np.full(3, jerk)
-    )
+    motion = fastest_stop(State(np.array([0.3, -1.0, 2.0]), velocity * sides, -a * sides), bounds(3, jerk=jerk))
     least, most = extremes(motion)
     assert np.where(sides > 0, least[1], -most[1]).min() >= -1e-8  # knots are whole nanoseconds
     assert np.abs(extremes(motion)[:, 3]).max() <= jerk * (1 + 1e-6)
 
 
 def test_joints_at_rest_stay_where_they_are_and_stop_no_later_than_others_need():
-    motion = fastest_stop(State(np.ones(2), np.array([0.0, 1.0]), np.zeros(2)), np.full(2, 5.0), np.full(2, 50.0))
+    motion = fastest_stop(State(np.ones(2), np.array([0.0, 1.0]), np.zeros(2)), bounds(2, acceleration=5.0, jerk=50.0))
     np.testing.assert_array_equal(motion.coefficients[:, 0, 0], 1.0)
     assert not motion.coefficients[:, 1:, 0].any()
     assert motion.duration == pytest.approx(1.0 / 5 + 5 / 50)
@@ -71,45 +69,42 @@ def test_a_joint_that_hardly_moves_stops_within_the_jerk_limit(scale, moves):
     """Its stop would take microseconds, of which messages count whole nanoseconds."""
     a, v = 10.0**scale * np.array([not moves, 1e-3 * moves])
     state = State(np.zeros(2), np.array([v, 1.0]), np.array([a, 0.0]))
-    motion = fastest_stop(state, np.full(2, 20.0), np.full(2, 2e3))
+    motion = fastest_stop(state, bounds(2, acceleration=20.0, jerk=2e3))
     assert np.abs(extremes(motion)[:, 3]).max() <= 2e3 * (1 + 1e-4)
     assert np.abs(motion.end.velocity).max() < 1e-9
 
 
-BOUNDS = JointBounds(-np.inf, np.inf, 2.0, 10.0, 200.0)
-INSIDE = st.tuples(st.floats(-0.5, 0.5), st.floats(-1.5, 1.5), st.floats(-5, 5)).map(lambda part: JointState(*part))
+RATES = Rates(2.0, 10.0, 200.0, 10.0)
+INSIDE = st.tuples(st.floats(-0.5, 0.5), st.floats(-1.5, 1.5), st.floats(-5, 5)).map(np.array)
 
 
 @given(INSIDE, INSIDE, st.floats(0.05, 3.0), st.booleans())
 def test_a_way_begins_and_ends_in_its_states_at_its_time_within_limits(start, target, duration, velocity_only):
-    reach = Reach(start, BOUNDS, velocity_only=velocity_only)
+    reach = Reach(start, RATES, velocity_only=velocity_only)
     assume(reach.reach(target, duration))
-    track = reach.track(target, duration)
-    motion = Motion(track.knots, track.coefficients[:, :, None])
+    motion = reach.motion(target, duration)
     assert motion.duration == duration and (largest_jumps(motion) <= 1e-9).all()
     np.testing.assert_allclose(np.ravel(motion.begin), start, atol=1e-12)
     ends = np.ravel(motion.end) - target
     np.testing.assert_allclose(ends[velocity_only:], 0, atol=1e-6)
     least, most = extremes(motion)
     # Speeds beyond the limit are those that a target, or start, with acceleration leads to or comes from.
-    speed = max(2.0, *(abs(s.velocity) + s.acceleration**2 / 400 for s in (start, target)))
+    speed = max(2.0, *(abs(s[1]) + s[2] ** 2 / 400 for s in (start, target)))
     reached = np.maximum(-least, most)[1:, 0]
     assert (reached <= np.array([speed, 10.0, 200.0]) * (1 + 1e-6)).all()
 
 
 def test_a_target_beyond_the_limits_or_too_soon_is_not_reached():
-    reach = Reach(JointState(0.0, 0.0, 0.0), BOUNDS)
-    assert not reach.reach(JointState(1.0, 0.0, 0.0), 0.1)
-    assert not reach.reach(JointState(1.0, 2.5, 0.0), 5.0)
-    assert not reach.reach(JointState(1.0, 0.0, 11.0), 5.0)
-    assert reach.reach(JointState(1.0, 0.0, 0.0), 5.0)
+    reach = Reach(np.zeros(3), RATES)
+    assert not reach.reach(np.array([1.0, 0.0, 0.0]), 0.1)
+    assert not reach.reach(np.array([1.0, 2.5, 0.0]), 5.0)
+    assert not reach.reach(np.array([1.0, 0.0, 11.0]), 5.0)
+    assert reach.reach(np.array([1.0, 0.0, 0.0]), 5.0)
 
 
 @pytest.mark.parametrize("side", [1.0, -1.0])
 def test_on_either_way_a_joint_speeds_up_by_its_acceleration_and_slows_down_by_its_deceleration(side):
-    bounds = JointBounds(-np.inf, np.inf, velocity=1.0, acceleration=1.0, jerk=100.0, deceleration=4.0)
-    reach = Reach(JointState(0.0, 0.0, 0.0), bounds)
-    target = JointState(2 * side, 0.0, 0.0)
-    track = reach.track(target, reach.least_duration(target))
-    least, most = (one[2, 0] * side for one in extremes(united({0: track})))
+    reach = Reach(np.zeros(3), Rates(velocity=1.0, acceleration=1.0, jerk=100.0, deceleration=4.0))
+    target = np.array([2 * side, 0.0, 0.0])
+    least, most = (one[2, 0] * side for one in extremes(reach.motion(target, reach.least_duration(target))))
     assert sorted([least, most]) == pytest.approx([-4.0, 1.0], rel=1e-3)

@@ -7,9 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from traj_integrator_ros.execution.limits import extremes
+from traj_integrator_ros.execution.limits import Bounds, extremes
 from traj_integrator_ros.execution.motion import Motion, State
-from traj_integrator_ros.execution.profiles import Bounds
 from traj_integrator_ros.execution.rows import jerk_hold, motion_of_positions
 from traj_integrator_ros.handling.ending import stopped_at_end
 from traj_integrator_ros.handling.rejection import Rejected

@@ -10,9 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pipelines import rejected
 
-from traj_integrator_ros.execution.native import all_finite
 from traj_integrator_ros.handling.evaluation import UpstreamFields, check_upstream
-from traj_integrator_ros.handling.rejection import Rejected, RejectionReason, shown, shown_names
+from traj_integrator_ros.handling.rejection import Rejected, RejectionReason, all_finite, shown, shown_names
 from traj_integrator_ros.handling.requests import (
     ActionRequest,
     RequestRules,

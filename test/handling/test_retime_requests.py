@@ -7,7 +7,7 @@ import pytest
 from pipelines import GIVEN, LIMITS, SimulatedNode, largest, limits, rejected
 
 from traj_integrator_ros.execution.motion import Motion
-from traj_integrator_ros.execution.points import Points, motion_of_points
+from traj_integrator_ros.execution.rows import Points, motion_of_points
 from traj_integrator_ros.handling.rejection import Rejected
 from traj_integrator_ros.handling.retime_requests import POSITION, RetimedBatch, RetimeFields
 from traj_integrator_ros.kernels.retime import RetimeStatus

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pipelines import HELD, NOW_S, SimulatedNode, at, limits, ns, rejected
 
 from traj_integrator_ros.execution.limits import Limits, extremes, worst_violation
-from traj_integrator_ros.execution.motion import Motion, quintics
+from traj_integrator_ros.execution.motion import State, quintic
 from traj_integrator_ros.handling.rejection import Rejected, RejectionReason
 from traj_integrator_ros.kernels import ControlSpace
 
@@ -378,7 +378,7 @@ def test_the_controller_has_time_to_bridge_a_gap_to_joints_that_move(gap: float,
     trajectory = node.send(np.linspace(0.2, 0.3, 30)[:, None] * np.ones(2), dt=0.05)
     first = at(trajectory, trajectory.start_ns * 1e-9)
     span = trajectory.start_ns * 1e-9 - NOW_S - node.parameters.publish_lead_time
-    way = Motion(np.array([0.0, span]), quintics(np.stack([np.zeros((3, 2)), first], axis=1), np.array([0.0, span])))
+    way = quintic(State(*np.zeros((3, 2))), State(*first), span)
     _, speed, acceleration, jerk = np.abs(extremes(way)).max(axis=(0, 2))
     assert jerk <= 60.0 / 3.9 and acceleration <= 10.0 and speed <= 2.0
 

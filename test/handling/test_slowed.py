@@ -29,7 +29,7 @@ def limited(action: str = "retime", **parameters: object) -> SimulatedNode:
 
 def largest_jump(motion: Motion) -> float:
     """Of the acceleration, from one piece to the next."""
-    powers = np.arange(motion.degree + 1)
+    powers = np.arange(motion.size)
     last = (powers * (powers - 1) * motion.steps[:-1, None] ** np.maximum(powers - 2, 0))[..., None]
     ends = (last * motion.coefficients[:-1]).sum(axis=1)
     return float(np.abs(ends - 2 * motion.coefficients[1:, 2]).max())

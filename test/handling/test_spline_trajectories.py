@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from pipelines import NOW_S, SimulatedNode, at
 
-from traj_integrator_ros.execution.points import motion_of_points
+from traj_integrator_ros.execution.rows import motion_of_points
 from traj_integrator_ros.kernels import ControlSpace, bspline_segments
 
 START = tuple(np.array(row, np.float32) for row in ([0.1, -0.2], [0.5, -0.3], [0.4, 0.2]))

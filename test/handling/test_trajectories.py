@@ -12,7 +12,7 @@ from pipelines import HELD, NOW_S, SimulatedNode, at, ns, rejected
 
 from traj_integrator_ros.engine.call import call_of, ends_of
 from traj_integrator_ros.execution.limits import extremes
-from traj_integrator_ros.execution.points import motion_of_points
+from traj_integrator_ros.execution.rows import motion_of_points
 from traj_integrator_ros.handling.rejection import Rejected, RejectionReason
 from traj_integrator_ros.kernels import ControlSpace, control_map
 

@@ -10,7 +10,8 @@ from launch_cases import SCHEMES, Case, numbers
 from torch import Tensor
 
 from traj_integrator_ros.execution import native as motions
-from traj_integrator_ros.execution.motion import State, Track, united
+from traj_integrator_ros.execution.limits import extremes
+from traj_integrator_ros.execution.motion import Motion, State, united
 from traj_integrator_ros.execution.rows import motion_of_positions
 from traj_integrator_ros.kernels import SplineForm, native
 from traj_integrator_ros.kernels.retime import MotionLimits, retime
@@ -51,18 +52,13 @@ def main() -> None:
         print("retime", order, bits(motion.duration), motion.iterations.tolist())
     rows = waypoints[0].numpy()
     motion = motion_of_positions(np.full(5, 0.1), rows[1:], State(rows[0], rows[1], rows[2]), fade_time=0.05)
-    extremes, states = np.empty((2, 4, 7)), np.empty((3, len(motion.knots), 7))
-    profile, pieces = ([0.25, 0.5], [3.0, -1.0], (0.1, 0.2, 0.3)), (np.zeros((1, 3)), np.zeros((1, 2, 6)))
-    bounds = np.full((4, 7), 1e4)
+    profile, begin, counts = np.array([[[0.25, 0.5], [3.0, -1.0]]]), np.array([[0.1, 0.2, 0.3]]), np.zeros(1, np.int64)
+    knots, pieces = np.zeros((1, 3)), np.zeros((1, 2, 6))
+    motions.pieces_of_profiles(profile, begin, float("nan"), np.zeros(3), False, knots, pieces, counts)
     print("motion", bits(motion.knots, motion.coefficients))
-    made = (
-        motions.extremes(motion.coefficients, motion.knots, extremes),
-        motions.states_at(motion.coefficients, motion.knots, motion.knots, states),
-        motions.pieces_of_profiles([profile], float("nan"), [0.0] * 3, False, *pieces),
-        motions.surely_keeps(motion.coefficients, motion.knots, -bounds, bounds),
-    )
-    print("motions", made, bits(extremes, states, *pieces))
-    joined = united({1: Track(pieces[0][0], pieces[1][0])}, motion.from_time(0.13).then(motion.until(0.31)))
+    print("motions", counts, bits(extremes(motion), motion.states_at(motion.knots), knots, pieces))
+    rest = motion.from_time(0.13).then(motion.until(0.31))
+    joined = united({1: Motion(knots[0], pieces[0][..., None])}, rest)
     print("parts", joined.knots.tolist(), bits(joined.coefficients, *joined.end))
 
 

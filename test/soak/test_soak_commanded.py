@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from soak.commanded import Commanded
-from traj_integrator_ros.execution.points import Points
+from traj_integrator_ros.execution.rows import Points
 
 JOINTS = ("a", "b", "c")
 BEGIN_NS = 5_000_000_000

@@ -14,7 +14,7 @@ from soak.streams.policies import JERK, POSITION, VELOCITY, Chunk, Form, Policy,
 from soak.streams.retreats import begun_otherwise
 from soak.streams.scenes import BEGIN_S, DEAD, FREEZE, RESTART, Disturbance, Scene, random_scene
 from soak.streams.simulation import SECOND, Answer, Run, Sent, simulate
-from traj_integrator_ros.execution.points import Points
+from traj_integrator_ros.execution.rows import Points
 
 RATE, SECONDS = 1000, 5.0
 GOAL = np.array([1.0, 0.4])

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from traj_integrator_ros.execution.motion import State
-from traj_integrator_ros.execution.points import Points
+from traj_integrator_ros.execution.rows import Points
 from traj_integrator_ros.tools.controller_model import CYCLE_NS, ControllerModel
 
 JOINTS, BEGIN_NS = ["a", "b", "c"], 5_000_000_000

@@ -22,7 +22,7 @@ from std_msgs.msg import Header
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
 from traj_integrator_interfaces.msg import ActionSequence, TrajectoryBatch
-from traj_integrator_ros.execution.points import Points
+from traj_integrator_ros.execution.rows import Points
 from traj_integrator_ros.handling.position_trajectory import plan_of_positions
 from traj_integrator_ros.handling.rejection import Rejected, RejectionReason
 from traj_integrator_ros.traffic.messages import floats

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ..execution.points import Points, motion_of_points
+from ..execution.rows import Points, motion_of_points
 from ..motions.extras import MissingLibrary, require
 from ..motions.files import read_samples
 from ..motions.samples import Nature, RecordingError, Samples

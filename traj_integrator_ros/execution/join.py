@@ -14,10 +14,8 @@ from functools import lru_cache, partial
 import numpy as np
 
 from . import native
-from .limits import extremes
-from .motion import DEGREE, SHORTEST_GAP, Motion, State, Track, quintics, shifted, united
-from .polynomials import taylor_shift
-from .profiles import Bounds
+from .limits import Bounds, extremes
+from .motion import SHORTEST_GAP, SIZE, Motion, State, quintic, resting, shifted, united
 from .reaching import RETREAT_RAD, ROUNDING, Problem, floating_to, peak_speed, reaching, retreats, samples
 
 SAME = (1e-10, 1e-8, 1e-6)
@@ -81,9 +79,8 @@ def join(
         The motion, and by how much the plan was shifted, rad, `[D]`.
 
     """
-    begin = plan.begin
-    a = np.zeros(plan.dof) if present.acceleration is None else present.acceleration
-    lack = np.array([present.position - begin.position, present.velocity - begin.velocity, a - begin.acceleration])
+    present = present.known
+    lack = present.beyond(plan.begin)
     if not plan.with_accelerations:
         lack[2] = 0.0  # it jumps anyway
     beyond = np.abs(lack) > _SAME
@@ -96,7 +93,7 @@ def join(
     times = joining.fade_times
     longest = max(times, default=0.0)
     problem = Problem(
-        plan, own_until, executed, present, a, lack, bounds, caps, floats, moves, earliest, longest, brakes_at
+        plan, own_until, executed, present, lack, bounds, caps, floats, moves, earliest, longest, brakes_at
     )
     joined = plan
     if plan.with_accelerations:
@@ -117,7 +114,7 @@ def join(
                     pending = pending & ~done
                     if not np.count_nonzero(pending):
                         return joined, shift
-    tracks: dict[int, Track] = {}
+    tracks: dict[int, Motion] = {}
     for joint in np.flatnonzero(pending).tolist():
         found = floating_to(problem, joint) if floats[joint] else reaching(problem, joint)
         if found is None:
@@ -137,8 +134,7 @@ def _speed_caps(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Largest speed of each joint while it joins, and whether its plan moves."""
     own, peak = speeds
-    a = 0.0 if present.acceleration is None else present.acceleration
-    speed = peak_speed(present.velocity, a, bounds.jerk)
+    speed = peak_speed(present.velocity, present.acceleration, bounds.jerk)
     closing = np.maximum(np.abs(lack[0]) / _CLOSING_S + _SLOWEST * bounds.velocity, speed)
     moves = own > _SLOW
     caps = np.maximum(np.where(moves, np.maximum(catch_up * own, peak), pace), closing)
@@ -217,10 +213,12 @@ def faded(
         joints = joints & (problem.floats | (grown <= np.abs(p) + _NEAR_RAD))
         if not np.count_nonzero(joints):
             return joined, *_nothing(problem)
-    fade = quintics(np.stack([[led, v, a], np.zeros((3, len(p)))], axis=1), np.array([0.0, time]))[0]
+    fade = quintic(State(led, v, a), State(*np.zeros((3, len(p)))), time).coefficients[0]
 
     def added(knots: np.ndarray) -> np.ndarray:
-        return taylor_shift(knots[:-1], DEGREE) @ fade
+        pieces = np.zeros((len(knots) - 1, *fade.shape))
+        native.add(fade, knots[:-1], pieces)
+        return pieces
 
     leads = (np.abs(p) + np.abs(v) * time + np.abs(a) * time**2).max()
     return _with(joined, problem, joints, time, added, problem.bounds, p - led, leads)
@@ -267,7 +265,7 @@ def difference_that_fades(
     executed: Motion, plan: Motion, lack: np.ndarray, time: float, knots: np.ndarray
 ) -> np.ndarray:
     """Quintics `[N, 6, D]` between knots `[N + 1]`, s: how far a motion is beyond a plan, from `lack` `[3, D]` to 0."""
-    of_plan, pieces = (plan.coefficients, plan.knots), np.empty((len(knots) - 1, DEGREE + 1, plan.dof))
+    of_plan, pieces = (plan.coefficients, plan.knots), np.empty((len(knots) - 1, SIZE, plan.dof))
     native.blend(executed.coefficients, executed.knots, *of_plan, lack, time, knots, pieces)
     return pieces
 
@@ -282,22 +280,15 @@ def _weights_of_samples(longest: float, time: float) -> np.ndarray:
 
 def _with_knot(motion: Motion, time: float) -> Motion:
     """A copy of a motion with a knot at a time, s, and all coefficients; prolonged by rest if it is shorter."""
-    knots, size = motion.knots, motion.degree + 1
+    knots = motion.knots
     at = int(knots.searchsorted(time))
-    is_knot = (at < len(knots) and knots[at] - time < SHORTEST_GAP) or (at > 0 and time - knots[at - 1] < SHORTEST_GAP)
-    coefficients = np.zeros((len(knots) - is_knot, DEGREE + 1, motion.dof))
-    if is_knot:
-        coefficients[:, :size] = motion.coefficients
-        return Motion(knots, coefficients, motion.with_accelerations, motion.ends_at_rest)
+    if (at < len(knots) and knots[at] - time < SHORTEST_GAP) or (at > 0 and time - knots[at - 1] < SHORTEST_GAP):
+        return motion.raised()
     if at == len(knots):
-        coefficients[:-1, :size] = motion.coefficients
-        coefficients[-1, 0] = motion.end.position
-    else:
-        coefficients[:at, :size] = motion.coefficients[:at]
-        coefficients[at, :size] = shifted(motion.coefficients[at - 1], time - knots[at - 1])
-        coefficients[at + 1 :, :size] = motion.coefficients[at:]
-    knots = np.concatenate([knots[:at], [time], knots[at:]])
-    return Motion(knots, coefficients, motion.with_accelerations, motion.ends_at_rest or at == len(motion.knots))
+        return motion.raised().then(resting(motion.end.position, time - motion.duration))
+    coefficients = np.insert(motion.raised().coefficients, at, 0.0, axis=0)
+    coefficients[at] = shifted(coefficients[at - 1], time - knots[at - 1])
+    return motion._replace(knots=np.insert(knots, at, time), coefficients=coefficients)
 
 
 def _keeps(motion: Motion, bounds: Bounds, caps: np.ndarray) -> np.ndarray:

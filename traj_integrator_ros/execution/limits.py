@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 
 import numpy as np
@@ -31,10 +30,8 @@ _AT_END = 1e-9
 """Share of a piece within which a velocity that is 0 is so at its end."""
 _RESTS = 1e-6
 """rad/s; up to here a velocity is rounding and has no direction."""
-_SIGNS = (-1.0, 1.0)
-"""Of the lower and the upper bound."""
-_PLATEAU = 1e-7
-"""Relative difference from the worst value beyond which other pieces are not searched: hundreds lie on a plateau."""
+INSIDE = 1e-9
+"""Share, or rad, by which bounds of stops are exceeded by rounding."""
 
 
 @dataclass(frozen=True)
@@ -72,11 +69,11 @@ class Limits:
         return -np.where(np.isfinite(self.deceleration), self.deceleration, most), most
 
     @cached_property
-    def slackened(self) -> tuple[np.ndarray, np.ndarray] | None:
-        """Least and greatest value `[4, D]` of each derivative, with slack; infinite where off; None: no limits."""
+    def slackened(self) -> np.ndarray | None:
+        """Least and greatest value of each derivative, with slack: `[2, 4, D]`; infinite where off; None: no limits."""
         return self.with_slack(self.slack)
 
-    def with_slack(self, slack: float) -> tuple[np.ndarray, np.ndarray] | None:
+    def with_slack(self, slack: float) -> np.ndarray | None:
         """The same with another relative slack."""
         bounds = [self.of(quantity) for quantity in QUANTITIES]
         dof = next((len(bound) for pair in bounds for bound in pair if bound is not None), None)
@@ -88,7 +85,7 @@ class Limits:
         )
         # Positions end where the joint ends, wherever its 0 is.
         relative = np.array([min(slack, POSITION_SLACK), slack, slack, slack])[:, None]
-        return low - relative * np.abs(low), high + relative * np.abs(high)
+        return np.stack([low - relative * np.abs(low), high + relative * np.abs(high)])
 
     def containing(self, position: np.ndarray) -> Limits:
         """The same, with positions widened to a position `[D]` that is outside of them."""
@@ -156,14 +153,15 @@ def told_excess(quantity: str, joint: str, value: float, bound: float, place: st
 
 def extremes(motion: Motion) -> np.ndarray:
     """Least and greatest position, velocity, acceleration and jerk of each joint: `[2, 4, D]`, exact up to rounding."""
-    result = np.empty((2, len(QUANTITIES), motion.dof))
-    native.extremes(motion.coefficients, motion.knots, result)
-    return result
+    ranges = np.empty((2, len(QUANTITIES), motion.dof))
+    ranges[0], ranges[1] = np.inf, -np.inf
+    native.widen(motion.coefficients, motion.knots, ranges)
+    return ranges
 
 
-def surely_keeps(motion: Motion, lows: np.ndarray, highs: np.ndarray) -> bool:
-    """Whether a motion stays within bounds `[4, D]` of its derivatives, in few operations; in close cases False."""
-    return native.surely_keeps(motion.coefficients, motion.knots, lows, highs)
+def keeps(motion: Motion, ranges: np.ndarray) -> bool:
+    """Whether all derivatives stay within ranges `[2, 4, D]`, as quickly as they are far from their ends."""
+    return not native.widen(motion.coefficients, motion.knots, ranges.copy())
 
 
 def forward(motion: Motion, either: np.ndarray) -> Motion:
@@ -186,7 +184,7 @@ def forward(motion: Motion, either: np.ndarray) -> Motion:
         knots.append(motion.knots[piece] + inside * span)
     cut = np.unique(np.concatenate(knots))
     piece = np.clip(np.searchsorted(motion.knots, cut[:-1], side="right") - 1, 0, len(motion.steps) - 1)
-    shifts = taylor_shift(cut[:-1] - motion.knots[piece], motion.degree)
+    shifts = taylor_shift(cut[:-1] - motion.knots[piece], motion.size)
     coefficients = shifts @ motion.coefficients[piece]
     control = bernstein(coefficients, np.diff(cut), 1)
     sign = np.where(np.abs(control).max(axis=1) > _RESTS, np.sign(control.sum(axis=1)), 0.0)
@@ -195,14 +193,7 @@ def forward(motion: Motion, either: np.ndarray) -> Motion:
 
 def worst_violation(motion: Motion, limits: Limits) -> Violation | None:
     """The one of `worst_violations` with the largest excess, None if there is none."""
-    worst: Violation | None = None
-    for suspect in sorted(_suspects(motion, limits, of_points=False), key=lambda suspect: -suspect.most):
-        if worst is not None and suspect.most <= worst.excess * (1 + _PLATEAU):
-            break
-        found = suspect.violation()
-        if found is not None and (worst is None or found.excess > worst.excess):
-            worst = found
-    return worst
+    return max(worst_violations(motion, limits), key=lambda found: found.excess, default=None)
 
 
 def worst_violations(motion: Motion, limits: Limits, *, of_points: bool = False) -> list[Violation]:
@@ -217,82 +208,132 @@ def worst_violations(motion: Motion, limits: Limits, *, of_points: bool = False)
             points a few microseconds apart is no violation.
 
     """
+    allowed = limits.slackened
+    if allowed is None or keeps(motion, allowed):
+        return []
     found: dict[tuple[int, int], Violation] = {}
-    for suspect in _suspects(motion, limits, of_points):
-        one, place = suspect.violation(), (suspect.order, suspect.joint)
-        if one is not None and (place not in found or one.excess > found[place].excess):
-            found[place] = one
+    for order, quantity in enumerate(QUANTITIES):
+        judged, bounds, sides = motion, limits.of(quantity), allowed[:, order]
+        if forwards := quantity == "acceleration" and limits.forward is not None:
+            judged, bounds = forward(motion, bounds[1]), limits.forward
+            sides = [side * (1 + limits.slack) for side in bounds]
+        of_pieces = _extremes_of_pieces(judged)[:, :, order]
+        unknown = np.zeros((len(judged.steps), judged.dof))
+        if of_points and quantity == "jerk":
+            unknown += _ROUNDING * np.abs(judged.coefficients[:, 0]) / judged.steps[:, None] ** 3
+            unknown += _MERGED_S * sides[1] / judged.steps[:, None]
+        for side, sign in enumerate((-1.0, 1.0)):
+            values, most = sign * of_pieces[:, side] - unknown, np.tile(sign * sides[side], (len(unknown), 1))
+            if order < min(3, judged.size):  # it may begin there
+                most[0] = np.maximum(most[0], sign * judged.coefficients[0, order] * (order or 1))
+            beyond = np.where(values > most, values, -np.inf)
+            for joint in np.flatnonzero(beyond.max(axis=0) > -np.inf).tolist():
+                piece = int(beyond[:, joint].argmax())
+                at, reached = extremes_of_piece(judged.coefficients[piece, :, joint], float(judged.steps[piece]), order)
+                time = float(judged.knots[piece] + at[(sign * reached).argmax()])
+                value = float(sign * beyond[piece, joint])
+                one = Violation(joint, quantity, time, value, float(bounds[side][joint]))
+                one = one.slowing_down if forwards and value <= 0 else one
+                if (order, joint) not in found or one.excess > found[order, joint].excess:
+                    found[order, joint] = one
     return list(found.values())
 
 
-def _suspects(motion: Motion, limits: Limits, of_points: bool) -> Iterator[_Suspect]:
-    if limits.slackened is None:
-        return
-    lows, highs = limits.slackened
-    if surely_keeps(motion, lows, highs):
-        return
-    of_motion = extremes(motion)
-    for order, quantity in enumerate(QUANTITIES):
-        judged, reached, bounds, sides = motion, of_motion, limits.of(quantity), (lows[order], highs[order])
-        if forwards := quantity == "acceleration" and limits.forward is not None:
-            judged, bounds = forward(motion, bounds[1]), limits.forward
-            reached, sides = extremes(judged), tuple(side * (1 + limits.slack) for side in bounds)
-        beyond = np.stack([reached[0, order] < sides[0], reached[1, order] > sides[1]])
-        if not beyond.any():
-            continue
-        control = bernstein(judged.coefficients, judged.steps, order)  # [N, n + 1, D]
-        unknown = np.zeros((len(control), motion.dof))
-        if of_points and quantity == "jerk":
-            rounding = _ROUNDING * np.abs(judged.coefficients[:, 0]) / judged.steps[:, None] ** 3
-            unknown = rounding + _MERGED_S * sides[1] / judged.steps[:, None]
-        reaches = (
-            -control.min(axis=1) - unknown,
-            control.max(axis=1) - unknown,
-        )  # each piece's values are at most this
-        for joint, side in np.argwhere(beyond.T).tolist():
-            bound, slackened = float(bounds[side][joint]), float(sides[side][joint])
-            excess = relative_excess(quantity, float(reached[side, order, joint]), bound)
-            of_pieces = (reaches[side][:, joint], unknown[:, joint])
-            yield _Suspect(excess, judged, order, joint, _SIGNS[side], bound, slackened, *of_pieces, forwards)
+def _extremes_of_pieces(motion: Motion) -> np.ndarray:
+    """Those of each piece, `[N, 2, 4, D]`."""
+    knots, coefficients = motion.knots, motion.coefficients
+    return np.stack([extremes(Motion(knots[k : k + 2], coefficients[k : k + 1])) for k in range(len(coefficients))])
 
 
 @dataclass(frozen=True)
-class _Suspect:
-    """A bound of a derivative of a joint that may be exceeded."""
+class Bounds:
+    """What joints may do while they join a plan, `[D]`: rad, rad/s, rad/s^2, rad/s^3; positions may be infinite."""
 
-    most: float
-    """Excess, at most."""
-    motion: Motion
-    order: int
-    joint: int
-    sign: float
-    """1: the bound is the highest value."""
-    bound: float
-    slackened: float
-    """The bound with its slack."""
-    reach: np.ndarray
-    """`[N]`; each piece's values, times the sign, are at most this."""
-    unknown: np.ndarray
-    """`[N]`; by as much the values may be beyond."""
-    forwards: bool
-    """Whether velocities were turned to be positive."""
+    position_min: np.ndarray
+    position_max: np.ndarray
+    velocity: np.ndarray
+    acceleration: np.ndarray
+    jerk: np.ndarray
+    most: np.ndarray | float = np.inf
+    """Velocity, acceleration and jerk above which they are never raised, `[3, D]`: limits that somebody gave."""
+    deceleration: np.ndarray | None = None
+    """Instead of `acceleration` for joints that slow down, never raised; None or infinite: the same."""
 
-    def violation(self) -> Violation | None:
-        """The value that is furthest beyond the bound with its slack."""
-        motion, order, joint, sign, slackened = self.motion, self.order, self.joint, self.sign, self.slackened
-        worst: Violation | None = None
-        for piece in np.argsort(-self.reach):
-            least = sign * slackened if worst is None else sign * worst.value + _PLATEAU * abs(worst.value)
-            if self.reach[piece] <= least:
-                break
-            coefficients = motion.coefficients[piece, :, joint]
-            times, values = extremes_of_piece(coefficients, float(motion.steps[piece]), order)
-            values = values - sign * self.unknown[piece]
-            k = int((sign * values).argmax())
-            allowed = sign * slackened
-            if piece == 0 and order < 3:  # it may begin there
-                allowed = max(allowed, sign * float(motion.coefficients[0, order, joint]) * (order or 1))
-            if sign * values[k] > allowed and (worst is None or sign * values[k] > sign * worst.value):
-                time = float(motion.knots[piece] + times[k])
-                worst = Violation(joint, QUANTITIES[order], time, float(values[k]), self.bound)
-        return worst.slowing_down if worst is not None and self.forwards and worst.value <= 0 else worst
+    @property
+    def stopping(self) -> np.ndarray:
+        """Largest acceleration of a stop, `[D]`."""
+        if self.deceleration is None:
+            return self.acceleration
+        return np.where(np.isfinite(self.deceleration), self.deceleration, self.acceleration)
+
+    @property
+    def either(self) -> np.ndarray:
+        """Largest acceleration that is allowed whether a joint speeds up or slows down, `[D]`."""
+        return self.acceleration if self.deceleration is None else np.minimum(self.acceleration, self.deceleration)
+
+    @property
+    def rates(self) -> np.ndarray:
+        """Largest velocity, acceleration (either way) and jerk, `[3, D]`."""
+        return np.stack([self.velocity, self.either, self.jerk])
+
+    def steers(self, motion: Motion, joints: np.ndarray | slice = slice(None)) -> np.ndarray:
+        """By how much the accelerations of some joints use what is allowed as they speed up or slow down, `[M]`."""
+        least, most = extremes(forward(motion, self.either[joints]))[:, 2]
+        return np.maximum(most / self.acceleration[joints], -least / self.stopping[joints])
+
+    def of(self, joint: int) -> Bounds:
+        """Those of one joint, `[1]`."""
+        parts = (getattr(self, field.name) for field in fields(self))
+        return Bounds(*(part[..., joint : joint + 1] if isinstance(part, np.ndarray) else part for part in parts))
+
+    def with_positions_of(self, other: Bounds) -> Bounds:
+        """The same, with the positions of others."""
+        if self is other:
+            return self
+        return replace(self, position_min=other.position_min, position_max=other.position_max)
+
+    @cached_property
+    def sides(self) -> np.ndarray:
+        """Least and greatest value of each derivative, whether joints speed up or slow down, `[2, 4, D]`."""
+        return _ranges(self.position_min, self.position_max, self.rates)
+
+    @cached_property
+    def of_stops(self) -> np.ndarray:
+        """Least and greatest position and velocity of a stop; accelerations and jerks are infinite, `[2, 4, D]`."""
+        largest = np.full((3, len(self.jerk)), np.inf)
+        largest[0] = np.maximum(self.velocity, np.broadcast_to(self.most, largest.shape)[0]) * (1 + INSIDE)
+        return _ranges(self.position_min - INSIDE, self.position_max + INSIDE, largest)
+
+    def demands_of(self, motion: Motion) -> np.ndarray:
+        """The largest velocity, acceleration or jerk of each joint, relative to these, `[D]`; 1 where it is no more."""
+        if keeps(motion, self.sides):
+            return np.ones(motion.dof)
+        least, most = extremes(motion)
+        largest = np.maximum(most[1:], -least[1:])
+        demand = largest / np.stack([self.velocity, self.acceleration, self.jerk])
+        if self.deceleration is not None:
+            demand[1] = self.steers(motion)
+        return demand.max(axis=0)
+
+    def raised_to(self, motion: Motion, jerk_share: float = 1.0) -> Bounds:
+        """Bounds that a motion keeps, up to a share of its jerk: raised where assumed ones are exceeded.
+
+        Positions are widened.
+        """
+        if keeps(motion, self.sides):
+            return self
+        least, most = extremes(motion)
+        largest = np.maximum(most[1:], -least[1:])
+        largest[2] *= jerk_share
+        own = np.stack([self.velocity, self.acceleration, self.jerk])
+        velocity, acceleration, jerk = np.maximum(own, np.minimum(largest, self.most))
+        low, high = np.minimum(self.position_min, least[0]), np.maximum(self.position_max, most[0])
+        return Bounds(low, high, velocity, acceleration, jerk, self.most, self.deceleration)
+
+
+def _ranges(position_min: np.ndarray, position_max: np.ndarray, largest: np.ndarray) -> np.ndarray:
+    """Least and greatest value of each derivative, `[2, 4, D]`, from the largest of all but the first, `[3, D]`."""
+    ranges = np.empty((2, 4, len(position_min)))
+    ranges[0, 0], ranges[0, 1:] = position_min, -largest
+    ranges[1, 0], ranges[1, 1:] = position_max, largest
+    return ranges

@@ -1,20 +1,18 @@
-"""A motion of all joints as piecewise polynomials, which a controller reproduces from its points, and of single joints.
+"""A motion of one or more joints as piecewise polynomials, which a controller reproduces from its points.
 
 Pieces shorter than `SHORTEST_GAP` are avoided: messages count nanoseconds.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
 
 from . import native
-from .polynomials import raised, spaced, taylor_shift
+from .polynomials import SIZE, quintics, raised, spaced, taylor_shift
 
-DEGREE = 5
-"""Highest degree of a piece: what a controller reproduces from the states at its ends."""
 SHORTEST_GAP = 1e-6
 """s; knots closer together become one. Beside a longer gap, a piece bridges a jump of the jerk too far; in a shorter
 one, whole nanoseconds are too coarse for a profile.
@@ -32,6 +30,20 @@ class State(NamedTuple):
     velocity: np.ndarray
     acceleration: np.ndarray | None = None
     """None: not known."""
+
+    @property
+    def known(self) -> State:
+        """The same with an acceleration of 0 where it is not known."""
+        return self._replace(acceleration=np.zeros_like(self.velocity)) if self.acceleration is None else self
+
+    def beyond(self, other: State) -> np.ndarray:
+        """How far position, velocity and acceleration are beyond those of another state, `[3, D]`."""
+        return np.array([mine - theirs for mine, theirs in zip(self.known, other.known, strict=True)])
+
+    def of(self, joint: int) -> State:
+        """That of one joint, `[1]`."""
+        one = slice(joint, joint + 1)
+        return State(*(None if part is None else part[one] for part in self))
 
 
 class Motion(NamedTuple):
@@ -60,9 +72,9 @@ class Motion(NamedTuple):
         return self.coefficients.shape[2]
 
     @property
-    def degree(self) -> int:
-        """K."""
-        return self.coefficients.shape[1] - 1
+    def size(self) -> int:
+        """K + 1."""
+        return self.coefficients.shape[1]
 
     @property
     def steps(self) -> np.ndarray:
@@ -79,7 +91,7 @@ class Motion(NamedTuple):
     def end(self) -> State:
         """State in which the last piece ends: at rest only if `ends_at_rest`."""
         state = np.empty((3, self.dof))
-        native.end(self.coefficients, self.knots, state)
+        native.states_at(self.coefficients, self.knots, None, state)
         if self.ends_at_rest:
             state[1] = 0.0
         return State(*state)
@@ -108,9 +120,13 @@ class Motion(NamedTuple):
         """
         if not 0 <= time < self.knots[-1]:
             raise ValueError(f"time: expected at least 0 and less than the duration, {self.duration:g} s, got {time:g}")
-        knots, coefficients = np.empty(len(self.knots)), np.empty(self.coefficients.shape)
-        count = native.from_time(self.coefficients, self.knots, float(time), SHORTEST_GAP, knots, coefficients)
-        return Motion(knots[: count + 1], coefficients[:count], self.with_accelerations, self.ends_at_rest)
+        piece = int(self.knots.searchsorted(time, side="right")) - 1
+        if piece + 1 < len(self.coefficients) and self.knots[piece + 1] - time < SHORTEST_GAP:
+            piece += 1
+        knots, coefficients = self.knots[piece:] - time, self.coefficients[piece:].copy()
+        native.shift(coefficients[0], -float(knots[0]))
+        knots[0] = 0.0
+        return self._replace(knots=knots, coefficients=coefficients)
 
     def until(self, time: float) -> Motion:
         """The motion up to a time, s.
@@ -137,20 +153,41 @@ class Motion(NamedTuple):
         knots[0] = 0.0
         coefficients = self.coefficients.copy()
         coefficients[0] = shifted(coefficients[0], -by)
-        return Motion(knots, coefficients, self.with_accelerations, self.ends_at_rest)
+        return self._replace(knots=knots, coefficients=coefficients)
 
     def moved(self, by: np.ndarray) -> Motion:
         """The same motion shifted by `[D]`, rad."""
         coefficients = self.coefficients.copy()
         coefficients[:, 0] += by
-        return Motion(self.knots, coefficients, self.with_accelerations, self.ends_at_rest)
+        return self._replace(coefficients=coefficients)
 
     def then(self, other: Motion) -> Motion:
         """One motion: this one, and `other` from its end on."""
-        degree, pieces = max(self.degree, other.degree), len(self.coefficients) + len(other.coefficients)
-        knots, coefficients = np.empty(pieces + 1), np.empty((pieces, degree + 1, self.dof))
-        native.then(self.coefficients, self.knots, other.coefficients, other.knots, knots, coefficients)
+        pieces, size = len(self.coefficients), max(self.size, other.size)
+        coefficients = np.zeros((pieces + len(other.coefficients), size, self.dof))
+        coefficients[:pieces, : self.size] = self.coefficients
+        coefficients[pieces:, : other.size] = other.coefficients
+        knots = np.empty(len(coefficients) + 1)
+        knots[: pieces + 1], knots[pieces + 1 :] = self.knots, self.knots[-1] + other.knots[1:]
         return Motion(knots, coefficients, self.with_accelerations, other.ends_at_rest)
+
+    def raised(self, size: int = SIZE) -> Motion:
+        """The same with a number of coefficients or more, copied."""
+        coefficients = raised(self.coefficients, size)
+        return self._replace(coefficients=coefficients.copy() if coefficients is self.coefficients else coefficients)
+
+    def of(self, joint: int) -> Motion:
+        """That of one joint."""
+        return self._replace(coefficients=np.ascontiguousarray(self.coefficients[:, :, joint : joint + 1]))
+
+    def without_slivers(self) -> Motion:
+        """The motion without pieces shorter than `SHORTEST_GAP`: those after them begin earlier instead."""
+        knots = spaced(self.knots, SHORTEST_GAP)
+        if len(knots) == len(self.knots):
+            return self
+        first = np.searchsorted(self.knots, (knots[:-1] + knots[1:]) / 2, side="right") - 1
+        shift = taylor_shift(knots[:-1] - self.knots[first], self.size)
+        return self._replace(knots=knots, coefficients=shift @ self.coefficients[first])
 
 
 def resting(position: np.ndarray, duration: float, pieces: int = 1) -> Motion:
@@ -160,41 +197,21 @@ def resting(position: np.ndarray, duration: float, pieces: int = 1) -> Motion:
     return Motion(np.linspace(0.0, duration, pieces + 1), coefficients, ends_at_rest=True)
 
 
-def powers_of(parts: Sequence[np.ndarray]) -> np.ndarray:
-    """Coefficients `[N, K + 1, D]` from those of each power, `[N, D]`: contiguous, whatever the layout of the parts."""
-    return np.stack(parts, axis=1, out=np.empty((len(parts[0]), len(parts), parts[0].shape[1])))
-
-
-def quintics(states: np.ndarray, knots: np.ndarray) -> np.ndarray:
-    """Coefficients `[N, 6, D]` of the quintics between states `[3, N + 1, D]` at knots, s."""
-    coefficients = np.empty((len(knots) - 1, 6, states.shape[2]))
-    native.quintics(knots, states, coefficients)
-    return coefficients
+def quintic(begin: State, end: State, duration: float) -> Motion:
+    """One piece between two states, within a time, s."""
+    states = np.stack([begin.known, end.known], axis=1)
+    return Motion(np.array([0.0, duration]), quintics(np.array([duration]), states))
 
 
 def shifted(piece: np.ndarray, by: float) -> np.ndarray:
-    """A copy of a piece `[K + 1, D]` as coefficients of the powers of the time that is 0 when its own is `by`, s."""
+    """A copy of a piece `[K, D]` as coefficients of the powers of the time that is 0 when its own is `by`, s."""
     moved = piece.copy()
     native.shift(moved, float(by))
     return moved
 
 
-class Track(NamedTuple):
-    """The motion of one joint; at rest at its last position from its last knot on."""
-
-    knots: np.ndarray
-    """s, `[n + 1]`, from 0."""
-    coefficients: np.ndarray
-    """`[n, 6]`, of the powers of the time since the piece began."""
-
-
-def track_of(motion: Motion, joint: int) -> Track:
-    """One joint of a motion."""
-    return Track(motion.knots, np.ascontiguousarray(raised(motion.coefficients, DEGREE)[:, :, joint]))
-
-
 def united(
-    tracks: Mapping[int, Track],
+    tracks: Mapping[int, Motion],
     others: Motion | None = None,
     *,
     with_accelerations: bool = True,
@@ -205,25 +222,17 @@ def united(
     Knots within `SHORTEST_GAP` become one, and long pieces beside those are cut.
 
     Args:
-        tracks: of some joints.
+        tracks: the motion of one joint each, of some joints.
         others: motion of all joints, from which those are taken that have no track; None: all have one.
         with_accelerations: see `Motion`.
         ends_at_rest: see `Motion`.
 
     """
     dof = len(tracks) if others is None else others.dof
-    most = 3 * (sum(len(track.knots) for track in tracks.values()) + (0 if others is None else len(others.knots)))
-    knots, coefficients = np.empty(most), np.empty((most - 1, DEGREE + 1, dof))
-    rest = (None, None) if others is None else (np.ascontiguousarray(others.coefficients), others.knots)
-    count = native.united(tracks, *rest, SHORTEST_GAP, _BESIDE, knots, coefficients)
+    each = [tracks[joint] if joint in tracks else others.of(joint) for joint in range(dof)]
+    counts = np.array([len(track.coefficients) for track in each])
+    times = np.concatenate([track.knots for track in each] + ([] if others is None else [others.knots]))
+    pieces = np.concatenate([raised(track.coefficients) for track in each])
+    knots, coefficients = np.empty(3 * len(times)), np.empty((3 * len(times) - 1, SIZE, dof))
+    count = native.united(counts, times, pieces[:, :, 0], SHORTEST_GAP, _BESIDE, knots, coefficients)
     return Motion(knots[: count + 1], coefficients[:count], with_accelerations, ends_at_rest)
-
-
-def without_slivers(motion: Motion) -> Motion:
-    """The motion without pieces shorter than `SHORTEST_GAP`: those after them begin earlier instead."""
-    knots = spaced(motion.knots, SHORTEST_GAP)
-    if len(knots) == len(motion.knots):
-        return motion
-    first = np.searchsorted(motion.knots, (knots[:-1] + knots[1:]) / 2, side="right") - 1
-    shift = taylor_shift(knots[:-1] - motion.knots[first], motion.degree)
-    return Motion(knots, shift @ motion.coefficients[first], motion.with_accelerations, motion.ends_at_rest)

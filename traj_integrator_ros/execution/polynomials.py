@@ -1,40 +1,33 @@
-"""Pieces of a motion as polynomials `[N, K + 1, D]`: of another degree or time, their bounds, fades added to them."""
+"""Polynomials in numpy: what the compiled steps of motions need where they are not built, and what is rarely needed."""
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from collections.abc import Sequence
 from functools import lru_cache
 from math import comb
 
 import numpy as np
 
-FADE_STEPS = 3
-"""Number of steps in which an acceleration difference fades: with fewer, jerk is larger and a step of the first row
-overshoots more; with more than 4, a motion that is replaced repeatedly drifts further and further from its plans.
-"""
-_SHORT = 0.8
-"""Share of the fade's time below which the next knot is the better end."""
-_SAME_TIME = 1e-9
-"""Rounding of times, s."""
+SIZE = 6
+"""Most coefficients of a piece: what a controller reproduces from the states at its ends."""
 _ROUNDING = 1e-12
 """Of coefficients, as a share of the largest one."""
-_HIGHEST_DEGREE = 15
 
 
-def raised(coefficients: np.ndarray, degree: int) -> np.ndarray:
-    """The same polynomials `[N, K + 1, D]`, padded with zeros up to `degree`; copied only if padded."""
+def raised(coefficients: np.ndarray, size: int = SIZE) -> np.ndarray:
+    """The same polynomials `[N, K, D]`, padded with zeros to a size; copied only if padded."""
     pieces, count, dof = coefficients.shape
-    if count > degree:
+    if count >= size:
         return coefficients
-    more = np.zeros((pieces, degree + 1, dof))
+    more = np.zeros((pieces, size, dof))
     more[:, :count] = coefficients
     return more
 
 
-def taylor_shift(by: np.ndarray, degree: int) -> np.ndarray:
-    """Matrices `[n, K + 1, K + 1]` from coefficients of the powers of t to those of the powers of t - by."""
-    exponents, binomials = _TABLES[degree]
-    return (by[:, None] ** np.arange(degree + 1))[:, exponents] * binomials
+def taylor_shift(by: np.ndarray, size: int) -> np.ndarray:
+    """Matrices `[n, K, K]` from coefficients of the powers of t to those of the powers of t - by."""
+    exponents, binomials = _TABLES[size]
+    return (by[:, None] ** np.arange(size))[:, exponents] * binomials
 
 
 def bernstein(coefficients: np.ndarray, steps: np.ndarray, order: int) -> np.ndarray:
@@ -47,7 +40,7 @@ def bernstein(coefficients: np.ndarray, steps: np.ndarray, order: int) -> np.nda
 
 
 def extremes_of_piece(coefficients: np.ndarray, span: float, order: int) -> tuple[np.ndarray, np.ndarray]:
-    """Times within `[0, span]` where a derivative of the polynomial `[K + 1]` may be extreme, and its values there."""
+    """Times within `[0, span]` where a derivative of the polynomial `[K]` may be extreme, and its values there."""
     scaled = coefficients * span ** np.arange(len(coefficients))  # in units of the span: roots of similar size
     polynomial = np.polynomial.polynomial.polyder(scaled, order) if order else scaled
     inside = roots_within(np.polynomial.polynomial.polyder(polynomial))
@@ -56,7 +49,7 @@ def extremes_of_piece(coefficients: np.ndarray, span: float, order: int) -> tupl
 
 
 def roots_within(polynomial: np.ndarray, margin: float = 0.0) -> np.ndarray:
-    """Real roots of a polynomial `[K + 1]` between `margin` and 1 - `margin`."""
+    """Real roots of a polynomial `[K]` between `margin` and 1 - `margin`."""
     sizes = np.abs(polynomial)
     # A leading coefficient that is rounding adds a root far away, beside which the others are computed inexactly.
     trimmed = np.trim_zeros(np.where(sizes > _ROUNDING * sizes.max(initial=0.0), polynomial, 0.0), "b")
@@ -77,47 +70,19 @@ def spaced(knots: np.ndarray, gap: float) -> np.ndarray:
     return np.array([*kept, knots[-1]])
 
 
-def begun_with(coefficients: np.ndarray, knots: np.ndarray, acceleration: np.ndarray, fade_time: float) -> np.ndarray:
-    """Pieces begun with another acceleration, by `[D]`, rad/s^2: the difference fades to 0, as a quintic.
-
-    It ends within `fade_time`, s, at a knot, after three steps at most, and at the earliest one step from the start.
-    """
-    ends = _possible_ends(knots, fade_time)
-    span = ends[min(FADE_STEPS, len(ends)) - 1]
-    touched = slice(0, bisect_left(knots, span - _SAME_TIME))
-    return _with_fade(coefficients, touched, taylor_shift(knots[touched], 5), acceleration, span)
+def powers_of(parts: Sequence[np.ndarray]) -> np.ndarray:
+    """Coefficients `[N, K, D]` from those of each power, `[N, D]`: contiguous, whatever the layout of the parts."""
+    return np.stack(parts, axis=1, out=np.empty((len(parts[0]), len(parts), parts[0].shape[1])))
 
 
-def ended_with(
-    coefficients: np.ndarray, knots: np.ndarray, acceleration: np.ndarray, fade_time: float, steps: int = FADE_STEPS
-) -> np.ndarray:
-    """Pieces ended with another acceleration, by `[D]`, rad/s^2: as by `begun_with` in reverse."""
-    to_end = knots[-1] - knots
-    ends = _possible_ends(to_end[::-1], fade_time)
-    span = ends[min(steps, len(ends)) - 1]
-    touched = slice(bisect_left(knots, knots[-1] - span - _SAME_TIME), len(coefficients))
-    return _with_fade(coefficients, touched, taylor_shift(to_end[touched], 5) * _ALTERNATING, acceleration, span)
-
-
-def _possible_ends(knots: np.ndarray, fade_time: float) -> np.ndarray:
-    """Knots at which a fade may end, s from where it begins: within `fade_time`, and not before a full step.
-
-    If the last of them is much shorter than `fade_time`, the next one, which is longer, is possible, too.
-    """
-    last = max(int(np.searchsorted(knots, fade_time * (1 + 1e-9), side="right")), 2)
-    if last < len(knots) and knots[last - 1] < _SHORT * fade_time:
-        last += 1
-    first = 2 if len(knots) > 2 and knots[1] < 0.9 * (knots[2] - knots[1]) else 1
-    return knots[first : max(last, first + 1)]
-
-
-def _with_fade(coefficients: np.ndarray, touched: slice, shift: np.ndarray, a: np.ndarray, span: float) -> np.ndarray:
-    """Some of the pieces with a t^2 (1 - t/span)^3 / 2 added, shifted to the times at which they begin."""
-    half, rate, zero = a / 2, 1 / span, np.zeros_like(a)
-    total = raised(coefficients, 5)
-    total = total.copy() if total is coefficients else total
-    total[touched] += shift @ np.array([zero, zero, half, -3 * half * rate, 3 * half * rate**2, -half * rate**3])
-    return total
+def quintics(steps: np.ndarray, states: np.ndarray) -> np.ndarray:
+    """Coefficients `[N, 6, D]` of the quintics between states `[3, N + 1, D]`, steps, s, apart."""
+    h = steps[:, None]
+    (p, v, a), (q, w, u) = states[:, :-1], states[:, 1:]
+    u, w, q = u - a, w - v - a * h, q - p - v * h - a * h**2 / 2
+    q, w, u = q / h**3, w / h**2, u / (2 * h)
+    higher = [10 * q - 4 * w + u, (-15 * q + 7 * w - 2 * u) / h, (6 * q - 3 * w + u) / h**2]
+    return powers_of([p, v, a / 2, *higher])
 
 
 @lru_cache(maxsize=64)
@@ -132,11 +97,10 @@ def _to_bernstein(degree: int, order: int) -> np.ndarray:
     return matrix
 
 
-def _tables(degree: int) -> tuple[np.ndarray, np.ndarray]:
+def _tables(size: int) -> tuple[np.ndarray, np.ndarray]:
     """Exponent m - k and binomial m over k, `[k, m]`."""
-    k, m = np.mgrid[: degree + 1, : degree + 1]
+    k, m = np.mgrid[:size, :size]
     return np.maximum(m - k, 0), np.vectorize(comb, otypes=[float])(m, k)
 
 
-_TABLES = tuple(_tables(degree) for degree in range(_HIGHEST_DEGREE + 1))
-_ALTERNATING = ((-1.0) ** np.arange(6))[:, None]
+_TABLES = tuple(_tables(size) if size else None for size in range(SIZE + 1))

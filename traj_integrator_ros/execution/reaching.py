@@ -1,18 +1,23 @@
-"""The fastest way of a joint from where it is commanded to a plan, without a way back on a plan that goes forward."""
+"""The fastest motions of joints, by ruckig: to rest, and to a plan, without a way back on a plan that goes forward.
+
+ruckig (MIT) solves both in microseconds and is well kept. It ignores limits of position, and misses extremes
+of position, so these are checked.
+"""
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from typing import NamedTuple
 
 import numpy as np
+from ruckig import ControlInterface, InputParameter, Profile, Result, Ruckig, Synchronization
+from ruckig import Trajectory as RuckigTrajectory
 
 from . import native
-from .limits import extremes
-from .motion import SHORTEST_GAP, Motion, State, Track, shifted, track_of
-from .profiles import Bounds, JointBounds, JointState, Reach, stop_tracks
+from .limits import Bounds, extremes
+from .motion import SHORTEST_GAP, SIZE, Motion, State, united
 
 ROUNDING = 1e-9
 RETREAT = 1.5
@@ -45,6 +50,139 @@ before that, not while it brakes, and again at its end.
 _LONGEST_STOP_S = 30.0
 _WAITS_S = 0.5
 """Longest time in which a plan that ends in motion would come to where a joint is, for that to wait there."""
+_DONE = (Result.Working, Result.Finished)
+_NO_LIMIT = 1e9
+_RAISE = 1e-9
+_LEFT = 1 - 5e-4
+"""Share of the jerk that ruckig is given: the rest corrects its ends, which are exact to 1e-8 rad only."""
+_SHORTEST_STOP_S = 1e-4
+"""A joint that could stop within less takes this long: whole nanoseconds are too coarse for microseconds."""
+
+
+def stops(state: State, bounds: Bounds) -> list[Motion]:
+    """Return the fastest stop of each joint by itself; only accelerations and jerks are bounded.
+
+    A joint reverses only if its acceleration cannot be taken back before its velocity changes its sign.
+
+    Raises:
+        ValueError: there is none, for example because the state is not finite.
+
+    """
+    state, acceleration, jerk = state.known, bounds.stopping, bounds.jerk
+    dof = len(state.velocity)
+    request = InputParameter(dof)
+    request.control_interface = ControlInterface.Velocity
+    request.synchronization = Synchronization.No
+    request.current_position, request.current_velocity, request.current_acceleration = (it.tolist() for it in state)
+    request.max_velocity = [_NO_LIMIT] * dof
+    request.max_acceleration = acceleration.tolist()
+    slowest = np.maximum(
+        np.abs(state.acceleration) / _SHORTEST_STOP_S, np.abs(state.velocity) / _SHORTEST_STOP_S**2
+    )
+    request.max_jerk = np.minimum(np.maximum(slowest, _RAISE * jerk), jerk).tolist()
+    trajectory = RuckigTrajectory(dof)
+    try:
+        result = Ruckig(dof).calculate(request, trajectory)
+    except Exception as error:  # ruckig reports what it cannot solve in several ways
+        raise ValueError(f"state: expected one from which joints can stop: {error}") from None
+    if result not in _DONE:
+        raise ValueError("state: expected finite values from which joints can stop")
+    return _motions(trajectory.profiles[0], np.stack(state, axis=1), np.nan, np.zeros(3), True)
+
+
+def fastest_stop(state: State, bounds: Bounds) -> Motion:
+    """The `stops` as one motion."""
+    return united(dict(enumerate(stops(state, bounds))))
+
+
+class Rates(NamedTuple):
+    """How fast a joint may move: rad/s, rad/s^2, rad/s^3."""
+
+    velocity: float
+    acceleration: float
+    jerk: float
+    deceleration: float
+    """Instead of `acceleration` against the way that it has to go; it may turn round on its way."""
+
+    def shared(self, share: float) -> Rates:
+        """The same with a share of accelerations and jerk."""
+        return Rates(self.velocity, share * self.acceleration, share * self.jerk, share * self.deceleration)
+
+
+class Reach:
+    """Motions of one joint from a state to others.
+
+    Args:
+        start: where they begin, `[3]`.
+        rates: that they keep; a joint beyond them comes back as fast as it may.
+        velocity_only: whether only velocity and acceleration are to be reached, wherever that leads.
+
+    """
+
+    def __init__(self, start: np.ndarray, rates: Rates, *, velocity_only: bool = False) -> None:
+        self._start, self._rates, self._velocity_only = start, rates, velocity_only
+        self._solver, self._trajectory = Ruckig(1), RuckigTrajectory(1)
+        request = self._request = InputParameter(1)
+        position, velocity, acceleration = start.tolist()
+        request.current_position, request.current_velocity = [position], [velocity]
+        request.current_acceleration = [acceleration]
+        request.max_jerk = [rates.jerk * _LEFT]
+        if velocity_only:
+            request.control_interface = ControlInterface.Velocity
+
+    def reach(self, target: np.ndarray, duration: float) -> bool:
+        """Whether the joint can be in a state `[3]` after exactly `duration`, s; then `motion` is how."""
+        found = self.least_duration(target, duration)
+        return found is not None and found <= duration + 1e-9
+
+    def least_duration(self, target: np.ndarray, at_least: float = 0.0) -> float | None:
+        """The shortest time, s, not less than another, in which the joint reaches a state; None: it does not."""
+        request, rates = self._request, self._rates
+        position, velocity, acceleration = target.tolist()
+        up, down = rates.acceleration, rates.deceleration
+        if position < self._start[0]:
+            up, down = down, up
+        # A target at the limit exceeds it by its rounding; its acceleration comes from, or leads to, a higher speed.
+        needed = (abs(velocity) + acceleration * acceleration / (2 * rates.jerk)) * (1 + _RAISE)
+        if needed > rates.velocity * (1 + 1e-3) or not -down <= acceleration / (1 + 1e-3) <= up:
+            return None
+        request.max_velocity = [max(rates.velocity, needed, 1e-9)]
+        own = abs(acceleration) * (1 + _RAISE)
+        request.max_acceleration, request.min_acceleration = [max(up, own)], [-max(down, own)]
+        request.target_position, request.target_velocity = [position], [velocity]
+        request.target_acceleration = [acceleration]
+        request.minimum_duration = at_least if at_least > 0 else None
+        try:
+            result = self._solver.calculate(request, self._trajectory)
+        except Exception:  # ruckig reports targets that it cannot reach in several ways
+            return None
+        return self._trajectory.duration if result in _DONE else None
+
+    def motion(self, target: np.ndarray, duration: float) -> Motion:
+        """The last one, which ends at `duration`, s, in `target` (only its velocities, if only they count)."""
+        profiles, begin = self._trajectory.profiles[0], self._start[None]
+        return _motions(profiles, begin, float(duration), target, self._velocity_only)[0]
+
+
+def _motions(
+    profiles: Sequence[Profile], begins: np.ndarray, duration: float, end: np.ndarray, velocity_only: bool
+) -> list[Motion]:
+    """Cubic pieces of profiles, without those of no length, with knots at whole nanoseconds, as messages have them.
+
+    The rounding of their ends is removed by quintics that grow over all of them. A duration of NaN is their own.
+    """
+    parts = []
+    for profile in profiles:
+        brake = profile.brake
+        before = (brake.t, brake.j) if brake.duration > 0 else ((0.0, 0.0), (0.0, 0.0))
+        parts.append([[*before[0], *profile.t], [*before[1], *profile.j]])
+    pieces = np.array(parts)
+    joints, _, most = pieces.shape
+    knots, coefficients = np.empty((joints, most + 1)), np.empty((joints, most, SIZE))
+    counts = np.empty(joints, np.int64)
+    native.pieces_of_profiles(pieces, begins, duration, end, velocity_only, knots, coefficients, counts)
+    each = zip(knots, coefficients[..., None], counts.tolist(), strict=True)
+    return [Motion(own[: count + 1], of_one[:count], ends_at_rest=not end[1:].any()) for own, of_one, count in each]
 
 
 @dataclass(frozen=True)
@@ -57,8 +195,7 @@ class Problem:
     executed: Motion | None
     """What would be executed without it; None: not known."""
     present: State
-    acceleration: np.ndarray
-    """Of the present state, or 0 where it is not known, rad/s^2, `[D]`."""
+    """With an acceleration."""
     lack: np.ndarray
     """Position, velocity and acceleration of the present state beyond the plan's, `[3, D]`."""
     bounds: Bounds
@@ -76,20 +213,12 @@ class Problem:
     """s; from then on the plan is being stopped; None: it rests by itself."""
 
     @cached_property
-    def ends_at(self) -> np.ndarray:
-        """Velocity with which the plan ends before it is stopped; 0: it rests by itself, rad/s, `[D]`."""
-        return np.zeros(self.plan.dof) if self.brakes_at is None else self.plan.state_at(self.brakes_at).velocity
-
-    @cached_property
     def stopping(self) -> np.ndarray:
         """Least and greatest positions during the fastest stop, `[2, D]`, rad; infinite where none is found."""
-        state = self.present._replace(acceleration=self.acceleration)
         try:
-            tracks = stop_tracks(state, self.bounds.stopping, self.bounds.jerk)
+            return np.concatenate([extremes(stop)[:, 0] for stop in stops(self.present, self.bounds)], axis=1)
         except ValueError:
             return np.array([[-np.inf], [np.inf]]) * np.ones(self.plan.dof)
-        stops = (Motion(track.knots, track.coefficients[:, :, None]) for track in tracks)
-        return np.stack([extremes(stop)[:, 0, 0] for stop in stops], axis=1)
 
     @cached_property
     def apart(self) -> np.ndarray:
@@ -97,14 +226,14 @@ class Problem:
         times = samples(self.longest)
         return positions(self.executed, times) - positions(self.plan, times)
 
-    def start(self, joint: int) -> JointState:
-        """The present state of one joint."""
-        p, v, _ = self.present
-        return JointState(float(p[joint]), float(v[joint]), float(self.acceleration[joint]))
+    def start(self, joint: int) -> np.ndarray:
+        """The present state of one joint, `[3]`."""
+        return np.array([part[joint] for part in self.present])
 
-    def bounds_of(self, joint: int) -> JointBounds:
-        """Its bounds while it joins."""
-        return self.bounds.of_joint(joint)._replace(velocity=float(self.caps[joint]))
+    def rates_of(self, joint: int) -> Rates:
+        """Its rates while it joins, whether it speeds up or slows down."""
+        either = float(self.bounds.either[joint])
+        return Rates(float(self.caps[joint]), either, float(self.bounds.jerk[joint]), either)
 
 
 @lru_cache(maxsize=16)
@@ -113,40 +242,37 @@ def samples(longest: float) -> np.ndarray:
     return np.linspace(0.0, longest, _APART)
 
 
-def reaching(problem: Problem, joint: int) -> tuple[Track, float] | None:
+def reaching(problem: Problem, joint: int) -> tuple[Motion, float] | None:
     """The fastest way to the earliest point of a plan that a joint can reach in time, and the plan from there on.
 
-    To a plan that moves, a share of the bounds is kept for the next plan, which may slow down earlier than this one.
+    To a plan that moves, a share of the rates is kept for the next plan, which may slow down earlier than this one.
     """
-    bounds = problem.bounds_of(joint)
-    allowed = [bounds]
-    both = problem.bounds.acceleration[joint], problem.bounds.stopping[joint]
-    if both[0] != both[1]:
-        bounds = bounds._replace(acceleration=float(both[0]), deceleration=float(both[1]))
-        allowed.insert(0, bounds)
-    shared = bounds.shared(_SHARE)
+    rates, bounds = problem.rates_of(joint), problem.bounds
+    allowed = [rates]
+    speeding, slowing = float(bounds.acceleration[joint]), float(bounds.stopping[joint])
+    if speeding != slowing:
+        rates = rates._replace(acceleration=speeding, deceleration=slowing)
+        allowed.insert(0, rates)
+    shared = rates.shared(_SHARE)
     _, v, a = problem.start(joint)
-    if problem.moves[joint] and peak_speed(v, a, shared.jerk) <= max(bounds.velocity, abs(v)) * (1 + _BARELY):
+    if problem.moves[joint] and peak_speed(v, a, shared.jerk) <= max(rates.velocity, abs(v)) * (1 + _BARELY):
         allowed.insert(0, shared)
-    good: list[tuple[float, Track, bool]] = []
-    flawed: list[tuple[float, Track, bool]] = []
+    good: list[tuple[float, Motion]] = []
+    flawed: list[tuple[float, Motion]] = []
     for these in allowed:
         tried = 0
-        for time, way, ends, flaw in _ways_within(problem, joint, these):
+        for time, way, flaw in _ways_within(problem, joint, these):
             tried += 1
             if flaw == 0:
-                good.append((time, way, ends))
+                good.append((time, way))
                 break
-            flawed.append((round(flaw, _FLAW_DIGITS), way, ends))  # of those alike the earliest
+            flawed.append((round(flaw, _FLAW_DIGITS), way))  # of those alike the earliest
         if good and tried == 1:
             break  # with as little as this, and at the earliest
     if not good and (waiting := _waiting(problem, joint)) is not None:
         return waiting, 0.0
     best = min(good or flawed, key=lambda it: it[0], default=None)
-    if best is None:
-        return None
-    _, way, ends = best
-    return way if ends else _then(way, track_of(problem.plan, joint)), 0.0
+    return None if best is None else (best[1], 0.0)
 
 
 def peak_speed(v: np.ndarray | float, a: np.ndarray | float, jerk: np.ndarray | float) -> np.ndarray | float:
@@ -154,35 +280,32 @@ def peak_speed(v: np.ndarray | float, a: np.ndarray | float, jerk: np.ndarray | 
     return np.maximum(np.abs(v), np.abs(v + a * np.abs(a) / (2 * jerk)))
 
 
-def _waiting(problem: Problem, joint: int) -> Track | None:
+def _waiting(problem: Problem, joint: int) -> Motion | None:
     """The stop of a joint that is ahead of where its plan is stopped; None: that would not come there soon."""
-    velocity = problem.ends_at[joint]
-    if velocity == 0:
+    if problem.brakes_at is None:
         return None
-    one = slice(joint, joint + 1)
-    state = State(problem.present.position[one], problem.present.velocity[one], problem.acceleration[one])
-    (track,) = stop_tracks(state, problem.bounds.stopping[one], problem.bounds.jerk[one])
-    ahead = (_Evaluated(track)(track.knots[-1]).position - problem.plan.end.position[joint]) / velocity
-    return track if 0 < ahead <= _WAITS_S else None
+    velocity = problem.plan.state_at(problem.brakes_at).velocity[joint]
+    (stop,) = stops(problem.present.of(joint), problem.bounds.of(joint))
+    ahead = stop.end.position[0] - problem.plan.end.position[joint]
+    return stop if velocity != 0 and 0 < ahead / velocity <= _WAITS_S else None
 
 
-def _ways_within(problem: Problem, joint: int, bounds: JointBounds) -> Iterator[tuple[float, Track, bool, float]]:
-    """Yield when, s, and how a joint comes to later and later points of a plan, and whether that is where it rests.
+def _ways_within(problem: Problem, joint: int, rates: Rates) -> Iterator[tuple[float, Motion, float]]:
+    """Yield when, s, and how a joint comes to later and later points of a plan, and goes on with it.
 
     And the flaw: by how much it goes back, rad, and is too fast, rad/s, as from a state that cannot slow down in time.
     """
-    plan, start = track_of(problem.plan, joint), problem.start(joint)
-    reach = Reach(start, bounds)
-    one = np.array([joint])
-    at = _Evaluated(plan)
-    latest = float(plan.knots[-1])
+    plan, bounds, one = problem.plan.of(joint), problem.bounds, np.array([joint])
+    start = problem.start(joint)
+    reach, at = Reach(start, rates), _evaluated(plan)
+    latest = plan.duration
     needed = reach.least_duration(at(latest)) if problem.plan.ends_at_rest else None
     rests = needed is not None  # it may be too far away for that, and still be reached before
-    fastest = max(bounds.velocity, abs(start.velocity)) * (1 + _BARELY)
+    fastest = max(rates.velocity, abs(start[1])) * (1 + _BARELY)
     if rests:
         latest = max(latest, needed)
 
-    def reaches(target: JointState, time: float) -> bool:
+    def reaches(target: np.ndarray, time: float) -> bool:
         return reach.reach(target, time) or (rests and time >= latest)
 
     time = _earliest(reaches, at, max(problem.earliest, _SHORTEST_S), latest)
@@ -196,18 +319,29 @@ def _ways_within(problem: Problem, joint: int, bounds: JointBounds) -> Iterator[
             time = reach.least_duration(end, _SHORTEST_S) or reach.least_duration(end)
         time = np.ceil(time * 1e9) * 1e-9
         if at_last or reach.reach(at(time), time):
-            way = reach.track(at(latest if at_last else time), time)
-            motion = Motion(way.knots, way.coefficients[:, :, None])
-            least, most = extremes(motion)[:, :3, 0]
-            inside = least[0] >= bounds.position_min - ROUNDING and most[0] <= bounds.position_max + ROUNDING
-            steered = bounds.deceleration is None or max(most[2], -least[2]) <= problem.bounds.either[joint]
-            if inside and (steered or problem.bounds.steers(motion, one)[0] <= 1 + _BARELY):
+            way = reach.motion(at(latest if at_last else time), time)
+            least, most = extremes(way)[:, :3, 0]
+            inside = least[0] >= bounds.position_min[joint] - ROUNDING
+            inside &= most[0] <= bounds.position_max[joint] + ROUNDING
+            steered = rates.acceleration == rates.deceleration or max(most[2], -least[2]) <= bounds.either[joint]
+            if inside and (steered or bounds.steers(way, one)[0] <= 1 + _BARELY):
                 too_fast = max(float(max(most[1], -least[1])) - fastest, 0.0)
-                yield time, way, at_last, too_fast + float(retreats(motion, problem, one)[0])
+                flaw = too_fast + float(retreats(way, problem, one)[0])
+                yield time, way if at_last else _and_on(way, plan), flaw
         if at_last or time >= latest:
             break
         later = max(time * (_LATER if time < comes else _BARELY_LATER), time + 0.01)
         time = min(comes if time < comes < later else later, latest)
+
+
+def _and_on(way: Motion, plan: Motion) -> Motion:
+    """A way to a point of a plan, and the plan from there on."""
+    if way.duration + SHORTEST_GAP >= plan.duration:
+        return way
+    rest = plan.from_time(way.duration)
+    joined = way.then(rest)
+    joined.knots[len(way.knots) :] = plan.knots[-len(rest.coefficients) :]  # to the last bit
+    return joined
 
 
 def _comes(problem: Problem, joint: int, first: float, latest: float) -> float:
@@ -219,24 +353,21 @@ def _comes(problem: Problem, joint: int, first: float, latest: float) -> float:
     return float(times[past.argmax()]) if past.any() and not past[0] else np.inf
 
 
-def floating_to(problem: Problem, joint: int) -> tuple[Track, float] | None:
+def floating_to(problem: Problem, joint: int) -> tuple[Motion, float] | None:
     """The fastest way to the velocity of a plan, and the plan from there on, shifted to where that leads."""
-    plan, bounds = track_of(problem.plan, joint), problem.bounds_of(joint)
-    reach = Reach(problem.start(joint), bounds, velocity_only=True)
-    at = _Evaluated(plan)
-    time = _earliest(reach.reach, at, max(problem.earliest, _SHORTEST_S), float(plan.knots[-1]) + _LONGEST_STOP_S)
+    plan = problem.plan.of(joint)
+    reach, at = Reach(problem.start(joint), problem.rates_of(joint), velocity_only=True), _evaluated(plan)
+    time = _earliest(reach.reach, at, max(problem.earliest, _SHORTEST_S), plan.duration + _LONGEST_STOP_S)
     time = None if time is None else np.ceil(time * 1e9) * 1e-9
     if time is None or not reach.reach(at(time), time):
         return None
-    way = reach.track(at(time), time)
-    shift = _Evaluated(way)(time * (1 - 1e-12)).position - at(time).position
-    moved = plan.coefficients.copy()
-    moved[:, 0] += shift
-    return _then(way, Track(plan.knots, moved)), shift
+    way = reach.motion(at(time), time)
+    shift = way.end.position - at(time)[0]
+    return _and_on(way, plan.moved(shift)), float(shift[0])
 
 
 def _earliest(
-    reaches: Callable[[JointState, float], bool], at: _Evaluated, first: float, latest: float
+    reaches: Callable[[np.ndarray, float], bool], at: Callable[[float], np.ndarray], first: float, latest: float
 ) -> float | None:
     """The earliest time, s, at which a joint can be on its plan."""
     if first >= latest:
@@ -261,35 +392,9 @@ def _earliest(
     return high
 
 
-class _Evaluated:
-    """States of one joint's motion, in plain Python, which is fastest for one time after the other."""
-
-    def __init__(self, track: Track) -> None:
-        self._knots = track.knots.tolist()
-        self._track = track
-
-    def __call__(self, time: float) -> JointState:
-        knots, track = self._knots, self._track
-        piece = min(bisect_right(knots, time) - 1, len(knots) - 2)
-        over = time >= knots[-1]
-        t = (knots[-1] if over else time) - knots[piece]
-        p = v = a = 0.0
-        for c in reversed(track.coefficients[piece].tolist()):
-            a = a * t + v
-            v = v * t + p
-            p = p * t + c
-        return JointState(p, 0.0, 0.0) if over else JointState(p, v, 2 * a)
-
-
-def _then(way: Track, plan: Track) -> Track:
-    """A way to a point of a plan, and the plan from there on."""
-    time = float(way.knots[-1])
-    first = int(np.searchsorted(plan.knots, time + SHORTEST_GAP, side="right")) - 1
-    if first >= len(plan.coefficients):
-        return way
-    rest = plan.coefficients[first:].copy()
-    rest[0] = shifted(rest[0][:, None], time - plan.knots[first])[:, 0]
-    return Track(np.concatenate([way.knots, plan.knots[first + 1 :]]), np.concatenate([way.coefficients, rest]))
+def _evaluated(motion: Motion) -> Callable[[float], np.ndarray]:
+    """The state `[3]` of one joint by the time, s."""
+    return lambda time: np.concatenate(motion.state_at(time))
 
 
 # No way back

@@ -5,82 +5,37 @@ A motion is given by coefficients `[N, K + 1, D]` and knots `[N + 1]`, s. Result
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections.abc import Mapping, Sequence
-
 import numpy as np
 
-from .polynomials import begun_with, bernstein, ended_with, extremes_of_piece, raised, spaced, taylor_shift
+from .polynomials import SIZE, bernstein, extremes_of_piece, quintics, spaced, taylor_shift
 
-_SIZE = 6
-"""Coefficients of a piece of motions of single joints."""
 _ORDERS = 4
 
 
-def states_at(coefficients: np.ndarray, knots: np.ndarray, times: np.ndarray | float, out: np.ndarray) -> None:
-    """`Motion.states_at`, written into `[orders, T, D]`; `Motion.state_at` if the time is a number: `[orders, D]`."""
-    at = np.atleast_1d(times)
+def states_at(coefficients: np.ndarray, knots: np.ndarray, times: np.ndarray | float | None, out: np.ndarray) -> None:
+    """`Motion.states_at`, written into `[orders, T, D]`; of a number into `[orders, D]`, and so of None: the end."""
+    at = np.atleast_1d(knots[-1] if times is None else times)
     pieces = np.clip(np.searchsorted(knots, at, side="right") - 1, 0, len(coefficients) - 1)
     t = (np.minimum(at, knots[-1]) - knots[pieces])[:, None]
     p = v = a = j = np.zeros((len(at), coefficients.shape[2]))
     for power in range(coefficients.shape[1] - 1, -1, -1):  # Horner's rule for the value and three derivatives at once
         p, v, a, j = p * t + coefficients[pieces, power], v * t + p, a * t + v, j * t + a
     states = np.stack([p, v, 2 * a, 6 * j])[: len(out)]
-    states[1:, at >= knots[-1]] = 0.0
-    out[:] = states if np.ndim(times) else states[:, 0]
-
-
-def end(coefficients: np.ndarray, knots: np.ndarray, out: np.ndarray) -> None:
-    """Position, velocity and acceleration in which the last piece ends, written into `[3, D]`."""
-    piece = raised(coefficients[-1:], 2)[0].copy()
-    shift(piece, knots[-1] - knots[-2])
-    out[:] = piece[0], piece[1], 2 * piece[2]
-
-
-def from_time(
-    coefficients: np.ndarray, knots: np.ndarray, time: float, sliver: float, knots_out: np.ndarray, out: np.ndarray
-) -> int:
-    """`Motion.from_time`; returns its number of pieces."""
-    piece = bisect_right(knots, time) - 1
-    if piece + 1 < len(coefficients):
-        piece += bool(knots[piece + 1] - time < sliver)
-    count = len(coefficients) - piece
-    knots_out[: count + 1] = knots[piece:] - time
-    out[:count] = coefficients[piece:]
-    shift(out[0], -float(knots_out[0]))
-    knots_out[0] = 0.0
-    return count
-
-
-def then(
-    coefficients: np.ndarray,
-    knots: np.ndarray,
-    of_next: np.ndarray,
-    knots_of_next: np.ndarray,
-    knots_out: np.ndarray,
-    out: np.ndarray,
-) -> None:
-    """`Motion.then`."""
-    knots_out[:] = np.concatenate([knots, knots[-1] + knots_of_next[1:]])
-    out[:] = np.concatenate([raised(part, out.shape[1] - 1) for part in (coefficients, of_next)])
+    if times is not None:
+        states[1:, at >= knots[-1]] = 0.0
+    out[:] = states[:, 0] if np.ndim(times) == 0 else states
 
 
 def shift(piece: np.ndarray, by: float) -> None:
-    """`motion.shifted`, in place, `[K + 1, D]`."""
+    """`motion.shifted`, in place, `[K, D]`."""
     for first in range(len(piece) - 1):  # Horner's rule, once for each coefficient
         for power in range(len(piece) - 2, first - 1, -1):
             piece[power] += by * piece[power + 1]
 
 
-def quintics(knots: np.ndarray, states: np.ndarray, out: np.ndarray) -> None:
-    """`motion.quintics`, written into `[N, 6, D]`."""
-    h = np.diff(knots)[:, None]
-    p, v, a = states[:, :-1]
-    q, w, u = states[:, 1:]
-    u, w, q = u - a, w - v - a * h, q - p - v * h - a * h**2 / 2
-    q, w, u = q / h**3, w / h**2, u / (2 * h)
-    higher = [10 * q - 4 * w + u, (-15 * q + 7 * w - 2 * u) / h, (6 * q - 3 * w + u) / h**2]
-    np.stack([p, v, a / 2, *higher], axis=1, out=out)
+def add(polynomial: np.ndarray, times: np.ndarray, out: np.ndarray) -> None:
+    """Adds a polynomial `[K, D]` to pieces `[N, K, D]` that begin at times of its own, s, `[N]`."""
+    out += taylor_shift(times, len(polynomial)) @ polynomial
 
 
 def blend(
@@ -103,35 +58,17 @@ def blend(
     d = executed - planned
     d[:, 0] = lack
     weighted = weight * d[0], rate * d[0] + weight * d[1], curve * d[0] + 2 * rate * d[1] + weight * d[2]
-    quintics(at, np.array(weighted), out)
+    out[:] = quintics(np.diff(at), np.array(weighted))
 
 
-def motion_through(
-    knots: np.ndarray,
-    rows: np.ndarray,
-    velocity: np.ndarray | None,
-    acceleration: np.ndarray | None,
-    rests: bool,
-    fade_time: float,
-    out: np.ndarray,
-) -> None:
-    """`rows.motion_of_positions` and `rows.cubic_spline`.
-
-    Rows `[N + 1, D]`; velocity and acceleration of the start `[D]`: None for an end that is open, and for not known.
-    """
+def spline(knots: np.ndarray, rows: np.ndarray, velocity: np.ndarray | None, rests: bool, out: np.ndarray) -> None:
+    """`rows.cubic_spline` through rows `[N + 1, D]`; a velocity of None is open."""
     h = np.diff(knots)[:, None]
     velocities = _velocities(h[:, 0], rows, velocity, rests)
     secant = (rows[1:] - rows[:-1]) / h
     v0, v1 = velocities[:-1], velocities[1:]
     bend = (v0 + v1 - 2 * secant) / h
-    coefficients = np.stack([rows[:-1], v0, (secant - v0) / h - bend, bend / h], axis=1)
-    if out.shape[1] == _SIZE and acceleration is not None:
-        coefficients = begun_with(coefficients, knots, acceleration - 2 * coefficients[0, 2], fade_time)
-    if out.shape[1] == _SIZE and rests:
-        last = np.empty((3, rows.shape[1]))
-        end(coefficients, knots, last)
-        coefficients = ended_with(coefficients, knots, -last[2], fade_time)
-    out[:] = coefficients
+    np.stack([rows[:-1], v0, (secant - v0) / h - bend, bend / h], axis=1, out=out)
 
 
 def _velocities(steps: np.ndarray, positions: np.ndarray, first: np.ndarray | None, ends_at_rest: bool) -> np.ndarray:
@@ -171,7 +108,7 @@ def points(
     time_ns: np.ndarray,
     out: np.ndarray,
 ) -> None:
-    """`points.points_of`: rules are its constants, `[5]`; times, int64 `[N + 1]`, and states `[3, N + 1, D]`.
+    """`rows.points_of`: rules are its constants, `[5]`; times, int64 `[N + 1]`, and states `[3, N + 1, D]`.
 
     Points after short pieces, before longer ones, have the states in which these end: where knots became one, an
     acceleration jumps by as much as a change of jerk was moved. Between points the longer piece leads there: its jerk
@@ -182,22 +119,22 @@ def points(
     whole = time_ns * 1e-9
     times = np.where(np.abs(whole - knots) > no_time, whole, knots)
     states_at(coefficients, knots, times, out)
-    end(coefficients, knots, out[:, -1])
+    states_at(coefficients, knots, None, out[:, -1])
     if rests:
         out[1, -1] = 0.0
     steps = np.diff(knots)
     if ends_pieces:
         for knot in (np.flatnonzero((steps[:-1] < short) & (steps[:-1] < shorter * steps[1:])) + 1).tolist():
-            end(coefficients[:knot], np.append(knots[:knot], times[knot]), out[:, knot])
+            states_at(coefficients[:knot], np.append(knots[:knot], times[knot]), None, out[:, knot])
     out[1:][np.abs(out[1:]) < nothing] = 0.0
     if rests:
         out[2, -1, np.abs(out[2, -1]) < rounding] = 0.0
 
 
 def united(
-    tracks: Mapping[int, tuple[np.ndarray, np.ndarray]],
-    coefficients: np.ndarray | None,
-    knots: np.ndarray | None,
+    counts: np.ndarray,
+    times: np.ndarray,
+    coefficients: np.ndarray,
     gap: float,
     beside: float,
     knots_out: np.ndarray,
@@ -205,23 +142,25 @@ def united(
 ) -> int:
     """`motion.united`; returns its number of pieces.
 
-    Tracks by joint; the motion of the others may be None; written into three times as many knots as all of them have
-    together, and `[N, 6, D]`.
+    Numbers of pieces of each joint, int64 `[D]`, all of their knots, one joint after the other, behind them more that
+    are to be knots, and their coefficients; written into three times as many knots.
     """
-    others = [] if knots is None else [knots]
-    kept = _united_knots([track[0] for track in tracks.values()] + others, gap, beside)
-    count = len(kept) - 1
+    kept = _united_knots(times, gap, beside)
+    count, ends = len(kept) - 1, counts.cumsum()
     knots_out[: count + 1] = kept
-    for joint in range(out.shape[2]):
-        if joint in tracks:
-            out[:count, :, joint] = _placed(*tracks[joint], kept)
-        else:
-            out[:count, :, joint] = _placed(knots, raised(coefficients, _SIZE - 1)[:, :, joint], kept)
+    for joint, (own, end) in enumerate(zip(counts, ends, strict=True)):
+        knots = times[end - own + joint : end + joint + 1]
+        piece = np.searchsorted(knots, (kept[:-1] + kept[1:]) / 2, side="right") - 1  # that in the middle of each
+        over = piece >= own
+        at = np.where(over, knots[-1], kept[:-1]) - knots[np.minimum(piece, own - 1)]
+        pieces = coefficients[end - own : end][np.minimum(piece, own - 1)]
+        out[:count, :, joint] = (taylor_shift(at, SIZE) @ pieces[:, :, None])[:, :, 0]
+        out[:count, 1:, joint][over] = 0.0
     return count
 
 
-def _united_knots(sources: Sequence[np.ndarray], gap: float, beside: float) -> np.ndarray:
-    times = np.rint(np.concatenate(sources) * 1e9) * 1e-9
+def _united_knots(times: np.ndarray, gap: float, beside: float) -> np.ndarray:
+    times = np.rint(times * 1e9) * 1e-9
     knots = np.unique(np.append(times, max(times.max(), gap)))
     kept = spaced(knots, gap)
     left_out = np.setdiff1d(knots, kept)
@@ -236,98 +175,66 @@ def _united_knots(sources: Sequence[np.ndarray], gap: float, beside: float) -> n
     return np.sort(np.append(kept, more))
 
 
-def _placed(own: np.ndarray, coefficients: np.ndarray, knots: np.ndarray) -> np.ndarray:
-    """A joint at other knots, `[N, 6]`: each piece is the one in its middle, and rests after the end."""
-    piece = np.searchsorted(own, (knots[:-1] + knots[1:]) / 2, side="right") - 1
-    over = piece >= len(coefficients)
-    piece = np.minimum(piece, len(coefficients) - 1)
-    at = np.where(over, own[-1], knots[:-1]) - own[piece]
-    moved = (taylor_shift(at, _SIZE - 1) @ coefficients[piece][:, :, None])[:, :, 0]
-    moved[over, 1:] = 0.0
-    return moved
-
-
 def pieces_of_profiles(
-    profiles: Sequence[tuple[Sequence[float], Sequence[float], Sequence[float]]],
+    profiles: np.ndarray,
+    begins: np.ndarray,
     duration: float,
-    end: tuple[float, float, float],
+    end: np.ndarray,
     velocity_only: bool,
     knots: np.ndarray,
     coefficients: np.ndarray,
-) -> list[int]:
-    """`profiles._tracks`; returns how many pieces of each have a length.
+    counts: np.ndarray,
+) -> None:
+    """`reaching._motions`: writes how many pieces of each profile have a length, their knots and coefficients.
 
-    P profiles: spans, jerks, and the state in which each begins; duration NaN: the sum of the spans. Knots
-    `[P, n + 1]` and coefficients `[P, n, 6]` are written.
+    Profiles, spans and jerks, `[P, 2, n]`, and the states in which they begin, `[P, 3]`; duration NaN: the sum of the
+    spans. Knots `[P, n + 1]` and coefficients `[P, n, 6]`.
     """
-    counts = []
-    for profile, own, pieces in zip(profiles, knots, coefficients, strict=True):
-        count, state = _pieces(*profile, duration, own, pieces)
+    coefficients[:] = 0.0
+    for place, (spans, jerks) in enumerate(profiles):
+        own, pieces, count, time = knots[place], coefficients[place], 0, 0.0
+        p, v, a = begins[place]
+        own[0] = 0.0
+        for k, (span, jerk) in enumerate(zip(spans, jerks, strict=True)):
+            time += span
+            knot = np.rint(time * 1e9) * 1e-9
+            if knot > duration or (k == len(spans) - 1 and not np.isnan(duration)):
+                knot = duration
+            h = knot - own[count]
+            if h <= 0:
+                continue
+            pieces[count, :4] = p, v, a / 2, jerk / 6
+            count += 1
+            own[count] = knot
+            p, v, a = p + (v + (a / 2 + jerk / 6 * h) * h) * h, v + (a + jerk / 2 * h) * h, a + jerk * h
+        if count == 0:
+            pieces[0, 0], v, a, count = p, 0.0, 0.0, 1
+            own[1] = max(time if np.isnan(duration) else duration, 1e-9)
         span = own[count]
-        p, v, a = (to - at for to, at in zip(end, state, strict=True))
+        p, v, a = end - (p, v, a)
         if velocity_only:
             p = v * span / 2 - a * span**2 / 12
-        p, v, a = p / span**3, v / span**2, a / (2 * span)
-        growing = [0.0, 0.0, 0.0, 10 * p - 4 * v + a, (-15 * p + 7 * v - 2 * a) / span, (6 * p - 3 * v + a) / span**2]
-        pieces[:count] += taylor_shift(own[:count], _SIZE - 1) @ np.array(growing)
-        counts.append(count)
-    return counts
+        states = np.array([[0.0, p], [0.0, v], [0.0, a]])[:, :, None]
+        add(quintics(np.array([span]), states)[0], own[:count], pieces[:count, :, None])
+        counts[place] = count
 
 
-def _pieces(
-    spans: Sequence[float],
-    jerks: Sequence[float],
-    begin: Sequence[float],
-    duration: float,
-    knots: np.ndarray,
-    pieces: np.ndarray,
-) -> tuple[int, tuple[float, float, float]]:
-    """The pieces of a profile, and the state in which the last one ends."""
-    (p, v, a), time, count = begin, 0.0, 0
-    knots[0] = 0.0
-    for place, (span, jerk) in enumerate(zip(spans, jerks, strict=True)):
-        time += span
-        knot = round(time * 1e9) * 1e-9
-        if knot > duration or (place == len(spans) - 1 and not np.isnan(duration)):
-            knot = duration
-        h = knot - knots[count]
-        if h <= 0:
-            continue
-        pieces[count] = p, v, a / 2, jerk / 6, 0.0, 0.0
-        count += 1
-        knots[count] = knot
-        p, v, a = p + (v + (a / 2 + jerk / 6 * h) * h) * h, v + (a + jerk / 2 * h) * h, a + jerk * h
-    if count == 0:
-        v, a, count = 0.0, 0.0, 1
-        pieces[0] = p, 0.0, 0.0, 0.0, 0.0, 0.0
-        knots[1] = max(time if np.isnan(duration) else duration, 1e-9)
-    return count, (p, v, a)
-
-
-def extremes(coefficients: np.ndarray, knots: np.ndarray, out: np.ndarray) -> None:
-    """`limits.extremes`, written into `[2, 4, D]`."""
-    steps = np.diff(knots)
+def widen(coefficients: np.ndarray, knots: np.ndarray, ranges: np.ndarray) -> bool:
+    """Widens ranges of the derivatives `[2, 4, D]` to contain those of a motion; returns whether it had to."""
+    steps, before = np.diff(knots), ranges.copy()
     for order in range(_ORDERS):
         control = bernstein(coefficients, steps, order)
         for joint in range(coefficients.shape[2]):
             for side, sign in enumerate((-1.0, 1.0)):
                 bounds = (sign * control[:, :, joint]).max(axis=1)
-                reached = float((sign * control[:, [0, -1], joint]).max())
+                reached = max(sign * ranges[side, order, joint], (sign * control[:, [0, -1], joint]).max())
                 for piece in np.argsort(-bounds):  # only those whose bound exceeds the value found so far
                     if bounds[piece] <= reached:
                         break
                     _, values = extremes_of_piece(coefficients[piece, :, joint], float(steps[piece]), order)
                     reached = max(reached, float((sign * values).max()))
-                out[side, order, joint] = sign * reached
-
-
-def surely_keeps(coefficients: np.ndarray, knots: np.ndarray, lows: np.ndarray, highs: np.ndarray) -> bool:
-    """`limits.surely_keeps`: whether the control points of all derivatives are within bounds `[4, D]`."""
-    for order in range(min(coefficients.shape[1], _ORDERS)):
-        control = bernstein(coefficients, np.diff(knots), order)
-        if (control > highs[order]).any() or (control < lows[order]).any():
-            return False
-    return True
+                ranges[side, order, joint] = sign * reached
+    return not np.array_equal(ranges, before)
 
 
 def retreats(
@@ -357,6 +264,6 @@ def retreats(
     out[:] = np.maximum(goes_back, np.where(swings <= rests, beyond, 0.0)).clip(0.0)
 
 
-def all_finite(numbers: np.ndarray) -> bool:
-    """Whether real numbers of any shape hold neither NaN nor infinity."""
+def all_finite(numbers: np.ndarray) -> bool | None:
+    """Whether numbers hold neither NaN nor infinity; compiled, None where they are not contiguous and real."""
     return bool(np.isfinite(numbers).all())

@@ -1,17 +1,45 @@
-"""From rows and actions of a plan to the motion that they describe, and how it begins and ends."""
+"""From rows and actions of a plan to the motion that they describe, and between motions and the points of a message."""
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from enum import Enum
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 
 from . import native
-from .motion import DEGREE, Motion, State, powers_of
-from .polynomials import FADE_STEPS, begun_with, ended_with, raised, taylor_shift
+from .motion import Motion, State, quintic, shifted
+from .polynomials import powers_of, quintics
 
 DEFAULT_FADE_TIME = 0.2
+FADE_STEPS = 3
+"""Number of steps in which an acceleration difference fades: with fewer, jerk is larger and a step of the first row
+overshoots more; with more than 4, a motion that is replaced repeatedly drifts further and further from its plans.
+"""
+_SHORT = 0.8
+"""Share of the fade's time below which the next knot is the better end."""
+_SAME_TIME = 1e-9
+"""Rounding of times, s."""
+_ALTERNATING = ((-1.0) ** np.arange(6))[:, None]
+_ROUNDING = 5e-3
+"""Last acceleration of a motion that ends at rest, rad/s^2, which is of rounding and of knots that became one."""
+_NOTHING = 1e-12
+"""Velocities and accelerations, rad/s and rad/s^2, that are what sums leave of 0."""
+_SHORT_S = 1e-2
+"""Length of a piece, s, in which a jump of an acceleration would show."""
+_SHORTER = 0.9
+"""Share of the next piece's length up to which a piece is shorter: equal steps differ by rounding."""
+_NO_TIME = 1e-14
+"""Rounding of times, s, that has no visible effect."""
+_FINE_S = 2e-3
+"""Length of cubics that stand for quintics: their accelerations differ by less than 1e-4 of a fade's."""
+_JUMP_NS = 1_000
+"""In which an acceleration jumps, where points have accelerations."""
+_NO_JUMP = 1e-6
+"""Difference of accelerations, rad/s^2, that is rounding."""
+_RULES = np.array([_NO_TIME, _SHORT_S, _SHORTER, _NOTHING, _ROUNDING])
 
 
 class Hold(Enum):
@@ -62,13 +90,12 @@ def motion_of_positions(
     It is the C2 cubic spline plus a fading quintic for the difference from the start's acceleration. If the plan rests
     at its end, so does the motion, and its acceleration fades to 0 in the same way.
     """
-    knots, rows = _knots(steps), np.empty((len(steps) + 1, len(start.position)))
-    rows[0], rows[1:] = start.position, positions
+    rows = np.vstack([start.position, positions])
     rests = rests_at_end(rows, float(steps[-1]), rest_tolerance)
-    degree = DEGREE if fade_time > 0 and (rests or start.acceleration is not None) else 3
-    coefficients = np.empty((len(steps), degree + 1, rows.shape[1]))
-    native.motion_through(knots, rows, *map(_contiguous, start[1:]), rests, fade_time, coefficients)
-    return Motion(knots, coefficients, ends_at_rest=rests)
+    motion = cubic_spline(steps, rows, start.velocity, ends_at_rest=rests)
+    if start.acceleration is not None:
+        motion = taken_up(motion, start.acceleration, fade_time)
+    return settle(motion, fade_time) if rests else motion
 
 
 def cubic_spline(
@@ -88,7 +115,7 @@ def cubic_spline(
     """
     knots, rows = _knots(steps), _contiguous(positions)
     coefficients = np.empty((len(steps), 4, rows.shape[1]))
-    native.motion_through(knots, rows, _contiguous(start_velocity), None, ends_at_rest, 0.0, coefficients)
+    native.spline(knots, rows, _contiguous(start_velocity), ends_at_rest, coefficients)
     return Motion(knots, coefficients, ends_at_rest=ends_at_rest)
 
 
@@ -129,16 +156,42 @@ def taken_up(motion: Motion, acceleration: np.ndarray, fade_time: float) -> Moti
     """
     if fade_time <= 0 or not motion.with_accelerations:
         return motion
-    difference = acceleration - motion.begin.acceleration
-    return motion._replace(coefficients=begun_with(motion.coefficients, motion.knots, difference, fade_time))
+    knots, taken = motion.knots, motion.raised()
+    span = _fade_span(knots, fade_time, FADE_STEPS)
+    count = bisect_left(knots, span - _SAME_TIME)
+    native.add(_fading(acceleration - motion.begin.acceleration, span), knots[:count], taken.coefficients[:count])
+    return taken
 
 
 def settle(motion: Motion, fade_time: float, steps: int = FADE_STEPS) -> Motion:
     """Return a motion that ends at rest with its last acceleration removed by a fade, as by `taken_up` in reverse."""
     if fade_time <= 0 or not motion.with_accelerations:
         return motion
-    last = -motion.end.acceleration
-    return motion._replace(coefficients=ended_with(motion.coefficients, motion.knots, last, fade_time, steps))
+    knots, settled = motion.knots, motion.raised()
+    span = _fade_span(knots[-1] - knots[::-1], fade_time, steps)
+    begin = knots[-1] - span
+    first = bisect_left(knots, begin - _SAME_TIME)
+    backwards = shifted(_fading(-motion.end.acceleration, span), span) * _ALTERNATING
+    native.add(backwards, knots[first:-1] - begin, settled.coefficients[first:])
+    return settled
+
+
+def _fade_span(knots: np.ndarray, fade_time: float, steps: int) -> float:
+    """When a fade ends that begins at 0: at a knot, after a number of steps or `fade_time`, but not before a full step.
+
+    If the last knot within `fade_time` is much earlier than that, the next one is its end.
+    """
+    last = max(int(knots.searchsorted(fade_time * (1 + 1e-9), side="right")), 2)
+    if last < len(knots) and knots[last - 1] < _SHORT * fade_time:
+        last += 1
+    first = 2 if len(knots) > 2 and knots[1] < 0.9 * (knots[2] - knots[1]) else 1
+    return float(knots[min(first + steps, max(last, first + 1)) - 1])
+
+
+def _fading(acceleration: np.ndarray, span: float) -> np.ndarray:
+    """The polynomial `[6, D]` a t^2 (1 - t/span)^3 / 2."""
+    rate = 1 / span
+    return np.array([[0.0], [0.0], [0.5], [-1.5 * rate], [1.5 * rate**2], [-0.5 * rate**3]]) * acceleration
 
 
 def brought_to_rest(motion: Motion, within: float) -> Motion:
@@ -152,21 +205,17 @@ def brought_to_rest(motion: Motion, within: float) -> Motion:
         within: s; the correction begins at the last knot that is at least this far from the end, or at the start.
 
     """
-    first = int(np.searchsorted(motion.knots, motion.duration - within, side="right")) - 1
+    first = int(motion.knots.searchsorted(motion.duration - within, side="right")) - 1
     first = min(max(first, 0), len(motion.coefficients) - 1)
-    span = motion.duration - float(motion.knots[first])
-    v, a = motion.end.velocity, motion.end.acceleration
-    zero = np.zeros_like(v)
+    begin, end = float(motion.knots[first]), motion.end
+    span, zero = motion.duration - begin, np.zeros(motion.dof)
     if motion.with_accelerations:
-        s, w = v / span**2, a / span
-        growing = [zero, zero, zero, 4 * s - w / 2, (-7 * s + w) / span, (3 * s - w / 2) / span**2]
+        growing = quintic(State(zero, zero), State(zero, -end.velocity, -end.acceleration), span).coefficients[0]
     else:
-        growing = [zero, zero, v / span, -v / span**2]
-    degree = len(growing) - 1
-    shift = taylor_shift(motion.knots[first:-1] - motion.knots[first], degree)
-    total = raised(motion.coefficients, degree).copy()
-    total[first:, : degree + 1] += shift @ np.array(growing)
-    return Motion(motion.knots, total, motion.with_accelerations, ends_at_rest=True)
+        growing = np.array([zero, zero, end.velocity / span, -end.velocity / span**2])
+    rests = motion.raised(len(growing))
+    native.add(growing, motion.knots[first:-1] - begin, rests.coefficients[first:])
+    return rests._replace(ends_at_rest=True)
 
 
 def _accumulated(start: np.ndarray, increments: np.ndarray) -> np.ndarray:
@@ -189,3 +238,76 @@ def _equidistant(step: float, count: int) -> np.ndarray:
     knots = np.arange(count + 1) * step
     knots.flags.writeable = False
     return knots
+
+
+# Points
+
+
+class Points(NamedTuple):
+    """Points of a trajectory, float64 `[N, D]` each."""
+
+    time_ns: np.ndarray
+    """Times from its start, ns, int64 `[N]`, increasing; must not be changed."""
+    position: np.ndarray
+    velocity: np.ndarray | None
+    acceleration: np.ndarray | None
+
+
+def points_of(motion: Motion) -> Points:
+    """The points of a motion, one at each knot, with the state at the nearest whole nanosecond.
+
+    Between them joint_trajectory_controller reproduces the motion, up to rounding, if its degree is at most 5 (3
+    without accelerations). The last point has the state in which the last piece ends.
+    """
+    time_ns, state = np.empty(len(motion.knots), np.int64), np.empty((3, len(motion.knots), motion.dof))
+    ends_pieces, rests = motion.with_accelerations and motion.size > 2, motion.ends_at_rest
+    native.points(motion.coefficients, motion.knots, _RULES, ends_pieces, rests, time_ns, state)
+    position, velocity, acceleration = state
+    return Points(time_ns, position, velocity, acceleration if motion.with_accelerations else None)
+
+
+def motion_of_points(points: Points) -> Motion:
+    """The motion that a controller commands between points: quintic, cubic or linear, by what the points have."""
+    knots = points.time_ns * 1e-9
+    h = np.diff(points.time_ns)[:, None] * 1e-9
+    p0, p1 = points.position[:-1], points.position[1:]
+    if points.velocity is None:
+        return Motion(knots - knots[0], powers_of([p0, (p1 - p0) / h]), with_accelerations=False)
+    v0, v1 = points.velocity[:-1], points.velocity[1:]
+    if points.acceleration is None:
+        p, v = (p1 - p0 - v0 * h) / h**2, (v1 - v0) / h
+        return Motion(knots - knots[0], powers_of([p0, v0, 3 * p - v, (v - 2 * p) / h]), with_accelerations=False)
+    return Motion(knots - knots[0], quintics(h[:, 0], np.stack(points[1:])))
+
+
+def continued(before: Motion, motion: Motion) -> Motion:
+    """One motion after the other; both have the same kind of points afterwards."""
+    if before.with_accelerations != motion.with_accelerations:
+        before = _with_jumps(before) if motion.with_accelerations else _as_cubics(before)
+    return before.then(motion)
+
+
+def _as_cubics(motion: Motion) -> Motion:
+    """A motion as cubics through positions and velocities."""
+    count = max(int(np.ceil(motion.duration / _FINE_S)), 1)
+    knots = np.unique(np.concatenate([motion.knots, np.linspace(0.0, motion.duration, count + 1)]))
+    knots = np.append(knots[:-1][np.diff(knots) > 1e-6], motion.duration)
+    times = np.rint(knots * 1e9).astype(np.int64)
+    states = motion.states_at(np.minimum(knots, motion.duration * (1 - 1e-12)))
+    end = motion.end
+    states[0, -1], states[1, -1] = end.position, end.velocity
+    return motion_of_points(Points(times, states[0], states[1], None))._replace(ends_at_rest=motion.ends_at_rest)
+
+
+def _with_jumps(motion: Motion) -> Motion:
+    """A motion of held accelerations with accelerations in its points: where one jumps, it does so in a microsecond."""
+    points = points_of(motion._replace(with_accelerations=True))
+    before = motion.states_at(np.nextafter(motion.knots[1:-1], 0.0))[2]
+    jumps = (np.abs(points.acceleration[1:-1] - before) > _NO_JUMP).any(axis=1)
+    has_room = np.diff(points.time_ns)[:-1] > 2 * _JUMP_NS  # a shorter piece has its acceleration change on all of it
+    inner = 1 + np.flatnonzero(jumps & has_room)
+    early_ns = points.time_ns[inner] - _JUMP_NS
+    states = motion.states_at(early_ns * 1e-9)
+    both = [np.insert(part, inner, states[order], axis=0) for order, part in enumerate(points[1:])]
+    times = np.insert(points.time_ns, inner, early_ns)
+    return motion_of_points(Points(times, *both))._replace(ends_at_rest=motion.ends_at_rest)

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..execution.profiles import Bounds
+from ..execution.limits import Bounds
 from .limits import JointLimits
 
 _OF_SLACK = 0.5

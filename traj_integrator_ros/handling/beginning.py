@@ -6,16 +6,16 @@ from collections.abc import Callable
 
 import numpy as np
 
+from ..execution.limits import Bounds
 from ..execution.motion import State, resting
-from ..execution.native import all_finite
-from ..execution.profiles import Bounds, fastest_stop
+from ..execution.reaching import fastest_stop
 from .courses import Course
 from .measured import JointStates, MeasuredState
 from .parameters import NodeParameters
 from .plan import Plan
 from .present import Present
 from .published import PublishedMotion
-from .rejection import Rejected, RejectionReason
+from .rejection import Rejected, RejectionReason, all_finite
 from .ways import Way
 
 _NANOSECOND_S = 1e-9
@@ -83,8 +83,7 @@ class Beginning:
         else:  # something else moves it: as if it went on until the controller is there, and then stopped
             further = velocity * ((known_ns - now_ns) * _NANOSECOND_S)
             self._require_near(velocity, further)
-            bounds = self._bounds
-            motion = fastest_stop(State(position + further, velocity), bounds.stopping, bounds.jerk)
+            motion = fastest_stop(State(position + further, velocity), self._bounds)
         return Present(Course(known_ns, motion), False, known_ns)
 
     def _require_near(self, velocity: np.ndarray, further: np.ndarray) -> None:
@@ -115,7 +114,7 @@ class Beginning:
         gap = np.abs(position - left_at)
         for _ in range(_BRIDGED_AGAIN):  # until then, moving joints go on
             way = gap + np.abs(velocity) * (time - _QUINTIC_MOVING * max(time - lead, 0.0))
-            parts = zip(_QUINTIC_PEAKS, (bounds.velocity, bounds.either, bounds.jerk), (1, 2, 3), strict=True)
+            parts = zip(_QUINTIC_PEAKS, bounds.rates, (1, 2, 3), strict=True)
             needed = [float(((peak * way / bound) ** (1 / order)).max()) for peak, bound, order in parts]
             time = max(time, max(needed) + lead)
         return time
@@ -129,8 +128,7 @@ class Beginning:
             if reference is None or self._published.present.is_silent(now_ns):
                 return None
             stamp_ns, state = reference
-            bounds = self._bounds
-            motion = fastest_stop(state, bounds.stopping, bounds.jerk)
+            motion = fastest_stop(state, self._bounds)
             return Present(Course(stamp_ns, motion), False, now_ns)
 
     def _require_states(self, now_ns: int) -> None:

@@ -11,7 +11,6 @@ import numpy as np
 
 from ..execution.limits import extremes
 from ..execution.motion import Motion, State, resting
-from ..execution.polynomials import raised
 from ..execution.reaching import RETREAT, RETREAT_RAD, retreat
 from ..execution.rows import (
     Hold,
@@ -310,8 +309,9 @@ def _ended_forward(motion: Motion, steps: np.ndarray, rows: np.ndarray, begin: S
 def _exchanged(motion: Motion, other: Motion, joints: np.ndarray, reading: Reading) -> Motion:
     """A motion with some joints of another one, where they do not ask for too much jerk."""
     joints = joints & (_jerk_of(other) <= np.maximum(reading.jerk, _jerk_of(motion)))
-    coefficients = np.where(joints, raised(other.coefficients, motion.degree), motion.coefficients)
-    return motion._replace(coefficients=coefficients)
+    size = max(motion.size, other.size)
+    mine, theirs = motion.raised(size), other.raised(size)
+    return mine._replace(coefficients=np.where(joints, theirs.coefficients, mine.coefficients))
 
 
 def _noisy(rows: np.ndarray) -> np.ndarray:

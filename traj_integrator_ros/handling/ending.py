@@ -7,10 +7,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from ..execution.limits import extremes, surely_keeps
-from ..execution.motion import Motion, State, Track, track_of, united
-from ..execution.profiles import INSIDE, Bounds, stop_tracks
-from ..execution.reaching import RETREAT, RETREAT_RAD
+from ..execution.limits import INSIDE, Bounds, extremes, keeps
+from ..execution.motion import Motion, State, united
+from ..execution.reaching import RETREAT, RETREAT_RAD, stops
 from ..execution.rows import brought_to_rest
 from .rejection import Rejected, RejectionReason
 
@@ -48,14 +47,14 @@ def stopped_at_end(motion: Motion, bounds: Bounds, rest_tolerance: float, joint_
         if not motion.with_accelerations:
             return brought_to_rest(motion, _SETTLING_S[0])
         settled = [brought_to_rest(motion, within) for within in _SETTLING_S]
-        kept = [one for one in settled if bounds.demand_of(one) <= 1 + INSIDE]
+        kept = [one for one in settled if bounds.demands_of(one).max() <= 1 + INSIDE]
         moved = (np.abs(one.coefficients[:, 0] - motion.coefficients[:, 0]).max() for one in kept)
         near = next((one for one, by in zip(kept, moved, strict=True) if by <= _LITTLE_RAD), None)
         if kept:
             return near or kept[-1]
     try:
-        tracks = stop_tracks(end, bounds.stopping, bounds.jerk)
-        durations = np.array([track.knots[-1] for track in tracks])
+        tracks = stops(end, bounds)
+        durations = np.array([track.duration for track in tracks])
     except ValueError:  # it takes longer than ruckig can think, or begins beyond all measure
         tracks, durations = [], stop_durations(end.velocity, bounds)
     longest = int(durations.argmax())
@@ -70,10 +69,10 @@ def stopped_at_end(motion: Motion, bounds: Bounds, rest_tolerance: float, joint_
     harder = _not_faster(bounds, end)
     if harder is bounds or _keeps(whole, bounds).all():
         return whole
-    return _stopped(motion, end, stop_tracks(end, harder.stopping, harder.jerk), harder)
+    return _stopped(motion, end, stops(end, harder), harder)
 
 
-def _stopped(motion: Motion, end: State, tracks: Sequence[Track], bounds: Bounds) -> Motion:
+def _stopped(motion: Motion, end: State, tracks: Sequence[Motion], bounds: Bounds) -> Motion:
     """The motion and the stop of each joint; joints leave their plans earlier to stop within limits, and not back."""
     stop = united(dict(enumerate(tracks)), with_accelerations=motion.with_accelerations)
     whole, keeps, turning = motion.then(stop), _keeps(stop, bounds), _turning(motion, end, stop, bounds)
@@ -93,13 +92,14 @@ def _not_faster(bounds: Bounds, end: State) -> Bounds:
     needed = np.where(gains, end.acceleration**2 / (2 * np.where(gains, room, 1.0)), 0.0)
     if (needed <= bounds.jerk).all():
         return bounds
-    return replace(bounds, jerk=np.maximum(bounds.jerk, np.minimum(needed, bounds.most_of(2))))
+    most = np.broadcast_to(bounds.most, (3, len(needed)))[2]
+    return replace(bounds, jerk=np.maximum(bounds.jerk, np.minimum(needed, most)))
 
 
 def _keeps(stop: Motion, bounds: Bounds) -> np.ndarray:
     """Which joints keep their positions and velocities during a stop, bool `[dof]`."""
     lows, highs = bounds.of_stops
-    if surely_keeps(stop, lows, highs):
+    if keeps(stop, bounds.of_stops):
         return np.ones(stop.dof, bool)
     least, most = extremes(stop)
     return ((least >= lows) & (most <= highs)).all(axis=0)
@@ -133,18 +133,14 @@ def _way_back(stop: Motion, forward: np.ndarray) -> np.ndarray:
 
 def _stopped_early(motion: Motion, whole: Motion, joints: np.ndarray, bounds: Bounds, turning: np.ndarray) -> Motion:
     """The motion in which some joints leave their plan as late as they can to stop within limits, and not back."""
-    tracks: dict[int, Track] = {}
+    tracks: dict[int, Motion] = {}
     for joint in joints.tolist():
-        one = slice(joint, joint + 1)
-        of_joint = _of_joint(bounds, joint)
+        of_joint, forward = bounds.of(joint), turning[joint : joint + 1]
 
-        def stopping(time: float, one: slice = one, of_joint: Bounds = of_joint) -> Track | None:
+        def stopping(time: float, joint: int = joint, of_joint: Bounds = of_joint, forward=forward) -> Motion | None:
             """The stop that begins at a time, s, if it does as it should."""
-            state = State(*(part[one] for part in motion.state_at(time)))
-            (track,) = stop_tracks(state, of_joint.stopping, of_joint.jerk)
-            stop = united({0: track})
-            good = _keeps(stop, of_joint)[0] and _way_back(stop, turning[one])[0] <= INSIDE
-            return track if good else None
+            (stop,) = stops(motion.state_at(time).of(joint), of_joint)
+            return stop if _keeps(stop, of_joint)[0] and _way_back(stop, forward)[0] <= INSIDE else None
 
         most = motion.duration
         if turning[joint]:
@@ -167,19 +163,8 @@ def _stopped_early(motion: Motion, whole: Motion, joints: np.ndarray, bounds: Bo
             continue
         low = np.floor(low * 1e9) * 1e-9  # messages count nanoseconds
         begun = stopping(low) or begun
-        plan = track_of(motion.until(low), joint)
-        knots = np.concatenate([plan.knots, low + begun.knots[1:]])
-        tracks[joint] = Track(knots, np.concatenate([plan.coefficients, begun.coefficients]))
+        tracks[joint] = motion.until(low).of(joint).raised().then(begun)
     return united(tracks, whole, with_accelerations=motion.with_accelerations) if tracks else whole
-
-
-def _of_joint(bounds: Bounds, joint: int) -> Bounds:
-    one = slice(joint, joint + 1)
-    parts = (
-        getattr(bounds, name)[one] for name in ("position_min", "position_max", "velocity", "acceleration", "jerk")
-    )
-    most = np.stack([bounds.most_of(order)[one] for order in range(3)])
-    return Bounds(*parts, most, None if bounds.deceleration is None else bounds.deceleration[one])
 
 
 def stop_durations(velocity: np.ndarray, bounds: Bounds) -> np.ndarray:

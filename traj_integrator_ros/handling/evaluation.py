@@ -7,10 +7,9 @@ from typing import NamedTuple
 import numpy as np
 
 from ..engine.types import Wanted
-from ..execution.native import all_finite
 from ..kernels import CostTerm, QuadraticCost
 from .limits import JointLimits
-from .rejection import Rejected, RejectionReason, require_finite
+from .rejection import Rejected, RejectionReason, all_finite, require_finite
 from .requests import LARGEST_RESULT_BYTES, OUTPUTS, ActionRequest, check_fields
 
 _ROWS, _END, _LIMITS = ("weight", "target"), "terminal_weight", ("lower", "upper")

@@ -11,7 +11,6 @@ from ..engine.call import Ends, step_lengths, time_from_start
 from ..engine.evaluation import violations_of
 from ..engine.integrator import TrajectoryIntegrator
 from ..engine.types import Gradient, OutOfDeviceMemory
-from ..execution.native import all_finite
 from ..kernels import ControlMap, QuadraticCost, SplineForm, Trajectory
 from .assumed import AssumedLimits
 from .commands import Commands, Refuse
@@ -33,7 +32,7 @@ from .plan import Plan, plan_of_sequence
 from .position_trajectory import PositionFields, plan_of_positions
 from .present import ControllerReport, ControllerStatus
 from .published import ExecutableTrajectory, PublishedMotion
-from .rejection import Rejected, RejectionReason, require_finite
+from .rejection import Rejected, RejectionReason, all_finite, require_finite
 from .requests import OUTPUTS, ActionRequest, RequestRules, SequenceFields, check_fields, check_sequence
 from .results import BatchGradient, EvaluatedBatch, IntegratedBatch
 from .retime_requests import RetimeFields, RetimeRequest, check_retiming

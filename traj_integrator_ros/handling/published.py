@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..execution.motion import Motion, State
-from ..execution.points import Points
+from ..execution.rows import Points
 from .courses import Course
 from .measured import Guard
 from .plan import ChunkMemory, Plan

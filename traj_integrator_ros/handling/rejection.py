@@ -7,7 +7,7 @@ from enum import Enum
 
 import numpy as np
 
-from ..execution.native import all_finite
+from ..execution import native
 
 _SHOWN_CHARACTERS = 60
 _SHOWN_ESCAPED = 2 * _SHOWN_CHARACTERS
@@ -86,6 +86,12 @@ class Rejected(Exception):
         super().__init__(f"{reason.value}: {message}")
         self.reason = reason
         self.message = message
+
+
+def all_finite(values: np.ndarray) -> bool:
+    """Whether real numbers of any shape hold neither NaN nor infinity."""
+    finite = native.all_finite(values)
+    return bool(np.isfinite(values).all()) if finite is None else finite
 
 
 def require_finite(field: str, values: np.ndarray, reason: RejectionReason = RejectionReason.NOT_FINITE) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from ..execution.motion import Motion, resting
-from ..execution.points import Points, motion_of_points, points_of
+from ..execution.rows import Points, motion_of_points, points_of
 from ..kernels.retime import MotionLimits, Retimed, retime
 from .background import in_background
 from .rejection import Rejected, RejectionReason

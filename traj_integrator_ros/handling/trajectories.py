@@ -10,11 +10,9 @@ from functools import partial
 import numpy as np
 
 from ..execution.join import SAME
-from ..execution.motion import Motion, State, resting, without_slivers
-from ..execution.native import all_finite
-from ..execution.points import continued, points_of
-from ..execution.profiles import fastest_stop
-from ..execution.rows import Hold
+from ..execution.motion import Motion, State, resting
+from ..execution.reaching import fastest_stop
+from ..execution.rows import Hold, continued, points_of
 from .assumed import assumed_limits
 from .beginning import Beginning, schedule
 from .courses import Course, courses_of, stops_of
@@ -25,7 +23,7 @@ from .parameters import NodeParameters
 from .plan import Plan
 from .present import NotYet, Present
 from .published import ExecutableTrajectory, PublishedMotion
-from .rejection import Rejected, RejectionReason, require_finite
+from .rejection import Rejected, RejectionReason, all_finite, require_finite
 from .retiming import PathTimer, limits_lacking
 from .time_grid import LONGEST_NS
 from .ways import Seam, Way, Ways
@@ -137,7 +135,7 @@ class TrajectoryMaker:
         state = present.course.state_at(join_ns)
         rest = present.course.rest_from(join_ns)
         bounds = self.assumed.bounds.raised_to(present.course.own_of(rest, join_ns))
-        motion = fastest_stop(state, bounds.stopping, bounds.jerk)
+        motion = fastest_stop(state, bounds)
         way = Way(motion, Course(join_ns, motion), None)
         return self._executable(None, present, way, join_ns, now_ns)
 
@@ -176,13 +174,12 @@ class TrajectoryMaker:
         rest = present.course.rest_from(join_ns)
         if present.follows and present.known_from_ns <= now_ns and rest.duration > _MOMENT_S:
             braking = bounds.raised_to(present.course.own_of(rest, join_ns))
-            stop = fastest_stop(present.course.state_at(join_ns), braking.stopping, braking.jerk)
+            stop = fastest_stop(present.course.state_at(join_ns), braking)
             if stop.duration < rest.duration - _ALREADY_STOPPING_S:
                 raise NotYet(meanwhile=self.stop(now_ns))
         end = rest.end.position
         apart = SAME[0] if present.follows else _SAME_END_RAD  # the controller bridges what is between two joint states
-        limits = np.stack([bounds.velocity, bounds.either, bounds.jerk])
-        found = self._timer.motion(np.vstack([end, self._complete(plan, end).actions]), limits, names, apart)
+        found = self._timer.motion(np.vstack([end, self._complete(plan, end).actions]), bounds.rates, names, apart)
         if found is None or (present.follows and present.known_from_ns > now_ns):
             raise NotYet(present.known_from_ns)
         motion = found if rest.duration <= _MOMENT_S else rest.then(found)
@@ -300,7 +297,7 @@ class TrajectoryMaker:
             brakes_at = None if brakes_at is None else brakes_at + before.duration
             own_until += before.duration
         require_finite("motion", motion.coefficients, RejectionReason.NON_FINITE_RESULT)
-        motion = without_slivers(motion)
+        motion = motion.without_slivers()
         points = points_of(motion)
         for name, values in zip(("position", "velocity", "acceleration"), points[1:], strict=True):
             if values is not None:

@@ -10,9 +10,9 @@ from typing import NamedTuple
 import numpy as np
 
 from ..execution.join import Joining, join
-from ..execution.limits import extremes
+from ..execution.limits import Bounds, extremes
 from ..execution.motion import Motion, State, united
-from ..execution.profiles import Bounds, stop_tracks
+from ..execution.reaching import stops as stops_from
 from .courses import Course, Reading, Smoothed
 from .ending import stopped_at_end
 from .limits import JointLimits, find_motion_violation
@@ -170,8 +170,7 @@ class Ways:
         way, violation = self._joined(left, seam._replace(bounds=free), judges=False)
         if way is None:
             return None, violation
-        limits = np.stack([kept.velocity, kept.either, kept.jerk])
-        found = slowed(way.joined, limits, self._parameters.joint_names, from_state=True)
+        found = slowed(way.joined, kept.rates, self._parameters.joint_names, from_state=True)
         if isinstance(found, str):
             return None, found
         brakes_at = None if way.brakes_at is None else found.time(way.brakes_at)
@@ -182,8 +181,7 @@ class Ways:
 
     def _most_of(self, motion: Motion) -> np.ndarray:
         """Velocity, acceleration and jerk that a motion may use, `[3, dof]`: its own where nobody limits them."""
-        most = self._assumed.raised_to(motion)
-        return np.stack([most.velocity, most.either, most.jerk])
+        return self._assumed.raised_to(motion).rates
 
     def _joined(
         self,
@@ -296,6 +294,6 @@ def _pace(executed: Motion, goal: np.ndarray) -> np.ndarray:
 
 def _with_stops(motion: Motion, state: State, stops: np.ndarray, bounds: Bounds) -> Motion:
     """The motion, but for joints that come to rest from a state as fast as they may."""
-    tracks = stop_tracks(state, bounds.stopping, bounds.jerk)
+    tracks = stops_from(state, bounds)
     stopping = {joint: tracks[joint] for joint in np.flatnonzero(stops).tolist()}
     return united(stopping, motion, with_accelerations=motion.with_accelerations, ends_at_rest=motion.ends_at_rest)

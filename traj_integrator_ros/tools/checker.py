@@ -19,7 +19,7 @@ import numpy as np
 
 from ..execution.limits import DECELERATION, shown_excess, worst_violations
 from ..execution.motion import Motion
-from ..execution.points import Points, motion_of_points
+from ..execution.rows import Points, motion_of_points
 from ..handling.limits import JointLimits, excess, forward_rows
 from ..motions.trajectories import FIELDS, PlannedTrajectory, planned_trajectory
 from ..motions.units import JointUnits

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..execution.motion import Motion, State, resting
-from ..execution.points import Points, motion_of_points
+from ..execution.rows import Points, motion_of_points
 from ..motions.trajectories import FIELDS, planned_trajectory
 
 if TYPE_CHECKING:

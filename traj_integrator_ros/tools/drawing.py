@@ -12,8 +12,7 @@ import numpy as np
 
 from ..execution.limits import told_excess
 from ..execution.motion import Motion
-from ..execution.points import Points, motion_of_points
-from ..execution.rows import cubic_spline
+from ..execution.rows import Points, cubic_spline, motion_of_points
 from ..handling.limits import JointLimits, excess
 from ..motions.figures import BLUE, JOINT_COLORS, MOTION_GREY, ORANGE, at_least, figure, short_name, tight_time
 from ..motions.samples import QUANTITIES, Samples

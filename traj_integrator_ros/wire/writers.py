@@ -10,7 +10,7 @@ import numpy as np
 from rclpy.serialization import deserialize_message
 from trajectory_msgs.msg import JointTrajectory
 
-from ..execution.points import Points
+from ..execution.rows import Points
 
 _SECOND_NS = 1_000_000_000
 _ENCODING = b"\0\1\0\0"

@@ -1,18 +1,14 @@
-#include "extremes.h"
-
 #include <algorithm>
 #include <cmath>
 #include <vector>
 
 #include "../../kernels/retime/src/certificate.h"
+#include "motions.h"
 
 namespace traj_integrator::execution {
-
-using retiming::kOrders;
-
 namespace {
 
-constexpr double kFactors[kOrders][kLargestExtremesSize] = {  // of coefficients in derivatives
+constexpr double kFactors[kOrders][kLargestSize] = {  // of coefficients in derivatives
     {1, 1, 1, 1, 1, 1}, {0, 1, 2, 3, 4, 5}, {0, 0, 2, 6, 12, 20}, {0, 0, 0, 6, 24, 60}};
 
 // Whether a joint might exceed what is known, during a piece: from the sizes of all of its coefficients.
@@ -20,7 +16,7 @@ void find_beyond(const Pieces& motion, long piece, const double* known, double* 
   const long dof = motion.dof, plane = kOrders * dof;
   const double span = motion.knots.step(piece), *c = motion.at(piece);
   std::fill_n(beyond, dof, 0);
-  for (long order = 0; order < std::min<long>(kOrders, motion.size); ++order) {
+  for (long order = 0; order < std::min(kOrders, motion.size); ++order) {
     std::fill_n(reach, dof, 0.0);
     double power = span;
     for (long k = order + 1; k < motion.size; ++k, power *= span) {
@@ -38,36 +34,40 @@ void find_beyond(const Pieces& motion, long piece, const double* known, double* 
 
 }  // namespace
 
-void extremes(const Pieces& motion, double* out) {
+bool widen(const Pieces& motion, double* ranges) {
   const long dof = motion.dof, plane = kOrders * dof;
-  double *least = out, *most = out + plane;
-  const long known = std::min<long>(kOrders, motion.size) * dof;  // the other derivatives are 0
-  std::fill(std::fill_n(least, known, HUGE_VAL), most, 0.0);
-  std::fill(std::fill_n(most, known, -HUGE_VAL), most + plane, 0.0);
+  double *least = ranges, *most = ranges + plane;
+  const long known = std::min(kOrders, motion.size) * dof;  // the other derivatives are 0
+  const std::vector<double> before(ranges, ranges + 2 * plane);
+  std::vector<double> begin(plane, 0.0), reach(dof);
+  std::vector<char> beyond(dof);
   // First where pieces begin: most of them are surely within what is known then.
   for (long piece = 0; piece < motion.knots.count; ++piece) {
-    double factor = 1;
-    for (long order = 0; order < std::min<long>(kOrders, motion.size); factor *= static_cast<double>(++order)) {
-      for (long joint = order * dof; joint < (order + 1) * dof; ++joint) {
-        const double value = factor * motion.at(piece)[joint];
-        least[joint] = std::min(least[joint], value);
-        most[joint] = std::max(most[joint], value);
+    for (long at = 0; at < known; ++at) begin[at] = motion.at(piece)[at];
+    for (long at = 2 * dof; at < known; ++at) begin[at] *= at < 3 * dof ? 2 : 6;
+    for (long at = 0; at < plane; ++at) {
+      least[at] = std::min(least[at], begin[at]);
+      most[at] = std::max(most[at], begin[at]);
+    }
+  }
+  for (long piece = 0; piece < motion.knots.count; ++piece) {
+    find_beyond(motion, piece, ranges, reach.data(), beyond.data());
+    for (long joint = 0; joint < dof; ++joint) {
+      if (!beyond[joint]) continue;
+      double c[kLargestSize] = {}, low[kOrders], high[kOrders];
+      for (long k = 0; k < motion.size; ++k) c[k] = motion.at(piece)[k * dof + joint];
+      for (long order = 0; order < kOrders; ++order) {
+        low[order] = least[order * dof + joint];
+        high[order] = most[order * dof + joint];
+      }
+      retiming::widen_by_piece(c, motion.knots.step(piece), low, high);
+      for (long order = 0; order < kOrders; ++order) {
+        least[order * dof + joint] = low[order];
+        most[order * dof + joint] = high[order];
       }
     }
   }
-  std::vector<char> beyond(dof);
-  std::vector<double> reach(dof);
-  for (long piece = 0; piece < motion.knots.count; ++piece) {
-    find_beyond(motion, piece, out, reach.data(), beyond.data());
-    for (long joint = 0; joint < dof; ++joint) {
-      if (!beyond[joint]) continue;
-      double c[kLargestExtremesSize] = {}, sides[2][kOrders];
-      for (long k = 0; k < motion.size; ++k) c[k] = motion.at(piece)[k * dof + joint];
-      for (long side = 0; side < 2 * kOrders; ++side) sides[side / kOrders][side % kOrders] = out[side * dof + joint];
-      retiming::widen_by_piece(c, motion.knots.step(piece), sides[0], sides[1]);
-      for (long side = 0; side < 2 * kOrders; ++side) out[side * dof + joint] = sides[side / kOrders][side % kOrders];
-    }
-  }
+  return !std::equal(before.begin(), before.end(), ranges);
 }
 
 }  // namespace traj_integrator::execution

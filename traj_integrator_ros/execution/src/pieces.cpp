@@ -1,31 +1,13 @@
-#include "points.h"
-
 #include <algorithm>
 #include <cmath>
 #include <vector>
 
+#include "motions.h"
+
 namespace traj_integrator::execution {
-
-void end_of(const Pieces& motion, double* position, double* velocity, double* acceleration) {
-  const long last = motion.knots.count - 1, dof = motion.dof;
-  const double t = motion.knots.step(last);
-  const double* piece = motion.at(last);
-  for (long d = 0; d < dof; ++d) {
-    double p = 0, v = 0, a = 0;  // Horner's rule for the value and two derivatives at once
-    for (long k = motion.size - 1; k >= 0; --k) {
-      a = a * t + v;
-      v = v * t + p;
-      p = p * t + piece[k * dof + d];
-    }
-    position[d] = p;
-    velocity[d] = v;
-    acceleration[d] = 2 * a;
-  }
-}
-
 namespace {
 
-// Position, velocity, acceleration and jerk, or the first of these orders, of a piece `t` seconds after its begin.
+// The first orders of a piece `t` seconds after its begin.
 void evaluate(const Pieces& motion, long piece, double t, long orders, double* out, long plane) {
   const double* c = motion.at(piece);
   const long dof = motion.dof;
@@ -37,7 +19,7 @@ void evaluate(const Pieces& motion, long piece, double t, long orders, double* o
       v = v * t + p;
       p = p * t + c[k * dof + d];
     }
-    const double values[4] = {p, v, 2 * a, 6 * j};
+    const double values[kOrders] = {p, v, 2 * a, 6 * j};
     for (long order = 0; order < orders; ++order) out[order * plane + d] = values[order];
   }
 }
@@ -51,7 +33,45 @@ void state_at(const Pieces& motion, double time, long orders, double* out, long 
   for (long order = 1; over && order < orders; ++order) std::fill_n(out + order * plane, motion.dof, 0.0);
 }
 
+// Quintics [knots.count, 6, dof] between positions, velocities and accelerations [3, knots.count + 1, dof].
+void quintics(const Knots& knots, const double* states, long dof, double* coefficients) {
+  const long plane = (knots.count + 1) * dof;
+  for (long piece = 0; piece < knots.count; ++piece) {
+    const double h = knots.step(piece), rate = 1 / h;
+    double* c = coefficients + piece * 6 * dof;
+    for (long d = 0; d < dof; ++d) {
+      const double* at = states + piece * dof + d;
+      const double p = at[0], v = at[plane], a = at[2 * plane];
+      const double q = (at[dof] - p - v * h - a * h * h / 2) * rate * rate * rate;
+      const double w = (at[plane + dof] - v - a * h) * rate * rate, u = (at[2 * plane + dof] - a) * rate / 2;
+      const double written[6] = {p, v, a / 2, 10 * q - 4 * w + u, (-15 * q + 7 * w - 2 * u) * rate,
+                                 (6 * q - 3 * w + u) * rate * rate};
+      for (long k = 0; k < 6; ++k) c[k * dof + d] = written[k];
+    }
+  }
+}
+
 }  // namespace
+
+void shift(double* coefficients, long size, long dof, double by) {
+  for (long from = 0; from + 1 < size; ++from) {  // Horner's rule, once for each of them
+    for (long at = (size - 1) * dof - 1; at >= from * dof; --at) coefficients[at] += by * coefficients[at + dof];
+  }
+}
+
+void add(const double* polynomial, long size, long dof, const double* times, long count, double* coefficients) {
+  std::vector<double> moved(size * dof);
+  for (long piece = 0; piece < count; ++piece) {
+    std::copy_n(polynomial, size * dof, moved.begin());
+    shift(moved.data(), size, dof, times[piece]);
+    for (const double number : moved) *coefficients++ += number;
+  }
+}
+
+void end_of(const Pieces& motion, long orders, double* out) {
+  const long last = motion.knots.count - 1;
+  evaluate(motion, last, motion.knots.step(last), orders, out, motion.dof);
+}
 
 void states_at(const Pieces& motion, const double* times, long count, long orders, double* out) {
   for (long i = 0; i < count; ++i) state_at(motion, times[i], orders, out + i * motion.dof, count * motion.dof);
@@ -66,7 +86,7 @@ void points(const Pieces& motion, const PointRules& rules, bool ends_pieces, boo
     double *state = out + i * dof, *velocity = state + plane, *acceleration = velocity + plane;
     time_ns[i] = static_cast<long>(whole_ns);
     if (i == last) {
-      end_of(motion, state, velocity, acceleration);
+      evaluate(motion, i - 1, before, 3, state, plane);
       if (rests) std::fill_n(velocity, dof, 0.0);
     } else if (ends_pieces && before < rules.brief && before < rules.shorter * motion.knots.step(i)) {
       evaluate(motion, i - 1, time - motion.knots.times[i - 1], 3, state, plane);
@@ -77,29 +97,6 @@ void points(const Pieces& motion, const PointRules& rules, bool ends_pieces, boo
     for (long d = 0; d < dof; ++d) {
       if (std::abs(velocity[d]) < rules.nothing) velocity[d] = 0;
       if (std::abs(acceleration[d]) < still) acceleration[d] = 0;
-    }
-  }
-}
-
-void shift(double* coefficients, long size, long dof, double by) {
-  for (long from = 0; from + 1 < size; ++from) {  // Horner's rule, once for each of them
-    for (long at = (size - 1) * dof - 1; at >= from * dof; --at) coefficients[at] += by * coefficients[at + dof];
-  }
-}
-
-void quintics(const Knots& knots, const double* states, long dof, double* coefficients) {
-  const long plane = (knots.count + 1) * dof;
-  for (long piece = 0; piece < knots.count; ++piece) {
-    const double h = knots.step(piece), rate = 1 / h;
-    double* c = coefficients + piece * 6 * dof;
-    for (long d = 0; d < dof; ++d) {
-      const double* at = states + piece * dof + d;
-      const double p = at[0], v = at[plane], a = at[2 * plane];
-      const double q = (at[dof] - p - v * h - a * h * h / 2) * rate * rate * rate;
-      const double w = (at[plane + dof] - v - a * h) * rate * rate, u = (at[2 * plane + dof] - a) * rate / 2;
-      const double written[6] = {p, v, a / 2, 10 * q - 4 * w + u, (-15 * q + 7 * w - 2 * u) * rate,
-                                 (6 * q - 3 * w + u) * rate * rate};
-      for (long k = 0; k < 6; ++k) c[k * dof + d] = written[k];
     }
   }
 }
