@@ -23,9 +23,8 @@ from .call import native_kernels
 from .costs import CostTerm, QuadraticCost, limit_violations, quadratic_cost
 from .divided_differences import differentiate_positions
 from .maps.bspline import bspline_step
-from .maps.bspline_evaluation import evaluate_bspline
+from .maps.bspline_evaluation import SplineSegments, bspline_segments, evaluate_bspline
 from .maps.bspline_fit import fit_bspline
-from .maps.bspline_segments import SplineSegments, bspline_segments
 from .maps.clique import clique_central_step, clique_step
 from .maps.held import acceleration_step, jerk_step, velocity_step
 from .maps.table import MAPS, ControlMap, control_map

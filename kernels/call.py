@@ -18,10 +18,9 @@ from torch.compiler import is_compiling
 
 from .backends import Backend, check_backend
 from .operator import StepOperator
-from .sharding import is_sharded, rules
 from .signature import first_given
 from .splines.form import SplineForm
-from .types import Trajectory, own_rows
+from .types import End, Trajectory, own_rows
 from .validation import prepare_step, prepare_vjp
 
 if TYPE_CHECKING:
@@ -49,21 +48,9 @@ def step(
                 return trajectory
     if operator.goals:
         scheme = SplineForm(*scheme).scheme
-    if is_sharded(action):
-        ends = {"start": (start, start_index), "goal": (goal, goal_index)}
-        rules().check_step(action, operator.action_name, ends, dt)
-    inputs = prepare_step(operator, action, start, dt, start_index, dt_per, goal, goal_index)
-    goal_arguments = (*inputs.goal, inputs.goal_index) if operator.goals else ()
-    outputs = operator.forward(
-        inputs.action,
-        *inputs.start,
-        inputs.start_index,
-        *goal_arguments,
-        rules().step_lengths(inputs.dt, action) if is_sharded(action) else inputs.dt,
-        *scheme,
-        check_backend(backend),
-    )
-    return Trajectory(*outputs)
+    ends = [End(start, start_index), End(goal, goal_index)][: len(operator.ends)]
+    inputs = prepare_step(operator, action, ends, dt, dt_per)
+    return Trajectory(*operator.forward(*inputs.arguments, *scheme, check_backend(backend)))
 
 
 def step_vjp(
@@ -81,31 +68,20 @@ def step_vjp(
     goal_index: Tensor | None = None,
 ) -> tuple[Tensor | None, ...]:
     """Check the arguments of `ControlMap.vjp` and run the vjp operator."""
-    like = next((gradient for gradient in upstream if gradient is not None), None)
-    if is_sharded(like):
-        indices = {"start_index": start_index, "goal_index": goal_index}
-        rules().check_vjp(upstream, like, indices, dt)
-    upstream, start_index, goal_index, lengths = prepare_vjp(
-        operator,
-        upstream,
-        dt,
-        start_index,
-        dt_per,
-        start_rows=start_rows,
-        action_horizon=action_horizon,
-        output_horizon=operator.output_horizon(action_horizon, scheme),
-        goal_rows=goal_rows,
-        goal_index=goal_index,
-    )
-    batch = first_given(upstream).shape[0]
+    ends = {"start": (start_rows, start_index), "goal": (goal_rows, goal_index)}
+    horizons = action_horizon, operator.output_horizon(action_horizon, scheme)
+    upstream, indices, lengths = prepare_vjp(operator, upstream, ends, dt, dt_per, horizons)
+    batch, count = first_given(upstream).shape[0], len(operator.ends)
+    rows = [
+        -1 if rows is None else own_rows(rows, index, batch)
+        for (rows, _), index in zip(ends.values(), indices, strict=True)
+    ]
     wanted = [*needs, *(False for _ in range(operator.starts + operator.goals + 1 - len(needs)))]
     return operator.vjp(
         *upstream,
-        start_index,
-        *((goal_index,) if operator.goals else ()),
-        rules().step_lengths(lengths, like) if is_sharded(like) else lengths,
-        own_rows(start_rows, start_index, batch),
-        *((-1 if goal_rows is None else own_rows(goal_rows, goal_index, batch),) if operator.goals else ()),
+        *indices[:count],
+        lengths,
+        *rows[:count],
         action_horizon,
         wanted,
         *scheme,

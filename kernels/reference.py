@@ -1,4 +1,4 @@
-"""The five control maps in plain torch: the oracle for every faster kernel.
+"""The control maps in plain torch: the oracle for every faster kernel.
 
 All functions take start rows `[1 or B, D]` and `dt` as `[1 or B, 1 or H, 1]` seconds, and compute in the dtype they are
 given (the public functions give them float64). They are compositions of differentiable torch operations: reverse mode,
@@ -10,9 +10,13 @@ is the start state (central difference: row 1). Where `H = Ha` the last action a
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 
+from .splines.form import SplineForm
+from .splines.weights import STATE_WEIGHTS, row_weights
 from .types import AccelerationIntegrator, Trajectory
 
 CENTRAL_EXTRA_HORIZON = 4
@@ -50,8 +54,8 @@ def clique_central(
     """Positions to derivatives by five-point central differences over the start, the actions and the held last action.
 
     Output h is centred on point h - 1: h = 1 is the start and h = 0 a point on the cubic arc before it; `H = Ha + 4`.
-    With `truncate_terminal_gradient`, the last action gets gradient from the position output only, as in the published
-    backward.
+    With `truncate_terminal_gradient`, the last action affects the position only: this map has the published backward as
+    its transpose.
     """
     p0, v0, a0, dt = _per_step(action, p0, v0, a0, dt)
     dt, j0 = dt[:, :1], j0.expand(action.shape[0], -1)[:, None]
@@ -59,7 +63,7 @@ def clique_central(
     held = action[:, -1:]
     position = torch.cat([ghosts[-1], p0, action, held, held], 1)
     if truncate_terminal_gradient:
-        held = held.detach()
+        held = torch.zeros_like(held)
     points = torch.cat([*ghosts, p0, action[:, :-1], held, held, held, held, held], 1)
     first = points.diff(dim=1)
     second = first.diff(dim=1)
@@ -114,6 +118,41 @@ def jerk(action: Tensor, p0: Tensor, v0: Tensor, a0: Tensor, dt: Tensor) -> Traj
     return Trajectory(position, velocity, acceleration, torch.cat([torch.zeros_like(p0), held], 1))
 
 
+def bspline(
+    action: Tensor, start: Sequence[Tensor], goal: Sequence[Tensor] | None, dt: Tensor, form: SplineForm
+) -> Trajectory:
+    """Control points to the rows of the uniform B-spline between start and goal, four rows each (docs/kernels.md).
+
+    dt is `[1 or B, 1, 1]`. Without a goal the spline comes to rest at the last control point.
+    """
+    length = form.steps * dt
+    points = extended_points(action, start, goal, length, form)
+    outputs = []
+    for order, table in enumerate(row_weights(form.degree, form.steps)):
+        weights = _like(table, action)[..., None]
+        count = weights.shape[1]
+        segments = points.shape[1] - count + 1
+        # One after the other instead of a matrix product: a row is the same to the last bit in any batch.
+        body = sum(weights[:-1, m] * points[:, m : m + segments, None] for m in range(count))
+        end = sum(weights[-1, m] * points[:, segments - 1 + m, None] for m in range(count))
+        outputs.append(torch.cat([body.flatten(1, 2), end], 1) / length**order)
+        points = points.diff(dim=1)
+    return Trajectory(*outputs)
+
+
+def extended_points(
+    action: Tensor, start: Sequence[Tensor], goal: Sequence[Tensor] | None, length: Tensor, form: SplineForm
+) -> Tensor:
+    """All control points: those of the start, the given ones, and those that represent the goal or repeat the last."""
+    batch, count, _ = action.shape
+    used = action[:, : form.used(count, goal is not None)]
+    if goal is None:
+        tail = action[:, -1:].expand(-1, form.degree, -1)
+    else:
+        tail = _state_points(goal, length, form).expand(batch, -1, -1)
+    return torch.cat([_state_points(start, length, form).expand(batch, -1, -1), used, tail], 1)
+
+
 def _per_step(action: Tensor, p0: Tensor, v0: Tensor, a0: Tensor, dt: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Start rows as `[B, 1, D]`, dt as `[1 or B, Ha, 1]`."""
     batch, horizon, _ = action.shape
@@ -124,3 +163,14 @@ def _per_step(action: Tensor, p0: Tensor, v0: Tensor, a0: Tensor, dt: Tensor) ->
 def _accumulate(start: Tensor, increments: Tensor) -> Tensor:
     """`[B, H, D]`: the start, then the start plus the running sum of the `[B, H - 1, D]` increments."""
     return torch.cat([start, start + increments.cumsum(1)], 1)
+
+
+def _state_points(state: Sequence[Tensor], length: Tensor, form: SplineForm) -> Tensor:
+    """The points that represent a state, `[1 or B, K or K + 1, D]`."""
+    weights = _like(STATE_WEIGHTS[form.degree, form.head, form.has_jerk], length)
+    terms = [weights[:, k, None] * length**k * row[:, None] for k, row in enumerate(state)]
+    return terms[0] + terms[1] + terms[2] + terms[3]
+
+
+def _like(table: object, tensor: Tensor) -> Tensor:
+    return torch.tensor(table, dtype=tensor.dtype, device=tensor.device)

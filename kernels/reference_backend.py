@@ -1,4 +1,8 @@
-"""The REFERENCE backend: `reference` and `vjps` in float64 behind the launcher interface of `backends`."""
+"""The REFERENCE backend: `reference` in float64 behind the launcher interface of `backends`.
+
+The maps are linear in actions, start and goal, so a vjp is the transpose of their matrix, which is the map of unit
+inputs. The gradient of dt is autograd of the map. Torch can differentiate both again, in either mode.
+"""
 
 from __future__ import annotations
 
@@ -7,89 +11,47 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-from . import reference, vjps
-from .splines import composition
+from . import reference
 from .splines.form import SplineForm
 from .types import End, Trajectory
 
 
-def _forward(composition: Callable[..., Trajectory]) -> Callable[..., tuple[Tensor, ...]]:
-    def forward(action: Tensor, *start_index_dt: Tensor | None, **scheme: object) -> tuple[Tensor, ...]:
-        *start, start_index, dt = start_index_dt
-        rows = start_rows(start, start_index, action)
-        trajectory = composition(action.double(), *rows, dt.double()[..., None], **scheme)
-        return tuple(output.to(action.dtype) for output in trajectory)
-
-    return forward
+def _bspline(action: Tensor, *rows_dt: Tensor, form: SplineForm) -> Trajectory:
+    *rows, dt = rows_dt
+    return reference.bspline(action, rows[:4], rows[4:] or None, dt, form)
 
 
-def _vjp(composition: Callable[..., vjps.Gradients]) -> Callable[..., tuple[Tensor | None, ...]]:
-    def vjp(
-        *upstream_indices_dt: Tensor | None,
-        start_rows: int,
-        goal_rows: int | None = None,
-        action_horizon: int,
-        needs: Sequence[bool],
-        **scheme: object,
-    ) -> tuple[Tensor | None, ...]:
-        upstream, indices, dt = upstream_indices_dt[:4], upstream_indices_dt[4:-1], upstream_indices_dt[-1]
-        like = next(gradient for gradient in upstream if gradient is not None)
-        batch, _, dof = like.shape
-        widened = tuple(None if gradient is None else gradient.double() for gradient in upstream)
-        if goal_rows is not None:
-            scheme["has_goal"] = goal_rows >= 0
-        action, *rows, _ = composition(widened, dt.double()[..., None], action_horizon, **scheme)
-        results: list[Tensor | None] = [None] * len(needs)
-        if needs[0]:
-            results[0] = like.new_zeros(batch, action_horizon, dof) if action is None else action.to(like.dtype)
-        starts = len(rows) // len(indices)
-        for i, row in enumerate(rows, start=1):
-            if needs[i]:
-                index, count = (indices[0], start_rows) if i <= starts else (indices[1], goal_rows)
-                results[i] = like.new_zeros(count, dof) if row is None else collect_rows(row, index, count, like)
-        return tuple(results)
-
-    return vjp
-
-
-def bspline_forward(action: Tensor, *ends_dt: Tensor | None, form: SplineForm) -> tuple[Tensor, ...]:
-    """Evaluate a B-spline between start and goal; see `splines.composition`."""
-    start, start_index, goal, goal_index, dt = ends_dt[:4], ends_dt[4], ends_dt[5:9], ends_dt[9], ends_dt[10]
-    rows = start_rows(start, start_index, action)
-    goal_rows = None if goal[0] is None else start_rows(goal, goal_index, action)
-    trajectory = composition.bspline(action.double(), rows, goal_rows, dt.double()[..., None], form)
-    return tuple(output.to(action.dtype) for output in trajectory)
+_MAPS: dict[str, Callable[..., Trajectory]] = {
+    "clique": reference.clique,
+    "clique_central": reference.clique_central,
+    "velocity": reference.velocity,
+    "acceleration": reference.acceleration,
+    "jerk": reference.jerk,
+    "bspline": _bspline,
+}
+"""By name: functions of actions, rows of start (and goal, if there is one) and dt `[1 or B, 1 or H, 1]`."""
 
 
 def dt_gradient(
-    name: str,
-    upstream: tuple[Tensor | None, ...],
-    action: Tensor,
-    ends: Sequence[End],
-    dt: Tensor,
-    **scheme: object,
-) -> Tensor | None:
-    """Return the gradient of dt, `[B, Ha]` or `[B, 1]`, from upstream gradients, all in float64; None if it is zero."""
-    rows = [start_rows(end.rows, end.index, action) for end in ends]
-    if name == "bspline":
-        form, has_goal = scheme["form"], ends[1].rows[0] is not None
-        spline = composition.SplinePoint(action.double(), rows[0], rows[1] if has_goal else None)
-        return composition.bspline_vjp(upstream, dt, action.shape[1], form, has_goal, at=spline)[-1]
-    point = vjps.Point(action.double(), rows[0])
-    return getattr(vjps, name)(upstream, dt, action.shape[1], at=point, **scheme)[-1]
+    name: str, upstream: Sequence[Tensor | None], action: Tensor, ends: Sequence[End], dt: Tensor, **scheme: object
+) -> Tensor:
+    """Return the gradient of dt in float64, in its shape, from those of the outputs (None for zero)."""
+    rows, given = _rows_of(ends, action), action.double()
+    used = [place for place, gradient in enumerate(upstream) if gradient is not None]
+
+    def outputs(dt: Tensor) -> list[Tensor]:
+        trajectory = _MAPS[name](given, *rows, dt[..., None], **scheme)
+        return [trajectory[place] for place in used]
+
+    _, pull = torch.func.vjp(outputs, dt.double())
+    return pull([upstream[place].double() for place in used])[0]
 
 
 def start_rows(start: Sequence[Tensor | None], start_index: Tensor | None, action: Tensor) -> list[Tensor]:
     """Return the start rows of every trajectory in float64, `[1 or B, D]`; zero where None was given."""
     rows = [row if row is None or start_index is None else row.index_select(0, start_index) for row in start]
-    zero = None
-    for i, row in enumerate(rows):
-        if row is None:
-            zero = action.new_zeros(1, action.shape[2], dtype=torch.float64) if zero is None else zero
-            rows[i] = zero
-        else:
-            rows[i] = row.double()
-    return rows
+    zero = action.new_zeros(1, action.shape[2], dtype=torch.float64)
+    return [zero if row is None else row.double() for row in rows]
 
 
 def collect_rows(gradient: Tensor, start_index: Tensor | None, pool: int, like: Tensor) -> Tensor:
@@ -106,14 +68,66 @@ def collect_rows(gradient: Tensor, start_index: Tensor | None, pool: int, like: 
     return total.to(like.dtype)
 
 
-clique_forward = _forward(reference.clique)
-clique_vjp = _vjp(vjps.clique)
-clique_central_forward = _forward(reference.clique_central)
-clique_central_vjp = _vjp(vjps.clique_central)
-acceleration_forward = _forward(reference.acceleration)
-acceleration_vjp = _vjp(vjps.acceleration)
-velocity_forward = _forward(reference.velocity)
-velocity_vjp = _vjp(vjps.velocity)
-jerk_forward = _forward(reference.jerk)
-jerk_vjp = _vjp(vjps.jerk)
-bspline_vjp = _vjp(composition.bspline_vjp)
+def _rows_of(ends: Sequence[End], action: Tensor) -> list[Tensor]:
+    """Rows of start and goal, none for an absent goal."""
+    there = [end for place, end in enumerate(ends) if place == 0 or end.rows[0] is not None]
+    return [row for end in there for row in start_rows(end.rows, end.index, action)]
+
+
+def _starts(name: str) -> int:
+    """Kinds of start rows; where there may be a goal, it has as many."""
+    return 4 if name in ("clique_central", "bspline") else 3
+
+
+def _forward(name: str) -> Callable[..., tuple[Tensor, ...]]:
+    starts = _starts(name)
+
+    def forward(action: Tensor, *ends_dt: Tensor | None, **scheme: object) -> tuple[Tensor, ...]:
+        *given, dt = ends_dt
+        ends = [End(given[:starts], given[starts])]
+        if given[starts + 1 :]:
+            ends.append(End(given[starts + 1 : -1], given[-1]))
+        trajectory = _MAPS[name](action.double(), *_rows_of(ends, action), dt.double()[..., None], **scheme)
+        return tuple(output.to(action.dtype) for output in trajectory)
+
+    return forward
+
+
+def _vjp(name: str) -> Callable[..., tuple[Tensor | None, ...]]:
+    starts = _starts(name)
+
+    def vjp(
+        *upstream_indices_dt: Tensor | None,
+        start_rows: int,
+        goal_rows: int = -1,
+        action_horizon: int,
+        needs: Sequence[bool],
+        **scheme: object,
+    ) -> tuple[Tensor | None, ...]:
+        upstream, indices, dt = upstream_indices_dt[:4], upstream_indices_dt[4:-1], upstream_indices_dt[-1]
+        like = next(gradient for gradient in upstream if gradient is not None)
+        places = [(indices[0], start_rows)] * starts
+        if goal_rows >= 0:
+            places += [(indices[1], goal_rows)] * starts
+        # The maps treat joints alike: one joint for each number that is put in gives the matrix.
+        units = torch.eye(action_horizon + len(places), dtype=torch.float64, device=like.device)
+        actions = units[:action_horizon].expand(dt.shape[0], -1, -1)
+        matrix = _MAPS[name](actions, *units[action_horizon:, None], dt.double()[..., None], **scheme)
+        gradient = sum(
+            output.mT @ one.double() for output, one in zip(matrix, upstream, strict=True) if one is not None
+        )  # [B, numbers, D]
+        action, rows = gradient[:, :action_horizon], gradient[:, action_horizon:].unbind(1)
+        gradients = [action.to(like.dtype, copy=True, memory_format=torch.contiguous_format) if needs[0] else None]
+        for row, (index, count), need in zip(rows, places, needs[1:], strict=False):
+            gradients.append(collect_rows(row, index, count, like) if need else None)
+        return (*gradients, *[None] * (len(needs) - len(gradients)))
+
+    return vjp
+
+
+clique_forward, clique_vjp = _forward("clique"), _vjp("clique")
+clique_central_forward, clique_central_vjp = _forward("clique_central"), _vjp("clique_central")
+velocity_forward, velocity_vjp = _forward("velocity"), _vjp("velocity")
+acceleration_forward, acceleration_vjp = _forward("acceleration"), _vjp("acceleration")
+jerk_forward, jerk_vjp = _forward("jerk"), _vjp("jerk")
+bspline_forward, bspline_vjp = _forward("bspline"), _vjp("bspline")

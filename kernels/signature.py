@@ -171,4 +171,4 @@ def first_given(upstream: Sequence[Tensor | None]) -> Tensor:
     for gradient in upstream:
         if gradient is not None:
             return gradient
-    raise ValueError("upstream gradients: expected at least one tensor, got None for all four")
+    raise ValueError("upstream: expected at least one tensor, got None for all four")

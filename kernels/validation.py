@@ -10,65 +10,119 @@ import torch
 from torch import Tensor
 
 from .arguments import promoted, row_indices, step_lengths, truth_values
-from .signature import Signature
+from .sharding import is_sharded, rules
+from .signature import Signature, first_given
+from .types import End, Trajectory
 
-_ACTION_DTYPES = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
-_UPSTREAM_NAMES = ("grad_position", "grad_velocity", "grad_acceleration", "grad_jerk")
-_KINDS = ("position", "velocity", "acceleration", "jerk")
+FLOATS = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
+_KINDS = Trajectory._fields
 
 
 class StepInputs(NamedTuple):
     """Arguments of one step in the form that the operators take."""
 
     action: Tensor  # [B, Ha, D]
-    start: tuple[Tensor | None, ...]  # position, velocity, acceleration (and jerk), each [S, D]
-    start_index: Tensor | None  # [B]; None: S is 1 or B
+    ends: Sequence[End]  # start, and goal if the map takes one
     dt: Tensor  # [1 or B, 1 or Ha], s, float32 or float64
-    goal: tuple[Tensor | None, ...] = ()  # like start; all None: there is no goal
-    goal_index: Tensor | None = None
+
+    @property
+    def arguments(self) -> tuple[Tensor | None, ...]:
+        """The tensors in the order of the forward operator."""
+        return (self.action, *(part for end in self.ends for part in (*end.rows, end.index)), self.dt)
 
 
 def prepare_step(
     operator: Signature,
     action: Tensor,
-    start: Sequence[Tensor | None],
+    ends: Sequence[End],
     dt: float | Tensor,
-    start_index: Tensor | None,
     dt_per: str,
-    goal: Sequence[Tensor | None] = (),
-    goal_index: Tensor | None = None,
     action_name: str | None = None,
 ) -> StepInputs:
     """Check shape, dtype and device of every argument of a step function, and convert it to the operators' form.
 
-    `start` are the start position, velocity, acceleration and so on; all but the first may be None. `goal` are those of
-    a goal, or all None. `action_name` is that of the actions in errors, if it is not the operator's. Values of
-    tensors are not checked (this would wait for the device); the value of a `dt` given as a number is.
+    `ends` are the rows and index of the start, of which all rows but the position may be None, and of the goal, which
+    may all be None, if the map takes one. `action_name` is that of the actions in errors, if it is not the operator's.
+    Values of tensors are not checked (this would wait for the device); the value of a `dt` given as a number is.
     """
-    action, *ends = promoted((action, *start, *goal))
-    start, goal = ends[: len(start)], ends[len(start) :]
-    check_action(action, action_name or operator.action_name)
-    if start[0] is None:
+    tensors = promoted((action, *(row for end in ends for row in end.rows)))
+    action, (start, *goal) = operator.joined(tensors, [end.index for end in ends])
+    name = action_name or operator.action_name
+    check_action(action, name)
+    if is_sharded(action):
+        rules().check_step(action, name, dict(zip(("start", "goal"), (start, *goal), strict=False)), dt)
+    if start.rows[0] is None:
         raise TypeError("start_position: expected a tensor, got None")
-    rows, start_index = _check_end("start", start, start_index, action)
-    goal_rows = ()
-    if goal:
-        goal_rows, goal_index = check_goal(goal, goal_index, action)
-    step = _normalize_dt(dt, tuple(action.shape[:2]), action.device, dt_per, operator.one_dt_for)
-    return StepInputs(action, rows, start_index, step, goal_rows, goal_index)
+    checked = [_check_end("start", start, action), *(check_goal(end, action) for end in goal)]
+    return StepInputs(action, checked, _normalize_dt(dt, action, action.shape[1], dt_per, operator.one_dt_for))
 
 
-def check_goal(
-    goal: Sequence[Tensor | None], goal_index: Tensor | None, action: Tensor
-) -> tuple[tuple[Tensor | None, ...], Tensor | None]:
+def prepare_vjp(
+    operator: Signature,
+    upstream: Sequence[Tensor | None],
+    ends: dict[str, tuple[int | None, Tensor | None]],
+    dt: float | Tensor,
+    dt_per: str,
+    horizons: tuple[int, int],
+) -> tuple[Sequence[Tensor | None], list[Tensor | None], Tensor]:
+    """Check the arguments of a step's vjp as `prepare_step` checks those of a step: upstream, indices and dt.
+
+    `ends` are numbers of rows and indices of start and goal; `horizons` those of actions and outputs.
+    """
+    upstream = promoted(upstream)
+    like = first_given(upstream)
+    given = {f"grad_{kind}": one for kind, one in zip(_KINDS, upstream, strict=True) if one is not None}
+    for name, gradient in given.items():
+        check_tensor(name, gradient)
+        if gradient.dim() != 3 or gradient.shape[1] != horizons[1] or gradient.shape != like.shape:
+            raise ValueError(
+                f"{name}: expected shape [batch, horizon = {horizons[1]}, dof], the same for all, got "
+                f"{list(gradient.shape)}"
+            )
+        if (gradient.dtype, gradient.device) != (like.dtype, like.device):
+            raise TypeError(
+                f"{name}: expected {like.dtype} on {like.device} like the others, got {gradient.dtype} on "
+                f"{gradient.device}"
+            )
+    if is_sharded(like):
+        rules().check_vjp(given, like, {f"{end}_index": index for end, (_, index) in ends.items()}, dt)
+    indices = []
+    for end, (rows, index) in ends.items():
+        indices.append(_check_index(f"{end}_index", index, like))
+        if indices[-1] is None and rows not in (None, 1, like.shape[0]):
+            raise ValueError(f"{end}_rows: expected 1 or {like.shape[0]} without {end}_index, got {rows}")
+    return upstream, indices, _normalize_dt(dt, like, horizons[0], dt_per, operator.one_dt_for)
+
+
+def check_action(action: Tensor, name: str) -> None:
+    """Raise TypeError or ValueError if there is something wrong with the actions, which errors call `name`."""
+    check_tensor(name, action)
+    if action.dim() != 3 or action.shape[1] < 1:
+        raise ValueError(f"{name}: expected shape [batch, horizon >= 1, dof], got {list(action.shape)}")
+
+
+def check_tensor(name: str, value: Tensor, dtypes: Sequence[torch.dtype] = FLOATS) -> None:
+    """Raise TypeError if a value is no tensor of one of these dtypes."""
+    if not isinstance(value, Tensor):
+        raise TypeError(f"{name}: expected a tensor, got {type(value).__name__}")
+    if value.dtype not in dtypes:
+        raise TypeError(f"{name}: expected one of {', '.join(map(str, dtypes))}, got {value.dtype}")
+
+
+def check_device(name: str, tensor: Tensor, like: Tensor, owner: str = "action's") -> None:
+    """Raise ValueError if a tensor is not where another one is, which errors call by its owner."""
+    if tensor.device != like.device:
+        raise ValueError(f"{name}: expected the {owner} device {like.device}, got {tensor.device}")
+
+
+def check_goal(goal: End, action: Tensor) -> End:
     """Check goal rows and their index like those of a start; without a position, no other part may be given."""
-    if goal[0] is None:
-        names = (*(f"goal_{kind}" for kind in _KINDS[: len(goal)]), "goal_index")
-        for name, value in zip(names, (*goal, goal_index), strict=True):
-            if value is not None:
-                raise ValueError(f"goal_position: expected a tensor with {name}, got None")
-        return tuple(goal), None
-    return _check_end("goal", goal, goal_index, action)
+    if goal.rows[0] is not None:
+        return _check_end("goal", goal, action)
+    for kind, value in zip((*_KINDS[: len(goal.rows)], "index"), (*goal.rows, goal.index), strict=True):
+        if value is not None:
+            raise ValueError(f"goal_position: expected a tensor with goal_{kind}, got None")
+    return goal
 
 
 def check_goal_mask(mask: object, goal_rows: int, goal_index: Tensor | None, action: Tensor) -> Tensor | None:
@@ -78,8 +132,7 @@ def check_goal_mask(mask: object, goal_rows: int, goal_index: Tensor | None, act
     holds = mask if isinstance(mask, Tensor) else truth_values("goal_mask", mask, action.device)
     if holds.dtype not in (torch.bool, torch.uint8):
         raise TypeError(f"goal_mask: expected a tensor of bool or uint8, got {holds.dtype}")
-    if holds.device != action.device:
-        raise ValueError(f"goal_mask: expected the action's device {action.device}, got {holds.device}")
+    check_device("goal_mask", holds, action)
     batch = action.shape[0]
     fits = holds.dim() == 1 and (holds.shape[0] == goal_rows or (goal_index is None and holds.shape[0] in (1, batch)))
     if not fits:
@@ -88,136 +141,59 @@ def check_goal_mask(mask: object, goal_rows: int, goal_index: Tensor | None, act
     return holds.bool()
 
 
-def _check_end(
-    end: str, rows: Sequence[Tensor | None], index: Tensor | None, action: Tensor
-) -> tuple[tuple[Tensor | None, ...], Tensor | None]:
-    """Check the rows of start or goal, expanded to the same number, and their index."""
-    for kind, row in zip(_KINDS[: len(rows)], rows, strict=True):
-        if row is not None:
-            _check_rows(f"{end}_{kind}", row, action)
-    index = _check_index(f"{end}_index", index, action)
-    return _common_rows(end, rows, action.shape[0], index), index
-
-
-def prepare_vjp(
-    operator: Signature,
-    upstream: Sequence[Tensor | None],
-    dt: float | Tensor,
-    start_index: Tensor | None,
-    dt_per: str,
-    *,
-    start_rows: int,
-    action_horizon: int,
-    output_horizon: int,
-    goal_rows: int | None = None,
-    goal_index: Tensor | None = None,
-) -> tuple[Sequence[Tensor | None], Tensor | None, Tensor | None, Tensor]:
-    """Check the arguments of a step's vjp as `prepare_step` checks those of a step: upstream, indices and dt."""
-    upstream = promoted(upstream)
-    given = [(name, gradient) for name, gradient in zip(_UPSTREAM_NAMES, upstream, strict=True) if gradient is not None]
-    if not given:
-        raise ValueError("upstream: expected at least one tensor, got None for all four")
-    like = given[0][1]
-    for name, gradient in given:
-        _check_tensor(name, gradient, _ACTION_DTYPES)
-        if gradient.dim() != 3 or gradient.shape[1] != output_horizon or gradient.shape != like.shape:
+def _check_end(name: str, end: End, action: Tensor) -> End:
+    """Check the rows of start or goal, and their index; all become one row, one for each trajectory, or a pool."""
+    batch, _, dof = action.shape
+    index = _check_index(f"{name}_index", end.index, action)
+    pool, alike = None, True
+    for kind, row in zip(_KINDS, end.rows, strict=False):
+        if row is None:
+            continue
+        if not isinstance(row, Tensor):
+            raise TypeError(f"{name}_{kind}: expected a tensor, got {type(row).__name__}")
+        if row.dtype != action.dtype:
+            raise TypeError(f"{name}_{kind}: expected the action's dtype {action.dtype}, got {row.dtype}")
+        check_device(f"{name}_{kind}", row, action)
+        if row.dim() != 2 or row.shape[1] != dof:
+            raise ValueError(f"{name}_{kind}: expected shape [rows, dof = {dof}], got {list(row.shape)}")
+        count = row.shape[0]
+        pool = count if pool is None else pool
+        if index is not None and count != pool:
+            raise ValueError(f"{name}_{kind}: expected the {pool} rows of {name}_position's pool, got {count}")
+        if index is None and count != batch and count != 1:
             raise ValueError(
-                f"{name}: expected shape [batch, horizon = {output_horizon}, dof], the same for all, got "
-                f"{list(gradient.shape)}"
+                f"{name}_{kind}: expected 1 row, or one for each of the {batch} trajectories, or {name}_index to pick "
+                f"from a pool; got {count} rows"
             )
-        if (gradient.dtype, gradient.device) != (like.dtype, like.device):
-            raise TypeError(
-                f"{name}: expected {like.dtype} on {like.device} like the others, got {gradient.dtype} on "
-                f"{gradient.device}"
-            )
-    batch = like.shape[0]
-    start_index = _check_index("start_index", start_index, like)
-    goal_index = _check_index("goal_index", goal_index, like)
-    for end, rows, index in (("start", start_rows, start_index), ("goal", goal_rows, goal_index)):
-        if index is None and rows not in (None, 1, batch):
-            raise ValueError(f"{end}_rows: expected 1 or {batch} without {end}_index, got {rows}")
-    step = _normalize_dt(dt, (batch, action_horizon), like.device, dt_per, operator.one_dt_for)
-    return upstream, start_index, goal_index, step
-
-
-def check_action(action: Tensor, name: str) -> None:
-    """Raise TypeError or ValueError if there is something wrong with the actions, which errors call `name`."""
-    _check_tensor(name, action, _ACTION_DTYPES)
-    if action.dim() != 3 or action.shape[1] < 1:
-        raise ValueError(f"{name}: expected shape [batch, horizon >= 1, dof], got {list(action.shape)}")
-
-
-def _check_tensor(name: str, value: Tensor, dtypes: Sequence[torch.dtype]) -> None:
-    if not isinstance(value, Tensor):
-        raise TypeError(f"{name}: expected a tensor, got {type(value).__name__}")
-    if value.dtype not in dtypes:
-        raise TypeError(f"{name}: expected one of {', '.join(map(str, dtypes))}, got {value.dtype}")
-
-
-def _check_rows(name: str, rows: Tensor, action: Tensor) -> None:
-    if not isinstance(rows, Tensor):
-        raise TypeError(f"{name}: expected a tensor, got {type(rows).__name__}")
-    if rows.dtype != action.dtype:
-        raise TypeError(f"{name}: expected the action's dtype {action.dtype}, got {rows.dtype}")
-    if rows.device != action.device:
-        raise ValueError(f"{name}: expected the action's device {action.device}, got {rows.device}")
-    if rows.dim() != 2 or rows.shape[1] != action.shape[2]:
-        raise ValueError(f"{name}: expected shape [rows, dof = {action.shape[2]}], got {list(rows.shape)}")
+        alike = alike and count == pool
+    if alike:
+        return End(end.rows, index)
+    return End([row if row is None else row.expand(batch, -1) for row in end.rows], index)
 
 
 def _check_index(name: str, index: object, action: Tensor) -> Tensor | None:
     index = row_indices(name, index, action.device)
     if index is None:
         return None
-    if index.device != action.device:
-        raise ValueError(f"{name}: expected the action's device {action.device}, got {index.device}")
+    check_device(name, index, action)
     if index.dim() != 1 or index.shape[0] != action.shape[0]:
         raise ValueError(f"{name}: expected shape [batch = {action.shape[0]}], got {list(index.shape)}")
     return index
 
 
-def _common_rows(
-    end: str, given: Sequence[Tensor | None], batch: int, index: Tensor | None
-) -> tuple[Tensor | None, ...]:
-    """Rows of start or goal, expanded to the same number: one for all, one for each trajectory, or a pool."""
-    pool = given[0].shape[0]
-    single = several = False
-    for kind, rows in zip(_KINDS[: len(given)], given, strict=True):
-        if rows is None:
-            continue
-        count = rows.shape[0]
-        if index is not None:
-            if count != pool:
-                raise ValueError(f"{end}_{kind}: expected the {pool} rows of {end}_position's pool, got {count}")
-        elif count == batch:
-            several = True
-        elif count == 1:
-            single = True
-        else:
-            raise ValueError(
-                f"{end}_{kind}: expected 1 row, or one for each of the {batch} trajectories, or {end}_index to pick "
-                f"from a pool; got {count} rows"
-            )
-    if not (single and several):
-        return tuple(given)
-    return tuple(rows if rows is None else rows.expand(batch, -1) for rows in given)
-
-
-def _normalize_dt(
-    dt: float | Tensor, shape: tuple[int, int], device: torch.device, dt_per: str, one_dt_for: str | None
-) -> Tensor:
-    """`dt` as `[1 or B, 1 or Ha]`, float32 or float64, for actions of `shape` `(B, Ha)`."""
-    batch, horizon = shape
+def _normalize_dt(dt: float | Tensor, like: Tensor, horizon: int, dt_per: str, one_dt_for: str | None) -> Tensor:
+    """`dt` as `[1 or B, 1 or Ha]`, float32 or float64, on the device, or mesh, of actions or gradients."""
+    batch, device = like.shape[0], like.device
     if dt_per not in ("step", "trajectory"):
         raise ValueError(f"dt_per: expected 'step' or 'trajectory', got {dt_per!r}")
     dt = step_lengths(dt, device)
     if not isinstance(dt, Tensor):
-        return _number_dt(dt, device)
+        return rules().step_lengths(_number_dt(dt, device), like) if is_sharded(like) else _number_dt(dt, device)
     if not dt.dtype.is_floating_point:
         raise TypeError(f"dt: expected a floating-point tensor, got {dt.dtype}")
     if dt.device != device:
         if dt.dim() > 0:
-            raise ValueError(f"dt: expected the action's device {device}, got {dt.device}")
+            check_device("dt", dt, like)
         dt = dt.to(device)
     step = dt if dt.dtype in (torch.float32, torch.float64) else dt.float()
     if step.dim() == 1 and dt_per == "trajectory":
@@ -234,7 +210,7 @@ def _normalize_dt(
             f"dt: {one_dt_for} need one step length per trajectory, a scalar or [batch = {batch}, 1]; "
             f"got shape {list(dt.shape)}"
         )
-    return step
+    return rules().step_lengths(step, like) if is_sharded(like) else step
 
 
 def _number_dt(seconds: float, device: torch.device) -> Tensor:

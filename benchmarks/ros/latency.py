@@ -17,7 +17,7 @@ import torch
 from traj_integrator_interfaces.msg import ActionSequence, TrajectoryBatch
 from traj_integrator_interfaces.srv import Evaluate, Integrate
 from traj_integrator_ros.kernels import CostTerm, QuadraticCost, clique_step, quadratic_cost
-from traj_integrator_ros.kernels.costs.composition import cost_of
+from traj_integrator_ros.kernels.costs.terms import cost_of
 from traj_integrator_ros.traffic.messages import ORDERS, floats, gradient_request, sequence
 
 from ..problems import DOF, DT, HORIZON, is_close_to

@@ -1,8 +1,9 @@
-"""The quadratic cost in one pass of the C++ loops, map, cost and gradients; and on the shards of DTensors."""
+"""A checked call of `quadratic_cost`: one pass of the C++ loops, or composed of operators; of DTensors, on shards."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -10,15 +11,42 @@ from torch import Tensor
 from ..arguments import is_watched
 from ..backends import Backend, default_backend
 from ..call import fast_map, native_kernels
+from ..maps.table import ControlMap
 from ..reference_backend import collect_rows
 from ..sharding import shards
-from .composition import CostProblem
-from .terms import CostTerm
+from ..types import End
+from ..validation import StepInputs
+from .terms import CostTerm, Terms, cost_of
 
 _HAS_ROWS = CostTerm(weight=True, target=True, terminal_weight=False, limit_weight=False, lower=False, upper=False)
 """Which parts of a term may differ from row to row of a trajectory; a terminal weight has a batch instead."""
-_ENDS = 4
-"""Kinds of row of start and goal: position, velocity, acceleration, jerk."""
+
+
+class CostProblem(NamedTuple):
+    """What is to be computed."""
+
+    kernel: ControlMap
+    inputs: StepInputs
+    terms: Terms
+    backend: str | None
+
+    @property
+    def variables(self) -> tuple[Tensor | None, ...]:
+        """Actions, start rows and goal rows."""
+        return (self.inputs.action, *(row for end in self.inputs.ends for row in end.rows))
+
+    def with_variables(self, variables: Sequence[Tensor | None]) -> CostProblem:
+        """Return the same problem with other actions, start rows and goal rows."""
+        action, ends = self.kernel.operator.joined(variables, [end.index for end in self.inputs.ends])
+        return self._replace(inputs=self.inputs._replace(action=action, ends=ends))
+
+    def composed(self) -> Tensor:
+        """Return the cost composed of the map's operator and torch's own, `[B]` in the action's dtype."""
+        problem, dtype = self, self.inputs.action.dtype
+        if self.backend == Backend.REFERENCE.value:
+            problem = self.with_variables([rows if rows is None else rows.double() for rows in self.variables])
+        trajectory = self.kernel.operator.forward(*problem.inputs.arguments, *self.kernel.scheme, self.backend)
+        return cost_of(trajectory, self.terms).to(dtype)
 
 
 def cost_of_problem(problem: CostProblem) -> Tensor:
@@ -33,10 +61,6 @@ def sharded_cost(problem: CostProblem) -> Tensor:
     table = shards()
     split = table.Shards(inputs.action, problem.kernel.action_name)
 
-    def rows_of(rows: Sequence[Tensor | None], index: Tensor | None) -> tuple[Tensor | None, ...]:
-        count = next((row.shape[0] for row in rows if row is not None), -1)
-        return tuple(split.local(row, table.rows_layout(count, index, batch)) for row in rows)
-
     def term_of(term: CostTerm) -> CostTerm:
         return CostTerm(
             *(
@@ -45,13 +69,10 @@ def sharded_cost(problem: CostProblem) -> Tensor:
             )
         )
 
-    local = inputs._replace(
-        action=split.local(inputs.action, table.TRAJECTORIES),
-        start=rows_of(inputs.start, inputs.start_index),
-        start_index=split.local(inputs.start_index, table.INDEX),
-        goal=rows_of(inputs.goal, inputs.goal_index),
-        goal_index=split.local(inputs.goal_index, table.INDEX),
-        dt=split.local(inputs.dt, table.dt_layout(inputs.dt.shape[0], batch)),
+    local = StepInputs(
+        split.local(inputs.action, table.TRAJECTORIES),
+        [split.end(end, batch) for end in inputs.ends],
+        split.local(inputs.dt, table.dt_layout(inputs.dt.shape[0], batch)),
     )
     terms = tuple(term_of(term) for term in problem.terms)
     return split.whole(cost_of_problem(problem._replace(inputs=local, terms=terms)), table.COSTS, (batch,))
@@ -83,7 +104,7 @@ class _FusedCost(torch.autograd.Function):
     @staticmethod
     def forward(ctx, problem: CostProblem, *variables: Tensor | None) -> Tensor:
         """Compute the cost, and the gradients that will be asked for."""
-        cost, gradients = _run(problem.with_variables(variables), ctx.needs_input_grad[1:])
+        cost, gradients = _run(problem, ctx.needs_input_grad[1:])
         # The variables are not kept in the problem: autograd tracks only tensors that are saved through ctx.
         ctx.problem = problem.with_variables([None] * len(variables))
         ctx.save_for_backward(*variables, *gradients)
@@ -116,20 +137,20 @@ def _run(problem: CostProblem, needs: Sequence[bool]) -> tuple[Tensor, list[Tens
     cost = action.new_empty(batch)
     gradients = [action.new_empty(batch, dof, dtype=torch.float64) if need else None for need in needs]
     gradients[0] = torch.empty_like(action) if needs[0] else None
-    starts = 1 + len(inputs.start)
-    terms = tuple(part if part is None else _real(part) for term in problem.terms for part in term)
+    start, goal = inputs.ends if kernel.operator.goals else (inputs.ends[0], End((), None))
+    goals = 1 + kernel.operator.starts
     done = native.quadratic_cost_into(
         fast_map(kernel.operator, *kernel.scheme).kind,
-        _four([rows if rows is None else rows.contiguous() for rows in inputs.start]),
-        None if inputs.start_index is None else inputs.start_index.contiguous(),
-        _four([rows if rows is None else rows.contiguous() for rows in inputs.goal]),
-        None if inputs.goal_index is None else inputs.goal_index.contiguous(),
+        _four([rows if rows is None else rows.contiguous() for rows in start.rows]),
+        None if start.index is None else start.index.contiguous(),
+        _four([rows if rows is None else rows.contiguous() for rows in goal.rows]),
+        None if goal.index is None else goal.index.contiguous(),
         action,
         inputs.dt.double().contiguous(),
-        terms,
+        tuple(part if part is None else _real(part) for term in problem.terms for part in term),
         cost,
         gradients[0],
-        (*_four(gradients[1:starts]), *_four(gradients[starts:])),
+        (*_four(gradients[1:goals]), *_four(gradients[goals:])),
     )
     if not done:
         raise IndexError("start_index, goal_index: expected rows of the pools, got indices out of range")
@@ -138,14 +159,13 @@ def _run(problem: CostProblem, needs: Sequence[bool]) -> tuple[Tensor, list[Tens
 
 def _scaled(problem: CostProblem, upstream: Tensor, gradients: Sequence[Tensor | None]) -> tuple[Tensor | None, ...]:
     """Gradients times the upstream gradient of their trajectory's cost, summed over trajectories that share a row."""
-    inputs, like = problem.inputs, problem.inputs.action
+    like = problem.inputs.action
     results = [None if gradients[0] is None else gradients[0] * upstream[:, None, None]]
-    indices = [inputs.start_index] * len(inputs.start) + [inputs.goal_index] * len(inputs.goal)
-    for rows, gradient, index in zip(problem.variables[1:], gradients[1:], indices, strict=True):
-        if gradient is None:
-            results.append(None)
-        else:
-            results.append(collect_rows(gradient * upstream[:, None], index, rows.shape[0], like))
+    of_rows = iter(gradients[1:])
+    for end in problem.inputs.ends:
+        for row, gradient in zip(end.rows, of_rows, strict=False):
+            of_row = None if gradient is None else gradient * upstream[:, None]
+            results.append(None if of_row is None else collect_rows(of_row, end.index, row.shape[0], like))
     return tuple(results)
 
 
@@ -155,4 +175,5 @@ def _real(tensor: Tensor) -> Tensor:
 
 
 def _four(rows: Sequence[Tensor | None]) -> tuple[Tensor | None, ...]:
-    return (*rows, *[None] * (_ENDS - len(rows)))
+    """Rows of position, velocity, acceleration and jerk."""
+    return (*rows, *[None] * (4 - len(rows)))

@@ -8,11 +8,10 @@ from ..backends import Backend, check_backend
 from ..maps.goal import goal_or_rest, with_goal
 from ..maps.table import ControlMap
 from ..maps.table import control_map as map_of
-from ..sharding import is_sharded, rules
-from ..types import ControlSpace
+from ..sharding import is_sharded
+from ..types import ControlSpace, End, Trajectory
 from ..validation import prepare_step
-from .composition import CostProblem
-from .fused import cost_of_problem, sharded_cost
+from .fused import CostProblem, cost_of_problem, sharded_cost
 from .terms import QuadraticCost, checked_duration_weight, checked_terms, without_free_limits
 
 
@@ -58,28 +57,21 @@ def quadratic_cost(
     chosen = check_backend(backend)
     start = (start_position, start_velocity, start_acceleration, start_jerk)
     goal = (goal_position, goal_velocity, goal_acceleration, goal_jerk)
-    if operator.starts == 3 and start_jerk is not None:
-        raise ValueError(f"start_jerk: expected None, because {kernel.name} takes none")
-    taken = operator.goals or len(kernel.goal)
-    for name, rows in zip(("position", "velocity", "acceleration", "jerk")[taken:], goal[taken:], strict=True):
-        if rows is not None:
-            raise ValueError(f"goal_{name}: expected None, because {kernel.name} takes none")
-    if is_sharded(action):
-        ends = {"start": (start, start_index), "goal": (goal, goal_index)}
-        rules().check_step(action, operator.action_name, ends, dt)
-    if kernel.goal_place:
-        if goal_position is not None or goal_index is not None or goal_mask is not None:
-            action = with_goal(action, goal_position, goal_index, kernel.goal_place, goal_mask)
-            goal_index = None
-    elif not taken:
+    goals = operator.goals or len(kernel.goal)
+    for end, rows, taken in (("start", start, operator.starts), ("goal", goal, goals)):
+        for kind in range(taken, len(rows)):
+            if rows[kind] is not None:
+                raise ValueError(f"{end}_{Trajectory._fields[kind]}: expected None, because {kernel.name} takes none")
+    if not goals:
         for name, value in (("goal_index", goal_index), ("goal_mask", goal_mask)):
             if value is not None:
                 raise ValueError(f"{name}: expected None, because {kernel.name} takes no goal")
+    if kernel.goal_place and (goal_position is not None or goal_index is not None or goal_mask is not None):
+        action, goal_index = with_goal(action, goal_position, goal_index, kernel.goal_place, goal_mask), None
     elif goal_mask is not None:
-        goal = goal_or_rest(action, goal, goal_index, goal_mask, operator.action_name)
-        goal_index = None
-    start, goal = start[: operator.starts], goal[: operator.goals]
-    inputs = prepare_step(operator, action, start, dt, start_index, dt_per, goal, goal_index)
+        goal, goal_index = goal_or_rest(action, goal, goal_index, goal_mask, operator.action_name), None
+    ends = [End(start[: operator.starts], start_index), End(goal[: operator.goals], goal_index)]
+    inputs = prepare_step(operator, action, ends[: len(operator.ends)], dt, dt_per)
     batch, horizon, dof = action.shape
     terms = without_free_limits(checked_terms(cost, action, (batch, kernel.output_horizon(horizon), dof)))
     problem = CostProblem(kernel, inputs, terms, chosen)

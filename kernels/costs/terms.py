@@ -1,4 +1,7 @@
-"""Weights, targets and limits of a quadratic cost, by how much these are exceeded, and the check of their shapes."""
+"""Weights, targets and limits of a quadratic cost, their check, and what they cost in plain torch.
+
+`cost_of` is the oracle for the fused loops.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +14,9 @@ from torch import Tensor
 from torch.utils import _pytree
 
 from ..types import Trajectory
+from ..validation import check_device, check_tensor
 
 Number = float | Tensor
-_DTYPES = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
 
 
 class CostTerm(NamedTuple):
@@ -96,6 +99,17 @@ def limit_violations(trajectory: Trajectory | Sequence[Tensor], cost: QuadraticC
     return Trajectory(*results)
 
 
+def cost_of(trajectory: Trajectory | Sequence[Tensor], terms: Terms) -> Tensor:
+    """Return the cost of each trajectory, `[B]`, in the dtype of the trajectory (float32 for half precisions)."""
+    position = trajectory[0]
+    wide = position.dtype if position.dtype in (torch.float32, torch.float64) else torch.float32
+    total = position.new_zeros(position.shape[0], dtype=wide)
+    for output, term in zip(trajectory, terms, strict=True):
+        if any(part is not None for part in term):
+            total = total + _cost_of_output(output.to(wide), term)
+    return total
+
+
 def checked_terms(cost: QuadraticCost, like: Tensor, shape: tuple[int, int, int]) -> Terms:
     """Return the terms of a cost of `[B, H, D]` outputs as tensors on the device of `like`."""
     return tuple(_checked(name, term, like, shape) for name, term in zip(cost._fields[:4], cost.outputs, strict=True))
@@ -109,6 +123,21 @@ def without_free_limits(terms: Terms) -> Terms:
 def checked_duration_weight(cost: QuadraticCost, like: Tensor) -> Tensor | None:
     """Return the weight of the duration, `[1]` or `[B]`."""
     return _tensor("duration_weight", cost.duration_weight, like, {1: (like.shape[0],)})
+
+
+def _cost_of_output(output: Tensor, given: CostTerm) -> Tensor:
+    term = CostTerm(*(part if part is None else part.to(output.dtype) for part in given))
+    total = output.new_zeros(output.shape[0])
+    if term.weight is not None or term.terminal_weight is not None:
+        error = output if term.target is None else output - term.target
+        if term.weight is not None:
+            total = total + (term.weight * error.square()).sum((1, 2))
+        if term.terminal_weight is not None:
+            total = total + (term.terminal_weight * error[:, -1].square()).sum(1)
+    if term.limit_weight is not None:
+        outside = (output - term.upper).relu().square() + (term.lower - output).relu().square()
+        total = total + (term.limit_weight * outside).sum((1, 2))
+    return total
 
 
 def _checked(name: str, term: CostTerm, like: Tensor, shape: tuple[int, int, int]) -> CostTerm:
@@ -138,10 +167,8 @@ def _tensor(name: str, value: Number | None, like: Tensor, shapes: dict[int, tup
         if isinstance(value, bool) or not isinstance(value, (int, float)):
             raise TypeError(f"{name}: expected a number or a tensor, got {type(value).__name__}")
         return torch.full(shapes[1], float(value), dtype=torch.float64, device=like.device)
-    if value.dtype not in _DTYPES:
-        raise TypeError(f"{name}: expected one of {', '.join(map(str, _DTYPES))}, got {value.dtype}")
-    if value.device != like.device:
-        raise ValueError(f"{name}: expected the action's device {like.device}, got {value.device}")
+    check_tensor(name, value)
+    check_device(name, value, like)
     if value.dim() == 0:
         return value.expand(shapes[1])
     if tuple(value.shape) != shapes.get(value.dim()):

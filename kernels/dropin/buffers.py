@@ -14,16 +14,13 @@ Three things have to hold at once, and a plain `ctx.mark_dirty` gives only the f
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Sequence
-from typing import Any, NoReturn, ParamSpec, TypeVar
+from collections.abc import Sequence
+from typing import Any, NoReturn
 
 import torch
 from torch import Tensor
 
 from ..types import Trajectory
-
-_P, _R = ParamSpec("_P"), TypeVar("_R")
 
 
 def write_trajectory(trajectory: Trajectory, buffers: dict[str, Tensor]) -> Trajectory:
@@ -101,12 +98,6 @@ def _check_apart(names: Sequence[str], buffers: Sequence[Tensor]) -> None:
         ranges.append((begin, end, name))
 
 
-def _bind_fast(forward: Callable[_P, _R]) -> Callable[_P, _R]:
-    """Store the signature, which torch would look up in every call: this takes a third of the time of a small step."""
-    forward.__signature__ = inspect.signature(forward)
-    return forward
-
-
 def _refuse_vmap(*_: object) -> NoReturn:
     raise RuntimeError(
         "vmap cannot write the values of its batch into buffers made outside of it; map "
@@ -123,7 +114,6 @@ class _Write(torch.autograd.Function):
     """
 
     @staticmethod
-    @_bind_fast
     def forward(names: Sequence[str], *tensors: Tensor) -> Sequence[Tensor]:
         buffers, values = tensors[: len(names)], tensors[len(names) :]
         _check_apart(names, buffers)
@@ -146,7 +136,6 @@ class _OutBuffer(torch.autograd.Function):
     """
 
     @staticmethod
-    @_bind_fast
     def forward(buffer: Tensor, output: Tensor) -> Tensor:
         return buffer.view_as(buffer)
 
@@ -169,7 +158,6 @@ class _KeepGradient(torch.autograd.Function):
     """The identity; its backward puts the gradient into a buffer."""
 
     @staticmethod
-    @_bind_fast
     def forward(tensor: Tensor, buffer: Tensor, name: str) -> Tensor:
         return tensor.view_as(tensor)
 

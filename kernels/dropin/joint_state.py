@@ -81,15 +81,15 @@ class JointState:
         options = (tensor_args or TensorDeviceType()).as_torch_dict()
         return cls(*(torch.zeros(tuple(shape), **options) for _ in FIELDS), joint_names=joint_names)
 
-    @classmethod
-    def stack(cls, states: Sequence[JointState], dim: int = 0) -> JointState:
+    @staticmethod
+    def stack(states: Sequence[JointState], dim: int = 0) -> JointState:
         """Return the states along a new dimension `dim`, which comes before the dof; all have the same joints."""
-        return _join(cls, states, torch.stack, dim, states[0].position.dim() if states else 0)
+        return _join(states, torch.stack, dim, 1)
 
-    @classmethod
-    def cat(cls, states: Sequence[JointState], dim: int = 0) -> JointState:
+    @staticmethod
+    def cat(states: Sequence[JointState], dim: int = 0) -> JointState:
         """Return the states one after the other along `dim`, which is not the dof; all have the same joints."""
-        return _join(cls, states, torch.cat, dim, states[0].position.dim() - 1 if states else 0)
+        return _join(states, torch.cat, dim, 0)
 
     @property
     def shape(self) -> torch.Size:
@@ -185,11 +185,7 @@ def _row_dim(dim: int, row_dims: int) -> int:
 
 
 def _join(
-    cls: type[JointState],
-    states: Sequence[JointState],
-    join: Callable[[list[Tensor], int], Tensor],
-    dim: int,
-    row_dims: int,
+    states: Sequence[JointState], join: Callable[[list[Tensor], int], Tensor], dim: int, new_dims: int
 ) -> JointState:
     if not states:
         raise ValueError("states: expected at least one JointState, got none")
@@ -200,9 +196,9 @@ def _join(
             raise ValueError(f"states: expected the joint names {first.joint_names}, got {state.joint_names}")
         if _given(state).keys() != fields:
             raise ValueError(f"states: expected the fields {list(fields)} in each, got {list(_given(state))}")
-    place = _row_dim(dim, row_dims)
+    place = _row_dim(dim, first.position.dim() - 1 + new_dims)
     joined = {name: join([getattr(state, name) for state in states], place) for name in fields}
-    return cls(**joined, joint_names=first.joint_names)
+    return JointState(**joined, joint_names=first.joint_names)
 
 
 def _flatten(state: JointState) -> tuple[list[Tensor], _Context]:

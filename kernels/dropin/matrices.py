@@ -55,16 +55,14 @@ def build_fd_matrix(
     chosen = [name for name, value in flags.items() if value]
     if len(chosen) > 1:
         raise ValueError(f"PREV_STATE, FULL_RANK, SHIFT: expected at most one, got {', '.join(chosen)}")
-    if PREV_STATE:
-        # Adding 0 turns the -0 of the negated matrix into 0.
-        matrix = _power(_forward_difference(horizon + order, device), order)[:horizon].neg() + 0.0
-    elif FULL_RANK:
-        matrix = _full_rank_difference(horizon, device)
-    elif SHIFT:
-        matrix = _power(_backward_difference(horizon, device), order)
-    else:
-        matrix = _power(_forward_difference(horizon, device), order)
-    return matrix.to(dtype)
+    if FULL_RANK:
+        return _full_rank_difference(horizon, device).to(dtype)
+    difference = _forward_difference(horizon + order if PREV_STATE else horizon, device)
+    if SHIFT:
+        difference = difference.roll(1, 0)  # its last row, 0, becomes the first: backward differences
+    matrix = torch.linalg.matrix_power(difference, order)
+    # Adding 0 turns the -0 of the negated matrix into 0.
+    return (matrix[:horizon].neg() + 0.0 if PREV_STATE else matrix).to(dtype)
 
 
 def build_int_matrix(
@@ -85,7 +83,7 @@ def build_int_matrix(
     matrix = ones.tril(diagonal)
     if traj_dt is not None:
         matrix = matrix * _step_lengths("traj_dt", traj_dt, horizon, device)
-    return _power(matrix, order).to(dtype)
+    return torch.linalg.matrix_power(matrix, order).to(dtype)
 
 
 def build_start_state_mask(horizon: int, tensor_args: TensorDeviceType) -> tuple[Tensor, Tensor]:
@@ -158,23 +156,16 @@ def _forward_difference(h: int, device: torch.device | str) -> Tensor:
     return torch.cat([rows, rows.new_zeros(1, h)])
 
 
-def _backward_difference(h: int, device: torch.device | str) -> Tensor:
-    return _forward_difference(h, device).roll(1, 0)  # its last row, 0, becomes the first
-
-
 def _full_rank_difference(h: int, device: torch.device | str) -> Tensor:
     if h % 2 == 0 or h == 1:
         raise ValueError(f"horizon: expected an odd number >= 3 with FULL_RANK, got {h}")
     middle = h // 2
-    matrix = _backward_difference(h, device)
-    matrix[:middle] = -_forward_difference(h, device)[:middle] + 0.0  # no -0
+    forward = _forward_difference(h, device)
+    matrix = forward.roll(1, 0)
+    matrix[:middle] = -forward[:middle] + 0.0  # no -0
     matrix[middle] = 0
     matrix[middle, middle - 1], matrix[middle, middle + 1] = -1, 1
     return matrix
-
-
-def _power(matrix: Tensor, order: int) -> Tensor:
-    return torch.linalg.matrix_power(matrix, order)
 
 
 def _segments(h: int, int_steps: int, tensor_args: TensorDeviceType) -> tuple[Tensor, Tensor]:

@@ -12,10 +12,9 @@ from torch import Tensor
 
 from ..arguments import is_watched
 from ..call import fast_map
-from ..maps.clique import CLIQUE, CLIQUE_CENTRAL, clique_central_step, clique_step
-from ..maps.held import ACCELERATION, acceleration_step, integrator_name
-from ..operator import StepOperator
-from ..types import AccelerationIntegrator, Trajectory
+from ..maps.held import integrator_name
+from ..maps.table import MAPS, ControlMap
+from ..types import AccelerationIntegrator, ControlSpace, Trajectory
 from .buffers import with_gradient_buffer, write_trajectory
 
 # Names in the functional steps of the arguments that have other names here.
@@ -28,51 +27,40 @@ _BUFFER_NAMES = ("out_position", "out_velocity", "out_acceleration", "out_jerk")
 Start = tuple[Tensor, Tensor | None, Tensor | None]
 
 
-class _Map:
-    """What a kernel computes: an operator, and how it interprets traj_dt."""
-
-    _operator: StepOperator
-    _takes_rate: bool
-    """Whether traj_dt is 1 / dt."""
-    _step: Callable[..., Trajectory]
-    """Takes the step without buffers."""
-
-    @classmethod
-    def _run(
-        cls,
-        u_act: Tensor,
-        start: Start,
-        start_idx: Tensor | None,
-        buffers: tuple[Tensor, Tensor, Tensor, Tensor],
-        traj_dt: Tensor | float,
-        out_grad_position: Tensor | None,
-        named_scheme: dict[str, AccelerationIntegrator | str],
-    ) -> Trajectory:
-        if not isinstance(u_act, Tensor):
-            raise TypeError(f"u_act: expected a tensor, got {type(u_act).__name__}")
-        try:
-            scheme = cls._scheme(**named_scheme)
-            dt = _reciprocal(traj_dt) if cls._takes_rate else traj_dt
-            dt = _uniform(dt, u_act) if cls._operator.uniform_dt_only else dt
-            fast = None if torch.compiler.is_compiling() else fast_map(cls._operator, *scheme)
-            if fast is not None:
-                written = fast.step_into(u_act, start, start_idx, dt, buffers, out_grad_position)
-                if written is not None:
-                    return written
-            action = with_gradient_buffer("out_grad_position", out_grad_position, u_act)
-            trajectory = cls._step(action, *start, dt=dt, start_index=start_idx, **named_scheme)
-        except (TypeError, ValueError) as error:
-            raise type(error)(_in_our_names(str(error))) from None
-        return write_trajectory(trajectory, dict(zip(_BUFFER_NAMES, buffers, strict=True)))
-
-    @staticmethod
-    def _scheme() -> tuple[object, ...]:
-        """Scheme arguments of the operator."""
-        return ()
+def _run(
+    map_of: Callable[..., ControlMap],
+    u_act: Tensor,
+    start: Start,
+    start_idx: Tensor | None,
+    buffers: tuple[Tensor, Tensor, Tensor, Tensor],
+    traj_dt: Tensor | float,
+    out_grad_position: Tensor | None,
+    scheme: dict[str, AccelerationIntegrator | str],
+) -> Trajectory:
+    if not isinstance(u_act, Tensor):
+        raise TypeError(f"u_act: expected a tensor, got {type(u_act).__name__}")
+    try:
+        kernel = map_of(**scheme)
+        dt = _reciprocal(traj_dt) if kernel.control_space is ControlSpace.POSITION else traj_dt
+        dt = _uniform(dt, u_act) if kernel.uniform_dt_only else dt
+        fast = None if torch.compiler.is_compiling() else fast_map(kernel.operator, *kernel.scheme)
+        if fast is not None:
+            written = fast.step_into(u_act, start, start_idx, dt, buffers, out_grad_position)
+            if written is not None:
+                return written
+        action = with_gradient_buffer("out_grad_position", out_grad_position, u_act)
+        trajectory = kernel.step(action, *start, dt=dt, start_index=start_idx)
+    except (TypeError, ValueError) as error:
+        name, colon, rest = str(error).partition(":")
+        raise type(error)(_ARGUMENT_NAMES.get(name, name) + colon + rest) from None
+    return write_trajectory(trajectory, dict(zip(_BUFFER_NAMES, buffers, strict=True)))
 
 
-class _StepKernel(_Map):
+class _StepKernel:
     """One start state for each trajectory."""
+
+    _map: Callable[..., ControlMap]
+    """Returns what is computed, for the scheme that is given by keyword."""
 
     @classmethod
     def apply(
@@ -119,11 +107,13 @@ class _StepKernel(_Map):
         """
         start = (start_position, start_velocity, start_acceleration)
         buffers = (out_position, out_velocity, out_acceleration, out_jerk)
-        return cls._run(u_act, start, None, buffers, traj_dt, out_grad_position, scheme)
+        return _run(cls._map, u_act, start, None, buffers, traj_dt, out_grad_position, scheme)
 
 
-class _IdxStepKernel(_Map):
+class _IdxStepKernel:
     """A pool of start states, one of them picked for each trajectory."""
+
+    _map: Callable[..., ControlMap]
 
     @classmethod
     def apply(
@@ -148,72 +138,61 @@ class _IdxStepKernel(_Map):
         """
         start = (start_position, start_velocity, start_acceleration)
         buffers = (out_position, out_velocity, out_acceleration, out_jerk)
-        return cls._run(u_act, start, start_idx, buffers, traj_dt, out_grad_position, scheme)
+        return _run(cls._map, u_act, start, start_idx, buffers, traj_dt, out_grad_position, scheme)
 
 
-class _Clique(_Map):
-    """Position control by backward differences: see `clique_step`."""
-
-    _operator = CLIQUE
-    _takes_rate = True
-    _step = staticmethod(clique_step)
+def _clique() -> ControlMap:
+    return MAPS["clique"]
 
 
-class _CliqueCentral(_Map):
-    """Position control by central differences: see `clique_central_step`."""
-
-    _operator = CLIQUE_CENTRAL
-    _takes_rate = True
-    _step = staticmethod(clique_central_step)
-
-    @staticmethod
-    def _scheme() -> tuple[object, ...]:
-        return (False,)
+def _central() -> ControlMap:
+    return MAPS["clique_central"]
 
 
-class _Acceleration(_Map):
-    """Acceleration control: see `acceleration_step`."""
-
-    _operator = ACCELERATION
-    _takes_rate = False
-    _step = staticmethod(acceleration_step)
-
-    @staticmethod
-    def _scheme(integrator: AccelerationIntegrator | str = AccelerationIntegrator.ZOH) -> tuple[object, ...]:
-        return (integrator_name(integrator),)
+def _acceleration(integrator: AccelerationIntegrator | str = AccelerationIntegrator.ZOH) -> ControlMap:
+    return MAPS[f"acceleration_{integrator_name(integrator)}"]
 
 
-class CliqueTensorStepKernel(_Clique, _StepKernel):
+class CliqueTensorStepKernel(_StepKernel):
     """Position actions to the trajectory by backward differences; traj_dt is 1 / dt."""
 
+    _map = staticmethod(_clique)
 
-class CliqueTensorStepIdxKernel(_Clique, _IdxStepKernel):
+
+class CliqueTensorStepIdxKernel(_IdxStepKernel):
     """Position actions to the trajectory by backward differences, starts from a pool; traj_dt is 1 / dt."""
 
+    _map = staticmethod(_clique)
 
-class CliqueTensorStepCoalesceKernel(_Clique, _StepKernel):
+
+class CliqueTensorStepCoalesceKernel(_StepKernel):
     """The same as `CliqueTensorStepKernel`: the published kernels differ only in how their threads read memory."""
 
+    _map = staticmethod(_clique)
 
-class CliqueTensorStepCentralDifferenceKernel(_CliqueCentral, _StepKernel):
+
+class CliqueTensorStepCentralDifferenceKernel(_StepKernel):
     """Position actions to the trajectory by central differences, H = Ha + 4; traj_dt is 1 / dt, uniform."""
 
+    _map = staticmethod(_central)
 
-class CliqueTensorStepIdxCentralDifferenceKernel(_CliqueCentral, _IdxStepKernel):
+
+class CliqueTensorStepIdxCentralDifferenceKernel(_IdxStepKernel):
     """Position actions to the trajectory by central differences, starts from a pool; traj_dt is 1 / dt, uniform."""
 
+    _map = staticmethod(_central)
 
-class AccelerationTensorStepKernel(_Acceleration, _StepKernel):
+
+class AccelerationTensorStepKernel(_StepKernel):
     """Acceleration actions to the trajectory; traj_dt is dt."""
 
+    _map = staticmethod(_acceleration)
 
-class AccelerationTensorStepIdxKernel(_Acceleration, _IdxStepKernel):
+
+class AccelerationTensorStepIdxKernel(_IdxStepKernel):
     """Acceleration actions to the trajectory, starts from a pool; traj_dt is dt."""
 
-
-def _in_our_names(message: str) -> str:
-    name, colon, rest = message.partition(":")
-    return _ARGUMENT_NAMES.get(name, name) + colon + rest
+    _map = staticmethod(_acceleration)
 
 
 def _reciprocal(traj_dt: Tensor | float) -> Tensor | float:

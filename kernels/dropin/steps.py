@@ -17,6 +17,9 @@ than `clique_step` (they multiply mostly by zeros) and do not support a moving s
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
+
 import torch
 from torch import Tensor
 
@@ -163,16 +166,6 @@ def jit_tensor_step_pos_clique(
     return position, fd_1 @ position, fd_2 @ position, fd_3 @ position
 
 
-def jit_tensor_step_pos_clique_contiguous(
-    pos_act: Tensor, start_position: Tensor, mask: Tensor, n_mask: Tensor, fd_1: Tensor, fd_2: Tensor, fd_3: Tensor
-) -> Step:
-    """Return what `jit_tensor_step_pos_clique` returns, each output contiguous."""
-    position, velocity, acceleration, jerk = jit_tensor_step_pos_clique(
-        pos_act, start_position, mask, n_mask, fd_1, fd_2, fd_3
-    )
-    return position.contiguous(), velocity.contiguous(), acceleration.contiguous(), jerk.contiguous()
-
-
 def jit_backward_pos_clique(
     grad_p: Tensor | None,
     grad_v: Tensor | None,
@@ -192,28 +185,28 @@ def jit_backward_pos_clique(
     terms += [fd.mT @ grad for fd, grad in ((fd_3, grad_j), (fd_2, grad_a), (fd_1, grad_v)) if grad is not None]
     if not terms:
         raise ValueError("grad_p, grad_v, grad_a, grad_j: expected at least one gradient, got None for all")
-    total = terms[0]
-    for term in terms[1:]:
-        total = total + term
-    return n_mask.mT @ total
+    return n_mask.mT @ sum(terms[1:], start=terms[0])
 
 
-def jit_backward_pos_clique_contiguous(
-    grad_p: Tensor | None,
-    grad_v: Tensor | None,
-    grad_a: Tensor | None,
-    grad_j: Tensor | None,
-    n_mask: Tensor,
-    fd_1: Tensor,
-    fd_2: Tensor,
-    fd_3: Tensor,
-) -> Tensor:
-    """Return what `jit_backward_pos_clique` returns, contiguous."""
-    return jit_backward_pos_clique(grad_p, grad_v, grad_a, grad_j, n_mask, fd_1, fd_2, fd_3).contiguous()
+def _contiguous(step: Callable[..., Tensor | Step]) -> Callable[..., Tensor | Step]:
+    """Make what a step returns contiguous; its arguments stay the same."""
+
+    @functools.wraps(step)
+    def contiguous(*arguments: Tensor | None, **named: Tensor | None) -> Tensor | Step:
+        result = step(*arguments, **named)
+        return result.contiguous() if isinstance(result, Tensor) else tuple(output.contiguous() for output in result)
+
+    contiguous.__name__ = contiguous.__qualname__ = f"{step.__name__}_contiguous"
+    contiguous.__doc__ = f"Return what `{step.__name__}` returns, contiguous."
+    return contiguous
+
+
+jit_tensor_step_pos_clique_contiguous = _contiguous(jit_tensor_step_pos_clique)
+jit_backward_pos_clique_contiguous = _contiguous(jit_backward_pos_clique)
 
 
 class CliqueTensorStep:
-    """The matrix form under the calling convention of an autograd function.
+    """The matrix form under the calling convention of an autograd function: see `jit_tensor_step_pos_clique`.
 
     Its gradient is torch's own for the products, the same as `jit_backward_pos_clique`: second derivatives, forward
     mode, `vmap` and `torch.compile` work, and the start position and the matrices have gradients too.

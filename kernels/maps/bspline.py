@@ -12,7 +12,7 @@ from ..backends import Backend
 from ..call import step
 from ..operator import StepOperator
 from ..reference_backend import start_rows
-from ..types import BsplineLayout, Trajectory
+from ..types import BsplineLayout, End, Trajectory
 from ..validation import prepare_step
 from .goal import goal_or_rest
 
@@ -97,7 +97,7 @@ def bspline_step(
 
 
 class SplineArguments(NamedTuple):
-    """What `splines.composition` takes, in float64, for the spline functions that are not operators."""
+    """What the functions of `reference` take, in float64, for the spline functions that are not operators."""
 
     action: Tensor
     start: list[Tensor]
@@ -121,11 +121,17 @@ def spline_arguments(
     """Check the arguments as `bspline_step` does; `rows` are control points, or what `name` calls them in errors."""
     if goal_mask is not None:
         goal, goal_index = goal_or_rest(rows, goal, goal_index, goal_mask, name), None
-    inputs = prepare_step(BSPLINE, rows, start, dt, start_index, dt_per, goal, goal_index, name)
-    begin = start_rows(inputs.start, inputs.start_index, inputs.action)
-    end = None if inputs.goal[0] is None else start_rows(inputs.goal, inputs.goal_index, inputs.action)
-    return SplineArguments(inputs.action.double(), begin, end, inputs.dt.double()[..., None], inputs.action.dtype)
+    given = [End(start, start_index), End(goal, goal_index)]
+    action, ends, lengths = prepare_step(BSPLINE, rows, given, dt, dt_per, name)
+    begin, end = (None if end.rows[0] is None else start_rows(*end, action) for end in ends)
+    return SplineArguments(action.double(), begin, end, lengths.double()[..., None], action.dtype)
 
 
-_STATE = ("position", "velocity", "acceleration", "jerk")
-BSPLINE = StepOperator("bspline", _STATE, _STATE, splines=True, one_dt_for="B-splines", action_name="control_points")
+BSPLINE = StepOperator(
+    "bspline",
+    Trajectory._fields,
+    Trajectory._fields,
+    splines=True,
+    one_dt_for="B-splines",
+    action_name="control_points",
+)

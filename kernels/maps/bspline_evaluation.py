@@ -1,17 +1,37 @@
-"""A B-spline trajectory at times that the caller chooses."""
+"""A B-spline trajectory between its rows: at times that the caller chooses, and piece by piece."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from typing import NamedTuple
 
+import numpy as np
 import torch
+from numpy.typing import ArrayLike
 from torch import Tensor
 
-from ..splines import composition
+from .. import reference
 from ..splines.form import SplineForm
-from ..splines.weights import ORDERS, POLYNOMIALS
+from ..splines.weights import ORDERS, POLYNOMIALS, basis
 from ..types import BsplineLayout, Trajectory
+from ..validation import check_device
 from .bspline import spline_arguments
+
+
+class SplineSegments(NamedTuple):
+    """Pieces of `[B]` splines in float64; `S` segments."""
+
+    time: np.ndarray
+    """`[S + 1]` s since the start, `[B, S + 1]` where dt differs by trajectory."""
+    position: np.ndarray
+    """`[B, S + 1, D]`: the ends of the segments."""
+    velocity: np.ndarray
+    acceleration: np.ndarray
+    jerk: np.ndarray
+    """Continuous from the right, at the last end from the left."""
+    coefficients: np.ndarray
+    """`[B, S, K + 1, D]`: position is `sum_k coefficients[:, i, k] tau^k`, tau in s since segment i began."""
 
 
 def evaluate_bspline(
@@ -55,7 +75,7 @@ def evaluate_bspline(
     batch, points_given, dof = control_points.shape
     given = _check_times(times, control_points)
     length = form.steps * spline.dt
-    points = composition.extended_points(spline.action, spline.start, spline.goal, length, form)
+    points = reference.extended_points(spline.action, spline.start, spline.goal, length, form)
 
     place = given.double() / length[..., 0]  # [1 or B, T], in segments
     # A time that equals a row's except for rounding belongs to the segment that begins there, because jerk may jump.
@@ -77,14 +97,91 @@ def evaluate_bspline(
     return Trajectory(*outputs)
 
 
+def bspline_segments(
+    control_points: ArrayLike,
+    start_position: ArrayLike,
+    start_velocity: ArrayLike | None = None,
+    start_acceleration: ArrayLike | None = None,
+    start_jerk: ArrayLike | None = None,
+    *,
+    goal_position: ArrayLike | None = None,
+    goal_velocity: ArrayLike | None = None,
+    goal_acceleration: ArrayLike | None = None,
+    goal_jerk: ArrayLike | None = None,
+    dt: ArrayLike,
+    degree: int = 3,
+    steps: int = 4,
+    layout: BsplineLayout | str = BsplineLayout.TIGHT,
+    start_index: ArrayLike | None = None,
+    goal_index: ArrayLike | None = None,
+    goal_mask: ArrayLike | None = None,
+) -> SplineSegments:
+    """Split the spline of `bspline_step` into its polynomials.
+
+    A controller that joins points by quintics through position, velocity and acceleration reproduces a spline of degree
+    3, 4 or 5 exactly from these ends: `(n + K) + 1` points instead of `(n + K) steps + 1`.
+
+    The arguments are those of `bspline_step`, as tensors or as arrays of any real dtype.
+
+    Returns:
+        SplineSegments of numpy arrays.
+
+    Raises:
+        ValueError: an argument of a wrong shape or value, named.
+
+    """
+    form = SplineForm(degree, steps, layout)
+    start = (start_position, start_velocity, start_acceleration, start_jerk)
+    goal = (goal_position, goal_velocity, goal_acceleration, goal_jerk)
+    spline = spline_arguments(
+        _real(control_points),
+        [None if rows is None else _real(rows) for rows in start],
+        [None if rows is None else _real(rows) for rows in goal],
+        _real(dt) if np.ndim(dt) else float(dt),
+        *(one.detach().cpu() if isinstance(one, Tensor) else one for one in (start_index, goal_index)),
+        "step",
+        goal_mask.detach().cpu() if isinstance(goal_mask, Tensor) else goal_mask,
+    )
+    length = form.steps * spline.dt
+    with torch.no_grad():
+        at_ends = SplineForm(form.degree, 1, form.layout)
+        states = reference.bspline(spline.action, spline.start, spline.goal, length, at_ends)
+        points = reference.extended_points(spline.action, spline.start, spline.goal, length, form)
+    h = length.numpy()  # [1 or B, 1, 1]
+    count = form.segments(spline.action.shape[1])
+    time = np.arange(count + 1) * h[:, :, 0]
+    return SplineSegments(
+        time if time.shape[0] > 1 else time[0],
+        *(output.numpy() for output in states),
+        _coefficients(points.numpy(), h[..., None], form.degree),
+    )
+
+
 def _check_times(times: Tensor | Sequence[float], control_points: Tensor) -> Tensor:
     if not isinstance(times, Tensor):
         times = torch.tensor(times, dtype=torch.float64, device=control_points.device)
     if not times.dtype.is_floating_point:
         raise TypeError(f"times: expected a floating-point tensor, got {times.dtype}")
-    if times.device != control_points.device:
-        raise ValueError(f"times: expected the control points' device {control_points.device}, got {times.device}")
+    check_device("times", times, control_points, "control points'")
     batch = control_points.shape[0]
     if times.dim() not in (1, 2) or (times.dim() == 2 and times.shape[0] not in (1, batch)):
         raise ValueError(f"times: expected shape [times] or [batch = {batch}, times], got {list(times.shape)}")
     return times if times.dim() == 2 else times[None]
+
+
+def _coefficients(points: np.ndarray, length: np.ndarray, degree: int) -> np.ndarray:
+    """Taylor coefficients at the beginning of each segment, from differences of the control points, as for the rows."""
+    pieces = points.shape[1] - degree
+    terms = []
+    for order in range(degree + 1):
+        weights = basis(degree - order, 0, 1)
+        near = sum(weight * points[:, m : m + pieces] for m, weight in enumerate(weights))
+        terms.append(near / math.factorial(order))
+        points = np.diff(points, axis=1)
+    powers = length ** np.arange(degree + 1)[:, None]
+    return np.stack(terms, axis=2) / powers
+
+
+def _real(value: ArrayLike) -> Tensor:
+    value = value.detach().cpu() if isinstance(value, Tensor) else np.array(value, dtype=np.float64)
+    return torch.as_tensor(value).double()

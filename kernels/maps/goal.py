@@ -9,7 +9,7 @@ from torch import Tensor
 
 from ..arguments import promoted
 from ..sharding import is_sharded, rules, shards
-from ..types import own_rows
+from ..types import End
 from ..validation import check_action, check_goal, check_goal_mask
 
 
@@ -61,60 +61,70 @@ def goal_vjp(
 ) -> tuple[Tensor, Tensor]:
     """Vjp of `with_goal`: gradients of the actions, and of the goal rows."""
     batch, _, dof = grad_action.shape
-    holds = None if goal_mask is None else mask_of_each(goal_mask, goal_rows, goal_index, grad_action)
-    goal_rows = own_rows(goal_rows, goal_index, batch)
-    if not is_sharded(grad_action):
-        return _replaced_row_vjp(grad_action, goal_rows, goal_index, place, holds)
-    whole_rows = goal_rows or batch
-    split, layout = shards().Shards(grad_action, "upstream"), shards().rows_layout(whole_rows, goal_index, batch)
-    local = [split.local(grad_action, shards().TRAJECTORIES), goal_rows, split.local(goal_index, shards().INDEX)]
-    of_action, of_goal = _replaced_row_vjp(*local, place)
-    action = split.whole(of_action, shards().TRAJECTORIES, grad_action.shape)
-    return action, split.whole(of_goal, layout, (whole_rows, dof), gradient=True)
+    if is_sharded(grad_action):
+        table = shards()
+        split, layout = table.Shards(grad_action, "upstream"), table.rows_layout(goal_rows, goal_index, batch)
+        local = split.local(grad_action, table.TRAJECTORIES)
+        rows = local.shape[0] if goal_index is None and goal_rows == batch > 1 else goal_rows
+        action, goal = goal_vjp(local, rows, split.local(goal_index, table.INDEX), place)
+        whole = split.whole(action, table.TRAJECTORIES, grad_action.shape)
+        return whole, split.whole(goal, layout, (goal_rows, dof), gradient=True)
+    row = grad_action[:, place]
+    kept = torch.zeros_like(row)
+    if goal_mask is not None:
+        holds = mask_of_each(goal_mask, goal_rows, goal_index, grad_action)
+        kept, row = torch.where(holds, kept, row), torch.where(holds, row, kept)
+    action = _with_row(grad_action, kept, place)
+    if goal_index is not None:
+        return action, row.new_zeros(goal_rows, dof).index_put((goal_index.long(),), row, accumulate=True)
+    return action, row.clone() if goal_rows == batch else row.sum(0, keepdim=True)
+
+
+def goal_or_rest_vjp(
+    grad_goal: Sequence[Tensor | None], points: int, goal_rows: int, goal_index: Tensor | None, goal_mask: Tensor
+) -> tuple[Tensor, ...]:
+    """Vjp of `goal_or_rest`: gradients of the control points, `[B, n, D]`, and of the goal rows; not all are None."""
+    kinds = [kind for kind, gradient in enumerate(grad_goal) if gradient is not None]
+    like = grad_goal[kinds[0]]
+    batch, dof = like.shape
+
+    def chosen(control_points: Tensor, *goal: Tensor) -> list[Tensor]:
+        rows = goal_or_rest(control_points, goal, goal_index, goal_mask)
+        return [rows[kind] for kind in kinds]
+
+    zero = like.new_zeros(goal_rows, dof)
+    _, pull = torch.func.vjp(chosen, like.new_zeros(batch, points, dof), *[zero] * len(grad_goal))
+    return pull([grad_goal[kind] for kind in kinds])
 
 
 def mask_of_each(goal_mask: Tensor, goal_rows: int, goal_index: Tensor | None, like: Tensor) -> Tensor:
     """Return whether the goal holds for each trajectory, `[B, 1]`."""
-    if is_sharded(like):
-        raise TypeError("goal_mask: expected None with DTensors, got a mask; differentiate the step instead")
     mask = check_goal_mask(goal_mask, goal_rows, goal_index, like)
     return _of_each(mask, goal_index, like.shape[0])[:, None]
 
 
-def collected(row: Tensor, goal_rows: int, goal_index: Tensor | None) -> Tensor:
-    """Sum the gradients `[B, D]` of the goal of each trajectory to those of the goal rows; 0 rows: one for each."""
-    if goal_index is not None:
-        pool = row.new_zeros(goal_rows, row.shape[1])
-        return pool.index_put((goal_index.long(),), row, accumulate=True)
-    return row.clone() if goal_rows in (0, row.shape[0]) else row.sum(0, keepdim=True)
-
-
 def _on_shards(compute, action, goal, goal_index, goal_mask, name: str) -> list[Tensor | None]:
     """Check the arguments, and compute on them, or on a device's own shards of DTensors: `[B, ...]` results."""
-    action, *goal = promoted((action, *goal))
+    action, *rows = promoted((action, *goal))
+    goal = End(rows, goal_index)
     check_action(action, name)
     sharded = is_sharded(action)
     if sharded:
-        rules().check_step(action, name, {"goal": (goal, goal_index)}, None)
-    if goal[0] is None and goal_index is None:
+        rules().check_step(action, name, {"goal": goal}, None)
+    if rows[0] is None and goal_index is None:
         raise ValueError("goal_position: expected a tensor with goal_mask, got None")
-    rows, goal_index = check_goal(goal, goal_index, action)
-    batch, count = action.shape[0], rows[0].shape[0]
-    mask = check_goal_mask(goal_mask, count, goal_index, action)
+    goal = check_goal(goal, action)
+    batch = action.shape[0]
+    mask = check_goal_mask(goal_mask, goal.count, goal.index, action)
     if not sharded:
-        return compute(action, rows, goal_index, mask)
+        return compute(action, goal.rows, goal.index, mask)
     table = shards()
-    split, layout = table.Shards(action, name), table.rows_layout(count, goal_index, batch)
-    local_rows = [split.local(row, layout) for row in rows]
+    split = table.Shards(action, name)
     local_mask = None if mask is None else split.local(mask, table.dt_layout(mask.shape[0], batch))
-    index = split.local(goal_index, table.INDEX)
-    results = compute(split.local(action, table.TRAJECTORIES), local_rows, index, local_mask)
-    own, shape = table.rows_layout(batch, None, batch), (batch, action.shape[2])
-    return [
-        split.whole(one, table.TRAJECTORIES, action.shape) if one is not None and one.dim() == 3
-        else split.whole(one, own, shape)
-        for one in results
-    ]  # fmt: skip
+    results = compute(split.local(action, table.TRAJECTORIES), *split.end(goal, batch), local_mask)
+    own = table.rows_layout(batch, None, batch), (batch, action.shape[2])
+    layouts = {3: (table.TRAJECTORIES, action.shape), 2: own}
+    return [None if one is None else split.whole(one, *layouts[one.dim()]) for one in results]
 
 
 def _of_each(rows: Tensor, goal_index: Tensor | None, batch: int) -> Tensor:
@@ -126,13 +136,3 @@ def _of_each(rows: Tensor, goal_index: Tensor | None, batch: int) -> Tensor:
 def _with_row(action: Tensor, row: Tensor, place: int) -> Tensor:
     """The actions with another one at `place`, counted from the end."""
     return torch.cat([action[:, :place], row[:, None], action[:, action.shape[1] + place + 1 :]], 1)
-
-
-def _replaced_row_vjp(
-    grad_action: Tensor, goal_rows: int, goal_index: Tensor | None, place: int, holds: Tensor | None = None
-) -> tuple[Tensor, Tensor]:
-    """Gradients of actions and goal rows; without an index, 0 rows mean one for each trajectory."""
-    row = grad_action[:, place]
-    zero = torch.zeros_like(row)
-    kept, of_goal = (zero, row) if holds is None else (torch.where(holds, zero, row), torch.where(holds, row, zero))
-    return _with_row(grad_action, kept, place), collected(of_goal, goal_rows, goal_index)

@@ -9,18 +9,18 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 import numpy as np
-import torch
 from torch import Tensor
 
 from ..arguments import row_indices
 from ..backends import Backend
 from ..call import step_vjp
 from ..operator import StepOperator
+from ..sharding import is_sharded
 from ..splines.form import SplineForm
 from ..types import AccelerationIntegrator, BsplineLayout, ControlSpace, FiniteDifference, Trajectory
 from .bspline import BSPLINE, bspline_step
 from .clique import CLIQUE, CLIQUE_CENTRAL, CLIQUE_CENTRAL_GOAL, CLIQUE_GOAL, clique_central_step, clique_step
-from .goal import collected, goal_vjp, mask_of_each
+from .goal import goal_or_rest_vjp, goal_vjp
 from .held import ACCELERATION, JERK, VELOCITY, acceleration_step, jerk_step, velocity_step
 
 Rows = TypeVar("Rows", Tensor, np.ndarray)
@@ -111,45 +111,38 @@ class ControlMap:
             goal_index = row_indices("goal_index", goal_index, like.device)
         if goal_rows is not None and not self.goal:
             raise ValueError(f"goal_rows: expected None, because {self.name} takes no goal, got {goal_rows}")
-        if goal_rows is None and goal_index is not None:
-            raise ValueError("goal_rows: expected a number of rows with goal_index, got None")
-        if goal_mask is not None and goal_rows is None:
-            raise ValueError("goal_rows: expected a number of rows with goal_mask, got None")
+        for name, given in (("goal_index", goal_index), ("goal_mask", goal_mask)):
+            if given is not None and goal_rows is None:
+                raise ValueError(f"goal_rows: expected a number of rows with {name}, got None")
+        if goal_mask is not None and is_sharded(like):
+            raise TypeError("goal_mask: expected None with DTensors, got a mask; differentiate the step instead")
         own, goals = list(needs[:4]), list(needs[4 : 4 + len(self.goal)])
         own += [False] * (1 + operator.starts - len(own))
         goals += [False] * (len(self.goal) - len(goals))
-        rows = {"action_horizon": action_horizon, "start_rows": start_rows}
-        vjp = functools.partial(
-            step_vjp, operator, upstream, dt, start_index, dt_per, backend, *self.scheme, **rows
-        )
+
+        def vjp(needs: Sequence[bool], **goal: object) -> tuple[tuple[Tensor | None, ...], tuple[Tensor | None, ...]]:
+            sizes = {"action_horizon": action_horizon, "start_rows": start_rows, "needs": needs}
+            found = step_vjp(operator, upstream, dt, start_index, dt_per, backend, *self.scheme, **sizes, **goal)
+            return found[:4], found[1 + operator.starts :][: len(goals)]
+
         if goal_rows is None:
-            return vjp(needs=own)[:4]
+            return vjp(own)[0]
         if self.goal_place:
-            action, *ends = vjp(needs=[own[0] or any(goals), *own[1:]])[:4]
-            if action is None:
-                return (None, *ends, None)
-            action, goal = goal_vjp(action, goal_rows, goal_index, self.goal_place, goal_mask)
-            return (action if needs[0] else None, *ends, goal if any(goals) else None)
+            (action, *starts), _ = vjp([own[0] or any(goals), *own[1:]])
+            goal = None
+            if action is not None:
+                action, goal = goal_vjp(action, goal_rows, goal_index, self.goal_place, goal_mask)
+            return (action if needs[0] else None, *starts, goal if any(goals) else None)
         if goal_mask is None:
-            gradients = vjp(needs=[*own, *goals], goal_rows=goal_rows, goal_index=goal_index)
-            return (*gradients[:4], *gradients[1 + operator.starts :][: len(goals)])
+            starts, goal = vjp([*own, *goals], goal_rows=goal_rows, goal_index=goal_index)
+            return (*starts, *goal)
         # As if each trajectory had a goal row of its own, which is rest at its last control point where no goal holds.
         batch = None if like is None else like.shape[0]
-        gradients = vjp(needs=[*own, goals[0] or needs[0], *goals[1:]], goal_rows=batch)
-        of_goal = gradients[1 + operator.starts :][: len(goals)]
-        holds, zero = mask_of_each(goal_mask, goal_rows, goal_index, like), like.new_zeros(())
-        action = gradients[0]
-        if action is not None:
-            last = action[:, -1] + torch.where(holds, zero, of_goal[0])
-            action = torch.cat([action[:, :-1], last[:, None]], 1)
-        return (
-            action,
-            *gradients[1:4],
-            *(
-                collected(torch.where(holds, gradient, zero), goal_rows, goal_index) if need else None
-                for gradient, need in zip(of_goal, goals, strict=True)
-            ),
-        )
+        (action, *starts), goal = vjp([*own, goals[0] or needs[0], *goals[1:]], goal_rows=batch)
+        if any(gradient is not None for gradient in goal):
+            points, *goal = goal_or_rest_vjp(goal, action_horizon, goal_rows, goal_index, goal_mask)
+            action = None if action is None else action + points
+        return (action, *starts, *(gradient if need else None for gradient, need in zip(goal, goals, strict=True)))
 
 
 def control_map(
@@ -174,22 +167,21 @@ def control_map(
         ValueError: an unknown control space, name or scheme, or a scheme that the named map does not have.
 
     """
-    chosen: dict[str, str | int] = {}
-    if finite_difference is not None:
-        chosen["finite_difference"] = FiniteDifference(finite_difference).value
-    if acceleration_integrator is not None:
-        chosen["acceleration_integrator"] = AccelerationIntegrator(acceleration_integrator).value
-    if bspline_layout is not None:
-        chosen["bspline_layout"] = BsplineLayout(bspline_layout).value
+    words = {
+        "finite_difference": (FiniteDifference, finite_difference),
+        "acceleration_integrator": (AccelerationIntegrator, acceleration_integrator),
+        "bspline_layout": (BsplineLayout, bspline_layout),
+    }
+    chosen: dict[str, str | int] = {
+        name: known(word).value for name, (known, word) in words.items() if word is not None
+    }
     named = _named(control_space)
     if named is not None:
         for name in chosen:  # those that a name stands for
             if name in named.schemes and chosen[name] != named.schemes[name]:
                 raise ValueError(f"{name}: expected {named.schemes[name]!r}, as in {named.name}, got {chosen[name]!r}")
-    if bspline_degree is not None:
-        chosen["bspline_degree"] = bspline_degree
-    if bspline_steps is not None:
-        chosen["bspline_steps"] = bspline_steps
+    numbers = {"bspline_degree": bspline_degree, "bspline_steps": bspline_steps}
+    chosen |= {name: number for name, number in numbers.items() if number is not None}
     if named is None:
         return _map_of(ControlSpace(control_space), chosen)
     return _map_of(named.control_space, {**named.schemes, **chosen}) if chosen else named

@@ -18,6 +18,7 @@ from torch.distributed.tensor.experimental import register_sharding
 from torch.distributed.tensor.placement_types import Placement
 
 from ..signature import Signature
+from ..types import End, Trajectory
 from .shards import (
     INDEX,
     TRAJECTORIES,
@@ -30,7 +31,7 @@ from .shards import (
     rows_layout,
 )
 
-_KINDS = ("position", "velocity", "acceleration", "jerk")
+_KINDS = Trajectory._fields
 Ways = list[tuple[list[Placement | None], list[Placement | None]]]
 """Placements of outputs and of inputs for each of the three ways."""
 
@@ -42,7 +43,7 @@ def ensure_rules(operator: Signature) -> None:
     _register(operator.vjp, functools.partial(_vjp_rule, operator))
 
 
-def check_step(action: DTensor, action_name: str, ends: Mapping[str, tuple[Sequence, object]], dt: object) -> None:
+def check_step(action: DTensor, action_name: str, ends: Mapping[str, End], dt: object) -> None:
     """Check that all tensors passed with a DTensor of actions are DTensors, too; only dt may be a number."""
     check_horizon(action_name, action)
     for end, (rows, index) in ends.items():
@@ -51,13 +52,11 @@ def check_step(action: DTensor, action_name: str, ends: Mapping[str, tuple[Seque
     check_distributed({"dt": dt}, action)
 
 
-def check_vjp(upstream: Sequence[Tensor | None], like: DTensor, indices: dict[str, Tensor | None], dt: object) -> None:
+def check_vjp(upstream: dict[str, Tensor], like: DTensor, indices: dict[str, object], dt: object) -> None:
     """Check the tensors passed with a DTensor of upstream gradients in the same way."""
-    named = {f"grad_{kind}": gradient for kind, gradient in zip(_KINDS, upstream, strict=True)}
-    check_distributed({**named, **indices, "dt": dt}, like)
-    for name, gradient in named.items():
-        if gradient is not None:
-            check_horizon(name, gradient)
+    check_distributed({**upstream, **indices, "dt": dt}, like)
+    for name, gradient in upstream.items():
+        check_horizon(name, gradient)
 
 
 def step_lengths(dt: Tensor, like: DTensor) -> DTensor:

@@ -112,6 +112,11 @@ class Shards:
         gradients = [layout.gradient_at(split) for split in self.splits]
         return placed(whole, placements).to_local(grad_placements=gradients)
 
+    def end(self, end: End, batch: int) -> End:
+        """Return this device's part of start or goal rows, and of their index."""
+        layout = rows_layout(end.count, end.index, batch)
+        return End([self.local(row, layout) for row in end.rows], self.local(end.index, INDEX))
+
     def whole(self, local: Tensor | None, layout: Layout, shape: Sequence[int], *, gradient: bool = False) -> Tensor:
         """Return the DTensor of this shape from the part on this device; with `gradient`, placed as a gradient."""
         if local is None:
@@ -144,14 +149,10 @@ def dt_gradient(
     """Gradient of dt by `compute(action, ends, dt, upstream)`, which sums over joints and over what shares a step."""
     batch = action.shape[0]
     split = Shards(next(gradient for gradient in upstream if gradient is not None), "upstream")
-    local_ends = []
-    for end in ends:
-        layout = rows_layout(end.count, end.index, batch)
-        local_ends.append(End([split.local(rows, layout) for rows in end.rows], split.local(end.index, INDEX)))
     layout = dt_layout(dt.shape[0], batch)
     gradient = compute(
         split.local(action, TRAJECTORIES),
-        local_ends,
+        [split.end(end, batch) for end in ends],
         split.local(dt, layout),
         [split.local(one, TRAJECTORIES) for one in upstream],
     )

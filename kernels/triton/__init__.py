@@ -11,7 +11,7 @@ Forward and vjp (vector-Jacobian product, the transposed map) of
 
 Each file has launchers and kernels of one map. What they share: `launch` (host), `addressing` (device),
 `start_gradients` (gradients of start pools), `probe` (whether a kernel can run at all). The gradient of the step
-lengths is composed of operations of torch (`dt_derivatives`).
+lengths is composed of operations of torch (`derivatives`).
 
 Every `<map>_forward` takes contiguous or strided tensors (strided ones are copied first), start rows `[1 or B, D]` or a
 pool `[S, D]` with `start_index`, and `dt` in seconds as `[1 or B, 1 or H]`, and allocates its outputs unless `out` is

@@ -307,11 +307,12 @@ def _():
 def _pulls(step):
     """Ones behind each output: how often, and with which sign, an action stands in it."""
     matrices = clique_matrices()[1:]
-    ones, zeros = torch.ones(1, 4, 1, dtype=torch.float64), torch.zeros(1, 4, 1, dtype=torch.float64)
+    ones = torch.ones(1, 4, 1, dtype=torch.float64)
     expected = [[1, 1, 1, 0], [0, 0, 1, 0], [0, -1, 1, 0], [1, -2, 1, 0]]
     for place, numbers in enumerate(expected):
-        grads = [ones if place == k else zeros for k in range(4)]
-        assert step(*grads, *matrices).flatten().tolist() == numbers
+        for other in (None, torch.zeros_like(ones)):
+            grads = [ones if place == k else other for k in range(4)]
+            assert step(*grads, *matrices).flatten().tolist() == numbers
     return step(ones, ones, ones, ones, *matrices)
 
 

@@ -6,13 +6,11 @@ import types
 
 import pytest
 import torch
-from operator_cases import MAP, assert_all_close, function, random_inputs
 
 from traj_integrator_ros.engine.integrator import TrajectoryIntegrator
 from traj_integrator_ros.kernels import (
     Backend,
     BackendUnavailable,
-    acceleration_step,
     backend_info,
     backends,
     clique_step,
@@ -47,13 +45,6 @@ def test_info_names_the_backend_of_every_device_and_why_others_cannot_run():
 
 def test_the_engine_says_what_computes():
     assert TrajectoryIntegrator("cpu").backend == default_backend(CPU).value
-
-
-@MAP
-@pytest.mark.parametrize("name", ["reference", Backend.REFERENCE])
-def test_a_backend_can_be_asked_for_by_name_or_member(kernel, name):
-    inputs = random_inputs(kernel)
-    assert_all_close(function(kernel, name)(*inputs), function(kernel)(*inputs), tolerance=1e-12)
 
 
 def test_an_unknown_backend_is_named_with_the_known_ones():
@@ -104,16 +95,6 @@ def test_a_backend_whose_import_fails_reports_the_reason(fresh_choice, monkeypat
     monkeypatch.setattr(backends, "_import", broken)
     pytest.importorskip("triton")
     assert "undefined symbol: _ZN3c10" in backends._describe("cpu").unavailable[Backend.TRITON]
-
-
-def test_the_reference_computes_every_action_dtype_in_float64(fresh_choice):
-    """float16 in and out loses nothing but the rounding of the result."""
-    action = torch.rand(2, 5, 3).half()
-    p0 = torch.rand(2, 3).half()
-    for dtype in (torch.float16, torch.bfloat16, torch.float32):
-        got = acceleration_step(action.to(dtype), p0.to(dtype), dt=0.1, backend="reference")
-        exact = acceleration_step(action.to(dtype).double(), p0.to(dtype).double(), dt=0.1, backend="reference")
-        assert all(torch.equal(a, b.to(dtype)) for a, b in zip(got, exact, strict=True))
 
 
 @pytest.mark.parametrize("fault", ["", "triton 3.7.1 cannot run a kernel on Quadro K620 (sm_50): no C compiler"])

@@ -38,9 +38,7 @@ ARGUMENTS = {
     "sum_matrix": "h int_steps tensor_args",
     "interpolate_kernel": "h int_steps tensor_args",
     "action_interpolate_kernel": "h int_steps tensor_args offset",
-    **{
-        case.name: f"u_act {START} {'start_idx ' * case.indexed}{OUT} scheme" for case in STEP_KERNELS
-    },
+    **{case.name: f"u_act {START} {'start_idx ' * case.indexed}{OUT} scheme" for case in STEP_KERNELS},
 }
 NAMES = tuple(ARGUMENTS)
 EACH = pytest.mark.parametrize("name", NAMES)
@@ -145,16 +143,6 @@ def matrix_arguments():
     generator = torch.Generator().manual_seed(0)
     shapes = (2, 3, 2), (2, 2), (3, 1), *[(3, 3)] * 4
     return [torch.randn(shape, generator=generator, dtype=torch.float64).requires_grad_() for shape in shapes]
-
-
-def test_matrix_form_backward_is_the_gradient_of_its_forward():
-    arguments = matrix_arguments()
-    grads = [torch.randn(2, 3, 2, dtype=torch.float64) for _ in range(4)]
-    (expected,) = torch.autograd.grad(iu.CliqueTensorStep.apply(*arguments), arguments[0], grads)
-    torch.testing.assert_close(iu.jit_backward_pos_clique(*grads, *arguments[3:]), expected)
-    with_none = iu.jit_backward_pos_clique(grads[0], None, None, grads[3], *arguments[3:])
-    zeros = torch.zeros_like(grads[0])
-    torch.testing.assert_close(with_none, iu.jit_backward_pos_clique(grads[0], zeros, zeros, grads[3], *arguments[3:]))
 
 
 def test_reused_state_seq_keeps_no_graph_of_earlier_calls():

@@ -100,8 +100,8 @@ def test_compiles_with_inductor():
 
 @pytest.mark.parametrize(
     ("kernel", "strict"),
-    [(MAPS["clique_central"], False), (MAPS["clique"], True)],
-    ids=["clique_central", "clique, strict"],
+    [(MAPS["clique_central"], False), (MAPS["bspline_tight"], False), (MAPS["clique"], True)],
+    ids=["clique_central", "bspline_tight", "clique, strict"],
 )
 def test_exports_with_a_dynamic_batch(kernel, strict):
     class Model(torch.nn.Module):
@@ -109,7 +109,7 @@ def test_exports_with_a_dynamic_batch(kernel, strict):
             return tuple(kernel.step(action, p0, v0, dt=dt))
 
     def arguments(batch):
-        action, p0, v0, _, dt = random_inputs(kernel, batch=batch)
+        action, p0, v0, *_, dt = random_inputs(kernel, batch=batch)
         return action, p0, v0, dt
 
     batch = torch.export.Dim("batch")

@@ -38,13 +38,9 @@ KERNELS = {
 class CostCase:
     """Random inputs of one call, float64 unless `to` changes it."""
 
-    def __init__(
-        self, kernel, batch=2, horizon=4, dof=2, seed=0, start="own", *, dims=3, has_goal=False, masked=False
-    ):
+    def __init__(self, kernel, batch=2, horizon=4, dof=2, seed=0, start="own", *, dims=3, has_goal=False, masked=False):
         self.kernel = kernel
-        self.normal = functools.partial(
-            torch.randn, generator=torch.Generator().manual_seed(seed), dtype=torch.float64
-        )
+        self.normal = functools.partial(torch.randn, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
         self.shape = (batch, kernel.output_horizon(horizon), dof)
         goal = start if has_goal and kernel.goal and horizon >= -kernel.goal_place else ""
         forms = {"dt": "[B, 1]" if seed % 2 else "number", "start": start, "goal": goal, "absent": ("goal_jerk",)}

@@ -82,15 +82,6 @@ def test_evaluation_equals_the_rows_and_scipy_between_them(degree, layout, has_g
             assert np.linalg.norm(got[b].numpy() - want) <= 1e-11 * np.linalg.norm(want)
 
 
-def test_the_derivative_of_an_evaluation_by_its_times_is_the_next_output():
-    inputs, options = arguments(5)
-    times = torch.tensor([0.2, 1.1, 2.35], dtype=torch.float64, requires_grad=True)
-    outputs = evaluate_bspline(*inputs, **options, times=times)
-    for output, derivative in itertools.pairwise(outputs):
-        (slope,) = torch.autograd.grad(output.sum(), times, retain_graph=True)
-        torch.testing.assert_close(slope, derivative.sum((0, 2)))
-
-
 def test_times_outside_of_the_spline_give_its_ends():
     inputs, options = arguments()
     outside = evaluate_bspline(*inputs, **options, times=[-1.0, 1e3])
@@ -160,18 +151,6 @@ def test_a_first_spline_of_a_form_may_be_transformed_and_leaves_the_next_ones_wh
 
         transform(f)
         assert_all_close(spline(points, start), spline(points, start, backend="reference"), tolerance=1e-4)
-
-
-def test_a_first_spline_may_be_compiled_with_a_number_for_dt_and_exported():
-    class Model(torch.nn.Module):
-        def forward(self, control, start, goal):
-            return tuple(bspline_step(control, start, goal_position=goal, dt=0.1))
-
-    tensors = (torch.randn(3, 4, 2), torch.randn(3, 2), torch.randn(3, 2))
-    batch = torch.export.Dim("batch")
-    program = torch.export.export(Model(), tensors, dynamic_shapes=[{0: batch}] * 3)
-    others = (torch.randn(5, 4, 2), torch.randn(5, 2), torch.randn(5, 2))
-    assert_all_close(program.module()(*others), Model()(*others))
 
 
 ROW = torch.zeros(1, 3)

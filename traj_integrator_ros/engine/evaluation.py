@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..kernels import CostTerm, QuadraticCost, dt_derivatives, limit_violations, quadratic_cost
+from ..kernels import CostTerm, QuadraticCost, derivatives, limit_violations, quadratic_cost
 from ..kernels.call import fast_map
 from ..kernels.types import End
 from .call import STARTS, Array, Call, Ends, gradient_to_goal, replaces_action, with_goal_in_actions
@@ -175,7 +175,7 @@ def vjp_dt(call: Call, buffers: Buffers, sizes: PartSizes) -> Tensor:
             ends.append(End(rows("goal", operator.goals), given["goal_index"]))
         arguments = (operator.name, given["actions"], ends, given["dt"], rows("upstream", 4))
         with torch.no_grad():
-            gradient = dt_derivatives.vjp(*arguments, operator.scheme(call.kernel.scheme))
+            gradient = derivatives.dt_gradient(*arguments, operator.scheme(call.kernel.scheme))
         part_of_total = total if total.shape[0] == 1 else total[begin:end]
         part_of_total += gradient.cpu()
 
