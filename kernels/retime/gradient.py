@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -12,15 +11,12 @@ from torch.autograd.function import FunctionCtx, once_differentiable
 from .limits import MotionLimits
 
 
-@dataclass(frozen=True)
-class Envelope:
+class Envelope(NamedTuple):
     """Derivatives of the duration at its optimum, by the path's derivatives at points: the rest is the spline.
 
     By the envelope theorem they are the multipliers of the limits; base law, grid and tightening are held constant.
     """
 
-    count: Tensor
-    """`[B]`, points; 0 for trajectories without a motion."""
     adjoint: Tensor
     """`[B, G, 3, D]`: by the first three derivatives of the path by the base law's time."""
     phase: Tensor
@@ -36,20 +32,8 @@ class Envelope:
     def empty(cls, batch: int, rows: int, dof: int, intervals: int) -> Envelope:
         """Room for a batch."""
         points = 7 * intervals + 2 * rows + 24
-        real = {"dtype": torch.float64}
-        return cls(
-            torch.zeros(batch, dtype=torch.int64),
-            torch.zeros(batch, points, 3, dof, **real),
-            torch.zeros(batch, points, 4, **real),
-            torch.zeros(batch, 4, dof, **real),
-            torch.zeros(batch, points, dtype=torch.int64),
-            torch.zeros(batch, rows, dtype=torch.int64),
-        )
-
-    @property
-    def arrays(self) -> tuple[Tensor, ...]:
-        """What the extension writes."""
-        return self.adjoint, self.phase, self.by_limits, self.piece, self.knot_of_row
+        real = [torch.zeros(batch, *shape, dtype=torch.float64) for shape in ((points, 3, dof), (points, 4), (4, dof))]
+        return cls(*real, *(torch.zeros(batch, size, dtype=torch.int64) for size in (points, rows)))
 
 
 def wants_gradient(waypoints: Tensor, limits: MotionLimits) -> bool:
@@ -58,27 +42,9 @@ def wants_gradient(waypoints: Tensor, limits: MotionLimits) -> bool:
     return torch.is_grad_enabled() and any(isinstance(x, Tensor) and x.requires_grad for x in given)
 
 
-def differentiable(duration: Tensor, waypoints: Tensor, limits: Sequence[Tensor], envelope: Envelope) -> Tensor:
-    """Return the duration `[B]` with its place in the graph; `limits` are the four rows that were computed with."""
-    return _Duration.apply(waypoints, *limits, duration, envelope)
+class WithGradient(torch.autograd.Function):
+    """Gives the duration `[B]` its place in the graph; gradients of the other results are an error."""
 
-
-def without_gradient(values: Tensor, waypoints: Tensor, limits: Sequence[Tensor]) -> Tensor:
-    """Return times or states with a place in the graph that says that they have no gradient, instead of a wrong 0."""
-    return _NoGradient.apply(values, waypoints, *limits)
-
-
-class _NoGradient(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: FunctionCtx, values: Tensor, *inputs: Tensor) -> Tensor:
-        return values.clone()
-
-    @staticmethod
-    def backward(ctx: FunctionCtx, upstream: Tensor) -> None:
-        raise NotImplementedError("gradients of times and states: there are none, only the duration has one")
-
-
-class _Duration(torch.autograd.Function):
     @staticmethod
     def forward(
         ctx: FunctionCtx,
@@ -87,43 +53,48 @@ class _Duration(torch.autograd.Function):
         lowest: Tensor,
         highest: Tensor,
         jerk: Tensor,
-        duration: Tensor,
         envelope: Envelope,
-    ) -> Tensor:
+        counts: Tensor,
+        *results: Tensor,
+    ) -> tuple[Tensor, ...]:
+        """Return the results: the duration and others; `counts` `[B]`: the envelope's points, 0 without a motion."""
         ctx.save_for_backward(waypoints, velocity, lowest, highest, jerk)
-        ctx.envelope = envelope
-        return duration.clone()
+        ctx.envelope, ctx.counts = envelope, counts
+        ctx.set_materialize_grads(False)
+        return tuple(result.clone() for result in results)
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: FunctionCtx, upstream: Tensor) -> tuple[Tensor | None, ...]:
+    def backward(ctx: FunctionCtx, upstream: Tensor | None, *of_others: Tensor | None) -> tuple[Tensor | None, ...]:
+        """Only the duration's upstream gradient is one."""
+        if any(other is not None for other in of_others):
+            raise NotImplementedError("gradients of times and states: there are none, only the duration has one")
         waypoints, *limits = ctx.saved_tensors
-        envelope: Envelope = ctx.envelope
         upstream = upstream.to("cpu", torch.float64)
         of_waypoints = None
         if ctx.needs_input_grad[0]:
             rows = waypoints.detach().to("cpu", torch.float64)
-            each = [_by_rows(rows[b], envelope, b) * upstream[b] for b in range(len(rows))]
-            of_waypoints = torch.stack(each).to(waypoints)
+            each = [_by_rows(*one) for one in zip(rows, ctx.counts.tolist(), *ctx.envelope, strict=True)]
+            of_waypoints = (torch.stack(each) * upstream[:, None, None]).to(waypoints)
         of_limits = []
         for kind, limit in enumerate(limits):
-            by = torch.where(torch.isfinite(limit), envelope.by_limits[:, kind] / limit, 0.0) * upstream[:, None]
+            by = torch.where(torch.isfinite(limit), ctx.envelope.by_limits[:, kind] / limit, 0.0) * upstream[:, None]
             of_limits.append(by.sum(0, keepdim=True) if limit.shape[0] == 1 else by)
-        return of_waypoints, *of_limits, None, None
+        return of_waypoints, *of_limits, None, None, *(None for _ in range(1 + len(of_others)))
 
 
-def _by_rows(rows: Tensor, envelope: Envelope, b: int) -> Tensor:
+def _by_rows(
+    rows: Tensor, count: int, adjoint: Tensor, phase: Tensor, by_limits: Tensor, piece: Tensor, knot: Tensor
+) -> Tensor:
     """Gradient of one duration with respect to its rows `[W, D]`."""
-    count = int(envelope.count[b])
     if count == 0:
         return torch.zeros_like(rows)
-    knot = envelope.knot_of_row[b]
     kept = torch.cat([torch.ones(1, dtype=torch.bool), knot.diff() > 0]).nonzero()[:, 0]
     kept[-1] = len(rows) - 1  # the last row is met, even if it repeats the one before
     with torch.enable_grad():
         waypoints = rows.clone().requires_grad_()
-        by_time = _derivatives(waypoints[kept], envelope.phase[b, :count], envelope.piece[b, :count])
-        (gradient,) = torch.autograd.grad((envelope.adjoint[b, :count] * by_time).sum(), waypoints)
+        by_time = _derivatives(waypoints[kept], phase[:count], piece[:count])
+        (gradient,) = torch.autograd.grad((adjoint[:count] * by_time).sum(), waypoints)
     return gradient
 
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 import torch
 from torch import Tensor
 
-from .gradient import Envelope, differentiable, wants_gradient, without_gradient
+from .gradient import Envelope, WithGradient, wants_gradient
 from .limits import MotionLimits
 from .native import native
 from .retimed import Retimed
@@ -78,18 +77,16 @@ def retime(
     given, knots, bounds, N = _checked(waypoints, limits, order, mode, dt, velocity, acceleration, duration, intervals)
     batch, rows, dof = waypoints.shape
     default = 1.0 if mode == "slow only" else 0.0
-    ends = torch.stack(
-        [
-            _each("start_speed", default if start_speed is None else start_speed, batch, 0.0),
-            _each("start_acceleration", start_acceleration, batch, -math.inf),
-            _each("end_speed", default if end_speed is None else end_speed, batch, 0.0),
-            _each("end_acceleration", end_acceleration, batch, -math.inf),
-        ],
-        1,
-    )
+    each = [
+        _each("start_speed", default if start_speed is None else start_speed, batch, 0.0),
+        _each("start_acceleration", start_acceleration, batch, -math.inf),
+        _each("end_speed", default if end_speed is None else end_speed, batch, 0.0),
+        _each("end_acceleration", end_acceleration, batch, -math.inf),
+    ]
+    ends = torch.tensor(each, dtype=torch.float64).T.contiguous()
     if mode == "slow only" and float(ends[:, [0, 2]].max()) > 1:
         raise ValueError("start_speed, end_speed: expected rates of at most 1 in mode 'slow only', got more")
-    wanted = None if duration is None else _each("duration", duration, batch, 0.0)
+    wanted = None if duration is None else torch.tensor(_each("duration", duration, batch, 0.0), dtype=torch.float64)
     N = max(N, rows - 1)
     points = max(N + 1 if order == 2 else 2 * N + 1 + rows, rows)
     envelope = None
@@ -109,16 +106,14 @@ def retime(
     native().retime(
         tuple(None if x is None else x.numpy() for x in inputs),
         tuple(x.numpy() for x in results),
-        (None,) * 5 if envelope is None else tuple(x.numpy() for x in envelope.arrays),
+        (None,) * 5 if envelope is None else tuple(x.numpy() for x in envelope),
         (order, N, mode == "slow only", hold),
         torch.get_num_threads() if threads is None else threads,
     )
     lasts = scalars[:, 0]
     if envelope is not None:
-        envelope = replace(envelope, count=info[:, 5].clone())
-        inputs = waypoints, limits.rows(batch, dof)
-        lasts = differentiable(lasts, *inputs, envelope)
-        times, row_times, *states = (without_gradient(values, *inputs) for values in (times, row_times, *states))
+        inputs = waypoints, *limits.rows(batch, dof), envelope, info[:, 5]
+        lasts, times, row_times, *states = WithGradient.apply(*inputs, lasts, times, row_times, *states)
     most = max(int(info[:, 1].max()), 1) if batch else 1
     device = waypoints.device
     has_acceleration = order == 3 or bool(info[:, 2].any())
@@ -202,14 +197,17 @@ def _checked(
     return given, knots, bounds, intervals
 
 
-def _each(name: str, value: float | Tensor, batch: int, least: float) -> Tensor:
-    tensor = torch.as_tensor(value, dtype=torch.float64, device="cpu").detach()
-    if tensor.shape not in ((), (1,), (batch,)):
-        raise ValueError(f"{name}: expected a number or [{batch}], got {list(tensor.shape)}")
-    numbers = (float(tensor),) if tensor.dim() == 0 else tensor.tolist()  # mostly one: without operations of torch
+def _each(name: str, value: float | Tensor, batch: int, least: float) -> list[float]:
+    if isinstance(value, (int, float)):  # mostly: without operations of torch
+        numbers = [float(value)]
+    else:
+        tensor = torch.as_tensor(value, dtype=torch.float64, device="cpu").detach()
+        if tensor.shape not in ((), (1,), (batch,)):
+            raise ValueError(f"{name}: expected a number or [{batch}], got {list(tensor.shape)}")
+        numbers = tensor.reshape(-1).tolist()
     if not all(math.isfinite(number) and number >= least for number in numbers):
         raise ValueError(f"{name}: expected finite numbers{' of at least 0' if least == 0 else ''}, got {value}")
-    return tensor.expand(batch).contiguous()
+    return numbers if len(numbers) == batch else numbers * batch
 
 
 def _zeros(*shape: int) -> Tensor:
