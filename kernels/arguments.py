@@ -88,15 +88,18 @@ def row_indices(name: str, index: object, device: torch.device) -> Tensor | None
 
 
 def truth_values(name: str, values: object, device: torch.device) -> Tensor:
-    """Return an array or a list of truth values as a tensor on `device`.
+    """Return a tensor as it is; an array or a list of truth values becomes a tensor on `device`.
 
     Raises:
         TypeError: something else.
 
     """
-    if not _is_array(values):
-        raise TypeError(f"{name}: expected a tensor of bool or uint8, an array or a list, got {type(values).__name__}")
-    return _tensor(name, values, "truth values").to(device)
+    if isinstance(values, Tensor) or _is_array(values):
+        rows = values if isinstance(values, Tensor) else _tensor(name, values, "truth values").to(device)
+        if rows.dtype in (torch.bool, torch.uint8):
+            return rows
+    got = getattr(values, "dtype", type(values).__name__)
+    raise TypeError(f"{name}: expected a tensor of bool or uint8, an array or a list, got {got}")
 
 
 _INTEGERS = (torch.int8, torch.int16, torch.int32, torch.int64, torch.uint8, torch.uint16, torch.uint32)

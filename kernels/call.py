@@ -55,38 +55,23 @@ def step(
 
 def step_vjp(
     operator: StepOperator,
+    scheme: Sequence[object],
     upstream: Sequence[Tensor | None],
+    ends: dict[str, tuple[int | None, Tensor | None]],
     dt: float | Tensor,
-    start_index: Tensor | None,
     dt_per: str,
-    backend: Backend | str | None,
-    *scheme: object,
     action_horizon: int,
-    start_rows: int,
     needs: Sequence[bool],
-    goal_rows: int | None = None,
-    goal_index: Tensor | None = None,
+    backend: Backend | str | None,
 ) -> tuple[Tensor | None, ...]:
-    """Check the arguments of `ControlMap.vjp` and run the vjp operator."""
-    ends = {"start": (start_rows, start_index), "goal": (goal_rows, goal_index)}
+    """Check the arguments of `ControlMap.vjp` and run the vjp operator; `ends` are as in `prepare_vjp`."""
     horizons = action_horizon, operator.output_horizon(action_horizon, scheme)
     upstream, indices, lengths = prepare_vjp(operator, upstream, ends, dt, dt_per, horizons)
     batch, count = first_given(upstream).shape[0], len(operator.ends)
-    rows = [
-        -1 if rows is None else own_rows(rows, index, batch)
-        for (rows, _), index in zip(ends.values(), indices, strict=True)
-    ]
-    wanted = [*needs, *(False for _ in range(operator.starts + operator.goals + 1 - len(needs)))]
-    return operator.vjp(
-        *upstream,
-        *indices[:count],
-        lengths,
-        *rows[:count],
-        action_horizon,
-        wanted,
-        *scheme,
-        check_backend(backend),
-    )
+    numbers = zip((rows for rows, _ in ends.values()), indices, strict=True)
+    rows = [-1 if rows is None else own_rows(rows, index, batch) for rows, index in numbers]
+    call = *indices[:count], lengths, *rows[:count], action_horizon, needs, *scheme, check_backend(backend)
+    return operator.vjp(*upstream, *call)
 
 
 @functools.lru_cache(maxsize=256, typed=True)

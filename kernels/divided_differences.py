@@ -7,8 +7,7 @@ from torch import Tensor
 
 from .arguments import promoted, values_hidden
 from .types import Trajectory
-
-_DTYPES = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
+from .validation import check_tensor
 
 
 def differentiate_positions(
@@ -40,9 +39,7 @@ def differentiate_positions(
 
     """
     position = promoted((position, time, start_velocity, start_acceleration))[0]
-    if not isinstance(position, Tensor) or position.dtype not in _DTYPES:
-        got = position.dtype if isinstance(position, Tensor) else type(position).__name__
-        raise TypeError(f"position: expected a floating-point tensor, got {got}")
+    check_tensor("position", position)
     if position.dim() < 2 or position.shape[-2] < 1:
         raise ValueError(f"position: expected shape [..., N >= 1, D], got {list(position.shape)}")
     wide = position if position.dtype in (torch.float64, torch.float32) else position.float()

@@ -129,9 +129,7 @@ def check_goal_mask(mask: object, goal_rows: int, goal_index: Tensor | None, act
     """Check which goal rows hold: `[goal_rows]`, or without an index also one for each trajectory; returned as bool."""
     if mask is None:
         return None
-    holds = mask if isinstance(mask, Tensor) else truth_values("goal_mask", mask, action.device)
-    if holds.dtype not in (torch.bool, torch.uint8):
-        raise TypeError(f"goal_mask: expected a tensor of bool or uint8, got {holds.dtype}")
+    holds = truth_values("goal_mask", mask, action.device)
     check_device("goal_mask", holds, action)
     batch = action.shape[0]
     fits = holds.dim() == 1 and (holds.shape[0] == goal_rows or (goal_index is None and holds.shape[0] in (1, batch)))

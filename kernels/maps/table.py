@@ -120,9 +120,15 @@ class ControlMap:
         own += [False] * (1 + operator.starts - len(own))
         goals += [False] * (len(self.goal) - len(goals))
 
-        def vjp(needs: Sequence[bool], **goal: object) -> tuple[tuple[Tensor | None, ...], tuple[Tensor | None, ...]]:
-            sizes = {"action_horizon": action_horizon, "start_rows": start_rows, "needs": needs}
-            found = step_vjp(operator, upstream, dt, start_index, dt_per, backend, *self.scheme, **sizes, **goal)
+        def vjp(
+            own: Sequence[bool],
+            goals: Sequence[bool] = (),
+            goal_rows: int | None = None,
+            goal_index: Tensor | None = None,
+        ) -> tuple[tuple[Tensor | None, ...], tuple[Tensor | None, ...]]:
+            needs = [*own, *goals, *[False] * (operator.goals - len(goals))]
+            ends = {"start": (start_rows, start_index), "goal": (goal_rows, goal_index)}
+            found = step_vjp(operator, self.scheme, upstream, ends, dt, dt_per, action_horizon, needs, backend)
             return found[:4], found[1 + operator.starts :][: len(goals)]
 
         if goal_rows is None:
@@ -134,11 +140,11 @@ class ControlMap:
                 action, goal = goal_vjp(action, goal_rows, goal_index, self.goal_place, goal_mask)
             return (action if needs[0] else None, *starts, goal if any(goals) else None)
         if goal_mask is None:
-            starts, goal = vjp([*own, *goals], goal_rows=goal_rows, goal_index=goal_index)
+            starts, goal = vjp(own, goals, goal_rows, goal_index)
             return (*starts, *goal)
         # As if each trajectory had a goal row of its own, which is rest at its last control point where no goal holds.
         batch = None if like is None else like.shape[0]
-        (action, *starts), goal = vjp([*own, goals[0] or needs[0], *goals[1:]], goal_rows=batch)
+        (action, *starts), goal = vjp(own, [goals[0] or needs[0], *goals[1:]], batch)
         if any(gradient is not None for gradient in goal):
             points, *goal = goal_or_rest_vjp(goal, action_horizon, goal_rows, goal_index, goal_mask)
             action = None if action is None else action + points
