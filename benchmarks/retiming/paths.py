@@ -32,11 +32,8 @@ def as_limits(limits: Limits) -> MotionLimits:
 
 def states_of(motion: Retimed, index: int) -> tuple[np.ndarray, list[np.ndarray]]:
     """Times `[P]` of one trajectory, and its positions, velocities and accelerations `[P, D]`, where there are any."""
-    count = int(motion.count[index])
-    states = [
-        x[index, :count].numpy() for x in (motion.position, motion.velocity, motion.acceleration) if x is not None
-    ]
-    return motion.times[index, :count].numpy(), states
+    times, states = motion.points(index)
+    return times.numpy(), [state.numpy() for state in states if state is not None]
 
 
 def played(times: np.ndarray, states: Sequence[np.ndarray], samples: int) -> np.ndarray:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import chain, pairwise
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -27,6 +28,20 @@ _LINEARIZATIONS = 4
 _REPEATS = 5
 _TICK_S = 0.01
 Row = dict[str, object]
+Points = tuple[np.ndarray, list[np.ndarray]]
+"""Times, s, and positions, velocities and perhaps accelerations."""
+
+
+class Case(NamedTuple):
+    """One path: our motion and its time, ms; the same held between the points of the grid; theirs, if there is one."""
+
+    ours_ms: float
+    ours: Retimed
+    held_ms: float
+    held: Retimed
+    theirs_ms: float
+    theirs: Points | None
+    limits: Limits
 
 
 def compare(count: int | None, seed: int, out: Path | None, stations: list[int]) -> None:
@@ -67,14 +82,11 @@ def toppra_rows(count: int, seed: int) -> Iterator[Row]:
             ]
             solver = toppra.algorithm.TOPPRA(constraints, spline, gridpoints=grid, solver_wrapper="seidel")
             theirs_ms, profile = _timed(partial(solver.compute_parameterization, 0, 0))
-            profile = profile[1]
-            theirs = None if profile is None or not np.isfinite(profile).all() else _duration(grid, profile)
+            speed = profile[1]
+            theirs = None if speed is None or not np.isfinite(speed).all() else _every_tick(spline, grid, speed)
             waypoints, bounds = torch.tensor(way)[None], as_limits(limits)
             ours = partial(retime, waypoints, bounds, order=2, intervals=len(grid) - 1, threads=1)
-            same_ms, same = _timed(partial(ours, hold=False))
-            held_ms, held = _timed(ours)
-            played = None if theirs is None else _every_tick(spline, grid, profile)
-            found.append((same, theirs, same_ms, theirs_ms, held, held_ms, played, limits))
+            found.append(Case(*_timed(partial(ours, hold=False)), *_timed(ours), theirs_ms, theirs, limits))
         yield _row("toppra, order 2", dof, rows, found)
 
 
@@ -83,16 +95,14 @@ def copp_rows(count: int, seed: int, stations: int) -> Iterator[Row]:
     for dof, rows in ((2, 8), (7, 4), (7, 8), (14, 8)):
         found = []
         for way, limits in _paths(count, seed, rows, dof):
-            theirs_ms, solved = _timed(partial(copp, way, limits, stations), repeats=1)
-            waypoints, bounds = torch.tensor(way)[None], as_limits(limits)
-            ours_ms, ours = _timed(partial(retime, waypoints, bounds, threads=1))
-            theirs, played = (None, None) if solved is None else solved
-            found.append((ours, theirs, ours_ms, theirs_ms, ours, ours_ms, played, limits))
+            theirs_ms, theirs = _timed(partial(copp, way, limits, stations), repeats=1)
+            ours = _timed(partial(retime, torch.tensor(way)[None], as_limits(limits), threads=1))
+            found.append(Case(*ours, *ours, theirs_ms, theirs, limits))
         yield _row(f"copp-py TOPP3-SOCP, {stations} stations, order 3", dof, rows, found)
 
 
-def copp(way: np.ndarray, limits: Limits, stations: int) -> tuple[float, tuple[np.ndarray, list[np.ndarray]]] | None:
-    """Duration, and times and states at the stations; None if it fails."""
+def copp(way: np.ndarray, limits: Limits, stations: int) -> Points | None:
+    """The motion by its stations; None if it fails."""
     import copp_py
 
     knots, dof = _knots(way), way.shape[1]
@@ -115,10 +125,10 @@ def copp(way: np.ndarray, limits: Limits, stations: int) -> tuple[float, tuple[n
             guess = {"a_linearization": profile.a, "b_linearization": profile.b}
     except copp_py.CoppError:
         return None
-    duration, times = copp_py.interpolation.s_to_t_topp3(s, profile, 0.0)
+    _, times = copp_py.interpolation.s_to_t_topp3(s, profile, 0.0)
     a, b = profile.a[:, None], profile.b[:, None]
     states = [each[0], each[1] * np.sqrt(np.maximum(a, 0)), each[2] * a + each[1] * b]
-    return float(duration), (np.asarray(times), states)
+    return np.asarray(times), states
 
 
 def ruckig_rows(count: int, seed: int) -> Iterator[Row]:
@@ -135,11 +145,10 @@ def ruckig_rows(count: int, seed: int) -> Iterator[Row]:
             setattr(state, f"max_{name}", limits[name].tolist())
         line, optimum = torch.tensor([[[0.0], [length]]], dtype=torch.float64), ruckig.Trajectory(1)
         theirs_ms, _ = _timed(partial(ruckig.Ruckig(1).calculate, state, optimum))
-        ours_ms, ours = _timed(partial(retime, line, as_limits(limits), threads=1))
-        ticks = np.arange(0, optimum.duration, _TICK_S)
-        ticks = np.append(ticks[ticks < optimum.duration - 1e-3], optimum.duration)
+        ours = _timed(partial(retime, line, as_limits(limits), threads=1))
+        ticks = _ticks(optimum.duration)
         states = [np.array(part) for part in zip(*(optimum.at_time(t) for t in ticks), strict=True)][:3]
-        found.append((ours, optimum.duration, ours_ms, theirs_ms, ours, ours_ms, (ticks, states), limits))
+        found.append(Case(*ours, *ours, theirs_ms, (ticks, states), limits))
     yield _row("ruckig, straight lines, order 3", 1, 2, found)
 
 
@@ -160,19 +169,20 @@ def batch_rows(seed: int) -> Iterator[Row]:
                 yield what | {"threads": threads, "ours, ms": took / batch, "elapsed, ms": passed / batch}
 
 
-def _row(name: str, dof: int, rows: int, found: list[tuple]) -> Row:
-    both = [case for case in found if case[1] is not None and bool(case[0].ok.all())]
-    durations = [float(case[0].duration[0]) / case[1] for case in both]
-    executed = [_executed_by_both(*case[4:5], *case[6:]) for case in both]
-    held = [float(case[4].duration[0]) / case[1] for case in both]
-    stretched = [ratio / max(1, factor) for ratio, (*_, factor) in zip(held, executed, strict=True)]
+def _row(name: str, dof: int, rows: int, found: list[Case]) -> Row:
+    both = [case for case in found if case.theirs is not None and bool(case.ours.ok.all())]
+    lasts = [case.theirs[0][-1] for case in both]
+    durations = [float(case.ours.duration[0]) / last for case, last in zip(both, lasts, strict=True)]
+    executed = [_executed_by_both(case) for case in both]
+    factors = [max(1, factor) * last for (*_, factor), last in zip(executed, lasts, strict=True)]
+    stretched = [float(case.held.duration[0]) / last for case, last in zip(both, factors, strict=True)]
     return {
         "compared with": name,
         "joints": dof,
         "rows": rows,
         "cases": len(found),
-        "failed, ours": sum(not bool(case[0].ok.all()) for case in found),
-        "failed, theirs": sum(case[1] is None for case in found),
+        "failed, ours": sum(not bool(case.ours.ok.all()) for case in found),
+        "failed, theirs": sum(case.theirs is None for case in found),
         "duration ratio, mean": statistics.fmean(durations),
         "duration ratio, worst": max(durations),
         "duration ratio, theirs stretched, mean": statistics.fmean(stretched),
@@ -180,19 +190,17 @@ def _row(name: str, dof: int, rows: int, found: list[tuple]) -> Row:
         "executed, ours": max(ours for ours, *_ in executed),
         "executed, theirs, mean": statistics.fmean(theirs for _, theirs, _ in executed),
         "executed, theirs, worst": max(theirs for _, theirs, _ in executed),
-        "ours, ms": statistics.median(case[2] for case in found),
-        "ours, held, ms": statistics.median(case[5] for case in found),
-        "theirs, ms": statistics.median(case[3] for case in found),
+        "ours, ms": statistics.median(case.ours_ms for case in found),
+        "ours, held, ms": statistics.median(case.held_ms for case in found),
+        "theirs, ms": statistics.median(case.theirs_ms for case in found),
     }
 
 
-def _executed_by_both(
-    ours: Retimed, played: tuple[np.ndarray, list[np.ndarray]], limits: Limits
-) -> tuple[float, float, float]:
+def _executed_by_both(case: Case) -> tuple[float, float, float]:
     """Greatest ratio to the limits, of a second order without the jerk, and by what theirs had to be stretched."""
-    kinds = 2 if ours.acceleration is None else 3
-    by_us, by_them = (executed_points(*motion, limits)[:kinds] for motion in (states_of(ours, 0), played))
-    return float(by_us.max()), float(by_them.max()), float((by_them ** (1 / np.arange(1, kinds + 1))).max())
+    kinds = 2 if case.held.acceleration is None else 3
+    ours, theirs = (executed_points(*one, case.limits)[:kinds] for one in (states_of(case.held, 0), case.theirs))
+    return float(ours.max()), float(theirs.max()), float((theirs ** (1 / np.arange(1, kinds + 1))).max())
 
 
 def _paths(count: int, seed: int, rows: int, dof: int) -> Iterator[tuple[np.ndarray, Limits]]:
@@ -221,18 +229,16 @@ def _grid(way: np.ndarray, per_segment: int) -> np.ndarray:
     return np.concatenate([*parts, knots[-1:]])
 
 
-def _duration(grid: np.ndarray, speed: np.ndarray) -> float:
-    return float(np.sum(2 * np.diff(grid) / (speed[1:] + speed[:-1])))
+def _ticks(duration: float) -> np.ndarray:
+    ticks = np.arange(0, duration, _TICK_S)
+    return np.append(ticks[ticks < duration - 1e-3], duration)
 
 
-def _every_tick(
-    path: Callable[[np.ndarray, int], np.ndarray], grid: np.ndarray, speed: np.ndarray
-) -> tuple[np.ndarray, list[np.ndarray]]:
+def _every_tick(path: Callable[[np.ndarray, int], np.ndarray], grid: np.ndarray, speed: np.ndarray) -> Points:
     """The motion of speeds at a grid, as points every 10 ms with positions and velocities."""
     u = np.diff(speed**2) / (2 * np.diff(grid))
     times = np.concatenate([[0], np.cumsum(2 * np.diff(grid) / (speed[1:] + speed[:-1]))])
-    ticks = np.arange(0, times[-1], _TICK_S)
-    ticks = np.append(ticks[ticks < times[-1] - 1e-3], times[-1])
+    ticks = _ticks(times[-1])
     at = np.clip(np.searchsorted(times, ticks, side="right") - 1, 0, len(u) - 1)
     since = ticks - times[at]
     s, rate = grid[at] + since * (speed[at] + u[at] * since / 2), speed[at] + u[at] * since

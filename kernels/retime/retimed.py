@@ -78,6 +78,11 @@ class Retimed:
         kind = self.segment_ratio.argmax(-1)
         return kind, self.segment_joint.gather(-1, kind[..., None])[..., 0]
 
+    def points(self, index: int) -> tuple[Tensor, list[Tensor | None]]:
+        """Times `[P]` of one trajectory; its positions, velocities and accelerations `[P, D]` or None."""
+        count, states = int(self.count[index]), (self.position, self.velocity, self.acceleration)
+        return self.times[index, :count], [None if state is None else state[index, :count] for state in states]
+
     def reason(self, index: int, joint_names: Sequence[str] = ()) -> str:
         """Why a trajectory has no motion within its limits, in a sentence; "" if it has one."""
         status = RetimeStatus(int(self.status[index]))

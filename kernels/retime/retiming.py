@@ -74,9 +74,28 @@ def retime(
         BackendUnavailable: the C++ extension is not built.
 
     """
-    given, knots, bounds, N = _checked(waypoints, limits, order, mode, dt, velocity, acceleration, duration, intervals)
+    _check(waypoints, limits, order, mode, intervals)
+    slow = mode == "slow only"
+    plan = {"dt": dt, "velocity": velocity, "acceleration": acceleration}
+    for name, value in {"duration": duration}.items() if slow else plan.items():
+        if value is not None:
+            raise ValueError(f"{name}: expected None in mode {mode!r}, got a value")
+    if slow and dt is None:
+        raise ValueError("dt: expected the plan's step length in mode 'slow only', got None")
+    if acceleration is not None and velocity is None:
+        raise ValueError("velocity: expected a tensor with acceleration, got None")
+    if order == 3 and velocity is not None and acceleration is None:
+        raise ValueError("acceleration: expected a tensor with velocity for order 3, got None")
     batch, rows, dof = waypoints.shape
-    default = 1.0 if mode == "slow only" else 0.0
+    bounds = limits.rows(batch, dof)
+    if not any(bool(torch.isfinite(bound).any()) for bound in bounds[:3]):
+        raise ValueError("limits: expected a limit of velocity or acceleration, got none")
+    given = []
+    for name, value in (("waypoints", waypoints), ("velocity", velocity), ("acceleration", acceleration)):
+        if value is not None and value.shape != waypoints.shape:
+            raise ValueError(f"{name}: expected {list(waypoints.shape)}, got {list(value.shape)}")
+        given.append(None if value is None else value.detach().to("cpu", torch.float64).contiguous())
+    default = 1.0 if slow else 0.0
     each = [
         _each("start_speed", default if start_speed is None else start_speed, batch, 0.0),
         _each("start_acceleration", start_acceleration, batch, -math.inf),
@@ -84,14 +103,19 @@ def retime(
         _each("end_acceleration", end_acceleration, batch, -math.inf),
     ]
     ends = torch.tensor(each, dtype=torch.float64).T.contiguous()
-    if mode == "slow only" and float(ends[:, [0, 2]].max()) > 1:
+    if slow and float(ends[:, [0, 2]].max()) > 1:
         raise ValueError("start_speed, end_speed: expected rates of at most 1 in mode 'slow only', got more")
     wanted = None if duration is None else torch.tensor(_each("duration", duration, batch, 0.0), dtype=torch.float64)
-    N = max(N, rows - 1)
+    if intervals is None:
+        fine = 2 if slow else _PER_SEGMENT[order]
+        intervals = max(4 if slow else _LEAST_INTERVALS[order], fine * (rows - 1))
+        if order == 3 and not slow:
+            intervals = min(intervals, max(rows - 1, _MANY_INTERVALS))
+    N = max(intervals, rows - 1)
     points = max(N + 1 if order == 2 else 2 * N + 1 + rows, rows)
     envelope = None
     if wants_gradient(waypoints, limits):
-        if order == 2 or mode == "slow only" or duration is not None:
+        if order == 2 or slow or duration is not None:
             raise NotImplementedError(
                 "gradients of the duration: only with order 3, mode 'fastest' and no wanted duration"
             )
@@ -101,18 +125,19 @@ def retime(
     states, row_times = _zeros(3, batch, points, dof), _zeros(batch, rows)
     segment_ratio = _zeros(batch, rows - 1, 3)
     segment_joint = torch.full((batch, rows - 1, 3), -1, dtype=torch.int64)
-    inputs = (*given, knots, *bounds, ends, wanted)
+    knots = _knots(dt, rows) if slow else None
+    inputs = (*given, knots, *(bound.detach().contiguous() for bound in bounds), ends, wanted)
     results = (info, scalars, times, *states, row_times, segment_ratio, segment_joint)
     native().retime(
         tuple(None if x is None else x.numpy() for x in inputs),
         tuple(x.numpy() for x in results),
         (None,) * 5 if envelope is None else tuple(x.numpy() for x in envelope),
-        (order, N, mode == "slow only", hold),
+        (order, N, slow, hold),
         torch.get_num_threads() if threads is None else threads,
     )
     lasts = scalars[:, 0]
     if envelope is not None:
-        inputs = waypoints, *limits.rows(batch, dof), envelope, info[:, 5]
+        inputs = waypoints, *bounds, envelope, info[:, 5]
         lasts, times, row_times, *states = WithGradient.apply(*inputs, lasts, times, row_times, *states)
     most = max(int(info[:, 1].max()), 1) if batch else 1
     device = waypoints.device
@@ -136,18 +161,7 @@ def retime(
     return Retimed(**{name: None if x is None else x.to(device) for name, x in parts.items()})
 
 
-def _checked(
-    waypoints: Tensor,
-    limits: MotionLimits,
-    order: int,
-    mode: str,
-    dt: float | Tensor | None,
-    velocity: Tensor | None,
-    acceleration: Tensor | None,
-    duration: float | Tensor | None,
-    intervals: int | None,
-) -> tuple[list[Tensor | None], Tensor | None, tuple[Tensor, ...], int]:
-    """Waypoints and their derivatives, the times of the plan, rows of the limits, and the number of intervals."""
+def _check(waypoints: Tensor, limits: MotionLimits, order: int, mode: str, intervals: int | None) -> None:
     if not isinstance(waypoints, Tensor) or not waypoints.is_floating_point():
         raise TypeError("waypoints: expected a tensor of real numbers")
     if waypoints.dim() != 3 or waypoints.shape[1] < 2 or waypoints.shape[2] < 1:
@@ -156,45 +170,20 @@ def _checked(
         raise TypeError(f"limits: expected MotionLimits, got {type(limits).__name__}")
     if order not in (2, 3):
         raise ValueError(f"order: expected 2 or 3, got {order!r}")
-    if mode not in MODES:
-        raise ValueError(f"mode: expected 'fastest' or 'slow only', got {mode!r}")
-    batch, rows, dof = waypoints.shape
-    bounds = tuple(row.detach().contiguous() for row in limits.rows(batch, dof))
-    if not any(bool(torch.isfinite(bound).any()) for bound in bounds[:3]):
-        raise ValueError("limits: expected a limit of velocity or acceleration, got none")
     if order == 3 and limits.jerk is None:
         raise ValueError("limits: expected a limit of jerk for order 3, got None")
+    if mode not in MODES:
+        raise ValueError(f"mode: expected 'fastest' or 'slow only', got {mode!r}")
     if intervals is not None and (isinstance(intervals, bool) or not isinstance(intervals, int) or intervals < 4):
         raise ValueError(f"intervals: expected a whole number of at least 4, got {intervals!r}")
-    slow = mode == "slow only"
-    for name, value in (("dt", dt), ("velocity", velocity), ("acceleration", acceleration)):
-        if value is not None and not slow:
-            raise ValueError(f"{name}: expected None in mode 'fastest', got a value")
-    if slow and duration is not None:
-        raise ValueError("duration: expected None in mode 'slow only', got a value")
-    if slow and dt is None:
-        raise ValueError("dt: expected the plan's step length in mode 'slow only', got None")
-    if acceleration is not None and velocity is None:
-        raise ValueError("velocity: expected a tensor with acceleration, got None")
-    if order == 3 and velocity is not None and acceleration is None:
-        raise ValueError("acceleration: expected a tensor with velocity for order 3, got None")
-    given = []
-    for name, value in (("waypoints", waypoints), ("velocity", velocity), ("acceleration", acceleration)):
-        if value is not None and value.shape != waypoints.shape:
-            raise ValueError(f"{name}: expected {list(waypoints.shape)}, got {list(value.shape)}")
-        given.append(None if value is None else value.detach().to("cpu", torch.float64).contiguous())
-    knots = None
-    if slow:
-        steps = torch.as_tensor(dt, dtype=torch.float64, device="cpu").detach()
-        if steps.shape not in ((), (1,), (rows - 1,)) or not bool((torch.isfinite(steps) & (steps > 0)).all()):
-            raise ValueError(f"dt: expected seconds greater than 0, a number or [{rows - 1}], got {dt}")
-        knots = torch.cat([torch.zeros(1, dtype=torch.float64), steps.expand(rows - 1).cumsum(0)]).contiguous()
-    if intervals is None and slow:
-        intervals = max(4, 2 * (rows - 1))
-    elif intervals is None:
-        fine = _PER_SEGMENT[order] * (rows - 1)
-        intervals = max(_LEAST_INTERVALS[order], fine if order == 2 else min(fine, max(rows - 1, _MANY_INTERVALS)))
-    return given, knots, bounds, intervals
+
+
+def _knots(dt: float | Tensor, rows: int) -> Tensor:
+    """Times of the plan's rows, s."""
+    steps = torch.as_tensor(dt, dtype=torch.float64, device="cpu").detach()
+    if steps.shape not in ((), (1,), (rows - 1,)) or not bool((torch.isfinite(steps) & (steps > 0)).all()):
+        raise ValueError(f"dt: expected seconds greater than 0, a number or [{rows - 1}], got {dt}")
+    return torch.cat([torch.zeros(1, dtype=torch.float64), steps.expand(rows - 1).cumsum(0)]).contiguous()
 
 
 def _each(name: str, value: float | Tensor, batch: int, least: float) -> list[float]:

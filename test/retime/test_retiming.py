@@ -14,7 +14,7 @@ import torch
 from scipy.interpolate import CubicSpline
 from scipy.optimize import linprog
 
-from benchmarks.retiming.certificates import ROUNDING, false_accepts, largest_difference
+from benchmarks.retiming.certificates import ROUNDING, against_samples
 from benchmarks.retiming.executed import MOST, executed_ratios, random_motion
 from benchmarks.retiming.paths import as_limits, random_limits, random_path, sampled_ratios
 from benchmarks.retiming.problems import FAMILIES, known_problems, random_problem, solve
@@ -270,5 +270,6 @@ def test_what_a_controller_executes_keeps_the_limits(model: str, request: pytest
 
 
 def test_the_certificate_agrees_with_samples_and_accepts_no_piece_that_exceeds_it() -> None:
-    assert false_accepts(12_000, seed=1) == 0
-    assert largest_difference(30, seed=1) <= ROUNDING
+    assert against_samples(12_000, 1, 129)[0] == 0
+    beyond, apart = against_samples(40, 1, 20_001)
+    assert beyond == 0 and apart <= ROUNDING

@@ -38,34 +38,21 @@ def assumed_limits(
         exceeded: whether plans may exceed limits that were given, and their brakes with them.
 
     """
-    dof = len(limits.joint_names)
-    low, high = (
-        _full(bound, dof, off) for bound, off in zip(limits.of("position"), (-np.inf, np.inf), strict=True)
-    )
-    velocity = _full(limits.velocity, dof, np.inf)
-    unknown = ~np.isfinite(velocity)
-    lacking = tuple(name for name, missing in zip(limits.joint_names, unknown, strict=True) if missing)
-    velocity = np.where(unknown, assumed_velocity if assumed_velocity > 0 else 1.0, velocity)
-    acceleration = _full(limits.acceleration, dof, np.inf)
-    no_acceleration = ~np.isfinite(acceleration)
-    acceleration = np.where(no_acceleration, 2 * velocity / stop_time, acceleration)
-    jerk = _full(limits.jerk, dof, np.inf)
-    no_jerk = ~np.isfinite(jerk)
-    jerk = np.where(no_jerk, 2 * acceleration / stop_time, jerk)
-    parts = [
-        f"{what} of {_names(limits.joint_names, missing)} ({_numbers(values[missing])})"
-        for what, missing, values in (
-            ("velocity", unknown, velocity),
-            ("acceleration", no_acceleration, acceleration),
-            ("jerk", no_jerk, jerk),
-        )
-        if missing.any()
+    names, made, told = limits.joint_names, [], []
+    bounds = limits.velocity, limits.acceleration, limits.jerk
+    given = np.stack([_full(bound, len(names), np.inf) for bound in bounds])
+    missing = ~np.isfinite(given)
+    for what, bound, unknown in zip(("velocity", "acceleration", "jerk"), given, missing, strict=True):
+        otherwise = 2 * made[-1] / stop_time if made else assumed_velocity if assumed_velocity > 0 else 1.0
+        made.append(np.where(unknown, otherwise, bound))
+        if unknown.any():
+            told.append(f"{what} of {_names(names, unknown)} ({_numbers(made[-1][unknown])})")
+    lacking = () if assumed_velocity > 0 else tuple(np.array(names)[missing[0]].tolist())
+    position = [
+        _full(bound, len(names), off) for bound, off in zip(limits.of("position"), (-np.inf, np.inf), strict=True)
     ]
-    lacking = () if assumed_velocity > 0 else lacking
-    given = np.stack([_full(bound, dof, np.inf) for bound in (limits.velocity, limits.acceleration, limits.jerk)])
     most = np.full_like(given, np.inf) if exceeded else given * (1 + _OF_SLACK * limits.slack)
-    bounds = Bounds(low, high, velocity, acceleration, jerk, most, limits.deceleration)
-    return AssumedLimits(bounds, lacking, ", ".join(parts))
+    return AssumedLimits(Bounds(*position, *made, most, limits.deceleration), lacking, ", ".join(told))
 
 
 def _full(bound: np.ndarray | None, dof: int, off: float) -> np.ndarray:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -16,7 +18,7 @@ class LimitsError(ValueError):
     """A source of limits that is wrong, or of another robot; the message is one line and names the source."""
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclass(frozen=True)
 class FoundLimits:
     """The limits that a source gives for the node's joints; infinite where it gives none."""
 
@@ -37,13 +39,34 @@ class FoundLimits:
 
 
 def found_limits(
-    source: str, joint_names: tuple[str, ...], values: dict[str, np.ndarray], **more: object
+    source: str, joint_names: tuple[str, ...], found: Mapping[str, Mapping[str, float]], **more: object
 ) -> FoundLimits:
-    """The limits from arrays `[dof]` by quantity; those without a finite value are off."""
-    given = {name: array for name, array in values.items() if np.isfinite(array).any()}
-    return FoundLimits(source, JointLimits(**given, joint_names=joint_names), **more)
+    """The limits of joints from those of each that is known, by quantity; quantities without a finite one are off.
+
+    Joints that are not known are `without`; `more`: the other fields.
+    """
+    values = {}
+    for quantity in QUANTITIES:
+        none = unlimited(quantity)
+        limits = np.array([found.get(name, {}).get(quantity, none) for name in joint_names])
+        if np.isfinite(limits).any():
+            values[quantity] = limits
+    without = tuple(name for name in joint_names if name not in found)
+    return FoundLimits(source, JointLimits(**values, joint_names=joint_names), without, **more)
 
 
-def no_limits(joint_names: tuple[str, ...]) -> dict[str, np.ndarray]:
-    """Arrays `[dof]` for every quantity in which nothing is limited."""
-    return {name: np.full(len(joint_names), -np.inf if name == "position_min" else np.inf) for name in QUANTITIES}
+def unlimited(quantity: str) -> float:
+    """What stands for a limit that there is not."""
+    return -np.inf if quantity == "position_min" else np.inf
+
+
+def number(value: object, place: str, of: str = "") -> float:
+    """A number from a file. Raises LimitsError with its place, if it is none."""
+    try:
+        # YAML 1.1 takes 1e3 for a text, and rcl takes it for a number.
+        found = math.nan if isinstance(value, bool) else float(value)
+    except (TypeError, ValueError):
+        found = math.nan
+    if math.isnan(found):
+        raise LimitsError(f"{place}: expected a number{of}, got {value!r}")
+    return found

@@ -10,7 +10,7 @@ import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from .found_limits import FoundLimits, LimitsError, found_limits, no_limits
+from .found_limits import FoundLimits, LimitsError, found_limits, number
 
 OF_NODE = "node:"
 """Begins a value of the parameter limits.moveit that names a running node; otherwise it is a path, or none."""
@@ -68,26 +68,21 @@ def read_moveit(planning: object, joint_names: Sequence[str], source: str, *, sc
     if not isinstance(joints, Mapping):
         raise LimitsError(f"{source}: expected a map {_JOINTS} of joints, got {_shown(planning, joints)}")
     names = tuple(joint_names)
-    values = no_limits(names)
     known = [name for name in names if name in joints]
     if not known:
         raise LimitsError(
             f"{source}: expected limits of {', '.join(names)}, got those of {', '.join(map(str, joints)) or 'no joint'}"
         )
+    factors = {quantity: _factor(planning, key, source) for quantity, key in _SCALED.items()}
+    scales = {quantity: factor for quantity, factor in factors.items() if scaled and factor != 1}
+    found = {}
     for name in known:
         of_joint = joints[name]
         if not isinstance(of_joint, Mapping):
             raise LimitsError(f"{source}: joint {name}: expected a map such as max_velocity: 1.0, got {of_joint!r}")
-        for quantity, value in _of_joint(of_joint, f"{source}: joint {name}").items():
-            values[quantity][names.index(name)] = value
-    scales = []
-    for quantity, key in _SCALED.items():
-        factor = _factor(planning, key, source)
-        if scaled and factor != 1:
-            values[quantity] = values[quantity] * factor
-            scales.append((quantity, factor))
-    without = tuple(name for name in names if name not in known)
-    return found_limits(source, names, values, without=without, scales=tuple(scales))
+        values = _of_joint(of_joint, f"{source}: joint {name}")
+        found[name] = {quantity: value * scales.get(quantity, 1) for quantity, value in values.items()}
+    return found_limits(source, names, found, scales=tuple(scales.items()))
 
 
 def tree_of(parameters: Mapping[str, object]) -> dict[str, object]:
@@ -124,7 +119,7 @@ def _of_joint(fields: Tree, place: str) -> dict[str, float]:
             raise LimitsError(f"{place}: has_{kind}_limits: expected true or false, got {has!r}")
         if has is False:
             continue
-        given = {key: _number(fields[key], f"{place}: {key}") for key in keys if fields.get(key) is not None}
+        given = {key: number(fields[key], f"{place}: {key}") for key in keys if fields.get(key) is not None}
         if has and not given:
             wanted = " or ".join(keys)
             raise LimitsError(f"{place}: {wanted}: expected a number, because has_{kind}_limits is true, got none")
@@ -142,21 +137,10 @@ def _of_joint(fields: Tree, place: str) -> dict[str, float]:
 
 def _factor(planning: Tree, key: str, source: str) -> float:
     value = planning.get(key)
-    factor = 1.0 if value is None else _number(value, f"{source}: {key}")
+    factor = 1.0 if value is None else number(value, f"{source}: {key}")
     if not 0 < factor <= 1:
         raise LimitsError(f"{source}: {key}: expected more than 0 and at most 1, got {factor:g}")
     return factor
-
-
-def _number(value: object, place: str) -> float:
-    try:
-        # YAML 1.1 takes 1e3 for a text, and rcl takes it for a number.
-        number = math.nan if isinstance(value, bool) else float(value)
-    except (TypeError, ValueError):
-        number = math.nan
-    if math.isnan(number):
-        raise LimitsError(f"{place}: expected a number, got {value!r}")
-    return number
 
 
 def _shown(planning: object, joints: object) -> str:

@@ -104,13 +104,12 @@ class RetimeRequest(NamedTuple):
     def _one(self, found: Retimed, index: int) -> tuple[object, ...]:
         """Status, reason and the other results of a trajectory, which has points only if it is within limits."""
         status, reason = int(found.status[index]), found.reason(index, self.positions.joint_names)
-        count, order = int(found.count[index]), self.options["order"]
-        if not reason and count > 1:
+        order, (times, states) = self.options["order"], found.points(index)
+        if not reason and len(times) > 1:
             reason = find_motion_violation(motion_of(found, index, order), self.positions)
             status = POSITION if reason else status
-        used = 0 if reason else count
-        states = (found.position, found.velocity, found.acceleration if order == 3 else None)
-        points = [np.zeros((0, self.rows.shape[2])) if x is None else x[index, :used].numpy() for x in states]
+        used = 0 if reason else len(times)
+        none = torch.zeros(0, self.rows.shape[2])
         return (
             status,
             reason,
@@ -118,8 +117,8 @@ class RetimeRequest(NamedTuple):
             bool(found.unchanged[index]),
             found.ratio[index].numpy(),
             found.row_times[index].numpy(),
-            found.times[index, :used].numpy(),
-            *points,
+            times[:used].numpy(),
+            *(state[:used].numpy() for state in (*states[:order], none)[:3]),
         )
 
 

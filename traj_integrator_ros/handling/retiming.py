@@ -138,11 +138,9 @@ def _apart(time_ns: np.ndarray) -> np.ndarray:
 
 def motion_of(found: Retimed, index: int, order: int = 3) -> Motion:
     """The motion of one trajectory of at least two points, as a controller plays it."""
-    count = int(found.count[index])
-    states = (found.position, found.velocity, found.acceleration if order == 3 else None)
-    p, v, a = (None if x is None else x[index, :count].numpy() for x in states)
-    time_ns = np.rint(found.times[index, :count].numpy() * 1e9).astype(np.int64)
-    return motion_of_points(Points(time_ns, p, v, a))
+    times, (p, v, a) = found.points(index)
+    time_ns = np.rint(times.numpy() * 1e9).astype(np.int64)
+    return motion_of_points(Points(time_ns, p.numpy(), v.numpy(), a.numpy() if order == 3 else None))
 
 
 def limits_lacking(joint_names: Sequence[str], limits: np.ndarray | None) -> str:

@@ -8,7 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
-from .found_limits import QUANTITIES, FoundLimits, LimitsError
+from .found_limits import QUANTITIES, FoundLimits, LimitsError, unlimited
 from .moveit_limits import OF_NODE, load_moveit, read_moveit, tree_of
 from .parameters import InvalidParameters, NodeParameters, check_brake
 from .urdf_limits import load_urdf, read_urdf
@@ -81,7 +81,7 @@ class RobotLimits:
         if getattr(self.given, f"limits_{name}") is not None:
             return None, ()
         dof = len(self.given.joint_names)
-        values, origins = np.full(dof, -np.inf if name == "position_min" else np.inf), []
+        values, origins = np.full(dof, unlimited(name)), []
         # Joints whose acceleration, either sign, somebody with precedence has limited.
         settled = np.full(dof, name == "deceleration" and self.given.limits_acceleration is not None)
         for source in self._sources:
@@ -96,19 +96,13 @@ class RobotLimits:
 
     def _continuous(self, filled: NodeParameters) -> tuple[str, ...]:
         """Joints that turn without end: those given, and those of the URDF to which nobody gave a position limit."""
+        bounded = np.zeros(len(filled.joint_names), bool)
+        for bound in (filled.limits_position_min, filled.limits_position_max):
+            bounded |= False if bound is None else np.isfinite(bound)
         turning = () if self.urdf is None else self.urdf.continuous
-        limited = [
-            np.isfinite(bound)
-            for bound in (filled.limits_position_min, filled.limits_position_max)
-            if bound is not None
-        ]
-        bounded = np.any(limited, axis=0) if limited else np.zeros(len(filled.joint_names), bool)
-        found = [
-            name
-            for name, ends in zip(filled.joint_names, bounded, strict=True)
-            if name in self.given.limits_continuous or (name in turning and not ends)
-        ]
-        return tuple(found)
+        given = self.given.limits_continuous
+        named = zip(filled.joint_names, bounded, strict=True)
+        return tuple(name for name, ends in named if name in given or (name in turning and not ends))
 
     def _check(self, filled: NodeParameters) -> None:
         """Check that limits of several sources go together, and can be braked within."""

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Sequence
+from math import inf
 from pathlib import Path
 from xml.etree import ElementTree
 
-from .found_limits import FoundLimits, LimitsError, found_limits, no_limits
+from .found_limits import FoundLimits, LimitsError, found_limits, number
 
 _TURNING, _SLIDING = ("revolute", "continuous"), ("prismatic",)
 
@@ -25,25 +25,12 @@ def read_urdf(text: str, joint_names: Sequence[str], source: str) -> FoundLimits
 
     """
     joints, names = _joints(text, source), tuple(joint_names)
-    values = no_limits(names)
-    known = [name for name in names if _is_limited(joints.get(name))]
-    for name in known:
-        joint, column = joints[name], names.index(name)
-        values["position_min"][column], values["position_max"][column] = _positions(joint, source)
-        for quantity in ("velocity", "acceleration", "deceleration", "jerk"):
-            largest = _number(joint, "limit", quantity, source)
-            if largest is not None and largest < 0 and quantity != "velocity":
-                raise LimitsError(
-                    f"{source}: joint {name}: expected {quantity} in limit to be above 0, got {largest:g}"
-                )
-            if largest is not None and largest > 0:
-                values[quantity][column] = largest
-    if not known:
+    found = {name: _of_joint(joints[name], source) for name in names if _is_limited(joints.get(name))}
+    if not found:
         listed = ", ".join(joints) or "none"
         raise LimitsError(f"{source}: expected limits of {', '.join(names)}, got a URDF with the joints {listed}")
-    without = tuple(name for name in names if name not in known)
-    continuous = tuple(name for name in known if joints[name].get("type") == "continuous")
-    return found_limits(source, names, values, without=without, continuous=continuous)
+    continuous = tuple(name for name in found if joints[name].get("type") == "continuous")
+    return found_limits(source, names, found, continuous=continuous)
 
 
 def load_urdf(path: str, joint_names: Sequence[str]) -> FoundLimits:
@@ -86,19 +73,28 @@ def _is_limited(joint: ElementTree.Element | None) -> bool:
     return joint is not None and joint.get("type") in (*_TURNING, *_SLIDING) and joint.find("mimic") is None
 
 
-def _positions(joint: ElementTree.Element, source: str) -> tuple[float, float]:
-    if joint.get("type") == "continuous":
-        return -math.inf, math.inf
-    low, high = _range(joint, "limit", "lower", "upper", source)
-    soft_low, soft_high = _range(joint, "safety_controller", "soft_lower_limit", "soft_upper_limit", source)
-    return max(low, soft_low), min(high, soft_high)
+def _of_joint(joint: ElementTree.Element, source: str) -> dict[str, float]:
+    """The limits of one joint by quantity."""
+    found = {}
+    if joint.get("type") != "continuous":
+        low, high = _range(joint, "limit", "lower", "upper", source)
+        soft_low, soft_high = _range(joint, "safety_controller", "soft_lower_limit", "soft_upper_limit", source)
+        found = {"position_min": max(low, soft_low), "position_max": min(high, soft_high)}
+    for quantity in ("velocity", "acceleration", "deceleration", "jerk"):
+        largest = _number(joint, "limit", quantity, source)
+        if largest is not None and largest < 0 and quantity != "velocity":
+            told = f"expected {quantity} in limit to be above 0, got {largest:g}"
+            raise LimitsError(f"{source}: joint {joint.get('name')}: {told}")
+        if largest is not None and largest > 0:
+            found[quantity] = largest
+    return found
 
 
 def _range(joint: ElementTree.Element, element: str, lower: str, upper: str, source: str) -> tuple[float, float]:
     """Lowest and highest value, infinite if neither is given; if one is missing, URDF defines it as 0."""
     low, high = _number(joint, element, lower, source), _number(joint, element, upper, source)
     if low is None and high is None:
-        return -math.inf, math.inf
+        return -inf, inf
     low, high = low or 0.0, high or 0.0
     if not low < high:
         raise LimitsError(
@@ -113,12 +109,4 @@ def _number(joint: ElementTree.Element, element: str, attribute: str, source: st
     text = None if found is None else found.get(attribute)
     if text is None:
         return None
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if math.isnan(value):
-        raise LimitsError(
-            f"{source}: joint {joint.get('name')}: expected a number for {attribute} in {element}, got {text!r}"
-        )
-    return value
+    return number(text, f"{source}: joint {joint.get('name')}", f" for {attribute} in {element}")

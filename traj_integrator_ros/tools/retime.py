@@ -81,10 +81,15 @@ def _retime(options: argparse.Namespace) -> int:
         wanted = "" if options.duration is None else f"--duration {options.duration:g}: "
         print(f"{NAME}: {options.file}: {wanted}{found.reason(0)}", file=sys.stderr)
         return EXIT_FAILED
-    count = int(found.count[0])
-    states = [None if x is None else x[0, :count].numpy() for x in (found.position, found.velocity, found.acceleration)]
+    times, states = found.points(0)
     timed = Samples(
-        samples.joint_names, found.times[0, :count].numpy(), *states, None, str(options.file), "retimed", Nature.EXACT
+        samples.joint_names,
+        times.numpy(),
+        *(None if state is None else state.numpy() for state in states),
+        None,
+        str(options.file),
+        "retimed",
+        Nature.EXACT,
     )
     write_table(options.out, timed)
     if options.plot is not None:
@@ -92,7 +97,7 @@ def _retime(options: argparse.Namespace) -> int:
 
         bounds = [part.numpy() for part in (limits.velocity, limits.acceleration, limits.jerk)[: options.order]]
         draw_retimed(options.plot, samples, timed, np.array(bounds), f"{options.file.name}, retimed")
-    print(f"{options.out}: {_told(found, samples, count)}")
+    print(f"{options.out}: {_told(found, samples, len(times))}")
     return 0
 
 
@@ -126,6 +131,7 @@ def _limits_of(robot: Robot, samples: Samples, options: argparse.Namespace) -> M
     """The limits of the motion's joints. Raises UserError where one is missing."""
     import torch
 
+    from ..handling.retiming import limits_lacking
     from ..kernels.retime import MotionLimits
 
     found: dict[str, object] = {}
@@ -133,11 +139,8 @@ def _limits_of(robot: Robot, samples: Samples, options: argparse.Namespace) -> M
         limits = None if robot.limits is None else robot.limits.of_joints(samples.joint_names).of(name)[1]
         if (everywhere := getattr(options, name)) is not None or limits is None:
             limits = np.full(samples.dof, everywhere or np.inf)
-        missing = [joint for joint, limit in zip(samples.joint_names, limits, strict=True) if not np.isfinite(limit)]
-        if missing:
-            raise UserError(
-                f"--{name}: expected a limit of {', '.join(missing)}, from --params, --urdf or this option, got none"
-            )
+        if lacking := limits_lacking(samples.joint_names, limits):
+            raise UserError(f"--{name}: expected a limit of {lacking}, from --params, --urdf or this option, got none")
         found[name] = torch.from_numpy(limits)
     return MotionLimits(**found)
 
