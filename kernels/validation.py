@@ -45,8 +45,11 @@ def prepare_step(
     may all be None, if the map takes one. `action_name` is that of the actions in errors, if it is not the operator's.
     Values of tensors are not checked (this would wait for the device); the value of a `dt` given as a number is.
     """
-    tensors = promoted((action, *(row for end in ends for row in end.rows)))
-    action, (start, *goal) = operator.joined(tensors, [end.index for end in ends])
+    given = action, *(row for end in ends for row in end.rows)
+    tensors = promoted(given)
+    if tensors is not given:
+        action, ends = operator.joined(tensors, [end.index for end in ends])
+    start, *goal = ends
     name = action_name or operator.action_name
     check_action(action, name)
     if is_sharded(action):
@@ -165,7 +168,7 @@ def _check_end(name: str, end: End, action: Tensor) -> End:
             )
         alike = alike and count == pool
     if alike:
-        return End(end.rows, index)
+        return end if index is end.index else End(end.rows, index)
     return End([row if row is None else row.expand(batch, -1) for row in end.rows], index)
 
 
