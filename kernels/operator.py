@@ -22,7 +22,7 @@ from torch.autograd import forward_ad
 from .arguments import is_watched
 from .backends import launcher
 from .derivatives import derivative
-from .sharding import is_sharded, rules
+from .sharding import is_sharded, shards
 from .signature import Signature, first_given
 from .types import End, counted
 
@@ -53,7 +53,7 @@ class StepOperator(Signature):
 
         def autograd(keyset: torch._C.DispatchKeySet, *arguments) -> tuple[Tensor | None, ...]:
             if is_sharded(next(tensor for tensor in arguments if tensor is not None)):
-                rules().ensure_rules(self)
+                shards().ensure_rules(self)
             if not _is_differentiated(arguments[: dt_place + 1]):
                 return below_autograd(keyset, *arguments)
             if not torch._C._are_functorch_transforms_active():

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from .arguments import promoted, row_indices, step_lengths, truth_values
-from .sharding import is_sharded, rules
+from .sharding import is_sharded, shards
 from .signature import Signature, first_given
 from .types import End, Trajectory
 
@@ -53,7 +53,7 @@ def prepare_step(
     name = action_name or operator.action_name
     check_action(action, name)
     if is_sharded(action):
-        rules().check_step(action, name, dict(zip(("start", "goal"), (start, *goal), strict=False)), dt)
+        shards().check_step(action, name, dict(zip(("start", "goal"), (start, *goal), strict=False)), dt)
     if start.rows[0] is None:
         raise TypeError("start_position: expected a tensor, got None")
     checked = [_check_end("start", start, action), *(check_goal(end, action) for end in goal)]
@@ -88,7 +88,7 @@ def prepare_vjp(
                 f"{gradient.device}"
             )
     if is_sharded(like):
-        rules().check_vjp(given, like, {f"{end}_index": index for end, (_, index) in ends.items()}, dt)
+        shards().check_vjp(given, like, {f"{end}_index": index for end, (_, index) in ends.items()}, dt)
     indices = []
     for end, (rows, index) in ends.items():
         indices.append(_check_index(f"{end}_index", index, like))
@@ -189,7 +189,7 @@ def _normalize_dt(dt: float | Tensor, like: Tensor, horizon: int, dt_per: str, o
         raise ValueError(f"dt_per: expected 'step' or 'trajectory', got {dt_per!r}")
     dt = step_lengths(dt, device)
     if not isinstance(dt, Tensor):
-        return rules().step_lengths(_number_dt(dt, device), like) if is_sharded(like) else _number_dt(dt, device)
+        return shards().step_lengths(_number_dt(dt, device), like) if is_sharded(like) else _number_dt(dt, device)
     if not dt.dtype.is_floating_point:
         raise TypeError(f"dt: expected a floating-point tensor, got {dt.dtype}")
     if dt.device != device:
@@ -211,7 +211,7 @@ def _normalize_dt(dt: float | Tensor, like: Tensor, horizon: int, dt_per: str, o
             f"dt: {one_dt_for} need one step length per trajectory, a scalar or [batch = {batch}, 1]; "
             f"got shape {list(dt.shape)}"
         )
-    return rules().step_lengths(step, like) if is_sharded(like) else step
+    return shards().step_lengths(step, like) if is_sharded(like) else step
 
 
 def _number_dt(seconds: float, device: torch.device) -> Tensor:

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from ..arguments import promoted
-from ..sharding import is_sharded, rules, shards
+from ..sharding import is_sharded, shards
 from ..types import End
 from ..validation import check_action, check_goal, check_goal_mask
 
@@ -110,7 +110,7 @@ def _on_shards(compute, action, goal, goal_index, goal_mask, name: str) -> list[
     check_action(action, name)
     sharded = is_sharded(action)
     if sharded:
-        rules().check_step(action, name, {"goal": goal}, None)
+        shards().check_step(action, name, {"goal": goal}, None)
     if rows[0] is None and goal_index is None:
         raise ValueError("goal_position: expected a tensor with goal_mask, got None")
     goal = check_goal(goal, action)

@@ -24,12 +24,6 @@ def is_sharded(tensor: object) -> bool:
 
 
 @functools.cache
-def rules() -> ModuleType:
-    """The sharding rules of the operators."""
-    return importlib.import_module(".rules", __package__)
-
-
-@functools.cache
 def shards() -> ModuleType:
-    """The layouts, and what computes on the shards of DTensors."""
+    """The sharding rules of the operators, and what computes on the shards of DTensors."""
     return importlib.import_module(".shards", __package__)
