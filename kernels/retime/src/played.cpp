@@ -49,7 +49,7 @@ void Retimer::play_second() {
   for (int64_t i = 0; i <= last; ++i) {
     const int64_t piece = second_.piece(std::min(i, last - 1));
     // The first-order difference of a rounded time.
-    const double t = second_.times()[i], tick = rounded(t) - t, speed = std::sqrt(x[i]);
+    const double t = second_.times()[i], at = rounded(t), tick = at - t, speed = std::sqrt(x[i]);
     const double u = i < last ? (x[i + 1] - x[i]) / (2 * (s[i + 1] - s[i])) : 0;
     const double ds = std::clamp(s[i] + tick * speed, path.begin(), path.end()) - s[i], rate = speed + (speed > 0 ? tick * u : 0);
     const double *const q = second_.position(i), *const q1 = second_.derivative(i, 1), *const q2 = second_.derivative(i, 2);
@@ -58,9 +58,10 @@ void Retimer::play_second() {
       p[j] = q[j] + q1[j] * ds;
       v[j] = (q1[j] + q2[j] * ds) * rate;
     }
-    played.times.push_back(rounded(t));
+    played.times.push_back(at);
     played.segment.push_back(segment_of_piece_[piece]);
-    if (i < last && s[i] == path.knots()[piece]) knot_times_[piece] = played.times.back();
+    played.interval.push_back(std::min(i, last - 1));
+    if (i < last && s[i] == path.knots()[piece]) knot_times_[piece] = at;
   }
 }
 
@@ -118,7 +119,8 @@ void Retimer::certify(const Limits& limits) {
   interval_ratio_.assign(played.interval.empty() ? 0 : 3 * (played.interval.back() + 1), 0.0);
   // Some more numbers than there are, for the vectors.
   for (auto* each : {&played.position, &played.velocity, &played.acceleration}) each->reserve(each->size() + kLanes);
-  const bool quintic = !played.acceleration.empty();
+  const bool quintic = !played.acceleration.empty(), by_interval = !played.interval.empty();
+  const RowLoops& loops = row_loops();
   Piece piece{.dof = dof};
   for (int kind = 0; kind < kKinds; ++kind) piece.inverse[kind] = limits.inverse[kind].data();
   // Beyond what is known to be reached, of one joint.
@@ -146,12 +148,12 @@ void Retimer::certify(const Limits& limits) {
     for (int k = 0; k < 3; ++k) piece.known[k] = std::clamp(most[k], 1e-300, 1.0);
     for (int64_t first = 0; first < dof; first += kLanes) {
       double of_cubics[3 * kLanes];
-      for (uint32_t left = row_loops().may_exceed(piece, first, of_cubics); left != 0; left &= left - 1) {
+      for (uint32_t left = loops.may_exceed(piece, first, of_cubics); left != 0; left &= left - 1) {
         const int64_t lane = std::countr_zero(left), j = first + lane;
         double ratio[3] = {of_cubics[lane], of_cubics[kLanes + lane], of_cubics[2 * kLanes + lane]};
         if (quintic) exact(j, ratio);
         for (int k = 0; k < 3; ++k) {
-          if (!played.interval.empty()) {
+          if (by_interval) {
             double& of = interval_ratio_[3 * played.interval[p] + k];
             of = std::max(of, ratio[k]);
           }

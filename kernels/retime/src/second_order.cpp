@@ -1,7 +1,6 @@
 #include "second_order.h"
 
 #include <algorithm>
-#include <bit>
 
 namespace traj_integrator::retiming {
 namespace {
@@ -74,7 +73,6 @@ Status SecondOrder::solve(const Path& path, int64_t intervals, const Limits& lim
            .low = low_.data(), .high = high_.data(), .slope = slope_.data(), .bound = bound_.data()};
   for (int64_t i = 0; i < count; ++i) row_loops().form_rows(grid_, i);
   x_.assign(count + 1, 0.0);
-  judged_.assign(count + 1, -1.0);
   reachable_ = bound_;
   minimal_.assign(count + 1, 0.0);
   formed_.assign(count, 1);
@@ -142,37 +140,6 @@ void SecondOrder::set_times() {
     t_[i + 1] = t_[i] + 2 * (s_[i + 1] - s_[i]) / (speed + next);
     speed = next;
   }
-}
-
-void SecondOrder::judge(const Limits& limits, std::vector<double>& ratios, double* ratio) {
-  ratios.resize(3 * intervals());
-  velocity_.resize(position_.size());
-  Piece piece{.dof = width_, .known = {1, 1, 1}};
-  for (int kind = 0; kind < kKinds; ++kind) piece.inverse[kind] = limits.inverse[kind].data();
-  const auto changed = [&](int64_t point) { return x_[point] != judged_[point]; };
-  for (int64_t i = 0; i <= intervals(); ++i) {
-    if (!changed(i)) continue;
-    const double speed = std::sqrt(x_[i]), *const q1 = derivative(i, 1);
-    for (int64_t j = 0; j < width_; ++j) velocity_[i * width_ + j] = speed * q1[j];
-  }
-  std::fill_n(ratio, 3, 0.0);
-  for (int64_t i = 0; i < intervals(); ++i) {
-    double* const of = &ratios[3 * i];
-    if (changed(i) || changed(i + 1)) {
-      std::fill_n(of, 3, 0.0);
-      piece.span = t_[i + 1] - t_[i];
-      piece.p = position(i);
-      piece.v = &velocity_[i * width_];
-      for (int64_t first = 0; first < width_; first += kLanes) {
-        double each[3 * kLanes];
-        for (uint32_t left = row_loops().may_exceed(piece, first, each); left != 0; left &= left - 1) {
-          for (int k = 0; k < 2; ++k) of[k] = std::max(of[k], each[k * kLanes + std::countr_zero(left)]);
-        }
-      }
-    }
-    for (int k = 0; k < 2; ++k) ratio[k] = std::max(ratio[k], of[k]);
-  }
-  judged_ = x_;
 }
 
 }  // namespace traj_integrator::retiming

@@ -25,10 +25,6 @@ class SecondOrder {
   bool tighten(const std::vector<double>& ratios);
   // Divides the speed everywhere.
   void stretch(double factor);
-  // Greatest ratios of velocity and acceleration [3 N] to the limits of the cubics between the points of the grid, which is
-  // as long as the vector; only where x has changed since the last time. Returns the greatest of all in `ratio` [3].
-  void judge(const Limits& limits, std::vector<double>& ratios, double* ratio);
-
   double largest_start_speed() const { return std::sqrt(reachable_.front()); }
   // What does not allow to begin faster: 0 velocity, 1 acceleration; and the joint.
   struct Binding {
@@ -63,7 +59,6 @@ class SecondOrder {
   std::vector<double> low_, high_, slope_, bound_;          // as Grid has them
   std::vector<double> reachable_, minimal_;                 // K+; K-
   std::vector<double> scale_[2];                            // of velocity and acceleration, [N], <= 1
-  std::vector<double> velocity_, judged_;                   // of the motion that was judged: [N + 1, width]; x
   std::vector<char> formed_, lowered_;                      // since the last sweep: rows of intervals, K of points
 };
 

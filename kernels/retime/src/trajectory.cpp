@@ -87,15 +87,14 @@ Status Retimer::time(const Limits& limits) {
     play();
     certify(limits);
   };
-  const auto judge = [&] { smooth ? make() : second_.judge(limits, interval_ratio_, played.ratio); };
   const auto solve_once = [&](const Limits& within) {
     const Status status = searches ? solve_for_duration(within) : solve(within);
     if (!has_motion(status)) return status;
-    if (options_.hold || smooth) judge();
+    make();
     // Where what is played exceeds a limit, it is tightened there.
     for (int round = 0; round < kMostRounds && options_.hold && !searches && excess() > enough; ++round) {
       if (!(smooth ? third.tighten(interval_ratio_) : second_.tighten(interval_ratio_))) break;
-      judge();
+      make();
     }
     return status;
   };
@@ -111,18 +110,14 @@ Status Retimer::time(const Limits& limits) {
     smooth ? third.stretch(factor) : second_.stretch(factor);
     make();
   };
-  if (!options_.hold) {
-    make();
-  } else if (!rests) {
+  if (options_.hold && !rests) {
     status = lower_limits(limits, solve_once);
-    if (!smooth) make();
-  } else {
+  } else if (options_.hold) {
     // Again where rounding gives a very short motion other ratios afterwards.
     for (int k = 0; k < kMostAttempts; ++k) {
       const double factor = stretch_for(played.ratio);
-      if (factor > (k == 0 ? 1 : kNearlyHeld)) stretch_by(factor * (1 + 1e-9));
-      else if (k == 0 && !smooth) make();
-      else break;
+      if (factor <= (k == 0 ? 1 : kNearlyHeld)) break;
+      stretch_by(factor * (1 + 1e-9));
     }
     if (played.worst() > kAlmostHeld) status = Status::kExceeds;
   }
