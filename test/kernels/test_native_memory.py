@@ -48,7 +48,9 @@ def test_memory_is_reused_once_it_is_released() -> None:
     needed = 4 * 500 * 32 * 7 * 4
     assert needed <= kept < needed + 4 * 4600  # the head of each, and room to begin anywhere in a page
     second = step(value=2.0)
-    assert pointers(second) == held and native.kept_bytes() == 0
+    # Where in a page a result begins depends on what it is computed from.
+    assert all(min(abs(pointer - other) for other in held) <= 4096 for pointer in pointers(second))
+    assert native.kept_bytes() == 0
     assert (second.position == 2).all()
     del second
     assert native.kept_bytes() == kept
