@@ -141,11 +141,11 @@ def _run(problem: CostProblem, needs: Sequence[bool]) -> tuple[Tensor, list[Tens
     goals = 1 + kernel.operator.starts
     done = native.quadratic_cost_into(
         fast_map(kernel.operator, *kernel.scheme).kind,
+        action,
         _four([rows if rows is None else rows.contiguous() for rows in start.rows]),
         None if start.index is None else start.index.contiguous(),
         _four([rows if rows is None else rows.contiguous() for rows in goal.rows]),
         None if goal.index is None else goal.index.contiguous(),
-        action,
         inputs.dt.double().contiguous(),
         tuple(part if part is None else _real(part) for term in problem.terms for part in term),
         cost,

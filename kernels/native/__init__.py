@@ -13,22 +13,14 @@ from collections.abc import Callable, Mapping
 from .extension import UNFIT
 from .extension import extension as _C
 from .fast import FastMap  # noqa: F401
-from .launch import (  # noqa: F401
-    acceleration_forward,
-    acceleration_vjp,
-    bspline_forward,
-    bspline_vjp,
-    clique_central_forward,
-    clique_central_vjp,
-    clique_forward,
-    clique_vjp,
-    dt_gradient,
-    jerk_forward,
-    jerk_vjp,
-    spline_form,
-    velocity_forward,
-    velocity_vjp,
-)
+from .launch import dt_gradient, launchers, spline_form  # noqa: F401
+
+clique_forward, clique_vjp = launchers("clique")
+clique_central_forward, clique_central_vjp = launchers("clique_central")
+velocity_forward, velocity_vjp = launchers("velocity")
+acceleration_forward, acceleration_vjp = launchers("acceleration")
+jerk_forward, jerk_vjp = launchers("jerk")
+bspline_forward, bspline_vjp = launchers("bspline")
 
 MAP_NUMBERS: Mapping[str, int] = _C.map_numbers
 """Number of each map in the extension, by its name in `MAPS`: the table in `control_map.h`."""
@@ -66,7 +58,7 @@ def vjp_into(*arguments: object) -> bool:
 
 
 def quadratic_cost_into(*arguments: object) -> bool:
-    """`quadratic_cost_into(map, start, start_index, goal, goal_index, action, dt, terms, cost, grad_action, ends)`.
+    """`quadratic_cost_into(map, action, start, start_index, goal, goal_index, dt, terms, cost, grad_action, ends)`.
 
     Map, cost and gradients in one pass, on arrays as above. `terms` is a tuple of twenty-four: weight, target, terminal
     weight, limit weight, lower and upper limit of position, of velocity and so on. Writes `cost` `[B]`, `grad_action`

@@ -23,10 +23,10 @@ extension.use(
     torch.Tensor,
     torch.nn.Parameter,
     torch.get_num_threads,
+    torch._C._to_dlpack,
     torch._C._from_dlpack,
     torch.is_grad_enabled,
     forward_ad,
-    (torch.float32, torch.float64, torch.int32, torch.int64),
     tuple(getattr(torch._C, name) for name in _MODES),
     getattr(torch.Tensor, "__dlpack_c_exchange_api__", None),
 )

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from ..arguments import is_watched
+from ..signature import first_given
 from ..splines.form import SplineForm
 from ..types import AccelerationIntegrator, BsplineLayout, End
 from .extension import extension as _C
@@ -16,6 +17,8 @@ from .extension import extension as _C
 _HALVES = (torch.float16, torch.bfloat16)
 _WIDE = {"bspline": torch.float64}
 """What float16 and bfloat16 are computed in, where it is not float32."""
+_RESULTS = 9
+"""Gradients of a vjp: of the action, and of four rows each of start and goal."""
 
 
 @functools.lru_cache(maxsize=64)
@@ -31,43 +34,12 @@ def map_of(name: str, integrator: AccelerationIntegrator | None = None, form: Sp
     return _C.map_numbers[name if integrator is None else f"{name}_{integrator.value}"]
 
 
-def dt_gradient(
-    name: str,
-    upstream: tuple[Tensor | None, ...],
-    action: Tensor,
-    ends: Sequence[End],
-    dt: Tensor,
-    **scheme: object,
-) -> Tensor | None:
-    """Return the gradient of dt, float64, in its shape; None, having done nothing, if a tensor or mode rules it out."""
-    rows = [row for end in ends for row in end.rows]
-    tensors = [tensor for tensor in (action, dt, *upstream, *rows) if tensor is not None]
-    if not _are_plain(tensors):
-        return None
-    start, goal = ends[0], ends[1] if len(ends) > 1 and ends[1].rows[0] is not None else End((), None)
-    result = torch.empty(dt.shape, dtype=torch.float64)
-    _C.dt_gradient(
-        map_of(name, **scheme),
-        [None if gradient is None else gradient.to(action.dtype).contiguous() for gradient in upstream],
-        action.contiguous(),
-        [_readable(row) for row in start.rows],
-        _readable(start.index),
-        [_readable(row) for row in goal.rows] or None,
-        _readable(goal.index),
-        dt.double().contiguous(),
-        result,
-    )
-    return result
-
-
-def _forward(name: str) -> Callable[..., tuple[Tensor, ...]]:
+def launchers(name: str) -> tuple[Callable[..., tuple[Tensor, ...]], Callable[..., tuple[Tensor | None, ...]]]:
+    """Return forward and vjp of the map `name`, as `backends` describes them; `out` are tensors to write to."""
     wide = _WIDE.get(name, torch.float32)
 
     def forward(
-        action: Tensor,
-        *ends_dt: Tensor | None,
-        out: Sequence[Tensor] | None = None,
-        **scheme: object,
+        action: Tensor, *ends_dt: Tensor | None, out: Sequence[Tensor] | None = None, **scheme: object
     ) -> tuple[Tensor, ...]:
         if action.dtype in _HALVES:
             rows = [row.to(wide) if row is not None and row.dtype is action.dtype else row for row in ends_dt]
@@ -75,23 +47,13 @@ def _forward(name: str) -> Callable[..., tuple[Tensor, ...]]:
             if out is None:
                 return tuple(output.to(action.dtype) for output in outputs)
             return tuple(to.copy_(output) for to, output in zip(out, outputs, strict=True))
-        given = [_readable(tensor) for tensor in ends_dt]
-        dt = given.pop().double()
-        starts = 5 if name == "bspline" else len(given)  # then the index, and the same of a goal
-        start, goal = given[:starts], given[starts:] or [None]
-        goal_rows = None if goal[0] is None else goal[:-1]
-        index, goal_index = start.pop(), None if goal_rows is None else goal[-1]
-        results = _C.forward(map_of(name, **scheme), _readable(action), start, index, goal_rows, goal_index, dt, out)
+        *given, dt = [_readable(tensor) for tensor in ends_dt]
+        ends = (given[:4], given[4], given[5:9], given[9]) if name == "bspline" else (given[:-1], given[-1], None, None)
+        results = _C.forward(map_of(name, **scheme), _readable(action), *ends, dt.double(), out)
         if out is None:
             return results
         torch.autograd.graph.increment_version(out)
         return tuple(out)
-
-    return forward
-
-
-def _vjp(name: str) -> Callable[..., tuple[Tensor | None, ...]]:
-    wide = _WIDE.get(name, torch.float32)
 
     def vjp(
         *upstream_indices_dt: Tensor | None,
@@ -105,22 +67,27 @@ def _vjp(name: str) -> Callable[..., tuple[Tensor | None, ...]]:
     ) -> tuple[Tensor | None, ...]:
         given = [_readable(tensor) for tensor in upstream_indices_dt]
         upstream, indices, dt = given[:4], given[4:-1], given[-1].double()
-        dtype = next(gradient.dtype for gradient in upstream if gradient is not None)
+        dtype = first_given(upstream).dtype
         if dtype in _HALVES:
             upstream = [None if gradient is None else gradient.to(wide) for gradient in upstream]
-        into = [None] * 9
-        if out is not None:
-            into = [out, *into[1:]] if isinstance(out, Tensor) else [*out]
+        into = [None] * _RESULTS if out is None else [out, *[None] * 8] if isinstance(out, Tensor) else [*out]
         counts = [action_horizon, *[start_rows] * 4, *[goal_rows] * 4]
-        wanted = [*needs, *[False] * (9 - len(needs))]
+        wanted = [*needs, *[False] * (_RESULTS - len(needs))]
         sizes = [
             None if not want else count if to is None else to
             for want, count, to in zip(wanted, counts, into, strict=True)
         ]
-        goal, goal_index = (None, None) if goal_rows < 0 else (tuple(sizes[5:]), indices[1])
-        kind = map_of(name, **scheme)
+        goal, goal_index = (None, None) if goal_rows < 0 else (sizes[5:], indices[1])
         results = _C.vjp(
-            kind, upstream, indices[0], goal_index, dt, truncate_terminal_gradient, sizes[0], tuple(sizes[1:5]), goal
+            map_of(name, **scheme),
+            upstream,
+            indices[0],
+            goal_index,
+            dt,
+            truncate_terminal_gradient,
+            sizes[0],
+            sizes[1:5],
+            goal,
         )
         written = [to for want, to in zip(wanted, into, strict=True) if want and to is not None]
         if written:
@@ -128,7 +95,26 @@ def _vjp(name: str) -> Callable[..., tuple[Tensor | None, ...]]:
         results = [result if to is None else to for result, to, _ in zip(results, into, needs, strict=False)]
         return tuple(None if result is None else result.to(dtype) for result in results)
 
-    return vjp
+    return forward, vjp
+
+
+def dt_gradient(
+    name: str,
+    upstream: tuple[Tensor | None, ...],
+    action: Tensor,
+    ends: Sequence[End],
+    dt: Tensor,
+    **scheme: object,
+) -> Tensor | None:
+    """Return the gradient of dt, float64, in its shape; None, having done nothing, if a tensor or mode rules it out."""
+    tensors = [action, dt, *upstream, *(row for end in ends for row in end.rows)]
+    if not _are_plain([tensor for tensor in tensors if tensor is not None]):
+        return None
+    result = torch.empty(dt.shape, dtype=torch.float64)
+    flat = [argument for end in (*ends, End((), None))[:2] for argument in (list(map(_readable, end.rows)), end.index)]
+    gradients = [None if gradient is None else gradient.to(action.dtype) for gradient in upstream]
+    _C.dt_gradient(map_of(name, **scheme), action, *flat, dt.double(), gradients, result)
+    return result
 
 
 def _readable(tensor: Tensor | None) -> Tensor | None:
@@ -145,11 +131,3 @@ def _are_plain(tensors: Sequence[Tensor]) -> bool:
     if any(torch._C._functorch.is_legacy_batchedtensor(tensor) for tensor in tensors):  # of is_grads_batched
         return False
     return not (torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors))
-
-
-clique_forward, clique_vjp = _forward("clique"), _vjp("clique")
-clique_central_forward, clique_central_vjp = _forward("clique_central"), _vjp("clique_central")
-velocity_forward, velocity_vjp = _forward("velocity"), _vjp("velocity")
-acceleration_forward, acceleration_vjp = _forward("acceleration"), _vjp("acceleration")
-jerk_forward, jerk_vjp = _forward("jerk"), _vjp("jerk")
-bspline_forward, bspline_vjp = _forward("bspline"), _vjp("bspline")

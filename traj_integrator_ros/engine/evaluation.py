@@ -67,7 +67,7 @@ def _given(call: Call, cost: QuadraticCost) -> tuple[Array | tuple | None, ...]:
     """The inputs in the order of the loops' arguments."""
     terms = tuple(part for term in cost.outputs for part in term)
     ends = (_four(call.start.rows), call.start.index, _four(call.goal.rows), call.goal.index)
-    return (*ends, call.actions, call.dt, terms)
+    return (call.actions, *ends, call.dt, terms)
 
 
 def _summed(rows: np.ndarray, index: np.ndarray | None, count: int) -> np.ndarray:

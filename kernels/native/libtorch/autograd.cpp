@@ -1,16 +1,14 @@
 // Derivatives of the maps. They are linear in actions, start and goal, so the step and its vector-Jacobian product are
 // each other's derivative: only dt and the indices are saved, and derivatives of any order need no further code.
-#include "autograd.h"
-
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/cat.h>
-#include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
 #include <torch/csrc/autograd/custom_function.h>
 
-#include <optional>
 #include <vector>
+
+#include "linear.h"
 
 namespace traj_integrator {
 namespace {
@@ -18,145 +16,127 @@ namespace {
 using at::Tensor;
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
-using MaybeTensor = std::optional<Tensor>;
 
-MaybeTensor maybe(const Tensor& tensor) { return tensor.defined() ? MaybeTensor(tensor) : std::nullopt; }
-
-std::vector<int64_t> numbers_of(const Map& map) {
-  return {static_cast<int64_t>(map.map), reinterpret_cast<int64_t>(map.spline), map.truncate_terminal};
-}
-Map map_of(const std::vector<int64_t>& numbers) {
-  return {static_cast<ControlMap>(numbers[0]), reinterpret_cast<const SplineForm*>(numbers[1]), numbers[2] != 0};
-}
-constexpr size_t kOwn = 3;  // the numbers behind those of the map begin here
-
-// Rows of the tensors that are defined, which have as many; -1: there are none.
-int64_t rows_of(const Four& rows) {
-  for (const Tensor& each : rows) {
-    if (each.defined()) return each.size(0);
-  }
-  return -1;
-}
-
-class StepFunction : public torch::autograd::Function<StepFunction> {
- public:
-  static variable_list forward(AutogradContext* ctx, const Tensor&, const MaybeTensor&, const MaybeTensor&,
-                               const MaybeTensor&, const MaybeTensor&, const MaybeTensor&, const MaybeTensor&,
-                               const MaybeTensor&, const MaybeTensor&, const Step* step) {
-    ctx->set_materialize_grads(false);
-    ctx->save_for_backward({step->dt, step->start.index, step->goal.index});
-    std::vector<int64_t> numbers = numbers_of(step->map);
-    numbers.insert(numbers.end(), {step->action.size(1), rows_of(step->start.rows), rows_of(step->goal.rows)});
-    for (const Tensor& tensor : step->tensors()) numbers.push_back(tensor.defined());
-    ctx->saved_data["numbers"] = std::move(numbers);
-    Four outputs = launch_forward(*step);
-    return {outputs.begin(), outputs.end()};
-  }
-
-  static variable_list backward(AutogradContext* ctx, const variable_list& upstream) {
-    variable_list result(10);  // one for each argument of forward
-    if (!any_defined(upstream)) return result;
-    const variable_list saved = ctx->get_saved_variables();
-    const std::vector<int64_t> numbers = ctx->saved_data["numbers"].toIntVector();
-    const int64_t* const own = numbers.data() + kOwn;
-    StepVjp vjp{map_of(numbers), {upstream[0], upstream[1], upstream[2], upstream[3]}, saved[1], saved[2], saved[0],
-                own[1], own[2], own[0], {}};
-    size_t edge = 0;  // only tensors that were given have one
-    for (size_t k = 0; k < 9; ++k) vjp.needs[k] = own[3 + k] != 0 && ctx->needs_input_grad(edge++);
-    Nine gradients = differentiable_vjp(vjp);
-    std::move(gradients.begin(), gradients.end(), result.begin());
-    return result;
-  }
+// What a node knows beside the tensors that it saves. Autograd sees tensors that are defined alone: places of the others are
+// left out.
+struct Kept : torch::CustomClassHolder {
+  Linear linear;
+  std::vector<size_t> inputs, outputs;  // places among the four or nine
+  Tensor like;                          // an empty tensor of the dtype
+  int64_t batch = 0, dof = 0;
 };
 
-// The adjoint of the truncated vjp: the last action reaches the positions alone.
-Four step_for_vjp(const Step& step) {
-  Four outputs = differentiable_step(step);
-  if (!step.map.truncate_terminal) return outputs;
-  Step without = step;
-  const int64_t last = step.action.size(1) - 1;
-  const Tensor none = at::zeros_like(step.action.narrow(1, last, 1));
-  without.action = at::cat({step.action.narrow(1, 0, last), none}, 1);
-  Four others = differentiable_step(without);
+template <class Tensors>
+variable_list gathered(const Tensors& tensors, const std::vector<size_t>& places) {
+  variable_list result;
+  for (const size_t place : places) result.push_back(tensors[place]);
+  return result;
+}
+
+template <size_t count>
+std::array<Tensor, count> spread(at::TensorList tensors, const std::vector<size_t>& places) {
+  std::array<Tensor, count> result;
+  for (size_t k = 0; k < places.size(); ++k) result[places[k]] = tensors[k];
+  return result;
+}
+
+template <size_t count>
+std::vector<size_t> places_of(const std::array<Tensor, count>& tensors) {
+  std::vector<size_t> places;
+  for (size_t k = 0; k < count; ++k) {
+    if (tensors[k].defined()) places.push_back(k);
+  }
+  return places;
+}
+
+Needs needs_of(const std::vector<size_t>& places) {
+  Needs needs{};
+  for (const size_t place : places) needs[place] = true;
+  return needs;
+}
+
+// The adjoint of the vjp: the step. That of the truncated one: the last action reaches the positions alone.
+Four step_for_vjp(const Linear& linear, const Nine& inputs) {
+  Four outputs = differentiable_step(linear, inputs);
+  if (!linear.truncate_terminal) return outputs;
+  Nine without = inputs;
+  const int64_t last = linear.actions - 1;
+  without[0] = at::cat({inputs[0].narrow(1, 0, last), at::zeros_like(inputs[0].narrow(1, last, 1))}, 1);
+  Four others = differentiable_step(linear, without);
   return {outputs[0], others[1], others[2], others[3]};
 }
 
-class VjpFunction : public torch::autograd::Function<VjpFunction> {
- public:
-  static variable_list forward(AutogradContext* ctx, const MaybeTensor&, const MaybeTensor&, const MaybeTensor&,
-                               const MaybeTensor&, const StepVjp* vjp) {
+// A step, or its vjp.
+template <bool is_vjp>
+struct Node : torch::autograd::Function<Node<is_vjp>> {
+  static variable_list forward(AutogradContext* ctx, at::TensorList given, const c10::intrusive_ptr<Kept>& kept) {
+    const Linear& linear = kept->linear;
     ctx->set_materialize_grads(false);
-    ctx->save_for_backward({vjp->dt, vjp->start_index, vjp->goal_index});
-    Nine gradients = launch_vjp(*vjp);
-    Tensor like;
-    std::vector<int64_t> numbers = numbers_of(vjp->map);
-    for (const Tensor& gradient : vjp->upstream) {
-      numbers.push_back(gradient.defined());
-      if (gradient.defined()) like = gradient;
+    ctx->save_for_backward({linear.dt, linear.index[0], linear.index[1]});
+    ctx->saved_data["kept"] = c10::IValue::make_capsule(kept);
+    if constexpr (is_vjp) {
+      return gathered(launch_vjp(linear, spread<4>(given, kept->inputs), needs_of(kept->outputs)), kept->outputs);
+    } else {
+      return gathered(launch_forward(linear, spread<9>(given, kept->inputs)), kept->outputs);
     }
-    numbers.insert(numbers.end(), {like.size(0), vjp->actions, like.size(2), static_cast<int64_t>(like.scalar_type()),
-                                   vjp->goal_rows});
-    ctx->saved_data["numbers"] = std::move(numbers);
-    // Functions must return defined tensors: results that are not wanted are empty here, and undefined again outside.
-    variable_list results;
-    for (Tensor& gradient : gradients) {
-      results.push_back(gradient.defined() ? std::move(gradient) : at::empty({0}, like.options()));
-    }
-    return results;
   }
 
   static variable_list backward(AutogradContext* ctx, const variable_list& given) {
-    variable_list result(5);  // one for each argument of forward
-    if (!any_defined(given)) return result;
+    const auto kept = c10::static_intrusive_pointer_cast<Kept>(ctx->saved_data["kept"].toCapsule());
+    variable_list result(kept->inputs.size());
+    if (!first_defined(given).defined()) return result.emplace_back(), result;  // one for each argument of forward
     const variable_list saved = ctx->get_saved_variables();
-    const std::vector<int64_t> numbers = ctx->saved_data["numbers"].toIntVector();
-    const int64_t* const own = numbers.data() + kOwn;
-    const auto options = saved[0].options().dtype(static_cast<at::ScalarType>(own[7]));
-    const int64_t batch = own[4], actions = own[5], dof = own[6], goal_rows = own[8];
-    Step step{map_of(numbers), given[0], {}, {}, saved[0]};
-    if (!step.action.defined()) step.action = at::zeros({batch, actions, dof}, options);
-    for (size_t k = 0; k < 4; ++k) step.start.rows[k] = given[1 + k], step.goal.rows[k] = given[5 + k];
-    if (any_defined(step.start.rows)) step.start.index = saved[1];
-    if (goal_rows >= 0) {
-      step.goal.index = saved[2];
-      if (!step.goal.rows[0].defined()) step.goal.rows[0] = at::zeros({goal_rows, dof}, options);
+    Linear linear = kept->linear;
+    linear.dt = saved[0], linear.index[0] = saved[1], linear.index[1] = saved[2];
+    if constexpr (is_vjp) {
+      Nine inputs = spread<9>(given, kept->outputs);
+      if (!inputs[0].defined()) inputs[0] = at::zeros({kept->batch, linear.actions, kept->dof}, kept->like.options());
+      result = gathered(step_for_vjp(linear, inputs), kept->inputs);
+    } else {
+      Needs needs{};
+      for (size_t k = 0; k < kept->inputs.size(); ++k) needs[kept->inputs[k]] = ctx->needs_input_grad(k);
+      result = gathered(differentiable_vjp(linear, spread<4>(given, kept->outputs), needs), kept->inputs);
     }
-    Four outputs = step_for_vjp(step);
-    for (size_t k = 0; k < 4; ++k) {
-      if (own[k] != 0) result[k] = std::move(outputs[k]);
-    }
+    result.emplace_back();
     return result;
   }
 };
 
 template <class Tensors>
 bool is_recorded(const Tensors& tensors) {
-  if (!at::GradMode::is_enabled()) return false;
-  for (const Tensor& tensor : tensors) {
-    if (tensor.defined() && tensor.requires_grad()) return true;
-  }
-  return false;
+  return at::GradMode::is_enabled() && std::any_of(tensors.begin(), tensors.end(), [](const Tensor& tensor) {
+    return tensor.defined() && tensor.requires_grad();
+  });
+}
+
+template <bool is_vjp, size_t count>
+variable_list recorded(const Linear& linear, const std::array<Tensor, count>& inputs, std::vector<size_t> outputs) {
+  const auto kept = c10::make_intrusive<Kept>();
+  kept->linear = linear;
+  kept->inputs = places_of(inputs);
+  kept->outputs = std::move(outputs);
+  const Tensor like = first_defined(inputs);
+  kept->like = at::zeros({0}, like.options());
+  kept->batch = like.size(0), kept->dof = like.size(-1);
+  const variable_list given = gathered(inputs, kept->inputs);
+  return Node<is_vjp>::apply(at::TensorList(given), kept);
 }
 
 }  // namespace
 
-Nine differentiable_vjp(const StepVjp& vjp) {
-  const Four& g = vjp.upstream;
-  if (!is_recorded(g)) return launch_vjp(vjp);
-  variable_list results = VjpFunction::apply(maybe(g[0]), maybe(g[1]), maybe(g[2]), maybe(g[3]), &vjp);
-  Nine gradients;
-  for (size_t k = 0; k < 9; ++k) {
-    if (vjp.needs[k]) gradients[k] = std::move(results[k]);
+Nine differentiable_vjp(const Linear& linear, const Four& upstream, const Needs& needs) {
+  if (!is_recorded(upstream)) return launch_vjp(linear, upstream, needs);
+  std::vector<size_t> wanted;
+  for (size_t k = 0; k < needs.size(); ++k) {
+    if (needs[k]) wanted.push_back(k);
   }
-  return gradients;
+  return spread<9>(recorded<true>(linear, upstream, wanted), wanted);
 }
 
-Four differentiable_step(const Step& step) {
-  if (!is_recorded(step.tensors())) return launch_forward(step);
-  const Four &s = step.start.rows, &g = step.goal.rows;
-  variable_list outputs = StepFunction::apply(step.action, maybe(s[0]), maybe(s[1]), maybe(s[2]), maybe(s[3]), maybe(g[0]),
-                                              maybe(g[1]), maybe(g[2]), maybe(g[3]), &step);
-  return {std::move(outputs[0]), std::move(outputs[1]), std::move(outputs[2]), std::move(outputs[3])};
+Four differentiable_step(const Linear& linear, const Nine& inputs) {
+  if (!is_recorded(inputs)) return launch_forward(linear, inputs);
+  const std::vector<size_t> all{0, 1, 2, 3};
+  return spread<4>(recorded<false>(linear, inputs, all), all);
 }
 
 }  // namespace traj_integrator

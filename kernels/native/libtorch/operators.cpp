@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "autograd.h"
+#include "linear.h"
 
 namespace traj_integrator {
 namespace {
@@ -40,20 +40,15 @@ class Arguments {
   bool boolean() { return next().toBool(); }
   const std::string& text() { return next().toStringRef(); }
 
-  template <size_t count>
-  std::array<bool, count> booleans() {
+  Needs needs() {
     const c10::List<bool> given = next().toBoolList();
-    std::array<bool, count> result{};
-    for (size_t k = 0; k < std::min(count, given.size()); ++k) result[k] = given[k];
+    Needs result{};
+    std::copy_n(given.begin(), std::min(result.size(), given.size()), result.begin());
     return result;
   }
 
-  // `count` tensors of four; the others are undefined.
-  Four tensors(size_t count) {
-    Four result;
-    for (size_t k = 0; k < count; ++k) result[k] = tensor();
-    return result;
-  }
+  // So many of them; the others stay undefined.
+  void tensors(Tensor* to, size_t count) { std::generate_n(to, count, [this] { return tensor(); }); }
 
   // The C++ functions have no derivative by step lengths.
   Tensor step_lengths() {
@@ -75,34 +70,21 @@ bool is_spline(const std::string& name) { return name.rfind("bspline", 0) == 0; 
 bool is_central(const std::string& name) { return name.rfind("clique_central", 0) == 0; }
 size_t starts_of(const std::string& name) { return is_central(name) || is_spline(name) ? 4 : 3; }
 
-// The map of an operator, `<map>_forward` or `<map>_vjp`, whose scheme is in its arguments.
-Map map_of(Arguments& arguments) {
+// Takes the map of an operator, `<map>_forward` or `<map>_vjp`, whose scheme is in its arguments.
+void take_map(Arguments& arguments, Linear& linear) {
   std::string name = arguments.name().substr(0, arguments.name().rfind('_'));
-  Map map;
   if (is_spline(name)) {
     const int64_t degree = arguments.integer(), steps = arguments.integer();
     const std::string& layout = arguments.text();
     TORCH_CHECK_VALUE(layout == "tight" || layout == "curobo", "layout: expected 'tight' or 'curobo', got '", layout, "'");
-    map.spline = &form_of({degree, steps, layout == "tight" ? SplineLayout::kTight : SplineLayout::kCurobo});
-    return map;
+    linear.spline = &form_of({degree, steps, layout == "tight" ? SplineLayout::kTight : SplineLayout::kCurobo});
+    return;
   }
   if (name == "acceleration") name += "_" + arguments.text();
-  if (is_central(name)) map.truncate_terminal = arguments.boolean();
-  for (const ControlMapRow& row : kControlMaps) {
-    if (name != row.name) continue;
-    map.map = row.map;
-    return map;
-  }
-  TORCH_CHECK_VALUE(false, arguments.name(), ": there is no map ", name);
-}
-
-// 0 rows without an index: one for each trajectory (`own_rows` in types.py).
-int64_t counted(int64_t rows, const Tensor& index, const Four& upstream) {
-  if (rows != 0 || index.defined()) return rows;
-  for (const Tensor& gradient : upstream) {
-    if (gradient.defined()) return gradient.size(0);
-  }
-  return rows;
+  if (is_central(name)) linear.truncate_terminal = arguments.boolean();
+  const auto* const row = std::find_if(std::begin(kControlMaps), std::end(kControlMaps), [&](auto& row) { return name == row.name; });
+  TORCH_CHECK_VALUE(row != std::end(kControlMaps), arguments.name(), ": there is no map ", name);
+  linear.map = row->map;
 }
 
 template <class Tensors>
@@ -112,58 +94,65 @@ void push(Stack* stack, const Tensors& tensors, size_t count) {
 
 void step_forward(const c10::OperatorHandle& called, Stack* stack) {
   Arguments given(called, stack);
-  Step step{};
-  step.action = given.tensor();
-  step.start.rows = given.tensors(starts_of(given.name()));
-  step.start.index = given.tensor();
+  Linear linear;
+  Nine inputs{given.tensor()};
+  given.tensors(&inputs[1], starts_of(given.name()));
+  linear.index[0] = given.tensor();
   if (is_spline(given.name())) {
-    step.goal.rows = given.tensors(4);
-    step.goal.index = given.tensor();
+    given.tensors(&inputs[5], 4);
+    linear.index[1] = given.tensor();
   }
-  step.dt = given.step_lengths();
-  step.map = map_of(given);
-  push(stack, differentiable_step(step), 4);
+  linear.dt = given.step_lengths();
+  linear.take_sizes(inputs);
+  take_map(given, linear);
+  push(stack, differentiable_step(linear, inputs), 4);
 }
 
 void step_vjp(const c10::OperatorHandle& called, Stack* stack) {
   Arguments given(called, stack);
-  const bool takes_goal = is_spline(given.name());
-  StepVjp vjp{};
-  vjp.upstream = given.tensors(4);
-  vjp.start_index = given.tensor();
-  if (takes_goal) vjp.goal_index = given.tensor();
-  vjp.dt = given.step_lengths();
-  vjp.start_rows = counted(given.integer(), vjp.start_index, vjp.upstream);
-  vjp.goal_rows = takes_goal ? counted(given.integer(), vjp.goal_index, vjp.upstream) : -1;
-  vjp.actions = given.integer();
-  vjp.needs = given.booleans<9>();
-  vjp.map = map_of(given);
-  push(stack, differentiable_vjp(vjp), takes_goal ? 9 : 1 + starts_of(given.name()));
+  const int ends = is_spline(given.name()) ? 2 : 1;
+  Linear linear;
+  Four upstream;
+  given.tensors(upstream.data(), 4);
+  given.tensors(linear.index, ends);
+  linear.dt = given.step_lengths();
+  for (int end = 0; end < ends; ++end) {
+    linear.rows[end] = given.integer();
+    // Without an index, 0 rows mean one for each trajectory (`own_rows` in types.py).
+    if (linear.rows[end] == 0 && !linear.index[end].defined()) linear.rows[end] = first_defined(upstream).size(0);
+  }
+  linear.actions = given.integer();
+  const Needs needs = given.needs();
+  take_map(given, linear);
+  push(stack, differentiable_vjp(linear, upstream, needs), ends == 2 ? 9 : 1 + starts_of(given.name()));
 }
 
-// "Tensor? start_position, Tensor? start_velocity, ...", `count` of them.
+// "<type> <before>position, <type> <before>velocity, ...", `count` of them, each with a comma behind it.
 std::string tensors(const std::string& type, const std::string& before, size_t count) {
   std::string text;
   for (const char* kind : {"position", "velocity", "acceleration", "jerk"}) {
     if (count-- == 0) break;
-    text += (text.empty() ? "" : ", ") + type + " " + before + kind;
+    text += type + " " + before + kind + ", ";
   }
   return text;
 }
 
-// The schemas are those of `StepOperator`; test/examples/test_cpp.py compares them.
+// The schemas are those of `Signature`; test/examples/test_cpp.py compares them.
 void define(torch::Library& library, const std::string& map, size_t starts, bool takes_goal, const std::string& scheme) {
-  const std::string row = "Tensor?", forward_ends = tensors(row, "start_", starts) + ", Tensor? start_index, " +
-                                      (takes_goal ? tensors(row, "goal_", 4) + ", Tensor? goal_index, " : "");
-  const std::string last = "Tensor dt, ", tail = scheme + "str? backend) -> (";
-  const std::string outputs = tensors("Tensor", "", 4) + ")";
-  const std::string indices = std::string("Tensor? start_index, ") + (takes_goal ? "Tensor? goal_index, " : "");
-  const std::string counts = std::string("SymInt start_rows, ") + (takes_goal ? "SymInt goal_rows, " : "");
-  const std::string gradients = "Tensor grad_action, " + tensors("Tensor", "grad_start_", starts) +
-                                (takes_goal ? ", " + tensors("Tensor", "grad_goal_", 4) : "") + ")";
-  const std::string forward = map + "_forward(Tensor action, " + forward_ends + last + tail + outputs;
-  const std::string vjp = map + "_vjp(" + tensors(row, "grad_", 4) + ", " + indices + last + counts +
-                          "SymInt action_horizon, bool[] needs, " + tail + gradients;
+  const auto schema = [&](const std::string& arguments, std::string results) {
+    results.resize(results.size() - 2);  // the last comma
+    return arguments + scheme + "str? backend) -> (" + results + ")";
+  };
+  const auto of_ends = [&](const std::string& start, const std::string& goal) { return takes_goal ? start + goal : start; };
+  const std::string row = "Tensor?", index = "Tensor? start_index, ", goal_index = "Tensor? goal_index, ";
+  const std::string forward = schema(
+      map + "_forward(Tensor action, " +
+          of_ends(tensors(row, "start_", starts) + index, tensors(row, "goal_", 4) + goal_index) + "Tensor dt, ",
+      tensors("Tensor", "", 4));
+  const std::string vjp = schema(
+      map + "_vjp(" + tensors(row, "grad_", 4) + of_ends(index, goal_index) + "Tensor dt, " +
+          of_ends("SymInt start_rows, ", "SymInt goal_rows, ") + "SymInt action_horizon, bool[] needs, ",
+      "Tensor grad_action, " + of_ends(tensors("Tensor", "grad_start_", starts), tensors("Tensor", "grad_goal_", 4)));
   using torch::CppFunction;
   library.def(forward.c_str(), CppFunction::makeFromBoxedFunction<&step_forward>());
   library.def(vjp.c_str(), CppFunction::makeFromBoxedFunction<&step_vjp>());

@@ -8,9 +8,10 @@
 #include <map>
 #include <mutex>
 #include <tuple>
+#include <utility>
 
-#include "autograd.h"
-#include "misfit.h"
+#include "array.h"
+#include "linear.h"
 #include "traj_integrator/spline.h"
 
 namespace traj_integrator {
@@ -28,26 +29,16 @@ Tensor tangent(const Tensor& tensor) { return tensor.defined() ? tensor._fw_grad
 Tensor primal(const Tensor& tensor) { return tangent(tensor).defined() ? tensor._fw_primal(0) : tensor; }
 
 // The maps are linear: the tangent of the outputs is the map of the tangents.
-Trajectory with_tangents(const Step& step) {
-  bool any = false;
-  for (const Tensor& tensor : step.tensors()) any = any || tangent(tensor).defined();
-  Four outputs;
-  if (any) {
-    Step moved = step, still = step;
-    moved.action = tangent(step.action).defined() ? tangent(step.action) : at::zeros_like(step.action);
-    still.action = primal(step.action);
-    for (auto [from, to, rest] : {std::tuple{&step.start, &moved.start, &still.start}, {&step.goal, &moved.goal, &still.goal}}) {
-      for (size_t k = 0; k < 4; ++k) to->rows[k] = tangent(from->rows[k]), rest->rows[k] = primal(from->rows[k]);
-    }
-    if (!any_defined(moved.start.rows)) moved.start.index = Tensor();
-    if (step.goal.rows[0].defined() && !moved.goal.rows[0].defined()) {
-      moved.goal.rows[0] = at::zeros_like(still.goal.rows[0]);
-    }
-    const Four tangents = differentiable_step(moved);
-    outputs = differentiable_step(still);
-    for (size_t k = 0; k < 4; ++k) outputs[k]._set_fw_grad(tangents[k], /*level=*/0, /*is_inplace_op=*/false);
-  } else {
-    outputs = differentiable_step(step);
+Trajectory with_tangents(Linear linear, const Nine& inputs) {
+  linear.take_sizes(inputs);
+  Nine tangents, primals;
+  std::transform(inputs.begin(), inputs.end(), tangents.begin(), &tangent);
+  std::transform(inputs.begin(), inputs.end(), primals.begin(), &primal);
+  Four outputs = differentiable_step(linear, primals);
+  if (first_defined(tangents).defined()) {
+    if (!tangents[0].defined()) tangents[0] = at::zeros_like(primals[0]);
+    const Four moved = differentiable_step(linear, tangents);
+    for (size_t k = 0; k < 4; ++k) outputs[k]._set_fw_grad(moved[k], /*level=*/0, /*is_inplace_op=*/false);
   }
   return {std::move(outputs[0]), std::move(outputs[1]), std::move(outputs[2]), std::move(outputs[3])};
 }
@@ -60,19 +51,24 @@ Tensor checked_dt(const Tensor& dt) {
   return dt.dim() < 2 ? dt.reshape({1, -1}) : dt;
 }
 
-Four rows_of(const StartState& state) { return {state.position, state.velocity, state.acceleration, state.jerk}; }
-
-Step step_of(ControlMap map, const Tensor& action, const StartState& start, const Tensor& dt, const StepOptions& options) {
+Nine inputs_of(const Tensor& action, const StartState& start, const GoalState& goal = {}) {
   TORCH_CHECK_TYPE(start.position.defined(), "start.position: expected a tensor, got an undefined one");
+  return {action,        start.position,  start.velocity, start.acceleration, start.jerk,
+          goal.position, goal.velocity, goal.acceleration, goal.jerk};
+}
+
+std::pair<Linear, Nine> step_of(ControlMap map, const Tensor& action, const StartState& start, const Tensor& dt,
+                                const StepOptions& options) {
   TORCH_CHECK_VALUE(!start.jerk.defined() || map == ControlMap::kCliqueCentral,
                     "start.jerk: expected an undefined tensor: only the central difference reads it");
-  return {{map, nullptr, options.truncate_terminal_gradient}, action, {rows_of(start), options.start_index}, {}, dt};
+  return {{map, nullptr, options.truncate_terminal_gradient, dt, {options.start_index, {}}}, inputs_of(action, start)};
 }
 
 }  // namespace
 
 Trajectory step(ControlMap map, const Tensor& action, const StartState& start, const Tensor& dt, const StepOptions& options) {
-  return with_tangents(step_of(map, action, start, checked_dt(dt), options));
+  const auto [linear, inputs] = step_of(map, action, start, checked_dt(dt), options);
+  return with_tangents(linear, inputs);
 }
 
 Trajectory step(ControlMap map, const Tensor& action, const StartState& start, double dt, const StepOptions& options) {
@@ -81,7 +77,8 @@ Trajectory step(ControlMap map, const Tensor& action, const StartState& start, d
 
 void step_out(ControlMap map, const Tensor& action, const StartState& start, double dt, Trajectory& out,
               const StepOptions& options) {
-  launch_forward(step_of(map, action, start, seconds(dt), options), {out.position, out.velocity, out.acceleration, out.jerk});
+  const auto [linear, inputs] = step_of(map, action, start, seconds(dt), options);
+  launch_forward(linear, inputs, {out.position, out.velocity, out.acceleration, out.jerk});
 }
 
 int64_t spline_rows(int64_t control_points, const SplineOptions& options) { return form_of(options).rows(control_points); }
@@ -90,13 +87,12 @@ Trajectory spline(const Tensor& control_points, const StartState& start, const G
                   const SplineOptions& options) {
   TORCH_CHECK_TYPE(control_points.defined() && control_points.dim() == 3,
                    "control_points: expected a floating-point tensor [batch, points, dof]");
-  TORCH_CHECK_TYPE(start.position.defined(), "start.position: expected a tensor, got an undefined one");
-  const Four goals = rows_of(goal);
-  TORCH_CHECK_VALUE(goal.position.defined() || !any_defined(goals),
+  const bool has_goal = goal.position.defined();
+  TORCH_CHECK_VALUE(has_goal || !(goal.velocity.defined() || goal.acceleration.defined() || goal.jerk.defined()),
                     "goal.position: expected a tensor where a goal has anything else, got an undefined one");
-  TORCH_CHECK_VALUE(goal.position.defined() || !options.goal_index.defined(), "goal_index: expected none without a goal");
-  return with_tangents({{ControlMap{}, &form_of(options), false}, control_points, {rows_of(start), options.start_index},
-                        {goals, options.goal_index}, checked_dt(dt)});
+  TORCH_CHECK_VALUE(has_goal || !options.goal_index.defined(), "goal_index: expected none without a goal");
+  return with_tangents({{}, &form_of(options), false, checked_dt(dt), {options.start_index, options.goal_index}},
+                       inputs_of(control_points, start, goal));
 }
 
 Trajectory spline(const Tensor& control_points, const StartState& start, const GoalState& goal, double dt,

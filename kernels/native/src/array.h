@@ -1,8 +1,11 @@
-// A contiguous array that is borrowed for one call, whoever made it: numpy, torch, a program.
+// A contiguous array that is borrowed for one call, whoever made it, numpy, torch, a program; and what is wrong with it.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <initializer_list>
+#include <sstream>
+#include <string>
 
 namespace traj_integrator {
 
@@ -16,14 +19,7 @@ struct Array {
 
   bool given() const { return type != 0; }
   bool is_real() const { return type == 'f' || type == 'd'; }
-  bool has_shape(std::initializer_list<int64_t> sizes) const {
-    if (dims != static_cast<int>(sizes.size())) return false;
-    int dim = 0;
-    for (const int64_t size : sizes) {
-      if (shape[dim++] != size) return false;
-    }
-    return true;
-  }
+  bool has_shape(std::initializer_list<int64_t> sizes) const { return std::equal(shape, shape + dims, sizes.begin(), sizes.end()); }
   int64_t size() const {
     int64_t count = 1;
     for (int dim = 0; dim < dims; ++dim) count *= shape[dim];
@@ -34,5 +30,27 @@ struct Array {
     return static_cast<T*>(data);
   }
 };
+
+// What is wrong with the arguments of a call, thrown before anything has been written.
+enum class Wrong { kType, kValue, kIndex };  // TypeError, ValueError and IndexError of Python
+
+struct Misfit {
+  Wrong what;
+  std::string text;
+};
+
+inline std::ostream& operator<<(std::ostream& out, const Array& array) {
+  out << '[';
+  for (int dim = 0; dim < array.dims; ++dim) out << (dim == 0 ? "" : ", ") << array.shape[dim];
+  return out << ']';
+}
+
+template <class... Parts>
+void expect(bool fits, Wrong what, const Parts&... parts) {
+  if (fits) return;
+  std::ostringstream text;
+  (text << ... << parts);
+  throw Misfit{what, text.str()};
+}
 
 }  // namespace traj_integrator

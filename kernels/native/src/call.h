@@ -1,19 +1,13 @@
 // One call of a map, on arrays: checked once, for tensors and buffers, for splines and all other maps.
 #pragma once
 
+#include <vector>
+
 #include "array.h"
-#include "misfit.h"
 #include "problem.h"
 #include "spline_form.h"
-#include "traj_integrator/control_map.h"
 
 namespace traj_integrator {
-
-// Rows of the states in which trajectories begin, or end: position, velocity, acceleration, jerk.
-struct EndArrays {
-  Array rows[4];  // [S, D] each; none means 0
-  Array index;    // [B], 32 or 64 bits: row of each trajectory; none where S is 1 or B
-};
 
 // The arrays of a map. Real ones have one type, but for those of dt, which are double.
 struct Call {
@@ -21,11 +15,12 @@ struct Call {
   const SplineForm* spline = nullptr;  // in place of the map
   bool has_goal = false;               // of a spline
   bool truncate_terminal = false;      // vjp of the central difference: as published
+  bool has_new_outputs = false;        // made for this call: they lie apart from everything else
   Array action;                        // [B, Ha, D]
-  EndArrays start, goal;
-  Array dt;          // [1 or B, 1 or Ha], s
-  Array outputs[4];  // [B, H, D]: position, velocity, acceleration, jerk
-  bool has_new_outputs = false;  // made for this call: they lie apart from everything else
+  Array ends[kEnds];        // position, velocity, acceleration, jerk of start and goal: [S, D] each, none means 0
+  Array index[2];           // [B], 32 or 64 bits: row of each trajectory; none where S is 1 or B
+  Array dt;                 // [1 or B, 1 or Ha], s
+  Array outputs[kOutputs];  // [B, H, D]: position, velocity, acceleration, jerk
 
   int64_t rows(int64_t actions) const {
     return spline != nullptr ? spline->rows(actions) : output_horizon(map, actions);
@@ -41,14 +36,52 @@ void forward(const Call& call, int threads);
 // Rows that trajectories share are summed in the order of the trajectories, in double.
 void vjp(const Call& call, int threads);
 
-// Writes the gradient of dt in the shape of dt, from everything else.
-void dt_gradient(const Call& call, const Array& result, int threads);
+// The parts that other calls have, too.
 
-// The parts of the checks that the costs of trajectories have, too.
-
-// `type` 0 stands for any real one.
-PickedRows picked_rows(const char* name, const EndArrays& end, char type, int64_t batch, int64_t dof);
-StepLengths step_lengths(const Call& call, int64_t batch, int64_t horizon);
 void expect_action(const Array& action);
+
+struct Sizes {
+  int64_t batch, actions, dof, rows;
+  char type;  // of the action
+};
+
+// What all calls check: sizes by the action, dt, start and goal; these of the action's type, or of `any_type` that is real.
+struct Checked : Sizes {
+  explicit Checked(const Call& call, bool any_type = false);
+  Checked(const Call& call, const Sizes& sizes, bool any_type);
+
+  StepLengths dt;
+  PickedRows picked[2];
+};
+
+// Outputs, or their gradients, which need not be there.
+void expect_outputs(const Call& call, const Sizes& sizes, const char* name, bool all);
+
+template <class Scalar>
+Problem<Scalar> problem_of(const Call& call, const Checked& checked) {
+  Problem<Scalar> problem{.map = call.map, .actions = checked.actions, .dof = checked.dof, .action = call.action.as<Scalar>()};
+  if (call.spline != nullptr) problem.spline = call.spline->shape(checked.actions, call.has_goal);
+  for (int k = 0; k < kEnds; ++k) problem.end[k] = call.ends[k].as<Scalar>();
+  std::copy_n(checked.picked, 2, problem.picked);
+  problem.dt = checked.dt;
+  for (int k = 0; k < kOutputs; ++k) problem.output[k] = call.outputs[k].as<Scalar>();
+  problem.truncate_terminal = call.truncate_terminal;
+  return problem;
+}
+
+template <class Function>
+void with_scalar(char type, Function&& function) {
+  if (type == 'f') {
+    function(0.0F);
+  } else {
+    function(0.0);
+  }
+}
+
+// Memory of a thread that is kept for its next call.
+inline double* grown(std::vector<double>& memory, int64_t elements) {
+  if (memory.size() < static_cast<size_t>(elements)) memory.resize(static_cast<size_t>(elements));
+  return memory.data();
+}
 
 }  // namespace traj_integrator

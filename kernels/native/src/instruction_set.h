@@ -6,8 +6,8 @@
 namespace traj_integrator {
 
 // The loops over trajectories `begin` to `end`; `scratch` has as many doubles as scratch_size() says.
-template <class Problem>
-using Loop = void (*)(const Problem& problem, int64_t begin, int64_t end, double* scratch);
+template <class Scalar>
+using Loop = void (*)(const Problem<Scalar>& problem, int64_t begin, int64_t end, double* scratch);
 
 // Cost of the four outputs of one trajectory, `size` numbers each; those with a term are overwritten by their
 // gradients.
@@ -15,8 +15,10 @@ using CostLoop = double (*)(const CostTerm* terms, int64_t size, double* const* 
 
 #define TRAJ_INTEGRATOR_DECLARE_LOOPS(instruction_set)                                                 \
   namespace instruction_set {                                                                          \
-  template <class Problem>                                                                             \
-  void run(const Problem& problem, int64_t begin, int64_t end, double* scratch);                       \
+  template <class Scalar>                                                                              \
+  void forward(const Problem<Scalar>& problem, int64_t begin, int64_t end, double* scratch);           \
+  template <class Scalar>                                                                              \
+  void vjp(const Problem<Scalar>& problem, int64_t begin, int64_t end, double* scratch);               \
   double quadratic_cost(const CostTerm* terms, int64_t size, double* const* outputs);                  \
   }
 
@@ -48,12 +50,15 @@ Function chosen([[maybe_unused]] Function avx512, [[maybe_unused]] Function avx2
 #define TRAJ_INTEGRATOR_CHOSEN(function) (&baseline::function)
 #endif
 
-// Problem: ForwardProblem or VjpProblem of float or double.
-template <class Problem>
-Loop<Problem> loop() {
-  return TRAJ_INTEGRATOR_CHOSEN(run<Problem>);
+// Of float or double.
+template <class Scalar>
+Loop<Scalar> forward_loop() {
+  return TRAJ_INTEGRATOR_CHOSEN(forward<Scalar>);
 }
-
+template <class Scalar>
+Loop<Scalar> vjp_loop() {
+  return TRAJ_INTEGRATOR_CHOSEN(vjp<Scalar>);
+}
 inline CostLoop cost_loop() { return TRAJ_INTEGRATOR_CHOSEN(quadratic_cost); }
 
 #undef TRAJ_INTEGRATOR_CHOSEN

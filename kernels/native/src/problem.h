@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <numeric>
 #include <type_traits>
 #include <utility>
 
@@ -45,14 +46,12 @@ struct PickedRows {
 
 // A B-spline between two states. Tables are those of `splines/weights.py`.
 struct SplineShape {
-  int degree = 0;    // 0: no spline
-  int64_t steps;     // rows for each segment
-  int64_t points;    // control points given
-  int64_t used;      // of them, that count
-  int64_t head;      // extended control points that carry the start
-  int64_t tail;      // that carry the goal, or repeat the last one
+  int degree = 0;  // 0: no spline
+  int64_t steps;   // rows for each segment
+  int64_t used;    // control points that count
+  int64_t head;    // extended control points that carry the start
+  int64_t tail;    // that carry the goal, or repeat the last one
   bool has_goal;
-  int64_t dof;
   const double* weights;        // [steps + 1, 4 degree - 2]: K + 1 for position, K for velocity, ...
   const double* state_weights;  // [head, 4]
 
@@ -61,57 +60,49 @@ struct SplineShape {
   int64_t rows() const { return segments() * steps + 1; }
 };
 
+// A map reads action and ends, and writes the outputs. Its vjp reads the gradients of the outputs, and writes those of action
+// and ends; it has no pointer to what is 0, or not wanted.
 template <class Scalar>
-struct ForwardProblem {
+struct Problem {
   ControlMap map;
-  SplineShape spline;                // in place of the map, where it is one
-  int64_t action_horizon;
-  int64_t dof;
-  const Scalar* action;              // [B, Ha, D]
-  const Scalar* start[kStartRows];   // [rows, D] each; null means 0
-  PickedRows start_rows;
-  const Scalar* goal[kStartRows];    // of a spline
-  PickedRows goal_rows;
+  SplineShape spline;             // in place of the map, where it is one
+  int64_t actions, dof;
+  Scalar* action;                 // [B, Ha, D]
+  Scalar* end[kEnds];             // start and goal, [rows, D] each; gradients [B, D]
+  PickedRows picked[2];           // the rows of start and goal
   StepLengths dt;
-  Scalar* output[kOutputs];          // [B, H, D]
-};
-
-template <class Scalar>
-struct VjpProblem {
-  ControlMap map;
-  SplineShape spline;
-  int64_t action_horizon;
-  int64_t dof;
-  const Scalar* gradient[kOutputs];  // [B, H, D] each; null means 0
-  StepLengths dt;
-  bool truncate_terminal;            // of the central difference
-  Scalar* action;                    // [B, Ha, D], or null where not wanted
-  double* sum[kEnds];                // [B, D] each of start and goal, to be summed over a pool; or null
-  Scalar* row[kEnds];                // [B, D] each, where every trajectory has a row of its own; or null
-  bool wants_start;                  // any of the start's
-  // The gradient of dt instead, [B, 1 or Ha] as dt is; of splines it is one more result. With the arguments of the map.
+  Scalar* output[kOutputs];       // [B, H, D]
+  // Of a vjp alone.
+  bool truncate_terminal;         // of the central difference
+  double* sum[kEnds];             // [B, D] in place of `end`: to be summed over a pool
+  // The gradient of dt, [B, 1 or Ha] as dt is, in place of others; and action, own ends and outputs of the map, in double.
   double* by_dt;
-  const ForwardProblem<Scalar>* at;
+  const Problem<double>* at;
+
+  int64_t rows() const { return spline.degree != 0 ? spline.rows() : output_horizon(map, actions); }
+  bool wants_start() const {
+    for (int k = 0; k < kStartRows; ++k) {
+      if (end[k] != nullptr || sum[k] != nullptr) return true;
+    }
+    return false;
+  }
 };
 
 // Of many joints a block of rows is worked through, some joints at a time, before the next rows are read.
 constexpr int64_t kBlockElements = 8192, kMostBlockRows = 128;
 inline int64_t block_rows(int64_t dof) { return std::clamp<int64_t>(kBlockElements / std::max<int64_t>(1, dof), 1, kMostBlockRows); }
 
-// What a map may hold between two blocks, for N joints; and for all of them.
-template <int N>
-constexpr int64_t kMapDoubles = 16 * N;
-constexpr int kMostLanes = 8;    // joints that are worked on together
-inline int64_t kept_maps(int64_t dof) { return kMapDoubles<1> * (dof + kMostLanes); }
+constexpr int64_t kMapDoubles = 16;  // what a map may hold between two blocks, for each joint
+constexpr int kMostLanes = 8;        // joints that are worked on together
+inline int64_t kept_maps(int64_t dof) { return kMapDoubles * (dof + kMostLanes); }
 
 // Doubles of scratch memory that one thread needs.
-inline int64_t scratch_size(const SplineShape& spline, int64_t dof) {
+template <class Scalar>
+int64_t scratch_size(const Problem<Scalar>& problem) {
+  const SplineShape& spline = problem.spline;
+  const int64_t dof = problem.dof;
   if (spline.degree != 0) return 2 * spline.extended() * kMostLanes + (spline.steps + 1) * (4 * spline.degree - 2);
-  return kOutputs * dof + kept_maps(dof);
-}
-// More of them for the gradient of dt.
-inline int64_t lengths_scratch(int64_t actions, int64_t rows, int64_t dof) {
-  return (actions + kStartRows + kOutputs * rows) * dof + rows;
+  return kOutputs * dof + kept_maps(dof) + problem.rows();
 }
 
 // The terms of a quadratic cost for one output; arrays of one trajectory, [H * D] each. Without any weight the output

@@ -1,32 +1,28 @@
 // The module `_loops`: the maps on arrays that are borrowed from Python for one call, without torch. Autograd is Python's.
+//
+// Functions raise TypeError, ValueError or IndexError where arguments do not fit, and have written nothing then.
 #include <algorithm>
 #include <memory>
 
 #include "instruction_set.h"
-#include "kept_memory.h"
 #include "python_call.h"
-#include "quadratic_cost.h"
 #include "results.h"
+#include "tiles.h"
 
 namespace traj_integrator {
 namespace {
 
-int64_t elements_of(const Array (&outputs)[4]) {
+int64_t elements_of(const Array (&outputs)[kOutputs]) {
   int64_t most = 0;
   for (const Array& output : outputs) most = std::max(most, output.given() ? output.size() : 0);
   return most;
 }
 
 // What of the arrays was made here, as tensors; None in place of the others, and before them. A tuple, or null with an error.
-PyObject* handed_over(Result* results, Py_ssize_t used, Py_ssize_t before = 0) {
-  PyObject* const tuple = PyTuple_New(before + used);
-  for (Py_ssize_t k = -before; tuple != nullptr && k < used; ++k) {
-    PyObject* item = Py_None;
-    if (k >= 0 && results[k].is_made()) {
-      item = results[k].hand_over(torch.from_dlpack, torch.import_object);
-    } else {
-      Py_INCREF(item);
-    }
+PyObject* handed_over(Result* results, Py_ssize_t count, Py_ssize_t before = 0) {
+  PyObject* const tuple = PyTuple_New(before + count);
+  for (Py_ssize_t k = -before; tuple != nullptr && k < count; ++k) {
+    PyObject* const item = k >= 0 && results[k].is_made() ? results[k].hand_over() : Py_NewRef(Py_None);
     if (item == nullptr) {
       Py_DECREF(tuple);
       return nullptr;
@@ -36,63 +32,52 @@ PyObject* handed_over(Result* results, Py_ssize_t used, Py_ssize_t before = 0) {
   return tuple;
 }
 
-}  // namespace
-
+// The outputs, which are made unless the first is given, then None.
 PyObject* forward_results(Call& call) {
   call.has_new_outputs = !call.outputs[0].given();
-  Result results[4];
+  Result results[kOutputs];
   const bool done = run(call.action.size(), [&](int threads) {
     expect_action(call.action);
     const auto& shape = call.action.shape;
-    for (int k = 0; call.has_new_outputs && k < 4; ++k) {
+    for (int k = 0; call.has_new_outputs && k < kOutputs; ++k) {
       results[k].make(call.action.type, {shape[0], call.rows(shape[1]), shape[2]}, call.outputs[k],
                       {&call.action, &call.outputs[0], &call.outputs[1], &call.outputs[2]});
     }
     forward(call, threads);
   });
-  return done ? handed_over(results, 4) : nullptr;
+  return done ? handed_over(results, kOutputs) : nullptr;
 }
 
-PyObject* vjp_results(Call& call, const int64_t (&sizes)[9], Py_ssize_t used, Py_ssize_t before) {
-  Result results[9];
+// forward(map, action, start, start_index, goal, goal_index, dt, outputs) -> outputs that were None, made here
+PyObject* py_forward(PyObject*, PyObject* const* args, Py_ssize_t count) {
+  Call call;
+  Arguments given;
+  if (count != 8 || !given.take_inputs(args, call) || !given.take_outputs(args[7], call.outputs)) return unfit();
+  return forward_results(call);
+}
+
+constexpr int kResults = 1 + kEnds;  // of a vjp: gradients of action, start and goal
+Array& result_of(Call& call, int k) { return k == 0 ? call.action : call.ends[k - 1]; }
+
+// The first `count` gradients, behind `before` times None; made with as many rows as `sizes` says, where that is not negative.
+PyObject* vjp_results(Call& call, const int64_t (&sizes)[kResults], Py_ssize_t count, Py_ssize_t before) {
+  Result results[kResults];
   const bool done = run(elements_of(call.outputs), [&](int threads) {
-    const Array* const like = std::find_if(call.outputs, call.outputs + 4, [](const Array& a) { return a.given(); });
-    for (int k = 0; like != call.outputs + 4 && like->is_real() && like->dims == 3 && k < 9; ++k) {
+    const Array* const like = std::find_if(call.outputs, call.outputs + kOutputs, [](const Array& a) { return a.given(); });
+    const bool fits = like != call.outputs + kOutputs && like->is_real() && like->dims == 3;  // else `vjp` says what is wrong
+    for (int k = 0; fits && k < kResults; ++k) {
       if (sizes[k] < 0) continue;
       const int64_t batch = like->shape[0], dof = like->shape[2];
       if (k == 0) {
         results[k].make(like->type, {batch, sizes[k], dof}, call.action,
                         {&call.outputs[0], &call.outputs[1], &call.outputs[2], &call.outputs[3]});
       } else {
-        results[k].make(like->type, {sizes[k], dof}, k < 5 ? call.start.rows[k - 1] : call.goal.rows[k - 5]);
+        results[k].make(like->type, {sizes[k], dof}, result_of(call, k));
       }
     }
     vjp(call, threads);
   });
-  return done ? handed_over(results, used, before) : nullptr;
-}
-
-namespace {
-
-// forward(map, action, start, start_index, goal, goal_index, dt, outputs) -> outputs that were None, made here
-PyObject* py_forward(PyObject*, PyObject* const* args, Py_ssize_t count) {
-  Call call;
-  Arguments given;
-  if (count != 8 || !given.take_map(args[0], call) || !given.take(args[1], call.action) ||
-      !given.take_all(args[2], call.start.rows, 4) || !given.take(args[3], call.start.index) ||
-      !given.take_all(args[4], call.goal.rows, 4) || !given.take(args[5], call.goal.index) ||
-      !given.take_dt(args[6], call.dt) || !given.take_outputs(args[7], call.outputs)) {
-    return unfit();
-  }
-  call.has_goal = args[4] != Py_None;
-  return forward_results(call);
-}
-
-// A result that is to be made, if the object is a number: the size that is not known otherwise.
-bool is_wanted(PyObject* object, int64_t& size) {
-  if (!PyLong_Check(object)) return false;
-  size = PyLong_AsLongLong(object);
-  return true;
+  return done ? handed_over(results, count, before) : nullptr;
 }
 
 // vjp(map, upstream, start_index, goal_index, dt, truncate_terminal_gradient, action, start, goal) -> nine gradients
@@ -102,65 +87,183 @@ bool is_wanted(PyObject* object, int64_t& size) {
 PyObject* py_vjp(PyObject*, PyObject* const* args, Py_ssize_t count) {
   Call call;
   Arguments given;
-  if (count != 9 || !given.take_map(args[0], call) || !given.take_all(args[1], call.outputs, 4) ||
-      !given.take(args[2], call.start.index) || !given.take(args[3], call.goal.index) || !given.take_dt(args[4], call.dt)) {
-    return unfit();
-  }
+  if (count != 9 || !given.take_upstream(args, call)) return unfit();
   call.truncate_terminal = args[5] == Py_True;
   call.has_goal = args[8] != Py_None;
-  constexpr int kResults = 9;
-  Array* arrays[kResults] = {&call.action};
-  PyObject* objects[kResults] = {args[6]};
-  for (int k = 0; k < 4; ++k) arrays[1 + k] = &call.start.rows[k], arrays[5 + k] = &call.goal.rows[k];
-  for (int end = 0; end < 2; ++end) {
-    PyObject* const rows = args[7 + end];
-    const Py_ssize_t size = rows == Py_None ? 0 : PyTuple_Size(rows);
-    if (size < 0 || size > 4) {
-      PyErr_Clear();
-      return unfit();
-    }
-    for (int k = 0; k < 4; ++k) objects[1 + 4 * end + k] = k < size ? PyTuple_GetItem(rows, k) : Py_None;
-  }
-  int64_t sizes[kResults] = {};
+  int64_t sizes[kResults];
   for (int k = 0; k < kResults; ++k) {
-    if (is_wanted(objects[k], sizes[k])) continue;
-    sizes[k] = -1;
-    if (!given.take(objects[k], *arrays[k], true)) return unfit();
+    PyObject* const rows = k == 0 ? Py_None : args[7 + (k - 1) / kStartRows];
+    const Py_ssize_t size = Arguments::size_of(rows), place = (k - 1) % kStartRows;
+    if (size < 0 || size > kStartRows) return unfit();
+    PyObject* const object = k == 0 ? args[6] : place < size ? Arguments::item(rows, place) : Py_None;
+    sizes[k] = PyLong_Check(object) ? PyLong_AsLongLong(object) : -1;
+    if (!PyLong_Check(object) && !given.take(object, result_of(call, k), true)) return unfit();
   }
   return vjp_results(call, sizes, kResults, 0);
 }
 
-// dt_gradient(map, upstream, action, start, start_index, goal, goal_index, dt, result)
+// dt_gradient(map, action, start, start_index, goal, goal_index, dt, upstream, result)
 PyObject* py_dt_gradient(PyObject*, PyObject* const* args, Py_ssize_t count) {
   Call call;
   Array result;
   Arguments given;
-  if (count != 9 || !given.take_map(args[0], call) || !given.take_all(args[1], call.outputs, 4) ||
-      !given.take(args[2], call.action) || !given.take_all(args[3], call.start.rows, 4) ||
-      !given.take(args[4], call.start.index) || !given.take_all(args[5], call.goal.rows, 4) ||
-      !given.take(args[6], call.goal.index) || !given.take(args[7], call.dt) || !given.take(args[8], result, true)) {
+  if (count != 9 || !given.take_inputs(args, call) || !given.take_all(args[7], call.outputs, kOutputs) ||
+      !given.take(args[8], result, true)) {
     return unfit();
   }
-  call.has_goal = args[5] != Py_None;
   if (!run(elements_of(call.outputs), [&](int threads) { dt_gradient(call, result, threads); })) return nullptr;
   Py_RETURN_NONE;
 }
 
-// quadratic_cost(map, start, start_index, goal, goal_index, action, dt, terms, cost, grad_action, grad_ends)
+// quadratic_cost(map, action, start, start_index, goal, goal_index, dt, terms, cost, grad_action, grad_ends)
 PyObject* py_quadratic_cost(PyObject*, PyObject* const* args, Py_ssize_t count) {
   CostCall call;
-  Call& map = call.map;
   Arguments given;
-  if (count != 11 || !given.take_map(args[0], map) || !given.take_all(args[1], map.start.rows, 4) ||
-      !given.take(args[2], map.start.index) || !given.take_all(args[3], map.goal.rows, 4) ||
-      !given.take(args[4], map.goal.index) || !given.take(args[5], map.action) || !given.take_dt(args[6], map.dt) ||
-      !given.take_all(args[7], call.terms[0], 4 * CostCall::kTermFields) || !given.take(args[8], call.cost, true) ||
-      !given.take(args[9], call.grad_action, true) || !given.take_all(args[10], call.grad_ends, 8, true)) {
+  if (count != 11 || !given.take_inputs(args, call.map) ||
+      !given.take_all(args[7], call.terms[0], kOutputs * CostCall::kFields) || !given.take(args[8], call.cost, true) ||
+      !given.take(args[9], call.grad_action, true) || !given.take_all(args[10], call.grad_ends, kEnds, true)) {
     return unfit();
   }
-  for (const Array& rows : map.goal.rows) map.has_goal = map.has_goal || rows.given();
-  if (!run(map.action.size(), [&](int threads) { quadratic_cost(call, threads); })) return nullptr;
+  if (!run(call.map.action.size(), [&](int threads) { quadratic_cost(call, threads); })) return nullptr;
   Py_RETURN_NONE;
+}
+
+// None where arguments do not fit: the general way says what is wrong.
+PyObject* none_if_unfit() {
+  for (PyObject* const error : {PyExc_TypeError, PyExc_ValueError, PyExc_IndexError}) {
+    if (PyErr_ExceptionMatches(error)) PyErr_Clear();
+  }
+  return PyErr_Occurred() == nullptr ? Py_NewRef(Py_None) : nullptr;
+}
+
+// A named tuple of that type; null with a Python error.
+PyObject* as_type(PyObject* type, PyObject* outputs) {
+  static const auto make = reinterpret_cast<newfunc>(PyType_GetSlot(&PyTuple_Type, Py_tp_new));  // `type(...)` takes longer
+  const Object arguments(PyTuple_Pack(1, outputs));
+  return arguments.get() == nullptr ? PyErr_NoMemory() : make(reinterpret_cast<PyTypeObject*>(type), arguments.get(), nullptr);
+}
+
+// The tensors of a call as `apply` takes them, `apply(bundle, action, *rows)`: what needs no gradient is not shown, since
+// autograd takes its time for each tensor.
+class Shown {
+ public:
+  // False, without a Python error, where it is neither a tensor nor None.
+  bool add(PyObject* object) {
+    if (object != Py_None && !is_tensor(object)) return false;
+    const bool is_needed = are_recorded_ && object != Py_None && requires_grad(object);
+    tensors_[count_] = is_needed || count_ == 1 ? object : Py_None;
+    ++count_;
+    if (is_needed) needed_ = count_;
+    return true;
+  }
+  bool are_needed() const { return needed_ > 0; }
+  PyObject* apply(PyObject* apply, PyObject* bundle) const {
+    const Object shown(PyTuple_New(needed_));
+    for (int k = 0; k < needed_; ++k) PyTuple_SetItem(shown.get(), k, Py_NewRef(k == 0 ? bundle : tensors_[k]));
+    return PyObject_CallObject(apply, shown.get());
+  }
+
+ private:
+  PyObject* tensors_[2 + kEnds];  // behind the bundle: action, start, goal
+  int count_ = 1, needed_ = 0;
+  const bool are_recorded_ = is_grad_enabled();
+};
+
+// step((map, kind, apply, steps, type), action, start, start_index, goal, goal_index, dt, dt_per, memory, gradient) -> type
+//
+// The outputs, through `apply` where autograd records them; each is None where they are written to `memory` and not recorded.
+// `steps(dt, dt_per)` makes float64 `[1 or B, 1 or Ha]` of a dt that is no float. The last two may be left out. None, and
+// nothing is done, if something is not a tensor, or not ordinary.
+PyObject* py_step(PyObject*, PyObject* const* args, Py_ssize_t count) {
+  enum { kRoute, kAction, kStart, kStartIndex, kGoal, kGoalIndex, kDt, kDtPer, kMemory, kGradient, kMost };
+  PyObject *map, *kind, *apply, *steps_of, *type;
+  if ((count != kMost && count != kMemory) || PyArg_ParseTuple(args[kRoute], "OOOOO", &map, &kind, &apply, &steps_of, &type) == 0) {
+    return unfit();
+  }
+  PyObject *const memory = count == kMost ? args[kMemory] : Py_None, *const gradient = count == kMost ? args[kGradient] : Py_None;
+  PyObject *const start_index = args[kStartIndex], *const goal_index = args[kGoalIndex], *const dt_per = args[kDtPer];
+  if (!is_ordinary() || !PyUnicode_Check(dt_per) ||
+      (PyUnicode_CompareWithASCIIString(dt_per, "step") != 0 && PyUnicode_CompareWithASCIIString(dt_per, "trajectory") != 0)) {
+    Py_RETURN_NONE;
+  }
+  const bool is_number = PyFloat_CheckExact(args[kDt]) != 0;
+  const Object steps(is_number ? nullptr : PyObject_CallFunctionObjArgs(steps_of, args[kDt], dt_per, nullptr));
+  PyObject* const dt = is_number ? args[kDt] : steps.get();
+  PyObject* const inputs[Arguments::kInputs] = {kind, args[kAction], args[kStart], start_index, args[kGoal], goal_index, dt};
+  Call call;
+  Arguments given;
+  if (dt == nullptr || !given.take_inputs(inputs, call) || !given.take_outputs(memory, call.outputs)) Py_RETURN_NONE;
+  Shown shown;
+  bool fits = shown.add(args[kAction]) && call.action.given();
+  for (PyObject* const rows : {args[kStart], call.has_goal ? args[kGoal] : Py_None}) {
+    for (Py_ssize_t k = 0; k < Arguments::size_of(rows); ++k) fits = fits && shown.add(Arguments::item(rows, k));
+  }
+  for (PyObject* const index : {start_index, goal_index}) fits = fits && (index == Py_None || is_tensor(index));
+  // The first rows tell how many there are.
+  const Array &start = call.ends[0], &goal = call.ends[kStartRows];
+  fits = fits && start.given() && (call.has_goal ? goal.given() : goal_index == Py_None);
+  if (!fits) Py_RETURN_NONE;
+  const Object outputs(forward_results(call));
+  if (outputs.get() == nullptr) return none_if_unfit();
+  if (!shown.are_needed()) return as_type(type, outputs.get());
+  const bool is_saved = !is_number || start_index != Py_None || goal_index != Py_None;
+  const Object saved(is_saved ? PyTuple_Pack(3, start_index, goal_index, is_number ? Py_None : dt) : PyTuple_New(0));
+  const auto number = [](int64_t value) { return Object(PyLong_FromLongLong(value)); };
+  const auto rows_of = [&](const Array& rows) { return number(rows.given() ? rows.shape[0] : -1); };
+  const Object actions = number(call.action.shape[1]), start_rows = rows_of(start), goal_rows = rows_of(goal);
+  const Object kept(PyTuple_Pack(5, map, is_number ? dt : Py_None, actions.get(), start_rows.get(), goal_rows.get()));
+  if (kept.get() == nullptr || saved.get() == nullptr) return PyErr_NoMemory();
+  const Object bundle(PyTuple_Pack(5, outputs.get(), kept.get(), saved.get(), memory, gradient));
+  PyObject* const recorded = shown.apply(apply, bundle.get());
+  return recorded == nullptr ? none_if_unfit() : as_type(type, Object(recorded).get());
+}
+
+// record(ctx, (outputs, kept, saved, ...), *tensors) -> outputs, with what `backward` takes in ctx
+//
+// The maps are linear: that is the indices, dt and numbers of rows.
+PyObject* py_record(PyObject*, PyObject* const* args, Py_ssize_t count) {
+  if (count < 2 || !PyTuple_Check(args[1]) || PyTuple_Size(args[1]) != 5) return unfit();
+  static const Name materialize_grads("materialize_grads"), call("call"), save_for_backward("save_for_backward");
+  PyObject* const saved = PyTuple_GetItem(args[1], 2);
+  if (!materialize_grads.set(args[0], Py_False) || !call.set(args[0], PyTuple_GetItem(args[1], 1))) return nullptr;
+  if (PyTuple_Size(saved) != 0) {
+    PyObject* const done = PyObject_CallObject(save_for_backward.of(args[0]).get(), saved);
+    if (done == nullptr) return nullptr;
+    Py_DECREF(done);
+  }
+  return Py_NewRef(PyTuple_GetItem(args[1], 0));
+}
+
+// backward(ctx, upstream, into) -> the gradients that `apply` returns; that of the action goes into `into`, if it is not None
+//
+// None, and nothing is done, if they are differentiated again, or something is not ordinary.
+PyObject* py_backward(PyObject*, PyObject* const* args, Py_ssize_t count) {
+  if (count != 3 || is_grad_enabled() || !is_ordinary()) Py_RETURN_NONE;
+  static const Name call_name("call"), saved_tensors("saved_tensors"), needs_input_grad("needs_input_grad"), kind_name("kind"),
+      truncates_name("truncates");
+  const Object kept = call_name.of(args[0]), saved = saved_tensors.of(args[0]), needs = needs_input_grad.of(args[0]);
+  if (kept.get() == nullptr || saved.get() == nullptr || needs.get() == nullptr) Py_RETURN_NONE;
+  PyObject *map = nullptr, *dt = nullptr, *start_index = Py_None, *goal_index = Py_None, *steps = Py_None;
+  long long actions = 0, rows[2] = {};
+  if (PyArg_ParseTuple(kept.get(), "OOLLL", &map, &dt, &actions, &rows[0], &rows[1]) == 0) return nullptr;
+  if (PyTuple_Size(saved.get()) == 3 && PyArg_ParseTuple(saved.get(), "OOO", &start_index, &goal_index, &steps) == 0) {
+    return nullptr;
+  }
+  const Object kind = kind_name.of(map), truncates = truncates_name.of(map);
+  PyObject* const inputs[] = {kind.get(), args[1], start_index, goal_index, dt == Py_None ? steps : dt};
+  Call call;
+  Arguments given;
+  if (kind.get() == nullptr || !given.take_upstream(inputs, call) || !given.take(args[2], call.action, true)) Py_RETURN_NONE;
+  call.truncate_terminal = truncates.get() == Py_True;
+  call.has_goal = rows[1] >= 0;
+  const Py_ssize_t used = PyTuple_Size(needs.get()) - 1;
+  int64_t sizes[kResults];
+  for (int k = 0; k < kResults; ++k) {
+    const bool is_needed = k < used && PyTuple_GetItem(needs.get(), 1 + k) == Py_True && (k > 0 || args[2] == Py_None);
+    sizes[k] = !is_needed ? -1 : k == 0 ? actions : rows[(k - 1) / kStartRows];
+  }
+  PyObject* const gradients = vjp_results(call, sizes, used, 1);
+  return gradients == nullptr ? none_if_unfit() : gradients;
 }
 
 // spline_form(degree, steps, is_curobo) -> what stands for a map
@@ -198,7 +301,7 @@ PyMethodDef methods[] = {
     {"step", as_method(&py_step), METH_FASTCALL, "forward, through autograd where it records it."},
     {"record", as_method(&py_record), METH_FASTCALL, "forward, as a node of autograd."},
     {"backward", as_method(&py_backward), METH_FASTCALL, "vjp, as a node of autograd."},
-    {"use", as_method(&py_use), METH_FASTCALL, "Says what tensors are."},
+    {"use", &py_use, METH_VARARGS, "Says what tensors are."},
     {"instruction_set", &py_instruction_set, METH_NOARGS, "baseline, avx2 or avx512."},
     {"kept_bytes", &py_kept_bytes, METH_NOARGS, "Bytes of memory that are kept for results."},
     {"release_kept_memory", &py_release_kept_memory, METH_NOARGS, "Releases them."},
@@ -213,13 +316,11 @@ PyModuleDef definition = {PyModuleDef_HEAD_INIT, "_loops", "Compiled CPU kernels
 PyMODINIT_FUNC PyInit__loops() {
   using namespace traj_integrator;
   PyObject* const module = PyModule_Create(&definition);
-  PyObject* const numbers = PyDict_New();
-  if (module == nullptr || numbers == nullptr) return nullptr;
+  const Object numbers(PyDict_New());
+  if (module == nullptr || numbers.get() == nullptr) return nullptr;
   for (const ControlMapRow& row : kControlMaps) {
     const Object number(PyLong_FromLongLong(static_cast<long long>(row.map)));
-    if (PyDict_SetItemString(numbers, row.name, number.get()) != 0) return nullptr;
+    if (PyDict_SetItemString(numbers.get(), row.name, number.get()) != 0) return nullptr;
   }
-  if (PyModule_AddObjectRef(module, "map_numbers", numbers) != 0) return nullptr;
-  Py_DECREF(numbers);
-  return module;
+  return PyModule_AddObjectRef(module, "map_numbers", numbers.get()) == 0 ? module : nullptr;
 }

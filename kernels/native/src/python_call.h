@@ -1,4 +1,4 @@
-// What calls from Python have in common: their arguments, how they run, what they return.
+// What calls from Python have in common: their arguments, how they run, what they raise.
 #pragma once
 
 #include <cmath>
@@ -13,6 +13,8 @@ namespace traj_integrator {
 // The arrays of one call. Every function returns false, without a Python error, where something is none.
 class Arguments {
  public:
+  static constexpr const char* kFormName = "traj_integrator.SplineForm";
+
   // What is not written may be a tensor of any strides: its copy is kept for the call.
   bool take(PyObject* object, Array& array, bool writable = false) {
     if (!is_tensor(object)) return buffers_.take(object, array, writable);
@@ -24,25 +26,21 @@ class Arguments {
 
   // A tuple or list of at most `most`, or None.
   bool take_all(PyObject* objects, Array* arrays, Py_ssize_t most, bool writable = false) {
-    if (objects == Py_None) return true;
-    const bool is_list = PyList_Check(objects);
-    if (!is_list && !PyTuple_Check(objects)) return false;
-    const Py_ssize_t count = is_list ? PyList_Size(objects) : PyTuple_Size(objects);
-    if (count > most) return false;
-    for (Py_ssize_t k = 0; k < count; ++k) {
-      if (!take(is_list ? PyList_GetItem(objects, k) : PyTuple_GetItem(objects, k), arrays[k], writable)) return false;
+    const Py_ssize_t count = size_of(objects);
+    for (Py_ssize_t k = 0; k < count && count <= most; ++k) {
+      if (!take(item(objects, k), arrays[k], writable)) return false;
     }
-    return true;
+    return 0 <= count && count <= most;
   }
 
   // Four arrays, one that has them one behind the other, or None.
-  bool take_outputs(PyObject* objects, Array (&outputs)[4]) {
+  bool take_outputs(PyObject* objects, Array (&outputs)[kOutputs]) {
     if (objects == Py_None) return true;
-    if (PyList_Check(objects) || PyTuple_Check(objects)) return take_all(objects, outputs, 4, true) && outputs[0].given();
+    if (size_of(objects) >= 0) return take_all(objects, outputs, kOutputs, true) && outputs[0].given();
     Array all;
-    if (!take(objects, all, true) || all.dims != 4 || !all.is_real() || all.shape[0] != 4) return false;
-    const int64_t bytes = all.size() / 4 * (all.type == 'd' ? sizeof(double) : sizeof(float));
-    for (int k = 0; k < 4; ++k) {
+    if (!take(objects, all, true) || all.dims != 4 || !all.is_real() || all.shape[0] != kOutputs) return false;
+    const int64_t bytes = all.size() / kOutputs * (all.type == 'd' ? sizeof(double) : sizeof(float));
+    for (int k = 0; k < kOutputs; ++k) {
       outputs[k] = {all.as<char>() + k * bytes, all.type, 3, {all.shape[1], all.shape[2], all.shape[3]}};
     }
     return true;
@@ -68,7 +66,31 @@ class Arguments {
     return number >= 0 && number < static_cast<long long>(std::size(kControlMaps));
   }
 
-  static constexpr const char* kFormName = "traj_integrator.SplineForm";
+  // What every map reads: map, action, start, start_index, goal, goal_index, dt. Goal rows that are all None are no goal.
+  static constexpr Py_ssize_t kInputs = 7;
+  bool take_inputs(PyObject* const* args, Call& call) {
+    if (!take_map(args[0], call) || !take(args[1], call.action) || !take_dt(args[6], call.dt)) return false;
+    for (int end = 0; end < 2; ++end) {
+      if (!take_all(args[2 + 2 * end], call.ends + kStartRows * end, kStartRows)) return false;
+      if (!take(args[3 + 2 * end], call.index[end])) return false;
+    }
+    for (int k = kStartRows; k < kEnds; ++k) call.has_goal = call.has_goal || call.ends[k].given();
+    return true;
+  }
+
+  // What every vjp reads: map, upstream, start_index, goal_index, dt.
+  bool take_upstream(PyObject* const* args, Call& call) {
+    return take_map(args[0], call) && take_all(args[1], call.outputs, kOutputs) && take(args[2], call.index[0]) &&
+           take(args[3], call.index[1]) && take_dt(args[4], call.dt);
+  }
+
+  // Of a tuple or list; 0 of None, -1 of anything else.
+  static Py_ssize_t size_of(PyObject* objects) {
+    return PyTuple_Check(objects) ? PyTuple_Size(objects) : PyList_Check(objects) ? PyList_Size(objects) : objects == Py_None ? 0 : -1;
+  }
+  static PyObject* item(PyObject* objects, Py_ssize_t k) {
+    return PyList_Check(objects) ? PyList_GetItem(objects, k) : PyTuple_GetItem(objects, k);
+  }
 
  private:
   BorrowedBuffers<> buffers_;
@@ -80,12 +102,6 @@ inline PyObject* raised(const Misfit& misfit) {
   PyObject* const errors[] = {PyExc_TypeError, PyExc_ValueError, PyExc_IndexError};
   PyErr_SetString(errors[static_cast<int>(misfit.what)], misfit.text.c_str());
   return nullptr;
-}
-
-// Whether the error is one of these.
-inline bool is_unfit() {
-  return PyErr_ExceptionMatches(PyExc_TypeError) || PyErr_ExceptionMatches(PyExc_ValueError) ||
-         PyErr_ExceptionMatches(PyExc_IndexError);
 }
 
 inline PyObject* unfit() {
@@ -119,20 +135,5 @@ bool run(int64_t elements, const Compute& compute) {
   lock();
   return true;
 }
-
-// The functions below return new references, or null with a Python error: TypeError, ValueError or IndexError where arguments
-// do not fit, and nothing has been written.
-
-// A tuple of four: the outputs, which are made unless the first is given, then None.
-PyObject* forward_results(Call& call);
-
-// A tuple of `used` of the gradients of action, four starts and four goals; made with as many rows as `sizes` says, None
-// where that is negative, after as many None as `before`.
-PyObject* vjp_results(Call& call, const int64_t (&sizes)[9], Py_ssize_t used, Py_ssize_t before);
-
-// Functions of the module for autograd (python_autograd.cpp).
-PyObject* py_step(PyObject* self, PyObject* const* args, Py_ssize_t count);
-PyObject* py_record(PyObject* self, PyObject* const* args, Py_ssize_t count);
-PyObject* py_backward(PyObject* self, PyObject* const* args, Py_ssize_t count);
 
 }  // namespace traj_integrator

@@ -1,21 +1,12 @@
 #include "python_torch.h"
 
-#include <iterator>
-
 namespace traj_integrator {
 
 Torch torch{};
 
 namespace {
 
-constexpr char kTypes[] = {'f', 'd', 'i', 'l'};
-
-struct Names {
-  PyObject *data_ptr, *shape, *dtype, *is_cpu, *is_contiguous, *resolve_neg, *contiguous, *current_level;
-} names{};
-
-Object attribute(PyObject* object, PyObject* name) { return Object(PyObject_GetAttr(object, name)); }
-Object called(PyObject* object, PyObject* name) { return Object(PyObject_CallMethodObjArgs(object, name, nullptr)); }
+Object called(PyObject* object, const char* method) { return Object(PyObject_CallMethod(object, method, nullptr)); }
 
 // A method or attribute of every tensor, looked up once.
 struct OfTensors {
@@ -29,29 +20,8 @@ struct OfTensors {
   Object called(PyObject* tensor) const { return Object(PyObject_CallFunctionObjArgs(descriptor, tensor, nullptr)); }
 };
 
-// By its Python attributes, which every torch has.
-bool read_attributes(PyObject* tensor, Array& array) {
-  const Object dtype = attribute(tensor, names.dtype), is_cpu = attribute(tensor, names.is_cpu);
-  if (is_cpu.get() != Py_True || called(tensor, names.is_contiguous).get() != Py_True) return false;
-  const Object shape = attribute(tensor, names.shape), address = called(tensor, names.data_ptr);
-  if (shape.get() == nullptr || address.get() == nullptr) return false;
-  for (int k = 0; k < 4; ++k) {
-    if (dtype.get() == torch.dtypes[k]) array.type = kTypes[k];
-  }
-  array.dims = static_cast<int>(PyTuple_Size(shape.get()));
-  if (array.dims < 0 || array.dims > Array::kMostDims) return false;
-  for (int dim = 0; dim < array.dims; ++dim) array.shape[dim] = PyLong_AsLongLong(PyTuple_GetItem(shape.get(), dim));
-  array.data = PyLong_AsVoidPtr(address.get());
-  return true;
-}
-
-// By one call of a C function: a tenth of the time.
-bool read_description(PyObject* tensor, Array& array) {
-  DLTensor seen;
-  if (torch.describe(tensor, &seen) != 0) {
-    PyErr_Clear();
-    return false;
-  }
+// Whether it is a contiguous array for the loops.
+bool read(const DLTensor& seen, Array& array) {
   if (seen.device_type != DLTensor::kCpu || seen.dims > Array::kMostDims || (seen.bits != 32 && seen.bits != 64)) return false;
   if (seen.code == DLTensor::kFloat) array.type = seen.bits == 32 ? 'f' : 'd';
   if (seen.code == DLTensor::kInt) array.type = seen.bits == 32 ? 'i' : 'l';
@@ -64,7 +34,7 @@ bool read_description(PyObject* tensor, Array& array) {
     stride *= seen.shape[dim];
   }
   array.data = static_cast<char*>(seen.data) + seen.byte_offset;
-  return is_contiguous || stride == 0;
+  return array.given() && (is_contiguous || stride == 0) && (array.data != nullptr || stride == 0);
 }
 
 }  // namespace
@@ -79,13 +49,20 @@ bool read_tensor(PyObject* tensor, Array& array) {
   array = {};
   static const OfTensors is_neg("is_neg");
   if (is_neg.called(tensor).get() != Py_False) return false;
-  const bool is_read = torch.describe != nullptr ? read_description(tensor, array) : read_attributes(tensor, array);
-  return is_read && array.given() && (array.data != nullptr || array.size() == 0);
+  if (torch.exchange != nullptr) {  // a tenth of the time
+    DLTensor seen;
+    if (torch.exchange->describe(tensor, &seen) == 0) return read(seen, array);
+    PyErr_Clear();
+    return false;
+  }
+  const Object capsule(PyObject_CallFunctionObjArgs(torch.to_dlpack, tensor, nullptr));
+  if (capsule.get() == nullptr) return false;
+  return read(static_cast<DLManagedTensor*>(PyCapsule_GetPointer(capsule.get(), DLManagedTensor::kCapsule))->tensor, array);
 }
 
 Object readable(PyObject* tensor) {
-  const Object resolved = called(tensor, names.resolve_neg);
-  return resolved.get() == nullptr ? Object() : called(resolved.get(), names.contiguous);
+  const Object resolved = called(tensor, "resolve_neg");
+  return resolved.get() == nullptr ? Object() : called(resolved.get(), "contiguous");
 }
 
 bool is_ordinary() {
@@ -93,7 +70,8 @@ bool is_ordinary() {
     const Object active(PyObject_CallNoArgs(mode));
     if (active.get() == nullptr || PyObject_IsTrue(active.get()) != 0) return false;
   }
-  const Object level = attribute(torch.forward_ad, names.current_level);
+  static const Name current_level("_current_level");
+  const Object level = current_level.of(torch.forward_ad);
   return level.get() != nullptr && PyLong_AsLong(level.get()) < 0;
 }
 
@@ -104,23 +82,20 @@ bool requires_grad(PyObject* tensor) {
 
 bool is_grad_enabled() { return Object(PyObject_CallNoArgs(torch.is_grad_enabled)).get() == Py_True; }
 
-PyObject* py_use(PyObject*, PyObject* const* args, Py_ssize_t count) {
-  PyObject** const kept[] = {&torch.tensor, &torch.parameter, &torch.get_num_threads, &torch.from_dlpack,
-                             &torch.is_grad_enabled, &torch.forward_ad};
-  if (count != 9 || PyTuple_Size(args[6]) != 4 || PyTuple_Size(args[7]) != 4) {
-    PyErr_SetString(PyExc_TypeError, "use: other arguments were expected");
+PyObject* py_use(PyObject*, PyObject* args) {
+  PyObject* exchange = nullptr;
+  PyObject** const modes = torch.modes;
+  if (PyArg_ParseTuple(args, "OOOOOOO(OOOO)O", &torch.tensor, &torch.parameter, &torch.get_num_threads, &torch.to_dlpack,
+                       &torch.from_dlpack, &torch.is_grad_enabled, &torch.forward_ad, &modes[0], &modes[1], &modes[2],
+                       &modes[3], &exchange) == 0) {
     return nullptr;
   }
-  for (Py_ssize_t k = 0; k < 8; ++k) Py_INCREF(args[k]);
-  for (size_t k = 0; k < std::size(kept); ++k) *kept[k] = args[k];
-  for (int k = 0; k < 4; ++k) torch.dtypes[k] = PyTuple_GetItem(args[6], k), torch.modes[k] = PyTuple_GetItem(args[7], k);
-  if (args[8] != Py_None) {
-    const auto* const api = static_cast<const DLExchange*>(PyCapsule_GetPointer(args[8], DLExchange::kCapsule));
+  Py_INCREF(args);  // it keeps all of them
+  if (exchange != Py_None) {
+    const auto* const api = static_cast<const DLExchange*>(PyCapsule_GetPointer(exchange, DLExchange::kCapsule));
     if (api == nullptr) return nullptr;
-    if (api->major == DLExchange::kMajor) torch.describe = api->describe, torch.import_object = api->import_object;
+    if (api->major == DLExchange::kMajor) torch.exchange = api;
   }
-  const auto name = [](const char* text) { return PyUnicode_InternFromString(text); };
-  names = {name("data_ptr"), name("shape"), name("dtype"), name("is_cpu"), name("is_contiguous"), name("resolve_neg"), name("contiguous"), name("_current_level")};
   Py_RETURN_NONE;
 }
 

@@ -22,20 +22,28 @@ class Object {  // owned
   PyObject* object_;
 };
 
+// The name of an attribute, made once: a string costs as much as the rest of a look-up.
+class Name {
+ public:
+  explicit Name(const char* text) : text_(PyUnicode_InternFromString(text)) {}
+  Object of(PyObject* object) const { return Object(PyObject_GetAttr(object, text_)); }
+  bool set(PyObject* object, PyObject* value) const { return PyObject_SetAttr(object, text_, value) == 0; }
+
+ private:
+  PyObject* text_;
+};
+
 // Set once, by `use`; null before.
 struct Torch {
-  PyObject *tensor, *parameter, *get_num_threads, *from_dlpack, *is_grad_enabled, *forward_ad;
-  PyObject* dtypes[4];  // float32, float64, int32, int64
-  PyObject* modes[4];   // functions: whether transforms, dispatch modes, function modes or tracing are active
-  // torch 2.10 and later, else null.
-  int (*describe)(void* tensor, DLTensor* array);
-  int (*import_object)(DLVersionedTensor* tensor, void** object);
+  PyObject *tensor, *parameter, *get_num_threads, *to_dlpack, *from_dlpack, *is_grad_enabled, *forward_ad;
+  PyObject* modes[4];  // functions: whether transforms, dispatch modes, function modes or tracing are active
+  const DLExchange* exchange;  // of torch 2.10 and later, else null
 };
 extern Torch torch;
 
-// use(Tensor, Parameter, get_num_threads, _from_dlpack, is_grad_enabled, forward_ad, (float32, float64, int32, int64),
-//     four functions of modes, Tensor.__dlpack_c_exchange_api__ or None)
-PyObject* py_use(PyObject* self, PyObject* const* args, Py_ssize_t count);
+// use(Tensor, Parameter, get_num_threads, _to_dlpack, _from_dlpack, is_grad_enabled, forward_ad, four functions of modes,
+//     Tensor.__dlpack_c_exchange_api__ or None)
+PyObject* py_use(PyObject* self, PyObject* args);
 
 bool is_tensor(PyObject* object);
 // A contiguous tensor on the CPU; false, without a Python error: it is none, or of no type for the loops.

@@ -1,13 +1,95 @@
 #include "results.h"
 
 #include <algorithm>
+#include <array>
+#include <atomic>
 #include <cstdint>
+#include <cstdlib>
 #include <new>
 
-#include "kept_memory.h"
+#include "python_torch.h"
 
 namespace traj_integrator {
 namespace {
+
+constexpr size_t kMiB = 1 << 20;
+constexpr size_t kMostBlocks = 64;
+// Smaller pieces are allocated by the C library without a system call.
+constexpr size_t kLeastKeptBytes = 64 << 10;
+
+struct Block {
+  void* data;
+  size_t bytes;
+};
+
+size_t limit_from_environment() {
+  const char* const text = std::getenv("TRAJ_INTEGRATOR_KEPT_MIB");
+  if (text == nullptr || *text == '\0') return 64 * kMiB;
+  char* end = nullptr;
+  const long long mib = std::strtoll(text, &end, 10);
+  return *end == '\0' && mib >= 0 ? static_cast<size_t>(mib) * kMiB : 64 * kMiB;
+}
+
+// Memory of results that are no longer in use, for the next ones of the same size: new, cleared pages from the system take
+// longer than filling them. Blocks that are not in use, the oldest first. No thread ever waits for the lock: if another
+// thread holds it, or held it when this process was forked, the call does without kept memory.
+class Shelf {
+ public:
+  // Memory that nobody else has, aligned as the C library does; throws std::bad_alloc. The block of that size that was added
+  // last is the most likely to be in a cache.
+  void* take(size_t bytes) {
+    void* memory = nullptr;
+    if (bytes >= kLeastKeptBytes && lock()) {
+      for (size_t i = count_; i-- > 0 && memory == nullptr;) {
+        if (blocks_[i].bytes == bytes) memory = removed(i);
+      }
+      unlock();
+    }
+    if (memory == nullptr) memory = std::malloc(bytes);
+    if (memory == nullptr) throw std::bad_alloc();
+    return memory;
+  }
+
+  // Takes ownership of a block, and releases the oldest ones to make room for it.
+  void put(const Block& block) {
+    if (block.bytes < kLeastKeptBytes || block.bytes > limit_ || !lock()) return std::free(block.data);
+    while (count_ == kMostBlocks || bytes_ + block.bytes > limit_) std::free(removed(0));
+    blocks_[count_++] = block;
+    bytes_ += block.bytes;
+    unlock();
+  }
+
+  void clear() {
+    if (!lock()) return;
+    while (count_ > 0) std::free(removed(count_ - 1));
+    unlock();
+  }
+
+  size_t bytes() const { return bytes_; }
+
+ private:
+  bool lock() { return !busy_.test_and_set(std::memory_order_acquire); }
+  void unlock() { busy_.clear(std::memory_order_release); }
+  void* removed(size_t i) {
+    const Block block = blocks_[i];
+    std::move(blocks_.begin() + i + 1, blocks_.begin() + count_, blocks_.begin() + i);
+    --count_;
+    bytes_ -= block.bytes;
+    return block.data;
+  }
+
+  std::atomic_flag busy_;
+  std::array<Block, kMostBlocks> blocks_{};
+  size_t count_ = 0;
+  std::atomic<size_t> bytes_ = 0;
+  const size_t limit_ = limit_from_environment();
+};
+
+// Never destroyed: results may outlive every static object.
+Shelf& shelf() {
+  static Shelf* const only = new Shelf;
+  return *only;
+}
 
 constexpr uintptr_t kAlignment = 64;  // for vectors
 // A load waits for stores in flight to the same place of another page: whole loops took up to a third longer.
@@ -32,7 +114,7 @@ struct Result::Owner {
   template <typename Form>
   static void release(Form* self) {
     Owner* const owner = static_cast<Owner*>(self->owner);
-    give_back(owner, owner->bytes);
+    shelf().put({owner, owner->bytes});
   }
 };
 
@@ -43,7 +125,7 @@ void Result::make(char type, std::initializer_list<int64_t> shape, Array& array,
   const size_t item = type == 'd' ? sizeof(double) : sizeof(float);
   const size_t size = static_cast<size_t>(array.size()) * item, room = size < kLeastApartBytes ? 0 : kPage;
   const size_t bytes = sizeof(Owner) + kAlignment - 1 + room + size;
-  owner_ = new (take_memory(bytes)) Owner;
+  owner_ = new (shelf().take(bytes)) Owner;
   owner_->bytes = bytes;
   const uintptr_t first = (reinterpret_cast<uintptr_t>(owner_ + 1) + kAlignment - 1) / kAlignment * kAlignment;
   uintptr_t place = first;
@@ -56,11 +138,11 @@ void Result::make(char type, std::initializer_list<int64_t> shape, Array& array,
                      owner_->shape, owner_->strides, 0}, owner_, &Owner::release<DLManagedTensor>};
 }
 
-PyObject* Result::hand_over(PyObject* from_dlpack, Import import_object) {
-  if (import_object != nullptr) {  // without a capsule and a call of Python: half the time
+PyObject* Result::hand_over() {
+  if (torch.exchange != nullptr) {  // without a capsule and a call of Python: half the time
     void* taken = nullptr;
     owner_->versioned = {DLExchange::kMajor, 0, owner_, &Owner::release<DLVersionedTensor>, 0, owner_->tensor.tensor};
-    if (import_object(&owner_->versioned, &taken) != 0) return nullptr;
+    if (torch.exchange->import_object(&owner_->versioned, &taken) != 0) return nullptr;
     owner_ = nullptr;
     return static_cast<PyObject*>(taken);
   }
@@ -71,7 +153,7 @@ PyObject* Result::hand_over(PyObject* from_dlpack, Import import_object) {
   });
   if (capsule == nullptr) return nullptr;
   owner_ = nullptr;
-  PyObject* const taken = PyObject_CallFunctionObjArgs(from_dlpack, capsule, nullptr);
+  PyObject* const taken = PyObject_CallFunctionObjArgs(torch.from_dlpack, capsule, nullptr);
   Py_DECREF(capsule);
   return taken;
 }
@@ -79,5 +161,9 @@ PyObject* Result::hand_over(PyObject* from_dlpack, Import import_object) {
 Result::~Result() {
   if (owner_ != nullptr) Owner::release(&owner_->tensor);
 }
+
+size_t kept_bytes() { return shelf().bytes(); }
+
+void release_kept_memory() { shelf().clear(); }
 
 }  // namespace traj_integrator

@@ -1,8 +1,7 @@
-// Results for Python, as DLPack: any framework makes an array of its own of them, without a copy.
+// Results for Python, as DLPack: torch makes a tensor of them, without a copy.
 #pragma once
 
 #include "array.h"
-#include "dlpack.h"
 #include "python_buffer.h"
 
 namespace traj_integrator {
@@ -19,13 +18,16 @@ class Result {
   // place of a page than arrays that the loops go through at the same time.
   void make(char type, std::initializer_list<int64_t> shape, Array& array, std::initializer_list<const Array*> beside = {});
   bool is_made() const { return owner_ != nullptr; }
-  // What `import_object`, or where there is none `from_dlpack`, makes of it, a new reference; null with a Python error.
-  using Import = decltype(DLExchange::import_object);
-  PyObject* hand_over(PyObject* from_dlpack, Import import_object);
+  // As a tensor, a new reference; null with a Python error.
+  PyObject* hand_over();
 
  private:
   struct Owner;
   Owner* owner_ = nullptr;
 };
+
+// Memory that is kept for the next results, within the limit of TRAJ_INTEGRATOR_KEPT_MIB (default 64 MiB; 0 keeps nothing).
+size_t kept_bytes();
+void release_kept_memory();
 
 }  // namespace traj_integrator

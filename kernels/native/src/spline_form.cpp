@@ -1,6 +1,6 @@
 #include "spline_form.h"
 
-#include "misfit.h"
+#include "array.h"
 
 namespace traj_integrator {
 namespace {
@@ -66,19 +66,9 @@ SplineForm::SplineForm(int64_t degree, int64_t steps, bool is_curobo)
   state_weights = weights_of_state(degree, head, /*has_jerk=*/!(is_curobo && degree == 3));
 }
 
-SplineShape SplineForm::shape(int64_t points, int64_t dof, bool has_goal) const {
-  SplineShape shape{};
-  shape.degree = static_cast<int>(degree);
-  shape.steps = steps;
-  shape.points = points;
-  shape.used = points - (has_goal && ignores_last);
-  shape.head = head;
-  shape.tail = has_goal ? head : degree;
-  shape.has_goal = has_goal;
-  shape.dof = dof;
-  shape.weights = weights.data();
-  shape.state_weights = state_weights.data();
-  return shape;
+SplineShape SplineForm::shape(int64_t points, bool has_goal) const {
+  return {.degree = static_cast<int>(degree), .steps = steps, .used = points - (has_goal && ignores_last), .head = head,
+          .tail = has_goal ? head : degree, .has_goal = has_goal, .weights = weights.data(), .state_weights = state_weights.data()};
 }
 
 }  // namespace traj_integrator

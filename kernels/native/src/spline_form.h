@@ -24,7 +24,7 @@ struct SplineForm {
   // The number of control points that give so many rows.
   int64_t points(int64_t rows) const { return (rows - 1) / steps - head; }
   // What the loops need to know of splines with `points` control points; the form has to outlive it.
-  SplineShape shape(int64_t points, int64_t dof, bool has_goal) const;
+  SplineShape shape(int64_t points, bool has_goal) const;
 };
 
 }  // namespace traj_integrator

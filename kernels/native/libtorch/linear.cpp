@@ -1,4 +1,4 @@
-#include "launch.h"
+#include "linear.h"
 
 #include <ATen/Parallel.h>
 #include <ATen/ops/empty.h>
@@ -16,7 +16,13 @@ using at::Tensor;
 bool is_half(at::ScalarType dtype) { return dtype == at::kHalf || dtype == at::kBFloat16; }
 
 // Halves are computed in a type in which nothing is rounded that they keep.
-at::ScalarType wide(const Map& map) { return map.spline != nullptr ? at::kDouble : at::kFloat; }
+at::ScalarType wide(const Linear& linear) { return linear.spline != nullptr ? at::kDouble : at::kFloat; }
+
+template <size_t count>
+std::array<Tensor, count> converted(std::array<Tensor, count> tensors, at::ScalarType dtype) {
+  for (Tensor& tensor : tensors) tensor = tensor.defined() ? tensor.to(dtype) : tensor;
+  return tensors;
+}
 
 // Tensors as arrays, alive for one call.
 class Arrays {
@@ -61,44 +67,45 @@ void run(const Compute& compute) {
   }
 }
 
-Call call_of(const Map& map, const Tensor& dt, bool has_goal, Arrays& arrays) {
+Call call_of(const Linear& linear, Arrays& arrays) {
   Call call;
-  call.map = map.map;
-  call.spline = map.spline;
-  call.truncate_terminal = map.truncate_terminal;
-  call.has_goal = has_goal;
-  call.dt = arrays.read(dt.to(at::kDouble));
+  call.map = linear.map;
+  call.spline = linear.spline;
+  call.truncate_terminal = linear.truncate_terminal;
+  call.has_goal = linear.rows[1] >= 0;
+  call.dt = arrays.read(linear.dt.to(at::kDouble));
+  for (int end = 0; end < 2; ++end) call.index[end] = arrays.read(linear.index[end]);
   return call;
 }
 
 }  // namespace
 
-Four launch_forward(const Step& step, const Four& into) {
-  const at::ScalarType dtype = step.action.scalar_type();
-  if (is_half(dtype)) {
-    Step widened = step;
-    widened.action = step.action.to(wide(step.map));
-    for (End* end : {&widened.start, &widened.goal}) {
-      for (Tensor& rows : end->rows) rows = rows.defined() ? rows.to(wide(step.map)) : rows;
+void Linear::take_sizes(const Nine& inputs) {
+  actions = inputs[0].dim() == 3 ? inputs[0].size(1) : 0;
+  for (int end = 0; end < 2; ++end) {
+    const Tensor given = first_defined(at::TensorList(inputs).slice(1 + 4 * end, 4));
+    rows[end] = given.defined() && given.dim() > 0 ? given.size(0) : -1;
+  }
+}
+
+Four launch_forward(const Linear& linear, const Nine& inputs, const Four& into) {
+  const Tensor& action = inputs[0];
+  if (is_half(action.scalar_type())) {
+    Four outputs = launch_forward(linear, converted(inputs, wide(linear)));
+    for (size_t k = 0; k < 4; ++k) {
+      outputs[k] = into[k].defined() ? into[k].copy_(outputs[k]) : outputs[k].to(action.scalar_type());
     }
-    Four outputs = launch_forward(widened);
-    for (size_t k = 0; k < 4; ++k) outputs[k] = into[k].defined() ? into[k].copy_(outputs[k]) : outputs[k].to(dtype);
     return outputs;
   }
   Arrays arrays;
-  Call call = call_of(step.map, step.dt, step.goal.rows[0].defined(), arrays);
-  call.action = arrays.read(step.action);
+  Call call = call_of(linear, arrays);
+  call.action = arrays.read(action);
   run([&](int) { expect_action(call.action); });
-  for (size_t k = 0; k < 4; ++k) {
-    call.start.rows[k] = arrays.read(step.start.rows[k]);
-    call.goal.rows[k] = arrays.read(step.goal.rows[k]);
-  }
-  call.start.index = arrays.read(step.start.index);
-  call.goal.index = arrays.read(step.goal.index);
+  for (size_t k = 0; k < kEnds; ++k) call.ends[k] = arrays.read(inputs[1 + k]);
   Four outputs = into;
   for (size_t k = 0; k < 4; ++k) {
     const auto& shape = call.action.shape;
-    if (!outputs[k].defined()) outputs[k] = at::empty({shape[0], call.rows(shape[1]), shape[2]}, step.action.options());
+    if (!outputs[k].defined()) outputs[k] = at::empty({shape[0], call.rows(shape[1]), shape[2]}, action.options());
     call.outputs[k] = arrays.write(outputs[k]);
   }
   run([&](int threads) { forward(call, threads); });
@@ -108,31 +115,23 @@ Four launch_forward(const Step& step, const Four& into) {
   return outputs;
 }
 
-Nine launch_vjp(const StepVjp& vjp) {
-  Tensor like;
-  for (const Tensor& gradient : vjp.upstream) like = gradient.defined() ? gradient : like;
+Nine launch_vjp(const Linear& linear, const Four& upstream, const Needs& needs) {
+  const Tensor like = first_defined(upstream);
   TORCH_CHECK_VALUE(like.defined() && like.dim() == 3, "upstream: expected at least one tensor [batch, rows, dof]");
-  Nine gradients;
   if (is_half(like.scalar_type())) {
-    StepVjp widened = vjp;
-    for (Tensor& gradient : widened.upstream) gradient = gradient.defined() ? gradient.to(wide(vjp.map)) : gradient;
-    gradients = launch_vjp(widened);
-    for (Tensor& gradient : gradients) gradient = gradient.defined() ? gradient.to(like.scalar_type()) : gradient;
-    return gradients;
+    return converted(launch_vjp(linear, converted(upstream, wide(linear)), needs), like.scalar_type());
   }
   Arrays arrays;
-  Call call = call_of(vjp.map, vjp.dt, vjp.goal_rows >= 0, arrays);
-  for (size_t k = 0; k < 4; ++k) call.outputs[k] = arrays.read(vjp.upstream[k]);
-  call.start.index = arrays.read(vjp.start_index);
-  call.goal.index = arrays.read(vjp.goal_index);
-  const int64_t batch = like.size(0), dof = like.size(2);
-  if (vjp.needs[0]) gradients[0] = at::empty({batch, vjp.actions, dof}, like.options());
+  Call call = call_of(linear, arrays);
+  for (size_t k = 0; k < 4; ++k) call.outputs[k] = arrays.read(upstream[k]);
+  Nine gradients;
+  if (needs[0]) gradients[0] = at::empty({like.size(0), linear.actions, like.size(2)}, like.options());
   call.action = arrays.write(gradients[0]);
-  for (size_t k = 1; k < 9; ++k) {
-    if (vjp.needs[k]) gradients[k] = at::empty({k < 5 ? vjp.start_rows : vjp.goal_rows, dof}, like.options());
-    (k < 5 ? call.start.rows[k - 1] : call.goal.rows[k - 5]) = arrays.write(gradients[k]);
+  for (size_t k = 0; k < kEnds; ++k) {
+    if (needs[1 + k]) gradients[1 + k] = at::empty({linear.rows[k / kStartRows], like.size(2)}, like.options());
+    call.ends[k] = arrays.write(gradients[1 + k]);
   }
-  run([&](int threads) { traj_integrator::vjp(call, threads); });
+  run([&](int threads) { vjp(call, threads); });
   return gradients;
 }
 
