@@ -78,6 +78,11 @@ class Retimed:
         kind = self.segment_ratio.argmax(-1)
         return kind, self.segment_joint.gather(-1, kind[..., None])[..., 0]
 
+    def worst(self, index: int) -> tuple[float, int, int]:
+        """The greatest ratio of one trajectory, of which kind of limit, and in which segment it is reached."""
+        kind = int(self.ratio[index].argmax())
+        return float(self.ratio[index, kind]), kind, int(self.segment_ratio[index, :, kind].argmax())
+
     def points(self, index: int) -> tuple[Tensor, list[Tensor | None]]:
         """Times `[P]` of one trajectory; its positions, velocities and accelerations `[P, D]` or None."""
         count, states = int(self.count[index]), (self.position, self.velocity, self.acceleration)
@@ -95,9 +100,7 @@ class Retimed:
             return f"{KINDS[kind]} of {joint_names[joint] if len(joint_names) else f'joint {joint}'}"
 
         if status == RetimeStatus.EXCEEDS:
-            kind = int(self.ratio[index].argmax())
-            most = float(self.ratio[index, kind])
-            segment = int(self.segment_ratio[index, :, kind].argmax())
+            most, kind, segment = self.worst(index)
             return f"{binding(segment, kind)} reaches {most:.6g} of its limit behind waypoint {segment}"
         if status == RetimeStatus.START_TOO_FAST:
             limit = binding(0, int(self.segment_ratio[index, 0].argmax()))

@@ -149,19 +149,15 @@ def check_retiming(
     order = fields.order or 3
     if order not in (2, 3):
         raise _invalid("order", "2, 3 or 0 (3)", order)
-    plan = {}
     if order == 2 and acceleration is not None:
         raise _invalid("acceleration", "none with order 2, whose motions are cubics", "some")
-    if fields.dt.size:
-        plan = {"dt": _steps(fields.dt, rows), "velocity": velocity, "acceleration": acceleration}
-        if (velocity is None and acceleration is not None) or (
-            order == 3 and velocity is not None and acceleration is None
-        ):
-            missing = "velocity" if velocity is None else "acceleration"
-            raise wrong_length(missing, 0, sizes)
-    elif velocity is not None or acceleration is not None:
-        name = "acceleration" if velocity is None else "velocity"
-        raise _invalid(name, "none without dt", "some")
+    plan = {"dt": _steps(fields.dt, rows), "velocity": velocity, "acceleration": acceleration} if fields.dt.size else {}
+    rates = {"velocity": velocity is not None, "acceleration": acceleration is not None}
+    given = [name for name, is_given in rates.items() if is_given]
+    if given and not plan:
+        raise _invalid(given[0], "none without dt", "some")
+    if order == 3 and len(given) == 1:
+        raise wrong_length(next(name for name in rates if name not in given), 0, sizes)
     for name in ("duration", "min_duration"):
         value = getattr(fields, name)
         if not 0 <= value < np.inf or (plan and value):

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from ..kernels.retime import MotionLimits, Retimed
 
 NAME = "retime"
+_KINDS = "velocity", "acceleration", "jerk"
 EXAMPLES = (
     (f"{NAME} plan.csv --params my_robot.yaml --out slowed.csv", "the plan as it is, slowed where it exceeds a limit"),
     (f"{NAME} path.csv --urdf my.urdf --fastest --out timed.csv --plot timed.png", "a path in its shortest time"),
@@ -49,7 +50,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.option("file", "CSV, NPZ, YAML, or a rosbag2 recording", "FILE", Path)
     parser.option("--topic", "topic of a bag, if it has several")
     add_robot_options(parser, "parameter file of the node: limits")
-    for name, unit in (("velocity", "rad/s"), ("acceleration", "rad/s^2"), ("jerk", "rad/s^3")):
+    for name, unit in zip(_KINDS, ("rad/s", "rad/s^2", "rad/s^3"), strict=True):
         parser.option(f"--{name}", f"limit of all joints, {unit}, instead of the robot's", "LIMIT", positive)
     parser.flag("--fastest", "in the shortest time, from rest to rest")
     parser.option("--duration", "with --fastest: in this time instead", "S", positive)
@@ -135,7 +136,7 @@ def _limits_of(robot: Robot, samples: Samples, options: argparse.Namespace) -> M
     from ..kernels.retime import MotionLimits
 
     found: dict[str, object] = {}
-    for name in ("velocity", "acceleration", "jerk")[: options.order]:
+    for name in _KINDS[: options.order]:
         limits = None if robot.limits is None else robot.limits.of_joints(samples.joint_names).of(name)[1]
         if (everywhere := getattr(options, name)) is not None or limits is None:
             limits = np.full(samples.dof, everywhere or np.inf)
@@ -150,14 +151,11 @@ def _told(found: Retimed, samples: Samples, points: int) -> str:
     duration = float(found.duration[0])
     if bool(found.unchanged[0]):
         return f"unchanged, {points} points, {duration:.3f} s: it keeps the limits"
-    ratio = found.ratio[0]
-    kind = int(ratio.argmax())
-    segment = int(found.segment_ratio[0, :, kind].argmax())
+    most, kind, segment = found.worst(0)
     joint = samples.joint_names[int(found.segment_joint[0, segment, kind])]
-    what = ("velocity", "acceleration", "jerk")[kind]
     return (
         f"{points} points, {duration:.3f} s (was {samples.duration:.3f} s); "
-        f"at most {100 * float(ratio[kind]):.2f} % of a limit: {what} of {joint}"
+        f"at most {100 * most:.2f} % of a limit: {_KINDS[kind]} of {joint}"
     )
 
 
