@@ -135,3 +135,10 @@ def test_a_line_keeps_a_position_up_to_where_it_goes(beyond):
         ranges = np.ones((2, 4, 1)) * [[[-1.0]], [[1.0]]]
         ranges[:, 0, 0] = low, high
         assert keeps(motion, ranges) == (beyond < 0)
+
+
+def test_a_coefficient_that_is_rounding_hides_no_extreme():
+    for seed in range(40):
+        motion = a_motion(1, 5, 1, seed)
+        motion.coefficients[:, 5] *= 1e-16
+        np.testing.assert_allclose(extremes(motion), extremes(Motion(motion.knots, motion.coefficients[:, :5].copy())))

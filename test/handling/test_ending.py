@@ -10,8 +10,8 @@ import pytest
 from traj_integrator_ros.execution.limits import Bounds, extremes
 from traj_integrator_ros.execution.motion import Motion, State
 from traj_integrator_ros.execution.rows import jerk_hold, motion_of_positions
-from traj_integrator_ros.handling.ending import stopped_at_end
 from traj_integrator_ros.handling.rejection import Rejected
+from traj_integrator_ros.handling.ways import stopped_at_end
 
 
 def limits(dof: int, position: float = np.inf) -> Bounds:

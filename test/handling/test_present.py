@@ -7,8 +7,10 @@ import pytest
 from pipelines import NOW_S, SimulatedNode, ns, rejected
 
 from traj_integrator_ros.execution.motion import Motion
+from traj_integrator_ros.handling.committed import commanded_at, measured_at
+from traj_integrator_ros.handling.controller_reports import ControllerStatus
 from traj_integrator_ros.handling.courses import Course
-from traj_integrator_ros.handling.present import ControllerStatus, History
+from traj_integrator_ros.handling.published import History
 from traj_integrator_ros.handling.rejection import RejectionReason
 
 LINE = 0.005 * np.arange(1, 101)[:, None] * np.ones(2)
@@ -162,20 +164,20 @@ def test_the_motion_that_was_published_last_counts_from_its_time_on():
     history.published(line(0, 2.0), 500 * MS)
     history.published(line(0, 3.0), 500 * MS)
     history.published(line(0, 4.0), 800 * MS)
-    position, velocity = history.commanded_at(np.array([-1, 400, 600, 900]) * MS, 1)
+    position, velocity = commanded_at(history, np.array([-1, 400, 600, 900]) * MS, 1)
     np.testing.assert_allclose(position[:, 0], [np.nan, 0.4, 1.8, 3.6])
     np.testing.assert_allclose(velocity[:, 0], [np.nan, 1.0, 3.0, 4.0])
     history.published(line(0, 5.0), 500 * MS)
     history.dropped()
-    assert history.commanded_at(np.array([900]) * MS, 1)[0].tolist() == [[pytest.approx(np.nan, nan_ok=True)]]
+    assert commanded_at(history, np.array([900]) * MS, 1)[0].tolist() == [[pytest.approx(np.nan, nan_ok=True)]]
 
 
 def test_between_joint_states_it_is_linear_and_nothing_is_said_where_they_are_far_apart():
     history = History()
     for time_ms, value in ((0, 0.0), (100, 1.0), (400, 2.0)):
         history.measured(time_ms * MS, np.array([value]), np.array([-value]))
-    position, velocity = history.measured_at(np.array([-1, 0, 25, 100, 200, 400, 401]) * MS, 1)
+    position, velocity = measured_at(history, np.array([-1, 0, 25, 100, 200, 400, 401]) * MS, 1)
     np.testing.assert_allclose(position[:, 0], [np.nan, 0.0, 0.25, np.nan, np.nan, 2.0, np.nan])
     np.testing.assert_allclose(velocity, -position)
     history.clear()
-    assert np.isnan(history.measured_at(np.array([50]) * MS, 1)).all()
+    assert np.isnan(measured_at(history, np.array([50]) * MS, 1)).all()

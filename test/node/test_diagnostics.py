@@ -8,7 +8,7 @@ import pytest
 from builtin_interfaces.msg import Time
 from diagnostic_msgs.msg import DiagnosticStatus
 
-from traj_integrator_ros.handling.present import ControllerStatus
+from traj_integrator_ros.handling.controller_reports import ControllerStatus
 from traj_integrator_ros.handling.published import ExecutionReport
 from traj_integrator_ros.handling.rejection import RejectionCounters, RejectionReason
 from traj_integrator_ros.node import accounts

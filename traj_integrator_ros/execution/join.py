@@ -15,7 +15,7 @@ import numpy as np
 
 from . import native
 from .limits import Bounds, extremes
-from .motion import SHORTEST_GAP, SIZE, Motion, State, quintic, resting, shifted, united
+from .motion import SHORTEST_GAP, SIZE, Motion, State, resting, shifted, united
 from .reaching import RETREAT_RAD, ROUNDING, Problem, floating_to, peak_speed, reaching, retreats, samples
 
 SAME = (1e-10, 1e-8, 1e-6)
@@ -213,7 +213,7 @@ def faded(
         joints = joints & (problem.floats | (grown <= np.abs(p) + _NEAR_RAD))
         if not np.count_nonzero(joints):
             return joined, *_nothing(problem)
-    fade = quintic(State(led, v, a), State(*np.zeros((3, len(p)))), time).coefficients[0]
+    fade = _to_nothing(time) @ np.array([led, v, a])
 
     def added(knots: np.ndarray) -> np.ndarray:
         pieces = np.zeros((len(knots) - 1, *fade.shape))
@@ -222,6 +222,13 @@ def faded(
 
     leads = (np.abs(p) + np.abs(v) * time + np.abs(a) * time**2).max()
     return _with(joined, problem, joints, time, added, problem.bounds, p - led, leads)
+
+
+@lru_cache(maxsize=64)
+def _to_nothing(time: float) -> np.ndarray:
+    """Matrix from a position, velocity and acceleration to the quintic from there to 0 within a time, s, `[6, 3]`."""
+    powers = time ** np.array([[3.0, 2.0, 1.0], [4.0, 3.0, 2.0], [5.0, 4.0, 3.0]])
+    return np.vstack([np.diag([1.0, 1.0, 0.5]), [[-10, -6, -1.5], [15, 8, 1.5], [-6, -3, -0.5]] / powers])
 
 
 def _with(

@@ -30,6 +30,8 @@ _AT_END = 1e-9
 """Share of a piece within which a velocity that is 0 is so at its end."""
 _RESTS = 1e-6
 """rad/s; up to here a velocity is rounding and has no direction."""
+LONGEST_BRAKE_S = 30.0
+"""A brake that takes longer means that the limits cannot be those of a robot."""
 INSIDE = 1e-9
 """Share, or rad, by which bounds of stops are exceeded by rounding."""
 
@@ -303,6 +305,12 @@ class Bounds:
         largest = np.full((3, len(self.jerk)), np.inf)
         largest[0] = np.maximum(self.velocity, np.broadcast_to(self.most, largest.shape)[0]) * (1 + INSIDE)
         return _ranges(self.position_min - INSIDE, self.position_max + INSIDE, largest)
+
+    def stop_durations(self, velocity: np.ndarray) -> np.ndarray:
+        """Time to rest of each joint, s, `[D]`, from a constant velocity."""
+        v, a, j = np.abs(velocity), self.stopping, self.jerk
+        full, rise = v / a, a / j
+        return np.where(full > rise, full + rise, 2 * np.sqrt(v / j))
 
     def demands_of(self, motion: Motion) -> np.ndarray:
         """The largest velocity, acceleration or jerk of each joint, relative to these, `[D]`; 1 where it is no more."""

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from . import native
-from .polynomials import SIZE, quintics, raised, spaced, taylor_shift
+from .polynomials import SIZE, quintics, spaced, taylor_shift
 
 SHORTEST_GAP = 1e-6
 """s; knots closer together become one. Beside a longer gap, a piece bridges a jump of the jerk too far; in a shorter
@@ -173,8 +173,9 @@ class Motion(NamedTuple):
 
     def raised(self, size: int = SIZE) -> Motion:
         """The same with a number of coefficients or more, copied."""
-        coefficients = raised(self.coefficients, size)
-        return self._replace(coefficients=coefficients.copy() if coefficients is self.coefficients else coefficients)
+        coefficients = np.zeros((len(self.coefficients), max(size, self.size), self.dof))
+        coefficients[:, : self.size] = self.coefficients
+        return self._replace(coefficients=coefficients)
 
     def of(self, joint: int) -> Motion:
         """That of one joint."""
@@ -182,9 +183,9 @@ class Motion(NamedTuple):
 
     def without_slivers(self) -> Motion:
         """The motion without pieces shorter than `SHORTEST_GAP`: those after them begin earlier instead."""
-        knots = spaced(self.knots, SHORTEST_GAP)
-        if len(knots) == len(self.knots):
+        if self.steps.min() >= SHORTEST_GAP:
             return self
+        knots = spaced(self.knots, SHORTEST_GAP)
         first = np.searchsorted(self.knots, (knots[:-1] + knots[1:]) / 2, side="right") - 1
         shift = taylor_shift(knots[:-1] - self.knots[first], self.size)
         return self._replace(knots=knots, coefficients=shift @ self.coefficients[first])
@@ -232,7 +233,7 @@ def united(
     each = [tracks[joint] if joint in tracks else others.of(joint) for joint in range(dof)]
     counts = np.array([len(track.coefficients) for track in each])
     times = np.concatenate([track.knots for track in each] + ([] if others is None else [others.knots]))
-    pieces = np.concatenate([raised(track.coefficients) for track in each])
+    pieces = np.concatenate([(track if track.size == SIZE else track.raised()).coefficients for track in each])
     knots, coefficients = np.empty(3 * len(times)), np.empty((3 * len(times) - 1, SIZE, dof))
     count = native.united(counts, times, pieces[:, :, 0], SHORTEST_GAP, _BESIDE, knots, coefficients)
     return Motion(knots[: count + 1], coefficients[:count], with_accelerations, ends_at_rest)

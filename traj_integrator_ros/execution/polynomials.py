@@ -14,16 +14,6 @@ _ROUNDING = 1e-12
 """Of coefficients, as a share of the largest one."""
 
 
-def raised(coefficients: np.ndarray, size: int = SIZE) -> np.ndarray:
-    """The same polynomials `[N, K, D]`, padded with zeros to a size; copied only if padded."""
-    pieces, count, dof = coefficients.shape
-    if count >= size:
-        return coefficients
-    more = np.zeros((pieces, size, dof))
-    more[:, :count] = coefficients
-    return more
-
-
 def taylor_shift(by: np.ndarray, size: int) -> np.ndarray:
     """Matrices `[n, K, K]` from coefficients of the powers of t to those of the powers of t - by."""
     exponents, binomials = _TABLES[size]

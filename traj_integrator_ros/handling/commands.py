@@ -6,14 +6,11 @@ import contextlib
 from collections.abc import Callable
 from dataclasses import replace
 
-import numpy as np
-
 from .measured import JointStates
 from .parameter_table import ENSEMBLE_WEIGHTED, HEAVIEST_NEWEST
 from .parameters import NodeParameters
-from .plan import Plan, Weighing
-from .present import NotYet
-from .published import ExecutableTrajectory, PublishedMotion
+from .plan import Plan, Weighing, turned
+from .published import ExecutableTrajectory, NotYet, PublishedMotion
 from .rejection import Rejected, RejectionReason
 from .trajectories import TrajectoryMaker
 
@@ -159,14 +156,10 @@ class Commands:
         """Compare the latest joint state with what was commanded then."""
         state = self._joint_states.latest(now_ns, 0.0)
         self._published.history.measured(state.stamp_ns, state.position, state.velocity)
-        position = state.position
-        turning = self._parameters.continuous
-        if turning.any():
-            commanded = self._published.present.commanded(state.stamp_ns)
-            if commanded is not None:
-                turns = np.rint((commanded.position - position) / (2 * np.pi))
-                position = position + np.where(turning, 2 * np.pi * turns, 0.0)
-        self._published.guard.take(position, state.velocity, state.stamp_ns, self._published.present.commanded)
+        position, turning, commanded = state.position, self._parameters.continuous, self._published.present.commanded
+        if turning.any() and (then := commanded(state.stamp_ns)) is not None:
+            position = turned(position, then.position, turning)
+        self._published.guard.take(position, state.velocity, state.stamp_ns, commanded)
 
     def check_clock(self, now_ns: int) -> None:
         """Forget states that were measured, and motions that were published, later than now."""

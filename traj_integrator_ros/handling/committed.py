@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from typing import NamedTuple
 
 import numpy as np
 
 from .measured import JointStates
 from .parameters import NodeParameters
-from .present import History, PresentCommand
+from .published import History, PresentCommand
 from .rejection import Rejected, RejectionReason, require_finite
 
 _LEAST_DT, _LARGEST_DT = 1e-6, 1e4
 _TRANSPORT_PERCENT = 95
+_LONGEST_GAP_NS = 200_000_000
+"""Between two joint states that are further apart, nothing is said about where the robot was."""
 
 
 class CommittedFields(NamedTuple):
@@ -79,12 +82,12 @@ def committed_rows(
     dof = len(parameters.joint_names)
     times_ns = origin_ns + np.rint(np.arange(fields.rows) * step_ns).astype(np.int64)
     before_ns = origin_ns - np.rint(np.arange(fields.rows_before, 0, -1) * step_ns).astype(np.int64)
-    position, velocity = history.commanded_at(times_ns, dof)
+    position, velocity = commanded_at(history, times_ns, dof)
     follows = _fill_ahead(position, velocity, times_ns, parameters, present, joint_states, now_ns)
     lead = parameters.publish_lead_time + transport_s(present)
     fixed = int(np.searchsorted(times_ns, now_ns + round(lead * 1e9), side="right"))
-    commanded = history.commanded_at(before_ns, dof)
-    measured = history.measured_at(before_ns, dof)
+    commanded = commanded_at(history, before_ns, dof)
+    measured = measured_at(history, before_ns, dof)
     return Committed(now_ns, lead, fixed, follows, position, velocity, *commanded, *measured)
 
 
@@ -114,3 +117,34 @@ def _fill_ahead(
         position[row], velocity[row] = state.position, state.velocity
     ends_ns = now.course.start_ns + round(now.course.motion.duration * 1e9)
     return now.follows and now_ns < ends_ns
+
+
+def commanded_at(history: History, times_ns: np.ndarray, dof: int) -> tuple[np.ndarray, np.ndarray]:
+    """Commanded positions and velocities `[N, dof]` at times `[N]`; NaN where they are not known."""
+    position, velocity = np.full((2, len(times_ns), dof), np.nan)
+    begins = [begin for begin, _ in history.motions]
+    for row, time_ns in enumerate(times_ns.tolist()):
+        index = bisect_right(begins, time_ns) - 1
+        course = history.motions[index][1] if index >= 0 else None
+        if course is not None:
+            state = course.state_at(time_ns)
+            position[row], velocity[row] = state.position, state.velocity
+    return position, velocity
+
+
+def measured_at(history: History, times_ns: np.ndarray, dof: int) -> tuple[np.ndarray, np.ndarray]:
+    """Measured positions and velocities `[N, dof]` at times `[N]`, linear between joint states; NaN elsewhere."""
+    position, velocity = np.full((2, len(times_ns), dof), np.nan)
+    stamps = [stamp for stamp, _, _ in history.states]
+    for row, time_ns in enumerate(times_ns.tolist()):
+        index = bisect_right(stamps, time_ns)
+        if not 0 < index < len(stamps):
+            if stamps and time_ns == stamps[-1]:
+                position[row], velocity[row] = history.states[-1][1:]
+            continue
+        (before_ns, p0, v0), (after_ns, p1, v1) = history.states[index - 1], history.states[index]
+        if after_ns - before_ns > _LONGEST_GAP_NS:
+            continue
+        share = (time_ns - before_ns) / (after_ns - before_ns)
+        position[row], velocity[row] = p0 + share * (p1 - p0), v0 + share * (v1 - v0)
+    return position, velocity

@@ -1,13 +1,58 @@
-"""Reports of the controller, in the node's joint order. Knows no ROS."""
+"""What the controller reports about itself, in the node's joint order, and compared with a motion. Knows no ROS."""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
 
 import numpy as np
 
 from ..execution.motion import State
+from .courses import Course
 from .joint_order import find_columns
-from .present import ControllerReport
 from .rejection import Rejected, RejectionReason, require_finite, shown_names
+
+_MATCH_S = 3e-3
+"""The reference is compared with own motions within this time: stamps are those of cycles, and blending shifts them."""
+_MATCH_RAD, _MATCH_RAD_S, _HOLDS_RAD_S = 2e-5, 7e-3, 2e-4
+"""What blending adds to a motion; and how fast one may be that is taken for a hold."""
+_REST_RAD_S, _HELD_RAD = 1e-6, 2e-8
+"""Up to this speed a reference is held; and how far a motion may be from it then: one that restarted holds another."""
+
+
+class ControllerStatus(Enum):
+    """What the controller does, as far as the node knows."""
+
+    UNKNOWN = "unknown"
+    """It does not report, and nothing has been published to it that it would execute."""
+    ASSUMED = "assumed"
+    """It does not report; joint states agree with what was published."""
+    HOLDING = "holding"
+    """It reports a reference at rest."""
+    EXECUTING = "executing"
+    LATE = "late"
+    """It still executes a motion that has been replaced: the new one has not arrived in time."""
+    BLENDING = "blending"
+    """It executes the motion, up to 3 ms early or late, as after a replacement that blends."""
+    RESTARTED = "restarted"
+    """It has dropped the motion: restarted, aborted, or refused it."""
+    OTHER = "other"
+    """It executes a motion that this node has not published."""
+    SCALED = "scaled"
+    """It executes at another speed than planned."""
+    SILENT = "silent"
+    """It reported, and does not any more."""
+
+
+@dataclass(frozen=True)
+class ControllerReport:
+    """One message of the controller about itself, in the node's joint order, float64 `[dof]`."""
+
+    stamp_ns: int
+    reference: State
+    speed_scaling: float = 1.0
+    has_velocity: bool = True
+    """Whether it says the velocity of its reference: 0 otherwise."""
 
 
 class ControllerReports:
@@ -79,3 +124,33 @@ class ControllerReports:
             )
         self._columns, self._known_names = columns, names
         return columns
+
+
+def matches(report: ControllerReport, course: Course) -> bool | None:
+    """Whether a reference is a motion's exactly (True), within 3 ms (False), or not at all (None)."""
+    own = course.state_at(report.stamp_ns)
+    apart = np.abs(report.reference.position - own.position)
+    speed = np.maximum(np.abs(own.velocity), np.abs(report.reference.velocity))
+    turn = np.abs(own.acceleration) * _MATCH_S**2
+    least = np.where(np.abs(report.reference.velocity) < _REST_RAD_S, _HELD_RAD, _MATCH_RAD)
+    if (apart > speed * _MATCH_S + turn + least).any() or _is_at_another_speed(report, course, own):
+        return None
+    return bool((apart <= speed * _MATCH_S / 2 + turn + least).all())
+
+
+def _is_at_another_speed(report: ControllerReport, course: Course, own: State) -> bool:
+    """Whether a reference only passes where a motion passes: its velocity is not the motion's within 3 ms."""
+    if not report.has_velocity:
+        return False
+    least = _HOLDS_RAD_S if rests(report.reference) else _MATCH_RAD_S
+    if (np.abs(report.reference.velocity - own.velocity) <= least).all():
+        return False
+    span_ns = round(_MATCH_S * 1e9)
+    near = np.stack([own.velocity, *(course.state_at(report.stamp_ns + by).velocity for by in (-span_ns, span_ns))])
+    beyond = np.maximum(report.reference.velocity - near.max(axis=0), near.min(axis=0) - report.reference.velocity)
+    return bool((beyond > least).any())
+
+
+def rests(state: State) -> bool:
+    """Whether a reference is held."""
+    return float(np.abs(state.velocity).max(initial=0.0)) < _REST_RAD_S

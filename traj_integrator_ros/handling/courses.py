@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from enum import IntEnum
-from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -23,6 +22,7 @@ from ..execution.rows import (
     settle,
     taken_up,
 )
+from . import smoothing
 from .plan import Plan
 from .spline_motion import spline_motion
 
@@ -31,13 +31,8 @@ _AGREES = 0.02 / 60
 _SMOOTHED_BY_RAD = 0.0, 5e-3, 2e-3
 """Most by which smoothing may move a row of a plan, by `Smoothed`."""
 _ROWS_PER_KNOT = (2, 4, 8, 16)
-_FEWEST_NOISY = 10
-"""Rows; with fewer, noise cannot be told from a plan."""
-_ALTERNATES = -0.4
-_MOST_OF = 3.0
-"""Times their median: fourth differences count as no larger, for a plan with corners has a few that alternate, too."""
-_LEAST_NOISE_RAD = 5e-5
-"""Median of fourth differences, 6 times the noise of rows, up to which it does not matter."""
+_SWINGS = 3
+"""Pieces in which a spline swings that does not know what was before its first row, or comes after its last."""
 _LONGER_FADES = (6, 12, 24)
 """Steps in which the last acceleration of a plan fades where fewer would exceed the jerk limit."""
 _MOMENT_S = 1e-3
@@ -85,10 +80,65 @@ class Course(NamedTuple):
             return resting(self.motion.end.position, _MOMENT_S)
         return self.motion.from_time(into)
 
+    def between(self, begin_ns: int, end_ns: int) -> Motion:
+        """The motion between two times, followed by rest where it ends before."""
+        motion, span = self.rest_from(begin_ns), (end_ns - begin_ns) * 1e-9
+        if self.start_ns > begin_ns:
+            motion = resting(motion.begin.position, (self.start_ns - begin_ns) * 1e-9).then(motion)
+        missing = span - motion.duration
+        if missing <= 1e-9:
+            return motion.until(min(span, motion.duration))
+        return motion.then(resting(motion.end.position, missing))
+
     def own_of(self, rest: Motion, time_ns: int) -> Motion:
         """What is left of the motion at a time, as `rest_from` has it, as far as it shows what it asks for."""
         left = self.own_until - max(time_ns - self.start_ns, 0) * 1e-9
         return rest.until(left) if _MOMENT_S < left < rest.duration else rest
+
+
+class Left(NamedTuple):
+    """What is left of a course when it is taken up."""
+
+    motion: Motion
+    earliest: float
+    """s; before, it is not the plan's."""
+    valid: Motion
+    """The motion from there on."""
+    own: Motion
+    """The part of it that shows how much the plan itself asks for."""
+    own_until: float
+    """s; the end of that."""
+    whole: Motion
+    """The course from its start on."""
+    into: float
+    """s; how much of that is over."""
+
+    def moved(self, by: np.ndarray) -> Left:
+        """The same, shifted by `[dof]`, rad."""
+        return self._replace(**{name: part.moved(by) for name, part in self._asdict().items() if type(part) is Motion})
+
+
+def left_of(course: Course, join_ns: int) -> Left:
+    """What is left of a course at a time; if it begins later, it is continued backwards until then."""
+    rest = course.rest_from(join_ns)
+    if course.start_ns > join_ns:
+        rest = rest.begun_earlier((course.start_ns - join_ns) * 1e-9)
+    earliest = max(course.valid_from_ns - join_ns, 0) * 1e-9
+    into = (join_ns - course.start_ns) * 1e-9
+    begin, end, knots = earliest, rest.duration, course.motion.knots
+    if course.valid_from_ns or course.continues:
+        begin = max(begin, knots[min(_SWINGS, len(knots) - 2)] - into)
+    if not rest.ends_at_rest:
+        end = knots[max(len(knots) - 1 - _SWINGS, 0)] - into
+    valid = rest_of(rest, earliest)
+    own = rest_of(rest.until(end), begin) if end > begin + _MOMENT_S else valid
+    return Left(rest, earliest, valid, own, end, course.motion, max(into, 0.0))
+
+
+def rest_of(motion: Motion, time: float) -> Motion:
+    """The motion from a time on, or its last moment."""
+    last = max(motion.duration - _MOMENT_S / 10, 0.9 * motion.duration)
+    return motion if time <= 0 else motion.from_time(min(time, last))
 
 
 class Reading(NamedTuple):
@@ -253,14 +303,14 @@ def _alone(steps: np.ndarray, rows: np.ndarray, rests: bool, reading: Reading) -
 
     Those near all are left out where plans are slowed: a plan without noise keeps its path then.
     """
-    noisy, still = _noisy(rows), _still(rows)
+    noisy, still = smoothing.noisy(rows), _still(rows)
     yield Smoothed.NOT, _through_all(steps, rows, rests, still, reading)
     everywhere = np.full_like(noisy, not reading.slows)
     for smoothed, joints in ((Smoothed.NOISE, noisy), (Smoothed.FORCED, everywhere)):
         for stride in _ROWS_PER_KNOT if joints.any() else ():
             if len(steps) < 2 * stride:
                 break
-            fitted = _fitted(steps, rows, joints, rests, stride, _SMOOTHED_BY_RAD[smoothed])
+            fitted = smoothing.fitted(steps, rows, joints, rests, stride, _SMOOTHED_BY_RAD[smoothed])
             if fitted is not None:
                 yield smoothed, _through_all(steps, fitted, rests, still, reading)
 
@@ -312,47 +362,3 @@ def _exchanged(motion: Motion, other: Motion, joints: np.ndarray, reading: Readi
     size = max(motion.size, other.size)
     mine, theirs = motion.raised(size), other.raised(size)
     return mine._replace(coefficients=np.where(joints, theirs.coefficients, mine.coefficients))
-
-
-def _noisy(rows: np.ndarray) -> np.ndarray:
-    """Joints whose rows are noisy, bool `[dof]`: fourth differences of noise change their sign from one to the next.
-
-    Their correlation with the next is -0.8 for noise, and above 0 where the jerk of a plan changes.
-    """
-    if len(rows) < _FEWEST_NOISY:
-        return np.zeros(rows.shape[1], bool)
-    fourth = np.diff(rows, n=4, axis=0)
-    typical = np.median(np.abs(fourth), axis=0)
-    most = _MOST_OF * typical
-    fourth = np.clip(fourth, -most, most)
-    alternates = (fourth[1:] * fourth[:-1]).sum(axis=0) < _ALTERNATES * (fourth * fourth).sum(axis=0)
-    return alternates & (typical > _LEAST_NOISE_RAD)
-
-
-def _fitted(
-    steps: np.ndarray, rows: np.ndarray, joints: np.ndarray, rests: bool, stride: int, most: float
-) -> np.ndarray | None:
-    """Rows of joints on the spline with a knot at every `stride`-th row that is nearest to all.
-
-    None: one is further away than `most`, rad.
-    """
-    matrix, nearest = _influence(steps.tobytes(), rests, stride)
-    knots = nearest @ rows
-    if np.abs(matrix @ knots - rows)[:, joints].max() > most:
-        return None
-    if rests:
-        knots[-1] = rows[-1]
-    return np.where(joints, matrix @ knots, rows)
-
-
-@lru_cache(maxsize=16)
-def _influence(steps: bytes, rests: bool, stride: int) -> tuple[np.ndarray, np.ndarray]:
-    """Positions at all rows by those at the knots, `[N + 1, K + 1]`, and those nearest at the knots by all rows."""
-    times = np.concatenate([[0.0], np.frombuffer(steps).cumsum()])
-    chosen = np.arange(0, len(times), stride)
-    chosen[-1] = len(times) - 1
-    coarse = np.diff(times[chosen])
-    unit = cubic_spline(coarse, np.eye(len(chosen)), ends_at_rest=rests)
-    matrix = unit.states_at(np.minimum(times, times[-1] * (1 - 1e-12)))[0]
-    matrix[-1] = np.eye(len(chosen))[-1]
-    return matrix, np.linalg.solve(matrix.T @ matrix, matrix.T)  # well conditioned: it has rows of the identity

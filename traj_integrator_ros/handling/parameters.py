@@ -10,9 +10,9 @@ from functools import cached_property
 
 import numpy as np
 
+from ..execution.limits import LONGEST_BRAKE_S
 from ..kernels import AccelerationIntegrator, BsplineLayout, ControlSpace, FiniteDifference
 from .assumed import assumed_limits
-from .ending import LONGEST_BRAKE_S, stop_durations
 from .limits import JointLimits
 from .parameter_table import END_STOP, PARAMETERS, ParameterSpec, ParameterTable, ParameterValue
 
@@ -163,7 +163,7 @@ def check_brake(parameters: NodeParameters) -> None:
         return
     fastest = np.where(np.isfinite(velocity), velocity, 0.0)
     assumed = assumed_limits(parameters.joint_limits, parameters.publish_brake_time, 1.0)
-    durations = stop_durations(fastest, assumed.bounds)
+    durations = assumed.bounds.stop_durations(fastest)
     joint = int(durations.argmax())
     if not durations[joint] <= LONGEST_BRAKE_S:
         raise InvalidParameters(

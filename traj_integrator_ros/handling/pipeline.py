@@ -15,7 +15,7 @@ from ..kernels import ControlMap, QuadraticCost, SplineForm, Trajectory
 from .assumed import AssumedLimits
 from .commands import Commands, Refuse
 from .committed import Committed, CommittedFields, committed_rows
-from .controller_reports import ControllerReports
+from .controller_reports import ControllerReport, ControllerReports, ControllerStatus
 from .evaluation import (
     EvaluationFields,
     UpstreamFields,
@@ -30,7 +30,6 @@ from .parameter_table import ACTION_WARN, START_FROM_PREVIOUS
 from .parameters import NodeParameters
 from .plan import Plan, plan_of_sequence
 from .position_trajectory import PositionFields, plan_of_positions
-from .present import ControllerReport, ControllerStatus
 from .published import ExecutableTrajectory, PublishedMotion
 from .rejection import Rejected, RejectionReason, all_finite, require_finite
 from .requests import OUTPUTS, ActionRequest, RequestRules, SequenceFields, check_fields, check_sequence

@@ -12,6 +12,7 @@ from ..engine.call import Ends
 from ..execution.motion import Motion, State, resting
 from ..execution.rows import Hold, action_steps, cubic_spline
 from ..kernels import SplineForm
+from .rejection import Rejected, RejectionReason, all_finite
 from .requests import ActionRequest
 
 _HOLDS = {
@@ -27,6 +28,9 @@ _MOST_CHUNKS = 128
 """Most chunks that are remembered; more than ACT needs at most: chunks of 100 actions, one with each action."""
 _SAME_TIME_NS = 1_000
 _MOMENT_S = 1e-6
+_NANOSECOND_S = 1e-9
+_SHORTEST_REST_S = 1e-6
+"""A step with less time left counts as over: points closer together than this are of no use to a controller."""
 
 
 @dataclass(frozen=True)
@@ -71,6 +75,25 @@ class Plan:
     def duration(self) -> float:
         """Duration of all steps, s."""
         return float(self.ends[-1]) if len(self.steps) else 0.0
+
+    def completed(self, position: np.ndarray, turning: np.ndarray) -> Plan:
+        """The same with positions `[dof]` in place of NaN, and those of `turning` joints, `[dof]`, next to them."""
+        start, actions = self.start, self.actions
+        if start is not None:
+            start = State(
+                np.where(np.isnan(start.position), position, start.position),
+                np.where(np.isnan(start.velocity), 0.0, start.velocity),
+                start.acceleration,
+            )
+            start = start._replace(position=turned(start.position, position, turning))
+        if self.hold is Hold.POSITION and len(actions):
+            if not all_finite(actions):
+                actions = np.where(np.isnan(actions), position, actions)
+            if np.count_nonzero(turning):
+                rows = np.vstack([position if start is None else start.position, actions])
+                rows[:, turning] = np.unwrap(rows[:, turning], axis=0)
+                actions = rows[1:]
+        return self if start is self.start and actions is self.actions else replace(self, start=start, actions=actions)
 
 
 def plan_of_sequence(request: ActionRequest, row: int, default_dt: float, origin_ns: int, stamp_ns: int = 0) -> Plan:
@@ -134,6 +157,47 @@ def _state_of(ends: Ends, row: int) -> State | None:
     given = [None if values is None else values[index].astype(np.float64) for values in ends.rows]
     position, velocity, acceleration = given + [None] * (3 - len(given))
     return State(position, np.zeros(position.shape) if velocity is None else velocity, acceleration)
+
+
+def turned(position: np.ndarray, near: np.ndarray, turning: np.ndarray) -> np.ndarray:
+    """Positions `[dof]`, those of joints that turn on and on, bool `[dof]`, by whole turns next to others."""
+    if not np.count_nonzero(turning):
+        return position
+    return position + np.where(turning, 2 * np.pi * np.rint((near - position) / (2 * np.pi)), 0.0)
+
+
+def schedule(plan: Plan, earliest_ns: int, now_ns: int, longest_wait: float) -> tuple[float, int]:
+    """How long a plan waits from the earliest start on, s, and how many of its steps are over then.
+
+    Args:
+        plan: with an origin.
+        earliest_ns: the earliest time at which a motion can start.
+        now_ns: the node's clock.
+        longest_wait: longest time from now until the plan begins, s.
+
+    Raises:
+        Rejected: stale_sequence, if all steps are over at the start; future_sequence.
+
+    """
+    into = (earliest_ns - plan.origin_ns) * _NANOSECOND_S
+    if into < 0:
+        ahead = (plan.origin_ns - now_ns) * _NANOSECOND_S
+        if ahead > longest_wait:
+            raise Rejected(
+                RejectionReason.FUTURE_SEQUENCE,
+                f"header.stamp: expected at most {longest_wait:g} s ahead of the node's clock (parameter "
+                f"publish.longest_wait), got {ahead:.3f} s",
+            )
+        return -into, 0
+    dropped = int(np.searchsorted(plan.ends, into + _SHORTEST_REST_S, side="right"))
+    if dropped == len(plan.steps):
+        raise Rejected(
+            RejectionReason.STALE_SEQUENCE,
+            f"header.stamp: all {dropped} steps are over; the first began {(now_ns - plan.origin_ns) * 1e-9:.3f} s ago "
+            f"and the last ended {into - plan.duration:.3f} s before a trajectory can start "
+            f"(in {(earliest_ns - now_ns) * 1e-9:.3f} s, parameter publish.lead_time)",
+        )
+    return 0.0, dropped
 
 
 # Overlapping chunks, averaged

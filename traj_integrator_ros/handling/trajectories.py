@@ -10,19 +10,17 @@ from functools import partial
 import numpy as np
 
 from ..execution.join import SAME
-from ..execution.motion import Motion, State, resting
+from ..execution.motion import State, resting
 from ..execution.reaching import fastest_stop
 from ..execution.rows import Hold, continued, points_of
 from .assumed import assumed_limits
-from .beginning import Beginning, schedule
 from .courses import Course, courses_of, stops_of
 from .limits import JointLimits, find_motion_violation
-from .measured import JointStates
+from .measured import JointStates, check_place, check_start
 from .parameter_table import ACTION_WARN, START_FROM_PREVIOUS
 from .parameters import NodeParameters
-from .plan import Plan
-from .present import NotYet, Present
-from .published import ExecutableTrajectory, PublishedMotion
+from .plan import Plan, schedule, turned
+from .published import ExecutableTrajectory, NotYet, Present, PublishedMotion
 from .rejection import Rejected, RejectionReason, all_finite, require_finite
 from .retiming import PathTimer, limits_lacking
 from .time_grid import LONGEST_NS
@@ -35,6 +33,13 @@ _AT_START_RAD = 0.01
 _ALREADY_STOPPING_S = 5e-3
 _LATER = np.ones(1)
 _SAME_END_RAD = 1e-3
+_QUINTIC_PEAKS = (1.88, 5.78, 4 * 60.0)
+"""Largest velocity, acceleration and (four times the) jerk of a quintic between rests, over a way of 1 in 1 s."""
+_QUINTIC_MOVING = 0.4
+"""Share of the way that a joint goes during a quintic, by which it asks for less because it ends as fast as that."""
+_BRIDGED_AGAIN = 8
+_FURTHEST_RAD = 0.5
+"""Furthest that a robot which something else moves is assumed to go on, rad or m."""
 
 
 class TrajectoryMaker:
@@ -69,7 +74,6 @@ class TrajectoryMaker:
             parameters.limits_assumed_velocity,
             exceeded=parameters.limits_action == ACTION_WARN,
         )
-        self._beginning = Beginning(parameters, self.assumed.bounds, joint_states, published, self._refuse_or_warn)
         self._ways = Ways(parameters, limits, self.assumed.bounds)
         self._timer = PathTimer()
 
@@ -94,13 +98,13 @@ class TrajectoryMaker:
 
         """
         self._require_limits()
-        present = self._beginning.present(plan, now_ns)
+        present = self._present(plan, now_ns)
         if plan.untimed:
             return self._fastest_along(plan, present, now_ns)
         if present.follows and present.known_from_ns > now_ns:
             raise NotYet(present.known_from_ns)
-        plan = self._complete(plan, present.course.motion.end.position)
-        self._beginning.check_start(plan, now_ns)
+        plan = plan.completed(present.course.motion.end.position, self._parameters.continuous)
+        self._check_start(plan, now_ns)
         join_ns = self._join_ns(present, now_ns) + round(plan.making * 1e9)
         try:
             wait, dropped = self._schedule(plan, join_ns, now_ns)
@@ -116,7 +120,7 @@ class TrajectoryMaker:
             join_ns = plan.origin_ns
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             way = self._way(plan, present, join_ns)
-            self._beginning.check_place(way, present, join_ns, now_ns)
+            self._check_place(way, present, join_ns, now_ns)
             return self._executable(plan, present, way, join_ns, now_ns, dropped)
 
     def stop(self, now_ns: int) -> ExecutableTrajectory | None:
@@ -126,7 +130,7 @@ class TrajectoryMaker:
             NotYet: it can be made only later.
 
         """
-        present = self._beginning.to_stop(now_ns)
+        present = self._to_stop(now_ns)
         if present is None:
             return None
         if present.follows and present.known_from_ns > now_ns:
@@ -147,9 +151,10 @@ class TrajectoryMaker:
         with suppress(Rejected, NotYet):
             present = self._published.present.at(now_ns)
             known += [] if present is None else [present.course.state_at(now_ns).position]
-        measured = self._beginning.measured(now_ns)
+        measured = self._joint_states.known(now_ns, self._parameters.state_timeout)
         known += [] if measured is None else [measured.position]
-        away = [np.nanmax(np.abs(self._beginning.turned(first, position) - position)) for position in known]
+        turning = self._parameters.continuous
+        away = [np.nanmax(np.abs(turned(first, position, turning) - position)) for position in known]
         return replace(plan, actions=plan.actions[1:]) if min(away, default=np.inf) <= _AT_START_RAD else plan
 
     def _fastest_along(self, plan: Plan, present: Present, now_ns: int) -> ExecutableTrajectory:
@@ -179,7 +184,8 @@ class TrajectoryMaker:
                 raise NotYet(meanwhile=self.stop(now_ns))
         end = rest.end.position
         apart = SAME[0] if present.follows else _SAME_END_RAD  # the controller bridges what is between two joint states
-        found = self._timer.motion(np.vstack([end, self._complete(plan, end).actions]), bounds.rates, names, apart)
+        path = np.vstack([end, plan.completed(end, self._parameters.continuous).actions])
+        found = self._timer.motion(path, bounds.rates, names, apart)
         if found is None or (present.follows and present.known_from_ns > now_ns):
             raise NotYet(present.known_from_ns)
         motion = found if rest.duration <= _MOMENT_S else rest.then(found)
@@ -187,7 +193,7 @@ class TrajectoryMaker:
         if violation:
             self._refuse_or_warn(Rejected(RejectionReason.LIMITS, violation))
         way = Way(motion, Course(join_ns, motion), None)
-        self._beginning.check_place(way, present, join_ns, now_ns)
+        self._check_place(way, present, join_ns, now_ns)
         return self._executable(plan, present, way, join_ns, now_ns)
 
     def _refuse_or_warn(self, finding: Rejected) -> None:
@@ -214,34 +220,109 @@ class TrajectoryMaker:
             return 0.0, 0
         return schedule(plan, join_ns, now_ns, self._parameters.publish_longest_wait)
 
-    # The plan
+    # Where the motion begins
 
-    def _complete(self, plan: Plan, position: np.ndarray) -> Plan:
-        """The plan with positions in place of NaN, and those of continuous joints next to the robot's."""
-        start, actions = plan.start, plan.actions
-        if plan.hold is not Hold.POSITION and start is None:
-            return plan
-        if start is not None:
-            start = State(
-                np.where(np.isnan(start.position), position, start.position),
-                np.where(np.isnan(start.velocity), 0.0, start.velocity),
-                start.acceleration,
+    def _present(self, plan: Plan, now_ns: int) -> Present:
+        """What the controller does from now on; where nobody knows, it is at the measured state a little later.
+
+        Raises:
+            Rejected: no_joint_state, state_too_old, clock_jumped_back, controller_unavailable or deviation.
+
+        """
+        present = self._published.present.at(now_ns)
+        if present is not None:
+            self._require_states(now_ns)
+            return present
+        try:
+            measured = self._joint_states.latest(now_ns, self._parameters.state_timeout)
+            position, velocity = measured.position, measured.velocity
+        except Rejected:
+            if plan.start is None or not all_finite(plan.start.position):
+                raise
+            position, velocity = plan.start.position, np.zeros_like(plan.start.position)
+        if np.abs(velocity).max() <= self._parameters.publish_rest_tolerance:
+            velocity = np.zeros_like(velocity)
+        known_ns = now_ns + round(self._bridge_time(position, velocity) * 1e9)
+        if not velocity.any():
+            motion = resting(position, _MOMENT_S)
+        else:  # something else moves it: as if it went on until the controller is there, and then stopped
+            further = velocity * ((known_ns - now_ns) * _NANOSECOND_S)
+            self._require_near(velocity, further)
+            motion = fastest_stop(State(position + further, velocity), self.assumed.bounds)
+        return Present(Course(known_ns, motion), False, known_ns)
+
+    def _require_near(self, velocity: np.ndarray, further: np.ndarray) -> None:
+        """Refuse to meet a robot far from where it is: it may as well stop, or only come back to what it is commanded.
+
+        Raises:
+            Rejected: deviation.
+
+        """
+        joint = int(np.abs(further).argmax())
+        if abs(further[joint]) > _FURTHEST_RAD:
+            raise Rejected(
+                RejectionReason.DEVIATION,
+                f"{self._parameters.joint_names[joint]} moves at {velocity[joint]:.3g}, and the node did not command "
+                f"it; the controller could meet it {abs(further[joint]):.3g} further, expected at most "
+                f"{_FURTHEST_RAD:g}: once it is slower",
             )
-        if plan.hold is Hold.POSITION and not all_finite(actions):
-            actions = np.where(np.isnan(actions), position, actions)
-        turning = self._parameters.continuous
-        if np.count_nonzero(turning):
-            begin = position if start is None else start.position
-            turns = np.where(turning, 2 * np.pi * np.rint((position - begin) / (2 * np.pi)), 0.0)
-            if start is not None:
-                start = start._replace(position=start.position + turns)
-            if plan.hold is Hold.POSITION and len(actions):
-                rows = np.vstack([begin + turns, actions])
-                rows[:, turning] = np.unwrap(rows[:, turning], axis=0)
-                actions = rows[1:]
-        if start is plan.start and actions is plan.actions:
-            return plan
-        return replace(plan, start=start, actions=actions)
+
+    def _bridge_time(self, position: np.ndarray, velocity: np.ndarray) -> float:
+        """Time in which the controller comes to where joints are then, s: enough for a quintic from where it may be.
+
+        It begins with twice the acceleration, as if its last command were a cycle older, when the message is there.
+        """
+        time, left_at = self._parameters.publish_bridge_time, self._published.present.left_at
+        bounds, lead = self.assumed.bounds, self._parameters.publish_lead_time
+        if left_at is None:
+            return time
+        gap = np.abs(position - left_at)
+        for _ in range(_BRIDGED_AGAIN):  # until then, moving joints go on
+            way = gap + np.abs(velocity) * (time - _QUINTIC_MOVING * max(time - lead, 0.0))
+            parts = zip(_QUINTIC_PEAKS, bounds.rates, (1, 2, 3), strict=True)
+            needed = [float(((peak * way / bound) ** (1 / order)).max()) for peak, bound, order in parts]
+            time = max(time, max(needed) + lead)
+        return time
+
+    def _to_stop(self, now_ns: int) -> Present | None:
+        """What is to be stopped: also a motion of another one; None: nothing is known to move."""
+        try:
+            return self._published.present.at(now_ns)
+        except Rejected:
+            reference = self._published.present.moving_reference()
+            if reference is None or self._published.present.is_silent(now_ns):
+                return None
+            stamp_ns, state = reference
+            motion = fastest_stop(state, self.assumed.bounds)
+            return Present(Course(stamp_ns, motion), False, now_ns)
+
+    def _require_states(self, now_ns: int) -> None:
+        """Refuse to go on where joint states were received, but are too old."""
+        if self._joint_states.age_s(now_ns) is not None or self._joint_states.jumped_back:
+            self._joint_states.latest(now_ns, self._parameters.state_timeout)
+
+    def _check_start(self, plan: Plan, now_ns: int) -> None:
+        """Refuse a plan whose start is not where the robot is, or may be by then, or warn of it."""
+        measured = self._joint_states.known(now_ns, self._parameters.state_timeout)
+        if plan.start is not None and measured is not None:
+            try:
+                check_start(plan, measured, self._parameters, now_ns)
+            except Rejected as finding:
+                self._refuse_or_warn(finding)
+
+    def _check_place(self, way: Way, present: Present, join_ns: int, now_ns: int) -> None:
+        """Refuse to begin away from the robot, where its command is away from it. Raises Rejected: deviation."""
+        bridges = present.known_from_ns > now_ns  # from the measured state
+        if present.follows or bridges or self._parameters.supervision_deviation <= 0:
+            return
+        measured = self._joint_states.known(now_ns, self._parameters.state_timeout)
+        if measured is not None:
+            planned = way.course.state_at(max(join_ns, way.course.valid_from_ns)).position
+            gap = check_place(present.course.motion.begin.position, planned, measured, self._parameters)
+            if gap is not None:
+                self._published.guard.allow(gap)
+
+    # The way to the plan, and along it
 
     def _way(self, plan: Plan, present: Present, join_ns: int) -> Way:
         """The motion from the present command to the plan, and along it.
@@ -292,7 +373,7 @@ class TrajectoryMaker:
         begins_ns = max(present.known_from_ns, now_ns)
         skips = present.follows and not self._parameters.publish_lead_in
         if join_ns > begins_ns and not skips:
-            before = _until(present.course, begins_ns, join_ns)
+            before = present.course.between(begins_ns, join_ns)
             motion, start_ns = continued(before, motion), begins_ns
             brakes_at = None if brakes_at is None else brakes_at + before.duration
             own_until += before.duration
@@ -337,15 +418,3 @@ class TrajectoryMaker:
             )
         if np.count_nonzero(time_ns[1:] <= time_ns[:-1]):
             raise Rejected(RejectionReason.INVALID_TIMES, "dt: expected steps of at least one nanosecond")
-
-
-def _until(course: Course, begin_ns: int, end_ns: int) -> Motion:
-    """The motion of a course between two times, followed by rest where it ends before."""
-    motion, span = course.rest_from(begin_ns), (end_ns - begin_ns) * _NANOSECOND_S
-    if course.start_ns > begin_ns:
-        wait = (course.start_ns - begin_ns) * _NANOSECOND_S
-        motion = resting(motion.begin.position, wait).then(motion)
-    missing = span - motion.duration
-    if missing <= _NANOSECOND_S:
-        return motion.until(min(span, motion.duration))
-    return motion.then(resting(motion.end.position, missing))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import chain, islice
 from typing import NamedTuple
@@ -10,15 +10,15 @@ from typing import NamedTuple
 import numpy as np
 
 from ..execution.join import Joining, join
-from ..execution.limits import Bounds, extremes
+from ..execution.limits import INSIDE, LONGEST_BRAKE_S, Bounds, extremes, keeps
 from ..execution.motion import Motion, State, united
-from ..execution.reaching import stops as stops_from
-from .courses import Course, Reading, Smoothed
-from .ending import stopped_at_end
+from ..execution.reaching import RETREAT, RETREAT_RAD, stops
+from ..execution.rows import brought_to_rest
+from .courses import Course, Left, Reading, Smoothed, left_of, rest_of
 from .limits import JointLimits, find_motion_violation
 from .parameter_table import ACTION_RETIME, ACTION_WARN, END_STOP
 from .parameters import NodeParameters
-from .rejection import RejectionReason, require_finite
+from .rejection import Rejected, RejectionReason, require_finite
 from .retiming import slowed
 from .spline_motion import earlier
 
@@ -27,14 +27,18 @@ _MOMENT_S = 1e-3
 _SAME_END_RAD = 1e-3
 _SMOOTHING = 1.5
 """By how much a smoothed plan must ask less than one through its rows: noise asks for much more, a plan does not."""
-_SWINGS = 3
-"""Pieces in which a spline swings that does not know what was before its first row, or comes after its last."""
 _NOT_RINGING = 0.9
 """Share of the jerk of a spline through rows that is the plan's: the rest may be ringing."""
 _MOST_SLOWED = 2
 """Readings of a plan that are slowed at most, one after the other, where none of them keeps the limits."""
 _ROOM = 1.5
 """Times what a plan asks for: bounds within which it is joined that is slowed afterwards."""
+_SETTLING_S = 0.25, 0.12, 0.06, 0.03
+"""Within which a small last velocity is taken out of a plan: the longest that moves its rows little."""
+_LITTLE_RAD = 5e-4
+_DOUBLINGS, _HALVINGS = 8, 20
+_TURNED_WITHIN = 4.0
+"""Times that it takes to take an acceleration back: the earliest that a joint leaves its plan in order not to turn."""
 
 
 class Way(NamedTuple):
@@ -56,36 +60,13 @@ class Seam(NamedTuple):
     state: State
     """Commanded then."""
     join_ns: int
-    stops: np.ndarray
+    stopped: np.ndarray
     """Joints that stop, bool `[dof]`."""
     floating: np.ndarray
     """Joints whose plan is about velocities, bool `[dof]`."""
     bounds: Bounds
     executed: Motion
     """What is left of the motion in execution."""
-
-
-class _Left(NamedTuple):
-    """What is left of a course when it is taken up."""
-
-    motion: Motion
-    earliest: float
-    """s; before, it is not the plan's."""
-    valid: Motion
-    """The motion from there on."""
-    own: Motion
-    """The part of it that shows how much the plan itself asks for."""
-    own_until: float
-    """s; the end of that."""
-    whole: Motion
-    """The course from its start on."""
-    into: float
-    """s; how much of that is over."""
-
-    def moved(self, by: np.ndarray) -> _Left:
-        """The same, shifted by `[dof]`, rad."""
-        motions = {name: getattr(self, name).moved(by) for name in ("motion", "valid", "own", "whole")}
-        return self._replace(**motions)
 
 
 class Ways:
@@ -138,16 +119,16 @@ class Ways:
             finding += f"; it cannot be slowed (speeds as parts of the plan's): {reason}"
         return fallback, finding
 
-    def _gentlest_first(self, courses: Iterator[Course], join_ns: int, bounds: Bounds) -> Iterator[_Left]:
+    def _gentlest_first(self, courses: Iterator[Course], join_ns: int, bounds: Bounds) -> Iterator[Left]:
         """What is left of courses: as they come while they keep the bounds, the others by how far they exceed them."""
-        wilder: list[tuple[float, int, _Left]] = []
+        wilder: list[tuple[float, int, Left]] = []
         forced: list[Course] = []
         for course in courses:
             require_finite("motion", course.motion.coefficients, RejectionReason.NON_FINITE_RESULT)
             if course.smoothed is Smoothed.FORCED:
                 forced.append(course)
                 break
-            left = _left_of(course, join_ns)
+            left = left_of(course, join_ns)
             demands = bounds.demands_of(left.valid)
             if demands.max() <= 1 + self._parameters.limits_tolerance:
                 yield left
@@ -159,9 +140,9 @@ class Ways:
         for _, _, left in sorted(wilder, key=lambda it: it[:2]):
             yield left
         for course in chain(forced, courses):
-            yield _left_of(course, join_ns)
+            yield left_of(course, join_ns)
 
-    def _slowed(self, left: _Left, seam: Seam) -> tuple[Way | None, str]:
+    def _slowed(self, left: Left, seam: Seam) -> tuple[Way | None, str]:
         """A course joined as if it kept its limits, and then slowed; and what is wrong with it."""
         kept, raised = (replace(seam.bounds, most=most).raised_to(left.valid) for most in (seam.bounds.most, np.inf))
         velocity, acceleration, jerk = (_ROOM * part for part in (raised.velocity, raised.acceleration, raised.jerk))
@@ -185,7 +166,7 @@ class Ways:
 
     def _joined(
         self,
-        left: _Left,
+        left: Left,
         seam: Seam,
         *,
         slows: bool = False,
@@ -199,18 +180,18 @@ class Ways:
         `judges`, whether it does is not looked for.
         """
         rest, earliest, _, own = left[:4]
-        state, join_ns, stops, floating, bounds, executed = seam
+        state, join_ns, stopped, floating, bounds, executed = seam
         brakes_at, raised = None, bounds.raised_to(own, _NOT_RINGING)
         if self._parameters.publish_end == END_STOP:
             most, tolerance = raised.with_positions_of(bounds), self._parameters.publish_rest_tolerance
             whole = stopped_at_end(rest, most, tolerance, self._parameters.joint_names)
             brakes_at = rest.duration if whole.duration > rest.duration else None
             rest = whole
-        if np.count_nonzero(stops):
-            rest = _with_stops(rest, state, stops, bounds)
+        if np.count_nonzero(stopped):
+            rest = _with_stops(rest, state, stopped, bounds)
         own_until, delay = left.own_until, 0.0
         if slows and earliest < rest.duration:
-            after = _from(rest, earliest)
+            after = rest_of(rest, earliest)
             found = slowed(after, self._most_of(after))
             if isinstance(found, str):
                 return None, found
@@ -218,10 +199,10 @@ class Ways:
             own_until = earliest + found.time(own_until - earliest)
             brakes_at = None if brakes_at is None else earliest + found.time(brakes_at - earliest)
             rest = found.motion if earliest <= 0 else _led_to(found.motion, earliest)
-        violation = find_motion_violation(_from(rest, earliest), self._limits, brakes_at) if judges else ""
+        violation = find_motion_violation(rest_of(rest, earliest), self._limits, brakes_at) if judges else ""
         if violation and not lenient:
             return None, violation
-        floating = floating & ~stops
+        floating = floating & ~stopped
         pace = _pace(executed, rest.end.position)
         result = join(
             state,
@@ -253,29 +234,6 @@ class Ways:
         return Way(joined, kept, brakes_at, own_until, delay), violation
 
 
-def _left_of(course: Course, join_ns: int) -> _Left:
-    """What is left of a course at a time; if it begins later, it is continued backwards until then."""
-    rest = course.rest_from(join_ns)
-    if course.start_ns > join_ns:
-        rest = rest.begun_earlier((course.start_ns - join_ns) * _NANOSECOND_S)
-    earliest = max(course.valid_from_ns - join_ns, 0) * _NANOSECOND_S
-    into = (join_ns - course.start_ns) * _NANOSECOND_S
-    begin, end, knots = earliest, rest.duration, course.motion.knots
-    if course.valid_from_ns or course.continues:
-        begin = max(begin, knots[min(_SWINGS, len(knots) - 2)] - into)
-    if not rest.ends_at_rest:
-        end = knots[max(len(knots) - 1 - _SWINGS, 0)] - into
-    valid = _from(rest, earliest)
-    own = _from(rest.until(end), begin) if end > begin + _MOMENT_S else valid
-    return _Left(rest, earliest, valid, own, end, course.motion, max(into, 0.0))
-
-
-def _from(motion: Motion, time: float) -> Motion:
-    """The motion from a time on, or its last moment."""
-    last = max(motion.duration - _MOMENT_S / 10, 0.9 * motion.duration)
-    return motion if time <= 0 else motion.from_time(min(time, last))
-
-
 def _led_to(motion: Motion, time: float) -> Motion:
     """The motion after a time, s, in which its first acceleration leads to it."""
     before = earlier(motion.begin, time)
@@ -292,8 +250,155 @@ def _pace(executed: Motion, goal: np.ndarray) -> np.ndarray:
     return np.where(same, np.maximum(most[1], -least[1]), np.inf)
 
 
-def _with_stops(motion: Motion, state: State, stops: np.ndarray, bounds: Bounds) -> Motion:
+def _with_stops(motion: Motion, state: State, chosen: np.ndarray, bounds: Bounds) -> Motion:
     """The motion, but for joints that come to rest from a state as fast as they may."""
-    tracks = stops_from(state, bounds)
-    stopping = {joint: tracks[joint] for joint in np.flatnonzero(stops).tolist()}
+    tracks = stops(state, bounds)
+    stopping = {joint: tracks[joint] for joint in np.flatnonzero(chosen).tolist()}
     return united(stopping, motion, with_accelerations=motion.with_accelerations, ends_at_rest=motion.ends_at_rest)
+
+
+# The end: a stop, where the plan does not end at rest
+
+
+def stopped_at_end(motion: Motion, bounds: Bounds, rest_tolerance: float, joint_names: Sequence[str] = ()) -> Motion:
+    """Bring a motion to rest after its end, each joint by itself and as fast as it may.
+
+    A last velocity up to the tolerance is removed within the plan, if that keeps the bounds. A joint whose stop would
+    pass a position limit leaves its plan earlier, if it can still stop before the limit then; and so where its stop
+    would be too fast, or would lead back because the plan ends while it slows down.
+
+    Args:
+        motion: a plan.
+        bounds: of the stop.
+        rest_tolerance: rad/s.
+        joint_names: for errors.
+
+    Raises:
+        Rejected: brake_impossible.
+
+    """
+    if motion.ends_at_rest:
+        return motion
+    end = motion.end
+    if np.abs(end.velocity).max() <= rest_tolerance:
+        if not motion.with_accelerations:
+            return brought_to_rest(motion, _SETTLING_S[0])
+        settled = [brought_to_rest(motion, within) for within in _SETTLING_S]
+        kept = [one for one in settled if bounds.demands_of(one).max() <= 1 + INSIDE]
+        moved = (np.abs(one.coefficients[:, 0] - motion.coefficients[:, 0]).max() for one in kept)
+        near = next((one for one, by in zip(kept, moved, strict=True) if by <= _LITTLE_RAD), None)
+        if kept:
+            return near or kept[-1]
+    try:
+        tracks = stops(end, bounds)
+        durations = np.array([track.duration for track in tracks])
+    except ValueError:  # it takes longer than ruckig can think, or begins beyond all measure
+        tracks, durations = [], bounds.stop_durations(end.velocity)
+    longest = int(durations.argmax())
+    if not tracks or not durations[longest] <= LONGEST_BRAKE_S:
+        name = joint_names[longest] if len(joint_names) else f"joint {longest}"
+        raise Rejected(
+            RejectionReason.BRAKE_IMPOSSIBLE,
+            f"end: {name} moves at {end.velocity[longest]:g}, and the brake within limits.acceleration and limits.jerk "
+            f"takes {durations[longest]:g} s, expected at most {LONGEST_BRAKE_S:g} s",
+        )
+    whole = _stopped(motion, end, tracks, bounds)
+    harder = _not_faster(bounds, end)
+    if harder is bounds or _keeping(whole, bounds).all():
+        return whole
+    return _stopped(motion, end, stops(end, harder), harder)
+
+
+def _stopped(motion: Motion, end: State, tracks: Sequence[Motion], bounds: Bounds) -> Motion:
+    """The motion and the stop of each joint; joints leave their plans earlier to stop within limits, and not back."""
+    stop = united(dict(enumerate(tracks)), with_accelerations=motion.with_accelerations)
+    whole, keeps, turning = motion.then(stop), _keeping(stop, bounds), _turning(motion, end, stop, bounds)
+    if keeps.all() and not np.count_nonzero(turning):
+        return whole
+    turning[~keeps] = 0.0
+    inside = (end.position >= bounds.position_min) & (end.position <= bounds.position_max)
+    inside &= np.abs(end.velocity) <= bounds.velocity  # a plan that is too fast itself is refused, not cut
+    early = np.flatnonzero((inside & ~keeps) | (turning != 0))
+    return _stopped_early(motion, whole, early, bounds, turning) if len(early) else whole
+
+
+def _not_faster(bounds: Bounds, end: State) -> Bounds:
+    """Bounds with a jerk, where it is assumed, that takes an acceleration back before it exceeds the velocity."""
+    room = bounds.velocity - np.abs(end.velocity)
+    gains = (end.velocity * end.acceleration > 0) & (room > 0)
+    needed = np.where(gains, end.acceleration**2 / (2 * np.where(gains, room, 1.0)), 0.0)
+    if (needed <= bounds.jerk).all():
+        return bounds
+    most = np.broadcast_to(bounds.most, (3, len(needed)))[2]
+    return replace(bounds, jerk=np.maximum(bounds.jerk, np.minimum(needed, most)))
+
+
+def _keeping(stop: Motion, bounds: Bounds) -> np.ndarray:
+    """Which joints keep their positions and velocities during a stop, bool `[dof]`."""
+    lows, highs = bounds.of_stops
+    if keeps(stop, bounds.of_stops):
+        return np.ones(stop.dof, bool)
+    least, most = extremes(stop)
+    return ((least >= lows) & (most <= highs)).all(axis=0)
+
+
+def _turning(motion: Motion, last: State, stop: Motion, bounds: Bounds) -> np.ndarray:
+    """Where joints go (1, -1) whose stop would lead back, although their plans do not; 0 for the others, `[dof]`.
+
+    Such a plan ends almost at rest, while it slows down: its acceleration cannot be taken back before the joint turns.
+    """
+    end, velocity, acceleration = last
+    forward = -np.sign(acceleration)
+    goes = (forward != 0) & (forward * (end - motion.coefficients[-1, 0]) >= 0)
+    goes &= (velocity * acceleration > 0) | (acceleration**2 > 2 * bounds.jerk * np.abs(velocity))
+    if not np.count_nonzero(goes):
+        return np.zeros(stop.dof)
+    least, most = extremes(motion)[:, 0]
+    own = np.maximum(forward * least, forward * most) - forward * end
+    goes &= _way_back(stop, forward) > RETREAT * own + RETREAT_RAD
+    for joint in np.flatnonzero(goes).tolist():
+        earliest = max(motion.duration - _TURNED_WITHIN * abs(acceleration[joint]) / bounds.jerk[joint], 0.0)
+        goes[joint] = motion.state_at(earliest).velocity[joint] * forward[joint] > 0
+    return forward * goes
+
+
+def _way_back(stop: Motion, forward: np.ndarray) -> np.ndarray:
+    """From its furthest point in a direction, rad, `[dof]`; 0 where that is 0."""
+    least, most = extremes(stop)[:, 0]
+    return np.maximum(forward * least, forward * most) - forward * stop.end.position
+
+
+def _stopped_early(motion: Motion, whole: Motion, joints: np.ndarray, bounds: Bounds, turning: np.ndarray) -> Motion:
+    """The motion in which some joints leave their plan as late as they can to stop within limits, and not back."""
+    tracks: dict[int, Motion] = {}
+    for joint in joints.tolist():
+        of_joint, forward = bounds.of(joint), turning[joint : joint + 1]
+
+        def stopping(time: float, joint: int = joint, of_joint: Bounds = of_joint, forward=forward) -> Motion | None:
+            """The stop that begins at a time, s, if it does as it should."""
+            (stop,) = stops(motion.state_at(time).of(joint), of_joint)
+            return stop if _keeping(stop, of_joint)[0] and _way_back(stop, forward)[0] <= INSIDE else None
+
+        most = motion.duration
+        if turning[joint]:
+            most = min(_TURNED_WITHIN * abs(motion.end.acceleration[joint]) / of_joint.jerk[0], most)
+        low = high = motion.duration
+        begun = None
+        for k in range(_DOUBLINGS, -1, -1):
+            high, low = low, motion.duration - most / 2**k
+            if begun := stopping(low):
+                break
+        if begun is None:
+            continue
+        for _ in range(_HALVINGS):
+            middle = (low + high) / 2
+            if found := stopping(middle):
+                low, begun = middle, found
+            else:
+                high = middle
+        if low <= 0:
+            continue
+        low = np.floor(low * 1e9) * 1e-9  # messages count nanoseconds
+        begun = stopping(low) or begun
+        tracks[joint] = motion.until(low).of(joint).raised().then(begun)
+    return united(tracks, whole, with_accelerations=motion.with_accelerations) if tracks else whole

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from builtin_interfaces.msg import Time
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
 
-from ..handling.present import ControllerStatus
+from ..handling.controller_reports import ControllerStatus
 from ..handling.published import ExecutionReport
 from ..handling.rejection import RejectionReason
 from .accounts import LatencyRing

@@ -8,9 +8,9 @@ import numpy as np
 
 from traj_integrator_interfaces.srv import Stop
 
+from ..handling.controller_reports import ControllerStatus
 from ..handling.parameter_table import ON_REJECT_BRAKE
 from ..handling.pipeline import Pipeline
-from ..handling.present import ControllerStatus
 from ..handling.published import ExecutableTrajectory
 from .accounts import Accounts
 

@@ -17,11 +17,11 @@ from ..execution.motion import Motion
 from ..execution.rows import DEFAULT_FADE_TIME
 from ..handling.assumed import assumed_limits
 from ..handling.courses import Reading, courses_of
-from ..handling.ending import stopped_at_end
 from ..handling.limits import JointLimits, find_motion_violation
 from ..handling.plan import plan_of_sequence
 from ..handling.rejection import Rejected
 from ..handling.requests import ActionRequest, RequestRules, SequenceFields, check_sequence
+from ..handling.ways import stopped_at_end
 from ..kernels import (
     AccelerationIntegrator,
     BsplineLayout,
