@@ -143,8 +143,8 @@ def refuses(step, *arguments):
 
 COEFFICIENTS, KNOTS, TIMES = np.zeros((2, 4, 3)), np.arange(3) * 0.1, np.array([0.05, 0.1])
 ROWS, ROW = np.zeros((3, 3)), np.zeros(3)
-PIECES, PROFILES, STATE = np.zeros((2, 6)), np.full((2, 2, 2), 0.1), np.array([0.0, 1.0, 0.0])
-STATES = np.stack([STATE, STATE])
+PIECES, PROFILES, STATE = np.zeros((2, 6, 1)), [0.1] * 8, np.array([0.0, 1.0, 0.0])
+STATES = np.stack([STATE, STATE], axis=1)
 
 
 def sevens(*shape: int, dtype: type = float) -> np.ndarray:
@@ -158,7 +158,7 @@ CALLS = {
     "the end": (COEFFICIENTS, KNOTS, None, sevens(3, 3)),
     "add": (ROWS, TIMES, sevens(2, 3, 3)),
     "points": (COEFFICIENTS, KNOTS, np.full(5, 1e-6), True, True, sevens(3, dtype=int), sevens(3, 3, 3)),
-    "united": (np.array([1, 1]), TIMES.repeat(2), PIECES, 1e-6, 0.01, sevens(12), sevens(11, 6, 2)),
+    "united": ([(KNOTS, PIECES)], TIMES, 1e-6, 0.01, sevens(15), sevens(14, 6, 1)),
     "blend": (COEFFICIENTS, KNOTS, COEFFICIENTS, KNOTS, ROWS, 0.2, KNOTS, sevens(2, 6, 3)),
     "spline": (KNOTS, ROWS, ROW, False, sevens(2, 4, 3)),
     "pieces_of_profiles": (PROFILES, STATES, 0.3, STATE, False, sevens(2, 3), sevens(2, 2, 6), sevens(2, dtype=int)),
@@ -201,9 +201,13 @@ def test_arrays_of_another_kind_or_shape_are_refused(name):
 
 
 def test_what_does_not_belong_together_is_refused():
-    _, times, pieces, *rest = CALLS["united"]
-    for counts in ([2, 1], [0, 2], [-1, 3], [1 << 40, 1], [1]):
-        refuses(native.united, np.array(counts), times, pieces, *rest)
+    rest = CALLS["united"][1:]
+    for track in ((TIMES, PIECES), (KNOTS, ROWS), (KNOTS,), [KNOTS, PIECES], (KNOTS, PIECES[:, :, 0]), None):
+        refuses(native.united, [track], *rest)
+    for tracks in ([], [(KNOTS, PIECES)] * 2, ((KNOTS, PIECES),)):
+        refuses(native.united, tracks, *rest)
+    for profiles in ([0.1] * 7, [0.1] * 12, [0.1] * 7 + [1], tuple(PROFILES)):
+        refuses(native.pieces_of_profiles, profiles, *CALLS["pieces_of_profiles"][1:])
     refuses(native.widen, np.zeros((2, 7, 3)), KNOTS, sevens(2, 4, 3))
     refuses(native.widen, np.zeros((2, 1, 3)), KNOTS, sevens(2, 4, 3))
     refuses(native.shift, frozen(ROWS), 0.1)

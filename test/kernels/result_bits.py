@@ -52,7 +52,7 @@ def main() -> None:
         print("retime", order, bits(motion.duration), motion.iterations.tolist())
     rows = waypoints[0].numpy()
     motion = motion_of_positions(np.full(5, 0.1), rows[1:], State(rows[0], rows[1], rows[2]), fade_time=0.05)
-    profile, begin, counts = np.array([[[0.25, 0.5], [3.0, -1.0]]]), np.array([[0.1, 0.2, 0.3]]), np.zeros(1, np.int64)
+    profile, begin, counts = [0.25, 0.5, 3.0, -1.0], np.array([[0.1], [0.2], [0.3]]), np.zeros(1, np.int64)
     knots, pieces = np.zeros((1, 3)), np.zeros((1, 2, 6))
     motions.pieces_of_profiles(profile, begin, float("nan"), np.zeros(3), False, knots, pieces, counts)
     print("motion", bits(motion.knots, motion.coefficients))

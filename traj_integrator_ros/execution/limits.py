@@ -276,7 +276,7 @@ class Bounds:
     @property
     def rates(self) -> np.ndarray:
         """Largest velocity, acceleration (either way) and jerk, `[3, D]`."""
-        return np.stack([self.velocity, self.either, self.jerk])
+        return np.array([self.velocity, self.either, self.jerk])
 
     def steers(self, motion: Motion, joints: np.ndarray | slice = slice(None)) -> np.ndarray:
         """By how much the accelerations of some joints use what is allowed as they speed up or slow down, `[M]`."""

@@ -17,6 +17,7 @@ SHORTEST_GAP = 1e-6
 """s; knots closer together become one. Beside a longer gap, a piece bridges a jump of the jerk too far; in a shorter
 one, whole nanoseconds are too coarse for a profile.
 """
+_NO_KNOTS = np.empty(0)
 _BESIDE = 1e-2
 """s from knots that became one, where others are added in pieces more than three times as long: a controller plays the
 jump of an acceleration there as a swing of 0.0173 times it and the square of the length, which then is nothing.
@@ -121,12 +122,13 @@ class Motion(NamedTuple):
         if not 0 <= time < self.knots[-1]:
             raise ValueError(f"time: expected at least 0 and less than the duration, {self.duration:g} s, got {time:g}")
         piece = int(self.knots.searchsorted(time, side="right")) - 1
-        if piece + 1 < len(self.coefficients) and self.knots[piece + 1] - time < SHORTEST_GAP:
-            piece += 1
-        knots, coefficients = self.knots[piece:] - time, self.coefficients[piece:].copy()
+        knots = self.knots[piece:] - time
+        if len(knots) > 2 and knots[1] < SHORTEST_GAP:
+            piece, knots = piece + 1, knots[1:]
+        coefficients = self.coefficients[piece:].copy()
         native.shift(coefficients[0], -float(knots[0]))
         knots[0] = 0.0
-        return self._replace(knots=knots, coefficients=coefficients)
+        return Motion(knots, coefficients, self.with_accelerations, self.ends_at_rest)
 
     def until(self, time: float) -> Motion:
         """The motion up to a time, s.
@@ -163,23 +165,21 @@ class Motion(NamedTuple):
 
     def then(self, other: Motion) -> Motion:
         """One motion: this one, and `other` from its end on."""
-        pieces, size = len(self.coefficients), max(self.size, other.size)
-        coefficients = np.zeros((pieces + len(other.coefficients), size, self.dof))
-        coefficients[:pieces, : self.size] = self.coefficients
-        coefficients[pieces:, : other.size] = other.coefficients
-        knots = np.empty(len(coefficients) + 1)
-        knots[: pieces + 1], knots[pieces + 1 :] = self.knots, self.knots[-1] + other.knots[1:]
-        return Motion(knots, coefficients, self.with_accelerations, other.ends_at_rest)
+        size = max(self.size, other.size)
+        parts = [(it if it.size == size else it.raised(size)).coefficients for it in (self, other)]
+        knots = np.concatenate([self.knots, self.knots[-1] + other.knots[1:]])
+        return Motion(knots, np.concatenate(parts), self.with_accelerations, other.ends_at_rest)
 
     def raised(self, size: int = SIZE) -> Motion:
         """The same with a number of coefficients or more, copied."""
         coefficients = np.zeros((len(self.coefficients), max(size, self.size), self.dof))
         coefficients[:, : self.size] = self.coefficients
-        return self._replace(coefficients=coefficients)
+        return Motion(self.knots, coefficients, self.with_accelerations, self.ends_at_rest)
 
     def of(self, joint: int) -> Motion:
         """That of one joint."""
-        return self._replace(coefficients=np.ascontiguousarray(self.coefficients[:, :, joint : joint + 1]))
+        coefficients = np.ascontiguousarray(self.coefficients[:, :, joint : joint + 1])
+        return Motion(self.knots, coefficients, self.with_accelerations, self.ends_at_rest)
 
     def without_slivers(self) -> Motion:
         """The motion without pieces shorter than `SHORTEST_GAP`: those after them begin earlier instead."""
@@ -231,9 +231,9 @@ def united(
     """
     dof = len(tracks) if others is None else others.dof
     each = [tracks[joint] if joint in tracks else others.of(joint) for joint in range(dof)]
-    counts = np.array([len(track.coefficients) for track in each])
-    times = np.concatenate([track.knots for track in each] + ([] if others is None else [others.knots]))
-    pieces = np.concatenate([(track if track.size == SIZE else track.raised()).coefficients for track in each])
-    knots, coefficients = np.empty(3 * len(times)), np.empty((3 * len(times) - 1, SIZE, dof))
-    count = native.united(counts, times, pieces[:, :, 0], SHORTEST_GAP, _BESIDE, knots, coefficients)
+    each = [track if track.size == SIZE else track.raised() for track in each]
+    more = _NO_KNOTS if others is None else others.knots
+    most = 3 * (len(more) + sum(len(track.knots) for track in each))
+    knots, coefficients = np.empty(most), np.empty((most - 1, SIZE, dof))
+    count = native.united(each, more, SHORTEST_GAP, _BESIDE, knots, coefficients)
     return Motion(knots[: count + 1], coefficients[:count], with_accelerations, ends_at_rest)

@@ -52,6 +52,7 @@ _WAITS_S = 0.5
 """Longest time in which a plan that ends in motion would come to where a joint is, for that to wait there."""
 _DONE = (Result.Working, Result.Finished)
 _NO_LIMIT = 1e9
+_NO_BRAKE = (0.0, 0.0)
 _RAISE = 1e-9
 _LEFT = 1 - 5e-4
 """Share of the jerk that ruckig is given: the rest corrects its ends, which are exact to 1e-8 rad only."""
@@ -87,7 +88,7 @@ def stops(state: State, bounds: Bounds) -> list[Motion]:
         raise ValueError(f"state: expected one from which joints can stop: {error}") from None
     if result not in _DONE:
         raise ValueError("state: expected finite values from which joints can stop")
-    return _motions(trajectory.profiles[0], np.stack(state, axis=1), np.nan, np.zeros(3), True)
+    return _motions(trajectory.profiles[0], np.array(state), np.nan, np.zeros(3), True)
 
 
 def fastest_stop(state: State, bounds: Bounds) -> Motion:
@@ -160,7 +161,7 @@ class Reach:
 
     def motion(self, target: np.ndarray, duration: float) -> Motion:
         """The last one, which ends at `duration`, s, in `target` (only its velocities, if only they count)."""
-        profiles, begin = self._trajectory.profiles[0], self._start[None]
+        profiles, begin = self._trajectory.profiles[0], self._start[:, None]
         return _motions(profiles, begin, float(duration), target, self._velocity_only)[0]
 
 
@@ -171,18 +172,17 @@ def _motions(
 
     The rounding of their ends is removed by quintics that grow over all of them. A duration of NaN is their own.
     """
-    parts = []
+    joints, numbers = len(profiles), []
     for profile in profiles:
         brake = profile.brake
-        before = (brake.t, brake.j) if brake.duration > 0 else ((0.0, 0.0), (0.0, 0.0))
-        parts.append([[*before[0], *profile.t], [*before[1], *profile.j]])
-    pieces = np.array(parts)
-    joints, _, most = pieces.shape
+        spans, jerks = (brake.t, brake.j) if brake.duration > 0 else (_NO_BRAKE, _NO_BRAKE)
+        numbers += [*spans, *profile.t, *jerks, *profile.j]
+    most = len(numbers) // (2 * joints)
     knots, coefficients = np.empty((joints, most + 1)), np.empty((joints, most, SIZE))
     counts = np.empty(joints, np.int64)
-    native.pieces_of_profiles(pieces, begins, duration, end, velocity_only, knots, coefficients, counts)
-    each = zip(knots, coefficients[..., None], counts.tolist(), strict=True)
-    return [Motion(own[: count + 1], of_one[:count], ends_at_rest=not end[1:].any()) for own, of_one, count in each]
+    native.pieces_of_profiles(numbers, begins, duration, end, velocity_only, knots, coefficients, counts)
+    each, rests = zip(knots, coefficients[..., None], counts.tolist(), strict=True), not end[1:].any()
+    return [Motion(own[: count + 1], of_one[:count], ends_at_rest=rests) for own, of_one, count in each]
 
 
 @dataclass(frozen=True)

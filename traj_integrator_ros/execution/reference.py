@@ -5,6 +5,8 @@ A motion is given by coefficients `[N, K + 1, D]` and knots `[N + 1]`, s. Result
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from .polynomials import SIZE, bernstein, extremes_of_piece, quintics, spaced, taylor_shift
@@ -132,9 +134,8 @@ def points(
 
 
 def united(
-    counts: np.ndarray,
-    times: np.ndarray,
-    coefficients: np.ndarray,
+    tracks: Sequence[tuple[np.ndarray, ...]],
+    more: np.ndarray,
     gap: float,
     beside: float,
     knots_out: np.ndarray,
@@ -142,19 +143,16 @@ def united(
 ) -> int:
     """`motion.united`; returns its number of pieces.
 
-    Numbers of pieces of each joint, int64 `[D]`, all of their knots, one joint after the other, behind them more that
-    are to be knots, and their coefficients; written into three times as many knots.
+    Knots and coefficients `[n, 6, 1]` of each joint, and more knots; written into three times as many knots.
     """
-    kept = _united_knots(times, gap, beside)
-    count, ends = len(kept) - 1, counts.cumsum()
+    kept = _united_knots(np.concatenate([more, *(track[0] for track in tracks)]), gap, beside)
+    count = len(kept) - 1
     knots_out[: count + 1] = kept
-    for joint, (own, end) in enumerate(zip(counts, ends, strict=True)):
-        knots = times[end - own + joint : end + joint + 1]
+    for joint, (knots, pieces, *_) in enumerate(tracks):
         piece = np.searchsorted(knots, (kept[:-1] + kept[1:]) / 2, side="right") - 1  # that in the middle of each
-        over = piece >= own
-        at = np.where(over, knots[-1], kept[:-1]) - knots[np.minimum(piece, own - 1)]
-        pieces = coefficients[end - own : end][np.minimum(piece, own - 1)]
-        out[:count, :, joint] = (taylor_shift(at, SIZE) @ pieces[:, :, None])[:, :, 0]
+        over, piece = piece >= len(pieces), np.minimum(piece, len(pieces) - 1)
+        at = np.where(over, knots[-1], kept[:-1]) - knots[piece]
+        out[:count, :, joint] = (taylor_shift(at, SIZE) @ pieces[piece])[:, :, 0]
         out[:count, 1:, joint][over] = 0.0
     return count
 
@@ -176,7 +174,7 @@ def _united_knots(times: np.ndarray, gap: float, beside: float) -> np.ndarray:
 
 
 def pieces_of_profiles(
-    profiles: np.ndarray,
+    profiles: list[float],
     begins: np.ndarray,
     duration: float,
     end: np.ndarray,
@@ -187,13 +185,13 @@ def pieces_of_profiles(
 ) -> None:
     """`reaching._motions`: writes how many pieces of each profile have a length, their knots and coefficients.
 
-    Profiles, spans and jerks, `[P, 2, n]`, and the states in which they begin, `[P, 3]`; duration NaN: the sum of the
-    spans. Knots `[P, n + 1]` and coefficients `[P, n, 6]`.
+    Profiles, n spans and n jerks of each, one after the other, and the states in which they begin, `[3, P]`; duration
+    NaN: the sum of the spans. Knots `[P, n + 1]` and coefficients `[P, n, 6]`.
     """
     coefficients[:] = 0.0
-    for place, (spans, jerks) in enumerate(profiles):
+    for place, (spans, jerks) in enumerate(np.reshape(profiles, (len(counts), 2, -1))):
         own, pieces, count, time = knots[place], coefficients[place], 0, 0.0
-        p, v, a = begins[place]
+        p, v, a = begins[:, place]
         own[0] = 0.0
         for k, (span, jerk) in enumerate(zip(spans, jerks, strict=True)):
             time += span

@@ -90,7 +90,8 @@ def motion_of_positions(
     It is the C2 cubic spline plus a fading quintic for the difference from the start's acceleration. If the plan rests
     at its end, so does the motion, and its acceleration fades to 0 in the same way.
     """
-    rows = np.vstack([start.position, positions])
+    rows = np.empty((len(steps) + 1, len(start.position)))
+    rows[0], rows[1:] = start.position, positions
     rests = rests_at_end(rows, float(steps[-1]), rest_tolerance)
     motion = cubic_spline(steps, rows, start.velocity, ends_at_rest=rests)
     if start.acceleration is not None:

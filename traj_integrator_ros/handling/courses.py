@@ -192,14 +192,13 @@ def courses_of(
     rows = rows_of_actions(plan.hold, plan.steps, plan.actions, before)
     absolute = plan.hold is Hold.POSITION
     anchor = before if plan.start is not None else before._replace(acceleration=None)
-    rests = _is_goal(plan) or rests_at_end(
-        np.vstack([before.position, rows]), float(plan.steps[-1]), reading.rest_tolerance
-    )
+    whole = np.vstack([before.position, rows])
+    rests = _is_goal(plan) or rests_at_end(whole, float(plan.steps[-1]), reading.rest_tolerance)
     # Velocities that continued a brake would begin with one that nobody planned.
     if plan.start is not None or (
         _continues(plan, rows, origin_ns, at_ns, previous, reading.jerk) if absolute else not braking
     ):
-        through = _through(plan.steps, rows, anchor, rests, reading)
+        through = _through(plan.steps, whole, anchor, rests, reading)
         yield Course(origin_ns, through, continues=plan.start is None and not absolute)
     first_ns = origin_ns
     steps = plan.steps
@@ -210,7 +209,7 @@ def courses_of(
             yield Course(origin_ns, resting(rows[0], float(plan.steps[0])), first_ns)
             return
     else:
-        rows = np.vstack([before.position, rows])
+        rows = whole
     for smoothed, alone in _alone(steps, rows, rests, reading):
         yield Course(first_ns, alone, first_ns, smoothed)
 
@@ -228,13 +227,12 @@ def _is_goal(plan: Plan) -> bool:
 
 
 def _through(steps: np.ndarray, rows: np.ndarray, anchor: State, rests: bool, reading: Reading) -> Motion:
-    """The motion from a state through positions."""
+    """The motion from a state, with which the rows `[N + 1, dof]` begin, through them."""
     if rests and len(steps) == 1:
-        spline = cubic_spline(steps, np.vstack([anchor.position, rows]), anchor.velocity, ends_at_rest=True)
+        spline = cubic_spline(steps, rows, anchor.velocity, ends_at_rest=True)
         return settle(spline, reading.fade_time)
     tolerance = reading.rest_tolerance
-    motion = motion_of_positions(steps, rows, anchor, rest_tolerance=tolerance, fade_time=reading.fade_time)
-    rows = np.vstack([anchor.position, rows])
+    motion = motion_of_positions(steps, rows[1:], anchor, rest_tolerance=tolerance, fade_time=reading.fade_time)
     if not motion.ends_at_rest:
         return _ended_forward(motion, steps, rows, anchor, reading)
     if anchor.acceleration is not None:

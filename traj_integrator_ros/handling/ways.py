@@ -303,8 +303,7 @@ def stopped_at_end(motion: Motion, bounds: Bounds, rest_tolerance: float, joint_
             f"takes {durations[longest]:g} s, expected at most {LONGEST_BRAKE_S:g} s",
         )
     whole = _stopped(motion, end, tracks, bounds)
-    harder = _not_faster(bounds, end)
-    if harder is bounds or _keeping(whole, bounds).all():
+    if _keeping(whole, bounds).all() or (harder := _not_faster(bounds, end)) is bounds:
         return whole
     return _stopped(motion, end, stops(end, harder), harder)
 

@@ -32,15 +32,41 @@ void find_beyond(const Pieces& motion, long piece, const double* known, double* 
   }
 }
 
+// Whether no piece might exceed what is known, from the largest coefficients of all of them.
+bool is_surely_within(const Pieces& motion, const double* known, double* reach, char* beyond) {
+  const long dof = motion.dof, numbers = motion.size * dof;
+  std::vector<double> most(motion.at(0), motion.at(0) + numbers), least(most);
+  double longest = 0;
+  for (long piece = 0; piece < motion.knots.count; ++piece) {
+    longest = std::max(longest, motion.knots.step(piece));
+    const double* c = motion.at(piece);
+    for (long at = 0; at < numbers; ++at) {
+      most[at] = std::max(most[at], c[at]);
+      least[at] = std::min(least[at], c[at]);
+    }
+  }
+  for (long at = dof; at < numbers; ++at) {  // all but positions count by their size
+    most[at] = std::max(most[at], -least[at]);
+    least[at] = -most[at];
+  }
+  const double times[2] = {0, longest};
+  for (const double* c : {most.data(), least.data()}) {
+    find_beyond({c, {times, 1}, motion.size, dof}, 0, known, reach, beyond);
+    if (std::any_of(beyond, beyond + dof, [](char is) { return is != 0; })) return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 bool widen(const Pieces& motion, double* ranges) {
   const long dof = motion.dof, plane = kOrders * dof;
   double *least = ranges, *most = ranges + plane;
   const long known = std::min(kOrders, motion.size) * dof;  // the other derivatives are 0
-  const std::vector<double> before(ranges, ranges + 2 * plane);
   std::vector<double> begin(plane, 0.0), reach(dof);
   std::vector<char> beyond(dof);
+  if (is_surely_within(motion, ranges, reach.data(), beyond.data())) return false;
+  const std::vector<double> before(ranges, ranges + 2 * plane);
   // First where pieces begin: most of them are surely within what is known then.
   for (long piece = 0; piece < motion.knots.count; ++piece) {
     for (long at = 0; at < known; ++at) begin[at] = motion.at(piece)[at];

@@ -46,6 +46,20 @@ class Arguments {
     require(is_number());
     return fit_ ? PyFloat_AsDouble(*next_++) : 0;
   }
+  PyObject* list() {
+    require(next_ != end_ && PyList_Check(*next_));
+    return fit_ ? *next_++ : nullptr;
+  }
+  std::vector<double> numbers() {
+    PyObject* given = list();
+    std::vector<double> taken(given == nullptr ? 0 : PyList_Size(given));
+    for (size_t i = 0; i < taken.size(); ++i) {
+      PyObject* item = PyList_GetItem(given, static_cast<Py_ssize_t>(i));
+      require(PyFloat_Check(item));
+      taken[i] = fit_ ? PyFloat_AsDouble(item) : 0;
+    }
+    return taken;
+  }
   bool flag() {
     require(next_ != end_);
     return fit_ && *next_++ == Py_True;
@@ -172,41 +186,55 @@ PyObject* py_retreats(Arguments& given) {
   return none();
 }
 
+// One joint: a tuple that begins with knots [N + 1] and coefficients [N, kLargestSize, 1].
+bool take_track(PyObject* track, BorrowedBuffers<2>& buffers, Pieces& motion) {
+  if (!PyTuple_Check(track) || PyTuple_Size(track) < 2) return false;
+  Array knots, pieces;
+  if (!buffers.take(PyTuple_GetItem(track, 0), knots) || !buffers.take(PyTuple_GetItem(track, 1), pieces)) return false;
+  const long count = pieces.shape[0];
+  motion = {pieces.as<double>(), {knots.as<double>(), count}, kLargestSize, 1};
+  return knots.type == 'd' && pieces.type == 'd' && count > 0 && knots.has_shape({count + 1}) &&
+         pieces.has_shape({count, kLargestSize, 1});
+}
+
 PyObject* py_united(Arguments& given) {
-  const Array counts = given.array({kAny}, 'l'), times = given.array({kAny}), pieces = given.array({kAny, kLargestSize});
-  const long joints = counts.shape[0], size = times.shape[0];
+  PyObject* list = given.list();
+  const Array more = given.array({kAny});
   const double gap = given.number(), beside = given.number();
-  double *knots = given.out({3 * size}), *out = given.out({3 * size - 1, kLargestSize, joints});
-  given.require(joints > 0);
-  if (!given.fit()) return nullptr;
-  std::vector<Pieces> tracks;
-  long begin = 0;
-  for (long joint = 0; joint < joints; ++joint) {
-    const long count = counts.as<long>()[joint];
-    given.require(count > 0 && begin + count <= pieces.shape[0] && begin + joint + count < size);
-    if (!given.fit()) return nullptr;
-    tracks.push_back({pieces.as<double>() + begin * kLargestSize, {times.as<double>() + begin + joint, count}, kLargestSize, 1});
-    begin += count;
+  const long joints = list == nullptr ? 0 : PyList_Size(list);
+  const Array knots = given.array({kAny}, 'd', true);
+  double* out = given.out({knots.shape[0] - 1, kLargestSize, joints});
+  std::vector<BorrowedBuffers<2>> borrowed(joints);
+  std::vector<Pieces> tracks(joints);
+  long size = more.shape[0];
+  for (long joint = 0; joint < joints && given.fit(); ++joint) {
+    given.require(take_track(PyList_GetItem(list, joint), borrowed[joint], tracks[joint]));
+    size += tracks[joint].knots.count + 1;
   }
-  std::copy_n(times.as<double>(), size, knots);
-  const long kept = united_knots(knots, size, gap, beside) - 1;
-  place(tracks.data(), joints, {knots, kept}, out);
+  given.require(joints > 0 && 3 * size == knots.shape[0]);
+  if (!given.fit()) return nullptr;
+  double* end = std::copy_n(more.as<double>(), more.shape[0], knots.as<double>());
+  for (const Pieces& track : tracks) end = std::copy_n(track.knots.times, track.knots.count + 1, end);
+  const long kept = united_knots(knots.as<double>(), size, gap, beside) - 1;
+  place(tracks.data(), joints, {knots.as<double>(), kept}, out);
   return PyLong_FromLong(kept);
 }
 
 PyObject* py_pieces_of_profiles(Arguments& given) {
-  const Array profiles = given.array({kAny, 2, kAny});
-  const long joints = profiles.shape[0], most = profiles.shape[2];
-  const double *begins = given.doubles({joints, 3}), duration = given.number();
+  const std::vector<double> profiles = given.numbers();
+  const Array begins = given.array({3, kAny});
+  const double duration = given.number();
   const double* end = given.doubles({3});
   const bool velocity_only = given.flag();
+  const long joints = begins.shape[1], most = joints > 0 ? profiles.size() / (2 * joints) : 0;
   double *knots = given.out({joints, most + 1}), *coefficients = given.out({joints, most, kLargestSize});
   long* counts = given.array({joints}, 'l', true).as<long>();
-  given.require(most > 0);
+  given.require(most > 0 && profiles.size() == static_cast<size_t>(2 * joints * most));
   if (!given.fit()) return nullptr;
   for (long joint = 0; joint < joints; ++joint) {
-    const double* spans = profiles.as<double>() + 2 * joint * most;
-    counts[joint] = pieces_of_profile(spans, spans + most, most, begins + 3 * joint, {duration, end, velocity_only},
+    const double *spans = profiles.data() + 2 * joint * most, *from = begins.as<double>() + joint;
+    const double begin[3] = {from[0], from[joints], from[2 * joints]};
+    counts[joint] = pieces_of_profile(spans, spans + most, most, begin, {duration, end, velocity_only},
                                       knots + joint * (most + 1), coefficients + joint * most * kLargestSize);
   }
   return none();
