@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import shutil
+import importlib.util
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from keystore import make_keystore
 from policies import Grant, enclaves
 
 from traj_integrator_ros.traffic.node_process import PythonProcess
@@ -34,17 +33,30 @@ def granted(project_root: Path) -> dict[str, set[Grant]]:
 
 
 @pytest.fixture(scope="session")
-def security(granted: dict[str, set[Grant]], tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """The environment of processes that take part in secured communication only."""
-    if shutil.which("openssl") is None:
-        pytest.skip("there is no openssl to make keys with")
-    folder = tmp_path_factory.mktemp("security") / "keystore"
-    keystore = make_keystore(folder, int(os.environ["ROS_DOMAIN_ID"]), granted)
+def security(granted: dict[str, set[Grant]], project_root: Path, tmp_path_factory: pytest.TempPathFactory) -> dict:
+    """The environment of processes that take part in secured communication only.
+
+    Its keys are made as docs/security.md does; without `ros2 security` there are enclaves, but none have any.
+    """
+    keystore = tmp_path_factory.mktemp("security") / "keystore"
+    if importlib.util.find_spec("sros2"):
+        _ros2_security("create_keystore", keystore)
+        for enclave in granted:
+            _ros2_security("create_enclave", keystore, enclave)
+            kind = "node" if enclave == "/traj_integrator" else "examples"
+            _ros2_security("create_permission", keystore, enclave, project_root / f"config/security/{kind}.policy.xml")
+    for enclave in granted:
+        (keystore / "enclaves" / enclave[1:]).mkdir(parents=True, exist_ok=True)
     return {
         "ROS_SECURITY_ENABLE": "true",
         "ROS_SECURITY_STRATEGY": "Enforce",
         "ROS_SECURITY_KEYSTORE": str(keystore),
     }
+
+
+def _ros2_security(*arguments: str | Path) -> None:
+    done = subprocess.run(["ros2", "security", *map(str, arguments)], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 class SecuredProcess(PythonProcess):
@@ -88,3 +100,5 @@ def enforced(has_security: bool) -> None:
     """Skips where nothing can be enforced."""
     if not has_security:
         pytest.skip("Fast DDS was built without security, as in the wheels from PyPI")
+    if not importlib.util.find_spec("sros2"):
+        pytest.skip("there is no `ros2 security` to make keys with")
