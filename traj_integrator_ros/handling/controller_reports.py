@@ -60,8 +60,6 @@ class ControllerReports:
 
     def __init__(self, joint_names: tuple[str, ...]) -> None:
         self._joint_names = joint_names
-        self._known_names: tuple[str, ...] = ()
-        self._columns: np.ndarray | None = None
         self._scales = False
 
     def report(
@@ -87,7 +85,12 @@ class ControllerReports:
             Rejected: joint_missing, duplicate_joint, joint_count or not_finite.
 
         """
-        columns = self._resolve(names)
+        columns = find_columns(names, self._joint_names, "controller_state.joint_names")
+        if columns is None:
+            raise Rejected(
+                RejectionReason.JOINT_MISSING,
+                f"controller_state.joint_names: expected the joints of the node, got {shown_names(names) or 'none'}",
+            )
         dof = len(self._joint_names)
         parts = []
         for field, values, needed in (
@@ -112,18 +115,6 @@ class ControllerReports:
             )
         self._scales = self._scales or speed_scaling != 0.0
         return ControllerReport(stamp_ns, State(*parts), speed_scaling if self._scales else 1.0, bool(len(velocity)))
-
-    def _resolve(self, names: tuple[str, ...]) -> np.ndarray:
-        if self._columns is not None and names == self._known_names:
-            return self._columns
-        columns = find_columns(names, self._joint_names, "controller_state.joint_names")
-        if columns is None:
-            raise Rejected(
-                RejectionReason.JOINT_MISSING,
-                f"controller_state.joint_names: expected the joints of the node, got {shown_names(names) or 'none'}",
-            )
-        self._columns, self._known_names = columns, names
-        return columns
 
 
 def matches(report: ControllerReport, course: Course) -> bool | None:

@@ -40,8 +40,6 @@ class JointStates:
         self._joint_names = joint_names
         self._state: MeasuredState | None = None
         self._jumped_back = False
-        self._known_names: tuple[str, ...] = ()
-        self._columns: np.ndarray | None = None
 
     def update(
         self, names: Sequence[str], position: np.ndarray, velocity: np.ndarray, stamp_ns: int, now_ns: int
@@ -64,7 +62,7 @@ class JointStates:
 
         """
         self.check_clock(now_ns)
-        columns = self._resolve(names)
+        columns = find_columns(tuple(names), self._joint_names, "joint_states.name")
         if columns is None:
             return False
         if len(position) != len(names):
@@ -153,16 +151,6 @@ class JointStates:
         """Forget the state."""
         self._state = None
         self._jumped_back = False
-
-    def _resolve(self, names: Sequence[str]) -> np.ndarray | None:
-        """Columns of the message in the node's order; None if it names none of the node's joints."""
-        names = tuple(names)
-        if self._columns is not None and names == self._known_names:
-            return self._columns
-        columns = find_columns(names, self._joint_names, "joint_states.name")
-        if columns is not None:
-            self._columns, self._known_names = columns, names
-        return columns
 
     def _reject_older(self, stamp_ns: int) -> None:
         assert self._state is not None
