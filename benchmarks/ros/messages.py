@@ -26,7 +26,7 @@ from traj_integrator_ros.handling.published import PublishedMotion
 from traj_integrator_ros.kernels import clique_step
 from traj_integrator_ros.traffic.messages import ORDERS, floats, sequence
 from traj_integrator_ros.wire.messages import sequence_fields
-from traj_integrator_ros.wire.readers import ActionSequenceReader, JointStateReader
+from traj_integrator_ros.wire.readers import read_action_sequence, read_joint_state
 from traj_integrator_ros.wire.writers import JointTrajectoryWriter, serialize_batch
 
 from ..problems import DOF, DT, HORIZON
@@ -131,8 +131,6 @@ def trajectory_batch_out(batch: int) -> Case:
 
 def action_sequence_in(batch: int) -> Case:
     data, expected = bytes(serialize_message(action_sequence(batch))), sequence_fields(action_sequence(batch))
-    reader = ActionSequenceReader()
-
     def check(fields: object) -> None:
         for name, got, wanted in zip(fields._fields, fields, expected, strict=True):
             assert np.array_equal(got, wanted), f"{name} differs"
@@ -141,7 +139,7 @@ def action_sequence_in(batch: int) -> Case:
         "ActionSequence in",
         batch,
         HORIZON,
-        lambda: reader.read(data).fields,
+        lambda: read_action_sequence(data)[1],
         lambda: sequence_fields(deserialize_message(data, ActionSequence)),
         check,
     )
@@ -150,11 +148,10 @@ def action_sequence_in(batch: int) -> Case:
 def joint_state_in() -> Case:
     numbers = array("d", range(DOF))
     data = bytes(serialize_message(JointState(name=list(JOINTS), position=numbers, velocity=numbers, effort=numbers)))
-    reader, states = JointStateReader(), JointStates(JOINTS)
+    states = JointStates(JOINTS)
 
     def ours() -> JointStates:
-        state = reader.read(data)
-        states.update(state.names, state.position, state.velocity, state.stamp_ns, NOW_NS)
+        states.update(*read_joint_state(data), NOW_NS)
         return states
 
     def objects() -> JointStates:
@@ -175,17 +172,17 @@ def callback(batch: int) -> Case:
     """
     message = action_sequence(batch)
     data = bytes(serialize_message(message))
-    pipeline, reader, writer = pipeline_with_limits(), ActionSequenceReader(), JointTrajectoryWriter(JOINTS)
+    pipeline, writer = pipeline_with_limits(), JointTrajectoryWriter(JOINTS)
 
     def ours() -> tuple[bytes, bytes]:
-        received = reader.read(data)
-        made = pipeline.integrate(received.fields, NOW_NS)
+        stamp, fields = read_action_sequence(data)
+        made = pipeline.integrate(fields, NOW_NS)
         trajectory = pipeline.trajectory(made, 0, NOW_NS)
         request = made.request
         sizes = request.batch, request.output_horizon
         return (
             writer.serialize(trajectory.points),
-            serialize_batch(request.columns.names, received.stamp, *sizes, made.times, made.trajectories),
+            serialize_batch(request.columns.names, stamp, *sizes, made.times, made.trajectories),
         )
 
     def check(result: object) -> None:

@@ -27,8 +27,12 @@ from traj_integrator_ros.handling.position_trajectory import plan_of_positions
 from traj_integrator_ros.handling.rejection import Rejected, RejectionReason
 from traj_integrator_ros.traffic.messages import floats
 from traj_integrator_ros.wire import writers
-from traj_integrator_ros.wire.controller_state import ControllerStateReader
-from traj_integrator_ros.wire.readers import ActionSequenceReader, JointStateReader, PositionTrajectoryReader
+from traj_integrator_ros.wire.readers import (
+    controller_state_reader,
+    read_action_sequence,
+    read_joint_state,
+    read_position_trajectory,
+)
 from traj_integrator_ros.wire.writers import JointTrajectoryWriter, serialize_batch
 
 pytestmark = pytest.mark.ros
@@ -190,33 +194,29 @@ class Kind(NamedTuple):
     """A type of messages, what reads them, and what must be read."""
 
     type: str
-    reader: Callable[..., Callable[[bytes], object]]
+    read: Callable[[bytes], object] | None
     expected: Callable[[object], tuple]
 
 
 MOST = 8
 """Names, points."""
 KINDS = {
-    "action sequence": Kind(
-        "traj_integrator_interfaces/ActionSequence", lambda: ActionSequenceReader().read, read_sequence
-    ),
+    "action sequence": Kind("traj_integrator_interfaces/ActionSequence", read_action_sequence, read_sequence),
     "position trajectory": Kind(
-        "trajectory_msgs/JointTrajectory",
-        lambda: partial(PositionTrajectoryReader().read, most_points=MOST),
-        read_trajectory,
+        "trajectory_msgs/JointTrajectory", partial(read_position_trajectory, most_points=MOST), read_trajectory
     ),
     "joint state": Kind(
         "sensor_msgs/JointState",
-        lambda: JointStateReader().read,
-        lambda message: (stamp_ns_of(message), tuple(message.name), message.position, message.velocity),
+        read_joint_state,
+        lambda message: (tuple(message.name), message.position, message.velocity, stamp_ns_of(message)),
     ),
     "report": Kind(
         "control_msgs/JointTrajectoryControllerState",
-        lambda report_type: ControllerStateReader(report_type.get_fields_and_field_types()).read,
+        None,
         lambda message: (
-            stamp_ns_of(message),
             tuple(message.joint_names),
-            tuple(getattr(message.reference, part) for part in POINT_ARRAYS[:3]),
+            *(getattr(message.reference, part) for part in POINT_ARRAYS[:3]),
+            stamp_ns_of(message),
             message.speed_scaling_factor,
         ),
     ),
@@ -229,7 +229,9 @@ def kind(request: pytest.FixtureRequest) -> Kind:
     kind = KINDS[request.param]
     if request.param != "report":
         return kind
-    return kind._replace(reader=partial(kind.reader, request.getfixturevalue("report_type")))
+    return kind._replace(
+        read=controller_state_reader(request.getfixturevalue("report_type").get_fields_and_field_types())
+    )
 
 
 def plain(value: object) -> object:
@@ -260,19 +262,18 @@ def is_malformed(read: Callable[[bytes], object], data: bytes) -> bool:
 
 @given(data=st.data())
 def test_messages_are_read_as_by_rclpy_after_any_other_message(kind: Kind, data: st.DataObject) -> None:
-    read = kind.reader()
     messages = data.draw(st.lists(any_of(kind.type), min_size=1, max_size=3))
     for message in [*messages, messages[-1], *messages]:
         written = (bytes(CdrWriter(order).message(message).data) for order in "<>")
         for whole in (bytes(serialize_message(message)), *written):
-            assert plain(read(whole)) == plain(kind.expected(message))
+            assert plain(kind.read(whole)) == plain(kind.expected(message))
 
 
 @given(data=st.data())
 def test_a_message_cut_short_anywhere_is_malformed(kind: Kind, data: st.DataObject) -> None:
     message = data.draw(any_of(kind.type))
     whole = bytes(CdrWriter().message(message).data)
-    read = kind.reader()
+    read = kind.read
     needed = bisect_left(range(len(whole)), True, key=lambda size: not is_malformed(read, whole[:size]))
     assert plain(read(whole[:needed])) == plain(kind.expected(message))
     sizes = (*range(0, needed, 7), *range(max(0, needed - 8), needed))
@@ -286,7 +287,7 @@ def test_any_bytes_are_malformed_or_views_of_no_more_than_they_are(kind: Kind, d
         whole[place % len(whole)] = value
     for damaged in (bytes(whole), bytes(whole[: len(whole) // 2]), bytes(whole) + more, bytes(whole[:4]) + more, more):
         try:
-            found = kind.reader()(damaged)
+            found = kind.read(damaged)
         except Rejected as rejected:
             assert rejected.reason in (RejectionReason.MALFORMED_MESSAGE, RejectionReason.SIZE_OUT_OF_RANGE)
             assert len(rejected.message) < 300 and rejected.message.isprintable()
@@ -300,7 +301,7 @@ damages = st.lists(st.tuples(st.integers(0, 2**16), st.integers(0, 255)), min_si
 @pytest.mark.parametrize("encoding", [b"\0\2\0\0", b"\0\3\0\0", b"\0\7\0\0", b"\1\0\0\0", b"\0\1", b"\0", b""])
 def test_other_encodings_are_refused(encoding: bytes) -> None:
     body = bytes(CdrWriter().message(ActionSequence()).data)[4:] * (len(encoding) == 4)
-    assert is_malformed(ActionSequenceReader().read, encoding + body)
+    assert is_malformed(read_action_sequence, encoding + body)
 
 
 def headed(names_field: list[str] | None = None) -> CdrWriter:
@@ -311,38 +312,37 @@ def headed(names_field: list[str] | None = None) -> CdrWriter:
 
 def test_points_beyond_the_most_are_counted_but_not_read() -> None:
     data = bytes(headed(list(JOINTS)).put("uint32", 400_000).data) + bytes(24 * 400_000)
-    fields = PositionTrajectoryReader().read(data, 399_999)
+    fields = read_position_trajectory(data, 399_999)
     assert (fields.count, fields.time_ns, fields.positions) == (400_000, [], [])
     with pytest.raises(Rejected, match="size_out_of_range: points: expected 1 to 64"):
         plan_of_positions(fields, JOINTS, 64, 0)
     with pytest.raises(Rejected, match="unknown_joint"):
         plan_of_positions(fields, ("other",), 64, 0)
     claims = headed(list(JOINTS)).put("uint32", 2**32 - 1)
-    assert is_malformed(KINDS["position trajectory"].reader(), bytes(claims.data))
+    assert is_malformed(KINDS["position trajectory"].read, bytes(claims.data))
 
 
 @pytest.mark.parametrize("name", [name for name in KINDS if name != "report"])
 def test_more_names_than_any_robot_has_are_refused_unread(name: str) -> None:
     data = bytes(headed().put("uint32", 2_000_000).data) + bytes(8_000_000)
     with pytest.raises(Rejected, match=r"size_out_of_range: (joint_)?names?: expected at most 4096 names, got 2000000"):
-        KINDS[name].reader()(data)
+        KINDS[name].read(data)
 
 
 def test_names_are_the_same_object_while_they_do_not_change() -> None:
-    read = ActionSequenceReader().read
     data = [bytes(serialize_message(ActionSequence(joint_names=row))) for row in (["a", "b"], ["a", "c"])]
-    first = read(data[0]).fields.joint_names
-    assert read(data[0]).fields.joint_names is first
-    assert read(data[1]).fields.joint_names == ("a", "c")
-    assert read(data[0]).fields.joint_names == ("a", "b")
+    first = read_action_sequence(data[0])[1].joint_names
+    assert read_action_sequence(data[0])[1].joint_names is first
+    assert read_action_sequence(data[1])[1].joint_names == ("a", "c")
+    assert read_action_sequence(data[0])[1].joint_names == ("a", "b")
 
 
 def test_reports_of_a_release_without_a_speed_or_of_an_unknown_one() -> None:
     fields = {"header": "std_msgs/Header", "joint_names": "sequence<string>"}
     point = {"reference": "trajectory_msgs/JointTrajectoryPoint"}
     data = headed(list(JOINTS)).message(JointTrajectoryPoint(positions=[1.0, 2.0, 3.0])).data
-    report = ControllerStateReader(fields | point).read(bytes(data))
-    assert (report.names, report.reference.position.tolist(), report.speed_scaling) == (JOINTS, [1.0, 2.0, 3.0], 1.0)
+    names, position, *_, speed_scaling = controller_state_reader(fields | point)(bytes(data))
+    assert (names, position.tolist(), speed_scaling) == (JOINTS, [1.0, 2.0, 3.0], 1.0)
     for wrong in (fields, fields | point | {"joint_names": "string"}, fields | {"x": "std_msgs/Other"} | point):
         with pytest.raises(ValueError, match=r"JointTrajectoryControllerState\.\w+: expected"):
-            ControllerStateReader(wrong)
+            controller_state_reader(wrong)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -13,8 +13,9 @@ import numpy as np
 from ..execution.limits import LONGEST_BRAKE_S
 from ..kernels import AccelerationIntegrator, BsplineLayout, ControlSpace, FiniteDifference
 from .assumed import assumed_limits
+from .found_limits import QUANTITIES
 from .limits import JointLimits
-from .parameter_table import END_STOP, PARAMETERS, ParameterSpec, ParameterTable, ParameterValue
+from .parameter_table import END_STOP, PARAMETERS, ParameterKind, ParameterSpec, ParameterTable, ParameterValue
 
 
 class InvalidParameters(ValueError):
@@ -28,16 +29,8 @@ class NodeParameters(ParameterTable):
     @property
     def joint_limits(self) -> JointLimits:
         """The limits of the joints; None for those that are off."""
-        return JointLimits(
-            self.limits_position_min,
-            self.limits_position_max,
-            self.limits_velocity,
-            self.limits_acceleration,
-            self.limits_jerk,
-            self.limits_tolerance,
-            self.limits_deceleration,
-            self.joint_names,
-        )
+        limits = {name: getattr(self, f"limits_{name}") for name in QUANTITIES}
+        return JointLimits(**limits, slack=self.limits_tolerance, joint_names=self.joint_names)
 
     @cached_property
     def continuous(self) -> np.ndarray:
@@ -52,23 +45,29 @@ class NodeParameters(ParameterTable):
             InvalidParameters: with the parameter, what was expected and what was given.
 
         """
+        _check_joint_names(values["joint_names"])
+        converted = {}
         for spec in PARAMETERS:
-            check_value(spec, values[spec.name])
-        names = _checked_joint_names(values["joint_names"])
-        converted: dict[str, object] = {name.replace(".", "_"): value for name, value in values.items()}
-        converted["joint_names"] = names
-        converted["control_space"] = ControlSpace[str(values["control_space"]).upper()]
-        converted["finite_difference"] = FiniteDifference(values["finite_difference"])
-        converted["acceleration_integrator"] = AccelerationIntegrator(values["acceleration_integrator"])
-        converted["bspline_layout"] = BsplineLayout(values["bspline.layout"])
-        for quantity in ("position_min", "position_max", "velocity", "acceleration", "deceleration", "jerk"):
-            limit = _checked_limit(f"limits.{quantity}", values[f"limits.{quantity}"], names)
-            converted[f"limits_{quantity}"] = limit
-        converted["limits_continuous"] = _checked_continuous(values["limits.continuous"], names)
-        converted["warmup"] = tuple(tuple(int(size) for size in shape.split("x")) for shape in values["warmup"])
+            value = values[spec.name]
+            check_value(spec, value)
+            if spec.kind is ParameterKind.DOUBLE_ARRAY:
+                value = _checked_limit(spec.name, value, len(values["joint_names"]))
+            converted[spec.name.replace(".", "_")] = _CONVERSIONS.get(spec.name, lambda same: same)(value)
         parameters = NodeParameters(**converted)
         _check_together(parameters)
         return parameters
+
+
+_CONVERSIONS: Mapping[str, Callable[[ParameterValue], object]] = {
+    "joint_names": tuple,
+    "limits.continuous": tuple,
+    "control_space": lambda name: ControlSpace[name.upper()],
+    "finite_difference": FiniteDifference,
+    "acceleration_integrator": AccelerationIntegrator,
+    "bspline.layout": BsplineLayout,
+    "warmup": lambda shapes: tuple(tuple(map(int, shape.split("x"))) for shape in shapes),
+}
+"""What the node makes of the values of parameters that it does not use as they are."""
 
 
 def default_values() -> dict[str, ParameterValue]:
@@ -95,7 +94,7 @@ def check_value(spec: ParameterSpec, value: ParameterValue) -> None:
                 raise InvalidParameters(f"{spec.name}: expected {spec.form}, got {text!r}")
 
 
-def _checked_joint_names(names: Sequence[str]) -> tuple[str, ...]:
+def _check_joint_names(names: Sequence[str]) -> None:
     if not names:
         raise InvalidParameters(
             "joint_names: expected the robot's joints, got none; give them in a parameter file "
@@ -106,23 +105,13 @@ def _checked_joint_names(names: Sequence[str]) -> tuple[str, ...]:
             raise InvalidParameters("joint_names: expected non-empty names, got an empty one")
         if list(names).count(name) > 1:
             raise InvalidParameters(f"joint_names: expected every joint once, got {name!r} twice")
-    return tuple(names)
 
 
-def _checked_continuous(continuous: Sequence[str], names: tuple[str, ...]) -> tuple[str, ...]:
-    for name in continuous:
-        if name not in names:
-            raise InvalidParameters(f"limits.continuous: expected some of {', '.join(names)}, got {name!r}")
-    return tuple(continuous)
-
-
-def _checked_limit(name: str, values: Sequence[float], joint_names: tuple[str, ...]) -> np.ndarray | None:
+def _checked_limit(name: str, values: Sequence[float], dof: int) -> np.ndarray | None:
     if len(values) == 0:
         return None
-    if len(values) != len(joint_names):
-        raise InvalidParameters(
-            f"{name}: expected 0 or {len(joint_names)} values, one for each joint, got {len(values)}"
-        )
+    if len(values) != dof:
+        raise InvalidParameters(f"{name}: expected 0 or {dof} values, one for each joint, got {len(values)}")
     if any(math.isnan(value) for value in values):
         raise InvalidParameters(f"{name}: expected numbers (.inf is no limit), got NaN")
     if not name.startswith("limits.position") and any(value <= 0 for value in values):
@@ -131,12 +120,16 @@ def _checked_limit(name: str, values: Sequence[float], joint_names: tuple[str, .
 
 
 def _check_together(parameters: NodeParameters) -> None:
+    names = parameters.joint_names
+    for name in parameters.limits_continuous:
+        if name not in names:
+            raise InvalidParameters(f"limits.continuous: expected some of {', '.join(names)}, got {name!r}")
     low, high = parameters.limits_position_min, parameters.limits_position_max
     if low is not None and high is not None and not (low < high).all():
         joint = int(np.argmin(low < high))
         raise InvalidParameters(
-            f"limits.position_min of {parameters.joint_names[joint]}: expected less than limits.position_max "
-            f"({high[joint]:g}), got {low[joint]:g}"
+            f"limits.position_min of {names[joint]}: expected less than limits.position_max ({high[joint]:g}), "
+            f"got {low[joint]:g}"
         )
     for batch, horizon in parameters.warmup:
         if not (1 <= batch <= parameters.max_batch and 1 <= horizon <= parameters.max_horizon):

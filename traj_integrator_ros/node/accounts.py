@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 import traceback
+from collections import deque
 from collections.abc import Callable, Hashable
 from types import TracebackType
 
@@ -16,18 +17,6 @@ _LONGEST_LINE = 500
 _LATENCIES_KEPT = 1000
 QUIET_S = 5.0
 _KEYS_KEPT = 256
-
-
-class Outcome:
-    """The outcome of one input."""
-
-    reason = ""
-    """Why it was rejected, in one line; empty if it was not."""
-
-    @property
-    def accepted(self) -> bool:
-        """Whether it was accepted."""
-        return not self.reason
 
 
 class Accounts:
@@ -43,13 +32,17 @@ class Accounts:
         self.rejected = RejectionCounters()
         self.warned = RejectionCounters()
         """Violations that were let through."""
+        self.sequences = self.published = self.service_calls = 0
+        """Action sequences and position trajectories received, those answered by a trajectory, calls of services."""
+        self.sequence_latency, self.service_latency = LatencyRing(), LatencyRing()
+        """Times that sequences and calls which succeeded have taken, s."""
         self.warn = ThrottledLog(self._log_warning)
         """Logs a line at level warning, throttled by its key."""
         self._error = ThrottledLog(self._log_error)
 
-    def guard(self, source: str) -> _Guard:
-        """Confine errors to the input that caused them: count and log them, and record them in the outcome."""
-        return _Guard(self, source)
+    def guard(self, source: str) -> Guard:
+        """Confine errors to the input that caused them: count and log them, and keep the reason."""
+        return Guard(self, source)
 
     def refused(self, source: str, rejected: Rejected) -> str:
         """Count and log input that was rejected; return its reason in one line."""
@@ -92,26 +85,26 @@ class Accounts:
         self._node.get_logger().error(line)
 
 
-class _Guard:
+class Guard:
     """`Accounts.guard`; not a generator, since every message passes through three of them."""
 
-    __slots__ = ("_accounts", "_outcome", "_source")
+    __slots__ = ("_accounts", "_source", "reason")
 
     def __init__(self, accounts: Accounts, source: str) -> None:
-        self._accounts = accounts
-        self._source = source
-        self._outcome = Outcome()
+        self._accounts, self._source = accounts, source
+        self.reason = ""
+        """Why the input was rejected, in one line; empty if it was not."""
 
-    def __enter__(self) -> Outcome:
-        return self._outcome
+    def __enter__(self) -> Guard:
+        return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> bool:
         if isinstance(error, Rejected):
-            self._outcome.reason = self._accounts.refused(self._source, error)
+            self.reason = self._accounts.refused(self._source, error)
         elif isinstance(error, Exception):
-            self._outcome.reason = self._accounts.failure(self._source, error)
+            self.reason = self._accounts.failure(self._source, error)
         else:
             return False
         return True
@@ -155,16 +148,12 @@ class LatencyRing:
     """Keeps the last 1000 latencies and gives their percentiles."""
 
     def __init__(self) -> None:
-        self._seconds = np.zeros(_LATENCIES_KEPT)
-        self._count = 0
+        self._seconds: deque[float] = deque(maxlen=_LATENCIES_KEPT)
 
     def add(self, seconds: float) -> None:
         """Add one latency, s."""
-        self._seconds[self._count % _LATENCIES_KEPT] = seconds
-        self._count += 1
+        self._seconds.append(seconds)
 
     def percentile_ms(self, percent: float) -> float | None:
         """Return a percentile of the stored latencies, ms; None if there are none."""
-        if self._count == 0:
-            return None
-        return 1e3 * float(np.percentile(self._seconds[: min(self._count, _LATENCIES_KEPT)], percent))
+        return 1e3 * float(np.percentile(self._seconds, percent)) if self._seconds else None

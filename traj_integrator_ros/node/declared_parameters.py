@@ -61,7 +61,7 @@ class DeclaredParameters:
             InvalidParameters: with the parameter, what was expected and what was given.
 
         """
-        return NodeParameters.from_values({spec.name: self.value(spec.name) for spec in PARAMETERS})
+        return NodeParameters.from_values(self._values())
 
     def unknown_overrides(self, prefix: str = "") -> list[str]:
         """Names in a parameter file or on the command line that no parameter of this node has.
@@ -75,30 +75,26 @@ class DeclaredParameters:
         return sorted(name for name in of_kind if not self._node.has_parameter(name))
 
     def _on_set(self, changes: list[Parameter]) -> SetParametersResult:
-        ours = {change.name: change for change in changes if change.name in SPECS}
-        if not ours:
-            return SetParametersResult(successful=True)
+        changed = {change.name: _plain(change) for change in changes if change.name in SPECS}
         configured = self._is_configured()
-        for name in ours:
-            if configured and SPECS[name].changeable is Changeable.UNCONFIGURED:
-                return _refused(f"{name}: takes effect in configure; deactivate and clean up the node to set it")
-        values = {
-            spec.name: _plain(ours[spec.name]) if spec.name in ours else self.value(spec.name) for spec in PARAMETERS
-        }
         try:
-            if configured:
-                self._prepare(NodeParameters.from_values(values))
-            else:
-                # Missing values, such as joint_names, may follow with the next change; configure checks everything.
-                for name in ours:
-                    check_value(SPECS[name], values[name])
+            for name, value in changed.items():
+                if configured and SPECS[name].changeable is Changeable.UNCONFIGURED:
+                    raise ValueError(f"{name}: takes effect in configure; deactivate and clean up the node to set it")
+                check_value(SPECS[name], value)
+            # Before configure, missing values, such as joint_names, may follow with the next change.
+            if configured and changed:
+                self._prepare(NodeParameters.from_values({**self._values(), **changed}))
         except (ValueError, RuntimeError) as error:
-            return _refused(str(error))
+            return SetParametersResult(successful=False, reason=str(error))
         return SetParametersResult(successful=True)
 
     def _on_changed(self, changes: list[Parameter]) -> None:
         if self._is_configured() and any(change.name in SPECS for change in changes):
             self._commit()
+
+    def _values(self) -> dict[str, ParameterValue]:
+        return {name: self.value(name) for name in SPECS}
 
 
 def _declare(node: Node, spec: ParameterSpec) -> None:
@@ -112,38 +108,35 @@ def _declare(node: Node, spec: ParameterSpec) -> None:
         read_only=spec.changeable is Changeable.START_UP,
     )
     if spec.range is not None and spec.kind is ParameterKind.INTEGER:
-        descriptor.integer_range = [IntegerRange(from_value=int(spec.range[0]), to_value=int(spec.range[1]))]
+        descriptor.integer_range = [IntegerRange(from_value=spec.range[0], to_value=spec.range[1])]
     elif spec.range is not None:
         descriptor.floating_point_range = [FloatingPointRange(from_value=spec.range[0], to_value=spec.range[1])]
     if spec.kind not in _ARRAYS or spec.default:
         node.declare_parameter(spec.name, spec.default, descriptor)
         return
     # rclpy treats an empty list, also in a file, as a value without a type: so declare the type first, then set it.
-    declared = node.declare_parameter(spec.name, Parameter.Type[spec.kind.name], descriptor)
-    if declared.type_ is Parameter.Type.NOT_SET:
-        node.set_parameters([Parameter(spec.name, Parameter.Type[spec.kind.name], [])])
+    kind = Parameter.Type[spec.kind.name]
+    if node.declare_parameter(spec.name, kind, descriptor).type_ is Parameter.Type.NOT_SET:
+        node.set_parameters([Parameter(spec.name, kind, [])])
 
 
 def _with_declared_types(changes: list[Parameter]) -> list[Parameter]:
     """Give numbers and empty lists their declared type: ROS takes 1 for an integer."""
-    typed = []
-    for change in changes:
-        spec = SPECS.get(change.name)
-        if spec is not None:
-            if spec.kind is ParameterKind.DOUBLE and change.type_ is Parameter.Type.INTEGER:
-                change = Parameter(change.name, Parameter.Type.DOUBLE, float(change.value))
-            elif spec.kind is ParameterKind.DOUBLE_ARRAY and change.type_ is Parameter.Type.INTEGER_ARRAY:
-                change = Parameter(change.name, Parameter.Type.DOUBLE_ARRAY, [float(value) for value in change.value])
-            elif spec.kind in _ARRAYS and change.type_.name.endswith("_ARRAY") and len(change.value) == 0:
-                change = Parameter(change.name, Parameter.Type[spec.kind.name], [])
-        typed.append(change)
-    return typed
+    return [
+        _with_declared_type(change, SPECS[change.name].kind) if change.name in SPECS else change for change in changes
+    ]
+
+
+def _with_declared_type(change: Parameter, kind: ParameterKind) -> Parameter:
+    given, value = change.type_.name, change.value
+    if (given, kind) == ("INTEGER", ParameterKind.DOUBLE):
+        value = float(value)
+    elif (given, kind) == ("INTEGER_ARRAY", ParameterKind.DOUBLE_ARRAY):
+        value = [float(number) for number in value]
+    elif not (kind in _ARRAYS and given.endswith("_ARRAY") and len(value) == 0):
+        return change
+    return Parameter(change.name, Parameter.Type[kind.name], value)
 
 
 def _plain(parameter: Parameter) -> ParameterValue:
-    kind = SPECS[parameter.name].kind
-    return list(parameter.value or []) if kind in _ARRAYS else parameter.value
-
-
-def _refused(reason: str) -> SetParametersResult:
-    return SetParametersResult(successful=False, reason=reason)
+    return list(parameter.value or []) if SPECS[parameter.name].kind in _ARRAYS else parameter.value

@@ -6,17 +6,27 @@ from dataclasses import dataclass
 
 from builtin_interfaces.msg import Time
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
+from std_msgs.msg import Header
 
 from ..handling.controller_reports import ControllerStatus
 from ..handling.published import ExecutionReport
 from ..handling.rejection import RejectionReason
 from .accounts import LatencyRing
-from .supervisor import CONSPICUOUS
 
+CONSPICUOUS = {
+    ControllerStatus.LATE: "it still executed a motion that had been replaced; raise publish.lead_time",
+    ControllerStatus.RESTARTED: "it was restarted, aborted the motion, or refused it, and holds its position",
+    ControllerStatus.OTHER: "it executes a motion that this node has not published",
+    ControllerStatus.SCALED: "it executes at another speed than planned; sequences are rejected",
+    ControllerStatus.SILENT: "it reported, and does not any more; sequences are rejected",
+}
+"""States of the controller that an operator should look at, in words."""
 _FAULTS = (RejectionReason.INTERNAL_ERROR, RejectionReason.OUT_OF_DEVICE_MEMORY)
 """Reasons that concern the node rather than the sender: level ERROR."""
 _LET_THROUGH = (RejectionReason.LIMITS, RejectionReason.START_MISMATCH)
 """Reasons that limits.action = warn lets through: these have a count even if it is 0."""
+_UNTIMELY = ("late", "starved", "out_of_order")
+_COUNTS_OF_EXECUTION = ("dropped_steps", *_UNTIMELY, "slowed", "brakes", "chunks_averaged", "chunks_forgotten")
 
 
 @dataclass(frozen=True)
@@ -26,13 +36,6 @@ class NodeStatus:
     lifecycle_state: str
     failure: str
     """Why the last configure failed; empty if it did not."""
-    device: str
-    backend: str
-    dtype: str
-    limits: str
-    """The source of the limit of each quantity."""
-    state_age_s: float | None
-    state_timeout_s: float
     sequences: int
     """Action sequences and position trajectories received."""
     published: int
@@ -44,14 +47,25 @@ class NodeStatus:
     """Rejections by reason, for topics and services together."""
     warned: dict[RejectionReason, int]
     """Violations that were let through."""
-    on_schedule: bool
-    """Whether trajectories continue each other (start_from = previous), so that one that comes late matters."""
     execution: ExecutionReport
     sequence_latency: LatencyRing
     service_latency: LatencyRing
 
-    # What the node knows of the robot and its controller
+    # What is known while the node is configured
 
+    device: str = "none"
+    backend: str = "none"
+    dtype: str = "none"
+    limits: str = "none"
+    """The source of the limit of each quantity."""
+    assumed: str = ""
+    """Limits that nobody gave, and what is assumed."""
+    lacking: tuple[str, ...] = ()
+    """Joints without a limit of velocity, for which nothing is published."""
+    on_schedule: bool = False
+    """Whether trajectories continue each other (start_from = previous), so that one that comes late matters."""
+    state_age_s: float | None = None
+    state_timeout_s: float = 0.0
     controller: ControllerStatus = ControllerStatus.UNKNOWN
     controller_was: frozenset[ControllerStatus] = frozenset()
     """What it did since the previous message."""
@@ -64,10 +78,6 @@ class NodeStatus:
     """Why the robot is braked, and sequences are rejected; empty if it is not."""
     held: bool = False
     """Whether a stop holds until it is released."""
-    assumed: str = ""
-    """Limits that nobody gave, and what is assumed."""
-    lacking: tuple[str, ...] = ()
-    """Joints without a limit of velocity, for which nothing is published."""
 
 
 class Diagnostics:
@@ -94,26 +104,15 @@ class Diagnostics:
         rejected = _increase(status.rejected, self._rejected)
         warned = _increase(status.warned, self._warned)
         self._rejected, self._warned = dict(status.rejected), dict(status.warned)
-        untimely = {
-            name: getattr(status.execution, name) - getattr(self._execution, name)
-            for name in ("late", "starved", "out_of_order")
-        }
+        before, now = self._execution, status.execution
+        untimely = {name: getattr(now, name) - getattr(before, name) for name in _UNTIMELY}
         self._execution = status.execution
         if not status.on_schedule:  # a trajectory of its own comes after the brake of the one before it, or during it
             untimely["starved"] = 0
         level, summary = _judge(status, rejected, warned, untimely)
-        array = DiagnosticArray()
-        array.header.stamp = stamp
-        array.status = [
-            DiagnosticStatus(
-                level=level,
-                name=self._name,
-                message=summary,
-                hardware_id=status.device,
-                values=[KeyValue(key=key, value=value) for key, value in _values(status).items()],
-            )
-        ]
-        return array
+        values = [KeyValue(key=key, value=value) for key, value in _values(status).items()]
+        told = DiagnosticStatus(level=level, name=self._name, message=summary, hardware_id=status.device, values=values)
+        return DiagnosticArray(header=Header(stamp=stamp), status=[told])
 
 
 def _judge(
@@ -159,57 +158,45 @@ def _judge(
 
 
 def _values(status: NodeStatus) -> dict[str, str]:
-    values = {
+    execution = status.execution
+    values: dict[str, object] = {
         "lifecycle_state": status.lifecycle_state,
         "device": status.device,
         "backend": status.backend,
         "dtype": status.dtype,
         "limits": status.limits,
-        "assumed_limits": status.assumed or "none",
-        "state_age_s": "none" if status.state_age_s is None else f"{status.state_age_s:.3f}",
-        "sequences": str(status.sequences),
-        "published": str(status.published),
-        "service_calls": str(status.service_calls),
-        "namesakes": str(status.namesakes),
-        "rejected": str(sum(status.rejected.values())),
+        "assumed_limits": status.assumed or None,
+        "state_age_s": _shown(status.state_age_s),
+        "sequences": status.sequences,
+        "published": status.published,
+        "service_calls": status.service_calls,
+        "namesakes": status.namesakes,
+        "rejected": sum(status.rejected.values()),
+        "sequence_latency_p50_ms": _shown(status.sequence_latency.percentile_ms(50)),
+        "sequence_latency_p99_ms": _shown(status.sequence_latency.percentile_ms(99)),
+        "service_latency_p50_ms": _shown(status.service_latency.percentile_ms(50)),
+        "service_latency_p99_ms": _shown(status.service_latency.percentile_ms(99)),
+        "controller": status.controller.value,
+        "deviation_rad": _shown(status.deviation, ".6f"),
+        "lag_ms": _shown(status.lag_s, ".1f", 1e3),
+        "supervision_brakes": status.supervision_brakes,
+        "braked": status.braked or "no",
+        "held": "yes" if status.held else "no",
+        "seam_offset_position": _shown(execution.seam_offset[0], ".6g"),
+        "seam_offset_velocity": _shown(execution.seam_offset[1], ".6g"),
+        "seam_offset_acceleration": _shown(execution.seam_offset[2], ".6g"),
+        "lead_margin_least_ms": _shown(execution.lead_margin_least_s, scale=1e3),
+        "lead_margin_median_ms": _shown(execution.lead_margin_median_s, scale=1e3),
+        **{name: getattr(execution, name) for name in _COUNTS_OF_EXECUTION},
+        **{f"rejected.{reason.value}": count for reason, count in status.rejected.items()},
+        **{f"warned.{reason.value}": 0 for reason in _LET_THROUGH},
+        **{f"warned.{reason.value}": count for reason, count in status.warned.items() if count},
     }
-    for kind, ring in (("sequence", status.sequence_latency), ("service", status.service_latency)):
-        for percent in (50, 99):
-            latency = ring.percentile_ms(percent)
-            values[f"{kind}_latency_p{percent}_ms"] = "none" if latency is None else f"{latency:.3f}"
-    values.update(
-        controller=status.controller.value,
-        deviation_rad="none" if status.deviation is None else f"{status.deviation:.6f}",
-        lag_ms="none" if status.lag_s is None else f"{1e3 * status.lag_s:.1f}",
-        supervision_brakes=str(status.supervision_brakes),
-        braked=status.braked or "no",
-        held="yes" if status.held else "no",
-    )
-    values.update(_of_execution(status.execution))
-    values.update({f"rejected.{reason.value}": str(count) for reason, count in status.rejected.items()})
-    warned = {**dict.fromkeys(_LET_THROUGH, 0), **{reason: count for reason, count in status.warned.items() if count}}
-    values.update({f"warned.{reason.value}": str(count) for reason, count in warned.items()})
-    return values
+    return {key: "none" if value is None else str(value) for key, value in values.items()}
 
 
-def _of_execution(execution: ExecutionReport) -> dict[str, str]:
-    offsets = zip(("position", "velocity", "acceleration"), execution.seam_offset, strict=True)
-    margins = {"least": execution.lead_margin_least_s, "median": execution.lead_margin_median_s}
-    return {
-        **{f"seam_offset_{quantity}": f"{offset:.6g}" for quantity, offset in offsets},
-        **{
-            f"lead_margin_{which}_ms": "none" if margin is None else f"{1e3 * margin:.3f}"
-            for which, margin in margins.items()
-        },
-        "dropped_steps": str(execution.dropped_steps),
-        "late": str(execution.late),
-        "starved": str(execution.starved),
-        "out_of_order": str(execution.out_of_order),
-        "slowed": str(execution.slowed),
-        "brakes": str(execution.brakes),
-        "chunks_averaged": str(execution.chunks_averaged),
-        "chunks_forgotten": str(execution.chunks_forgotten),
-    }
+def _shown(value: float | None, form: str = ".3f", scale: float = 1.0) -> str | None:
+    return None if value is None else format(scale * value, form)
 
 
 def _increase(now: dict[RejectionReason, int], before: dict[RejectionReason, int]) -> dict[RejectionReason, int]:

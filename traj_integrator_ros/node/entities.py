@@ -1,10 +1,10 @@
-"""The node's topics and services: names, types, quality of service; and states, read when they are needed."""
+"""The node's topics and services: names, types and qualities of service."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable
 from contextlib import ExitStack
+from functools import partial
 
 from diagnostic_msgs.msg import DiagnosticArray
 from rclpy.callback_groups import MutuallyExclusiveCallbackGroup
@@ -22,12 +22,7 @@ from trajectory_msgs.msg import JointTrajectory
 from traj_integrator_interfaces.msg import ActionSequence, Rejection, TrajectoryBatch
 from traj_integrator_interfaces.srv import Committed, ComputeGradient, Evaluate, Integrate, Retime, Stop
 
-from ..handling.pipeline import Pipeline
-from ..handling.rejection import Rejected
-from ..wire.controller_state import ControllerStateReader
-from ..wire.readers import JointStateReader
-from .accounts import Accounts
-from .rclpy_features import NO_EVENTS, SubscriptionEventCallbacks, introspection_state, take, with_message_info
+from .rclpy_features import NO_EVENTS, SubscriptionEventCallbacks, introspection_state, with_message_info
 
 try:  # not a part of every installation of ROS 2: without it, nothing is known about the controller
     from control_msgs.msg import JointTrajectoryControllerState
@@ -35,18 +30,15 @@ except ImportError:
     JointTrajectoryControllerState = None
 
 SEQUENCE_DEPTH = 10
-_SEQUENCES = QoSProfile(depth=SEQUENCE_DEPTH)
 """Queue of sequences. Small, so that with a planner that is too fast, sequences are lost rather than delayed."""
 SUPERVISION_PERIOD_S = 0.01
-_STATE_DEPTH = 64
+STATE_DEPTH = 64
 """All joint states at up to 6 kHz are read; of faster ones, only the newest."""
-_CALLS = QoSProfile(depth=64)
+_CALL_DEPTH = 64
 """Further service calls are dropped and never answered: the default of 10 is too small for an optimizer that sends many
 calls at once.
 """
 ROBOT_DESCRIPTION = "robot_description"
-_LATCHED = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
-"""As robot_state_publisher publishes it: once, also for late subscribers."""
 _OUTPUT_DEPTH = 10
 _REJECTIONS_DEPTH = 100
 """A burst that is refused as a whole."""
@@ -59,6 +51,7 @@ _SERVICES = {
     "committed": Committed,
     "retime": Retime,
 }
+_OVERRIDABLE = (QoSPolicyKind.HISTORY, QoSPolicyKind.DEPTH, QoSPolicyKind.RELIABILITY, QoSPolicyKind.DURABILITY)
 
 
 class Entities:
@@ -68,24 +61,16 @@ class Entities:
 
     Args:
         node: the node to create them on.
-        supervise: called every 10 ms; reads the waiting states with `StateInputs`.
-        inputs: called with serialized messages: "action_sequence" and "position_trajectory".
-        services: what answers each service.
-        description: called with a String, the robot's URDF; None: nobody needs it.
+        answers: has a method for each input by its name, called with serialized messages and their info; `serve`,
+            called with the name of a service, a request and a response; and `supervise`, called every 10 ms.
+        describe: called with a String, the robot's URDF; None: nobody needs it.
 
     Raises:
         rclpy.qos_overriding_options.InvalidQosOverridesError, RuntimeError: an invalid override.
 
     """
 
-    def __init__(
-        self,
-        node: LifecycleNode,
-        supervise: Callable,
-        inputs: Mapping[str, Callable],
-        services: Mapping[str, Callable],
-        description: Callable | None,
-    ) -> None:
+    def __init__(self, node: LifecycleNode, answers: object, describe: Callable | None) -> None:
         self._node = node
         self._events = NO_EVENTS
         self._services: list[Service] = []
@@ -101,17 +86,26 @@ class Entities:
                 self.controller_state = self._polled(JointTrajectoryControllerState, "controller_state")
             # A steady clock: a simulation that pauses does not stop the supervision.
             steady = Clock(clock_type=ClockType.STEADY_TIME)
-            timer = node.create_timer(SUPERVISION_PERIOD_S, supervise, clock=steady)
+            timer = node.create_timer(SUPERVISION_PERIOD_S, answers.supervise, clock=steady)
             self._owned.callback(node.destroy_timer, timer)
             # Raw: messages that cannot be decoded would be discarded unnoticed, and decoding into objects is slow.
             self._inputs = {
-                topic: self._subscription(kind, f"~/{topic}", with_message_info(inputs[topic]), _SEQUENCES, raw=True)
-                for topic, kind in _INPUTS.items()
+                name: self._subscription(
+                    kind,
+                    f"~/{name}",
+                    with_message_info(getattr(answers, name)),
+                    QoSProfile(depth=SEQUENCE_DEPTH),
+                    raw=True,
+                )
+                for name, kind in _INPUTS.items()
             }
-            if description is not None:
-                self._subscription(String, ROBOT_DESCRIPTION, description, _LATCHED)
-            for name, service_type in _SERVICES.items():
-                service = node.create_service(service_type, f"~/{name}", services[name], qos_profile=_CALLS)
+            if describe is not None:
+                # As robot_state_publisher publishes it: once, also for late subscribers.
+                latched = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
+                self._subscription(String, ROBOT_DESCRIPTION, describe, latched)
+            for name, kind in _SERVICES.items():
+                calls = QoSProfile(depth=_CALL_DEPTH)
+                service = node.create_service(kind, f"~/{name}", partial(answers.serve, name), qos_profile=calls)
                 self._owned.callback(node.destroy_service, service)
                 self._services.append(service)
             self._owned = self._owned.pop_all()
@@ -140,15 +134,15 @@ class Entities:
 
     def _publisher(self, message_type: type, topic: str, depth: int = _OUTPUT_DEPTH) -> Publisher:
         publisher = self._node.create_lifecycle_publisher(
-            message_type, topic, QoSProfile(depth=depth), qos_overriding_options=_overridable()
+            message_type, topic, QoSProfile(depth=depth), qos_overriding_options=QoSOverridingOptions(_OVERRIDABLE)
         )
         self._owned.callback(self._node.destroy_lifecycle_publisher, publisher)
         return publisher
 
     def _polled(self, message_type: type, topic: str) -> Subscription:
-        """A subscription for `_waiting`."""
+        """A subscription whose messages are taken from its queue."""
         # Best effort receives from publishers of either kind.
-        states = QoSProfile(depth=_STATE_DEPTH, reliability=ReliabilityPolicy.BEST_EFFORT)
+        states = QoSProfile(depth=STATE_DEPTH, reliability=ReliabilityPolicy.BEST_EFFORT)
         # Waiting for events of a subscription would wake the executor for its messages, too.
         events = SubscriptionEventCallbacks(use_default_callbacks=False)
         return self._subscription(
@@ -158,10 +152,8 @@ class Entities:
     def _subscription(
         self, message_type: type, topic: str, callback: Callable, qos: QoSProfile, **options: object
     ) -> Subscription:
-        # A copy, because rclpy writes overrides into the profile.
-        profile = QoSProfile(depth=qos.depth, reliability=qos.reliability, durability=qos.durability)
         subscription = self._node.create_subscription(
-            message_type, topic, callback, profile, qos_overriding_options=_overridable(), **options
+            message_type, topic, callback, qos, qos_overriding_options=QoSOverridingOptions(_OVERRIDABLE), **options
         )
         self._owned.callback(self._node.destroy_subscription, subscription)
         return subscription
@@ -185,79 +177,6 @@ def _never_called(message: bytes) -> None:
 
 def create_diagnostics_publisher(node: LifecycleNode) -> Publisher:
     """Create the publisher of /diagnostics, which publishes in every lifecycle state."""
-    return node.create_publisher(
-        DiagnosticArray, "/diagnostics", QoSProfile(depth=_OUTPUT_DEPTH), qos_overriding_options=_overridable()
-    )
-
-
-class StateInputs:
-    """Reads what has arrived on joint_states and controller_state, both of which may come at 1 kHz.
-
-    Args:
-        entities: with the subscriptions.
-        pipeline: takes the states.
-        accounts: count and log what is wrong with a message.
-        now_ns: reads the node's clock.
-
-    """
-
-    def __init__(self, entities: Entities, pipeline: Pipeline, accounts: Accounts, now_ns: Callable[[], int]) -> None:
-        self._entities, self._pipeline, self._accounts, self._now_ns = entities, pipeline, accounts, now_ns
-        self._joint_states = JointStateReader()
-        self._reports: ControllerStateReader | None = None
-        if entities.controller_state is not None:
-            self._reports = ControllerStateReader(JointTrajectoryControllerState.get_fields_and_field_types())
-
-    def poll(self) -> None:
-        """Read all that has arrived."""
-        with self._accounts.guard("joint_states"):
-            for message, _ in _waiting(self._entities.joint_states):
-                with self._accounts.guard("joint_states"):
-                    state = self._joint_states.read(message)
-                    self._pipeline.take_joint_state(
-                        state.names, state.position, state.velocity, state.stamp_ns, self._now_ns()
-                    )
-        if self._reports is not None:
-            with self._accounts.guard("controller_state"):
-                self._poll_reports(self._reports)
-
-    def _poll_reports(self, reader: ControllerStateReader) -> None:
-        """Take the newest report that can be taken: it says everything that the ones before it do."""
-        waiting = list(_waiting(self._entities.controller_state))
-        refused: list[Rejected] = []
-        for message, info in reversed(waiting):
-            try:
-                received, arrived_ns = reader.read(message), self._now_ns() - _age_ns(info)
-                report = self._pipeline.controller_reports.report(
-                    received.names, *received.reference, received.stamp_ns or arrived_ns, received.speed_scaling
-                )
-            except Rejected as rejected:
-                refused.append(rejected)
-                continue
-            self._pipeline.take_controller_state(report, arrived_ns)
-            break
-        for rejected in refused:
-            self._accounts.refused("controller_state", rejected)
-
-
-def _waiting(subscription: Subscription) -> Iterator[tuple[bytes, object]]:
-    """Take the messages in a raw subscription's queue and their info, without blocking; at most as many as it holds."""
-    for _ in range(_STATE_DEPTH):
-        taken = take(subscription)
-        if taken is None:
-            return
-        yield taken
-
-
-def _age_ns(info: object) -> int:
-    """How long ago a message arrived, ns, by its message info; 0 if that does not say."""
-    arrived_ns = info.get("received_timestamp") if hasattr(info, "get") else None
-    if not isinstance(arrived_ns, int) or arrived_ns <= 0:
-        return 0
-    return max(0, time.time_ns() - arrived_ns)
-
-
-def _overridable() -> QoSOverridingOptions:
-    return QoSOverridingOptions(
-        [QoSPolicyKind.HISTORY, QoSPolicyKind.DEPTH, QoSPolicyKind.RELIABILITY, QoSPolicyKind.DURABILITY]
-    )
+    overridable = QoSOverridingOptions(_OVERRIDABLE)
+    depth = QoSProfile(depth=_OUTPUT_DEPTH)
+    return node.create_publisher(DiagnosticArray, "/diagnostics", depth, qos_overriding_options=overridable)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
 import time
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from functools import partial
-from typing import TypeVar
+from typing import Any
 
 from rclpy.context import Context
 from rclpy.exceptions import InvalidHandle
@@ -19,11 +20,7 @@ from rclpy.subscription import Subscription
 from rclpy.timer import Timer
 from rclpy.waitable import Waitable
 
-from .rclpy_features import take, wants_message_info
-
 EVENTS_PERIOD_S = 0.25
-_KINDS = ("timer", "subscription", "service")
-"""Kinds of entities, in the order in which those that are ready at the same time are called."""
 NEEDED = {
     "WaitSet": ("add_subscription", "add_guard_condition", "clear_entities", "wait", "get_ready_entities"),
     "Subscription": ("take_message", "pointer"),
@@ -33,7 +30,6 @@ NEEDED = {
 """Attributes below rclpy's public interface that `LeanExecutor` uses, by class."""
 
 Call = Callable[[], None]
-_Entity = TypeVar("_Entity", Timer, Subscription, Service)
 
 
 def create_executor(context: Context | None = None) -> Executor:
@@ -58,9 +54,10 @@ class LeanExecutor(Executor):
 
     def __init__(self, *, context: Context | None = None) -> None:
         self._stale = True
+        self._served: list[Node] = []
         self._in_use = ExitStack()
         """Keeps the handles in the wait set from being destroyed while it waits."""
-        self._calls: dict[str, dict[int, Call]] = {kind: {} for kind in _KINDS}
+        self._calls: dict[str, dict[int, Call]] = {}
         """The function to call when an entity is ready, by its kind and the address of its handle."""
         self._additions: list[Call] = []
         """Functions that add an entity to the wait set, which drops those that were not ready."""
@@ -74,16 +71,6 @@ class LeanExecutor(Executor):
         """Stop waiting, because entities were created or destroyed, or the context ended."""
         self._stale = True
         super().wake()
-
-    def add_node(self, node: Node) -> bool:
-        """Serve a node; return whether it was added."""
-        self._stale = True
-        return super().add_node(node)
-
-    def remove_node(self, node: Node) -> None:
-        """Stop serving a node."""
-        self._stale = True
-        super().remove_node(node)
 
     def shutdown(self, timeout_sec: float | None = None) -> bool:
         """Release all entities; otherwise like rclpy's."""
@@ -109,8 +96,8 @@ class LeanExecutor(Executor):
 
     def _wait(self, timeout_s: float) -> None:
         try:
-            if self._stale:
-                self._stale = False
+            if self._stale or self._served != self.get_nodes():
+                self._stale, self._served = False, self.get_nodes()
                 self._look_at_entities()
             if time.monotonic() >= self._events_due:
                 self._events_due = time.monotonic() + EVENTS_PERIOD_S
@@ -135,35 +122,28 @@ class LeanExecutor(Executor):
 
     def _look_at_entities(self) -> None:
         self._release()
-        nodes = self.get_nodes()
+        nodes = self._served
         if any(next(iter(others), None) for node in nodes for others in (node.clients, node.guards)):
             raise RuntimeError("LeanExecutor: expected no clients and no guard conditions, got some")
         self._in_use.enter_context(self._context.handle)
         guards = [guard.handle for guard in (self._guard, self._sigint_gc) if self._keeps(guard.handle)]
-        timers = self._served(timer for node in nodes for timer in node.timers)
-        subscriptions = self._served(subscription for node in nodes for subscription in node.subscriptions)
-        services = self._served(service for node in nodes for service in node.services)
-        counts = (len(subscriptions), len(guards), len(timers), 0, len(services), 0)
-        wait_set = rclpy_implementation.WaitSet(*counts, self._context.handle)
-        self._wait_set = wait_set
-        self._additions = [
-            *(partial(wait_set.add_guard_condition, handle) for handle in guards),
-            *(partial(wait_set.add_timer, timer.handle) for timer in timers),
-            *(partial(wait_set.add_subscription, subscription.handle) for subscription in subscriptions),
-            *(partial(wait_set.add_service, service.handle) for service in services),
-        ]
-        self._calls = {
-            "timer": {timer.handle.pointer: partial(_call_timer, timer) for timer in timers},
-            "subscription": {
-                entity.handle.pointer: partial(_call_subscription, entity, 1 + wants_message_info(entity))
-                for entity in subscriptions
-            },
-            "service": {service.handle.pointer: partial(_call_service, service) for service in services},
+        entities = {
+            kind: [
+                entity
+                for node in nodes
+                for entity in getattr(node, f"{kind}s")
+                if self.can_execute(entity) and self._keeps(entity.handle)
+            ]
+            for kind in _CALLS
         }
+        timers, subscriptions, services = (len(found) for found in entities.values())
+        counts = (subscriptions, len(guards), timers, 0, services, 0)
+        self._wait_set = wait_set = rclpy_implementation.WaitSet(*counts, self._context.handle)
+        self._additions = [partial(wait_set.add_guard_condition, handle) for handle in guards]
+        for kind, found in entities.items():
+            self._additions += [partial(getattr(wait_set, f"add_{kind}"), entity.handle) for entity in found]
+            self._calls[kind] = {entity.handle.pointer: _CALLS[kind](entity) for entity in found}
         self._events = [event for node in nodes for event in node.waitables if self.can_execute(event)]
-
-    def _served(self, entities: Iterable[_Entity]) -> list[_Entity]:
-        return [entity for entity in entities if self.can_execute(entity) and self._keeps(entity.handle)]
 
     def _keeps(self, handle: object) -> bool:
         """Keep the object of a handle from being destroyed; False if it already is."""
@@ -195,32 +175,58 @@ class LeanExecutor(Executor):
         self._in_use.close()
 
 
-def _call_timer(timer: Timer) -> None:
-    try:
-        with timer.handle:
-            if not timer.handle.is_timer_ready():  # it was cancelled after it became ready
-                return
-            timer.handle.call_timer()
-    except InvalidHandle:
-        return
-    timer.callback()
+def _timer_call(timer: Timer) -> Call:
+    def call() -> None:
+        try:
+            with timer.handle:
+                if not timer.handle.is_timer_ready():  # it was cancelled after it became ready
+                    return
+                timer.handle.call_timer()
+        except InvalidHandle:
+            return
+        timer.callback()
+
+    return call
 
 
-def _call_subscription(subscription: Subscription, arguments: int) -> None:
-    taken = take(subscription)
-    if taken is None:
-        return
-    subscription.callback(*taken[:arguments])
+def _subscription_call(subscription: Subscription) -> Call:
+    arguments = len(inspect.signature(subscription.callback).parameters)
+
+    def call() -> None:
+        for taken in take_waiting(subscription, 1):
+            subscription.callback(*taken[:arguments])  # the message, and its info where that is asked for
+
+    return call
 
 
-def _call_service(service: Service) -> None:
-    try:
-        with service.handle:
-            request, header = service.handle.service_take_request(service.srv_type.Request)
-    except InvalidHandle:
-        return
-    if header is not None:
-        service.send_response(service.callback(request, service.srv_type.Response()), header)
+def _service_call(service: Service) -> Call:
+    def call() -> None:
+        try:
+            with service.handle:
+                request, header = service.handle.service_take_request(service.srv_type.Request)
+        except InvalidHandle:
+            return
+        if header is not None:
+            service.send_response(service.callback(request, service.srv_type.Response()), header)
+
+    return call
+
+
+_CALLS = {"timer": _timer_call, "subscription": _subscription_call, "service": _service_call}
+"""What handles an entity that is ready, by its kind, in the order in which those ready at the same time are called."""
+
+
+def take_waiting(subscription: Subscription, most: int) -> Iterator[tuple[Any, dict[str, object]]]:
+    """Take messages from a subscription's queue, and their info, without blocking; none if it is gone."""
+    for _ in range(most):
+        try:
+            with subscription.handle:
+                taken = subscription.handle.take_message(subscription.msg_type, subscription.raw)
+        except InvalidHandle:
+            return
+        if taken is None:
+            return
+        yield taken
 
 
 def _call_event(event: Waitable) -> None:

@@ -146,7 +146,7 @@ def _spin(executor: Executor, node: IntegratorNode) -> None:
         except Exception as error:
             if not node.context.ok():
                 return
-            node.count_failure("executor", error)
+            node.accounts.failure("executor", error)
             failures += 1
             if failures >= _MOST_FAILURES:
                 raise

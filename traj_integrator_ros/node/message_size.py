@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
+
+import yaml
 
 from ..handling.parameter_table import SPECS
 
@@ -29,24 +31,15 @@ def largest_message(args: Sequence[str]) -> MessageSize:
     """
     sizes = {name: SPECS[name].default for name in ("max_batch", "max_horizon")} | {"joint_names": USUAL_DOF}
     for option, value in pairwise(args):
+        sections: Iterable[Mapping] = ()
         if option == "--params-file":
-            sizes.update(_of_file(value, sizes))
+            sections = _sections(_parsed(_text(value)))
         elif option in ("-p", "--param"):
             name, _, text = value.partition(":=")
-            sizes.update(_of_values({name.rpartition(":")[2]: _parsed(text)}, sizes))
+            sections = [{name.rpartition(":")[2]: _parsed(text)}]
+        given = [(name, _size(section[name])) for section in sections for name in sizes if name in section]
+        sizes |= dict(sorted((name, size) for name, size in given if size))  # the largest comes last
     return MessageSize(sizes["max_batch"], sizes["max_horizon"], sizes["joint_names"])
-
-
-def _of_file(path: str, names: Mapping[str, int]) -> dict[str, int]:
-    try:
-        content = _parsed(Path(path).read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError):
-        return {}
-    found: dict[str, int] = {}
-    for section in _sections(content):
-        for name, size in _of_values(section, names).items():
-            found[name] = max(size, found.get(name, 0))
-    return found
 
 
 def _sections(content: object) -> Iterator[Mapping[str, object]]:
@@ -59,17 +52,21 @@ def _sections(content: object) -> Iterator[Mapping[str, object]]:
                 yield from _sections(inner)
 
 
-def _of_values(values: Mapping[str, object], names: Mapping[str, int]) -> dict[str, int]:
-    sizes = {name: len(value) if isinstance(value, list) else value for name, value in values.items() if name in names}
-    return {name: size for name, size in sizes.items() if isinstance(size, int) and size > 0}
+def _size(value: object) -> int:
+    """A number, or that of names; 0 for anything else."""
+    size = len(value) if isinstance(value, list) else value
+    return size if isinstance(size, int) and size > 0 else 0
+
+
+def _text(path: str) -> str:
+    try:
+        return Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        return ""
 
 
 def _parsed(text: str) -> object:
     try:
-        import yaml  # part of ROS 2: ros2 launch and rclpy need it
-    except ImportError:
-        return None
-    try:
-        return yaml.load(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+        return yaml.safe_load(text)
     except (yaml.YAMLError, ValueError):
         return None

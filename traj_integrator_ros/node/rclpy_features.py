@@ -5,15 +5,11 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Mapping
-from functools import wraps
 from types import MappingProxyType
 
 from lifecycle_msgs.srv import ChangeState
 from rcl_interfaces.msg import SetParametersResult
-from rclpy.clock import Clock
-from rclpy.exceptions import InvalidHandle
 from rclpy.impl.implementation_singleton import rclpy_implementation
 from rclpy.lifecycle import LifecycleNode
 from rclpy.node import Node
@@ -31,17 +27,11 @@ __all__ = [
     "answer_refused_transitions",
     "guard_parameters",
     "introspection_state",
-    "nanoseconds_of",
-    "take",
-    "wants_message_info",
     "with_message_info",
 ]
 
 NO_EVENTS = "disabled"
 """Value of `introspection_state` that every release has."""
-_NO_INFO: Mapping[str, object] = MappingProxyType({})
-_CALLBACK_TYPES = getattr(Subscription, "CallbackType", None)
-"""How rclpy distinguishes callbacks with message info from those without; before Iron, none have it."""
 
 
 def answer_refused_transitions(node: LifecycleNode) -> None:
@@ -112,38 +102,8 @@ def introspection_state(events: str) -> object:
     }[events]
 
 
-def nanoseconds_of(clock: Clock) -> int:
-    """The time of a clock, ns; without the object that rclpy makes of it, where rclpy can."""
-    handle = clock.handle
-    if not hasattr(handle, "get_now"):
-        return clock.now().nanoseconds
-    with handle:
-        return handle.get_now().nanoseconds
-
-
 def with_message_info(callback: Callable[[bytes, Mapping[str, object]], None]) -> Callable:
-    """Return a subscription callback that gets rclpy's message info, or an empty one if rclpy does not provide it."""
-    if _CALLBACK_TYPES is not None:
+    """Return a subscription callback that gets rclpy's message info, or an empty one if rclpy (Humble) gives none."""
+    if hasattr(Subscription, "CallbackType"):
         return callback
-
-    @wraps(callback)
-    def call(message: bytes, info: Mapping[str, object] = _NO_INFO) -> None:
-        callback(message, info)
-
-    return call
-
-
-def wants_message_info(subscription: Subscription) -> bool:
-    """Whether the callback of a subscription must be called with the message info as well."""
-    if _CALLBACK_TYPES is not None:
-        return subscription._callback_type is _CALLBACK_TYPES.WithMessageInfo
-    return len(inspect.signature(subscription.callback).parameters) > 1
-
-
-def take(subscription: Subscription) -> tuple | None:
-    """Return the oldest queued message and its info; None, at once, if there is none or no subscription any more."""
-    try:
-        with subscription.handle:
-            return subscription.handle.take_message(subscription.msg_type, subscription.raw)
-    except InvalidHandle:
-        return None
+    return lambda message, info=MappingProxyType({}): callback(message, info)

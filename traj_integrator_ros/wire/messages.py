@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import array
+from array import array
+from collections.abc import Callable, Mapping, Sequence
 from operator import attrgetter
+from typing import Any, NamedTuple
 
 import numpy as np
 from builtin_interfaces.msg import Time
 
-from traj_integrator_interfaces.msg import ActionSequence, QuadraticCost, TrajectoryBatch
+from traj_integrator_interfaces.msg import TrajectoryBatch
 from traj_integrator_interfaces.srv import Committed, ComputeGradient, Evaluate, Retime
 
 from ..engine.types import Wanted
@@ -18,14 +20,11 @@ from ..handling.requests import OUTPUTS, SequenceFields
 from ..handling.results import BatchGradient, EvaluatedBatch, IntegratedBatch
 from ..handling.retime_requests import RetimedBatch, RetimeFields
 from ..kernels import CostTerm
-from .readers import nanoseconds
+from .readers import SEQUENCE_FIELDS, nanoseconds
 
-_ROWS_OF_COMMITTED = tuple(
-    f"{what}{quantity}" for what in ("", "commanded_", "measured_") for quantity in ("position", "velocity")
+_COMMITTED = dict.fromkeys(
+    (f"{what}{quantity}" for what in ("", "commanded_", "measured_") for quantity in ("position", "velocity")), "d"
 )
-_terms_of, _fields_of_term = attrgetter(*OUTPUTS), attrgetter(*CostTerm._fields)
-_upstream_of = attrgetter(*UpstreamFields._fields)
-_retime_fields_of = attrgetter(*RetimeFields._fields)
 _RETIMED = {"status": "B", "points": "I"} | dict.fromkeys(
     (
         *("duration", "ratio", "time_from_start", "result_position", "result_velocity", "result_acceleration"),
@@ -33,43 +32,36 @@ _RETIMED = {"status": "B", "points": "I"} | dict.fromkeys(
     ),
     "d",
 )
+"""Fields of responses that are set to arrays of the same names, with their type codes."""
 _DTYPES = {code: np.dtype(code) for code in "fdI"}
 _EMPTY = {code: np.empty(0, dtype) for code, dtype in _DTYPES.items()}
 
 
-def sequence_fields(message: ActionSequence) -> SequenceFields:
-    """Return views of an action sequence."""
-    start, goal = message.start, message.goal
-    return SequenceFields(
-        joint_names=message.joint_names,
-        control_space=message.control_space,
-        batch=message.batch,
-        horizon=message.horizon,
-        dt=_view(message.dt),
-        start_position=_view(start.position),
-        start_velocity=_view(start.velocity),
-        start_acceleration=_view(start.acceleration),
-        start_index=_view(message.start_index),
-        data=_view(message.data),
-        goal_position=_view(goal.position),
-        goal_velocity=_view(goal.velocity),
-        goal_acceleration=_view(goal.acceleration),
-        goal_index=_view(message.goal_index),
-        degree=message.degree,
-        steps=message.steps,
-    )
+def _views(fields: type[NamedTuple], names: Sequence[str] = ()) -> Callable[[object], Any]:
+    """What views the fields of a message, by other names if they have others there."""
+    get = attrgetter(*(names or fields._fields))
+    return lambda message: fields._make(map(_view, get(message)))
 
 
-def upstream_fields(request: ComputeGradient.Request) -> UpstreamFields:
-    """Return views of the upstream gradients of a request."""
-    return UpstreamFields(*map(_view, _upstream_of(request)))
+def _view(value: object) -> object:
+    """View numbers in place, leave others: most arrays of a request are empty, and those cost nothing."""
+    if not isinstance(value, array):
+        return value
+    code = value.typecode
+    return np.frombuffer(value, _DTYPES[code]) if value else _EMPTY[code]
+
+
+sequence_fields: Callable[[object], SequenceFields] = _views(SequenceFields, SEQUENCE_FIELDS)
+upstream_fields: Callable[[object], UpstreamFields] = _views(UpstreamFields)
+retime_fields: Callable[[object], RetimeFields] = _views(RetimeFields)
+_cost_term, _terms_of = _views(CostTerm), attrgetter(*OUTPUTS)
 
 
 def evaluation_fields(request: Evaluate.Request) -> EvaluationFields:
     """Return views of the cost of a request, and its other fields."""
     wanted = Wanted(request.want_grad_action, request.want_grad_start, request.want_grad_goal, request.want_grad_dt)
     return EvaluationFields(
-        _cost_fields(request.cost),
+        CostFields(*map(_cost_term, _terms_of(request.cost)), _view(request.cost.duration_weight)),
         wanted,
         _view(request.trajectory_rows),
         request.trajectory_fields,
@@ -89,33 +81,14 @@ def fill_committed(response: Committed.Response, found: committed.Committed, joi
     response.now.sec, response.now.nanosec = divmod(found.now_ns, 1_000_000_000)
     response.lead, response.committed, response.executing = found.lead, found.committed, found.executing
     response.joint_names = list(joint_names)
-    for name in _ROWS_OF_COMMITTED:
-        _put(response, name, getattr(found, name), "d")
-
-
-def retime_fields(request: Retime.Request) -> RetimeFields:
-    """Return views of a request to retime."""
-    values = _retime_fields_of(request)
-    return RetimeFields(*(_view(value) if isinstance(value, array.array) else value for value in values))
+    _put_all(response, found, _COMMITTED)
 
 
 def fill_retime(response: Retime.Response, found: RetimedBatch) -> None:
     """Fill in the trajectories."""
     response.joint_names, response.reason = list(found.joint_names), found.reason
     response.unchanged = found.unchanged.tolist()
-    for name, code in _RETIMED.items():
-        _put(response, name, getattr(found, name), code)
-
-
-def _cost_fields(cost: QuadraticCost) -> CostFields:
-    terms = [CostTerm(*map(_view, _fields_of_term(term))) for term in _terms_of(cost)]
-    return CostFields(*terms, _view(cost.duration_weight))
-
-
-def _view(values: array.array) -> np.ndarray:
-    """View numbers in place: most arrays of a request are empty, and those cost nothing."""
-    code = values.typecode
-    return np.frombuffer(values, _DTYPES[code]) if values else _EMPTY[code]
+    _put_all(response, found, _RETIMED)
 
 
 def fill_trajectories(message: TrajectoryBatch, batch: IntegratedBatch, stamp: Time) -> None:
@@ -149,8 +122,13 @@ def fill_gradient(response: ComputeGradient.Response | Evaluate.Response, gradie
             _put(response, f"grad_{name}", values)
 
 
+def _put_all(message: object, found: object, codes: Mapping[str, str]) -> None:
+    for name, code in codes.items():
+        _put(message, name, getattr(found, name), code)
+
+
 def _put(message: object, field: str, values: np.ndarray, code: str = "f") -> None:
     """Set a field, of numbers with this type code, to a copy of some values."""
-    numbers = array.array(code)
+    numbers = array(code)
     numbers.frombytes(np.ascontiguousarray(values, code).reshape(-1).view(np.uint8))
     setattr(message, field, numbers)

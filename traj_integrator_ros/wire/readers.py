@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+import importlib
+import re
 import struct
-from typing import NamedTuple
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from operator import itemgetter
+from typing import Any, NamedTuple
 
 import numpy as np
+from sensor_msgs.msg import JointState
+from trajectory_msgs.msg import JointTrajectory
+
+from traj_integrator_interfaces.msg import ActionSequence
 
 from ..handling.position_trajectory import PositionFields
 from ..handling.rejection import Rejected, RejectionReason, shown
@@ -13,126 +22,266 @@ from ..handling.requests import SequenceFields
 
 Stamp = tuple[int, int]
 """Seconds and nanoseconds."""
+SEQUENCE_FIELDS = tuple(re.sub("^(start|goal)_(?!index)", r"\1.", name) for name in SequenceFields._fields)
+"""The fields of `SequenceFields` by their names in the message."""
 _SECOND_NS = 1_000_000_000
 _ENCODING_SIZE = 4
-_REMEMBERED_SIZE = 65_536
+_BYTE_ORDERS = {b"\x00\x01": "<", b"\x00\x00": ">"}
 _MOST_STRINGS = 4096
 """Largest number of strings, which are created one by one, which takes time; no robot has as many joints."""
-_EMPTY = {kind: np.empty(0, kind) for kind in ("f4", "f8", "u4")}
+_POINT = "trajectory_msgs/JointTrajectoryPoint"
 _LEAST_POINT_SIZE = 24  # four empty arrays and a time
+_NUMBERS = {"uint8": "B", "uint32": "I", "double": "d"} | dict.fromkeys(
+    ("builtin_interfaces/Time", "builtin_interfaces/Duration"), "iI"
+)
+_ARRAYS = {
+    "float": "f4",
+    "double": "f8",
+    "uint32": "u4",
+    "geometry_msgs/Transform": "V56",
+    "geometry_msgs/Twist": "V48",
+}
+"""Elements of arrays that are read as a whole, by their numpy type; frames, made of doubles, are only passed over."""
 
 
-class ReceivedSequence(NamedTuple):
-    """An ActionSequence."""
+class _Field(NamedTuple):
+    """A field as it lies in the bytes of one order: numbers, or a length and what follows it."""
 
-    stamp: Stamp
-    fields: SequenceFields
-
-
-class ReceivedJointState(NamedTuple):
-    """The fields of a JointState that are used."""
-
-    stamp_ns: int
-    names: tuple[str, ...]
-    position: np.ndarray
-    velocity: np.ndarray
+    name: str
+    unpack: Callable[[bytes, int], tuple]
+    size: int
+    mask: int
+    """Alignment - 1."""
+    follows: Callable[[bytes, int, int], tuple[Any, int]] | None = None
+    """Reads what follows a length: from the message, a place and the length, it returns a value and where that ends."""
+    array: tuple[np.dtype, int, np.ndarray] | None = None
+    """Type, alignment - 1, and an empty array, where an array follows."""
 
 
-class ActionSequenceReader:
-    """Reads serialized ActionSequences."""
+class FieldReader:
+    """Reads fields of serialized messages of one type: plain CDR of either byte order.
 
-    def __init__(self) -> None:
-        self._names = RememberedNames()
+    Nothing is allocated before the bytes for it are known to exist. Arrays are read-only views of the message if its
+    byte order is this machine's. Names are the same object for as long as their bytes are.
 
-    def read(self, data: bytes) -> ReceivedSequence:
-        """Return views of a message, of which only the lengths are checked.
+    Args:
+        types: type of each field by its name, in their order, as `get_fields_and_field_types` returns them.
+        wanted: the fields that are returned, in this order; those of a message in the message follow a dot.
 
-        Raises:
-            Rejected: malformed_message.
+    Raises:
+        ValueError: a field is missing, or one has a type that is not known here.
 
-        """
-        reader = CdrReader(data)
-        stamp = stamp_of_header(reader)
-        joint_names = reader.strings("joint_names", self._names)
-        control_space = reader.byte("control_space")
-        batch, horizon = reader.pair("batch, horizon")
-        fields = SequenceFields(
-            joint_names=joint_names,
-            control_space=control_space,
-            batch=batch,
-            horizon=horizon,
-            dt=reader.array("dt", "f4"),
-            start_position=reader.array("start.position", "f4"),
-            start_velocity=reader.array("start.velocity", "f4"),
-            start_acceleration=reader.array("start.acceleration", "f4"),
-            start_index=reader.array("start_index", "u4"),
-            data=reader.array("data", "f4"),
-            goal_position=reader.array("goal.position", "f4"),
-            goal_velocity=reader.array("goal.velocity", "f4"),
-            goal_acceleration=reader.array("goal.acceleration", "f4"),
-            goal_index=reader.array("goal_index", "u4"),
-            degree=reader.byte("degree"),
-            steps=reader.byte("steps"),
-        )
-        return ReceivedSequence(stamp, fields)
+    """
 
+    def __init__(self, types: Mapping[str, str], wanted: Sequence[str]) -> None:
+        self._fields = {}
+        for encoding, order in _BYTE_ORDERS.items():
+            fields = tuple(_fields(types, order))
+            names = [field.name for field in fields]
+            if missing := [name for name in wanted if name not in names]:
+                raise ValueError(f"{missing[0]}: expected such a field, got {', '.join(types)}")
+            places = [names.index(name) for name in wanted]
+            self._fields[encoding] = fields[: max(places) + 1]  # what follows is not needed
+        self._pick = itemgetter(*places)
 
-class PositionTrajectoryReader:
-    """Reads serialized JointTrajectories for their positions and times."""
+    def __call__(self, data: bytes) -> Any:
+        """Return the wanted fields as a tuple, or the only one; of arrays, only the lengths are checked.
 
-    def __init__(self) -> None:
-        self._names = RememberedNames()
-
-    def read(self, data: bytes, most_points: int) -> PositionFields:
-        """Return views of a message, of which only the lengths are checked.
-
-        Args:
-            data: the message.
-            most_points: if the message has more points, none is read.
+        Points are their number and an iterator that reads their fields.
 
         Raises:
-            Rejected: malformed_message.
+            Rejected: malformed_message, naming the field, or size_out_of_range for more than 4096 strings.
 
         """
-        reader = CdrReader(data)
-        stamp_ns = nanoseconds(stamp_of_header(reader))
-        joint_names = reader.strings("joint_names", self._names)
-        time_ns: list[int] = []
-        positions: list[np.ndarray] = []
-        count = reader.count("points", _LEAST_POINT_SIZE)
-        for _ in range(count if count <= most_points else 0):
-            positions.append(reader.array("points.positions", "f8"))
-            for unused in ("points.velocities", "points.accelerations", "points.effort"):
-                reader.array(unused, "f8")
-            time_ns.append(nanoseconds(reader.time("points.time_from_start")))
-        return PositionFields(joint_names, stamp_ns, count, time_ns, positions)
+        fields = self._fields.get(data[:2])
+        if fields is None:
+            raise _malformed("message", "the four bytes that name plain CDR", data[:_ENCODING_SIZE].hex() or "nothing")
+        return self._pick(_read_fields(fields, data, _ENCODING_SIZE)[0])
 
 
-class JointStateReader:
-    """Reads serialized JointStates."""
+def _fields(types: Mapping[str, str], order: str, within: str = "") -> Iterator[_Field]:
+    """The fields of a type, and of the messages in it, in their order."""
+    length = struct.Struct(f"{order}I").unpack_from
+    for name, kind in types.items():
+        field, element = f"{within}{name}", kind.removeprefix("sequence<").removesuffix(">")
+        if kind in _NUMBERS:
+            form = order + _NUMBERS[kind]
+            alignment = struct.calcsize(form[1])
+            yield _Field(field, struct.Struct(form).unpack_from, struct.calcsize(form), alignment - 1)
+            continue
+        if kind == "string":
+            follows = _read_string
+        elif element == kind:
+            yield from _fields(_types_of(kind, field), order, f"{field}.")
+            continue
+        elif element == "string":
+            follows = _Names(field, length).read
+        elif element == _POINT:
+            follows = partial(_read_points, tuple(_fields(_types_of(_POINT, field), order, f"{field}.")))
+        elif element in _ARRAYS:
+            dtype = np.dtype(order + _ARRAYS[element])
+            array = dtype, min(dtype.itemsize, 8) - 1, np.empty(0, _ARRAYS[element])
+            yield _Field(field, length, 4, 3, array=array)
+            continue
+        else:
+            raise ValueError(f"{field}: expected one of {', '.join(_ARRAYS)}, got {kind}")
+        yield _Field(field, length, 4, 3, follows)
 
-    def __init__(self) -> None:
-        self._names = RememberedNames()
 
-    def read(self, data: bytes) -> ReceivedJointState:
-        """Return views of a message, of which only the lengths are checked.
+def _types_of(kind: str, field: str) -> Mapping[str, str]:
+    package, _, name = kind.partition("/")
+    try:
+        return getattr(importlib.import_module(f"{package}.msg"), name).get_fields_and_field_types()
+    except (ImportError, AttributeError) as error:
+        raise ValueError(f"{field}: expected a message type that can be imported, got {kind}: {error}") from None
 
-        Raises:
-            Rejected: malformed_message.
 
-        """
-        reader = CdrReader(data)
-        stamp_ns = nanoseconds(stamp_of_header(reader))
-        names = reader.strings("name", self._names)
-        position, velocity = reader.array("position", "f8"), reader.array("velocity", "f8")
-        reader.array("effort", "f8")
-        return ReceivedJointState(stamp_ns, names, position, velocity)
+def _read_fields(fields: tuple[_Field, ...], data: bytes, at: int) -> tuple[list, int]:
+    """Read fields that begin at a place; return their values, and where they end."""
+    values = []
+    name = ""
+    try:
+        for name, unpack, size, mask, follows, array in fields:  # noqa: B007 - for errors
+            at += (_ENCODING_SIZE - at) & mask  # alignment counts from the end of the encoding
+            found = unpack(data, at)
+            at += size
+            if array is not None:
+                dtype, mask, value = array
+                if found[0]:
+                    at += (_ENCODING_SIZE - at) & mask
+                    value = np.frombuffer(data, dtype, found[0], at)
+                    at += value.nbytes
+                    value = value if dtype.isnative else value.astype(dtype.newbyteorder())
+            elif follows is not None:
+                value, at = follows(data, at, found[0])
+            else:
+                value = found if len(found) > 1 else found[0]
+            values.append(value)
+    except UnicodeDecodeError as error:
+        raise _malformed(name, "UTF-8", shown(error.object)) from None
+    except (struct.error, ValueError):
+        raise _malformed(name, "all of its bytes", f"a message of {len(data)}") from None
+    return values, at
+
+
+def _read_string(data: bytes, at: int, size: int) -> tuple[str, int]:
+    _require_room(data, at, size)
+    return data[at : at + size].partition(b"\0")[0].decode(), at + size  # as in C, it ends at the first zero
+
+
+class _Names:
+    """Reads strings, and remembers them with their bytes: most senders never change them."""
+
+    def __init__(self, field: str, length: Callable[[bytes, int], tuple]) -> None:
+        self._field, self._length = field, length
+        self._serialized, self._names = b"", ()
+
+    def read(self, data: bytes, at: int, count: int) -> tuple[tuple[str, ...], int]:
+        begin = at - 4
+        if self._serialized and data.startswith(self._serialized, begin):
+            return self._names, begin + len(self._serialized)
+        _require_room(data, at, 4 * count)
+        if count > _MOST_STRINGS:
+            raise Rejected(
+                RejectionReason.SIZE_OUT_OF_RANGE, f"{self._field}: expected at most {_MOST_STRINGS} names, got {count}"
+            )
+        names = []
+        for _ in range(count):
+            at += -at & 3
+            one, at = _read_string(data, at + 4, self._length(data, at)[0])
+            names.append(one)
+        self._serialized, self._names = data[begin:at], tuple(names)
+        return self._names, at
+
+
+def _read_points(fields: tuple[_Field, ...], data: bytes, at: int, count: int) -> tuple[tuple[int, Iterator], int]:
+    """The number of points, and an iterator that reads their fields; so nothing behind them can be read."""
+    _require_room(data, at, _LEAST_POINT_SIZE * count)
+
+    def each(at: int) -> Iterator[list]:
+        for _ in range(count):
+            point, at = _read_fields(fields, data, at)
+            yield point
+
+    return (count, each(at)), len(data)
+
+
+def _require_room(data: bytes, at: int, size: int) -> None:
+    """Check that there are this many bytes from a place on. Raises ValueError."""
+    if size > len(data) - at:
+        raise ValueError
+
+
+def _malformed(field: str, expected: str, got: str) -> Rejected:
+    return Rejected(RejectionReason.MALFORMED_MESSAGE, f"{field}: expected {expected}, got {got}")
+
+
+# The messages
+
+_stamp = FieldReader({"header": "std_msgs/Header"}, ["header.stamp"])
+_action_sequence = FieldReader(ActionSequence.get_fields_and_field_types(), ["header.stamp", *SEQUENCE_FIELDS])
+_position_trajectory = FieldReader(
+    JointTrajectory.get_fields_and_field_types(), ["joint_names", "header.stamp", "points"]
+)
+_joint_state = FieldReader(
+    JointState.get_fields_and_field_types(), ["name", "position", "velocity", "header.stamp", "effort"]
+)
+
+
+def read_action_sequence(data: bytes) -> tuple[Stamp, SequenceFields]:
+    """Return the stamp and views of a serialized ActionSequence; raises Rejected as `FieldReader`, like all below."""
+    stamp, *fields = _action_sequence(data)
+    return stamp, SequenceFields._make(fields)
+
+
+def read_position_trajectory(data: bytes, most_points: int) -> PositionFields:
+    """Return positions and times of a serialized JointTrajectory; none if it has more than `most_points`."""
+    names, stamp, (count, points) = _position_trajectory(data)
+    positions, times = [], []
+    for point in points if count <= most_points else ():
+        positions.append(point[0])
+        times.append(nanoseconds(point[-1]))
+    return PositionFields(names, nanoseconds(stamp), count, times, positions)
+
+
+def read_joint_state(data: bytes) -> tuple[tuple[str, ...], np.ndarray, np.ndarray, int]:
+    """Return names, positions, velocities and the stamp, ns, of a serialized JointState."""
+    names, position, velocity, stamp, _ = _joint_state(data)
+    return names, position, velocity, nanoseconds(stamp)
+
+
+def controller_state_reader(types: Mapping[str, str]) -> Callable[[bytes], tuple]:
+    """Return what reads serialized JointTrajectoryControllerStates of the release that has these fields.
+
+    It returns names; position, velocity and acceleration of the reference, empty where the controller leaves them out;
+    the stamp, ns; and the speed scaling, 1 where the release has no such field.
+
+    Raises:
+        ValueError: a field that is needed is missing, or one has an unknown type.
+
+    """
+    message = "JointTrajectoryControllerState"
+    for name, needed in {"joint_names": "sequence<string>", "reference": _POINT}.items():
+        if types.get(name) != needed:
+            raise ValueError(f"{message}.{name}: expected {needed}, got {types.get(name)}")
+    parts = (f"reference.{part}" for part in ("positions", "velocities", "accelerations", "time_from_start"))
+    scaling = [name for name in types if name == "speed_scaling_factor"]
+    try:
+        fields = FieldReader(types, ["joint_names", *parts, "header.stamp", *scaling])
+    except ValueError as error:
+        raise ValueError(f"{message}.{error}") from None
+
+    def read(data: bytes) -> tuple:
+        names, position, velocity, acceleration, _, stamp, *speed = fields(data)
+        return names, position, velocity, acceleration, nanoseconds(stamp), *(speed or [1.0])
+
+    return read
 
 
 def stamp_of_message(data: bytes) -> Stamp:
     """Stamp of a message that begins with a header, as far as it can be read; otherwise 0."""
     try:
-        return CdrReader(data).time("header.stamp")
+        return _stamp(data)
     except Rejected:
         return (0, 0)
 
@@ -140,157 +289,3 @@ def stamp_of_message(data: bytes) -> Stamp:
 def nanoseconds(time: Stamp) -> int:
     """Return a time in nanoseconds."""
     return time[0] * _SECOND_NS + time[1]
-
-
-def stamp_of_header(reader: CdrReader) -> Stamp:
-    """Read a std_msgs/Header, of which only the stamp is used."""
-    stamp = reader.time("header.stamp")
-    reader.string("header.frame_id")
-    return stamp
-
-
-class _ByteOrder:
-    """How numbers are read in one byte order: "<" or ">"."""
-
-    def __init__(self, order: str) -> None:
-        self.length = struct.Struct(f"{order}I").unpack_from
-        self.pair = struct.Struct(f"{order}II").unpack_from
-        self.time = struct.Struct(f"{order}iI").unpack_from
-        self.double = struct.Struct(f"{order}d").unpack_from
-        self.kinds = {kind: (np.dtype(order + kind), int(kind[1])) for kind in _EMPTY}
-
-
-_BYTE_ORDERS = {b"\x00\x01": _ByteOrder("<"), b"\x00\x00": _ByteOrder(">")}
-
-
-class RememberedNames:
-    """The strings that a reader read last, with their bytes; most senders never change them."""
-
-    def __init__(self) -> None:
-        self.serialized = b""
-        self.order: _ByteOrder | None = None
-        self.names: tuple[str, ...] = ()
-
-
-class CdrReader:
-    """Reads the fields of one message in their order; plain CDR of either byte order.
-
-    Nothing is allocated before the bytes for it are known to exist. Arrays are read-only views of `data` if its byte
-    order is this machine's.
-
-    Args:
-        data: the message, with the four bytes that name its encoding.
-
-    Raises:
-        Rejected: malformed_message, from every method, naming the field.
-
-    """
-
-    __slots__ = ("_at", "_data", "_order", "_size")
-
-    def __init__(self, data: bytes) -> None:
-        order = _BYTE_ORDERS.get(data[:2])
-        if order is None or len(data) < _ENCODING_SIZE:
-            raise _malformed("message", "the four bytes that name plain CDR", data[:_ENCODING_SIZE].hex() or "nothing")
-        self._data = data
-        self._size = len(data)
-        self._at = _ENCODING_SIZE
-        self._order = order
-
-    def time(self, field: str) -> tuple[int, int]:
-        """Read seconds and nanoseconds."""
-        return self._order.time(self._data, self._take(field, 8, 4))
-
-    def pair(self, field: str) -> tuple[int, int]:
-        """Read two unsigned integers of 32 bits."""
-        return self._order.pair(self._data, self._take(field, 8, 4))
-
-    def byte(self, field: str) -> int:
-        """Read an unsigned integer of 8 bits."""
-        return self._data[self._take(field, 1)]
-
-    def double(self, field: str) -> float:
-        """Read a number of 64 bits."""
-        return self._order.double(self._data, self._take(field, 8, 8))[0]
-
-    def skip(self, field: str, size: int, alignment: int) -> None:
-        """Pass over `size` bytes."""
-        self._take(field, size, alignment)
-
-    def string(self, field: str) -> str:
-        """Read a string in UTF-8."""
-        size = self._length(field)
-        at = self._take(field, size)
-        if size <= 1:
-            return ""
-        raw = self._data[at : at + size].split(b"\0", 1)[0]  # as in C, it ends at the first zero
-        try:
-            return raw.decode()
-        except UnicodeDecodeError:
-            raise _malformed(field, "UTF-8", shown(raw)) from None
-
-    def strings(self, field: str, remembered: RememberedNames) -> tuple[str, ...]:
-        """Read a sequence of strings in UTF-8; returns the previous object if nothing has changed.
-
-        Raises:
-            Rejected: size_out_of_range, for more than 4096 strings.
-
-        """
-        begin = self._at + (-self._at & 3)
-        serialized = remembered.serialized
-        if serialized and self._order is remembered.order and self._data.startswith(serialized, begin):
-            self._at = begin + len(serialized)
-            return remembered.names
-        count = self.count(field, 4)
-        if count > _MOST_STRINGS:
-            raise Rejected(
-                RejectionReason.SIZE_OUT_OF_RANGE, f"{field}: expected at most {_MOST_STRINGS} names, got {count}"
-            )
-        names = tuple(self.string(field) for _ in range(count))
-        if self._at - begin <= _REMEMBERED_SIZE:
-            remembered.serialized, remembered.names = self._data[begin : self._at], names
-            remembered.order = self._order
-        return names
-
-    def count(self, field: str, least_size: int) -> int:
-        """Read the length of a sequence whose elements, of at least `least_size` bytes, are read one by one."""
-        count = self._length(field)
-        left = self._size - self._at
-        if count * least_size > left:
-            raise _malformed(field, f"{count} elements", f"{left} bytes")
-        return count
-
-    def array(self, field: str, kind: str) -> np.ndarray:
-        """Read a sequence of numbers of a numpy kind ("f4", "f8", "u4") into an array of this machine's byte order."""
-        # Everything in one function, for speed, because sequences have six arrays, most of them empty.
-        at = self._at + (-self._at & 3)
-        self._at = begin = at + 4
-        if begin > self._size:
-            raise _malformed(field, "4 bytes", str(max(0, self._size - at)))
-        count = self._order.length(self._data, at)[0]
-        if count == 0:
-            return _EMPTY[kind]
-        dtype, size = self._order.kinds[kind]
-        begin += (_ENCODING_SIZE - begin) & (size - 1)
-        self._at = begin + count * size
-        if self._at > self._size:
-            raise _malformed(field, f"{count * size} bytes", str(max(0, self._size - begin)))
-        values = np.frombuffer(self._data, dtype, count, begin)
-        return values if dtype.isnative else values.astype(kind)
-
-    def _length(self, field: str) -> int:
-        """Read the length of a string or sequence, which is not yet compared with the remaining bytes."""
-        return self._order.length(self._data, self._take(field, 4, 4))[0]
-
-    def _take(self, field: str, size: int, alignment: int = 1) -> int:
-        """Return where `size` bytes begin and advance past them; alignment counts from the end of the encoding."""
-        at = self._at
-        at += (_ENCODING_SIZE - at) & (alignment - 1)
-        self._at = at + size
-        if self._at > self._size:
-            raise _malformed(field, f"{size} bytes", str(max(0, self._size - at)))
-        return at
-
-
-def _malformed(field: str, expected: str, got: str) -> Rejected:
-    return Rejected(RejectionReason.MALFORMED_MESSAGE, f"{field}: expected {expected}, got {got}")

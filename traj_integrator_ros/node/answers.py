@@ -1,0 +1,323 @@
+"""What the node does with what arrives while it is configured: sequences, requests, states, and the time itself."""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import wait
+from contextlib import contextmanager
+
+import numpy as np
+from rclpy.lifecycle import LifecycleNode
+
+from traj_integrator_interfaces.msg import Rejection
+from traj_integrator_interfaces.srv import Committed, ComputeGradient, Evaluate, Integrate, Retime, Stop
+
+from ..engine.integrator import TrajectoryIntegrator
+from ..handling.background import in_background
+from ..handling.parameter_table import ON_REJECT_BRAKE, START_FROM_PREVIOUS
+from ..handling.parameters import NodeParameters
+from ..handling.pipeline import Pipeline
+from ..handling.plan import Plan
+from ..handling.present import ControllerStatus
+from ..handling.published import ExecutableTrajectory, PublishedMotion
+from ..handling.rejection import Rejected, RejectionReason
+from ..handling.results import IntegratedBatch
+from ..wire import messages
+from ..wire.readers import (
+    Stamp,
+    controller_state_reader,
+    nanoseconds,
+    read_action_sequence,
+    read_joint_state,
+    read_position_trajectory,
+    stamp_of_message,
+)
+from ..wire.sequence_gaps import SequenceGaps
+from ..wire.writers import JointTrajectoryWriter, serialize_batch
+from .accounts import Accounts
+from .diagnostics import CONSPICUOUS
+from .entities import STATE_DEPTH, SUPERVISION_PERIOD_S, Entities, JointTrajectoryControllerState
+from .executor import take_waiting
+
+ACTIVE, INACTIVE = "active", "inactive"
+_SECOND_NS = 1_000_000_000
+_UNCOUNTED = "stop"
+"""The service whose calls are not counted and timed: it is not about a sequence."""
+
+
+class Answers:
+    """Answers messages and requests, brakes the robot where it has to be, and owns the entities for all of that.
+
+    Methods named like an input or a service are called with what arrives there.
+
+    Args:
+        node: on which the entities are created, and whose clock and log are used.
+        accounts: count and log what fails.
+        parameters: the node's configuration.
+        engine: built from it.
+        published: the motion in execution.
+        describe: called with the robot's URDF, a String; None: nobody needs it.
+
+    """
+
+    def __init__(
+        self,
+        node: LifecycleNode,
+        accounts: Accounts,
+        parameters: NodeParameters,
+        engine: TrajectoryIntegrator,
+        published: PublishedMotion,
+        describe: Callable | None,
+    ) -> None:
+        self._node, self._accounts, self._published = node, accounts, published
+        self.pipeline = Pipeline(parameters, engine, published, accounts.let_through, self._refuse_waiting)
+        self.pipeline.warm_up()
+        self.state = INACTIVE
+        """State of the lifecycle: input is accepted only while it is active."""
+        self.controller_was: set[ControllerStatus] = set()
+        """What the controller did since this was last cleared."""
+        self._writer = JointTrajectoryWriter(parameters.joint_names)
+        self._gaps: dict[str, SequenceGaps] = defaultdict(SequenceGaps)
+        self._brake_reason = ""
+        self._read_report = None
+        if JointTrajectoryControllerState is not None:
+            self._read_report = controller_state_reader(JointTrajectoryControllerState.get_fields_and_field_types())
+        self.entities = Entities(node, self, describe)
+
+    # Topics
+
+    def action_sequence(self, message: bytes, info: Mapping[str, object]) -> None:
+        """Integrate a serialized ActionSequence, and publish what it becomes."""
+        with self._answering("action_sequence", message, info):
+            pipeline = self._accepting()
+            parameters = pipeline.parameters
+            now_ns = self._update()
+            stamp, fields = read_action_sequence(message)
+            batch = pipeline.integrate(fields, now_ns)
+            # Checked before anything is published, so that a sequence is answered on both topics or on none.
+            needed = parameters.publish_joint_trajectory or parameters.start_from == START_FROM_PREVIOUS
+            trajectory = None
+            if needed:
+                trajectory = pipeline.trajectory(batch, nanoseconds(stamp), now_ns, self._now_ns)
+            if parameters.publish_joint_trajectory:
+                self._hand_over(trajectory)  # first, because a robot waits for it
+            publisher = self.entities.trajectory_batch
+            if parameters.publish_trajectory_batch and publisher.get_subscription_count() > 0:
+                publisher.publish(_serialized(batch, stamp))
+                if trajectory is not None and not parameters.publish_joint_trajectory:
+                    self._hand_over(trajectory, publish=False)  # otherwise, the reader of the batch executes it
+
+    def position_trajectory(self, message: bytes, info: Mapping[str, object]) -> None:
+        """Make a trajectory of a serialized JointTrajectory, and publish it."""
+        with self._answering("position_trajectory", message, info):
+            pipeline = self._accepting()
+            now_ns = self._update()
+            fields = read_position_trajectory(message, pipeline.parameters.max_horizon)
+            self._hand_over(pipeline.position_trajectory(fields, now_ns, self._now_ns))
+
+    @contextmanager
+    def _answering(self, topic: str, message: bytes, info: Mapping[str, object]) -> Iterator[None]:
+        """Count a message on a topic, those lost before it, and whether it was answered."""
+        missed = self._gaps[topic].missed_before(info, lambda: self.entities.count_publishers(topic))
+        self._accounts.sequences += 1 + missed
+        if missed:
+            self._tell_rejection(topic, (0, 0), self._accounts.lost(topic, missed), missed)
+        with self._accounts.guard(topic) as outcome:
+            yield
+        if not outcome.reason:
+            self._accounts.published += 1
+            if age_ns := _age_ns(info):
+                self._accounts.sequence_latency.add(age_ns * 1e-9)
+        elif self.state == ACTIVE:
+            self._brake_after_rejection()
+            self._tell_rejection(topic, stamp_of_message(message), outcome.reason)
+
+    def _tell_rejection(self, topic: str, stamp: Stamp, line: str, count: int = 1) -> None:
+        publisher = self.entities.rejections
+        if self.state != ACTIVE or publisher.get_subscription_count() == 0:
+            return
+        reason, _, text = line.partition(": ")
+        message = Rejection(topic=topic, count=count, reason=reason, text=text)
+        message.header.stamp.sec, message.header.stamp.nanosec = stamp
+        with self._accounts.guard("rejections"):
+            publisher.publish(message)
+
+    def _refuse_waiting(self, rejected: Rejected, plan: Plan) -> None:
+        """Tell that a sequence that was accepted, and had to wait, was refused then."""
+        line = self._accounts.refused(f"{plan.topic} that had to wait", rejected)
+        self._tell_rejection(plan.topic, divmod(plan.stamp_ns, _SECOND_NS), line)
+
+    def _hand_over(self, trajectory: ExecutableTrajectory | None, *, publish: bool = True) -> None:
+        """Publish a trajectory for the controller, and record it as the motion to continue from; only done here."""
+        if trajectory is None:  # it has to wait
+            return
+        if publish:
+            stamp = divmod(trajectory.stamp_ns, _SECOND_NS)
+            self.entities.joint_trajectory.publish(self._writer.serialize(trajectory.points, stamp))
+        self._published.record(trajectory, self._now_ns())
+
+    # Services
+
+    def serve(self, name: str, request: object, response: object) -> object:
+        """Answer a request to a service, and say in the response whether that succeeded."""
+        started = time.perf_counter()
+        with self._accounts.guard(name) as outcome:
+            getattr(self, name)(self._accepting(), request, response)
+        response.success, response.message = not outcome.reason, outcome.reason or response.message
+        if name != _UNCOUNTED:
+            self._accounts.service_calls += 1
+            if response.success:
+                self._accounts.service_latency.add(time.perf_counter() - started)
+        return response
+
+    def integrate(self, pipeline: Pipeline, request: Integrate.Request, response: Integrate.Response) -> None:
+        """Fill in the trajectories of a sequence."""
+        now_ns, stamp = self._update(), request.actions.header.stamp
+        batch = pipeline.integrate(messages.sequence_fields(request.actions), now_ns, request.fields)
+        if request.as_published:
+            pipeline.require_publishable(batch, nanoseconds((stamp.sec, stamp.nanosec)), now_ns)
+        else:
+            pipeline.check_limits(batch)
+        messages.fill_trajectories(response.trajectory, batch, stamp)
+
+    def compute_gradient(
+        self, pipeline: Pipeline, request: ComputeGradient.Request, response: ComputeGradient.Response
+    ) -> None:
+        """Fill in a vector-Jacobian product."""
+        fields, upstream = messages.sequence_fields(request.actions), messages.upstream_fields(request)
+        messages.fill_gradient(response, pipeline.gradient(fields, upstream, self._update))
+
+    def evaluate(self, pipeline: Pipeline, request: Evaluate.Request, response: Evaluate.Response) -> None:
+        """Fill in the cost of a sequence, and what else is asked for."""
+        fields, asked = messages.sequence_fields(request.actions), messages.evaluation_fields(request)
+        evaluated = pipeline.evaluate(fields, asked, self._update)
+        messages.fill_evaluation(response, evaluated, request.actions.header.stamp)
+
+    def committed(self, pipeline: Pipeline, request: Committed.Request, response: Committed.Response) -> None:
+        """Fill in the motion in execution."""
+        found = pipeline.committed(messages.committed_fields(request), self._update())
+        messages.fill_committed(response, found, pipeline.parameters.joint_names)
+
+    def retime(self, pipeline: Pipeline, request: Retime.Request, response: Retime.Response) -> None:
+        """Fill in retimed trajectories; the robot is supervised meanwhile."""
+        answer = in_background(pipeline.retiming(messages.retime_fields(request)).answer)
+        while not wait([answer], SUPERVISION_PERIOD_S).done:
+            self.supervise()
+        messages.fill_retime(response, answer.result())
+
+    def stop(self, pipeline: Pipeline, request: Stop.Request, response: Stop.Response) -> None:
+        """Brake, and fill in how long and how far that takes."""
+        now_ns = self._update()
+        stop = pipeline.commands.stop(now_ns, request.hold)
+        self._hand_over(stop)
+        response.joint_names = list(pipeline.parameters.joint_names)
+        expected = pipeline.commands.awaited_stop(now_ns) if stop is None else stop
+        response.message = _told(expected, stop, request.hold)
+        response.distance = [0.0] * len(response.joint_names)
+        if expected is not None:
+            motion = expected.motion
+            response.duration = max((expected.start_ns - now_ns) * 1e-9, 0.0) + motion.duration
+            response.distance = np.asarray(motion.end.position - motion.begin.position).tolist()
+
+    # Supervision
+
+    def supervise(self) -> None:
+        """Look at what has arrived, and publish what the pipeline wants to be published by itself."""
+        if self.state != ACTIVE:
+            self.poll_states()
+            return
+        with self._accounts.guard("supervision"):
+            now_ns = self._update()
+            self._hand_over(self.pipeline.commands.tick(now_ns, self._update))
+            present = self._published.present
+            present.is_silent(now_ns)
+            if present.status not in self.controller_was:
+                self.controller_was.add(present.status)
+                if said := CONSPICUOUS.get(present.status):
+                    self._accounts.warn(("controller", present.status), f"controller {present.status.value}: {said}")
+            reason = self._published.guard.reason
+            if reason != self._brake_reason:
+                self._brake_reason = reason
+                rests = "the robot rests after its brake: sequences are taken again"
+                self._node.get_logger().error(f"braked: {reason}" if reason else rests)
+
+    def _brake_after_rejection(self) -> None:
+        """Brake what is in execution, if a rejected sequence means that (publish.on_reject)."""
+        with self._accounts.guard("supervision"):
+            guard = self._published.guard
+            brakes = self.pipeline.parameters.publish_on_reject == ON_REJECT_BRAKE
+            if brakes and not guard.reason and not guard.stopped_until_rest:
+                self._hand_over(self.pipeline.commands.stop(self._update(), guard.held))
+
+    # States, read when they are needed, since both topics may have 1,000 messages a second
+
+    def poll_states(self) -> None:
+        """Read all joint states and reports of the controller that have arrived."""
+        with self._accounts.guard("joint_states"):
+            for message, _ in take_waiting(self.entities.joint_states, STATE_DEPTH):
+                with self._accounts.guard("joint_states"):
+                    self.pipeline.take_joint_state(*read_joint_state(message), self._now_ns())
+        if self._read_report is not None:
+            with self._accounts.guard("controller_state"):
+                self._poll_reports(self._read_report)
+
+    def _poll_reports(self, read: Callable[[bytes], tuple]) -> None:
+        """Take the newest report that can be taken: it says everything that the ones before it do."""
+        refused: list[Rejected] = []
+        for message, info in reversed([*take_waiting(self.entities.controller_state, STATE_DEPTH)]):
+            try:
+                names, *reference, stamp_ns, speed_scaling = read(message)
+                arrived_ns = self._now_ns() - _age_ns(info)
+                report = self.pipeline.controller_reports.report(
+                    names, *reference, stamp_ns or arrived_ns, speed_scaling
+                )
+            except Rejected as rejected:
+                refused.append(rejected)
+                continue
+            self.pipeline.take_controller_state(report, arrived_ns)
+            break
+        for rejected in refused:
+            self._accounts.refused("controller_state", rejected)
+
+    # What all input shares
+
+    def _accepting(self) -> Pipeline:
+        if self.state != ACTIVE:
+            raise Rejected(RejectionReason.NOT_ACTIVE, f"node: expected state active, got {self.state}")
+        return self.pipeline
+
+    def _update(self) -> int:
+        """Read the states that have arrived and return the time, ns."""
+        self.poll_states()
+        return self._now_ns()
+
+    def _now_ns(self) -> int:
+        return self._node.get_clock().now().nanoseconds
+
+
+def _serialized(batch: IntegratedBatch, stamp: Stamp) -> bytes:
+    request = batch.request
+    columns = request.columns
+    trajectories = columns.out_of_node(batch.trajectories)
+    return serialize_batch(columns.names, stamp, request.batch, request.output_horizon, batch.times, trajectories)
+
+
+def _age_ns(info: Mapping[str, object]) -> int:
+    """How long ago a message arrived, ns, by its message info; 0 if that does not say."""
+    arrived_ns = info.get("received_timestamp")
+    if not isinstance(arrived_ns, int) or arrived_ns <= 0:
+        return 0
+    return max(0, time.time_ns() - arrived_ns)
+
+
+def _told(expected: ExecutableTrajectory | None, stop: ExecutableTrajectory | None, hold: bool) -> str:
+    if expected is None:
+        done = "nothing was in motion"
+    elif stop is None:
+        done = "will brake as soon as the controller is at the first point of the motion"
+    else:
+        done = "braking"
+    held = "sequences are rejected until a call with hold: false" if hold else "sequences are rejected until it rests"
+    return f"{done}; {held}" if hold or expected is not None else done
