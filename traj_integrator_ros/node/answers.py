@@ -16,11 +16,11 @@ from traj_integrator_interfaces.srv import Committed, ComputeGradient, Evaluate,
 
 from ..engine.integrator import TrajectoryIntegrator
 from ..handling.background import in_background
+from ..handling.controller_reports import ControllerStatus
 from ..handling.parameter_table import ON_REJECT_BRAKE, START_FROM_PREVIOUS
 from ..handling.parameters import NodeParameters
 from ..handling.pipeline import Pipeline
 from ..handling.plan import Plan
-from ..handling.present import ControllerStatus
 from ..handling.published import ExecutableTrajectory, PublishedMotion
 from ..handling.rejection import Rejected, RejectionReason
 from ..handling.results import IntegratedBatch

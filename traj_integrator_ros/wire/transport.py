@@ -81,7 +81,10 @@ def choose_transport(
         ValueError: TRAJ_INTEGRATOR_SHARED_MEMORY_MIB is not a whole number.
 
     """
-    limit = _limit_bytes(environment)
+    limit_mib = environment.get(LIMIT_VARIABLE, "") or str(DEFAULT_LIMIT_MIB)
+    if not re.fullmatch(r"\d{1,6}", limit_mib):
+        raise ValueError(f"{LIMIT_VARIABLE}: expected a whole number of MiB, 0 for none; got {limit_mib!r}")
+    limit = int(limit_mib) * MIB
     middleware = environment.get("RMW_IMPLEMENTATION", "")
     size = f"messages of up to {message_bytes / 1e6:.3g} MB"
     if middleware not in _FAST_RTPS:
@@ -96,7 +99,7 @@ def choose_transport(
         return Transport(f"transports are those of {named}")
     if message_bytes <= _FITS_DEFAULT_BYTES:
         return Transport(f"transports are left as they are: {size} fit")
-    wanted = min(limit, _whole_mib(_MESSAGES_IN_FLIGHT * message_bytes + MIB))
+    wanted = min(limit, -(-_MESSAGES_IN_FLIGHT * message_bytes // MIB) * MIB + MIB)
     if free_bytes is None:
         return Transport(f"{size} go by UDP, which is slower: there is no {SHARED_MEMORY}", is_short=True)
     possible = min(wanted, free_bytes // _SHARE_OF_FREE // MIB * MIB)
@@ -164,21 +167,10 @@ def profile(segment_bytes: int, local: bool) -> str:
 """
 
 
-def _limit_bytes(environment: Mapping[str, str]) -> int:
-    text = environment.get(LIMIT_VARIABLE, "") or str(DEFAULT_LIMIT_MIB)
-    if not re.fullmatch(r"\d{1,6}", text):
-        raise ValueError(f"{LIMIT_VARIABLE}: expected a whole number of MiB, 0 for none; got {text!r}")
-    return int(text) * MIB
-
-
 def _choice_of_user(environment: Mapping[str, str]) -> str | None:
     """The variable or the file by which the user has chosen transports; None if there is none."""
     set_ones = (name for name in _CHOSEN_BY_USER if environment.get(name))
     return next(set_ones, None) or next((name for name in _FILES_OF_USER if Path(name).is_file()), None)
-
-
-def _whole_mib(size: int) -> int:
-    return -(-size // MIB) * MIB
 
 
 def _shortage(free_bytes: int, what: str) -> str:
