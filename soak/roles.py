@@ -23,7 +23,7 @@ from traj_integrator_ros.traffic import roles
 from traj_integrator_ros.traffic.messages import ORDERS, Template, gradient_request, sequence
 from traj_integrator_ros.traffic.participant import Participant, received_ns
 from traj_integrator_ros.traffic.player import StatePublisher
-from traj_integrator_ros.wire.sequence_gaps import SequenceGaps
+from traj_integrator_ros.wire.readers import SequenceGaps
 
 from .client import Role, work
 from .commanded import Commanded

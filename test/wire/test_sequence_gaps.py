@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from traj_integrator_ros.wire.sequence_gaps import SequenceGaps
+from traj_integrator_ros.wire.readers import SequenceGaps
 
 
 def info(number: int, publisher: bytes = b"a") -> dict[str, object]:

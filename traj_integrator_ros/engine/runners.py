@@ -115,9 +115,9 @@ class DirectRunner:
     """
 
     def __init__(self, dtype: torch.dtype) -> None:
-        from ..kernels import native
+        from ..kernels.native.extension import UNFIT, extension
 
-        self._step_into, self._vjp_into = native.step_into, native.vjp_into
+        self._loops, self._unfit = extension, UNFIT
         self._buffers = Buffers(torch.device("cpu"), dtype)
 
     def run(self, call: Call) -> None:
@@ -137,14 +137,19 @@ class DirectRunner:
         (out,) = call.results
         start, goal = call.start, call.goal
         goal_rows = goal.rows if has_goal else None
-        if self._step_into(kind, call.actions, start.rows, start.index, goal_rows, goal.index, call.dt, out):
+        try:
+            self._loops.forward(kind, call.actions, start.rows, start.index, goal_rows, goal.index, call.dt, out)
             return
+        except self._unfit:
+            pass  # nothing was written: once more with converted arrays
         action, start_rows = self._buffers.fitting("actions", call.actions), self._all_fitting("start", start.rows)
         goal_rows = self._all_fitting("goal", goal.rows) if has_goal else None
         result = out if out.is_contiguous() else self._buffers.view("input", "out", tuple(out.shape))
         dt = np.ascontiguousarray(call.dt)
-        if not self._step_into(kind, action, start_rows, start.index, goal_rows, goal.index, dt, result):
-            raise ValueError(unfit(call))
+        try:
+            self._loops.forward(kind, action, start_rows, start.index, goal_rows, goal.index, dt, result)
+        except self._unfit:
+            raise ValueError(unfit(call)) from None
         if result is not out:
             out.copy_(result)
 
@@ -152,11 +157,15 @@ class DirectRunner:
         action, *rows = call.results
         into = (False, action, tuple(rows[:STARTS]), tuple(rows[STARTS:]) if has_goal else None)
         indices = call.start.index, call.goal.index
-        if self._vjp_into(kind, call.upstream, *indices, call.dt, *into):
+        try:
+            self._loops.vjp(kind, call.upstream, *indices, call.dt, *into)
             return
-        upstream = self._all_fitting("upstream", call.upstream)
-        if not self._vjp_into(kind, upstream, *indices, np.ascontiguousarray(call.dt), *into):
-            raise ValueError(unfit(call))
+        except self._unfit:
+            upstream = self._all_fitting("upstream", call.upstream)
+        try:
+            self._loops.vjp(kind, upstream, *indices, np.ascontiguousarray(call.dt), *into)
+        except self._unfit:
+            raise ValueError(unfit(call)) from None
 
     def _all_fitting(self, name: str, values: tuple[Array | None, ...]) -> tuple[Tensor | None, ...]:
         return tuple(self._buffers.fitting(f"{name}_{place}", value) for place, value in enumerate(values))

@@ -49,6 +49,8 @@ class Limits:
     """Relative; positions have that of the smallest distance that counts, 1e-5."""
     deceleration: np.ndarray | None = None
     """Instead of `acceleration` while a joint slows down; None or infinite: the same."""
+    joint_names: tuple[str, ...] = ()
+    """For messages."""
 
     def of(self, quantity: str) -> tuple[np.ndarray | None, np.ndarray | None]:
         """Lowest and highest value `[D]` of "position", "velocity", "acceleration" or "jerk"; None if off.
@@ -239,6 +241,54 @@ def worst_violations(motion: Motion, limits: Limits, *, of_points: bool = False)
                 if (order, joint) not in found or one.excess > found[order, joint].excess:
                     found[order, joint] = one
     return list(found.values())
+
+
+def find_motion_violation(
+    motion: Motion, limits: Limits, brakes_at: float | None = None, *, steps: bool = True
+) -> str:
+    """Describe where a motion exceeds its limits, between its points as well; empty if it does not.
+
+    A joint that begins outside a limit may return within the first piece: the robot is there, but it was not planned.
+    If accelerations are held, jerk is the change from one to the next over a step, as in the rows of the map.
+
+    Args:
+        motion: what is to be commanded.
+        limits: the limits to check.
+        brakes_at: when the plan ends and a brake begins, s; None: no brake.
+        steps: whether held accelerations are checked, which needs the plan's own knots.
+
+    """
+    found, step = worst_violation(motion, limits), None
+    if steps and limits.jerk is not None and not motion.with_accelerations:
+        step = _step_beyond(motion, limits, brakes_at)
+    if found is None and step is None:
+        return ""
+    worst = max((one for one in (found, step) if one is not None), key=lambda one: one.excess)
+    place = f"in a step of acceleration at {worst.time:.3f} s" if worst is step else f"at {worst.time:.3f} s"
+    if brakes_at is not None and worst.time > brakes_at:
+        place += f", while braking from the end of the plan at {brakes_at:.3f} s"
+    return worst.told(limits.joint_names[worst.joint], place)
+
+
+def _step_beyond(motion: Motion, limits: Limits, brakes_at: float | None) -> Violation | None:
+    """Where held accelerations change by more than the jerk limit allows within a step, at the worst."""
+    held = motion.knots[:-1] < (np.inf if brakes_at is None else brakes_at - 1e-9)
+    accelerations = 2 * motion.coefficients[held, 2]
+    if len(accelerations) < 2:
+        return None
+    jerk = np.diff(accelerations, axis=0) / np.diff(motion.knots[1 : len(accelerations) + 1])[:, None]
+    beyond = excess(np.abs(jerk), limits.jerk, limits.slack)
+    step, joint = (int(i) for i in np.unravel_index(int(beyond.argmax()), beyond.shape))
+    if not beyond[step, joint] > 0:
+        return None
+    value = float(jerk[step, joint])
+    bound = float(np.copysign(limits.jerk[joint], value))
+    return Violation(joint, "jerk", float(motion.knots[step + 1]), value, bound)
+
+
+def excess(value: np.ndarray | float, highest: np.ndarray | float, slack: float = RELATIVE_SLACK) -> np.ndarray | float:
+    """By how much a value exceeds its limit beyond a relative slack; 0 or less if it does not. Infinity: no limit."""
+    return value - highest - slack * np.abs(highest)
 
 
 def _extremes_of_pieces(motion: Motion) -> np.ndarray:

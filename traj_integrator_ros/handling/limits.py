@@ -13,14 +13,11 @@ from ..execution.limits import (
     DECELERATION,
     POSITION_SLACK,
     QUANTITIES,
-    RELATIVE_SLACK,
     Limits,
-    Violation,
+    excess,
     relative_excess,
     told_excess,
-    worst_violation,
 )
-from ..execution.motion import Motion
 
 if TYPE_CHECKING:  # brings torch with it
     from ..kernels import Trajectory
@@ -29,8 +26,6 @@ if TYPE_CHECKING:  # brings torch with it
 @dataclass(frozen=True)
 class JointLimits(Limits):
     """Limits of joints that have names, `[dof]` in the node's order."""
-
-    joint_names: tuple[str, ...] = ()
 
     def of_joints(self, joint_names: Sequence[str]) -> JointLimits:
         """The limits of other joints, in their order; none for joints that these do not name."""
@@ -83,11 +78,6 @@ class LimitViolation:
     def __str__(self) -> str:
         place = f"at step {self.step} of trajectory {self.row}"
         return told_excess(self.quantity, self.joint, self.value, self.limit, place)
-
-
-def excess(value: np.ndarray | float, highest: np.ndarray | float, slack: float = RELATIVE_SLACK) -> np.ndarray | float:
-    """By how much a value exceeds its limit beyond a relative slack; 0 or less if it does not. Infinity: no limit."""
-    return value - highest - slack * np.abs(highest)
 
 
 def find_violation(trajectory: Trajectory, limits: JointLimits, start_row: int = 0) -> LimitViolation | None:
@@ -143,46 +133,3 @@ def forward_rows(acceleration: np.ndarray, velocity: np.ndarray, bounds: tuple[n
 def _over_batch(reduce: Callable[..., np.ndarray], planned: np.ndarray) -> np.ndarray:
     """Reduce to one value per joint; over the batch first if memory is contiguous, which is 20 times faster."""
     return reduce(reduce(planned, axis=0), axis=0)
-
-
-def find_motion_violation(
-    motion: Motion, limits: JointLimits, brakes_at: float | None = None, *, steps: bool = True
-) -> str:
-    """Describe where a motion exceeds its limits, between its points as well; empty if it does not.
-
-    A joint that begins outside a limit may return within the first piece: the robot is there, but it was not planned.
-    If accelerations are held, jerk is the change from one to the next over a step, as in the rows of the map.
-
-    Args:
-        motion: what is to be commanded.
-        limits: the limits to check.
-        brakes_at: when the plan ends and a brake begins, s; None: no brake.
-        steps: whether held accelerations are checked, which needs the plan's own knots.
-
-    """
-    found, step = worst_violation(motion, limits), None
-    if steps and limits.jerk is not None and not motion.with_accelerations:
-        step = _step_beyond(motion, limits, brakes_at)
-    if found is None and step is None:
-        return ""
-    worst = max((one for one in (found, step) if one is not None), key=lambda one: one.excess)
-    place = f"in a step of acceleration at {worst.time:.3f} s" if worst is step else f"at {worst.time:.3f} s"
-    if brakes_at is not None and worst.time > brakes_at:
-        place += f", while braking from the end of the plan at {brakes_at:.3f} s"
-    return worst.told(limits.joint_names[worst.joint], place)
-
-
-def _step_beyond(motion: Motion, limits: JointLimits, brakes_at: float | None) -> Violation | None:
-    """Where held accelerations change by more than the jerk limit allows within a step, at the worst."""
-    held = motion.knots[:-1] < (np.inf if brakes_at is None else brakes_at - 1e-9)
-    accelerations = 2 * motion.coefficients[held, 2]
-    if len(accelerations) < 2:
-        return None
-    jerk = np.diff(accelerations, axis=0) / np.diff(motion.knots[1 : len(accelerations) + 1])[:, None]
-    beyond = excess(np.abs(jerk), limits.jerk, limits.slack)
-    step, joint = (int(i) for i in np.unravel_index(int(beyond.argmax()), beyond.shape))
-    if not beyond[step, joint] > 0:
-        return None
-    value = float(jerk[step, joint])
-    bound = float(np.copysign(limits.jerk[joint], value))
-    return Violation(joint, "jerk", float(motion.knots[step + 1]), value, bound)

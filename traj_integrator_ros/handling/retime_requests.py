@@ -9,8 +9,9 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
+from ..execution.limits import find_motion_violation
 from ..kernels.retime import MotionLimits, Retimed, RetimeStatus, retime
-from .limits import JointLimits, find_motion_violation
+from .limits import JointLimits
 from .rejection import Rejected, RejectionReason, require_finite
 from .requests import ColumnOrder, resolve_columns, wrong_length
 from .retiming import limits_lacking, motion_of

@@ -10,12 +10,13 @@ from functools import partial
 import numpy as np
 
 from ..execution.join import SAME
+from ..execution.limits import find_motion_violation
 from ..execution.motion import State, resting
 from ..execution.reaching import fastest_stop
 from ..execution.rows import Hold, continued, points_of
 from .assumed import assumed_limits
 from .courses import Course, courses_of, stops_of
-from .limits import JointLimits, find_motion_violation
+from .limits import JointLimits
 from .measured import JointStates, check_place, check_start
 from .parameter_table import ACTION_WARN, START_FROM_PREVIOUS
 from .parameters import NodeParameters

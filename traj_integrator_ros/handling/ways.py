@@ -10,12 +10,12 @@ from typing import NamedTuple
 import numpy as np
 
 from ..execution.join import Joining, join
-from ..execution.limits import INSIDE, LONGEST_BRAKE_S, Bounds, extremes, keeps
+from ..execution.limits import INSIDE, LONGEST_BRAKE_S, Bounds, extremes, find_motion_violation, keeps
 from ..execution.motion import Motion, State, united
 from ..execution.reaching import RETREAT, RETREAT_RAD, stops
 from ..execution.rows import brought_to_rest
 from .courses import Course, Left, Reading, Smoothed, left_of, rest_of
-from .limits import JointLimits, find_motion_violation
+from .limits import JointLimits
 from .parameter_table import ACTION_RETIME, ACTION_WARN, END_STOP
 from .parameters import NodeParameters
 from .rejection import Rejected, RejectionReason, require_finite

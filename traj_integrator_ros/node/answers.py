@@ -26,6 +26,7 @@ from ..handling.rejection import Rejected, RejectionReason
 from ..handling.results import IntegratedBatch
 from ..wire import messages
 from ..wire.readers import (
+    SequenceGaps,
     Stamp,
     controller_state_reader,
     nanoseconds,
@@ -34,7 +35,6 @@ from ..wire.readers import (
     read_position_trajectory,
     stamp_of_message,
 )
-from ..wire.sequence_gaps import SequenceGaps
 from ..wire.writers import JointTrajectoryWriter, serialize_batch
 from .accounts import Accounts
 from .diagnostics import CONSPICUOUS

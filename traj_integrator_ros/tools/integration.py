@@ -12,12 +12,12 @@ import torch
 
 from ..engine.call import time_from_start
 from ..engine.integrator import TrajectoryIntegrator
-from ..execution.limits import worst_violations
+from ..execution.limits import find_motion_violation, worst_violations
 from ..execution.motion import Motion
 from ..execution.rows import DEFAULT_FADE_TIME
 from ..handling.assumed import assumed_limits
 from ..handling.courses import Reading, courses_of
-from ..handling.limits import JointLimits, find_motion_violation
+from ..handling.limits import JointLimits
 from ..handling.plan import plan_of_sequence
 from ..handling.rejection import Rejected
 from ..handling.requests import ActionRequest, RequestRules, SequenceFields, check_sequence

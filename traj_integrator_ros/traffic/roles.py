@@ -16,7 +16,7 @@ from traj_integrator_interfaces.msg import ActionSequence, TrajectoryBatch
 from traj_integrator_interfaces.srv import ComputeGradient, Integrate
 
 from ..tools.checker import Expectation, Finding, check_message
-from ..wire.sequence_gaps import SequenceGaps
+from ..wire.readers import SequenceGaps
 from .ledger import Ledger, NodeCounts, TotalCounts
 from .messages import SECOND_NS, Template, set_stamp, stamp_of
 from .participant import Participant, received_ns

@@ -1,10 +1,11 @@
-"""The messages that arrive often, read from their bytes: views of their arrays, with all lengths checked."""
+"""The messages that arrive often, read from their bytes with lengths checked, and how many were lost before them."""
 
 from __future__ import annotations
 
 import importlib
 import re
 import struct
+from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from operator import itemgetter
@@ -42,6 +43,11 @@ _ARRAYS = {
     "geometry_msgs/Twist": "V48",
 }
 """Elements of arrays that are read as a whole, by their numpy type; frames, made of doubles, are only passed over."""
+
+
+_PUBLISHERS_KEPT = 64
+_ONLY = b""
+"""Stands for the only publisher of a topic if rclpy does not identify it."""
 
 
 class _Field(NamedTuple):
@@ -289,3 +295,46 @@ def stamp_of_message(data: bytes) -> Stamp:
 def nanoseconds(time: Stamp) -> int:
     """Return a time in nanoseconds."""
     return time[0] * _SECOND_NS + time[1]
+
+
+# Numbers that publishers give to their messages
+
+
+class SequenceGaps:
+    """Counts messages of one topic that never arrived, publisher by publisher.
+
+    The middleware's message-lost event does not report samples that newer ones replaced in a bounded queue; the
+    sequence numbers of each publisher's samples reveal them.
+    """
+
+    def __init__(self) -> None:
+        self._last: OrderedDict[bytes, int] = OrderedDict()
+
+    def missed_before(self, info: Mapping[str, object], count_publishers: Callable[[], int] | None = None) -> int:
+        """Return how many messages of the same publisher were lost since its previous one.
+
+        Args:
+            info: the message info of rclpy; without a sequence number (other middleware, Humble), the result is 0.
+            count_publishers: counts the publishers of the topic; None if there is one. Called if the info does not name
+                the publisher (Jazzy): the numbers of several publishers cannot be distinguished then, and the result is
+                0.
+
+        """
+        number = info.get("publication_sequence_number")
+        if not isinstance(number, int):
+            return 0
+        publisher = info.get("publisher_gid")
+        if isinstance(publisher, Mapping):
+            identity = bytes(publisher["data"])
+        elif count_publishers is None or count_publishers() == 1:
+            identity = _ONLY
+        else:
+            self._last.pop(_ONLY, None)
+            return 0
+        last = self._last.get(identity)
+        self._last[identity] = number
+        self._last.move_to_end(identity)
+        if len(self._last) > _PUBLISHERS_KEPT:
+            self._last.popitem(last=False)
+        # The first message of a publisher gives no information, because it may have published before we joined.
+        return 0 if last is None else max(0, number - last - 1)

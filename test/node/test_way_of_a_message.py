@@ -1,0 +1,59 @@
+"""What CONTRIBUTING says about the way of a message is what the node's callbacks pass."""
+
+from __future__ import annotations
+
+import re
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from node_fixtures import JOINTS, NodeServer
+
+from traj_integrator_interfaces.srv import Evaluate
+from traj_integrator_ros.traffic.messages import sequence
+from traj_integrator_ros.traffic.ros_client import RosClient
+
+pytestmark = pytest.mark.ros
+PAGE = (Path(__file__).resolve().parents[2] / "CONTRIBUTING.md").read_text(encoding="utf-8")
+PERIOD_S, DT_S = 0.1, 0.02
+
+
+def files_named(heading: str, count: int) -> set[str]:
+    """The files that the page names below a heading, where it says how many they are."""
+    section = PAGE.split(f"## {heading}\n", 1)[1].split("\n## ", 1)[0]
+    assert f"{count} files" in section
+    return set(re.findall(r"`([\w/]+/[\w/]+\.py)`", section))
+
+
+def send_chunks(client: RosClient, count: int) -> None:
+    """Chunks of one slow motion, each of which continues the one before."""
+    begin_s = time.time()
+    for number in range(count):
+        times = number * PERIOD_S + DT_S * np.arange(1, 61)
+        message = sequence(np.tile(0.05 * np.sin(0.5 * times)[:, None], (1, 1, len(JOINTS))), dt=[DT_S])
+        message.header.stamp.sec, nanoseconds = divmod(round((begin_s + 0.05 + number * PERIOD_S) * 1e9), 10**9)
+        message.header.stamp.nanosec = nanoseconds
+        client.sequences.publish(message)
+        client.wait_for(lambda sent=number: len(client.trajectories) > sent, "a trajectory")
+        time.sleep(max(0.0, begin_s + (number + 1) * PERIOD_S - time.time()))
+
+
+def test_a_sequence_and_an_evaluation_pass_the_files_of_the_page_and_no_others(serve: NodeServer) -> None:
+    program = [str(Path(__file__).with_name("node_on_its_way.py"))]
+    process, client = serve({"start_from": "previous", "limits.action": "reject"}, program=program)
+    client.settle_state([0.0] * len(JOINTS))
+    send_chunks(client, 6)
+    actions = sequence(np.zeros((2, 4, len(JOINTS))), position=np.zeros(len(JOINTS)))
+    request = Evaluate.Request(actions=actions, want_grad_action=True)
+    request.cost.position.weight.fromlist([1.0] * len(JOINTS))
+    assert client.evaluate(request).success
+    process.stop()
+    ways = dict(re.findall(r"^way of (\w+): (.*)$", process.output, re.MULTILINE))
+    for kind, heading, most in (
+        ("sequence", "The way of an action sequence", 25),
+        ("evaluate", "The way of an evaluation", 20),
+    ):
+        passed = {file.removeprefix("traj_integrator_ros/") for file in ways[kind].split()}
+        assert passed == files_named(heading, len(passed))
+        assert len(passed) <= most
