@@ -27,7 +27,6 @@ NOT_INPUTS = ("docs/", "benchmarks/", "soak/", "examples/", ".ci/")
 """Folders on which no result of a cell depends; nor does it on pages."""
 TESTS = (
     "test/maps/test_exact_motions.py",
-    "test/maps/test_bspline.py::test_a_first_spline_may_be_compiled_with_a_number_for_dt_and_exported",
     "test/kernels/test_native.py",
     "test/kernels/test_reference.py",
     "test/kernels/test_operators_autograd.py",
