@@ -244,8 +244,9 @@ PyObject* py_pieces_of_profiles(Arguments& given) {
 template <class Bits>
 bool all_finite(const Array& numbers, Bits exponent) {
   const char* from = numbers.as<char>();
+  const int64_t size = numbers.size();
   Bits bad = 0;
-  for (long i = 0; i < numbers.size(); ++i) {
+  for (int64_t i = 0; i < size; ++i) {
     Bits bits;
     std::memcpy(&bits, from + i * sizeof(Bits), sizeof(Bits));
     bad |= (bits & exponent) == exponent;
