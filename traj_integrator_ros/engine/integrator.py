@@ -141,20 +141,21 @@ class TrajectoryIntegrator:
             OutOfDeviceMemory: one trajectory does not fit on the device, or the results do not fit on the host.
 
         """
-        start, goal, dof = call.start, call.goal, call.shape[2]
-        goals = 0 if goal.count is None else len(call.kernel.goal)
-        shapes = call.shape, *((start.count, dof),) * STARTS, *((goal.count, dof),) * goals
+        kernel, shape, dt_s, start, goal = call[:5]
+        dof, goals = shape[2], 0 if goal.count is None else len(kernel.goal)
+        shapes = shape, *((start.count, dof),) * STARTS, *((goal.count, dof),) * goals
         results = self._buffers.pieces("gradient", shapes)
-        linear = call._replace(actions=None, start=start._replace(rows=()), goal=goal._replace(rows=()))
-        is_zero = all(gradient is None for gradient in call.upstream)
+        ends, upstream = Ends((), start.index, start.count), call.upstream
+        is_zero = all(gradient is None for gradient in upstream)
         if is_zero:
             results.whole.fill(0)
         elif replaces_action(call):
             *kept, of_goal = results.tensors
-            self._sizes.run(linear._replace(goal=NO_ENDS, results=tuple(kept)), self._runner)
-            gradient_to_goal(kept[0], of_goal, goal.index, call.kernel.goal_place)
+            self._sizes.run(Call(kernel, shape, dt_s, ends, NO_ENDS, None, upstream, tuple(kept)), self._runner)
+            gradient_to_goal(kept[0], of_goal, goal.index, kernel.goal_place)
         else:
-            self._sizes.run(linear.into(results.tensors), self._runner)
+            of_goal = Ends((), goal.index, goal.count)
+            self._sizes.run(Call(kernel, shape, dt_s, ends, of_goal, None, upstream, results.tensors), self._runner)
         dt = None
         if want_dt:
             found = None if is_zero else vjp_dt(self._without_goal(call), self._inputs, self._sizes).numpy()
