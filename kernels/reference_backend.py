@@ -21,6 +21,8 @@ def _bspline(action: Tensor, *rows_dt: Tensor, form: SplineForm) -> Trajectory:
     return reference.bspline(action, rows[:4], rows[4:] or None, dt, form)
 
 
+MATRIX_NUMBERS = 1 << 24
+"""Most numbers in the matrices that are kept at a time; each trajectory with steps of its own has one."""
 _MAPS: dict[str, Callable[..., Trajectory]] = {
     "clique": reference.clique,
     "clique_central": reference.clique_central,
@@ -111,11 +113,20 @@ def _vjp(name: str) -> Callable[..., tuple[Tensor | None, ...]]:
             places += [(indices[1], goal_rows)] * starts
         # The maps treat joints alike: one joint for each number that is put in gives the matrix.
         units = torch.eye(action_horizon + len(places), dtype=torch.float64, device=like.device)
-        actions = units[:action_horizon].expand(dt.shape[0], -1, -1)
-        matrix = _MAPS[name](actions, *units[action_horizon:, None], dt.double()[..., None], **scheme)
-        gradient = sum(
-            output.mT @ one.double() for output, one in zip(matrix, upstream, strict=True) if one is not None
-        )  # [B, numbers, D]
+
+        def transposed(dt: Tensor, upstream: Sequence[Tensor | None]) -> Tensor:
+            actions = units[:action_horizon].expand(dt.shape[0], -1, -1)
+            matrix = _MAPS[name](actions, *units[action_horizon:, None], dt.double()[..., None], **scheme)
+            pairs = zip(matrix, upstream, strict=True)
+            return sum(output.mT @ one.double() for output, one in pairs if one is not None)
+
+        size = max(1, MATRIX_NUMBERS // (4 * like.shape[1] * units.shape[0]))
+        if dt.shape[0] <= size:
+            gradient = transposed(dt, upstream)  # [B, numbers, D]
+        else:
+            steps = dt.split(size)
+            parts = [[None] * len(steps) if one is None else one.split(size) for one in upstream]
+            gradient = torch.cat([transposed(*part) for part in zip(steps, zip(*parts, strict=True), strict=True)])
         action, rows = gradient[:, :action_horizon], gradient[:, action_horizon:].unbind(1)
         gradients = [action.to(like.dtype, copy=True, memory_format=torch.contiguous_format) if needs[0] else None]
         for row, (index, count), need in zip(rows, places, needs[1:], strict=False):

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from operator_cases import CPU_BACKENDS, MAP, STATE, cases, random_inputs
 from spec_oracle import spec_trajectory
 
-from traj_integrator_ros.kernels import control_map
+from traj_integrator_ros.kernels import control_map, reference_backend
 
 
 @MAP
@@ -40,6 +40,20 @@ def test_short_types_are_rounded_once_at_the_end(kernel, dtype, backend):
     want = kernel.step(*(x.double() for x in half), dt=0.5, backend=backend)
     for output, exact in zip(got, want, strict=True):
         assert torch.equal(output, exact.to(dtype))
+
+
+@MAP
+def test_vjps_of_many_steps_are_computed_in_parts(kernel, monkeypatch):
+    velocity = torch.randn(5, kernel.output_horizon(6), 2, dtype=torch.float64)
+    upstream, dt = [None, velocity, None, velocity.exp()], torch.linspace(0.1, 0.5, 5)[:, None]
+
+    def gradients() -> tuple[torch.Tensor, ...]:
+        return kernel.vjp(upstream, dt=dt, action_horizon=6, start_rows=1, backend="reference")
+
+    whole = gradients()
+    monkeypatch.setattr(reference_backend, "MATRIX_NUMBERS", 1)
+    for part, right in zip(gradients(), whole, strict=True):
+        torch.testing.assert_close(part, right, rtol=1e-13, atol=1e-13 * float(right.abs().max()))
 
 
 def test_control_map_finds_the_map_of_a_space_and_its_schemes():

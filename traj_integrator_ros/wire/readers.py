@@ -43,8 +43,6 @@ _ARRAYS = {
     "geometry_msgs/Twist": "V48",
 }
 """Elements of arrays that are read as a whole, by their numpy type; frames, made of doubles, are only passed over."""
-
-
 _PUBLISHERS_KEPT = 64
 _ONLY = b""
 """Stands for the only publisher of a topic if rclpy does not identify it."""
