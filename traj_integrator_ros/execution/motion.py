@@ -166,11 +166,14 @@ class Motion(NamedTuple):
 
     def then(self, other: Motion) -> Motion:
         """One motion: this one, and `other` from its end on."""
-        before, after = self, other
-        if self.size != other.size:
-            before, after = self.raised(other.size), other.raised(self.size)
         knots = np.concatenate([self.knots, self.knots[-1] + other.knots[1:]])
-        coefficients = np.concatenate([before.coefficients, after.coefficients])
+        if self.size == other.size:
+            coefficients = np.concatenate([self.coefficients, other.coefficients])
+        else:
+            pieces = len(self.coefficients)
+            coefficients = np.zeros((len(knots) - 1, max(self.size, other.size), self.dof))
+            coefficients[:pieces, : self.size] = self.coefficients
+            coefficients[pieces:, : other.size] = other.coefficients
         return Motion(knots, coefficients, self.with_accelerations, other.ends_at_rest)
 
     def raised(self, size: int = SIZE) -> Motion:
