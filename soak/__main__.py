@@ -8,7 +8,7 @@ from pathlib import Path
 
 import yaml
 
-from traj_integrator_ros.tools.progress import make_progress
+from traj_integrator_ros.tools.progress import Progress
 from traj_integrator_ros.traffic.local_dds import config_file, stay_local
 
 from .judge import Limits, violations
@@ -46,7 +46,7 @@ def main() -> int:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.default_int_handler)
     try:
-        with make_progress() as progress:
+        with Progress() as progress:
             run_soak(record, params_file, out, progress)
     except KeyboardInterrupt:
         print("\nsoak: interrupted", file=sys.stderr)

@@ -21,13 +21,13 @@ def main() -> None:
     """Watch for a while and export the last view."""
     isolated_environment()
     from traj_integrator_ros.tools.monitor import REFRESH_S, _Watch
-    from traj_integrator_ros.tools.ros_session import ros_session
+    from traj_integrator_ros.tools.ros_session import RosSession
 
     with ExitStack() as stack:
         stack.enter_context(running())
         for name in ("simulated_robot.py", "planner.py"):
             stack.enter_context(example(name))
-        session = stack.enter_context(ros_session("monitor", []))
+        session = stack.enter_context(RosSession("monitor"))
         watch = _Watch(session, None)
         send_bad = bad_sequences(session)
         for step in range(int(SECONDS / REFRESH_S)):

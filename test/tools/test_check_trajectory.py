@@ -82,7 +82,7 @@ def test_a_topic_is_checked_against_the_robot_as_its_topics_tell(tmp_path: Path)
     from std_msgs.msg import String
     from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
-    from traj_integrator_ros.tools.ros_session import ros_session
+    from traj_integrator_ros.tools.ros_session import RosSession
 
     check = ("check_trajectory", "--topic", "/plan", "--robot", "/arm/joint_states", "--count", "1", "--timeout", "30")
     plot = ("plot_trajectory", "--topic", "/plan", "--out", "plan.svg", "--timeout", "30")
@@ -92,7 +92,7 @@ def test_a_topic_is_checked_against_the_robot_as_its_topics_tell(tmp_path: Path)
     plan.points = [JointTrajectoryPoint(positions=[0.5, 0.0], velocities=[0.2, 0.3])]
     state = JointState(name=["arm_b", "arm_a"], position=[0.0, 0.1])
     latched = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
-    with ros_session("planner_of_a_test", []) as session:
+    with RosSession("planner_of_a_test") as session:
         description = session.node.create_publisher(String, "robot_description", latched)
         description.publish(String(data='<robot><joint name="arm_a" type="prismatic"/></robot>'))
         plans = session.node.create_publisher(JointTrajectory, "/plan", 10)

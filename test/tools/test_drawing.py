@@ -17,6 +17,7 @@ from traj_integrator_ros.motions.samples import Samples
 from traj_integrator_ros.motions.units import JointUnits
 from traj_integrator_ros.tools import drawing
 from traj_integrator_ros.tools.drawing import curves, draw_motion, violations
+from traj_integrator_ros.tools.robot import Robot
 
 pytest.importorskip("matplotlib", reason="matplotlib is not installed")
 
@@ -38,8 +39,8 @@ def test_exceeded_limits_are_reported_joint_by_joint(tmp_path: Path, quadratic: 
         velocity=np.array([9.0, 9.0]),
         acceleration=np.array([1.0, 0.2]),
     )
-    draw_motion(tmp_path / "figure.png", quadratic, limits)
-    told = violations(quadratic, limits)
+    draw_motion(tmp_path / "figure.png", quadratic, Robot(limits))
+    told = violations(quadratic, Robot(limits))
     assert [(line.split(" exceeds")[0], line.split(" of ")[-1]) for line in told] == [
         ("position of arm_a", "1.1 rad)"),
         ("position of arm_b", "-0.95 rad)"),
@@ -65,19 +66,19 @@ def test_a_joint_at_rest_is_drawn_at_rest_and_not_as_its_noise(
             spans.extend(float(np.ptp(axes.get_ylim())) for axes in drawn.axes)
 
     monkeypatch.setattr(drawing, "figure", looked_at)
-    draw_motion(tmp_path / "rest.png", dataclasses.replace(quadratic, **rows))
+    draw_motion(tmp_path / "rest.png", dataclasses.replace(quadratic, **rows), Robot())
     assert min(spans) >= 1e-4 and len(spans) == 8
 
 
 def test_the_figure_has_the_units_of_the_urdf(tmp_path: Path, quadratic: Samples) -> None:
-    draw_motion(tmp_path / "units.svg", quadratic, units=JointUnits({"arm_a": True, "arm_b": True}))
+    draw_motion(tmp_path / "units.svg", quadratic, Robot(units=JointUnits({"arm_a": True, "arm_b": True})))
     text = (tmp_path / "units.svg").read_text()
     assert "velocity [m/s]" in text and "rad" not in text
 
 
 def test_a_single_point_can_be_drawn(tmp_path: Path, quadratic: Samples) -> None:
     rows = {name: getattr(quadratic, name)[:1] for name in ("time", "position", "velocity", "acceleration")}
-    draw_motion(tmp_path / "point.svg", dataclasses.replace(quadratic, **rows, jerk=None))
+    draw_motion(tmp_path / "point.svg", dataclasses.replace(quadratic, **rows, jerk=None), Robot())
     assert (tmp_path / "point.svg").exists()
 
 

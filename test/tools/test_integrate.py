@@ -16,9 +16,8 @@ from tool_runs import JOINTS, Tool
 
 from traj_integrator_ros.kernels import ControlSpace, bspline_step
 from traj_integrator_ros.motions.files import read_samples, read_trajectories
-from traj_integrator_ros.motions.read_npz import read_npz
 from traj_integrator_ros.motions.samples import QUANTITIES, Nature, RecordingError, Samples
-from traj_integrator_ros.tools.integration_input import STATE, read_sequences, sequence_of_states
+from traj_integrator_ros.tools.integration_input import STATE, completed, read_sequences, sequence_of_states
 from traj_integrator_ros.tools.integration_output import write_archive
 from traj_integrator_ros.tools.integration_output import write_table as write_result
 
@@ -150,7 +149,7 @@ def test_a_spline_is_found_again_by_its_number_of_control_points(tool: Tool, tmp
     np.testing.assert_allclose(found["position"][0], read_samples(tmp_path / "motion.csv").position, atol=1e-7)
     again = tool("integrate", "fit.npz", "--rows", "--out", "again.npz", "--quiet")
     assert again.returncode == 0, again.stderr
-    np.testing.assert_allclose(read_npz(tmp_path / "again.npz").position, found["position"][0], atol=1e-12)
+    np.testing.assert_allclose(read_samples(tmp_path / "again.npz").position, found["position"][0], atol=1e-12)
 
 
 def test_more_control_points_come_closer_to_a_motion_and_the_residual_says_how_close(
@@ -218,7 +217,7 @@ def test_a_batch_of_actions_is_written_to_an_archive_a_bag_and_a_figure(tool: To
         result = tool("integrate", "in.npz", "--out", out, *plot, "--quiet", "--rows")
         assert result.returncode == 0, result.stderr
     assert (tmp_path / "out.png").read_bytes()[:4] == b"\x89PNG"
-    second = read_npz(tmp_path / "out.npz", row=1)
+    second = read_samples(tmp_path / "out.npz", row=1)
     np.testing.assert_allclose(second.jerk[1:], actions[1, :4], atol=1e-12)
     np.testing.assert_allclose(second.position[0], start[0])
     trajectories = list(read_trajectories(tmp_path / "out_bag"))
@@ -279,7 +278,7 @@ def test_action_sequences_of_a_bag_start_where_they_say_or_at_the_joint_state_be
         }
         for number, (topic, message) in enumerate(messages):
             writer.write(connections[topic], number, types.serialize_cdr(message, message.__msgtype__))
-    own, measured, spline = read_sequences(tmp_path / "bag", "position", None, {})
+    own, measured, spline = (completed(one, {}) for one in read_sequences(tmp_path / "bag", "position", None))
     assert own.control_space == "acceleration" and own.fields["data"].shape == (2, 3, 2)
     own, measured, spline = own.fields, measured.fields, spline.fields
     np.testing.assert_allclose(own["start_position"], [5, 6])

@@ -32,8 +32,8 @@ def environment() -> dict[str, str]:
 
 def wait_for_endpoint(topic: str) -> None:
     """Wait until some process publishes or receives on a topic."""
-    from traj_integrator_ros.tools.ros_session import ros_session
+    from traj_integrator_ros.tools.ros_session import RosSession
 
-    with ros_session("waiting", []) as session:
+    with RosSession("waiting") as session:
         counts = session.node.count_subscribers, session.node.count_publishers
         assert session.spin_until(lambda: any(count(topic) for count in counts), 60.0), f"nobody on {topic}"

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from ..motions.extras import require
 from ..motions.samples import RecordingError
 from ..tools.command_line import EXIT_FAILED, ToolFailure, ToolParser, UserError, number, run_tool
-from ..tools.progress import make_progress
+from ..tools.progress import Progress
 from .motion import Motion, cut, load_recording, write_motion, write_recordings
 
 # Torch and ROS are imported where they are needed, so that a faulty recording is reported at once.
@@ -145,7 +145,7 @@ def _run(options: argparse.Namespace, prepared: Prepared, begin: float) -> int:
 
     node = None
     play_at_least = min(PLAY_AT_LEAST, options.seconds or PLAY_AT_LEAST)
-    with make_progress() as progress:
+    with Progress() as progress:
         try:
             if not options.external_node:
                 progress.stage("Starting the node")

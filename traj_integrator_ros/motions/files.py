@@ -7,7 +7,7 @@ from pathlib import Path
 
 from .read_bag import JOINT_TRAJECTORY, open_bag, read_bag, topic_in
 from .read_csv import read_csv
-from .read_npz import read_npz, read_npz_batch
+from .read_npz import read_npz
 from .samples import RecordingError, Samples
 from .trajectories import (
     PlannedTrajectory,
@@ -42,11 +42,13 @@ def read_samples(path: Path, topic: str | None = None, row: int = 0) -> Samples:
     """
     found = format_of(path)
     if found == "bag":
-        return read_bag(path, topic)
-    if found == "archive":
-        return read_npz(path, row)
+        return read_bag(path, topic).checked()
     if found == "table":
-        return read_csv(path)
+        return read_csv(path).checked()
+    if found == "archive":
+        if row >= len(motions := list(read_npz(path))):
+            raise RecordingError(f"{path}: expected a trajectory below {len(motions)}, got {row}")
+        return motions[row].checked()
     trajectories = list(trajectories_in_yaml(path))
     if len(trajectories) > 1:
         raise RecordingError(f"{path}: expected one joint_trajectory, got {len(trajectories)}")
@@ -68,9 +70,9 @@ def read_trajectories(path: Path, topic: str | None = None) -> Iterator[PlannedT
     elif found == "yaml":
         yield from trajectories_in_yaml(path)
     elif found == "archive":
-        yield from map(trajectory_of_samples, read_npz_batch(path, as_is=True))
+        yield from map(trajectory_of_samples, read_npz(path))
     else:
-        yield trajectory_of_samples(read_csv(path, as_is=True))
+        yield trajectory_of_samples(read_csv(path))
 
 
 def has_trajectories(path: Path, topic: str | None = None) -> bool:

@@ -6,7 +6,7 @@ import os
 import sqlite3
 import struct
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from .extras import require
-from .samples import Nature, RecordingError, Samples, checked_samples
+from .samples import Nature, RecordingError, Samples, samples_of
 
 JOINT_STATE, JOINT_TRAJECTORY = "sensor_msgs/msg/JointState", "trajectory_msgs/msg/JointTrajectory"
 OUR_INTERFACES = "traj_integrator_interfaces"
@@ -28,7 +28,7 @@ def read_bag(path: Path, topic: str | None = None) -> Samples:
 
     The topic is `topic`, otherwise /joint_states, otherwise the only JointState topic. Times are header stamps if they
     increase, otherwise the times of recording. Joints are those of the first message, by name; messages that lack one
-    of them are left out.
+    of them are left out. Nothing about the numbers is checked.
     """
     with open_bag(path) as reader:
         connections = topic_in(path, reader, JOINT_STATE, topic)
@@ -38,17 +38,13 @@ def read_bag(path: Path, topic: str | None = None) -> Samples:
         raise RecordingError(f"{path}: no messages in topic {connections[0].topic}")
     names: list[str] = list(messages[0][1].name)
     kept = [(stamp, state, *row) for stamp, state in messages if (row := _row(state, names)) is not None]
-    stamps, states, positions, velocities = zip(*kept, strict=True)  # type: ignore[misc]
-    has_velocity = all(row is not None for row in velocities)
-    return checked_samples(
-        path,
-        names,
-        _times(states, np.array(stamps)),
-        np.array(positions),
-        np.array(velocities) if has_velocity else None,
-        kind=f"rosbag2, topic {connections[0].topic}",
-        nature=Nature.MEASURED,
-    )
+    recorded_ns, states, position, velocity = zip(*kept, strict=True)  # type: ignore[misc]
+    header_ns = [state.header.stamp.sec * 10**9 + state.header.stamp.nanosec for state in states]
+    time_ns = np.array(header_ns if np.all(np.diff(header_ns) > 0) else recorded_ns)
+    has_velocity = all(row is not None for row in velocity)
+    rows = [np.array(position), np.array(velocity) if has_velocity else None]
+    kind = f"rosbag2, topic {connections[0].topic}"
+    return samples_of(path, names, (time_ns - time_ns[0]) * 1e-9, rows, kind, Nature.MEASURED)
 
 
 @contextmanager
@@ -105,10 +101,3 @@ def _row(state: Any, names: list[str]) -> tuple[np.ndarray, np.ndarray | None] |
     order = [column[name] for name in names]
     velocity = state.velocity[order] if len(state.velocity) == len(state.name) else None
     return state.position[order], velocity
-
-
-def _times(states: Sequence[Any], recorded: np.ndarray) -> np.ndarray:
-    """Times [N] in s from the first message on."""
-    header = np.array([state.header.stamp.sec * 10**9 + state.header.stamp.nanosec for state in states], dtype=np.int64)
-    nanoseconds = header if np.all(np.diff(header) > 0) else recorded
-    return (nanoseconds - nanoseconds[0]).astype(float) * 1e-9

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from .samples import Nature, RecordingError, Samples, checked_samples
+from .samples import QUANTITIES, Nature, RecordingError, Samples, samples_of
 
 UR_JOINTS = (
     "shoulder_pan_joint",
@@ -19,40 +19,25 @@ UR_JOINTS = (
     "wrist_3_joint",
 )
 """Order of the RTDE columns: base, shoulder, elbow, wrist 1 to 3; names as in ur_description."""
+RTDE = ("target_q_", "target_qd_", "target_qdd_")
 
 
-def read_csv(path: Path, *, as_is: bool = False) -> Samples:
+def read_csv(path: Path) -> Samples:
     """The motion in a table of `time, position_<joint>…`, also velocity_, acceleration_ and jerk_, or of RTDE columns
-    `timestamp, target_q_0…5, target_qd_0…5, target_qdd_0…5`. Times in s. Raises RecordingError; with `as_is` not for
-    numbers that are not finite, nor for times that do not increase.
+    `timestamp, target_q_0…5, target_qd_0…5, target_qdd_0…5`, as it is. Times in s. Raises RecordingError.
     """
     table = _Table(path)
     if joints := table.suffixes("position_"):
-        acceleration = table.group("acceleration_", joints)
-        return checked_samples(
-            path,
-            joints,
-            table.column("time"),
-            table.required("position_", joints),
-            table.group("velocity_", joints),
-            acceleration,
-            table.group("jerk_", joints),
-            kind="table of joint states" if acceleration is None else "table of a motion with its accelerations",
-            nature=Nature.MEASURED if acceleration is None else Nature.EXACT,
-            as_is=as_is,
-        )
+        rows = [table.group(f"{quantity}_", joints) for quantity in QUANTITIES]
+        if rows[2] is None:
+            return samples_of(path, joints, table.column("time"), rows, "table of joint states", Nature.MEASURED)
+        kind = "table of a motion with its accelerations"
+        return samples_of(path, joints, table.column("time"), rows, kind, Nature.EXACT)
     if joints := sorted(filter(str.isdecimal, table.suffixes("target_q_")), key=int):
-        return checked_samples(
-            path,
-            UR_JOINTS if len(joints) == len(UR_JOINTS) else [f"joint_{i}" for i in joints],
-            table.column("timestamp"),
-            table.required("target_q_", joints),
-            table.required("target_qd_", joints),
-            table.group("target_qdd_", joints),
-            kind="set points of a UR controller (RTDE)",
-            nature=Nature.SET_POINTS,
-            as_is=as_is,
-        )
+        names = UR_JOINTS if len(joints) == len(UR_JOINTS) else [f"joint_{i}" for i in joints]
+        rows = [table.group(prefix, joints) for prefix in RTDE]
+        kind = "set points of a UR controller (RTDE)"
+        return samples_of(path, names, table.column("timestamp"), rows, kind, Nature.SET_POINTS)
     raise RecordingError(
         f"{path}: expected columns time, position_<joint>, velocity_<joint> or (RTDE) timestamp, target_q_<i>, "
         f"target_qd_<i>, got {', '.join(table.header[:6])}{', ...' if len(table.header) > 6 else ''}"
@@ -69,7 +54,7 @@ def read_actions(path: Path) -> tuple[tuple[str, ...], np.ndarray, np.ndarray | 
         return None
     if not table.rows:
         raise RecordingError(f"{path}: expected actions, got none")
-    return joints, table.required("action_", joints), table.column("dt") if "dt" in table.header else None
+    return joints, table.group("action_", joints), table.column("dt") if "dt" in table.header else None
 
 
 class _Table:
@@ -98,22 +83,17 @@ class _Table:
             raise RecordingError(f"{self._path}: column {name} is missing")
         if self.header.count(name) > 1:
             raise RecordingError(f"{self._path}: expected column {name} once, got it {self.header.count(name)} times")
-        i = self.header.index(name)
-        values = np.empty(len(self.rows))
+        i, values = self.header.index(name), np.empty(len(self.rows))
         for k, row in enumerate(self.rows):
             try:
                 values[k] = float(row[i])
             except (ValueError, IndexError):
-                got = repr(row[i]) if i < len(row) else "nothing"
-                raise RecordingError(
-                    f"{self._path}: expected a number in column {name}, row {k + 2}, got {got}"
-                ) from None
+                got = f"row {k + 2}, got {repr(row[i]) if i < len(row) else 'nothing'}"
+                raise RecordingError(f"{self._path}: expected a number in column {name}, {got}") from None
         return values
-
-    def required(self, prefix: str, joints: Sequence[str]) -> np.ndarray:
-        """[N, D] of the columns of a quantity."""
-        return np.stack([self.column(prefix + joint) for joint in joints], axis=1)
 
     def group(self, prefix: str, joints: Sequence[str]) -> np.ndarray | None:
         """[N, D] of the columns of a quantity; None if all of them are missing; an error if only some are."""
-        return self.required(prefix, joints) if any(prefix + joint in self.header for joint in joints) else None
+        if not any(prefix + joint in self.header for joint in joints):
+            return None
+        return np.stack([self.column(prefix + joint) for joint in joints], axis=1)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from .samples import QUANTITIES, Nature, RecordingError, Samples, checked_samples
+from .samples import QUANTITIES, Nature, RecordingError, Samples, samples_of
 
 
 def load_arrays(path: Path) -> dict[str, np.ndarray]:
@@ -24,47 +24,30 @@ def load_arrays(path: Path) -> dict[str, np.ndarray]:
         raise RecordingError(f"{path}: not an NPZ archive of numbers and names") from None
 
 
-def read_npz(path: Path, row: int = 0) -> Samples:
-    """The motion of `time` [N] and `position` [N, D] or [B, N, D], of which `row` is taken; velocity, acceleration,
+def read_npz(path: Path) -> Iterator[Samples]:
+    """The motions of `time` [N] or [B, N] and `position` [N, D] or [B, N, D], as they are; velocity, acceleration,
     jerk (of the same shape) and `joint_names` [D] where they are there. Raises RecordingError.
     """
-    return _motion(path, load_arrays(path), row, as_is=False)
-
-
-def read_npz_batch(path: Path, *, as_is: bool = False) -> Iterator[Samples]:
-    """All B motions of an archive as in `read_npz`; one where `position` is [N, D]. Raises RecordingError; with `as_is`
-    not for numbers that are not finite, nor for times that do not increase.
-    """
     arrays = load_arrays(path)
-    position = arrays.get("position")
-    for row in range(len(position) if position is not None and position.ndim == 3 else 1):
-        yield _motion(path, arrays, row, as_is=as_is)
-
-
-def _motion(path: Path, arrays: Mapping[str, np.ndarray], row: int, *, as_is: bool) -> Samples:
-    missing = [name for name in ("time", "position") if name not in arrays]
-    if missing:
-        found = ", ".join(arrays) or "nothing"
-        raise RecordingError(f"{path}: expected arrays time and position, got {found}")
-    rows = {name: _row(path, name, arrays[name], row) for name in QUANTITIES if name in arrays}
-    position = rows["position"]
-    time = numbers(path, "time", arrays["time"])
-    time = time[min(row, len(time) - 1)] if time.ndim == 2 else time
+    if not {"time", "position"} <= arrays.keys():
+        raise RecordingError(f"{path}: expected arrays time and position, got {', '.join(arrays) or 'nothing'}")
+    rows = {name: numbers(path, name, arrays[name]) for name in ("time", *QUANTITIES) if name in arrays}
+    time, position = rows["time"], rows["position"]
+    if position.ndim not in (2, 3):
+        got = list(position.shape)
+        raise RecordingError(f"{path}: expected position of shape [N, D] or [B, N, D], got {got}")
+    shape = position.shape if position.ndim == 3 else (1, *position.shape)
+    fitting = {"time": (shape[1:2], (1, shape[1]), shape[:2])}
     for name, values in rows.items():
-        if values.shape != position.shape or values.shape[:1] != time.shape:
-            raise RecordingError(
-                f"{path}: expected {name} of shape {[*time.shape, position.shape[1]]} to go with time and position, "
-                f"got {list(values.shape)}"
-            )
-    return checked_samples(
-        path,
-        joint_names(path, arrays, position.shape[1]),
-        time,
-        *(rows.get(name) for name in QUANTITIES),
-        kind="archive of a motion",
-        nature=Nature.EXACT if "acceleration" in rows else Nature.MEASURED,
-        as_is=as_is,
-    )
+        wanted = fitting.get(name, (position.shape,))
+        if values.shape not in wanted:
+            got = list(values.shape)
+            raise RecordingError(f"{path}: expected {name} of shape {list(wanted[0])} to go with position, got {got}")
+    names, times = joint_names(path, arrays, shape[2]), np.broadcast_to(time, shape[:2])
+    nature = Nature.EXACT if "acceleration" in rows else Nature.MEASURED
+    quantities = [rows[name].reshape(shape) if name in rows else [None] * len(times) for name in QUANTITIES]
+    for time, *one in zip(times, *quantities, strict=True):
+        yield samples_of(path, names, time, one, "archive of a motion", nature)
 
 
 def joint_names(path: Path, arrays: Mapping[str, np.ndarray], dof: int) -> list[str]:
@@ -82,14 +65,3 @@ def numbers(path: Path, name: str, values: np.ndarray) -> np.ndarray:
     if values.dtype.kind not in "fiu":
         raise RecordingError(f"{path}: expected numbers in {name}, got {values.dtype}")
     return values.astype(np.float64)
-
-
-def _row(path: Path, name: str, values: np.ndarray, row: int) -> np.ndarray:
-    values = numbers(path, name, values)
-    if values.ndim == 3:
-        if row >= len(values):
-            raise RecordingError(f"{path}: expected a trajectory below {len(values)}, got {row}")
-        values = values[row]
-    if values.ndim != 2:
-        raise RecordingError(f"{path}: expected {name} of shape [N, D] or [B, N, D], got {list(values.shape)}")
-    return values

@@ -29,8 +29,8 @@ class Samples:
     """N samples of D joints.
 
     Arrays are float64. `time` is [N] in s, strictly increasing, starting at 0; the others are [N, D] in rad (m for a
-    prismatic joint), rad/s, rad/s² and rad/s³, None if the file has none. Numbers are finite and times increase,
-    except in samples that were read to be checked (`as_is`).
+    prismatic joint), rad/s, rad/s² and rad/s³, None if the file has none. Numbers are finite and times increase once
+    they are `checked`.
     """
 
     joint_names: tuple[str, ...]
@@ -53,47 +53,40 @@ class Samples:
         """Time from the first to the last sample [s]."""
         return float(self.time[-1])
 
+    def checked(self) -> Samples:
+        """The same. Raises RecordingError for a joint twice, and numbers or times that are no motion."""
+        names, source = self.joint_names, self.source
+        twice = next((name for name in names if names.count(name) > 1), None)
+        if twice is not None:
+            raise RecordingError(f"{source}: expected every joint once, got {twice} twice")
+        for name in ("time", *QUANTITIES):
+            values = getattr(self, name)
+            if values is not None and not np.all(np.isfinite(values)):
+                row, *column = np.argwhere(~np.isfinite(values))[0].tolist()
+                of = f" of {names[column[0]]}" if column else ""
+                got = f"{values[(row, *column)]:g} as {name}{of} in sample {row}"
+                raise RecordingError(f"{source}: expected finite numbers, got {got}")
+        time = self.time
+        for k in 1 + np.flatnonzero(np.diff(time) <= 0)[:1]:
+            got = f"{time[k]:.6f} s after {time[k - 1]:.6f} s in sample {k}"
+            raise RecordingError(f"{source}: expected increasing times, got {got}")
+        return self
 
-def checked_samples(
-    path: Path,
+
+def samples_of(
+    path: Path | str,
     joint_names: Sequence[str],
     time: np.ndarray,
-    position: np.ndarray,
-    velocity: np.ndarray | None = None,
-    acceleration: np.ndarray | None = None,
-    jerk: np.ndarray | None = None,
-    *,
+    quantities: Sequence[np.ndarray | None],
     kind: str,
     nature: Nature,
-    as_is: bool = False,
 ) -> Samples:
-    """The samples that a reader found; RecordingError for none, a joint twice, and numbers or times that are no motion.
+    """Samples as a reader finds them, their times from the first one on where that is a number.
 
-    With `as_is` only that there are any is checked, and times begin at 0 where the first one is a number.
+    `quantities` are position and what is known of velocity, acceleration and jerk. Raises RecordingError for none.
     """
     if len(time) == 0:
         raise RecordingError(f"{path}: expected samples, got none")
-    if not as_is:
-        twice = next((name for name in joint_names if list(joint_names).count(name) > 1), None)
-        if twice is not None:
-            raise RecordingError(f"{path}: expected every joint once, got {twice} twice")
-        _check_numbers(path, (time, position, velocity, acceleration, jerk), joint_names)
     begin = time[0] if np.isfinite(time[0]) else 0.0
-    names = tuple(joint_names)
-    return Samples(names, time - begin, position, velocity, acceleration, jerk, str(path), kind, nature)
-
-
-def _check_numbers(path: Path, arrays: Sequence[np.ndarray | None], joint_names: Sequence[str]) -> None:
-    for name, values in zip(("time", *QUANTITIES), arrays, strict=True):
-        if values is not None and not np.all(np.isfinite(values)):
-            row, *column = np.argwhere(~np.isfinite(values))[0].tolist()
-            of = f" of {joint_names[column[0]]}" if column else ""
-            got = f"{values[(row, *column)]:g} as {name}{of} in sample {row}"
-            raise RecordingError(f"{path}: expected finite numbers, got {got}")
-    time = arrays[0]
-    backwards = np.flatnonzero(np.diff(time) <= 0)
-    if backwards.size:
-        k = int(backwards[0]) + 1
-        raise RecordingError(
-            f"{path}: expected increasing times, got {time[k]:.6f} s after {time[k - 1]:.6f} s in sample {k}"
-        )
+    lacking = [None] * (len(QUANTITIES) - len(quantities))
+    return Samples(tuple(joint_names), time - begin, *quantities, *lacking, str(path), kind, nature)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .extras import load_yaml
-from .samples import Nature, RecordingError, Samples, checked_samples
+from .samples import Nature, RecordingError, Samples, samples_of
 
 if TYPE_CHECKING:
     from trajectory_msgs.msg import JointTrajectory
@@ -70,15 +70,10 @@ def samples_of_trajectory(trajectory: PlannedTrajectory, source: str) -> Samples
         lengths = {len(getattr(point, field)) for point in trajectory.points}
         if lengths not in ({dof}, {0}) or (field == "positions" and lengths == {0}):
             raise RecordingError(f"{source}: expected {dof} {field} in every point, got {sorted(lengths)}")
-    times = [math.nan if point.time_ns is None else point.time_ns * 1e-9 for point in trajectory.points]
-    return checked_samples(
-        Path(source),
-        trajectory.joint_names,
-        np.array(times),
-        *map(trajectory.rows, FIELDS),
-        kind="planned trajectory",
-        nature=Nature.SET_POINTS,
-    )
+    times = np.array([math.nan if point.time_ns is None else point.time_ns * 1e-9 for point in trajectory.points])
+    rows = list(map(trajectory.rows, FIELDS))
+    names = trajectory.joint_names
+    return samples_of(source, names, times, rows, "planned trajectory", Nature.SET_POINTS).checked()
 
 
 def trajectories_in_yaml(path: Path) -> Iterator[PlannedTrajectory]:

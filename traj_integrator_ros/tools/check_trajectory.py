@@ -6,9 +6,8 @@ import argparse
 import dataclasses
 import sys
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -16,18 +15,10 @@ from ..execution.limits import extremes
 from ..motions.files import read_trajectories
 from ..motions.trajectories import PlannedTrajectory, planned_trajectory
 from ..motions.units import JointUnits
-from .checker import (
-    START_TOLERANCE,
-    Expectation,
-    check,
-    motion_between,
-)
+from .checker import START_TOLERANCE, Expectation, check, motion_between
 from .command_line import EXIT_FAILED, ToolFailure, ToolParser, UserError, count, names, positive, run_tool
 from .robot import Robot, add_robot_options, load_robot
-
-if TYPE_CHECKING:
-    from sensor_msgs.msg import JointState
-    from trajectory_msgs.msg import JointTrajectory
+from .ros_session import RosSession
 
 NAME = "check_trajectory"
 TOPIC = "traj_integrator/joint_trajectory"
@@ -42,11 +33,6 @@ EXAMPLES = (
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Check trajectories; returns 0 if all are acceptable, 1 if not or if none came, 2 for wrong usage."""
-    options = _parse(arguments)
-    return run_tool(NAME, lambda: _check(options))
-
-
-def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = ToolParser(
         NAME,
         "Checks trajectories for all that joint_trajectory_controller validates, and for what it does not: finite\n"
@@ -68,7 +54,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.option("--count", "trajectories to wait for; 0: until Ctrl-C (default: 1)", kind=count, default=1)
     parser.option("--timeout", "longest wait for each (default: %(default)s)", "S", positive, 10.0)
     parser.flag("--quiet", "print findings only")
-    return parser.parse(arguments)
+    return run_tool(NAME, lambda: _check(parser.parse(arguments)))
 
 
 def _check(options: argparse.Namespace) -> int:
@@ -83,23 +69,32 @@ def _check(options: argparse.Namespace) -> int:
         between_points=not options.points_only,
         units=robot.units,
     )
-    tally = _Tally(options.quiet)
     if options.file:
-        for trajectory in read_trajectories(options.file, options.topic):
-            tally.add(trajectory, expectation)
-        if tally.checked == 0:
-            raise UserError(f"{options.file}: expected a trajectory, got none")
+        trajectories = ((one, expectation) for one in read_trajectories(options.file, options.topic))
     else:
-        _check_topic(options, robot, expectation, tally)
-    return tally.conclude()
+        trajectories = _on_topic(options, robot, expectation)
+    checked = bad = 0
+    try:
+        for trajectory, expected in trajectories:
+            bad += _is_bad(f"trajectory {checked}", trajectory, expected, options.quiet)
+            checked += 1
+    except KeyboardInterrupt:
+        if options.file or options.count:
+            raise
+    if checked == 0:
+        raise UserError(f"{options.file}: expected a trajectory, got none")
+    if not options.quiet and checked > 1:
+        print(f"{checked - bad} of {checked} trajectories acceptable")
+    return EXIT_FAILED if bad else 0
 
 
-def _check_topic(options: argparse.Namespace, robot: Robot, expectation: Expectation, tally: _Tally) -> None:
-    from .ros_session import ros_session
-
+def _on_topic(
+    options: argparse.Namespace, robot: Robot, expectation: Expectation
+) -> Iterator[tuple[PlannedTrajectory, Expectation]]:
+    """The trajectories of a topic as they come, each with what is expected of it where the robot is by then."""
     state: dict[str, float] = {}
     waiting: deque[tuple[PlannedTrajectory, dict[str, object]]] = deque()
-    with ros_session(NAME, options.ros_arguments) as session:
+    with RosSession(NAME, options.ros_arguments) as session:
         from rclpy.qos import qos_profile_sensor_data
         from sensor_msgs.msg import JointState
         from trajectory_msgs.msg import JointTrajectory
@@ -115,58 +110,40 @@ def _check_topic(options: argparse.Namespace, robot: Robot, expectation: Expecta
         session.node.create_subscription(JointState, of_robot, on_state, qos_profile_sensor_data)
         # A trajectory may be the first and only one of its publisher: subscribe before there is a publisher.
         session.node.create_subscription(JointTrajectory, topic, on_trajectory, 100)
+        number = 0
         try:
-            while options.count == 0 or tally.checked < options.count:
+            while options.count == 0 or number < options.count:
                 if not session.spin_until(lambda: waiting, options.timeout if options.count else None):
-                    publishers = session.node.count_publishers(topic)
-                    raise ToolFailure(
-                        f"no trajectory on {topic} within {options.timeout:g} s ({publishers} publishers)"
-                    )
-                if tally.checked == 0:
+                    missing = f"within {options.timeout:g} s ({session.node.count_publishers(topic)} publishers)"
+                    raise ToolFailure(f"no trajectory on {topic} {missing}")
+                if number == 0:
                     units = robot.described(*session.robot_description()).units
                     expectation = dataclasses.replace(expectation, units=units)
                 trajectory, known = waiting.popleft()
-                tally.add(trajectory, dataclasses.replace(expectation, **known))
+                yield trajectory, dataclasses.replace(expectation, **known)
+                number += 1
         except KeyboardInterrupt:
-            if options.count:
+            if options.count or number:
                 raise
-            if tally.checked == 0:
-                raise ToolFailure(f"no trajectory on {topic} before it was interrupted") from None
-    if not state and not options.quiet:
-        print(f"note: no joint state on {of_robot}: starts were not checked", file=sys.stderr)
+            raise ToolFailure(f"no trajectory on {topic} before it was interrupted") from None
+        finally:
+            if number and not state and not options.quiet:
+                print(f"note: no joint state on {of_robot}: starts were not checked", file=sys.stderr)
 
 
-class _Tally:
-    """Prints the findings of each trajectory and counts."""
-
-    def __init__(self, quiet: bool) -> None:
-        self.checked = 0
-        self._bad = 0
-        self._quiet = quiet
-
-    def add(self, trajectory: PlannedTrajectory, expectation: Expectation) -> None:
-        """Check one more."""
-        findings = check(trajectory, expectation)
-        label = f"trajectory {self.checked}"
-        self.checked += 1
-        self._bad += bool(findings)
-        if not findings and not self._quiet:
-            end = trajectory.points[-1].time_ns * 1e-9
-            print(
-                f"{label}: ok ({len(trajectory.joint_names)} joints, {len(trajectory.points)} points, {end:.3f} s"
-                f"{_commanded(trajectory, expectation.units)})"
-            )
-        for finding in findings[:SHOWN_FINDINGS]:
-            print(f"{label}: {finding}")
-        if len(findings) > SHOWN_FINDINGS:
-            print(f"{label}: ... and {len(findings) - SHOWN_FINDINGS} more findings")
-        sys.stdout.flush()
-
-    def conclude(self) -> int:
-        """Print the sum and return the exit code."""
-        if not self._quiet and self.checked > 1:
-            print(f"{self.checked - self._bad} of {self.checked} trajectories acceptable")
-        return EXIT_FAILED if self._bad else 0
+def _is_bad(label: str, trajectory: PlannedTrajectory, expectation: Expectation, quiet: bool) -> bool:
+    """Whether something is wrong with a trajectory; what it is, is printed."""
+    findings = check(trajectory, expectation)
+    if not findings and not quiet:
+        size = f"{len(trajectory.joint_names)} joints, {len(trajectory.points)} points"
+        end = f"{trajectory.points[-1].time_ns * 1e-9:.3f} s"
+        print(f"{label}: ok ({size}, {end}{_commanded(trajectory, expectation.units)})")
+    for finding in findings[:SHOWN_FINDINGS]:
+        print(f"{label}: {finding}")
+    if len(findings) > SHOWN_FINDINGS:
+        print(f"{label}: ... and {len(findings) - SHOWN_FINDINGS} more findings")
+    sys.stdout.flush()
+    return bool(findings)
 
 
 def _commanded(trajectory: PlannedTrajectory, units: JointUnits) -> str:

@@ -39,16 +39,12 @@ class ToolParser(argparse.ArgumentParser):
     ) -> None:
         self._uses_ros = uses_ros
         lines = [line for command, comment in examples for line in (f"  # {comment}", f"  {RUN} {command}", "")]
-        exits = ["exit codes: 0 success, 1 failure, 2 wrong usage or unreadable input, 130 interrupted"]
-        ros = (
-            ["--ros-args and what follows goes to ROS 2 (for example -r joint_states:=/arm/joint_states)"]
-            if uses_ros
-            else []
-        )
+        exits = "exit codes: 0 success, 1 failure, 2 wrong usage or unreadable input, 130 interrupted"
+        ros = "--ros-args and what follows goes to ROS 2 (for example -r joint_states:=/arm/joint_states)"
         super().__init__(
             prog=name,
             description=description,
-            epilog="\n".join(["examples:", *lines, *exits, *ros]),
+            epilog="\n".join(["examples:", *lines, exits, *([ros] if uses_ros else [])]),
             formatter_class=argparse.RawDescriptionHelpFormatter,
             allow_abbrev=False,
         )
@@ -91,9 +87,9 @@ def run_tool(name: str, body: Callable[[], int]) -> int:
         sys.stdout.flush()
         return code
     except (UserError, RecordingError) as error:
-        return _told(name, error, EXIT_USAGE)
+        message, code = error, EXIT_USAGE
     except ToolFailure as error:
-        return _told(name, error, EXIT_FAILED)
+        message, code = error, EXIT_FAILED
     except KeyboardInterrupt:
         print(f"\n{name}: interrupted", file=sys.stderr)
         return EXIT_INTERRUPTED
@@ -105,7 +101,9 @@ def run_tool(name: str, body: Callable[[], int]) -> int:
         return EXIT_FAILED
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""  # and no error number
-        return _told(name, f"{where}{error.strerror or error}", EXIT_FAILED)
+        message, code = f"{where}{error.strerror or error}", EXIT_FAILED
+    print(f"{name}: {one_line(message)}", file=sys.stderr)
+    return code
 
 
 def positive(text: str) -> float:
@@ -155,11 +153,6 @@ def names(text: str) -> list[str]:
 def one_line(text: object) -> str:
     """The text without line breaks."""
     return " ".join(str(text).split())
-
-
-def _told(name: str, message: object, code: int) -> int:
-    print(f"{name}: {one_line(message)}", file=sys.stderr)
-    return code
 
 
 def _on_sigterm(number: int, frame: object) -> None:

@@ -16,11 +16,12 @@ from ..execution.rows import Points, cubic_spline, motion_of_points
 from ..handling.limits import JointLimits, excess
 from ..motions.figures import BLUE, JOINT_COLORS, MOTION_GREY, ORANGE, at_least, figure, short_name, tight_time
 from ..motions.samples import QUANTITIES, Samples
-from ..motions.units import JointUnits
+from .robot import Robot
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+PICTURES = (".png", ".pdf", ".svg")
 COLUMN_INCHES, ROW_INCHES, HEAD_INCHES = 4.2, 1.75, 0.7
 SHOWN_LIMIT = 3.0
 """A limit further away than this many times the motion's range is given as text, since it would flatten the curve."""
@@ -50,27 +51,24 @@ def curves(samples: Samples) -> dict[str, Curve]:
     for name in QUANTITIES:
         values = getattr(samples, name)
         if values is not None:
-            found[name] = Curve(samples.time, values, differences=False)
-        elif found and len(before := list(found.values())[-1].time) > 1:
-            last = list(found.values())[-1]
-            steps = np.diff(before)
+            last = found[name] = Curve(samples.time, values, differences=False)
+        elif len(last.time) > 1:
+            steps = np.diff(last.time)
             slopes = np.diff(last.values, axis=0) / steps[:, None]
-            found[name] = Curve(before[:-1] + steps / 2, slopes, differences=True)
+            last = found[name] = Curve(last.time[:-1] + steps / 2, slopes, differences=True)
     return found
 
 
 def draw_motion(
     path: Path,
     samples: Samples,
-    limits: JointLimits | None = None,
+    robot: Robot,
     joints: Sequence[str] | None = None,
     reference: Samples | None = None,
     title: str = "",
-    units: JointUnits | None = None,
 ) -> None:
     """Draw a motion as PNG (or whatever the suffix says); `reference` is drawn behind it, by the same joint names."""
-    units = units or JointUnits()
-    shown = list(joints or samples.joint_names)
+    units, shown = robot.units, list(joints or samples.joint_names)
     drawn, behind = curves(samples), curves(reference) if reference is not None else {}
     # Most joints have the units of the headings; the others show theirs.
     common = Counter(map(units.in_figures, shown)).most_common(1)[0][0]
@@ -84,19 +82,18 @@ def draw_motion(
         for row, joint in zip(panels, shown, strict=True):
             own = units.in_figures(joint)
             row[0].set_ylabel(short_name(joint) + ("" if own == common else f" [{own[0]}]"))
+            index = samples.joint_names.index(joint)
             for axes, quantity in zip(row, QUANTITIES, strict=True):
                 axes.tick_params(labelsize=9)
                 axes.margins(x=0.02)
-                if reference is not None and quantity in behind and joint in reference.joint_names:
+                if quantity in behind and joint in reference.joint_names:
                     _draw_curve(axes, behind[quantity], reference.joint_names.index(joint), MOTION_GREY, 4, "recorded")
                 if quantity not in drawn:
                     axes.text(0.5, 0.5, "a single point", transform=axes.transAxes, ha="center", va="center")
                     continue
-                index = samples.joint_names.index(joint)
                 _draw_curve(axes, drawn[quantity], index, BLUE, 1.4, "trajectory")
                 at_least(axes, _least_span(drawn[quantity], quantity))
-                if limits is not None and joint in limits.joint_names:
-                    _draw_limits(axes, drawn[quantity], index, limits, joint, quantity)
+                _draw_limits(axes, drawn[quantity], index, _bounds(robot.limits, joint, quantity))
         for axes in panels[-1]:
             axes.set_xlabel("time from start [s]")
         if reference is not None:
@@ -138,18 +135,15 @@ def draw_retimed(path: Path, before: Samples, after: Samples, limits: np.ndarray
         tight_time(panels[-1], 0.0, max(times_before[-1], times[-1]))
 
 
-def violations(
-    samples: Samples, limits: JointLimits, joints: Sequence[str] | None = None, units: JointUnits | None = None
-) -> list[str]:
+def violations(samples: Samples, robot: Robot, joints: Sequence[str] | None = None) -> list[str]:
     """A line for every joint and quantity that exceeds its limit; what samples lack is derived, as in the figure."""
-    drawn, units = curves(samples), units or JointUnits()
+    drawn = curves(samples)
     return [
         told_excess(quantity, joint, column[worst], bound, f"at {curve.time[worst]:.4g} s", unit)
         for joint in joints or samples.joint_names
-        if joint in limits.joint_names
-        for (quantity, curve), unit in zip(drawn.items(), units.of(joint), strict=False)
+        for (quantity, curve), unit in zip(drawn.items(), robot.units.of(joint), strict=False)
         for column in [curve.values[:, samples.joint_names.index(joint)]]
-        for sign, bound in _bounds(limits, joint, quantity)
+        for sign, bound in _bounds(robot.limits, joint, quantity)
         for worst in [int((sign * column).argmax())]
         if excess(sign * column[worst], sign * bound) > 0
     ]
@@ -165,8 +159,10 @@ def _draw_curve(axes: Axes, curve: Curve, index: int, color: str, width: float, 
     axes.plot(curve.time, curve.values[:, index], color=color, linewidth=width, drawstyle=style, label=label)
 
 
-def _bounds(limits: JointLimits, joint: str, quantity: str) -> list[tuple[int, float]]:
-    """The finite bounds of a joint, each with its sign."""
+def _bounds(limits: JointLimits | None, joint: str, quantity: str) -> list[tuple[int, float]]:
+    """The finite bounds of a joint, each with its sign; none where it has no limits."""
+    if limits is None or joint not in limits.joint_names:
+        return []
     bounds = limits.of(quantity)
     if quantity == "acceleration" and limits.forward is not None:
         largest = np.maximum(limits.forward[1], -limits.forward[0])  # speeding up or slowing down
@@ -176,12 +172,12 @@ def _bounds(limits: JointLimits, joint: str, quantity: str) -> list[tuple[int, f
     return [one for one in found if np.isfinite(one[1])]
 
 
-def _draw_limits(axes: Axes, curve: Curve, index: int, limits: JointLimits, joint: str, quantity: str) -> None:
+def _draw_limits(axes: Axes, curve: Curve, index: int, bounds: list[tuple[int, float]]) -> None:
     """Draw the limits that are near enough and mark what exceeds them."""
     time, column = curve.time, curve.values[:, index]
     span = max(float(np.ptp(column)), 1e-3 * float(np.abs(column).max()), 1e-9)
     far: list[float] = []
-    for sign, bound in _bounds(limits, joint, quantity):
+    for sign, bound in bounds:
         gap = bound - column.max() if sign > 0 else column.min() - bound
         if gap <= SHOWN_LIMIT * span:
             axes.axhline(bound, color="black", linewidth=1, linestyle=(0, (5, 3)))

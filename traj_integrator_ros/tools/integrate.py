@@ -7,7 +7,7 @@ import sys
 import time
 from collections.abc import Sequence as Arguments
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -16,17 +16,27 @@ from ..motions.extras import require
 from ..motions.files import read_samples
 from ..motions.samples import QUANTITIES, Samples
 from .command_line import ToolParser, UserError, count, names, natural, numbers, positive, run_tool
-from .integration_input import BSPLINE, CONTROL_SPACES, ENDS, STATE, Sequence, completed, read_sequences
+from .drawing import PICTURES, draw_motion
+from .integration_input import (
+    BSPLINE,
+    CONTROL_SPACES,
+    DEFAULT_DT_S,
+    ENDS,
+    FORM,
+    STATE,
+    Sequence,
+    completed,
+    number_of,
+    read_sequences,
+)
 from .integration_output import from_start, write_archive, write_bag, write_table
-from .plot_trajectory import PICTURES
-from .progress import make_progress
+from .progress import Progress
 from .robot import Robot, add_robot_options, load_robot
 
 if TYPE_CHECKING:  # brings torch with it
-    from ..execution.motion import Motion
+    from .integration import Integrated
 
 NAME = "integrate"
-DEFAULT_DT_S = 0.02
 SHOWN_VIOLATIONS = 20
 EXAMPLES = (
     (f"{NAME} recording.db3 --out trajectory.csv --plot trajectory.png", "recorded positions, as position control"),
@@ -36,7 +46,6 @@ EXAMPLES = (
     (f"{NAME} motion.csv --fit 16 --out spline.npz --plot spline.png", "as a B-spline with 16 control points"),
     (f"{NAME} actions.npy --batch-file --start-position starts.npy --out results", "a batch larger than memory"),
 )
-FORM = ("degree", "steps", "layout")
 OF_ROWS = {"finite_difference": "backward", "device": "cpu", "dtype": "float64"}
 """Options that have an effect with --rows only, and their defaults."""
 OF_BATCH_FILES = ("fields", "part")
@@ -45,11 +54,6 @@ NOT_OF_BATCH_FILES = ("plot", "params", "urdf", "topic", "sequence", "fit")
 
 def main(arguments: Arguments[str] | None = None) -> int:
     """Integrate a file; returns the exit code."""
-    options = _parse(arguments)
-    return run_tool(NAME, lambda: _integrate_batch(options) if options.batch_file else _integrate(options))
-
-
-def _parse(arguments: Arguments[str] | None) -> argparse.Namespace:
     parser = ToolParser(
         NAME,
         "Integrates actions to trajectories with position, velocity, acceleration and jerk, as the node sends them\n"
@@ -101,7 +105,7 @@ def _parse(arguments: Arguments[str] | None) -> argparse.Namespace:
     parser.flag("--quiet", "show no progress")
     options = parser.parse(arguments)
     _check(parser, options)
-    return options
+    return run_tool(NAME, lambda: _integrate_batch(options) if options.batch_file else _integrate(options))
 
 
 def _row(text: str) -> list[float] | Path:
@@ -156,11 +160,12 @@ def _check(parser: ToolParser, options: argparse.Namespace) -> None:
 def _integrate_batch(options: argparse.Namespace) -> int:
     from .integration_batch import integrate_file
 
-    notes = _assumed(options, [{} if options.start_position is None else {"start_position": options.start_position}])
-    options.control_space, options.dt = options.control_space or "position", options.dt or DEFAULT_DT_S
-    integrate_file(options, _form(options), _schemes(options))
-    for note in notes:
-        print(f"note: {note}")
+    given = _given(options)
+    rows = {name: given.pop(name) for name in ENDS if name in given}
+    note = _assumed(given, [rows])
+    integrate_file(options, given, rows)
+    if note:
+        print(note)
     for name in (*options.fields, "time"):
         print(f"written: {options.out / name}.npy")
     for name in QUANTITIES:
@@ -169,23 +174,25 @@ def _integrate_batch(options: argparse.Namespace) -> int:
     return 0
 
 
-def _form(options: argparse.Namespace) -> dict[str, int | str]:
-    return {name: value for name in FORM if (value := getattr(options, name))}
+def _given(options: argparse.Namespace) -> dict[str, object]:
+    """The fields of a sequence that options give."""
+    given = {name: value for name in (*ENDS, *FORM) if (value := getattr(options, name)) is not None}
+    if options.control_space is not None:
+        given["control_space"] = number_of(options.control_space)
+    return given if options.dt is None else {**given, "dt": np.array([options.dt])}
 
 
-def _schemes(options: argparse.Namespace) -> dict[str, str]:
-    return {name: getattr(options, name) for name in ("finite_difference", "acceleration_integrator")}
-
-
-class Integrated(NamedTuple):
-    """What became of a sequence."""
-
-    sequence: Sequence
-    trajectories: list[Samples]
-    motions: list[Motion]
-    """Of the trajectories; none with --rows."""
-    exceeded: list[str]
-    """Limits that they exceed."""
+def _assumed(given: dict[str, object], known: list[dict[str, object]]) -> str:
+    """A line about what neither options nor all of the known fields say: control space, steps or start; or ""."""
+    assumed = {
+        "control_space": "actions are positions (--control-space)",
+        "dt": f"steps are {DEFAULT_DT_S:g} s (--dt)",
+        "start_position": "the start is at position 0 (--start-position)",
+    }
+    found = [
+        told for name, told in assumed.items() if name not in given and not all(name in fields for fields in known)
+    ]
+    return f"note: assumed, since neither the file nor an option says otherwise: {', '.join(found)}" if found else ""
 
 
 def _integrate(options: argparse.Namespace) -> int:
@@ -194,15 +201,17 @@ def _integrate(options: argparse.Namespace) -> int:
     if options.out is not None and options.out.suffix == "":
         require("rosbags", "--out: writing bags")
     robot = load_robot(options.params, options.urdf)  # before the work, because it may be wrong
-    with make_progress(quiet=options.quiet) as progress:
+    with Progress(options.quiet) as progress:
         progress.stage("Reading")
-        sequences, notes = _read(options, robot)
+        sequences, note = _read(options, robot)
         robot = robot.for_motion(sequences[0].joint_names)
         progress.stage("Integrating", float(len(sequences)), "sequences" if len(sequences) > 1 else "sequence")
+        from .integration import integrated  # brings torch with it, which a wrong file does not need
+
         results, begin = [], time.monotonic()
         for number, sequence in enumerate(sequences):
             try:
-                results.append(_integrated(sequence, robot, options))
+                results.append(integrated(sequence, robot, options))
             except ValueError as error:
                 which = f", sequence {number}" if len(sequences) > 1 else ""
                 raise UserError(f"{options.file}{which}: {error}") from None
@@ -210,7 +219,7 @@ def _integrate(options: argparse.Namespace) -> int:
         seconds = time.monotonic() - begin
         progress.stage("Writing")
         _write(results, robot, options)
-    _conclude(results, robot, options, seconds, notes)
+    _conclude(results, robot, options, seconds, note)
     exceeded = [line for one in results for line in one.exceeded]
     for line in exceeded[:SHOWN_VIOLATIONS]:
         print(f"limit exceeded: {line}")
@@ -219,68 +228,23 @@ def _integrate(options: argparse.Namespace) -> int:
     return 0
 
 
-def _read(options: argparse.Namespace, robot: Robot) -> tuple[list[Sequence], list[str]]:
-    """The sequences, and what had to be assumed for lack of a word in the file or an option."""
+def _read(options: argparse.Namespace, robot: Robot) -> tuple[list[Sequence], str]:
+    """The sequences, and a line about what had to be assumed for lack of a word in the file or an option."""
+    given = _given(options)
     if options.fit is not None:
-        from .integration import fit  # brings torch with it, which a wrong file does not need
+        from .integration import fit
 
-        return [fit(read_samples(options.file, options.topic), options.fit, _form(options), robot.units)], []
-    space = options.control_space or "position"
-    start, goal = (
-        {name: row for name in STATE if (row := getattr(options, f"{end}_{name}")) is not None}
-        for end in ("start", "goal")
-    )
-    sequences = read_sequences(options.file, space, options.topic, start)
-    notes = _assumed(options, [sequence.fields for sequence in sequences])
-    for sequence in sequences:
-        if options.dt is not None:
-            sequence.fields["dt"] = np.array([options.dt])
-        sequence.fields.setdefault("dt", np.array([DEFAULT_DT_S]))
-    sequences = [completed(sequence, space, goal, _form(options)) for sequence in sequences]
+        form = {name: given[name] for name in FORM if name in given}
+        return [fit(read_samples(options.file, options.topic), options.fit, form, robot.units)], ""
+    sequences = read_sequences(options.file, options.control_space or "position", options.topic)
+    # Those that a bag brings without a start begin at a joint state.
+    note = _assumed(given, [{**one.fields, **(one.measured or {})} for one in sequences])
+    sequences = [completed(sequence, given) for sequence in sequences]
     if options.sequence is None:
-        return sequences, notes
+        return sequences, note
     if options.sequence >= len(sequences):
         raise UserError(f"--sequence: expected less than {len(sequences)}, got {options.sequence}")
-    return [sequences[options.sequence]], notes
-
-
-def _assumed(options: argparse.Namespace, given: list[dict[str, object]]) -> list[str]:
-    """A line about what neither an option nor all of the given fields say: control space, steps or start; or none."""
-    lacking = {name for fields in given for name in ("control_space", "dt", "start_position") if name not in fields}
-    found = []
-    if "control_space" in lacking and options.control_space is None:
-        found.append("actions are positions (--control-space)")
-    if "dt" in lacking and options.dt is None:
-        found.append(f"steps are {DEFAULT_DT_S:g} s (--dt)")
-    if "start_position" in lacking:
-        found.append("the start is at position 0 (--start-position)")
-    return [f"assumed, since neither the file nor an option says otherwise: {', '.join(found)}"] if found else []
-
-
-def _integrated(sequence: Sequence, robot: Robot, options: argparse.Namespace) -> Integrated:
-    """Integrate, and find what exceeds a limit. Raises ValueError."""
-    from . import integration
-
-    request, source = integration.request_of(sequence, **_schemes(options)), str(options.file)
-    with np.errstate(all="ignore"):  # numbers that are not finite are reported
-        if options.rows:
-            rows = integration.rows_of(sequence, request, source, options.device, options.dtype)
-            return Integrated(sequence, rows, [], _exceeded(rows, robot))
-        plans = motions = integration.motions_of(sequence, request)
-        limits = integration.limits_of(robot.limits, sequence)
-        if all(np.isfinite(motion.coefficients).all() for motion in motions) and options.end == "stop":
-            motions = [integration.stopped(motion, limits) for motion in motions]
-        points = integration.points_of_motions(sequence, motions, source)
-    told = integration.told_violations(motions, limits, robot.units)
-    return Integrated(sequence, points, motions, [*told, *integration.told_steps(plans, limits)])
-
-
-def _exceeded(rows: list[Samples], robot: Robot) -> list[str]:
-    if robot.limits is None:
-        return []
-    from .drawing import violations
-
-    return [line for row in rows for line in violations(from_start(row), robot.limits, units=robot.units)]
+    return [sequences[options.sequence]], note
 
 
 def _write(results: list[Integrated], robot: Robot, options: argparse.Namespace) -> None:
@@ -300,14 +264,12 @@ def _write(results: list[Integrated], robot: Robot, options: argparse.Namespace)
         with_accelerations = not first.motions or first.motions[0].with_accelerations
         write_bag(options.out, [from_start(row) for one in results for row in one.trajectories], with_accelerations)
     if options.plot is not None:
-        from .drawing import draw_motion
-
         if first.motions and first.sequence.control_space == BSPLINE:  # its points would not show it
             from .integration import between_points
 
             chosen = between_points(chosen, first.motions[options.row])
-        reference, title = first.sequence.recorded, _title(first.sequence, options)
-        draw_motion(options.plot, chosen, robot.limits, reference=reference, title=title, units=robot.units)
+        title = _title(first.sequence, options)
+        draw_motion(options.plot, chosen, robot, reference=first.sequence.recorded, title=title)
 
 
 def _title(sequence: Sequence, options: argparse.Namespace) -> str:
@@ -324,15 +286,14 @@ def _title(sequence: Sequence, options: argparse.Namespace) -> str:
 
 
 def _conclude(
-    results: list[Integrated], robot: Robot, options: argparse.Namespace, seconds: float, assumed: list[str]
+    results: list[Integrated], robot: Robot, options: argparse.Namespace, seconds: float, assumed: str
 ) -> None:
     first, shown = results[0].sequence, results[0].trajectories[0]
     trajectories, dof = sum(len(one.trajectories) for one in results), shown.dof
     of = f" of {len(results)} sequences" if len(results) > 1 else ""
     print(
         f"{trajectories} {'trajectory' if trajectories == 1 else 'trajectories'}{of}, {len(shown.time)} points, "
-        f"{dof} {'joint' if dof == 1 else 'joints'}, "
-        f"integrated in {1e3 * seconds:.1f} ms"
+        f"{dof} {'joint' if dof == 1 else 'joints'}, integrated in {1e3 * seconds:.1f} ms"
     )
     notes = [first.note] if first.note and options.rows else []
     if not options.rows and first.recorded is not None and first.recorded.velocity is None:
@@ -341,8 +302,10 @@ def _conclude(
         notes.append("at rest in the end, after a brake where the plan does not stop (--end as_planned: without)")
     if options.rows and options.finite_difference == "backward" and first.has_uneven_positions:
         notes.append("uneven steps: divided differences, as on ~/position_trajectory")
-    for note in (*notes, *assumed):
+    for note in notes:
         print(f"note: {note}")
+    if assumed:
+        print(assumed)
     if first.fitted:
         print(f"fit: {first.fitted}")
     elif first.recorded is not None:

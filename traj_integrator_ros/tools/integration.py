@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import argparse
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -33,7 +35,10 @@ from ..kernels import (
 )
 from ..motions.samples import QUANTITIES, Nature, RecordingError, Samples
 from ..motions.units import JointUnits
-from .integration_input import BSPLINE, ENDS, STATE, Sequence, derivatives_at, number_of, sequence_of_states
+from .drawing import violations
+from .integration_input import BSPLINE, ENDS, STATE, Sequence, derivatives_at, fields_of, number_of, sequence_of_states
+from .integration_output import from_start
+from .robot import Robot
 
 REST_TOLERANCE = 0.01
 """rad/s; a plan with an end velocity up to this counts as at rest: default of the node's publish.rest_tolerance."""
@@ -44,8 +49,36 @@ _ANY_SIZE = 1 << 62
 _ARRAYS = ("dt", "data", *ENDS, "start_index", "goal_index")
 
 
+class Integrated(NamedTuple):
+    """What became of a sequence."""
+
+    sequence: Sequence
+    trajectories: list[Samples]
+    motions: list[Motion]
+    """Of the trajectories; none with --rows."""
+    exceeded: list[str]
+    """Limits that they exceed."""
+
+
+def integrated(sequence: Sequence, robot: Robot, options: argparse.Namespace) -> Integrated:
+    """Integrate a sequence as the options say, and find what exceeds a limit. Raises ValueError."""
+    schemes = options.finite_difference, options.acceleration_integrator
+    request, source = request_of(sequence, *schemes), str(options.file)
+    with np.errstate(all="ignore"):  # numbers that are not finite are reported
+        if options.rows:
+            rows = _rows_of(sequence, request, source, engine_on(options.device, options.dtype))
+            return Integrated(sequence, rows, [], [line for row in rows for line in violations(from_start(row), robot)])
+        plans = motions = _motions_of(sequence, request)
+        limits = (robot.limits or JointLimits()).of_joints(sequence.joint_names)
+        if all(np.isfinite(motion.coefficients).all() for motion in motions) and options.end == "stop":
+            motions = [_stopped(motion, limits) for motion in motions]
+        points = _points_of(sequence, motions, source)
+    exceeded = [*_told_violations(motions, limits, robot.units), *_told_steps(plans, limits)]
+    return Integrated(sequence, points, motions, exceeded)
+
+
 def request_of(
-    sequence: Sequence, *, finite_difference: str = "backward", acceleration_integrator: str = "zoh"
+    sequence: Sequence, finite_difference: str = "backward", acceleration_integrator: str = "zoh"
 ) -> ActionRequest:
     """A sequence as the node checks it. Raises ValueError for what does not fit together."""
     fields = {"start_position": np.zeros(len(sequence.joint_names)), **sequence.fields}
@@ -71,7 +104,16 @@ def engine_on(device: str, dtype: str) -> TrajectoryIntegrator:
     return TrajectoryIntegrator(device, dtype)
 
 
-def rows_of(sequence: Sequence, request: ActionRequest, source: str, device: str, dtype: str) -> list[Samples]:
+def between_points(samples: Samples, motion: Motion) -> Samples:
+    """The motion of these points, several times in each piece, for a figure."""
+    share = np.arange(DRAWN_PER_PIECE) / DRAWN_PER_PIECE
+    time = np.append((motion.knots[:-1, None] + motion.steps[:, None] * share).ravel(), motion.knots[-1])
+    return replace(samples, time=time, **dict(zip(QUANTITIES, _states_at(motion, time), strict=True)))
+
+
+def _rows_of(
+    sequence: Sequence, request: ActionRequest, source: str, engine: TrajectoryIntegrator
+) -> list[Samples]:
     """The rows of all trajectories, as of ~/integrate. Raises ValueError where they are not finite."""
     if sequence.has_uneven_positions and request.control_map.name == "clique":
         recorded, start = sequence.recorded, (sequence.fields[name][0] for name in ENDS[1:3])
@@ -79,12 +121,12 @@ def rows_of(sequence: Sequence, request: ActionRequest, source: str, device: str
         time, states = recorded.time, np.stack(differentiate_positions(*arrays))[:, None]
     else:
         call = request.call(request.start)
-        states = engine_on(device, dtype).integrate(call)
+        states = engine.integrate(call)
         time = time_from_start(call.kernel, call.dt, request.horizon)
     return _samples(sequence, time, states.astype(np.float64), source)
 
 
-def motions_of(sequence: Sequence, request: ActionRequest) -> list[Motion]:
+def _motions_of(sequence: Sequence, request: ActionRequest) -> list[Motion]:
     """The motion of each trajectory as the node reads it, as long as its actions; a recorded one ends with its samples.
 
     It passes all positions, also where that asks for more than limits allow; `request` is that of the sequence.
@@ -104,12 +146,7 @@ def motions_of(sequence: Sequence, request: ActionRequest) -> list[Motion]:
     return motions
 
 
-def limits_of(limits: JointLimits | None, sequence: Sequence) -> JointLimits:
-    """The limits of the joints of a sequence, in their order; none where there are none."""
-    return (limits or JointLimits()).of_joints(sequence.joint_names)
-
-
-def stopped(motion: Motion, limits: JointLimits) -> Motion:
+def _stopped(motion: Motion, limits: JointLimits) -> Motion:
     """The motion brought to rest as by the node, with a brake within limits if one is needed.
 
     Raises ValueError if the limits allow no brake of reasonable length.
@@ -122,8 +159,8 @@ def stopped(motion: Motion, limits: JointLimits) -> Motion:
         raise ValueError(str(refusal)) from None
 
 
-def points_of_motions(sequence: Sequence, motions: list[Motion], source: str) -> list[Samples]:
-    """The motions at their points; one that ends before the others rests. Raises ValueError as `rows_of`."""
+def _points_of(sequence: Sequence, motions: list[Motion], source: str) -> list[Samples]:
+    """The motions at their points; one that ends before the others rests. Raises ValueError as `_rows_of`."""
     count = max(len(motion.knots) for motion in motions)
     times, states = [], []
     for motion in motions:
@@ -131,13 +168,6 @@ def points_of_motions(sequence: Sequence, motions: list[Motion], source: str) ->
         times.append(np.append(motion.knots, motion.knots[-1] + motion.steps[-1] * more))
         states.append(_states_at(motion, times[-1]))
     return _samples(sequence, np.stack(times), np.stack(states, axis=1), source)
-
-
-def between_points(samples: Samples, motion: Motion) -> Samples:
-    """The motion of these points, several times in each piece, for a figure."""
-    share = np.arange(DRAWN_PER_PIECE) / DRAWN_PER_PIECE
-    time = np.append((motion.knots[:-1, None] + motion.steps[:, None] * share).ravel(), motion.knots[-1])
-    return replace(samples, time=time, **dict(zip(QUANTITIES, _states_at(motion, time), strict=True)))
 
 
 def _states_at(motion: Motion, time: np.ndarray) -> np.ndarray:
@@ -161,7 +191,7 @@ def _samples(sequence: Sequence, time: np.ndarray, states: np.ndarray, source: s
     ]
 
 
-def told_steps(plans: list[Motion], limits: JointLimits) -> Iterator[str]:
+def _told_steps(plans: list[Motion], limits: JointLimits) -> Iterator[str]:
     """A line for each trajectory of held accelerations whose steps exceed the jerk limit: the node rejects it."""
     steps_only = JointLimits(jerk=limits.jerk, joint_names=limits.joint_names)
     for number, plan in enumerate(plans):
@@ -170,7 +200,7 @@ def told_steps(plans: list[Motion], limits: JointLimits) -> Iterator[str]:
             yield told + (f", trajectory {number}" if len(plans) > 1 else "")
 
 
-def told_violations(motions: list[Motion], limits: JointLimits, units: JointUnits) -> Iterator[str]:
+def _told_violations(motions: list[Motion], limits: JointLimits, units: JointUnits) -> Iterator[str]:
     """A line for each quantity of each joint and trajectory that exceeds a limit: its worst, also between points."""
     for number, motion in enumerate(motions):
         which = f" of trajectory {number}" if len(motions) > 1 else ""
@@ -194,7 +224,7 @@ def fit(samples: Samples, points: int, said: Mapping[str, int | str], units: Joi
     if not 1 <= points <= count:
         raise RecordingError(f"--fit: expected 1 to {count} (the samples) control points, got {points}")
     recorded = sequence_of_states(samples, "position")
-    (motion,) = motions_of(recorded, request_of(recorded))
+    (motion,) = _motions_of(recorded, request_of(recorded))
     form = SplineForm(**said)
     segments = form.segments(points)
     length = samples.duration / segments
@@ -204,19 +234,11 @@ def fit(samples: Samples, points: int, said: Mapping[str, int | str], units: Joi
     start = {name: recorded.fields[name] for name in ENDS[:3]}
     ends = start | dict(zip(ENDS[3:], _passed(samples, motion, length, form), strict=True))
     rows = {name: torch.from_numpy(np.array(values, np.float64)) for name, values in ends.items()}
-    control_points = fit_bspline(
-        torch.from_numpy(wanted)[None],
-        **rows,
-        dt=length / fine,
-        degree=form.degree,
-        steps=fine,
-        layout=form.layout,
-    )
+    scheme = {"degree": form.degree, "steps": fine, "layout": form.layout}
+    control_points = fit_bspline(torch.from_numpy(wanted)[None], **rows, dt=length / fine, **scheme)
     fields = {
         "control_space": number_of(BSPLINE),
-        "batch": 1,
-        "horizon": points,
-        "data": control_points.numpy(),
+        **fields_of(control_points.numpy()),
         "dt": np.array([length / form.steps]),
         "degree": form.degree,
         "steps": form.steps,
@@ -241,7 +263,7 @@ def _passed(samples: Samples, motion: Motion, length: float, form: SplineForm) -
 
 def _told_residual(fitted: Sequence, samples: Samples, units: JointUnits) -> str:
     """How far the spline is from the samples: RMS over all of them, and the maximum with its place."""
-    (motion,) = motions_of(fitted, request_of(fitted))
+    (motion,) = _motions_of(fitted, request_of(fitted))
     states = motion.states_at(samples.time)
     states[:3, -1] = motion.end
     away = np.abs(states[0] - samples.position)

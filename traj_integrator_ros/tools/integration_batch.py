@@ -10,7 +10,7 @@ import argparse
 import re
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -20,8 +20,8 @@ import numpy as np
 
 from ..motions.samples import QUANTITIES
 from .command_line import ToolFailure, UserError
-from .integration_input import ENDS, Sequence, completed
-from .progress import make_progress
+from .integration_input import ENDS, Sequence, completed, fields_of
+from .progress import Progress
 
 if TYPE_CHECKING:
     from ..handling.requests import ActionRequest
@@ -32,31 +32,37 @@ SPARE_BYTES = 16 * 2**20
 """Bytes to leave free on the disk."""
 
 
-def integrate_file(options: argparse.Namespace, form: dict[str, int | str], schemes: dict[str, str]) -> None:
-    """Integrate the array that the options name; `form` is that of splines, `schemes` those of differences."""
+def integrate_file(
+    options: argparse.Namespace, given: Mapping[str, object], ends: Mapping[str, list[float] | Path]
+) -> None:
+    """Integrate the array that the options name; `given` are the fields of a sequence that they say, without its ends.
+
+    Raises UserError, and ToolFailure where the file ends before its trajectories do.
+    """
     from ..engine.call import step_lengths, time_from_start
     from .integration import engine_on, request_of
 
     actions, out, fields = _opened(options.file), options.out, options.fields
-    rows = {name: _rows(name, given, actions) for name in ENDS if (given := getattr(options, name)) is not None}
-    batch, action_horizon, dof = actions.shape
+    rows = {name: _rows(name, values, actions) for name, values in ends.items()}
+    batch, _, dof = actions.shape
+    names = tuple(f"joint_{i}" for i in range(dof))
 
     def request(begin: int, data: np.ndarray) -> ActionRequest:
         """The request of a part: rows of starts and goals are as many as its trajectories, or one."""
-        part = {"batch": len(data), "horizon": action_horizon, "data": data, "dt": np.array([options.dt])}
+        part = fields_of(data)
         for end in (ENDS[:3], ENDS[3:]):
             own = {name: rows[name] for name in end if name in rows}
             own = {name: row if len(row) == 1 else row[begin : begin + len(data)] for name, row in own.items()}
             count = max(map(len, own.values()), default=1)
             part |= {name: np.broadcast_to(row, (count, dof)) for name, row in own.items()}
         try:
-            sequence = Sequence(tuple(f"joint_{i}" for i in range(dof)), part)
-            return request_of(completed(sequence, options.control_space, {}, form), **schemes)
+            sequence = completed(Sequence(names, part), given)
+            return request_of(sequence, options.finite_difference, options.acceleration_integrator)
         except ValueError as error:
             place = re.sub(r"(?<=at \[)\d+", lambda row: str(begin + int(row[0])), str(error))
             raise UserError(f"{options.file}: {place}") from None
 
-    first = request(0, np.zeros((1, action_horizon, dof), actions.dtype))
+    first = request(0, np.zeros((1, *actions.shape[1:]), actions.dtype))
     shape = (batch, first.output_horizon, dof)
     _check_place(options, actions, shape)
     bytes_of_one = len(QUANTITIES) * shape[1] * dof * actions.itemsize
@@ -70,7 +76,7 @@ def integrate_file(options: argparse.Namespace, form: dict[str, int | str], sche
     try:
         # Copying into the file cache takes longer than integrating, so each quantity is written by a thread of its own.
         with (
-            make_progress(quiet=options.quiet) as progress,
+            Progress(options.quiet) as progress,
             _written(out, fields, shape, actions.dtype) as files,
             ThreadPoolExecutor(len(files)) as writers,
         ):
@@ -86,7 +92,7 @@ def integrate_file(options: argparse.Namespace, form: dict[str, int | str], sche
         print(f"interrupted after {done} of {batch} trajectories: nothing was written to {out}", flush=True)
         raise
     seconds = time.monotonic() - began
-    np.save(out / "time.npy", time_from_start(first.control_map, step_lengths(options.dt), action_horizon))
+    np.save(out / "time.npy", time_from_start(first.control_map, step_lengths(first.dt), first.horizon))
     print(
         f"{batch} trajectories, {shape[1]} rows, {dof} {'joint' if dof == 1 else 'joints'}, "
         f"integrated in {seconds:.1f} s ({batch / max(seconds, 1e-9):.3g} trajectories/s)"

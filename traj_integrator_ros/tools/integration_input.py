@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import factorial
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,8 @@ CONTROL_SPACES = (*QUANTITIES, BSPLINE)
 """Control spaces, in the order of ActionSequence's constants from 1 on."""
 STATE = ("position", "velocity", "acceleration")
 ENDS = tuple(f"{end}_{name}" for end in ("start", "goal") for name in STATE)
+FORM = ("degree", "steps", "layout")
+DEFAULT_DT_S = 0.02
 UNIFORM_TOLERANCE = 1e-3
 """Steps that differ from their mean by less than this share of it count as uniform."""
 _SAMPLES = 4
@@ -35,7 +37,8 @@ class Sequence:
     """A batch of action sequences: the `fields` that its message would have, by name, as far as they are known.
 
     Among the fields may be `layout`, which messages do not have. `recorded` is the motion from which the actions were
-    taken, if any, and `fitted` says how close control points come to it.
+    taken, if any, and `fitted` says how close control points come to it. A message of a bag has a `place`, and begins
+    in the state `measured` before it where neither it nor an option has a start.
     """
 
     joint_names: tuple[str, ...]
@@ -43,6 +46,8 @@ class Sequence:
     recorded: Samples | None = None
     note: str = ""
     fitted: str = ""
+    place: str = ""
+    measured: Mapping[str, np.ndarray] | None = None
 
     @property
     def control_space(self) -> str:
@@ -64,23 +69,20 @@ def number_of(control_space: str) -> int:
     return 1 + CONTROL_SPACES.index(control_space)
 
 
-def read_sequences(
-    path: Path, control_space: str, topic: str | None, start: Mapping[str, list[float]]
-) -> list[Sequence]:
+def read_sequences(path: Path, control_space: str, topic: str | None) -> list[Sequence]:
     """All sequences of a file, those of states in `control_space`. Raises RecordingError.
 
     A bag has ActionSequence messages or joint states; an archive has `actions` or a motion; a table has columns
-    action_<joint> or a motion. `start` has position, velocity and acceleration [D] for sequences without a start.
+    action_<joint> or a motion.
     """
     format_ = format_of(path)
-    if format_ == "bag" and (sequences := list(_in_bag(path, topic, start))):
+    if format_ == "bag" and (sequences := list(_in_bag(path, topic))):
         return sequences
     if format_ == "archive" and "actions" in (arrays := load_arrays(path)):
-        return [_of_arrays(path, arrays, start)]
+        return [_of_arrays(path, arrays)]
     if format_ == "table" and (found := read_actions(path)) is not None:
         names, actions, dt = found
-        steps = {} if dt is None else {"dt": dt}
-        return [_with_rows(Sequence(names, fields_of(actions[None]) | steps), "start", start)]
+        return [Sequence(names, fields_of(actions[None]) | ({} if dt is None else {"dt": dt}))]
     return [sequence_of_states(read_samples(path, topic), control_space)]
 
 
@@ -89,33 +91,31 @@ def fields_of(actions: np.ndarray) -> dict[str, Any]:
     return {"batch": actions.shape[0], "horizon": actions.shape[1], "data": actions}
 
 
-def completed(
-    sequence: Sequence, control_space: str, goal: Mapping[str, list[float]], form: Mapping[str, int | str]
-) -> Sequence:
-    """The sequence completed by the options: a control space, a goal, and the form of a spline.
+def completed(sequence: Sequence, given: Mapping[str, Any]) -> Sequence:
+    """The sequence with the fields that options give where it has none; steps that they give replace its own.
 
-    Raises RecordingError for options that do not fit the sequence.
+    What neither gives is assumed: positions, steps of DEFAULT_DT_S. Raises RecordingError for options that do not fit
+    the sequence.
     """
-    fields = {"control_space": number_of(control_space), **sequence.fields}
-    sequence = Sequence(sequence.joint_names, fields, sequence.recorded, sequence.note)
-    space = sequence.control_space
-    for name, asked in form.items():
-        if space != BSPLINE:
-            raise RecordingError(f"--{name}: expected with --control-space {BSPLINE} only, got {space}")
-        if fields.setdefault(name, asked) != asked:
-            raise RecordingError(f"--{name}: expected {fields[name]}, as in the file, got {asked}")
-    if goal and sequence.recorded is not None:
-        raise RecordingError(f"--goal-{next(iter(goal))}: expected actions, got a motion")
-    return _with_rows(sequence, "goal", goal)
-
-
-def _with_rows(sequence: Sequence, end: str, given: Mapping[str, list[float]]) -> Sequence:
-    """The sequence with what it lacks of a start or a goal."""
-    dof = len(sequence.joint_names)
-    for name, values in given.items():
-        if len(values) != dof:
-            raise RecordingError(f"--{end}-{name}: expected {dof} numbers (the joints), got {len(values)}")
-        sequence.fields.setdefault(f"{end}_{name}", np.array(values))
+    assumed = {"control_space": 1, "dt": np.array([DEFAULT_DT_S])}
+    fields = {**assumed, **given, **sequence.fields, **{name: given[name] for name in ("dt",) if name in given}}
+    if sequence.place and "start_position" not in fields:
+        if not sequence.measured:
+            lacking = "it has no start, and no joint state of its joints was recorded before it"
+            raise RecordingError(f"{sequence.place}: {lacking}; give --start-position")
+        fields = {**sequence.measured, **fields}
+    sequence, dof = replace(sequence, fields=fields), len(sequence.joint_names)
+    for name, value in given.items():
+        option = f"--{name.replace('_', '-')}"
+        if name in ENDS[3:] and sequence.recorded is not None:
+            raise RecordingError(f"{option}: expected actions, got a motion")
+        if name in ENDS and len(value) != dof:
+            raise RecordingError(f"{option}: expected {dof} numbers (the joints), got {len(value)}")
+        if name in FORM and sequence.control_space != BSPLINE:
+            only = f"with --control-space {BSPLINE} only"
+            raise RecordingError(f"{option}: expected {only}, got {sequence.control_space}")
+        if name in FORM and fields[name] != value:
+            raise RecordingError(f"{option}: expected {fields[name]}, as in the file, got {value}")
     return sequence
 
 
@@ -173,7 +173,7 @@ def _derivative_at_end(time: np.ndarray, values: np.ndarray, end: int, order: in
     return factorial(order) * coefficients[order] / scale**order
 
 
-def _of_arrays(path: Path, arrays: Mapping[str, np.ndarray], start: Mapping[str, list[float]]) -> Sequence:
+def _of_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> Sequence:
     actions = numbers(path, "actions", arrays["actions"])
     actions = actions[None] if actions.ndim == 2 else actions
     if actions.ndim != 3 or actions.size == 0:
@@ -193,11 +193,11 @@ def _of_arrays(path: Path, arrays: Mapping[str, np.ndarray], start: Mapping[str,
             if value not in known:
                 raise RecordingError(f"{path}: expected {name} one of {', '.join(known)}, got {value!r}")
             fields[name] = number_of(value) if name == "control_space" else value
-    return _with_rows(Sequence(tuple(joint_names(path, arrays, actions.shape[2])), fields), "start", start)
+    return Sequence(tuple(joint_names(path, arrays, actions.shape[2])), fields)
 
 
-def _in_bag(path: Path, topic: str | None, start: Mapping[str, list[float]]) -> Iterator[Sequence]:
-    """The ActionSequence messages; those without a start begin at the joint state recorded last before them."""
+def _in_bag(path: Path, topic: str | None) -> Iterator[Sequence]:
+    """The ActionSequence messages, with the joint state recorded last before each."""
     with open_bag(path) as reader:
         sequences = [c for c in reader.connections if c.msgtype == ACTION_SEQUENCE and topic in (None, c.topic)]
         if not sequences:
@@ -209,19 +209,18 @@ def _in_bag(path: Path, topic: str | None, start: Mapping[str, list[float]]) -> 
             if connection.msgtype == JOINT_STATE:
                 state = message
                 continue
-            yield _of_message(f"{path}, message {number} on {connection.topic}", message, state, start)
+            yield _of_message(f"{path}, message {number} on {connection.topic}", message, state)
 
 
-def _of_message(where: str, message: Any, state: Any, start: Mapping[str, list[float]]) -> Sequence:
+def _of_message(place: str, message: Any, state: Any) -> Sequence:
     cells, length = int(message.batch) * int(message.horizon), len(message.data)
     if not cells or not length or length % cells:
         shape = f"[batch {message.batch}, horizon {message.horizon}, dof]"
-        raise RecordingError(f"{where}: expected data {shape}, got {length} numbers")
-    dof = length // cells
-    of_state = tuple(state.name) if state is not None and len(state.name) == dof else ()
-    names = tuple(message.joint_names) or of_state or tuple(f"joint_{i}" for i in range(dof))
+        raise RecordingError(f"{place}: expected data {shape}, got {length} numbers")
+    dof, of_state = length // cells, list(state.name) if state is not None else []
+    names = tuple(message.joint_names or (of_state if len(of_state) == dof else (f"joint_{i}" for i in range(dof))))
     if len(names) != dof:
-        raise RecordingError(f"{where}: expected {dof} joint_names as in data, got {len(names)}")
+        raise RecordingError(f"{place}: expected {dof} joint_names as in data, got {len(names)}")
     # Messages that were recorded before there were goals and splines lack their fields.
     scalars = {name: int(getattr(message, name, 0)) for name in ("control_space", "degree", "steps")}
     arrays = {name: np.asarray(getattr(message, name, ())) for name in ("dt", *_INDICES)}
@@ -231,15 +230,9 @@ def _of_message(where: str, message: Any, state: Any, start: Mapping[str, list[f
     fields = fields_of(np.asarray(message.data, np.float64).reshape(message.batch, message.horizon, dof))
     fields |= {name: value for name, value in scalars.items() if value}
     fields |= {name: values for name, values in arrays.items() if values.size}
-    sequence = _with_rows(Sequence(names, fields), "start", start)
-    if "start_position" in fields:
-        return sequence
-    if state is None or not set(names) <= set(state.name):
-        raise RecordingError(
-            f"{where}: it has no start, and no joint state of its joints was recorded before it; give --start-position"
-        )
-    order = [list(state.name).index(name) for name in names]
-    fields["start_position"] = state.position[order]
-    if len(state.velocity) == len(state.name):
-        fields.setdefault("start_velocity", state.velocity[order])
-    return sequence
+    measured = None
+    if set(names) <= set(of_state):
+        order = [of_state.index(name) for name in names]
+        rows = {"start_position": state.position, "start_velocity": state.velocity}
+        measured = {name: row[order] for name, row in rows.items() if len(row) == len(of_state)}
+    return Sequence(names, fields, place=place, measured=measured)

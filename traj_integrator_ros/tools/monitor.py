@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING
 from ..motions.extras import require
 from .command_line import ToolFailure, ToolParser, positive, run_tool
 from .node_view import RATE_WINDOW_S, NodeView, Rate, is_integrator, one_line, panel
+from .ros_session import RosSession
 
 if TYPE_CHECKING:
     from diagnostic_msgs.msg import DiagnosticArray
     from rich.console import Group
-
-    from .ros_session import RosSession
 
 NAME = "monitor"
 REFRESH_S = 0.25
@@ -28,11 +27,6 @@ EXAMPLES = (
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Watch until Ctrl-C; returns 0, or 1 where no node was heard within the timeout."""
-    options = _parse(arguments)
-    return run_tool(NAME, lambda: _monitor(options))
-
-
-def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = ToolParser(
         NAME,
         "Shows rates, latency, rejections by reason, device and lifecycle state of integrator nodes, from\n"
@@ -43,19 +37,16 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.option("--node", "full name of the node to watch (default: all)", "NAME")
     parser.flag("--once", "print one line for each node and end")
     parser.option("--timeout", "longest wait for a node (default: %(default)s)", "S", positive, 10.0)
-    return parser.parse(arguments)
+    return run_tool(NAME, lambda: _monitor(parser.parse(arguments)))
 
 
 def _monitor(options: argparse.Namespace) -> int:
-    from .ros_session import ros_session
-
-    with ros_session(NAME, options.ros_arguments) as session:
+    with RosSession(NAME, options.ros_arguments) as session:
         watch = _Watch(session, options.node)
-        if not session.spin_until(lambda: bool(watch.views), options.timeout):
+        if not session.spin_until(lambda: watch.views, options.timeout):
             which = f"of {options.node} " if options.node else ""
-            raise ToolFailure(
-                f"nothing {which}on /diagnostics within {options.timeout:g} s; ROS domain or name differ?"
-            )
+            heard = f"nothing {which}on /diagnostics within {options.timeout:g} s"
+            raise ToolFailure(f"{heard}; ROS domain or name differ?")
         if options.once:
             session.spin(RATE_WINDOW_S)  # rates, and other nodes
             watch.print_lines()
@@ -64,10 +55,9 @@ def _monitor(options: argparse.Namespace) -> int:
         try:
             if sys.stdout.isatty():
                 _show_live(session, watch)
-            else:
-                while True:
-                    session.spin(1.0)
-                    watch.print_lines()
+            while True:
+                session.spin(1.0)
+                watch.print_lines()
         except KeyboardInterrupt:
             return 0
 

@@ -18,6 +18,7 @@ SILENT_AFTER_S = 5.0
 RATE_WINDOW_S = 2.0
 HISTORY = 60
 BARS = "▁▂▃▄▅▆▇█"
+COUNTED = {"sequences": "received", "published": "answered", "service_calls": "service calls", "rejected": "rejected"}
 
 
 class Rate:
@@ -80,6 +81,10 @@ class NodeView:
         found = {key[len(prefix) :]: int(value) for key, value in self.values.items() if key.startswith(prefix)}
         return dict(sorted(((reason, n) for reason, n in found.items() if n), key=lambda item: -item[1]))
 
+    def latencies(self, kind: str) -> tuple[str, str]:
+        """Median and 99th percentile of the latency, ms; `kind` is "sequence" or "service"."""
+        return self.values[f"{kind}_latency_p50_ms"], self.values[f"{kind}_latency_p99_ms"]
+
 
 def is_integrator(values: Mapping[str, str]) -> bool:
     """Whether a status on /diagnostics is one of this package's node."""
@@ -92,11 +97,8 @@ def one_line(view: NodeView) -> str:
     why = f" ({view.message})" if view.level else ""
     rates = " ".join(f"{topic}={rate.per_second():.0f}/s" for topic, rate in view.topics.items())
     rejected = " ".join(f"{reason}={n}" for reason, n in view.counts("rejected").items()) or "none"
-    p50, p99, service_p50, service_p99 = (
-        _measured(values[f"{kind}_latency_p{percent}_ms"], "ms")
-        for kind in ("sequence", "service")
-        for percent in (50, 99)
-    )
+    p50, p99 = (_measured(value, "ms") for value in view.latencies("sequence"))
+    service_p50, service_p99 = (_measured(value, "ms") for value in view.latencies("service"))
     return (
         f"{view.name} {level}{why} {values['lifecycle_state']} device={values['device']} backend={values['backend']} "
         f"sequences={values['sequences']} published={values['published']} p50={p50} p99={p99} "
@@ -111,15 +113,34 @@ def panel(view: NodeView) -> Panel:
     from rich.panel import Panel
     from rich.text import Text
 
+    values, age = view.values, view.values["state_age_s"]
     label, color = LEVELS.get(view.level, ("?", "white"))
     silent = view.silent_for()
     if silent > SILENT_AFTER_S:
         label, color = f"silent for {silent:.0f} s", "red"
-    title = Text.assemble((view.name, "bold"), "  ", (view.values["lifecycle_state"], "bold"), "  ", (label, color))
-    parts = [_node_table(view), _rate_table(view), _reason_table(view)]
-    return Panel(
-        Columns(parts, padding=(0, 4)), title=title, title_align="left", subtitle=view.message, border_style=color
-    )
+    node = [
+        ("device", values["device"]),
+        ("backend", f"{values['backend']}, {values['dtype']}"),
+        ("joint state", "none yet" if age == "none" else f"{1e3 * float(age):.0f} ms old"),
+    ]
+    for kind in ("sequence", "service"):
+        p50, p99 = view.latencies(kind)
+        node.append((f"{kind} latency", "none yet" if p50 == "none" else f"p50 {p50} ms, p99 {p99} ms"))
+    node.append(("p99 over time", bars(view.latencies_ms)))
+    rates = [(topic, f"{rate.per_second():.1f}", "") for topic, rate in view.topics.items()]
+    for key, name in COUNTED.items():
+        rates.append((name, f"{view.rates[key]:.1f}" if key in view.rates else "", values.get(key, "")))
+    reasons = [(f"[red]{reason}[/]", str(n)) for reason, n in view.counts("rejected").items()]
+    for reason, n in view.counts("warned").items():
+        reasons.append((f"[yellow]{reason}[/] (published nevertheless)", str(n)))
+    tables = [
+        _table(("node", ""), node),
+        _table(("rate", "1/s", "total"), rates),
+        _table(("rejected because", "count"), reasons or [("[green]nothing[/]", "")]),
+    ]
+    title = Text.assemble((view.name, "bold"), "  ", (values["lifecycle_state"], "bold"), "  ", (label, color))
+    shown = Columns(tables, padding=(0, 4))
+    return Panel(shown, title=title, title_align="left", subtitle=view.message, border_style=color)
 
 
 def bars(values: deque[float]) -> str:
@@ -135,50 +156,12 @@ def _measured(value: str, unit: str) -> str:
     return value if value == "none" else f"{value}{unit}"
 
 
-def _node_table(view: NodeView) -> Table:
-    values = view.values
-    table = _grid("node", "")
-    age = values["state_age_s"]
-    table.add_row("device", values["device"])
-    table.add_row("backend", f"{values['backend']}, {values['dtype']}")
-    table.add_row("joint state", "none yet" if age == "none" else f"{1e3 * float(age):.0f} ms old")
-    for kind in ("sequence", "service"):
-        p50, p99 = (values[f"{kind}_latency_p{percent}_ms"] for percent in (50, 99))
-        table.add_row(f"{kind} latency", "none yet" if p50 == "none" else f"p50 {p50} ms, p99 {p99} ms")
-    table.add_row("p99 over time", bars(view.latencies_ms))
-    return table
-
-
-def _rate_table(view: NodeView) -> Table:
-    table = _grid("rate", "1/s", "total")
-    for topic, rate in view.topics.items():
-        table.add_row(topic, f"{rate.per_second():.1f}", "")
-    for key, label in (
-        ("sequences", "received"),
-        ("published", "answered"),
-        ("service_calls", "service calls"),
-        ("rejected", "rejected"),
-    ):
-        rate = view.rates.get(key)
-        table.add_row(label, "" if rate is None else f"{rate:.1f}", view.values.get(key, ""))
-    return table
-
-
-def _reason_table(view: NodeView) -> Table:
-    table = _grid("rejected because", "count")
-    for kind, style in (("rejected", "red"), ("warned", "yellow")):
-        for reason, number in view.counts(kind).items():
-            suffix = " (published nevertheless)" if kind == "warned" else ""
-            table.add_row(f"[{style}]{reason}[/]{suffix}", str(number))
-    if not table.row_count:
-        table.add_row("[green]nothing[/]", "")
-    return table
-
-
-def _grid(*heads: str) -> Table:
+def _table(heads: tuple[str, ...], rows: list[tuple[str, ...]]) -> Table:
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False, header_style="dim")
     for number, head in enumerate(heads):
         table.add_column(head, justify="right" if number and head else "left")
+    for row in rows:
+        table.add_row(*row)
     return table

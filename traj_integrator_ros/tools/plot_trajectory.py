@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,10 +13,12 @@ import numpy as np
 
 from ..motions.extras import require
 from ..motions.files import has_trajectories, read_samples, read_trajectories
-from ..motions.samples import Nature, RecordingError, Samples, checked_samples
+from ..motions.samples import QUANTITIES, Nature, RecordingError, Samples, samples_of
 from ..motions.trajectories import planned_trajectory, samples_of_trajectory
 from .command_line import ToolFailure, ToolParser, UserError, count, names, positive, run_tool
+from .drawing import PICTURES, draw_motion, violations
 from .robot import Robot, add_robot_options, load_robot
+from .ros_session import RosSession
 
 if TYPE_CHECKING:
     from traj_integrator_interfaces.msg import TrajectoryBatch
@@ -23,7 +26,6 @@ if TYPE_CHECKING:
 NAME = "plot_trajectory"
 TOPIC = "traj_integrator/joint_trajectory"
 SINGLE, BATCH = "trajectory_msgs/msg/JointTrajectory", "traj_integrator_interfaces/msg/TrajectoryBatch"
-PICTURES = (".png", ".pdf", ".svg")
 EXAMPLES = (
     (f"{NAME} --params config/franka.yaml", f"the next trajectory on {TOPIC}, against the limits"),
     (
@@ -36,11 +38,6 @@ EXAMPLES = (
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Draw a trajectory; returns 0, also where limits are exceeded: those are listed."""
-    options = _parse(arguments)
-    return run_tool(NAME, lambda: _plot(options))
-
-
-def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = ToolParser(
         NAME,
         "Draws position, velocity, acceleration and jerk of every joint against the robot's limits, from a topic or a\n"
@@ -55,7 +52,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.option("--row", "trajectory of a batch or file (default: %(default)s)", kind=count, default=0)
     parser.option("--out", "figure (default: %(default)s)", "FILE", Path, Path("trajectory.png"))
     parser.option("--timeout", "longest wait for a message (default: %(default)s)", "S", positive, 10.0)
-    return parser.parse(arguments)
+    return run_tool(NAME, lambda: _plot(parser.parse(arguments)))
 
 
 def _plot(options: argparse.Namespace) -> int:
@@ -63,18 +60,13 @@ def _plot(options: argparse.Namespace) -> int:
         raise UserError(f"--out: expected a file ending in {', '.join(PICTURES)}, got {options.out}")
     require("matplotlib", "drawing")
     robot = load_robot(options.params, options.urdf)  # before the wait for a message, because it may be wrong
-    if options.file:
-        samples = _from_file(options)
-    else:
-        samples, robot = _from_topic(options, robot)
+    samples, robot = (_from_file(options), robot) if options.file else _from_topic(options, robot)
     unknown = [joint for joint in options.joints or () if joint not in samples.joint_names]
     if unknown:
         raise UserError(f"--joints: expected some of {', '.join(samples.joint_names)}, got {', '.join(unknown)}")
     robot = robot.for_motion(samples.joint_names)
-    from .drawing import draw_motion, violations
-
-    draw_motion(options.out, samples, robot.limits, options.joints, units=robot.units)
-    for violation in violations(samples, robot.limits, options.joints, robot.units) if robot.limits is not None else ():
+    draw_motion(options.out, samples, robot, options.joints)
+    for violation in violations(samples, robot, options.joints):
         print(f"limit exceeded at the points: {violation}")
     shown = f"{len(options.joints)} of {samples.dof} joints" if options.joints else f"{samples.dof} joints"
     print(f"{options.out}: {shown}, {len(samples.time)} points, {samples.duration:.3f} s")
@@ -83,18 +75,15 @@ def _plot(options: argparse.Namespace) -> int:
 
 def _from_file(options: argparse.Namespace) -> Samples:
     path: Path = options.file
-    if has_trajectories(path, options.topic):
-        for number, trajectory in enumerate(read_trajectories(path, options.topic)):
-            if number == options.row:
-                return samples_of_trajectory(trajectory, str(path))
-        raise UserError(f"--row: expected a trajectory of {path}, got {options.row}")
-    return read_samples(path, options.topic, options.row)
+    if not has_trajectories(path, options.topic):
+        return read_samples(path, options.topic, options.row)
+    for trajectory in islice(read_trajectories(path, options.topic), options.row, None):
+        return samples_of_trajectory(trajectory, str(path))
+    raise UserError(f"--row: expected a trajectory of {path}, got {options.row}")
 
 
 def _from_topic(options: argparse.Namespace, robot: Robot) -> tuple[Samples, Robot]:
-    from .ros_session import ros_session
-
-    with ros_session(NAME, options.ros_arguments) as session:
+    with RosSession(NAME, options.ros_arguments) as session:
         topic = session.resolve(options.topic or TOPIC)
         kind = session.type_of(topic, (SINGLE, BATCH), options.timeout)
         from trajectory_msgs.msg import JointTrajectory
@@ -116,14 +105,13 @@ def _of_batch(message: TrajectoryBatch, row: int, topic: str) -> Samples:
     if row >= message.batch:
         raise UserError(f"--row: expected less than {message.batch} (the batch), got {row}")
     shape = (message.batch, message.horizon, len(message.joint_names))
-    fields = (message.position, message.velocity, message.acceleration, message.jerk)
     time = np.asarray(message.time_from_start, np.float64)
     time = time if len(time) == message.horizon else time.reshape(shape[:2])[row]
-    if any(len(values) != np.prod(shape) for values in fields):
+    fields = [np.asarray(getattr(message, name), np.float64) for name in QUANTITIES]
+    if any(values.size != np.prod(shape) for values in fields):
         raise RecordingError(f"{topic}: expected {list(shape)} numbers in every field, got other lengths")
-    arrays = (np.asarray(values, np.float64).reshape(shape)[row] for values in fields)
-    kind = f"trajectory {row} of {message.batch}"
-    return checked_samples(Path(topic), message.joint_names, time, *arrays, kind=kind, nature=Nature.SET_POINTS)
+    rows, kind = [values.reshape(shape)[row] for values in fields], f"trajectory {row} of {message.batch}"
+    return samples_of(topic, message.joint_names, time, rows, kind, Nature.SET_POINTS).checked()
 
 
 if __name__ == "__main__":

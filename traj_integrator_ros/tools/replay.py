@@ -9,17 +9,14 @@ import time
 from array import array
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..motions.files import read_samples
 from ..motions.samples import Samples
 from .command_line import ToolParser, UserError, positive, run_tool
-from .progress import Progress, make_progress
-
-if TYPE_CHECKING:
-    from .ros_session import RosSession
+from .progress import Progress
+from .ros_session import RosSession
 
 NAME = "replay"
 TOPIC = "joint_states"
@@ -39,11 +36,6 @@ EXAMPLES = (
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Replay a recording; returns 0 at its end, and at Ctrl-C with --loop."""
-    options = _parse(arguments)
-    return run_tool(NAME, lambda: _replay(options))
-
-
-def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = ToolParser(
         NAME,
         "Publishes the joint states of a recording on joint_states at the times they were recorded, stamped with the\n"
@@ -56,26 +48,23 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.option("--speed", "times as fast as recorded (default: 1)", "X", positive, 1.0)
     parser.flag("--loop", "over and over until Ctrl-C")
     parser.flag("--quiet", "show no progress")
-    return parser.parse(arguments)
+    return run_tool(NAME, lambda: _replay(parser.parse(arguments)))
 
 
 def _replay(options: argparse.Namespace) -> int:
     samples = read_samples(options.file, options.topic)
     if options.loop and len(samples.time) < 2:
         raise UserError(f"{options.file}: expected at least 2 samples to loop over, got 1")
-    from .ros_session import ros_session
-
-    with ros_session(NAME, options.ros_arguments) as session, make_progress(quiet=options.quiet) as progress:
-        late_s: list[float] = []
+    late_s: list[float] = []
+    with RosSession(NAME, options.ros_arguments) as session, Progress(options.quiet) as progress:
         try:
             _play(session, samples, options, progress, late_s)
         except KeyboardInterrupt:
             if not options.loop:
                 raise
     if not options.quiet:
-        late = "none late"
-        if late_s:
-            late = "late by {:.2f} ms (p50), {:.2f} ms (p99)".format(*(1e3 * np.percentile(late_s, (50, 99))))
+        p50, p99 = 1e3 * np.percentile(late_s or [0.0], (50, 99))
+        late = f"late by {p50:.2f} ms (p50), {p99:.2f} ms (p99)" if late_s else "none late"
         print(f"{len(late_s)} joint states published, {late}")
     return 0
 
@@ -103,19 +92,17 @@ def _play(
 
     publisher = session.node.create_publisher(JointState, TOPIC, 10)
     session.spin_until(lambda: publisher.get_subscription_count() > 0, SUBSCRIBER_WITHIN_S)
-    time_s = samples.time / options.speed
+    time_s, loop = samples.time / options.speed, options.loop
     stage = f"{samples.dof} joints on {session.resolve(TOPIC)}"
-    loop = options.loop
     progress.stage(f"{stage}, again and again" if loop else stage, None if loop else float(time_s[-1]))
     for number, k, due in due_samples(time_s, None if loop else 1):
         time.sleep(max(0.0, due - time.monotonic()))
-        late = time.monotonic() - due
+        late_s.append(time.monotonic() - due)
         message = JointState(name=list(samples.joint_names), position=array("d", samples.position[k].tobytes()))
         if samples.velocity is not None:
             message.velocity = array("d", samples.velocity[k].tobytes())
         message.header.stamp = session.node.get_clock().now().to_msg()
         publisher.publish(message)
-        late_s.append(late)
         progress.update(float(time_s[k]), f"pass {number + 1}" if loop else "")
 
 

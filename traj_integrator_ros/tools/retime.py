@@ -15,9 +15,11 @@ import numpy as np
 
 from ..handling.background import in_background
 from ..motions.files import read_samples
-from ..motions.samples import Nature, Samples
+from ..motions.samples import Nature, Samples, samples_of
 from .command_line import EXIT_FAILED, ToolParser, UserError, positive, run_tool
-from .progress import make_progress
+from .drawing import draw_retimed
+from .integration_output import write_table
+from .progress import Progress
 from .robot import Robot, add_robot_options, load_robot
 
 if TYPE_CHECKING:
@@ -36,11 +38,6 @@ EXAMPLES = (
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Retime a motion; returns 0, or 1 if no motion along the path keeps the limits."""
-    options = _parse(arguments)
-    return run_tool(NAME, lambda: _retime(options))
-
-
-def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = ToolParser(
         NAME,
         "Finds when a path is passed so that velocity, acceleration and jerk keep the robot's limits, between the\n"
@@ -57,12 +54,11 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--order", type=int, choices=(2, 3), default=3, help="2: no limit of jerk (default: 3)")
     parser.add_argument("--out", type=Path, required=True, metavar="FILE", help="the motion, .csv")
     parser.option("--plot", "figure: shares of the limits, before and after", "FILE", Path)
-    return parser.parse(arguments)
+    return run_tool(NAME, lambda: _retime(parser.parse(arguments)))
 
 
 def _retime(options: argparse.Namespace) -> int:
-    from ..kernels.retime import retime
-    from .integration_output import write_table
+    from ..kernels.retime import retime  # brings torch with it
 
     if options.out.suffix != ".csv":
         raise UserError(f"--out: expected a file ending in .csv, got {options.out}")
@@ -83,19 +79,10 @@ def _retime(options: argparse.Namespace) -> int:
         print(f"{NAME}: {options.file}: {wanted}{found.reason(0)}", file=sys.stderr)
         return EXIT_FAILED
     times, states = found.points(0)
-    timed = Samples(
-        samples.joint_names,
-        times.numpy(),
-        *(None if state is None else state.numpy() for state in states),
-        None,
-        str(options.file),
-        "retimed",
-        Nature.EXACT,
-    )
+    rows = [None if state is None else state.numpy() for state in states]
+    timed = samples_of(options.file, samples.joint_names, times.numpy(), rows, "retimed", Nature.EXACT)
     write_table(options.out, timed)
     if options.plot is not None:
-        from .drawing import draw_retimed
-
         bounds = [part.numpy() for part in (limits.velocity, limits.acceleration, limits.jerk)[: options.order]]
         draw_retimed(options.plot, samples, timed, np.array(bounds), f"{options.file.name}, retimed")
     print(f"{options.out}: {_told(found, samples, len(times))}")
@@ -106,7 +93,7 @@ def _computed(work: Callable[[], Retimed], what: str) -> Retimed:
     """The result of work in C++, during which Ctrl-C ends the tool; from the first second on, progress is shown."""
     began, future = time.monotonic(), in_background(work)
     if not wait([future], 1.0).done:
-        with make_progress() as progress:
+        with Progress() as progress:
             progress.stage(what)
             while not wait([future], 0.1).done:
                 progress.update(time.monotonic() - began)

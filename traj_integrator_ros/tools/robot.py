@@ -7,7 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from ..handling.found_limits import LimitsError
 from ..handling.limits import JointLimits
+from ..handling.urdf_limits import load_joint_types, load_urdf, read_joint_types
 from ..motions.extras import load_yaml
 from ..motions.units import JointUnits
 from .command_line import ToolParser, UserError
@@ -31,8 +33,6 @@ class Robot:
 
         One that cannot be read is reported in a line on standard error.
         """
-        from ..handling.urdf_limits import LimitsError, read_joint_types
-
         if not urdf or self.units.slides:
             return self
         try:
@@ -71,9 +71,6 @@ def load_robot(params: Path | None, urdf: Path | None) -> Robot:
 
     Raises UserError.
     """
-    from ..handling.found_limits import LimitsError
-    from ..handling.urdf_limits import load_joint_types, load_urdf
-
     if params is not None:
         return _of_parameters(params, urdf)
     if urdf is None:
@@ -81,24 +78,21 @@ def load_robot(params: Path | None, urdf: Path | None) -> Robot:
     try:
         types = load_joint_types(str(urdf))
         found = load_urdf(str(urdf), [name for name, kind in types.items() if kind in _MOVES])
-        return Robot(found.limits, _units_of(types), str(urdf))
     except LimitsError as error:
         raise UserError(str(error).replace("limits.urdf: expected topic, none or", "--urdf: expected")) from None
+    return Robot(found.limits, _units_of(types), str(urdf))
 
 
 def _of_parameters(path: Path, urdf: Path | None) -> Robot:
-    from ..handling.found_limits import LimitsError
-    from ..handling.parameter_table import SPECS
+    from ..handling.parameter_table import SPECS  # brings torch with it
     from ..handling.parameters import InvalidParameters, NodeParameters, default_values
     from ..handling.robot_limits import FROM_NOWHERE, FROM_TOPIC, RobotLimits
-    from ..handling.urdf_limits import load_joint_types
 
-    given = dotted(_section(path))
-    values = {**default_values(), **{name: value for name, value in given.items() if name in SPECS}}
+    given = {name: value for name, value in dotted(_section(path)).items() if name in SPECS}
     if urdf is not None:
-        values["limits.urdf"] = str(urdf)
+        given["limits.urdf"] = str(urdf)
     try:
-        parameters = RobotLimits.configured(NodeParameters.from_values(values)).parameters
+        parameters = RobotLimits.configured(NodeParameters.from_values({**default_values(), **given})).parameters
         named = parameters.limits_urdf
         units = JointUnits() if named in (FROM_TOPIC, FROM_NOWHERE) else _units_of(load_joint_types(named))
     except (InvalidParameters, LimitsError) as error:
@@ -113,21 +107,17 @@ def _units_of(types: Mapping[str, str]) -> JointUnits:
 
 
 def _section(path: Path) -> dict[str, object]:
-    tables = [node for content in load_yaml(path) if _is_map(content) for node in content.values() if _is_map(node)]
-    sections = [node.get(SECTION) for node in tables]
-    found = [section for section in sections if _is_map(section) and "joint_names" in section]
-    if not found:
-        raise UserError(f"{path}: expected a parameter file with joint_names below {SECTION} (see config/franka.yaml)")
-    return found[0]
+    tables = [table for content in load_yaml(path) if isinstance(content, dict) for table in content.values()]
+    sections = [table.get(SECTION) for table in tables if isinstance(table, dict)]
+    for section in sections:
+        if isinstance(section, dict) and "joint_names" in section:
+            return section
+    raise UserError(f"{path}: expected a parameter file with joint_names below {SECTION} (see config/franka.yaml)")
 
 
 def dotted(tree: dict[str, object], prefix: str = "") -> dict[str, object]:
     """The parameters of a section of a parameter file by their dotted names."""
     flat: dict[str, object] = {}
     for key, value in tree.items():
-        flat.update(dotted(value, f"{prefix}{key}.") if _is_map(value) else {f"{prefix}{key}": value})
+        flat |= dotted(value, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}": value}
     return flat
-
-
-def _is_map(value: object) -> bool:
-    return isinstance(value, dict)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
 from .command_line import ToolFailure, UserError
@@ -21,23 +21,32 @@ DESCRIBED_WITHIN_S = 5.0
 NO_ROS = "ROS 2 is needed (source its setup file, or make setup and . .venv/environment.sh)"
 
 
-class RosSession:
-    """A node on a context of its own; sends and receives only within its methods.
+class RosSession(AbstractContextManager):
+    """A node on a context of its own, until the end of its block; sends and receives only within its methods.
 
-    `ros_arguments` are --ros-args and what follows; `namespace` is that of the node unless they have one.
+    `ros_arguments` are --ros-args and what follows; `namespace` is that of the node unless they have one. Raises
+    UserError for wrong ROS arguments, ToolFailure without ROS 2.
     """
 
-    def __init__(self, name: str, ros_arguments: list[str], namespace: str | None = None) -> None:
-        import rclpy
-        from rclpy.context import Context
-        from rclpy.executors import SingleThreadedExecutor
-        from rclpy.signals import SignalHandlerOptions
-
-        self._context = Context()
-        rclpy.init(args=["tool", *ros_arguments], context=self._context, signal_handler_options=SignalHandlerOptions.NO)
-        self.node: Node = rclpy.create_node(name, namespace=namespace, context=self._context)
+    def __init__(self, name: str, ros_arguments: Sequence[str] = (), namespace: str | None = None) -> None:
+        try:
+            import rclpy
+            from rclpy.context import Context
+            from rclpy.executors import SingleThreadedExecutor
+            from rclpy.signals import SignalHandlerOptions
+        except ImportError as error:
+            raise ToolFailure(f"{NO_ROS}: {error}") from None
+        self._context, no_signals = Context(), SignalHandlerOptions.NO
+        try:
+            rclpy.init(args=["tool", *ros_arguments], context=self._context, signal_handler_options=no_signals)
+            self.node: Node = rclpy.create_node(name, namespace=namespace, context=self._context)
+        except Exception as error:  # rclpy has several kinds for wrong arguments
+            raise UserError(f"--ros-args: {_without_places(error)}") from None
         self._executor = SingleThreadedExecutor(context=self._context)
         self._executor.add_node(self.node)
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
 
     def close(self) -> None:
         """Leave the domain."""
@@ -114,18 +123,3 @@ class RosSession:
 def _without_places(error: Exception) -> str:
     """An error of rclpy without the places in its source that it names."""
     return re.sub(r",? at \S+:\d+", "", str(error))
-
-
-@contextmanager
-def ros_session(name: str, ros_arguments: list[str]) -> Iterator[RosSession]:
-    """A session. Raises UserError for wrong ROS arguments, ToolFailure without ROS 2."""
-    try:
-        session = RosSession(name, ros_arguments)
-    except ImportError as error:
-        raise ToolFailure(f"{NO_ROS}: {error}") from None
-    except Exception as error:  # rclpy has several kinds for wrong arguments
-        raise UserError(f"--ros-args: {_without_places(error)}") from None
-    try:
-        yield session
-    finally:
-        session.close()
