@@ -1,89 +1,187 @@
-"""Strategies for messages, any number of them: one that is all right, and then up to three things done to it."""
+"""Messages of every kind: right ones, and what can be done to them by the types of their fields, and to their bytes."""
 
 from __future__ import annotations
 
+import copy
 import math
 from array import array
 from collections.abc import Callable, Iterator
+from functools import partial
 
 import numpy as np
-from hostile_cases import LONG, NODE, UGLY
-from hostile_oracle import OUTPUTS
+from hostile_oracle import OUTPUTS, TERM_FIELDS, Settings
 from hypothesis import strategies as st
-from node_fixtures import plan
+from node_fixtures import JOINTS, plan
 from sensor_msgs.msg import JointState
 from trajectory_msgs.msg import JointTrajectory
 
 from traj_integrator_interfaces.msg import ActionSequence
 from traj_integrator_interfaces.srv import ComputeGradient, Evaluate
-from traj_integrator_ros.traffic.messages import floats
+from traj_integrator_ros.traffic.messages import floats, sequence
 
+NODE = Settings(JOINTS, max_batch=8, max_horizon=16, dt_s=0.02)
 Draw = Callable[[st.SearchStrategy], object]
-FLOAT32_MAX = 3.4028235e38
-UGLY_FLOATS = (math.nan, math.inf, -math.inf)
-ODD_FLOATS = (*UGLY_FLOATS, 0.0, -0.0, 1e-42, -1e-42, -0.02, 1e30, FLOAT32_MAX, -FLOAT32_MAX)
+LONG, UGLY = "j" * 10_000, "ü\n\x1b[31m"
 CLAIMS = (0, NODE.max_batch + 1, NODE.max_horizon + 1, 2**31 - 1, 2**31, 2**32 - 1)
-INDEX = st.integers(0, 2**16)
-UINT32 = st.one_of(st.sampled_from(CLAIMS), st.integers(0, 20), st.integers(0, 2**32 - 1))
-NAMES = st.one_of(
-    st.sampled_from([*NODE.joint_names, "", LONG, UGLY, "joint_a ", "JOINT_A", "\N{PILE OF POO}" * 100]),
-    st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=30),
-)
-FLOAT32 = st.one_of(st.sampled_from(UGLY_FLOATS), st.sampled_from(ODD_FLOATS), st.floats(width=32))
+NAMES = ("elbow", "", LONG, UGLY, "joint_a ", "JOINT_A", "\N{PILE OF POO}" * 100)
+EDGES = {
+    "uint8": (0, 2, 6, 16, 255),
+    "uint32": CLAIMS,
+    "int32": (-(2**31), -1, 0, 2**31 - 1),
+    "double": (math.nan, math.inf, -math.inf, -0.02, 5e-324, 1e300),
+}
+"""Numbers of each type that are wrong or odd somewhere."""
+IN_ARRAYS = {"I": (2, 2**32 - 1)} | dict.fromkeys("fd", (math.nan, math.inf, -math.inf, -0.0, -0.02, 1e-42, 1e30))
+UNREAD = ("header", "velocities", "accelerations", "effort")
+"""Fields that the node does not read, but for stamps."""
 
 
-def sequences() -> st.SearchStrategy[ActionSequence]:
-    """Action sequences, most of them with something wrong."""
-    return right_sequences().flatmap(spoilt)
+# Right ones
+
+
+def good_sequence(**changes: object) -> ActionSequence:
+    """A sequence `[2, 4, 3]` right but for the changed fields; start_* and goal_* are parts of the states."""
+    message = sequence(np.full((2, 4, NODE.dof), 0.01), position=np.zeros(NODE.dof), dt=[0.02])
+    for name, value in changes.items():
+        state, _, part = name.partition("_")
+        if state in ("start", "goal") and part != "index":
+            setattr(getattr(message, state), part, value)
+        else:
+            setattr(message, name, value)
+    return message
+
+
+def good_evaluation(actions: ActionSequence | None = None) -> Evaluate.Request:
+    """A request for what a sequence costs."""
+    request = Evaluate.Request(actions=actions or good_sequence())
+    request.cost.position.weight = floats(np.ones(NODE.dof))
+    return request
+
+
+def good_plan(position: float = 0.0, stamp_s: int = 0) -> JointTrajectory:
+    """A hundredth of a second at rest; the trajectory ends in this position, rad."""
+    message = plan([0.0, 0.01], np.full((2, NODE.dof), position))
+    message.header.stamp.sec = stamp_s
+    return message
+
+
+def good_report(report_type: type, position: float = 0.0, velocity: float = 0.0) -> object:
+    """A report of a controller that commands a position, rad."""
+    message = report_type(joint_names=list(NODE.joint_names), speed_scaling_factor=1.0)
+    for point in (message.reference, message.feedback):
+        point.positions, point.velocities = [position] * NODE.dof, [velocity] * NODE.dof
+    return message
+
+
+def whole_sequence(control_space: int) -> ActionSequence:
+    """A sequence with all fields that its control space allows."""
+    parts = OUTPUTS[:3] if control_space == ActionSequence.BSPLINE else OUTPUTS[:1]
+    goals = {f"goal_{part}": floats(np.zeros(2 * NODE.dof)) for part in parts}
+    starts = {f"start_{part}": floats(np.zeros(2 * NODE.dof)) for part in OUTPUTS[:3]}
+    pools = {"start_index": array("I", [1, 0]), "goal_index": array("I", [0, 1])}
+    form = {"degree": 3, "steps": 4} if control_space == ActionSequence.BSPLINE else {}
+    names, dt = list(NODE.joint_names), floats([0.02] * 4)
+    return good_sequence(control_space=control_space, joint_names=names, dt=dt, **goals, **starts, **pools, **form)
+
+
+def whole_sequences() -> list[ActionSequence]:
+    """Sequences that have all that they can, and one that has nothing that it need not have."""
+    whole = map(whole_sequence, (ActionSequence.POSITION, ActionSequence.BSPLINE))
+    return [*whole, good_sequence(control_space=ActionSequence.JERK, start_position=floats([]), dt=floats([]))]
+
+
+def whole_gradients() -> list[ComputeGradient.Request]:
+    """Requests with all upstream gradients."""
+    gradients = {f"grad_{name}": floats(np.ones(24)) for name in OUTPUTS}
+    return [ComputeGradient.Request(actions=good_sequence(), **gradients)]
+
+
+def whole_evaluations() -> list[Evaluate.Request]:
+    """A request with all that costs and can be asked for, and one in which each part needs another."""
+    whole, pairs = good_evaluation(), good_evaluation()
+    for output in OUTPUTS:
+        for field in TERM_FIELDS:
+            setattr(getattr(whole.cost, output), field, floats(np.full(NODE.dof, -1.0 if field == "lower" else 1.0)))
+    whole.cost.duration_weight = floats([1.0, 2.0])
+    whole.want_limit_violations, whole.trajectory_rows = True, array("I", [1])
+    pairs.cost.position.target = pairs.cost.jerk.limit_weight = pairs.cost.jerk.upper = floats(np.ones(NODE.dof))
+    return [whole, pairs]
+
+
+def whole_plans() -> list[JointTrajectory]:
+    """Plans of some points, and of one."""
+    return [plan([0.0, 0.1, 0.2], np.zeros((3, NODE.dof))), plan([0.1], np.zeros((1, NODE.dof)))]
+
+
+def whole_states() -> list[JointState]:
+    """Joint states of the joints, and of more."""
+    numbers = floats64(np.zeros(NODE.dof))
+    more = JointState(name=[*NODE.joint_names, "gripper"], position=floats64(np.zeros(NODE.dof + 1)))
+    return [JointState(name=NODE.joint_names, position=numbers, velocity=numbers), more]
+
+
+def floats64(values: object) -> array:
+    return array("d", np.asarray(values, np.float64).tobytes())
+
+
+# Wrong ones
+
+
+def each_fault(message: object, unread: tuple[str, ...] = UNREAD) -> Iterator[object]:
+    """The message, and with each of its fields in turn changed to what is wrong, or odd, for the field's type."""
+    yield copy.deepcopy(message)
+    for owner, name in list(_fields(message, unread)):
+        right = getattr(owner, name)
+        for value in _odd_values(owner, name):
+            setattr(owner, name, value)
+            yield copy.deepcopy(message)
+        setattr(owner, name, right)
 
 
 @st.composite
-def gradient_requests(draw: Draw) -> ComputeGradient.Request:
-    """Requests for gradients, most with something wrong in the actions or in the upstream gradients."""
-    request = ComputeGradient.Request(actions=draw(right_sequences()))
-    size = len(request.actions.data)
-    for name in draw(st.sets(st.sampled_from(OUTPUTS), min_size=1)):
-        setattr(request, f"grad_{name}", _tame(draw, size))
-    if draw(st.booleans()):
-        request.actions.data = floats([])
-    return draw(spoilt(request))
+def spoilt(draw: Draw, messages: list) -> object:
+    """One of some messages with up to nine things changed, mostly wrong."""
+
+    def one_of(values: list) -> object:  # by its place: sampled_from would print all of them
+        return values[draw(st.integers(0, len(values) - 1))]
+
+    message = copy.deepcopy(one_of(messages))
+    for _ in range(one_of([0, 1, 1, 2, 3, 5, 9])):
+        owner, name = one_of(list(_fields(message, UNREAD)))
+        setattr(owner, name, one_of(_odd_values(owner, name)))
+    return message
 
 
-@st.composite
-def evaluation_requests(draw: Draw) -> Evaluate.Request:
-    """Requests for costs, most with something wrong in the actions, in the cost or in what is asked for."""
-    request = Evaluate.Request(actions=draw(right_sequences()))
-    for name in draw(st.sets(st.sampled_from(OUTPUTS), min_size=1)):
-        term = getattr(request.cost, name)
-        for field in draw(st.sampled_from((("weight",), ("weight", "target"), ("limit_weight", "lower")))):
-            setattr(term, field, _tame(draw, NODE.dof))
-    for wanted in ("action", "start", "goal", "dt"):
-        setattr(request, f"want_grad_{wanted}", draw(st.booleans()))
-    request.want_limit_violations = draw(st.booleans())
-    request.cost.duration_weight = _tame(draw, draw(st.sampled_from((0, 1, request.actions.batch))))
-    return draw(spoilt(request))
+def _fields(message: object, unread: tuple[str, ...]) -> Iterator[tuple[object, str]]:
+    """All fields that have no fields themselves, and whose they are."""
+    for name, kind in message.get_fields_and_field_types().items():
+        value = getattr(message, name)
+        if name in unread:
+            continue
+        if hasattr(value, "get_fields_and_field_types"):
+            yield from _fields(value, unread)
+            continue
+        yield message, name
+        if isinstance(value, list) and kind != "sequence<string>":
+            for one in value:
+                yield from _fields(one, unread)
 
 
-@st.composite
-def plans(draw: Draw) -> JointTrajectory:
-    """Trajectories of positions and times, most of them with something wrong."""
-    names = draw(st.permutations(NODE.joint_names))[: draw(st.integers(1, NODE.dof))]
-    steps = draw(st.lists(st.integers(1, 10**9), min_size=1, max_size=6))
-    times = np.cumsum(steps) - (steps[0] if draw(st.booleans()) else 0)
-    message = plan(times * 1e-9, np.asarray(_tame(draw, len(steps) * len(names))).reshape(len(steps), -1), names)
-    if draw(st.booleans()):
-        message.header.stamp.sec = draw(st.integers(-(2**31), 10**9))
-    return draw(spoilt(message))
-
-
-@st.composite
-def states(draw: Draw) -> JointState:
-    """Joint states without a stamp, most of them with something wrong."""
-    names = draw(st.permutations([*NODE.joint_names, "gripper"]))
-    message = JointState(name=names, position=array("d", _tame(draw, 4)))
-    if draw(st.booleans()):
-        message.velocity = array("d", _tame(draw, 4))
-    return draw(spoilt(message))
+def _odd_values(owner: object, name: str) -> list[object]:
+    """Values for a field: other lengths, numbers at the edges of its type, names that no joint has."""
+    kind, value = owner.get_fields_and_field_types()[name], getattr(owner, name)
+    if kind == "sequence<string>":
+        others = [[*value[:-1], one] for one in (*value[:1], *NAMES)]
+        return [[], value[:-1], [*value, *value[:1]], [f"joint_{i}" for i in range(1_000)], *others]
+    if isinstance(value, array):
+        number = partial(array, value.typecode)
+        if not value:
+            return [number([0])]
+        others = [value[:-1] + number([edge]) for edge in IN_ARRAYS[value.typecode]]
+        return [value[:0], value[:-1], value + number([0]), 2 * value, *others]
+    if isinstance(value, list):
+        return [[], value[:1] * 17]
+    return [not value] if kind == "boolean" else list(EDGES[kind])
 
 
 @st.composite
@@ -100,94 +198,3 @@ def damaged(draw: Draw, serialized: bytes, first_word: int = 1) -> bytes:
     else:
         data[at:] = draw(st.randoms(use_true_random=False)).randbytes(4 * draw(st.integers(1, 64)))
     return bytes(data)
-
-
-@st.composite
-def right_sequences(draw: Draw) -> ActionSequence:
-    """Sequences that break no rule, of every kind that there is."""
-    batch, horizon = draw(st.integers(1, 4)), draw(st.integers(1, 6))
-    rows = draw(st.sampled_from((0, 1, batch, 5)))
-    message = ActionSequence(batch=batch, horizon=horizon, data=_tame(draw, batch * horizon * NODE.dof))
-    message.control_space = draw(st.integers(0, 5))
-    is_spline = message.control_space == ActionSequence.BSPLINE
-    message.joint_names = draw(st.one_of(st.just([]), st.permutations(NODE.joint_names)))
-    message.dt = floats([0.02] * draw(st.sampled_from((0, 1, horizon, batch * horizon))))
-    if is_spline:
-        message.degree, message.steps = draw(st.sampled_from((0, 3, 4, 5))), draw(st.integers(0, 5))
-    if is_spline or (message.control_space < 2 <= horizon and draw(st.booleans())):
-        message.goal.position = _tame(draw, draw(st.sampled_from((0, NODE.dof, batch * NODE.dof))))
-        if is_spline and message.goal.position:
-            message.goal.velocity = _tame(draw, len(message.goal.position))
-    if rows:
-        message.start.position = _tame(draw, rows * NODE.dof)
-        message.start.velocity = _tame(draw, draw(st.sampled_from((0, rows * NODE.dof))))
-        message.start.acceleration = _tame(draw, draw(st.sampled_from((0, rows * NODE.dof))))
-    if rows not in (0, 1, batch) or draw(st.booleans()):
-        message.start_index = array("I", [draw(INDEX) % max(rows, 1) for _ in range(batch)])
-    return message
-
-
-def _tame(draw: Draw, length: int) -> array:
-    seed = draw(st.integers(0, 2**32 - 1))
-    return floats(np.random.default_rng(seed).normal(scale=0.1, size=length))
-
-
-INTEGERS = {
-    "uint8": st.integers(0, 255),
-    "uint32": UINT32,
-    "int32": st.sampled_from((-(2**31), -1, 0, 2**31 - 1)) | st.integers(-(2**31), 2**31 - 1),
-}
-UNREAD = ("header", "velocities", "accelerations", "effort")
-"""Fields that the node does not read, but for stamps."""
-
-
-@st.composite
-def spoilt(draw: Draw, message: object) -> object:
-    """A message with up to nine of its fields changed: other numbers, names or lengths."""
-    for _ in range(draw(st.sampled_from([0, 2, 4, 5, 6, 7, 8, 9]))):
-        owner, name = draw(st.sampled_from(list(_fields(message))))
-        kind, value = owner.get_fields_and_field_types()[name], getattr(owner, name)
-        if kind == "sequence<string>":
-            value = _other_names(draw, list(value))
-        elif isinstance(value, array):
-            value = _other_numbers(draw, value)
-        else:  # points, or a number
-            value = (value * 17)[: draw(st.sampled_from((0, 17)))] if isinstance(value, list) else draw(INTEGERS[kind])
-        setattr(owner, name, value)
-    return message
-
-
-def _fields(message: object) -> Iterator[tuple[object, str]]:
-    """All fields that have no fields themselves, and whose they are."""
-    for name, kind in message.get_fields_and_field_types().items():
-        value = getattr(message, name)
-        if name in UNREAD or kind == "boolean":
-            continue
-        if hasattr(value, "get_fields_and_field_types"):
-            yield from _fields(value)
-            continue
-        yield message, name
-        if isinstance(value, list) and kind != "sequence<string>":
-            for one in value:
-                yield from _fields(one)
-
-
-def _other_names(draw: Draw, names: list[str]) -> list[str]:
-    how = draw(st.sampled_from(("replace", "drop", "add", "all")))
-    if how == "all":
-        return draw(st.lists(NAMES, max_size=5))
-    if how == "add" or not names:
-        names.insert(draw(INDEX) % (len(names) + 1), draw(NAMES))
-    elif how == "drop":
-        del names[draw(INDEX) % len(names)]
-    else:
-        names[draw(INDEX) % len(names)] = draw(NAMES)
-    return names
-
-
-def _other_numbers(draw: Draw, values: array) -> array:
-    if len(values) and draw(st.booleans()):
-        values[draw(INDEX) % len(values)] = draw(UINT32 if values.typecode == "I" else FLOAT32)
-        return values
-    length = draw(st.one_of(st.just(len(values) + 1), st.just(max(0, len(values) - 1)), st.integers(0, 60)))
-    return array(values.typecode, np.resize(np.asarray(values or [0]), length).tolist())

@@ -8,8 +8,20 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 
 import numpy as np
-from hostile_cases import NODE, good_evaluation, good_plan, good_report, good_sequence
-from hostile_oracle import OUTPUTS, Verdict
+from hostile_messages import NODE, good_evaluation, good_plan, good_report, good_sequence
+from hostile_oracle import (
+    OUTPUTS,
+    Verdict,
+    judge_bytes,
+    judge_committed,
+    judge_evaluation,
+    judge_gradient,
+    judge_integration,
+    judge_motion,
+    judge_plan,
+    judge_report,
+    judge_state,
+)
 from rclpy.publisher import Publisher
 from sensor_msgs.msg import JointState
 from trajectory_msgs.msg import JointTrajectory
@@ -42,6 +54,17 @@ PARAMETERS = {
 ACTIONS, PLAN, STATE = "~/action_sequence", "~/position_trajectory", "joint_states"
 REPORT = "controller_state"
 INTEGRATE, GRADIENT, EVALUATE, COMMITTED = "~/integrate", "~/compute_gradient", "~/evaluate", "~/committed"
+JUDGES = {
+    ACTIONS: judge_motion,
+    PLAN: judge_plan,
+    STATE: judge_state,
+    REPORT: judge_report,
+    INTEGRATE: judge_integration,
+    GRADIENT: judge_gradient,
+    EVALUATE: judge_evaluation,
+    COMMITTED: judge_committed,
+}
+"""What must become of a message, by its channel."""
 ANSWER_TIMEOUT_S = 15.0
 MAY_BE_ODD = ("violation", "commanded", "measured")
 TOLERATED_GROWTH = 1.05
@@ -95,28 +118,42 @@ class HostileNode:
         self.client.spin(0.3)
         self.take_counts()
 
+    def send(self, channel: str, message: object, verdict: Verdict | None = None) -> None:
+        """Send a message, or the bytes of one, and hold what becomes of it against a verdict, or that of the oracle."""
+        verdict = verdict or self.verdict(channel, message)
+        if channel in _SERVICES:
+            self._call(channel, message, verdict)
+        elif channel == STATE:
+            self._state(message, verdict)
+        elif channel == REPORT:
+            self._report(message, verdict)
+        else:
+            self._send(channel, message, verdict)
+
+    def verdict(self, channel: str, message: object) -> Verdict:
+        """What the oracle says."""
+        now_ns = self.newest_stamp_ns if channel == STATE else time.time_ns()
+        if not isinstance(message, bytes):
+            return JUDGES[channel](message, NODE, now_ns)
+        kinds = {ACTIONS: ActionSequence, PLAN: JointTrajectory, STATE: JointState, REPORT: self.report_type}
+        return judge_bytes(message, kinds[channel], lambda decoded: JUDGES[channel](decoded, NODE, now_ns))
+
     # Topics
 
-    def sequence(self, message: ActionSequence | bytes, verdict: Verdict) -> None:
-        """Send a sequence, or the bytes of one, and a good one after it."""
-        good = good_sequence()
-        good.header.stamp.sec = number = self._next()
-        self._send(ACTIONS, message, good, verdict, lambda batch: batch.header.stamp.sec == number)
+    def _send(self, channel: str, message: object, verdict: Verdict) -> None:
+        """Send a sequence or a plan and, while the node serves, a good one after it, which must be answered."""
+        client, number = self.client, self._next()
+        if channel == ACTIONS:
+            publisher, answers, good = client.sequences, client.batches, good_sequence()
+            good.header.stamp.sec = number
+        else:
+            publisher, answers, good = client.plans, client.trajectories, good_plan(1e-6 * number)
 
-    def plan(self, message: JointTrajectory | bytes, verdict: Verdict) -> None:
-        """Send positions and times, or the bytes of such a message, and a good one after it."""
-        position = 1e-6 * self._next()
-        ends = lambda answer: np.allclose(answer.points[-1].positions, position, rtol=0, atol=1e-8)  # noqa: E731
-        self._send(PLAN, message, good_plan(position), verdict, ends)
+        def is_good(answer: TrajectoryBatch | JointTrajectory) -> bool:
+            if channel == ACTIONS:
+                return answer.header.stamp.sec == number
+            return np.allclose(answer.points[-1].positions, 1e-6 * number, rtol=0, atol=1e-8)
 
-    def _send(
-        self, channel: str, message: object, good: object, verdict: Verdict, is_good: Callable[[object], bool]
-    ) -> None:
-        """Send a message and, while the node serves, a good one, which has the answer `is_good`."""
-        client = self.client
-        publisher, answers = {
-            ACTIONS: (client.sequences, client.batches), PLAN: (client.plans, client.trajectories)
-        }[channel]  # fmt: skip
         if self.serves and not self._bridged:
             self._bridge()
         for received in (client.batches, client.trajectories, self.told):
@@ -176,7 +213,7 @@ class HostileNode:
 
     # States
 
-    def state(self, message: JointState | bytes, verdict: Verdict) -> None:
+    def _state(self, message: JointState | bytes, verdict: Verdict) -> None:
         """Send a joint state, measured now; a bad one must be counted, and leave the one before it in force."""
         if isinstance(message, JointState) and not message.header.stamp.sec:
             set_stamp(message, time.time_ns())
@@ -187,7 +224,7 @@ class HostileNode:
         self._measure()  # what comes of this one tells that the other has arrived
         self._judge(STATE, message, verdict, self._new_reasons(), problem)
 
-    def report(self, message: object, verdict: Verdict) -> None:
+    def _report(self, message: object, verdict: Verdict) -> None:
         """Send a report of the controller; a bad one must be counted and change nothing, a good one must be taken."""
         if not isinstance(message, bytes):
             set_stamp(message, time.time_ns())
@@ -246,48 +283,9 @@ class HostileNode:
 
     # Services
 
-    def integrate(self, message: ActionSequence, verdict: Verdict, *, as_published: bool = False) -> None:
-        """Call ~/integrate, and once more with a good request."""
-        request = Integrate.Request(actions=message, as_published=as_published)
-        good = Integrate.Request(actions=good_sequence())
-        self._call(INTEGRATE, Integrate, request, verdict, good, lambda _, answer: _assert_batch(answer.trajectory))
-
-    def committed(self, request: Committed.Request, verdict: Verdict) -> None:
-        """Call ~/committed, and once more with a good request."""
-
-        def check(asked: Committed.Request, answer: Committed.Response) -> None:
-            assert len(answer.position) == len(answer.velocity) == asked.rows * NODE.dof, answer
-
-        self._call(COMMITTED, Committed, request, verdict, Committed.Request(rows=3), check)
-
-    def compute_gradient(self, request: ComputeGradient.Request, verdict: Verdict) -> None:
-        """Call ~/compute_gradient, and once more with a good request."""
-        good = ComputeGradient.Request(actions=good_sequence())
-        good.grad_position = good.actions.data
-        self._call(GRADIENT, ComputeGradient, request, verdict, good, lambda asked, answer: None)
-
-    def evaluate(self, request: Evaluate.Request, verdict: Verdict) -> None:
-        """Call ~/evaluate, and once more with a good request."""
-
-        def check(asked: Evaluate.Request, answer: Evaluate.Response) -> None:
-            assert len(answer.cost) == asked.actions.batch
-            violations = [np.asarray(getattr(answer, f"violation_{name}")) for name in OUTPUTS]
-            assert any(some.size for some in violations) == asked.want_limit_violations
-            assert all((some < np.inf).all() for some in violations), "NaN or infinite"
-            assert answer.trajectory.batch == len(asked.trajectory_rows)
-
-        self._call(EVALUATE, Evaluate, request, verdict, good_evaluation(), check)
-
-    def _call(
-        self,
-        channel: str,
-        service: type,
-        request: object,
-        verdict: Verdict,
-        good: object,
-        check: Callable[[object, object], None],
-    ) -> None:
-        """Call a service with a request and, while the node serves, a good one; `check` looks at request and answer."""
+    def _call(self, channel: str, request: object, verdict: Verdict) -> None:
+        """Call a service with a request and, while the node serves, a good one."""
+        service, make_good, check = _SERVICES[channel]
         response = self.client.call(service, channel.removeprefix("~/"), request, ANSWER_TIMEOUT_S)
         text = response.message
         reason = text.partition(":")[0]
@@ -303,6 +301,7 @@ class HostileNode:
         self._judge(channel, request, verdict, told, problem and f"{problem}: {text}")
         answers = [] if told else [(request, response)]
         if self.serves:
+            good = make_good()
             answers.append((good, self.client.call(service, channel.removeprefix("~/"), good, ANSWER_TIMEOUT_S)))
         for asked, answer in answers:
             assert answer.success, answer.message
@@ -371,6 +370,37 @@ def _assert_batch(batch: TrajectoryBatch) -> None:
         assert np.isfinite(values).all(), name
     times = np.asarray(batch.time_from_start).reshape(-1, batch.horizon)
     assert np.isfinite(times).all() and (np.diff(times, axis=1) > 0).all()
+
+
+def _check_integration(asked: Integrate.Request, answer: Integrate.Response) -> None:
+    if asked.fields in (0, 15):
+        _assert_batch(answer.trajectory)
+
+
+def _check_evaluation(asked: Evaluate.Request, answer: Evaluate.Response) -> None:
+    assert len(answer.cost) == asked.actions.batch
+    violations = [np.asarray(getattr(answer, f"violation_{name}")) for name in OUTPUTS]
+    assert any(some.size for some in violations) == asked.want_limit_violations
+    assert all((some < np.inf).all() for some in violations), "NaN or infinite"
+    assert answer.trajectory.batch == len(asked.trajectory_rows)
+
+
+def _check_committed(asked: Committed.Request, answer: Committed.Response) -> None:
+    assert len(answer.position) == len(answer.velocity) == asked.rows * NODE.dof, answer
+
+
+def _good_gradient() -> ComputeGradient.Request:
+    actions = good_sequence()
+    return ComputeGradient.Request(actions=actions, grad_position=actions.data)
+
+
+_SERVICES: dict[str, tuple[type, Callable[[], object], Callable[[object, object], None]]] = {
+    INTEGRATE: (Integrate, lambda: Integrate.Request(actions=good_sequence()), _check_integration),
+    GRADIENT: (ComputeGradient, _good_gradient, lambda asked, answer: None),
+    EVALUATE: (Evaluate, good_evaluation, _check_evaluation),
+    COMMITTED: (Committed, lambda: Committed.Request(rows=3), _check_committed),
+}
+"""Type, a good request, and what looks at a request and its answer."""
 
 
 def _values(client: RosClient) -> dict[str, str]:
