@@ -44,7 +44,7 @@ def test_a_single_point_commands_no_motion():
 @pytest.mark.parametrize("accelerations", [True, False])
 def test_the_figure_shows_what_is_commanded_over_the_points(accelerations):
     pyplot = pytest.importorskip("matplotlib.pyplot", reason="matplotlib is not installed")
-    from traj_integrator_ros.demo.draw_trajectories import draw_commanded
+    from traj_integrator_ros.demo.drawing import draw_commanded
 
     commanded = Commanded()
     commanded.add(from_to_rest(1.0, accelerations=accelerations))

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 
 from ..kernels import ControlSpace, Trajectory, bspline_step, clique_step, jerk_step
-from .motion import Motion, accelerations
+from .motion import Motion, state_at
 
 DURATION = 1.575
 """s, of the motion to the goal."""
@@ -146,10 +146,9 @@ def problem_from(motion: Motion, steering: Steering = Steering.JERKS) -> GoalPro
     early = max(1, int(0.7 * motion.samples))
     first = int(np.argmax(speed[:early]))
     goal = min(int(np.searchsorted(motion.time, motion.time[first] + 1.0)), motion.samples - 1)
-    start = np.stack([motion.position[first], motion.velocity[first], accelerations(motion)[first]])
     # The node receives float32: the closed form starts from the same numbers.
-    given = [values.astype(np.float32).astype(np.float64) for values in (start, motion.position[goal])]
-    return GoalProblem(motion.joint_names, *given, steering)
+    given = state_at(motion, first), motion.position[goal]
+    return GoalProblem(motion.joint_names, *(x.astype(np.float32).astype(np.float64) for x in given), steering)
 
 
 def trajectories(steering: Steering, actions: torch.Tensor, start: np.ndarray, goal: np.ndarray) -> Trajectory:

@@ -29,7 +29,7 @@ EXAMPLES = (
     (NAME, "a Panda motion planned on the spot"),
     (f"{NAME} recording.db3 --out build/demo", "a recording of joint states"),
 )
-REPORT, TRAJECTORIES, OPTIMIZER, GOAL = "report.json", "trajectories.png", "optimizer.png", "goal.png"
+RESULTS = REPORT, TRAJECTORIES, OPTIMIZER, GOAL = "report.json", "trajectories.png", "optimizer.png", "goal.png"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -39,24 +39,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     130: interrupted; 143: terminated.
     """
     begin = time.monotonic()
-    options = _parse(arguments)
-    return run_tool(NAME, lambda: _main(options, begin))
-
-
-def _main(options: argparse.Namespace, begin: float) -> int:
-    motion = _motion(options)
-    from .windows import prepare, write_node_parameters
-
-    prepared = prepare(motion)
-    if options.write_node_params is not None:
-        write_node_parameters(prepared, options.batch, options.device, options.write_node_params)
-        return 0
-    if options.write_motion is not None:
-        return _write_motion(motion, options.write_motion)
-    return _run(options, prepared, begin)
-
-
-def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = ToolParser(
         NAME,
         "Sends a robot's motion through the integrator node over DDS, measures and draws what comes back.",
@@ -82,7 +64,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     if options.recording is not None and options.data is not None:
         parser.error("give the recording once, as PATH or as --data PATH")
     options.data = options.data or options.recording
-    return options
+    return run_tool(NAME, lambda: _main(options, begin))
 
 
 def _seconds(text: str) -> float:
@@ -97,6 +79,24 @@ def _batch(text: str) -> int:
     return int(text)
 
 
+def _main(options: argparse.Namespace, begin: float) -> int:
+    motion = _motion(options)
+    from .windows import prepare, write_node_parameters
+
+    prepared = prepare(motion)
+    if options.write_node_params is not None:
+        write_node_parameters(prepared, options.batch, options.device, options.write_node_params)
+        return 0
+    if options.write_motion is None:
+        return _run(options, prepared, begin)
+    try:
+        write_motion(motion, options.write_motion)
+    except (RecordingError, UserError) as error:
+        raise UserError(f"--write-motion: {str(error).removeprefix('--out: ')}") from None
+    print(f"written: {options.write_motion}: {_size(motion)}")
+    return 0
+
+
 def _motion(options: argparse.Namespace) -> Motion:
     require("matplotlib", "drawing", extra="demo")
     if options.data is not None:
@@ -109,13 +109,8 @@ def _motion(options: argparse.Namespace) -> Motion:
     return cut(motion, min(MAX_SECONDS, options.seconds or MAX_SECONDS))
 
 
-def _write_motion(motion: Motion, path: Path) -> int:
-    try:
-        write_motion(motion, path)
-    except (RecordingError, UserError) as error:
-        raise UserError(f"--write-motion: {str(error).removeprefix('--out: ')}") from None
-    print(f"written: {path}: {motion.duration:.1f} s, {motion.dof} joints, {motion.samples} samples")
-    return 0
+def _size(motion: Motion) -> str:
+    return f"{motion.duration:.1f} s, {motion.dof} joints, {motion.samples} samples"
 
 
 def _run(options: argparse.Namespace, prepared: Prepared, begin: float) -> int:
@@ -124,19 +119,22 @@ def _run(options: argparse.Namespace, prepared: Prepared, begin: float) -> int:
     from ..wire.transport import prepare_transport
     from .windows import MAX_HORIZON, write_node_parameters
 
-    options.out.mkdir(parents=True, exist_ok=True)
-    for name in (REPORT, TRAJECTORIES, OPTIMIZER, GOAL):
-        (options.out / name).unlink(missing_ok=True)
+    motion, out = prepared.recording, options.out
+    out.mkdir(parents=True, exist_ok=True)
+    for name in RESULTS:
+        (out / name).unlink(missing_ok=True)
     if not options.external_node:
         stay_local()
     try:
-        transport = prepare_transport(options.batch, MAX_HORIZON, len(prepared.recording.joint_names))
+        transport = prepare_transport(options.batch, MAX_HORIZON, motion.dof)
     except ValueError as error:
         raise UserError(str(error)) from None
     if transport.is_short:
         print(f"demo: {transport.reason}", file=sys.stderr)
-    _tell_source(prepared)
-    recordings = write_recordings(prepared.recording, options.out)
+    print(f"Motion: {motion.source} ({motion.kind}), {_size(motion)}", flush=True)
+    for note in prepared.planned.notes:
+        print(f"  {note}")
+    recordings = write_recordings(motion, out)
     try:
         # The environment must be complete before the middleware is loaded.
         from .session import run_session
@@ -149,9 +147,9 @@ def _run(options: argparse.Namespace, prepared: Prepared, begin: float) -> int:
         try:
             if not options.external_node:
                 progress.stage("Starting the node")
-                parameters = options.out / "node_params.yaml"
+                parameters = out / "node_params.yaml"
                 write_node_parameters(prepared, options.batch, options.device, parameters)
-                node = NodeProcess(options.out, parameters)
+                node = NodeProcess(out, parameters)
             outcome = run_session(prepared, options.batch, play_at_least, options.ros_arguments, node, progress)
         except ProcessEnded as error:  # with the last lines of its log
             print(f"{NAME}: {error}", file=sys.stderr)
@@ -159,13 +157,12 @@ def _run(options: argparse.Namespace, prepared: Prepared, begin: float) -> int:
         finally:
             code = node.stop().code if node is not None else 0
         progress.stage("Drawing")
-        from .draw_optimizer import draw_goal, draw_optimizer
-        from .draw_trajectories import draw_trajectories
+        from .drawing import draw_goal, draw_optimizer, draw_trajectories
 
-        draw_trajectories(outcome, options.out / TRAJECTORIES)
-        draw_optimizer(outcome.optimized, options.out / OPTIMIZER)
-        draw_goal(outcome.optimized, options.out / GOAL)
-    return _conclude(outcome, code, options.out, recordings, time.monotonic() - begin)
+        draw_trajectories(outcome, out / TRAJECTORIES)
+        draw_optimizer(outcome.optimized, out / OPTIMIZER)
+        draw_goal(outcome.optimized, out / GOAL)
+    return _conclude(outcome, code, out, recordings, time.monotonic() - begin)
 
 
 def _conclude(outcome: Outcome, node_exit_code: int, out: Path, recordings: str, seconds: float) -> int:
@@ -177,7 +174,7 @@ def _conclude(outcome: Outcome, node_exit_code: int, out: Path, recordings: str,
     lines = [
         *summary(outcome),
         ("time", f"{seconds:.0f} s"),
-        ("written", ", ".join((REPORT, TRAJECTORIES, OPTIMIZER, GOAL)) + f" in {out}"),
+        ("written", f"{', '.join(RESULTS)} in {out}"),
         ("motion", f"{recordings} in {out}, for the tools (docs/tools.md)"),
     ]
     width = max(len(name) for name, _ in lines)
@@ -187,11 +184,3 @@ def _conclude(outcome: Outcome, node_exit_code: int, out: Path, recordings: str,
     for failure in report["failures"]:
         print(f"demo: FAILED: {failure}", file=sys.stderr)
     return EXIT_FAILED if report["failures"] else 0
-
-
-def _tell_source(prepared: Prepared) -> None:
-    motion = prepared.recording
-    size = f"{motion.duration:.1f} s, {motion.dof} joints, {motion.samples} samples"
-    print(f"Motion: {motion.source} ({motion.kind}), {size}", flush=True)
-    for note in prepared.planned.notes:
-        print(f"  {note}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import torch
@@ -29,8 +29,7 @@ CYCLE = 0.001
 """Of a controller, s."""
 
 
-@dataclass(frozen=True)
-class Kept:
+class Kept(NamedTuple):
     """An answered window kept for the figures, with its first candidates."""
 
     window: Window
@@ -90,9 +89,8 @@ def start_up_acceleration(window: Window, batch: Trajectory) -> float:
 
     For central differences the point at the start is included: it is computed from the same ghost points.
     """
-    first = 1
     last = 4 + start_row(window, batch)
-    return float(np.abs(batch.acceleration[:, first:last]).max())
+    return float(np.abs(batch.acceleration[:, 1:last]).max())
 
 
 class Commanded:
@@ -150,10 +148,8 @@ class Measured:
 
     def add(self, window: Window, batch: Trajectory) -> None:
         """Measure one answer. Positions count under the scheme that they were answered with."""
-        name = window.kind.name
         scheme = scheme_of(window, batch)
-        if scheme is not None:
-            name = f"position/{scheme.value}"
+        name = window.kind.name + (f"/{scheme.value}" if scheme else "")
         self.batches[name] += 1
         self.candidates = max(self.candidates, len(window.data))
         if not all(np.isfinite(values).all() for values in batch):
@@ -166,16 +162,16 @@ class Measured:
         self.own_start_up[name] = max(self.own_start_up[name], start_up_acceleration(window, own))
 
 
-@dataclass(frozen=True)
-class VelocityBound:
-    """Bound of the RMS velocity error of a scheme [rad/s], and its reason."""
+class VelocityBound(NamedTuple):
+    """RMS velocity error of a scheme [rad/s], None if no such window came back; its bound, and the reason for that."""
 
+    error: float | None
     limit: float
     reason: str
 
 
 def velocity_bounds(measured: Measured, motion: Motion) -> dict[FiniteDifference, VelocityBound]:
-    """The bounds for backward and central differences of position windows of a motion.
+    """Errors and bounds for backward and central differences of position windows of a motion.
 
     A recording's velocities never are exactly the derivatives of its positions. The bound is that of its kind of
     source, or 1.2 times the error of the same windows, exactly integrated, where that is more: any further error of
@@ -183,11 +179,12 @@ def velocity_bounds(measured: Measured, motion: Motion) -> dict[FiniteDifference
     """
     bounds = {}
     for scheme in FiniteDifference:
-        own = rms(measured.own_velocity[f"position/{scheme.value}"]) or 0.0
-        bounds[scheme] = VelocityBound(motion.velocity_bound, f"for: {motion.kind}")
-        if BOUND_OVER_CONSISTENCY * own > motion.velocity_bound:
+        error, own = (rms(of.get(f"position/{scheme.value}", [])) for of in (measured.velocity, measured.own_velocity))
+        limit, reason = motion.velocity_bound, f"for: {motion.kind}"
+        if own and BOUND_OVER_CONSISTENCY * own > limit:
+            limit = BOUND_OVER_CONSISTENCY * own
             reason = f"{BOUND_OVER_CONSISTENCY} x the recording's own disagreement of {own:.4f} rad/s"
-            bounds[scheme] = VelocityBound(BOUND_OVER_CONSISTENCY * own, reason)
+        bounds[scheme] = VelocityBound(error, limit, reason)
     return bounds
 
 

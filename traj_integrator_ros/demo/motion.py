@@ -12,7 +12,7 @@ import numpy as np
 from ..execution.rows import Points, motion_of_points
 from ..motions.extras import MissingLibrary, require
 from ..motions.files import read_samples
-from ..motions.samples import Nature, RecordingError, Samples
+from ..motions.samples import QUANTITIES, Nature, RecordingError, Samples
 from ..tools.command_line import UserError
 from ..tools.integration_output import write_bag, write_table
 
@@ -62,15 +62,9 @@ class Motion(Samples):
 
     def rows(self, index: np.ndarray | slice) -> Motion:
         """The motion at some of its samples, its time starting at 0 again."""
-        time = self.time[index]
-        return dataclasses.replace(
-            self,
-            time=time - time[0],
-            position=self.position[index],
-            velocity=self.velocity[index],
-            acceleration=None if self.acceleration is None else self.acceleration[index],
-            repeated=self.repeated[index],
-        )
+        arrays = {name: values for name, values in vars(self).items() if isinstance(values, np.ndarray)}
+        chosen = {name: values[index] for name, values in arrays.items()}
+        return dataclasses.replace(self, **{**chosen, "time": chosen["time"] - chosen["time"][0]})
 
 
 def accelerations(motion: Motion) -> np.ndarray:
@@ -85,6 +79,11 @@ def largest_acceleration(motion: Motion) -> float:
     acceleration = accelerations(motion)
     inner = acceleration if motion.acceleration is not None else acceleration[1:-1]
     return float(np.abs(inner).max())
+
+
+def state_at(motion: Motion, k: int) -> np.ndarray:
+    """Position, velocity and acceleration [3, D] of a sample."""
+    return np.stack([motion.position[k], motion.velocity[k], accelerations(motion)[k]])
 
 
 def cut(motion: Motion, seconds: float) -> Motion:
@@ -105,20 +104,17 @@ def resample(motion: Motion, step: float) -> Motion:
     time = np.arange(count) * step
     time_ns = np.rint(motion.time * 1e9).astype(np.int64)
     between = motion_of_points(Points(time_ns, motion.position, motion.velocity, None))
-    position, velocity, acceleration, _ = between.states_at(time)
+    states = between.states_at(time)[:3]
     if time[-1] >= between.knots[-1]:  # where the cubics are over
-        position[-1], velocity[-1], acceleration[-1] = between.end
-    fields = {"position": position, "velocity": velocity, "acceleration": acceleration}
-    return dataclasses.replace(motion, time=time, repeated=np.zeros(count, dtype=bool), **fields)
+        states[:, -1] = between.end
+    rows = dict(zip(QUANTITIES, states, strict=False))
+    return dataclasses.replace(motion, time=time, repeated=np.zeros(count, dtype=bool), **rows)
 
 
 def thin_out(motion: Motion, step: float) -> Motion:
     """Every n-th sample of a uniform motion, so that its step comes nearest to `step` s from a finer one."""
     stride = max(1, round(step / motion.step)) if motion.is_uniform else 1
     return motion.rows(slice(None, None, stride))
-
-
-# Recordings
 
 
 def load_recording(path: Path, topic: str | None = None) -> Motion:
@@ -129,9 +125,12 @@ def load_recording(path: Path, topic: str | None = None) -> Motion:
     short, nothing that moves, or unreadable.
     """
     samples = read_samples(path, topic)
-    _check_length(samples)
-    velocity = samples.velocity
-    notes: tuple[str, ...] = ()
+    least, count = f"{samples.source}: too short: expected at least", len(samples.time)
+    if count < MIN_SAMPLES:
+        raise RecordingError(f"{least} {MIN_SAMPLES} samples, got {count}")
+    if samples.duration < MIN_DURATION:
+        raise RecordingError(f"{least} {MIN_DURATION} s, got {samples.duration:.3f} s")
+    velocity, notes = samples.velocity, ()
     if velocity is None:
         velocity = np.gradient(samples.position, samples.time, axis=0, edge_order=2)
         notes = ("no velocities in the recording: those of its own positions are used, so errors say little",)
@@ -139,16 +138,6 @@ def load_recording(path: Path, topic: str | None = None) -> Motion:
         raise RecordingError(f"{samples.source}: nothing moves in it: every velocity is 0")
     fields = {**vars(samples), "velocity": velocity, "jerk": None}
     return Motion(**fields, repeated=find_repeated_frames(samples.position, velocity), notes=notes)
-
-
-def _check_length(samples: Samples) -> None:
-    count = len(samples.time)
-    if count < MIN_SAMPLES:
-        raise RecordingError(f"{samples.source}: too short: expected at least {MIN_SAMPLES} samples, got {count}")
-    if samples.duration < MIN_DURATION:
-        raise RecordingError(
-            f"{samples.source}: too short: expected at least {MIN_DURATION} s, got {samples.duration:.3f} s"
-        )
 
 
 def write_motion(motion: Motion, path: Path) -> None:

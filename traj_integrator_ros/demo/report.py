@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import platform
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from importlib import metadata
@@ -18,7 +19,7 @@ from .goal_problem import Steering
 from .metrics import BOUND_OVER_CONSISTENCY, Kept, Measured, VelocityBound, inconsistency, rms, velocity_bounds
 from .motion import Motion
 from .optimizer import OptimizerResult
-from .windows import Paths, Prepared
+from .windows import Prepared
 
 OPTIMIZER_GAP = 1e-3
 GOAL_BOUND = 1e-9
@@ -28,6 +29,14 @@ START_UP_RATIO_RECORDED = 1.5
 """Largest |acceleration| at the first points of a trajectory over the largest of the motion, for planned and recorded
 motions.
 """
+ROBOTS = {
+    "panda": "Franka Panda",
+    "fer": "Franka Emika Panda (FER)",
+    "fr3": "Franka Research 3",
+    "wrist_3_joint": "Universal Robots e-Series arm",
+    "torso_lift_joint": "Fetch",
+}
+"""By how the name of the first joint begins, or a joint that they have."""
 PACKAGES = ("numpy", "torch", "rclpy", "ros-rclpy", "ruckig", "rosbags", "matplotlib")
 
 
@@ -50,41 +59,32 @@ class Outcome:
     optimized: dict[Steering, OptimizerResult]
     kept: list[Kept]
 
-    @property
-    def recording(self) -> Motion:
-        """The motion as it was recorded."""
-        return self.prepared.recording
-
-    @property
-    def paths(self) -> Paths:
-        """The motion as it was planned on."""
-        return self.prepared.paths
-
     @cached_property
-    def bounds(self) -> dict[FiniteDifference, VelocityBound]:
-        """Of the velocity errors of position windows."""
-        return velocity_bounds(self.measured, self.recording)
-
-    def start_up_limit(self, name: str) -> float:
-        """Bound of the start-up acceleration ratio of a kind of window.
-
-        That of the kind of source, or BOUND_OVER_CONSISTENCY times what the sequences sent have themselves, where
-        that is more: coarse samples, or velocities that disagree with positions, have more than the motion.
-        """
-        least = START_UP_RATIO_EXACT if self.recording.nature is Nature.EXACT else START_UP_RATIO_RECORDED
-        return max(least, BOUND_OVER_CONSISTENCY * self.measured.own_start_up[name] / self.paths.largest_acceleration)
+    def velocity(self) -> dict[FiniteDifference, VelocityBound]:
+        """Errors of position windows by scheme, and their bounds."""
+        return velocity_bounds(self.measured, self.prepared.recording)
 
     @property
-    def start_up_ratios(self) -> dict[str, float]:
-        """Largest |acceleration| at h = 1..3 over the largest of the motion, by kind of window."""
-        largest = self.paths.largest_acceleration
-        return {name: value / largest for name, value in sorted(self.measured.start_up.items())}
+    def start_up(self) -> dict[str, tuple[float, float]]:
+        """Largest |acceleration| at h = 1..3 over the largest of the motion, and its bound, by kind of window.
+
+        The bound is that of the kind of source, or BOUND_OVER_CONSISTENCY times what the sequences sent have
+        themselves, where that is more: coarse samples, or velocities that disagree with positions, have more than the
+        motion.
+        """
+        recording, largest = self.prepared.recording, self.prepared.largest_acceleration
+        least = START_UP_RATIO_EXACT if recording.nature is Nature.EXACT else START_UP_RATIO_RECORDED
+        own = self.measured.own_start_up
+        return {
+            name: (value / largest, max(least, BOUND_OVER_CONSISTENCY * own.get(name, 0.0) / largest))
+            for name, value in sorted(self.measured.start_up.items())
+        }
 
     @property
     def closest_start_up(self) -> str:
         """The kind of window whose start-up acceleration comes closest to its bound; empty for none."""
-        ratios = self.start_up_ratios
-        return max(ratios, key=lambda name: ratios[name] / self.start_up_limit(name), default="")
+        start_up = self.start_up
+        return max(start_up, key=lambda name: start_up[name][0] / start_up[name][1], default="")
 
     @property
     def brakes(self) -> int:
@@ -97,10 +97,6 @@ class Outcome:
         found = np.percentile(np.array(self.latencies) * 1e3, (50, 99)).tolist() if self.latencies else (None, None)
         return dict(zip(("p50", "p99"), found, strict=True))
 
-    def velocity_rms(self, scheme: FiniteDifference) -> float | None:
-        """RMS velocity error of position windows by a scheme [rad/s], None if no such window came back."""
-        return rms(self.measured.velocity.get(f"position/{scheme.value}", []))
-
 
 def failures(outcome: Outcome) -> list[str]:
     """The reasons for which the run fails, one sentence each; empty if it passes."""
@@ -110,16 +106,14 @@ def failures(outcome: Outcome) -> list[str]:
         found.append(f"{unexpected} sequences rejected that are valid: {_listed(outcome.by_reason)}")
     if unexpected < 0 and not outcome.restarts:
         found.append("the sequence with a NaN was not counted as rejected")
-    for scheme, bound in outcome.bounds.items():
-        rms = outcome.velocity_rms(scheme)
-        if rms is None:
+    for scheme, (error, limit, _) in outcome.velocity.items():
+        if error is None:
             found.append(f"no trajectory by {scheme.value} differences came back")
-        elif not rms <= bound.limit:
-            found.append(f"velocity error by {scheme.value} differences {rms:.4f} rad/s, bound {bound.limit:.4f}")
+        elif not error <= limit:
+            found.append(f"velocity error by {scheme.value} differences {error:.4f} rad/s, bound {limit:.4f}")
     if contradiction := inconsistency(outcome.prepared.cleaned):
         found.append(contradiction)
-    for name, ratio in outcome.start_up_ratios.items():
-        limit = outcome.start_up_limit(name)
+    for name, (ratio, limit) in outcome.start_up.items():
         if not ratio <= limit:
             found.append(f"start-up acceleration of {name} {ratio:.2f} x the motion's largest, bound {limit:.2f}")
     for steering in (Steering.JERKS, Steering.SPLINE):  # positions are shown for comparison: they need not converge
@@ -151,10 +145,8 @@ def as_json(outcome: Outcome, node_exit_code: int, seconds: float) -> dict[str, 
     wrong = failures(outcome)
     if node_exit_code:
         wrong.append(f"the node ended with exit code {node_exit_code} when interrupted")
-    balance, recording, measured = outcome.balance, outcome.recording, outcome.measured
-    start_up = {
-        name: {"ratio": ratio, "bound": outcome.start_up_limit(name)} for name, ratio in outcome.start_up_ratios.items()
-    }
+    balance, recording, measured = outcome.balance, outcome.prepared.recording, outcome.measured
+    start_up = {name: {"ratio": ratio, "bound": limit} for name, (ratio, limit) in outcome.start_up.items()}
     return {
         "passed": not wrong,
         "failures": wrong,
@@ -183,8 +175,8 @@ def as_json(outcome: Outcome, node_exit_code: int, seconds: float) -> dict[str, 
         "received_by_kind": dict(sorted(measured.batches.items())),
         "latency_ms": outcome.latency_ms | {"of": "sending a sequence to having its TrajectoryBatch, here"},
         "velocity_error_rad_s": {
-            scheme.value: {"rms": outcome.velocity_rms(scheme), "bound": bound.limit, "bound_because": bound.reason}
-            for scheme, bound in outcome.bounds.items()
+            scheme.value: {"rms": error, "bound": limit, "bound_because": reason}
+            for scheme, (error, limit, reason) in outcome.velocity.items()
         },
         "velocity_error_note": (
             "row 0 of every window against the motion's own velocity: central at the same sample (up to where it sees "
@@ -199,14 +191,14 @@ def as_json(outcome: Outcome, node_exit_code: int, seconds: float) -> dict[str, 
             "kind": outcome.closest_start_up,
             **start_up.get(outcome.closest_start_up, {"ratio": None, "bound": None}),
             "by_kind": start_up,
-            "largest_of_motion_rad_s2": outcome.paths.largest_acceleration,
+            "largest_of_motion_rad_s2": outcome.prepared.largest_acceleration,
             "of": "largest |acceleration| over all rows at h = 1..3 over the largest of the motion; of the kind of "
             "window that comes closest to its bound",
         },
         "optimizer": {steering.value: _optimizer_report(result) for steering, result in outcome.optimized.items()},
         "node": {key: value for key, value in outcome.node.items() if "." not in key},
         "wall_s": seconds,
-        "versions": versions(),
+        "versions": _versions(),
     }
 
 
@@ -226,36 +218,32 @@ def _optimizer_report(result: OptimizerResult) -> dict[str, object]:
 
 
 def write_report(report: dict[str, object], path: Path) -> None:
-    """Write the report, indented and with a newline at its end."""
-    path.write_text(json.dumps(_without_nan(report), indent=2, allow_nan=False) + "\n", encoding="utf-8")
+    """Write the report, with null for numbers that JSON cannot represent."""
+    finite = json.loads(json.dumps(report), parse_constant=lambda name: None)
+    path.write_text(json.dumps(finite, indent=2, allow_nan=False) + "\n", encoding="utf-8")
 
 
 def summary(outcome: Outcome) -> list[tuple[str, str]]:
     """Lines of the summary table at the end of the demo."""
-    balance, recording, latency = outcome.balance, outcome.recording, outcome.latency_ms
+    balance, recording, latency = outcome.balance, outcome.prepared.recording, outcome.latency_ms
     sent = f"{balance.sent} sent, {balance.answered} answered, {balance.rejected} rejected, {balance.lost} lost"
     lines = [
         ("source", f"{Path(recording.source).name} ({recording.kind})"),
         ("motion", f"{recording.duration:.1f} s of {recording.dof} joints ({robot_name(recording)})"),
         ("sequences", sent),
         ("rejected", f"{_listed(outcome.by_reason)} ({outcome.refused_on_purpose} on purpose)"),
-        (
-            "latency",
-            "p50 {p50:.1f} ms, p99 {p99:.1f} ms".format(**latency) if outcome.latencies else "nothing came back",
-        ),
+        ("latency", "p50 {p50:.1f} ms, p99 {p99:.1f} ms".format(**latency) if latency["p50"] else "nothing came back"),
     ]
     if recording.repeated.any():
         lines.append(("repeated frames", f"{int(recording.repeated.sum())} of {recording.samples}"))
     if outcome.restarts:
         lines.append(("node restarts", f"{outcome.restarts}, {balance.node_down} sequences sent while it was down"))
-    for scheme, bound in outcome.bounds.items():
-        error = outcome.velocity_rms(scheme)
+    for scheme, (error, limit, _) in outcome.velocity.items():
         value = "none" if error is None else f"{error:.5f}"
-        lines.append((f"velocity error, {scheme.value}", f"{value} rad/s RMS (bound {bound.limit:.4f})"))
+        lines.append((f"velocity error, {scheme.value}", f"{value} rad/s RMS (bound {limit:.4f})"))
     if name := outcome.closest_start_up:
-        ratio, limit = outcome.start_up_ratios[name], outcome.start_up_limit(name)
-        told = f"{ratio:.3f} x the motion's largest ({name}, bound {limit:.2f})"
-        lines.append(("start-up acceleration", told))
+        ratio, limit = outcome.start_up[name]
+        lines.append(("start-up acceleration", f"{ratio:.3f} x the motion's largest ({name}, bound {limit:.2f})"))
     for steering, result in outcome.optimized.items():
         costs, bound = result.iteration_costs, _optimizer_report(result)["bound"]
         told = f"cost {costs[0]:.4g} to {costs[-1]:.6g} in {result.iterations} iterations, {result.calls} calls, "
@@ -266,36 +254,20 @@ def summary(outcome: Outcome) -> list[tuple[str, str]]:
 
 def robot_name(motion: Motion) -> str:
     """A name for the robot, from the names of its joints."""
-    known = {"panda": "Franka Panda", "fer": "Franka Emika Panda (FER)", "fr3": "Franka Research 3"}
-    first = motion.joint_names[0]
-    for prefix, name in known.items():
-        if first.startswith(f"{prefix}_"):
+    first, *_ = names = motion.joint_names
+    for prefix, name in ROBOTS.items():
+        if first.startswith(f"{prefix}_") or prefix in names:
             return name
-    if "wrist_3_joint" in motion.joint_names:
-        return "Universal Robots e-Series arm"
-    if "torso_lift_joint" in motion.joint_names:
-        return "Fetch"
     return f"Robot with {motion.dof} joints"
 
 
-def versions() -> dict[str, str]:
+def _versions() -> dict[str, str]:
     """Versions of Python and of the packages that matter."""
     found = {"python": platform.python_version()}
     for package in PACKAGES:
-        try:
+        with suppress(metadata.PackageNotFoundError):
             found[package] = metadata.version(package)
-        except metadata.PackageNotFoundError:
-            continue
     return found
-
-
-def _without_nan(value: object) -> object:
-    """The same value with null for numbers that JSON cannot represent."""
-    if isinstance(value, dict):
-        return {key: _without_nan(inner) for key, inner in value.items()}
-    if isinstance(value, list):
-        return [_without_nan(inner) for inner in value]
-    return None if isinstance(value, float) and not np.isfinite(value) else value
 
 
 def _listed(counts: dict[str, int]) -> str:

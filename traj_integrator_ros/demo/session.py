@@ -6,13 +6,14 @@ import itertools
 import math
 import textwrap
 import time
+from collections.abc import Sequence
 
 import numpy as np
 from rcl_interfaces.srv import SetParameters
 
 from traj_integrator_interfaces.msg import ActionSequence, TrajectoryBatch
 
-from ..kernels.types import ControlSpace, FiniteDifference, Trajectory
+from ..kernels.types import FiniteDifference, Trajectory
 from ..tools.checker import Expectation
 from ..tools.command_line import ToolFailure
 from ..tools.progress import Progress
@@ -25,7 +26,7 @@ from .goal_problem import Steering, problem_from
 from .metrics import Kept, Measured, start_row
 from .optimizer import OptimizerResult, minimize
 from .report import Outcome
-from .windows import Prepared, Window, WindowKind, cut_window, kinds_under
+from .windows import KINDS, POSITION, Prepared, Window, WindowKind, cut_window
 
 NODE_WITHIN_S = 30.0
 STATE_WITHIN_S = 5.0
@@ -47,7 +48,7 @@ def run_session(
     prepared: Prepared,
     batch: int,
     play_at_least: float,
-    ros_arguments: list[str],
+    ros_arguments: Sequence[str],
     process: NodeProcess | None,
     progress: Progress,
 ) -> Outcome:
@@ -57,52 +58,48 @@ def run_session(
     `process` is the node if the demo started it. Raises ToolFailure where the node does not come up or stops
     answering, ProcessEnded where `process` ends.
     """
-    participant = Participant(NODE_NAME, name="demo", ros_arguments=ros_arguments)
-    try:
-        passes = max(1, math.ceil(play_at_least / prepared.recording.duration - 0.5))
-        session = _Session(participant, prepared, batch, passes, progress)
+    passes = max(1, math.ceil(play_at_least / prepared.recording.duration - 0.5))
+    with _Session(prepared, batch, passes, ros_arguments, progress) as session, session.in_background():
         if process is not None:
-            participant.check = process.check
-        with participant.in_background():
-            try:
-                session.wait_for_node(is_ours=process is not None)
-                session.play_and_plan()
-                optimized = session.optimize()
-                session.take_last_answers()
-            finally:
-                session.player.stop()
-        return session.outcome(optimized)
-    finally:
-        participant.close()
+            session.check = process.check
+        try:
+            session.wait_for_node(is_ours=process is not None)
+            session.play_and_plan()
+            optimized = session.optimize()
+            session.take_last_answers()
+        finally:
+            session.player.stop()
+    return session.outcome(optimized)
 
 
-class _Session:
+class _Session(Participant):
     """Plays the motion, sends windows of its future with `batch` candidates, and measures every trajectory that comes
     back, as planner and as controller.
     """
 
     def __init__(
-        self, participant: Participant, prepared: Prepared, batch: int, passes: int, progress: Progress
+        self, prepared: Prepared, batch: int, passes: int, ros_arguments: Sequence[str], progress: Progress
     ) -> None:
-        self._participant, self._prepared, self._batch, self._progress = participant, prepared, batch, progress
+        super().__init__(NODE_NAME, name="demo", ros_arguments=ros_arguments)
+        self._prepared, self._batch, self._progress = prepared, batch, progress
         self._measured = Measured()
         self._kept: list[Kept] = []
-        self._status = NodeStatus(participant)
-        self._planner: Planner[Window] = Planner(participant, self._measure)
+        self._status = NodeStatus(self)
+        self._planner: Planner[Window] = Planner(self, self._measure)
         self._controller = Controller(
-            participant,
+            self,
             lambda now_ns: Expectation(complete=True),
             accept=self._measured.commanded.add,
             describe=lambda finding: f"{finding.rule.value}: {finding.what}",
         )
-        self._optimizer = Optimizer(participant)
-        self._parameters = participant.client(SetParameters, "set_parameters")
+        self._optimizer = Optimizer(self)
+        self._set_parameters = self.client(SetParameters, "set_parameters")
         self._refused_on_purpose = self._restarts = 0
         self._random = np.random.default_rng(1)
         self._publishers_seen: set[bytes] = set()
-        participant.node.create_timer(RESTART_POLL_S, self._watch_for_restart)
+        self.node.create_timer(RESTART_POLL_S, self._watch_for_restart)
         # Last, so that a node that has received a joint state has discovered everything before it, too.
-        self._states = StatePublisher(participant, prepared.recording.joint_names)
+        self._states = StatePublisher(self, prepared.recording.joint_names)
         self.player = MotionPlayer(self._states, prepared.recording, passes)
 
     def wait_for_node(self, *, is_ours: bool) -> None:
@@ -119,42 +116,37 @@ class _Session:
             return (
                 status.values.get("lifecycle_state") == "active"
                 and self._planner.publisher.get_subscription_count() > 0
-                and all(self._participant.node.count_publishers(one.topic_name) for one in heard)
-                and self._parameters.service_is_ready()
+                and all(self.node.count_publishers(one.topic_name) for one in heard)
+                and self._set_parameters.service_is_ready()
             )
 
         def heard() -> bool:
             self.player.announce()
             return status.values.get("state_age_s", "none") != "none"
 
-        if not self._participant.spin_until(connected, NODE_WITHIN_S):
+        within = f"within {NODE_WITHIN_S:.0f} s"
+        if not self.spin_until(connected, NODE_WITHIN_S):
             if not status.messages:
-                raise ToolFailure(
-                    f"no node {NODE_NAME} within {NODE_WITHIN_S:.0f} s: nothing on /diagnostics in this ROS domain"
-                )
+                raise ToolFailure(f"no node {NODE_NAME} {within}: nothing on /diagnostics in this ROS domain")
             raise ToolFailure(
-                f"the node {NODE_NAME} is not ready within {NODE_WITHIN_S:.0f} s; it says on /diagnostics: "
-                f"{status.message}"
+                f"the node {NODE_NAME} is not ready {within}; it says on /diagnostics: {status.message}"
             )
-        if not self._participant.spin_until(heard, STATE_WITHIN_S):
-            raise ToolFailure(
-                f"no joint state reached the node within {STATE_WITHIN_S:.0f} s; are its joints "
-                f"{', '.join(self._prepared.recording.joint_names)}? It says: {status.message}"
-            )
+        if not self.spin_until(heard, STATE_WITHIN_S):
+            lost = f"no joint state reached the node within {STATE_WITHIN_S:.0f} s"
+            joints = ", ".join(self._prepared.recording.joint_names)
+            raise ToolFailure(f"{lost}; are its joints {joints}? It says: {status.message}")
 
     def play_and_plan(self) -> None:
         """Send windows that start where the player is, for as long as it plays."""
         player, ledger = self.player, self._planner.ledger
         self._progress.stage("Playing and planning", player.duration_s)
         schemes, block_s = itertools.cycle(FiniteDifference), max(1.0, player.duration_s / BLOCKS)
-        kinds: itertools.cycle[WindowKind] = itertools.cycle([])
+        kinds = itertools.cycle(KINDS)
         player.start()
         until_s, due = 0.0, time.monotonic()
         while player.is_playing:
             if player.elapsed_s >= until_s:
-                scheme = next(schemes)
-                self._switch(scheme)
-                kinds = itertools.cycle(kinds_under(scheme))
+                self._switch(next(schemes))
                 until_s = player.elapsed_s + block_s
             if self._planner.in_flight() < MOST_IN_FLIGHT:
                 self._send(next(kinds))
@@ -162,14 +154,14 @@ class _Session:
                 self._send_nonsense()
             self._progress.update(player.elapsed_s, f"{ledger.sent} sequences, {ledger.answered} answered")
             due = max(due + 1 / RATE, time.monotonic() - 1 / RATE)
-            self._participant.spin(max(0.0, due - time.monotonic()))
+            self.spin(max(0.0, due - time.monotonic()))
 
     def optimize(self) -> dict[Steering, OptimizerResult]:
         """Solve the goal problem in each way over the services. Raises ToolFailure."""
         self._progress.stage("Optimizing over the services")
         try:
             # The problem over positions counts the rows of backward differences.
-            self._participant.set_parameters(finite_difference=FiniteDifference.BACKWARD.value)
+            self.set_parameters(finite_difference=FiniteDifference.BACKWARD.value)
             planned = self._prepared.planned
             return {steering: minimize(problem_from(planned, steering), self._optimizer) for steering in Steering}
         except (Refused, TimeoutError) as error:
@@ -179,7 +171,7 @@ class _Session:
         """Wait for the last answers, and for the node's counts of everything before."""
         self._drain(ANSWERS_WITHIN_S)
         wanted = self._status.messages + 2
-        self._participant.spin_until(lambda: self._status.messages >= wanted, ANSWERS_WITHIN_S)
+        self.spin_until(lambda: self._status.messages >= wanted, ANSWERS_WITHIN_S)
 
     def outcome(self, optimized: dict[Steering, OptimizerResult]) -> Outcome:
         """Everything measured."""
@@ -203,31 +195,29 @@ class _Session:
 
     def _drain(self, within_s: float) -> None:
         """Wait until every sequence is answered, or for this time."""
-        self._participant.spin_until(lambda: not self._planner.in_flight(within_s), within_s)
+        self.spin_until(lambda: not self._planner.in_flight(within_s), within_s)
 
     def _switch(self, scheme: FiniteDifference) -> None:
         """Set the node's scheme of finite differences while nothing is in flight; a node that is away keeps its own."""
         self._drain(SWITCH_WITHIN_S)
-        if not self._parameters.service_is_ready():
+        if not self._set_parameters.service_is_ready():
             return
         try:
-            [(successful, _)] = self._participant.set_parameters(SWITCH_WITHIN_S, finite_difference=scheme.value)
+            [(successful, _)] = self.set_parameters(SWITCH_WITHIN_S, finite_difference=scheme.value)
         except TimeoutError:
             return
         if not successful:
             self._planner.faults["finite_difference not set"] += 1
 
     def _send(self, kind: WindowKind) -> None:
-        paths = self._prepared.paths
-        first = paths.of(kind).sample_at(self.player.motion_time_s)
-        if first is None:
-            return  # not enough future left
-        window = cut_window(kind, paths, first, self._batch, self._random)
-        self._planner.send(_message(window), window)
+        first = self._prepared.path_of(kind).sample_at(self.player.motion_time_s)
+        if first is not None:  # else not enough future is left
+            window = cut_window(kind, self._prepared, first, self._batch, self._random)
+            self._planner.send(_message(window), window)
 
     def _send_nonsense(self) -> None:
         """One sequence with a NaN in it: the node has to reject it, and to say so."""
-        window = cut_window(WindowKind(ControlSpace.POSITION), self._prepared.paths, 0, 1, self._random)
+        window = cut_window(POSITION, self._prepared, 0, 1, self._random)
         message = _message(window)
         message.data[0] = float("nan")
         self._planner.send(message, window, answer_expected=False)
@@ -235,7 +225,7 @@ class _Session:
 
     def _watch_for_restart(self) -> None:
         """Detect a restarted node: messages sent while there was none do not count as lost."""
-        infos = self._participant.node.get_publishers_info_by_topic(self._planner.subscription.topic_name)
+        infos = self.node.get_publishers_info_by_topic(self._planner.subscription.topic_name)
         new = {bytes(info.endpoint_gid) for info in infos} - self._publishers_seen
         if new and self._publishers_seen:
             self._restarts += 1

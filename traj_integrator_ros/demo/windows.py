@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from ..kernels.types import ControlSpace, FiniteDifference
+from ..kernels.types import ControlSpace
 from .cleaning import clean, plan_on
-from .motion import Motion, accelerations, largest_acceleration, resample, thin_out
+from .motion import Motion, accelerations, largest_acceleration, resample, state_at, thin_out
 
 WINDOW_STEP = 0.01
 """Step of the windows [s] if the motion is sampled at least as fast; slower recordings keep their own."""
@@ -26,16 +25,20 @@ class WindowKind:
     control_space: ControlSpace
     from_joint_states: bool = False
     """Whether the message has no start: trajectories begin at the latest joint state that the node received."""
-    scheme: FiniteDifference = FiniteDifference.BACKWARD
-    """For positions only."""
 
     @property
     def name(self) -> str:
-        """Name in the report, e.g. position/central or jerk from joint_states."""
-        name = self.control_space.name.lower()
-        if self.control_space is ControlSpace.POSITION:
-            name += f"/{self.scheme.value}"
-        return f"{name} from joint_states" if self.from_joint_states else name
+        """Name in the report, e.g. velocity or jerk from joint_states."""
+        return f"{self.control_space.name.lower()}{' from joint_states' if self.from_joint_states else ''}"
+
+
+POSITION, VELOCITY, ACCELERATION, JERK = (WindowKind(space) for space in ControlSpace if space.name != "BSPLINE")
+LATEST = tuple(WindowKind(kind.control_space, from_joint_states=True) for kind in (ACCELERATION, JERK))
+"""Those that start from the latest joint state: one that is a sample older or newer does not make them jump, unlike a
+window of positions.
+"""
+KINDS = (POSITION, VELOCITY, POSITION, ACCELERATION, POSITION, LATEST[0], POSITION, JERK, POSITION, LATEST[1])
+"""What the planner sends in turn."""
 
 
 @dataclass(frozen=True)
@@ -64,35 +67,42 @@ class PlannedPath:
 
 
 @dataclass(frozen=True)
-class Paths:
-    """The motion as windows need it: on its own steps, and on uniform ones.
+class Prepared:
+    """A motion in all its forms.
 
-    Positions and velocities use uniform steps: central differences support no others, and backward differences
-    overestimate the acceleration if a step is much shorter than the previous one (by up to half their ratio).
-    Accelerations and jerks are integrated exactly over any steps.
+    Windows are cut from its own steps or from uniform ones. Positions and velocities use uniform steps: central
+    differences support no others, and backward differences overestimate the acceleration if a step is much shorter than
+    the previous one (by up to half their ratio). Accelerations and jerks are integrated exactly over any steps.
     """
 
+    recording: Motion
+    """Raw: what the player plays."""
+    cleaned: Motion
+    """Without repeated frames, consistently timed; results are compared with it."""
+    planned: Motion
+    """What the planner sends, on the samples of `cleaned`."""
     any_step: PlannedPath
     uniform: PlannedPath
     largest_acceleration: float
-    """Largest acceleration of the cleaned recording [rad/s²]."""
+    """Largest acceleration of the cleaned recording, at the steps of windows [rad/s²]."""
 
-    def of(self, kind: WindowKind) -> PlannedPath:
+    def path_of(self, kind: WindowKind) -> PlannedPath:
         """The path that windows of this kind are cut from."""
         differentiated = kind.control_space in (ControlSpace.POSITION, ControlSpace.VELOCITY)
         return self.uniform if differentiated else self.any_step
 
 
-def paths_of(cleaned: Motion, planned: Motion) -> Paths:
-    """The paths of a motion; `planned` is what is sent, `cleaned` (same samples) what results are compared with."""
-    planned, cleaned = thin_out(planned, WINDOW_STEP), thin_out(cleaned, WINDOW_STEP)
-    path = PlannedPath(planned, cleaned.velocity)
-    uniform = path
-    if not planned.is_uniform:
+def prepare(recording: Motion) -> Prepared:
+    """Clean a recording and plan on it."""
+    cleaned = clean(recording)
+    planned = plan_on(cleaned)
+    sent, reference = thin_out(planned, WINDOW_STEP), thin_out(cleaned, WINDOW_STEP)
+    path = uniform = PlannedPath(sent, reference.velocity)
+    if not sent.is_uniform:
         # A quarter of the shortest step: the cubics between the samples bend within a step.
-        step = max(WINDOW_STEP, float(np.diff(planned.time).min()) / 4)
-        uniform = PlannedPath(resample(planned, step), resample(cleaned, step).velocity)
-    return Paths(path, uniform, largest_acceleration(cleaned))
+        step = max(WINDOW_STEP, float(np.diff(sent.time).min()) / 4)
+        uniform = PlannedPath(resample(sent, step), resample(reference, step).velocity)
+    return Prepared(recording, cleaned, planned, path, uniform, largest_acceleration(reference))
 
 
 @dataclass(frozen=True)
@@ -122,21 +132,21 @@ class Window:
         return self.path.reference_velocity[self.first : self.first + self.horizon + 1]
 
 
-def cut_window(kind: WindowKind, paths: Paths, first: int, batch: int, random: np.random.Generator) -> Window:
+def cut_window(kind: WindowKind, prepared: Prepared, first: int, batch: int, random: np.random.Generator) -> Window:
     """The window of `kind` that starts from sample `first` of its path: the motion itself and batch - 1 perturbed
     candidates.
 
     Candidates leave the motion smoothly, by A s⁴ with s = 0..1 over the window: same position, velocity, acceleration
     at the start.
     """
-    path = paths.of(kind)
+    path = prepared.path_of(kind)
     motion, horizon = path.motion, path.horizon
     rows = slice(first, first + horizon + 1)
     time = motion.time[rows]
     steps = np.diff(time)
     span = time[-1] - time[0]
     s = ((time - time[0]) / span)[None, :, None]
-    reach = CANDIDATE_SPREAD * paths.largest_acceleration * span**2 / 12
+    reach = CANDIDATE_SPREAD * prepared.largest_acceleration * span**2 / 12
     amplitude = reach * np.clip(random.standard_normal((batch, 1, motion.dof)), -2, 2)
     amplitude[0] = 0
 
@@ -151,27 +161,9 @@ def cut_window(kind: WindowKind, paths: Paths, first: int, batch: int, random: n
         ControlSpace.ACCELERATION: np.diff(velocity, axis=1) / width,
         ControlSpace.JERK: np.diff(acceleration, axis=1) / width,
     }[kind.control_space]
-    start = np.stack([motion.position[first], motion.velocity[first], accelerations(motion)[first]])
-    return Window(
-        kind=kind,
-        path=path,
-        first=first,
-        data=np.ascontiguousarray(actions, dtype=np.float32),
-        dt=_step_lengths(motion, first, steps),
-        start=None if kind.from_joint_states else start.astype(np.float32),
-    )
-
-
-def kinds_under(scheme: FiniteDifference) -> Sequence[WindowKind]:
-    """The kinds of windows that the planner sends in turn while the node differentiates positions by `scheme`.
-
-    Sequences that start from the latest joint state are accelerations and jerks: a state that is one sample older or
-    newer does not make them jump, unlike a window of positions.
-    """
-    position = WindowKind(ControlSpace.POSITION, scheme=scheme)
-    others = [WindowKind(space) for space in (ControlSpace.VELOCITY, ControlSpace.ACCELERATION, ControlSpace.JERK)]
-    latest = [WindowKind(space, from_joint_states=True) for space in (ControlSpace.ACCELERATION, ControlSpace.JERK)]
-    return [position, others[0], position, others[1], position, latest[0], position, others[2], position, latest[1]]
+    start = None if kind.from_joint_states else state_at(motion, first).astype(np.float32)
+    data = np.ascontiguousarray(actions, dtype=np.float32)
+    return Window(kind, path, first, data, _step_lengths(motion, first, steps), start)
 
 
 def _step_lengths(motion: Motion, first: int, steps: np.ndarray) -> np.ndarray:
@@ -182,34 +174,13 @@ def _step_lengths(motion: Motion, first: int, steps: np.ndarray) -> np.ndarray:
     return np.concatenate([[before], steps[:-1]]).astype(np.float32)
 
 
-@dataclass(frozen=True)
-class Prepared:
-    """A motion in all its forms."""
-
-    recording: Motion
-    """Raw: what the player plays."""
-    cleaned: Motion
-    """Without repeated frames, consistently timed; results are compared with it."""
-    planned: Motion
-    """What the planner sends, on the samples of `cleaned`."""
-    paths: Paths
-    """The planned motion on the steps of windows."""
-
-
-def prepare(recording: Motion) -> Prepared:
-    """Clean a recording and plan on it."""
-    cleaned = clean(recording)
-    planned = plan_on(cleaned)
-    return Prepared(recording, cleaned, planned, paths_of(cleaned, planned))
-
-
 def write_node_parameters(prepared: Prepared, batch: int, device: str, path: Path) -> None:
     """The parameter file for the node: the motion's joints, its time step, shapes to warm up."""
-    motion, paths = prepared.recording, prepared.paths
+    motion = prepared.recording
     longest = float(np.diff(motion.time).max())
     moved = float(np.abs(np.diff(motion.position, axis=0)).max())
     fastest = float(np.abs(motion.velocity).max())
-    horizons = sorted({paths.any_step.horizon, paths.uniform.horizon})
+    horizons = sorted({prepared.any_step.horizon, prepared.uniform.horizon})
     shapes = ", ".join(f'"{batch}x{horizon}"' for horizon in horizons)
     names = ", ".join(f'"{name}"' for name in motion.joint_names)
     text = f"""\
@@ -218,7 +189,7 @@ def write_node_parameters(prepared: Prepared, batch: int, device: str, path: Pat
   ros__parameters:
     joint_names: [{names}]
     device: {device}
-    dt: {paths.uniform.motion.step:.9f}  # s
+    dt: {prepared.uniform.motion.step:.9f}  # s
     max_batch: {max(64, batch)}
     max_horizon: {max(128, MAX_HORIZON)}
     warmup: [{shapes}]

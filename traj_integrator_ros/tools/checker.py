@@ -10,14 +10,14 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..execution.limits import DECELERATION, shown_excess, worst_violations
+from ..execution.limits import Violation, shown_excess, worst_violations
 from ..execution.motion import Motion
 from ..execution.rows import Points, motion_of_points
 from ..handling.limits import JointLimits, excess, forward_rows
@@ -109,23 +109,31 @@ def check(trajectory: PlannedTrajectory, expectation: Expectation) -> list[Findi
 
     Numbers are compared only if they are complete and finite, so that one mistake is reported once.
     """
-    findings = [*_check_joints(trajectory.joint_names, expectation)]
+    names, units = trajectory.joint_names, expectation.units
+    findings = [*_check_joints(names, expectation)]
     if not trajectory.points:
         return [*findings, Finding(Rule.POINTS, "points", "at least one", "none")]
     findings += _check_times(trajectory, expectation.now_ns)
-    malformed = _check_lengths(trajectory, expectation.complete)
-    if malformed:
+    if malformed := [*_check_lengths(trajectory, expectation.complete)]:
         return findings + malformed
     for field in FIELDS:
-        values = trajectory.rows(field)
-        if values is not None:
-            findings += _check_finite(trajectory.joint_names, field, values)
-    findings += _check_end(trajectory, expectation.units) if expectation.at_rest else []
-    findings += _check_start(trajectory, expectation)
-    if expectation.limits is not None:
-        at_points = _check_limits(trajectory, expectation.limits, expectation.units)
-        findings += _check_commanded(trajectory, expectation, at_points) if expectation.between_points else at_points
-    return findings
+        if (values := trajectory.rows(field)) is not None:
+            findings += (
+                Finding(Rule.FINITE, field, "a finite number", str(values[k, joint]), names[joint], int(k))
+                for k, joint in np.argwhere(~np.isfinite(values))
+            )
+    first, last = trajectory.points[0], trajectory.points[-1]
+    for name, value in zip(names, last.velocities, strict=False):
+        if expectation.at_rest and abs(value) > REST_VELOCITY:
+            unit, number = units.of(name)[1], len(trajectory.points) - 1
+            expected, got = f"0 (within {REST_VELOCITY:.1e} {unit})", f"{value:g} {unit}"
+            findings.append(Finding(Rule.REST, "last velocity", expected, got, name, number))
+    robot, tolerance = expectation.robot or {}, expectation.start_tolerance
+    for name, value in zip(names, first.positions, strict=True):
+        if name in robot and abs(value - robot[name]) > tolerance:
+            expected = f"{robot[name]:g} (the robot) within {tolerance:g}"
+            findings.append(Finding(Rule.START, "start", expected, f"{value:g}", name, 0))
+    return findings if expectation.limits is None else [*findings, *_check_limits(trajectory, expectation)]
 
 
 def motion_between(trajectory: PlannedTrajectory) -> Motion | None:
@@ -144,60 +152,47 @@ def motion_between(trajectory: PlannedTrajectory) -> Motion | None:
     )
 
 
-def _check_joints(names: Sequence[str], expectation: Expectation) -> list[Finding]:
+def _check_joints(names: Sequence[str], expectation: Expectation) -> Iterator[Finding]:
     if not names:
-        return [Finding(Rule.JOINTS, "joint_names", "the controller's joints", "none")]
-    findings = [
-        Finding(Rule.JOINTS, "joint_names", "every joint once", f"{count} times", joint=name)
-        for name, count in Counter(names).items()
-        if count > 1
-    ]
+        yield Finding(Rule.JOINTS, "joint_names", "the controller's joints", "none")
+        return
+    for name, count in Counter(names).items():
+        if count > 1:
+            yield Finding(Rule.JOINTS, "joint_names", "every joint once", f"{count} times", name)
     if expectation.joint_names is None:
-        return findings
+        return
     wanted = dict.fromkeys(expectation.joint_names)
-    listed = ", ".join(wanted)
+    known = f"joints of the controller ({', '.join(wanted)})"
     unknown = [name for name in dict.fromkeys(names) if name not in wanted]
     missing = [name for name in wanted if name not in names]
     if len(missing) == len(wanted):  # one line for all of them: it is for another robot
-        got = f"{', '.join(unknown)}, which are those of another robot"
-        return [*findings, Finding(Rule.JOINTS, "joint_names", f"joints of the controller ({listed})", got)]
-    findings += [
-        Finding(Rule.JOINTS, "joint_names", f"joints of the controller ({listed})", "another one", joint=name)
-        for name in unknown
-    ]
-    if not expectation.partial:
-        findings += [
-            Finding(Rule.JOINTS, "joint_names", "all joints of the controller", "one missing", joint=name)
-            for name in missing
-        ]
-    return findings
+        yield Finding(Rule.JOINTS, "joint_names", known, f"{', '.join(unknown)}, which are those of another robot")
+        return
+    for name in unknown:
+        yield Finding(Rule.JOINTS, "joint_names", known, "another one", name)
+    for name in [] if expectation.partial else missing:
+        yield Finding(Rule.JOINTS, "joint_names", "all joints of the controller", "one missing", name)
 
 
-def _check_times(trajectory: PlannedTrajectory, now_ns: int | None) -> list[Finding]:
-    times = [point.time_ns for point in trajectory.points]
-    findings = [
-        Finding(Rule.FINITE, "time_from_start", "a finite number", "none", point=k)
-        for k, time in enumerate(times)
-        if time is None
-    ]
-    if findings:
-        return findings
+def _check_times(trajectory: PlannedTrajectory, now_ns: int | None) -> Iterator[Finding]:
+    times, field = [point.time_ns for point in trajectory.points], "time_from_start"
+    if None in times:
+        missing = [k for k, time in enumerate(times) if time is None]
+        yield from (Finding(Rule.FINITE, field, "a finite number", "none", point=k) for k in missing)
+        return
     if times[0] < 0:
-        findings.append(Finding(Rule.TIMES, "time_from_start", "0 or more", _seconds(times[0]), point=0))
+        yield Finding(Rule.TIMES, field, "0 or more", _seconds(times[0]), point=0)
     for k in range(1, len(times)):
         if times[k] <= times[k - 1]:
-            expected = f"more than {_seconds(times[k - 1])}"
-            findings.append(Finding(Rule.TIMES, "time_from_start", expected, _seconds(times[k]), point=k))
+            yield Finding(Rule.TIMES, field, f"more than {_seconds(times[k - 1])}", _seconds(times[k]), point=k)
     end = trajectory.stamp_ns + times[-1]
     if trajectory.stamp_ns and now_ns is not None and end < now_ns:
         late = f"one {_seconds(now_ns - end)} in the past"
-        findings.append(Finding(Rule.START_TIME, "header.stamp", "0, or an end in the future", late))
-    return findings
+        yield Finding(Rule.START_TIME, "header.stamp", "0, or an end in the future", late)
 
 
-def _check_lengths(trajectory: PlannedTrajectory, complete: bool) -> list[Finding]:
-    dof, findings = len(trajectory.joint_names), []
-    first = trajectory.points[0]
+def _check_lengths(trajectory: PlannedTrajectory, complete: bool) -> Iterator[Finding]:
+    dof, first = len(trajectory.joint_names), trajectory.points[0]
     for k, point in enumerate(trajectory.points):
         for field in FIELDS:
             length = len(getattr(point, field))
@@ -205,92 +200,52 @@ def _check_lengths(trajectory: PlannedTrajectory, complete: bool) -> list[Findin
             needed = field == "positions" or (complete and field == "velocities")
             wanted = dof if needed or len(getattr(first, field)) else 0
             if k == 0 and length not in (wanted, 0):
-                findings.append(Finding(Rule.LENGTHS, field, f"{dof} values or none", str(length), point=k))
+                yield Finding(Rule.LENGTHS, field, f"{dof} values or none", str(length), point=k)
             elif length != wanted:
-                findings.append(Finding(Rule.LENGTHS, field, f"{wanted} values", str(length), point=k))
+                yield Finding(Rule.LENGTHS, field, f"{wanted} values", str(length), point=k)
         if len(point.effort):
-            findings.append(Finding(Rule.EFFORT, "effort", "none", f"{len(point.effort)} values", point=k))
-    return findings
+            yield Finding(Rule.EFFORT, "effort", "none", f"{len(point.effort)} values", point=k)
 
 
-def _check_finite(names: Sequence[str], field: str, values: np.ndarray) -> list[Finding]:
-    return [
-        Finding(Rule.FINITE, field, "a finite number", str(values[k, joint]), names[joint], int(k))
-        for k, joint in np.argwhere(~np.isfinite(values))
-    ]
+def _check_limits(trajectory: PlannedTrajectory, expectation: Expectation) -> Iterator[Finding]:
+    """The worst value of each joint and quantity beyond its limit, in the controller's interpolation or at the points.
+
+    Where a limit is exceeded at the points, too, the finding is of the limit; else of what is commanded between them.
+    """
+    names = trajectory.joint_names
+    limits = expectation.limits.of_joints(names)
+    at_points = list(_beyond_at_points(trajectory, limits))
+    known = {(found.quantity, found.joint) for _, found in at_points}
+    motion = motion_between(trajectory) if expectation.between_points else None
+    between = [] if motion is None else worst_violations(motion, limits, of_points=True)
+    for point, found in at_points if motion is None else ((None, found) for found in between):
+        name, what, rule = names[found.joint], found.quantity, Rule.LIMITS
+        if (what, found.joint) not in known:
+            what, rule = f"{what} between the points", Rule.COMMANDED
+        unit = expectation.units.of(name)[found.order]
+        expected = f"at {'least' if found.value < found.bound else 'most'} {found.bound:g} {unit}"
+        got = f"{found.value:g} ({shown_excess(found.quantity, found.value, found.bound, unit)} too much)"
+        got += "" if point is not None else f" at {trajectory.points[0].time_ns * 1e-9 + found.time:.4g} s"
+        yield Finding(rule, what, expected, got, name, point)
 
 
-def _check_end(trajectory: PlannedTrajectory, units: JointUnits) -> list[Finding]:
-    last = len(trajectory.points) - 1
-    return [
-        Finding(Rule.REST, "last velocity", f"0 (within {REST_VELOCITY:.1e} {unit})", f"{value:g} {unit}", name, last)
-        for name, value in zip(trajectory.joint_names, trajectory.points[-1].velocities, strict=False)
-        for unit in units.of(name)[1:2]
-        if abs(value) > REST_VELOCITY
-    ]
-
-
-def _check_start(trajectory: PlannedTrajectory, expectation: Expectation) -> list[Finding]:
-    robot, tolerance = expectation.robot, expectation.start_tolerance
-    if robot is None:
-        return []
-    return [
-        Finding(Rule.START, "start", f"{robot[name]:g} (the robot) within {tolerance:g}", f"{value:g}", name, 0)
-        for name, value in zip(trajectory.joint_names, trajectory.points[0].positions, strict=True)
-        if name in robot and abs(value - robot[name]) > tolerance
-    ]
-
-
-def _check_limits(trajectory: PlannedTrajectory, limits: JointLimits, units: JointUnits) -> list[Finding]:
+def _beyond_at_points(trajectory: PlannedTrajectory, limits: JointLimits) -> Iterator[tuple[int, Violation]]:
     """The worst point of each joint and quantity beyond its limit; the first point is where the robot is."""
-    findings, ordered = [], limits.of_joints(trajectory.joint_names)
     velocities = trajectory.rows("velocities")
-    for order, (field, quantity) in enumerate(FIELDS.items()):
+    for field, quantity in FIELDS.items():
         values = trajectory.rows(field)
         if values is None or len(values) < 2 or not np.isfinite(values).all():
             continue
-        below, bounds = quantity, ordered.of(quantity)
-        if quantity == "acceleration" and ordered.forward is not None and velocities is not None:
-            below, bounds = DECELERATION, ordered.forward
+        slowing, bounds = False, limits.of(quantity)
+        if quantity == "acceleration" and limits.forward is not None and velocities is not None:
+            slowing, bounds = True, limits.forward
             values = forward_rows(values, velocities, bounds)
-        for what, bound, sign in ((below, bounds[0], -1.0), (quantity, bounds[1], 1.0)):
-            for column, name in enumerate(trajectory.joint_names):
-                if bound is None:
-                    continue
-                k = 1 + int(np.argmax(sign * values[1:, column]))
-                if excess(sign * values[k, column], sign * bound[column]) > 0:
-                    flip = sign if what is DECELERATION else 1.0
-                    value, limit = flip * values[k, column], flip * bound[column]
-                    side, unit = "at most" if value > limit else "at least", units.of(name)[order]
-                    got = f"{value:g} ({shown_excess(quantity, value, limit, unit)} too much)"
-                    findings.append(Finding(Rule.LIMITS, what, f"{side} {limit:g} {unit}", got, name, k))
-    return findings
-
-
-def _check_commanded(
-    trajectory: PlannedTrajectory, expectation: Expectation, at_points: list[Finding]
-) -> list[Finding]:
-    """The worst value of each joint and quantity beyond its limit in the controller's interpolation.
-
-    Where a limit is exceeded at the points, too, this takes the place of that finding.
-    """
-    motion = motion_between(trajectory)
-    if motion is None:
-        return at_points
-    begin, names = trajectory.points[0].time_ns * 1e-9, trajectory.joint_names
-    at_a_point = {(finding.what, finding.joint) for finding in at_points}
-    findings = []
-    for found in worst_violations(motion, expectation.limits.of_joints(names), of_points=True):
-        name = names[found.joint]
-        unit = expectation.units.of(name)[found.order]
-        expected = f"at {'least' if found.value < found.bound else 'most'} {found.bound:g} {unit}"
-        more = shown_excess(found.quantity, found.value, found.bound, unit)
-        got = f"{found.value:g} ({more} too much) at {begin + found.time:.4g} s"
-        if (found.quantity, name) in at_a_point:
-            findings.append(Finding(Rule.LIMITS, found.quantity, expected, got, name))
-        else:
-            findings.append(Finding(Rule.COMMANDED, f"{found.quantity} between the points", expected, got, name))
-    return findings
+        for bound, sign in zip(bounds, (-1.0, 1.0), strict=True):
+            for joint in range(0 if bound is None else len(bound)):
+                k = 1 + int(np.argmax(sign * values[1:, joint]))
+                if excess(sign * values[k, joint], sign * bound[joint]) > 0:
+                    found = Violation(joint, quantity, 0.0, values[k, joint], bound[joint])
+                    yield k, found.slowing_down if slowing and sign < 0 else found
 
 
 def _seconds(nanoseconds: int) -> str:

@@ -48,13 +48,8 @@ def integrate_file(
     names = tuple(f"joint_{i}" for i in range(dof))
 
     def request(begin: int, data: np.ndarray) -> ActionRequest:
-        """The request of a part: rows of starts and goals are as many as its trajectories, or one."""
-        part = fields_of(data)
-        for end in (ENDS[:3], ENDS[3:]):
-            own = {name: rows[name] for name in end if name in rows}
-            own = {name: row if len(row) == 1 else row[begin : begin + len(data)] for name, row in own.items()}
-            count = max(map(len, own.values()), default=1)
-            part |= {name: np.broadcast_to(row, (count, dof)) for name, row in own.items()}
+        """The request of a part, with its rows of starts and goals."""
+        part = fields_of(data) | {name: values[begin : begin + len(data)] for name, values in rows.items()}
         try:
             sequence = completed(Sequence(names, part), given)
             return request_of(sequence, options.finite_difference, options.acceleration_integrator)
@@ -117,7 +112,7 @@ def _opened(path: Path) -> np.memmap:
 
 
 def _rows(name: str, given: list[float] | Path, actions: np.memmap) -> np.ndarray:
-    """Rows [1, D] or [B, D] of a start or goal, mapped where they come from a file."""
+    """Rows [B, D] of a start or goal, mapped where they come from a file, which may have one row for all."""
     option, (batch, _, dof) = f"--{name.replace('_', '-')}", actions.shape
     try:
         found = np.load(given, mmap_mode="r", allow_pickle=False) if isinstance(given, Path) else np.array([given])
@@ -127,7 +122,7 @@ def _rows(name: str, given: list[float] | Path, actions: np.memmap) -> np.ndarra
         raise UserError(f"{option}: expected [1, {dof}] or [{batch}, {dof}], got {list(found.shape)}")
     if found.dtype.kind != "f":
         raise UserError(f"{option}: expected floating-point numbers, got {found.dtype}")
-    return found
+    return np.broadcast_to(found, (batch, dof))
 
 
 def _check_place(options: argparse.Namespace, actions: np.memmap, shape: tuple[int, ...]) -> None:
@@ -160,10 +155,9 @@ def _written(out: Path, fields: list[str], shape: tuple[int, ...], dtype: np.dty
             yield files
         for name, path in parts.items():
             path.replace(out / f"{name}.npy")
-    except BaseException:
+    finally:
         for path in parts.values():
             path.unlink(missing_ok=True)
-        raise
 
 
 def _parts(actions: np.memmap, size: int) -> Iterator[np.ndarray]:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
+from ..motions.read_bag import JOINT_STATE, JOINT_TRAJECTORY
 from ..motions.samples import QUANTITIES, Samples
 from .command_line import UserError
 
@@ -68,44 +69,34 @@ def write_bag(path: Path, motions: list[Samples], accelerations: bool, *, states
     from rosbags.typesys import Stores, get_typestore
 
     types = get_typestore(Stores.ROS2_HUMBLE)
-
-    def message(name: str, /, **fields: object) -> object:
-        return types.types[name](**fields)
+    message = types.types
 
     def header(stamp_ns: int) -> object:
-        stamp = message("builtin_interfaces/msg/Time", sec=stamp_ns // _NS, nanosec=stamp_ns % _NS)
-        return message("std_msgs/msg/Header", stamp=stamp, frame_id="")
+        stamp = message["builtin_interfaces/msg/Time"](stamp_ns // _NS, stamp_ns % _NS)
+        return message["std_msgs/msg/Header"](stamp, "")
 
     def point(time_ns: int, position: np.ndarray, velocity: np.ndarray, acceleration: np.ndarray) -> object:
-        return message(
-            "trajectory_msgs/msg/JointTrajectoryPoint",
-            positions=position,
-            velocities=velocity,
-            accelerations=acceleration if accelerations else nothing,
-            effort=nothing,
-            time_from_start=message("builtin_interfaces/msg/Duration", sec=time_ns // _NS, nanosec=time_ns % _NS),
-        )
+        time = message["builtin_interfaces/msg/Duration"](time_ns // _NS, time_ns % _NS)
+        given = acceleration if accelerations else nothing
+        return message["trajectory_msgs/msg/JointTrajectoryPoint"](position, velocity, given, nothing, time)
 
     nothing = np.zeros(0)
     try:
         with Writer(path, version=9, storage_plugin=StoragePlugin.SQLITE3) as writer:
-            states = writer.add_connection(STATES_TOPIC, "sensor_msgs/msg/JointState", typestore=types)
-            kind = "trajectory_msgs/msg/JointTrajectory"
-            plans = None if states_only else writer.add_connection(TRAJECTORIES_TOPIC, kind, typestore=types)
+            states = writer.add_connection(STATES_TOPIC, JOINT_STATE, typestore=types)
+            if not states_only:
+                plans = writer.add_connection(TRAJECTORIES_TOPIC, JOINT_TRAJECTORY, typestore=types)
             begin = _NS
             for samples in motions:
                 names, times_ns = list(samples.joint_names), np.rint(samples.time * _NS).astype(int).tolist()
                 rows = [np.ascontiguousarray(values) for values in (samples.position, samples.velocity)]
-                if plans is not None:
+                if not states_only:
                     points = [*map(point, times_ns, *rows, np.ascontiguousarray(samples.acceleration))]
-                    plan = message(kind, header=header(0), joint_names=names, points=points)
-                    writer.write(plans, begin, types.serialize_cdr(plan, kind))
+                    plan = message[JOINT_TRAJECTORY](header(0), names, points)
+                    writer.write(plans, begin, types.serialize_cdr(plan, JOINT_TRAJECTORY))
                 for time, position, velocity in zip(times_ns, *rows, strict=True):
-                    state = message(
-                        states.msgtype, header=header(begin + time), name=names, position=position, velocity=velocity,
-                        effort=nothing,
-                    )  # fmt: skip
-                    writer.write(states, begin + time, types.serialize_cdr(state, states.msgtype))
+                    state = message[JOINT_STATE](header(begin + time), names, position, velocity, nothing)
+                    writer.write(states, begin + time, types.serialize_cdr(state, JOINT_STATE))
                 begin += round(samples.duration * _NS) + _NS
     except WriterError as error:
         raise UserError(f"--out: {error}") from None

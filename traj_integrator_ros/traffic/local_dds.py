@@ -22,31 +22,24 @@ PARTICIPANTS = 10
 _locks: list[int] = []  # file descriptors; a lock lasts as long as its process
 
 
-def stay_local() -> None:
+def stay_local(profile: str | None = PROFILE) -> None:
     """Set the environment of this process and its children; call it before anything imports rclpy.
 
-    Discovery range, domain and transport profile are kept if they are already set.
+    Discovery range, domain and transport profile (of config/; None: none) are kept if they are already set.
     """
     os.environ.setdefault("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST")
     if "ROS_DOMAIN_ID" not in os.environ:
         os.environ["ROS_DOMAIN_ID"] = str(claim_domain())
-    if not any(name in os.environ for name in PROFILE_VARIABLES):
-        os.environ.update(profile_environment(PROFILE))
+    if profile is not None and not any(name in os.environ for name in PROFILE_VARIABLES):
+        if (file := config_file(profile)) is not None:
+            os.environ[profile_variable()] = str(file)
 
 
 def isolate(profile: str | None = PROFILE) -> None:
-    """Like `stay_local`, overriding the environment: a domain of its own, and this profile of config/ (None: none)."""
+    """Like `stay_local`, overriding the environment: a domain of its own, and this profile."""
     for name in ("ROS_AUTOMATIC_DISCOVERY_RANGE", "ROS_DOMAIN_ID", *PROFILE_VARIABLES):
         os.environ.pop(name, None)
-    os.environ.update(ROS_AUTOMATIC_DISCOVERY_RANGE="LOCALHOST", ROS_DOMAIN_ID=str(claim_domain()))
-    if profile is not None:
-        os.environ.update(profile_environment(profile))
-
-
-def profile_environment(profile: str) -> dict[str, str]:
-    """The variable that names a transport profile of config/ to Fast DDS; empty if that file is not installed."""
-    file = config_file(profile)
-    return {profile_variable(): str(file)} if file is not None else {}
+    stay_local(profile)
 
 
 def config_file(name: str) -> Path | None:
@@ -96,11 +89,10 @@ def _domain_of_this_shell() -> int | None:
 
 
 def _try_to_lock(file: Path) -> int | None:
+    """A lock on a file; None if another process has it, or the file may not be made."""
     try:
-        try:
-            lock = os.open(file, os.O_RDONLY)  # to read, for it may be another user's
-        except FileNotFoundError:
-            lock = os.open(file, os.O_RDONLY | os.O_CREAT, 0o644)
+        # Opened to read, for it may be another user's.
+        lock = os.open(file, os.O_RDONLY) if file.exists() else os.open(file, os.O_RDONLY | os.O_CREAT, 0o644)
     except PermissionError:
         return None
     try:

@@ -54,16 +54,15 @@ def main(arguments: list[str] | None = None) -> int:
     options = parser.parse_args(given[2:])
     from .participant import Participant
 
-    participant = Participant("/" + getattr(options, "node", "traj_integrator").lstrip("/"), name=f"ros2_{os.getpid()}")
+    node = getattr(options, "node", "traj_integrator").lstrip("/")
     try:
-        return work(participant, options) or 0
+        with Participant(f"/{node}", name=f"ros2_{os.getpid()}") as participant:
+            return work(participant, options) or 0
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
     except (TimeoutError, _Wrong) as error:
         print(f"ros2: {error}", file=sys.stderr)
         return EXIT_FAILED
-    finally:
-        participant.close()
 
 
 class _Wrong(Exception):
