@@ -9,11 +9,10 @@ from hypothesis import strategies as st
 from pipelines import NONE, SimulatedNode
 
 from traj_integrator_ros.engine.types import Wanted
-from traj_integrator_ros.handling.evaluation import CostFields, EvaluationFields
+from traj_integrator_ros.handling.evaluation import EvaluatedBatch, EvaluationFields
 from traj_integrator_ros.handling.rejection import Rejected
 from traj_integrator_ros.handling.requests import SequenceFields
-from traj_integrator_ros.handling.results import EvaluatedBatch
-from traj_integrator_ros.kernels import ControlSpace, CostTerm
+from traj_integrator_ros.kernels import ControlSpace, CostTerm, QuadraticCost
 
 BATCH, HORIZON, DOF = 3, 4, 2
 NO_INDEX = np.zeros(0, np.uint32)
@@ -38,7 +37,7 @@ def request(
     **terms: dict[str, object],
 ) -> EvaluationFields:
     """Terms by the names of outputs, their fields by name."""
-    cost = CostFields(
+    cost = QuadraticCost(
         *(
             CostTerm(*(np.asarray(terms.get(name, {}).get(field, ()), np.float32) for field in CostTerm._fields))
             for name in OUTPUTS

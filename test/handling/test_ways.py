@@ -9,8 +9,8 @@ from pipelines import SECOND, SimulatedNode
 from traj_integrator_ros.execution.limits import extremes
 from traj_integrator_ros.execution.motion import State, resting
 from traj_integrator_ros.execution.rows import cubic_spline
-from traj_integrator_ros.handling.assumed import assumed_limits
 from traj_integrator_ros.handling.courses import Course
+from traj_integrator_ros.handling.limits import assumed_limits
 from traj_integrator_ros.handling.ways import Seam, Ways
 
 DT, LINE = 0.02, 0.23 * 0.02 * np.arange(51)[:, None]

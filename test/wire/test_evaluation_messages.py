@@ -12,8 +12,8 @@ from builtin_interfaces.msg import Time
 from traj_integrator_interfaces.msg import ActionSequence, TrajectoryBatch
 from traj_integrator_interfaces.srv import Evaluate
 from traj_integrator_ros.engine.types import Wanted
+from traj_integrator_ros.handling.evaluation import BatchGradient, EvaluatedBatch
 from traj_integrator_ros.handling.requests import OUTPUTS, resolve_columns
-from traj_integrator_ros.handling.results import BatchGradient, EvaluatedBatch
 from traj_integrator_ros.traffic.messages import floats
 from traj_integrator_ros.wire.messages import evaluation_fields, fill_evaluation, fill_trajectories, sequence_fields
 

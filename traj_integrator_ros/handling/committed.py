@@ -10,9 +10,8 @@ import numpy as np
 from .measured import JointStates
 from .parameters import NodeParameters
 from .published import History, PresentCommand
-from .rejection import Rejected, RejectionReason, require_finite
+from .rejection import Rejected, RejectionReason, require_steps
 
-_LEAST_DT, _LARGEST_DT = 1e-6, 1e4
 _TRANSPORT_PERCENT = 95
 _LONGEST_GAP_NS = 200_000_000
 """Between two joint states that are further apart, nothing is said about where the robot was."""
@@ -62,9 +61,7 @@ def committed_rows(
 
     """
     dt = fields.dt if fields.dt != 0 else parameters.dt
-    require_finite("dt", np.array([dt]))
-    if not _LEAST_DT <= dt <= _LARGEST_DT:
-        raise Rejected(RejectionReason.INVALID_DT, f"dt: expected {_LEAST_DT:g} to {_LARGEST_DT:g} s, got {dt:g}")
+    require_steps(np.array([dt]))
     for name, count, most in (
         ("rows", fields.rows, parameters.max_horizon + 1), ("rows_before", fields.rows_before, parameters.max_horizon)
     ):  # fmt: skip

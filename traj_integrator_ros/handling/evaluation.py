@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -9,11 +10,12 @@ import numpy as np
 from ..engine.types import Wanted
 from ..kernels import CostTerm, QuadraticCost
 from .limits import JointLimits
-from .rejection import Rejected, RejectionReason, all_finite, require_finite
-from .requests import LARGEST_RESULT_BYTES, OUTPUTS, ActionRequest, check_fields
+from .rejection import Rejected, RejectionReason, require_finite
+from .requests import LARGEST_RESULT_BYTES, OUTPUTS, ActionRequest, IntegratedBatch, check_fields
 
 _ROWS, _END, _LIMITS = ("weight", "target"), "terminal_weight", ("lower", "upper")
 _NO_TERM = CostTerm()
+NO_GRADIENT = np.zeros(0, np.float32)
 
 
 class UpstreamFields(NamedTuple):
@@ -25,20 +27,11 @@ class UpstreamFields(NamedTuple):
     grad_jerk: np.ndarray
 
 
-class CostFields(NamedTuple):
-    """The fields of a QuadraticCost; flat views of the message."""
-
-    position: CostTerm
-    velocity: CostTerm
-    acceleration: CostTerm
-    jerk: CostTerm
-    duration_weight: np.ndarray
-
-
 class EvaluationFields(NamedTuple):
     """The fields of an Evaluate request other than the sequence."""
 
-    cost: CostFields
+    cost: QuadraticCost
+    """Of flat views of the message."""
     wanted: Wanted
     rows: np.ndarray
     fields: int
@@ -46,12 +39,27 @@ class EvaluationFields(NamedTuple):
     violation_fields: int = 0
 
 
-class CheckedCost(NamedTuple):
-    """The cost of a request in the node's joint order, and the limits whose violations are wanted."""
+class BatchGradient(NamedTuple):
+    """Gradients in the order of the request's columns; float32 arrays."""
 
-    cost: QuadraticCost
-    limits: QuadraticCost | None
-    """Terms of lower and upper alone; None if no violations are wanted."""
+    action: np.ndarray = NO_GRADIENT
+    start_position: np.ndarray = NO_GRADIENT
+    start_velocity: np.ndarray = NO_GRADIENT
+    start_acceleration: np.ndarray = NO_GRADIENT
+    dt: np.ndarray = NO_GRADIENT
+    goal_position: np.ndarray = NO_GRADIENT
+    goal_velocity: np.ndarray = NO_GRADIENT
+    goal_acceleration: np.ndarray = NO_GRADIENT
+
+
+class EvaluatedBatch(NamedTuple):
+    """Costs of sequences, gradients of their sum (columns in the request's order), and the requested trajectories."""
+
+    cost: np.ndarray
+    gradient: BatchGradient
+    trajectories: IntegratedBatch | None
+    violations: tuple[np.ndarray | None, ...] = ()
+    """For position to jerk, `[batch, output horizon, dof]` in the request's order, float32; None: not wanted."""
 
 
 def check_upstream(fields: UpstreamFields, request: ActionRequest) -> tuple[np.ndarray | None, ...]:
@@ -61,22 +69,11 @@ def check_upstream(fields: UpstreamFields, request: ActionRequest) -> tuple[np.n
         Rejected: gradient_length or not_finite, naming the field.
 
     """
-    shape = (request.batch, request.output_horizon, len(request.columns.names))
-    expected = shape[0] * shape[1] * shape[2]
-    arranged: list[np.ndarray | None] = []
-    for name, values in zip(fields._fields, fields, strict=True):
-        if values.size == 0:
-            arranged.append(None)
-            continue
-        if values.size != expected:
-            raise Rejected(
-                RejectionReason.GRADIENT_LENGTH,
-                f"{name}: expected 0 or {expected} values (batch {shape[0]} x output horizon {shape[1]} x "
-                f"dof {shape[2]}), got {values.size}",
-            )
-        require_finite(name, values)
-        arranged.append(request.columns.into_node(values.reshape(shape)))
-    return tuple(arranged)
+    sizes = {"batch": request.batch, "output horizon": request.output_horizon, "dof": len(request.columns.names)}
+    return tuple(
+        request.columns.array(name, values, sizes, RejectionReason.GRADIENT_LENGTH)
+        for name, values in zip(fields._fields, fields, strict=True)
+    )
 
 
 def check_rows_wanted(rows: np.ndarray, request: ActionRequest, limits: QuadraticCost | None = None) -> np.ndarray:
@@ -117,13 +114,18 @@ def check_rows_wanted(rows: np.ndarray, request: ActionRequest, limits: Quadrati
     return rows.astype(np.int64)
 
 
-def check_cost(asked: EvaluationFields, request: ActionRequest, limits: JointLimits) -> CheckedCost:
+def check_cost(
+    asked: EvaluationFields, request: ActionRequest, limits: JointLimits
+) -> tuple[QuadraticCost, QuadraticCost | None]:
     """Check the cost of a request, and which violations it asks for, and arrange both in the node's joint order.
 
     Args:
         asked: the cost, and whether violations of limits are wanted.
         request: the checked sequences.
         limits: those of the node, for terms that need limits and have none.
+
+    Returns:
+        The cost, and terms of lower and upper alone whose violations are wanted; None if none are.
 
     Raises:
         Rejected: size_mismatch, not_finite, invalid_cost or invalid_fields, naming the field.
@@ -133,7 +135,7 @@ def check_cost(asked: EvaluationFields, request: ActionRequest, limits: JointLim
     violated = [bool(asked.want_violations and outputs >> bit & 1) for bit in range(len(OUTPUTS))]
     terms = [
         _check_term(name, term, request, limits, wants_violations=wanted)
-        for name, term, wanted in zip(OUTPUTS, asked.cost, violated, strict=False)
+        for name, term, wanted in zip(OUTPUTS, asked.cost.outputs, violated, strict=True)
     ]
     for name, term, wanted in zip(OUTPUTS, terms, violated, strict=True):
         if wanted and asked.violation_fields and term.lower is None:
@@ -143,7 +145,7 @@ def check_cost(asked: EvaluationFields, request: ActionRequest, limits: JointLim
         duration_weight=_check_duration_weight(asked.cost.duration_weight, request.batch),
     )
     if not asked.want_violations:
-        return CheckedCost(cost, None)
+        return cost, None
     wanted_limits = QuadraticCost(
         *(
             CostTerm(lower=term.lower, upper=term.upper) if wanted else _NO_TERM
@@ -152,7 +154,7 @@ def check_cost(asked: EvaluationFields, request: ActionRequest, limits: JointLim
     )
     if all(term.lower is None for term in wanted_limits.outputs):
         raise _invalid("want_limit_violations", "limits in the cost, because the node has none of its own, got none")
-    return CheckedCost(cost, wanted_limits)
+    return cost, wanted_limits
 
 
 def rows_of_request(request: ActionRequest, rows: np.ndarray) -> ActionRequest:
@@ -212,43 +214,29 @@ def _check_term(
 
 
 def _check_array(output: str, field: str, values: np.ndarray, request: ActionRequest) -> np.ndarray:
-    shape = _shape(field, values.size, request)
+    name, shapes = f"cost.{output}.{field}", _shapes(field, request)
+    shape = next((shape for shape, _ in shapes if math.prod(shape) == values.size), None)
     if shape is None:
-        expected = ", ".join(f"{size} ({what})" for size, what in _sizes(field, request))
-        raise Rejected(
-            RejectionReason.SIZE_MISMATCH, f"cost.{output}.{field}: expected 0, {expected} values, got {values.size}"
-        )
-    if not all_finite(values):
-        if field not in _LIMITS:
-            require_finite(f"cost.{output}.{field}", values)
-        elif np.isnan(values).any():
-            at = int(np.isnan(values).argmax())
-            raise Rejected(RejectionReason.NOT_FINITE, f"cost.{output}.{field}: expected numbers, got nan at [{at}]")
-    return request.columns.into_node(values if len(shape) == 1 else values.reshape(shape))
+        expected = ", ".join(f"{math.prod(shape)} ({words})" for shape, words in shapes)
+        raise Rejected(RejectionReason.SIZE_MISMATCH, f"{name}: expected 0, {expected} values, got {values.size}")
+    if field not in _LIMITS:
+        require_finite(name, values)
+    elif np.isnan(values).any():
+        at = int(np.isnan(values).argmax())
+        raise Rejected(RejectionReason.NOT_FINITE, f"{name}: expected numbers, got nan at [{at}]")
+    return request.columns.into_node(values.reshape(shape))
 
 
-def _shape(field: str, size: int, request: ActionRequest) -> tuple[int, ...] | None:
-    """The shape of an array of `size` values in a field of a term; None if the size fits no shape."""
-    batch, dof = request.batch, len(request.columns.names)
-    if size == dof:
-        return (dof,)
-    if field in _ROWS:
-        horizon = request.output_horizon
-        shapes = {horizon * dof: (horizon, dof), batch * horizon * dof: (batch, horizon, dof)}
-        return shapes.get(size)
-    return (batch, dof) if field == _END and size == batch * dof else None
-
-
-def _sizes(field: str, request: ActionRequest) -> list[tuple[int, str]]:
-    """The possible numbers of values in a field of a term, with their explanations."""
+def _shapes(field: str, request: ActionRequest) -> list[tuple[tuple[int, ...], str]]:
+    """The shapes that an array in a field of a term may have, in words, too."""
     batch, horizon, dof = request.batch, request.output_horizon, len(request.columns.names)
-    sizes = [(dof, "dof")]
+    shapes = [((dof,), "dof")]
     if field in _ROWS:
         points = f"output horizon {horizon} x dof"
-        sizes += [(horizon * dof, points), (batch * horizon * dof, f"batch {batch} x {points}")]
+        shapes += [((horizon, dof), points), ((batch, horizon, dof), f"batch {batch} x {points}")]
     if field == _END:
-        sizes.append((batch * dof, f"batch {batch} x dof"))
-    return sizes
+        shapes.append(((batch, dof), f"batch {batch} x dof"))
+    return shapes
 
 
 def _invalid(field: str, expected: str) -> Rejected:

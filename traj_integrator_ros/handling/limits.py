@@ -1,11 +1,11 @@
-"""Joint limits: whether a trajectory keeps them, and where it does not. Knows no ROS."""
+"""Joint limits: whether a trajectory keeps them, where it does not, and what is assumed without. Knows no ROS."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from ..execution.limits import (
     DECELERATION,
     POSITION_SLACK,
     QUANTITIES,
+    Bounds,
     Limits,
     excess,
     relative_excess,
@@ -21,6 +22,9 @@ from ..execution.limits import (
 
 if TYPE_CHECKING:  # brings torch with it
     from ..kernels import Trajectory
+
+_OF_SLACK = 0.5
+"""Share of the slack of a limit that joins and brakes use where the plan uses it, too."""
 
 
 @dataclass(frozen=True)
@@ -62,26 +66,8 @@ class JointLimits(Limits):
         return None if bounds is None else (bounds[0][:, None], bounds[1][:, None])
 
 
-@dataclass(frozen=True)
-class LimitViolation:
-    """The value that exceeds its limit most; see `relative_excess`."""
-
-    quantity: str
-    joint: str
-    row: int
-    """Trajectory of the batch."""
-    step: int
-    """Row of the trajectory."""
-    value: float
-    limit: float
-
-    def __str__(self) -> str:
-        place = f"at step {self.step} of trajectory {self.row}"
-        return told_excess(self.quantity, self.joint, self.value, self.limit, place)
-
-
-def find_violation(trajectory: Trajectory, limits: JointLimits, start_row: int = 0) -> LimitViolation | None:
-    """Find where a trajectory exceeds its limits.
+def find_violation(trajectory: Trajectory, limits: JointLimits, start_row: int = 0) -> str:
+    """Describe where a trajectory exceeds its limits most, see `relative_excess`; empty if it does not.
 
     The start state, and rows before it, are where the robot is rather than part of the plan, and are not checked.
 
@@ -90,12 +76,9 @@ def find_violation(trajectory: Trajectory, limits: JointLimits, start_row: int =
         limits: the limits to check.
         start_row: row of the start state.
 
-    Returns:
-        The worst violation, or None.
-
     """
     first = start_row + 1
-    found = []
+    worst, told = 0.0, ""
     for quantity in QUANTITIES:
         values = getattr(trajectory, quantity)
         if values is None or values.shape[1] <= first:
@@ -109,19 +92,19 @@ def find_violation(trajectory: Trajectory, limits: JointLimits, start_row: int =
         for reduce, sign, bound in zip((np.min, np.max), (-1.0, 1.0), bounds, strict=True):
             if bound is None:
                 continue
-            # First the worst value of each joint: one pass over the trajectory, without a temporary of its size.
-            worst = _over_batch(reduce, planned)
-            for joint in np.flatnonzero(excess(sign * worst, sign * bound, slack) > 0):
-                value, limit = float(worst[joint]), float(bound[joint])
-                place = np.argwhere(planned[:, :, joint] == value)[0]
+            # The largest of each joint: over the batch first, which is contiguous, and 20 times faster.
+            reached = reduce(reduce(planned, axis=0), axis=0)
+            for joint in np.flatnonzero(excess(sign * reached, sign * bound, slack) > 0):
+                value, limit = float(reached[joint]), float(bound[joint])
+                by = relative_excess(quantity, value, limit)
+                if told and by <= worst:
+                    continue
+                row, step = np.argwhere(planned[:, :, joint] == value)[0]
                 if sign < 0 and slowing is DECELERATION:
                     value, limit = -value, -limit
-                named = slowing if sign < 0 else quantity
-                found.append((relative_excess(quantity, value, limit), named, int(joint), place, value, limit))
-    if not found:
-        return None
-    _, quantity, joint, (row, step), value, limit = max(found, key=lambda one: one[0])
-    return LimitViolation(quantity, limits.joint_names[joint], int(row), int(step) + first, value, limit)
+                named, place = slowing if sign < 0 else quantity, f"at step {step + first} of trajectory {row}"
+                worst, told = by, told_excess(named, limits.joint_names[joint], value, limit, place)
+    return told
 
 
 def forward_rows(acceleration: np.ndarray, velocity: np.ndarray, bounds: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
@@ -130,6 +113,59 @@ def forward_rows(acceleration: np.ndarray, velocity: np.ndarray, bounds: tuple[n
     return np.where(velocity == 0, either, acceleration * np.sign(velocity))
 
 
-def _over_batch(reduce: Callable[..., np.ndarray], planned: np.ndarray) -> np.ndarray:
-    """Reduce to one value per joint; over the batch first if memory is contiguous, which is 20 times faster."""
-    return reduce(reduce(planned, axis=0), axis=0)
+# Limits that nobody gave, assumed for joins and brakes: never a reason to refuse a plan
+
+
+class AssumedLimits(NamedTuple):
+    """Limits with which every motion to a plan, and every brake, is made."""
+
+    bounds: Bounds
+    lacking: tuple[str, ...]
+    """Joints whose velocity nobody limits: nothing is published for a controller."""
+    description: str
+    """What was assumed, in words; empty if everything was given."""
+
+
+def assumed_limits(
+    limits: JointLimits, stop_time: float, assumed_velocity: float, *, exceeded: bool = False
+) -> AssumedLimits:
+    """Complete the limits of joints.
+
+    A joint without a limit of acceleration stops from its largest velocity v within T: its acceleration is 2 v / T and
+    its jerk 4 v / T^2. One with an acceleration a, but without jerk, has the jerk 2 a / T.
+
+    Args:
+        limits: as they were given; missing or infinite ones are assumed.
+        stop_time: T, s.
+        assumed_velocity: rad/s, of joints whose velocity is not limited; 0: none is assumed.
+        exceeded: whether plans may exceed limits that were given, and their brakes with them.
+
+    """
+    names, made, told = limits.joint_names, [], []
+    bounds = limits.velocity, limits.acceleration, limits.jerk
+    given = np.stack([_full(bound, len(names), np.inf) for bound in bounds])
+    missing = ~np.isfinite(given)
+    for what, bound, unknown in zip(("velocity", "acceleration", "jerk"), given, missing, strict=True):
+        otherwise = 2 * made[-1] / stop_time if made else assumed_velocity if assumed_velocity > 0 else 1.0
+        made.append(np.where(unknown, otherwise, bound))
+        if unknown.any():
+            told.append(f"{what} of {_names(names, unknown)} ({_numbers(made[-1][unknown])})")
+    lacking = () if assumed_velocity > 0 else tuple(np.array(names)[missing[0]].tolist())
+    position = [
+        _full(bound, len(names), off) for bound, off in zip(limits.of("position"), (-np.inf, np.inf), strict=True)
+    ]
+    most = np.full_like(given, np.inf) if exceeded else given * (1 + _OF_SLACK * limits.slack)
+    return AssumedLimits(Bounds(*position, *made, most, limits.deceleration), lacking, ", ".join(told))
+
+
+def _full(bound: np.ndarray | None, dof: int, off: float) -> np.ndarray:
+    return np.full(dof, off) if bound is None else np.asarray(bound, np.float64)
+
+
+def _names(names: tuple[str, ...], chosen: np.ndarray) -> str:
+    return "all joints" if chosen.all() else ", ".join(name for name, take in zip(names, chosen, strict=True) if take)
+
+
+def _numbers(values: np.ndarray) -> str:
+    distinct = sorted({f"{value:.4g}" for value in values}, key=float)
+    return distinct[0] if len(distinct) == 1 else f"{distinct[0]} to {distinct[-1]}"

@@ -12,9 +12,8 @@ import numpy as np
 
 from ..execution.limits import LONGEST_BRAKE_S
 from ..kernels import AccelerationIntegrator, BsplineLayout, ControlSpace, FiniteDifference
-from .assumed import assumed_limits
 from .found_limits import QUANTITIES
-from .limits import JointLimits
+from .limits import JointLimits, assumed_limits
 from .parameter_table import END_STOP, PARAMETERS, ParameterKind, ParameterSpec, ParameterTable, ParameterValue
 
 

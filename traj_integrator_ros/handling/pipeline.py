@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import lru_cache
+from typing import TypeVar
 
 import numpy as np
 
@@ -12,11 +13,12 @@ from ..engine.evaluation import violations_of
 from ..engine.integrator import TrajectoryIntegrator
 from ..engine.types import Gradient, OutOfDeviceMemory
 from ..kernels import ControlMap, QuadraticCost, SplineForm, Trajectory
-from .assumed import AssumedLimits
 from .commands import Commands, Refuse
 from .committed import Committed, CommittedFields, committed_rows
 from .controller_reports import ControllerReport, ControllerReports, ControllerStatus
 from .evaluation import (
+    BatchGradient,
+    EvaluatedBatch,
     EvaluationFields,
     UpstreamFields,
     check_cost,
@@ -24,19 +26,27 @@ from .evaluation import (
     check_upstream,
     rows_of_request,
 )
-from .limits import find_violation
+from .limits import AssumedLimits, find_violation
 from .measured import JointStates
-from .parameter_table import ACTION_WARN, START_FROM_PREVIOUS
+from .parameter_table import START_FROM_PREVIOUS
 from .parameters import NodeParameters
 from .plan import Plan, plan_of_sequence
 from .position_trajectory import PositionFields, plan_of_positions
 from .published import ExecutableTrajectory, PublishedMotion
 from .rejection import Rejected, RejectionReason, all_finite, require_finite
-from .requests import OUTPUTS, ActionRequest, RequestRules, SequenceFields, check_fields, check_sequence
-from .results import BatchGradient, EvaluatedBatch, IntegratedBatch
+from .requests import (
+    OUTPUTS,
+    ActionRequest,
+    IntegratedBatch,
+    RequestRules,
+    SequenceFields,
+    check_fields,
+    check_sequence,
+)
 from .retime_requests import RetimeFields, RetimeRequest, check_retiming
 from .trajectories import TrajectoryMaker
 
+Result = TypeVar("Result")
 Warn = Callable[[Rejected], None]
 """Called with violations that are let through (limits.action = warn)."""
 _TIMES_KEPT = 16
@@ -134,8 +144,7 @@ class Pipeline:
         return request.start if request.start.rows else request.start._replace(rows=self.start(now_ns()))
 
     def _integrated(self, request: ActionRequest, start: Ends) -> np.ndarray:
-        with _device_memory:
-            return self.engine.integrate(request.call(start, self.parameters.dt))
+        return _computed(self.engine.integrate, request.call(start, self.parameters.dt))
 
     def _batch(self, request: ActionRequest, result: np.ndarray, wanted: int) -> IntegratedBatch:
         trajectories = _narrowed(result)
@@ -154,15 +163,9 @@ class Pipeline:
 
         """
         start_row = batch.request.control_map.start_row
-        if self._limits.surely_kept(batch.trajectories, start_row):
-            return
-        violation = find_violation(Trajectory(*batch.trajectories), self._limits, start_row)
-        if violation is None:
-            return
-        finding = Rejected(RejectionReason.LIMITS, str(violation))
-        if self.parameters.limits_action != ACTION_WARN:
-            raise finding
-        self._warn(finding)
+        if not self._limits.surely_kept(batch.trajectories, start_row):
+            violation = find_violation(Trajectory(*batch.trajectories), self._limits, start_row)
+            self._trajectories.refuse_or_warn(violation)
 
     def trajectory(
         self, batch: IntegratedBatch, stamp_ns: int, now_ns: int, clock: Callable[[], int] | None = None
@@ -274,10 +277,8 @@ class Pipeline:
         if want_dt:
             _require_dt_with_gradient(request, "leave data empty")
         start = self._started(request, update) if want_dt else request.start
-        with _device_memory:
-            call = request.call(start, self.parameters.dt)._replace(upstream=gradients)
-            result = self.engine.vjp(call, want_dt=want_dt)
-        return _arranged(request, result)
+        call = request.call(start, self.parameters.dt)._replace(upstream=gradients)
+        return _arranged(request, _computed(self.engine.vjp, call, want_dt=want_dt))
 
     def evaluate(self, fields: SequenceFields, asked: EvaluationFields, update: Callable[[], int]) -> EvaluatedBatch:
         """Check a request for the cost of a sequence and answer it.
@@ -301,8 +302,7 @@ class Pipeline:
         if wanted.dt:
             _require_dt_with_gradient(request, "ask for none")
         start = self._started(request, update)
-        with _device_memory:
-            costs, gradient = self.engine.evaluate(request.call(start, self.parameters.dt), cost, wanted)
+        costs, gradient = _computed(self.engine.evaluate, request.call(start, self.parameters.dt), cost, wanted)
         values = _narrowed(costs)
         require_finite("cost", values, RejectionReason.NON_FINITE_RESULT)
         arranged = _arranged(request, gradient)
@@ -315,20 +315,17 @@ class Pipeline:
             trajectories = self._batch(some, self._integrated(some, some.start), outputs)
         return EvaluatedBatch(values, arranged, trajectories, violations)
 
-    def _violations(
-        self, request: ActionRequest, start: Ends, limits: QuadraticCost
-    ) -> tuple[np.ndarray | None, ...]:
+    def _violations(self, request: ActionRequest, start: Ends, limits: QuadraticCost) -> tuple[np.ndarray | None, ...]:
         """By how much all trajectories exceed limits. Raises Rejected: non_finite_result."""
         found = violations_of(self._integrated(request, start), limits)
         arranged = []
-        for name, values, term in zip(OUTPUTS, found, limits.outputs, strict=True):
+        for name, values in zip(OUTPUTS, found, strict=True):
             if values is None:
                 arranged.append(None)
                 continue
             narrowed = _narrowed(values)
-            if not all_finite(narrowed):
-                unlimited = np.isinf(term.lower) & np.isinf(term.upper) & np.isneginf(narrowed)
-                checked = np.where(unlimited, 0, narrowed)
+            if not all_finite(narrowed):  # -inf where nothing is limited
+                checked = np.where(np.isneginf(values), 0, narrowed)
                 require_finite(f"violation_{name}", checked, RejectionReason.NON_FINITE_RESULT)
             arranged.append(request.columns.out_of_node(narrowed))
         return tuple(arranged)
@@ -378,18 +375,12 @@ def _require_dt_with_gradient(request: ActionRequest, instead: str) -> None:
         )
 
 
-class _DeviceMemory:
-    """Turns the engine's out-of-memory error into a rejection."""
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, OutOfDeviceMemory):
-            raise Rejected(RejectionReason.OUT_OF_DEVICE_MEMORY, f"batch: {error}") from error
-
-
-_device_memory = _DeviceMemory()
+def _computed(compute: Callable[..., Result], *arguments: object, **options: object) -> Result:
+    """What the engine computes. Raises Rejected: out_of_device_memory."""
+    try:
+        return compute(*arguments, **options)
+    except OutOfDeviceMemory as error:
+        raise Rejected(RejectionReason.OUT_OF_DEVICE_MEMORY, f"batch: {error}") from error
 
 
 def _narrowed(values: np.ndarray) -> np.ndarray:

@@ -9,6 +9,8 @@ import numpy as np
 
 from ..execution import native
 
+DT_MIN_S, DT_MAX_S = 1e-6, 1e4
+"""Bounds of one time step: trajectories count whole nanoseconds, up to 2^31 seconds."""
 _SHOWN_CHARACTERS = 60
 _SHOWN_ESCAPED = 2 * _SHOWN_CHARACTERS
 """A character outside of ASCII takes up to ten characters when it is escaped."""
@@ -106,6 +108,18 @@ def require_finite(field: str, values: np.ndarray, reason: RejectionReason = Rej
     finite = np.isfinite(values)
     index = tuple(int(i) for i in np.argwhere(~finite)[0])
     raise Rejected(reason, f"{field}: expected finite numbers, got {values[index]} at {list(index)}")
+
+
+def require_steps(values: np.ndarray) -> None:
+    """Check step lengths `[N]`, s. Raises Rejected: not_finite or invalid_dt."""
+    require_finite("dt", values)
+    outside = (values < DT_MIN_S) | (values > DT_MAX_S)
+    if outside.any():
+        index = int(outside.argmax())
+        raise Rejected(
+            RejectionReason.INVALID_DT,
+            f"dt: expected more than 0 s ({DT_MIN_S:g} to {DT_MAX_S:g}), got {values[index]:g} at [{index}]",
+        )
 
 
 class RejectionCounters:

@@ -13,8 +13,7 @@ import numpy as np
 from ..engine.call import NO_ENDS, Call, Ends, step_lengths
 from ..kernels import AccelerationIntegrator, ControlMap, ControlSpace, FiniteDifference, SplineForm, control_map
 from .joint_order import resolve_subset
-from .rejection import Rejected, RejectionReason, require_finite, shown_names
-from .time_grid import DT_MAX_S, DT_MIN_S
+from .rejection import DT_MAX_S, DT_MIN_S, Rejected, RejectionReason, require_finite, require_steps, shown_names
 
 LARGEST_RESULT_BYTES = 2**31 - 2**20
 """Most bytes for the arrays of a TrajectoryBatch: DDS counts bytes in 32 bits, and a header needs some of them."""
@@ -45,6 +44,27 @@ class ColumnOrder:
     def out_of_node(self, values: np.ndarray) -> np.ndarray:
         """Reorder the last axis from the node's order into the message's; a reordered copy is contiguous."""
         return values if self.from_node is None else np.take(values, self.from_node, axis=-1)
+
+    def array(
+        self,
+        name: str,
+        flat: np.ndarray,
+        sizes: Mapping[str, int],
+        reason: RejectionReason = RejectionReason.SIZE_MISMATCH,
+    ) -> np.ndarray | None:
+        """A flat array of a message in the shape of `sizes`, with the node's columns; None for an empty one.
+
+        Raises:
+            Rejected: for `reason`, with the names of the sizes, if its length is another one; not_finite.
+
+        """
+        if not flat.size:
+            return None
+        if flat.size != math.prod(sizes.values()):
+            raise wrong_length(name, flat.size, sizes, reason, optional=True)
+        shaped = flat.reshape(tuple(sizes.values()))
+        require_finite(name, shaped)
+        return self.into_node(shaped)
 
 
 class SequenceFields(NamedTuple):
@@ -160,6 +180,21 @@ class ActionRequest(NamedTuple):
         return self.control_map.output_horizon(self.horizon)
 
 
+class IntegratedBatch(NamedTuple):
+    """All trajectories of one sequence, in the node's joint order.
+
+    The trajectories are a view of the engine's buffers, overwritten by its next integration.
+    """
+
+    request: ActionRequest
+    trajectories: np.ndarray
+    """Position, velocity, acceleration and jerk, float32, `[4, batch, output horizon, dof]`."""
+    times: np.ndarray
+    """Of the points, s from the start, float32, `[output horizon]` or `[batch, output horizon]`."""
+    fields: int = ALL_FIELDS
+    """Which outputs are wanted: a sum of 1 (position), 2 (velocity), 4 (acceleration) and 8 (jerk)."""
+
+
 def check_sequence(fields: SequenceFields, rules: RequestRules, *, data_optional: bool = False) -> ActionRequest:
     """Check an action sequence and arrange it in the node's joint order.
 
@@ -269,16 +304,7 @@ def _check_dt(values: np.ndarray, batch: int, horizon: int, kernel: ControlMap) 
         )
     if values.size == 1 and DT_MIN_S <= (single := float(values[0])) <= DT_MAX_S:
         return single
-    require_finite("dt", values)
-    outside = (values < DT_MIN_S) | (values > DT_MAX_S)
-    if outside.any():
-        index = int(outside.argmax())
-        raise Rejected(
-            RejectionReason.INVALID_DT,
-            f"dt: expected more than 0 s ({DT_MIN_S:g} to {DT_MAX_S:g}), got {values[index]:g} at [{index}]",
-        )
-    if values.size == 1:
-        return float(values[0])
+    require_steps(values)
     per_trajectory = values.size != horizon
     dt = values.reshape(batch, horizon) if per_trajectory else values
     if kernel.uniform_dt_only:
@@ -297,9 +323,7 @@ def _uniform_dt(dt: np.ndarray, kernel: ControlMap) -> float | np.ndarray:
     return float(first[0]) if dt.ndim == 1 else first
 
 
-def _check_ends(
-    fields: SequenceFields, kernel: ControlMap, columns: ColumnOrder, most_rows: int
-) -> tuple[Ends, Ends]:
+def _check_ends(fields: SequenceFields, kernel: ControlMap, columns: ColumnOrder, most_rows: int) -> tuple[Ends, Ends]:
     """Check start and goal, and arrange them in the node's joint order; a start without rows is the robot's state."""
     rows = fields.start_position, fields.start_velocity, fields.start_acceleration
     start = _check_end("start", rows, fields.start_index, fields.batch, most_rows, columns)
@@ -358,17 +382,11 @@ def _check_end(
             RejectionReason.SIZE_MISMATCH,
             f"{name}.position: expected 1 row or {batch} (batch) without {name}_index, got {count}",
         )
-    rows: list[np.ndarray | None] = []
-    for part, flat in zip(_STATE, values, strict=False):
-        if not flat.size:
-            rows.append(None)
-            continue
-        if flat.size != count * dof:
-            raise wrong_length(f"{name}.{part}", flat.size, {"rows": count, "dof": dof})
-        shaped = flat.reshape(count, dof)
-        require_finite(f"{name}.{part}", shaped)
-        rows.append(columns.into_node(shaped))
-    return Ends(tuple(rows) if position.size else (), _check_index(name, index, batch, count), count)
+    rows = ()
+    if position.size:
+        sizes = {"rows": count, "dof": dof}
+        rows = tuple(columns.array(f"{name}.{part}", x, sizes) for part, x in zip(_STATE, values, strict=False))
+    return Ends(rows, _check_index(name, index, batch, count), count)
 
 
 def _check_index(name: str, values: np.ndarray, batch: int, rows: int) -> np.ndarray | None:
@@ -387,8 +405,15 @@ def _check_index(name: str, values: np.ndarray, batch: int, rows: int) -> np.nda
     return values.astype(np.int64)
 
 
-def wrong_length(name: str, length: int, shape: dict[str, int]) -> Rejected:
-    """Return the rejection of an array whose length does not match its shape."""
-    product = " x ".join(f"{axis} {size}" for axis, size in shape.items())
-    expected = math.prod(shape.values())
-    return Rejected(RejectionReason.SIZE_MISMATCH, f"{name}: expected {expected} values ({product}), got {length}")
+def wrong_length(
+    name: str,
+    length: int,
+    sizes: Mapping[str, int],
+    reason: RejectionReason = RejectionReason.SIZE_MISMATCH,
+    *,
+    optional: bool = False,
+) -> Rejected:
+    """Return the rejection of an array whose length does not match the sizes of its axes."""
+    product = " x ".join(f"{axis} {size}" for axis, size in sizes.items())
+    expected = f"{'0 or ' * optional}{math.prod(sizes.values())}"
+    return Rejected(reason, f"{name}: expected {expected} values ({product}), got {length}")

@@ -12,10 +12,9 @@ import torch
 from ..execution.limits import find_motion_violation
 from ..kernels.retime import MotionLimits, Retimed, RetimeStatus, retime
 from .limits import JointLimits
-from .rejection import Rejected, RejectionReason, require_finite
+from .rejection import Rejected, RejectionReason, require_steps
 from .requests import ColumnOrder, resolve_columns, wrong_length
 from .retiming import limits_lacking, motion_of
-from .time_grid import DT_MAX_S, DT_MIN_S
 
 POSITION = max(RetimeStatus) + 1
 """Status of a path that leaves the position limits."""
@@ -144,7 +143,8 @@ def check_retiming(
         if not low <= value <= high:
             raise Rejected(RejectionReason.SIZE_OUT_OF_RANGE, f"{name}: expected {low} to {high}, got {value}")
     sizes = {"batch": batch, "rows": rows, "dof": dof}
-    position, velocity, acceleration = (_array(name, getattr(fields, name), sizes, columns) for name in _RATES)
+    given = (columns.array(name, getattr(fields, name), sizes) for name in ("position", "velocity", "acceleration"))
+    position, velocity, acceleration = (None if values is None else torch.tensor(values) for values in given)
     if position is None:
         raise wrong_length("position", 0, sizes)
     order = fields.order or 3
@@ -177,32 +177,13 @@ def check_retiming(
     )
 
 
-_RATES = ("position", "velocity", "acceleration")
-
-
-def _array(name: str, values: np.ndarray, sizes: dict[str, int], columns: ColumnOrder) -> torch.Tensor | None:
-    if not values.size:
-        return None
-    shape = tuple(sizes.values())
-    if values.size != shape[0] * shape[1] * shape[2]:
-        raise wrong_length(name, values.size, sizes)
-    require_finite(name, values)
-    return torch.from_numpy(columns.into_node(values.reshape(shape)).copy())
-
-
 def _steps(dt: np.ndarray, rows: int) -> torch.Tensor:
     if dt.size not in (1, rows - 1):
         raise Rejected(
             RejectionReason.SIZE_MISMATCH, f"dt: expected 0, 1 or {rows - 1} (rows - 1) values, got {dt.size}"
         )
-    require_finite("dt", dt)
-    outside = (dt < DT_MIN_S) | (dt > DT_MAX_S)
-    if outside.any():
-        at = int(outside.argmax())
-        raise Rejected(
-            RejectionReason.INVALID_DT, f"dt: expected {DT_MIN_S:g} to {DT_MAX_S:g} s, got {dt[at]:g} at [{at}]"
-        )
-    return torch.from_numpy(dt.copy())
+    require_steps(dt)
+    return torch.tensor(dt)
 
 
 def _limits(

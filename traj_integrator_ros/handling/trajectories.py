@@ -14,9 +14,8 @@ from ..execution.limits import find_motion_violation
 from ..execution.motion import State, resting
 from ..execution.reaching import fastest_stop
 from ..execution.rows import Hold, continued, points_of
-from .assumed import assumed_limits
 from .courses import Course, courses_of, stops_of
-from .limits import JointLimits
+from .limits import JointLimits, assumed_limits
 from .measured import JointStates, check_place, check_start
 from .parameter_table import ACTION_WARN, START_FROM_PREVIOUS
 from .parameters import NodeParameters
@@ -24,10 +23,11 @@ from .plan import Plan, schedule, turned
 from .published import ExecutableTrajectory, NotYet, Present, PublishedMotion
 from .rejection import Rejected, RejectionReason, all_finite, require_finite
 from .retiming import PathTimer, limits_lacking
-from .time_grid import LONGEST_NS
 from .ways import Seam, Way, Ways
 
 _NANOSECOND_S = 1e-9
+_LONGEST_NS = (2**31 - 1) * 1_000_000_000
+"""Limit of a Duration message, whose seconds are int32."""
 _MOMENT_S = 1e-3
 _AT_START_RAD = 0.01
 """Distance of a path's first row from the robot up to which that is its start; MoveIt's default, too."""
@@ -190,12 +190,15 @@ class TrajectoryMaker:
         if found is None or (present.follows and present.known_from_ns > now_ns):
             raise NotYet(present.known_from_ns)
         motion = found if rest.duration <= _MOMENT_S else rest.then(found)
-        violation = find_motion_violation(motion, self._limits.containing(end))
-        if violation:
-            self._refuse_or_warn(Rejected(RejectionReason.LIMITS, violation))
+        self.refuse_or_warn(find_motion_violation(motion, self._limits.containing(end)))
         way = Way(motion, Course(join_ns, motion), None)
         self._check_place(way, present, join_ns, now_ns)
         return self._executable(plan, present, way, join_ns, now_ns)
+
+    def refuse_or_warn(self, violation: str) -> None:
+        """Refuse what exceeds limits, or warn of it, as the parameters say; an empty violation is none."""
+        if violation:
+            self._refuse_or_warn(Rejected(RejectionReason.LIMITS, violation))
 
     def _refuse_or_warn(self, finding: Rejected) -> None:
         if self._parameters.limits_action != ACTION_WARN:
@@ -352,11 +355,9 @@ class TrajectoryMaker:
         braking = before(origin_ns).is_braking(origin_ns)
         read = partial(courses_of, plan, origin_ns, join_ns, previous, braking=braking)
         way, finding = self._ways.way(read, Seam(state, join_ns, stops, floating, bounds, executed))
-        if way is None or finding:
-            rejected = Rejected(RejectionReason.LIMITS, finding)
-            if way is None:
-                raise rejected
-            self._refuse_or_warn(rejected)
+        if way is None:
+            raise Rejected(RejectionReason.LIMITS, finding)
+        self.refuse_or_warn(finding)
         return way
 
     def _left_out(self, plan: Plan) -> np.ndarray:
@@ -412,7 +413,7 @@ class TrajectoryMaker:
             Rejected: invalid_times.
 
         """
-        if time_ns[-1] >= LONGEST_NS or time_ns[-1] < 0:
+        if time_ns[-1] >= _LONGEST_NS or time_ns[-1] < 0:
             raise Rejected(
                 RejectionReason.INVALID_TIMES,
                 f"dt: the trajectory comes to its end after {time_ns[-1] * _NANOSECOND_S:g} s, beyond 2^31 s",

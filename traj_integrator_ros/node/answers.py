@@ -23,7 +23,7 @@ from ..handling.pipeline import Pipeline
 from ..handling.plan import Plan
 from ..handling.published import ExecutableTrajectory, PublishedMotion
 from ..handling.rejection import Rejected, RejectionReason
-from ..handling.results import IntegratedBatch
+from ..handling.requests import IntegratedBatch
 from ..wire import messages
 from ..wire.readers import (
     SequenceGaps,

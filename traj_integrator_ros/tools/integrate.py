@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..handling.time_grid import DT_MAX_S, DT_MIN_S
+from ..handling.rejection import DT_MAX_S, DT_MIN_S
 from ..motions.extras import require
 from ..motions.files import read_samples
 from ..motions.samples import QUANTITIES, Samples

@@ -17,9 +17,8 @@ from ..engine.integrator import TrajectoryIntegrator
 from ..execution.limits import find_motion_violation, worst_violations
 from ..execution.motion import Motion
 from ..execution.rows import DEFAULT_FADE_TIME
-from ..handling.assumed import assumed_limits
 from ..handling.courses import Reading, courses_of
-from ..handling.limits import JointLimits
+from ..handling.limits import JointLimits, assumed_limits
 from ..handling.plan import plan_of_sequence
 from ..handling.rejection import Rejected
 from ..handling.requests import ActionRequest, RequestRules, SequenceFields, check_sequence

@@ -15,11 +15,10 @@ from traj_integrator_interfaces.srv import Committed, ComputeGradient, Evaluate,
 
 from ..engine.types import Wanted
 from ..handling import committed
-from ..handling.evaluation import CostFields, EvaluationFields, UpstreamFields
-from ..handling.requests import OUTPUTS, SequenceFields
-from ..handling.results import BatchGradient, EvaluatedBatch, IntegratedBatch
+from ..handling.evaluation import BatchGradient, EvaluatedBatch, EvaluationFields, UpstreamFields
+from ..handling.requests import OUTPUTS, IntegratedBatch, SequenceFields
 from ..handling.retime_requests import RetimedBatch, RetimeFields
-from ..kernels import CostTerm
+from ..kernels import CostTerm, QuadraticCost
 from .readers import SEQUENCE_FIELDS, nanoseconds
 
 _COMMITTED = dict.fromkeys(
@@ -61,7 +60,7 @@ def evaluation_fields(request: Evaluate.Request) -> EvaluationFields:
     """Return views of the cost of a request, and its other fields."""
     wanted = Wanted(request.want_grad_action, request.want_grad_start, request.want_grad_goal, request.want_grad_dt)
     return EvaluationFields(
-        CostFields(*map(_cost_term, _terms_of(request.cost)), _view(request.cost.duration_weight)),
+        QuadraticCost(*map(_cost_term, _terms_of(request.cost)), _view(request.cost.duration_weight)),
         wanted,
         _view(request.trajectory_rows),
         request.trajectory_fields,
