@@ -138,7 +138,7 @@ class NodeCore:
         if made is None:
             return None
         self.published.record(made, done_ns)
-        return Message(made.stamp_ns, made.points, slowed=made.delay > 0)
+        return Message(made.start_ns, made.points, slowed=made.delay > 0)
 
 
 def pipeline_of(

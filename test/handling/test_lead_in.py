@@ -54,7 +54,7 @@ def commanded(jtc: ModuleType, rate: float, from_desired: bool, **parameters: ob
             observation += PERIOD
         if arriving and arriving[0][0] <= now:
             trajectory = arriving.pop(0)[1]
-            points, stamp = trajectory.points, trajectory.stamp_ns * 1e-9
+            points, stamp = trajectory.points, trajectory.start_ns * 1e-9
             assert controller.receive(["a"], *points, now=NOW_S + now, stamp=stamp), controller.refusal
         command = controller.update(NOW_S + now)[0]
         controller.follow(command)
@@ -91,7 +91,7 @@ def test_it_repeats_what_was_published_and_changes_nothing_afterwards(space, ahe
         before = node.send(first, space=space, dt=0.05, stamp=NOW_S)
         trajectories.append(node.send(second, space=space, dt=0.05, now=now, stamp=now + ahead, took=0.004))
     plain, begun = trajectories
-    assert (begun.stamp_ns, begun.due_ns, begun.dropped) == (round(now * 1e9), plain.start_ns, plain.dropped)
+    assert (begun.start_ns, begun.due_ns, begun.dropped) == (round(now * 1e9), plain.start_ns, plain.dropped)
     assert begun.points.time_ns[0] == 0
     assert begun.brakes_at == pytest.approx(plain.brakes_at + (plain.start_ns - begun.start_ns) * 1e-9, abs=1e-8)
     for time in now + np.linspace(0.0001, 0.0199, 9):
@@ -110,7 +110,7 @@ def test_a_trajectory_that_has_not_begun_yet_is_led_in_with_its_beginning():
     rows = 0.1 * np.sin(np.arange(1, 21) * 0.1)[:, None]
     first = node.send(rows, dt=0.05, stamp=NOW_S)
     second = node.send(rows, dt=0.05, now=NOW_S + 0.008, stamp=NOW_S)
-    assert first.stamp_ns < second.stamp_ns < first.due_ns < second.due_ns
+    assert first.start_ns < second.start_ns < first.due_ns < second.due_ns
     for time in NOW_S + np.linspace(0.009, 0.0279, 20):
         np.testing.assert_allclose(at(second, time)[:2], at(first, time)[:2], rtol=0, atol=1e-9)
     assert np.abs(second.motion.states_at(np.arange(0, 1, 1e-3))[2]).max() < 15, "no acceleration jumps"

@@ -10,7 +10,8 @@ from traj_integrator_ros.execution.motion import Motion
 from traj_integrator_ros.handling.committed import commanded_at, measured_at
 from traj_integrator_ros.handling.controller_reports import ControllerStatus
 from traj_integrator_ros.handling.courses import Course
-from traj_integrator_ros.handling.published import History
+from traj_integrator_ros.handling.measured import JointStates
+from traj_integrator_ros.handling.published import PresentCommand
 from traj_integrator_ros.handling.rejection import RejectionReason
 
 LINE = 0.005 * np.arange(1, 101)[:, None] * np.ones(2)
@@ -64,7 +65,7 @@ def test_a_restart_is_seen_and_the_next_trajectory_begins_at_the_new_reference(n
     assert status(node) is ControllerStatus.RESTARTED
     trajectory = node.send(0.1 + LINE, now=NOW_S + 0.505)
     np.testing.assert_allclose(trajectory.motion.begin.position, 0.1)
-    assert not trajectory.motion.begin.velocity.any() and trajectory.stamp_ns == ns(NOW_S + 0.505)
+    assert not trajectory.motion.begin.velocity.any() and trajectory.start_ns == ns(NOW_S + 0.505)
 
 
 @pytest.mark.parametrize("says", [True, False], ids=["with velocities", "without"])
@@ -159,25 +160,23 @@ def line(start_ns: int, speed: float) -> Course:
 
 
 def test_the_motion_that_was_published_last_counts_from_its_time_on():
-    history = History()
-    history.published(line(0, 1.0), 0)
-    history.published(line(0, 2.0), 500 * MS)
-    history.published(line(0, 3.0), 500 * MS)
-    history.published(line(0, 4.0), 800 * MS)
-    position, velocity = commanded_at(history, np.array([-1, 400, 600, 900]) * MS, 1)
-    np.testing.assert_allclose(position[:, 0], [np.nan, 0.4, 1.8, 3.6])
+    present = PresentCommand()
+    for start_ms, speed in ((0, 1.0), (500, 2.0), (500, 3.0), (800, 4.0)):
+        present.published(line(start_ms * MS, speed), 0, 0)
+    position, velocity = commanded_at(present.sent, np.array([-1, 400, 600, 900]) * MS, 1)
     np.testing.assert_allclose(velocity[:, 0], [np.nan, 1.0, 3.0, 4.0])
-    history.published(line(0, 5.0), 500 * MS)
-    history.dropped()
-    assert commanded_at(history, np.array([900]) * MS, 1)[0].tolist() == [[pytest.approx(np.nan, nan_ok=True)]]
+    np.testing.assert_allclose(position[:, 0], [np.nan, 0.4, 0.3, 0.4])
+    present.published(line(500 * MS, 5.0), 0, 0)
+    present.drop()
+    assert commanded_at(present.sent, np.array([900]) * MS, 1)[0].tolist() == [[pytest.approx(np.nan, nan_ok=True)]]
 
 
 def test_between_joint_states_it_is_linear_and_nothing_is_said_where_they_are_far_apart():
-    history = History()
-    for time_ms, value in ((0, 0.0), (100, 1.0), (400, 2.0)):
-        history.measured(time_ms * MS, np.array([value]), np.array([-value]))
-    position, velocity = measured_at(history, np.array([-1, 0, 25, 100, 200, 400, 401]) * MS, 1)
+    states = JointStates(("a",))
+    for time_ms, value in ((1, 0.0), (101, 1.0), (401, 2.0)):
+        states.update(["a"], np.array([value]), np.array([-value]), time_ms * MS, time_ms * MS)
+    position, velocity = measured_at(states.recent, np.array([0, 1, 26, 101, 201, 401, 402]) * MS, 1)
     np.testing.assert_allclose(position[:, 0], [np.nan, 0.0, 0.25, np.nan, np.nan, 2.0, np.nan])
     np.testing.assert_allclose(velocity, -position)
-    history.clear()
-    assert np.isnan(measured_at(history, np.array([50]) * MS, 1)).all()
+    states.drop_for_jump()
+    assert np.isnan(measured_at(states.recent, np.array([50]) * MS, 1)).all()

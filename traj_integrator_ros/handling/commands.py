@@ -155,7 +155,6 @@ class Commands:
     def supervise(self, now_ns: int) -> None:
         """Compare the latest joint state with what was commanded then."""
         state = self._joint_states.latest(now_ns, 0.0)
-        self._published.history.measured(state.stamp_ns, state.position, state.velocity)
         position, turning, commanded = state.position, self._parameters.continuous, self._published.present.commanded
         if turning.any() and (then := commanded(state.stamp_ns)) is not None:
             position = turned(position, then.position, turning)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-from .measured import JointStates
+from .measured import JointStates, MeasuredState
 from .parameters import NodeParameters
-from .published import History, PresentCommand
+from .published import PresentCommand, Sent
 from .rejection import Rejected, RejectionReason, require_steps
 
 _TRANSPORT_PERCENT = 95
@@ -49,7 +50,6 @@ def committed_rows(
     fields: CommittedFields,
     parameters: NodeParameters,
     present: PresentCommand,
-    history: History,
     joint_states: JointStates,
     now_ns: int,
 ) -> Committed:
@@ -79,12 +79,12 @@ def committed_rows(
     dof = len(parameters.joint_names)
     times_ns = origin_ns + np.rint(np.arange(fields.rows) * step_ns).astype(np.int64)
     before_ns = origin_ns - np.rint(np.arange(fields.rows_before, 0, -1) * step_ns).astype(np.int64)
-    position, velocity = commanded_at(history, times_ns, dof)
+    position, velocity = commanded_at(present.sent, times_ns, dof)
     follows = _fill_ahead(position, velocity, times_ns, parameters, present, joint_states, now_ns)
     lead = parameters.publish_lead_time + transport_s(present)
     fixed = int(np.searchsorted(times_ns, now_ns + round(lead * 1e9), side="right"))
-    commanded = commanded_at(history, before_ns, dof)
-    measured = measured_at(history, before_ns, dof)
+    commanded = commanded_at(present.sent, before_ns, dof)
+    measured = measured_at(joint_states.recent, before_ns, dof)
     return Committed(now_ns, lead, fixed, follows, position, velocity, *commanded, *measured)
 
 
@@ -116,32 +116,38 @@ def _fill_ahead(
     return now.follows and now_ns < ends_ns
 
 
-def commanded_at(history: History, times_ns: np.ndarray, dof: int) -> tuple[np.ndarray, np.ndarray]:
+def commanded_at(sent: Iterable[Sent], times_ns: np.ndarray, dof: int) -> tuple[np.ndarray, np.ndarray]:
     """Commanded positions and velocities `[N, dof]` at times `[N]`; NaN where they are not known."""
     position, velocity = np.full((2, len(times_ns), dof), np.nan)
-    begins = [begin for begin, _ in history.motions]
+    executed: list[Sent] = []
+    for one in sent:
+        while executed and executed[-1].course.start_ns >= one.course.start_ns:
+            executed.pop()
+        executed.append(one)
+    begins = [one.course.start_ns for one in executed]
     for row, time_ns in enumerate(times_ns.tolist()):
         index = bisect_right(begins, time_ns) - 1
-        course = history.motions[index][1] if index >= 0 else None
-        if course is not None:
-            state = course.state_at(time_ns)
+        if index >= 0 and executed[index].is_known:
+            state = executed[index].course.state_at(time_ns)
             position[row], velocity[row] = state.position, state.velocity
     return position, velocity
 
 
-def measured_at(history: History, times_ns: np.ndarray, dof: int) -> tuple[np.ndarray, np.ndarray]:
+def measured_at(states: Sequence[MeasuredState], times_ns: np.ndarray, dof: int) -> tuple[np.ndarray, np.ndarray]:
     """Measured positions and velocities `[N, dof]` at times `[N]`, linear between joint states; NaN elsewhere."""
     position, velocity = np.full((2, len(times_ns), dof), np.nan)
-    stamps = [stamp for stamp, _, _ in history.states]
+    stamps = [state.stamp_ns for state in states]
     for row, time_ns in enumerate(times_ns.tolist()):
         index = bisect_right(stamps, time_ns)
         if not 0 < index < len(stamps):
             if stamps and time_ns == stamps[-1]:
-                position[row], velocity[row] = history.states[-1][1:]
+                position[row], velocity[row] = states[-1].position, states[-1].velocity
             continue
-        (before_ns, p0, v0), (after_ns, p1, v1) = history.states[index - 1], history.states[index]
+        before, after = states[index - 1], states[index]
+        before_ns, after_ns = before.stamp_ns, after.stamp_ns
         if after_ns - before_ns > _LONGEST_GAP_NS:
             continue
         share = (time_ns - before_ns) / (after_ns - before_ns)
-        position[row], velocity[row] = p0 + share * (p1 - p0), v0 + share * (v1 - v0)
+        position[row] = before.position + share * (after.position - before.position)
+        velocity[row] = before.velocity + share * (after.velocity - before.velocity)
     return position, velocity

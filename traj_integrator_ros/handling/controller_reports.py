@@ -9,8 +9,8 @@ import numpy as np
 
 from ..execution.motion import State
 from .courses import Course
-from .joint_order import find_columns
-from .rejection import Rejected, RejectionReason, require_finite, shown_names
+from .joint_order import find_columns, values_of_joints
+from .rejection import Rejected, RejectionReason, shown_names
 
 _MATCH_S = 3e-3
 """The reference is compared with own motions within this time: stamps are those of cycles, and blending shifts them."""
@@ -91,30 +91,22 @@ class ControllerReports:
                 RejectionReason.JOINT_MISSING,
                 f"controller_state.joint_names: expected the joints of the node, got {shown_names(names) or 'none'}",
             )
-        dof = len(self._joint_names)
-        parts = []
-        for field, values, needed in (
-            ("positions", position, True), ("velocities", velocity, False), ("accelerations", acceleration, False)
-        ):  # fmt: skip
-            if not len(values) and not needed:
-                parts.append(np.zeros(dof))
-                continue
-            if len(values) != len(names):
-                raise Rejected(
-                    RejectionReason.JOINT_COUNT,
-                    f"controller_state.reference.{field}: expected {len(names)} values, one for each name, "
-                    f"got {len(values)}",
+        parts = (("positions", position), ("velocities", velocity), ("accelerations", acceleration))
+        state = State(
+            *(
+                values_of_joints(
+                    f"controller_state.reference.{part}", values, columns, len(names), optional=part != "positions"
                 )
-            values = values[columns]
-            require_finite(f"controller_state.reference.{field}", values)
-            parts.append(values)
+                for part, values in parts
+            )
+        )
         if not np.isfinite(speed_scaling):
             raise Rejected(
                 RejectionReason.NOT_FINITE,
                 f"controller_state.speed_scaling_factor: expected a number, got {speed_scaling}",
             )
         self._scales = self._scales or speed_scaling != 0.0
-        return ControllerReport(stamp_ns, State(*parts), speed_scaling if self._scales else 1.0, bool(len(velocity)))
+        return ControllerReport(stamp_ns, state, speed_scaling if self._scales else 1.0, bool(len(velocity)))
 
 
 def matches(report: ControllerReport, course: Course) -> bool | None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
 import numpy as np
 
-from .rejection import Rejected, RejectionReason, shown, shown_names
+from .rejection import Rejected, RejectionReason, require_finite, shown, shown_names
 
 
 @lru_cache(maxsize=16)
@@ -20,14 +20,7 @@ def find_columns(names: tuple[str, ...], joint_names: tuple[str, ...], field: st
         Rejected: duplicate_joint or joint_missing.
 
     """
-    column_of: dict[str, int] = {}
-    wanted = set(joint_names)
-    for column, name in enumerate(names):
-        if name in wanted and name in column_of:
-            raise Rejected(
-                RejectionReason.DUPLICATE_JOINT, f"{field}: expected every joint once, got {shown(name)} twice"
-            )
-        column_of[name] = column
+    column_of = _columns([(column, name) for column, name in enumerate(names) if name in joint_names], field)
     missing = [name for name in joint_names if name not in column_of]
     if len(missing) == len(joint_names):
         return None
@@ -46,11 +39,7 @@ def resolve_subset(names: Sequence[str], joint_names: tuple[str, ...], field: st
         Rejected: duplicate_joint or unknown_joint.
 
     """
-    if len(set(names)) != len(names):
-        duplicate = next(name for i, name in enumerate(names) if name in names[:i])
-        raise Rejected(
-            RejectionReason.DUPLICATE_JOINT, f"{field}: expected every joint once, got {shown(duplicate)} twice"
-        )
+    _columns(enumerate(names), field)
     column_of = {name: column for column, name in enumerate(joint_names)}
     unknown = [name for name in names if name not in column_of]
     if unknown:
@@ -59,3 +48,35 @@ def resolve_subset(names: Sequence[str], joint_names: tuple[str, ...], field: st
             f"{field}: expected joints of the node ({shown_names(joint_names)}), got {shown_names(unknown)}",
         )
     return [column_of[name] for name in names]
+
+
+def values_of_joints(field: str, values: np.ndarray, columns: np.ndarray, count: int, *, optional: bool) -> np.ndarray:
+    """Values of the node's joints, of an array that has one for each of the `count` names of its message.
+
+    With `optional`, an array without values stands for zeros.
+
+    Raises:
+        Rejected: joint_count or not_finite.
+
+    """
+    if optional and not len(values):
+        return np.zeros(len(columns))
+    if len(values) != count:
+        raise Rejected(
+            RejectionReason.JOINT_COUNT,
+            f"{field}: expected {'0 or ' * optional}{count} values, one for each name, got {len(values)}",
+        )
+    values = values[columns]
+    require_finite(field, values)
+    return values
+
+
+def _columns(named: Iterable[tuple[int, str]], field: str) -> dict[str, int]:
+    column_of: dict[str, int] = {}
+    for column, name in named:
+        if name in column_of:
+            raise Rejected(
+                RejectionReason.DUPLICATE_JOINT, f"{field}: expected every joint once, got {shown(name)} twice"
+            )
+        column_of[name] = column
+    return column_of

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from .joint_order import find_columns
+from .joint_order import find_columns, values_of_joints
 from .parameters import NodeParameters
 from .plan import Plan, turned
-from .rejection import Rejected, RejectionReason, require_finite
+from .rejection import Rejected, RejectionReason
 
 REORDER_WINDOW_S = 0.1
 """A stamp older than the newest by less than this is a late message; by more, the clock has jumped back."""
+_MOST_KEPT = 4096
 _LONGEST_OUTLOOK_S = 0.5
 """Longest time over which a measured velocity is used to bound how far the robot may have moved."""
 
@@ -39,7 +41,10 @@ class JointStates:
     def __init__(self, joint_names: tuple[str, ...]) -> None:
         self._joint_names = joint_names
         self._state: MeasuredState | None = None
-        self._jumped_back = False
+        self.jumped_back = False
+        """Whether a clock has jumped back and no state has arrived since."""
+        self.recent: deque[MeasuredState] = deque(maxlen=_MOST_KEPT)
+        """Those that were taken, the oldest first."""
 
     def update(
         self, names: Sequence[str], position: np.ndarray, velocity: np.ndarray, stamp_ns: int, now_ns: int
@@ -65,25 +70,14 @@ class JointStates:
         columns = find_columns(tuple(names), self._joint_names, "joint_states.name")
         if columns is None:
             return False
-        if len(position) != len(names):
-            raise Rejected(
-                RejectionReason.JOINT_COUNT,
-                f"joint_states.position: expected {len(names)} values, one for each name, got {len(position)}",
-            )
-        if len(velocity) not in (0, len(names)):
-            raise Rejected(
-                RejectionReason.JOINT_COUNT,
-                f"joint_states.velocity: expected 0 or {len(names)} values, one for each name, got {len(velocity)}",
-            )
-        position = position[columns]
-        velocity = velocity[columns] if len(velocity) else np.zeros_like(position)
-        require_finite("joint_states.position", position)
-        require_finite("joint_states.velocity", velocity)
+        position = values_of_joints("joint_states.position", position, columns, len(names), optional=False)
+        velocity = values_of_joints("joint_states.velocity", velocity, columns, len(names), optional=True)
         stamp = stamp_ns if stamp_ns else now_ns
         if self._state is not None and stamp_ns and stamp < self._state.stamp_ns:
             self._reject_older(stamp)
         self._state = MeasuredState(position, velocity, stamp, now_ns)
-        self._jumped_back = False
+        self.recent.append(self._state)
+        self.jumped_back = False
         return True
 
     def latest(self, now_ns: int, timeout_s: float) -> MeasuredState:
@@ -99,7 +93,7 @@ class JointStates:
         """
         self.check_clock(now_ns)
         if self._state is None:
-            if self._jumped_back:
+            if self.jumped_back:
                 raise Rejected(
                     RejectionReason.CLOCK_JUMPED_BACK, "start: the clock jumped back, and no joint state arrived since"
                 )
@@ -132,25 +126,16 @@ class JointStates:
             return None
         return (now_ns - min(self._state.stamp_ns, self._state.received_ns)) * 1e-9
 
-    @property
-    def jumped_back(self) -> bool:
-        """Whether a clock has jumped back and no state has arrived since."""
-        return self._jumped_back
-
     def check_clock(self, now_ns: int) -> None:
         """Drop the state if the node's clock is now earlier than when the state arrived."""
         if self._state is not None and now_ns < self._state.received_ns:
             self.drop_for_jump()
 
     def drop_for_jump(self) -> None:
-        """Forget the state because a clock has jumped back."""
+        """Forget the states because a clock has jumped back."""
         self._state = None
-        self._jumped_back = True
-
-    def clear(self) -> None:
-        """Forget the state."""
-        self._state = None
-        self._jumped_back = False
+        self.recent.clear()
+        self.jumped_back = True
 
     def _reject_older(self, stamp_ns: int) -> None:
         assert self._state is not None

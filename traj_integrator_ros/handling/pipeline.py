@@ -221,8 +221,7 @@ class Pipeline:
 
         """
         self.commands.check_clock(now_ns)
-        published = self.published
-        return committed_rows(fields, self.parameters, published.present, published.history, self.joint_states, now_ns)
+        return committed_rows(fields, self.parameters, self.published.present, self.joint_states, now_ns)
 
     def retiming(self, fields: RetimeFields) -> RetimeRequest:
         """Check a request to retime paths or plans; its `answer` may take long.

@@ -5,8 +5,11 @@ What it commands is known from its own report, where there is one, and otherwise
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import islice
+from statistics import median as median_of
 from typing import NamedTuple
 
 import numpy as np
@@ -26,10 +29,10 @@ _SILENT_S = 0.05
 _SILENT_PERIODS = 6.0
 _OVERDUE_PERIODS = 1.2
 _OVERDUE_S = 4e-3
-KEPT_S = 30.0
-_MOST_COMMANDED, _MOST_MEASURED = 2048, 4096
+_KEPT_S, _MOST_KEPT = 30.0, 2048
+_MOST_IN_USE = 64
+"""Motions that the controller may execute."""
 _MARGINS_KEPT = 10_000
-_COURSES_KEPT = 64
 _NANOSECOND_S = 1e-9
 
 
@@ -41,9 +44,7 @@ class ExecutableTrajectory:
     """From the controller's present command on."""
     points: Points
     start_ns: int
-    """When the motion starts, ns of the node's clock."""
-    stamp_ns: int
-    """Stamp of the message."""
+    """When the motion starts, ns of the node's clock; the stamp of the message."""
     due_ns: int
     """When the plan is taken up: the controller must have received the message by then."""
     course: Course
@@ -90,16 +91,33 @@ class Present(NamedTuple):
     """The course is certain from here on: later than now while the controller bridges to its first point."""
 
 
+class Sent(NamedTuple):
+    """A motion that was published."""
+
+    sent_ns: int
+    course: Course
+    """What is commanded from its start on."""
+    known_from_ns: int
+    """From when on it is certain."""
+    plan: Course | None = None
+    """What it leads to."""
+    continues: bool = True
+    """Whether something was in execution that it continues."""
+    is_known: bool = True
+    """Whether it was executed until the next one began."""
+
+
 @dataclass
 class PresentCommand:
-    """The motions that were published and the controller's reports.
+    """The motions that were published, in the last 30 s at most, and the controller's reports.
 
     All times are nanoseconds of the node's clock.
     """
 
     status: ControllerStatus = ControllerStatus.UNKNOWN
-    _own: deque[tuple[int, Course, int]] = field(default_factory=lambda: deque(maxlen=64))
-    """When it was published, the motion, from when on it is certain."""
+    sent: deque[Sent] = field(default_factory=lambda: deque(maxlen=_MOST_KEPT))
+    _in_use: int = 0
+    """Number of the newest that the controller may execute."""
     _report: ControllerReport | None = None
     _received_ns: int = 0
     _period_s: float = 0.0
@@ -113,11 +131,25 @@ class PresentCommand:
         """Whether the controller has reported."""
         return self._report is not None
 
-    def published(self, course: Course, known_from_ns: int, now_ns: int) -> None:
-        """Take note of a motion that was published."""
-        self._own.append((now_ns, course, known_from_ns))
-        while len(self._own) > 2 and (now_ns - self._own[1][0]) * 1e-9 > _REMEMBERED_S:
-            self._own.popleft()
+    @property
+    def _newest(self) -> Sent | None:
+        """What the controller executes, or will; None: nothing that was published."""
+        return self.sent[-1] if self._in_use else None
+
+    def _own(self) -> Iterator[Sent]:
+        """Those that the controller may execute, the newest first."""
+        return islice(reversed(self.sent), self._in_use)
+
+    def published(
+        self, course: Course, known_from_ns: int, now_ns: int, plan: Course | None = None, *, continues: bool = True
+    ) -> None:
+        """Take note of a motion that was published; see `Sent`."""
+        self.sent.append(Sent(now_ns, course, known_from_ns, plan, continues))
+        self._in_use = min(self._in_use + 1, _MOST_IN_USE)
+        while self._in_use > 2 and (now_ns - self.sent[1 - self._in_use].sent_ns) * 1e-9 > _REMEMBERED_S:
+            self._in_use -= 1
+        while len(self.sent) > self._in_use and (now_ns - self.sent[1].sent_ns) * 1e-9 > _KEPT_S:
+            self.sent.popleft()
         if not self.reports:
             self.status = ControllerStatus.ASSUMED
 
@@ -138,24 +170,24 @@ class PresentCommand:
     def _compare(self, report: ControllerReport) -> None:
         if abs(report.speed_scaling - 1.0) > 1e-3:
             self.status = ControllerStatus.SCALED
-        elif self._own:
-            newest = len(self._own) - 1
-            for index in range(newest, -1, -1):
-                _, course, known_from_ns = self._own[index]
-                if report.stamp_ns < known_from_ns and index == newest:
-                    self.status = ControllerStatus.EXECUTING  # it bridges to the first point
-                    return
-                on_time = index == newest or report.stamp_ns <= self._own[index + 1][0] + round(_REMEMBERED_S * 1e9)
-                exact = matches(report, course)
+        elif newest := self._newest:
+            if report.stamp_ns < newest.known_from_ns:
+                self.status = ControllerStatus.EXECUTING  # it bridges to the first point
+                return
+            replaced_ns = report.stamp_ns
+            for one in self._own():
+                on_time = report.stamp_ns <= replaced_ns + round(_REMEMBERED_S * 1e9)
+                exact = matches(report, one.course)
                 # Whoever rests where an earlier motion ended has lost the newest one, if that should be there by now.
                 if exact is not None and (on_time or not rests(report.reference)):
-                    if index == newest:
+                    if one is newest:
                         self.status = ControllerStatus.EXECUTING if exact else ControllerStatus.BLENDING
                     elif on_time:
-                        late = matches(report, self._own[newest][1]) is None
+                        late = matches(report, newest.course) is None
                         self.status = ControllerStatus.LATE if late else ControllerStatus.EXECUTING
                     return
-            self._own.clear()
+                replaced_ns = one.sent_ns
+            self._in_use = 0
             self.status = ControllerStatus.RESTARTED if rests(report.reference) else ControllerStatus.OTHER
         elif self.status is not ControllerStatus.RESTARTED:
             self.status = ControllerStatus.HOLDING if rests(report.reference) else ControllerStatus.OTHER
@@ -208,9 +240,8 @@ class PresentCommand:
                 f"controller_state.speed_scaling_factor: expected 1, got {self._report.speed_scaling:g}: motions are "
                 "not executed at the speed that they are checked at",
             )
-        if self._own:
-            _, course, known_from_ns = self._own[-1]
-            return Present(course, True, max(known_from_ns, now_ns))
+        if newest := self._newest:
+            return Present(newest.course, True, max(newest.known_from_ns, now_ns))
         report = self._report
         if report is None:
             return None
@@ -232,57 +263,37 @@ class PresentCommand:
 
     def commanded(self, time_ns: int) -> State | None:
         """State that was, or will be, commanded at a time according to what was published; None if nothing was."""
-        for published_ns, course, _ in reversed(self._own):
-            if published_ns <= time_ns or published_ns == self._own[0][0]:
-                if time_ns < course.start_ns:
-                    continue
-                return course.state_at(time_ns)
+        oldest = self.sent[-self._in_use] if self._in_use else None
+        for one in self._own():
+            if (one.sent_ns <= time_ns or one is oldest) and time_ns >= one.course.start_ns:
+                return one.course.state_at(time_ns)
+        return None
+
+    def planned(self, time_ns: int) -> Course | None:
+        """The newest plan that had begun at a time; None if no plan is known."""
+        for one in reversed(self.sent):
+            if one.plan is not None and time_ns >= max(one.plan.start_ns, one.plan.valid_from_ns):
+                return one.plan
+            if not one.continues:
+                break
         return None
 
     def drop(self) -> None:
-        """Forget what was published: the controller may not execute it any more."""
-        if self._own:
-            self.left_at = self._own[-1][1].motion.end.position
-        self._own.clear()
+        """Forget what is in execution: the controller may not execute it any more, since nobody knows when."""
+        if newest := self._newest:
+            self.left_at = newest.course.motion.end.position
+        if self.sent:
+            self.sent[-1] = self.sent[-1]._replace(is_known=False, plan=None, continues=False)
+        self._in_use = 0
         if not self.reports:
             self.status = ControllerStatus.UNKNOWN
 
     def clear(self) -> None:
         """Forget everything."""
-        self._own.clear()
+        self.sent.clear()
+        self._in_use = 0
         self.left_at = None
         self._report, self.status = None, ControllerStatus.UNKNOWN
-
-
-class History:
-    """The motions that were published, and the joint states, of the last 30 s or the last 4096 joint states."""
-
-    def __init__(self) -> None:
-        self.motions: deque[tuple[int, Course | None]] = deque(maxlen=_MOST_COMMANDED)
-        """From when on it is in execution, ns, and the motion; None: not known what is."""
-        self.states: deque[tuple[int, np.ndarray, np.ndarray]] = deque(maxlen=_MOST_MEASURED)
-
-    def published(self, course: Course, from_ns: int) -> None:
-        """Take note of a motion that is in execution from a time on."""
-        while self.motions and self.motions[-1][0] >= from_ns:
-            self.motions.pop()
-        self.motions.append((from_ns, course))
-        while len(self.motions) > 1 and (from_ns - self.motions[1][0]) * 1e-9 > KEPT_S:
-            self.motions.popleft()
-
-    def dropped(self) -> None:
-        """Take note that the controller does not execute the newest motion any more; since when, is not known."""
-        if self.motions:
-            self.motions[-1] = (self.motions[-1][0], None)
-
-    def measured(self, stamp_ns: int, position: np.ndarray, velocity: np.ndarray) -> None:
-        """Take note of a joint state `[dof]`."""
-        self.states.append((stamp_ns, position, velocity))
-
-    def clear(self) -> None:
-        """Forget everything."""
-        self.motions.clear()
-        self.states.clear()
 
 
 class ExecutionReport(NamedTuple):
@@ -318,43 +329,37 @@ class PublishedMotion:
         """The chunks from which the motion was averaged."""
         self.present = PresentCommand()
         self.guard = Guard()
-        self.history = History()
-        self._courses: deque[Course] = deque(maxlen=_COURSES_KEPT)
         self._last: ExecutableTrajectory | None = None
-        self._recorded_ns = 0
         self._brake_counted = False
         self._seam = np.zeros(3)
         self._margins: deque[float] = deque(maxlen=_MARGINS_KEPT)
-        self._dropped = self._late = self._starved = self._brakes = self._out_of_order = self._slowed = 0
+        self._counts: Counter[str] = Counter()
+        """By the fields of `ExecutionReport`."""
         self._newest_origin_ns = 0
 
     def record(self, trajectory: ExecutableTrajectory, now_ns: int) -> None:
         """Record a trajectory that has just been published."""
         self.observe(max(trajectory.start_ns, now_ns))
-        self._starved += self._brake_counted and trajectory.seam is not None
+        continues = trajectory.seam is not None
+        self._counts["starved"] += self._brake_counted and continues
         if trajectory.due_ns > trajectory.start_ns:
             margin = (trajectory.due_ns - now_ns) * _NANOSECOND_S
-            self._late += margin < 0
+            self._counts["late"] += margin < 0
             self._margins.append(margin)
-        self._dropped += trajectory.dropped
-        self._slowed += trajectory.delay > 0
-        if trajectory.origin_ns:
-            self._newest_origin_ns = max(self._newest_origin_ns, trajectory.origin_ns)
-        if trajectory.seam is not None:
+        self._counts["dropped_steps"] += trajectory.dropped
+        self._counts["slowed"] += trajectory.delay > 0
+        self._newest_origin_ns = max(self._newest_origin_ns, trajectory.origin_ns)
+        if continues:
             self._seam = np.maximum(self._seam, np.abs(np.array(trajectory.seam)).max(axis=1))
-        else:
-            self._courses.clear()
-        self._courses.append(trajectory.course)
         commanded = Course(trajectory.start_ns, trajectory.motion, own_until=trajectory.own_until)
-        self.present.published(commanded, trajectory.known_from_ns, now_ns)
-        self.history.published(commanded, trajectory.start_ns)
-        self._last, self._recorded_ns, self._brake_counted = trajectory, now_ns, False
+        self.present.published(commanded, trajectory.known_from_ns, now_ns, trajectory.course, continues=continues)
+        self._last, self._brake_counted = trajectory, False
         self.chunks.take(trajectory.chunk, now_ns)
 
     def is_older(self, origin_ns: int, *, count: bool = True) -> bool:
         """Whether a plan that began then is older than the one in execution; counted if it is."""
         older = bool(origin_ns) and origin_ns < self._newest_origin_ns
-        self._out_of_order += older and count
+        self._counts["out_of_order"] += older and count
         return older
 
     def observe(self, now_ns: int) -> None:
@@ -364,30 +369,23 @@ class PublishedMotion:
             return
         if (now_ns - last.start_ns) * _NANOSECOND_S >= last.brakes_at:
             self._brake_counted = True
-            self._brakes += 1
+            self._counts["brakes"] += 1
 
     def report(self) -> ExecutionReport:
         """Return the report, and reset the values that count since the previous one."""
-        margins = np.asarray(self._margins)
-        least, median = (float(margins.min()), float(np.median(margins))) if len(margins) else (None, None)
-        seam = tuple(self._seam.tolist())
+        margins, seam = [*self._margins], tuple(self._seam.tolist())
         self._margins.clear()
         self._seam = np.zeros(3)
-        counts = (self._dropped, self._late, self._starved, self._brakes)
-        chunks = self.chunks.most_averaged(), self.chunks.forgotten
-        return ExecutionReport(seam, least, median, *counts, *chunks, self._out_of_order, self._slowed)
+        least, median = min(margins, default=None), median_of(margins) if margins else None
+        chunks = {"chunks_averaged": self.chunks.most_averaged(), "chunks_forgotten": self.chunks.forgotten}
+        return ExecutionReport(seam, least, median, **chunks, **self._counts)
 
     def check_clock(self, now_ns: int) -> bool:
         """Forget a motion published later than now, and return whether there was one: then the clock jumped back."""
-        if self._last is None or now_ns >= self._recorded_ns:
+        if self._last is None or now_ns >= self.present.sent[-1].sent_ns:
             return False
         self.clear()
         return True
-
-    def planned(self, time_ns: int) -> Course | None:
-        """The newest plan that had begun at a time; None if no plan is known."""
-        begun = (it for it in reversed(self._courses) if time_ns >= max(it.start_ns, it.valid_from_ns))
-        return next(begun, None)
 
     @property
     def is_delayed(self) -> bool:
@@ -403,15 +401,12 @@ class PublishedMotion:
         """Forget the motion and its plans, because the controller does not execute them any more."""
         self._last = None
         self._newest_origin_ns = 0
-        self._courses.clear()
         self.chunks.clear()
         self.present.drop()
-        self.history.dropped()
         self._brake_counted = False
 
     def clear(self) -> None:
         """Forget everything about the robot."""
         self.drop()
-        self.history.clear()
         self.present.clear()
         self.guard.clear()

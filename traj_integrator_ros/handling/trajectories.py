@@ -343,7 +343,7 @@ class TrajectoryMaker:
             return before(time_ns).state_at(time_ns)
 
         def before(time_ns: int) -> Course:
-            known = None if relative and not self._on_schedule else self._published.planned(time_ns)
+            known = None if relative and not self._on_schedule else self._published.present.planned(time_ns)
             return known if known is not None and present.follows else present.course
 
         by_speed = plan.hold is Hold.VELOCITY and plan.start is None
@@ -394,7 +394,6 @@ class TrajectoryMaker:
             motion=motion,
             points=points,
             start_ns=start_ns,
-            stamp_ns=start_ns,
             due_ns=join_ns,
             course=way.course,
             known_from_ns=max(start_ns, now_ns) if present.follows or start_ns <= now_ns else start_ns,

@@ -154,7 +154,7 @@ class Answers:
         if trajectory is None:  # it has to wait
             return
         if publish:
-            stamp = divmod(trajectory.stamp_ns, _SECOND_NS)
+            stamp = divmod(trajectory.start_ns, _SECOND_NS)
             self.entities.joint_trajectory.publish(self._writer.serialize(trajectory.points, stamp))
         self._published.record(trajectory, self._now_ns())
 
