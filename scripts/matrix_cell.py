@@ -41,8 +41,7 @@ TESTS = (
     "test/node/test_lifecycle.py",
     "test/node/test_services.py",
     "test/node/test_parameters.py",
-    "test/node/test_faults.py",
-    "test/node/test_rclpy_features.py",
+    "test/node/test_node_variants.py",
 )
 """What shows a release's, a Python's or a torch's own: operators, their gradients, tracing and export, C++ kernels,
 the wheel where there is no compiler, messages, a node's whole life."""

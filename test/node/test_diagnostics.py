@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import time
 
 import pytest
 from builtin_interfaces.msg import Time
 from diagnostic_msgs.msg import DiagnosticStatus
+from node_fixtures import ClientFactory
+from rclpy.node import Node
 
 from traj_integrator_ros.handling.controller_reports import ControllerStatus
 from traj_integrator_ros.handling.published import ExecutionReport
@@ -14,6 +17,7 @@ from traj_integrator_ros.handling.rejection import RejectionCounters, RejectionR
 from traj_integrator_ros.node import accounts
 from traj_integrator_ros.node.accounts import LatencyRing, ThrottledLog
 from traj_integrator_ros.node.diagnostics import Diagnostics, NodeStatus
+from traj_integrator_ros.node.namesakes import Namesakes
 
 OK, WARN, ERROR, STALE = (getattr(DiagnosticStatus, level) for level in ("OK", "WARN", "ERROR", "STALE"))
 NONE = RejectionCounters().snapshot()
@@ -91,11 +95,14 @@ def test_a_level_is_about_what_happened_since_the_message_before() -> None:
     assert levels == [OK, WARN, OK]
 
 
+def values_of(**changes: object) -> dict[str, str]:
+    [told] = Diagnostics("node").message(status(**changes), Time()).status
+    return {pair.key: pair.value for pair in told.values}
+
+
 def test_every_reason_is_listed_with_its_count() -> None:
     warned = {**NONE, RejectionReason.START_MISMATCH: 3}
-    given = status(rejected=counted(RejectionReason.START_INDEX), warned=warned)
-    [told] = Diagnostics("node").message(given, Time()).status
-    values = {pair.key: pair.value for pair in told.values}
+    values = values_of(rejected=counted(RejectionReason.START_INDEX), warned=warned)
     for reason in RejectionReason:
         assert values[f"rejected.{reason.value}"] == ("2" if reason is RejectionReason.START_INDEX else "0")
     assert values["rejected"] == "2"
@@ -106,17 +113,7 @@ def test_every_reason_is_listed_with_its_count() -> None:
     assert values["sequence_latency_p99_ms"] == "none"
 
 
-def test_executed_motions_are_reported() -> None:
-    report = ExecutionReport((0.1, 0.2, 0.3), 0.0123, 0.015, 7, 1, 2, 3, 4, 5, 6, 8)
-    [told] = Diagnostics("node").message(status(execution=report), Time()).status
-    values = {pair.key: pair.value for pair in told.values}
-    assert [values[f"seam_offset_{q}"] for q in ("position", "velocity", "acceleration")] == ["0.1", "0.2", "0.3"]
-    assert (values["lead_margin_least_ms"], values["lead_margin_median_ms"]) == ("12.300", "15.000")
-    counts = ("dropped_steps", "late", "starved", "brakes", "chunks_averaged", "chunks_forgotten", "out_of_order")
-    assert [values[key] for key in (*counts, "slowed")] == ["7", "1", "2", "3", "4", "5", "6", "8"]
-
-
-def test_what_is_known_of_the_robot_and_its_controller_is_reported() -> None:
+def test_what_is_known_of_the_robot_and_its_motions_is_reported() -> None:
     known = {
         "controller": ControllerStatus.EXECUTING, "deviation": 0.0123456, "lag_s": 0.0321, "supervision_brakes": 2,
         "braked": "why", "held": True, "assumed": "jerk",
@@ -125,10 +122,14 @@ def test_what_is_known_of_the_robot_and_its_controller_is_reported() -> None:
         (known, ("executing", "0.012346", "32.1", "2", "why", "yes", "jerk")),
         ({}, ("unknown", "none", "none", "0", "no", "no", "none")),
     ):
-        [told] = Diagnostics("node").message(status(**given), Time()).status
-        values = {pair.key: pair.value for pair in told.values}
+        values = values_of(**given)
         keys = ("controller", "deviation_rad", "lag_ms", "supervision_brakes", "braked", "held", "assumed_limits")
         assert tuple(values[key] for key in keys) == expected
+    values = values_of(execution=ExecutionReport((0.1, 0.2, 0.3), 0.0123, 0.015, 7, 1, 2, 3, 4, 5, 6, 8))
+    assert [values[f"seam_offset_{q}"] for q in ("position", "velocity", "acceleration")] == ["0.1", "0.2", "0.3"]
+    assert (values["lead_margin_least_ms"], values["lead_margin_median_ms"]) == ("12.300", "15.000")
+    counts = ("dropped_steps", "late", "starved", "brakes", "chunks_averaged", "chunks_forgotten", "out_of_order")
+    assert [values[key] for key in (*counts, "slowed")] == ["7", "1", "2", "3", "4", "5", "6", "8"]
 
 
 def test_latency_percentiles_are_of_the_last_thousand() -> None:
@@ -151,3 +152,19 @@ def test_a_flood_of_lines_becomes_one_and_the_next_line_says_how_many(monkeypatc
     now += accounts.QUIET_S
     log("NaN", "NaN came")
     assert lines == ["NaN came", "Inf came", "NaN came (999 more like it since the last such line)"]
+
+
+@pytest.mark.ros
+def test_nodes_of_the_same_full_name_count_once_they_last(connect: ClientFactory) -> None:
+    """Both would answer every sequence; a killed one lingers in the graph and must not count."""
+    node = connect().node
+    apart = Node(node.get_name(), namespace="/elsewhere", context=node.context)
+    at_once, lasting = Namesakes(node, 0.0), Namesakes(node)
+    assert at_once.count() == 0
+    twin = Node(node.get_name(), namespace=node.get_namespace(), context=node.context)
+    time.sleep(1.1)  # the graph is looked at once a second
+    assert (at_once.count(), lasting.count()) == (1, 0)
+    twin.destroy_node()
+    time.sleep(1.1)
+    assert at_once.count() == 0
+    apart.destroy_node()

@@ -113,8 +113,9 @@ def test_repeated_cleanup_and_configure_do_not_grow(managed_node: NodeProcess, m
     managed.wait_until_connected()
 
 
-def test_quality_of_service_can_be_overridden_by_parameters(serve: NodeServer) -> None:
+def test_quality_of_service_and_the_type_of_the_kernels_are_parameters(serve: NodeServer) -> None:
     _, client = serve({
+        "dtype": "float64",
         "qos_overrides./joint_states.subscription.reliability": "reliable",
         "qos_overrides./traj_integrator/joint_trajectory.publisher.durability": "transient_local",
         "qos_overrides./traj_integrator/action_sequence.subscription.reliability": "best_effort",
@@ -126,10 +127,7 @@ def test_quality_of_service_can_be_overridden_by_parameters(serve: NodeServer) -
     assert output.qos_profile.durability.name == "TRANSIENT_LOCAL"
     assert actions.qos_profile.reliability.name == "BEST_EFFORT"
     client.answer(SEQUENCE)
-
-
-def test_float64_kernels_answer_in_the_same_messages(serve: NodeServer) -> None:
-    _, client = serve({"dtype": "float64"})
+    # Kernels in float64 answer in the same messages.
     actions = np.random.default_rng(0).normal(size=(2, 5, 3))
     response = client.integrate(sequence(actions, position=np.zeros(3), control_space=ActionSequence.VELOCITY))
     expected = np.concatenate([np.zeros((2, 1, 3)), np.cumsum(np.float32(actions[:, :-1]) * 0.02, axis=1)], axis=1)

@@ -21,31 +21,30 @@ pytestmark = pytest.mark.ros
 NAME = "fastdds_0123456789abcdef"
 
 
+def segment(folder: Path, name: str = NAME) -> Path:
+    """Make a segment and its lock file; returns the latter."""
+    lock = folder / f"{name}_el"
+    for file in (folder / name, lock):
+        file.write_bytes(b"")
+    return lock
+
+
 @pytest.fixture
-def lock_files_count_from_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
+def old(monkeypatch: pytest.MonkeyPatch) -> None:
     """No lock file is too young, since no other process starts in a test's own folder."""
     monkeypatch.setattr(shared_memory, "_OLDEST_START_S", 0.0)
 
 
-def segment(folder: Path, name: str = NAME) -> tuple[Path, Path]:
-    files = folder / name, folder / f"{name}_el"
-    for file in files:
-        file.write_bytes(b"")
-    return files
-
-
-@pytest.mark.usefixtures("lock_files_count_from_the_start")
 @pytest.mark.parametrize("name", [NAME, "fastrtps_0123456789abcdef"])
-def test_an_unlocked_segment_is_removed_with_its_lock_file(tmp_path: Path, name: str) -> None:
+def test_an_unlocked_segment_is_removed_with_its_lock_file(tmp_path: Path, old: None, name: str) -> None:
     segment(tmp_path, name)
     assert remove_abandoned_segments(tmp_path) == 1
     assert not list(tmp_path.iterdir())
-    assert remove_abandoned_segments(tmp_path) == 0
+    assert remove_abandoned_segments(tmp_path) == 0 == remove_abandoned_segments(tmp_path / "none")
 
 
-@pytest.mark.usefixtures("lock_files_count_from_the_start")
-def test_nothing_else_is_touched(tmp_path: Path) -> None:
-    _, lock = segment(tmp_path)
+def test_nothing_else_is_touched(tmp_path: Path, old: None) -> None:
+    lock = segment(tmp_path)
     segment(tmp_path, "fastdds_port7411")
     segment(tmp_path, "somebodys_0123456789abcdef")
     segment(tmp_path, "fastdds_0123456789abcdef0")
@@ -59,21 +58,14 @@ def test_nothing_else_is_touched(tmp_path: Path) -> None:
     assert sorted(tmp_path.iterdir()) == before
 
 
-def test_a_process_that_is_just_starting_keeps_its_segment(tmp_path: Path) -> None:
-    segment(tmp_path)
-    assert remove_abandoned_segments(tmp_path) == 0
-
-
-def test_segments_of_other_users_stay(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lock_files_count_from_the_start: None
+def test_processes_that_are_just_starting_and_other_users_keep_theirs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     segment(tmp_path)
+    assert remove_abandoned_segments(tmp_path) == 0
+    monkeypatch.setattr(shared_memory, "_OLDEST_START_S", 0.0)
     monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
     assert remove_abandoned_segments(tmp_path) == 0
-
-
-def test_without_the_folder_nothing_happens(tmp_path: Path) -> None:
-    assert remove_abandoned_segments(tmp_path / "none") == 0
 
 
 def test_the_segments_of_a_killed_node_go_when_the_next_one_starts(serve: NodeServer) -> None:

@@ -6,6 +6,7 @@ import re
 import time
 from pathlib import Path
 
+import node_variants
 import numpy as np
 import pytest
 from node_fixtures import JOINTS, NodeServer
@@ -41,7 +42,7 @@ def send_chunks(client: RosClient, count: int) -> None:
 
 
 def test_a_sequence_and_an_evaluation_pass_the_files_of_the_page_and_no_others(serve: NodeServer) -> None:
-    program = [str(Path(__file__).with_name("node_on_its_way.py"))]
+    program = node_variants.program(node_variants.on_its_way)
     process, client = serve({"start_from": "previous", "limits.action": "reject"}, program=program)
     client.settle_state([0.0] * len(JOINTS))
     send_chunks(client, 6)

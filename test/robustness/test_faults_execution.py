@@ -14,13 +14,11 @@ from trajectory_msgs.msg import JointTrajectory
 
 from soak.commanded import Commanded
 from traj_integrator_ros.tools.controller_model import scheduled_points
-from traj_integrator_ros.traffic.messages import sequence, set_stamp
-from traj_integrator_ros.traffic.node_process import NodeProcess
+from traj_integrator_ros.traffic.messages import SECOND_NS, sequence, set_stamp, stamp_of
 from traj_integrator_ros.traffic.participant import received_ns
 from traj_integrator_ros.traffic.ros_client import RosClient
 
 pytestmark = [pytest.mark.ros, pytest.mark.slow]
-SECOND_NS = 10**9
 HORIZON, DT_S = 16, 0.05
 VELOCITY, ACCELERATION, JERK = 2.0, 10.0, 500.0
 PARAMETERS = {
@@ -40,8 +38,8 @@ LOST_RAD = 0.05
 class StreamedRobot:
     """A policy that streams chunks to a node, and a robot that executes the trajectories; all waits use the client."""
 
-    def __init__(self, process: NodeProcess, client: RosClient) -> None:
-        self.process, self.client = process, client
+    def __init__(self, client: RosClient) -> None:
+        self.client = client
         limits = (np.full(3, limit) for limit in (VELOCITY, ACCELERATION))
         self.commanded = Commanded(np.zeros(3), tuple(client.joint_names), *limits, time.time_ns())
         self._origin, self._begin_ns = np.zeros(3), 0
@@ -54,12 +52,6 @@ class StreamedRobot:
             self.wait_until_moving()
             yield
 
-    @contextmanager
-    def measured(self) -> Iterator[None]:
-        """Publish joint states at 50 Hz."""
-        with self.client.periodically(0.02, self._publish_state):
-            yield
-
     def wait_until_moving(self) -> None:
         """Wait until the robot is in full swing."""
         self.client.wait_for(lambda: self._speed() > 0.1, "the robot in motion", 20.0)
@@ -68,11 +60,6 @@ class StreamedRobot:
         """Wait until the robot rests, which it does as soon as the last motion is over."""
         self.client.spin(HORIZON * DT_S + 0.5)
         self.client.wait_for(lambda: self._speed() == 0.0, "the robot at rest, rather than left in motion")
-
-    def assert_guided(self) -> None:
-        """Whatever was commanded until now kept the limits."""
-        self.commanded.judge(time.time_ns())
-        assert self.commanded.faults == []
 
     def _plan(self, times_ns: object) -> np.ndarray:
         """Positions at times: swings of 0.2 rad in 4 s, each from rest; at most 0.31 rad/s and 0.5 rad/s^2."""
@@ -91,7 +78,8 @@ class StreamedRobot:
         times_ns = now_ns + np.rint(SECOND_NS * DT_S * np.arange(1, HORIZON + 1)).astype(np.int64)
         self.client.publish_sequence(sequence(self._plan(times_ns)[None], dt=[DT_S]))
 
-    def _publish_state(self) -> None:
+    def publish_state(self) -> None:
+        """Publish what is measured now."""
         now_ns = time.time_ns()
         position, velocity, _ = self.commanded.at(now_ns)
         self.client.publish_state(position.tolist(), velocity.tolist(), stamp_ns=now_ns)
@@ -100,54 +88,44 @@ class StreamedRobot:
         self.commanded.take(*scheduled_points(message), received_ns(info))
 
 
-@pytest.fixture
-def robot(serve: NodeServer) -> Iterator[StreamedRobot]:
-    """A robot at rest that has a node of its own."""
-    robot = StreamedRobot(*serve(PARAMETERS))
-    with robot.measured():
-        robot.client.spin(0.3)
-        yield robot
-    robot.assert_guided()
-
-
-def test_a_stream_that_ends_in_motion_and_a_node_that_is_deactivated_meanwhile(robot: StreamedRobot) -> None:
-    client = robot.client
-    with robot.streaming():
-        pass
-    robot.wait_until_at_rest()
-    counts = client.counts()
-    assert int(counts["brakes"]) > 0 and counts["rejected"] == "0"
-    with robot.streaming():
-        assert client.change_state("deactivate")
+def test_streams_that_end_and_a_node_that_is_deactivated_or_killed_while_the_robot_moves(serve: NodeServer) -> None:
+    process, client = serve(PARAMETERS)
+    robot = StreamedRobot(client)
+    with client.periodically(0.02, robot.publish_state):
+        client.spin(0.3)
+        with robot.streaming():
+            pass
         robot.wait_until_at_rest()
-        assert int(client.counts()["rejected.not_active"]) > 0
-        assert client.change_state("activate")
-        robot.wait_until_moving()
-    robot.wait_until_at_rest()
-
-
-def test_a_node_that_is_killed_while_the_robot_moves_and_started_again(robot: StreamedRobot) -> None:
-    with robot.streaming():
-        robot.process.kill()
+        counts = client.counts()
+        assert int(counts["brakes"]) > 0 and counts["rejected"] == "0"
+        with robot.streaming():
+            assert client.change_state("deactivate")
+            robot.wait_until_at_rest()
+            assert int(client.counts()["rejected.not_active"]) > 0
+            assert client.change_state("activate")
+            robot.wait_until_moving()
+            process.kill()
+            robot.wait_until_at_rest()
+            process.start()
+            client.wait_until_active()
+            robot.wait_until_moving()
         robot.wait_until_at_rest()
-        robot.process.start()
-        robot.client.wait_until_active()
-        robot.wait_until_moving()
-    robot.wait_until_at_rest()
+    robot.commanded.judge(time.time_ns())
+    assert robot.commanded.faults == [], "whatever was commanded kept the limits"
 
 
 class Simulation:
     """Time that runs as the real one does but for its jumps, and a robot that rests at 0 in it."""
 
     def __init__(self, client: RosClient) -> None:
-        self.client, self.offset_s = client, 1000.0 - time.monotonic()
-        self._clock = client.node.create_publisher(Clock, "/clock", 10)
+        self.client, self.offset_ns = client, 1000 * SECOND_NS - time.monotonic_ns()
+        self._clock = client.publisher(Clock, "/clock")
         self.measures = True
         client.wait_for(self._clock.get_subscription_count, "the node listens to /clock", 20.0)
 
     @property
     def now_ns(self) -> int:
-        return round((time.monotonic() + self.offset_s) * 1e9)
+        return time.monotonic_ns() + self.offset_ns
 
     def tick(self) -> None:
         message = Clock()
@@ -156,37 +134,35 @@ class Simulation:
         if self.measures:
             self.client.publish_state([0.0] * 3, stamp_ns=self.now_ns)
 
-    def send(self) -> None:
-        """A chunk that sets off gently, and ends in motion."""
+    def send(self) -> int:
+        """A chunk that sets off gently, and ends in motion; the time of sending, ns."""
         rows = 0.1 * (np.arange(1, HORIZON + 1) * DT_S)[:, None] ** 2 * np.ones(3)
-        message = sequence(rows[None], dt=[DT_S])
-        set_stamp(message, self.now_ns)
+        message, now_ns = sequence(rows[None], dt=[DT_S]), self.now_ns
+        set_stamp(message, now_ns)
+        self.client.trajectories.clear()
         self.client.sequences.publish(message)
+        return now_ns
 
 
-@pytest.mark.parametrize("jump_s", [-100.0, -1.0, 100.0])
-def test_a_clock_that_jumps_while_a_motion_runs(serve: NodeServer, jump_s: float) -> None:
+def test_a_clock_that_jumps_while_a_motion_runs(serve: NodeServer) -> None:
     _, client = serve({**PARAMETERS, "use_sim_time": True, "limits.start_deviation": 0.0, "state_timeout": 0.5})
-    reason = f"rejected.{'clock_jumped_back' if jump_s < 0 else 'state_too_old'}"
     simulation = Simulation(client)
     with client.periodically(0.01, simulation.tick):
         client.spin(1.0)
-        client.trajectories.clear()
-        before = int(client.counts()[reason])
-        simulation.send()
-        client.wait_for(lambda: client.trajectories, "a motion", 20.0)
-        simulation.measures = False
-        simulation.offset_s += jump_s
-        client.spin(0.2)
-        simulation.send()
-        client.wait_for(lambda: int(client.counts()[reason]) > before, "the jump told", 20.0)
-        simulation.measures = True
-        client.spin(0.3)
-        client.trajectories.clear()
-        sent_ns = simulation.now_ns
-        simulation.send()
-        client.wait_for(lambda: client.trajectories, "served after the jump", 20.0)
-        stamp = client.trajectories[-1].header.stamp
-        start_ns = stamp.sec * SECOND_NS + stamp.nanosec
-        assert sent_ns - SECOND_NS < start_ns < simulation.now_ns + SECOND_NS, "it starts by the clock as it is now"
-        assert int(client.counts()["rejected.internal_error"]) == 0
+        for jump_s, reason in ((-100, "clock_jumped_back"), (-1, "clock_jumped_back"), (100, "state_too_old")):
+            before = int(client.counts()[f"rejected.{reason}"])
+            simulation.send()
+            client.wait_for(lambda: client.trajectories, "a motion", 20.0)
+            simulation.measures = False
+            simulation.offset_ns += jump_s * SECOND_NS
+            client.spin(0.2)
+            simulation.send()
+            told = lambda reason=reason, before=before: int(client.counts()[f"rejected.{reason}"]) > before  # noqa: E731
+            client.wait_for(told, f"{reason} told", 20.0)
+            simulation.measures = True
+            client.spin(0.3)
+            sent_ns = simulation.send()
+            client.wait_for(lambda: client.trajectories, "served after the jump", 20.0)
+            start_ns = stamp_of(client.trajectories[-1])
+            assert sent_ns - SECOND_NS < start_ns < simulation.now_ns + SECOND_NS, "it starts by the clock as it is now"
+    assert int(client.counts()["rejected.internal_error"]) == 0

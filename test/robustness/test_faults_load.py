@@ -6,23 +6,24 @@ import itertools
 import os
 import signal
 import struct
+import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from pathlib import Path
+from subprocess import PIPE
 
 import numpy as np
 import pytest
-from caller import connected_caller
-from node_fixtures import NEXT_STATE, TRANSITIONS, NodeServer
+from node_fixtures import NEXT_STATE, TRANSITIONS, ClientFactory, NodeServer
+from preloaded_python import preloaded_python
 from rclpy.qos import QoSProfile
 from rclpy.serialization import serialize_message
 
 from traj_integrator_interfaces.srv import Integrate
 from traj_integrator_ros.node.entities import SEQUENCE_DEPTH
 from traj_integrator_ros.traffic.messages import sequence
-from traj_integrator_ros.traffic.node_process import NodeProcess
+from traj_integrator_ros.traffic.node_process import NodeProcess, source_environment
 from traj_integrator_ros.traffic.ros_client import RosClient
 
 pytestmark = [pytest.mark.ros, pytest.mark.slow]
@@ -31,6 +32,28 @@ SMALL = sequence(np.zeros((2, 4, DOF)), position=np.zeros(DOF))
 LARGE = sequence(np.zeros((64, 64, DOF)), position=np.zeros(DOF))
 STAMP_AT = 4
 """Where the seconds of the stamp are in a serialized sequence."""
+
+
+CALLER = """
+import sys, time
+import numpy as np, rclpy
+from traj_integrator_interfaces.srv import Integrate
+from traj_integrator_ros.traffic.messages import sequence
+from traj_integrator_ros.traffic.participant import Participant
+
+rclpy.init()
+participant = Participant("/traj_integrator", name="caller")
+request = Integrate.Request(actions=sequence(np.zeros((64, 64, 3)), position=np.zeros(3)))
+# Once answered, the node has found this client: what is sent from now on gets there.
+participant.call(Integrate, "integrate", request, 2.0, attempts=20)
+print("connected", flush=True)
+sys.stdin.readline()
+for _ in range(3):
+    participant.client(Integrate, "integrate").call_async(request)
+print("called", flush=True)
+time.sleep(3600.0)
+"""
+"""A client that calls once it reads a line, and never reads the answers."""
 
 
 @contextmanager
@@ -108,6 +131,21 @@ def test_a_planner_that_sends_twenty_times_what_the_node_can_take(
     client.answer(SMALL)
 
 
+def test_two_planners_at_once_are_both_answered_and_counted(serve: NodeServer, connect: ClientFactory) -> None:
+    (_, first), second = serve(), connect()
+    second.wait_until_connected()
+    for number in range(100):
+        for planner, stamp in ((first, 1_000 + number), (second, 2_000 + number)):
+            message = sequence(np.zeros((1, 2, DOF)), position=np.zeros(DOF))
+            message.header.stamp.sec = stamp
+            planner.sequences.publish(message)
+        # Never more than the node's queue holds: what it loses of two planners cannot be counted with every rclpy.
+        first.wait_for(lambda sent=2 * number: len(first.batches) > sent - 6, "answers")
+    first.wait_for(lambda: int(first.counts()["sequences"]) == 200, "all accounted for")
+    assert first.counts()["published"] == "200"
+    assert {batch.header.stamp.sec for batch in first.batches} == {*range(1_000, 1_100), *range(2_000, 2_100)}
+
+
 def test_calls_for_sixty_candidates_at_once(serve: NodeServer) -> None:
     """The usual queue of a service holds ten; what does not fit is never answered."""
     process, client = serve()
@@ -128,23 +166,22 @@ def test_callers_that_are_killed_while_the_node_works_for_them(serve: NodeServer
     process, client = serve()
     held: list[tuple[int, int]] = []
     for _ in range(4):
-        with connected_caller(3) as caller:
+        command, environment = [preloaded_python(), "-c", CALLER], {**os.environ, **source_environment()}
+        with subprocess.Popen(command, stdin=PIPE, stdout=PIPE, text=True, env=environment) as caller:
+            assert caller.stdout.readline().strip() == "connected"
             calls = int(client.counts()["service_calls"])
             # Stopped, so that the calls are certainly not answered yet when the caller is killed.
             os.kill(process.pid, signal.SIGSTOP)
             print("go", file=caller.stdin, flush=True)
             assert caller.stdout.readline().strip() == "called"
+            caller.kill()
         os.kill(process.pid, signal.SIGCONT)
         client.wait_for(lambda calls=calls: int(client.counts()["service_calls"]) > calls, "calls taken", 20.0)
         assert client.integrate(SMALL).success
-        held.append((open_files(process), process.memory_bytes("VmRSS")))
+        held.append((len(os.listdir(f"/proc/{process.pid}/fd")), process.memory_bytes("VmRSS")))
     assert client.counts()["rejected.internal_error"] == "0", process.output
     (first_files, first_bytes), (last_files, last_bytes) = held[1], held[-1]
     assert last_files <= first_files + 12 and last_bytes < 1.05 * first_bytes, held
-
-
-def open_files(process: NodeProcess) -> int:
-    return len(list(Path(f"/proc/{process.pid}/fd").iterdir()))
 
 
 def test_parameters_that_change_under_load(serve: NodeServer) -> None:

@@ -1,0 +1,67 @@
+"""The node where something is lacking: memory, features of rclpy, what its own executor needs."""
+
+from __future__ import annotations
+
+import signal
+
+import node_variants
+import numpy as np
+import pytest
+from node_fixtures import NodeServer
+
+from traj_integrator_interfaces.srv import ComputeGradient
+from traj_integrator_ros.traffic.messages import floats, sequence
+
+pytestmark = pytest.mark.ros
+DOF = 3
+SEQUENCE = sequence(np.zeros((1, 4, DOF)), position=np.zeros(DOF))
+
+
+def test_exhausted_device_memory_is_reported_and_the_next_request_is_served(serve: NodeServer) -> None:
+    _, client = serve(program=node_variants.program(node_variants.short_of_memory))
+    large = sequence(np.zeros((64, 64, DOF)), position=np.zeros(DOF))
+    gradient = ComputeGradient.Request(actions=large, grad_position=floats(np.zeros(64 * 64 * DOF)))
+    for refused in (client.integrate(large), client.compute_gradient(gradient)):
+        assert not refused.success
+        assert refused.message.startswith("out_of_device_memory: batch: out of memory on cpu: tried to allocate ")
+    client.wait_for(lambda: any(status.level == status.ERROR for status in client.statuses), "level ERROR")
+    assert client.integrate(SEQUENCE).success
+    client.sequences.publish(large)
+    client.wait_for(lambda: client.counts()["rejected.out_of_device_memory"] == "3", "one more counted")
+    assert not client.batches and not client.trajectories
+    client.answer(SEQUENCE)
+
+
+def test_the_node_works_on_an_rclpy_without_the_features_that_came_after_humble(serve: NodeServer) -> None:
+    program = node_variants.program(node_variants.on_an_older_rclpy)
+    process, client = serve({"diagnostics.period": 0.5}, program=program)
+    client.answer(SEQUENCE)
+    assert client.integrate(SEQUENCE).success
+    assert client.counts()["sequences"] == "1"
+    # Parameters: checked together, in effect at once.
+    assert client.set_parameters(dt=0.04, diagnostics__period=0.2) == [(True, ""), (True, "")]
+    assert client.integrate(SEQUENCE).trajectory.time_from_start[1] == pytest.approx(0.04)
+    [(changed, reason)] = client.set_parameters(service_introspection="metadata")
+    assert not changed and "before ROS 2 Iron" in reason
+    # A transition that does not exist is answered.
+    assert not client.change_state("activate")
+    assert "no transition 3 from the current state" in process.output
+    assert client.change_state("deactivate") and client.change_state("cleanup") and client.change_state("configure")
+    assert client.change_state("activate")
+    client.wait_until_connected()  # its topics are new ones
+    client.answer(SEQUENCE)
+    assert client.counts()["rejected.internal_error"] == "0", process.output
+
+
+def test_on_rclpys_executor_the_node_does_the_same_job(serve: NodeServer) -> None:
+    process, client = serve(program=node_variants.program(node_variants.on_rclpys_executor))
+    client.answer(SEQUENCE)
+    assert client.change_state("deactivate") and client.change_state("cleanup")
+    assert client.change_state("configure") and client.change_state("activate")
+
+    def answered() -> bool:  # the subscription is a new one, which hears only what is sent once it is known
+        client.settle_state([0.1, 0.2, 0.3])
+        return client.integrate(sequence(np.zeros((1, 2, DOF)))).success
+
+    client.wait_for(answered, "an answer from the measured state")
+    assert process.stop(signal.SIGTERM)[0] == 0, process.output
