@@ -26,7 +26,7 @@ _SHARED = ("instruction_set", "parallel")
 NATIVE_PARTS = (
     ("kernels.native._loops", "kernels/native"),
     ("kernels.retime._native", "kernels/retime", *(f"kernels/native/src/{name}.cpp" for name in _SHARED)),
-    ("execution._native", "execution", "kernels/retime/src/certificate.cpp"),
+    ("execution._native", "execution", "kernels/retime/src/polynomials.cpp"),
 )
 """Modules in C++, the folder that has their `src/`, and what else they need."""
 FOR_ROS2_RUN = not {"install", "develop"}.isdisjoint(sys.argv)

@@ -25,7 +25,7 @@ ROOT = Path(__file__).resolve().parent.parent
 MODULES = {
     "kernels/native": ["_loops"],
     "kernels/retime": ["_native", "kernels/native/src/instruction_set.cpp", "kernels/native/src/parallel.cpp"],
-    "traj_integrator_ros/execution": ["_native", "kernels/retime/src/certificate.cpp"],
+    "traj_integrator_ros/execution": ["_native", "kernels/retime/src/polynomials.cpp"],
 }
 """Modules in C++ by the folder that has their `src/`: name, and what else they need (NATIVE_PARTS in setup.py)."""
 

@@ -93,6 +93,6 @@ def certify(
             raise ValueError(f"{name}: expected finite numbers, got others")
     result = torch.empty(batch, 2, 4, dof, dtype=torch.float64)
     places = torch.zeros(batch, 2, 4, dof, dtype=torch.int64)
-    inputs = tuple(None if x is None else x.numpy() for x in (t, p, v, a, count))
-    native().extremes(inputs, (result.numpy(), places.numpy()), torch.get_num_threads())
+    arrays = (None if x is None else x.numpy() for x in (t, p, v, a, count, result, places))
+    native().extremes(*arrays, torch.get_num_threads())
     return Certificate(result[:, 0], result[:, 1], places[:, 0], places[:, 1])

@@ -128,13 +128,8 @@ def retime(
     knots = _knots(dt, rows) if slow else None
     inputs = (*given, knots, *(bound.detach().contiguous() for bound in bounds), ends, wanted)
     results = (info, scalars, times, *states, row_times, segment_ratio, segment_joint)
-    native().retime(
-        tuple(None if x is None else x.numpy() for x in inputs),
-        tuple(x.numpy() for x in results),
-        (None,) * 5 if envelope is None else tuple(x.numpy() for x in envelope),
-        (order, N, slow, hold),
-        torch.get_num_threads() if threads is None else threads,
-    )
+    arrays = (None if x is None else x.numpy() for x in (*inputs, *results, *(envelope or [None] * 5)))
+    native().retime(*arrays, order, N, slow, bool(hold), torch.get_num_threads() if threads is None else threads)
     lasts = scalars[:, 0]
     if envelope is not None:
         inputs = waypoints, *bounds, envelope, info[:, 5]

@@ -217,7 +217,7 @@ for word do
   case "$word" in *.cpp) source=$word ;; -o) wants=-o ;; *) wants= ;; esac
 done
 case "$output $source" in
-  */execution/* | *certificate.cpp) exec "{compiler}" "$@" ;;
+  */execution/* | *polynomials.cpp) exec "{compiler}" "$@" ;;
   *.so*) exec cp "{root}/${{output##*/traj_integrator_ros/}}" "$output" ;;
   *) exec "{compiler}" -x c++ -c /dev/null -o "$output" ;;
 esac

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import subprocess
 
+import numpy as np
 import pytest
 import torch
 from preloaded_python import preloaded_python
 
 from traj_integrator_ros.kernels.retime import MotionLimits, retime
+from traj_integrator_ros.kernels.retime.native import native
 
 LIMITS = MotionLimits(velocity=1.0, acceleration=2.0, jerk=20.0)
 WAYPOINTS = torch.tensor([[[0.0, 0.0], [0.5, 1.0], [1.0, 1.0]]])
@@ -47,6 +49,21 @@ def test_wrong_arguments_are_named(change: dict[str, object], error: type[Except
     arguments = {"waypoints": WAYPOINTS, "limits": LIMITS, **change}
     with pytest.raises(error, match=told):
         retime(**arguments)
+
+
+def test_arrays_that_do_not_belong_together_are_refused() -> None:
+    plan, limits, numbers = [np.ones((2, 3, 4)), None, None, None], [np.ones((1, 4))] * 4, (3, 4, False, True, 1)
+    states = [np.zeros((2, 12, 4))] * 3
+    info, segments = np.zeros((2, 6), np.int64), [np.zeros((2, 2, 3)), np.zeros((2, 2, 3), np.int64)]
+    results = [info, np.zeros((2, 5)), np.zeros((2, 12)), *states, np.zeros((2, 3)), *segments]
+    fitting = [*plan, *limits, np.zeros((2, 4)), None, *results, *[None] * 5]
+    native().retime(*fitting, *numbers)
+    for place, array in enumerate(fitting):
+        for wrong in () if array is None else (None, array[..., :-1].copy(), array.astype(np.float32)):
+            with pytest.raises(TypeError, match="of shapes that belong together"):
+                native().retime(*fitting[:place], wrong, *fitting[place + 1 :], *numbers)
+    with pytest.raises(TypeError, match="of shapes that belong together"):
+        native().retime(*fitting, 3, 5, False, True, 1)
 
 
 def test_limits_that_are_left_out_do_not_bind() -> None:

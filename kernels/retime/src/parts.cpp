@@ -71,7 +71,6 @@ bool Retimer::slow_parts(const PathRows& rows, const Limits& limits, const Ends&
   const Played plan = played;
   const std::vector<double>& t = plan.row_times;
   const int64_t last = rows.rows - 1, dof = rows.dof, N = options_.intervals;
-  const int64_t most_points = quintic ? 2 * N + 1 + rows.rows : std::max(N + 1, rows.rows);
   if (part_ == nullptr) part_ = std::make_unique<Retimer>();
   const Played& slowed = part_->played;
   const auto slow = [&](const Part& part, double margin) {
@@ -120,7 +119,7 @@ bool Retimer::slow_parts(const PathRows& rows, const Limits& limits, const Ends&
       std::copy(slowed.segment_joint.begin(), slowed.segment_joint.end(), made.segment_joint.begin() + 3 * part.first);
       delay += slowed.row_times.back() - (t[part.last] - t[part.first]);
     }
-    if (!held || static_cast<int64_t>(made.times.size()) + rows.rows - row > most_points) continue;
+    if (!held || static_cast<int64_t>(made.times.size()) + rows.rows - row > options_.most_points(rows.rows)) continue;
     keep_until(rows.rows);
     made.set_ratio();
     played = std::move(made);

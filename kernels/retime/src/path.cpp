@@ -4,7 +4,7 @@
 #include <cmath>
 #include <type_traits>
 
-#include "certificate.h"
+#include "polynomials.h"
 
 namespace traj_integrator::retiming {
 namespace {
@@ -31,7 +31,26 @@ bool Path::build(const PathRows& rows) {
   dof_ = rows.dof;
   choose_rows(rows);
   if (kept_.size() < 2) return false;
-  rows.velocity == nullptr ? through_positions(rows) : through_states(rows);
+  positions_.clear();
+  for (const int64_t row : kept_) {
+    const double* const position = rows.position + row * dof_;
+    positions_.insert(positions_.end(), position, position + dof_);
+  }
+  const double *velocity = rows.velocity, *const acceleration = rows.acceleration;  // of all rows
+  if (velocity == nullptr) {
+    velocities_.resize(positions_.size());
+    const SplineEnd& end = rows.rests ? kAtRest : kWithoutAcceleration;
+    spline_velocities(knots_.data(), pieces(), positions_.data(), dof_, end, end, velocities_.data());
+    velocity = velocities_.data();
+  }
+  degree_ = acceleration == nullptr ? 3 : kDegree;
+  coefficients_.resize(pieces() * (degree_ + 1) * dof_);
+  for (int64_t i = 0; i < pieces(); ++i) {
+    const double *const p = &positions_[i * dof_], *const v = velocity + i * dof_;
+    const double* const a = acceleration == nullptr ? nullptr : acceleration + i * dof_;
+    double* const to = &coefficients_[i * (degree_ + 1) * dof_];
+    piece_between(knots_[i + 1] - knots_[i], dof_, p, p + dof_, v, v + dof_, a, a + dof_, to);
+  }
   return true;
 }
 
@@ -60,61 +79,6 @@ void Path::choose_rows(const PathRows& rows) {
       kept_.back() = i;  // the last row is met exactly
     }
     knot_of_row_[i] = static_cast<int64_t>(kept_.size()) - 1;
-  }
-}
-
-// The cubic spline with continuous second derivatives M: tridiagonal in M.
-void Path::through_positions(const PathRows& rows) {
-  const int64_t n = pieces(), dof = dof_;
-  degree_ = 3;
-  second_.assign((n + 1) * dof, 0.0);
-  factor_.assign(n + 1, 0.0);
-  coefficients_.resize(n * 4 * dof);
-  const auto row = [&](int64_t i) { return rows.position + kept_[i] * dof; };
-  const auto step = [&](int64_t i) { return knots_[i + 1] - knots_[i]; };
-  double* const M = second_.data();
-  // Forward elimination: M_i = M'_i - factor_i M_(i+1).
-  for (int64_t i = rows.rests ? 0 : 1; i <= (rows.rests ? n : n - 1); ++i) {
-    const double before = i > 0 ? step(i - 1) : 0, after = i < n ? step(i) : 0;
-    const double pivot = 2 * (before + after) - (i > 0 ? before * factor_[i - 1] : 0);
-    factor_[i] = after / pivot;
-    for (int64_t j = 0; j < dof; ++j) {
-      const double slope_after = i < n ? (row(i + 1)[j] - row(i)[j]) / after : 0;
-      const double slope_before = i > 0 ? (row(i)[j] - row(i - 1)[j]) / before : 0;
-      const double right = 6 * (slope_after - slope_before) - (i > 0 ? before * M[(i - 1) * dof + j] : 0);
-      M[i * dof + j] = right / pivot;
-    }
-  }
-  for (int64_t i = n - 1; i >= 0; --i) {
-    for (int64_t j = 0; j < dof; ++j) M[i * dof + j] -= factor_[i] * M[(i + 1) * dof + j];
-  }
-  for (int64_t i = 0; i < n; ++i) {
-    const double h = step(i);
-    double* const c = &coefficients_[i * 4 * dof];
-    for (int64_t j = 0; j < dof; ++j) {
-      const double a = M[i * dof + j], b = M[(i + 1) * dof + j];
-      c[j] = row(i)[j];
-      c[dof + j] = (row(i + 1)[j] - row(i)[j]) / h - h * (2 * a + b) / 6;
-      c[2 * dof + j] = a / 2;
-      c[3 * dof + j] = (b - a) / (6 * h);
-    }
-  }
-}
-
-// What the controller plays between states: cubics, or quintics where there are accelerations.
-void Path::through_states(const PathRows& rows) {
-  degree_ = rows.acceleration == nullptr ? 3 : kDegree;
-  coefficients_.resize(pieces() * (degree_ + 1) * dof_);
-  double* to = coefficients_.data();
-  for (int64_t i = 0; i < pieces(); ++i, to += (degree_ + 1) * dof_) {
-    for (int64_t j = 0; j < dof_; ++j) {
-      const int64_t a = kept_[i] * dof_ + j, b = kept_[i + 1] * dof_ + j;
-      const auto at = [](const double* of, int64_t index) { return of == nullptr ? nullptr : of + index; };
-      double c[kDegree + 1];
-      piece_between(knots_[i + 1] - knots_[i], rows.position[a], rows.position[b], at(rows.velocity, a), at(rows.velocity, b),
-                    at(rows.acceleration, a), at(rows.acceleration, b), c);
-      for (int64_t k = 0; k <= degree_; ++k) to[k * dof_ + j] = c[k];
-    }
   }
 }
 

@@ -8,7 +8,8 @@
 namespace traj_integrator::retiming {
 
 // Rows of one trajectory, [W, D]; velocity and acceleration are derivatives by the phase, or null. `knots` are the
-// phases of the rows, or null: distances between the positions.
+// phases of the rows, or null: distances between the positions. Without velocities, the path is a C2 cubic spline; else what
+// a controller plays.
 struct PathRows {
   int64_t rows, dof;
   const double* position;
@@ -36,13 +37,11 @@ class Path {
 
  private:
   void choose_rows(const PathRows& rows);
-  void through_positions(const PathRows& rows);
-  void through_states(const PathRows& rows);
 
   int64_t dof_ = 0, degree_ = 3;
   std::vector<double> knots_, coefficients_;  // coefficients [pieces, degree + 1, D], powers of s - knot
   std::vector<int64_t> kept_, knot_of_row_;   // rows that are knots; the knot of each row
-  std::vector<double> second_, factor_;
+  std::vector<double> positions_, velocities_;
 };
 
 }  // namespace traj_integrator::retiming

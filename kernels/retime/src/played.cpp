@@ -2,7 +2,7 @@
 #include <bit>
 #include <cmath>
 
-#include "certificate.h"
+#include "polynomials.h"
 #include "rows.h"
 #include "trajectory.h"
 
@@ -131,7 +131,7 @@ void Retimer::certify(const Limits& limits) {
       low[k + 1] = k == 1 ? piece.known[k] / piece.inverse[kLowest][j] : -high[k + 1];
     }
     const double *const p = piece.p + j, *const v = piece.v + j, *const a = piece.a + j;
-    piece_between(piece.span, p[0], p[dof], v, v + dof, a, a + dof, c);
+    piece_between(piece.span, 1, p, p + dof, v, v + dof, a, a + dof, c);
     widen_by_piece(c, piece.span, low, high);
     ratio[0] = std::max(high[1], -low[1]) * piece.inverse[kVelocity][j];
     ratio[1] = std::max(high[2] * piece.inverse[kHighest][j], low[2] * piece.inverse[kLowest][j]);

@@ -1,35 +1,18 @@
-// The module `_native`: retiming of arrays that are borrowed from Python for one call. Shapes are checked by the caller.
+// The module `_native`: retiming of arrays that are borrowed from Python for one call.
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <limits>
 
-#include "certificate.h"
 #include "parallel.h"
+#include "polynomials.h"
 #include "python_buffer.h"
 #include "trajectory.h"
 
 namespace traj_integrator::retiming {
 namespace {
 
-// Contiguous arrays of one call, of numbers of eight bytes, from tuples of as many; None is null.
-class Borrowed {
- public:
-  template <size_t count>
-  bool take(PyObject* objects, Array (&arrays)[count], bool writable = false) {
-    bool fits = PyTuple_Check(objects) != 0 && PyTuple_Size(objects) == static_cast<Py_ssize_t>(count);
-    for (size_t k = 0; fits && k < count; ++k) {
-      Array& array = arrays[k];
-      fits = buffers_.take(PyTuple_GetItem(objects, static_cast<Py_ssize_t>(k)), array, writable) &&
-             (!array.given() || array.type == 'd' || array.type == 'l');
-    }
-    if (!fits) PyErr_SetString(PyExc_TypeError, "expected contiguous arrays of float64, or int64");
-    return fits;
-  }
-
- private:
-  BorrowedBuffers<> buffers_;
-};
+constexpr int64_t kAny = ArrayArguments::kAny;
 
 // Calls task(0) to task(count - 1), each once; a thread takes the next one as soon as it has done one.
 template <class Task>
@@ -53,99 +36,114 @@ void write(const std::vector<Number>& from, const Array& to, int64_t b) {
   std::copy(from.begin(), from.end(), row<Number>(to, b));
 }
 
-// retime(inputs, outputs, gradient, flags, threads):
-//   inputs: position, velocity, acceleration [B, W, D], knots [W], limits of four kinds [1 or B, D], ends [B, 4], duration [B]
-//   outputs: info [B, 6]: status, points, unchanged, iterations, rounds, points of the gradient; scalars [B, 5]: duration,
-//     largest start speed, three ratios; times [B, P]; position, velocity, acceleration [B, P, D]; row_times [B, W];
-//     segment_ratio, segment_joint [B, W - 1, 3]
-//   gradient, of the third order: adjoint [B, G, 3, D], phase [B, G, 4], by_limits [B, 4, D], piece [B, G], knot_of_row [B, W]
-//   flags: order, intervals, slow_only, hold
-PyObject* py_retime(PyObject*, PyObject* args) {
-  PyObject *inputs, *outputs, *gradient;
-  long long order, intervals, threads;
-  int slow_only, hold;
-  if (!PyArg_ParseTuple(args, "OOO(LLpp)L", &inputs, &outputs, &gradient, &order, &intervals, &slow_only, &hold, &threads)) {
-    return nullptr;
+// retime(position, velocity, acceleration [B, W, D], knots [W], limits of four kinds [1 or B, D], ends [B, 4], duration [B];
+//        info [B, 6]: status, points, unchanged, iterations, rounds, points of the gradient; scalars [B, 5]: duration, largest
+//        start speed, three ratios; times [B, P]; position, velocity, acceleration [B, P, D]; row_times [B, W]; segment_ratio,
+//        segment_joint [B, W - 1, 3]; of the third order adjoint [B, G, 3, D], phase [B, G, 4], by_limits [B, 4, D],
+//        piece [B, G], knot_of_row [B, W]; order, intervals, slow_only, hold, threads)
+PyObject* py_retime(ArrayArguments& given) {
+  const auto written = [&](std::initializer_list<int64_t> shape, char type = 'd') { return given.array(shape, type, true); };
+  const Array position = given.array({kAny, kAny, kAny});
+  const int64_t batch = position.shape[0], rows = position.shape[1], dof = position.shape[2];
+  const Array velocity = given.optional({batch, rows, dof}), acceleration = given.optional({batch, rows, dof});
+  const double* const knots = given.optional({rows}).as<double>();
+  Array bounds[kKinds];
+  for (Array& bound : bounds) {
+    bound = given.array({kAny, dof});
+    given.require(bound.shape[0] == 1 || bound.shape[0] == batch);
   }
-  Array in[10], out[9], by[5];
-  Borrowed arrays;
-  if (!arrays.take(inputs, in) || !arrays.take(outputs, out, true) || !arrays.take(gradient, by, true)) return nullptr;
-  const int64_t rows = in[0].shape[1], dof = in[0].shape[2];
+  const Array ends = given.array({batch, 4}), durations = given.optional({batch});
+  const Array infos = written({batch, 6}, 'l'), scalars = written({batch, 5}), times = written({batch, kAny});
+  const int64_t most = times.shape[1];
+  const Array positions = written({batch, most, dof}), velocities = written({batch, most, dof});
+  const Array accelerations = written({batch, most, dof}), row_times = written({batch, rows});
+  const Array segment_ratio = written({batch, rows - 1, 3}), segment_joint = written({batch, rows - 1, 3}, 'l');
+  const Array adjoint = given.optional({batch, kAny, 3, dof}, 'd', true);
+  const int64_t room = adjoint.given() ? adjoint.shape[1] : 0;
+  const Array phase = given.optional({batch, room, 4}, 'd', true), by_limits = given.optional({batch, 4, dof}, 'd', true);
+  const Array pieces = given.optional({batch, room}, 'l', true), knot_of_row = given.optional({batch, rows}, 'l', true);
+  for (const Array& each : {phase, by_limits, pieces, knot_of_row}) given.require(each.given() == adjoint.given());
+  Options options{.order = given.integer(), .intervals = given.integer(), .slow_only = given.flag(), .hold = given.flag()};
+  const int64_t threads = given.integer();
+  given.require(rows > 1 && dof > 0 && options.intervals >= rows - 1 && most >= options.most_points(rows));
+  given.require(options.slow_only == (knots != nullptr) && (options.slow_only || !velocity.given()));
+  given.require(velocity.given() || !acceleration.given());
+  if (!given.fit()) return nullptr;
   const auto retime_one = [&](int64_t b) {
     thread_local Retimer retimer;
-    const PathRows path{rows, dof, row(in[0], b), row(in[1], b), row(in[2], b), in[3].as<double>(), slow_only != 0};
-    const Limits limits(dof, {row(in[4], b), row(in[5], b), row(in[6], b), order == 3 ? row(in[7], b) : nullptr});
-    const double *const ends = row(in[8], b), *const duration = row(in[9], b);
-    const Options options{order, intervals, slow_only != 0, hold != 0, duration == nullptr ? 0 : *duration};
-    const Status status = retimer.retime(path, limits, {ends[0], ends[1], ends[2], ends[3]}, options);
+    const PathRows path{rows, dof, row(position, b), row(velocity, b), row(acceleration, b), knots, options.slow_only};
+    const double* const jerk = options.order == 3 ? row(bounds[kJerk], b) : nullptr;
+    const Limits limits(dof, {row(bounds[kVelocity], b), row(bounds[kLowest], b), row(bounds[kHighest], b), jerk});
+    const double* const end = row(ends, b);
+    Options own = options;
+    if (durations.given()) own.duration = *row(durations, b);
+    const Status status = retimer.retime(path, limits, {end[0], end[1], end[2], end[3]}, own);
     const Played& played = retimer.played;
-    int64_t* const info = row<int64_t>(out[0], b);
-    double* const scalars = row(out[1], b);
+    int64_t* const info = row<int64_t>(infos, b);
+    double* const numbers = row(scalars, b);
     info[0] = static_cast<int64_t>(status);
     info[2] = retimer.unchanged;
-    scalars[0] = retimer.duration;
-    scalars[1] = retimer.largest_start_speed;
-    write(played.segment_ratio, out[7], b);
-    write(played.segment_joint, out[8], b);
+    numbers[0] = retimer.duration;
+    numbers[1] = retimer.largest_start_speed;
+    write(played.segment_ratio, segment_ratio, b);
+    write(played.segment_joint, segment_joint, b);
     if (status != Status::kDone && status != Status::kExceeds && status != Status::kStill) return;
     info[1] = static_cast<int64_t>(played.times.size());
     info[3] = retimer.iterations;
     info[4] = retimer.rounds;
-    std::copy_n(played.ratio, 3, scalars + 2);
-    write(played.times, out[2], b);
-    write(played.position, out[3], b);
-    write(played.velocity, out[4], b);
-    write(played.acceleration, out[5], b);
-    write(played.row_times, out[6], b);
-    if (status == Status::kStill || !by[0].given() || retimer.third.gradient_points() > by[0].shape[1]) return;
+    std::copy_n(played.ratio, 3, numbers + 2);
+    write(played.times, times, b);
+    write(played.position, positions, b);
+    write(played.velocity, velocities, b);
+    write(played.acceleration, accelerations, b);
+    write(played.row_times, row_times, b);
+    if (status == Status::kStill || !adjoint.given() || retimer.third.gradient_points() > room) return;
     info[5] = retimer.third.gradient_points();
-    retimer.third.gradient({row(by[0], b), row(by[1], b), row<int64_t>(by[3], b), row(by[2], b)});
-    write(retimer.path.knot_of_row(), by[4], b);
+    retimer.third.gradient({row(adjoint, b), row(phase, b), row<int64_t>(pieces, b), row(by_limits, b)});
+    write(retimer.path.knot_of_row(), knot_of_row, b);
   };
   Py_BEGIN_ALLOW_THREADS;
-  on_threads(in[0].shape[0], threads, retime_one);
+  on_threads(batch, threads, retime_one);
   Py_END_ALLOW_THREADS;
   Py_RETURN_NONE;
 }
 
-// extremes((times, position, velocity, acceleration, counts), (extremes, places), threads): least and greatest position,
-// velocity, acceleration and jerk [B, 2, 4, D] of what is played between points, and the points before them [B, 2, 4, D].
-PyObject* py_extremes(PyObject*, PyObject* args) {
-  PyObject *inputs, *outputs;
-  long long threads;
-  Array in[5], out[2];
-  Borrowed arrays;
-  if (!PyArg_ParseTuple(args, "OOL", &inputs, &outputs, &threads) || !arrays.take(inputs, in) || !arrays.take(outputs, out, true)) {
-    return nullptr;
-  }
-  const int64_t batch = in[1].shape[0], points = in[1].shape[1], dof = in[1].shape[2];
-  const double *const t = in[0].as<double>(), *const p = in[1].as<double>(), *const v = in[2].as<double>();
-  const double* const a = in[3].as<double>();
-  const int64_t* const counts = in[4].as<int64_t>();
-  double* const result = out[0].as<double>();
-  int64_t* const places = out[1].as<int64_t>();
+// extremes(times [B, P], position, velocity, acceleration [B, P, D], counts [B]; extremes, places [B, 2, 4, D], threads): least
+// and greatest position, velocity, acceleration and jerk of what is played between points, and the points before them.
+PyObject* py_extremes(ArrayArguments& given) {
+  const Array times = given.array({kAny, kAny});
+  const int64_t batch = times.shape[0], points = times.shape[1];
+  const Array position = given.array({batch, points, kAny});
+  const int64_t dof = position.shape[2];
+  const Array velocity = given.optional({batch, points, dof}), acceleration = given.optional({batch, points, dof});
+  const int64_t* const counts = given.array({batch}, 'l').as<int64_t>();
+  const Array result = given.array({batch, 2, kOrders, dof}, 'd', true), places = given.array({batch, 2, kOrders, dof}, 'l', true);
+  const int64_t threads = given.integer();
+  if (!given.fit()) return nullptr;
   Py_BEGIN_ALLOW_THREADS;
   on_threads(batch, threads, [&](int64_t b) {
+    const double* const t = row(times, b);
+    double* const least = row(result, b);
+    int64_t* const least_at = row<int64_t>(places, b);
     for (int64_t j = 0; j < dof; ++j) {
-      double low[kOrders], high[kOrders], was[2][kOrders], c[kDegree + 1];
+      double low[kOrders], high[kOrders], was[2][kOrders], c[kDegree + 1] = {};
       std::fill_n(low, kOrders, std::numeric_limits<double>::infinity());
       std::fill_n(high, kOrders, -std::numeric_limits<double>::infinity());
-      const int64_t to = b * 2 * kOrders * dof + j;
-      for (int64_t i = 0; i + 1 < counts[b]; ++i) {
-        const int64_t k = b * points + i, from = k * dof + j, next = from + dof;
-        const auto at = [](const double* of, int64_t index) { return of == nullptr ? nullptr : of + index; };
+      const auto at = [&](const Array& of, int64_t point) { return of.given() ? row(of, b) + point * dof + j : nullptr; };
+      for (int64_t i = 0; i + 1 < std::min(counts[b], points); ++i) {
         std::copy_n(low, kOrders, was[0]);
         std::copy_n(high, kOrders, was[1]);
-        piece_between(t[k + 1] - t[k], p[from], p[next], at(v, from), at(v, next), at(a, from), at(a, next), c);
-        widen_by_piece(c, t[k + 1] - t[k], low, high);
+        piece_between(t[i + 1] - t[i], 1, at(position, i), at(position, i + 1), at(velocity, i), at(velocity, i + 1),
+                      at(acceleration, i), at(acceleration, i + 1), c);
+        widen_by_piece(c, t[i + 1] - t[i], low, high);
         for (int64_t order = 0; order < kOrders; ++order) {
-          if (low[order] < was[0][order]) places[to + order * dof] = i;
-          if (high[order] > was[1][order]) places[to + (kOrders + order) * dof] = i;
+          if (low[order] < was[0][order]) least_at[order * dof + j] = i;
+          if (high[order] > was[1][order]) least_at[(kOrders + order) * dof + j] = i;
         }
       }
       for (int64_t order = 0; order < kOrders; ++order) {
-        result[to + order * dof] = low[order];
-        result[to + (kOrders + order) * dof] = high[order];
+        least[order * dof + j] = low[order];
+        least[(kOrders + order) * dof + j] = high[order];
       }
     }
   });
@@ -154,8 +152,8 @@ PyObject* py_extremes(PyObject*, PyObject* args) {
 }
 
 PyMethodDef methods[] = {
-    {"retime", &py_retime, METH_VARARGS, "Times of paths under limits."},
-    {"extremes", &py_extremes, METH_VARARGS, "Exact extremes of what is played between points."},
+    method_of_arrays<py_retime>("retime", "Times of paths under limits."),
+    method_of_arrays<py_extremes>("extremes", "Exact extremes of what is played between points."),
     {nullptr, nullptr, 0, nullptr},
 };
 

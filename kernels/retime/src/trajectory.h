@@ -20,6 +20,9 @@ struct Options {
   double duration = 0;   // wanted, s; 0: the shortest
   // Slow only: whether parts of a plan may be slowed by themselves; a part keeps its rate where another one joins it.
   bool in_parts = true, joins_before = false, joins_after = false;
+
+  // Of a motion of so many rows.
+  int64_t most_points(int64_t rows) const { return std::max(order == 3 ? 2 * intervals + 1 + rows : intervals + 1, rows); }
 };
 
 // What is played: states at times, between which the controller interpolates. Times are whole nanoseconds.

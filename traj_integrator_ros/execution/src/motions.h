@@ -51,8 +51,6 @@ struct PointRules {
 // points after short pieces have the states in which these end.
 void points(const Pieces& motion, const PointRules& rules, bool ends_pieces, bool rests, long* time_ns, double* out);
 
-// spline.cpp
-
 // Coefficients [knots.count, 4, dof] of the C2 cubic spline through rows [knots.count + 1, dof], whose first velocity
 // [dof] is open if that is null.
 void spline(const Knots& knots, const double* rows, long dof, const double* velocity, bool rests, double* coefficients);

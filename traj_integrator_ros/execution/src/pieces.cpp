@@ -2,6 +2,7 @@
 #include <cmath>
 #include <vector>
 
+#include "../../kernels/retime/src/polynomials.h"
 #include "motions.h"
 
 namespace traj_integrator::execution {
@@ -31,24 +32,6 @@ void state_at(const Pieces& motion, double time, long orders, double* out, long 
   const long piece = over ? last - 1 : std::max(std::upper_bound(knots, knots + last, time) - knots - 1, 0L);
   evaluate(motion, piece, (over ? knots[last] : time) - knots[piece], orders, out, plane);
   for (long order = 1; over && order < orders; ++order) std::fill_n(out + order * plane, motion.dof, 0.0);
-}
-
-// Quintics [knots.count, 6, dof] between positions, velocities and accelerations [3, knots.count + 1, dof].
-void quintics(const Knots& knots, const double* states, long dof, double* coefficients) {
-  const long plane = (knots.count + 1) * dof;
-  for (long piece = 0; piece < knots.count; ++piece) {
-    const double h = knots.step(piece), rate = 1 / h;
-    double* c = coefficients + piece * 6 * dof;
-    for (long d = 0; d < dof; ++d) {
-      const double* at = states + piece * dof + d;
-      const double p = at[0], v = at[plane], a = at[2 * plane];
-      const double q = (at[dof] - p - v * h - a * h * h / 2) * rate * rate * rate;
-      const double w = (at[plane + dof] - v - a * h) * rate * rate, u = (at[2 * plane + dof] - a) * rate / 2;
-      const double written[6] = {p, v, a / 2, 10 * q - 4 * w + u, (-15 * q + 7 * w - 2 * u) * rate,
-                                 (6 * q - 3 * w + u) * rate * rate};
-      for (long k = 0; k < 6; ++k) c[k * dof + d] = written[k];
-    }
-  }
 }
 
 }  // namespace
@@ -120,7 +103,21 @@ void blend(const Pieces& executed, const Pieces& plan, const double* lack, doubl
       difference[2 * plane + d] = curve * p + 2 * rate * v + weight * a;
     }
   }
-  quintics(knots, difference, dof, out);
+  for (long i = 0; i < knots.count; ++i) {
+    const double *const p = difference + i * dof, *const v = p + plane, *const a = v + plane;
+    retiming::piece_between(knots.step(i), dof, p, p + dof, v, v + dof, a, a + dof, out + i * kLargestSize * dof);
+  }
+}
+
+void spline(const Knots& knots, const double* rows, long dof, const double* velocity, bool rests, double* coefficients) {
+  std::vector<double> velocities((knots.count + 1) * dof);
+  const retiming::SplineEnd begin = velocity == nullptr ? retiming::kWithoutJerk : retiming::SplineEnd{0, 0, velocity};
+  const retiming::SplineEnd end = rests ? retiming::kAtRest : retiming::kWithoutJerk;
+  retiming::spline_velocities(knots.times, knots.count, rows, dof, begin, end, velocities.data());
+  for (long k = 0; k < knots.count; ++k) {
+    const double *const p = rows + k * dof, *const v = velocities.data() + k * dof;
+    retiming::piece_between(knots.step(k), dof, p, p + dof, v, v + dof, nullptr, nullptr, coefficients + k * 4 * dof);
+  }
 }
 
 }  // namespace traj_integrator::execution

@@ -12,90 +12,22 @@
 namespace traj_integrator::execution {
 namespace {
 
-constexpr long kAny = -1;
+constexpr int64_t kAny = ArrayArguments::kAny;
 
-// The arguments of one call, taken one after the other. Where one is wrong, that one and all later ones are empty.
-class Arguments {
- public:
-  Arguments(PyObject* const* given, Py_ssize_t count) : next_(given), end_(given + count) {}
-
-  // Whether all of them were taken, and right.
-  bool fit() const { return fit_ && next_ == end_; }
-  // Rules out arguments that do not belong together.
-  void require(bool fits) { fit_ = fit_ && fits; }
-
-  // An array of a shape, whose sizes may be any.
-  Array array(std::initializer_list<long> shape, char type = 'd', bool writable = false) {
-    Array taken;
-    require(next_ != end_ && buffers_.take(*next_++, taken, writable));
-    require(taken.type == type && taken.dims == static_cast<int>(shape.size()));
-    require(std::equal(shape.begin(), shape.end(), taken.shape, [](long of, long got) { return of == kAny || of == got; }));
-    return fit_ ? taken : Array{};
-  }
-  double* doubles(std::initializer_list<long> shape) { return array(shape).as<double>(); }
-  double* out(std::initializer_list<long> shape) { return array(shape, 'd', true).as<double>(); }
-  // An array, or null for None.
-  double* optional(std::initializer_list<long> shape) {
-    if (next_ == end_ || *next_ != Py_None) return doubles(shape);
-    ++next_;
-    return nullptr;
-  }
-  bool is_number() const { return next_ != end_ && PyFloat_Check(*next_); }
-  bool is_none() const { return next_ != end_ && *next_ == Py_None; }
-  double number() {
-    require(is_number());
-    return fit_ ? PyFloat_AsDouble(*next_++) : 0;
-  }
-  PyObject* list() {
-    require(next_ != end_ && PyList_Check(*next_));
-    return fit_ ? *next_++ : nullptr;
-  }
-  std::vector<double> numbers() {
-    PyObject* given = list();
-    std::vector<double> taken(given == nullptr ? 0 : PyList_Size(given));
-    for (size_t i = 0; i < taken.size(); ++i) {
-      PyObject* item = PyList_GetItem(given, static_cast<Py_ssize_t>(i));
-      require(PyFloat_Check(item));
-      taken[i] = fit_ ? PyFloat_AsDouble(item) : 0;
-    }
-    return taken;
-  }
-  bool flag() {
-    require(next_ != end_);
-    return fit_ && *next_++ == Py_True;
-  }
-  // Coefficients [N, K + 1, D] and knots [N + 1].
-  Pieces motion() {
-    const Array coefficients = array({kAny, kAny, kAny}), knots = array({coefficients.shape[0] + 1});
-    const long count = coefficients.shape[0], size = coefficients.shape[1], dof = coefficients.shape[2];
-    require(count > 0 && size > 1 && size <= kLargestSize && dof > 0);
-    return {coefficients.as<double>(), {knots.as<double>(), count}, size, dof};
-  }
-
- private:
-  PyObject* const* next_;
-  PyObject* const* end_;
-  bool fit_ = true;
-  BorrowedBuffers<8> buffers_;
-};
-
-// A function as one of Python, which raises TypeError where its arguments do not fit.
-template <PyObject* (*function)(Arguments&)>
-PyObject* called(PyObject*, PyObject* const* given, Py_ssize_t count) {
-  Arguments arguments(given, count);
-  PyObject* result = function(arguments);
-  if (!arguments.fit()) {
-    PyErr_SetString(PyExc_TypeError, "arrays: expected contiguous ones of float64, of shapes that belong together");
-  }
-  return result;
+// Coefficients [N, K + 1, D] and knots [N + 1].
+Pieces motion_of(ArrayArguments& given) {
+  const Array coefficients = given.array({kAny, kAny, kAny}), knots = given.array({coefficients.shape[0] + 1});
+  const long count = coefficients.shape[0], size = coefficients.shape[1], dof = coefficients.shape[2];
+  given.require(count > 0 && size > 1 && size <= kLargestSize && dof > 0);
+  return {coefficients.as<double>(), {knots.as<double>(), count}, size, dof};
 }
 
 PyObject* none() { Py_RETURN_NONE; }
 
-PyObject* py_spline(Arguments& given) {
+PyObject* py_spline(ArrayArguments& given) {
   const Array times = given.array({kAny}), rows = given.array({times.shape[0], kAny});
   const long count = times.shape[0] - 1, dof = rows.shape[1];
-  const double* velocity = given.optional({dof});
+  const double* velocity = given.optional({dof}).as<double>();
   const bool rests = given.flag();
   double* out = given.out({count, 4, dof});
   given.require(count > 0 && dof > 0);
@@ -104,14 +36,14 @@ PyObject* py_spline(Arguments& given) {
   return none();
 }
 
-PyObject* py_widen(Arguments& given) {
-  const Pieces motion = given.motion();
+PyObject* py_widen(ArrayArguments& given) {
+  const Pieces motion = motion_of(given);
   double* ranges = given.out({2, kOrders, motion.dof});
   return given.fit() ? PyBool_FromLong(widen(motion, ranges)) : nullptr;
 }
 
-PyObject* py_states_at(Arguments& given) {
-  const Pieces motion = given.motion();
+PyObject* py_states_at(ArrayArguments& given) {
+  const Pieces motion = motion_of(given);
   const bool at_end = given.is_none(), one = given.is_number();
   const double time = one ? given.number() : 0;
   Array times;
@@ -130,8 +62,8 @@ PyObject* py_states_at(Arguments& given) {
   return none();
 }
 
-PyObject* py_points(Arguments& given) {
-  const Pieces motion = given.motion();
+PyObject* py_points(ArrayArguments& given) {
+  const Pieces motion = motion_of(given);
   const double* of = given.doubles({5});
   const bool ends_pieces = given.flag(), rests = given.flag();
   const long count = motion.knots.count + 1;
@@ -142,7 +74,7 @@ PyObject* py_points(Arguments& given) {
   return none();
 }
 
-PyObject* py_shift(Arguments& given) {
+PyObject* py_shift(ArrayArguments& given) {
   const Array piece = given.array({kAny, kAny}, 'd', true);
   const double by = given.number();
   if (!given.fit()) return nullptr;
@@ -150,7 +82,7 @@ PyObject* py_shift(Arguments& given) {
   return none();
 }
 
-PyObject* py_add(Arguments& given) {
+PyObject* py_add(ArrayArguments& given) {
   const Array polynomial = given.array({kAny, kAny}), times = given.array({kAny});
   const long size = polynomial.shape[0], dof = polynomial.shape[1], count = times.shape[0];
   double* out = given.out({count, size, dof});
@@ -160,8 +92,8 @@ PyObject* py_add(Arguments& given) {
   return none();
 }
 
-PyObject* py_blend(Arguments& given) {
-  const Pieces executed = given.motion(), plan = given.motion();
+PyObject* py_blend(ArrayArguments& given) {
+  const Pieces executed = motion_of(given), plan = motion_of(given);
   const double* lack = given.doubles({3, plan.dof});
   const double span = given.number();
   const Array at = given.array({kAny});
@@ -173,7 +105,7 @@ PyObject* py_blend(Arguments& given) {
   return none();
 }
 
-PyObject* py_retreats(Arguments& given) {
+PyObject* py_retreats(ArrayArguments& given) {
   const Array planned = given.array({kAny, kAny}), moved = given.array({kAny, planned.shape[1]});
   const long dof = planned.shape[1];
   const double *begin = given.doubles({dof}), *stopping = given.doubles({2, dof}), *shares = given.doubles({dof});
@@ -197,7 +129,7 @@ bool take_track(PyObject* track, BorrowedBuffers<2>& buffers, Pieces& motion) {
          pieces.has_shape({count, kLargestSize, 1});
 }
 
-PyObject* py_united(Arguments& given) {
+PyObject* py_united(ArrayArguments& given) {
   PyObject* list = given.list();
   const Array more = given.array({kAny});
   const double gap = given.number(), beside = given.number();
@@ -220,7 +152,7 @@ PyObject* py_united(Arguments& given) {
   return PyLong_FromLong(kept);
 }
 
-PyObject* py_pieces_of_profiles(Arguments& given) {
+PyObject* py_pieces_of_profiles(ArrayArguments& given) {
   const std::vector<double> profiles = given.numbers();
   const Array begins = given.array({3, kAny});
   const double duration = given.number();
@@ -263,22 +195,17 @@ PyObject* py_all_finite(PyObject*, PyObject* object) {
                                              : all_finite<uint64_t>(numbers, 0x7ff0000000000000U));
 }
 
-template <PyObject* (*function)(Arguments&)>
-PyMethodDef method(const char* name, const char* what) {
-  return {name, as_method(&called<function>), METH_FASTCALL, what};
-}
-
 PyMethodDef methods[] = {
-    method<py_spline>("spline", "The C2 cubic spline through positions."),
-    method<py_widen>("widen", "Widens ranges of the derivatives to those of a motion; whether it had to."),
-    method<py_states_at>("states_at", "Position, velocity, acceleration and jerk at times, or at the end."),
-    method<py_points>("points", "The points of a motion."),
-    method<py_shift>("shift", "A piece about another time, in place."),
-    method<py_add>("add", "Adds a polynomial to pieces."),
-    method<py_blend>("blend", "The quintics of a difference that fades."),
-    method<py_retreats>("retreats", "How far joints go back."),
-    method<py_united>("united", "Motions of single joints as one of all joints."),
-    method<py_pieces_of_profiles>("pieces_of_profiles", "Pieces of time-optimal profiles."),
+    method_of_arrays<py_spline>("spline", "The C2 cubic spline through positions."),
+    method_of_arrays<py_widen>("widen", "Widens ranges of the derivatives to those of a motion; whether it had to."),
+    method_of_arrays<py_states_at>("states_at", "Position, velocity, acceleration and jerk at times, or at the end."),
+    method_of_arrays<py_points>("points", "The points of a motion."),
+    method_of_arrays<py_shift>("shift", "A piece about another time, in place."),
+    method_of_arrays<py_add>("add", "Adds a polynomial to pieces."),
+    method_of_arrays<py_blend>("blend", "The quintics of a difference that fades."),
+    method_of_arrays<py_retreats>("retreats", "How far joints go back."),
+    method_of_arrays<py_united>("united", "Motions of single joints as one of all joints."),
+    method_of_arrays<py_pieces_of_profiles>("pieces_of_profiles", "Pieces of time-optimal profiles."),
     {"all_finite", &py_all_finite, METH_O, "Whether numbers hold neither NaN nor infinity."},
     {nullptr, nullptr, 0, nullptr},
 };

@@ -1,7 +1,8 @@
-#include "certificate.h"
+#include "polynomials.h"
 
 #include <algorithm>
 #include <cmath>
+#include <vector>
 
 namespace traj_integrator::retiming {
 namespace {
@@ -80,19 +81,31 @@ bool surely_within(const double* c, int degree, double scale, double low, double
 }  // namespace
 
 void widen_by_piece(const double* coefficients, double span, double* low, double* high) {
+  constexpr double kFactors[kOrders][kDegree + 1] = {  // of coefficients in derivatives
+      {1, 1, 1, 1, 1, 1}, {0, 1, 2, 3, 4, 5}, {0, 0, 2, 6, 12, 20}, {0, 0, 0, 6, 24, 60}};
+  const double rate = 1 / span, scale[kOrders] = {1, rate, rate * rate, rate * rate * rate};
   double c[kOrders + 1][kDegree + 1], power = 1;
   for (int k = 0; k <= kDegree; ++k, power *= span) c[0][k] = coefficients[k] * power;
+  // First from where each order begins and the sizes of its coefficients: mostly they are surely within what is known then.
+  bool is_open[kOrders], any = false;
+  for (int order = 0; order < kOrders; ++order) {
+    const double begin = kFactors[order][order] * coefficients[order];
+    double reach = 0;
+    for (int k = order + 1; k <= kDegree; ++k) reach += kFactors[order][k] * std::abs(c[0][k]);
+    reach *= scale[order];
+    widen(begin, low[order], high[order]);
+    any |= is_open[order] = !(begin + reach <= high[order] && begin - reach >= low[order]);
+  }
+  if (!any) return;
   for (int order = 1; order <= kOrders; ++order) {
     for (int k = 0; k + order <= kDegree; ++k) c[order][k] = (k + 1) * c[order - 1][k + 1];
   }
   // Where each order turns, found from the slopes' turns on, and as far down as they are needed.
   double turns[kOrders + 1][kDegree];
   int count[kOrders + 1] = {}, known = kOrders;
-  const double scale[kOrders] = {1, 1 / span, 1 / (span * span), 1 / (span * span * span)};
   for (int order = kOrders - 1; order >= 0; --order) {
+    if (!is_open[order]) continue;
     const int degree = kDegree - order;
-    if (low[order] == -INFINITY && high[order] == INFINITY) continue;
-    widen(c[order][0] * scale[order], low[order], high[order]);
     widen(value(c[order], degree, 1) * scale[order], low[order], high[order]);
     if (surely_within(c[order], degree, scale[order], low[order], high[order])) continue;
     for (; known > order; --known) count[known - 1] = zeros(c[known], kDegree - known, turns[known], count[known], turns[known - 1]);
@@ -102,28 +115,60 @@ void widen_by_piece(const double* coefficients, double span, double* low, double
   }
 }
 
-void piece_between(double span, double p0, double p1, const double* v0, const double* v1, const double* a0,
-                   const double* a1, double* coefficients) {
-  double* const c = coefficients;
-  const double h = span, p = p1 - p0;
-  c[0] = p0;
-  c[1] = c[2] = c[3] = c[4] = c[5] = 0;
-  if (v0 == nullptr) {
-    c[1] = p / h;
-    return;
+void piece_between(double span, int64_t dof, const double* p0, const double* p1, const double* v0, const double* v1,
+                   const double* a0, const double* a1, double* coefficients) {
+  const double h = span, rate = 1 / h;
+  for (int64_t j = 0; j < dof; ++j) {
+    double* const c = coefficients + j;
+    c[0] = p0[j];
+    if (v0 == nullptr) {
+      c[dof] = (p1[j] - p0[j]) * rate;
+    } else if (a0 == nullptr) {
+      const double secant = (p1[j] - p0[j]) * rate, bend = (v0[j] + v1[j] - 2 * secant) * rate;
+      c[dof] = v0[j];
+      c[2 * dof] = (secant - v0[j]) * rate - bend;
+      c[3 * dof] = bend * rate;
+    } else {
+      const double p = (p1[j] - p0[j] - v0[j] * h - a0[j] * h * h / 2) * rate * rate * rate;
+      const double v = (v1[j] - v0[j] - a0[j] * h) * rate * rate, a = (a1[j] - a0[j]) * rate / 2;
+      c[dof] = v0[j];
+      c[2 * dof] = a0[j] / 2;
+      c[3 * dof] = 10 * p - 4 * v + a;
+      c[4 * dof] = (-15 * p + 7 * v - 2 * a) * rate;
+      c[5 * dof] = (6 * p - 3 * v + a) * rate * rate;
+    }
   }
-  const double V0 = *v0 * h, V1 = *v1 * h;
-  c[1] = *v0;
-  if (a0 == nullptr) {
-    c[2] = (3 * p - 2 * V0 - V1) / (h * h);
-    c[3] = (-2 * p + V0 + V1) / (h * h * h);
-    return;
+}
+
+// By elimination in the tridiagonal system, all joints at once: v_k = v'_k - factor_k v_(k+1).
+void spline_velocities(const double* knots, int64_t pieces, const double* positions, int64_t dof, const SplineEnd& begin,
+                       const SplineEnd& end, double* velocities) {
+  std::vector<double> factors(pieces + 1), rates(pieces);
+  for (int64_t k = 0; k < pieces; ++k) rates[k] = 1 / (knots[k + 1] - knots[k]);
+  const auto secant = [&](int64_t k, int64_t j) { return (positions[(k + 1) * dof + j] - positions[k * dof + j]) * rates[k]; };
+  const auto of_end = [&](const SplineEnd& at, int64_t k, int64_t j) {
+    return at.given != nullptr ? at.given[j] : at.slope * secant(k, j);
+  };
+  double above = factors[0] = begin.other;  // of the row before
+  for (int64_t j = 0; j < dof; ++j) velocities[j] = of_end(begin, 0, j);
+  for (int64_t k = 1; k < pieces; ++k) {
+    const double before = rates[k - 1], after = rates[k], pivot = 1 / (2 * (before + after) - before * above);
+    double* const now = velocities + k * dof;
+    for (int64_t j = 0; j < dof; ++j) {
+      now[j] = (3 * (before * secant(k - 1, j) + after * secant(k, j)) - before * now[j - dof]) * pivot;
+    }
+    above = factors[k] = after * pivot;
   }
-  const double A0 = *a0 * h * h, A1 = *a1 * h * h;
-  c[2] = *a0 / 2;
-  c[3] = (10 * p - 6 * V0 - 4 * V1 - 1.5 * A0 + 0.5 * A1) / (h * h * h);
-  c[4] = (-15 * p + 8 * V0 + 7 * V1 + 1.5 * A0 - A1) / (h * h * h * h);
-  c[5] = (6 * p - 3 * V0 - 3 * V1 - 0.5 * A0 + 0.5 * A1) / (h * h * h * h * h);
+  // Of one piece both ends of which are without jerk, any velocities with the right mean are possible.
+  const double pivot = 1 - end.other * above;
+  double* const last = velocities + pieces * dof;
+  for (int64_t j = 0; j < dof; ++j) {
+    last[j] = pivot == 0 ? secant(pieces - 1, j) : (of_end(end, pieces - 1, j) - end.other * last[j - dof]) / pivot;
+  }
+  for (int64_t k = pieces - 1; k >= 0; --k) {
+    double* const now = velocities + k * dof;
+    for (int64_t j = 0; j < dof; ++j) now[j] -= factors[k] * now[j + dof];
+  }
 }
 
 }  // namespace traj_integrator::retiming
