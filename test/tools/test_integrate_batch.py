@@ -63,7 +63,8 @@ def test_parts_of_a_batch_are_what_the_whole_is(
 
 def test_only_the_quantities_asked_for_are_written_in_the_dtype_of_the_file(tool: Tool, tmp_path: Path) -> None:
     np.save(tmp_path / "actions.npy", np.zeros((5, 4, 2), np.float32))
-    result = tool("integrate", "--batch-file", "actions.npy", "--fields", "jerk,position", "--out", "out", "--quiet")
+    options = ("--fields", "jerk,position", "--start-velocity", "1,0", "--out", "out", "--quiet")
+    result = tool("integrate", "--batch-file", "actions.npy", *options)
     assert result.returncode == 0, result.stderr
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["jerk.npy", "position.npy", "time.npy"]
     assert np.load(tmp_path / "out" / "jerk.npy").dtype == np.float32

@@ -43,8 +43,9 @@ def integrate_file(
     from .integration import engine_on, request_of
 
     actions, out, fields = _opened(options.file), options.out, options.fields
-    rows = {name: _rows(name, values, actions) for name, values in ends.items()}
     batch, _, dof = actions.shape
+    ends = {"start_position": [0.0] * dof, **ends}
+    rows = {name: _rows(name, values, actions) for name, values in ends.items()}
     names = tuple(f"joint_{i}" for i in range(dof))
 
     def request(begin: int, data: np.ndarray) -> ActionRequest:
