@@ -231,7 +231,7 @@ class Policy(Sender):
             ready_ns, observed_ns, message = self._thinking.popleft()
             if now_ns - ready_ns > _TOO_LATE_NS:  # the soak has stopped us in the meantime
                 continue
-            self._planner.send(message, 0, observed_ns=observed_ns)
+            self._planner.send(Template(message), 0, observed_ns=observed_ns)
 
     def _observe(self, now_ns: int) -> None:
         if now_ns >= self._stream_end_ns:

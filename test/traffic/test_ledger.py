@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from traj_integrator_ros.traffic.ledger import Ledger, NodeCounts, TotalCounts
+from traj_integrator_ros.traffic.ledger import Ledger, NodeCounts
 
 
 def sent(count: int, answered: set[int], rejected: set[int] = frozenset()) -> Ledger[str]:
@@ -52,22 +52,18 @@ def test_what_is_forgotten_still_counts():
 
 
 def test_rejections_of_other_input_hide_no_loss():
-    total = TotalCounts()
-    total.update(counts(0, 0, not_finite=0, unknown_joint=0))
     # Three sequences arrived and were published; joint states and services were rejected besides.
-    total.update(counts(3, 3, not_finite=0, unknown_joint=12))
-    assert sent(4, answered={0, 1, 2}).balance(total.counts.refused).lost == 1
-    assert total.counts.by_reason == {"unknown_joint": 12}
+    total = NodeCounts().plus(counts(0, 0, not_finite=0, unknown_joint=0), counts(3, 3, not_finite=0, unknown_joint=12))
+    assert sent(4, answered={0, 1, 2}).balance(total.refused).lost == 1
+    assert total.by_reason == {"unknown_joint": 12}
 
 
 def test_counts_from_before_do_not_count_and_those_before_a_restart_do():
-    total = TotalCounts()
-    total.update(counts(50, 40, not_finite=10))
-    assert total.counts == NodeCounts()
-    total.update(counts(60, 48, not_finite=11, limits=1))
-    total.update(counts(5, 4, not_finite=1))  # a new node
-    assert total.counts == counts(15, 12, limits=1, not_finite=2)
-    assert total.counts.refused == 3
+    before = counts(60, 48, not_finite=11, limits=1)
+    total = NodeCounts().plus(counts(50, 40, not_finite=10), before)
+    total = total.plus(before, counts(5, 4, not_finite=1))  # a new node
+    assert total == counts(15, 12, limits=1, not_finite=2)
+    assert total.refused == 3
 
 
 def test_answers_to_nothing_and_second_answers_are_reported():

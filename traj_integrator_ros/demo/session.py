@@ -17,7 +17,7 @@ from ..kernels.types import FiniteDifference, Trajectory
 from ..tools.checker import Expectation
 from ..tools.command_line import ToolFailure
 from ..tools.progress import Progress
-from ..traffic.messages import ORDERS, batch_arrays, sequence
+from ..traffic.messages import ORDERS, Template, batch_arrays, sequence
 from ..traffic.node_process import NodeProcess
 from ..traffic.participant import NODE_NAME, Participant
 from ..traffic.player import MotionPlayer, StatePublisher
@@ -175,7 +175,7 @@ class _Session(Participant):
 
     def outcome(self, optimized: dict[Steering, OptimizerResult]) -> Outcome:
         """Everything measured."""
-        counts, ledger = self._status.total.counts, self._planner.ledger
+        counts, ledger = self._status.total, self._planner.ledger
         return Outcome(
             prepared=self._prepared,
             balance=ledger.balance(counts.refused),
@@ -213,14 +213,14 @@ class _Session(Participant):
         first = self._prepared.path_of(kind).sample_at(self.player.motion_time_s)
         if first is not None:  # else not enough future is left
             window = cut_window(kind, self._prepared, first, self._batch, self._random)
-            self._planner.send(_message(window), window)
+            self._planner.send(Template(_message(window)), window)
 
     def _send_nonsense(self) -> None:
         """One sequence with a NaN in it: the node has to reject it, and to say so."""
         window = cut_window(POSITION, self._prepared, 0, 1, self._random)
         message = _message(window)
         message.data[0] = float("nan")
-        self._planner.send(message, window, answer_expected=False)
+        self._planner.send(Template(message), window, answer_expected=False)
         self._refused_on_purpose += 1
 
     def _watch_for_restart(self) -> None:

@@ -159,25 +159,10 @@ class NodeCounts:
         numbers = {name: value - getattr(before, name) for name, value in vars(self).items() if isinstance(value, int)}
         return NodeCounts(**numbers, by_reason={reason: count for reason, count in sorted(reasons.items()) if count})
 
-    def plus(self, other: NodeCounts) -> NodeCounts:
-        """Both together."""
-        return self.since(NodeCounts().since(other))
-
-
-class TotalCounts:
-    """Counts since we first heard of the node, over its restarts: a new process counts from zero again."""
-
-    def __init__(self) -> None:
-        self.counts = NodeCounts()
-        """All of it."""
-        self._latest: NodeCounts | None = None
-
-    def update(self, counts: NodeCounts) -> None:
-        """Take the latest counts."""
-        if self._latest is not None:
-            is_new = counts.sequences < self._latest.sequences
-            self.counts = self.counts.plus(counts if is_new else counts.since(self._latest))
-        self._latest = counts
+    def plus(self, before: NodeCounts, now: NodeCounts) -> NodeCounts:
+        """These, and what was counted from `before` to `now`: a node that was restarted counts from zero again."""
+        new = now if now.sequences < before.sequences else now.since(before)
+        return new.since(NodeCounts().since(self))
 
 
 def violations(
@@ -193,8 +178,7 @@ def violations(
         node: the node's own counts; None if others used it at the same time.
 
     """
-    found = []
-    answered = balance.answered + balance.missed
+    answered, found = balance.answered + balance.missed, []
     if balance.lost:
         found.append(f"{balance.lost} sequences lost: neither answered nor counted as rejected")
     if unknown_answers:
@@ -202,10 +186,8 @@ def violations(
     if trajectories is not None and trajectories != answered:
         found.append(f"{trajectories} joint trajectories for {answered} answered sequences")
     if node is not None:
-        found += differences(
-            ("sequences that the node counted", balance.sent, node.sequences),
-            ("trajectory batches published", node.published, answered),
-        )
+        sequences = "sequences that the node counted", balance.sent, node.sequences
+        found += differences(sequences, ("trajectory batches published", node.published, answered))
     return found
 
 

@@ -70,12 +70,17 @@ class Participant(RosSession):
     # Waiting
 
     def spin_once(self, timeout_s: float) -> None:
-        """Handle what comes next, if anything does within this time; in background, wait for that."""
+        """Handle what comes next, if anything does within this time; in background, wait for that.
+
+        Raises what went wrong in background, or what `check` raises.
+        """
         if self._thread is None:
             super().spin_once(timeout_s)
         elif self._news.wait(timeout_s):
             self._news.clear()
-        self.look()
+        if self._error is not None:
+            raise self._error
+        self.check()
 
     def wait_for(self, condition: Callable[[], object], what: str, timeout_s: float = ANSWER_TIMEOUT_S) -> None:
         """Handle messages until the condition holds. Raises TimeoutError that names `what`."""
@@ -84,7 +89,7 @@ class Participant(RosSession):
 
     @contextmanager
     def in_background(self) -> Iterator[None]:
-        """Handle messages in a thread; what a callback raises is raised again by `look`, and so by all waiting."""
+        """Handle messages in a thread; what a callback raises is raised again by all waiting."""
         over = threading.Event()
 
         def work() -> None:
@@ -92,7 +97,7 @@ class Participant(RosSession):
                 while not over.is_set():
                     self._executor.spin_once(timeout_sec=0.1)
                     self._news.set()
-            except Exception as error:  # raised again by look, in the thread that can do something about it
+            except Exception as error:  # raised again by spin_once, in the thread that can do something about it
                 self._error = error
 
         self._thread = threading.Thread(target=work, name="participant", daemon=True)
@@ -104,12 +109,6 @@ class Participant(RosSession):
             self._executor.wake()
             self._thread.join()
             self._thread = None
-
-    def look(self) -> None:
-        """Raise what went wrong in background, or what `check` raises."""
-        if self._error is not None:
-            raise self._error
-        self.check()
 
     # Services
 

@@ -17,8 +17,8 @@ from traj_integrator_interfaces.srv import ComputeGradient, Integrate
 
 from ..tools.checker import Expectation, Finding, check_message
 from ..wire.readers import SequenceGaps
-from .ledger import Ledger, NodeCounts, TotalCounts
-from .messages import SECOND_NS, Template, set_stamp, stamp_of
+from .ledger import Ledger, NodeCounts
+from .messages import SECOND_NS, Template, stamp_of
 from .participant import Participant, received_ns
 
 DEPTH = 1000
@@ -48,35 +48,21 @@ class Planner(Generic[About]):
         self.publisher = participant.publisher(ActionSequence, "~/action_sequence", DEPTH)
         self.subscription = participant.subscribe(TrajectoryBatch, "~/trajectory_batch", self._on_batch, DEPTH)
 
-    def send(
-        self,
-        message: ActionSequence | Template,
-        about: About,
-        answer_expected: bool = True,
-        observed_ns: int | None = None,
-    ) -> None:
+    def send(self, message: Template, about: About, answer_expected: bool = True, observed_ns: int = 0) -> None:
         """Publish a sequence; no answer is expected to one that has to be rejected.
 
         `observed_ns`: the stamp, where that is another time than that of sending; later than all before.
         """
         now_ns = time.time_ns()
         stamp_ns = self._last_stamp_ns = max(observed_ns or now_ns, self._last_stamp_ns + 1)
-        if isinstance(message, Template):
-            message = message.stamped(stamp_ns)
-        else:
-            set_stamp(message, stamp_ns)
         self.ledger.send(stamp_ns, about, now_ns / SECOND_NS, answer_expected)
-        self.publisher.publish(message)
+        self.publisher.publish(message.stamped(stamp_ns))
 
     def counts(self) -> dict[str, int]:
         """Sequences sent and answered, answers that were lost on their way, and that answer nothing."""
         ledger = self.ledger
-        return {
-            "sent": ledger.sent,
-            "answered": ledger.answered,
-            "missed": self.missed,
-            "unknown": ledger.unknown_answers,
-        }
+        counts = {"sent": ledger.sent, "answered": ledger.answered}
+        return {**counts, "missed": self.missed, "unknown": ledger.unknown_answers}
 
     def in_flight(self, within_s: float = 2.0) -> int:
         """How many sequences of this time are not answered yet."""
@@ -149,10 +135,7 @@ class Optimizer(Generic[About]):
         return self._call(ComputeGradient, "compute_gradient", request)
 
     def send(
-        self,
-        request: ComputeGradient.Request,
-        about: About,
-        on_answer: Callable[[About, ComputeGradient.Response], None],
+        self, request: ComputeGradient.Request, about: About, on_answer: Callable[[About, object], None]
     ) -> None:
         """Call ~/compute_gradient and do not wait; the answer, of success or not, is given to `on_answer`."""
         number = next(self._numbers)
@@ -180,9 +163,8 @@ class NodeStatus:
         """The latest status in words."""
         self.messages = 0
         """How many have come."""
-        self.counts = NodeCounts()
-        """The latest counts."""
-        self.total = TotalCounts()
+        self.counts = self.total = NodeCounts()
+        """The latest counts, and those since we first heard of the node, over its restarts."""
         self._same = 0
         self._name = f"{participant.node_name}: integrator"
         participant.subscribe(DiagnosticArray, "/diagnostics", self._on_diagnostics)
@@ -203,7 +185,7 @@ class NodeStatus:
             self.values = {entry.key: entry.value for entry in status.values}
             counts = NodeCounts.of_values(self.values)
             self._same = self._same + 1 if counts == self.counts else 0
-            self.counts = counts
-            self.total.update(counts)
-            self.message = status.message
+            if self.messages:
+                self.total = self.total.plus(self.counts, counts)
+            self.counts, self.message = counts, status.message
             self.messages += 1

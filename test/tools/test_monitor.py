@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from traj_integrator_ros.tools.node_view import NodeView, bars, is_integrator, one_line, panel
+from traj_integrator_ros.tools.monitor import NodeView, bars, is_integrator, one_line, panel
 
 STATUS = {
     "lifecycle_state": "active",
