@@ -12,12 +12,12 @@ from pathlib import Path
 
 import numpy as np
 import yaml
+from ros_client import RosClient
 
 from traj_integrator_interfaces.msg import ActionSequence, TrajectoryBatch
 from traj_integrator_ros.tools.robot import dotted
 from traj_integrator_ros.traffic.messages import batch_arrays, sequence
 from traj_integrator_ros.traffic.participant import NODE_NAME, START_TIMEOUT_S
-from traj_integrator_ros.traffic.ros_client import RosClient
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 CONFIG = REPOSITORY / "config"

@@ -15,7 +15,7 @@ pytest.importorskip(
 )
 pytest.importorskip("traj_integrator_interfaces.msg", reason="traj_integrator_interfaces is not built")
 # launch_test, unlike pytest, does not look beside the test for what it imports.
-sys.path.insert(0, str(Path(__file__).parent))
+sys.path.extend(map(str, Path(__file__).resolve().parents[:2]))
 
 import launch_testing
 from launch import LaunchDescription

@@ -37,8 +37,10 @@ def main() -> int:
         os.environ["ROS_HOME"] = folder
         node = NodeProcess(Path(folder), PARAMETERS)
         chosen = prepare_transport(*SHAPE)
+        sys.path.append(str(Path(__file__).resolve().parents[1]))
+        from ros_client import RosClient
+
         from traj_integrator_ros.traffic.messages import sequence
-        from traj_integrator_ros.traffic.ros_client import RosClient
 
         client = RosClient(JOINTS)
         try:

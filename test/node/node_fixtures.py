@@ -10,10 +10,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 from preloaded_node import PreloadedNode
+from ros_client import RosClient
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
 from traj_integrator_ros.traffic.node_process import NodeProcess
-from traj_integrator_ros.traffic.ros_client import RosClient
 
 JOINTS = ("joint_a", "joint_b", "joint_c")
 PARAMETERS = {

@@ -13,13 +13,13 @@ from types import ModuleType
 from typing import NamedTuple
 
 import numpy as np
+from ros_client import RosClient
 from rosgraph_msgs.msg import Clock
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
 from traj_integrator_ros.motions.trajectories import planned_trajectory
 from traj_integrator_ros.node.entities import SUPERVISION_PERIOD_S
 from traj_integrator_ros.traffic.messages import SECOND_NS, set_stamp, stamp_of
-from traj_integrator_ros.traffic.ros_client import RosClient
 
 RATE = 500
 _CYCLE_NS = SECOND_NS // RATE

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from node_fixtures import JOINTS, PARAMETERS, TRANSITIONS, ClientFactory, NodeFactory, NodeServer
 from preloaded_node import PreloadedNode
+from ros_client import RosClient
 
 from traj_integrator_interfaces.msg import ActionSequence
 from traj_integrator_ros.traffic.messages import sequence
 from traj_integrator_ros.traffic.node_process import NodeProcess
-from traj_integrator_ros.traffic.ros_client import RosClient
 
 pytestmark = pytest.mark.ros
 SEQUENCE = sequence(np.zeros((1, 4, 3)), position=np.zeros(3))

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 from rclpy.qos import QoSProfile
+from ros_client import RosClient
 from service_msgs.msg import ServiceEventInfo
 
 from traj_integrator_interfaces.srv import ComputeGradient, Evaluate, Integrate
 from traj_integrator_ros.traffic.messages import sequence
-from traj_integrator_ros.traffic.ros_client import RosClient
 
 pytest.importorskip("rclpy.service_introspection", reason="this ROS 2 has no service introspection (before Iron)")
 pytestmark = pytest.mark.ros

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 import torch
 from node_fixtures import changed, table
+from ros_client import RosClient
 
 from traj_integrator_interfaces.msg import ActionSequence, TrajectoryBatch
 from traj_integrator_interfaces.srv import ComputeGradient, Evaluate, Retime
 from traj_integrator_ros.kernels import ControlMap, ControlSpace, CostTerm, QuadraticCost, control_map, quadratic_cost
 from traj_integrator_ros.traffic.messages import floats, sequence
-from traj_integrator_ros.traffic.ros_client import RosClient
 
 pytestmark = pytest.mark.ros
 DOF = 3

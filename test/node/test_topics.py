@@ -10,13 +10,13 @@ import pytest
 import torch
 from builtin_interfaces.msg import Duration
 from node_fixtures import NodeServer, changed, plan, table
+from ros_client import RosClient
 from trajectory_msgs.msg import JointTrajectory
 
 from traj_integrator_interfaces.msg import ActionSequence
 from traj_integrator_ros.handling.rejection import RejectionReason
 from traj_integrator_ros.kernels import ControlSpace, control_map
 from traj_integrator_ros.traffic.messages import sequence
-from traj_integrator_ros.traffic.ros_client import RosClient
 
 pytestmark = pytest.mark.ros
 DOF = 3

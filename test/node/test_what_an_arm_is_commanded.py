@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import pytest
 from node_fixtures import JOINTS, PARAMETERS, plan
+from ros_client import RosClient
 from simulated_arm import RATE, Limits, SimulatedArm
 
 from soak.streams.model import Models
@@ -18,7 +19,6 @@ from traj_integrator_interfaces.msg import ActionSequence
 from traj_integrator_interfaces.srv import Committed, Stop
 from traj_integrator_ros.traffic.messages import SECOND_NS, sequence
 from traj_integrator_ros.traffic.node_process import NodeProcess
-from traj_integrator_ros.traffic.ros_client import RosClient
 
 pytestmark = [pytest.mark.ros, pytest.mark.slow]
 DOF = len(JOINTS)

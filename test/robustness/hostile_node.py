@@ -23,6 +23,7 @@ from hostile_oracle import (
     judge_state,
 )
 from rclpy.publisher import Publisher
+from ros_client import RosClient
 from sensor_msgs.msg import JointState
 from trajectory_msgs.msg import JointTrajectory
 
@@ -30,7 +31,6 @@ from traj_integrator_interfaces.msg import ActionSequence, Rejection, Trajectory
 from traj_integrator_interfaces.srv import Committed, ComputeGradient, Evaluate, Integrate
 from traj_integrator_ros.traffic.messages import set_stamp
 from traj_integrator_ros.traffic.node_process import NodeProcess
-from traj_integrator_ros.traffic.ros_client import RosClient
 
 PARAMETERS = {
     "joint_names": list(NODE.joint_names),

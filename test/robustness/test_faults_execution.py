@@ -9,6 +9,7 @@ from contextlib import contextmanager
 import numpy as np
 import pytest
 from node_fixtures import NodeServer
+from ros_client import RosClient
 from rosgraph_msgs.msg import Clock
 from trajectory_msgs.msg import JointTrajectory
 
@@ -16,7 +17,6 @@ from soak.commanded import Commanded
 from traj_integrator_ros.tools.controller_model import scheduled_points
 from traj_integrator_ros.traffic.messages import SECOND_NS, sequence, set_stamp, stamp_of
 from traj_integrator_ros.traffic.participant import received_ns
-from traj_integrator_ros.traffic.ros_client import RosClient
 
 pytestmark = [pytest.mark.ros, pytest.mark.slow]
 HORIZON, DT_S = 16, 0.05

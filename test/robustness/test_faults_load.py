@@ -19,12 +19,12 @@ from node_fixtures import NEXT_STATE, TRANSITIONS, ClientFactory, NodeServer
 from preloaded_python import preloaded_python
 from rclpy.qos import QoSProfile
 from rclpy.serialization import serialize_message
+from ros_client import RosClient
 
 from traj_integrator_interfaces.srv import Integrate
 from traj_integrator_ros.node.entities import SEQUENCE_DEPTH
 from traj_integrator_ros.traffic.messages import sequence
 from traj_integrator_ros.traffic.node_process import NodeProcess, source_environment
-from traj_integrator_ros.traffic.ros_client import RosClient
 
 pytestmark = [pytest.mark.ros, pytest.mark.slow]
 DOF = 3

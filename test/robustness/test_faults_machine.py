@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 from node_fixtures import ClientFactory, NodeFactory
+from ros_client import RosClient
 
 from traj_integrator_interfaces.srv import ComputeGradient
 from traj_integrator_ros.traffic.messages import sequence
-from traj_integrator_ros.traffic.ros_client import RosClient
 
 pytestmark = [pytest.mark.ros, pytest.mark.slow]
 DOF = 3

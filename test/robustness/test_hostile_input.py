@@ -34,6 +34,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from node_fixtures import changed, plan
 from rclpy.qos import QoSProfile, ReliabilityPolicy
 from rclpy.serialization import serialize_message
+from ros_client import RosClient
 from sensor_msgs.msg import JointState
 from std_msgs.msg import String
 
@@ -41,7 +42,6 @@ from traj_integrator_interfaces.msg import ActionSequence
 from traj_integrator_interfaces.srv import Committed, ComputeGradient, Integrate, Stop
 from traj_integrator_ros.traffic.messages import floats, set_stamp
 from traj_integrator_ros.traffic.node_process import NodeProcess
-from traj_integrator_ros.traffic.ros_client import RosClient
 
 pytestmark = [pytest.mark.ros, pytest.mark.slow]
 BAD_AT_LEAST = 0.4

@@ -14,10 +14,15 @@ from trajectory_msgs.msg import JointTrajectory
 
 from traj_integrator_interfaces.msg import ActionSequence, TrajectoryBatch
 from traj_integrator_interfaces.srv import ComputeGradient, Evaluate, Integrate
-
-from ..tools.checker import Expectation, check_message
-from .messages import set_stamp
-from .participant import ANSWER_TIMEOUT_S, NODE_NAME, START_TIMEOUT_S, Participant, received_ns
+from traj_integrator_ros.tools.checker import Expectation, check_message
+from traj_integrator_ros.traffic.messages import set_stamp
+from traj_integrator_ros.traffic.participant import (
+    ANSWER_TIMEOUT_S,
+    NODE_NAME,
+    START_TIMEOUT_S,
+    Participant,
+    received_ns,
+)
 
 
 class RosClient(Participant):
