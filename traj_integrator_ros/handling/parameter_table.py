@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import Field, dataclass, field, fields, replace
 from enum import Enum
 from typing import Any
@@ -54,6 +54,8 @@ class ParameterSpec:
     form: str = ""
     """The pattern in words."""
     changeable: Changeable = Changeable.RUN_TIME
+    convert: Callable[[Any], object] = lambda value: value
+    """Makes of a checked value what the node uses; limits become float64 `[dof]`, or None."""
 
     @property
     def constraints(self) -> str:
@@ -73,149 +75,141 @@ _MAXIMUM = 1e9
 _GROUPS = "bspline", "limits", "publish", "supervision", "chunks", "diagnostics"
 """Names of a group's parameters begin with its name and a dot, those of the fields with an underscore instead."""
 _KINDS = {bool: ParameterKind.BOOL, int: ParameterKind.INTEGER, float: ParameterKind.DOUBLE, str: ParameterKind.STRING}
+_UNTIL_CONFIGURED = {"changeable": Changeable.UNCONFIGURED}
 
 
-def _value(default: ParameterValue, description: str, **about: object) -> Any:
+def _value(default: ParameterValue, description: str, within: tuple = (), **more: object) -> Any:
+    """A row of the table; a list is one of strings; a number is `within` a lowest and a highest one, with its unit."""
     kind = _KINDS.get(type(default), ParameterKind.STRING_ARRAY)
-    return field(metadata={"spec": ParameterSpec("", kind, default, description, **about)})
+    if kind is ParameterKind.STRING_ARRAY:
+        more = {"convert": tuple, **more}
+    elif within:
+        more = {"range": within[:2], "unit": "".join(within[2:]), **more}
+    return field(metadata={"spec": ParameterSpec("", kind, default, description, **more)})
 
 
-def _names(description: str, **about: object) -> Any:
-    return _value([], description, **about)
+def _choice(default: Enum, description: str) -> Any:
+    """A row for a member of an enumeration, by its value or, where that is a number, its name."""
+    members = {one.value if isinstance(one.value, str) else one.name.lower(): one for one in type(default)}
+    name = next(name for name, one in members.items() if one is default)
+    return _value(name, description, choices=tuple(members), convert=members.__getitem__)
 
 
-def _numbers(description: str, unit: str) -> Any:
-    return field(metadata={"spec": ParameterSpec("", ParameterKind.DOUBLE_ARRAY, [], description, unit)})
+def _limits(description: str, unit: str, *, otherwise: str = "that of limits.moveit, or else of the URDF") -> Any:
+    """A row for a number of each joint; empty: `otherwise`."""
+    kind, description = ParameterKind.DOUBLE_ARRAY, f"{description}; empty: {otherwise}"
+    return field(metadata={"spec": ParameterSpec("", kind, [], description, unit)})
+
+
+def _shapes(texts: list[str]) -> tuple[tuple[int, ...], ...]:
+    return tuple(tuple(map(int, text.split("x"))) for text in texts)
 
 
 @dataclass(frozen=True)
 class ParameterTable:
     """All parameters as the node uses them, each with its default and what is declared; limits as float64 `[dof]`."""
 
-    joint_names: tuple[str, ...] = _names(
-        "Joints of the robot in the order of all arrays (required)", changeable=Changeable.UNCONFIGURED
+    joint_names: tuple[str, ...] = _value(
+        [], "Joints of the robot in the order of all arrays (required)", **_UNTIL_CONFIGURED
     )
     device: str = _value(
         "auto",
         "Where kernels run: auto (CUDA where there is one, the CPU for small calls), cpu, cuda or cuda:N",
         pattern=r"auto|cpu|cuda(:\d+)?",
         form="auto, cpu, cuda or cuda:N",
-        changeable=Changeable.UNCONFIGURED,
+        **_UNTIL_CONFIGURED,
     )
     dtype: str = _value(
         "float32",
         "Floating-point type the kernels compute in",
         choices=("float32", "float64"),
-        changeable=Changeable.UNCONFIGURED,
+        **_UNTIL_CONFIGURED,
     )
-    control_space: ControlSpace = _value(
-        "position",
-        "What actions are if a sequence does not say",
-        choices=tuple(space.name.lower() for space in ControlSpace),
-    )
-    dt: float = _value(0.02, "Time step if a sequence gives none", unit="s", range=(1e-6, 1e4))
-    finite_difference: FiniteDifference = _value(
-        "backward",
+    control_space: ControlSpace = _choice(ControlSpace.POSITION, "What actions are if a sequence does not say")
+    dt: float = _value(0.02, "Time step if a sequence gives none", (1e-6, 1e4, "s"))
+    finite_difference: FiniteDifference = _choice(
+        FiniteDifference.BACKWARD,
         "How positions become velocity, acceleration and jerk; central has 4 more points than actions",
-        choices=tuple(scheme.value for scheme in FiniteDifference),
     )
-    acceleration_integrator: AccelerationIntegrator = _value(
-        "zoh",
+    acceleration_integrator: AccelerationIntegrator = _choice(
+        AccelerationIntegrator.ZOH,
         "How accelerations become velocity and position: zoh is exact for accelerations held over a step",
-        choices=tuple(scheme.value for scheme in AccelerationIntegrator),
     )
-    bspline_degree: int = _value(3, "Degree of B-splines if a sequence does not say", range=(3, 5))
-    bspline_steps: int = _value(4, "Rows in each segment of a B-spline if a sequence does not say", range=(1, 255))
-    bspline_layout: BsplineLayout = _value(
-        "tight",
+    bspline_degree: int = _value(3, "Degree of B-splines if a sequence does not say", (3, 5))
+    bspline_steps: int = _value(4, "Rows in each segment of a B-spline if a sequence does not say", (1, 255))
+    bspline_layout: BsplineLayout = _choice(
+        BsplineLayout.TIGHT,
         "How start and goal meet the control points: tight (both exact, no dead time) or curobo (as in cuRobo)",
-        choices=tuple(layout.value for layout in BsplineLayout),
     )
-    max_batch: int = _value(
-        1024, "Most trajectories accepted in one message", range=(1, 10_000_000), changeable=Changeable.UNCONFIGURED
-    )
+    max_batch: int = _value(1024, "Most trajectories accepted in one message", (1, 10_000_000), **_UNTIL_CONFIGURED)
     max_horizon: int = _value(
         256,
         "Most actions accepted in one trajectory, and most points in a position trajectory",
-        range=(1, 1_000_000),
-        changeable=Changeable.UNCONFIGURED,
+        (1, 1_000_000),
+        **_UNTIL_CONFIGURED,
     )
     warmup: tuple[tuple[int, int], ...] = _value(
         ["1x32"],
         "Shapes (batch x action horizon, as BxH) run once in configure, so that the first message is not slower",
         pattern=r"\d+x\d+",
         form="BxH, such as 64x32",
-        changeable=Changeable.UNCONFIGURED,
+        convert=_shapes,
+        **_UNTIL_CONFIGURED,
     )
-    state_timeout: float = _value(
-        0.5, "Oldest joint state to start from; 0 accepts any age", unit="s", range=(0.0, _MAXIMUM)
-    )
+    state_timeout: float = _value(0.5, "Oldest joint state to start from; 0 accepts any age", (0.0, _MAXIMUM, "s"))
     start_from: str = _value(
         "measured",
         "What sequences without a start are integrated from: measured (the latest joint state), or previous (the "
         "commanded state, on the schedule of their stamps); the motion of the robot always continues its command",
         choices=("measured", START_FROM_PREVIOUS),
     )
-    limits_position_min: np.ndarray | None = _numbers(
-        "Lowest position of each joint; empty: that of limits.moveit, or else of the URDF", unit="rad or m"
+    limits_position_min: np.ndarray | None = _limits("Lowest position of each joint", "rad or m")
+    limits_position_max: np.ndarray | None = _limits("Highest position of each joint", "rad or m")
+    limits_velocity: np.ndarray | None = _limits("Largest speed of each joint", "rad/s or m/s")
+    limits_acceleration: np.ndarray | None = _limits(
+        "Largest acceleration of each joint, either sign", "rad/s^2 or m/s^2"
     )
-    limits_position_max: np.ndarray | None = _numbers(
-        "Highest position of each joint; empty: that of limits.moveit, or else of the URDF", unit="rad or m"
+    limits_deceleration: np.ndarray | None = _limits(
+        "Largest acceleration of each joint while it slows down",
+        "rad/s^2 or m/s^2",
+        otherwise="limits.acceleration, if that is given, or else that of limits.moveit or the URDF",
     )
-    limits_velocity: np.ndarray | None = _numbers(
-        "Largest speed of each joint; empty: that of limits.moveit, or else of the URDF", unit="rad/s or m/s"
-    )
-    limits_acceleration: np.ndarray | None = _numbers(
-        "Largest acceleration of each joint, either sign; empty: that of limits.moveit, or else of the URDF",
-        unit="rad/s^2 or m/s^2",
-    )
-    limits_deceleration: np.ndarray | None = _numbers(
-        "Largest acceleration of each joint while it slows down; empty: limits.acceleration, if that is given, or else "
-        "that of limits.moveit or the URDF",
-        unit="rad/s^2 or m/s^2",
-    )
-    limits_jerk: np.ndarray | None = _numbers(
-        "Largest jerk of each joint, either sign; empty: that of limits.moveit, or else of the URDF",
-        unit="rad/s^3 or m/s^3",
-    )
+    limits_jerk: np.ndarray | None = _limits("Largest jerk of each joint, either sign", "rad/s^3 or m/s^3")
     limits_assumed_velocity: float = _value(
         0.0,
         "Largest speed that is assumed for joints without a limit of velocity, for joins and brakes; 0: without one, "
         "nothing is published for a controller",
-        unit="rad/s or m/s",
-        range=(0.0, 1000.0),
+        (0.0, 1000.0, "rad/s or m/s"),
     )
     limits_tolerance: float = _value(
         1e-3,
         "Relative excess of velocity, acceleration and jerk up to which a limit counts as kept",
-        unit="relative",
-        range=(0.0, 0.1),
+        (0.0, 0.1, "relative"),
     )
-    limits_continuous: tuple[str, ...] = _names(
-        "Joints that turn without end, beside those of the URDF: their positions are unwrapped"
+    limits_continuous: tuple[str, ...] = _value(
+        [], "Joints that turn without end, beside those of the URDF: their positions are unwrapped"
     )
     limits_start_deviation: float = _value(
         0.1,
         "Largest distance of any joint between the start that a sequence gives and the measured state; 0 is off",
-        unit="rad or m",
-        range=(0.0, _MAXIMUM),
+        (0.0, _MAXIMUM, "rad or m"),
     )
     limits_urdf: str = _value(
         "topic",
         "Where limits come from that neither parameters nor limits.moveit give: topic (the URDF on robot_description), "
         "none, or the path of a URDF file",
-        changeable=Changeable.UNCONFIGURED,
+        **_UNTIL_CONFIGURED,
     )
     limits_moveit: str = _value(
         "none",
         "Where limits come from that no parameter gives, before the URDF: none, the path of MoveIt's joint_limits.yaml "
         "or node:NAME, the parameters robot_description_planning of a running node, such as node:/move_group",
-        changeable=Changeable.UNCONFIGURED,
+        **_UNTIL_CONFIGURED,
     )
     limits_moveit_scaling: bool = _value(
         True,
         "Whether the default scaling factors of limits.moveit scale its velocities and accelerations",
-        changeable=Changeable.UNCONFIGURED,
+        **_UNTIL_CONFIGURED,
     )
     limits_action: str = _value(
         ACTION_RETIME,
@@ -223,7 +217,7 @@ class ParameterTable:
         "rejected if that is impossible), reject, or warn (published nevertheless)",
         choices=(ACTION_RETIME, ACTION_REJECT, ACTION_WARN),
     )
-    publish_row: int = _value(0, "Trajectory of a batch that is published on ~/joint_trajectory", range=(0, 10_000_000))
+    publish_row: int = _value(0, "Trajectory of a batch that is published on ~/joint_trajectory", (0, 10_000_000))
     publish_joint_trajectory: bool = _value(True, "Publish one trajectory of each sequence on ~/joint_trajectory")
     publish_trajectory_batch: bool = _value(
         True, "Publish all trajectories of each sequence on ~/trajectory_batch while it has subscribers"
@@ -236,15 +230,13 @@ class ParameterTable:
     publish_rest_tolerance: float = _value(
         0.01,
         "End velocity up to which a plan counts as ending at rest: it is removed without a brake",
-        unit="rad/s or m/s",
-        range=(0.0, _MAXIMUM),
+        (0.0, _MAXIMUM, "rad/s or m/s"),
     )
     publish_brake_time: float = _value(
         0.25,
         "T of the limits that are assumed for joins and brakes where none are given: a joint stops from its largest "
         "velocity v within T, with acceleration 2 v / T and jerk 4 v / T^2 (with limits.acceleration a: jerk 2 a / T)",
-        unit="s",
-        range=(1e-3, 30.0),
+        (1e-3, 30.0, "s"),
     )
     publish_on_reject: str = _value(
         ON_REJECT_CONTINUE,
@@ -255,35 +247,30 @@ class ParameterTable:
         0.2,
         "Without controller_state, and while nothing of this node is in execution: time in which the controller comes "
         "to the first point, which is the measured state; nothing else is sent meanwhile",
-        unit="s",
-        range=(0.02, 2.0),
+        (0.02, 2.0, "s"),
     )
     publish_catch_up: float = _value(
         1.5,
         "Largest speed of a joint that catches up with its plan, relative to the plan's own",
-        unit="relative",
-        range=(1.0, 10.0),
+        (1.0, 10.0, "relative"),
     )
     supervision_deviation: float = _value(
         0.05,
         "Largest distance of a joint from its command, lag taken out; beyond, the robot is braked and sequences are "
         "rejected until it rests; 0 is off",
-        unit="rad or m",
-        range=(0.0, _MAXIMUM),
+        (0.0, _MAXIMUM, "rad or m"),
     )
     publish_lead_time: float = _value(
         0.02,
         "How long the motion in execution goes on before a new plan is taken up, so that the transport to the "
         "controller does not delay it",
-        unit="s",
-        range=(0.0, 10.0),
+        (0.0, 10.0, "s"),
     )
     publish_fade_time: float = _value(
         0.2,
         "Longest time in which a difference between the motion in execution and a new plan fades, if the limits allow "
         "it (a half and a quarter of it are tried, too); 0: joints take the fastest way within their limits",
-        unit="s",
-        range=(0.0, 30.0),
+        (0.0, 30.0, "s"),
     )
     publish_lead_in: bool = _value(
         True,
@@ -292,7 +279,7 @@ class ParameterTable:
         "expect",
     )
     publish_longest_wait: float = _value(
-        1.0, "With start_from = previous: how far ahead the stamp of a sequence may lie", unit="s", range=(0.0, 3600.0)
+        1.0, "With start_from = previous: how far ahead the stamp of a sequence may lie", (0.0, 3600.0, "s")
     )
     chunks_ensemble: str = _value(
         "latest",
@@ -303,15 +290,14 @@ class ParameterTable:
     chunks_decay: float = _value(
         0.01,
         "With chunks.ensemble = weighted: m of the weights exp(-m i) of the chunks that cover a time; 0: equal weights",
-        unit="per chunk",
-        range=(0.0, 1000.0),
+        (0.0, 1000.0, "per chunk"),
     )
     chunks_heaviest: str = _value(
         "oldest",
         "With chunks.ensemble = weighted: the chunk that i counts from, by stamp: oldest (as in ACT) or newest",
         choices=("oldest", HEAVIEST_NEWEST),
     )
-    diagnostics_period: float = _value(1.0, "Time between two messages on /diagnostics", unit="s", range=(0.01, 3600.0))
+    diagnostics_period: float = _value(1.0, "Time between two messages on /diagnostics", (0.01, 3600.0, "s"))
     service_introspection: str = _value(
         "disabled",
         "What ros2 service echo shows of the node's own services",

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
 from ..execution.limits import LONGEST_BRAKE_S
-from ..kernels import AccelerationIntegrator, BsplineLayout, ControlSpace, FiniteDifference
 from .found_limits import QUANTITIES
 from .limits import JointLimits, assumed_limits
 from .parameter_table import END_STOP, PARAMETERS, ParameterKind, ParameterSpec, ParameterTable, ParameterValue
@@ -51,22 +50,10 @@ class NodeParameters(ParameterTable):
             check_value(spec, value)
             if spec.kind is ParameterKind.DOUBLE_ARRAY:
                 value = _checked_limit(spec.name, value, len(values["joint_names"]))
-            converted[spec.name.replace(".", "_")] = _CONVERSIONS.get(spec.name, lambda same: same)(value)
+            converted[spec.name.replace(".", "_")] = spec.convert(value)
         parameters = NodeParameters(**converted)
         _check_together(parameters)
         return parameters
-
-
-_CONVERSIONS: Mapping[str, Callable[[ParameterValue], object]] = {
-    "joint_names": tuple,
-    "limits.continuous": tuple,
-    "control_space": lambda name: ControlSpace[name.upper()],
-    "finite_difference": FiniteDifference,
-    "acceleration_integrator": AccelerationIntegrator,
-    "bspline.layout": BsplineLayout,
-    "warmup": lambda shapes: tuple(tuple(map(int, shape.split("x"))) for shape in shapes),
-}
-"""What the node makes of the values of parameters that it does not use as they are."""
 
 
 def default_values() -> dict[str, ParameterValue]:
