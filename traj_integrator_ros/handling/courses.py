@@ -158,10 +158,8 @@ def courses_of(
     plan: Plan,
     origin_ns: int,
     at_ns: int,
-    previous: Callable[[int], State],
+    previous: Callable[[int], Course],
     reading: Reading,
-    *,
-    braking: bool = False,
 ) -> Iterator[Course]:
     """Yield the courses of a plan, the most exact first: later ones are for when those before exceed limits.
 
@@ -173,18 +171,17 @@ def courses_of(
         plan: with all positions finite.
         origin_ns: when its first step begins, ns.
         at_ns: when it is taken up, ns; not before the origin.
-        previous: state of the previous plan at a time, ns.
+        previous: the previous plan by the time, ns, that it is known for.
         reading: see `Reading`.
-        braking: whether the previous plan is over at the origin, and being brought to rest.
 
     """
     if not len(plan.steps):
         yield Course(origin_ns, resting(plan.start.position, _MOMENT_S))
         return
+    before = plan.start or previous(origin_ns).state_at(origin_ns)
     if plan.spline is not None:
-        yield Course(origin_ns, spline_motion(plan, plan.start or previous(origin_ns)))
+        yield Course(origin_ns, spline_motion(plan, before))
         return
-    before = plan.start or previous(origin_ns)
     if plan.hold in (Hold.ACCELERATION, Hold.JERK):
         held = acceleration_hold if plan.hold is Hold.ACCELERATION else jerk_hold
         yield Course(origin_ns, held(plan.steps, plan.actions, before))
@@ -196,7 +193,9 @@ def courses_of(
     rests = _is_goal(plan) or rests_at_end(whole, float(plan.steps[-1]), reading.rest_tolerance)
     # Velocities that continued a brake would begin with one that nobody planned.
     if plan.start is not None or (
-        _continues(plan, rows, origin_ns, at_ns, previous, reading.jerk) if absolute else not braking
+        _continues(plan, rows, origin_ns, at_ns, previous, reading.jerk)
+        if absolute
+        else not previous(origin_ns).is_braking(origin_ns)
     ):
         through = _through(plan.steps, whole, anchor, rests, reading)
         yield Course(origin_ns, through, continues=plan.start is None and not absolute)
@@ -215,7 +214,9 @@ def courses_of(
 
 
 def stops_of(plan: Plan) -> np.ndarray:
-    """Which joints a plan tells to stop wherever they come to rest, bool `[dof]`: by velocities of 0."""
+    """Which joints stop wherever they come to rest, bool `[dof]`: by velocities of 0, or since nobody names them."""
+    if plan.left_out is not None:
+        return plan.left_out
     if plan.hold is not Hold.VELOCITY or plan.spline is not None or not len(plan.steps):
         return np.zeros(plan.actions.shape[1] if plan.actions.ndim == 2 else 0, bool)
     return ~plan.actions.any(axis=0)
@@ -265,7 +266,7 @@ def _jerk_of(motion: Motion) -> np.ndarray:
 
 
 def _continues(
-    plan: Plan, rows: np.ndarray, origin_ns: int, at_ns: int, previous: Callable[[int], State], jerk: np.ndarray
+    plan: Plan, rows: np.ndarray, origin_ns: int, at_ns: int, previous: Callable[[int], Course], jerk: np.ndarray
 ) -> bool:
     """Whether positions continue the previous plan: none of them is over yet, or those that are over lie on it.
 
@@ -274,15 +275,12 @@ def _continues(
     over = int(plan.ends.searchsorted((at_ns - origin_ns) * 1e-9, side="right"))
     tolerance = _AGREES * jerk * plan.steps[0] ** 3 + 1e-9
     for row in range(over):
-        state = previous(origin_ns + round(float(plan.ends[row]) * 1e9))
+        row_ns = origin_ns + round(float(plan.ends[row]) * 1e9)
+        state = previous(row_ns).state_at(row_ns)
         if np.count_nonzero(np.abs(rows[row] - state.position) > tolerance):
             return False
-    return over > 0 or not (_holds(rows) or _goes_back(rows, previous(origin_ns)))
-
-
-def _holds(rows: np.ndarray) -> bool:
-    """Whether all rows are the same."""
-    return len(rows) > 1 and bool((rows == rows[0]).all())
+    holds = len(rows) > 1 and bool((rows == rows[0]).all())
+    return over > 0 or not (holds or _goes_back(rows, previous(origin_ns).state_at(origin_ns)))
 
 
 def _goes_back(rows: np.ndarray, before: State) -> bool:

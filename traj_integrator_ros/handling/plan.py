@@ -170,7 +170,7 @@ def schedule(plan: Plan, earliest_ns: int, now_ns: int, longest_wait: float) -> 
     """How long a plan waits from the earliest start on, s, and how many of its steps are over then.
 
     Args:
-        plan: with an origin.
+        plan: without an origin or steps, it begins at once.
         earliest_ns: the earliest time at which a motion can start.
         now_ns: the node's clock.
         longest_wait: longest time from now until the plan begins, s.
@@ -180,6 +180,8 @@ def schedule(plan: Plan, earliest_ns: int, now_ns: int, longest_wait: float) -> 
 
     """
     into = (earliest_ns - plan.origin_ns) * _NANOSECOND_S
+    if not plan.origin_ns or not (len(plan.steps) or plan.untimed):
+        return 0.0, 0
     if into < 0:
         ahead = (plan.origin_ns - now_ns) * _NANOSECOND_S
         if ahead > longest_wait:

@@ -32,7 +32,6 @@ _MOMENT_S = 1e-3
 _AT_START_RAD = 0.01
 """Distance of a path's first row from the robot up to which that is its start; MoveIt's default, too."""
 _ALREADY_STOPPING_S = 5e-3
-_LATER = np.ones(1)
 _SAME_END_RAD = 1e-3
 _QUINTIC_PEAKS = (1.88, 5.78, 4 * 60.0)
 """Largest velocity, acceleration and (four times the) jerk of a quintic between rests, over a way of 1 in 1 s."""
@@ -108,14 +107,14 @@ class TrajectoryMaker:
         self._check_start(plan, now_ns)
         join_ns = self._join_ns(present, now_ns) + round(plan.making * 1e9)
         try:
-            wait, dropped = self._schedule(plan, join_ns, now_ns)
+            wait, dropped = schedule(plan, join_ns, now_ns, self._parameters.publish_longest_wait)
         except Rejected as rejected:
             lead_ns = round(self._parameters.publish_lead_time * 1e9)
             over_at_once = plan.origin_ns + plan.duration * 1e9 <= now_ns + lead_ns
             if rejected.reason is not RejectionReason.STALE_SEQUENCE or present.known_from_ns <= now_ns or over_at_once:
                 raise
             # Over before the controller is where it has to begin: it goes there for the sequences that follow.
-            way = Way(present.course.motion, present.course, None)
+            way = Way(present.course.motion, present.course)
             return self._executable(plan, present, way, join_ns, now_ns, len(plan.steps))
         if wait:
             join_ns = plan.origin_ns
@@ -140,9 +139,7 @@ class TrajectoryMaker:
         state = present.course.state_at(join_ns)
         rest = present.course.rest_from(join_ns)
         bounds = self.assumed.bounds.raised_to(present.course.own_of(rest, join_ns))
-        motion = fastest_stop(state, bounds)
-        way = Way(motion, Course(join_ns, motion), None)
-        return self._executable(None, present, way, join_ns, now_ns)
+        return self._executable(None, present, Way.alone(join_ns, fastest_stop(state, bounds)), join_ns, now_ns)
 
     # Paths without times
 
@@ -176,7 +173,7 @@ class TrajectoryMaker:
                 )
         join_ns = self._join_ns(present, now_ns)
         if plan.origin_ns > join_ns:
-            join_ns += round(self._schedule(replace(plan, steps=_LATER), join_ns, now_ns)[0] * 1e9)
+            join_ns += round(schedule(plan, join_ns, now_ns, self._parameters.publish_longest_wait)[0] * 1e9)
         rest = present.course.rest_from(join_ns)
         if present.follows and present.known_from_ns <= now_ns and rest.duration > _MOMENT_S:
             braking = bounds.raised_to(present.course.own_of(rest, join_ns))
@@ -191,7 +188,7 @@ class TrajectoryMaker:
             raise NotYet(present.known_from_ns)
         motion = found if rest.duration <= _MOMENT_S else rest.then(found)
         self.refuse_or_warn(find_motion_violation(motion, self._limits.containing(end)))
-        way = Way(motion, Course(join_ns, motion), None)
+        way = Way.alone(join_ns, motion)
         self._check_place(way, present, join_ns, now_ns)
         return self._executable(plan, present, way, join_ns, now_ns)
 
@@ -218,11 +215,6 @@ class TrajectoryMaker:
         if present.known_from_ns > now_ns:
             return present.known_from_ns
         return now_ns + round(self._parameters.publish_lead_time * 1e9)
-
-    def _schedule(self, plan: Plan, join_ns: int, now_ns: int) -> tuple[float, int]:
-        if not plan.origin_ns or not len(plan.steps):
-            return 0.0, 0
-        return schedule(plan, join_ns, now_ns, self._parameters.publish_longest_wait)
 
     # Where the motion begins
 
@@ -339,9 +331,6 @@ class TrajectoryMaker:
         origin_ns = plan.origin_ns if self._on_schedule and plan.origin_ns else join_ns
         relative = plan.hold not in (Hold.POSITION, Hold.VELOCITY)
 
-        def previous(time_ns: int) -> State:
-            return before(time_ns).state_at(time_ns)
-
         def before(time_ns: int) -> Course:
             known = None if relative and not self._on_schedule else self._published.present.planned(time_ns)
             return known if known is not None and present.follows else present.course
@@ -351,18 +340,12 @@ class TrajectoryMaker:
         bounds, executed = self.assumed.bounds, present.course.rest_from(join_ns)
         if present.follows:  # what the motion in execution uses yet, the next one may use too, to slow down as it would
             bounds = bounds.raised_to(present.course.own_of(executed, join_ns)).with_positions_of(bounds)
-        stops = stops_of(plan) | self._left_out(plan)
-        braking = before(origin_ns).is_braking(origin_ns)
-        read = partial(courses_of, plan, origin_ns, join_ns, previous, braking=braking)
-        way, finding = self._ways.way(read, Seam(state, join_ns, stops, floating, bounds, executed))
+        read = partial(courses_of, plan, origin_ns, join_ns, before)
+        way, finding = self._ways.way(read, Seam(state, join_ns, stops_of(plan), floating, bounds, executed))
         if way is None:
             raise Rejected(RejectionReason.LIMITS, finding)
         self.refuse_or_warn(finding)
         return way
-
-    def _left_out(self, plan: Plan) -> np.ndarray:
-        """Joints that a position trajectory does not name: they stop."""
-        return np.zeros(len(self._parameters.joint_names), bool) if plan.left_out is None else plan.left_out
 
     # The message
 

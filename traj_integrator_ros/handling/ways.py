@@ -46,12 +46,17 @@ class Way(NamedTuple):
 
     joined: Motion
     course: Course
-    brakes_at: float | None
+    brakes_at: float | None = None
     """s from the join; None: the plan ends at rest by itself."""
     own_until: float = np.inf
     """s from the join; see `Course`."""
     delay: float = 0.0
     """By how much the plan was slowed, s."""
+
+    @staticmethod
+    def alone(join_ns: int, motion: Motion) -> Way:
+        """A motion that is its own course."""
+        return Way(motion, Course(join_ns, motion))
 
 
 class Seam(NamedTuple):
