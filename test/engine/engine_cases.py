@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 from operator_cases import DT, STATE, Case
 from torch import Tensor
 
-from traj_integrator_ros.engine.call import NO_ENDS, Array, Call, Runner, call_of, ends_of
+from traj_integrator_ros.engine.call import NO_ENDS, Array, Call, Gradient, Runner, call_of, ends_of
 from traj_integrator_ros.engine.integrator import TrajectoryIntegrator
-from traj_integrator_ros.engine.types import Gradient
 from traj_integrator_ros.kernels import MAPS, ControlMap
 
 KINDS = STATE[:3]

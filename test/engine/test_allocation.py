@@ -13,10 +13,9 @@ import torch
 from engine_cases import EngineCase, engine_on
 from torch.profiler import ProfilerActivity, profile
 
-from traj_integrator_ros.engine.call import call_of, step_lengths
+from traj_integrator_ros.engine.call import Wanted, call_of, step_lengths
 from traj_integrator_ros.engine.integrator import TrajectoryIntegrator
 from traj_integrator_ros.engine.staged import StagedRunner
-from traj_integrator_ros.engine.types import Wanted
 from traj_integrator_ros.kernels import MAPS, Backend, ControlMap, CostTerm, QuadraticCost, default_backend
 
 NEEDS_NATIVE = pytest.mark.skipif(

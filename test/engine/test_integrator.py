@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from operator_cases import MAP
 
-from traj_integrator_ros.engine.call import Call, call_of, ends_of, step_lengths, time_from_start
+from traj_integrator_ros.engine.call import Call, Wanted, call_of, ends_of, step_lengths, time_from_start
 from traj_integrator_ros.engine.integrator import TrajectoryIntegrator
+from traj_integrator_ros.engine.runners import OutOfDeviceMemory, resolve_device
 from traj_integrator_ros.engine.staged import StagedRunner
-from traj_integrator_ros.engine.types import OutOfDeviceMemory, Wanted, resolve_device
 from traj_integrator_ros.kernels import MAPS, CostTerm, QuadraticCost, quadratic_cost
 
 EVERYTHING = Wanted(action=True, start=True, goal=True, dt=True)

@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 from traj_integrator_ros.engine import evaluation
 from traj_integrator_ros.engine.call import Call, Runner
 from traj_integrator_ros.engine.integrator import TrajectoryIntegrator
-from traj_integrator_ros.engine.runners import Buffers
+from traj_integrator_ros.engine.runners import Buffers, OutOfDeviceMemory
 from traj_integrator_ros.engine.staged import StagedRunner
-from traj_integrator_ros.engine.types import OutOfDeviceMemory
 from traj_integrator_ros.kernels import MAPS
 
 

@@ -19,9 +19,8 @@ from hypothesis import given, settings
 
 from traj_integrator_ros.engine import staged as engine_staged
 from traj_integrator_ros.engine.integrator import TrajectoryIntegrator
-from traj_integrator_ros.engine.runners import Buffers
+from traj_integrator_ros.engine.runners import Buffers, is_out_of_memory
 from traj_integrator_ros.engine.staged import PackedResults, Replay, StagedRunner, to_device
-from traj_integrator_ros.engine.types import is_out_of_memory
 from traj_integrator_ros.kernels import MAPS, Backend
 from traj_integrator_ros.kernels.backends import launcher
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pipelines import NONE, SimulatedNode
 
-from traj_integrator_ros.engine.types import Wanted
+from traj_integrator_ros.engine.call import Wanted
 from traj_integrator_ros.handling.evaluation import EvaluatedBatch, EvaluationFields
 from traj_integrator_ros.handling.rejection import Rejected
 from traj_integrator_ros.handling.requests import SequenceFields

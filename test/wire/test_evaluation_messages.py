@@ -11,7 +11,7 @@ from builtin_interfaces.msg import Time
 
 from traj_integrator_interfaces.msg import ActionSequence, TrajectoryBatch
 from traj_integrator_interfaces.srv import Evaluate
-from traj_integrator_ros.engine.types import Wanted
+from traj_integrator_ros.engine.call import Wanted
 from traj_integrator_ros.handling.evaluation import BatchGradient, EvaluatedBatch
 from traj_integrator_ros.handling.requests import OUTPUTS, resolve_columns
 from traj_integrator_ros.traffic.messages import floats

@@ -17,7 +17,7 @@ import numpy as np
 from torch import Tensor
 
 from .call import Call, Ends, Runner
-from .types import is_out_of_memory
+from .runners import is_out_of_memory
 
 # Numbers of trajectories that are measured, and calls of each size: the first two prepare the device (`graphs`).
 BATCHES = tuple(4**power for power in range(9))

@@ -1,4 +1,4 @@
-"""One call of the engine, checked by its caller: a map, its inputs, and the memory for its results."""
+"""One call of the engine, checked by its caller: a map, its inputs, the memory for its results; and gradients."""
 
 from __future__ import annotations
 
@@ -132,11 +132,31 @@ class Call(NamedTuple):
         return Call(*self[:-1], results)
 
 
-def call_of(
-    kernel: ControlMap, actions: Array, dt: float | np.ndarray, start: Ends, goal: Ends = NO_ENDS
-) -> Call:
+def call_of(kernel: ControlMap, actions: Array, dt: float | np.ndarray, start: Ends, goal: Ends = NO_ENDS) -> Call:
     """Return the call that integrates actions `[B, Ha, dof]`; `dt` as for `step_lengths`."""
     return Call(kernel, tuple(actions.shape), step_lengths(dt), start, goal, actions)
+
+
+class Gradient(NamedTuple):
+    """Gradients of a cost with respect to actions, rows and step lengths; None if not wanted, or for an absent goal."""
+
+    action: np.ndarray | None
+    """`[B, Ha, dof]`."""
+    start: tuple[np.ndarray, ...] | None
+    """Those of position, velocity and acceleration, `[S, dof]` each."""
+    goal: tuple[np.ndarray, ...] | None
+    """The same for the parts of the goal that the map takes."""
+    dt: np.ndarray | None
+    """Float64, `[1 or B, 1 or Ha]`."""
+
+
+class Wanted(NamedTuple):
+    """Which gradients of the sum of the costs are wanted."""
+
+    action: bool = True
+    start: bool = False
+    goal: bool = False
+    dt: bool = False
 
 
 class Runner(Protocol):
@@ -178,36 +198,3 @@ def time_from_start(kernel: ControlMap, dt: np.ndarray, action_horizon: int) -> 
     if kernel.start_row:
         time -= kernel.start_row * dt[:, :1]
     return time if dt.shape[0] > 1 else time[0]
-
-
-# Goals in position control, which take the place of one of the actions.
-
-
-def with_goal_in_actions(call: Call, copy: Tensor) -> Call:
-    """Return a call without goal, whose actions are copied to `copy`, with the goal in place of one of them."""
-    if isinstance(call.actions, np.ndarray):
-        np.copyto(copy.numpy(), call.actions, casting="same_kind")
-    else:
-        copy.copy_(call.actions.detach())
-    position, index = call.goal.rows[0], call.goal.index
-    rows = torch.from_numpy(position.copy()) if isinstance(position, np.ndarray) else position.detach().cpu()
-    copy[:, call.kernel.goal_place] = rows if index is None else rows[torch.from_numpy(index)]
-    return call._replace(actions=copy, goal=NO_ENDS)
-
-
-def replaces_action(call: Call) -> bool:
-    """Whether the goal of a call takes the place of an action."""
-    return call.goal.count is not None and call.kernel.goal_place != 0
-
-
-def gradient_to_goal(action: Tensor, goal: Tensor, index: np.ndarray | None, place: int) -> None:
-    """Move the gradient of the replaced actions to the goal rows."""
-    replaced = action[:, place]
-    if index is not None:
-        total = torch.zeros(goal.shape, dtype=torch.float64)
-        goal.copy_(total.index_add_(0, torch.from_numpy(index), replaced.double()))
-    elif goal.shape[0] == replaced.shape[0]:
-        goal.copy_(replaced)
-    else:
-        goal.copy_(replaced.double().sum(0, keepdim=True))
-    replaced.zero_()

@@ -12,10 +12,9 @@ from torch import Tensor
 from ..kernels import CostTerm, QuadraticCost, derivatives, limit_violations, quadratic_cost
 from ..kernels.call import fast_map
 from ..kernels.types import End
-from .call import STARTS, Array, Call, Ends, gradient_to_goal, replaces_action, with_goal_in_actions
-from .runners import Buffers, PartSizes, unfit
-from .staged import to_device
-from .types import Gradient, Wanted
+from .call import STARTS, Array, Call, Ends, Gradient, Wanted
+from .runners import Buffers, PartSizes, gradient_to_goal, replaces_action, unfit, without_goal
+from .staged import rows_of, to_device
 
 _STATE = ("position", "velocity", "acceleration")
 _NO_ENDS = (None,) * 8
@@ -44,7 +43,7 @@ def fused_evaluation(call: Call, cost: QuadraticCost, wanted: Wanted, buffers: B
     if starts or goals:
         ends = buffers.view("output", "gradients of the ends", (2 * STARTS, batch, dof), torch.float64).numpy()
         into = (*_four(tuple(ends[:starts])), *_four(tuple(ends[STARTS : STARTS + goals])))
-    given = _given(with_goal_in_actions(call, buffers.actions_to_the_goal(shape)) if replaces else call, cost)
+    given = _given(without_goal(call, buffers), cost)
     number = fast_map(kernel.operator, *kernel.scheme).kind
     done = native.quadratic_cost_into(number, *given, costs, action, into)
     if not done and not native.quadratic_cost_into(number, *_contiguous(given), costs, action, into):
@@ -166,14 +165,10 @@ def vjp_dt(call: Call, buffers: Buffers, sizes: PartSizes) -> Tensor:
 
     def part(begin: int, end: int) -> None:
         given = to_device(call.part(begin, end).inputs, buffers)
-
-        def rows(name: str, count: int) -> list[Tensor | None]:
-            return [given.get(f"{name}_{place}") for place in range(count)]
-
-        ends = [End(rows("start", operator.starts), given["start_index"])]
+        ends = [End(rows_of(given, "start", operator.starts), given["start_index"])]
         if operator.goals:
-            ends.append(End(rows("goal", operator.goals), given["goal_index"]))
-        arguments = (operator.name, given["actions"], ends, given["dt"], rows("upstream", 4))
+            ends.append(End(rows_of(given, "goal", operator.goals), given["goal_index"]))
+        arguments = (operator.name, given["actions"], ends, given["dt"], rows_of(given, "upstream", 4))
         with torch.no_grad():
             gradient = derivatives.dt_gradient(*arguments, operator.scheme(call.kernel.scheme))
         part_of_total = total if total.shape[0] == 1 else total[begin:end]

@@ -23,17 +23,26 @@ from .call import (
     STARTS,
     Call,
     Ends,
+    Gradient,
     Runner,
+    Wanted,
     ends_of,
-    gradient_to_goal,
-    replaces_action,
     step_lengths,
-    with_goal_in_actions,
 )
 from .evaluation import composed_evaluation, fused_evaluation, vjp_dt
-from .runners import Buffers, DirectRunner, PartSizes
+from .runners import (
+    DTYPES,
+    Buffers,
+    DirectRunner,
+    OutOfDeviceMemory,
+    PartSizes,
+    gradient_to_goal,
+    is_out_of_memory,
+    replaces_action,
+    resolve_device,
+    without_goal,
+)
 from .staged import StagedRunner
-from .types import DTYPES, Gradient, OutOfDeviceMemory, Wanted, is_out_of_memory, resolve_device
 
 _USUALLY_WANTED = Wanted()
 Function = TypeVar("Function", bound=Callable)
@@ -122,7 +131,7 @@ class TrajectoryIntegrator:
 
         """
         results = self._buffers.pieces("trajectory", ((4, *call.output_shape),))
-        self._sizes.run(self._without_goal(call).into(results.tensors), self._runner)
+        self._sizes.run(without_goal(call, self._buffers).into(results.tensors), self._runner)
         return results.arrays[0]
 
     @_names_a_full_host
@@ -158,7 +167,7 @@ class TrajectoryIntegrator:
             self._sizes.run(Call(kernel, shape, dt_s, ends, of_goal, None, upstream, results.tensors), self._runner)
         dt = None
         if want_dt:
-            found = None if is_zero else vjp_dt(self._without_goal(call), self._inputs, self._sizes).numpy()
+            found = None if is_zero else vjp_dt(without_goal(call, self._buffers), self._inputs, self._sizes).numpy()
             dt = np.zeros(call.dt.shape) if is_zero else found
         action, *rows = results.arrays
         return Gradient(action, tuple(rows[:STARTS]), tuple(rows[STARTS:]) or None, dt)
@@ -203,7 +212,7 @@ class TrajectoryIntegrator:
             call = Call(kernel, (batch, horizon, dof), one, ends_of((row, None, None)))
             call = call._replace(actions=np.zeros(call.shape, np.float32))
             if isinstance(device, StagedRunner):
-                engine = TrajectoryIntegrator(str(self.device), _name_of(self.dtype), runner=device)
+                engine = TrajectoryIntegrator(str(self.device), str(self.dtype).removeprefix("torch."), runner=device)
                 _call_every_kind(engine, call, row)
             for _ in range(2):  # a kind of call is recorded when it occurs for the second time
                 trajectory = self.integrate(call)
@@ -214,12 +223,6 @@ class TrajectoryIntegrator:
         self._buffers.release()
         self._sizes.release()
 
-    def _without_goal(self, call: Call) -> Call:
-        """The call with a goal that takes the place of an action among the actions."""
-        if not replaces_action(call):
-            return call
-        return with_goal_in_actions(call, self._buffers.actions_to_the_goal(call.shape))
-
     def _make_runner(self, is_auto: bool, max_graphs: int) -> Runner:
         if default_backend(self.device) is Backend.NATIVE:
             return DirectRunner(self.dtype)
@@ -228,10 +231,6 @@ class TrajectoryIntegrator:
             return staged
         allocate = partial(torch.empty, dtype=self.dtype, pin_memory=self.device.type == "cuda")
         return AutoRunner(DirectRunner(self.dtype), staged, allocate)
-
-
-def _name_of(dtype: torch.dtype) -> str:
-    return next(name for name, one in DTYPES.items() if one is dtype)
 
 
 def _call_every_kind(engine: TrajectoryIntegrator, call: Call, row: np.ndarray) -> None:

@@ -11,9 +11,11 @@ import torch
 from torch import Tensor
 
 from ..kernels.call import fast_map
-from .call import STARTS, Array, Call, Runner
-from .types import OutOfDeviceMemory, is_out_of_memory
+from .call import NO_ENDS, STARTS, Array, Call, Runner
 
+# Errors of the CPU's allocator, which has other words on arm64, and of CUDA's allocator for pinned memory.
+_HOST_IS_FULL = ("can't allocate memory", "DefaultCPUAllocator: not enough memory", "CUDA error: out of memory")
+DTYPES = {"float32": torch.float32, "float64": torch.float64}
 # Number of views that are kept, so that a call of a known shape creates none.
 _MOST_VIEWS = 256
 
@@ -61,10 +63,6 @@ class Buffers:
         flat = self._flat("output", name, sum(sizes), self.dtype)
         tensors = tuple(piece.view(shape) for piece, shape in zip(flat.split(sizes), shapes, strict=True))
         return self._keep(key, Pieces(tensors, tuple(tensor.numpy() for tensor in tensors), flat.numpy()))
-
-    def actions_to_the_goal(self, shape: tuple[int, ...]) -> Tensor:
-        """Return memory on the host for actions of which the goal replaces some."""
-        return self.view("output", "actions to the goal", shape)
 
     def fitting(self, name: str, value: Array | None) -> Tensor | None:
         """Copy an array to the device, in the engine's dtype; a tensor on the CPU that fits stays itself."""
@@ -240,3 +238,74 @@ class PartSizes:
     def _free(self) -> None:
         for holder in self._holders:
             holder.release()
+
+
+# Goals in position control, which take the place of one of the actions.
+
+
+def without_goal(call: Call, buffers: Buffers) -> Call:
+    """Return a call whose goal, if it takes the place of an action, is among its actions, which are copied for that."""
+    if not replaces_action(call):
+        return call
+    copy = buffers.view("output", "actions to the goal", call.shape)
+    if isinstance(call.actions, np.ndarray):
+        np.copyto(copy.numpy(), call.actions, casting="same_kind")
+    else:
+        copy.copy_(call.actions.detach())
+    position, index = call.goal.rows[0], call.goal.index
+    rows = torch.from_numpy(position.copy()) if isinstance(position, np.ndarray) else position.detach().cpu()
+    copy[:, call.kernel.goal_place] = rows if index is None else rows[torch.from_numpy(index)]
+    return call._replace(actions=copy, goal=NO_ENDS)
+
+
+def replaces_action(call: Call) -> bool:
+    """Whether the goal of a call takes the place of an action."""
+    return call.goal.count is not None and call.kernel.goal_place != 0
+
+
+def gradient_to_goal(action: Tensor, goal: Tensor, index: np.ndarray | None, place: int) -> None:
+    """Move the gradient of the replaced actions to the goal rows."""
+    replaced = action[:, place]
+    if index is not None:
+        total = torch.zeros(goal.shape, dtype=torch.float64)
+        goal.copy_(total.index_add_(0, torch.from_numpy(index), replaced.double()))
+    elif goal.shape[0] == replaced.shape[0]:
+        goal.copy_(replaced)
+    else:
+        goal.copy_(replaced.double().sum(0, keepdim=True))
+    replaced.zero_()
+
+
+# Devices
+
+
+class OutOfDeviceMemory(RuntimeError):
+    """One trajectory does not fit on the device, or the results do not fit on the host; the engine remains usable."""
+
+
+def resolve_device(name: str) -> torch.device:
+    """Return the device that `name` ("auto", "cpu", "cuda", "cuda:N") means here.
+
+    Raises:
+        ValueError: an unknown name, or a device that does not exist.
+
+    """
+    count = torch.cuda.device_count()
+    if name == "auto":
+        return torch.device("cuda:0" if count else "cpu")
+    try:
+        device = torch.device(name)
+    except RuntimeError:
+        device = None
+    if device is None or device.type not in ("cpu", "cuda"):
+        raise ValueError(f"device: expected auto, cpu, cuda or cuda:N, got {name!r}")
+    if device.type == "cuda" and (device.index or 0) >= count:
+        raise ValueError(f"device: got {name!r}, but torch {torch.__version__} sees {count} CUDA devices")
+    return torch.device("cuda", device.index or 0) if device.type == "cuda" else torch.device("cpu")
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether an allocation failed: torch has an error type for devices only, so on the host its text decides."""
+    if isinstance(error, (torch.OutOfMemoryError, MemoryError)):
+        return True
+    return any(text in str(error) for text in _HOST_IS_FULL)

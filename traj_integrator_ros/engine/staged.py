@@ -18,8 +18,7 @@ from torch import Tensor
 from ..kernels import Backend, ControlMap, default_backend
 from ..kernels.backends import launcher
 from .call import STARTS, Array, Call
-from .runners import Buffers
-from .types import is_out_of_memory
+from .runners import Buffers, is_out_of_memory
 
 # Calls that move more bytes than this run eagerly in common memory: their launches take little time compared with the
 # work, and separate memory for each kind would be too much.
@@ -159,9 +158,9 @@ def launch_forward(kernel: ControlMap, given: Mapping[str, Tensor | None], out: 
     """Integrate into `out`, contiguous `[4, B, H, dof]`; `given` are the inputs of a call by name, on the device."""
     operator, action = kernel.operator, given["actions"]
     launch = launcher(operator.name, "forward", None, action.device.type)
-    ends = [*_rows(given, "start", operator.starts), given["start_index"]]
+    ends = [*rows_of(given, "start", operator.starts), given["start_index"]]
     if operator.goals:
-        ends += [*_rows(given, "goal", operator.goals), given["goal_index"]]
+        ends += [*rows_of(given, "goal", operator.goals), given["goal_index"]]
     scheme = operator.scheme((*kernel.scheme, None))
     outputs = out.unbind()
     if _writes_into(action.device):
@@ -191,7 +190,7 @@ def launch_vjp(kernel: ControlMap, given: Mapping[str, Tensor | None], into: Seq
     out = {"out": action} if _writes_into(action.device) else {}
     if default_backend(action.device) is Backend.TRITON and not operator.goals:
         out["start_out"] = [*start, *[None] * (operator.starts - len(start))]
-    gradients = launch(*_rows(given, "upstream", 4), *indices, given["dt"], **arguments, **out)
+    gradients = launch(*rows_of(given, "upstream", 4), *indices, given["dt"], **arguments, **out)
     if not out:
         action.copy_(gradients[0])
     first = 1 + operator.starts
@@ -201,7 +200,8 @@ def launch_vjp(kernel: ControlMap, given: Mapping[str, Tensor | None], into: Seq
                 target.copy_(row)
 
 
-def _rows(given: Mapping[str, Tensor | None], name: str, count: int) -> list[Tensor | None]:
+def rows_of(given: Mapping[str, Tensor | None], name: str, count: int) -> list[Tensor | None]:
+    """Rows of a kind among inputs by name."""
     return [given.get(f"{name}_{place}") for place in range(count)]
 
 

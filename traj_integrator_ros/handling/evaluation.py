@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..engine.types import Wanted
+from ..engine.call import Wanted
 from ..kernels import CostTerm, QuadraticCost
 from .limits import JointLimits
 from .rejection import Rejected, RejectionReason, require_finite

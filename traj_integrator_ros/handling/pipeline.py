@@ -8,10 +8,10 @@ from typing import TypeVar
 
 import numpy as np
 
-from ..engine.call import Ends, step_lengths, time_from_start
+from ..engine.call import Ends, Gradient, step_lengths, time_from_start
 from ..engine.evaluation import violations_of
 from ..engine.integrator import TrajectoryIntegrator
-from ..engine.types import Gradient, OutOfDeviceMemory
+from ..engine.runners import OutOfDeviceMemory
 from ..kernels import ControlMap, QuadraticCost, SplineForm, Trajectory
 from .commands import Commands, Refuse
 from .committed import Committed, CommittedFields, committed_rows

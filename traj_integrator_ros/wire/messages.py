@@ -13,7 +13,7 @@ from builtin_interfaces.msg import Time
 from traj_integrator_interfaces.msg import TrajectoryBatch
 from traj_integrator_interfaces.srv import Committed, ComputeGradient, Evaluate, Retime
 
-from ..engine.types import Wanted
+from ..engine.call import Wanted
 from ..handling import committed
 from ..handling.evaluation import BatchGradient, EvaluatedBatch, EvaluationFields, UpstreamFields
 from ..handling.requests import OUTPUTS, IntegratedBatch, SequenceFields
