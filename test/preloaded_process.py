@@ -1,10 +1,28 @@
-"""Processes of the traffic kit that start in a moment: see `preloaded_python`."""
+"""Processes of the traffic kit that start in a moment: programs, and nodes with all that a node imports.
+
+That takes 2 s of a core, and many tests want a node of their own. From the fork on it is the node as ever, a process
+with its own entry point, arguments, environment and DDS. What is about the start itself, or about memory, of which it
+shares a part with others, takes `NodeProcess`.
+"""
 
 from __future__ import annotations
 
-from preloaded_python import preloaded_python
+import contextlib
+import functools
+import marshal
+import os
+import select
+import signal
+import socket
+import subprocess
+from pathlib import Path
 
-from traj_integrator_ros.traffic.node_process import PythonProcess
+from preloaded_python import preloaded_python, start_server
+
+from traj_integrator_ros.traffic.node_process import NodeProcess, PythonProcess, source_environment
+
+_NODE = ["-m", "traj_integrator_ros"]
+_IN_NODES = ("node.node", "node.executor", "node.main", "kernels.native.extension")
 
 
 class PreloadedProcess(PythonProcess):
@@ -14,3 +32,61 @@ class PreloadedProcess(PythonProcess):
         """Start it again; the output of the run before is overwritten."""
         self.command[0] = preloaded_python()
         super().start()
+
+
+class PreloadedNode(NodeProcess):
+    """The integrator node, or a file with a program that stands in for it; code of `-c` is started as usual."""
+
+    def start(self) -> None:
+        """Start it again; the output of the run before is overwritten."""
+        if self.command[1:3] == _NODE:
+            self._process = _Forked(self.command, self.log, {**os.environ, **source_environment()})
+            return
+        if self.command[1].endswith(".py"):
+            self.command[0] = preloaded_python()
+        super().start()
+
+
+class _Forked:
+    """What `subprocess.Popen` is for a child, for a node that is forked from the process that has imported it."""
+
+    def __init__(self, command: list[str], log: Path, environment: dict[str, str]) -> None:
+        self.returncode: int | None = None
+        self._caller = socket.socket(socket.AF_UNIX)
+        self._caller.connect(_node_server())
+        job = marshal.dumps((command[0], command[1:], os.getcwd(), environment, False))
+        with open(os.devnull, "rb") as null, log.open("wb") as output:
+            files = [null.fileno(), output.fileno(), output.fileno()]
+            socket.send_fds(self._caller, [len(job).to_bytes(8, "little")], files)
+        self._caller.sendall(job)
+        self.pid = int.from_bytes(self._caller.recv(8), "little")
+
+    def poll(self) -> int | None:
+        """Exit code, None while it runs."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.wait(0.0)
+        return self.returncode
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Wait for its end; raises TimeoutExpired."""
+        if self.returncode is None:
+            if not select.select([self._caller], [], [], timeout)[0]:
+                raise subprocess.TimeoutExpired("integrator node", timeout)
+            self.returncode = os.waitstatus_to_exitcode(int.from_bytes(self._caller.recv(8), "little"))
+            self._caller.close()
+        return self.returncode
+
+    def send_signal(self, number: int) -> None:
+        """Send a signal; nothing happens where it has ended."""
+        if self.poll() is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pid, number)
+
+    def kill(self) -> None:
+        """Kill it."""
+        self.send_signal(signal.SIGKILL)
+
+
+@functools.cache
+def _node_server() -> str:
+    return start_server(*(f"traj_integrator_ros.{name}" for name in _IN_NODES), **source_environment())

@@ -101,17 +101,23 @@ def preloaded_python() -> str:
     """The path of the command; the process behind it starts with the first call and ends with this one."""
     if shared := os.environ.get(SHARED):
         return shared
-    folder = Path(tempfile.mkdtemp(prefix="python_"))
-    address, command = str(folder / "socket"), folder / "python"
+    address = start_server(*PRELOADED)
+    command = Path(address).with_name("python")
     held = {name: os.environ.get(name) for name in HELD}
     command.write_text(COMMAND.format(python=sys.executable, address=address, held=held), encoding="utf-8")
     command.chmod(0o755)
-    server = subprocess.Popen(
-        [sys.executable, __file__, address], stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
-    )
+    return str(command)
+
+
+def start_server(*modules: str, **environment: str) -> str:
+    """The address of a process that has imported modules, and forks programs; it ends with this one."""
+    folder = Path(tempfile.mkdtemp(prefix="python_"))
+    command = [sys.executable, __file__, str(folder / "socket"), *modules]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    server = subprocess.Popen(command, **pipes, env={**os.environ, **environment}, start_new_session=True)
     atexit.register(_end_server, os.getpid(), server, folder)
     server.stdout.readline()  # until it listens
-    return str(command)
+    return str(folder / "socket")
 
 
 def _end_server(owner: int, server: subprocess.Popen, folder: Path) -> None:
@@ -120,7 +126,7 @@ def _end_server(owner: int, server: subprocess.Popen, folder: Path) -> None:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def main(address: str) -> None:
+def main(address: str, modules: list[str]) -> None:
     """Import, and fork a program for each caller until standard input ends."""
     import gc
     import importlib
@@ -131,7 +137,7 @@ def main(address: str) -> None:
     server.bind(address)
     server.listen(64)
     print("listens", flush=True)
-    for name in PRELOADED:
+    for name in modules:
         with contextlib.suppress(ImportError):
             importlib.import_module(name)
     gc.freeze()  # collections leave what the programs share alone
@@ -258,4 +264,4 @@ def _run(
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(sys.argv[1], sys.argv[2:])

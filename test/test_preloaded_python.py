@@ -34,11 +34,6 @@ def test_a_program_finds_its_arguments_folder_environment_and_input(tmp_path: Pa
         assert done.stdout == f"__main__ ['--one', 'two'] {tmp_path} wish input neighbour\n", done.stderr
 
 
-def test_libraries_are_there_before_a_program_begins_and_modules_of_this_project_are_not() -> None:
-    code = "import sys; print('torch' in sys.modules, any(name.startswith('traj_integrator') for name in sys.modules))"
-    assert run("-c", code).stdout == "True False\n"
-
-
 @pytest.mark.parametrize(
     ("program", "code"),
     [
@@ -84,13 +79,13 @@ def test_a_program_does_not_outlive_its_command() -> None:
         time.sleep(0.02)
 
 
-def test_what_a_program_starts_as_the_same_python_has_the_libraries_too() -> None:
-    code = "import sys; print('torch' in sys.modules)"
-    assert run("-c", f"import subprocess, sys; subprocess.run([sys.executable, '-c', {code!r}])").stdout == "True\n"
+def test_the_libraries_are_there_for_a_program_and_for_those_that_it_starts_but_not_this_project() -> None:
+    code = "import sys; print('torch' in sys.modules, any(name.startswith('traj_integrator') for name in sys.modules))"
+    for program in (code, f"import subprocess, sys; subprocess.run([sys.executable, '-c', {code!r}])"):
+        assert run("-c", program).stdout == "True False\n"
 
 
 def test_options_and_libraries_it_does_not_know_take_python_itself() -> None:
     assert run("-V").stdout.startswith("Python 3.")
-    environment = {**os.environ, "OMP_NUM_THREADS": "3"}
-    done = run("-c", "import sys; print('torch' in sys.modules)", env=environment)
+    done = run("-c", "import sys; print('torch' in sys.modules)", env={**os.environ, "OMP_NUM_THREADS": "3"})
     assert done.stdout == "False\n", done.stderr

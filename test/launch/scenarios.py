@@ -6,7 +6,6 @@ test_processes.py without it, so that the two cannot drift apart.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,7 +16,7 @@ from ros_client import RosClient
 from traj_integrator_interfaces.msg import ActionSequence, TrajectoryBatch
 from traj_integrator_ros.tools.robot import dotted
 from traj_integrator_ros.traffic.messages import batch_arrays, sequence
-from traj_integrator_ros.traffic.participant import NODE_NAME, START_TIMEOUT_S
+from traj_integrator_ros.traffic.participant import NODE_NAME
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 CONFIG = REPOSITORY / "config"
@@ -88,31 +87,7 @@ def has_the_parameters_of_its_files(client: RosClient, scenario: Scenario) -> No
     assert client.parameters(list(expected)) == expected
 
 
-def offers_the_interface(client: RosClient, scenario: Scenario) -> None:
-    name = client.node_name
-    expected = {
-        client.states.topic_name: "sensor_msgs/msg/JointState",
-        f"{name}/action_sequence": "traj_integrator_interfaces/msg/ActionSequence",
-        f"{name}/position_trajectory": "trajectory_msgs/msg/JointTrajectory",
-        client.trajectory_subscription.topic_name: "trajectory_msgs/msg/JointTrajectory",
-        f"{name}/trajectory_batch": "traj_integrator_interfaces/msg/TrajectoryBatch",
-        f"{name}/integrate": "traj_integrator_interfaces/srv/Integrate",
-        f"{name}/compute_gradient": "traj_integrator_interfaces/srv/ComputeGradient",
-        f"{name}/evaluate": "traj_integrator_interfaces/srv/Evaluate",
-        f"{name}/change_state": "lifecycle_msgs/srv/ChangeState",
-        "/diagnostics": "diagnostic_msgs/msg/DiagnosticArray",
-    }
-    client.wait_for(lambda: expected.items() <= client.topics_and_services().items(), f"all of {sorted(expected)}")
-    remapped = {name.replace("~", client.node_name) for name, _ in scenario.remappings if name.startswith("~")}
-    assert not remapped & client.topics_and_services().keys()
-
-
-def reports_diagnostics(client: RosClient, scenario: Scenario) -> None:
-    counts = client.counts()
-    assert counts["lifecycle_state"] == "active", counts
-
-
-START_UP = (goes_to_active_by_itself, has_the_parameters_of_its_files, offers_the_interface, reports_diagnostics)
+START_UP = (goes_to_active_by_itself, has_the_parameters_of_its_files)
 
 # Main job -----------------------------------------------------------------------------------------------------------
 
@@ -147,35 +122,7 @@ def integrates_for_a_caller(client: RosClient, scenario: Scenario) -> None:
 
 MAIN_JOB = (answers_a_sequence_on_both_topics, integrates_for_a_caller)
 
-# Recovery -----------------------------------------------------------------------------------------------------------
-
-
-def traffic_recovers(client: RosClient, scenario: Scenario, kill: Callable[[], None]) -> None:
-    """Check that the publishers and clients that were there before `kill` are served again after it."""
-    state, _ = _motion(scenario)
-    message = _still(state)
-
-    def send() -> None:
-        client.publish_state(state, np.zeros_like(state))
-        client.publish_sequence(message)
-
-    with client.periodically(0.05, send):
-        before = len(client.batches)
-        client.wait_for(lambda: len(client.batches) >= before + 10, "traffic before the kill")
-        kill()
-        client.spin(0.3)
-        stopped = len(client.batches)
-        client.wait_for(lambda: len(client.batches) >= stopped + 10, "traffic after the kill", START_TIMEOUT_S)
-        client.wait_until_active()
-        integrates_for_a_caller(client, scenario)
-
-
 # Helpers ------------------------------------------------------------------------------------------------------------
-
-
-def _still(state: np.ndarray) -> ActionSequence:
-    """No acceleration for two steps, from the latest joint state on."""
-    return sequence(np.zeros((1, 2, len(state))), dt=[DT_S], control_space=ActionSequence.ACCELERATION)
 
 
 def _motion(scenario: Scenario, batch: int = 2, horizon: int = 24) -> tuple[np.ndarray, np.ndarray]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -18,7 +19,7 @@ pytest.importorskip(
 )
 pytest.importorskip("traj_integrator_interfaces.msg", reason="traj_integrator_interfaces is not built")
 
-from scenarios import CONFIG, REPOSITORY, SCENARIOS, Scenario
+from scenarios import CONFIG, REPOSITORY, SCENARIOS, Scenario, integrates_for_a_caller
 
 pytestmark = pytest.mark.skipif(shutil.which("ros2") is None, reason="the command ros2 is not installed")
 
@@ -55,8 +56,10 @@ class Launch:
         return self._log.read_text(encoding="utf-8", errors="replace")
 
     def node_pid(self) -> int:
-        """Return the process id of the node, once it has started."""
-        return int(self.wait_for(r"integrator_node-\d+\]: process started with pid \[(\d+)\]")[1])
+        """Return the process id of the node, once it has started; of the last one, where it was started again."""
+        started = r"integrator_node-\d+\]: process started with pid \[(\d+)\]"
+        self.wait_for(started)
+        return int(re.findall(started, self.output)[-1])
 
     def wait_for(self, pattern: str) -> re.Match[str]:
         """Wait until the output has something like this."""
@@ -166,3 +169,29 @@ def test_demo_carries_the_exit_status_of_a_demo_that_fails(launch):
     assert process.wait() == 1
     assert "the demo ended with exit code 2" in process.output, process.output
     assert "/nowhere.db3" in process.output
+
+
+def test_the_demo_judges_the_main_job_and_ends_the_launch(launch, tmp_path):
+    process = launch("demo.launch.py", f"out:={tmp_path}", "device:=cpu", "namespace:=arm")
+    assert process.wait(150.0) == 0, process.output
+    assert len(re.findall(r"process started with pid", process.output)) == 3
+    report = json.loads((tmp_path / "report.json").read_text(encoding="utf-8"))
+    assert (report["lost"], report["failures"]) == (0, [])
+    assert (tmp_path / "trajectories.png").is_file() and (tmp_path / "optimizer.png").is_file()
+
+
+def test_a_killed_node_comes_back_and_serves_the_clients_that_were_there(launch):
+    scenario = SCENARIOS[0]
+    process = launch("integrator.launch.py", "device:=cpu", "respawn:=true")
+    client = scenario.client()
+    try:
+        client.wait_until_active()
+        first = process.node_pid()
+        os.kill(first, signal.SIGKILL)
+        process.wait_for(r"(?s)process started with pid .*process started with pid ")
+        client.wait_until_active()
+        assert process.node_pid() != first
+        integrates_for_a_caller(client, scenario)
+    finally:
+        client.close()
+    process.interrupt()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import unittest
 from pathlib import Path
@@ -17,18 +18,26 @@ sys.path.extend(map(str, Path(__file__).resolve().parents[:2]))
 
 import launch_testing
 from launch import LaunchDescription
+from launch.actions import GroupAction, IncludeLaunchDescription
+from launch.launch_description_sources import PythonLaunchDescriptionSource
+from launch_ros.actions import SetRemap
 from launch_testing.actions import ReadyToTest
 from launch_testing.asserts import assertExitCodes
-from launching import integrator_launch, isolate
-from scenarios import MAIN_JOB, OTHER_ROBOTS, SCENARIOS, START_UP
+from scenarios import MAIN_JOB, OTHER_ROBOTS, REPOSITORY, SCENARIOS, START_UP
+
+from traj_integrator_ros.traffic import local_dds
 
 
 @pytest.mark.launch_test
 @pytest.mark.timeout(600)  # a node for each robot, one after the other
 @launch_testing.parametrize("scenario", [*SCENARIOS, *OTHER_ROBOTS])
 def generate_test_description(scenario):
-    isolate()
-    return LaunchDescription([integrator_launch(scenario), ReadyToTest()])
+    if "PYTEST_CURRENT_TEST" not in os.environ:  # under launch_test; under pytest, test/conftest.py does it
+        local_dds.isolate()
+    source = PythonLaunchDescriptionSource(str(REPOSITORY / "launch" / "integrator.launch.py"))
+    included = IncludeLaunchDescription(source, launch_arguments=scenario.launch_arguments().items())
+    remapped = GroupAction([*(SetRemap(name, other) for name, other in scenario.remappings), included])
+    return LaunchDescription([remapped, ReadyToTest()])
 
 
 class TestStartedNode(unittest.TestCase):

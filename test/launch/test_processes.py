@@ -9,7 +9,7 @@ import pytest
 pytest.importorskip("rclpy", reason="rclpy cannot be imported: no ROS 2")
 pytest.importorskip("traj_integrator_interfaces.msg", reason="traj_integrator_interfaces is not built")
 
-from preloaded_node import PreloadedNode
+from preloaded_process import PreloadedNode
 from scenarios import MAIN_JOB, SCENARIOS, START_UP, Scenario
 
 pytestmark = [pytest.mark.ros, pytest.mark.slow]

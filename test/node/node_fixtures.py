@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import numpy as np
 import pytest
-from preloaded_node import PreloadedNode
+from preloaded_process import PreloadedNode
 from ros_client import RosClient
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
@@ -66,15 +66,14 @@ def start_node(tmp_path: Path) -> Iterator[NodeFactory]:
 @pytest.fixture
 def connect() -> Iterator[ClientFactory]:
     """Makes clients of a node."""
-    clients: list[RosClient] = []
+    with ExitStack() as clients:
 
-    def make(node_name: str = "/traj_integrator", joint_names: Sequence[str] = JOINTS) -> RosClient:
-        clients.append(RosClient(joint_names, node_name))
-        return clients[-1]
+        def make(node_name: str = "/traj_integrator", joint_names: Sequence[str] = JOINTS) -> RosClient:
+            client = RosClient(joint_names, node_name)
+            clients.callback(client.close)
+            return client
 
-    yield make
-    for client in clients:
-        client.close()
+        yield make
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 from node_fixtures import JOINTS, PARAMETERS, TRANSITIONS, ClientFactory, NodeFactory, NodeServer
-from preloaded_node import PreloadedNode
+from preloaded_process import PreloadedNode
 from ros_client import RosClient
 
 from traj_integrator_interfaces.msg import ActionSequence

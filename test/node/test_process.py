@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from node_fixtures import JOINTS, PARAMETERS, NodeFactory, NodeServer
-from preloaded_node import PreloadedNode
+from preloaded_process import PreloadedNode
 from preloaded_python import preloaded_python
 
 from traj_integrator_ros.traffic.node_process import source_environment

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import time
-from array import array
 
 import numpy as np
 import pytest
 import torch
 from builtin_interfaces.msg import Duration
-from node_fixtures import NodeServer, changed, plan, table
+from node_fixtures import NodeServer, changed, table
 from ros_client import RosClient
-from trajectory_msgs.msg import JointTrajectory
 
 from traj_integrator_interfaces.msg import ActionSequence
 from traj_integrator_ros.handling.rejection import RejectionReason
 from traj_integrator_ros.kernels import ControlSpace, control_map
-from traj_integrator_ros.traffic.messages import sequence
+from traj_integrator_ros.traffic.messages import sequence, stamp_of
 
 pytestmark = pytest.mark.ros
 DOF = 3
@@ -77,18 +75,6 @@ def test_columns_in_another_order_come_back_in_that_order(client: RosClient) -> 
     assert np.allclose(end / end[0], [1.0, 2.0, 3.0], atol=0.1) and end[0] > 0.02
 
 
-def test_each_trajectory_may_have_its_own_start_from_a_pool_and_its_own_steps(client: RosClient) -> None:
-    pool = np.array([[1.0] * DOF, [2.0] * DOF])
-    message = sequence(
-        np.zeros((3, 2, DOF)), control_space=ActionSequence.VELOCITY, position=pool,
-        dt=[0.1, 0.1, 0.2, 0.2, 0.3, 0.3],
-    )  # fmt: skip
-    message.start_index = array("I", [1, 0, 1])
-    batch, _ = client.answer(message)
-    assert table(batch.position, 3, DOF)[:, 0, 0].tolist() == [2.0, 1.0, 2.0]
-    assert np.allclose(np.asarray(batch.time_from_start).reshape(3, 2)[:, 1], [0.1, 0.2, 0.3])
-
-
 @pytest.mark.parametrize("space", list(ControlSpace))
 @pytest.mark.parametrize("horizon", [1, 12])
 def test_what_is_published_for_the_controller_is_acceptable_to_it(
@@ -100,40 +86,12 @@ def test_what_is_published_for_the_controller_is_acceptable_to_it(
     _, trajectory = client.answer(sequence(actions, control_space=space, position=np.zeros(DOF)))
     # That it is acceptable, the client checks of all that it receives.
     bridge_s = 0.02  # parameter publish.bridge_time
-    assert bridge_s - 1e-3 < stamp_s(trajectory) - before_ns * 1e-9 < bridge_s + 5.0, "the controller comes there"
+    assert bridge_s - 1e-3 < (stamp_of(trajectory) - before_ns) * 1e-9 < bridge_s + 5.0, "the controller comes there"
     assert trajectory.points[0].time_from_start == Duration()
     assert np.allclose([trajectory.points[0].positions, trajectory.points[0].velocities], 0.0)
     last = trajectory.points[-1].time_from_start
     step_s = 0.02 * (SPLINE_STEPS if space is ControlSpace.BSPLINE else 1)
     assert last.sec + 1e-9 * last.nanosec >= step_s * horizon - 1e-9, "every action is executed"
-
-
-def test_a_trajectory_may_end_in_motion_where_that_is_asked_for(client: RosClient) -> None:
-    message = sequence(np.ones((1, 20, DOF)), control_space=ActionSequence.VELOCITY)
-    stopped = client.answer(message)[1].points[-1]
-    with changed(client, publish__end="as_planned"):
-        client.expects_rest = False
-        for transition in ("deactivate", "activate"):
-            client.change_state(transition)
-        trajectory = client.answer(message)[1]
-    client.expects_rest = True
-    assert np.allclose(stopped.velocities, 0.0)
-    assert np.allclose(trajectory.points[-1].velocities, 1.0, atol=0.1)
-
-
-def test_positions_at_uneven_times_come_back_with_velocities_and_accelerations(client: RosClient) -> None:
-    client.settle_state([0.5, 0.0, 0.0])
-    times = np.array([0.1, 0.25, 0.3, 0.6])
-    rows = 0.5 + 0.2 * times[:, None] ** 2
-    answer = client.answer_plan(plan(times, rows, ["joint_a"]))
-    found = {point.time_from_start.nanosec // 10**6: point for point in answer.points}
-    # The spline through them, with the point at the start, where the robot rests.
-    for time_s, row in zip(times, rows, strict=True):
-        assert np.allclose(found[round(1e3 * time_s)].positions, [row[0], 0.0, 0.0], atol=2e-3)
-    assert np.allclose(found[250].velocities, [0.4 * 0.25, 0.0, 0.0], atol=2e-2)
-    assert np.allclose(answer.points[-1].positions, [rows[-1][0], 0.0, 0.0], atol=2e-2), "and a brake"
-    assert len(found[250].accelerations) == DOF
-    assert np.allclose([point.positions[1:] for point in answer.points], 0.0)
 
 
 def test_the_batch_is_published_only_with_subscribers_and_the_trajectory_always(serve: NodeServer) -> None:
@@ -149,11 +107,6 @@ def test_the_batch_is_published_only_with_subscribers_and_the_trajectory_always(
     client.sequences.publish(message)
     client.wait_for(lambda: client.trajectories, "trajectory")
     assert not client.batches
-
-
-def stamp_s(trajectory: JointTrajectory) -> float:
-    stamp = trajectory.header.stamp
-    return stamp.sec + 1e-9 * stamp.nanosec
 
 
 def test_the_published_row_can_be_chosen(client: RosClient) -> None:

@@ -59,25 +59,25 @@ def _ros2_security(*arguments: str | Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-class SecuredProcess(PythonProcess):
-    """A Python program in an enclave, its output in a file."""
+@pytest.fixture(scope="session")
+def secured(project_root: Path, security: dict[str, str]) -> Callable[..., PythonProcess]:
+    """A function that starts a Python program, given by its arguments, in an enclave, its output in a file."""
 
-    def __init__(self, root: Path, log: Path, environment: dict[str, str], enclave: str, arguments: tuple) -> None:
-        given = list(map(str, arguments))
-        ros = [] if "--ros-args" in given else ["--ros-args"]
-        super().__init__(
-            [*given, *ros, "--enclave", enclave], log, environment={**environment, "PYTHONUNBUFFERED": "1"}, cwd=root
-        )
+    def run(log: Path, enclave: str, *arguments: str | Path) -> PythonProcess:
+        ros = [] if "--ros-args" in arguments else ["--ros-args"]
+        environment = {**security, "PYTHONUNBUFFERED": "1"}
+        return PythonProcess([*arguments, *ros, "--enclave", enclave], log, environment=environment, cwd=project_root)
+
+    return run
 
 
 @pytest.fixture
-def start(project_root: Path, security: dict[str, str], tmp_path: Path) -> Iterator[Callable[..., SecuredProcess]]:
-    """A function that starts a Python program, given by its arguments, in an enclave."""
-    started: list[SecuredProcess] = []
+def start(secured: Callable[..., PythonProcess], tmp_path: Path) -> Iterator[Callable[..., PythonProcess]]:
+    """The same for the time of a test."""
+    started: list[PythonProcess] = []
 
-    def run(enclave: str, *arguments: str | Path) -> SecuredProcess:
-        log = tmp_path / f"{len(started)}.log"
-        started.append(SecuredProcess(project_root, log, security, enclave, arguments))
+    def run(enclave: str, *arguments: str | Path) -> PythonProcess:
+        started.append(secured(tmp_path / f"{len(started)}.log", enclave, *arguments))
         return started[-1]
 
     yield run
@@ -86,11 +86,10 @@ def start(project_root: Path, security: dict[str, str], tmp_path: Path) -> Itera
 
 
 @pytest.fixture(scope="session")
-def has_security(security: dict[str, str], project_root: Path, tmp_path_factory: pytest.TempPathFactory) -> bool:
+def has_security(secured: Callable[..., PythonProcess], tmp_path_factory: pytest.TempPathFactory) -> bool:
     """Whether the middleware was built with DDS security."""
     code = "import rclpy; rclpy.init(); rclpy.create_node('planner')"
-    log = tmp_path_factory.mktemp("probe") / "log"
-    process = SecuredProcess(project_root, log, security, "/planner", ("-c", code))
+    process = secured(tmp_path_factory.mktemp("probe") / "log", "/planner", "-c", code)
     process.wait(60.0)
     return WITHOUT_SECURITY not in process.output
 

@@ -1,4 +1,4 @@
-"""Node processes and clients, those of test/node, for the bytes that real messages are made of."""
+"""The messages of a controller's reports are those of test/node."""
 
 from __future__ import annotations
 
@@ -13,6 +13,5 @@ pytest.importorskip("traj_integrator_interfaces", reason="traj_integrator_interf
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "node"))
 
 from control_msgs_package import report_type
-from node_fixtures import connect, start_node
 
-__all__ = ["connect", "report_type", "start_node"]
+__all__ = ["report_type"]

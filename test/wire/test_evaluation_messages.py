@@ -47,15 +47,11 @@ def test_trajectories_are_written_in_the_order_of_the_sequence_as_far_as_they_ar
     assert (list(message.joint_names), message.header.stamp.sec) == (["b", "a"], 1)
 
 
-def test_a_request_without_more_asks_for_no_violations():
-    fields = evaluation_fields(Evaluate.Request())
-    assert (fields.want_violations, fields.violation_fields, fields.cost.duration_weight.size) == (False, 0, 0)
-
-
 def test_what_a_request_asks_for_is_read():
+    nothing = evaluation_fields(Evaluate.Request())
+    assert (nothing.want_violations, nothing.violation_fields, nothing.cost.duration_weight.size) == (False, 0, 0)
     request = Evaluate.Request(want_limit_violations=True, violation_fields=5)
-    request.cost.duration_weight = floats([1.0, 2.0])
-    request.cost.jerk.lower = floats([-3.0])
+    request.cost.duration_weight, request.cost.jerk.lower = floats([1.0, 2.0]), floats([-3.0])
     fields = evaluation_fields(request)
     assert (fields.want_violations, fields.violation_fields) == (True, 5)
     assert fields.cost.duration_weight.tolist() == [1.0, 2.0]

@@ -16,7 +16,7 @@ from cdr_writer import CdrWriter
 from geometry_msgs.msg import Transform, Twist
 from hypothesis import given
 from hypothesis import strategies as st
-from node_fixtures import JOINTS, ClientFactory
+from node_fixtures import JOINTS
 from rclpy.serialization import deserialize_message, serialize_message
 from std_msgs.msg import Header
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
@@ -25,7 +25,7 @@ from traj_integrator_interfaces.msg import ActionSequence, TrajectoryBatch
 from traj_integrator_ros.execution.rows import Points
 from traj_integrator_ros.handling.position_trajectory import plan_of_positions
 from traj_integrator_ros.handling.rejection import Rejected, RejectionReason
-from traj_integrator_ros.traffic.messages import floats
+from traj_integrator_ros.traffic.messages import floats, stamp_of
 from traj_integrator_ros.wire import writers
 from traj_integrator_ros.wire.readers import (
     controller_state_reader,
@@ -118,25 +118,6 @@ def test_a_batch_is_what_rclpy_makes_of_the_object(
     assert_same_bytes(serialize_batch(tuple(joint_names), stamp, batch, horizon, time, arrays), message)
 
 
-def test_what_arrives_is_as_long_as_what_rclpy_sends(connect: ClientFactory) -> None:
-    """rclpy serializes a message to bytes longer than what it publishes; ours are as long as the latter."""
-    client = connect()
-    received: list[bytes] = []
-    subscription = client.node.create_subscription(JointTrajectory, "/compared", received.append, 10, raw=True)
-    publisher = client.node.create_publisher(JointTrajectory, "/compared", 10)
-    client.wait_for(publisher.get_subscription_count, "connected")
-    for count in (1, 2, 7):
-        points = points_of(count, count, len(JOINTS))
-        ours = JointTrajectoryWriter(JOINTS).serialize(points)
-        received.clear()
-        publisher.publish(ours)
-        publisher.publish(built(list(JOINTS), points, (0, 0)))
-        client.wait_for(lambda: len(received) == 2, "both")
-        assert received[0] == ours
-        assert len(received[1]) == len(ours)
-    client.node.destroy_subscription(subscription)
-
-
 PLAIN = {
     "uint8": st.integers(0, 255),
     "int32": st.integers(-(2**31), 2**31 - 1),
@@ -166,14 +147,6 @@ def any_of(draw: st.DrawFn, kind: str) -> object:
     return message_type(**{field: draw(any_of(of)) for field, of in fields.items()})
 
 
-def stamp_of(message: object) -> tuple[int, int]:
-    return message.header.stamp.sec, message.header.stamp.nanosec
-
-
-def stamp_ns_of(message: object) -> int:
-    return message.header.stamp.sec * SECOND + message.header.stamp.nanosec
-
-
 def read_sequence(message: ActionSequence) -> tuple:
     """What is read of a message: its fields in their order."""
     ends = [(state.position, state.velocity, state.acceleration) for state in (message.start, message.goal)]
@@ -181,13 +154,13 @@ def read_sequence(message: ActionSequence) -> tuple:
         *(tuple(message.joint_names), message.control_space, message.batch, message.horizon, message.dt, *ends[0]),
         *(message.start_index, message.data, *ends[1], message.goal_index, message.degree, message.steps),
     )
-    return stamp_of(message), fields
+    return (message.header.stamp.sec, message.header.stamp.nanosec), fields
 
 
 def read_trajectory(message: JointTrajectory) -> tuple:
     times = [point.time_from_start.sec * SECOND + point.time_from_start.nanosec for point in message.points]
     rows = [point.positions for point in message.points]
-    return tuple(message.joint_names), stamp_ns_of(message), len(message.points), times, rows
+    return tuple(message.joint_names), stamp_of(message), len(message.points), times, rows
 
 
 class Kind(NamedTuple):
@@ -208,7 +181,7 @@ KINDS = {
     "joint state": Kind(
         "sensor_msgs/JointState",
         read_joint_state,
-        lambda message: (tuple(message.name), message.position, message.velocity, stamp_ns_of(message)),
+        lambda message: (tuple(message.name), message.position, message.velocity, stamp_of(message)),
     ),
     "report": Kind(
         "control_msgs/JointTrajectoryControllerState",
@@ -216,7 +189,7 @@ KINDS = {
         lambda message: (
             tuple(message.joint_names),
             *(getattr(message.reference, part) for part in POINT_ARRAYS[:3]),
-            stamp_ns_of(message),
+            stamp_of(message),
             message.speed_scaling_factor,
         ),
     ),

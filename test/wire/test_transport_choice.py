@@ -124,20 +124,18 @@ def test_the_profile_is_written_once_and_named_to_the_middleware(nothing_chosen:
     assert [path.name for path in file.parent.iterdir()] == [file.name]
 
 
-def test_a_home_that_cannot_be_written_costs_nothing(nothing_chosen: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_home_that_cannot_be_written_costs_nothing_but_a_folder(
+    nothing_chosen: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("ROS_HOME", "/proc/nowhere")
     monkeypatch.setattr("tempfile.tempdir", str(nothing_chosen))
     chosen = prepare_transport(1000, 32, 7)
-    file = Path(os.environ[PROFILE_VARIABLES[0]])
+    file = Path(os.environ.pop(PROFILE_VARIABLES[0]))
     assert file.parent == nothing_chosen and file.read_text() == profile(chosen.segment_bytes, local=True)
-
-
-def test_nowhere_to_write_leaves_transports_as_they_are(nothing_chosen: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ROS_HOME", "/proc/nowhere")
     monkeypatch.setattr("tempfile.tempdir", "/proc/nowhere")
     chosen = prepare_transport(1000, 32, 7)
     assert chosen.segment_bytes == 0 and chosen.is_short and "no profile can be written" in chosen.reason
-    assert not os.environ[PROFILE_VARIABLES[0]]
+    assert PROFILE_VARIABLES[0] not in os.environ
 
 
 def test_a_choice_after_the_middleware_has_started_is_an_error(
@@ -152,33 +150,23 @@ def test_a_choice_after_the_middleware_has_started_is_an_error(
 # The installed Fast DDS
 
 
-def prefix(folder: Path, library: str, lib: str = "lib") -> str:
-    (folder / lib).mkdir(parents=True)
-    (folder / lib / library).touch()
-    return str(folder)
-
-
 @pytest.mark.parametrize(
-    ("library", "expected"), [("libfastdds.so.3.2.2", FAST_DDS_3), ("libfastrtps.so.2.14.5", FAST_DDS_2)]
+    ("libraries", "expected"),
+    [
+        (["ros/lib/libfastdds.so.3.2.2"], FAST_DDS_3),
+        (["ros/lib/x86_64-linux-gnu/libfastrtps.so.2.14.5"], FAST_DDS_2),
+        (["ros/lib/libfastrtps.so", "below/lib/libfastdds.so"], FAST_DDS_2),
+        (["python/lib/libfastrtps.so.2.14"], FAST_DDS_2),
+        ([], FAST_DDS_3),
+    ],
 )
-@pytest.mark.parametrize("lib", ["lib", "lib/x86_64-linux-gnu"])
-def test_the_library_decides(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, library, expected, lib) -> None:
-    monkeypatch.setenv("AMENT_PREFIX_PATH", prefix(tmp_path / "ros", library, lib))
+def test_the_first_library_decides_and_the_newer_variable_where_there_is_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, libraries: list[str], expected: str
+) -> None:
+    for library in libraries:
+        (tmp_path / library).parent.mkdir(parents=True)
+        (tmp_path / library).touch()
+    monkeypatch.setenv("AMENT_PREFIX_PATH", ":".join(f"{tmp_path}/{prefix}" for prefix in ("overlay", "ros", "below")))
     monkeypatch.setenv("ROS_DISTRO", "a_name_says_nothing")
+    monkeypatch.setattr("sys.prefix", f"{tmp_path}/python")
     assert profile_variable() == expected
-
-
-def test_the_first_prefix_that_has_one_decides(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    overlay, ros = tmp_path / "overlay", prefix(tmp_path / "ros", "libfastrtps.so")
-    below = prefix(tmp_path / "below", "libfastdds.so")
-    overlay.mkdir()
-    monkeypatch.setenv("AMENT_PREFIX_PATH", f"{overlay}:{ros}:{below}")
-    assert profile_variable() == FAST_DDS_2
-
-
-def test_wheels_in_the_environment_of_python_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("AMENT_PREFIX_PATH", raising=False)
-    monkeypatch.setattr("sys.prefix", prefix(tmp_path / "venv", "libfastrtps.so.2.14"))
-    assert profile_variable() == FAST_DDS_2
-    monkeypatch.setattr("sys.prefix", str(tmp_path))
-    assert profile_variable() == FAST_DDS_3, "the newer one, where none is found"
