@@ -40,7 +40,7 @@ from std_msgs.msg import String
 
 from traj_integrator_interfaces.msg import ActionSequence
 from traj_integrator_interfaces.srv import Committed, ComputeGradient, Integrate, Stop
-from traj_integrator_ros.traffic.messages import floats, set_stamp
+from traj_integrator_ros.traffic.messages import floats, sequence, set_stamp
 from traj_integrator_ros.traffic.node_process import NodeProcess
 
 pytestmark = [pytest.mark.ros, pytest.mark.slow]
@@ -121,6 +121,13 @@ def send_each_fault(node: Node, channel: str, *messages: object, **options: obje
 @pytest.mark.parametrize("channel", CHANNELS)
 def test_every_field_spoilt_in_every_way_is_refused(node: Node, channel: str) -> None:
     send_each_fault(node, channel, *CHANNELS[channel][0])
+
+
+@pytest.mark.parametrize(("batch", "horizon"), [(NODE.max_batch + 1, 4), (2, NODE.max_horizon + 1), (0, 4), (2, 0)])
+def test_sizes_out_of_range_are_refused_where_all_lengths_fit(node: Node, batch: int, horizon: int) -> None:
+    message = sequence(np.zeros((batch, horizon, NODE.dof)), position=np.zeros(NODE.dof))
+    for channel, sent in ((ACTIONS, message), (INTEGRATE, integration(message))):
+        node.send(channel, sent, refused("size_out_of_range", "batch" if horizon == 4 else "horizon"))
 
 
 def test_what_overflows_is_refused(node: Node) -> None:
@@ -403,8 +410,8 @@ def test_ten_megabytes_of_empty_names_cost_no_time(node: Node) -> None:
     """Read one by one in Python, they would stop the node for seconds."""
     names = [""] * (10 * 2**20 // 8)
     before_s = node.process.cpu_s()
-    sequence = good_sequence(joint_names=names)
-    node.send(ACTIONS, sequence, node.verdict(ACTIONS, sequence).or_too_many("joint_names"))
+    many = good_sequence(joint_names=names)
+    node.send(ACTIONS, many, node.verdict(ACTIONS, many).or_too_many("joint_names"))
     long = plan([0.0], np.zeros((1, 0)), names)
     node.send(PLAN, long, node.verdict(PLAN, long).or_too_many("joint_names"))
     state = JointState(name=[NODE.joint_names[0], *names])
