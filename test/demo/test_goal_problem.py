@@ -46,7 +46,7 @@ def test_optimal_motion_reaches_the_goal_at_rest(problem):
 
 def test_a_spline_reaches_the_goal_with_any_control_points(sine):
     problem = problem_from(sine, Steering.SPLINE)
-    actions = np.random.default_rng(2).standard_normal((problem.steering.actions, problem.dof))
+    actions = np.random.default_rng(2).standard_normal(problem.guess.shape)
     position, velocity, acceleration, _ = integrate_exactly(problem, actions)
     np.testing.assert_allclose(position[-1], problem.goal, rtol=0, atol=1e-15)
     np.testing.assert_allclose(velocity[-1], 0, atol=1e-13)

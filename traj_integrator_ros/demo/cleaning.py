@@ -11,7 +11,8 @@ import dataclasses
 
 import numpy as np
 
-from .motion import Motion, accelerations
+from ..motions.samples import QUANTITIES
+from .motion import VELOCITY_BOUNDS, Motion, accelerations
 
 FILTER_SPAN = 0.07
 """Half width of the planner's filter [s]; measured joint states are fitted over about twice that."""
@@ -48,7 +49,7 @@ def plan_on(cleaned: Motion) -> Motion:
     """
     if cleaned.acceleration is None:
         return filter_states(cleaned)
-    if velocity_disagreement(cleaned) > cleaned.velocity_bound:
+    if velocity_disagreement(cleaned) > VELOCITY_BOUNDS[cleaned.nature]:
         return states_of_positions(cleaned)
     return cleaned
 
@@ -62,14 +63,12 @@ def velocity_disagreement(motion: Motion) -> float:
 
 def filter_states(motion: Motion) -> Motion:
     """Positions, velocities and accelerations of a parabola fitted to the recorded states around each sample."""
-    position, velocity, acceleration = fit_parabolas(motion)
-    moved = float(np.abs(position - motion.position).max())
+    states = dict(zip(QUANTITIES, fit_parabolas(motion), strict=False))
+    moved = float(np.abs(states["position"] - motion.position).max())
     return motion.with_note(
         f"planned on a filtered motion (parabola through {2 * _half_width(motion) + 1} measured states), at most "
         f"{1000 * moved:.1f} mrad from the recorded positions; errors are against the recorded velocities",
-        position=position,
-        velocity=velocity,
-        acceleration=acceleration,
+        **states,
     )
 
 

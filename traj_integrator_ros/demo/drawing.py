@@ -255,7 +255,7 @@ def _draw_motion(panels: np.ndarray, result: OptimizerResult, *, alone: bool) ->
     kinds = sorted({JointUnits().in_figures(name) for name in problem.joint_names}, reverse=True)
     all_units = [", ".join(names) for names in zip(*kinds, strict=True)]
     for axes, quantity, unit in zip(panels.flat, QUANTITIES, all_units, strict=True):
-        for joint in range(problem.dof):
+        for joint in range(len(problem.goal)):
             color = JOINT_COLORS[joint % len(JOINT_COLORS)]
             found = getattr(result.found, quantity)[:, joint]
             if quantity == "jerk":  # held over the step that leads to the point; there is none before the start

@@ -71,16 +71,11 @@ class GoalProblem:
     steering: Steering = Steering.JERKS
 
     @property
-    def dof(self) -> int:
-        """Number of joints."""
-        return len(self.joint_names)
-
-    @property
     def guess(self) -> np.ndarray:
         """Initial actions [n, dof]: no jerk, or a straight line from start to goal."""
         n = self.steering.actions
         if self.steering is Steering.JERKS:
-            return np.zeros((n, self.dof))
+            return np.zeros((n, len(self.goal)))
         way = np.linspace(0, 1, n + 1)[1:, None]
         return self.start[0] + way * (self.goal - self.start[0])
 
@@ -128,7 +123,7 @@ def closed_form(problem: GoalProblem) -> Optimum:
     steering, goal = problem.steering, torch.from_numpy(problem.goal)
     units = torch.eye(steering.actions, dtype=torch.float64)[:, :, None]
     response = _residuals(steering, trajectories(steering, units, np.zeros((3, 1)), np.zeros(1)), 0 * goal[:1])
-    none = torch.zeros(1, steering.actions, problem.dof, dtype=torch.float64)
+    none = torch.zeros(1, steering.actions, len(goal), dtype=torch.float64)
     drift = _residuals(steering, trajectories(steering, none, problem.start, problem.goal), goal)
     actions = np.linalg.lstsq(response[:, :, 0].T.numpy(), -drift[0].numpy(), rcond=None)[0]
     return Optimum(actions, problem.cost(integrate_exactly(problem, actions))[0])

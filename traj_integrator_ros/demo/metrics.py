@@ -13,7 +13,7 @@ from ..kernels import AccelerationIntegrator, ControlSpace, FiniteDifference, Tr
 from ..motions.trajectories import FIELDS, PlannedTrajectory, planned_trajectory
 from ..tools.checker import motion_between
 from .cleaning import velocity_disagreement
-from .motion import Motion
+from .motion import VELOCITY_BOUNDS, Motion
 from .windows import Window
 
 if TYPE_CHECKING:
@@ -180,7 +180,7 @@ def velocity_bounds(measured: Measured, motion: Motion) -> dict[FiniteDifference
     bounds = {}
     for scheme in FiniteDifference:
         error, own = (rms(of.get(f"position/{scheme.value}", [])) for of in (measured.velocity, measured.own_velocity))
-        limit, reason = motion.velocity_bound, f"for: {motion.kind}"
+        limit, reason = VELOCITY_BOUNDS[motion.nature], f"for: {motion.kind}"
         if own and BOUND_OVER_CONSISTENCY * own > limit:
             limit = BOUND_OVER_CONSISTENCY * own
             reason = f"{BOUND_OVER_CONSISTENCY} x the recording's own disagreement of {own:.4f} rad/s"

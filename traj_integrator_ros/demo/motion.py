@@ -42,11 +42,6 @@ class Motion(Samples):
         return len(self.time)
 
     @property
-    def velocity_bound(self) -> float:
-        """RMS [rad/s] that an integrated velocity may differ from this source's own one at least."""
-        return VELOCITY_BOUNDS[self.nature]
-
-    @property
     def step(self) -> float:
         """Mean step [s]."""
         return self.duration / (self.samples - 1)

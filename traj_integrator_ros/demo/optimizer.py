@@ -17,6 +17,8 @@ from ..traffic.roles import Optimizer
 from .goal_problem import DEGREE, STEPS, GoalProblem, Optimum, Steering, closed_form
 
 MAX_ITERATIONS = 60
+CONVERGED = 1e-7
+"""Share of the cost; two iterations in a row that do not lower it by more are the last ones."""
 
 
 @dataclass(frozen=True)
@@ -53,15 +55,8 @@ def minimize(problem: GoalProblem, services: Optimizer) -> OptimizerResult:
     begin, calls = time.monotonic(), services.calls
     guessed, basis = torch.from_numpy(problem.guess), torch.from_numpy(problem.basis)
     variables = torch.zeros_like(guessed)
-    optimizer = torch.optim.LBFGS(
-        [variables],
-        max_iter=1,
-        max_eval=30,
-        history_size=20,
-        line_search_fn="strong_wolfe",
-        tolerance_grad=0,
-        tolerance_change=0,
-    )
+    search = {"max_iter": 1, "max_eval": 30, "history_size": 20, "line_search_fn": "strong_wolfe"}
+    optimizer = torch.optim.LBFGS([variables], **search, tolerance_grad=0, tolerance_change=0)
 
     def trajectory() -> Trajectory:
         return _trajectory(problem, (guessed + basis @ variables).numpy(), services)
@@ -73,7 +68,7 @@ def minimize(problem: GoalProblem, services: Optimizer) -> OptimizerResult:
 
     costs = [problem.cost(trajectory())[0]]
     # One iteration a step, for the costs in between: the optimizer keeps its curvature pairs from step to step.
-    while len(costs) <= MAX_ITERATIONS and not _has_converged(costs):
+    while len(costs) <= MAX_ITERATIONS and not (costs[2:] and costs[-3] - costs[-1] <= CONVERGED * abs(costs[-1])):
         before = variables.clone()
         optimizer.step(evaluate)
         costs.append(problem.cost(trajectory())[0])
@@ -101,25 +96,11 @@ def _action_gradient(problem: GoalProblem, upstream: Sequence[np.ndarray], servi
 
 
 def _sequence(problem: GoalProblem, actions: np.ndarray) -> ActionSequence:
-    position, velocity, acceleration = problem.start
-    steering = problem.steering
-    message = sequence(
-        actions[None],
-        dt=[steering.dt],
-        control_space=steering.control_space,
-        joint_names=problem.joint_names,
-        position=position,
-        velocity=velocity,
-        acceleration=acceleration,
-    )
+    steering, start = problem.steering, dict(zip(ORDERS[:3], problem.start, strict=True))
+    names, space = problem.joint_names, steering.control_space
+    message = sequence(actions[None], dt=[steering.dt], control_space=space, joint_names=names, **start)
     if steering is Steering.SPLINE:
         message.goal.position = floats(problem.goal)
         message.degree, message.steps = DEGREE, STEPS
     return message
 
-
-def _has_converged(costs: list[float]) -> bool:
-    """Whether two iterations in a row have not lowered the cost by more than a 1e-7th."""
-    if len(costs) < 3:
-        return False
-    return costs[-3] - costs[-1] <= 1e-7 * abs(costs[-1])

@@ -13,7 +13,6 @@ from pathlib import Path
 import numpy as np
 
 from ..motions.files import read_samples
-from ..motions.samples import Samples
 from .command_line import ToolParser, UserError, positive, run_tool
 from .progress import Progress
 from .ros_session import RosSession
@@ -21,6 +20,7 @@ from .ros_session import RosSession
 NAME = "replay"
 TOPIC = "joint_states"
 SUBSCRIBER_WITHIN_S = 2.0
+"""Time that subscribers have to be discovered, before the first sample."""
 EXAMPLES = (
     (f"{NAME} recording.db3", "joint states of a rosbag2 recording on joint_states, as fast as they came"),
     (
@@ -55,12 +55,27 @@ def _replay(options: argparse.Namespace) -> int:
     samples = read_samples(options.file, options.topic)
     if options.loop and len(samples.time) < 2:
         raise UserError(f"{options.file}: expected at least 2 samples to loop over, got 1")
-    late_s: list[float] = []
+    time_s, loop, late_s = samples.time / options.speed, options.loop, []
     with RosSession(NAME, options.ros_arguments) as session, Progress(options.quiet) as progress:
+        from sensor_msgs.msg import JointState
+
+        publisher = session.node.create_publisher(JointState, TOPIC, 10)
         try:
-            _play(session, samples, options, progress, late_s)
+            session.spin_until(lambda: publisher.get_subscription_count() > 0, SUBSCRIBER_WITHIN_S)
+            stage = f"{samples.dof} joints on {session.resolve(TOPIC)}"
+            progress.stage(f"{stage}, again and again" if loop else stage, None if loop else float(time_s[-1]))
+            for number, k, due in due_samples(time_s, None if loop else 1):
+                time.sleep(max(0.0, due - time.monotonic()))
+                late_s.append(time.monotonic() - due)
+                message = JointState(name=list(samples.joint_names))
+                message.position = array("d", samples.position[k].tobytes())
+                if samples.velocity is not None:
+                    message.velocity = array("d", samples.velocity[k].tobytes())
+                message.header.stamp = session.node.get_clock().now().to_msg()
+                publisher.publish(message)
+                progress.update(float(time_s[k]), f"pass {number + 1}" if loop else "")
         except KeyboardInterrupt:
-            if not options.loop:
+            if not loop:
                 raise
     if not options.quiet:
         p50, p99 = 1e3 * np.percentile(late_s or [0.0], (50, 99))
@@ -79,31 +94,6 @@ def due_samples(time_s: np.ndarray, passes: int | None) -> Iterator[tuple[int, i
     for number in itertools.count() if passes is None else range(passes):
         for k, due in enumerate(time_s + (begin + number * pass_s)):
             yield number, k, float(due)
-
-
-def _play(
-    session: RosSession, samples: Samples, options: argparse.Namespace, progress: Progress, late_s: list[float]
-) -> None:
-    """Publish all samples, once or endlessly; `late_s` tells how late each was.
-
-    Waits a moment first, so that subscribers are discovered.
-    """
-    from sensor_msgs.msg import JointState
-
-    publisher = session.node.create_publisher(JointState, TOPIC, 10)
-    session.spin_until(lambda: publisher.get_subscription_count() > 0, SUBSCRIBER_WITHIN_S)
-    time_s, loop = samples.time / options.speed, options.loop
-    stage = f"{samples.dof} joints on {session.resolve(TOPIC)}"
-    progress.stage(f"{stage}, again and again" if loop else stage, None if loop else float(time_s[-1]))
-    for number, k, due in due_samples(time_s, None if loop else 1):
-        time.sleep(max(0.0, due - time.monotonic()))
-        late_s.append(time.monotonic() - due)
-        message = JointState(name=list(samples.joint_names), position=array("d", samples.position[k].tobytes()))
-        if samples.velocity is not None:
-            message.velocity = array("d", samples.velocity[k].tobytes())
-        message.header.stamp = session.node.get_clock().now().to_msg()
-        publisher.publish(message)
-        progress.update(float(time_s[k]), f"pass {number + 1}" if loop else "")
 
 
 if __name__ == "__main__":

@@ -9,15 +9,15 @@ from __future__ import annotations
 import argparse
 import os
 import re
-import signal
 import sys
 import time
 from array import array
+from collections.abc import Callable
 from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from ..tools.command_line import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_USAGE
+from ..tools.command_line import EXIT_FAILED, EXIT_USAGE, ToolFailure, run_tool
 
 if TYPE_CHECKING:
     from .participant import Participant
@@ -40,8 +40,6 @@ def main(arguments: list[str] | None = None) -> int:
         known = ", ".join((f"run {PACKAGE}", *VERBS))
         print(f"ros2: expected one of {known}, got {verb or 'nothing'}", file=sys.stderr)
         return EXIT_USAGE
-    os.environ.setdefault("ROS_PYTHON_CHECK_FIELDS", "1")  # wrong types are told when a message is filled
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell ignores it for what it runs in the background
     work, *words = VERBS[verb]
     parser = argparse.ArgumentParser(prog=f"ros2 {verb}")
     for word in words:
@@ -52,21 +50,16 @@ def main(arguments: list[str] | None = None) -> int:
         else:
             parser.add_argument(word.rstrip("?"), nargs="?" if word.endswith("?") else None)
     options = parser.parse_args(given[2:])
+    return run_tool("ros2", lambda: _work(work, options))
+
+
+def _work(work: Callable[[Participant, argparse.Namespace], int | None], options: argparse.Namespace) -> int:
+    os.environ.setdefault("ROS_PYTHON_CHECK_FIELDS", "1")  # wrong types are told when a message is filled
     from .participant import Participant
 
     node = getattr(options, "node", "traj_integrator").lstrip("/")
-    try:
-        with Participant(f"/{node}", name=f"ros2_{os.getpid()}") as participant:
-            return work(participant, options) or 0
-    except KeyboardInterrupt:
-        return EXIT_INTERRUPTED
-    except (TimeoutError, _Wrong) as error:
-        print(f"ros2: {error}", file=sys.stderr)
-        return EXIT_FAILED
-
-
-class _Wrong(Exception):
-    """An argument that cannot be used; the message is one line."""
+    with Participant(f"/{node}", name=f"ros2_{os.getpid()}") as participant:
+        return work(participant, options) or 0
 
 
 def _run(tool: str, arguments: list[str]) -> int:
@@ -83,7 +76,7 @@ def _type(name: str, kind: str) -> type:
     try:
         return getattr(import_module(f"{package}.{kind}"), message)
     except (ImportError, AttributeError, ValueError):
-        raise _Wrong(f"expected a type such as std_msgs/{kind}/Name, got {name!r}") from None
+        raise ToolFailure(f"expected a type such as std_msgs/{kind}/Name, got {name!r}") from None
 
 
 def _values(text: str) -> object:
@@ -92,17 +85,15 @@ def _values(text: str) -> object:
     try:
         return yaml.safe_load(text)
     except yaml.YAMLError as error:
-        raise _Wrong(f"expected YAML, got {text!r}: {str(error).splitlines()[0]}") from None
+        raise ToolFailure(f"expected YAML, got {text!r}: {str(error).splitlines()[0]}") from None
 
 
 def _filled(message: object, text: str) -> object:
-    values = _values(text)
     try:
-        return _fill(message, values if values is not None else {})
+        return _fill(message, _values(text) or {})
     except (KeyError, AttributeError, TypeError, ValueError, AssertionError) as error:
-        kind = type(message).__name__
-        told = f"no field {error}" if isinstance(error, KeyError) else " ".join(str(error).split())
-        raise _Wrong(f"expected values of {kind}, got {text[:60]!r}: {told}") from None
+        told = f"no field {error}" if isinstance(error, KeyError) else error
+        raise ToolFailure(f"expected values of {type(message).__name__}, got {text[:60]!r}: {told}") from None
 
 
 def _fill(message: object, values: dict[str, object]) -> object:
@@ -203,7 +194,7 @@ def _lifecycle_get(participant: Participant, options: argparse.Namespace) -> Non
 def _lifecycle_set(participant: Participant, options: argparse.Namespace) -> int:
     transitions = ("configure", "activate", "deactivate", "cleanup", "shutdown")
     if options.transition not in transitions:
-        raise _Wrong(f"expected one of {', '.join(transitions)}, got {options.transition!r}")
+        raise ToolFailure(f"expected one of {', '.join(transitions)}, got {options.transition!r}")
     succeeded = participant.change_state(options.transition)
     print("Transitioning successful" if succeeded else "Transitioning failed")
     return 0 if succeeded else EXIT_FAILED
