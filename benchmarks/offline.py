@@ -30,6 +30,7 @@ from triton.compiler import ASTSource
 
 from traj_integrator_ros.kernels import MAPS
 from traj_integrator_ros.kernels.operator import StepOperator
+from traj_integrator_ros.kernels.types import Inputs, VjpInputs
 
 OLDEST = tuple(int(part) for part in triton.__version__.split(".")[:2]) < (3, 3)
 ARCHITECTURES = (80, 87, 89, 90) if OLDEST else (80, 87, 89, 90, 100, 120)
@@ -121,24 +122,18 @@ def start(
     empty = partial(torch.empty, device="meta")
     index = empty(BATCH, dtype=torch.int32)
     dt = empty(BATCH if operator.goals else 1, horizon if per_step else 1, dtype=torch.float64)
-    given = (True, goal)[: len(operator.ends)]
     module = next((name for name in MODULES if name.endswith(f".{operator.name}")), MODULES[0])
     launcher = getattr(importlib.import_module(module), f"{operator.name}_{'vjp' if vjp else 'forward'}")
     options = operator.scheme(scheme, vjp=vjp)
+    there = [k < kinds for kinds in (operator.starts, operator.goals if goal else 0) for k in range(4)]
+    indices = index, index if goal else None
     if vjp:
         upstream = [empty(BATCH, operator.output_horizon(horizon, scheme), dof, dtype=dtype) for _ in range(4)]
-        indices = [index if there else None for there in given]
-        rows = zip(("start_rows", "goal_rows"), (POOL if there else -1 for there in given), strict=False)
-        needs = (True, *(there for there, kinds in zip(given, operator.ends, strict=True) for _ in range(kinds)))
-        launcher(*upstream, *indices, dt, **dict(rows), action_horizon=horizon, needs=needs, **options)
+        counts = POOL, POOL if goal else -1
+        launcher(VjpInputs(upstream, indices, dt, counts, horizon, (True, *there)), **options)
     else:
-        pool = empty(POOL, dof, dtype=dtype)
-        ends = [
-            end
-            for there, kinds in zip(given, operator.ends, strict=True)
-            for end in ((*[pool] * kinds, index) if there else (None,) * (kinds + 1))
-        ]
-        launcher(empty(BATCH, horizon, dof, dtype=dtype), *ends, dt, **options)
+        action, pool = empty(BATCH, horizon, dof, dtype=dtype), empty(POOL, dof, dtype=dtype)
+        launcher(Inputs((action, *(pool if one else None for one in there)), indices, dt), **options)
 
 
 def record(name: str, launch: partial) -> list[Launch]:

@@ -1,19 +1,18 @@
 """The backends that compute the control maps, and which of them runs where.
 
-A backend has two launchers for each control map (`clique`, `clique_central`, `acceleration`, `velocity`, `jerk`):
+A backend has two launchers for each control map (`clique`, `clique_central`, `acceleration`, `velocity`, `jerk`,
+`bspline`):
 
-    <map>_forward(action, *start, start_index, dt, **scheme) -> (position, velocity, acceleration, jerk)
-    <map>_vjp(*upstream, start_index, dt, *, start_rows, action_horizon, needs, **scheme) -> gradients
+    <map>_forward(inputs: Inputs, *, out=None, **scheme) -> (position, velocity, acceleration, jerk)
+    <map>_vjp(inputs: VjpInputs, *, out=None, **scheme) -> gradients of `Inputs.values`
 
-- `action` is `[B, Ha, D]`; `start` are position, velocity, acceleration (and jerk for `clique_central`), each `[S, D]`
-  or None for zero; `start_index` is an int32 or int64 `[B]`, or None if S is 1 or B; `dt` is `[1 or B, 1 or Ha]`
-  seconds in float32 or float64. Outputs are fresh contiguous `[B, H, D]` tensors in the action's dtype.
-- `upstream` are the gradients of the four outputs, None for zero, never all None. `needs` says which gradients are
-  wanted: of the action, then of each start. Results are in the same order, None if not wanted: `[B, Ha, D]` and
-  `[S, D]`, fresh and contiguous; rows of a start pool are summed in the same order on every run.
+- Outputs are fresh contiguous `[B, H, D]` tensors in the action's dtype, gradients `[B, Ha, D]` and `[S, D]`, None if
+  not wanted; rows of a start pool are summed in the same order on every run.
+- `out`, which the reference does not take, are contiguous tensors to write to instead: the outputs, or the gradients,
+  None for those that are to be new.
 - Tensors may have any strides; launchers that want contiguous ones copy. `scheme` is
-  `integrator: AccelerationIntegrator` for `acceleration`, and `truncate_terminal_gradient: bool` for
-  `clique_central_vjp` (the forward map does not take it).
+  `integrator: AccelerationIntegrator` for `acceleration`, `form: SplineForm` for `bspline`, and
+  `truncate_terminal_gradient: bool` for `clique_central_vjp` (the forward map does not take it).
 """
 
 from __future__ import annotations

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import functools
 import logging
-from collections.abc import Sequence
 from types import ModuleType
 from typing import TYPE_CHECKING
 
@@ -18,10 +17,9 @@ from torch.compiler import is_compiling
 
 from .backends import Backend, check_backend
 from .operator import StepOperator
-from .signature import first_given
 from .splines.form import SplineForm
-from .types import End, Trajectory, own_rows
-from .validation import prepare_step, prepare_vjp
+from .types import End, Trajectory, four
+from .validation import prepare_step
 
 if TYPE_CHECKING:
     from .native import FastMap
@@ -48,30 +46,8 @@ def step(
                 return trajectory
     if operator.goals:
         scheme = SplineForm(*scheme).scheme
-    ends = [End(start, start_index), End(goal, goal_index)][: len(operator.ends)]
-    inputs = prepare_step(operator, action, ends, dt, dt_per)
+    inputs = prepare_step(operator, action, End(four(start), start_index), End(four(goal), goal_index), dt, dt_per)
     return Trajectory(*operator.forward(*inputs.arguments, *scheme, check_backend(backend)))
-
-
-def step_vjp(
-    operator: StepOperator,
-    scheme: Sequence[object],
-    upstream: Sequence[Tensor | None],
-    ends: dict[str, tuple[int | None, Tensor | None]],
-    dt: float | Tensor,
-    dt_per: str,
-    action_horizon: int,
-    needs: Sequence[bool],
-    backend: Backend | str | None,
-) -> tuple[Tensor | None, ...]:
-    """Check the arguments of `ControlMap.vjp` and run the vjp operator; `ends` are as in `prepare_vjp`."""
-    horizons = action_horizon, operator.output_horizon(action_horizon, scheme)
-    upstream, indices, lengths = prepare_vjp(operator, upstream, ends, dt, dt_per, horizons)
-    batch, count = first_given(upstream).shape[0], len(operator.ends)
-    numbers = zip((rows for rows, _ in ends.values()), indices, strict=True)
-    rows = [-1 if rows is None else own_rows(rows, index, batch) for rows, index in numbers]
-    call = *indices[:count], lengths, *rows[:count], action_horizon, needs, *scheme, check_backend(backend)
-    return operator.vjp(*upstream, *call)
 
 
 @functools.lru_cache(maxsize=256, typed=True)

@@ -19,30 +19,24 @@ from torch.autograd.function import _SingleLevelFunction
 from . import reference_backend
 from .backends import Backend
 from .sharding import is_sharded, shards
-from .signature import Signature, first_given
-from .types import End, counted, own_rows
+from .signature import Signature
+from .types import TENSORS, Inputs, VjpInputs, counted, first_given, own_rows
 
 Tensors = Sequence[Tensor | None]
 
 
 def dt_gradient(
-    name: str,
-    action: Tensor,
-    ends: Sequence[End],
-    dt: Tensor,
-    upstream: Tensors,
-    scheme: dict[str, object],
-    backend: str | None = None,
+    name: str, inputs: Inputs, upstream: Tensors, scheme: dict[str, object], backend: str | None = None
 ) -> Tensor:
-    """Return the gradient of dt, given those of the map's four outputs (None for zero); `ends` are start and goal."""
-    if is_sharded(action):
+    """Return the gradient of dt, given those of the map's four outputs (None for zero)."""
+    if is_sharded(inputs.action):
         compute = functools.partial(dt_gradient, name, scheme=scheme, backend=backend)
-        return shards().dt_gradient(compute, action, ends, dt, upstream)
-    kernel = _dt_kernel(backend, action.device)
-    gradient = None if kernel is None else kernel(name, tuple(upstream), action, ends, dt, **scheme)
+        return shards().dt_gradient(compute, inputs, upstream)
+    kernel = _dt_kernel(backend, inputs.action.device)
+    gradient = None if kernel is None else kernel(name, inputs, upstream, **scheme)
     if gradient is None:
-        gradient = reference_backend.dt_gradient(name, upstream, action, ends, dt, **scheme)
-    return gradient.to(dt.dtype)
+        gradient = reference_backend.dt_gradient(name, inputs, upstream, **scheme)
+    return gradient.to(inputs.dt.dtype)
 
 
 @functools.cache
@@ -64,10 +58,9 @@ class _Call(NamedTuple):
     """Of start and goal."""
     dt: Tensor
     counts: Sequence[int]
-    """Numbers of start and goal rows, as the vjp operator takes them."""
-    batch: int
-    action_horizon: int
-    dof: int
+    """Numbers of start and goal rows, as `VjpInputs` has them."""
+    shape: tuple[int, int, int]
+    """Of the actions."""
     needs: Sequence[bool]
     """Which results of a vjp are wanted."""
     options: Sequence[object]
@@ -80,6 +73,27 @@ class _Call(NamedTuple):
             return trajectories
         return [shards().placed(one, self.placements) for one in trajectories]
 
+    def vjp_inputs(self, upstream: Tensors, needs: Sequence[bool]) -> VjpInputs:
+        """What the vjp takes with these upstream gradients."""
+        return VjpInputs(upstream, self.indices, self.dt, self.counts, self.shape[1], needs)
+
+    def moved(self, values: Tensors) -> Inputs:
+        """Inputs of the map for tangents, or what takes their place; zeros for actions that have none.
+
+        A goal that has none gets zeros, too, because the map without a goal is a different map. Where no row moves
+        there is no pool for the index to pick from.
+        """
+        values, batch = list(values), self.shape[0]
+        if values[0] is None:
+            values[0] = first_given(values).new_zeros(self.shape)
+        (values[0],) = self.placed(values[:1])
+        goals = counted(self.counts, self.indices, batch)[1]
+        if goals >= 0 and values[5] is None:
+            values[5] = values[0].new_zeros(goals, self.shape[2])
+        ends = Inputs(values, self.indices, self.dt).ends
+        indices = [end.index if any(row is not None for row in end.rows) else None for end in ends]
+        return Inputs(values, indices, self.dt)
+
 
 def derivative(operator: Signature, direction: str) -> type[_SingleLevelFunction]:
     """Build the autograd node of a map ("forward"), or of its vjp ("vjp"); the operator gives it its forward.
@@ -87,64 +101,56 @@ def derivative(operator: Signature, direction: str) -> type[_SingleLevelFunction
     Arguments: the dispatch keys, then those of the operator.
     """
     is_vjp = direction == "vjp"
-    places = range(4) if is_vjp else (0, *operator.row_places)
-    dt_place = operator.vjp_dt_place if is_vjp else operator.dt_place
+    linear_places, dt_place = slice(1, 5 if is_vjp else 10), TENSORS[direction]
     launch = getattr(reference_backend, f"{operator.name}_{direction}")
 
     def setup_context(ctx, inputs: tuple, output: tuple) -> None:
-        linear, call = (_split_vjp if is_vjp else _split)(operator, inputs[1:])
+        linear, call = (_split_vjp if is_vjp else _split)(inputs[1:])
         like = first_given(linear) if is_vjp else output[0]
         placements = like.placements if is_sharded(like) else None
         ctx.set_materialize_grads(False)
         saved = (*call.indices, call.dt)
-        ctx.save_for_backward(*saved, *(linear if ctx.needs_input_grad[1 + dt_place] else ()))
+        ctx.save_for_backward(*saved, *(linear if ctx.needs_input_grad[dt_place] else ()))
         ctx.save_for_forward(*saved, *linear)
         ctx.call = call._replace(indices=(), dt=None, placements=placements)
 
     def restored(ctx, tensors: Tensors) -> tuple[Tensors, _Call]:
-        count = len(operator.ends)
-        return tensors[count + 1 :], ctx.call._replace(indices=tensors[:count], dt=tensors[count])
+        return tensors[3:], ctx.call._replace(indices=tensors[:2], dt=tensors[2])
 
     def backward(ctx, *cotangents: Tensor | None) -> Tensors:
         results: list[Tensor | None] = [None] * len(ctx.needs_input_grad)
         if all(cotangent is None for cotangent in cotangents):
             return tuple(results)
         linear, call = restored(ctx, ctx.saved_tensors)
-        needs = [ctx.needs_input_grad[1 + place] for place in places]
+        needs = ctx.needs_input_grad[linear_places]
         upstream = linear if is_vjp else call.placed(cotangents)
-        inputs = _inputs(operator, call, cotangents) if is_vjp else None
+        inputs = call.moved(cotangents) if is_vjp else Inputs(linear, call.indices, call.dt)
         if any(needs):
-            gradients = _forward(operator, call, *inputs, needs) if is_vjp else _vjp(operator, call, upstream, needs)
-            for place, need, gradient in zip(places, needs, gradients, strict=True):
-                results[1 + place] = gradient if need else None
-        if ctx.needs_input_grad[1 + dt_place]:
-            inputs = inputs or operator.joined(linear, call.indices)
-            results[1 + dt_place] = _dt_gradient(operator, call, *inputs, upstream, truncates=is_vjp)
+            if is_vjp:
+                gradients = _forward(operator, call, inputs, needs)
+            else:
+                gradients = operator.vjp(*call.vjp_inputs(upstream, needs).arguments, *call.options)
+            results[linear_places] = [one if need else None for one, need in zip(gradients, needs, strict=True)]
+        if ctx.needs_input_grad[dt_place]:
+            results[dt_place] = _dt_gradient(operator, call, inputs, upstream, truncates=is_vjp)
         return tuple(results)
 
     def jvp(ctx, *tangents: Tensor | None) -> Tensors:
         # Torch switches forward mode off for all levels; an outer one has to see these operations.
         with forward_ad._set_fwd_grad_enabled(True):
             linear, call = restored(ctx, [_primal(tensor) for tensor in ctx.saved_tensors])
-            moved, dt = [tangents[1 + place] for place in places], tangents[1 + dt_place]
+            moved, dt = tangents[linear_places], tangents[dt_place]
             results = None
             if any(tangent is not None for tangent in moved):
                 if is_vjp:
-                    results = _vjp(operator, call, moved, call.needs)
+                    results = operator.vjp(*call.vjp_inputs(moved, call.needs).arguments, *call.options)
                 else:
-                    action, ends = _inputs(operator, call, moved)
-                    results = operator.forward(action, *operator.flat(ends), call.dt, *call.options)
+                    results = operator.forward(*call.moved(moved).arguments, *call.options)
             if dt is not None:
                 # Inside a dual level that the caller has entered: torch cannot nest them.
-                dual = forward_ad.make_dual(call.dt, dt, level=0)
-                scheme = operator.scheme(call.options, vjp=is_vjp)
-                if is_vjp:
-                    counts = operator.counts(call.counts, call.indices, call.batch)
-                    sizes = {**counts, "action_horizon": call.action_horizon, "needs": call.needs}
-                    by_dt = launch(*linear, *call.indices, dual, **sizes, **scheme)
-                else:
-                    action, ends = operator.joined(linear, call.indices)
-                    by_dt = launch(action, *operator.flat(ends), dual, **scheme)
+                dual = call._replace(dt=forward_ad.make_dual(call.dt, dt, level=0))
+                inputs = dual.vjp_inputs(linear, call.needs) if is_vjp else Inputs(linear, dual.indices, dual.dt)
+                by_dt = launch(inputs, **operator.scheme(call.options, vjp=is_vjp))
                 by_dt = [None if result is None else _tangent(result) for result in by_dt]
                 results = by_dt if results is None else [_sum(a, b) for a, b in zip(results, by_dt, strict=True)]
             return tuple(results)
@@ -154,67 +160,44 @@ def derivative(operator: Signature, direction: str) -> type[_SingleLevelFunction
     return type(name, (_SingleLevelFunction,), {key: staticmethod(method) for key, method in methods.items()})
 
 
-def _split(operator: Signature, arguments: Sequence) -> tuple[Tensors, _Call]:
+def _split(arguments: Sequence) -> tuple[Tensors, _Call]:
     """The tensors in which a map is linear, and the rest."""
-    action, ends, dt, options = operator.split(arguments)
-    start, *goal = (own_rows(end.count, end.index, action.shape[0]) for end in ends)
-    counts = [1 if start < 0 else start, *goal]  # a start that is all None counts as one row
-    call = _Call([end.index for end in ends], dt, counts, *action.shape, (), options, None)
-    return [action, *(row for end in ends for row in end.rows)], call
+    inputs, options = Inputs.split(arguments)
+    start, goal = (end.count for end in inputs.ends)
+    # A start that is all None counts as one row.
+    counts = own_rows((1 if start < 0 else start, goal), inputs.indices, inputs.action.shape[0])
+    return inputs.values, _Call(inputs.indices, inputs.dt, counts, inputs.action.shape, (), options, None)
 
 
-def _split_vjp(operator: Signature, arguments: Sequence) -> tuple[Tensors, _Call]:
+def _split_vjp(arguments: Sequence) -> tuple[Tensors, _Call]:
     """The same of a vjp."""
-    upstream, indices, dt, counts, action_horizon, needs, options = operator.split_vjp(arguments)
-    batch, _, dof = first_given(upstream).shape
-    return upstream, _Call(indices, dt, counts, batch, action_horizon, dof, list(needs), options, None)
+    inputs, options = VjpInputs.split(arguments)
+    batch, _, dof = inputs.like.shape
+    shape = batch, inputs.action_horizon, dof
+    return inputs.upstream, _Call(inputs.indices, inputs.dt, inputs.counts, shape, list(inputs.needs), options, None)
 
 
-def _inputs(operator: Signature, call: _Call, moved: Tensors) -> tuple[Tensor, list[End]]:
-    """Tangents of action, start and goal, or what takes their place; zeros for an action that has none.
-
-    A goal that has none gets zeros, too, because the map without a goal is a different map. Where no row moves there is
-    no pool for the index to pick from.
-    """
-    action, (start, *goals) = operator.joined(moved, call.indices)
-    if action is None:
-        action = first_given(moved).new_zeros(call.batch, call.action_horizon, call.dof)
-    (action,) = call.placed([action])
-    count = counted(call.counts, call.indices, call.batch)[-1]
-    if goals and count >= 0 and goals[0].rows[0] is None:
-        goals = [End([action.new_zeros(count, call.dof), *goals[0].rows[1:]], goals[0].index)]
-    ends = (start, *goals)
-    return action, [end if any(row is not None for row in end.rows) else end._replace(index=None) for end in ends]
-
-
-def _vjp(operator: Signature, call: _Call, upstream: Tensors, needs: Sequence[bool]) -> Tensors:
-    shape = (*call.counts, call.action_horizon, needs)
-    return operator.vjp(*upstream, *call.indices, call.dt, *shape, *call.options)
-
-
-def _forward(
-    operator: Signature, call: _Call, action: Tensor, ends: Sequence[End], needs: Sequence[bool]
-) -> list[Tensor | None]:
+def _forward(operator: Signature, call: _Call, inputs: Inputs, needs: Sequence[bool]) -> list[Tensor | None]:
     """Run the map whose transpose the vjp is, for the outputs that are needed."""
     results: list[Tensor | None] = [None] * 4
-    for variant, taken in operator.variants(action, call.options):
+    for variant, taken in operator.variants(inputs, call.options):
         if any(needs[i] for i in taken):
-            outputs = operator.forward(variant, *operator.flat(ends), call.dt, *call.options)
+            outputs = operator.forward(*variant.arguments, *call.options)
             for i in taken:
                 results[i] = outputs[i]
     return results
 
 
 def _dt_gradient(
-    operator: Signature, call: _Call, action: Tensor, ends: Sequence[End], upstream: Tensors, *, truncates: bool
+    operator: Signature, call: _Call, inputs: Inputs, upstream: Tensors, *, truncates: bool
 ) -> Tensor | None:
     """Gradient of dt of the map, or of that whose transpose the vjp is."""
     scheme, backend = operator.scheme(call.options), call.options[-1]
     total = None
-    for variant, taken in operator.variants(action, call.options) if truncates else [(action, range(4))]:
+    for variant, taken in operator.variants(inputs, call.options) if truncates else [(inputs, range(4))]:
         seen = [gradient if i in taken else None for i, gradient in enumerate(upstream)]
         if any(gradient is not None for gradient in seen):
-            total = _sum(total, dt_gradient(operator.name, variant, ends, call.dt, seen, scheme, backend))
+            total = _sum(total, dt_gradient(operator.name, variant, seen, scheme, backend))
     return total
 
 

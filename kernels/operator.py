@@ -23,26 +23,26 @@ from .arguments import is_watched
 from .backends import launcher
 from .derivatives import derivative
 from .sharding import is_sharded, shards
-from .signature import Signature, first_given
-from .types import End, counted
+from .signature import Signature
+from .types import TENSORS, Inputs, VjpInputs, counted, first_given
 
 
 class StepOperator(Signature):
     """The operator pair of one control map: `forward` and `vjp`, registered with torch under its name."""
 
-    def __init__(self, name: str, *rows: Sequence[str], **signature: object) -> None:
+    def __init__(self, name: str, starts: int = 3, **signature: object) -> None:
         """Register the operators; the arguments are those of `Signature`."""
-        super().__init__(name, *rows, **signature)
+        super().__init__(name, starts, **signature)
         _REGISTERED[name] = self
-        self.forward = self._register("forward", self.forward_schema, self.dt_place)
-        self.vjp = self._register("vjp", self.vjp_schema, self.vjp_dt_place)
+        self.forward = self._register("forward", self.forward_schema)
+        self.vjp = self._register("vjp", self.vjp_schema)
 
     def __reduce__(self) -> tuple[Callable[[str], StepOperator], tuple[str]]:
         """Pickle and copy by name: torch has one operator of each name."""
         return _registered, (self.name,)
 
-    def _register(self, direction: str, schema: str, dt_place: int) -> torch._ops.OpOverload:
-        """Define an operator and all that torch can do with it; its tensors are the arguments up to `dt_place`."""
+    def _register(self, direction: str, schema: str) -> torch._ops.OpOverload:
+        """Define an operator and all that torch can do with it."""
         name = f"{self.name}_{direction}"
         _LIBRARY.define(name + schema, tags=torch.Tag.pt2_compliant_tag)
         operator, node = getattr(torch.ops.traj_integrator, name).default, derivative(self, direction)
@@ -52,9 +52,9 @@ class StepOperator(Signature):
                 return operator.redispatch(keyset & torch._C._after_autograd_keyset, *arguments)
 
         def autograd(keyset: torch._C.DispatchKeySet, *arguments) -> tuple[Tensor | None, ...]:
-            if is_sharded(next(tensor for tensor in arguments if tensor is not None)):
+            if is_sharded(first_given(arguments)):
                 shards().ensure_rules(self)
-            if not _is_differentiated(arguments[: dt_place + 1]):
+            if not _is_differentiated(arguments[: TENSORS[direction]]):
                 return below_autograd(keyset, *arguments)
             if not torch._C._are_functorch_transforms_active():
                 return node.apply(keyset, *arguments)
@@ -76,65 +76,52 @@ class StepOperator(Signature):
         return operator
 
     def _run_forward(self, *arguments) -> tuple[Tensor, ...]:
-        action, ends, dt, options = self.split(arguments)
-        launch = launcher(self.name, "forward", options[-1], action.device.type)
-        return tuple(launch(action, *self.flat(ends), dt, **self.scheme(options)))
+        inputs, options = Inputs.split(arguments)
+        launch = launcher(self.name, "forward", options[-1], inputs.action.device.type)
+        return tuple(launch(inputs, **self.scheme(options)))
 
     def _fake_forward(self, *arguments) -> tuple[Tensor, ...]:
-        action, _, _, options = self.split(arguments)
-        batch, horizon, dof = action.shape
-        return tuple(action.new_empty(batch, self.output_horizon(horizon, options), dof) for _ in range(4))
+        inputs, options = Inputs.split(arguments)
+        batch, horizon, dof = inputs.action.shape
+        return tuple(inputs.action.new_empty(batch, self.output_horizon(horizon, options), dof) for _ in range(4))
 
     def _vmap_forward(self, info, in_dims: Sequence[int | None], *arguments) -> tuple[tuple, tuple]:
         size = info.batch_size
-        action, ends, dt, options = self.split(arguments)
-        action_dim, end_dims, dt_dim, _ = self.split(in_dims)
-        action = _fold(action, action_dim, size)
-        batch = action.shape[0] // size
-        folded = []
-        for end, dims in zip(ends, end_dims, strict=True):
-            rows = [_fold(row, dim, size) for row, dim in zip(end.rows, dims.rows, strict=True)]
-            count = next((row.shape[0] // size for row in rows if row is not None), batch)
-            folded.append(End(rows, _fold_index(end.index, dims.index, size, batch, count, action.device)))
-        outputs = self.forward(action, *self.flat(folded), _fold_dt(dt, dt_dim, size, batch), *options)
+        (inputs, options), (dims, _) = Inputs.split(arguments), Inputs.split(in_dims)
+        values = [_fold(one, dim, size) for one, dim in zip(inputs.values, dims.values, strict=True)]
+        batch = values[0].shape[0] // size
+        counts = [end.count // size for end in inputs._replace(values=values).ends]
+        indices = _fold_indices(inputs.indices, dims.indices, counts, size, batch, values[0].device)
+        folded = Inputs(values, indices, _fold_dt(inputs.dt, dims.dt, size, batch))
+        outputs = self.forward(*folded.arguments, *options)
         return _unfold(outputs, size), (0,) * len(outputs)
 
     def _run_vjp(self, *arguments) -> tuple[Tensor | None, ...]:
-        upstream, indices, dt, counts, action_horizon, needs, options = self.split_vjp(arguments)
-        like = first_given(upstream)
-        return launcher(self.name, "vjp", options[-1], like.device.type)(
-            *upstream,
-            *indices,
-            dt,
-            **self.counts(counts, indices, like.shape[0]),
-            action_horizon=action_horizon,
-            needs=tuple(needs),
-            **self.scheme(options, vjp=True),
-        )
+        inputs, options = VjpInputs.split(arguments)
+        launch = launcher(self.name, "vjp", options[-1], inputs.like.device.type)
+        return tuple(launch(inputs, **self.scheme(options, vjp=True)))
 
     def _fake_vjp(self, *arguments) -> tuple[Tensor | None, ...]:
-        upstream, indices, _, counts, action_horizon, needs, _ = self.split_vjp(arguments)
-        like = first_given(upstream)
-        batch, _, dof = like.shape
-        shapes = [(batch, action_horizon, dof)]
-        for rows, count in zip(self.ends, counted(counts, indices, batch), strict=True):
-            shapes += [(count, dof)] * rows
-        return tuple(like.new_empty(shape) if needed else None for shape, needed in zip(shapes, needs, strict=True))
+        inputs, _ = VjpInputs.split(arguments)
+        batch, _, dof = inputs.like.shape
+        shapes = [(batch, inputs.action_horizon, dof)]
+        for rows in inputs.rows:
+            shapes += [(rows, dof)] * 4
+        pairs = zip(shapes, inputs.needs, strict=True)
+        return tuple(inputs.like.new_empty(shape) if needed else None for shape, needed in pairs)
 
     def _vmap_vjp(self, info, in_dims: Sequence[int | None], *arguments) -> tuple[tuple[Tensor | None, ...], tuple]:
         size = info.batch_size
-        upstream, indices, dt, counts, *rest, options = self.split_vjp(arguments)
-        upstream_dims, index_dims, dt_dim, *_ = self.split_vjp(in_dims)
-        upstream = [_fold(g, dim, size) for g, dim in zip(upstream, upstream_dims, strict=True)]
+        (inputs, options), (dims, _) = VjpInputs.split(arguments), VjpInputs.split(in_dims)
+        upstream = [_fold(one, dim, size) for one, dim in zip(inputs.upstream, dims.upstream, strict=True)]
         like = first_given(upstream)
         batch = like.shape[0] // size
-        indices = [
-            None if count < 0 else _fold_index(index, dim, size, batch, count, like.device)
-            for index, dim, count in zip(indices, index_dims, counted(counts, indices, batch), strict=True)
-        ]
-        dt = _fold_dt(dt, dt_dim, size, batch)
-        counts = [count if count < 0 else size * count for count in counts]
-        gradients = self.vjp(*upstream, *indices, dt, *counts, *rest, *options)
+        rows = counted(inputs.counts, inputs.indices, batch)
+        indices = _fold_indices(inputs.indices, dims.indices, rows, size, batch, like.device)
+        counts = [count if count < 0 else size * count for count in inputs.counts]
+        dt = _fold_dt(inputs.dt, dims.dt, size, batch)
+        folded = inputs._replace(upstream=upstream, indices=indices, dt=dt, counts=counts)
+        gradients = self.vjp(*folded.arguments, *options)
         return _unfold(gradients, size), tuple(None if gradient is None else 0 for gradient in gradients)
 
 
@@ -176,17 +163,25 @@ def _fold_dt(dt: Tensor, dim: int | None, size: int, batch: int) -> Tensor:
     return stacked.expand(size, batch, stacked.shape[2]).reshape(size * batch, -1)
 
 
-def _fold_index(
-    index: Tensor | None, dim: int | None, size: int, batch: int, rows: int, device: torch.device
-) -> Tensor | None:
+def _fold_indices(
+    indices: Sequence[Tensor | None],
+    dims: Sequence[int | None],
+    counts: Sequence[int],
+    size: int,
+    batch: int,
+    device: torch.device,
+) -> list[Tensor | None]:
     """Row of the folded pool `[V S, D]` for each folded trajectory; None if they already correspond."""
-    if index is None and rows == batch:
-        return None
-    offset = torch.arange(0, size * rows, rows, device=device)[:, None]
-    if index is None:  # one row for all trajectories becomes one row for each mapped slice
-        return offset.expand(size, batch).reshape(-1)
-    stacked = index.expand(size, batch) if dim is None else index.movedim(dim, 0)
-    return (stacked + offset).reshape(-1)
+    folded: list[Tensor | None] = []
+    for index, dim, rows in zip(indices, dims, counts, strict=True):
+        if index is None and (rows == batch or rows < 0):
+            folded.append(None)
+            continue
+        offset = torch.arange(0, size * rows, rows, device=device)[:, None]
+        # Without an index, one row for all trajectories becomes one row for each mapped slice.
+        own = 0 if index is None else index if dim is None else index.movedim(dim, 0)
+        folded.append((offset + own).expand(size, batch).reshape(-1))
+    return folded
 
 
 def _unfold(tensors: Sequence[Tensor | None], size: int) -> tuple[Tensor | None, ...]:

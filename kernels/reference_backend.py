@@ -12,40 +12,32 @@ import torch
 from torch import Tensor
 
 from . import reference
-from .splines.form import SplineForm
-from .types import End, Trajectory
-
-
-def _bspline(action: Tensor, *rows_dt: Tensor, form: SplineForm) -> Trajectory:
-    *rows, dt = rows_dt
-    return reference.bspline(action, rows[:4], rows[4:] or None, dt, form)
-
+from .types import Inputs, Trajectory, VjpInputs
 
 MATRIX_NUMBERS = 1 << 24
 """Most numbers in the matrices that are kept at a time; each trajectory with steps of its own has one."""
-_MAPS: dict[str, Callable[..., Trajectory]] = {
-    "clique": reference.clique,
-    "clique_central": reference.clique_central,
-    "velocity": reference.velocity,
-    "acceleration": reference.acceleration,
-    "jerk": reference.jerk,
-    "bspline": _bspline,
-}
-"""By name: functions of actions, rows of start (and goal, if there is one) and dt `[1 or B, 1 or H, 1]`."""
 
 
-def dt_gradient(
-    name: str, upstream: Sequence[Tensor | None], action: Tensor, ends: Sequence[End], dt: Tensor, **scheme: object
-) -> Tensor:
+def _trajectory(name: str, values: Sequence[Tensor], dt: Tensor, scheme: dict[str, object]) -> Trajectory:
+    """The function of `reference` of actions and those rows that it takes; no goal rows: there is no goal."""
+    action, *rows = values
+    if name == "bspline":
+        ends = (rows[:4], None if rows[4] is None else rows[4:])
+    else:
+        ends = rows[: 4 if name == "clique_central" else 3]
+    return getattr(reference, name)(action, *ends, dt.double()[..., None], **scheme)
+
+
+def dt_gradient(name: str, inputs: Inputs, upstream: Sequence[Tensor | None], **scheme: object) -> Tensor:
     """Return the gradient of dt in float64, in its shape, from those of the outputs (None for zero)."""
-    rows, given = _rows_of(ends, action), action.double()
+    values = _values_of(inputs)
     used = [place for place, gradient in enumerate(upstream) if gradient is not None]
 
     def outputs(dt: Tensor) -> list[Tensor]:
-        trajectory = _MAPS[name](given, *rows, dt[..., None], **scheme)
+        trajectory = _trajectory(name, values, dt, scheme)
         return [trajectory[place] for place in used]
 
-    _, pull = torch.func.vjp(outputs, dt.double())
+    _, pull = torch.func.vjp(outputs, inputs.dt.double())
     return pull([upstream[place].double() for place in used])[0]
 
 
@@ -70,68 +62,49 @@ def collect_rows(gradient: Tensor, start_index: Tensor | None, pool: int, like: 
     return total.to(like.dtype)
 
 
-def _rows_of(ends: Sequence[End], action: Tensor) -> list[Tensor]:
-    """Rows of start and goal, none for an absent goal."""
-    there = [end for place, end in enumerate(ends) if place == 0 or end.rows[0] is not None]
-    return [row for end in there for row in start_rows(end.rows, end.index, action)]
-
-
-def _starts(name: str) -> int:
-    """Kinds of start rows; where there may be a goal, it has as many."""
-    return 4 if name in ("clique_central", "bspline") else 3
+def _values_of(inputs: Inputs) -> list[Tensor | None]:
+    """Actions, and rows of start and goal for every trajectory, in float64; None for those of an absent goal."""
+    action, (start, goal) = inputs.action, inputs.ends
+    goal_rows = goal.rows if goal.rows[0] is None else start_rows(*goal, action)
+    return [action.double(), *start_rows(*start, action), *goal_rows]
 
 
 def _forward(name: str) -> Callable[..., tuple[Tensor, ...]]:
-    starts = _starts(name)
-
-    def forward(action: Tensor, *ends_dt: Tensor | None, **scheme: object) -> tuple[Tensor, ...]:
-        *given, dt = ends_dt
-        ends = [End(given[:starts], given[starts])]
-        if given[starts + 1 :]:
-            ends.append(End(given[starts + 1 : -1], given[-1]))
-        trajectory = _MAPS[name](action.double(), *_rows_of(ends, action), dt.double()[..., None], **scheme)
-        return tuple(output.to(action.dtype) for output in trajectory)
+    def forward(inputs: Inputs, **scheme: object) -> tuple[Tensor, ...]:
+        trajectory = _trajectory(name, _values_of(inputs), inputs.dt, scheme)
+        return tuple(output.to(inputs.action.dtype) for output in trajectory)
 
     return forward
 
 
 def _vjp(name: str) -> Callable[..., tuple[Tensor | None, ...]]:
-    starts = _starts(name)
-
-    def vjp(
-        *upstream_indices_dt: Tensor | None,
-        start_rows: int,
-        goal_rows: int = -1,
-        action_horizon: int,
-        needs: Sequence[bool],
-        **scheme: object,
-    ) -> tuple[Tensor | None, ...]:
-        upstream, indices, dt = upstream_indices_dt[:4], upstream_indices_dt[4:-1], upstream_indices_dt[-1]
-        like = next(gradient for gradient in upstream if gradient is not None)
-        places = [(indices[0], start_rows)] * starts
-        if goal_rows >= 0:
-            places += [(indices[1], goal_rows)] * starts
+    def vjp(inputs: VjpInputs, **scheme: object) -> tuple[Tensor | None, ...]:
+        like, horizon, dt = inputs.like, inputs.action_horizon, inputs.dt
         # The maps treat joints alike: one joint for each number that is put in gives the matrix.
-        units = torch.eye(action_horizon + len(places), dtype=torch.float64, device=like.device)
+        units = torch.eye(horizon + 8, dtype=torch.float64, device=like.device)
+        rows = units[horizon:, None]
+        if inputs.rows[1] < 0:
+            rows = [*rows[:4], *[None] * 4]
 
         def transposed(dt: Tensor, upstream: Sequence[Tensor | None]) -> Tensor:
-            actions = units[:action_horizon].expand(dt.shape[0], -1, -1)
-            matrix = _MAPS[name](actions, *units[action_horizon:, None], dt.double()[..., None], **scheme)
-            pairs = zip(matrix, upstream, strict=True)
+            actions = units[:horizon].expand(dt.shape[0], -1, -1)
+            pairs = zip(_trajectory(name, (actions, *rows), dt, scheme), upstream, strict=True)
             return sum(output.mT @ one.double() for output, one in pairs if one is not None)
 
         size = max(1, MATRIX_NUMBERS // (4 * like.shape[1] * units.shape[0]))
         if dt.shape[0] <= size:
-            gradient = transposed(dt, upstream)  # [B, numbers, D]
+            gradient = transposed(dt, inputs.upstream)  # [B, numbers, D]
         else:
             steps = dt.split(size)
-            parts = [[None] * len(steps) if one is None else one.split(size) for one in upstream]
+            parts = [[None] * len(steps) if one is None else one.split(size) for one in inputs.upstream]
             gradient = torch.cat([transposed(*part) for part in zip(steps, zip(*parts, strict=True), strict=True)])
-        action, rows = gradient[:, :action_horizon], gradient[:, action_horizon:].unbind(1)
-        gradients = [action.to(like.dtype, copy=True, memory_format=torch.contiguous_format) if needs[0] else None]
-        for row, (index, count), need in zip(rows, places, needs[1:], strict=False):
-            gradients.append(collect_rows(row, index, count, like) if need else None)
-        return (*gradients, *[None] * (len(needs) - len(gradients)))
+        needs = inputs.needs
+        action = gradient[:, :horizon].to(like.dtype, copy=True, memory_format=torch.contiguous_format)
+        gradients = [action if needs[0] else None]
+        for row, need in enumerate(needs[1:]):
+            index, count = inputs.indices[row // 4], inputs.rows[row // 4]
+            gradients.append(collect_rows(gradient[:, horizon + row], index, count, like) if need else None)
+        return tuple(gradients)
 
     return vjp
 

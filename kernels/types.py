@@ -45,15 +45,99 @@ class End(NamedTuple):
         return next((row.shape[0] for row in self.rows if row is not None), -1)
 
 
-def own_rows(count: int, index: Tensor | None, batch: int) -> int:
-    """Number of start or goal rows for the vjp operators: 0 for one per trajectory, for any part of a batch."""
-    return 0 if index is None and count == batch and batch != 1 else count
+class Inputs(NamedTuple):
+    """What a map is computed from; the operators take it flat, in this order, and their scheme after it."""
+
+    values: Sequence[Tensor | None]
+    """What it is linear in: action `[B, Ha, D]`, position to jerk of the start, and of the goal; see `End.rows`."""
+    indices: Sequence[Tensor | None]
+    """Those of start and goal."""
+    dt: Tensor
+    """`[1 or B, 1 or Ha]` s, float32 or float64."""
+
+    @classmethod
+    def split(cls, arguments: Sequence) -> tuple[Inputs, Sequence]:
+        """Return what the arguments of an operator begin with, or whatever stands in their places; and the rest."""
+        return cls(arguments[:9], arguments[9:11], arguments[11]), arguments[12:]
+
+    @property
+    def arguments(self) -> tuple[Tensor | None, ...]:
+        """The first arguments of an operator."""
+        return (*self.values, *self.indices, self.dt)
+
+    @property
+    def action(self) -> Tensor:
+        """The actions."""
+        return self.values[0]
+
+    @property
+    def ends(self) -> tuple[End, End]:
+        """Start and goal."""
+        return End(self.values[1:5], self.indices[0]), End(self.values[5:], self.indices[1])
+
+
+class VjpInputs(NamedTuple):
+    """What the vjp of a map is computed from; the operators take it flat, as they take `Inputs`."""
+
+    upstream: Sequence[Tensor | None]
+    """Gradients of position to jerk, `[B, H, D]`; None for zero, but not all of them."""
+    indices: Sequence[Tensor | None]
+    """As in `Inputs`, as is `dt`."""
+    dt: Tensor
+    counts: Sequence[int]
+    """Numbers of start and goal rows; without an index, 0 for one per trajectory: right for any part of a batch."""
+    action_horizon: int
+    needs: Sequence[bool]
+    """Which gradients of `Inputs.values` are wanted."""
+
+    @classmethod
+    def split(cls, arguments: Sequence) -> tuple[VjpInputs, Sequence]:
+        """Do what `Inputs.split` does."""
+        return cls(arguments[:4], arguments[4:6], arguments[6], arguments[7:9], *arguments[9:11]), arguments[11:]
+
+    @property
+    def arguments(self) -> tuple[object, ...]:
+        """The first arguments of an operator."""
+        return (*self.upstream, *self.indices, self.dt, *self.counts, self.action_horizon, self.needs)
+
+    @property
+    def like(self) -> Tensor:
+        """The first gradient that is there."""
+        return first_given(self.upstream)
+
+    @property
+    def rows(self) -> list[int]:
+        """The counts with B in place of 0; below 0 where there is no goal."""
+        return counted(self.counts, self.indices, self.like.shape[0])
+
+
+TENSORS = {"forward": 12, "vjp": 7}
+"""How many of the arguments of an operator may be tensors: the first ones, of which dt is the last."""
 
 
 def counted(counts: Sequence[int], indices: Sequence[Tensor | None], batch: int) -> list[int]:
-    """Undo `own_rows` for the start, and the goal."""
+    """Undo `own_rows`."""
     pairs = zip(counts, indices, strict=True)
     return [batch if index is None and count == 0 else count for count, index in pairs]
+
+
+def own_rows(counts: Sequence[int], indices: Sequence[Tensor | None], batch: int) -> list[int]:
+    """Return numbers of start and goal rows as `VjpInputs` has them."""
+    pairs = zip(counts, indices, strict=True)
+    return [0 if index is None and count == batch and batch != 1 else count for count, index in pairs]
+
+
+def four(rows: Sequence[Tensor | None]) -> tuple[Tensor | None, ...]:
+    """Return rows of position, velocity, acceleration and jerk; None for those that a map does not take."""
+    return (*rows, *[None] * (4 - len(rows)))
+
+
+def first_given(tensors: Sequence[Tensor | None]) -> Tensor:
+    """Return the first of the upstream gradients that is not None."""
+    for tensor in tensors:
+        if tensor is not None:
+            return tensor
+    raise ValueError("upstream: expected at least one tensor, got None for all four")
 
 
 class ControlSpace(enum.IntEnum):

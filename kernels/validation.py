@@ -4,60 +4,44 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from .arguments import promoted, row_indices, step_lengths, truth_values
 from .sharding import is_sharded, shards
-from .signature import Signature, first_given
-from .types import End, Trajectory
+from .signature import KINDS, Signature
+from .types import End, Inputs, VjpInputs, first_given, own_rows
 
 FLOATS = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
-_KINDS = Trajectory._fields
-
-
-class StepInputs(NamedTuple):
-    """Arguments of one step in the form that the operators take."""
-
-    action: Tensor  # [B, Ha, D]
-    ends: Sequence[End]  # start, and goal if the map takes one
-    dt: Tensor  # [1 or B, 1 or Ha], s, float32 or float64
-
-    @property
-    def arguments(self) -> tuple[Tensor | None, ...]:
-        """The tensors in the order of the forward operator."""
-        return (self.action, *(part for end in self.ends for part in (*end.rows, end.index)), self.dt)
 
 
 def prepare_step(
     operator: Signature,
     action: Tensor,
-    ends: Sequence[End],
+    start: End,
+    goal: End,
     dt: float | Tensor,
     dt_per: str,
     action_name: str | None = None,
-) -> StepInputs:
+) -> Inputs:
     """Check shape, dtype and device of every argument of a step function, and convert it to the operators' form.
 
-    `ends` are the rows and index of the start, of which all rows but the position may be None, and of the goal, which
-    may all be None, if the map takes one. `action_name` is that of the actions in errors, if it is not the operator's.
-    Values of tensors are not checked (this would wait for the device); the value of a `dt` given as a number is.
+    `start` and `goal` have four rows each; those of the goal, and all of the start but the position, may be None.
+    `action_name` is that of the actions in errors, if it is not the operator's. Values of tensors are not checked (this
+    would wait for the device); the value of a `dt` given as a number is.
     """
-    given = action, *(row for end in ends for row in end.rows)
-    tensors = promoted(given)
-    if tensors is not given:
-        action, ends = operator.joined(tensors, [end.index for end in ends])
-    start, *goal = ends
+    action, *rows = promoted((action, *start.rows, *goal.rows))
+    start, goal = End(rows[:4], start.index), End(rows[4:], goal.index)
     name = action_name or operator.action_name
     check_action(action, name)
     if is_sharded(action):
-        shards().check_step(action, name, dict(zip(("start", "goal"), (start, *goal), strict=False)), dt)
+        shards().check_step(action, name, {"start": start, "goal": goal}, dt)
     if start.rows[0] is None:
         raise TypeError("start_position: expected a tensor, got None")
-    checked = [_check_end("start", start, action), *(check_goal(end, action) for end in goal)]
-    return StepInputs(action, checked, _normalize_dt(dt, action, action.shape[1], dt_per, operator.one_dt_for))
+    start, goal = _check_end("start", start, action), check_goal(goal, action)
+    steps = _normalize_dt(dt, action, action.shape[1], dt_per, operator.one_dt_for)
+    return Inputs((action, *start.rows, *goal.rows), (start.index, goal.index), steps)
 
 
 def prepare_vjp(
@@ -67,14 +51,15 @@ def prepare_vjp(
     dt: float | Tensor,
     dt_per: str,
     horizons: tuple[int, int],
-) -> tuple[Sequence[Tensor | None], list[Tensor | None], Tensor]:
-    """Check the arguments of a step's vjp as `prepare_step` checks those of a step: upstream, indices and dt.
+    needs: Sequence[bool],
+) -> VjpInputs:
+    """Check the arguments of a step's vjp as `prepare_step` checks those of a step.
 
     `ends` are numbers of rows and indices of start and goal; `horizons` those of actions and outputs.
     """
     upstream = promoted(upstream)
     like = first_given(upstream)
-    given = {f"grad_{kind}": one for kind, one in zip(_KINDS, upstream, strict=True) if one is not None}
+    given = {f"grad_{kind}": one for kind, one in zip(KINDS, upstream, strict=True) if one is not None}
     for name, gradient in given.items():
         check_tensor(name, gradient)
         if gradient.dim() != 3 or gradient.shape[1] != horizons[1] or gradient.shape != like.shape:
@@ -94,7 +79,9 @@ def prepare_vjp(
         indices.append(_check_index(f"{end}_index", index, like))
         if indices[-1] is None and rows not in (None, 1, like.shape[0]):
             raise ValueError(f"{end}_rows: expected 1 or {like.shape[0]} without {end}_index, got {rows}")
-    return upstream, indices, _normalize_dt(dt, like, horizons[0], dt_per, operator.one_dt_for)
+    counts = own_rows([-1 if rows is None else rows for rows, _ in ends.values()], indices, like.shape[0])
+    steps = _normalize_dt(dt, like, horizons[0], dt_per, operator.one_dt_for)
+    return VjpInputs(upstream, indices, steps, counts, horizons[0], needs)
 
 
 def check_action(action: Tensor, name: str) -> None:
@@ -122,7 +109,7 @@ def check_goal(goal: End, action: Tensor) -> End:
     """Check goal rows and their index like those of a start; without a position, no other part may be given."""
     if goal.rows[0] is not None:
         return _check_end("goal", goal, action)
-    for kind, value in zip((*_KINDS[: len(goal.rows)], "index"), (*goal.rows, goal.index), strict=True):
+    for kind, value in zip((*KINDS[: len(goal.rows)], "index"), (*goal.rows, goal.index), strict=True):
         if value is not None:
             raise ValueError(f"goal_position: expected a tensor with goal_{kind}, got None")
     return goal
@@ -147,7 +134,7 @@ def _check_end(name: str, end: End, action: Tensor) -> End:
     batch, _, dof = action.shape
     index = _check_index(f"{name}_index", end.index, action)
     pool, alike = None, True
-    for kind, row in zip(_KINDS, end.rows, strict=False):
+    for kind, row in zip(KINDS, end.rows, strict=False):
         if row is None:
             continue
         if not isinstance(row, Tensor):

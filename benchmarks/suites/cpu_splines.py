@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from traj_integrator_ros.kernels import SplineForm, bspline_step
+from traj_integrator_ros.kernels.types import Inputs, VjpInputs
 
 from ..problems import DOF, DT, Problem
 from ..registry import Case, suite
@@ -66,11 +67,12 @@ def reused_buffers(batch: int) -> Case:
     out, own = ([torch.empty_like(x) for x in part] for part in (problem.upstream, leaves))
     into = (*own, *[None] * 5)
     needs = [gradient is not None for gradient in into]
-    sizes = {"start_rows": batch, "goal_rows": -1, "action_horizon": POINTS}
+    inputs = Inputs((*leaves, *[None] * 5), (None, None), dt)
+    of_vjp = VjpInputs(problem.upstream, (None, None), dt, (batch, -1), POINTS, needs)
 
     def run() -> tuple[Tensor, ...]:
-        native.bspline_forward(*leaves, *[None] * 7, dt, form=FORM, out=out)
-        native.bspline_vjp(*problem.upstream, None, None, dt, **sizes, needs=needs, form=FORM, out=into)
+        native.bspline_forward(inputs, form=FORM, out=out)
+        native.bspline_vjp(of_vjp, form=FORM, out=into)
         return (*out, *own)
 
     mine, targets = problem.by_calling("ours", run), {"limit": COPY_TARGET}

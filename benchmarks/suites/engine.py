@@ -12,6 +12,7 @@ from torch import Tensor
 from traj_integrator_ros.engine.call import Call, call_of, ends_of, step_lengths, time_from_start
 from traj_integrator_ros.engine.integrator import TrajectoryIntegrator
 from traj_integrator_ros.kernels import MAPS, Backend, clique_step, default_backend
+from traj_integrator_ros.kernels.types import Inputs, VjpInputs
 
 from ..problems import DOF, DT, HORIZON, Problem, add_of, is_close_to, random
 from ..registry import CannotRun, Case, Contender, suite
@@ -38,7 +39,9 @@ def both_ways(batch: int) -> Iterator[Case]:
     actions, state, given = action.numpy(), start.numpy(), tuple(gradient.numpy() for gradient in problem.upstream)
     dt = torch.full((1, 1), DT, dtype=torch.float64)
     out, into = [torch.empty_like(action) for _ in range(4)], torch.empty_like(action)
-    options = {"start_rows": 1, "action_horizon": HORIZON, "needs": (True, True, True, True), "out": into}
+    inputs = Inputs((action, start, *[None] * 7), (None, None), dt)
+    needs = (*[True] * 4, *[False] * 5)
+    of_vjp = VjpInputs(problem.upstream, (None, None), dt, (1, -1), HORIZON, needs)
 
     def call() -> Call:
         return call_of(MAPS["clique"], actions, DT, ends_of((state, None, None)))
@@ -48,11 +51,11 @@ def both_ways(batch: int) -> Iterator[Case]:
         return gradient.action, gradient.start[0]
 
     def kernel_forward() -> list[Tensor]:
-        native.clique_forward(action, start, None, None, None, dt, out=out)
+        native.clique_forward(inputs, out=out)
         return out
 
     def kernel_vjp() -> tuple[Tensor, ...]:
-        return native.clique_vjp(*problem.upstream, None, dt, **options)[:2]
+        return native.clique_vjp(of_vjp, out=(into, *[None] * 8))[:2]
 
     ways = {
         "integrate_array": (lambda: ours.integrate(call()), kernel_forward, problem.exact[:4]),

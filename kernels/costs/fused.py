@@ -14,8 +14,7 @@ from ..call import fast_map, native_kernels
 from ..maps.table import ControlMap
 from ..reference_backend import collect_rows
 from ..sharding import shards
-from ..types import End
-from ..validation import StepInputs
+from ..types import Inputs
 from .terms import CostTerm, Terms, cost_of
 
 _HAS_ROWS = CostTerm(weight=True, target=True, terminal_weight=False, limit_weight=False, lower=False, upper=False)
@@ -26,25 +25,19 @@ class CostProblem(NamedTuple):
     """What is to be computed."""
 
     kernel: ControlMap
-    inputs: StepInputs
+    inputs: Inputs
     terms: Terms
     backend: str | None
 
-    @property
-    def variables(self) -> tuple[Tensor | None, ...]:
-        """Actions, start rows and goal rows."""
-        return (self.inputs.action, *(row for end in self.inputs.ends for row in end.rows))
-
     def with_variables(self, variables: Sequence[Tensor | None]) -> CostProblem:
         """Return the same problem with other actions, start rows and goal rows."""
-        action, ends = self.kernel.operator.joined(variables, [end.index for end in self.inputs.ends])
-        return self._replace(inputs=self.inputs._replace(action=action, ends=ends))
+        return self._replace(inputs=self.inputs._replace(values=variables))
 
     def composed(self) -> Tensor:
         """Return the cost composed of the map's operator and torch's own, `[B]` in the action's dtype."""
         problem, dtype = self, self.inputs.action.dtype
         if self.backend == Backend.REFERENCE.value:
-            problem = self.with_variables([rows if rows is None else rows.double() for rows in self.variables])
+            problem = self.with_variables([rows if rows is None else rows.double() for rows in self.inputs.values])
         trajectory = self.kernel.operator.forward(*problem.inputs.arguments, *self.kernel.scheme, self.backend)
         return cost_of(trajectory, self.terms).to(dtype)
 
@@ -56,9 +49,7 @@ def cost_of_problem(problem: CostProblem) -> Tensor:
 
 def sharded_cost(problem: CostProblem) -> Tensor:
     """Return the cost, `[B]`, split as the batch is; if the joints are split, it is a partial sum."""
-    inputs = problem.inputs
-    batch = inputs.action.shape[0]
-    table = shards()
+    table, inputs = shards(), problem.inputs
     split = table.Shards(inputs.action, problem.kernel.action_name)
 
     def term_of(term: CostTerm) -> CostTerm:
@@ -69,13 +60,9 @@ def sharded_cost(problem: CostProblem) -> Tensor:
             )
         )
 
-    local = StepInputs(
-        split.local(inputs.action, table.TRAJECTORIES),
-        [split.end(end, batch) for end in inputs.ends],
-        split.local(inputs.dt, table.dt_layout(inputs.dt.shape[0], batch)),
-    )
     terms = tuple(term_of(term) for term in problem.terms)
-    return split.whole(cost_of_problem(problem._replace(inputs=local, terms=terms)), table.COSTS, (batch,))
+    local = problem._replace(inputs=split.inputs(inputs), terms=terms)
+    return split.whole(cost_of_problem(local), table.COSTS, inputs.action.shape[:1])
 
 
 def is_fusable(problem: CostProblem) -> bool:
@@ -86,7 +73,7 @@ def is_fusable(problem: CostProblem) -> bool:
         return False
     watched = is_watched() or torch._C._len_torch_function_stack() > 0
     fixed = [problem.inputs.dt, *(part for term in problem.terms for part in term if part is not None)]
-    given = [*fixed, *(rows for rows in problem.variables if rows is not None)]
+    given = [*fixed, *(rows for rows in problem.inputs.values if rows is not None)]
     if watched or any(type(tensor) not in (Tensor, torch.nn.Parameter) for tensor in given):
         return False
     return not (torch.is_grad_enabled() and any(tensor.requires_grad for tensor in fixed))
@@ -94,7 +81,7 @@ def is_fusable(problem: CostProblem) -> bool:
 
 def fused_cost(problem: CostProblem) -> Tensor:
     """Return the cost, `[B]` in the action's dtype."""
-    variables = problem.variables
+    variables = problem.inputs.values
     if not torch.is_grad_enabled():
         return _run(problem, [False] * len(variables))[0]
     return _FusedCost.apply(problem, *variables)
@@ -132,25 +119,24 @@ def _is_native(problem: CostProblem) -> bool:
 def _run(problem: CostProblem, needs: Sequence[bool]) -> tuple[Tensor, list[Tensor | None]]:
     """Cost `[B]`, and the gradients of the variables; each one of start and goal is `[B, D]` in float64."""
     native, inputs, kernel = native_kernels(), problem.inputs, problem.kernel
-    action = inputs.action.contiguous()
+    action, *rows = (None if value is None else value.contiguous() for value in inputs.values)
+    start_index, goal_index = (None if index is None else index.contiguous() for index in inputs.indices)
     batch, _, dof = action.shape
     cost = action.new_empty(batch)
     gradients = [action.new_empty(batch, dof, dtype=torch.float64) if need else None for need in needs]
     gradients[0] = torch.empty_like(action) if needs[0] else None
-    start, goal = inputs.ends if kernel.operator.goals else (inputs.ends[0], End((), None))
-    goals = 1 + kernel.operator.starts
     done = native.quadratic_cost_into(
         fast_map(kernel.operator, *kernel.scheme).kind,
         action,
-        _four([rows if rows is None else rows.contiguous() for rows in start.rows]),
-        None if start.index is None else start.index.contiguous(),
-        _four([rows if rows is None else rows.contiguous() for rows in goal.rows]),
-        None if goal.index is None else goal.index.contiguous(),
+        rows[:4],
+        start_index,
+        rows[4:],
+        goal_index,
         inputs.dt.double().contiguous(),
         tuple(part if part is None else _real(part) for term in problem.terms for part in term),
         cost,
         gradients[0],
-        (*_four(gradients[1:goals]), *_four(gradients[goals:])),
+        gradients[1:],
     )
     if not done:
         raise IndexError("start_index, goal_index: expected rows of the pools, got indices out of range")
@@ -172,8 +158,3 @@ def _scaled(problem: CostProblem, upstream: Tensor, gradients: Sequence[Tensor |
 def _real(tensor: Tensor) -> Tensor:
     wide = tensor if tensor.dtype in (torch.float32, torch.float64) else tensor.float()
     return wide.detach().contiguous()
-
-
-def _four(rows: Sequence[Tensor | None]) -> tuple[Tensor | None, ...]:
-    """Rows of position, velocity, acceleration and jerk."""
-    return (*rows, *[None] * (4 - len(rows)))

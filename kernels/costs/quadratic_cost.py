@@ -67,11 +67,11 @@ def quadratic_cost(
             if value is not None:
                 raise ValueError(f"{name}: expected None, because {kernel.name} takes no goal")
     if kernel.goal_place and (goal_position is not None or goal_index is not None or goal_mask is not None):
-        action, goal_index = with_goal(action, goal_position, goal_index, kernel.goal_place, goal_mask), None
+        action = with_goal(action, goal_position, goal_index, kernel.goal_place, goal_mask)
+        goal, goal_index = (None,) * 4, None
     elif goal_mask is not None:
         goal, goal_index = goal_or_rest(action, goal, goal_index, goal_mask, operator.action_name), None
-    ends = [End(start[: operator.starts], start_index), End(goal[: operator.goals], goal_index)]
-    inputs = prepare_step(operator, action, ends[: len(operator.ends)], dt, dt_per)
+    inputs = prepare_step(operator, action, End(start, start_index), End(goal, goal_index), dt, dt_per)
     batch, horizon, dof = action.shape
     terms = without_free_limits(checked_terms(cost, action, (batch, kernel.output_horizon(horizon), dof)))
     problem = CostProblem(kernel, inputs, terms, chosen)

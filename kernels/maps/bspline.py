@@ -121,17 +121,10 @@ def spline_arguments(
     """Check the arguments as `bspline_step` does; `rows` are control points, or what `name` calls them in errors."""
     if goal_mask is not None:
         goal, goal_index = goal_or_rest(rows, goal, goal_index, goal_mask, name), None
-    given = [End(start, start_index), End(goal, goal_index)]
-    action, ends, lengths = prepare_step(BSPLINE, rows, given, dt, dt_per, name)
-    begin, end = (None if end.rows[0] is None else start_rows(*end, action) for end in ends)
-    return SplineArguments(action.double(), begin, end, lengths.double()[..., None], action.dtype)
+    inputs = prepare_step(BSPLINE, rows, End(start, start_index), End(goal, goal_index), dt, dt_per, name)
+    action = inputs.action
+    begin, end = (None if end.rows[0] is None else start_rows(*end, action) for end in inputs.ends)
+    return SplineArguments(action.double(), begin, end, inputs.dt.double()[..., None], action.dtype)
 
 
-BSPLINE = StepOperator(
-    "bspline",
-    Trajectory._fields,
-    Trajectory._fields,
-    splines=True,
-    one_dt_for="B-splines",
-    action_name="control_points",
-)
+BSPLINE = StepOperator("bspline", 4, splines=True, one_dt_for="B-splines", action_name="control_points")

@@ -12,7 +12,7 @@ from ..arguments import row_indices, values_hidden
 from ..backends import Backend
 from ..splines.form import SplineForm
 from ..splines.weights import ORDERS
-from ..types import BsplineLayout
+from ..types import BsplineLayout, Inputs
 from .bspline import BSPLINE, spline_arguments
 from .goal import mask_of_each
 
@@ -104,9 +104,9 @@ def _positions(
 ) -> Tensor:
     """Positions of splines by the operator, which is one node for torch."""
     batch = points.shape[0]
-    ends = [[row.expand(batch, -1) for row in rows] for rows in (start, goal) if rows is not None]
-    ends = (*ends[0], None, *(ends[1] if goal is not None else [None] * ORDERS), None)
-    return BSPLINE.forward(points, *ends, dt[..., 0], *form.scheme, Backend.REFERENCE.value)[0]
+    rows = [row if row is None else row.expand(batch, -1) for row in (*start, *(goal or [None] * ORDERS))]
+    inputs = Inputs((points, *rows), (None, None), dt[..., 0])
+    return BSPLINE.forward(*inputs.arguments, *form.scheme, Backend.REFERENCE.value)[0]
 
 
 def _new_solution(points: int, scheme: tuple[int, int, str], has_goal: bool) -> Tensor:

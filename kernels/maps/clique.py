@@ -104,7 +104,7 @@ CLIQUE = StepOperator("clique")
 CLIQUE_CENTRAL_GOAL = -1
 CLIQUE_CENTRAL = StepOperator(
     "clique_central",
-    start=("position", "velocity", "acceleration", "jerk"),
+    starts=4,
     extra_horizon=CENTRAL_EXTRA_HORIZON,
     truncates=True,
     one_dt_for="central differences",

@@ -12,12 +12,12 @@ import numpy as np
 from torch import Tensor
 
 from ..arguments import row_indices
-from ..backends import Backend
-from ..call import step_vjp
+from ..backends import Backend, check_backend
 from ..operator import StepOperator
 from ..sharding import is_sharded
 from ..splines.form import SplineForm
 from ..types import AccelerationIntegrator, BsplineLayout, ControlSpace, FiniteDifference, Trajectory
+from ..validation import prepare_vjp
 from .bspline import BSPLINE, bspline_step
 from .clique import CLIQUE, CLIQUE_CENTRAL, CLIQUE_CENTRAL_GOAL, CLIQUE_GOAL, clique_central_step, clique_step
 from .goal import goal_or_rest_vjp, goal_vjp
@@ -105,46 +105,42 @@ class ControlMap:
             that the map takes, `[goal_rows, D]`; None if not wanted.
 
         """
-        operator = self.operator
+        kinds = len(self.goal)
         like = next((gradient for gradient in upstream if isinstance(gradient, Tensor)), None)
         if like is not None:
             goal_index = row_indices("goal_index", goal_index, like.device)
-        if goal_rows is not None and not self.goal:
+        if goal_rows is not None and not kinds:
             raise ValueError(f"goal_rows: expected None, because {self.name} takes no goal, got {goal_rows}")
         for name, given in (("goal_index", goal_index), ("goal_mask", goal_mask)):
             if given is not None and goal_rows is None:
                 raise ValueError(f"goal_rows: expected a number of rows with {name}, got None")
         if goal_mask is not None and is_sharded(like):
             raise TypeError("goal_mask: expected None with DTensors, got a mask; differentiate the step instead")
-        own, goals = list(needs[:4]), list(needs[4 : 4 + len(self.goal)])
-        own += [False] * (1 + operator.starts - len(own))
-        goals += [False] * (len(self.goal) - len(goals))
+        needs = [*needs, *[False] * (4 + kinds - len(needs))]
+        goals = needs[4 : 4 + kinds]
 
-        def vjp(
-            own: Sequence[bool],
-            goals: Sequence[bool] = (),
-            goal_rows: int | None = None,
-            goal_index: Tensor | None = None,
-        ) -> tuple[tuple[Tensor | None, ...], tuple[Tensor | None, ...]]:
-            needs = [*own, *goals, *[False] * (operator.goals - len(goals))]
-            ends = {"start": (start_rows, start_index), "goal": (goal_rows, goal_index)}
-            found = step_vjp(operator, self.scheme, upstream, ends, dt, dt_per, action_horizon, needs, backend)
-            return found[:4], found[1 + operator.starts :][: len(goals)]
+        def vjp(action: bool, goals: Sequence[bool], *goal: int | Tensor | None) -> tuple[Tensor | None, ...]:
+            wanted = [bool(one) for one in (action, *needs[1:4], False, *goals, *[False] * (4 - len(goals)))]
+            ends = {"start": (start_rows, start_index), "goal": goal}
+            horizons = action_horizon, self.output_horizon(action_horizon)
+            inputs = prepare_vjp(self.operator, upstream, ends, dt, dt_per, horizons, wanted)
+            found = self.operator.vjp(*inputs.arguments, *self.scheme, check_backend(backend))
+            return *found[:4], *found[5 : 5 + len(goals)]
 
         if goal_rows is None:
-            return vjp(own)[0]
+            return vjp(needs[0], (), None, None)
         if self.goal_place:
-            (action, *starts), _ = vjp([own[0] or any(goals), *own[1:]])
+            action, *starts = vjp(needs[0] or any(goals), (), None, None)
             goal = None
             if action is not None:
                 action, goal = goal_vjp(action, goal_rows, goal_index, self.goal_place, goal_mask)
             return (action if needs[0] else None, *starts, goal if any(goals) else None)
         if goal_mask is None:
-            starts, goal = vjp(own, goals, goal_rows, goal_index)
-            return (*starts, *goal)
+            return vjp(needs[0], goals, goal_rows, goal_index)
         # As if each trajectory had a goal row of its own, which is rest at its last control point where no goal holds.
         batch = None if like is None else like.shape[0]
-        (action, *starts), goal = vjp(own, [goals[0] or needs[0], *goals[1:]], batch)
+        action, *found = vjp(needs[0], [goals[0] or needs[0], *goals[1:]], batch, None)
+        starts, goal = found[:3], found[3:]
         if any(gradient is not None for gradient in goal):
             points, *goal = goal_or_rest_vjp(goal, action_horizon, goal_rows, goal_index, goal_mask)
             action = None if action is None else action + points

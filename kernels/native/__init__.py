@@ -2,8 +2,7 @@
 
 The extension is built with the package if a C++ compiler is available, and wheels bring it. Without it, importing this
 module raises an ImportError that says so, and the reference backend is used. `<map>_forward` and `<map>_vjp` are the
-launchers that `backends` describes, without autograd. They also take `out`, contiguous tensors to write to instead of
-new ones: the four outputs, or the gradients. `FastMap` is the fast path of the public functions.
+launchers that `backends` describes, without autograd. `FastMap` is the fast path of the public functions.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from torch.compiler import is_compiling
 
 from ..signature import Signature
 from ..splines.form import SplineForm
-from ..types import Trajectory, own_rows
+from ..types import Trajectory, VjpInputs, first_given, own_rows
 from .extension import UNFIT
 from .extension import extension as _C
 from .launch import map_of
@@ -123,18 +123,14 @@ def _general_vjp(ctx, upstream: Sequence[Tensor | None]) -> Sequence[Tensor | No
     needs = ctx.needs_input_grad
     if all(gradient is None for gradient in upstream):
         return (None,) * len(needs)
-    fast, seconds, action_horizon, start_rows, goal_rows = ctx.call
-    operator = fast.operator
-    start_index, goal_index, dt = ctx.saved_tensors or (None, None, None)
+    fast, seconds, action_horizon, *counts = ctx.call
+    *indices, dt = ctx.saved_tensors or (None, None, None)
     if dt is None:
         dt = torch.full((1, 1), seconds, dtype=torch.float64)
-    batch = next(gradient.shape[0] for gradient in upstream if gradient is not None)
-    indices, rows = [start_index], [own_rows(start_rows, start_index, batch)]
-    if operator.goals:
-        indices.append(goal_index)
-        rows.append(-1 if goal_rows < 0 else own_rows(goal_rows, goal_index, batch))
-    wanted = [*needs[1:], *[False] * (2 + operator.starts + operator.goals - len(needs))]
-    gradients = operator.vjp(*upstream, *indices, dt, *rows, action_horizon, wanted, *fast.scheme, None)
+    rows = own_rows(counts, indices, first_given(upstream).shape[0])
+    wanted = [*needs[1:], *[False] * (10 - len(needs))]
+    inputs = VjpInputs(upstream, indices, dt, rows, action_horizon, wanted)
+    gradients = fast.operator.vjp(*inputs.arguments, *fast.scheme, None)
     return (None, *gradients[: len(needs) - 1])
 
 

@@ -9,9 +9,8 @@ import torch
 from torch import Tensor
 
 from ..arguments import is_watched
-from ..signature import first_given
 from ..splines.form import SplineForm
-from ..types import AccelerationIntegrator, BsplineLayout, End
+from ..types import AccelerationIntegrator, BsplineLayout, Inputs, VjpInputs
 from .extension import extension as _C
 
 _HALVES = (torch.float16, torch.bfloat16)
@@ -35,90 +34,78 @@ def map_of(name: str, integrator: AccelerationIntegrator | None = None, form: Sp
 
 
 def launchers(name: str) -> tuple[Callable[..., tuple[Tensor, ...]], Callable[..., tuple[Tensor | None, ...]]]:
-    """Return forward and vjp of the map `name`, as `backends` describes them; `out` are tensors to write to."""
+    """Return forward and vjp of the map `name`, as `backends` describes them."""
     wide = _WIDE.get(name, torch.float32)
 
-    def forward(
-        action: Tensor, *ends_dt: Tensor | None, out: Sequence[Tensor] | None = None, **scheme: object
-    ) -> tuple[Tensor, ...]:
-        if action.dtype in _HALVES:
-            rows = [row.to(wide) if row is not None and row.dtype is action.dtype else row for row in ends_dt]
-            outputs = forward(action.to(wide), *rows, **scheme)
+    def forward(inputs: Inputs, *, out: Sequence[Tensor] | None = None, **scheme: object) -> tuple[Tensor, ...]:
+        dtype = inputs.action.dtype
+        if dtype in _HALVES:
+            values = [None if value is None else value.to(wide) for value in inputs.values]
+            outputs = forward(inputs._replace(values=values), **scheme)
             if out is None:
-                return tuple(output.to(action.dtype) for output in outputs)
+                return tuple(output.to(dtype) for output in outputs)
             return tuple(to.copy_(output) for to, output in zip(out, outputs, strict=True))
-        *given, dt = [_readable(tensor) for tensor in ends_dt]
-        ends = (given[:4], given[4], given[5:9], given[9]) if name == "bspline" else (given[:-1], given[-1], None, None)
-        results = _C.forward(map_of(name, **scheme), _readable(action), *ends, dt.double(), out)
+        results = _C.forward(map_of(name, **scheme), *_readable(inputs), out)
         if out is None:
             return results
         torch.autograd.graph.increment_version(out)
         return tuple(out)
 
     def vjp(
-        *upstream_indices_dt: Tensor | None,
-        start_rows: int,
-        action_horizon: int,
-        needs: Sequence[bool],
-        goal_rows: int = -1,
+        inputs: VjpInputs,
+        *,
         truncate_terminal_gradient: bool = False,
-        out: Tensor | Sequence[Tensor | None] | None = None,
+        out: Sequence[Tensor | None] | None = None,
         **scheme: object,
     ) -> tuple[Tensor | None, ...]:
-        given = [_readable(tensor) for tensor in upstream_indices_dt]
-        upstream, indices, dt = given[:4], given[4:-1], given[-1].double()
-        dtype = first_given(upstream).dtype
+        upstream, dtype = [_plain(tensor) for tensor in inputs.upstream], inputs.like.dtype
         if dtype in _HALVES:
             upstream = [None if gradient is None else gradient.to(wide) for gradient in upstream]
-        into = [None] * _RESULTS if out is None else [out, *[None] * 8] if isinstance(out, Tensor) else [*out]
-        counts = [action_horizon, *[start_rows] * 4, *[goal_rows] * 4]
-        wanted = [*needs, *[False] * (_RESULTS - len(needs))]
+        start, goal = inputs.rows
+        counts, into = [inputs.action_horizon, *[start] * 4, *[goal] * 4], out or [None] * _RESULTS
         sizes = [
             None if not want else count if to is None else to
-            for want, count, to in zip(wanted, counts, into, strict=True)
+            for want, count, to in zip(inputs.needs, counts, into, strict=True)
         ]
-        goal, goal_index = (None, None) if goal_rows < 0 else (sizes[5:], indices[1])
         results = _C.vjp(
             map_of(name, **scheme),
             upstream,
-            indices[0],
-            goal_index,
-            dt,
+            *(_plain(index) for index in inputs.indices),
+            _plain(inputs.dt).double(),
             truncate_terminal_gradient,
             sizes[0],
             sizes[1:5],
-            goal,
+            None if goal < 0 else sizes[5:],
         )
-        written = [to for want, to in zip(wanted, into, strict=True) if want and to is not None]
+        written = [to for want, to in zip(inputs.needs, into, strict=True) if want and to is not None]
         if written:
             torch.autograd.graph.increment_version(written)
-        results = [result if to is None else to for result, to, _ in zip(results, into, needs, strict=False)]
+        results = [result if to is None else to for result, to in zip(results, into, strict=True)]
         return tuple(None if result is None else result.to(dtype) for result in results)
 
     return forward, vjp
 
 
-def dt_gradient(
-    name: str,
-    upstream: tuple[Tensor | None, ...],
-    action: Tensor,
-    ends: Sequence[End],
-    dt: Tensor,
-    **scheme: object,
-) -> Tensor | None:
+def dt_gradient(name: str, inputs: Inputs, upstream: Sequence[Tensor | None], **scheme: object) -> Tensor | None:
     """Return the gradient of dt, float64, in its shape; None, having done nothing, if a tensor or mode rules it out."""
-    tensors = [action, dt, *upstream, *(row for end in ends for row in end.rows)]
+    tensors = [inputs.action, inputs.dt, *upstream, *inputs.values[1:]]
     if not _are_plain([tensor for tensor in tensors if tensor is not None]):
         return None
-    result = torch.empty(dt.shape, dtype=torch.float64)
-    flat = [argument for end in (*ends, End((), None))[:2] for argument in (list(map(_readable, end.rows)), end.index)]
-    gradients = [None if gradient is None else gradient.to(action.dtype) for gradient in upstream]
-    _C.dt_gradient(map_of(name, **scheme), action, *flat, dt.double(), gradients, result)
+    result = torch.empty(inputs.dt.shape, dtype=torch.float64)
+    gradients = [None if gradient is None else gradient.to(inputs.action.dtype) for gradient in upstream]
+    _C.dt_gradient(map_of(name, **scheme), *_readable(inputs), gradients, result)
     return result
 
 
-def _readable(tensor: Tensor | None) -> Tensor | None:
-    """The tensor as the extension reads it: no subclass."""
+def _readable(inputs: Inputs) -> tuple[object, ...]:
+    """The inputs as the extension reads them: action, start and its index, goal and its index, dt."""
+    action, *rows = (_plain(tensor) for tensor in inputs.values)
+    start_index, goal_index = (_plain(index) for index in inputs.indices)
+    return action, rows[:4], start_index, rows[4:], goal_index, _plain(inputs.dt).double()
+
+
+def _plain(tensor: Tensor | None) -> Tensor | None:
+    """The tensor, of no subclass."""
     return tensor if tensor is None or type(tensor) is Tensor else tensor.as_subclass(Tensor)
 
 

@@ -22,10 +22,9 @@ from torch.distributed.tensor._op_schema import RuntimeSchemaInfo
 from torch.distributed.tensor.experimental import register_sharding
 from torch.distributed.tensor.placement_types import Placement
 
-from ..signature import Signature
-from ..types import End, Trajectory
+from ..signature import KINDS, Signature
+from ..types import End, Inputs, VjpInputs, first_given
 
-_KINDS = Trajectory._fields
 Ways = list[tuple[list[Placement | None], list[Placement | None]]]
 """Placements of outputs and of inputs for each of the three ways."""
 
@@ -71,6 +70,19 @@ def rows_layout(count: int, index: object | None, batch: int) -> Layout:
 def dt_layout(count: int, batch: int) -> Layout:
     """Layout of the step lengths, by their number of rows."""
     return _OWN_DT if count == batch > 1 else _SHARED_DT
+
+
+def inputs_layouts(inputs: Inputs) -> list[Layout | None]:
+    """Layouts of the tensors in `Inputs.arguments`; None for those that are not there."""
+    batch = inputs.action.shape[0]
+    layouts: list[Layout | None] = [TRAJECTORIES]
+    for end in inputs.ends:
+        layouts += [None if row is None else rows_layout(end.count, end.index, batch) for row in end.rows]
+    return [*layouts, *_index_layouts(inputs.indices), dt_layout(inputs.dt.shape[0], batch)]
+
+
+def _index_layouts(indices: Sequence[Tensor | None]) -> list[Layout | None]:
+    return [None if index is None else INDEX for index in indices]
 
 
 def weights_layout(dims: int, *, with_rows: bool) -> Layout:
@@ -129,6 +141,11 @@ class Shards:
         layout = rows_layout(end.count, end.index, batch)
         return End([self.local(row, layout) for row in end.rows], self.local(end.index, INDEX))
 
+    def inputs(self, inputs: Inputs) -> Inputs:
+        """Return this device's part of what a map takes."""
+        pairs = zip(inputs.arguments, inputs_layouts(inputs), strict=True)
+        return Inputs.split([self.local(tensor, layout) for tensor, layout in pairs])[0]
+
     def whole(self, local: Tensor | None, layout: Layout, shape: Sequence[int], *, gradient: bool = False) -> Tensor:
         """Return the DTensor of this shape from the part on this device; with `gradient`, placed as a gradient."""
         if local is None:
@@ -151,24 +168,11 @@ def replicated(tensor: Tensor, mesh: object) -> DTensor:
     return DTensor.from_local(tensor, mesh, [Replicate()] * mesh.ndim, run_check=False)
 
 
-def dt_gradient(
-    compute: Callable[..., Tensor],
-    action: DTensor,
-    ends: Sequence[End],
-    dt: DTensor,
-    upstream: Sequence[DTensor | None],
-) -> DTensor:
-    """Gradient of dt by `compute(action, ends, dt, upstream)`, which sums over joints and over what shares a step."""
-    batch = action.shape[0]
-    split = Shards(next(gradient for gradient in upstream if gradient is not None), "upstream")
-    layout = dt_layout(dt.shape[0], batch)
-    gradient = compute(
-        split.local(action, TRAJECTORIES),
-        [split.end(end, batch) for end in ends],
-        split.local(dt, layout),
-        [split.local(one, TRAJECTORIES) for one in upstream],
-    )
-    return split.whole(gradient, layout, dt.shape, gradient=True)
+def dt_gradient(compute: Callable[..., Tensor], inputs: Inputs, upstream: Sequence[DTensor | None]) -> DTensor:
+    """Gradient of dt by `compute(inputs, upstream)`, which sums over joints and over what shares a step."""
+    split, dt = Shards(first_given(upstream), "upstream"), inputs.dt
+    gradient = compute(split.inputs(inputs), upstream=[split.local(one, TRAJECTORIES) for one in upstream])
+    return split.whole(gradient, dt_layout(dt.shape[0], inputs.action.shape[0]), dt.shape, gradient=True)
 
 
 def _split_of(place: Placement) -> Split:
@@ -181,14 +185,14 @@ def _split_of(place: Placement) -> Split:
 def ensure_rules(operator: Signature) -> None:
     """Register the rules of both operators of a map, once."""
     _register(operator.forward, functools.partial(_forward_rule, operator))
-    _register(operator.vjp, functools.partial(_vjp_rule, operator))
+    _register(operator.vjp, _vjp_rule)
 
 
 def check_step(action: DTensor, action_name: str, ends: Mapping[str, End], dt: object) -> None:
     """Check that all tensors passed with a DTensor of actions are DTensors, too; only dt may be a number."""
     check_horizon(action_name, action)
     for end, (rows, index) in ends.items():
-        named = {f"{end}_{kind}": one for kind, one in zip(_KINDS, rows, strict=False)}
+        named = {f"{end}_{kind}": one for kind, one in zip(KINDS, rows, strict=False)}
         check_distributed({**named, f"{end}_index": index}, action)
     check_distributed({"dt": dt}, action)
 
@@ -216,40 +220,31 @@ def _register(overload: OpOverload, rule: Callable[..., Ways]) -> None:
 
 
 def _forward_rule(operator: Signature, *arguments: object) -> Ways:
-    action, ends, dt, options = operator.split(arguments)
-    batch = action.shape[0]
-    check_horizon(operator.action_name, action)
-    check_horizon("dt", dt)
-    inputs: list[Layout | None] = [TRAJECTORIES]
-    for end in ends:
-        layout = rows_layout(end.count, end.index, batch)
-        inputs += [None if rows is None else layout for rows in end.rows]
-        inputs.append(None if end.index is None else INDEX)
-    inputs += [dt_layout(dt.shape[0], batch), *(None for _ in options)]
-    return [([TRAJECTORIES.at(split)] * 4, _at(inputs, split)) for split in Split]
+    inputs, options = Inputs.split(arguments)
+    check_horizon(operator.action_name, inputs.action)
+    check_horizon("dt", inputs.dt)
+    layouts = [*inputs_layouts(inputs), *[None] * len(options)]
+    return [([TRAJECTORIES.at(split)] * 4, _at(layouts, split)) for split in Split]
 
 
-def _vjp_rule(operator: Signature, *arguments: object) -> Ways:
-    upstream, indices, dt, counts, _, needs, _ = operator.split_vjp(arguments)
-    for name, gradient in zip(_KINDS, upstream, strict=True):
+def _vjp_rule(*arguments: object) -> Ways:
+    inputs, _ = VjpInputs.split(arguments)
+    for name, gradient in zip(KINDS, inputs.upstream, strict=True):
         if gradient is not None:
             check_horizon(f"grad_{name}", gradient)
-    check_horizon("dt", dt)
-    batch = next(gradient.shape[0] for gradient in upstream if gradient is not None)
-    inputs: list[Layout | None] = [None if gradient is None else TRAJECTORIES for gradient in upstream]
-    inputs += [None if index is None else INDEX for index in indices]
-    inputs.append(dt_layout(dt.shape[0], batch))
-    inputs += [None] * (len(arguments) - len(inputs))
-    outputs = [TRAJECTORIES]
-    ways = [Split.NOTHING, Split.BATCH, Split.JOINTS]
-    for rows, index, count in zip(operator.ends, indices, counts, strict=True):
-        own = index is None and count == 0
-        outputs += [rows_layout(batch if own else count, index, batch)] * rows
-        if index is None and count == batch > 1:  # B is wrong on a shard; 0 means one per trajectory
-            ways = [way for way in ways if way is not Split.BATCH]
+    check_horizon("dt", inputs.dt)
+    batch = inputs.like.shape[0]
+    layouts: list[Layout | None] = [None if gradient is None else TRAJECTORIES for gradient in inputs.upstream]
+    layouts += [*_index_layouts(inputs.indices), dt_layout(inputs.dt.shape[0], batch)]
+    layouts += [None] * (len(arguments) - len(layouts))
+    outputs, ways = [TRAJECTORIES], list(Split)
+    for index, count, rows in zip(inputs.indices, inputs.counts, inputs.rows, strict=True):
+        outputs += [rows_layout(rows, index, batch)] * 4
+        if index is None and count == batch > 1 and Split.BATCH in ways:
+            ways.remove(Split.BATCH)  # B is wrong on a shard; 0 means one per trajectory
     return [
-        ([layout.gradient_at(way) if need else None for layout, need in zip(outputs, needs, strict=True)],
-         _at(inputs, way))
+        ([layout.gradient_at(way) if need else None for layout, need in zip(outputs, inputs.needs, strict=True)],
+         _at(layouts, way))
         for way in ways
     ]  # fmt: skip
 

@@ -20,6 +20,7 @@ from torch import Tensor
 
 from ..splines.form import SplineForm
 from ..splines.weights import STATE_WEIGHTS, row_weights
+from ..types import End, Inputs, VjpInputs
 from .bspline_fwd import bspline_fwd_kernel
 from .bspline_vjp import bspline_vjp_kernel
 from .launch import FlatTile, Upstream, contiguous, output, outputs, programs_for, run
@@ -31,28 +32,23 @@ _REGISTERS = 128
 
 
 def bspline_forward(
-    action: Tensor,
-    *ends_dt: Tensor | None,
-    form: SplineForm,
-    out: Sequence[Tensor] | None = None,
-    tile: FlatTile | None = None,
+    inputs: Inputs, *, form: SplineForm, out: Sequence[Tensor] | None = None, tile: FlatTile | None = None
 ) -> tuple[Tensor, ...]:
     """Return position, velocity, acceleration and jerk `[B, H, D]` of control points `[B, n, D]`, rad.
 
-    `ends_dt` are four start rows and their index, four goal rows and theirs, and dt `[1 or B, 1]`. `out`, `tile`: as
-    for `chain.clique_forward`.
+    Arguments as for `chain.clique_forward`; dt is `[1 or B, 1]`.
     """
-    start, start_index, goal, goal_index, dt = ends_dt[:4], ends_dt[4], ends_dt[5:9], ends_dt[9], ends_dt[10]
+    action, dt, (start, goal) = inputs.action, inputs.dt, inputs.ends
     batch, points, dof = action.shape
     rows = form.rows(points)
     trajectory = outputs(out, (batch, rows, dof), action)
     elements = batch * rows * dof
     tile = tile or _tile(action)
-    has_goal = goal[0] is not None
+    has_goal = goal.rows[0] is not None
     arguments = {
         "p_action": contiguous(action),
-        **_state_arguments("start", start, start_index),
-        **_state_arguments("goal", goal, goal_index),
+        **_state_arguments("start", start),
+        **_state_arguments("goal", goal),
         **_shape_arguments(form, points, has_goal, dt, batch, action.device),
         "p_weights": _tables(form, action.device)[0],
         **{f"p_{name}": tensor for name, tensor in zip(_NAMES, trajectory, strict=True)},
@@ -67,37 +63,29 @@ def bspline_forward(
 
 
 def bspline_vjp(
-    *upstream_indices_dt: Tensor | None,
-    start_rows: int,
-    goal_rows: int,
-    action_horizon: int,
-    needs: Sequence[bool] = (True,) * 9,
+    inputs: VjpInputs,
+    *,
     form: SplineForm,
-    out: Tensor | None = None,
+    out: Sequence[Tensor | None] | None = None,
     tile: FlatTile | None = None,
 ) -> tuple[Tensor | None, ...]:
     """Return the gradients of control points, start and goal rows, None where not needed.
 
-    Arguments: four upstream gradients, the indices of start and goal, dt. A `goal_rows` below 0 means that there is no
-    goal.
+    Arguments as for `chain.clique_vjp`.
     """
-    *gradients, start_index, goal_index, dt = upstream_indices_dt
-    upstream = Upstream.of(*gradients)
-    like = upstream.some
+    upstream, like, dt = Upstream.of(*inputs.upstream), inputs.like, inputs.dt
+    needs, action_horizon = inputs.needs, inputs.action_horizon
     batch, rows, dof = like.shape
     if rows != form.rows(action_horizon):
         raise ValueError(
             f"action_horizon: expected gradients of {form.rows(action_horizon)} rows for {action_horizon} control "
             f"points, got {rows}"
         )
-    has_goal = goal_rows >= 0
+    has_goal = inputs.rows[1] >= 0
     elements = batch * action_horizon * dof
     tile = tile or _tile(like)
-    grad_action = output(out, (batch, action_horizon, dof), like, "out") if needs[0] else None
-    starts = StartGradients(needs[1:5], start_rows, start_index, batch, dof, like)
-    goals = StartGradients(
-        needs[5:9] if has_goal else (False,) * 4, goal_rows if has_goal else 1, goal_index, batch, dof, like
-    )
+    grad_action = output(out and out[0], (batch, action_horizon, dof), like, "out[0]") if needs[0] else None
+    starts, goals = (StartGradients(inputs, end, out) for end in range(2))
     wants_ends = any(needs) and ((needs[0] and not has_goal) or any(needs[1:]))
     interior = programs_for(elements, tile.lanes) if needs[0] else 0
     groups = programs_for(batch * dof, tile.lanes) if wants_ends else 0
@@ -126,14 +114,10 @@ def _tile(like: Tensor) -> FlatTile:
     return FlatTile(1024 if like.device.type == "cpu" else 256, 8)
 
 
-def _state_arguments(end: str, rows: Sequence[Tensor | None], index: Tensor | None) -> dict[str, Tensor | int | None]:
-    """Kernel arguments `p_<end>_p` to `p_<end>_j`, `n_<end>` (rows) and `p_<end>_index`."""
-    arguments: dict[str, Tensor | int | None] = {
-        f"p_{end}_{name}": contiguous(row) for name, row in zip("pvaj", rows, strict=True)
-    }
-    arguments[f"n_{end}"] = next((row.shape[0] for row in rows if row is not None), 1)
-    arguments[f"p_{end}_index"] = contiguous(index)
-    return arguments
+def _state_arguments(name: str, end: End) -> dict[str, Tensor | int | None]:
+    """Kernel arguments `p_<name>_p` to `p_<name>_j`, `n_<name>` (rows) and `p_<name>_index`."""
+    rows = {f"p_{name}_{kind}": contiguous(row) for kind, row in zip("pvaj", end.rows, strict=True)}
+    return {**rows, f"n_{name}": 1 if end.count < 0 else end.count, f"p_{name}_index": contiguous(end.index)}
 
 
 def _renamed(arguments: dict[str, Tensor | None], end: str) -> dict[str, Tensor | None]:

@@ -40,7 +40,7 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-from ..types import AccelerationIntegrator
+from ..types import AccelerationIntegrator, Inputs, VjpInputs
 from .chain_fwd import chain_fwd_kernel
 from .chain_vjp import chain_vjp_kernel
 from .launch import (
@@ -59,12 +59,7 @@ from .start_gradients import StartGradients
 
 def _forward(given: int) -> Callable[..., tuple[Tensor, ...]]:
     def forward(
-        action: Tensor,
-        p0: Tensor,
-        v0: Tensor | None,
-        a0: Tensor | None,
-        start_index: Tensor | None,
-        dt: Tensor,
+        inputs: Inputs,
         *,
         integrator: AccelerationIntegrator = AccelerationIntegrator.ZOH,
         out: Sequence[Tensor] | None = None,
@@ -73,23 +68,19 @@ def _forward(given: int) -> Callable[..., tuple[Tensor, ...]]:
         """Return position, velocity, acceleration and jerk `[B, H, D]` of the actions.
 
         Args:
-            action: `[B, H, D]` rad, rad/s, rad/s^2 or rad/s^3.
-            p0: start position, `[1 or B, D]` or a pool `[S, D]`, rad; v0, a0: like p0, rad/s and rad/s^2, None is 0.
-            v0: see p0.
-            a0: see p0.
-            start_index: `[B]` int32 or int64, row of the pool for each trajectory, or None.
-            dt: float32 or float64 `[1 or B, 1 or H]`, s.
+            inputs: as for every launcher (`backends`).
             integrator: of accelerations.
             out: four contiguous buffers to write to.
             tile: size of a program; None for the default.
 
         """
+        action, dt = inputs.action, inputs.dt
         batch, horizon, dof = action.shape
         trajectory = outputs(out, (batch, horizon, dof), action)
         tile = tile or scan_tile(horizon, dof, action.device)
         arguments = {
             "p_action": contiguous(action),
-            **start_arguments("pva", (p0, v0, a0), start_index),
+            **start_arguments("pva", inputs.ends[0]),
             **dt_arguments(dt, batch, horizon),
             **dict(zip(("p_position", "p_velocity", "p_acceleration", "p_jerk"), trajectory, strict=True)),
             **_sizes(given, integrator, horizon, dof, tile),
@@ -103,46 +94,29 @@ def _forward(given: int) -> Callable[..., tuple[Tensor, ...]]:
 
 def _vjp(given: int) -> Callable[..., tuple[Tensor | None, ...]]:
     def vjp(
-        grad_position: Tensor | None,
-        grad_velocity: Tensor | None,
-        grad_acceleration: Tensor | None,
-        grad_jerk: Tensor | None,
-        start_index: Tensor | None,
-        dt: Tensor,
+        inputs: VjpInputs,
         *,
-        start_rows: int,
-        action_horizon: int,
-        needs: Sequence[bool] = (True, True, True, True),
         integrator: AccelerationIntegrator = AccelerationIntegrator.ZOH,
-        out: Tensor | None = None,
-        start_out: Sequence[Tensor | None] | None = None,
+        out: Sequence[Tensor | None] | None = None,
         tile: ScanTile | None = None,
     ) -> tuple[Tensor | None, ...]:
-        """Return the gradients with respect to action, p0, v0 and a0, None if not needed.
+        """Return the gradients of `Inputs.values`, None if not needed.
 
         Args:
-            grad_position: upstream gradient `[B, H, D]` or None for 0; so the others.
-            grad_velocity: see grad_position.
-            grad_acceleration: see grad_position.
-            grad_jerk: see grad_position.
-            start_index: as in the forward map.
-            dt: as in the forward map.
-            start_rows: rows S of the start pools.
-            action_horizon: H.
-            needs: which of the four gradients to compute.
+            inputs: as for every launcher (`backends`).
             integrator: of accelerations.
-            out: contiguous buffer for the gradient of the action.
-            start_out: the same for those of the starts.
+            out: contiguous buffers for the gradients, or None.
             tile: size of a program; None for the default.
 
         """
-        upstream = Upstream.of(grad_position, grad_velocity, grad_acceleration, grad_jerk)
-        like = upstream.some
+        upstream, like, dt = Upstream.of(*inputs.upstream), inputs.like, inputs.dt
         batch, horizon, dof = like.shape
-        if horizon != action_horizon:
-            raise ValueError(f"action_horizon: expected the horizon {horizon} of the gradients, got {action_horizon}")
-        grad_action = output(out, (batch, horizon, dof), like, "out") if needs[0] else None
-        starts = StartGradients(needs[1:], start_rows, start_index, batch, dof, like, start_out)
+        if horizon != inputs.action_horizon:
+            raise ValueError(
+                f"action_horizon: expected the horizon {horizon} of the gradients, got {inputs.action_horizon}"
+            )
+        grad_action = output(out and out[0], (batch, horizon, dof), like, "out[0]") if inputs.needs[0] else None
+        starts = StartGradients(inputs, 0, out)
         tile = tile or scan_tile(horizon, dof, like.device)
         arguments = {
             **upstream.arguments(),
@@ -152,9 +126,9 @@ def _vjp(given: int) -> Callable[..., tuple[Tensor | None, ...]]:
             **_sizes(given, integrator, horizon, dof, tile),
             "DOUBLE": like.dtype == torch.float64,
         }
-        if any(needs):
+        if any(inputs.needs):
             run(chain_vjp_kernel, batch * arguments["n_column_programs"], arguments, tile.warps)
-        return (grad_action, *starts.gradients())
+        return (grad_action, *starts.gradients(), *[None] * 4)
 
     return vjp
 

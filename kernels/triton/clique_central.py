@@ -31,6 +31,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from ..types import Inputs, VjpInputs
 from .clique_central_fwd import clique_central_fwd_kernel
 from .clique_central_vjp import clique_central_vjp_kernel
 from .launch import (
@@ -57,21 +58,13 @@ _REGISTERS, _DOUBLE_REGISTERS = 96, 168
 
 
 def clique_central_forward(
-    action: Tensor,
-    p0: Tensor,
-    v0: Tensor | None,
-    a0: Tensor | None,
-    j0: Tensor | None,
-    start_index: Tensor | None,
-    dt: Tensor,
-    *,
-    out: Sequence[Tensor] | None = None,
-    tile: FlatTile | None = None,
+    inputs: Inputs, *, out: Sequence[Tensor] | None = None, tile: FlatTile | None = None
 ) -> tuple[Tensor, ...]:
     """Return position, velocity, acceleration and jerk `[B, Ha + 4, D]` of position actions `[B, Ha, D]`, rad.
 
-    Starts, `start_index`, `out`, `tile`: as for `chain.clique_forward`, with a start jerk; `dt` is `[1 or B, 1]`.
+    Arguments as for `chain.clique_forward`; dt is `[1 or B, 1]`.
     """
+    action, dt = inputs.action, inputs.dt
     batch, action_horizon, dof = action.shape
     horizon = action_horizon + _EXTRA_HORIZON
     trajectory = outputs(out, (batch, horizon, dof), action)
@@ -81,7 +74,7 @@ def clique_central_forward(
     start_programs = programs_for(batch * _START_ROWS * dof, START_LANES)
     arguments = {
         "p_action": contiguous(action),
-        **start_arguments("pvaj", (p0, v0, a0, j0), start_index),
+        **start_arguments("pvaj", inputs.ends[0]),
         **_one_dt(dt, batch),
         **dict(zip(("p_position", "p_velocity", "p_acceleration", "p_jerk"), trajectory, strict=True)),
         "n_batch": batch,
@@ -99,28 +92,19 @@ def clique_central_forward(
 
 
 def clique_central_vjp(
-    grad_position: Tensor | None,
-    grad_velocity: Tensor | None,
-    grad_acceleration: Tensor | None,
-    grad_jerk: Tensor | None,
-    start_index: Tensor | None,
-    dt: Tensor,
+    inputs: VjpInputs,
     *,
-    start_rows: int,
-    action_horizon: int,
-    needs: Sequence[bool] = (True, True, True, True, True),
     truncate_terminal_gradient: bool = False,
-    out: Tensor | None = None,
-    start_out: Sequence[Tensor | None] | None = None,
+    out: Sequence[Tensor | None] | None = None,
     tile: FlatTile | None = None,
 ) -> tuple[Tensor | None, ...]:
-    """Return the gradients with respect to action `[B, Ha, D]`, p0, v0, a0 and j0, None if not needed.
+    """Return the gradients of `Inputs.values`, None if not needed.
 
     Arguments as for `chain.clique_vjp`. `truncate_terminal_gradient` leaves the last action only the gradient of
     the positions.
     """
-    upstream = Upstream.of(grad_position, grad_velocity, grad_acceleration, grad_jerk)
-    like = upstream.some
+    upstream, like, dt = Upstream.of(*inputs.upstream), inputs.like, inputs.dt
+    needs, action_horizon = inputs.needs, inputs.action_horizon
     batch, horizon, dof = like.shape
     if horizon != action_horizon + _EXTRA_HORIZON:
         raise ValueError(
@@ -130,8 +114,8 @@ def clique_central_vjp(
     elements = batch * action_horizon * dof
     double = like.dtype == torch.float64
     tile = tile or flat_tile(elements, _VJP_LANES // (2 if double else 1), like.device)
-    grad_action = output(out, (batch, action_horizon, dof), like, "out") if needs[0] else None
-    starts = StartGradients(needs[1:], start_rows, start_index, batch, dof, like, start_out)
+    grad_action = output(out and out[0], (batch, action_horizon, dof), like, "out[0]") if needs[0] else None
+    starts = StartGradients(inputs, 0, out)
     start_programs = programs_for(batch * dof, START_LANES) if any(needs[1:]) else 0
     arguments = {
         **upstream.arguments(),
@@ -151,7 +135,7 @@ def clique_central_vjp(
     interior = programs_for(elements, tile.lanes) if needs[0] else 0
     registers = _DOUBLE_REGISTERS if double else _REGISTERS
     run(clique_central_vjp_kernel, start_programs + interior, arguments, tile.warps, registers)
-    return (grad_action, *starts.gradients())
+    return (grad_action, *starts.gradients(), *[None] * 4)
 
 
 def _one_dt(dt: Tensor, batch: int) -> dict[str, Tensor | bool]:

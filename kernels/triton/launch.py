@@ -10,6 +10,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from ..types import End, first_given
+
 START_LANES = 256
 """Elements of a flat program on the rows that depend on the start: one for each thread."""
 _MANY_ELEMENTS = 1 << 20
@@ -82,7 +84,7 @@ class Upstream(NamedTuple):
     def of(cls, *gradients: Tensor | None) -> Upstream:
         """Check that all have one shape; copy what is not contiguous, such as the expanded gradient of a sum."""
         upstream = cls(*gradients)
-        shape = upstream.some.shape
+        shape = first_given(upstream).shape
         for name, gradient in zip(cls._fields, upstream, strict=True):
             if gradient is not None and gradient.shape != shape:
                 raise ValueError(f"grad_{name}: expected shape {list(shape)}, got {list(gradient.shape)}")
@@ -91,19 +93,6 @@ class Upstream(NamedTuple):
     def arguments(self) -> dict[str, Tensor | None]:
         """Kernel arguments `p_grad_position` to `p_grad_jerk`."""
         return {f"p_grad_{name}": gradient for name, gradient in zip(self._fields, self, strict=True)}
-
-    @property
-    def some(self) -> Tensor:
-        """Return one of the gradients that are not None.
-
-        Raises:
-            ValueError: all of them are None.
-
-        """
-        for gradient in self:
-            if gradient is not None:
-                return gradient
-        raise ValueError("upstream gradients: expected at least one tensor, got None for all four")
 
 
 def outputs(out: Sequence[Tensor] | None, shape: tuple[int, int, int], like: Tensor) -> tuple[Tensor, ...]:
@@ -133,12 +122,10 @@ def contiguous(tensor: Tensor | None) -> Tensor | None:
     return None if tensor is None else tensor.contiguous()
 
 
-def start_arguments(
-    names: str, start: Sequence[Tensor | None], start_index: Tensor | None
-) -> dict[str, Tensor | int | None]:
+def start_arguments(names: str, start: End) -> dict[str, Tensor | int | None]:
     """Kernel arguments of a start state: `p_<name>` and `n_<name>` (rows) for each letter of `names`, and `p_idx`."""
-    arguments: dict[str, Tensor | int | None] = {"p_idx": contiguous(start_index)}
-    for name, rows in zip(names, start, strict=True):
+    arguments: dict[str, Tensor | int | None] = {"p_idx": contiguous(start.index)}
+    for name, rows in zip(names, start.rows, strict=False):
         arguments[f"p_{name}0"] = contiguous(rows)
         arguments[f"n_{name}0"] = 1 if rows is None else rows.shape[0]
     return arguments

@@ -13,42 +13,36 @@ import torch
 from torch import Tensor
 
 from ..reference_backend import collect_rows
+from ..types import VjpInputs
 from .launch import output
 
 
 class StartGradients:
-    """Where a vjp kernel writes start rows, and the pool gradients that are computed from them.
+    """Where a vjp kernel writes the rows of start (`end` 0) or goal (1), and the pool gradients computed from them.
 
-    `needs` says for each start state (position, velocity, ...) whether its gradient is wanted, `[start_rows, dof]`, and
-    `out` where to.
+    `out` has contiguous tensors for the gradients of `Inputs.values`, or None.
     """
 
-    def __init__(
-        self,
-        needs: Sequence[bool],
-        start_rows: int,
-        start_index: Tensor | None,
-        batch: int,
-        dof: int,
-        like: Tensor,
-        out: Sequence[Tensor | None] | None = None,
-    ) -> None:
-        if start_index is None and start_rows not in (1, batch):
-            raise ValueError(f"start_rows: expected 1 or {batch} without start_index, got {start_rows}")
-        self._index = start_index
+    def __init__(self, inputs: VjpInputs, end: int, out: Sequence[Tensor | None] | None = None) -> None:
+        of_end, name = slice(1 + 4 * end, 5 + 4 * end), ("start", "goal")[end]
+        needs, index, start_rows, like = inputs.needs[of_end], inputs.indices[end], inputs.rows[end], inputs.like
+        batch, _, dof = like.shape
+        if any(needs) and index is None and start_rows not in (1, batch):
+            raise ValueError(f"{name}_rows: expected 1 or {batch} without {name}_index, got {start_rows}")
+        self._index = index
         self._results = [
-            output(buffer, (start_rows, dof), like, f"start_out[{i}]") if needed else None
-            for i, (needed, buffer) in enumerate(zip(needs, out or [None] * len(needs), strict=True))
+            output(buffer, (start_rows, dof), like, f"out[{of_end.start + i}]") if needed else None
+            for i, (needed, buffer) in enumerate(zip(needs, out[of_end] if out else [None] * 4, strict=True))
         ]
         self._rows = self._results
-        if start_index is not None or start_rows != batch:
+        if index is not None or start_rows != batch:
             dtype = torch.float64 if like.dtype == torch.float64 else torch.float32
             rows = (torch.empty(batch, dof, dtype=dtype, device=like.device) if needed else None for needed in needs)
             self._rows = list(rows)
 
     def arguments(self, names: str) -> dict[str, Tensor | None]:
         """Kernel arguments `p_grad_<name>0`: `[B, D]` each, None if not needed."""
-        return {f"p_grad_{name}0": rows for name, rows in zip(names, self._rows, strict=True)}
+        return {f"p_grad_{name}0": rows for name, rows in zip(names, self._rows, strict=False)}
 
     def gradients(self) -> tuple[Tensor | None, ...]:
         """Return the gradients `[S, D]` once the rows are written."""

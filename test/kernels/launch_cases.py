@@ -10,7 +10,7 @@ from torch import Tensor
 
 from traj_integrator_ros.kernels import MAPS, AccelerationIntegrator, SplineForm
 from traj_integrator_ros.kernels.backends import launcher
-from traj_integrator_ros.kernels.types import End
+from traj_integrator_ros.kernels.types import End, Inputs, VjpInputs
 
 OUTPUTS = ("position", "velocity", "acceleration", "jerk")
 # Of both directions; that of splines is the `form` of the case.
@@ -56,11 +56,8 @@ class Case:
         self.operator = _OPERATORS[self.map]
         self.generator = torch.Generator().manual_seed(self.seed)
         self.action = self.random(self.batch, self.horizon, self.dof)
-        self.ends = [self._end(self.start_form, self.operator.starts)]
-        if self.operator.goals:
-            self.ends.append(
-                self._end(self.goal_form, self.operator.goals) if self.goal_form else End([None] * 4, None)
-            )
+        takes = self.operator.starts, self.operator.goals if self.goal_form else 0
+        self.ends = [self._end(self.start_form, takes[0]), self._end(self.goal_form, takes[1])]
         rows = self.batch if self.dt_form in ("trajectory", "both") else 1
         columns = self.horizon if self.dt_form in ("step", "both") and not self.operator.uniform_dt_only else 1
         dt = 0.001 + 0.1 * torch.rand(rows, columns, generator=self.generator, dtype=torch.float64)
@@ -69,8 +66,8 @@ class Case:
         rows = self.form.rows(self.horizon) if is_spline else self.horizon + self.operator.extra_horizon
         shape = (self.batch, rows, self.dof)
         self.upstream = [None if k in self.absent_upstream else self.random(*shape) for k in range(4)]
-        there = [True] * (1 + self.operator.starts) + [self.goal_form is not None] * self.operator.goals
-        self.needs = tuple(one and k not in self.unneeded for k, one in enumerate(there))
+        self.takes = [True, *(k < kinds for kinds in takes for k in range(4))]
+        self.needs = tuple(one and k not in self.unneeded for k, one in enumerate(self.takes))
 
     @property
     def start(self) -> list[Tensor | None]:
@@ -83,9 +80,10 @@ class Case:
         return self.ends[0].index
 
     @property
-    def inputs(self) -> list[Tensor | None]:
-        """The positional arguments of the forward launchers."""
-        return [self.action, *(part for end in self.ends for part in (*end.rows, end.index)), self.dt]
+    def inputs(self) -> Inputs:
+        """What the forward launchers take."""
+        rows = (row for end in self.ends for row in end.rows)
+        return Inputs((self.action, *rows), tuple(end.index for end in self.ends), self.dt)
 
     def random(self, *shape: int) -> Tensor:
         """Numbers; with `strided` every second element of a larger tensor."""
@@ -96,18 +94,22 @@ class Case:
 
     def forward(self, backend: str, **options: object) -> tuple[Tensor, ...]:
         """The four outputs."""
-        return launcher(self.map, "forward", backend, self.device)(*self.inputs, **self.scheme, **options)
+        return launcher(self.map, "forward", backend, self.device)(self.inputs, **self.scheme, **options)
 
     def vjp(self, backend: str, **options: object) -> tuple[Tensor | None, ...]:
         """The gradients of the action, and of the rows of start and goal."""
-        counts = dict(zip(("start_rows", "goal_rows"), (end.count for end in self.ends), strict=False))
-        arguments = {"action_horizon": self.horizon, "needs": self.needs, **self.scheme, **self.vjp_scheme, **options}
-        indices = (end.index for end in self.ends)
-        return launcher(self.map, "vjp", backend, self.device)(*self.upstream, *indices, self.dt, **counts, **arguments)
+        counts = [end.count for end in self.ends]
+        inputs = VjpInputs(self.upstream, self.inputs.indices, self.dt, counts, self.horizon, self.needs)
+        schemes = {**self.scheme, **self.vjp_scheme, **options}
+        return launcher(self.map, "vjp", backend, self.device)(inputs, **schemes)
+
+    def both(self, backend: str) -> list[Tensor]:
+        """Outputs and gradients, those that there are."""
+        return [result for result in (*self.forward(backend), *self.vjp(backend)) if result is not None]
 
     def dt_gradient(self, backend: object) -> Tensor | None:
         """The gradient of dt by that function of a backend."""
-        return backend.dt_gradient(self.map, self.upstream, self.action, self.ends, self.dt, **self.scheme)
+        return backend.dt_gradient(self.map, self.inputs, self.upstream, **self.scheme)
 
     def expected_forward(self) -> tuple[Tensor, ...]:
         """The results of float64 arithmetic for the inputs, on the CPU."""
@@ -116,41 +118,40 @@ class Case:
     def expected_vjp(self) -> tuple[Tensor | None, ...]:
         """The gradients of the reference by autograd in float64."""
         leaves = self._leaves()
-        rows = [row for place, row in enumerate(leaves[:-1]) if place == 0 or place in self.operator.row_places]
-        found = iter(self._gradients(leaves, [row for row in rows if row is not None], self.vjp_scheme))
-        found = [None if row is None else next(found) for row in rows]
+        found = iter(self._gradients(leaves, [row for row in leaves.values if row is not None], self.vjp_scheme))
+        found = [None if row is None else next(found) for row in leaves.values]
         return tuple(gradient if needed else None for gradient, needed in zip(found, self.needs, strict=True))
 
     def expected_dt_gradient(self) -> Tensor:
         """The gradient of dt, of the outputs without truncation."""
         leaves = self._leaves()
-        return self._gradients(leaves, leaves[-1:], {})[0]
+        return self._gradients(leaves, [leaves.dt], {})[0]
 
-    def _leaves(self) -> list[Tensor | None]:
-        """The inputs in float64, with zeros for what is absent unless it is a goal."""
-        leaves = [None if one is None else one.detach().cpu() for one in self.inputs]
-        leaves = [one if one is None or not one.is_floating_point() else one.double() for one in leaves]
-        for place in self.operator.row_places[: None if self.goal_form else self.operator.starts]:
-            if leaves[place] is None:
-                end = self.ends[place > self.operator.starts]
-                leaves[place] = torch.zeros(end.count, self.dof, dtype=torch.float64)
-        return [one.requires_grad_() if one is not None and one.is_floating_point() else one for one in leaves]
+    def _leaves(self) -> Inputs:
+        """The inputs in float64, with zeros for what is absent unless the map takes none."""
+        values = [None if one is None else one.detach().cpu().double() for one in self.inputs.values]
+        for k, end in ((k, self.ends[(k - 1) // 4]) for k in range(1, 9)):
+            if values[k] is None and self.takes[k]:
+                values[k] = torch.zeros(end.count, self.dof, dtype=torch.float64)
+        indices = [None if end.index is None else end.index.cpu() for end in self.ends]
+        values = [one if one is None else one.requires_grad_() for one in values]
+        return Inputs(values, indices, self.dt.detach().cpu().double().requires_grad_())
 
-    def _by_reference(self, leaves: list[Tensor | None], vjp_scheme: dict[str, object]) -> tuple[Tensor, ...]:
-        return launcher(self.map, "forward", "reference", "cpu")(*leaves, **self.scheme, **vjp_scheme)
+    def _by_reference(self, leaves: Inputs, vjp_scheme: dict[str, object]) -> tuple[Tensor, ...]:
+        return launcher(self.map, "forward", "reference", "cpu")(leaves, **self.scheme, **vjp_scheme)
 
-    def _gradients(
-        self, leaves: list[Tensor | None], wanted: list[Tensor], vjp_scheme: dict[str, object]
-    ) -> tuple[Tensor, ...]:
+    def _gradients(self, leaves: Inputs, wanted: list[Tensor], vjp_scheme: dict[str, object]) -> tuple[Tensor, ...]:
         outputs = self._by_reference(leaves, vjp_scheme)
         there = [k for k in range(4) if self.upstream[k] is not None]
         upstream = [self.upstream[k].cpu().double() for k in there]
         outputs = [outputs[k] for k in there]
         return torch.autograd.grad(outputs, wanted, upstream, allow_unused=True, materialize_grads=True)
 
-    def _end(self, form: str, kinds: int) -> End:
+    def _end(self, form: str | None, kinds: int) -> End:
+        if not kinds:
+            return End([None] * 4, None)
         rows = {"each": self.batch, "one": 1}.get(form, 3)
-        values = [None if k in self.absent_rows else self.random(rows, self.dof) for k in range(kinds)]
+        values = [None if k in self.absent_rows or k >= kinds else self.random(rows, self.dof) for k in range(4)]
         if not form.startswith("pool"):
             return End(values, None)
         index = torch.randint(0, rows, (self.batch,), generator=self.generator)

@@ -257,10 +257,10 @@ def launches(monkeypatch) -> list[Launch]:
     def spying_launcher(name: str, direction: str, backend: str | None, device_type: str):
         launch = original(name, direction, backend, device_type)
 
-        def spy(*tensors, **options):
-            upstream = tuple(x is not None for x in tensors[:4]) if direction == "vjp" else ()
-            diary.append(Launch(name, direction, upstream, options.get("needs")))
-            return launch(*tensors, **options)
+        def spy(inputs, **options):
+            upstream = tuple(x is not None for x in inputs.upstream) if direction == "vjp" else ()
+            diary.append(Launch(name, direction, upstream, getattr(inputs, "needs", None)))
+            return launch(inputs, **options)
 
         return spy
 

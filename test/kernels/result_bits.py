@@ -30,8 +30,7 @@ def bits(*results: Tensor | np.ndarray) -> int:
 
 def bits_of(case: Case) -> int:
     """Those of outputs and gradients."""
-    results = *case.forward("native"), *case.vjp("native"), case.dt_gradient(native)
-    return bits(*(result for result in results if result is not None))
+    return bits(*case.both("native"), case.dt_gradient(native))
 
 
 def main() -> None:

@@ -84,16 +84,17 @@ def test_operators_of_torch_take_dtensors_also_if_they_are_called_first() -> Non
     dt = torch.full((1, 1), 0.1, dtype=torch.float64)
     forward = torch.ops.traj_integrator.velocity_forward
     shards = [spread(action, "batch", 0, 2), *(distribute_tensor(one, LINE, [Replicate()]) for one in (start, dt))]
-    got = forward(shards[0], shards[1], None, None, None, shards[2], None)
-    assert torch.equal(full(got[0]), forward(action, start, None, None, None, dt, None)[0])
-    vjp, needs = torch.ops.traj_integrator.velocity_vjp, [True, True, False, False]
+    none = [None] * 9
+    got = forward(shards[0], shards[1], *none, shards[2], None)
+    assert torch.equal(full(got[0]), forward(action, start, *none, dt, None)[0])
+    vjp, needs = torch.ops.traj_integrator.velocity_vjp, [True, True, *[False] * 7]
     # A number of rows that is the whole batch's holds on no shard: then nothing is split.
-    own = vjp(shards[0], None, None, None, None, shards[2], 4, HORIZON, needs, None)
-    wanted = vjp(action, None, None, None, None, dt, 4, HORIZON, needs, None)
+    own = vjp(shards[0], *none[:5], shards[2], 4, -1, HORIZON, needs, None)
+    wanted = vjp(action, *none[:5], dt, 4, -1, HORIZON, needs, None)
     assert torch.equal(full(own[1]), wanted[1])
     assert own[2] is None
     with pytest.raises(RuntimeError, match="action: expected a horizon that is whole"):
-        forward(distribute_tensor(action, LINE, [Shard(1)]), shards[1], None, None, None, shards[2], None)
+        forward(distribute_tensor(action, LINE, [Shard(1)]), shards[1], *none, shards[2], None)
 
 
 @pytest.mark.parametrize(("case", "layout"), table().values(), ids=table())

@@ -44,7 +44,7 @@ def test_only_the_gradients_asked_for_are_computed(kernel, launches, wanted):  #
     assert [launch.direction for launch in launches] == ["forward"]
     torch.autograd.grad(outputs, leaves, weights_like(outputs))
     expected = [] if wanted == (-1,) else [("vjp", tuple(i in wanted for i in range(4)))]
-    assert [(launch.direction, launch.needs[:4]) for launch in launches[1:]] == expected
+    assert [(launch.direction, tuple(launch.needs[:4])) for launch in launches[1:]] == expected
 
 
 @SIGNATURE

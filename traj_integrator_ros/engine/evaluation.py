@@ -11,10 +11,9 @@ from torch import Tensor
 
 from ..kernels import CostTerm, QuadraticCost, derivatives, limit_violations, quadratic_cost
 from ..kernels.call import fast_map
-from ..kernels.types import End
 from .call import STARTS, Array, Call, Ends, Gradient, Wanted
 from .runners import Buffers, PartSizes, gradient_to_goal, replaces_action, unfit, without_goal
-from .staged import rows_of, to_device
+from .staged import inputs_of, rows_of, to_device
 
 _STATE = ("position", "velocity", "acceleration")
 _NO_ENDS = (None,) * 8
@@ -165,12 +164,9 @@ def vjp_dt(call: Call, buffers: Buffers, sizes: PartSizes) -> Tensor:
 
     def part(begin: int, end: int) -> None:
         given = to_device(call.part(begin, end).inputs, buffers)
-        ends = [End(rows_of(given, "start", operator.starts), given["start_index"])]
-        if operator.goals:
-            ends.append(End(rows_of(given, "goal", operator.goals), given["goal_index"]))
-        arguments = (operator.name, given["actions"], ends, given["dt"], rows_of(given, "upstream", 4))
+        upstream, scheme = rows_of(given, "upstream"), operator.scheme(call.kernel.scheme)
         with torch.no_grad():
-            gradient = derivatives.dt_gradient(*arguments, operator.scheme(call.kernel.scheme))
+            gradient = derivatives.dt_gradient(operator.name, inputs_of(call.kernel, given), upstream, scheme)
         part_of_total = total if total.shape[0] == 1 else total[begin:end]
         part_of_total += gradient.cpu()
 

@@ -17,6 +17,7 @@ from torch import Tensor
 
 from ..kernels import Backend, ControlMap, default_backend
 from ..kernels.backends import launcher
+from ..kernels.types import Inputs, VjpInputs, four
 from .call import STARTS, Array, Call
 from .runners import Buffers, is_out_of_memory
 
@@ -156,53 +157,45 @@ def _key(call: Call, inputs: Mapping[str, Array | None]) -> Hashable:
 
 def launch_forward(kernel: ControlMap, given: Mapping[str, Tensor | None], out: Tensor) -> None:
     """Integrate into `out`, contiguous `[4, B, H, dof]`; `given` are the inputs of a call by name, on the device."""
-    operator, action = kernel.operator, given["actions"]
-    launch = launcher(operator.name, "forward", None, action.device.type)
-    ends = [*rows_of(given, "start", operator.starts), given["start_index"]]
-    if operator.goals:
-        ends += [*rows_of(given, "goal", operator.goals), given["goal_index"]]
+    operator, inputs = kernel.operator, inputs_of(kernel, given)
+    launch = launcher(operator.name, "forward", None, inputs.action.device.type)
     scheme = operator.scheme((*kernel.scheme, None))
     outputs = out.unbind()
-    if _writes_into(action.device):
-        launch(action, *ends, given["dt"], out=outputs, **scheme)
+    if _writes_into(inputs.action.device):
+        launch(inputs, out=outputs, **scheme)
         return
-    for target, output in zip(outputs, launch(action, *ends, given["dt"], **scheme), strict=True):
+    for target, output in zip(outputs, launch(inputs, **scheme), strict=True):
         target.copy_(output)
 
 
 def launch_vjp(kernel: ControlMap, given: Mapping[str, Tensor | None], into: Sequence[Tensor]) -> None:
     """Compute the vjp of upstream gradients into those of the actions, of three start rows and of the goal rows."""
     operator, (action, *ends) = kernel.operator, into
-    start, goal = ends[:STARTS], ends[STARTS:]
+    start, goal = ends[:STARTS], ends[STARTS:] if operator.goals else []
     launch = launcher(operator.name, "vjp", None, action.device.type)
-    needs = [True, *(i < len(start) for i in range(operator.starts))]
-    indices = [given["start_index"]]
-    arguments = {
-        "start_rows": start[0].shape[0],
-        "action_horizon": action.shape[1],
-        "needs": needs,
-        **operator.scheme((*kernel.scheme, None), vjp=True),
-    }
-    if operator.goals:
-        needs += [i < len(goal) for i in range(operator.goals)]
-        indices.append(given["goal_index"])
-        arguments["goal_rows"] = goal[0].shape[0] if goal else -1
-    out = {"out": action} if _writes_into(action.device) else {}
-    if default_backend(action.device) is Backend.TRITON and not operator.goals:
-        out["start_out"] = [*start, *[None] * (operator.starts - len(start))]
-    gradients = launch(*rows_of(given, "upstream", 4), *indices, given["dt"], **arguments, **out)
-    if not out:
-        action.copy_(gradients[0])
-    first = 1 + operator.starts
-    for targets, rows in ((start, gradients[1:first]), (goal, gradients[first:])):
-        for target, row in zip(targets, rows, strict=False):
-            if row is not target:
-                target.copy_(row)
+    out = (action, *four(start), *four(goal))
+    needs = [target is not None for target in out]
+    counts = start[0].shape[0], goal[0].shape[0] if goal else -1
+    _, indices, dt = inputs_of(kernel, given)
+    inputs = VjpInputs(rows_of(given, "upstream"), indices, dt, counts, action.shape[1], needs)
+    scheme = operator.scheme((*kernel.scheme, None), vjp=True)
+    if _writes_into(action.device):
+        launch(inputs, out=out, **scheme)
+        return
+    for target, gradient in zip(out, launch(inputs, **scheme), strict=True):
+        if target is not None:
+            target.copy_(gradient)
 
 
-def rows_of(given: Mapping[str, Tensor | None], name: str, count: int) -> list[Tensor | None]:
-    """Rows of a kind among inputs by name."""
-    return [given.get(f"{name}_{place}") for place in range(count)]
+def inputs_of(kernel: ControlMap, given: Mapping[str, Tensor | None]) -> Inputs:
+    """Return the inputs of a call, by name, as the map takes them; a goal that replaces an action is none of them."""
+    goal, goal_index = (rows_of(given, "goal"), given["goal_index"]) if kernel.operator.goals else (four(()), None)
+    return Inputs((given["actions"], *rows_of(given, "start"), *goal), (given["start_index"], goal_index), given["dt"])
+
+
+def rows_of(given: Mapping[str, Tensor | None], name: str) -> tuple[Tensor | None, ...]:
+    """Return the four rows of a kind among inputs by name."""
+    return tuple(given.get(f"{name}_{place}") for place in range(4))
 
 
 def _writes_into(device: torch.device) -> bool:

@@ -68,7 +68,6 @@ class Arguments {
 
 bool is_spline(const std::string& name) { return name.rfind("bspline", 0) == 0; }
 bool is_central(const std::string& name) { return name.rfind("clique_central", 0) == 0; }
-size_t starts_of(const std::string& name) { return is_central(name) || is_spline(name) ? 4 : 3; }
 
 // Takes the map of an operator, `<map>_forward` or `<map>_vjp`, whose scheme is in its arguments.
 void take_map(Arguments& arguments, Linear& linear) {
@@ -88,35 +87,30 @@ void take_map(Arguments& arguments, Linear& linear) {
 }
 
 template <class Tensors>
-void push(Stack* stack, const Tensors& tensors, size_t count) {
-  for (size_t k = 0; k < count; ++k) stack->emplace_back(tensors[k]);
+void push(Stack* stack, const Tensors& tensors) {
+  for (const Tensor& tensor : tensors) stack->emplace_back(tensor);
 }
 
 void step_forward(const c10::OperatorHandle& called, Stack* stack) {
   Arguments given(called, stack);
   Linear linear;
-  Nine inputs{given.tensor()};
-  given.tensors(&inputs[1], starts_of(given.name()));
-  linear.index[0] = given.tensor();
-  if (is_spline(given.name())) {
-    given.tensors(&inputs[5], 4);
-    linear.index[1] = given.tensor();
-  }
+  Nine inputs;
+  given.tensors(inputs.data(), inputs.size());
+  given.tensors(linear.index, 2);
   linear.dt = given.step_lengths();
   linear.take_sizes(inputs);
   take_map(given, linear);
-  push(stack, differentiable_step(linear, inputs), 4);
+  push(stack, differentiable_step(linear, inputs));
 }
 
 void step_vjp(const c10::OperatorHandle& called, Stack* stack) {
   Arguments given(called, stack);
-  const int ends = is_spline(given.name()) ? 2 : 1;
   Linear linear;
   Four upstream;
   given.tensors(upstream.data(), 4);
-  given.tensors(linear.index, ends);
+  given.tensors(linear.index, 2);
   linear.dt = given.step_lengths();
-  for (int end = 0; end < ends; ++end) {
+  for (int end = 0; end < 2; ++end) {
     linear.rows[end] = given.integer();
     // Without an index, 0 rows mean one for each trajectory (`own_rows` in types.py).
     if (linear.rows[end] == 0 && !linear.index[end].defined()) linear.rows[end] = first_defined(upstream).size(0);
@@ -124,35 +118,28 @@ void step_vjp(const c10::OperatorHandle& called, Stack* stack) {
   linear.actions = given.integer();
   const Needs needs = given.needs();
   take_map(given, linear);
-  push(stack, differentiable_vjp(linear, upstream, needs), ends == 2 ? 9 : 1 + starts_of(given.name()));
+  push(stack, differentiable_vjp(linear, upstream, needs));
 }
 
-// "<type> <before>position, <type> <before>velocity, ...", `count` of them, each with a comma behind it.
-std::string tensors(const std::string& type, const std::string& before, size_t count) {
+// "<type> <before>position, <type> <before>velocity, ...", each with a comma behind it.
+std::string tensors(const std::string& type, const std::string& before) {
   std::string text;
-  for (const char* kind : {"position", "velocity", "acceleration", "jerk"}) {
-    if (count-- == 0) break;
-    text += type + " " + before + kind + ", ";
-  }
+  for (const char* kind : {"position", "velocity", "acceleration", "jerk"}) text += type + " " + before + kind + ", ";
   return text;
 }
 
 // The schemas are those of `Signature`; test/examples/test_cpp.py compares them.
-void define(torch::Library& library, const std::string& map, size_t starts, bool takes_goal, const std::string& scheme) {
-  const auto schema = [&](const std::string& arguments, std::string results) {
-    results.resize(results.size() - 2);  // the last comma
-    return arguments + scheme + "str? backend) -> (" + results + ")";
+void define(torch::Library& library, const std::string& map, const std::string& scheme) {
+  const auto both = [](const std::string& type, const std::string& before) {
+    return tensors(type, before + "start_") + tensors(type, before + "goal_");
   };
-  const auto of_ends = [&](const std::string& start, const std::string& goal) { return takes_goal ? start + goal : start; };
-  const std::string row = "Tensor?", index = "Tensor? start_index, ", goal_index = "Tensor? goal_index, ";
-  const std::string forward = schema(
-      map + "_forward(Tensor action, " +
-          of_ends(tensors(row, "start_", starts) + index, tensors(row, "goal_", 4) + goal_index) + "Tensor dt, ",
-      tensors("Tensor", "", 4));
-  const std::string vjp = schema(
-      map + "_vjp(" + tensors(row, "grad_", 4) + of_ends(index, goal_index) + "Tensor dt, " +
-          of_ends("SymInt start_rows, ", "SymInt goal_rows, ") + "SymInt action_horizon, bool[] needs, ",
-      "Tensor grad_action, " + of_ends(tensors("Tensor", "grad_start_", starts), tensors("Tensor", "grad_goal_", 4)));
+  const auto results = [&](std::string named) { return scheme + "str? backend) -> (" + named.substr(0, named.size() - 2) + ")"; };
+  const std::string indices = "Tensor? start_index, Tensor? goal_index, Tensor dt, ";
+  const std::string forward =
+      map + "_forward(Tensor action, " + both("Tensor?", "") + indices + results(tensors("Tensor", ""));
+  const std::string vjp = map + "_vjp(" + tensors("Tensor?", "grad_") + indices +
+                          "SymInt start_rows, SymInt goal_rows, SymInt action_horizon, bool[] needs, " +
+                          results("Tensor grad_action, " + both("Tensor", "grad_"));
   using torch::CppFunction;
   library.def(forward.c_str(), CppFunction::makeFromBoxedFunction<&step_forward>());
   library.def(vjp.c_str(), CppFunction::makeFromBoxedFunction<&step_vjp>());
@@ -163,10 +150,10 @@ struct Registration {
   Registration() {
     if (c10::Dispatcher::singleton().findSchema({"traj_integrator::clique_forward", ""}).has_value()) return;
     library.emplace(torch::Library::FRAGMENT, "traj_integrator", std::nullopt, __FILE__, __LINE__);
-    for (const char* map : {"clique", "velocity", "jerk"}) define(*library, map, 3, false, "");
-    define(*library, "clique_central", 4, false, "bool truncate_terminal_gradient, ");
-    define(*library, "acceleration", 3, false, "str integrator, ");
-    define(*library, "bspline", 4, true, "int degree, int steps, str layout, ");
+    for (const char* map : {"clique", "velocity", "jerk"}) define(*library, map, "");
+    define(*library, "clique_central", "bool truncate_terminal_gradient, ");
+    define(*library, "acceleration", "str integrator, ");
+    define(*library, "bspline", "int degree, int steps, str layout, ");
   }
 
   std::optional<torch::Library> library;
