@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import inspect
 
+import numpy as np
 import pytest
 import torch
-from integration_cases import CLOSED_FORMS, STEP_KERNELS, check_step_kernel, squares
-from torch.utils._pytree import tree_flatten, tree_leaves, tree_unflatten
+from integration_cases import STEP_KERNELS, squares
+from spec_oracle import spec_trajectory
+from torch.testing import assert_close
+from torch.utils._pytree import tree_flatten, tree_leaves, tree_map, tree_unflatten
 
 from traj_integrator_ros.kernels import integration_utils as iu
 
@@ -41,60 +44,197 @@ ARGUMENTS = {
     **{case.name: f"u_act {START} {'start_idx ' * case.indexed}{OUT} scheme" for case in STEP_KERNELS},
 }
 NAMES = tuple(ARGUMENTS)
-EACH = pytest.mark.parametrize("name", NAMES)
+F64 = iu.TensorDeviceType(dtype=torch.float64)
 
 
-@EACH
+def t(values):
+    return torch.tensor(values, dtype=torch.float64)
+
+
+def memory(*shape):
+    """For results: what is not written shows."""
+    return torch.full(shape, torch.nan, dtype=torch.float64)
+
+
+def state(*fields):
+    """One joint."""
+    return iu.JointState(*(t([[field]]) for field in fields))
+
+
+def rest(horizon):
+    return iu.JointState.zeros((1, horizon, 1), F64)
+
+
+STATE_ROW = [1.0, 2.0, 3.0]  # q, qd, qdd of one joint
+STATE, STATE_3D = t([STATE_ROW]), t([[STATE_ROW]])
+ACT, SUM = t([[[4.0], [6.0]]]), t([[1.0, 0.0], [1.0, 1.0]])
+SUM_3, FORWARD_3 = iu.build_int_matrix(3, dtype=torch.float64), iu.build_fd_matrix(3, dtype=torch.float64)
+MASK, N_MASK = iu.build_start_state_mask(4, F64)
+DIFFERENCES = tuple(iu.build_fd_matrix(4, dtype=torch.float64, order=k, SHIFT=True) for k in (1, 2, 3))
+# qd = 2 + 4, + 6; q = 1 + 6, + 12
+ACCELERATED = [[[7, 6, 4], [19, 12, 6]]]
+# qdd = 3 + 0.5 * 4, + 6; qd = 2 + 0.5 * 5, + 11; q = 1 + 0.5 * 4.5, + 15.5
+JERKED = [[[3.25, 4.5, 5], [18.75, 15.5, 11]]]
+# qd = 2, 4, 7; q = 1 + 0.5 * (2, 6, 13); qdd = 3, then (4 - 2) / 0.5, (7 - 4) / 0.5
+MOVED = [[[2, 2, 3], [4, 4, 4], [7.5, 7, 6]]]
+VELOCITIES = t([[[4.0], [7.0], [99.0]]]), memory(1, 3, 3), t([0.5] * 3), 1, 0.5 * SUM_3, FORWARD_3
+# Positions 0, 1, 8, 27 from actions 1, 8, 27 and one that is not used; their differences.
+CUBES = t([[[1.0], [8.0], [27.0], [99.0]]]), t([[0.0]]), MASK, N_MASK, *DIFFERENCES
+OF_CUBES = [[[[n] for n in row]] for row in ([0, 1, 8, 27], [0, 1, 7, 19], [0, 1, 6, 12], [0, 1, 5, 6])]
+# Ones behind each output: how often, and with which sign, an action stands in it.
+ONES, ZEROS = torch.ones(1, 4, 1, dtype=torch.float64), torch.zeros(1, 4, 1, dtype=torch.float64)
+PULLS = [
+    ((*(ONES if place == k else other for k in range(4)), N_MASK, *DIFFERENCES), [[[n] for n in numbers]])
+    for place, numbers in enumerate(([1, 1, 1, 0], [0, 0, 1, 0], [0, -1, 1, 0], [1, -2, 1, 0]))
+    for other in (None, ZEROS)
+]
+# Of each name that is no step kernel: arguments, and what they give; a matrix of 64-bit numbers where it may be one.
+EXAMPLES = {
+    "build_clique_matrix": [
+        (
+            (3, t([0.5, 0.25, 0.1]), "cpu", torch.float64),
+            [
+                *([0, 0, 0], [1, 0, 0], [0, 1, 0]),
+                *([0, 0, 0], [-4, 4, 0], [0, -10, 10]),
+                *([0, 0, 0], [-16, 16, 0], [0, -100, 100]),
+            ],
+        )
+    ],
+    "build_fd_matrix": [
+        ((3,), [[-1, 1, 0], [0, -1, 1], [0, 0, 0]]),
+        ((4, "cpu", torch.float64, 2), [[1, -2, 1, 0], [0, 1, -2, 1], [0, 0, 1, -1], [0, 0, 0, 0]]),
+        ((2, "cpu", torch.float64, 0), [[1, 0], [0, 1]]),
+        ((3, "cpu", torch.float64, 1, False, False, True), [[0, 0, 0], [-1, 1, 0], [0, -1, 1]]),
+        ((3, "cpu", torch.float64, 2, False, False, True), [[0, 0, 0], [-1, 1, 0], [1, -2, 1]]),
+        ((3, "cpu", torch.float64, 2, True), [[-1, 2, -1, 0, 0], [0, -1, 2, -1, 0], [0, 0, -1, 2, -1]]),
+        ((2, "cpu", torch.float64, 1, True), [[1, -1, 0], [0, 1, -1]]),
+        *(
+            (
+                (5, "cpu", torch.float64, order, False, True),  # the order is without effect, as published
+                [[1, -1, 0, 0, 0], [0, 1, -1, 0, 0], [0, -1, 0, 1, 0], [0, 0, -1, 1, 0], [0, 0, 0, -1, 1]],
+            )
+            for order in (1, 2)
+        ),
+    ],
+    "build_int_matrix": [
+        ((3,), [[1, 0, 0], [1, 1, 0], [1, 1, 1]]),
+        ((3, -1), [[0, 0, 0], [1, 0, 0], [1, 1, 0]]),
+        ((3, 0, "cpu", torch.float64, 2), [[1, 0, 0], [2, 1, 0], [3, 2, 1]]),
+        ((2, 0, "cpu", torch.float64, 0), [[1, 0], [0, 1]]),
+        ((2, 0, "cpu", torch.float64, 2, t([2.0, 3.0])), [[4, 0], [10, 9]]),
+    ],
+    "build_start_state_mask": [((3, F64), ([[1], [0], [0]], [[0, 0, 0], [1, 0, 0], [0, 1, 0]]))],
+    "tensor_linspace": [
+        ((t(1.0), t(3.0), 4), [1.5, 2, 2.5, 3]),
+        ((t([[0.0], [1.0]]), t([[1.0], [0.0]]), 2), [[0.5, 1], [0.5, 0]]),
+        ((t([0.0, 2.0]), t([1.0, 4.0]), 2), [[0.5, 3], [1, 4]]),
+        ((t(0.0), t(1.0)), [k / 10 for k in range(1, 11)]),
+    ],
+    "sum_matrix": [((3, 2, F64), [[1, 0, 0], [1, 0, 0], [0, 1, 0], [0, 1, 0]])],
+    "interpolate_kernel": [
+        ((3, 3, F64), [[1, 0, 0], [0.5, 0.5, 0], [0, 1, 0], [0, 1, 0], [0, 0.5, 0.5], [0, 0, 1]]),
+    ],
+    "action_interpolate_kernel": [
+        ((2, 6, F64), [[0.5, 0.5], [0, 1], [0, 1], [0, 1], [0, 1], [0, 1]]),
+        ((3, 3, F64, 1), [[0.5, 0.5, 0], [0, 1, 0], [0, 0, 0], [0, 0.5, 0.5], [0, 0, 1], [0, 1, 0]]),
+    ],
+    "euler_integrate": [((t([[[1.0]]]), t([[[2.0], [3.0]]]), None, SUM), [[[3], [6]]])],
+    "tensor_step_jerk": [
+        ((start, ACT, memory(1, 2, 3), t([0.5, 1.0]), 1, SUM), JERKED) for start in (STATE, STATE_3D)
+    ],
+    "tensor_step_acc": [((start, ACT, memory(1, 2, 3), None, 1, SUM), ACCELERATED) for start in (STATE, STATE_3D)],
+    "step_acc_semi_euler": [
+        *(((start, ACT, None, 1, SUM), ACCELERATED) for start in (STATE, STATE_3D, t([[STATE_ROW, STATE_ROW]]))),
+        # Rows that differ are each added to their own step.
+        ((t([[STATE_ROW, [2.0, 4.0, 0.0]]]), ACT, None, 1, SUM), [[[7, 6, 4], [22, 14, 6]]]),
+    ],
+    "tensor_step_acc_semi_euler": [
+        ((state(1.0, 2.0, 3.0), ACT, rest(2), None, SUM, 2 * SUM), [[[[13], [37]]], [[[6], [12]]], ACT, 0 * ACT])
+    ],
+    "tensor_step_vel": [((start, *VELOCITIES), MOVED) for start in (STATE, STATE_3D)],
+    "tensor_step_pos": [
+        (
+            (state(1.0, 2.0, 3.0), t([[[4.0], [9.0], [99.0]]]), rest(3), FORWARD_3),
+            [[[[row[k]] for row in ([1, 2, 3], [4, 3, 1], [9, 5, 2])]] for k in range(3)] + [[[[0]] * 3]],
+        )
+    ],
+    "tensor_step_pos_ik": [((ACT, rest(2)), [ACT, *[0 * ACT] * 3])],
+    "tensor_step_pos_clique": [((state(0.0), CUBES[0], state(0.0), (MASK, N_MASK), DIFFERENCES), OF_CUBES)],
+    "CliqueTensorStep": [(CUBES, OF_CUBES)],
+    "jit_tensor_step_pos_clique": [(CUBES, OF_CUBES)],
+    "jit_tensor_step_pos_clique_contiguous": [(CUBES, OF_CUBES)],
+    "jit_backward_pos_clique": PULLS,
+    "jit_backward_pos_clique_contiguous": PULLS,
+}
+
+
+def function_of(name):
+    entry = getattr(iu, name)
+    return entry.apply if inspect.isclass(entry) else entry
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_a_name_has_its_arguments(name):
     assert name in iu.__all__
-    entry = getattr(iu, name)
-    signature = inspect.signature(entry.apply if inspect.isclass(entry) else entry)
-    assert list(signature.parameters) == ARGUMENTS[name].split()
+    assert list(inspect.signature(function_of(name)).parameters) == ARGUMENTS[name].split()
 
 
-@EACH
-def test_a_name_returns_what_its_closed_form_says(name):
-    CLOSED_FORMS[name]()
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_a_name_gives_what_its_examples_say(name):
+    for arguments, expected in EXAMPLES[name]:
+        given = tree_map(lambda x: x.clone() if torch.is_tensor(x) else x, arguments)
+        result = function_of(name)(*given)
+        named = dict(zip(ARGUMENTS[name].split(), given, strict=False))
+        assert "state_seq" not in named or result is named["state_seq"]
+        if isinstance(expected, list) and torch.is_tensor(result):
+            expected = [expected]
+        for got, numbers in zip(tree_leaves(result), expected, strict=True):
+            assert got.is_contiguous() or "contiguous" not in name
+            assert_close(got.double(), numbers if torch.is_tensor(numbers) else t(numbers).double())
 
 
-def calls_of(name, monkeypatch):
-    """The function behind a name, and its calls by the closed form: places of tensors, all leaves, and their tree."""
-    entry = getattr(iu, name)
-    owner, attribute = (entry, "apply") if inspect.isclass(entry) else (iu, name)
-    function, calls = getattr(owner, attribute), []
-
-    def recording(*arguments, **options):
-        leaves, tree = tree_flatten((arguments, options))
-        # Memory for the results is full of NaN.
-        places = [k for k, x in enumerate(leaves) if torch.is_tensor(x) and x.isfinite().all()]
-        calls.append((places, leaves, tree))
-        return function(*arguments, **options)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(owner, attribute, recording)
-        CLOSED_FORMS[name]()
-    return function, calls
-
-
-@pytest.mark.parametrize("name", [name for name in NAMES if name not in map(str, STEP_KERNELS)])
-def test_a_name_has_its_derivatives(name, monkeypatch):
-    """First and second derivatives, reverse and forward mode, of the calls with a closed form, by all their tensors."""
-    function, calls = calls_of(name, monkeypatch)
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_a_name_has_its_derivatives(name):
+    """First and second derivatives, reverse and forward mode, by all tensors of the last two examples."""
+    function = function_of(name)
     parameters = str(list(inspect.signature(function).parameters.values())).replace("TensorDeviceType", "")
-    assert any(places for places, *_ in calls) == ("Tensor" in parameters or "JointState" in parameters)
-    for places, leaves, tree in calls[-2:]:
+    takes_tensors = False
+    for arguments, _ in EXAMPLES[name][-2:]:
+        leaves, tree = tree_flatten(arguments)
+        places = [k for k, x in enumerate(leaves) if torch.is_tensor(x) and x.isfinite().all()]
+        takes_tensors |= bool(places)
 
         def of_tensors(*values, places=places, leaves=leaves, tree=tree):
             given = [x.clone() if torch.is_tensor(x) else x for x in leaves]
             for place, value in zip(places, values, strict=True):
                 given[place] = value
-            arguments, options = tree_unflatten(given, tree)
-            return tuple(tree_leaves(function(*arguments, **options)))
+            return tuple(tree_leaves(function(*tree_unflatten(given, tree))))
 
         inputs = [leaves[place].clone().requires_grad_() for place in places]
         if inputs:
             torch.autograd.gradcheck(of_tensors, inputs, check_forward_ad=True)
             torch.autograd.gradgradcheck(of_tensors, inputs)
+    assert takes_tensors == ("Tensor" in parameters or "JointState" in parameters)
+
+
+def check_step_kernel(case, dtype=torch.float64, tolerance=1e-13, dt=0.25, lengths=None, form=None):
+    """Random actions from moving starts against the specification; `tolerance` is that of each output's norm.
+
+    `form` makes traj_dt of `lengths`, `[3, 7]` s, or of their reciprocals.
+    """
+    arguments = case.arguments(batch=3, horizon=7, dof=2, dt=dt, dtype=dtype)
+    if form is None:
+        lengths = torch.full((3, 7), dt)
+    else:
+        arguments.traj_dt = form(1 / lengths if case.takes_rate else lengths)
+    outputs = [output.double().numpy() for output in case.apply(arguments)]
+    map_name = ("clique_central" if case.extra_horizon else "clique") if case.takes_rate else "acceleration_zoh"
+    for b, action in enumerate(arguments.action.double().numpy()):
+        row = int(arguments.start_idx[b]) if case.indexed else b
+        start = [*(rows[row].double().numpy() for rows in arguments.start), np.zeros(2)]
+        expected = spec_trajectory(map_name, action, start, None, lengths[b].numpy(), ())
+        for output, numbers in zip(outputs, expected, strict=True):
+            assert np.linalg.norm(output[b] - numbers) <= tolerance * np.linalg.norm(numbers)
 
 
 @pytest.mark.parametrize("case", STEP_KERNELS, ids=str)
@@ -137,12 +277,6 @@ def test_module_exports_the_names_and_the_two_types_they_take():
 def test_bad_arguments_of_the_helpers_are_named(call, message):
     with pytest.raises(ValueError, match=message):
         call()
-
-
-def matrix_arguments():
-    generator = torch.Generator().manual_seed(0)
-    shapes = (2, 3, 2), (2, 2), (3, 1), *[(3, 3)] * 4
-    return [torch.randn(shape, generator=generator, dtype=torch.float64).requires_grad_() for shape in shapes]
 
 
 def test_reused_state_seq_keeps_no_graph_of_earlier_calls():
@@ -198,7 +332,7 @@ def test_torch_compile_breaks_the_graph_where_a_kernel_writes_into_buffers(fullg
 
 
 def test_matrix_form_compiles_into_one_graph():
-    arguments, function = matrix_arguments(), iu.CliqueTensorStep.apply
+    function = iu.CliqueTensorStep.apply
     torch.compiler.reset()
     compiled = torch.compile(lambda *tensors: function(*tensors), fullgraph=True, backend="aot_eager")
-    torch.testing.assert_close(compiled(*arguments), function(*arguments))
+    assert_close(compiled(*CUBES), function(*CUBES))
