@@ -18,8 +18,7 @@ caller needs to know about them; `ControlMap.vjp` gives gradients without a forw
 `torch.compile` and `torch.export`; DTensors pass through. `backend_info()` tells which backend runs where, and why.
 """
 
-from .backends import Backend, BackendInfo, BackendUnavailable, backend_info, default_backend
-from .call import native_kernels
+from .backends import Backend, BackendInfo, BackendUnavailable, backend_info, default_backend, native_kernels
 from .costs import CostTerm, QuadraticCost, limit_violations, quadratic_cost
 from .divided_differences import differentiate_positions
 from .maps.bspline import bspline_step

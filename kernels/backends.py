@@ -21,6 +21,7 @@ import enum
 import functools
 import importlib
 import importlib.util
+import logging
 import os
 import warnings
 from collections.abc import Callable
@@ -113,6 +114,18 @@ def check_backend(backend: Backend | str | None) -> str | None:
     if name not in _NAMES:
         raise ValueError(f"backend: expected None or one of {', '.join(map(repr, _NAMES))}, got {backend!r}")
     return name
+
+
+@functools.cache
+def native_kernels() -> ModuleType | None:
+    """Return the C++ kernels; None if they cannot be imported, which is logged once."""
+    try:
+        from . import native
+    except ImportError as error:
+        message = "CPU tensors are computed by the reference kernels in plain torch, not by the C++ kernels: %s"
+        logging.getLogger(__package__).warning(message, error)
+        return None
+    return native
 
 
 @functools.cache

@@ -8,14 +8,12 @@ both compute the same numbers and record the same derivatives.
 from __future__ import annotations
 
 import functools
-import logging
-from types import ModuleType
 from typing import TYPE_CHECKING
 
 from torch import Tensor
 from torch.compiler import is_compiling
 
-from .backends import Backend, check_backend
+from .backends import Backend, check_backend, native_kernels
 from .operator import StepOperator
 from .splines.form import SplineForm
 from .types import End, Trajectory, four
@@ -55,15 +53,3 @@ def fast_map(operator: StepOperator, *scheme: object) -> FastMap | None:
     """Return the map's fast path; None if there is no C++ extension. Raises ValueError for a spline's wrong form."""
     native = native_kernels()
     return None if native is None else native.FastMap(operator, scheme)
-
-
-@functools.cache
-def native_kernels() -> ModuleType | None:
-    """Return the C++ kernels; None if they cannot be imported, which is logged once."""
-    try:
-        from . import native
-    except ImportError as error:
-        message = "CPU tensors are computed by the reference kernels in plain torch, not by the C++ kernels: %s"
-        logging.getLogger(__package__).warning(message, error)
-        return None
-    return native

@@ -8,7 +8,7 @@ computed by a C++ kernel, or by the reference in float64, which torch can differ
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
@@ -17,7 +17,7 @@ from torch.autograd import forward_ad
 from torch.autograd.function import _SingleLevelFunction
 
 from . import reference_backend
-from .backends import Backend
+from .backends import Backend, native_kernels
 from .sharding import is_sharded, shards
 from .signature import Signature
 from .types import TENSORS, Inputs, VjpInputs, counted, first_given, own_rows
@@ -32,23 +32,12 @@ def dt_gradient(
     if is_sharded(inputs.action):
         compute = functools.partial(dt_gradient, name, scheme=scheme, backend=backend)
         return shards().dt_gradient(compute, inputs, upstream)
-    kernel = _dt_kernel(backend, inputs.action.device)
-    gradient = None if kernel is None else kernel(name, inputs, upstream, **scheme)
+    native = native_kernels() if backend in (None, Backend.NATIVE) and inputs.action.device.type == "cpu" else None
+    # The loops do not compute it where it is differentiated itself.
+    gradient = None if native is None else native.dt_gradient(name, inputs, upstream, **scheme)
     if gradient is None:
         gradient = reference_backend.dt_gradient(name, inputs, upstream, **scheme)
     return gradient.to(inputs.dt.dtype)
-
-
-@functools.cache
-def _dt_kernel(backend: str | None, device: torch.device) -> Callable[..., Tensor | None] | None:
-    """The kernel that computes the gradient of dt where that is not differentiated itself; None if there is none."""
-    if backend in (None, Backend.NATIVE) and device.type == "cpu":
-        try:
-            from . import native
-        except ImportError:
-            return None
-        return native.dt_gradient
-    return None
 
 
 class _Call(NamedTuple):

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from .arguments import promoted, row_indices, step_lengths, truth_values
 from .sharding import is_sharded, shards
-from .signature import KINDS, Signature
+from .signature import KINDS, ROWS, Signature
 from .types import End, Inputs, VjpInputs, first_given, own_rows
 
 FLOATS = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
@@ -36,7 +36,8 @@ def prepare_step(
     name = action_name or operator.action_name
     check_action(action, name)
     if is_sharded(action):
-        shards().check_step(action, name, {"start": start, "goal": goal}, dt)
+        others = {**dict(zip(ROWS, rows, strict=True)), "start_index": start.index, "goal_index": goal.index, "dt": dt}
+        shards().check_together({name: action}, others)
     if start.rows[0] is None:
         raise TypeError("start_position: expected a tensor, got None")
     start, goal = _check_end("start", start, action), check_goal(goal, action)
@@ -73,7 +74,7 @@ def prepare_vjp(
                 f"{gradient.device}"
             )
     if is_sharded(like):
-        shards().check_vjp(given, like, {f"{end}_index": index for end, (_, index) in ends.items()}, dt)
+        shards().check_together(given, {**{f"{end}_index": index for end, (_, index) in ends.items()}, "dt": dt})
     indices = []
     for end, (rows, index) in ends.items():
         indices.append(_check_index(f"{end}_index", index, like))

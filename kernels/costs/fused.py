@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from ..arguments import is_watched
-from ..backends import Backend, default_backend
-from ..call import fast_map, native_kernels
+from ..backends import Backend, default_backend, native_kernels
+from ..call import fast_map
 from ..maps.table import ControlMap
 from ..reference_backend import collect_rows
 from ..sharding import shards
@@ -44,7 +44,11 @@ class CostProblem(NamedTuple):
 
 def cost_of_problem(problem: CostProblem) -> Tensor:
     """Return the cost, `[B]` in the action's dtype: by a fused pass where one applies, otherwise composed."""
-    return fused_cost(problem) if is_fusable(problem) else problem.composed()
+    if not _is_fusable(problem):
+        return problem.composed()
+    if torch.is_grad_enabled():
+        return _FusedCost.apply(problem, *problem.inputs.values)
+    return _run(problem, [False] * len(problem.inputs.values))[0]
 
 
 def sharded_cost(problem: CostProblem) -> Tensor:
@@ -53,38 +57,30 @@ def sharded_cost(problem: CostProblem) -> Tensor:
     split = table.Shards(inputs.action, problem.kernel.action_name)
 
     def term_of(term: CostTerm) -> CostTerm:
-        return CostTerm(
-            *(
-                None if part is None else split.local(part, table.weights_layout(part.dim(), with_rows=with_rows))
-                for part, with_rows in zip(term, _HAS_ROWS, strict=True)
-            )
-        )
+        pairs = zip(term, _HAS_ROWS, strict=True)
+        layouts = (None if part is None else table.weights_layout(part.dim(), with_rows=rows) for part, rows in pairs)
+        return CostTerm(*map(split.local, term, layouts))
 
     terms = tuple(term_of(term) for term in problem.terms)
     local = problem._replace(inputs=split.inputs(inputs), terms=terms)
     return split.whole(cost_of_problem(local), table.COSTS, inputs.action.shape[:1])
 
 
-def is_fusable(problem: CostProblem) -> bool:
+def _is_fusable(problem: CostProblem) -> bool:
     """Whether a fused pass applies: it has the map, only its variables require grad, no transform or mode is active."""
-    if torch.compiler.is_compiling() or problem.inputs.action.dtype not in (torch.float32, torch.float64):
+    action, dt = problem.inputs.action, problem.inputs.dt
+    if torch.compiler.is_compiling() or action.dtype not in (torch.float32, torch.float64):
         return False
-    if not _is_native(problem):
+    chosen = default_backend(action.device) if problem.backend is None else problem.backend
+    if chosen != Backend.NATIVE or action.device.type != "cpu" or native_kernels() is None:
         return False
-    watched = is_watched() or torch._C._len_torch_function_stack() > 0
-    fixed = [problem.inputs.dt, *(part for term in problem.terms for part in term if part is not None)]
+    if is_watched() or torch._C._len_torch_function_stack() > 0:
+        return False
+    fixed = [dt, *(part for term in problem.terms for part in term if part is not None)]
     given = [*fixed, *(rows for rows in problem.inputs.values if rows is not None)]
-    if watched or any(type(tensor) not in (Tensor, torch.nn.Parameter) for tensor in given):
+    if any(type(tensor) not in (Tensor, torch.nn.Parameter) for tensor in given):
         return False
     return not (torch.is_grad_enabled() and any(tensor.requires_grad for tensor in fixed))
-
-
-def fused_cost(problem: CostProblem) -> Tensor:
-    """Return the cost, `[B]` in the action's dtype."""
-    variables = problem.inputs.values
-    if not torch.is_grad_enabled():
-        return _run(problem, [False] * len(variables))[0]
-    return _FusedCost.apply(problem, *variables)
 
 
 class _FusedCost(torch.autograd.Function):
@@ -108,12 +104,6 @@ class _FusedCost(torch.autograd.Function):
             found = iter(torch.autograd.grad(problem.composed(), wanted, upstream, create_graph=True))
             return (None, *(next(found) if need else None for need in needs))
         return (None, *_scaled(problem, upstream, gradients))
-
-
-def _is_native(problem: CostProblem) -> bool:
-    device = problem.inputs.action.device
-    chosen = default_backend(device) if problem.backend is None else Backend(problem.backend)
-    return chosen is Backend.NATIVE and device.type == "cpu" and native_kernels() is not None
 
 
 def _run(problem: CostProblem, needs: Sequence[bool]) -> tuple[Tensor, list[Tensor | None]]:

@@ -27,6 +27,18 @@ _BUFFER_NAMES = ("out_position", "out_velocity", "out_acceleration", "out_jerk")
 Start = tuple[Tensor, Tensor | None, Tensor | None]
 
 
+def _clique() -> ControlMap:
+    return MAPS["clique"]
+
+
+def _central() -> ControlMap:
+    return MAPS["clique_central"]
+
+
+def _acceleration(integrator: AccelerationIntegrator | str = AccelerationIntegrator.ZOH) -> ControlMap:
+    return MAPS[f"acceleration_{integrator_name(integrator)}"]
+
+
 def _run(
     map_of: Callable[..., ControlMap],
     u_act: Tensor,
@@ -59,7 +71,7 @@ def _run(
 class _StepKernel:
     """One start state for each trajectory."""
 
-    _map: Callable[..., ControlMap]
+    _map: Callable[..., ControlMap] = staticmethod(_clique)
     """Returns what is computed, for the scheme that is given by keyword."""
 
     @classmethod
@@ -113,7 +125,7 @@ class _StepKernel:
 class _IdxStepKernel:
     """A pool of start states, one of them picked for each trajectory."""
 
-    _map: Callable[..., ControlMap]
+    _map: Callable[..., ControlMap] = staticmethod(_clique)
 
     @classmethod
     def apply(
@@ -141,34 +153,16 @@ class _IdxStepKernel:
         return _run(cls._map, u_act, start, start_idx, buffers, traj_dt, out_grad_position, scheme)
 
 
-def _clique() -> ControlMap:
-    return MAPS["clique"]
-
-
-def _central() -> ControlMap:
-    return MAPS["clique_central"]
-
-
-def _acceleration(integrator: AccelerationIntegrator | str = AccelerationIntegrator.ZOH) -> ControlMap:
-    return MAPS[f"acceleration_{integrator_name(integrator)}"]
-
-
 class CliqueTensorStepKernel(_StepKernel):
     """Position actions to the trajectory by backward differences; traj_dt is 1 / dt."""
-
-    _map = staticmethod(_clique)
 
 
 class CliqueTensorStepIdxKernel(_IdxStepKernel):
     """Position actions to the trajectory by backward differences, starts from a pool; traj_dt is 1 / dt."""
 
-    _map = staticmethod(_clique)
-
 
 class CliqueTensorStepCoalesceKernel(_StepKernel):
     """The same as `CliqueTensorStepKernel`: the published kernels differ only in how their threads read memory."""
-
-    _map = staticmethod(_clique)
 
 
 class CliqueTensorStepCentralDifferenceKernel(_StepKernel):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -96,17 +95,6 @@ def bspline_step(
     return step(BSPLINE, control_points, start, dt, start_index, dt_per, backend, *scheme, **ends)
 
 
-class SplineArguments(NamedTuple):
-    """What the functions of `reference` take, in float64, for the spline functions that are not operators."""
-
-    action: Tensor
-    start: list[Tensor]
-    goal: list[Tensor] | None
-    dt: Tensor  # [1 or B, 1, 1]
-    dtype: torch.dtype
-    """That of the result: of the rows or control points, float32 where autocast widens them."""
-
-
 def spline_arguments(
     rows: Tensor,
     start: Sequence[Tensor | None],
@@ -117,14 +105,18 @@ def spline_arguments(
     dt_per: str,
     goal_mask: Tensor | None = None,
     name: str = "control_points",
-) -> SplineArguments:
-    """Check the arguments as `bspline_step` does; `rows` are control points, or what `name` calls them in errors."""
+) -> tuple[Tensor, list[Tensor], list[Tensor] | None, Tensor, torch.dtype]:
+    """Check the arguments as `bspline_step` does; `rows` are control points, or what `name` calls them in errors.
+
+    Returns what the functions of `reference` take, in float64: rows, start, goal, dt `[1 or B, 1, 1]`; and the dtype of
+    the result: that of the rows, or float32 where autocast widens them.
+    """
     if goal_mask is not None:
         goal, goal_index = goal_or_rest(rows, goal, goal_index, goal_mask, name), None
     inputs = prepare_step(BSPLINE, rows, End(start, start_index), End(goal, goal_index), dt, dt_per, name)
     action = inputs.action
     begin, end = (None if end.rows[0] is None else start_rows(*end, action) for end in inputs.ends)
-    return SplineArguments(action.double(), begin, end, inputs.dt.double()[..., None], action.dtype)
+    return action.double(), begin, end, inputs.dt.double()[..., None], action.dtype
 
 
 BSPLINE = StepOperator("bspline", 4, splines=True, one_dt_for="B-splines", action_name="control_points")

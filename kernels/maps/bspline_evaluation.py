@@ -71,11 +71,12 @@ def evaluate_bspline(
     form = SplineForm(degree, steps, layout)
     start = (start_position, start_velocity, start_acceleration, start_jerk)
     goal = (goal_position, goal_velocity, goal_acceleration, goal_jerk)
-    spline = spline_arguments(control_points, start, goal, dt, start_index, goal_index, dt_per, goal_mask)
-    batch, points_given, dof = control_points.shape
+    ends = start, goal, dt, start_index, goal_index, dt_per, goal_mask
+    points, start, goal, step, dtype = spline_arguments(control_points, *ends)
+    batch, points_given, dof = points.shape
     given = _check_times(times, control_points)
-    length = form.steps * spline.dt
-    points = reference.extended_points(spline.action, spline.start, spline.goal, length, form)
+    length = form.steps * step
+    points = reference.extended_points(points, start, goal, length, form)
 
     place = given.double() / length[..., 0]  # [1 or B, T], in segments
     # A time that equals a row's except for rounding belongs to the segment that begins there, because jerk may jump.
@@ -92,7 +93,7 @@ def evaluate_bspline(
         rows = (first[..., None] + reach).flatten(1)  # [B, T count]
         near = points.gather(1, rows[..., None].expand(-1, -1, dof)).unflatten(1, (-1, count))
         value = ((powers @ table)[..., None] * near).sum(2) / length**order
-        outputs.append(value.to(spline.dtype))
+        outputs.append(value.to(dtype))
         points = points.diff(dim=1)
     return Trajectory(*outputs)
 
@@ -133,7 +134,7 @@ def bspline_segments(
     form = SplineForm(degree, steps, layout)
     start = (start_position, start_velocity, start_acceleration, start_jerk)
     goal = (goal_position, goal_velocity, goal_acceleration, goal_jerk)
-    spline = spline_arguments(
+    points, start, goal, step, _ = spline_arguments(
         _real(control_points),
         [None if rows is None else _real(rows) for rows in start],
         [None if rows is None else _real(rows) for rows in goal],
@@ -142,13 +143,11 @@ def bspline_segments(
         "step",
         goal_mask.detach().cpu() if isinstance(goal_mask, Tensor) else goal_mask,
     )
-    length = form.steps * spline.dt
+    length, count = form.steps * step, form.segments(points.shape[1])
     with torch.no_grad():
-        at_ends = SplineForm(form.degree, 1, form.layout)
-        states = reference.bspline(spline.action, spline.start, spline.goal, length, at_ends)
-        points = reference.extended_points(spline.action, spline.start, spline.goal, length, form)
+        states = reference.bspline(points, start, goal, length, SplineForm(form.degree, 1, form.layout))
+        points = reference.extended_points(points, start, goal, length, form)
     h = length.numpy()  # [1 or B, 1, 1]
-    count = form.segments(spline.action.shape[1])
     time = np.arange(count + 1) * h[:, :, 0]
     return SplineSegments(
         time if time.shape[0] > 1 else time[0],

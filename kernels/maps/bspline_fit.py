@@ -78,25 +78,25 @@ def _fit(
     dt_per: str,
     form: SplineForm,
 ) -> Tensor:
-    spline = spline_arguments(position, start, goal, dt, start_index, goal_index, dt_per, name="position")
+    ends = start, goal, dt, start_index, goal_index, dt_per
+    wanted, start, goal, steps, dtype = spline_arguments(position, *ends, name="position")
     pieces = position.shape[1] - 1  # not divmod, which torch.compile cannot trace for a symbolic size
     points = pieces // form.steps - form.head
     if pieces % form.steps != 0 or points < 1:
-        wanted = ", ".join(str(form.rows(n)) for n in (1, 2, 3))
+        known = ", ".join(str(form.rows(n)) for n in (1, 2, 3))
         raise ValueError(
-            f"position: expected {wanted}, ... rows for degree {form.degree}, {form.steps} steps and layout "
+            f"position: expected {known}, ... rows for degree {form.degree}, {form.steps} steps and layout "
             f"{form.layout.value!r}, got {position.shape[1]}"
         )
     batch, _, dof = position.shape
-    still = spline.action.new_zeros(batch, points, dof)
-    offset = _positions(still, spline.start, spline.goal, spline.dt, form)
+    still = wanted.new_zeros(batch, points, dof)
+    offset = _positions(still, start, goal, steps, form)
     # A traced graph computes its own solution: one that is kept may have another number of points.
     solve = _new_solution if values_hidden() else _kept_solution
-    solution = solve(points, form.scheme, spline.goal is not None).to(position.device)
-    fitted = solution @ (spline.action - offset)
+    fitted = solve(points, form.scheme, goal is not None).to(position.device) @ (wanted - offset)
     if fitted.shape[1] < points:
-        fitted = torch.cat([fitted, spline.goal[0].expand(batch, -1)[:, None]], 1)
-    return fitted.to(spline.dtype)
+        fitted = torch.cat([fitted, goal[0].expand(batch, -1)[:, None]], 1)
+    return fitted.to(dtype)
 
 
 def _positions(

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from ..arguments import promoted
 from ..sharding import is_sharded, shards
+from ..signature import ROWS
 from ..types import End
 from ..validation import check_action, check_goal, check_goal_mask
 
@@ -110,7 +111,8 @@ def _on_shards(compute, action, goal, goal_index, goal_mask, name: str) -> list[
     check_action(action, name)
     sharded = is_sharded(action)
     if sharded:
-        shards().check_step(action, name, {"goal": goal}, None)
+        named = dict(zip(ROWS[4:], rows, strict=False))
+        shards().check_together({name: action}, {**named, "goal_index": goal_index})
     if rows[0] is None and goal_index is None:
         raise ValueError("goal_position: expected a tensor with goal_mask, got None")
     goal = check_goal(goal, action)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copyreg
+import enum
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -169,23 +170,17 @@ def control_map(
         ValueError: an unknown control space, name or scheme, or a scheme that the named map does not have.
 
     """
-    words = {
-        "finite_difference": (FiniteDifference, finite_difference),
-        "acceleration_integrator": (AccelerationIntegrator, acceleration_integrator),
-        "bspline_layout": (BsplineLayout, bspline_layout),
-    }
-    chosen: dict[str, str | int] = {
-        name: known(word).value for name, (known, word) in words.items() if word is not None
-    }
+    given = finite_difference, acceleration_integrator, bspline_degree, bspline_steps, bspline_layout
+    chosen: dict[str, str | int] = {}
+    for (name, usual), value in zip(_SCHEMES.items(), given, strict=True):
+        if value is not None:
+            chosen[name] = type(usual)(value).value if isinstance(usual, enum.Enum) else value
     named = _named(control_space)
-    if named is not None:
-        for name in chosen:  # those that a name stands for
-            if name in named.schemes and chosen[name] != named.schemes[name]:
-                raise ValueError(f"{name}: expected {named.schemes[name]!r}, as in {named.name}, got {chosen[name]!r}")
-    numbers = {"bspline_degree": bspline_degree, "bspline_steps": bspline_steps}
-    chosen |= {name: number for name, number in numbers.items() if number is not None}
     if named is None:
         return _map_of(ControlSpace(control_space), chosen)
+    for name, value in chosen.items():  # those that a name stands for
+        if isinstance(value, str) and named.schemes.get(name, value) != value:
+            raise ValueError(f"{name}: expected {named.schemes[name]!r}, as in {named.name}, got {value!r}")
     return _map_of(named.control_space, {**named.schemes, **chosen}) if chosen else named
 
 
@@ -204,12 +199,13 @@ def _named(control_space: object) -> ControlMap | None:
 
 
 _SCHEMES = {
-    "finite_difference": FiniteDifference.BACKWARD.value,
-    "acceleration_integrator": AccelerationIntegrator.ZOH.value,
+    "finite_difference": FiniteDifference.BACKWARD,
+    "acceleration_integrator": AccelerationIntegrator.ZOH,
     "bspline_degree": 3,
     "bspline_steps": 4,
-    "bspline_layout": BsplineLayout.TIGHT.value,
+    "bspline_layout": BsplineLayout.TIGHT,
 }
+"""The usual ones, in the order of the arguments of `control_map`."""
 
 
 def _map_of(space: ControlSpace, chosen: Mapping[str, str | int]) -> ControlMap:

@@ -100,7 +100,7 @@ def check_horizon(name: str, tensor: DTensor | DTensorSpec) -> None:
         )
 
 
-def check_distributed(named: dict[str, Tensor | None], like: DTensor) -> None:
+def check_distributed(named: Mapping[str, object], like: DTensor) -> None:
     """Raise an error for plain tensors, and for those on another mesh, that are passed together with a DTensor."""
     for name, tensor in named.items():
         if not isinstance(tensor, Tensor):
@@ -188,20 +188,15 @@ def ensure_rules(operator: Signature) -> None:
     _register(operator.vjp, _vjp_rule)
 
 
-def check_step(action: DTensor, action_name: str, ends: Mapping[str, End], dt: object) -> None:
-    """Check that all tensors passed with a DTensor of actions are DTensors, too; only dt may be a number."""
-    check_horizon(action_name, action)
-    for end, (rows, index) in ends.items():
-        named = {f"{end}_{kind}": one for kind, one in zip(KINDS, rows, strict=False)}
-        check_distributed({**named, f"{end}_index": index}, action)
-    check_distributed({"dt": dt}, action)
+def check_together(trajectories: Mapping[str, DTensor], others: Mapping[str, object]) -> None:
+    """Check that no trajectory is split along the horizon, and that what is passed with a DTensor is one, too.
 
-
-def check_vjp(upstream: dict[str, Tensor], like: DTensor, indices: dict[str, object], dt: object) -> None:
-    """Check the tensors passed with a DTensor of upstream gradients in the same way."""
-    check_distributed({**upstream, **indices, "dt": dt}, like)
-    for name, gradient in upstream.items():
-        check_horizon(name, gradient)
+    `trajectories` are the actions, or upstream gradients. Of the others only dt may be a number.
+    """
+    like = next(iter(trajectories.values()))
+    check_distributed({**trajectories, **others}, like)
+    for name, trajectory in trajectories.items():
+        check_horizon(name, trajectory)
 
 
 def step_lengths(dt: Tensor, like: DTensor) -> DTensor:
@@ -229,10 +224,9 @@ def _forward_rule(operator: Signature, *arguments: object) -> Ways:
 
 def _vjp_rule(*arguments: object) -> Ways:
     inputs, _ = VjpInputs.split(arguments)
-    for name, gradient in zip(KINDS, inputs.upstream, strict=True):
+    for name, gradient in zip((*(f"grad_{kind}" for kind in KINDS), "dt"), (*inputs.upstream, inputs.dt), strict=True):
         if gradient is not None:
-            check_horizon(f"grad_{name}", gradient)
-    check_horizon("dt", inputs.dt)
+            check_horizon(name, gradient)
     batch = inputs.like.shape[0]
     layouts: list[Layout | None] = [None if gradient is None else TRAJECTORIES for gradient in inputs.upstream]
     layouts += [*_index_layouts(inputs.indices), dt_layout(inputs.dt.shape[0], batch)]

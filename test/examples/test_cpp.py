@@ -184,11 +184,13 @@ def test_operators_of_the_library_are_those_of_python(plan, tmp_path):
 def calls_of(operator, scheme):
     """Calls of the operators of a map, forward and vjp, with a pool of starts, and one start for each trajectory."""
     dt, horizon = torch.full((1, 1), 0.02, dtype=torch.float64), operator.output_horizon(5, scheme)
+    takes = [k < kinds for kinds in (operator.starts, operator.goals) for k in range(4)]
     for rows, index in ((2, None), (3, torch.tensor([2, 0]))):
-        ends = [[sines(rows, 3, first=50 + 10 * k).requires_grad_() for k in range(count)] for count in operator.ends]
-        flat = [argument for end in ends for argument in (*end, index)]
-        yield f"{operator.name}_forward", [sines(2, 5, 3, first=0).requires_grad_(), *flat, dt, *scheme, None]
+        values = [sines(rows, 3, first=50 + 10 * k).requires_grad_() if one else None for k, one in enumerate(takes)]
+        indices = index, index if operator.goals else None
+        action = sines(2, 5, 3, first=0).requires_grad_()
+        yield f"{operator.name}_forward", [action, *values, *indices, dt, *scheme, None]
         upstream = [sines(2, horizon, 3, first=90 + 10 * k).requires_grad_() for k in range(4)]
-        indices, counts = [index] * len(ends), [0 if index is None else rows] * len(ends)
-        needs = [True] * (1 + sum(operator.ends))
-        yield f"{operator.name}_vjp", [*upstream, *indices, dt, *counts, 5, needs, *scheme, None]
+        own = 0 if index is None else rows
+        counts = own, own if operator.goals else -1
+        yield f"{operator.name}_vjp", [*upstream, *indices, dt, *counts, 5, [True, *takes], *scheme, None]
