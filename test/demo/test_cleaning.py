@@ -47,13 +47,9 @@ def with_gaps(motion: Motion, at: list[int]) -> Motion:
 
 
 def test_repeated_frames_are_those_that_contradict_their_velocity(sine):
-    motion = held(sine, [10, 55, 120])
-    assert np.flatnonzero(motion.repeated).tolist() == [11, 57, 123]
-
-
-def test_frames_at_rest_are_not_repeated():
-    position, velocity = np.zeros((5, 2)), np.zeros((5, 2))
-    assert not find_repeated_frames(position, velocity).any()
+    assert np.flatnonzero(held(sine, [10, 55, 120]).repeated).tolist() == [11, 57, 123]
+    at_rest = np.zeros((5, 2))
+    assert not find_repeated_frames(at_rest, at_rest).any()
 
 
 def test_held_stream_is_timed_evenly(sine):
@@ -65,15 +61,11 @@ def test_held_stream_is_timed_evenly(sine):
     assert "5 repeated frames dropped and the rest timed evenly" in cleaned.notes[-1]
 
 
-def test_stream_with_missing_frames_keeps_its_stamps(sine):
+def test_stream_with_missing_frames_keeps_its_stamps_and_a_clean_one_all(sine):
+    assert clean(sine) is sine and plan_on(sine) is sine
     cleaned = clean(with_gaps(sine, [20, 60, 100]))
     np.testing.assert_array_equal(cleaned.time, np.delete(sine.time, [20, 60, 100]))
     assert "recorded stamps kept" in cleaned.notes[-1]
-
-
-def test_clean_motion_stays_as_it_is(sine):
-    assert clean(sine) is sine
-    assert plan_on(sine) is sine
 
 
 def test_filter_reduces_noise_and_its_states_are_consistent():

@@ -17,26 +17,14 @@ from traj_integrator_ros.demo.planned import (
 )
 
 
-@pytest.fixture(scope="module")
-def motion():
-    return planned_motion()
-
-
-def test_planned_motion_starts_in_motion_and_ends_at_rest(motion):
-    np.testing.assert_allclose(motion.velocity[0], START_VELOCITY)
-    np.testing.assert_allclose(motion.acceleration[0], START_ACCELERATION)
-    assert np.abs(motion.velocity[0]).min() >= 0.1
+def test_planned_motion_keeps_its_limits_and_its_states_belong_together():
+    motion = planned_motion()
+    np.testing.assert_allclose([motion.velocity[0], motion.acceleration[0]], [START_VELOCITY, START_ACCELERATION])
+    assert np.abs(motion.velocity[0]).min() >= 0.1 and 10 <= motion.duration <= 15
     assert np.abs(motion.velocity[-1]).max() < JERK_LIMIT * PERIOD**2
-    assert 10 <= motion.duration <= 15
-
-
-def test_planned_motion_keeps_its_limits(motion):
     assert np.all(np.abs(motion.velocity).max(axis=0) <= SPEED * VELOCITY_LIMIT + 1e-9)
     assert np.all(np.abs(motion.acceleration).max(axis=0) <= ACCELERATION_LIMIT + 1e-9)
     assert np.abs(np.diff(motion.acceleration, axis=0)).max() / PERIOD <= JERK_LIMIT * (1 + 1e-9)
-
-
-def test_planned_states_belong_together_across_waypoints(motion):
     # Exact within a phase of constant jerk: the trapezoid of the velocity misses jerk dt³ / 12.
     steps = np.diff(motion.position, axis=0) - PERIOD * (motion.velocity[1:] + motion.velocity[:-1]) / 2
     assert np.abs(steps).max() <= JERK_LIMIT * PERIOD**3 / 6

@@ -146,23 +146,6 @@ def test_what_cannot_be_used_is_named_in_one_line(tmp_path, name, content, messa
     assert message in str(error.value) and str(path) in str(error.value) and "\n" not in str(error.value)
 
 
-@pytest.mark.parametrize(
-    ("path", "samples", "dof", "repeated"),
-    [
-        ("unisa-panda-exciting/panda_exciting_trajectory.db3", 727, 7, 14),
-        ("unisa-panda-exciting/panda_exciting_trajectory.derived.csv", 727, 7, 14),
-        ("rad-ur3e-rtde/L0L1.csv", 29, 6, 0),
-        ("rad-ur3e-rtde/L1L2.csv", 65, 6, 0),  # at rest at first: equal frames, but not repeated ones
-        ("rad-ur3e-rtde/L2L3.csv", 40, 6, 0),
-        ("robowflex-fetch-planned/fetch_path.yml", 29, 8, 0),
-        ("generated-ruckig/panda_ruckig_p2p_500hz.csv", 488, 7, 0),
-    ],
-)
-def test_real_recordings_load(shared_data, path, samples, dof, repeated):
-    motion = load_recording(shared_data(path))
-    assert (motion.samples, motion.dof, int(motion.repeated.sum())) == (samples, dof, repeated)
-
-
 def test_bag_equals_its_independent_extraction(shared_data):
     bag = load_recording(shared_data("unisa-panda-exciting/panda_exciting_trajectory.db3"))
     table = load_recording(shared_data("unisa-panda-exciting/panda_exciting_trajectory.derived.csv"))

@@ -164,20 +164,23 @@ def test_velocities_in_degrees_are_found_out(sine):
 
 
 RECORDINGS = [
-    ("unisa-panda-exciting/panda_exciting_trajectory.db3", 0.02, 1.5),
-    ("rad-ur3e-rtde/L0L1.csv", 0.005, 1.5),
-    ("rad-ur3e-rtde/L1L2.csv", 0.005, 1.5),
-    ("rad-ur3e-rtde/L2L3.csv", 0.005, 1.5),
-    ("robowflex-fetch-planned/fetch_path.yml", 0.0075, 1.5),
-    ("generated-ruckig/panda_ruckig_p2p_500hz.csv", 0.003, 1.05),
-    (None, 0.003, 1.05),
+    # samples, joints, repeated frames; bounds of velocities, rad/s, and of accelerations at the start, relative
+    ("unisa-panda-exciting/panda_exciting_trajectory.db3", (727, 7, 14), 0.02, 1.5),
+    ("rad-ur3e-rtde/L0L1.csv", (29, 6, 0), 0.005, 1.5),
+    ("rad-ur3e-rtde/L1L2.csv", (65, 6, 0), 0.005, 1.5),  # at rest at first: equal frames, but not repeated ones
+    ("rad-ur3e-rtde/L2L3.csv", (40, 6, 0), 0.005, 1.5),
+    ("robowflex-fetch-planned/fetch_path.yml", (29, 8, 0), 0.0075, 1.5),
+    ("generated-ruckig/panda_ruckig_p2p_500hz.csv", (488, 7, 0), 0.003, 1.05),
+    (None, (5237, 7, 0), 0.003, 1.05),
 ]
 
 
-@pytest.mark.parametrize(("path", "bound", "ratio"), RECORDINGS)
-def test_float64_integration_of_every_start_is_in_bounds(shared_data, path, bound, ratio):
+@pytest.mark.parametrize(("path", "size", "bound", "ratio"), RECORDINGS)
+def test_float64_integration_of_every_start_is_in_bounds(shared_data, path, size, bound, ratio):
     """What the demo asks of the node can be had: on every recording, from every sample that a window can start from."""
-    prepared = prepare(planned_motion() if path is None else load_recording(shared_data(path)))
+    motion = planned_motion() if path is None else load_recording(shared_data(path))
+    assert (motion.samples, motion.dof, motion.repeated.sum()) == size
+    prepared = prepare(motion)
     measured = measure_all(prepared)
     for scheme in SCHEMES:
         assert velocity_bounds(measured, prepared.uniform.motion)[scheme].limit <= bound

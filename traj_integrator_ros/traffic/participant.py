@@ -6,6 +6,7 @@ import threading
 import time
 from array import array
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, wait
 from contextlib import contextmanager
 
 from lifecycle_msgs.msg import Transition
@@ -17,6 +18,7 @@ from rclpy.publisher import Publisher
 from rclpy.qos import QoSProfile
 from rclpy.subscription import Subscription
 
+from ..handling.background import in_background
 from ..tools.ros_session import RosSession
 
 NODE_NAME = "traj_integrator"
@@ -45,9 +47,8 @@ class Participant(RosSession):
         namespace = self.node.get_namespace().rstrip("/")
         self.node_name = integrator if integrator.startswith("/") else f"{namespace}/{integrator}"
         self._clients: dict[str, Client] = {}
-        self._thread: threading.Thread | None = None
+        self._spinning: Future[None] | None = None
         self._news = threading.Event()
-        self._error: BaseException | None = None
 
     # Topics
 
@@ -74,12 +75,12 @@ class Participant(RosSession):
 
         Raises what went wrong in background, or what `check` raises.
         """
-        if self._thread is None:
+        if self._spinning is None:
             super().spin_once(timeout_s)
         elif self._news.wait(timeout_s):
             self._news.clear()
-        if self._error is not None:
-            raise self._error
+        if self._spinning is not None and self._spinning.done():
+            self._spinning.result()
         self.check()
 
     def wait_for(self, condition: Callable[[], object], what: str, timeout_s: float = ANSWER_TIMEOUT_S) -> None:
@@ -93,22 +94,18 @@ class Participant(RosSession):
         over = threading.Event()
 
         def work() -> None:
-            try:
-                while not over.is_set():
-                    self._executor.spin_once(timeout_sec=0.1)
-                    self._news.set()
-            except Exception as error:  # raised again by spin_once, in the thread that can do something about it
-                self._error = error
+            while not over.is_set():
+                self._executor.spin_once(timeout_sec=0.1)
+                self._news.set()
 
-        self._thread = threading.Thread(target=work, name="participant", daemon=True)
-        self._thread.start()
+        self._spinning = in_background(work)
         try:
             yield
         finally:
             over.set()
             self._executor.wake()
-            self._thread.join()
-            self._thread = None
+            wait([self._spinning])
+            self._spinning = None
 
     # Services
 

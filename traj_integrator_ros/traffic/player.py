@@ -5,10 +5,12 @@ from __future__ import annotations
 import threading
 import time
 from array import array
+from concurrent.futures import Future, wait
 
 import numpy as np
 from sensor_msgs.msg import JointState
 
+from ..handling.background import in_background
 from ..motions.samples import Samples
 from ..tools.replay import due_samples
 from .messages import Template
@@ -42,10 +44,9 @@ class MotionPlayer:
         self._states, self._motion, self._passes = states, motion, passes
         self._pass_s = float(motion.time[-1] + np.diff(motion.time).mean())
         self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._play, name="motion-player", daemon=True)
+        self._playing: Future[None] | None = None
         self._begin_s: float | None = None
         self._recent: dict[bytes, None] = {}
-        self._error: BaseException | None = None
 
     @property
     def duration_s(self) -> float:
@@ -65,9 +66,10 @@ class MotionPlayer:
     @property
     def is_playing(self) -> bool:
         """Whether there is still something to play. Raises what stopped the player, if anything did."""
-        if self._error is not None:
-            raise self._error
-        return self._thread.is_alive()
+        if self._playing is None or not self._playing.done():
+            return self._playing is not None
+        self._playing.result()
+        return False
 
     def has_published(self, position: np.ndarray) -> bool:
         """Whether one of the latest joint states had these positions `[dof]`, as float32."""
@@ -80,22 +82,19 @@ class MotionPlayer:
     def start(self) -> None:
         """Start playing."""
         self._begin_s = time.monotonic()
-        self._thread.start()
+        self._playing = in_background(self._play)
 
     def stop(self) -> None:
         """Stop playing; returns when the last message is out."""
         self._stop.set()
-        if self._thread.is_alive():
-            self._thread.join()
+        if self._playing is not None:
+            wait([self._playing])
 
     def _play(self) -> None:
-        try:
-            for _, k, due in due_samples(self._motion.time, self._passes):
-                if self._stop.wait(max(0.0, due - time.monotonic())):
-                    return
-                self._publish(k)
-        except Exception as error:  # shown by is_playing, in the thread that can do something about it
-            self._error = error
+        for _, k, due in due_samples(self._motion.time, self._passes):
+            if self._stop.wait(max(0.0, due - time.monotonic())):
+                return
+            self._publish(k)
 
     def _publish(self, k: int) -> None:
         position = self._motion.position[k]

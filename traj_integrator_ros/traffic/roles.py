@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -119,7 +118,6 @@ class Optimizer(Generic[About]):
         """Calls that were not."""
         self.participant = participant
         self._gradient = participant.client(ComputeGradient, "compute_gradient", DEPTH)
-        self._numbers = itertools.count()
 
     @property
     def is_connected(self) -> bool:
@@ -138,7 +136,7 @@ class Optimizer(Generic[About]):
         self, request: ComputeGradient.Request, about: About, on_answer: Callable[[About, object], None]
     ) -> None:
         """Call ~/compute_gradient and do not wait; the answer, of success or not, is given to `on_answer`."""
-        number = next(self._numbers)
+        number = self.ledger.sent
 
         def answered(future: Future) -> None:
             on_answer(self.ledger.answer(number, time.monotonic()), future.result())
