@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import tracemalloc
 import weakref
 from collections.abc import Callable
 
@@ -62,24 +61,6 @@ def test_nothing_is_allocated_in_the_steady_state():
 
     assert allocations(all_of_them) > 0
     assert allocations(all_of_them) == 0
-
-
-@NEEDS_NATIVE
-def test_python_memory_does_not_grow_with_calls():
-    runs = runs_of(TrajectoryIntegrator("cpu"), MAPS["jerk"], "pool", "float32")
-
-    def traced(count: int) -> int:
-        for _ in range(count):
-            for run in runs:
-                run()
-        return tracemalloc.get_traced_memory()[0]
-
-    tracemalloc.start()
-    try:
-        before = traced(2000)  # Python keeps up to 2,000 dead tuples of a size
-        assert traced(2000) - before < 20_000
-    finally:
-        tracemalloc.stop()
 
 
 def test_the_same_kind_of_call_gives_the_same_memory_and_a_larger_one_grows_it_once():

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from execution_cases import bounds
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from traj_integrator_ros.execution import native
-from traj_integrator_ros.execution.join import difference_that_fades
-from traj_integrator_ros.execution.limits import Bounds, extremes, keeps
+from traj_integrator_ros.execution.limits import extremes, keeps
 from traj_integrator_ros.execution.motion import Motion, State, shifted, united
 from traj_integrator_ros.execution.polynomials import quintics
-from traj_integrator_ros.execution.reaching import Problem, Rates, Reach, retreats, stops
 from traj_integrator_ros.execution.rows import cubic_spline, motion_of_positions, points_of
 from traj_integrator_ros.handling.rejection import all_finite
 
@@ -64,19 +61,6 @@ def test_splines_and_motions_through_positions(count, dof, rests, fade_time, see
 
 
 @settings(max_examples=50)
-@given(SEEDS, st.booleans(), st.sampled_from([0.0, 0.3, 1.0, 1.5]))
-def test_time_optimal_ways_and_stops(seed, velocity_only, speed):
-    """At rest, on the move, and faster than allowed, when a brake comes before the way."""
-    random = np.random.default_rng(seed)
-    start, target = speed * random.uniform(-1, 1, 3), random.uniform(-0.3, 0.3, 3)
-    reach = Reach(start, Rates(1.0, 5.0, 50.0, 5.0), velocity_only=velocity_only)
-    duration = reach.least_duration(target, 1.0)
-    if duration is not None:
-        reach.motion(target, np.ceil(duration * 1e9) * 1e-9)
-    stops(State(*(np.array([value, 0.0]) for value in start)), bounds(2, acceleration=5.0, jerk=50.0))
-
-
-@settings(max_examples=50)
 @given(st.integers(1, 4), st.integers(1, 6), st.sampled_from([1e-9, 1e-7, 1e-5, 1e-2, 1.0]), SEEDS)
 def test_tracks_with_knots_that_are_equal_closer_than_a_microsecond_and_further_apart(dof, most, longest, seed):
     random = np.random.default_rng(seed)
@@ -93,35 +77,6 @@ def test_tracks_with_knots_that_are_equal_closer_than_a_microsecond_and_further_
     for one in (others, others[:, :4].copy(), others[:, :, ::-1]):
         some = {joint: track for joint, track in tracks.items() if random.random() < 0.5}
         united(some, Motion(np.arange(4) * 0.4 * longest, one), ends_at_rest=False)
-
-
-@settings(max_examples=100)
-@given(SEEDS, st.sampled_from([1e-4, 1e-2, 1.0]))
-def test_retreats_of_joints_ahead_of_their_plans_and_behind_them(seed, moves):
-    """They go forward, rest, ring and turn."""
-    random = np.random.default_rng(seed)
-    times = np.append(0.0, random.uniform(0.02, 0.3, 6).cumsum())
-    plan = cubic_spline(np.diff(times), moves * random.normal(size=(7, 9)).cumsum(axis=0) * [0, 1e-3, *[1] * 7])
-    present = State(plan.begin.position + moves * random.normal(size=9), *random.normal(size=(2, 9)))
-    high = np.full(9, 10.0)
-    of_joints = Bounds(-100 * high, 100 * high, high, high, 10 * high)
-    none, forwards = np.zeros(9, bool), random.random(9) < 0.3
-    lack = np.zeros((3, 9))
-    problem = Problem(plan, np.inf, None, present, lack, of_joints, high, forwards, ~none, 0.0, 0.2, None)
-    way = cubic_spline(np.diff(times[:4]), present.position + moves * random.normal(size=(4, 9)).cumsum(axis=0))
-    for joints in (np.arange(9), np.array([4])):
-        one = Motion(way.knots, np.ascontiguousarray(way.coefficients[:, :, joints]))
-        assert retreats(one, problem, joints).shape == joints.shape
-
-
-@given(SEEDS, st.integers(1, 9), DOF, st.floats(0.01, 2.0))
-def test_a_difference_fades_from_what_is_lacking_to_nothing(seed, pieces, dof, span):
-    rng = np.random.default_rng(seed)
-    motions = [cubic_spline(rng.uniform(0.01, 0.3, 6), rng.normal(size=(7, dof)), np.zeros(dof)) for _ in range(2)]
-    lack, knots = rng.normal(size=(3, dof)), np.r_[0.0, np.sort(rng.uniform(0, span, pieces - 1)), span]
-    fading = Motion(knots, difference_that_fades(*motions, lack, span, knots))
-    np.testing.assert_allclose(fading.begin, lack, rtol=1e-12)
-    np.testing.assert_allclose(fading.end, np.zeros((3, dof)), atol=1e-6 * np.abs(fading.coefficients).max())
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

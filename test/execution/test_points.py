@@ -109,13 +109,6 @@ def test_a_knot_between_two_nanoseconds_moves_its_state_along():
     np.testing.assert_allclose(points.position[1, 0], 0.9 * 333_333_333e-9, rtol=0, atol=1e-15)
 
 
-def test_points_without_accelerations_are_those_of_a_hold():
-    start = State(np.zeros(1), np.zeros(1), np.zeros(1))
-    points = points_of(motion_of_actions(Hold.ACCELERATION, np.full(3, 0.1), np.ones((3, 1)), start))
-    assert points.acceleration is None
-    np.testing.assert_allclose(points.velocity[:, 0], [0, 0.1, 0.2, 0.3])
-
-
 @pytest.mark.parametrize("kinds", [1, 2, 3])
 def test_points_may_have_any_layout(kinds):
     rows = np.asfortranarray(np.random.default_rng(0).normal(size=(4, 3)))

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from pipelines import NOW_S, SimulatedNode, ns
 
-from traj_integrator_ros.execution.rows import Hold
-from traj_integrator_ros.handling.plan import ChunkMemory, Plan, Weighing
 from traj_integrator_ros.handling.published import ExecutableTrajectory
 from traj_integrator_ros.handling.rejection import Rejected, RejectionReason
 from traj_integrator_ros.kernels import ControlSpace
@@ -44,20 +40,6 @@ def acts_actions(chunks: np.ndarray, decay: float, heaviest: str) -> np.ndarray:
         weights /= weights.sum()
         executed.append(((weights if heaviest == "oldest" else weights[::-1])[:, None] * populated).sum(axis=0))
     return np.array(executed)
-
-
-def test_chunks_are_ranked_by_their_observations_and_not_by_their_arrival() -> None:
-    first, second = (
-        Plan(Hold.POSITION, np.full(4, DT), np.full((4, 1), value), None, ns(NOW_S + k * DT))
-        for k, value in ((0, 1.0), (1, 2.0))
-    )
-    for newest_first, weights in ((True, [np.exp(-1), 1.0]), (False, [1.0, np.exp(-1)])):
-        memory = ChunkMemory()
-        memory.take(second, ns(NOW_S))
-        averaged = memory.averaged(first, Weighing(1.0, newest_first)).actions[:, 0]
-        assert np.allclose(averaged, [1.0, *[np.average([1.0, 2.0], weights=weights)] * 3])
-        again = replace(second, actions=second.actions + 1)
-        assert memory.averaged(again, Weighing(1.0, newest_first)) is again, "it replaces the one before"
 
 
 @pytest.mark.parametrize("heaviest", ["oldest", "newest"])
@@ -99,14 +81,6 @@ def test_chunks_of_other_steps_and_off_the_grid_count_by_what_they_say_at_the_ti
     states = np.array([planned(trajectory, time)[0] for time in rows])
     # All three cover these times: they say 0, 4 and 8 mrad more than the wave.
     assert np.allclose(states, wave(rows - NOW_S) + 0.004, atol=5e-6)
-
-
-def test_the_times_that_the_older_chunk_does_not_cover_are_the_newest_ones_alone() -> None:
-    node = policy_node()
-    node.send(np.zeros((4, 2)), dt=DT, stamp=NOW_S)
-    trajectory = node.send(np.full((8, 2), 0.01), dt=DT, now=NOW_S + 0.05, stamp=NOW_S + 0.05)
-    assert np.allclose(planned(trajectory, NOW_S + 0.2)[0], 0.005, atol=1e-4)
-    assert np.allclose(planned(trajectory, NOW_S + 0.25)[0], 0.01, atol=1e-8)
 
 
 def test_a_start_that_chunks_bring_does_not_bend_the_average() -> None:

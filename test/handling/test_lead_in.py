@@ -1,80 +1,10 @@
-"""publish.lead_in: chunks follow each other without a seam, with lagging joints and from any state that is joined."""
+"""publish.lead_in: trajectories begin with what is in execution until their plan is taken up."""
 
 from __future__ import annotations
-
-from collections.abc import Iterator
-from types import ModuleType
 
 import numpy as np
 import pytest
 from pipelines import HELD, NOW_S, SimulatedNode, at
-
-from traj_integrator_ros.kernels import ControlSpace
-
-LAG, DT, PERIOD, HORIZON = 0.04, 0.05, 0.3, 16
-SPEED, RATE = 2.0, 0.15
-"""The motion that is meant: 0.15 sin(2 t) rad; at most 0.6 rad/s^2."""
-
-
-def lagging_controller(jtc: ModuleType, rate: float, from_desired: bool) -> object:
-    """The controller's model on joints that follow 40 ms late: what it joins from the measured state begins there."""
-
-    class Lagging(jtc.Controller):
-        position = velocity = np.zeros(1)
-
-        def _join(self, now: int) -> None:
-            super()._join(now)
-            if not from_desired:
-                self._before = jtc.Point(now, self.position, self.velocity, None)
-
-        def follow(self, command: np.ndarray) -> None:
-            before, self.position = (
-                self.position,
-                self.position + (1 - np.exp(-1 / rate / LAG)) * (command - self.position),
-            )
-            self.velocity = (self.position - before) * rate
-
-    return Lagging(["a"], rate=rate, hard_replacement=True, interpolate_from_desired_state=from_desired)
-
-
-def commanded(jtc: ModuleType, rate: float, from_desired: bool, **parameters: object) -> Iterator[float]:
-    """Positions that the controller commands while chunks of the motion replace each other, 1 to 15 ms on their way."""
-    random = np.random.default_rng(0)
-    node = SimulatedNode(1, start_from="previous", limits__start_deviation=0.0, **parameters)
-    controller = lagging_controller(jtc, rate, from_desired)
-    arriving: list[tuple[float, object]] = []
-    observation = 0.0
-    for cycle in range(int(3 * rate)):
-        now = cycle / rate
-        if now >= observation + 0.1:  # that long it has thought
-            rows = RATE * np.sin(SPEED * (observation + DT * np.arange(1, HORIZON + 1)))[:, None]
-            node.measure(controller.position, controller.velocity, now=NOW_S + now)
-            times = {"dt": DT, "now": NOW_S + now, "stamp": NOW_S + observation}
-            arriving.append((now + random.uniform(0.001, 0.015), node.send(rows, space=ControlSpace.POSITION, **times)))
-            observation += PERIOD
-        if arriving and arriving[0][0] <= now:
-            trajectory = arriving.pop(0)[1]
-            points, stamp = trajectory.points, trajectory.start_ns * 1e-9
-            assert controller.receive(["a"], *points, now=NOW_S + now, stamp=stamp), controller.refusal
-        command = controller.update(NOW_S + now)[0]
-        controller.follow(command)
-        yield float(command[0])
-
-
-@pytest.mark.parametrize("rate", [500.0, 1000.0])
-@pytest.mark.parametrize("from_desired", [False, True], ids=["from measured", "from desired"])
-def test_with_a_lead_in_the_controller_joins_nothing_by_itself(models, rate, from_desired):
-    positions = np.array(list(commanded(models.jtc, rate, from_desired, publish__lead_in=True)))
-    # From second differences of commands, as a drive receives them. The first second begins from rest.
-    acceleration = np.diff(positions, 2)[int(rate) :] * rate**2
-    assert np.abs(acceleration).max() <= 1.05 * RATE * SPEED**2
-
-
-@pytest.mark.parametrize("from_desired", [False, True], ids=["from measured", "from desired"])
-def test_without_it_the_seams_are_the_controllers_own(models, from_desired):
-    positions = np.array(list(commanded(models.jtc, 1000.0, from_desired, publish__lead_in=False)))
-    acceleration = np.diff(positions, 2)[1000:] * 1e6
-    assert np.abs(acceleration).max() > 100
 
 
 @pytest.mark.parametrize("ahead", [-0.03, 0.25], ids=["stamp in the past", "stamp in the future"])

@@ -79,14 +79,6 @@ def test_while_it_moves_after_a_deviation_sequences_are_refused_with_the_joint(n
     assert error.reason is RejectionReason.DEVIATION and "b is 0.05" in error.message
 
 
-def test_joint_states_that_end_brake_the_robot(node):
-    move(node, 0.0, 0.5)
-    assert node.tick(NOW_S + 0.9) is None
-    brake = node.tick(NOW_S + 1.02)
-    assert brake is not None and not brake.points.velocity[-1].any() and brake.motion.duration < 0.3
-    assert refused(node, 1.03).reason is RejectionReason.STATE_TOO_OLD
-
-
 @pytest.mark.parametrize("hold", [False, True])
 def test_a_stop_brakes_at_once_and_sequences_wait_until_it_is_over_or_released(node, hold):
     move(node, 0.0, 0.5)

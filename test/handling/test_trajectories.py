@@ -51,14 +51,6 @@ def test_a_trajectory_begins_with_the_present_command_and_the_plan_is_taken_up_l
         assert np.allclose(at(trajectory, NOW_S + time)[:known], expected[:known], atol=1e-9)
 
 
-def test_one_point_at_time_zero_is_a_goal_that_is_reached_within_the_limits() -> None:
-    node = SimulatedNode(limits__velocity=[0.5] * 2, limits__acceleration=[2.0] * 2, limits__jerk=[50.0] * 2)
-    node.report(0.0)
-    motion = node.plan([0.0], [[0.1, 0.2]]).motion
-    assert np.allclose(motion.end.position, [0.1, 0.2]) and motion.ends_at_rest
-    assert (np.abs(extremes(motion)).max(axis=(0, 2))[1:] <= np.array([0.5, 2.0, 50.0]) * 1.001).all()
-
-
 @pytest.mark.parametrize("times", [[0.4], [0.0, 0.4]])
 def test_a_single_position_is_a_goal_at_which_the_robot_rests(times: list[float]) -> None:
     node = SimulatedNode()
