@@ -13,8 +13,9 @@ from traj_integrator_ros.execution.rows import Points
 from traj_integrator_ros.handling.controller_reports import ControllerReport
 from traj_integrator_ros.handling.parameters import NodeParameters, default_values
 from traj_integrator_ros.handling.pipeline import Pipeline
+from traj_integrator_ros.handling.plan import ExecutableTrajectory
 from traj_integrator_ros.handling.position_trajectory import PositionFields
-from traj_integrator_ros.handling.published import ExecutableTrajectory, PublishedMotion
+from traj_integrator_ros.handling.published import PublishedMotion
 from traj_integrator_ros.handling.rejection import Rejected
 from traj_integrator_ros.handling.requests import SequenceFields
 

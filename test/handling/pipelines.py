@@ -16,9 +16,9 @@ from traj_integrator_ros.handling.controller_reports import ControllerReport
 from traj_integrator_ros.handling.courses import Course
 from traj_integrator_ros.handling.parameters import NodeParameters, default_values
 from traj_integrator_ros.handling.pipeline import Pipeline
-from traj_integrator_ros.handling.plan import Plan
+from traj_integrator_ros.handling.plan import ExecutableTrajectory, Plan
 from traj_integrator_ros.handling.position_trajectory import PositionFields
-from traj_integrator_ros.handling.published import ExecutableTrajectory, PublishedMotion
+from traj_integrator_ros.handling.published import PublishedMotion
 from traj_integrator_ros.handling.rejection import Rejected, RejectionReason
 from traj_integrator_ros.handling.requests import SequenceFields
 from traj_integrator_ros.kernels import ControlSpace

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from pipelines import NOW_S, SimulatedNode, ns
 
-from traj_integrator_ros.handling.published import ExecutableTrajectory
+from traj_integrator_ros.execution.rows import Hold
+from traj_integrator_ros.handling.plan import ChunkMemory, ExecutableTrajectory, Plan, Weighing
 from traj_integrator_ros.handling.rejection import Rejected, RejectionReason
 from traj_integrator_ros.kernels import ControlSpace
 
@@ -40,6 +43,20 @@ def acts_actions(chunks: np.ndarray, decay: float, heaviest: str) -> np.ndarray:
         weights /= weights.sum()
         executed.append(((weights if heaviest == "oldest" else weights[::-1])[:, None] * populated).sum(axis=0))
     return np.array(executed)
+
+
+def test_chunks_are_ranked_by_their_observations_and_not_by_their_arrival() -> None:
+    first, second = (
+        Plan(Hold.POSITION, np.full(4, DT), np.full((4, 1), value), None, ns(NOW_S + k * DT))
+        for k, value in ((0, 1.0), (1, 2.0))
+    )
+    for newest_first, weights in ((True, [np.exp(-1), 1.0]), (False, [1.0, np.exp(-1)])):
+        memory = ChunkMemory()
+        memory.take(second, ns(NOW_S))
+        averaged = memory.averaged(first, Weighing(1.0, newest_first)).actions[:, 0]
+        assert np.allclose(averaged, [1.0, *[np.average([1.0, 2.0], weights=weights)] * 3])
+        again = replace(second, actions=second.actions + 1)
+        assert memory.averaged(again, Weighing(1.0, newest_first)) is again, "it replaces the one before"
 
 
 @pytest.mark.parametrize("heaviest", ["oldest", "newest"])

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from pipelines import GIVEN, NOW_S, SECOND, SimulatedNode, at, largest, limits, ratio, rejected
 
+from traj_integrator_ros.handling.plan import ExecutableTrajectory
 from traj_integrator_ros.handling.position_trajectory import PositionFields, plan_of_positions
-from traj_integrator_ros.handling.published import ExecutableTrajectory
 from traj_integrator_ros.handling.rejection import Rejected, RejectionReason
 
 NAMES = ("a", "b", "c")

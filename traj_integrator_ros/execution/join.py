@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import cached_property, lru_cache, partial
 
 import numpy as np
 
 from . import native
 from .limits import Bounds, extremes
 from .motion import SHORTEST_GAP, SIZE, Motion, State, resting, shifted, united
-from .reaching import RETREAT_RAD, ROUNDING, Problem, floating_to, peak_speed, reaching, retreats, samples
+from .reaching import RETREAT_RAD, ROUNDING, Rates, floating_to, peak_speed, reaching, retreats, stops
 
 SAME = (1e-10, 1e-8, 1e-6)
 """rad, rad/s, rad/s^2: differences up to these are rounding, and nothing is done about them."""
@@ -26,6 +26,7 @@ _CLOSING_S = 5.0
 _SLOW = 1e-6
 _SLOWEST = 0.01
 """Share of the largest velocity that a joint may always use to catch up."""
+_APART = 17
 _STEPS = 3
 """Steps of the plan in which a difference of acceleration alone fades: it leads away from the rows meanwhile."""
 _NEAR_RAD = 1e-3
@@ -46,6 +47,57 @@ class Joining:
     """s, tried in this order."""
     catch_up: float
     """Largest speed while joining, relative to the plan's largest from row to row."""
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A join: what every way of joining is given."""
+
+    plan: Motion
+    own_until: float
+    """s; until then the plan shows what it asks for, not how it is stopped."""
+    executed: Motion | None
+    """What would be executed without it; None: not known."""
+    present: State
+    """With an acceleration."""
+    lack: np.ndarray
+    """Position, velocity and acceleration of the present state beyond the plan's, `[3, D]`."""
+    bounds: Bounds
+    caps: np.ndarray
+    """Largest speed of each joint while it joins, rad/s, `[D]`."""
+    floats: np.ndarray
+    """Whether the plan of a joint is about velocities, and shifted to where it has reached them, bool `[D]`."""
+    moves: np.ndarray
+    """Whether the plan of a joint moves."""
+    earliest: float
+    """s; the plan holds from this time on."""
+    longest: float
+    """s, within which a difference fades."""
+    brakes_at: float | None
+    """s; from then on the plan is being stopped; None: it rests by itself."""
+
+    @cached_property
+    def stopping(self) -> np.ndarray:
+        """Least and greatest positions during the fastest stop, `[2, D]`, rad; infinite where none is found."""
+        try:
+            return np.concatenate([extremes(stop)[:, 0] for stop in stops(self.present, self.bounds)], axis=1)
+        except ValueError:
+            return np.array([[-np.inf], [np.inf]]) * np.ones(self.plan.dof)
+
+    @cached_property
+    def apart(self) -> np.ndarray:
+        """How far what is in execution is from the plan at times up to `longest`, `[_APART, D]`."""
+        times = np.linspace(0.0, self.longest, _APART)
+        return self.executed.states_at(times, 1)[0] - self.plan.states_at(times, 1)[0]
+
+    def start(self, joint: int) -> np.ndarray:
+        """The present state of one joint, `[3]`."""
+        return np.array([part[joint] for part in self.present])
+
+    def rates_of(self, joint: int) -> Rates:
+        """Its rates while it joins, whether it speeds up or slows down."""
+        either = float(self.bounds.either[joint])
+        return Rates(float(self.caps[joint]), either, float(self.bounds.jerk[joint]), either)
 
 
 def join(
@@ -279,8 +331,8 @@ def difference_that_fades(
 
 @lru_cache(maxsize=64)
 def _weights_of_samples(longest: float, time: float) -> np.ndarray:
-    """Weights `[T, 1]`, from 1 to 0 as a quintic, at the samples of a problem that are within a time, s."""
-    times = samples(longest)
+    """Weights `[T, 1]`, from 1 to 0 as a quintic, at the times of `Problem.apart` that are within a time, s."""
+    times = np.linspace(0.0, longest, _APART)
     s = times[times <= time][:, None] / time
     return 1 - s**3 * (10 - 15 * s + 6 * s**2)
 

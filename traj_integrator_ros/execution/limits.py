@@ -243,9 +243,7 @@ def worst_violations(motion: Motion, limits: Limits, *, of_points: bool = False)
     return list(found.values())
 
 
-def find_motion_violation(
-    motion: Motion, limits: Limits, brakes_at: float | None = None, *, steps: bool = True
-) -> str:
+def find_motion_violation(motion: Motion, limits: Limits, brakes_at: float | None = None, *, steps: bool = True) -> str:
     """Describe where a motion exceeds its limits, between its points as well; empty if it does not.
 
     A joint that begins outside a limit may return within the first piece: the robot is there, but it was not planned.

@@ -7,9 +7,7 @@ of position, so these are checked.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from functools import cached_property, lru_cache
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from ruckig import ControlInterface, InputParameter, Profile, Result, Ruckig, Synchronization
@@ -19,6 +17,9 @@ from . import native
 from .limits import Bounds, extremes
 from .motion import SHORTEST_GAP, SIZE, Motion, State, united
 
+if TYPE_CHECKING:  # it imports this
+    from .join import Problem
+
 ROUNDING = 1e-9
 RETREAT = 1.5
 RETREAT_RAD = 2e-5
@@ -26,12 +27,13 @@ RETREAT_RAD = 2e-5
 _FORWARD = 0.1
 """A plan goes forward if it goes back by at most this share of its way."""
 _ALL = 1e9
+"""No limit."""
 _RINGS, _RESTS = 2e-3, 5e-4
 """rad; a plan that goes back by less than the first only rings, and one that stays within the second rests."""
 _RULES = np.array([_FORWARD, _RINGS, _RESTS, RETREAT, RETREAT_RAD])
 _OUTLOOK_S = 0.3
 """Shortest time over which it shows where a plan goes."""
-_SAMPLES, _APART = 65, 17
+_SAMPLES = 65
 _SEARCH = 1e-4
 """Relative precision of the time at which a joint reaches its plan."""
 _LATER, _BARELY_LATER = 1.15, 1.02
@@ -51,7 +53,6 @@ _LONGEST_STOP_S = 30.0
 _WAITS_S = 0.5
 """Longest time in which a plan that ends in motion would come to where a joint is, for that to wait there."""
 _DONE = (Result.Working, Result.Finished)
-_NO_LIMIT = 1e9
 _NO_BRAKE = (0.0, 0.0)
 _RAISE = 1e-9
 _LEFT = 1 - 5e-4
@@ -75,18 +76,12 @@ def stops(state: State, bounds: Bounds) -> list[Motion]:
     request.control_interface = ControlInterface.Velocity
     request.synchronization = Synchronization.No
     request.current_position, request.current_velocity, request.current_acceleration = (it.tolist() for it in state)
-    request.max_velocity = [_NO_LIMIT] * dof
+    request.max_velocity = [_ALL] * dof
     request.max_acceleration = acceleration.tolist()
-    slowest = np.maximum(
-        np.abs(state.acceleration) / _SHORTEST_STOP_S, np.abs(state.velocity) / _SHORTEST_STOP_S**2
-    )
+    slowest = np.maximum(np.abs(state.acceleration) / _SHORTEST_STOP_S, np.abs(state.velocity) / _SHORTEST_STOP_S**2)
     request.max_jerk = np.minimum(np.maximum(slowest, _RAISE * jerk), jerk).tolist()
     trajectory = RuckigTrajectory(dof)
-    try:
-        result = Ruckig(dof).calculate(request, trajectory)
-    except Exception as error:  # ruckig reports what it cannot solve in several ways
-        raise ValueError(f"state: expected one from which joints can stop: {error}") from None
-    if result not in _DONE:
+    if not _solves(Ruckig(dof), request, trajectory):
         raise ValueError("state: expected finite values from which joints can stop")
     return _motions(trajectory.profiles[0], np.array(state), np.nan, np.zeros(3), True)
 
@@ -94,6 +89,14 @@ def stops(state: State, bounds: Bounds) -> list[Motion]:
 def fastest_stop(state: State, bounds: Bounds) -> Motion:
     """The `stops` as one motion."""
     return united(dict(enumerate(stops(state, bounds))))
+
+
+def _solves(solver: Ruckig, request: InputParameter, trajectory: RuckigTrajectory) -> bool:
+    """Whether ruckig finds a trajectory; it reports what it cannot solve in several ways."""
+    try:
+        return solver.calculate(request, trajectory) in _DONE
+    except Exception:
+        return False
 
 
 class Rates(NamedTuple):
@@ -153,11 +156,7 @@ class Reach:
         request.target_position, request.target_velocity = [position], [velocity]
         request.target_acceleration = [acceleration]
         request.minimum_duration = at_least if at_least > 0 else None
-        try:
-            result = self._solver.calculate(request, self._trajectory)
-        except Exception:  # ruckig reports targets that it cannot reach in several ways
-            return None
-        return self._trajectory.duration if result in _DONE else None
+        return self._trajectory.duration if _solves(self._solver, request, self._trajectory) else None
 
     def motion(self, target: np.ndarray, duration: float) -> Motion:
         """The last one, which ends at `duration`, s, in `target` (only its velocities, if only they count)."""
@@ -183,63 +182,6 @@ def _motions(
     native.pieces_of_profiles(numbers, begins, duration, end, velocity_only, knots, coefficients, counts)
     each, rests = zip(knots, coefficients[..., None], counts.tolist(), strict=True), not end[1:].any()
     return [Motion(own[: count + 1], of_one[:count], ends_at_rest=rests) for own, of_one, count in each]
-
-
-@dataclass(frozen=True)
-class Problem:
-    """A join: what every way of joining is given."""
-
-    plan: Motion
-    own_until: float
-    """s; until then the plan shows what it asks for, not how it is stopped."""
-    executed: Motion | None
-    """What would be executed without it; None: not known."""
-    present: State
-    """With an acceleration."""
-    lack: np.ndarray
-    """Position, velocity and acceleration of the present state beyond the plan's, `[3, D]`."""
-    bounds: Bounds
-    caps: np.ndarray
-    """Largest speed of each joint while it joins, rad/s, `[D]`."""
-    floats: np.ndarray
-    """Whether the plan of a joint is about velocities, and shifted to where it has reached them, bool `[D]`."""
-    moves: np.ndarray
-    """Whether the plan of a joint moves."""
-    earliest: float
-    """s; the plan holds from this time on."""
-    longest: float
-    """s, within which a difference fades."""
-    brakes_at: float | None
-    """s; from then on the plan is being stopped; None: it rests by itself."""
-
-    @cached_property
-    def stopping(self) -> np.ndarray:
-        """Least and greatest positions during the fastest stop, `[2, D]`, rad; infinite where none is found."""
-        try:
-            return np.concatenate([extremes(stop)[:, 0] for stop in stops(self.present, self.bounds)], axis=1)
-        except ValueError:
-            return np.array([[-np.inf], [np.inf]]) * np.ones(self.plan.dof)
-
-    @cached_property
-    def apart(self) -> np.ndarray:
-        """How far what is in execution is from the plan at `samples`, `[T, D]`."""
-        times = samples(self.longest)
-        return positions(self.executed, times) - positions(self.plan, times)
-
-    def start(self, joint: int) -> np.ndarray:
-        """The present state of one joint, `[3]`."""
-        return np.array([part[joint] for part in self.present])
-
-    def rates_of(self, joint: int) -> Rates:
-        """Its rates while it joins, whether it speeds up or slows down."""
-        either = float(self.bounds.either[joint])
-        return Rates(float(self.caps[joint]), either, float(self.bounds.jerk[joint]), either)
-
-
-@lru_cache(maxsize=16)
-def samples(longest: float) -> np.ndarray:
-    """Times while a difference may fade, s, `[T]`; must not be changed."""
-    return np.linspace(0.0, longest, _APART)
 
 
 def reaching(problem: Problem, joint: int) -> tuple[Motion, float] | None:
@@ -347,7 +289,7 @@ def _and_on(way: Motion, plan: Motion) -> Motion:
 def _comes(problem: Problem, joint: int, first: float, latest: float) -> float:
     """When a plan comes to where a joint that is ahead of it can wait, s; infinite: it is not ahead, or never."""
     times = np.linspace(first, latest, _SAMPLES)
-    planned = positions(problem.plan, times)[:, joint]
+    planned = problem.plan.states_at(times, 1)[0][:, joint]
     low, high = problem.stopping[:, joint]
     past = planned >= high if planned[-1] >= planned[0] else planned <= low
     return float(times[past.argmax()]) if past.any() and not past[0] else np.inf
@@ -408,18 +350,13 @@ def retreats(way: Motion, problem: Problem, joints: np.ndarray) -> np.ndarray:
     """
     begin = way.begin
     ahead = np.linspace(problem.earliest, max(way.duration, problem.earliest + _OUTLOOK_S), _SAMPLES)
-    planned = positions(problem.plan, ahead)[:, joints]
-    moved = positions(way, np.linspace(0.0, way.duration, _SAMPLES))
+    planned = problem.plan.states_at(ahead, 1)[0][:, joints]
+    moved = way.states_at(np.linspace(0.0, way.duration, _SAMPLES), 1)[0]
     planned += np.where(problem.floats[joints], begin.position - planned[0], 0.0)
     stopping, back = np.ascontiguousarray(problem.stopping[:, joints]), np.empty(len(joints))
     shares = np.where(problem.floats[joints], _ALL, _FORWARD)
     native.retreats(np.ascontiguousarray(planned), moved, begin.position, stopping, shares, _RULES, back)
     return back
-
-
-def positions(motion: Motion, times: np.ndarray) -> np.ndarray:
-    """Positions at times, s, `[T, D]`; at rest from the end on."""
-    return motion.states_at(times, 1)[0]
 
 
 def retreat(positions: np.ndarray) -> np.ndarray:

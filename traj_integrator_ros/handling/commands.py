@@ -9,8 +9,8 @@ from dataclasses import replace
 from .measured import JointStates
 from .parameter_table import ENSEMBLE_WEIGHTED, HEAVIEST_NEWEST
 from .parameters import NodeParameters
-from .plan import Plan, Weighing, turned
-from .published import ExecutableTrajectory, NotYet, PublishedMotion
+from .plan import ExecutableTrajectory, Plan, Weighing, turned
+from .published import NotYet, PublishedMotion
 from .rejection import Rejected, RejectionReason
 from .trajectories import TrajectoryMaker
 

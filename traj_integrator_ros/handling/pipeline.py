@@ -30,9 +30,9 @@ from .limits import AssumedLimits, find_violation
 from .measured import JointStates
 from .parameter_table import START_FROM_PREVIOUS
 from .parameters import NodeParameters
-from .plan import Plan, plan_of_sequence
+from .plan import ExecutableTrajectory, Plan, plan_of_sequence
 from .position_trajectory import PositionFields, plan_of_positions
-from .published import ExecutableTrajectory, PublishedMotion
+from .published import PublishedMotion
 from .rejection import Rejected, RejectionReason, all_finite, require_finite
 from .requests import (
     OUTPUTS,

@@ -1,19 +1,23 @@
-"""One trajectory as its sender planned it, and the average of overlapping chunks of a policy. Knows no ROS."""
+"""One trajectory as its sender planned it, what is published of it, and the average of overlapping chunks. No ROS."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..engine.call import Ends
 from ..execution.motion import Motion, State, resting
-from ..execution.rows import Hold, action_steps, cubic_spline
+from ..execution.rows import Hold, Points, action_steps, cubic_spline
 from ..kernels import SplineForm
 from .rejection import Rejected, RejectionReason, all_finite
 from .requests import ActionRequest
+
+if TYPE_CHECKING:  # it imports this
+    from .courses import Course
 
 _HOLDS = {
     "clique": Hold.POSITION,
@@ -94,6 +98,37 @@ class Plan:
                 rows[:, turning] = np.unwrap(rows[:, turning], axis=0)
                 actions = rows[1:]
         return self if start is self.start and actions is self.actions else replace(self, start=start, actions=actions)
+
+
+@dataclass(frozen=True)
+class ExecutableTrajectory:
+    """A motion to be published: its points, its start, and how it follows the previous motion."""
+
+    motion: Motion
+    """From the controller's present command on."""
+    points: Points
+    start_ns: int
+    """When the motion starts, ns of the node's clock; the stamp of the message."""
+    due_ns: int
+    """When the plan is taken up: the controller must have received the message by then."""
+    course: Course
+    """The plan that the motion leads to."""
+    known_from_ns: int
+    """The controller executes the motion from here on; later than now where it comes to the first point by itself."""
+    brakes_at: float | None = None
+    """When the plan ends and a brake begins, s from the start; None: there is no brake."""
+    own_until: float = np.inf
+    """s from the start; see `Course`."""
+    delay: float = 0.0
+    """By how much the plan was slowed to keep its limits, s."""
+    dropped: int = 0
+    """Number of steps that were over at its start."""
+    seam: State | None = None
+    """Difference of the command from the plan when it is taken up; None if nothing was in execution."""
+    origin_ns: int = 0
+    """When the plan's first step began according to its sender, ns; 0: unknown."""
+    chunk: Plan | None = None
+    """The chunk as the policy sent it, to be averaged with later ones; None if chunks are not averaged."""
 
 
 def plan_of_sequence(request: ActionRequest, row: int, default_dt: float, origin_ns: int, stamp_ns: int = 0) -> Plan:

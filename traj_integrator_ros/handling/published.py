@@ -14,11 +14,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..execution.motion import Motion, State, resting
-from ..execution.rows import Points
+from ..execution.motion import State, resting
 from .controller_reports import ControllerReport, ControllerStatus, matches, rests
 from .courses import Course
-from .plan import ChunkMemory, Plan
+from .plan import ChunkMemory, ExecutableTrajectory
 from .rejection import Rejected, RejectionReason
 from .supervision import Guard
 
@@ -34,37 +33,6 @@ _MOST_IN_USE = 64
 """Motions that the controller may execute."""
 _MARGINS_KEPT = 10_000
 _NANOSECOND_S = 1e-9
-
-
-@dataclass(frozen=True)
-class ExecutableTrajectory:
-    """A motion to be published: its points, its start, and how it follows the previous motion."""
-
-    motion: Motion
-    """From the controller's present command on."""
-    points: Points
-    start_ns: int
-    """When the motion starts, ns of the node's clock; the stamp of the message."""
-    due_ns: int
-    """When the plan is taken up: the controller must have received the message by then."""
-    course: Course
-    """The plan that the motion leads to."""
-    known_from_ns: int
-    """The controller executes the motion from here on; later than now where it comes to the first point by itself."""
-    brakes_at: float | None = None
-    """When the plan ends and a brake begins, s from the start; None: there is no brake."""
-    own_until: float = np.inf
-    """s from the start; see `Course`."""
-    delay: float = 0.0
-    """By how much the plan was slowed to keep its limits, s."""
-    dropped: int = 0
-    """Number of steps that were over at its start."""
-    seam: State | None = None
-    """Difference of the command from the plan when it is taken up; None if nothing was in execution."""
-    origin_ns: int = 0
-    """When the plan's first step began according to its sender, ns; 0: unknown."""
-    chunk: Plan | None = None
-    """The chunk as the policy sent it, to be averaged with later ones; None if chunks are not averaged."""
 
 
 class NotYet(Exception):

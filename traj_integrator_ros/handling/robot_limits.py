@@ -15,7 +15,6 @@ from .urdf_limits import load_urdf, read_urdf
 
 FROM_TOPIC, FROM_NOWHERE = "topic", "none"
 """Values of the parameter limits.urdf (the second one of limits.moveit, too); any other is the path of a file."""
-_HALVES = "acceleration", "deceleration"
 
 
 @dataclasses.dataclass(frozen=True)

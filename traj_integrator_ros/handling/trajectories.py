@@ -19,8 +19,8 @@ from .limits import JointLimits, assumed_limits
 from .measured import JointStates, check_place, check_start
 from .parameter_table import ACTION_WARN, START_FROM_PREVIOUS
 from .parameters import NodeParameters
-from .plan import Plan, schedule, turned
-from .published import ExecutableTrajectory, NotYet, Present, PublishedMotion
+from .plan import ExecutableTrajectory, Plan, schedule, turned
+from .published import NotYet, Present, PublishedMotion
 from .rejection import Rejected, RejectionReason, all_finite, require_finite
 from .retiming import PathTimer, limits_lacking
 from .ways import Seam, Way, Ways
@@ -192,15 +192,12 @@ class TrajectoryMaker:
         self._check_place(way, present, join_ns, now_ns)
         return self._executable(plan, present, way, join_ns, now_ns)
 
-    def refuse_or_warn(self, violation: str) -> None:
-        """Refuse what exceeds limits, or warn of it, as the parameters say; an empty violation is none."""
-        if violation:
-            self._refuse_or_warn(Rejected(RejectionReason.LIMITS, violation))
-
-    def _refuse_or_warn(self, finding: Rejected) -> None:
-        if self._parameters.limits_action != ACTION_WARN:
-            raise finding
-        self._warn(finding)
+    def refuse_or_warn(self, finding: str, reason: RejectionReason = RejectionReason.LIMITS) -> None:
+        """Refuse what exceeds limits, or warn of it, as limits.action says; an empty finding is none."""
+        if finding and self._parameters.limits_action != ACTION_WARN:
+            raise Rejected(reason, finding)
+        if finding:
+            self._warn(Rejected(reason, finding))
 
     def _require_limits(self) -> None:
         if self.assumed.lacking:
@@ -304,7 +301,7 @@ class TrajectoryMaker:
             try:
                 check_start(plan, measured, self._parameters, now_ns)
             except Rejected as finding:
-                self._refuse_or_warn(finding)
+                self.refuse_or_warn(finding.message, finding.reason)
 
     def _check_place(self, way: Way, present: Present, join_ns: int, now_ns: int) -> None:
         """Refuse to begin away from the robot, where its command is away from it. Raises Rejected: deviation."""

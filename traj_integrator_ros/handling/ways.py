@@ -23,7 +23,6 @@ from .retiming import slowed
 from .spline_motion import earlier
 
 _NANOSECOND_S = 1e-9
-_MOMENT_S = 1e-3
 _SAME_END_RAD = 1e-3
 _SMOOTHING = 1.5
 """By how much a smoothed plan must ask less than one through its rows: noise asks for much more, a plan does not."""
@@ -165,10 +164,6 @@ class Ways:
         delay = found.motion.duration - way.joined.duration
         return Way(found.motion, course, brakes_at, found.time(way.own_until), delay), violation
 
-    def _most_of(self, motion: Motion) -> np.ndarray:
-        """Velocity, acceleration and jerk that a motion may use, `[3, dof]`: its own where nobody limits them."""
-        return self._assumed.raised_to(motion).rates
-
     def _joined(
         self,
         left: Left,
@@ -197,7 +192,7 @@ class Ways:
         own_until, delay = left.own_until, 0.0
         if slows and earliest < rest.duration:
             after = rest_of(rest, earliest)
-            found = slowed(after, self._most_of(after))
+            found = slowed(after, self._assumed.raised_to(after).rates)
             if isinstance(found, str):
                 return None, found
             delay = found.motion.duration + earliest - rest.duration
@@ -229,8 +224,7 @@ class Ways:
             if violation and brakes_at is not None and shift.any() and not shifted:
                 # It was stopped where it was planned, and is shifted: stopped where it goes, it may keep the limits.
                 return self._joined(left.moved(shift), seam, slows=slows, lenient=lenient, shifted=True)
-        kept = rest
-        begun_ns = join_ns
+        kept, begun_ns = rest, join_ns
         if 0 < left.into < left.whole.duration:  # a later plan may begin before this one was taken up
             kept, begun_ns = left.whole.until(left.into).then(rest), join_ns - round(left.into * 1e9)
         kept = kept.moved(shift) if np.count_nonzero(shift) else kept
@@ -357,19 +351,17 @@ def _turning(motion: Motion, last: State, stop: Motion, bounds: Bounds) -> np.nd
     goes &= (velocity * acceleration > 0) | (acceleration**2 > 2 * bounds.jerk * np.abs(velocity))
     if not np.count_nonzero(goes):
         return np.zeros(stop.dof)
-    least, most = extremes(motion)[:, 0]
-    own = np.maximum(forward * least, forward * most) - forward * end
-    goes &= _way_back(stop, forward) > RETREAT * own + RETREAT_RAD
+    goes &= _way_back(stop, forward) > RETREAT * _way_back(motion, forward) + RETREAT_RAD
     for joint in np.flatnonzero(goes).tolist():
         earliest = max(motion.duration - _TURNED_WITHIN * abs(acceleration[joint]) / bounds.jerk[joint], 0.0)
         goes[joint] = motion.state_at(earliest).velocity[joint] * forward[joint] > 0
     return forward * goes
 
 
-def _way_back(stop: Motion, forward: np.ndarray) -> np.ndarray:
-    """From its furthest point in a direction, rad, `[dof]`; 0 where that is 0."""
-    least, most = extremes(stop)[:, 0]
-    return np.maximum(forward * least, forward * most) - forward * stop.end.position
+def _way_back(motion: Motion, forward: np.ndarray) -> np.ndarray:
+    """From its furthest point in a direction to its end, rad, `[dof]`; 0 where that is 0."""
+    least, most = extremes(motion)[:, 0]
+    return np.maximum(forward * least, forward * most) - forward * motion.end.position
 
 
 def _stopped_early(motion: Motion, whole: Motion, joints: np.ndarray, bounds: Bounds, turning: np.ndarray) -> Motion:

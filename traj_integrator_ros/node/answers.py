@@ -20,8 +20,8 @@ from ..handling.controller_reports import ControllerStatus
 from ..handling.parameter_table import ON_REJECT_BRAKE, START_FROM_PREVIOUS
 from ..handling.parameters import NodeParameters
 from ..handling.pipeline import Pipeline
-from ..handling.plan import Plan
-from ..handling.published import ExecutableTrajectory, PublishedMotion
+from ..handling.plan import ExecutableTrajectory, Plan
+from ..handling.published import PublishedMotion
 from ..handling.rejection import Rejected, RejectionReason
 from ..handling.requests import IntegratedBatch
 from ..wire import messages
