@@ -165,7 +165,7 @@ def _integrate_batch(options: argparse.Namespace) -> int:
     note = _assumed(given, [rows])
     integrate_file(options, given, rows)
     if note:
-        print(note)
+        print(f"note: {note}")
     for name in (*options.fields, "time"):
         print(f"written: {options.out / name}.npy")
     for name in QUANTITIES:
@@ -192,7 +192,7 @@ def _assumed(given: dict[str, object], known: list[dict[str, object]]) -> str:
     found = [
         told for name, told in assumed.items() if name not in given and not all(name in fields for fields in known)
     ]
-    return f"note: assumed, since neither the file nor an option says otherwise: {', '.join(found)}" if found else ""
+    return f"assumed, since neither the file nor an option says otherwise: {', '.join(found)}" if found else ""
 
 
 def _integrate(options: argparse.Namespace) -> int:
@@ -203,7 +203,7 @@ def _integrate(options: argparse.Namespace) -> int:
     robot = load_robot(options.params, options.urdf)  # before the work, because it may be wrong
     with Progress(options.quiet) as progress:
         progress.stage("Reading")
-        sequences, note = _read(options, robot)
+        sequences, note = _read(options)
         robot = robot.for_motion(sequences[0].joint_names)
         progress.stage("Integrating", float(len(sequences)), "sequences" if len(sequences) > 1 else "sequence")
         from .integration import integrated  # brings torch with it, which a wrong file does not need
@@ -228,14 +228,14 @@ def _integrate(options: argparse.Namespace) -> int:
     return 0
 
 
-def _read(options: argparse.Namespace, robot: Robot) -> tuple[list[Sequence], str]:
+def _read(options: argparse.Namespace) -> tuple[list[Sequence], str]:
     """The sequences, and a line about what had to be assumed for lack of a word in the file or an option."""
     given = _given(options)
     if options.fit is not None:
         from .integration import fit
 
         form = {name: given[name] for name in FORM if name in given}
-        return [fit(read_samples(options.file, options.topic), options.fit, form, robot.units)], ""
+        return [fit(read_samples(options.file, options.topic), options.fit, form)], ""
     sequences = read_sequences(options.file, options.control_space or "position", options.topic)
     # Those that a bag brings without a start begin at a joint state.
     note = _assumed(given, [{**one.fields, **(one.measured or {})} for one in sequences])
@@ -277,7 +277,7 @@ def _title(sequence: Sequence, options: argparse.Namespace) -> str:
     fields, space = sequence.fields, sequence.control_space
     if space == BSPLINE:
         what = f"{fields['horizon']} control points of degree {fields.get('degree', 3)}"
-        what = f"fitted by {what}" if sequence.fitted else what
+        what = f"fitted by {what}" if sequence.is_fitted else what
     else:
         actions = space if sequence.recorded is not None else f"{fields['horizon']} {space} actions"
         what = f"integrated from its {actions}"
@@ -295,19 +295,19 @@ def _conclude(
         f"{trajectories} {'trajectory' if trajectories == 1 else 'trajectories'}{of}, {len(shown.time)} points, "
         f"{dof} {'joint' if dof == 1 else 'joints'}, integrated in {1e3 * seconds:.1f} ms"
     )
-    notes = [first.note] if first.note and options.rows else []
-    if not options.rows and first.recorded is not None and first.recorded.velocity is None:
-        notes.append("start velocity by differences")
+    used = ("acceleration", "velocity") if options.rows else ("velocity",)
+    derived = [name for name in used if first.recorded is not None and getattr(first.recorded, name) is None]
+    notes = [", ".join(f"start {name} by differences" for name in derived)]
     if not options.rows and options.end == "stop":
         notes.append("at rest in the end, after a brake where the plan does not stop (--end as_planned: without)")
     if options.rows and options.finite_difference == "backward" and first.has_uneven_positions:
         notes.append("uneven steps: divided differences, as on ~/position_trajectory")
-    for note in notes:
+    for note in filter(None, (*notes, assumed)):
         print(f"note: {note}")
-    if assumed:
-        print(assumed)
-    if first.fitted:
-        print(f"fit: {first.fitted}")
+    if first.is_fitted:
+        from .integration import told_residual
+
+        print(f"fit: {told_residual(first, robot.units)}")
     elif first.recorded is not None:
         print(f"RMS difference from the recording: {_differences(from_start(shown), first.recorded, robot)}")
     if options.out is not None and options.out.suffix == ".csv" and trajectories > 1:

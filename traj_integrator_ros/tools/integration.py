@@ -211,7 +211,7 @@ def _told_violations(motions: list[Motion], limits: JointLimits, units: JointUni
 # Control points for a recorded motion
 
 
-def fit(samples: Samples, points: int, said: Mapping[str, int | str], units: JointUnits) -> Sequence:
+def fit(samples: Samples, points: int, said: Mapping[str, int | str]) -> Sequence:
     """The control points that come closest to a motion, from its first state to its last; `said`: of their form.
 
     The motion is interpolated between its samples (by the C2 cubic spline through them), at no fewer rows than it has
@@ -244,8 +244,7 @@ def fit(samples: Samples, points: int, said: Mapping[str, int | str], units: Joi
         "layout": form.layout.value,
         **ends,
     }
-    fitted = Sequence(samples.joint_names, fields, samples)
-    return replace(fitted, fitted=_told_residual(fitted, samples, units))
+    return Sequence(samples.joint_names, fields, samples)
 
 
 def _passed(samples: Samples, motion: Motion, length: float, form: SplineForm) -> tuple[np.ndarray, ...]:
@@ -260,9 +259,9 @@ def _passed(samples: Samples, motion: Motion, length: float, form: SplineForm) -
     return tuple(found)
 
 
-def _told_residual(fitted: Sequence, samples: Samples, units: JointUnits) -> str:
+def told_residual(fitted: Sequence, units: JointUnits) -> str:
     """How far the spline is from the samples: RMS over all of them, and the maximum with its place."""
-    (motion,) = _motions_of(fitted, request_of(fitted))
+    (motion,), samples = _motions_of(fitted, request_of(fitted)), fitted.recorded
     states = motion.states_at(samples.time)
     states[:3, -1] = motion.end
     away = np.abs(states[0] - samples.position)

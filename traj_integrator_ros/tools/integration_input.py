@@ -37,15 +37,13 @@ class Sequence:
     """A batch of action sequences: the `fields` that its message would have, by name, as far as they are known.
 
     Among the fields may be `layout`, which messages do not have. `recorded` is the motion from which the actions were
-    taken, if any, and `fitted` says how close control points come to it. A message of a bag has a `place`, and begins
-    in the state `measured` before it where neither it nor an option has a start.
+    taken, if any. A message of a bag has a `place`, and begins in the state `measured` before it where neither it nor
+    an option has a start.
     """
 
     joint_names: tuple[str, ...]
     fields: dict[str, Any]
     recorded: Samples | None = None
-    note: str = ""
-    fitted: str = ""
     place: str = ""
     measured: Mapping[str, np.ndarray] | None = None
 
@@ -54,6 +52,11 @@ class Sequence:
         """One of CONTROL_SPACES; empty for a number that is none."""
         number = self.fields["control_space"]
         return CONTROL_SPACES[number - 1] if number <= len(CONTROL_SPACES) else ""
+
+    @property
+    def is_fitted(self) -> bool:
+        """Whether these are the control points that come closest to a motion."""
+        return self.recorded is not None and self.control_space == BSPLINE
 
     @property
     def has_uneven_positions(self) -> bool:
@@ -135,15 +138,13 @@ def sequence_of_states(samples: Samples, control_space: str) -> Sequence:
     actions = np.concatenate([values[1:], values[-1:]]) if ahead else values
     steps = np.diff(samples.time)
     uniform = np.all(np.abs(steps - steps.mean()) <= UNIFORM_TOLERANCE * steps.mean())
-    lacking = [name for name in ("acceleration", "velocity") if getattr(samples, name) is None]
     fields = {
         "control_space": number_of(control_space),
         **fields_of(actions[None]),
         "dt": np.array([steps.mean()]) if uniform else np.concatenate([steps[:1], steps]),
         **dict(zip(ENDS[:3], (samples.position[:1], *derivatives_at(samples, 0)), strict=True)),
     }
-    note = ", ".join(f"start {name} by differences" for name in lacking)
-    return Sequence(samples.joint_names, fields, samples, note)
+    return Sequence(samples.joint_names, fields, samples)
 
 
 def derivatives_at(samples: Samples, end: int) -> tuple[np.ndarray, np.ndarray]:
