@@ -132,7 +132,10 @@ def test_a_file_that_does_not_exist_or_contradicts_another_source_is_told_of(tmp
             RobotLimits.configured(parameters(limits__moveit=nowhere))
     (tmp_path / "a.yaml").write_text("joint_limits: {turn: {min_position: 2.5, max_acceleration: 1e-4}}")
     given = parameters(limits__moveit=str(tmp_path / "a.yaml"), limits__urdf="none")
-    with pytest.raises(LimitsError, match=r"a\.yaml and here: expected position limits of turn .* got 2\.5 to 2; give"):
+    with pytest.raises(
+        LimitsError,
+        match=r"a\.yaml and here: limits.position_min of turn: expected less than .* \(2\), got 2\.5; limits",
+    ):
         RobotLimits.configured(given).described(URDF, "here")
     (tmp_path / "a.yaml").write_text("joint_limits: {turn: {max_acceleration: 1e-4}}")
     with pytest.raises(LimitsError, match=r"a\.yaml and here: limits.acceleration, .* of turn: .* stop within"):

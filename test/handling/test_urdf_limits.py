@@ -87,7 +87,7 @@ def test_one_position_limit_in_the_parameters_leaves_the_other_to_the_urdf() -> 
 
 
 def test_a_position_limit_beyond_the_urdfs_other_end_is_refused() -> None:
-    told = r"here: expected position limits of turn .* got -1\.9 to -2; give both"
+    told = r"here: limits.position_min of turn: expected less than .* \(-2\), got -1\.9; limits"
     with pytest.raises(LimitsError, match=told):
         RobotLimits(parameters(limits__position_max=[-2.0, 1.0, 1.0])).described(URDF, "here")
     limits = RobotLimits(parameters()).described(URDF, "here")

@@ -110,13 +110,7 @@ def _check_together(parameters: NodeParameters) -> None:
     for name in parameters.limits_continuous:
         if name not in names:
             raise InvalidParameters(f"limits.continuous: expected some of {', '.join(names)}, got {name!r}")
-    low, high = parameters.limits_position_min, parameters.limits_position_max
-    if low is not None and high is not None and not (low < high).all():
-        joint = int(np.argmin(low < high))
-        raise InvalidParameters(
-            f"limits.position_min of {names[joint]}: expected less than limits.position_max ({high[joint]:g}), "
-            f"got {low[joint]:g}"
-        )
+    check_limits(parameters)
     for batch, horizon in parameters.warmup:
         if not (1 <= batch <= parameters.max_batch and 1 <= horizon <= parameters.max_horizon):
             raise InvalidParameters(
@@ -128,15 +122,22 @@ def _check_together(parameters: NodeParameters) -> None:
             f"publish.lead_time: expected at most publish.longest_wait ({parameters.publish_longest_wait:g} s), "
             f"got {parameters.publish_lead_time:g}"
         )
-    check_brake(parameters)
     if parameters.publish_row >= parameters.max_batch:
         raise InvalidParameters(
             f"publish.row: expected less than max_batch ({parameters.max_batch}), got {parameters.publish_row}"
         )
 
 
-def check_brake(parameters: NodeParameters) -> None:
-    """Check that the largest velocities can be braked within the limits. Raises InvalidParameters."""
+def check_limits(parameters: NodeParameters) -> None:
+    """Check limits together, and that the largest velocities can be braked within them. Raises InvalidParameters."""
+    names = parameters.joint_names
+    low, high = parameters.limits_position_min, parameters.limits_position_max
+    if low is not None and high is not None and not (low < high).all():
+        joint = int(np.argmin(low < high))
+        raise InvalidParameters(
+            f"limits.position_min of {names[joint]}: expected less than limits.position_max ({high[joint]:g}), "
+            f"got {low[joint]:g}"
+        )
     velocity = parameters.limits_velocity
     if velocity is None or parameters.publish_end != END_STOP:
         return

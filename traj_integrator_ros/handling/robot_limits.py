@@ -10,7 +10,7 @@ import numpy as np
 
 from .found_limits import QUANTITIES, FoundLimits, LimitsError, unlimited
 from .moveit_limits import OF_NODE, load_moveit, read_moveit, tree_of
-from .parameters import InvalidParameters, NodeParameters, check_brake
+from .parameters import InvalidParameters, NodeParameters, check_limits
 from .urdf_limits import load_urdf, read_urdf
 
 FROM_TOPIC, FROM_NOWHERE = "topic", "none"
@@ -105,18 +105,11 @@ class RobotLimits:
 
     def _check(self, filled: NodeParameters) -> None:
         """Check that limits of several sources go together, and can be braked within."""
-        names = " and ".join(source.source for source in self._sources)
-        low, high = filled.limits_position_min, filled.limits_position_max
-        if low is not None and high is not None and not (low < high).all():
-            joint = int(np.argmin(low < high))
-            raise LimitsError(
-                f"{names}: expected position limits of {filled.joint_names[joint]} that go together, got "
-                f"{low[joint]:g} to {high[joint]:g}; give both limits.position_min and limits.position_max"
-            )
         try:
-            check_brake(filled)
+            check_limits(filled)
         except InvalidParameters as error:
-            raise LimitsError(f"{names}: {error}") from None
+            names = " and ".join(source.source for source in self._sources)
+            raise LimitsError(f"{names}: {error}; limits that are given as parameters go before these") from None
 
     @cached_property
     def origins(self) -> str:

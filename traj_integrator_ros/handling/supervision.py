@@ -26,41 +26,78 @@ _STAYS_S = 1.0
 """A robot that stood still comes back to a command that is held by then, if it does."""
 
 
-class Follower:
-    """Compares measured positions with the command executed then, lag taken out.
+class Guard:
+    """Compares the robot with its command, and decides when it is braked because it does not follow, and until when.
 
     A joint deviates by its distance from the range of positions that were commanded within the last 0.12 s. So a lag is
-    no deviation, and neither needs it to be known.
+    no deviation, and neither needs it to be known. A deviation is held against the robot until its command and its
+    joints rest. Where it begins away from its command, which a plan may do that leads back to it, that distance is
+    allowed, and shrinks with it.
     """
 
-    def __init__(self, dof: int) -> None:
-        self.deviation = np.zeros(dof)
+    def __init__(self) -> None:
+        self.deviation = np.zeros(0)
         """rad, `[dof]`, of the last measured state."""
         self.lag_s: float | None = None
-        self._compared_ns = 0
+        """By how much the joints lag behind their command; None: not known."""
+        self.reason = ""
+        """Why the robot was braked; empty: it was not, or that is over."""
+        self.joint = -1
+        """The joint that deviated."""
+        self.stopped_until_rest = False
+        self.held = False
+        """Whether a stop holds on until it is released."""
+        self.stop_waits = False
+        """Whether a stop was requested that cannot be made yet."""
+        self.brakes = 0
+        self._allowed: np.ndarray | None = None
+        self._resting_since_ns = 0
         self._past: deque[tuple[int, np.ndarray]] = deque(maxlen=_SAMPLES)
         """Commanded positions of the last 0.12 s, 10 ms apart."""
-        self._moments = np.zeros((4, dof))
-        self._weight = 0.0
+        self._compare_anew(0)
 
-    def take(self, position: np.ndarray, stamp_ns: int, commanded: Callable[[int], State | None]) -> None:
-        """Compare a measured position `[dof]` with what was commanded before its stamp.
+    def clear(self) -> None:
+        """Forget everything."""
+        self.__init__()
+
+    def _compare_anew(self, dof: int) -> None:
+        """Forget the comparison; the lag of the joints stays what it was."""
+        self.deviation, self._moments, self._weight = np.zeros(dof), np.zeros((4, dof)), 0.0
+        self._compared_ns = 0
+        self._past.clear()
+
+    def take(
+        self,
+        position: np.ndarray,
+        velocity: np.ndarray,
+        stamp_ns: int,
+        commanded: Callable[[int], State | None],
+    ) -> None:
+        """Compare a measured state `[dof]` with what was commanded before its stamp.
 
         Args:
             position: rad.
+            velocity: rad/s.
             stamp_ns: when it was measured.
             commanded: state commanded at a time, ns; None: not known.
 
         """
-        if 0 <= stamp_ns - self._compared_ns < _EVERY_NS:
-            return
-        self._compared_ns = stamp_ns
-        now = commanded(stamp_ns)
+        if len(self.deviation) != len(position):
+            self._compare_anew(len(position))
+        if not 0 <= stamp_ns - self._compared_ns < _EVERY_NS:
+            self._compared_ns = stamp_ns
+            self._compare(position, stamp_ns, commanded)
+        if np.abs(velocity).max() > _RESTS:
+            self._resting_since_ns = stamp_ns
+        if self._allowed is not None:
+            self._allowed = np.minimum(self._allowed, self.deviation)
+
+    def _compare(self, position: np.ndarray, stamp_ns: int, commanded: Callable[[int], State | None]) -> None:
+        past, now = self._past, commanded(stamp_ns)
         if now is None:
-            self._past.clear()
+            past.clear()
             self.deviation = np.zeros_like(self.deviation)
             return
-        past = self._past
         if not past or stamp_ns - past[-1][0] >= 2 * _APART_NS:
             past.clear()
             for back in range(_SAMPLES - 2, 0, -1):
@@ -86,66 +123,9 @@ class Follower:
         if variance > _MOVES and self._weight > 10:
             self.lag_s = max(float((ve - v * e).sum()) / variance, 0.0)
 
-    def clear(self) -> None:
-        """Forget the comparison; the lag of the joints stays what it was."""
-        self.deviation = np.zeros_like(self.deviation)
-        self._compared_ns = 0
-        self._past.clear()
-        self._moments[:] = 0.0
-        self._weight = 0.0
-
-
-class Guard:
-    """Decides when the robot is braked because it does not follow its command, and until when.
-
-    A deviation is held against the robot until its command and its joints rest. Where it begins away from its command,
-    which a plan may do that leads back to it, that distance is allowed, and shrinks with it.
-    """
-
-    def __init__(self) -> None:
-        self.reason = ""
-        """Why the robot was braked; empty: it was not, or that is over."""
-        self.joint = -1
-        """The joint that deviated."""
-        self.stopped_until_rest = False
-        self.held = False
-        """Whether a stop holds on until it is released."""
-        self.stop_waits = False
-        """Whether a stop was requested that cannot be made yet."""
-        self.brakes = 0
-        self._follower: Follower | None = None
-        self._allowed: np.ndarray | None = None
-        self._resting_since_ns = 0
-
-    @property
-    def deviation(self) -> np.ndarray:
-        """rad, `[dof]`; of the last measured state."""
-        return np.zeros(0) if self._follower is None else self._follower.deviation
-
-    @property
-    def lag_s(self) -> float | None:
-        """By how much the joints lag behind their command; None: not known."""
-        return None if self._follower is None else self._follower.lag_s
-
-    def take(
-        self,
-        position: np.ndarray,
-        velocity: np.ndarray,
-        stamp_ns: int,
-        commanded: Callable[[int], State | None],
-    ) -> None:
-        """Compare a measured state `[dof]` with the command executed then."""
-        if self._follower is None or len(self._follower.deviation) != len(position):
-            self._follower = Follower(len(position))
-        self._follower.take(position, stamp_ns, commanded)
-        if np.abs(velocity).max() > _RESTS:
-            self._resting_since_ns = stamp_ns
-        if self._allowed is not None:
-            self._allowed = np.minimum(self._allowed, self._follower.deviation)
-
     def exceeded(self, allowed: float) -> int | None:
         """The joint that deviates most beyond what is allowed, rad; None: none does."""
-        if self._follower is None or allowed <= 0:
+        if allowed <= 0 or not len(self.deviation):
             return None
         more = (
             np.zeros_like(self.deviation)
@@ -182,9 +162,4 @@ class Guard:
         """The robot rests: the next sequence may begin where it is."""
         self.reason, self.joint = "", -1
         self._allowed = None
-        if self._follower is not None:
-            self._follower.clear()
-
-    def clear(self) -> None:
-        """Forget everything."""
-        self.__init__()
+        self._compare_anew(len(self.deviation))
