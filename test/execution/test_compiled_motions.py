@@ -12,7 +12,6 @@ from traj_integrator_ros.execution.limits import extremes, keeps
 from traj_integrator_ros.execution.motion import Motion, State, shifted, united
 from traj_integrator_ros.execution.polynomials import quintics
 from traj_integrator_ros.execution.rows import cubic_spline, motion_of_positions, points_of
-from traj_integrator_ros.handling.rejection import all_finite
 
 pytestmark = pytest.mark.skipif(native.is_reference, reason="the compiled steps of motions are not built")
 SEEDS, DOF = st.integers(0, 10**6), st.integers(1, 10)
@@ -77,18 +76,6 @@ def test_tracks_with_knots_that_are_equal_closer_than_a_microsecond_and_further_
     for one in (others, others[:, :4].copy(), others[:, :, ::-1]):
         some = {joint: track for joint, track in tracks.items() if random.random() < 0.5}
         united(some, Motion(np.arange(4) * 0.4 * longest, one), ends_at_rest=False)
-
-
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
-def test_what_is_not_finite_is_found_wherever_it_is(dtype, bad):
-    for size in (1, 3, 8, 33):
-        numbers = np.full(size, np.finfo(dtype).max, dtype)
-        assert all_finite(numbers) and all_finite(numbers[::2]) and all_finite(numbers[:0])
-        for place in range(size):
-            wrong = numbers.copy()
-            wrong[place] = bad
-            assert not all_finite(wrong) and not all_finite(wrong.reshape(1, -1))
 
 
 def refuses(step, *arguments):

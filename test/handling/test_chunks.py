@@ -9,7 +9,7 @@ import pytest
 from pipelines import NOW_S, SimulatedNode, ns
 
 from traj_integrator_ros.execution.rows import Hold
-from traj_integrator_ros.handling.plan import ChunkMemory, ExecutableTrajectory, Plan, Weighing
+from traj_integrator_ros.handling.plan import ChunkMemory, ExecutableTrajectory, Plan
 from traj_integrator_ros.handling.rejection import Rejected, RejectionReason
 from traj_integrator_ros.kernels import ControlSpace
 
@@ -53,10 +53,10 @@ def test_chunks_are_ranked_by_their_observations_and_not_by_their_arrival() -> N
     for newest_first, weights in ((True, [np.exp(-1), 1.0]), (False, [1.0, np.exp(-1)])):
         memory = ChunkMemory()
         memory.take(second, ns(NOW_S))
-        averaged = memory.averaged(first, Weighing(1.0, newest_first)).actions[:, 0]
+        averaged = memory.averaged(first, 1.0, newest_first=newest_first).actions[:, 0]
         assert np.allclose(averaged, [1.0, *[np.average([1.0, 2.0], weights=weights)] * 3])
         again = replace(second, actions=second.actions + 1)
-        assert memory.averaged(again, Weighing(1.0, newest_first)) is again, "it replaces the one before"
+        assert memory.averaged(again, 1.0, newest_first=newest_first) is again, "it replaces the one before"
 
 
 @pytest.mark.parametrize("heaviest", ["oldest", "newest"])

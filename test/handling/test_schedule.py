@@ -246,15 +246,6 @@ def test_a_difference_from_rows_that_are_over_is_carried_over_and_gone_after_the
     assert speed.min() > 0.5, "slower, but never backwards"
 
 
-@given(behind=st.floats(0.0, 0.3), inference=st.floats(0.0, 0.15))
-def test_a_motion_never_turns_back_to_meet_an_old_plan(behind: float, inference: float) -> None:
-    node = moving_node()
-    stamp = NOW_S + 0.5 - inference
-    trajectory = node.send(positions(0.5 - inference - behind, 32), dt=0.05, now=NOW_S + 0.5, stamp=stamp)
-    begin = trajectory.motion.states_at(np.linspace(0, trajectory.brakes_at, 2000))
-    assert begin[1].min() >= -1e-6
-
-
 @pytest.mark.parametrize(("fade_time", "acceleration"), [(0.2, 25.0), (0.2, 5.0), (0.0, 25.0)])
 def test_a_faster_plan_is_joined_within_the_limits_however_long_that_takes(
     fade_time: float, acceleration: float
@@ -265,13 +256,6 @@ def test_a_faster_plan_is_joined_within_the_limits_however_long_that_takes(
     trajectory = node.send(faster, dt=0.05, now=NOW_S + 0.5)
     assert worst_violation(trajectory.motion, Limits(**given)) is None
     assert np.allclose(at(trajectory, NOW_S + 0.52 + 29 * 0.05)[0], faster[28], atol=1e-5), "then the plan is followed"
-
-
-def test_a_fade_longer_than_a_plan_that_rests_continues_at_its_end() -> None:
-    node = moving_node()
-    trajectory = node.send(np.full((4, 2), 0.65), dt=0.02, now=NOW_S + 0.5, stamp=NOW_S + 0.5)
-    assert np.allclose(trajectory.motion.end.position, 0.65, atol=1e-6)
-    assert trajectory.motion.duration >= 0.2
 
 
 # What is told

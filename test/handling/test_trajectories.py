@@ -151,19 +151,6 @@ def test_uneven_positions_of_some_joints_pass_through_their_points_and_the_other
     assert np.allclose(state[1][:-1, 0], 0.2) and np.allclose(state[2][:-1], 0.0, atol=1e-6)
 
 
-@pytest.mark.parametrize("row", [1, 2, 3, 4, 20, 38])
-def test_a_step_in_the_plan_overshoots_by_at_most_15_percent_and_is_gone_after_6_rows(row: int) -> None:
-    node = SimulatedNode(publish__end="as_planned", publish__lead_time=0.0)
-    positions = np.where(np.arange(40) < row, 0.0, 0.1)[:, None] * np.ones(2)
-    motion = node.send_from((np.zeros(2),), positions).motion
-    times = np.linspace(0, motion.duration, 4001)
-    path = motion.states_at(times)[0, :-1, 0]
-    beyond = np.maximum(path - 0.1, -path)
-    assert beyond.max() <= 0.015
-    rise = (row + 0.5) * 0.02
-    assert beyond[np.abs(times[:-1] - rise) > 6.5 * 0.02].max() < 1e-4
-
-
 # The end
 
 

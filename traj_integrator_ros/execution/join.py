@@ -160,8 +160,8 @@ def join(
                 left = joints & pending
                 if not np.count_nonzero(left):
                     break
-                if time > 0 and time >= earliest:
-                    joined, done, moved = fades(joined, problem, left, time)
+                if time > 0 and time >= earliest and (found := fades(joined, problem, left, time)) is not None:
+                    joined, done, moved = found
                     shift += moved
                     pending = pending & ~done
                     if not np.count_nonzero(pending):
@@ -215,19 +215,22 @@ def _speeds(
 
 # Differences that fade
 
+Faded = tuple[Motion, np.ndarray, np.ndarray]
+"""A motion, the joints whose difference fades in it, and by how much their plans were shifted, rad, `[D]`."""
 
-def blended(joined: Motion, problem: Problem, joints: np.ndarray, time: float) -> tuple[Motion, np.ndarray, np.ndarray]:
+
+def blended(joined: Motion, problem: Problem, joints: np.ndarray, time: float) -> Faded | None:
     """Like `faded`, from the motion in execution: where that is on the same plan, both know what the other does not.
 
     The one knows the rows that are over, the other those that are new. The difference of both fades by a smooth weight.
     """
     if problem.executed is None:
-        return joined, *_nothing(problem)
+        return None
     weights = _weights_of_samples(problem.longest, time)
     apart = np.abs(problem.apart[: len(weights)] * weights).max(axis=0)
     joints = joints & (apart <= np.minimum(np.abs(problem.lack[0]), _SAME_PLAN_RAD) + _NEAR_RAD) & ~problem.floats
     if not np.count_nonzero(joints):
-        return joined, *_nothing(problem)
+        return None
     until = min(time, problem.plan.duration, problem.own_until)
     bounds = problem.bounds
     if until > problem.earliest:  # before, it is not the plan's
@@ -241,9 +244,7 @@ def blended(joined: Motion, problem: Problem, joints: np.ndarray, time: float) -
     return _with(joined, problem, joints, time, added, bounds, leads=apart[joints].max())
 
 
-def faded(
-    joined: Motion, problem: Problem, joints: np.ndarray, time: float, *, near: bool = False
-) -> tuple[Motion, np.ndarray, np.ndarray]:
+def faded(joined: Motion, problem: Problem, joints: np.ndarray, time: float, *, near: bool = False) -> Faded | None:
     """Return a motion with the difference of some joints fading as a quintic, where they keep their limits.
 
     Args:
@@ -254,7 +255,7 @@ def faded(
         near: whether a joint is left as it is whose difference would grow.
 
     Returns:
-        The motion, the joints whose difference fades, and by how much their plans were shifted, rad, `[D]`.
+        See `Faded`; None: the difference of no joint fades.
 
     """
     p, v, a = (np.where(joints, part, 0.0) for part in problem.lack)
@@ -264,7 +265,7 @@ def faded(
         grown = _GROWS_BY_VELOCITY * np.abs(v) * time + _GROWS_BY_ACCELERATION * np.abs(a) * time**2
         joints = joints & (problem.floats | (grown <= np.abs(p) + _NEAR_RAD))
         if not np.count_nonzero(joints):
-            return joined, *_nothing(problem)
+            return None
     fade = _to_nothing(time) @ np.array([led, v, a])
 
     def added(knots: np.ndarray) -> np.ndarray:
@@ -292,13 +293,13 @@ def _with(
     bounds: Bounds,
     moved: np.ndarray | float = 0.0,
     leads: float = np.inf,
-) -> tuple[Motion, np.ndarray, np.ndarray]:
+) -> Faded | None:
     """The motion with what is added to it until a time, where joints keep bounds and do not go back.
 
     What is added leads at most a little way, rad, and back again.
     """
     if time > problem.plan.duration and not problem.plan.ends_at_rest:
-        return joined, *_nothing(problem)
+        return None
     longer = _with_knot(joined, time)
     count = int(longer.knots.searchsorted(time - SHORTEST_GAP))
     candidate = longer.coefficients[:count] + added(longer.knots[: count + 1])
@@ -308,16 +309,11 @@ def _with(
     if 2 * leads > RETREAT_RAD and np.count_nonzero(done):
         done &= retreats(faded, problem, np.arange(joined.dof)) <= 0
     if not np.count_nonzero(done):
-        return joined, *_nothing(problem)
+        return None
     np.copyto(longer.coefficients[:count], candidate, where=done)
     shift = np.where(done, moved, 0.0)
     longer.coefficients[count:, 0] += shift
     return longer, done, shift
-
-
-def _nothing(problem: Problem) -> tuple[np.ndarray, np.ndarray]:
-    """No joint, and no shift."""
-    return np.zeros(problem.plan.dof, bool), np.zeros(problem.plan.dof)
 
 
 def difference_that_fades(

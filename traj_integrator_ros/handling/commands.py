@@ -9,7 +9,7 @@ from dataclasses import replace
 from .measured import JointStates
 from .parameter_table import ENSEMBLE_WEIGHTED, HEAVIEST_NEWEST
 from .parameters import NodeParameters
-from .plan import ExecutableTrajectory, Plan, Weighing, turned
+from .plan import ExecutableTrajectory, Plan, turned
 from .published import NotYet, PublishedMotion
 from .rejection import Rejected, RejectionReason
 from .trajectories import TrajectoryMaker
@@ -41,9 +41,6 @@ class Commands:
     def reconfigure(self, parameters: NodeParameters, trajectories: TrajectoryMaker) -> None:
         """Continue with other parameters."""
         self._parameters, self._trajectories = parameters, trajectories
-        self._weighing = None
-        if parameters.chunks_ensemble == ENSEMBLE_WEIGHTED:
-            self._weighing = Weighing(parameters.chunks_decay, parameters.chunks_heaviest == HEAVIEST_NEWEST)
 
     def require_newer(self, plan: Plan, now_ns: int, *, count: bool = True) -> None:
         """Refuse a plan that is older than the one in execution. Raises Rejected: stale_sequence."""
@@ -222,7 +219,9 @@ class Commands:
             self._refuse(rejected, plan)
 
     def _executable(self, plan: Plan, now_ns: int) -> ExecutableTrajectory:
-        if self._weighing is None or not plan.is_chunk:
+        parameters = self._parameters
+        if parameters.chunks_ensemble != ENSEMBLE_WEIGHTED or not plan.is_chunk:
             return self._trajectories.trajectory(plan, now_ns)
-        averaged = self._published.chunks.averaged(plan, self._weighing)
+        newest = parameters.chunks_heaviest == HEAVIEST_NEWEST
+        averaged = self._published.chunks.averaged(plan, parameters.chunks_decay, newest_first=newest)
         return replace(self._trajectories.trajectory(averaged, now_ns), chunk=plan)

@@ -241,16 +241,6 @@ def schedule(plan: Plan, earliest_ns: int, now_ns: int, longest_wait: float) -> 
 
 
 @dataclass(frozen=True)
-class Weighing:
-    """How chunks that cover the same time are weighted: the i-th by exp(-decay i)."""
-
-    decay: float
-    """The parameter m of ACT."""
-    newest_first: bool
-    """Whether i counts from the newest observation; otherwise from the oldest."""
-
-
-@dataclass(frozen=True)
 class _Remembered:
     """A chunk of positions with the times of its rows, in ns of the node's clock."""
 
@@ -276,7 +266,7 @@ class ChunkMemory:
         self.forgotten = 0
         """Number of chunks that were not over when something else replaced them, or when there were too many."""
 
-    def averaged(self, chunk: Plan, weighing: Weighing) -> Plan:
+    def averaged(self, chunk: Plan, decay: float, *, newest_first: bool) -> Plan:
         """Return the chunk with each position averaged with those of remembered chunks for the same time.
 
         Steps may differ: between the rows of a chunk its spline is evaluated. A remembered chunk with the same origin
@@ -285,7 +275,8 @@ class ChunkMemory:
 
         Args:
             chunk: positions with an origin.
-            weighing: weights of the chunks that cover a time.
+            decay: see `ensemble`, as for `newest_first`.
+            newest_first: whether weights count from the newest observation; otherwise from the oldest.
 
         """
         times_ns = _row_times(chunk)
@@ -297,7 +288,7 @@ class ChunkMemory:
         self._most_averaged = max(self._most_averaged, int(covering.max()))
         if covering.max() == 1:
             return chunk
-        averaged = ensemble(positions, weighing.decay, newest_first=weighing.newest_first)
+        averaged = ensemble(positions, decay, newest_first=newest_first)
         return replace(chunk, actions=averaged, start=None)
 
     def take(self, chunk: Plan | None, now_ns: int) -> None:
