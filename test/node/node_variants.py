@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+import os
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -17,6 +19,24 @@ KINDS = {"action_sequence": "sequence", "evaluate": "evaluate"}
 def program(variant: Callable[[], None]) -> list[str]:
     """The arguments of Python that start a variant."""
     return [__file__, variant.__name__]
+
+
+def shared_memory_of(size: str) -> tuple[str, ...]:
+    """What starts a program where /dev/shm has this size, as the option of tmpfs; needs the permission to mount."""
+    return ("unshare", "--mount", "sh", "-c", f'mount -t tmpfs -o size={size} none /dev/shm && exec "$@"', "sh")
+
+
+def may_mount() -> bool:
+    try:
+        return subprocess.run([*shared_memory_of("1m"), "true"], capture_output=True).returncode == 0
+    except OSError:
+        return False
+
+
+def with_little_shared_memory() -> None:
+    """A small /dev/shm, as in a container."""
+    python = f"{sys.prefix}/bin/python"  # whose node is in the same mount namespace, in all circumstances
+    os.execvp("unshare", [*shared_memory_of("8m"), python, "-m", "traj_integrator_ros", *sys.argv[1:]])
 
 
 def on_rclpys_executor() -> None:

@@ -118,6 +118,7 @@ def test_callbacks_create_and_destroy_what_is_waited_for(node: Node, executor: L
         calls.append("first")
         node.destroy_timer(timer)
         node.destroy_timer(neighbour)  # which is ready as well
+        cancelled.cancel()  # and so is this one
         made.append(node.create_subscription(Int32, "numbers", second, 10))
 
     def second(message: Int32) -> None:
@@ -131,6 +132,7 @@ def test_callbacks_create_and_destroy_what_is_waited_for(node: Node, executor: L
 
     timer = node.create_timer(0.01, first)
     neighbour = node.create_timer(0.01, lambda: calls.append("destroyed"))
+    cancelled = node.create_timer(0.01, lambda: calls.append("cancelled"))
     time.sleep(0.05)
     spin(executor, publisher.get_subscription_count)
     publisher.publish(Int32())

@@ -8,9 +8,9 @@ import re
 import time
 from pathlib import Path
 
+import node_variants
 import numpy as np
 import pytest
-import small_shared_memory
 from node_fixtures import NodeFactory, NodeServer
 
 from traj_integrator_ros.node import shared_memory
@@ -83,9 +83,9 @@ def test_the_segments_of_a_killed_node_go_when_the_next_one_starts(serve: NodeSe
     client.answer(sequence(np.zeros((1, 4, 3)), position=np.zeros(3)))
 
 
-@pytest.mark.skipif(not small_shared_memory.is_permitted(), reason="no permission to mount a small /dev/shm")
+@pytest.mark.skipif(not node_variants.may_mount(), reason="no permission to mount a small /dev/shm")
 def test_a_node_with_too_little_shared_memory_says_so_and_lives(start_node: NodeFactory) -> None:
-    process = start_node(program=(small_shared_memory.__file__,))
+    process = start_node(program=node_variants.program(node_variants.with_little_shared_memory))
     process.wait_for_output("[traj_integrator]: active")
     assert re.search(r"WARN.*/dev/shm has \d+ MiB left", process.output), process.output
     assert process.stop()[0] == 0, process.output

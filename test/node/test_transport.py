@@ -9,9 +9,9 @@ import sys
 from pathlib import Path
 
 import large_batch
+import node_variants
 import numpy as np
 import pytest
-import small_shared_memory
 from large_batch import mapped_segments
 from node_fixtures import NodeServer
 
@@ -36,9 +36,9 @@ def test_a_large_batch_goes_through_shared_memory_without_any_setting() -> None:
     assert any(10 * MIB <= size < 11 * MIB for size in found["segments"]), found
 
 
-@pytest.mark.skipif(not small_shared_memory.is_permitted(), reason="no permission to mount a small /dev/shm")
+@pytest.mark.skipif(not node_variants.may_mount(), reason="no permission to mount a small /dev/shm")
 def test_without_room_in_shared_memory_it_goes_by_udp_and_both_sides_say_so() -> None:
-    found = large_batch_through_a_node(*small_shared_memory.command("100k"))
+    found = large_batch_through_a_node(*node_variants.shared_memory_of("100k"))
     assert len(found["node"]) == 1 and not found["segments"]
     for reason in (found["client"], *found["node"]):
         assert "/dev/shm has 0 MiB left" in reason and "UDP" in reason

@@ -87,7 +87,7 @@ def whole_sequence(control_space: int) -> ActionSequence:
 def whole_sequences() -> list[ActionSequence]:
     """Sequences that have all that they can, and one that has nothing that it need not have."""
     whole = map(whole_sequence, (ActionSequence.POSITION, ActionSequence.BSPLINE))
-    return [*whole, good_sequence(control_space=ActionSequence.JERK, start_position=floats([]), dt=floats([]))]
+    return [*whole, good_sequence(control_space=ActionSequence.JERK, dt=floats([]))]
 
 
 def whole_gradients() -> list[ComputeGradient.Request]:
@@ -178,7 +178,7 @@ def _odd_values(owner: object, name: str) -> list[object]:
         if not value:
             return [number([0])]
         others = [value[:-1] + number([edge]) for edge in IN_ARRAYS[value.typecode]]
-        return [value[:0], value[:-1], value + number([0]), 2 * value, *others]
+        return [value[:0], value[:-1], value + number([0]), 3 * value, *others]
     if isinstance(value, list):
         return [[], value[:1] * 17]
     return [not value] if kind == "boolean" else list(EDGES[kind])

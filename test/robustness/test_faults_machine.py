@@ -2,81 +2,69 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 from node_fixtures import ClientFactory, NodeFactory
-from ros_client import RosClient
 
 from traj_integrator_interfaces.srv import ComputeGradient
 from traj_integrator_ros.traffic.messages import sequence
+from traj_integrator_ros.traffic.node_process import NodeProcess
 
 pytestmark = [pytest.mark.ros, pytest.mark.slow]
 DOF = 3
 SEQUENCE = sequence(np.zeros((2, 4, DOF)), position=np.zeros(DOF))
 LARGEST_FILE = 4096
-LIMITED = """
-import os, resource, sys
-resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[1]), int(sys.argv[1])))
-os.execv(sys.executable, [sys.executable, "-m", "traj_integrator_ros", *sys.argv[2:]])
-"""
+START = "os.execv(sys.executable, [sys.executable, '-m', 'traj_integrator_ros', *sys.argv[1:]])"
+LIMITED = (
+    f"import os, resource, sys; resource.setrlimit(resource.RLIMIT_FSIZE, ({LARGEST_FILE}, {LARGEST_FILE})); {START}"
+)
+UNREAD = f"import os, sys; r, w = os.pipe(); os.dup2(w, 1); os.dup2(w, 2); os.close(w); os.close(r); {START}"
 
 
-UNREAD = """
-import os, sys
-read, write = os.pipe()
-for descriptor in (1, 2):
-    os.dup2(write, descriptor)
-os.close(write)
-os.close(read)
-os.execv(sys.executable, [sys.executable, "-m", "traj_integrator_ros", *sys.argv[1:]])
-"""
-
-
-def assert_serves(client: RosClient) -> None:
-    """All channels work, and bad input is still reported."""
-    client.wait_until_active()
-    client.settle_state([0.0] * DOF)
-    client.answer(SEQUENCE)
-    client.answer(sequence(np.zeros((1, 4, DOF))))
-    assert client.integrate(SEQUENCE).success
-    assert client.compute_gradient(ComputeGradient.Request(actions=SEQUENCE, grad_jerk=SEQUENCE.data)).success
-    bad = sequence(np.full((2, 4, DOF), np.nan), position=np.zeros(DOF))
-    for _ in range(50):
-        client.sequences.publish(bad)
-        assert client.integrate(bad).message.startswith("not_finite: data")
-    assert client.counts()["rejected.internal_error"] == "0"
-
-
-def test_a_log_directory_that_cannot_be_written(
+@pytest.fixture
+def serve_where(
     start_node: NodeFactory, connect: ClientFactory, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("ROS_LOG_DIR", "/proc/log")  # read-only for root, too
-    process = start_node()
-    monkeypatch.delenv("ROS_LOG_DIR")
-    assert_serves(connect())
+) -> Callable[..., NodeProcess]:
+    """Starts a node with logs in a folder, and asks whether all channels work, and bad input is still reported."""
+
+    def start(logs: object, *arguments: object, **options: object) -> NodeProcess:
+        monkeypatch.setenv("ROS_LOG_DIR", str(logs))
+        process = start_node(*arguments, **options)
+        monkeypatch.delenv("ROS_LOG_DIR")
+        client = connect()
+        client.wait_until_active()
+        client.settle_state([0.0] * DOF)
+        client.answer(SEQUENCE)
+        client.answer(sequence(np.zeros((1, 4, DOF))))
+        assert client.integrate(SEQUENCE).success
+        assert client.compute_gradient(ComputeGradient.Request(actions=SEQUENCE, grad_jerk=SEQUENCE.data)).success
+        bad = sequence(np.full((2, 4, DOF), np.nan), position=np.zeros(DOF))
+        for _ in range(50):
+            client.sequences.publish(bad)
+            assert client.integrate(bad).message.startswith("not_finite: data")
+        assert client.counts()["rejected.internal_error"] == "0"
+        assert process.stop()[0] == 0, process.output
+        return process
+
+    return start
+
+
+def test_a_log_directory_that_cannot_be_written(serve_where: Callable[..., NodeProcess]) -> None:
+    process = serve_where("/proc/log")  # read-only for root, too
     assert "there will be no log file" in process.output and "/proc/log" in process.output
-    assert process.stop()[0] == 0, process.output
 
 
-def test_a_disk_and_a_shared_memory_that_are_full(
-    start_node: NodeFactory, connect: ClientFactory, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_a_disk_and_a_shared_memory_that_are_full(serve_where: Callable[..., NodeProcess], tmp_path: Path) -> None:
     """No file can grow: not the log file, not the output, and not shared memory, which is files to the system."""
     logs = tmp_path / "log"
-    monkeypatch.setenv("ROS_LOG_DIR", str(logs))
-    process = start_node(program=["-c", LIMITED, str(LARGEST_FILE)], arguments=["--log-level", "debug"])
-    monkeypatch.delenv("ROS_LOG_DIR")
-    assert_serves(connect())
+    process = serve_where(logs, program=["-c", LIMITED], arguments=["--log-level", "debug"])
     assert [file.stat().st_size for file in logs.iterdir()] == [LARGEST_FILE], "the log file is as large as it can be"
     assert "SHM Transport is not supported" in process.output, "the middleware tells that it has no shared memory"
-    assert process.stop()[0] == 0, process.output
 
 
-def test_output_that_nobody_reads(start_node: NodeFactory, connect: ClientFactory) -> None:
+def test_output_that_nobody_reads(serve_where: Callable[..., NodeProcess], tmp_path: Path) -> None:
     """The reader of a pipe is gone, as of `ros2 run ... | head`."""
-    process = start_node(program=["-c", UNREAD])
-    assert_serves(connect())
-    assert process.output == ""
-    assert process.stop()[0] == 0
+    assert serve_where(tmp_path / "log", program=["-c", UNREAD]).output == ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import os
 import sys
@@ -28,6 +29,12 @@ _WRONG_USAGE = 2
 _MOST_THREADS = 4
 _MOST_FAILURES = 1000
 """Number of consecutive failures after which spinning is given up."""
+_TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # parameters of mallopt(3)
+_KEPT = {_MMAP_THRESHOLD: 32 * 2**20, _TRIM_THRESHOLD: 64 * 2**20}
+"""Larger blocks of freed memory are released at once, bytes (by default from 0.1 MiB on; 32 MiB is the most that every
+glibc accepts), and the largest amount at the end of a heap that the process keeps.
+"""
+_SET_BY_USER = ("MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_", "GLIBC_TUNABLES", "LD_PRELOAD")
 
 
 def main(args: Sequence[str] | None = None) -> int:
@@ -62,7 +69,6 @@ def main(args: Sequence[str] | None = None) -> int:
         print(_USAGE, file=sys.stdout if asked_for_help else sys.stderr)
         return 0 if asked_for_help else _fail(f"unexpected argument {others[0]!a}")
     from .executor import create_executor
-    from .heap import keep_freed_memory
 
     try:
         from .node import IntegratorNode
@@ -158,6 +164,21 @@ def _limit_threads() -> None:
 
     if "OMP_NUM_THREADS" not in os.environ:
         torch.set_num_threads(max(1, min(_MOST_THREADS, (os.cpu_count() or 1) // 2)))
+
+
+def keep_freed_memory() -> bool:
+    """Let the C library keep freed memory, if it is glibc and the user has not set its parameters; whether it does.
+
+    Getting new pages from the system takes longer than filling them: with batches of 1,000 x 32 x 7 (3.6 MB out), 2.3
+    ms instead of 7.2 ms from sequence to trajectories.
+    """
+    if any(name in os.environ for name in _SET_BY_USER):
+        return False
+    try:
+        mallopt = ctypes.CDLL(None).mallopt
+    except (OSError, AttributeError):
+        return False
+    return all(mallopt(parameter, value) for parameter, value in _KEPT.items())
 
 
 def _fail(error: object) -> int:
