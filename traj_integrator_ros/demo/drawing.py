@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 COLORS = {FiniteDifference.BACKWARD: BLUE, FiniteDifference.CENTRAL: ORANGE}
-AT_REST = 1e-3
-"""Velocities of a joint within this share of the largest range of any joint look like rest, not like their noise."""
 FLOOR = 1e-8
 """Relative cost below which there is only the rounding of float32 trajectories."""
 DASHED = {"color": "black", "linewidth": 1, "linestyle": (0, (6, 4))}
@@ -94,7 +92,7 @@ def _draw_all_joints(panels: np.ndarray, outcome: Outcome, windows: dict[FiniteD
             axes.plot(again, np.full(len(again), 0.03), "^", transform=axes.get_xaxis_transform(), **markers)
         axes.set_ylabel(f"velocity\n[{JointUnits().in_figures(recording.joint_names[joint])[1]}]", fontsize=10)
         axes.set_title(short_name(recording.joint_names[joint]), loc="left", fontsize=11, pad=2)
-        at_least(axes, AT_REST * float(np.ptp(cleaned.velocity, axis=0).max()))
+        at_least(axes, cleaned.velocity)
         axes.locator_params(axis="y", nbins=3)
         tight_time(axes, 0.0, cleaned.duration)
     panels[-1].set_xlabel("time in the motion [s]")

@@ -7,6 +7,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from .extras import require
 
 if TYPE_CHECKING:
@@ -19,6 +21,8 @@ SKY, AMBER, BLACK, OLIVE = "#56B4E9", "#E69F00", "#000000", "#9A8F00"
 JOINT_COLORS = (BLUE, ORANGE, GREEN, PURPLE, SKY, AMBER, BLACK, OLIVE)
 MOTION_GREY = "#B8B8B8"
 DPI = 140
+LEAST_SHARE = 1e-3
+"""Of the largest range of any joint: what moves less is drawn smaller than its axis."""
 _MARGIN_PIXELS = 6
 _STYLE = {
     "font.size": 12,
@@ -72,11 +76,14 @@ def short_name(joint_name: str) -> str:
     return joint_name.removesuffix("_joint").replace("_joint", " joint ").replace("_", " ").strip()
 
 
-def at_least(axes: Axes, span: float) -> None:
-    """Let the vertical axis show at least this range, so that rounding errors of a joint at rest look like none."""
+def at_least(axes: Axes, values: np.ndarray, least: float = 0.0) -> None:
+    """Let the vertical axis show `least`, and a thousandth of the largest range of any joint, `values` `[N, D]`.
+
+    Rounding errors of joints at rest would otherwise fill it.
+    """
     low, high = axes.get_ylim()
+    span, middle = max(least, LEAST_SHARE * float(np.ptp(values, axis=0).max())), (low + high) / 2
     if high - low < span:
-        middle = (low + high) / 2
         axes.set_ylim(middle - span / 2, middle + span / 2)
 
 

@@ -26,10 +26,8 @@ COLUMN_INCHES, ROW_INCHES, HEAD_INCHES = 4.2, 1.75, 0.7
 SHOWN_LIMIT = 3.0
 """A limit further away than this many times the motion's range is given as text, since it would flatten the curve."""
 
-LEAST_SHARE = 1e-3
-"""Of the largest range of any joint: what moves less is drawn smaller than its axis."""
 LEAST_SPANS = {"position": 1e-4, "velocity": 1e-4, "acceleration": 1e-3, "jerk": 1e-2}
-"""rad, rad/s, rad/s², rad/s³: the same if all joints rest."""
+"""rad, rad/s, rad/s², rad/s³: an axis shows no less."""
 
 _PER_PIECE, _MOST_TIMES = 8, 20_000
 _LEAST_SHARE_SHOWN, _MOST_SHARE_SHOWN = 1.15, 2.5
@@ -92,7 +90,7 @@ def draw_motion(
                     axes.text(0.5, 0.5, "a single point", transform=axes.transAxes, ha="center", va="center")
                     continue
                 _draw_curve(axes, drawn[quantity], index, BLUE, 1.4, "trajectory")
-                at_least(axes, _least_span(drawn[quantity], quantity))
+                at_least(axes, drawn[quantity].values, LEAST_SPANS[quantity])
                 _draw_limits(axes, drawn[quantity], index, _bounds(robot.limits, joint, quantity))
         for axes in panels[-1]:
             axes.set_xlabel("time from start [s]")
@@ -147,11 +145,6 @@ def violations(samples: Samples, robot: Robot, joints: Sequence[str] | None = No
         for worst in [int((sign * column).argmax())]
         if excess(sign * column[worst], sign * bound) > 0
     ]
-
-
-def _least_span(curve: Curve, quantity: str) -> float:
-    """The least range of an axis: rounding errors of joints at rest would otherwise fill it."""
-    return max(LEAST_SPANS[quantity], LEAST_SHARE * float(np.ptp(curve.values, axis=0).max()))
 
 
 def _draw_curve(axes: Axes, curve: Curve, index: int, color: str, width: float, label: str) -> None:
