@@ -6,8 +6,6 @@
 
 #include <vector>
 
-#include "call.h"
-
 namespace traj_integrator {
 namespace {
 

@@ -7,7 +7,7 @@
 #include <array>
 #include <cstdint>
 
-#include "spline_form.h"
+#include "call.h"
 #include "traj_integrator/spline.h"
 
 namespace traj_integrator {

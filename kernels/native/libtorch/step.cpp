@@ -10,7 +10,6 @@
 #include <tuple>
 #include <utility>
 
-#include "array.h"
 #include "linear.h"
 #include "traj_integrator/spline.h"
 

@@ -126,7 +126,7 @@ void run_vjp(Problem<Scalar>& problem, int64_t batch, int threads) {
   int count = 0;
   int64_t totals = 0;
   const int64_t dof = problem.dof;
-  const Loop<Scalar> loop = vjp_loop<Scalar>();
+  const Loop<Scalar> loop = loops().of<Scalar>().vjp;
   for (int k = 0; k < kEnds; ++k) {
     const PickedRows& rows = problem.picked[k / kStartRows];
     if (problem.end[k] == nullptr || !rows.are_shared(batch)) continue;
@@ -200,7 +200,7 @@ void forward(const Call& call, int threads) {
   with_scalar(checked.type, [&](auto zero) {
     Problem<decltype(zero)> problem = problem_of<decltype(zero)>(call, checked);
     problem.dt = simplified(problem.dt, problem.actions);
-    run(forward_loop<decltype(zero)>(), problem, 0, checked.batch, threads);
+    run(loops().of<decltype(zero)>().forward, problem, 0, checked.batch, threads);
   });
 }
 

@@ -5,9 +5,27 @@
 
 #include "array.h"
 #include "problem.h"
-#include "spline_form.h"
 
 namespace traj_integrator {
+
+// What turns control points into rows; `splines/form.py` has the words, `splines/weights.py` the tables.
+struct SplineForm {
+  int64_t degree;
+  int64_t steps;                      // rows for each segment
+  int64_t head;                       // extended control points that carry a state
+  bool ignores_last;                  // before a goal
+  std::vector<double> weights;        // [steps + 1, 4 degree - 2]
+  std::vector<double> state_weights;  // [head, 4]
+
+  // Of degree 3 to 5, "tight" or as cuRobo has it. Throws a Misfit.
+  SplineForm(int64_t degree, int64_t steps, bool is_curobo);
+
+  int64_t rows(int64_t points) const { return (points + head) * steps + 1; }
+  // The number of control points that give so many rows.
+  int64_t points(int64_t rows) const { return (rows - 1) / steps - head; }
+  // What the loops need to know of splines with `points` control points; the form has to outlive it.
+  SplineShape shape(int64_t points, bool has_goal) const;
+};
 
 // The arrays of a map. Real ones have one type, but for those of dt, which are double.
 struct Call {
@@ -35,6 +53,24 @@ void forward(const Call& call, int threads);
 // Writes action, start and goal, where given, from the gradients of the outputs; of these, those that are not given are 0.
 // Rows that trajectories share are summed in the order of the trajectories, in double.
 void vjp(const Call& call, int threads);
+
+// What is made of trajectories a few at a time, so that none leaves the caches: costs with gradients, the gradient of dt.
+
+struct CostCall {
+  static constexpr int kFields = 6;
+
+  Call map;                          // without outputs; real arrays may be float and double
+  Array terms[kOutputs][kFields];    // weight, target, terminal weight, limit weight, lower and upper limit of each output
+  Array cost;                        // [B]
+  Array grad_action;                 // [B, Ha, D] of the cost's type, or none
+  Array grad_ends[kEnds];            // [B, D] each, double, not summed over a pool; or none
+};
+
+// Writes cost and gradients.
+void quadratic_cost(const CostCall& call, int threads);
+
+// Writes the gradient of dt in the shape of dt, from everything else; outputs of the call are their gradients.
+void dt_gradient(const Call& call, const Array& result, int threads);
 
 // The parts that other calls have, too.
 

@@ -13,20 +13,25 @@ using Loop = void (*)(const Problem<Scalar>& problem, int64_t begin, int64_t end
 // gradients.
 using CostLoop = double (*)(const CostTerm* terms, int64_t size, double* const* outputs);
 
-#define TRAJ_INTEGRATOR_DECLARE_LOOPS(instruction_set)                                                 \
-  namespace instruction_set {                                                                          \
-  template <class Scalar>                                                                              \
-  void forward(const Problem<Scalar>& problem, int64_t begin, int64_t end, double* scratch);           \
-  template <class Scalar>                                                                              \
-  void vjp(const Problem<Scalar>& problem, int64_t begin, int64_t end, double* scratch);               \
-  double quadratic_cost(const CostTerm* terms, int64_t size, double* const* outputs);                  \
+// Of one instruction set (loops.inc).
+template <class Scalar>
+struct MapLoops {
+  Loop<Scalar> forward, vjp;
+};
+struct Loops {
+  MapLoops<float> of_float;
+  MapLoops<double> of_double;
+  CostLoop quadratic_cost;
+
+  template <class Scalar>
+  const MapLoops<Scalar>& of() const {
+    if constexpr (sizeof(Scalar) == sizeof(float)) return of_float;
+    else return of_double;
   }
-
-TRAJ_INTEGRATOR_DECLARE_LOOPS(baseline)
-TRAJ_INTEGRATOR_DECLARE_LOOPS(avx2)
-TRAJ_INTEGRATOR_DECLARE_LOOPS(avx512)
-
-#undef TRAJ_INTEGRATOR_DECLARE_LOOPS
+};
+namespace baseline { extern const Loops loops; }
+namespace avx2 { extern const Loops loops; }
+namespace avx512 { extern const Loops loops; }
 
 // "baseline", "avx2" or "avx512", chosen once: the best that the CPU has, or what the environment asks for
 // (TRAJ_INTEGRATOR_INSTRUCTION_SET).
@@ -44,23 +49,13 @@ Function chosen([[maybe_unused]] Function avx512, [[maybe_unused]] Function avx2
   return baseline;
 }
 
+// Those of this CPU.
+inline const Loops& loops() {
 #if defined(__x86_64__)
-#define TRAJ_INTEGRATOR_CHOSEN(function) chosen(&avx512::function, &avx2::function, &baseline::function)
+  return *chosen(&avx512::loops, &avx2::loops, &baseline::loops);
 #else
-#define TRAJ_INTEGRATOR_CHOSEN(function) (&baseline::function)
+  return baseline::loops;
 #endif
-
-// Of float or double.
-template <class Scalar>
-Loop<Scalar> forward_loop() {
-  return TRAJ_INTEGRATOR_CHOSEN(forward<Scalar>);
 }
-template <class Scalar>
-Loop<Scalar> vjp_loop() {
-  return TRAJ_INTEGRATOR_CHOSEN(vjp<Scalar>);
-}
-inline CostLoop cost_loop() { return TRAJ_INTEGRATOR_CHOSEN(quadratic_cost); }
-
-#undef TRAJ_INTEGRATOR_CHOSEN
 
 }  // namespace traj_integrator

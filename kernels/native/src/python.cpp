@@ -6,8 +6,6 @@
 
 #include "instruction_set.h"
 #include "python_call.h"
-#include "results.h"
-#include "tiles.h"
 
 namespace traj_integrator {
 namespace {

@@ -1,5 +1,4 @@
-#include "results.h"
-
+// Memory of results, and how tensors are made of them.
 #include <algorithm>
 #include <array>
 #include <atomic>

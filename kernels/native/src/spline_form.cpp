@@ -1,6 +1,4 @@
-#include "spline_form.h"
-
-#include "array.h"
+#include "call.h"
 
 namespace traj_integrator {
 namespace {

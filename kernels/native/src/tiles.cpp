@@ -1,7 +1,6 @@
-#include "tiles.h"
-
 #include <algorithm>
 
+#include "call.h"
 #include "instruction_set.h"
 #include "parallel.h"
 
@@ -46,7 +45,7 @@ class Tile {
     }
     motion.picked[0] = motion.picked[1] = {count};
     motion.dt.data = sizes_.dt.data + begin * sizes_.dt.batch_stride;
-    forward_loop<double>()(motion, 0, count, scratch_);
+    loops().of_double.forward(motion, 0, count, scratch_);
   }
 
   // The vjp from the outputs, which the caller has replaced by their gradients; its results are still to be named.
@@ -56,7 +55,7 @@ class Tile {
     std::fill_n(back.end, kEnds, nullptr);
     return back;
   }
-  void run(const Problem<double>& back, int64_t count) const { vjp_loop<double>()(back, 0, count, scratch_); }
+  void run(const Problem<double>& back, int64_t count) const { loops().of_double.vjp(back, 0, count, scratch_); }
 
   static double* taken(double*& memory, int64_t elements) { return std::exchange(memory, memory + elements); }
 
@@ -149,7 +148,7 @@ void fill(const CostCall& call, const Sizes& sizes, int64_t trajectory, bool per
 template <class Scalar>
 void run(const CostCall& call, const Checked& sizes, int threads) {
   const int64_t dof = sizes.dof, size = sizes.rows * dof, actions = sizes.actions * dof;
-  const CostLoop cost_of = cost_loop();
+  const CostLoop cost_of = loops().quadratic_cost;
   Scalar *const cost = call.cost.as<Scalar>(), *const grad_action = call.grad_action.as<Scalar>();
   const bool wants = grad_action != nullptr || std::any_of(call.grad_ends, call.grad_ends + kEnds, [](auto& a) { return a.given(); });
   const bool own = std::any_of(call.terms, call.terms + kOutputs, is_per_trajectory);
