@@ -11,6 +11,7 @@ from torch import Tensor
 from ..arguments import is_watched
 from ..splines.form import SplineForm
 from ..types import AccelerationIntegrator, BsplineLayout, Inputs, VjpInputs
+from .extension import UNFIT
 from .extension import extension as _C
 
 _HALVES = (torch.float16, torch.bfloat16)
@@ -88,12 +89,16 @@ def launchers(name: str) -> tuple[Callable[..., tuple[Tensor, ...]], Callable[..
 
 def dt_gradient(name: str, inputs: Inputs, upstream: Sequence[Tensor | None], **scheme: object) -> Tensor | None:
     """Return the gradient of dt, float64, in its shape; None, having done nothing, if a tensor or mode rules it out."""
-    tensors = [inputs.action, inputs.dt, *upstream, *inputs.values[1:]]
-    if not _are_plain([tensor for tensor in tensors if tensor is not None]):
+    tensors = [inputs.dt, *upstream, *inputs.values]
+    recorded = any(tensor is not None and tensor.requires_grad for tensor in tensors)
+    if is_watched() or (recorded and torch.is_grad_enabled()):
         return None
     result = torch.empty(inputs.dt.shape, dtype=torch.float64)
     gradients = [None if gradient is None else gradient.to(inputs.action.dtype) for gradient in upstream]
-    _C.dt_gradient(map_of(name, **scheme), *_readable(inputs), gradients, result)
+    try:
+        _C.dt_gradient(map_of(name, **scheme), *_readable(inputs), gradients, result)
+    except UNFIT:  # a dtype without loops, or what has no memory
+        return None
     return result
 
 
@@ -107,14 +112,3 @@ def _readable(inputs: Inputs) -> tuple[object, ...]:
 def _plain(tensor: Tensor | None) -> Tensor | None:
     """The tensor, of no subclass."""
     return tensor if tensor is None or type(tensor) is Tensor else tensor.as_subclass(Tensor)
-
-
-def _are_plain(tensors: Sequence[Tensor]) -> bool:
-    """Whether no tracing, transform or differentiation is active, and the loops have code for the dtype."""
-    if is_watched() or tensors[0].dtype not in (torch.float32, torch.float64):
-        return False
-    if any(type(tensor) not in (Tensor, torch.nn.Parameter) for tensor in tensors):
-        return False
-    if any(torch._C._functorch.is_legacy_batchedtensor(tensor) for tensor in tensors):  # of is_grads_batched
-        return False
-    return not (torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors))

@@ -1,16 +1,17 @@
-// A smooth law s(tau) to begin with: the third order's motion is s(tau(t)), with y = (d tau / dt)^2 to be found.
+// A smooth law s(tau) to begin with, and points along it at which the rows of the third order are formed, with their memory.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <vector>
 
 #include "limits.h"
+#include "path.h"
+#include "rows.h"
 #include "second_order.h"
 
 namespace traj_integrator::retiming {
 
-// A uniform cubic B-spline of `intervals` steps h.
+// A uniform cubic B-spline of `intervals` steps h. The third order's motion is s(tau(t)), with y = (d tau / dt)^2 to be found.
 struct BaseLaw {
   double h = 0;
   std::vector<double> c;  // [intervals + 3]
@@ -26,6 +27,49 @@ struct BaseLaw {
               double width);
   // The plan's own time: s = tau.
   void identity(double begin, double end, int64_t intervals);
+};
+
+// Where knots of the path lie.
+struct KnotPlace {
+  int64_t interval;
+  double part;
+  int64_t piece;  // behind the knot
+};
+
+std::vector<KnotPlace> places_of_knots(const Path& path, const BaseLaw& base);
+
+struct Points : Rows {
+  int64_t count = 0, padded = 0;  // padded to whole blocks
+  std::vector<double> part;       // e within the interval
+  std::vector<int64_t> piece;
+  double* velocity_bound;         // [n]: y <= 1 / bound by the limits of velocity
+
+  // At e = 0, 1 / parts and so on in all intervals, and at the last end. `for_jerk`, which may jump: at both ends of every
+  // interval, and on both sides of every knot within one. `overlapping`: without rows, and with regular blocks for the last
+  // intervals, too, if there are enough.
+  void form(const Path& path, const BaseLaw& base, const Limits& limits, const std::vector<KnotPlace>& knots, int64_t parts,
+            bool for_jerk, bool overlapping = false);
+  // Slacks of `floor` without multipliers, or multipliers for a barrier.
+  void fill(double floor, double barrier);
+  // Chooses which rows are formed: all, or those of which the slack is small somewhere in their block.
+  void choose_rows(bool all);
+  int64_t formed() const { return firsts_.back(); }  // how many joints of blocks
+  // Where a joint's derivatives at a point are.
+  int64_t at(int64_t point, int64_t joint) const { return (point / kLanes * dof + joint) * kLanes + point % kLanes; }
+  // Multipliers of a joint's rows at a point, upper and lower, and of the bound.
+  double multiplier(int64_t point, int64_t joint, bool lower) const {
+    return pairs[8 * at(point - point % kLanes, joint) + (lower ? 5 : 1) * kLanes + point % kLanes];
+  }
+  double bound_multiplier(int64_t point) const { return bound_pairs[4 * (point - point % kLanes) + kLanes + point % kLanes]; }
+
+ private:
+  void add(int64_t interval, double e, int64_t piece);
+  void add_everywhere(int64_t intervals, int64_t parts, bool with_end, bool overlapping, const std::vector<KnotPlace>& knots);
+  void take_memory(bool with_rows);
+  void evaluate(const Path& path, const BaseLaw& base, const Limits& limits);
+
+  std::vector<int32_t> intervals_, firsts_, joints_;
+  std::vector<double> memory_;
 };
 
 }  // namespace traj_integrator::retiming

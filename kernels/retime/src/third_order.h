@@ -7,7 +7,6 @@
 #include "base_law.h"
 #include "limits.h"
 #include "path.h"
-#include "points.h"
 #include "rows.h"
 
 namespace traj_integrator::retiming {
