@@ -8,62 +8,47 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 
-def borrow_packages(lender: Path, borrower: Path, site_packages: Path, requirements: Iterable[Path]) -> None:
-    """Links the packages that requirements name, and what these require, into another environment of the same Python.
+def borrow(lender: Path, site_packages: Path, is_wanted: Callable[[Path], bool]) -> None:
+    """Links packages, all files of each, into another environment; pip checks the versions afterwards.
 
     Args:
         lender: a virtual environment.
-        borrower: another one, on the same file system.
-        site_packages: where both have their modules, below them.
-        requirements: requirements files of pip; pip checks the versions afterwards.
+        site_packages: where another one, on the same file system, has its modules; what is there already stays.
+        is_wanted: whether a package is, by its folder of metadata.
 
     """
-    there = {normalized(path.name.partition("-")[0]): path for path in (lender / site_packages).glob("*.dist-info")}
-    wanted = {name for file in requirements for name in required(file)} & there.keys()
-    found = wanted
-    while found:
-        found = {name for known in found for name in required_by(there[known])} & there.keys() - wanted
-        wanted = wanted | found
-    for name in sorted(wanted):
-        link_package(there[name], lender, borrower, borrower / site_packages)
-
-
-def borrow_libraries(lender: Path, borrower: Path, site_packages: Path) -> None:
-    """Links the packages that hold compiled libraries but nothing of a Python's, from an environment of any Python.
-
-    Args:
-        lender: a virtual environment.
-        borrower: another one, on the same file system.
-        site_packages: where the borrower has its modules, below it; pip checks the versions afterwards.
-
-    """
+    borrower = site_packages.parents[2]
     for metadata in lender.glob("lib/python3*/site-packages/*.dist-info"):
-        tags = re.findall(r"^Tag: (\S+)", (metadata / "WHEEL").read_text(encoding="utf-8"), re.MULTILINE)
-        libraries = tags and all(re.match(r"(py2\.)?py3-none-(?!any)", tag) for tag in tags)
-        if libraries and not any(name.startswith("..") for name in recorded_files(metadata)):
-            link_package(metadata, lender, borrower, borrower / site_packages)
+        if (site_packages / metadata.name).exists() or not is_wanted(metadata):
+            continue
+        for name in recorded_files(metadata):
+            source, target = (Path(os.path.normpath(place / name)) for place in (metadata.parent, site_packages))
+            if source.is_file():
+                target.parent.mkdir(parents=True, exist_ok=True)
+                take_over(source, target, lender, borrower)
 
 
-def link_package(metadata: Path, lender: Path, borrower: Path, site_packages: Path) -> None:
-    """Links all files of a package that the borrower does not have yet into its site-packages."""
-    if (site_packages / metadata.name).exists():
-        return
-    for name in recorded_files(metadata):
-        source = Path(os.path.normpath(metadata.parent / name))
-        if source.is_file():
-            target = Path(os.path.normpath(site_packages / name))
-            target.parent.mkdir(parents=True, exist_ok=True)
-            take_over(source, target, lender, borrower)
+def is_not_pinned_in(files: Iterable[Path]) -> Callable[[Path], bool]:
+    """Wants what is in none of these requirements files, nor installed from a checkout."""
+    lines = (line for file in files for line in file.read_text(encoding="utf-8").splitlines())
+    left_out = {normalized(match[0]) for line in lines if (match := re.match(r"[A-Za-z0-9._-]+", line))}
+
+    def is_wanted(metadata: Path) -> bool:
+        is_editable = (metadata / "direct_url.json").is_file()
+        return not is_editable and normalized(metadata.name.partition("-")[0]) not in left_out
+
+    return is_wanted
 
 
-def is_complete(venv: Path, python: str) -> bool:
-    """Whether an environment has all its packages and is of this Python."""
-    made_with, packages = venv / ".set-up" / "python", venv / ".set-up" / "packages"
-    return packages.is_file() and made_with.read_text(encoding="utf-8") == python
+def is_of_any_python(metadata: Path) -> bool:
+    """Wants compiled libraries that have nothing of a Python's, and no command."""
+    tags = re.findall(r"^Tag: (\S+)", (metadata / "WHEEL").read_text(encoding="utf-8"), re.MULTILINE)
+    libraries = tags and all(re.match(r"(py2\.)?py3-none-(?!any)", tag) for tag in tags)
+    return bool(libraries) and not any(name.startswith("..") for name in recorded_files(metadata))
 
 
 def take_over(source: Path, target: Path, lender: Path, borrower: Path) -> None:
@@ -78,27 +63,15 @@ def take_over(source: Path, target: Path, lender: Path, borrower: Path) -> None:
         os.link(source, target)
 
 
-def required(file: Path) -> Iterator[str]:
-    """The names of the packages in a requirements file."""
-    for line in file.read_text(encoding="utf-8").splitlines():
-        if match := re.match(r"[A-Za-z0-9._-]+", line):
-            yield normalized(match[0])
-
-
-def required_by(metadata: Path) -> Iterator[str]:
-    """The names of the packages that an installed package requires, whatever for."""
-    text = (metadata / "METADATA").read_text(encoding="utf-8", errors="replace")
-    return (normalized(name) for name in re.findall(r"^Requires-Dist: ([A-Za-z0-9._-]+)", text, re.MULTILINE))
-
-
-def recorded_files(metadata: Path) -> Iterator[str]:
+def recorded_files(metadata: Path) -> list[str]:
     """The files of an installed package, relative to where modules are; the package's own record comes last.
 
-    So an interruption leaves no package that looks whole.
+    So an interruption leaves no package that looks whole. Empty if there is no record.
     """
-    lines = (metadata / "RECORD").read_text(encoding="utf-8").splitlines()
-    names = [line.rsplit(",", 2)[0].strip('"') for line in lines]
-    return iter(sorted(names, key=lambda name: name.startswith(metadata.name)))
+    record = metadata / "RECORD"
+    lines = record.read_text(encoding="utf-8").splitlines() if record.is_file() else []
+    names = (line.rsplit(",", 2)[0].strip('"') for line in lines)
+    return sorted(names, key=lambda name: name.startswith(metadata.name))
 
 
 def normalized(name: str) -> str:

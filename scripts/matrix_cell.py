@@ -1,7 +1,7 @@
 """One cell of the matrix: a copy of the checkout, set up with one ROS 2, one Python and one torch, and tested.
 
-Releases of ROS 2 share a copy: what set-up has for one of them it takes over for the other, and the C++ kernels are the
-same. Copies with the same torch share its libraries.
+Releases of ROS 2 share a copy: what set-up has for one of them it takes over for the other. Copies with the same torch
+share its libraries, and all of them the C++ kernels of this checkout, where it has compiled its present sources.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT / "build" / "matrix"
 PINS = Path("requirements/python.txt")
 CONSTRAINTS = Path("requirements/transitive.txt")
+COMPILED = ("kernels/*/*.abi3.so", "traj_integrator_ros/execution/*.abi3.so", "build/native/built")
 NOT_INPUTS = ("docs/", "benchmarks/", "soak/", "examples/", ".ci/")
 """Folders on which no result of a cell depends; nor does it on pages."""
 TESTS = (
@@ -120,7 +121,7 @@ def run_cell(cell: Cell) -> Result:
     command = [cell.python, "scripts/set_up.py", "--wheels", cell.distro, "--python-is-given"]
     log = cell.folder / "build" / f"matrix-set-up-{cell.distro}.log"
     # Without the C++ kernels half of the tests would be skipped, and the cell would pass.
-    variables = compilers(cell.folder / "build" / "compilers") | lender(cell) | {"TRAJ_INTEGRATOR_NATIVE": "1"}
+    variables = lender(cell) | {"TRAJ_INTEGRATOR_NATIVE": "1"}
     returncode, output = run(command, cell.folder, log, SET_UP_WITHIN_S, **variables)
     result.set_up_s = round(time.monotonic() - begun)
     if returncode == 0:
@@ -134,33 +135,6 @@ def run_cell(cell: Cell) -> Result:
     return result
 
 
-LEFT_OUT = ("-O[1-3]", "-g", "-fwrapv", "-fno-strict-overflow")
-COMPILER = """#!/bin/sh
-for word do
-  shift
-  case "$word" in {left_out}) ;; *) set -- "$@" "$word" ;; esac
-done
-exec {command} "$@"
-"""
-
-
-def compilers(folder: Path) -> dict[str, str]:
-    """Writes compilers that do not optimize: quicker, with the same numbers, for nothing contracts.
-
-    What a Python says about its own code is left out, too, so that a compiler cache, where the compiler is one, serves
-    what does not depend on the Python from the cells before. Returns the environment variables that name them.
-    """
-    folder.mkdir(parents=True, exist_ok=True)
-    variables = {}
-    for variable, default in (("CC", "cc"), ("CXX", "c++")):
-        script = folder / variable.lower()
-        text = COMPILER.format(command=os.environ.get(variable, default), left_out="|".join(LEFT_OUT))
-        script.write_text(text, encoding="utf-8")
-        script.chmod(0o755)
-        variables[variable] = str(script)
-    return variables
-
-
 def reason_in(output: str) -> str:
     """Why a set-up failed: what it says last, behind the step that it was at."""
     lines = output.splitlines()
@@ -169,8 +143,9 @@ def reason_in(output: str) -> str:
 
 
 def copy_checkout(cell: Cell) -> None:
-    """Copies what git knows or would know of, with the pin of torch replaced by the cell's."""
-    for name in checkout_files():
+    """Copies what git knows or would know of, and compiled modules, with the pin of torch replaced by the cell's."""
+    compiled = [path.relative_to(ROOT) for pattern in COMPILED for path in ROOT.glob(pattern)]
+    for name in (*checkout_files(), *compiled):
         source, target = ROOT / name, cell.folder / name
         target.parent.mkdir(parents=True, exist_ok=True)
         if not (target.is_symlink() or target.is_file()) or hashed_content(source) != hashed_content(target):
@@ -219,16 +194,8 @@ def run_tests(cell: Cell, *arguments: str) -> tuple[set[str], list[str], int]:
     report.unlink(missing_ok=True)
     own = {"timeout": TEST_WITHIN_S, "faulthandler_timeout": TEST_WITHIN_S - 10, "cache_dir": f"build/{cell.distro}"}
     options = [part for name, value in own.items() for part in ("-o", f"{name}={value}")]
-    command = [
-        str(cell.environment / "bin" / "python"),
-        "-m",
-        "pytest",
-        "-q",
-        "--durations=40",
-        f"--junit-xml={report}",
-        *options,
-    ]
-    returncode, output = run([*command, *arguments], cell.folder, log, TESTS_WITHIN_S)
+    command = [str(cell.environment / "bin" / "python"), "-m", "pytest", "-q", "--durations=40", *options, *arguments]
+    returncode, output = run([*command, f"--junit-xml={report}"], cell.folder, log, TESTS_WITHIN_S)
     cases: dict[str, set[str]] = {"passed": set(), "failed": set(), "skipped": set()}
     for case in ElementTree.parse(report).iter("testcase") if report.is_file() else ():
         kinds = {child.tag for child in case}

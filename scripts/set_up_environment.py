@@ -52,7 +52,8 @@ class Environment:
         # Variables that the Python of another environment passes to its child processes.
         environment.pop("_ROS_WHEELS_BOOTSTRAP_COMPLETE", None)
         libraries = os.environ.get("LD_LIBRARY_PATH", "").split(os.pathsep)
-        environment["LD_LIBRARY_PATH"] = os.pathsep.join(path for path in libraries if not is_made_here(path))
+        ours = str(ROOT / ".venv")
+        environment["LD_LIBRARY_PATH"] = os.pathsep.join(path for path in libraries if not path.startswith(ours))
         with self.log.open("a", encoding="utf-8") as log:
             log.write(f"$ {' '.join(map(str, command))}\n")
             log.flush()
@@ -85,16 +86,10 @@ class Environment:
 
     def _most_telling_line(self, start: int) -> str:
         """The last line with an error since a byte of the log, else the last line."""
-        text = self.log.read_bytes()[start:].decode("utf-8", errors="replace")
-        lines = [line.strip() for line in text.splitlines()]
-        lines = [line for line in lines if line] or ["no output"]
+        lines = self.log.read_bytes()[start:].decode("utf-8", errors="replace").splitlines()
+        lines = [line.strip() for line in lines if line.strip()] or ["no output"]
         errors = [line for line in lines if re.search(r"\berror\b", line, re.IGNORECASE)]
         return (errors or lines)[-1]
-
-
-def is_made_here(path: str) -> bool:
-    """Whether a path is in an environment of this checkout."""
-    return path.startswith(str(ROOT / ".venv"))
 
 
 def hashed(inputs: Iterable[str | Path]) -> str:

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 import set_up_machine
-from borrow import borrow_libraries, borrow_packages, is_complete
+from borrow import borrow, is_not_pinned_in, is_of_any_python, recorded_files
 from set_up_environment import REQUIREMENTS, ROOT, Environment, write_at_once
 
 # ---- virtual environment ----
@@ -22,15 +22,13 @@ def venv_inputs(environment: Environment) -> list[str]:
 
 
 def make_venv(environment: Environment) -> None:
-    """Creates it anew; with a sourced ROS 2 it sees the system's packages."""
+    """Creates it anew; with a sourced ROS 2 it sees the system's packages, and a shell has to see what is in it.
+
+    The lines of environment.sh are those that a shell sources to use it; it is a prefix of ROS 2, too.
+    """
     options = ["--system-site-packages"] if environment.use_ros else []
     environment.run(set_up_machine.base_python(), "-m", "venv", "--clear", *options, environment.venv)
     write_at_once(environment.venv / ".set-up" / "python", set_up_machine.base_python())
-    write_at_once(environment.venv / "environment.sh", shell_environment(environment))
-
-
-def shell_environment(environment: Environment) -> str:
-    """The lines that a shell sources to use .venv, which is a prefix of ROS 2, too."""
     lines = [
         "# Source this to use the environment that set-up made.",
         "unset _ROS_WHEELS_BOOTSTRAP_COMPLETE PYTHONHOME",
@@ -44,7 +42,7 @@ def shell_environment(environment: Environment) -> str:
             'export LD_LIBRARY_PATH="$VIRTUAL_ENV/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"',
             f'export PYTHONPATH="$VIRTUAL_ENV/{site}${{PYTHONPATH:+:$PYTHONPATH}}"',
         ]
-    return "\n".join(lines) + "\n"
+    write_at_once(environment.venv / "environment.sh", "\n".join(lines) + "\n")
 
 
 # ---- packages ----
@@ -52,44 +50,44 @@ def shell_environment(environment: Environment) -> str:
 
 def package_inputs(environment: Environment) -> list[str | Path]:
     """The pins, and with a sourced ROS 2 the versions that the system already has."""
-    if not environment.use_ros:
-        return [REQUIREMENTS / name for name in (*wheel_requirements(environment), *wheel_constraints(environment))]
-    return [REQUIREMENTS / "python.txt", *ros_requirements(environment)]
+    if environment.use_ros:
+        return [REQUIREMENTS / "python.txt", *ros_requirements(environment)]
+    pins, constraints = wheel_pins(environment.distro)
+    return [REQUIREMENTS / "python.txt", pins, REQUIREMENTS / "transitive.txt", constraints]
 
 
 def install_packages(environment: Environment) -> None:
     """Installs the pinned packages."""
-    drop_half_installed(environment.site_packages)
-    if not environment.use_ros:
-        borrow(environment)
-        files = [part for name in wheel_requirements(environment) for part in ("-r", REQUIREMENTS / name)]
-        files += [part for name in wheel_constraints(environment) for part in ("-c", REQUIREMENTS / name)]
-        environment.pip_install(*files)
+    for metadata in environment.site_packages.glob("*.dist-info"):
+        # What an interruption left incomplete: pip takes any metadata for a whole package.
+        files = recorded_files(metadata)
+        if not files or not all((environment.site_packages / name).exists() for name in files):
+            shutil.rmtree(metadata)
+    if environment.use_ros:
+        requirements = ROOT / "build" / "requirements-beside-ros.txt"
+        write_at_once(requirements, "\n".join(ros_requirements(environment)) + "\n")
+        environment.pip_install("-r", requirements)
         return
-    requirements = ROOT / "build" / "requirements-beside-ros.txt"
-    write_at_once(requirements, "\n".join(ros_requirements(environment)) + "\n")
-    environment.pip_install("-r", requirements)
+    borrow_packages(environment)
+    python, pins, *constraints = package_inputs(environment)
+    environment.pip_install("-r", python, "-r", pins, *(part for file in constraints for part in ("-c", file)))
 
 
-def borrow(environment: Environment) -> None:
+def borrow_packages(environment: Environment) -> None:
     """Takes over what another release's environment has, and libraries from one of any Python that a variable names."""
-    site_packages = environment.site_packages.relative_to(environment.venv)
-    for lender in map(Path, map(set_up_machine.environment_of, set_up_machine.DISTROS)):
-        if lender != environment.venv and is_complete(lender, set_up_machine.base_python()):
-            pins = (REQUIREMENTS / "python.txt", REQUIREMENTS / "transitive.txt")
-            borrow_packages(lender, environment.venv, site_packages, pins)
+    for distro in set_up_machine.DISTROS:
+        lender = Path(set_up_machine.environment_of(distro))
+        made_with, is_complete = (lender / ".set-up" / name for name in ("python", "packages"))
+        of_this_python = is_complete.is_file() and made_with.read_text() == set_up_machine.base_python()
+        if lender != environment.venv and of_this_python:
+            borrow(lender, environment.site_packages, is_not_pinned_in(wheel_pins(distro)))
     if lender := os.environ.get("TRAJ_INTEGRATOR_LENDER"):
-        borrow_libraries(Path(lender), environment.venv, site_packages)
+        borrow(Path(lender), environment.site_packages, is_of_any_python)
 
 
-def wheel_requirements(environment: Environment) -> tuple[str, ...]:
-    """The pins of what is installed beside the wheels of a distribution, and of these."""
-    return "python.txt", f"ros-{environment.distro}.txt"
-
-
-def wheel_constraints(environment: Environment) -> tuple[str, ...]:
-    """The pins of what those pull in."""
-    return "transitive.txt", f"transitive-{environment.distro}.txt"
+def wheel_pins(distro: str) -> tuple[Path, Path]:
+    """The pins of the wheels of a distribution, and of what those pull in."""
+    return REQUIREMENTS / f"ros-{distro}.txt", REQUIREMENTS / f"transitive-{distro}.txt"
 
 
 def ros_requirements(environment: Environment) -> list[str]:
@@ -119,16 +117,6 @@ def system_version(name: str, environment: Environment) -> str:
         if environment.venv not in Path(str(distribution.locate_file(""))).resolve().parents:
             return distribution.version
     return ""
-
-
-def drop_half_installed(site_packages: Path) -> None:
-    """Makes pip reinstall packages that an interruption left incomplete: it takes any metadata for a whole package."""
-    for metadata in site_packages.glob("*.dist-info"):
-        record = metadata / "RECORD"
-        files = record.read_text(encoding="utf-8").splitlines() if record.is_file() else []
-        names = (line.rsplit(",", 2)[0].strip('"') for line in files)
-        if not files or not all((site_packages / name).exists() for name in names):
-            shutil.rmtree(metadata)
 
 
 # ---- colcon ----

@@ -20,7 +20,7 @@ MODULES = {
     ROOT / "traj_integrator_ros" / "execution": "_native",
 }
 """Folders with C++, and the modules that are made of it."""
-FLAGS = ("CXX", "CXXFLAGS", "CPPFLAGS", "LDFLAGS", "TRAJ_INTEGRATOR_NATIVE")
+FLAGS = ("CXX", "CXXFLAGS", "CPPFLAGS", "LDFLAGS")
 BUILD = ROOT / "build" / "native"
 
 
@@ -36,7 +36,9 @@ def build_native(environment: Environment) -> None:
     Needs nothing but setuptools, and so need not wait for the packages.
     """
     stamp = BUILD / "built"
-    fingerprint = hashed([*(os.environ.get(name, "") for name in FLAGS), *native_inputs(environment)])
+    is_unwanted = os.environ.get("TRAJ_INTEGRATOR_NATIVE") == "0"
+    flags = (*(os.environ.get(name, "") for name in FLAGS), "0" * is_unwanted)
+    fingerprint = hashed([*flags, *native_inputs(environment)])
     modules = [folder / f"{name}.abi3.so" for folder, name in MODULES.items()]
     if stamp.is_file() and stamp.read_text(encoding="utf-8") == fingerprint and all(map(Path.is_file, modules)):
         return

@@ -15,18 +15,12 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import set_up_machine
 from set_up_environment import LOGS, ROOT, Environment, SetUpError, hashed, write_at_once
 from set_up_interfaces import build_interfaces, interface_inputs
-from set_up_packages import (
-    colcon_inputs,
-    install_colcon,
-    install_packages,
-    make_venv,
-    package_inputs,
-    venv_inputs,
-)
+from set_up_packages import colcon_inputs, install_colcon, install_packages, make_venv, package_inputs, venv_inputs
 from set_up_project import build_native, install_project, native_inputs, project_inputs
 
 
@@ -56,20 +50,12 @@ STAGES = (
 )
 
 
-@dataclass(frozen=True)
-class Pending:
+class Pending(NamedTuple):
     """A step that has to be done, and the stamp that it will leave."""
 
     step: Step
     stamp: Path
     fingerprint: str
-
-    def do(self, environment: Environment) -> None:
-        """Does the step, with a log of its own."""
-        environment = dataclasses.replace(environment, log=LOGS / f"{self.stamp.name}.log")
-        environment.log.write_text("", encoding="utf-8")
-        self.step.do(environment)
-        write_at_once(self.stamp, self.fingerprint)
 
 
 def main(venv: str, distro: str, use_ros: bool) -> int:
@@ -108,9 +94,8 @@ def set_up_all(environment: Environment) -> None:
     announce(environment, [pending.step for stage in stages for pending in stage])
     for number, stage in enumerate(stages, 1):
         if stage:
-            print(
-                f"  {number}/{len(stages)} {', '.join(pending.step.name for pending in stage)} ...", end=" ", flush=True
-            )
+            names = ", ".join(pending.step.name for pending in stage)
+            print(f"  {number}/{len(stages)} {names} ...", end=" ", flush=True)
             stage_start = time.monotonic()
             do_side_by_side(environment, stage)
             print(f"{time.monotonic() - stage_start:.0f} s", flush=True)
@@ -120,24 +105,20 @@ def set_up_all(environment: Environment) -> None:
 def pending_stages(environment: Environment) -> list[list[Pending]]:
     """The steps of each stage that have to be done; after a repeated step, all steps of the following stages."""
     stages, before = [], ""
-    for stage in STAGES:
-        fingerprints = [hashed([before, step.name, *step.inputs(environment)]) for step in stage]
-        stamps = [environment.venv / ".set-up" / step.name.replace(" ", "-") for step in stage]
-        stages.append(
-            [
-                Pending(step, stamp, fingerprint)
-                for step, stamp, fingerprint in zip(stage, stamps, fingerprints, strict=True)
-                if not stamp.is_file() or stamp.read_text(encoding="utf-8") != fingerprint
-            ]
-        )
-        before = "".join(mark for step, mark in zip(stage, fingerprints, strict=True) if not step.stands_alone)
+    for steps in STAGES:
+        stage = []
+        for step in steps:
+            stamp = environment.venv / ".set-up" / step.name.replace(" ", "-")
+            stage.append(Pending(step, stamp, hashed([before, step.name, *step.inputs(environment)])))
+        before = "".join(pending.fingerprint for pending in stage if not pending.step.stands_alone)
+        stages.append([it for it in stage if not it.stamp.is_file() or it.stamp.read_text() != it.fingerprint])
     return stages
 
 
 def do_side_by_side(environment: Environment, stage: list[Pending]) -> None:
     """Does steps that do not depend on each other; when one fails, the others are ended."""
     with ThreadPoolExecutor(len(stage)) as threads:
-        futures = [threads.submit(pending.do, environment) for pending in stage]
+        futures = [threads.submit(do, pending, environment) for pending in stage]
         try:
             for future in as_completed(futures):
                 future.result()
@@ -146,19 +127,22 @@ def do_side_by_side(environment: Environment, stage: list[Pending]) -> None:
             raise
 
 
+def do(pending: Pending, environment: Environment) -> None:
+    """Does a step, with a log of its own."""
+    environment = dataclasses.replace(environment, log=LOGS / f"{pending.stamp.name}.log")
+    environment.log.write_text("", encoding="utf-8")
+    pending.step.do(environment)
+    write_at_once(pending.stamp, pending.fingerprint)
+
+
 def announce(environment: Environment, steps: list[Step]) -> None:
     """Prints what will be done; raises SetUpError, before anything takes minutes, if there is no compiler."""
     if any(step.do is build_interfaces for step in steps) and (missing := set_up_machine.missing_build_tools()):
         raise SetUpError(missing)
     LOGS.mkdir(parents=True, exist_ok=True)
-    ros = (
-        f"the sourced ROS 2 {os.environ.get('ROS_DISTRO', '')}".rstrip()
-        if environment.use_ros
-        else f"ROS 2 wheels ({environment.distro})"
-    )
-    version = ".".join(map(str, sys.version_info[:3]))
+    ros = f"ROS 2 wheels ({environment.distro})"
+    if environment.use_ros:
+        ros = f"the sourced ROS 2 {os.environ.get('ROS_DISTRO', '')}".rstrip()
+    about = f"{environment.venv.name} with Python {'.'.join(map(str, sys.version_info[:3]))} and {ros}"
     minutes = ", a few minutes" if any(step.do is install_packages for step in steps) else ""
-    print(
-        f"set-up: {environment.venv.name} with Python {version} and {ros}{minutes}; logs in {LOGS.relative_to(ROOT)}/",
-        flush=True,
-    )
+    print(f"set-up: {about}{minutes}; logs in {LOGS.relative_to(ROOT)}/", flush=True)

@@ -14,6 +14,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from pathlib import Path
 
@@ -28,35 +29,24 @@ FAULTS_KEPT = 100
 _SPIN_S = 0.02
 
 
+@dataclass
 class Role:
     """The work of a client."""
 
-    def __init__(self, rate_hz: float = 0.0, ledger: Ledger | None = None, faults: Counter[str] | None = None) -> None:
-        self.rate_hz = rate_hz
-        """How often `send` is called; 0 for a role that only listens."""
-        self.ledger = Ledger() if ledger is None else ledger
-        """Ledger of messages that are answered."""
-        self.faults = Counter() if faults is None else faults
-        """Faults, in words, with their counts."""
-
-    def greet(self) -> bool:
-        """Contact the node; return whether it and we have discovered each other. Called until the work begins.
-
-        Once an answer has come, losses are noticed.
-        """
-        self.send()
-        return self.ledger.answered > 0
-
-    def send(self) -> None:
-        """Send the next message."""
-
-    def counts(self) -> dict[str, int]:
-        """Counts since its start."""
-        raise NotImplementedError
-
-    def peaks(self) -> dict[str, float]:
-        """Largest values since its start."""
-        return {}
+    counts: Callable[[], dict[str, int]]
+    """Counts since its start."""
+    is_met: Callable[[], bool]
+    """Whether it and the node have discovered each other."""
+    send: Callable[[], None] = lambda: None
+    """Sends the next message; called repeatedly until the work begins, too: answers may be lost until then."""
+    rate_hz: float = 0.0
+    """How often it is called; 0 for a role that only listens."""
+    ledger: Ledger = field(default_factory=Ledger)
+    """Ledger of messages that are answered."""
+    faults: Counter[str] = field(default_factory=Counter)
+    """Faults, in words, with their counts."""
+    peaks: Callable[[], dict[str, float]] = dict
+    """Largest values since its start; also finds faults."""
 
 
 class ClientProcess:
@@ -81,7 +71,7 @@ class ClientProcess:
 
     def tell(self, command: str) -> None:
         """Give a command: go, stop or end."""
-        with suppress(OSError):  # it has died; `failure` reports that
+        with suppress(OSError):  # it has died; `look` reports that
             self._pipe.send(command)
 
     def look(self, at_s: float) -> str:
@@ -117,34 +107,34 @@ def _run(run: Callable[[Connection], None], pipe: Connection, log: Path) -> None
 
 def work(role: Role, spin: Callable[[float], None], pipe: Connection) -> None:
     """Do what a role does until the command `end`; `spin` handles messages for a time, s."""
-    ready = False
+    is_ready = False
     while not pipe.poll():  # and not only until we are discovered: others wait for the results of our messages
-        if role.greet() and not ready:
-            ready = True
+        role.send()
+        if role.is_met() and not is_ready:
+            is_ready = True
             pipe.send("ready")
         spin(GREETING_S)
-    while (command := pipe.recv()) == "stop":
-        while not pipe.poll():
-            spin(0.01)
-    pipe.send("begun")
-    books = _Books(role)
-    while command != "end":
+    books = None
+    while (command := pipe.recv()) != "end":
         if command == "go":
+            if books is None:
+                pipe.send("begun")
             books = _Books(role)
         rate_hz = role.rate_hz if command == "go" else 0.0
         begin = now = time.monotonic()
         sent = 0
         while not pipe.poll():
             since, now = now, time.monotonic()
-            books.sending_s += (now - since) * bool(rate_hz)
-            if rate_hz and now >= begin + sent / rate_hz:
-                role.send()
-                sent += 1
-            if now >= books.due_s:
+            if rate_hz:
+                books.sending_s += now - since
+                if now >= begin + sent / rate_hz:
+                    role.send()
+                    sent += 1
+            if books and now >= books.due_s:
                 pipe.send(books.row())
             spin(min(begin + sent / rate_hz - now, _SPIN_S) if rate_hz else _SPIN_S)
-        command = pipe.recv()
-    pipe.send(books.row())
+    if books:
+        pipe.send(books.row())
     pipe.send("ended")
 
 

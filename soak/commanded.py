@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import numpy as np
 
 from traj_integrator_ros.execution.motion import State
@@ -34,7 +36,7 @@ class Commanded(ControllerModel):
         now_ns: int,
     ) -> None:
         super().__init__(State(position, *np.zeros((2, len(position)))))
-        self.faults: list[str] = []
+        self.faults: Counter[str] = Counter()
         """Commands that exceeded a limit, the worst of each trajectory and quantity."""
         self.peaks = {"velocity": 0.0, "acceleration": 0.0, "jerk": 0.0, "of_limit": 0.0, "late_jump": 0.0}
         """Largest of any joint, SI units; of_limit: largest acceleration as a share of its joint's limit; late_jump:
@@ -92,8 +94,6 @@ class Commanded(ControllerModel):
         cycle, joint = np.unravel_index(int(share.argmax()), share.shape)
         if share[cycle, joint] > 1 + _SLACK:
             into_s = (begin_ns + cycle * CYCLE_NS - self.begin_ns) * 1e-9
-            self.faults.append(
-                f"commanded {quantity} of {self._joint_names[joint]}: expected at most "
-                f"{self._limits[quantity][joint]:g}, got {values[cycle, joint]:.4g} {into_s:.4f} s into the motion"
-                f"{what}"
-            )
+            most, got, name = self._limits[quantity][joint], values[cycle, joint], self._joint_names[joint]
+            found = f"expected at most {most:g}, got {got:.4g} {into_s:.4f} s into the motion{what}"
+            self.faults[f"commanded {quantity} of {name}: {found}"] += 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -19,14 +19,16 @@ from traj_integrator_ros.execution.rows import Points
 from traj_integrator_ros.handling.limits import JointLimits
 from traj_integrator_ros.tools.checker import Expectation
 from traj_integrator_ros.tools.controller_model import scheduled_points
-from traj_integrator_ros.traffic import roles
 from traj_integrator_ros.traffic.messages import ORDERS, Template, gradient_request, sequence
 from traj_integrator_ros.traffic.participant import Participant, received_ns
 from traj_integrator_ros.traffic.player import StatePublisher
+from traj_integrator_ros.traffic.roles import Controller, Optimizer, Planner
 from traj_integrator_ros.wire.readers import SequenceGaps
 
 from .client import Role, work
 from .commanded import Commanded
+from .streams.plans import Bounds, Course, Way
+from .streams.policies import POSITION, Chunk, Form, TimeIndexed
 
 AMPLITUDE_RAD = 0.1
 
@@ -37,19 +39,19 @@ SEQUENCES, REQUESTS = 16, 4
 """Number of different messages that are sent in turn."""
 
 # Chunks
-CHUNK_HORIZON, CHUNK_DT_S = 16, 0.05
+FORM = Form(POSITION, dt=0.05, horizon=16, stamped=True)
 RATES_HZ = 10.0, 25.0
 INFERENCE_S, JITTER_S = 0.15, 0.015
 """Longest."""
 STREAM_S, PAUSE_S = (2.0, 6.0), (0.1, 2.0)
 LAG_NS = 40_000_000
 """Lag of the joints behind their commands."""
+MEANT = 0.5, 2.0, 20.0
+"""Velocity, acceleration and jerk that a policy asks for of each joint, rad and s."""
+REACH_RAD = 0.3
+"""How far from the middle of its range a policy moves a joint."""
 _TICK_HZ = 500.0
 _TOO_LATE_NS = 500_000_000
-_APPROACH_S = 2.0
-_PACE = 3.0
-"""Amplitude of the policy's swing: up to 0.5 rad/s and 2 rad/s^2."""
-_REST_RAD_S = 1e-3
 _LOST_RAD = 0.1
 """Distance from the plan from which on the robot counts as stopped by its brake."""
 
@@ -93,244 +95,184 @@ def run_role(name: str, role: Callable[..., Role], swing: Swing, rate_hz: float,
         participant.close()
 
 
-class Robot(Role):
+def robot(participant: Participant, swing: Swing, rate_hz: float) -> Role:
     """The robot's driver: publishes joint states."""
+    states = StatePublisher(participant, swing.joint_names)
 
-    def __init__(self, participant: Participant, swing: Swing, rate_hz: float) -> None:
-        super().__init__(rate_hz)
-        self._swing = swing
-        self._states = StatePublisher(participant, swing.joint_names)
-
-    def greet(self) -> bool:
-        """Wait for the node's subscription."""
-        self.send()
-        return self._states.publisher.get_subscription_count() > 0
-
-    def send(self) -> None:
-        """Publish a joint state of now."""
+    def send() -> None:
         now_ns = time.time_ns()
-        self._states.publish(*self._swing.at(now_ns), now_ns)
+        states.publish(*swing.at(now_ns), now_ns)
 
-    def counts(self) -> dict[str, int]:
-        """Joint states sent."""
-        return {"sent": self._states.messages}
+    return Role(lambda: {"sent": states.messages}, lambda: _is_heard(states), send, rate_hz)
 
 
-class Follower(Robot):
-    """The robot and its controller: executes trajectories, checks the commands, and publishes joint states."""
+def follower(participant: Participant, swing: Swing, rate_hz: float) -> Role:
+    """The robot and its controller: executes trajectories, checks the commands, and publishes joint states.
 
-    def __init__(self, participant: Participant, swing: Swing, rate_hz: float) -> None:
-        super().__init__(participant, swing, rate_hz)
-        limits, now_ns = swing.limits, time.time_ns() - LAG_NS
-        self._commanded = Commanded(swing.middle, swing.joint_names, limits.velocity, limits.acceleration, now_ns)
-        self._waiting: deque[tuple[int, int, Points]] = deque()
-        self._gaps = SequenceGaps()
-        participant.subscribe(JointTrajectory, "~/joint_trajectory", self._on_trajectory)
-
-    def send(self) -> None:
-        """Publish a joint state: the joints follow their commands with a lag.
-
-        The cycles are computed later by the same lag, so that each sees all messages received by its time, however busy
-        the machine.
-        """
-        now_ns = time.time_ns()
-        cycle_ns = now_ns - LAG_NS
-        while self._waiting and self._waiting[0][0] <= cycle_ns:
-            received, stamp_ns, points = self._waiting.popleft()
-            self._commanded.take(stamp_ns, points, received)
-        state = self._commanded.at(cycle_ns)
-        self._states.publish(state.position, state.velocity, now_ns)
-
-    def counts(self) -> dict[str, int]:
-        """Numbers of joint states sent, of trajectories executed, and of those that came after their own start."""
-        return super().counts() | {"executed": self._commanded.taken, "late": self._commanded.late}
-
-    def peaks(self) -> dict[str, float]:
-        """Largest commands since the start; also records faults."""
-        self._commanded.judge(time.time_ns() - LAG_NS)
-        for fault in self._commanded.faults:
-            self.faults[fault] += 1
-        self._commanded.faults.clear()
-        return dict(self._commanded.peaks)
-
-    def _on_trajectory(self, message: JointTrajectory, info: Mapping[str, object]) -> None:
-        if self._gaps.missed_before(info):
-            self.faults["joint_trajectory: the robot missed one"] += 1
-        self._waiting.append((received_ns(info), *scheduled_points(message)))
-
-
-class Sender(Role):
-    """Whoever sends sequences, checks the answers."""
-
-    def __init__(self, participant: Participant, check: Callable[[int, TrajectoryBatch], str], rate_hz: float) -> None:
-        self._planner: roles.Planner[int] = roles.Planner(participant, check)
-        super().__init__(rate_hz, self._planner.ledger, self._planner.faults)
-        self.counts = self._planner.counts
-
-
-class Planner(Sender):
-    """A sampling planner: sends batches of accelerations from the robot's present state, and checks the answers."""
-
-    def __init__(self, participant: Participant, swing: Swing, rate_hz: float) -> None:
-        shape = (SEQUENCES, BATCH, HORIZON, len(swing.joint_names))
-        self._actions = ACCELERATION_RAD_S2 * np.random.default_rng(1).uniform(-1, 1, shape).astype(np.float32)
-        self._templates = [
-            Template(
-                sequence(actions, dt=[DT_S], control_space=ActionSequence.ACCELERATION, joint_names=swing.joint_names)
-            )
-            for actions in self._actions
-        ]
-        super().__init__(participant, self._fault, rate_hz)
-
-    def send(self) -> None:
-        """Publish the next sequence."""
-        variant = self.ledger.sent % SEQUENCES
-        self._planner.send(self._templates[variant], variant)
-
-    def _fault(self, variant: int, message: TrajectoryBatch) -> str:
-        """The fault of an answer; held accelerations must be returned unchanged, a step later."""
-        actions = self._actions[variant]
-        for name in ORDERS:
-            values = np.frombuffer(getattr(message, name), np.float32)
-            if values.size != actions.size:
-                return f"trajectory_batch: expected {actions.size} values in {name}, got {values.size}"
-            if not np.isfinite(values).all():
-                return f"trajectory_batch: expected finite numbers in {name}"
-            moved = values.reshape(actions.shape)[:, 1:]
-            if name == "acceleration" and not np.array_equal(moved, actions[:, :-1]):
-                return "trajectory_batch: expected the accelerations that were sent, got others"
-        return ""
-
-
-class Policy(Sender):
-    """Sends chunks stamped with the time of their observation, at changing rates, late, with jitter and with stops.
-
-    A stream continues its own plan over short stops; if the robot has come to rest in a longer one, it begins anew from
-    there.
+    The joints follow their commands with a lag. The cycles are computed later by the same lag, so that each sees all
+    messages received by its time, however busy the machine.
     """
+    states, limits, gaps = StatePublisher(participant, swing.joint_names), swing.limits, SequenceGaps()
+    now_ns = time.time_ns() - LAG_NS
+    commanded = Commanded(swing.middle, swing.joint_names, limits.velocity, limits.acceleration, now_ns)
+    waiting: deque[tuple[int, int, Points]] = deque()
 
-    def __init__(self, participant: Participant, swing: Swing, rate_hz: float) -> None:
-        del rate_hz  # it changes with every stream
-        super().__init__(participant, self._fault, _TICK_HZ)
-        self._swing = swing
-        self._random = np.random.default_rng(3)
-        self._state: tuple[np.ndarray, np.ndarray] | None = None
-        participant.subscribe(JointState, "joint_states", self._on_state, depth=1)
-        self._origin: np.ndarray | None = None
-        self._paused = True
-        self._stream_begin_ns = self._stream_end_ns = self._resume_ns = self._due_ns = 0
-        self._period_s = 0.1
-        self._thinking: deque[tuple[int, int, ActionSequence]] = deque()
+    def on_trajectory(message: JointTrajectory, info: Mapping[str, object]) -> None:
+        if gaps.missed_before(info):
+            commanded.faults["joint_trajectory: the robot missed one"] += 1
+        waiting.append((received_ns(info), *scheduled_points(message)))
 
-    def send(self) -> None:
-        """Observe if that is due, and send chunks whose inference is over."""
+    def send() -> None:
         now_ns = time.time_ns()
-        if self._state is not None and now_ns >= self._due_ns:
-            self._observe(now_ns)
-        while self._thinking and now_ns >= self._thinking[0][0]:
-            ready_ns, observed_ns, message = self._thinking.popleft()
-            if now_ns - ready_ns > _TOO_LATE_NS:  # the soak has stopped us in the meantime
-                continue
-            self._planner.send(Template(message), 0, observed_ns=observed_ns)
+        while waiting and waiting[0][0] <= now_ns - LAG_NS:
+            received, stamp_ns, points = waiting.popleft()
+            commanded.take(stamp_ns, points, received)
+        states.publish(*commanded.at(now_ns - LAG_NS)[:2], now_ns)
 
-    def _observe(self, now_ns: int) -> None:
-        if now_ns >= self._stream_end_ns:
-            pause_s = self._random.uniform(*PAUSE_S) if self._stream_end_ns else 0.0
-            self._resume_ns = now_ns + round(pause_s * 1e9)
-            self._stream_end_ns = self._resume_ns + round(self._random.uniform(*STREAM_S) * 1e9)
-            self._period_s = 1 / self._random.uniform(*RATES_HZ)
-        if now_ns < self._resume_ns:
-            self._due_ns, self._paused = self._resume_ns, True
-            return
-        position, velocity = self._state
-        if self._begins_anew(now_ns, position, velocity):
-            self._origin, self._stream_begin_ns = position, now_ns
-        self._paused = False
-        times_s = (now_ns - self._stream_begin_ns) * 1e-9 + CHUNK_DT_S * np.arange(1, CHUNK_HORIZON + 1)
-        message = sequence(self._plan(times_s)[None], dt=[CHUNK_DT_S], joint_names=self._swing.joint_names)
-        ready_ns = now_ns + round(1e9 * (self._random.uniform(0, INFERENCE_S) + self._random.uniform(0, JITTER_S)))
-        if self._thinking:  # one network: its outputs come in order
-            ready_ns = max(ready_ns, self._thinking[-1][0])
-        self._thinking.append((ready_ns, now_ns, message))
-        self._due_ns = now_ns + round(self._period_s * 1e9)
+    def peaks() -> dict[str, float]:
+        commanded.judge(time.time_ns() - LAG_NS)
+        return dict(commanded.peaks)
 
-    def _begins_anew(self, now_ns: int, position: np.ndarray, velocity: np.ndarray) -> bool:
-        if self._origin is None:
-            return True
-        (planned,) = self._plan(np.array([(now_ns - self._stream_begin_ns) * 1e-9]))
-        lost = np.abs(planned - position).max() > _LOST_RAD
-        return (self._paused or lost) and np.abs(velocity).max() < _REST_RAD_S
+    def counts() -> dict[str, int]:
+        return {"sent": states.messages, "executed": commanded.taken, "late": commanded.late}
 
-    def _plan(self, times_s: np.ndarray) -> np.ndarray:
-        """Positions `[T, dof]`: from rest where the stream began, within two seconds into the swing of the robot."""
-        t = np.clip(times_s / _APPROACH_S, 0.0, 1.0)[:, None]
-        share = t**3 * (10 - 15 * t + 6 * t * t)
-        swung = np.stack([self._swing.at(round(_PACE * time_s * 1e9))[0] for time_s in times_s])
-        return self._origin + share * (swung - self._origin)
+    participant.subscribe(JointTrajectory, "~/joint_trajectory", on_trajectory)
+    return Role(counts, lambda: _is_heard(states), send, rate_hz, faults=commanded.faults, peaks=peaks)
 
-    def _on_state(self, message: JointState) -> None:
-        self._state = np.array(message.position), np.array(message.velocity)
 
-    def _fault(self, about: int, message: TrajectoryBatch) -> str:
-        """What is wrong with an answer."""
+def _is_heard(states: StatePublisher) -> bool:
+    return states.publisher.get_subscription_count() > 0
+
+
+def _of_planner(planner: Planner[int], send: Callable[[], None], rate_hz: float) -> Role:
+    ledger = planner.ledger
+    return Role(planner.counts, lambda: ledger.answered > 0, send, rate_hz, ledger, planner.faults)
+
+
+def planner(participant: Participant, swing: Swing, rate_hz: float) -> Role:
+    """A sampling planner: sends batches of accelerations from the robot's present state, and checks the answers."""
+    shape, space = (SEQUENCES, BATCH, HORIZON, len(swing.joint_names)), ActionSequence.ACCELERATION
+    sent = ACCELERATION_RAD_S2 * np.random.default_rng(1).uniform(-1, 1, shape).astype(np.float32)
+    fields = {"dt": [DT_S], "control_space": space, "joint_names": swing.joint_names}
+    templates = [Template(sequence(actions, **fields)) for actions in sent]
+    own: Planner[int] = Planner(participant, lambda variant, message: fault_of_batch(sent[variant], message))
+
+    def send() -> None:
+        variant = own.ledger.sent % SEQUENCES
+        own.send(templates[variant], variant)
+
+    return _of_planner(own, send, rate_hz)
+
+
+def fault_of_batch(actions: np.ndarray, message: TrajectoryBatch) -> str:
+    """The fault of an answer; held accelerations must be returned unchanged, a step later."""
+    for name in ORDERS:
+        values = np.frombuffer(getattr(message, name), np.float32)
+        if values.size != actions.size:
+            return f"trajectory_batch: expected {actions.size} values in {name}, got {values.size}"
+        if not np.isfinite(values).all():
+            return f"trajectory_batch: expected finite numbers in {name}"
+        moved = values.reshape(actions.shape)[:, 1:]
+        if name == "acceleration" and not np.array_equal(moved, actions[:, :-1]):
+            return "trajectory_batch: expected the accelerations that were sent, got others"
+    return ""
+
+
+def policy(participant: Participant, swing: Swing, rate_hz: float) -> Role:
+    """A policy of the random streams, which sends chunks at changing rates, late, with jitter and with stops."""
+    del rate_hz  # it changes with every stream
+    random, dof, seen = np.random.default_rng(3), len(swing.joint_names), []
+    meant = Bounds(*(np.full(dof, most) for most in MEANT))
+
+    def course(now: float, measured: np.ndarray) -> Course:
+        """Ways between places around the middle, for as long as a stream may last."""
+        ways, begin, state = [], now, np.array([*measured, np.zeros(dof)])
+        while begin <= now + STREAM_S[1]:
+            ways.append(Way(begin, state, swing.middle + random.uniform(-REACH_RAD, REACH_RAD, dof), meant))
+            begin, state = ways[-1].end, ways[-1].state(ways[-1].end)
+        return Course(ways)
+
+    def fault(about: int, message: TrajectoryBatch) -> str:
         return "" if np.isfinite(message.position).all() else "trajectory_batch: expected finite numbers in position"
 
+    first = course(time.time(), np.array([swing.middle, np.zeros(dof)]))
+    own = TimeIndexed(FORM, np.ones(dof), random, [], first, course, _LOST_RAD)
+    planner: Planner[int] = Planner(participant, fault)
+    thinking: deque[tuple[int, Chunk]] = deque()
+    due_ns, stream_end_ns, period_s = 0, 0, 0.0
 
-class Controller(Role):
-    """Checks what the node publishes for controllers.
+    def send() -> None:
+        """Observe if that is due, and send chunks whose inference is over."""
+        nonlocal due_ns, stream_end_ns, period_s
+        now_ns = time.time_ns()
+        if seen and now_ns >= due_ns:
+            if now_ns >= stream_end_ns:  # the next one begins where the robot is then
+                pause_s = random.uniform(*PAUSE_S) * bool(stream_end_ns)
+                own.pauses = [(now_ns * 1e-9, now_ns * 1e-9 + pause_s)]
+                stream_end_ns = now_ns + round(1e9 * (pause_s + random.uniform(*STREAM_S)))
+                period_s = 1 / random.uniform(*RATES_HZ)
+            if chunk := own.chunk(now_ns, seen[-1]):
+                ready_ns = now_ns + round(1e9 * (random.uniform(0, INFERENCE_S) + random.uniform(0, JITTER_S)))
+                # One network: its outputs come in order.
+                thinking.append((max(ready_ns, thinking[-1][0]) if thinking else ready_ns, chunk))
+            due_ns = now_ns + round(period_s * 1e9)
+        while thinking and now_ns >= thinking[0][0]:
+            ready_ns, chunk = thinking.popleft()
+            if now_ns - ready_ns <= _TOO_LATE_NS:  # else the soak has stopped us in the meantime
+                message = sequence(chunk.data[None], dt=[chunk.dt], joint_names=swing.joint_names)
+                planner.send(Template(message), 0, observed_ns=chunk.observed_ns)
+
+    def on_state(message: JointState) -> None:
+        seen[:] = [np.array([message.position, message.velocity])]
+
+    participant.subscribe(JointState, "joint_states", on_state, depth=1)
+    return _of_planner(planner, send, _TICK_HZ)
+
+
+def controller(participant: Participant, swing: Swing, rate_hz: float, *, between_points: bool = False) -> Role:
+    """Checks what the node publishes for controllers; met when a trajectory answers the planner's greeting.
 
     Limits must hold between the points, too, if a robot executes them; else it swings by itself, and they start
     elsewhere.
     """
+    given = {"complete": True, "limits": swing.limits, "between_points": between_points}
+    expected = partial(Expectation, swing.joint_names, **given)
+    own = Controller(participant, lambda now_ns: expected(now_ns=now_ns))
 
-    def __init__(self, participant: Participant, swing: Swing, rate_hz: float, *, between_points: bool = False) -> None:
-        given = {"complete": True, "limits": swing.limits, "between_points": between_points}
-        expected = partial(Expectation, swing.joint_names, **given)
-        self._controller = roles.Controller(participant, lambda now_ns: expected(now_ns=now_ns))
-        super().__init__(faults=self._controller.faults)
+    def counts() -> dict[str, int]:
+        return {name: getattr(own, name) for name in ("received", "missed", "unfit")}
 
-    def greet(self) -> bool:
-        """Wait for a trajectory that answers the planner's greeting."""
-        return self._controller.received > 0
-
-    def counts(self) -> dict[str, int]:
-        """Trajectories received, lost on their way, unfit."""
-        return {name: getattr(self._controller, name) for name in ("received", "missed", "unfit")}
+    return Role(counts, lambda: own.received > 0, faults=own.faults)
 
 
-class Optimizer(Role):
+def optimizer(participant: Participant, swing: Swing, rate_hz: float) -> Role:
     """Calls for gradients without waiting for earlier answers; equal requests must have equal answers."""
+    own: Optimizer[int] = Optimizer(participant)
+    requests = [_gradient_request(swing, seed) for seed in range(REQUESTS)]
+    expected: dict[int, bytes] = {}
+    faults: Counter[str] = Counter()
+    totals = Counter()
 
-    def __init__(self, participant: Participant, swing: Swing, rate_hz: float) -> None:
-        self._optimizer: roles.Optimizer[int] = roles.Optimizer(participant)
-        super().__init__(rate_hz, self._optimizer.ledger)
-        self._requests = [_gradient_request(swing, seed) for seed in range(REQUESTS)]
-        self._expected: dict[int, bytes] = {}
-        self._refused = 0
-
-    def greet(self) -> bool:
-        """Call repeatedly: the answer to a first call is lost if the node has not discovered us yet."""
-        return self._optimizer.is_connected and super().greet()
-
-    def send(self) -> None:
-        """Call once more, and do not wait."""
-        variant = self.ledger.sent % REQUESTS
-        self._optimizer.send(self._requests[variant], variant, self._on_answer)
-
-    def counts(self) -> dict[str, int]:
-        """Numbers of calls, of answers, and of answers without success."""
-        answered = self.ledger.answered - self._refused
-        return {"called": self.ledger.sent, "answered": answered, "refused": self._refused}
-
-    def _on_answer(self, variant: int, response: ComputeGradient.Response) -> None:
+    def on_answer(variant: int, response: ComputeGradient.Response) -> None:
         if not response.success:
-            self._refused += 1
-            self.faults[f"compute_gradient: {response.message}"] += 1
+            totals["refused"] += 1
+            faults[f"compute_gradient: {response.message}"] += 1
             return
         gradient = np.frombuffer(response.grad_action, np.float32)
-        expected = self._expected.setdefault(variant, gradient.tobytes())
-        if not gradient.size or not np.isfinite(gradient).all() or gradient.tobytes() != expected:
-            self.faults["compute_gradient: expected the finite gradient of the first answer"] += 1
+        right = expected.setdefault(variant, gradient.tobytes())
+        if not gradient.size or not np.isfinite(gradient).all() or gradient.tobytes() != right:
+            faults["compute_gradient: expected the finite gradient of the first answer"] += 1
+
+    def send() -> None:
+        variant = own.ledger.sent % REQUESTS
+        if own.is_connected:
+            own.send(requests[variant], variant, on_answer)
+
+    def counts() -> dict[str, int]:
+        refused = totals["refused"]
+        return {"called": own.ledger.sent, "answered": own.ledger.answered - refused, "refused": refused}
+
+    return Role(counts, lambda: own.ledger.answered > 0, send, rate_hz, own.ledger, faults)
 
 
 def _gradient_request(swing: Swing, seed: int) -> ComputeGradient.Request:
@@ -343,8 +285,8 @@ def _gradient_request(swing: Swing, seed: int) -> ComputeGradient.Request:
     return gradient_request(message, dict(zip(ORDERS, upstream, strict=True)))
 
 
-ROLES = {"robot": Robot, "controller": Controller, "planner": Planner, "optimizer": Optimizer}
+ROLES = {"robot": robot, "controller": controller, "planner": planner, "optimizer": optimizer}
 CHUNK_ROLES = ROLES | {
-    "robot": Follower, "controller": partial(Controller, between_points=True), "planner": Policy,
+    "robot": follower, "controller": partial(controller, between_points=True), "planner": policy,
 }  # fmt: skip
 """Who works where a policy streams chunks to a robot that executes them."""

@@ -15,8 +15,7 @@ import numpy as np
 from soak.streams.model import load_module
 
 from .cases import items, met
-from .controller import BlendingModel, Controller
-from .senders import Node, RowsAsPoints
+from .playing import BlendingModel, Controller, Node, RowsAsPoints
 
 _HEAD = ("what is sent", "figure", "bound", "rows as points", "the node", "")
 

@@ -11,12 +11,13 @@ from pathlib import Path
 import numpy as np
 from scipy.interpolate import CubicSpline
 
+from soak.streams.core import ActionFields
 from traj_integrator_ros.execution.motion import State
 from traj_integrator_ros.kernels import ControlSpace
 
-from .controller import Commanded, Controller
 from .motions import ACCELERATION, JERK, PLAN_ACCELERATION, actions_of, jerk_limited, recorded
-from .streams import BEGIN_NS, MakeController, Sender, every, of_recording, stopped, streams
+from .playing import Commanded, Controller, Sender
+from .streams import BEGIN_NS, MakeController, every, of_recording, stopped, streams
 
 _HOLDS = {
     ControlSpace.POSITION: 2.0,
@@ -114,7 +115,7 @@ def _at_seams(commands: Callable[[Sender], list[Commanded]], ways: tuple[bool, .
 
 
 def _backwards(commands: Callable[[Sender], list[Commanded]], sender: Sender) -> float:
-    return max(float(np.maximum(-np.diff(c.position, axis=0) * _DIRECTIONS * 1e3, 0).max()) for c in commands(sender))
+    return max(float(np.maximum(-c.differences(1) * _DIRECTIONS, 0).max()) for c in commands(sender))
 
 
 # One trajectory
@@ -132,7 +133,8 @@ def _commanded(
     """The commands for one trajectory from a start on, to its end; `sent` is the start in the message, if another."""
     node = sender(actions.shape[1], publish__lead_time=0.0, **parameters)
     node.begin(start, BEGIN_NS)
-    message = node.send(actions, dt=dt, now_ns=BEGIN_NS, space=space, start=sent or start)
+    given = [np.asarray(row, np.float32) for row in sent or start if row is not None]
+    message = node.answer(ActionFields(0, space.value, dt, actions, given), BEGIN_NS, BEGIN_NS)
     controller = Controller(start, BEGIN_NS)
     controller.receive(message, BEGIN_NS)
     controller.run(BEGIN_NS + int(message.points.time_ns[-1]) - 1_000_000)
@@ -149,8 +151,8 @@ def _alone(space: ControlSpace, dt: float, seeds: range, order: int, sender: Sen
         states = jerk_limited(seed, dt)
         actions = actions_of(states, space, dt)
         command = _commanded(sender, _first(states), actions, dt, space, limits__assumed_velocity=_GENTLE)
-        values, meant = (command.acceleration, np.abs(states[2]).max()) if order == 2 else (command.jerk, JERK)
-        worst = max(worst, float(np.abs(values).max() / meant))
+        meant = np.abs(states[2]).max() if order == 2 else JERK
+        worst = max(worst, float(np.abs(command.differences(order)).max() / meant))
     return worst
 
 
@@ -161,7 +163,7 @@ def _cut(seeds: range, sender: Sender) -> float:
     for seed, count in product(seeds, (4, 9, 17, 25, 33)):
         states = jerk_limited(seed, dt)[:, : count + 1]
         actions, end = actions_of(states, ControlSpace.JERK, dt), states[:, -1]
-        velocity = _commanded(sender, _first(states), actions, dt, ControlSpace.JERK, **limits).velocity
+        velocity = _commanded(sender, _first(states), actions, dt, ControlSpace.JERK, **limits).states[1]
         velocity = velocity[min(round(1000 * dt * count), len(velocity) - 1) :]
         direction = np.sign(velocity[0])
         # Only joints that can stop within the jerk limit without reversing, or have left their plan in order not to.
@@ -185,7 +187,7 @@ def _noise(seeds: range, sender: Sender) -> float:
         times = dt * np.arange(len(noisy))
         spline = CubicSpline(times, noisy, bc_type=((1, velocity), (2, np.zeros(7))))
         largest = max(np.abs(spline(times, 2)).max(), np.abs(acceleration).max())
-        worst = max(worst, float(np.abs(command.acceleration).max()) / largest)
+        worst = max(worst, float(np.abs(command.differences(2)).max()) / largest)
     return worst
 
 
@@ -198,7 +200,7 @@ def _step(kind: str, rows_later: float, sender: Sender) -> float:
         positions, step = np.maximum(rows - 20, 0) * dt * 0.5, 0.5
     start = State(*np.zeros((3, 2)))
     command = _commanded(sender, start, positions[:, None] * np.ones(2), dt, publish__end="as_planned")
-    values = (command.position if kind == "position" else command.velocity)[:, 0]
+    values = command.states[int(kind == "velocity"), :, 0]
     times = 1e-3 * np.arange(len(values))
     into = (times - dt * (20.5 if kind == "position" else 21)) / dt  # rows from the middle of the step
     beyond = np.maximum(values - step, -values)

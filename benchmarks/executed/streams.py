@@ -9,14 +9,14 @@ from functools import lru_cache
 import numpy as np
 from scipy.interpolate import CubicSpline
 
+from soak.streams.core import ActionFields
+from soak.streams.policies import POSITION
 from traj_integrator_ros.execution.motion import State
 
-from .controller import Commanded, Controller
 from .motions import RAMP_S, plan, plan_state
-from .senders import Node, RowsAsPoints
+from .playing import Commanded, Controller, Node, RowsAsPoints, Sender
 
 BEGIN_NS = 1_000_000_000_000
-Sender = type[Node] | type[RowsAsPoints]
 MakeController = Callable[..., Controller]
 """Of a start state and the time of the first cycle, ns."""
 _STEP_S = 0.02
@@ -39,21 +39,14 @@ def every(step: float) -> float:
 def of_recording(step: float, rows: np.ndarray, sender: Sender) -> float:
     """Acceleration commanded for chunks of a recording, of that of the spline through all its rows."""
     spline = CubicSpline(step * np.arange(len(rows)), rows)
-    start = State(*(spline(0.0, order) for order in range(3)))
-    node = sender(rows.shape[1], start_from="previous", limits__start_deviation=0.0)
-    controller = Controller(start, BEGIN_NS)
+    robot = _Robot(Controller, _sender(sender, rows.shape[1]), lambda into: State(*(spline(into, n) for n in range(3))))
     for first in range(0, len(rows) - _SHORTEST, round(every(step) / step)):
-        stamp_ns, into = BEGIN_NS + _ns(first * step), first * step
-        if first == 0:
-            node.begin(start, stamp_ns)
-        else:
-            node.measure(State(*(spline(max(into - _LAG_S, 0), order) for order in range(3))), stamp_ns)
-        message = node.send(rows[first + 1 : first + 1 + _HORIZON], dt=step, now_ns=stamp_ns, stamp_ns=stamp_ns)
-        controller.receive(message, stamp_ns + 1_000_000 * (first > 0))
+        into = first * step
+        robot.send(rows[first + 1 : first + 1 + _HORIZON], step, into, into, into + 0.001 * (first > 0))
     end = (len(rows) - 1) * step
-    controller.run(BEGIN_NS + _ns(end))
+    robot.controller.run(_ns(end))
     meant = np.abs(spline(np.arange(0, end, 1e-3), 2)).max(axis=0)
-    commanded = np.abs(controller.commanded().acceleration[round(1000 * _START_S) :]).max(axis=0)
+    commanded = np.abs(robot.controller.commanded().differences(2)[round(1000 * _START_S) :]).max(axis=0)
     moving = meant > _MOVES * meant.max()
     return float((commanded / meant)[moving].max())
 
@@ -62,11 +55,11 @@ def streams(
     make: MakeController, period: float, conditions: list, sender: Sender, *, lead_in: bool = False
 ) -> list[Commanded]:
     """The commands of streams, once the plan is on its way."""
+    chunks = round((RAMP_S + 2.5) / period)
     commands = []
-    for jitter, inference, seed in conditions:
-        node = sender(2, start_from="previous", limits__start_deviation=0.0, publish__lead_in=lead_in)
-        chunks = round((RAMP_S + 2.5) / period)
-        commands.append(_stream(make, node, period, jitter, inference, seed, chunks=chunks)[0])
+    for each in conditions:
+        node = _sender(sender, publish__lead_in=lead_in)
+        commands.append(_stream(make, node, period, *each, chunks=chunks)[0])
     return [command.part(slice(round(1000 * RAMP_S) + 300, None)) for command in commands]
 
 
@@ -76,20 +69,24 @@ def stopped(stops: tuple[tuple[float, int], ...], sender: Sender) -> dict[str, f
     worst: dict[str, float] = defaultdict(float)
     limits = {"limits__acceleration": [_BRAKE_ACCELERATION] * 2, "limits__jerk": [_BRAKE_JERK] * 2}
     for period, index in stops:
-        node = sender(2, start_from="previous", limits__start_deviation=0.0, **limits)
         chunks = round((RAMP_S + 0.3 * (index + 1)) / period)
+        node = _sender(sender, **limits)
         command, last = _stream(Controller, node, period, 0.015, 0.1, index, chunks=chunks, seconds_after=2.0)
         ending = command.part(slice(last, None))
-        speed = np.diff(ending.position, axis=0) * 1e3
+        speed = ending.differences(1)
         figures = {
-            "acceleration / limit": np.abs(ending.acceleration).max() / _BRAKE_ACCELERATION,
-            "jerk / limit": np.abs(ending.jerk).max() / _BRAKE_JERK,
+            "acceleration / limit": np.abs(ending.differences(2)).max() / _BRAKE_ACCELERATION,
+            "jerk / limit": np.abs(ending.differences(3)).max() / _BRAKE_JERK,
             "velocity left, rad/s": np.abs(speed[-1]).max(),
             "backwards, rad/s": np.maximum(-speed * [1.0, -1.0], 0).max(),
         }
         for figure, value in figures.items():
             worst[figure] = max(worst[figure], float(value))
     return worst
+
+
+def _sender(sender: Sender, dof: int = 2, **parameters: object) -> Node | RowsAsPoints:
+    return sender(dof, start_from="previous", limits__start_deviation=0.0, **parameters)
 
 
 def _stream(
@@ -104,25 +101,32 @@ def _stream(
     seconds_after: float = 0.0,
 ) -> tuple[Commanded, int]:
     """The commands to a robot while a policy sends chunks of the plan, and the cycle at which the last one arrived."""
-    random = np.random.default_rng(seed)
-    begin_s = BEGIN_NS * 1e-9
-    controller = make(plan_state(0.0), BEGIN_NS)
+    random, robot = np.random.default_rng(seed), _Robot(make, node, plan_state)
     horizon = int(np.ceil((inference + 2 * jitter + 3 * period + 0.25) / _STEP_S))
-    arrivals, arrival = [], 0.0
+    arrival = 0.0
     for index in range(chunks):
         stamp = index * period
         now = stamp + (inference + random.uniform(0, jitter)) * (index > 0)
-        observed = plan_state(now - _LAG_S * (index > 0))
-        (node.measure if index else node.begin)(observed, _ns(begin_s + now))
-        rows = plan(stamp + _STEP_S * np.arange(1, horizon + 1))
-        message = node.send(rows, dt=_STEP_S, now_ns=_ns(begin_s + now), stamp_ns=_ns(begin_s + stamp))
         arrival = max(arrival, now + random.uniform(0.0005, max(jitter, 0.001)) * (index > 0))
-        arrivals.append((arrival, message))
-    for arrival, message in arrivals:
-        controller.receive(message, _ns(begin_s + arrival))
-    controller.run(_ns(begin_s + arrival + seconds_after))
-    return controller.commanded(), round(arrival / 1e-3)
+        robot.send(plan(stamp + _STEP_S * np.arange(1, horizon + 1)), _STEP_S, stamp, now, arrival)
+    robot.controller.run(_ns(arrival + seconds_after))
+    return robot.controller.commanded(), round(arrival / 1e-3)
+
+
+class _Robot:
+    """A robot that begins with the plan, its controller, and the node that sends to it; times are s."""
+
+    def __init__(self, make: MakeController, node: Node | RowsAsPoints, plan_at: Callable[[float], State]) -> None:
+        self.controller = make(plan_at(0.0), BEGIN_NS)
+        self._node, self._plan_at = node, plan_at
+
+    def send(self, rows: np.ndarray, step: float, stamp: float, now: float, arrival: float) -> None:
+        """The node gets a joint state and a chunk, and the controller what the node makes of it."""
+        tell, lag = (self._node.measure, _LAG_S) if stamp else (self._node.begin, 0.0)
+        tell(self._plan_at(max(now - lag, 0.0)), _ns(now))
+        message = self._node.answer(ActionFields(_ns(stamp), POSITION, step, rows), _ns(now), _ns(now))
+        self.controller.receive(message, _ns(arrival))
 
 
 def _ns(seconds: float) -> int:
-    return round(seconds * 1e9)
+    return BEGIN_NS + round(seconds * 1e9)

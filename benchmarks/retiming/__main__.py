@@ -90,8 +90,8 @@ def certificate(options: argparse.Namespace) -> bool:
 
 def margins(options: argparse.Namespace) -> bool:
     """Print the table of "How close to the limits may I plan", and how many plans at their limits a node accepts."""
-    from .margins import accepted
-    from .margins import margins as measured
+    from .executed import accepted
+    from .executed import margins as measured
 
     print("| rows | dt, s | velocity | acceleration | jerk |\n|---|---|---|---|---|")
     for space, dt, worst in measured(options.count or 12, options.seed):

@@ -1,24 +1,31 @@
-"""Motions of random paths, played cycle by cycle by a model of joint_trajectory_controller."""
+"""Motions of random paths, and plans at their limits through the node, played by a model of the controller."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from functools import partial
+from itertools import product
 from types import ModuleType
 
 import numpy as np
 import torch
 
-from soak.streams.core import Message
+from soak.streams.core import ActionFields, Message
+from soak.streams.plans import Way
 from traj_integrator_ros.execution.motion import State
 from traj_integrator_ros.execution.rows import Points
+from traj_integrator_ros.handling.rejection import Rejected
+from traj_integrator_ros.kernels import ControlSpace
 from traj_integrator_ros.kernels.retime import Retimed, retime
 
-from ..executed.controller import CYCLE_NS, CYCLE_S, Controller
+from ..executed.motions import actions_of, bounds, rows_of
+from ..executed.playing import CYCLE_NS, CYCLE_S, BlendingModel, Controller, Node
 from .paths import Limits, as_limits, random_limits, random_path, ratios, states_of
 
 MOST = 1.001
 """Ratio to the limits that may be executed."""
-_BEGIN_NS = 1_000_000_000
+STEPS_S = (0.01, 0.02, 0.05, 0.1)
+_NOW_NS, _DOF = 1_000_000_000_000, 7
 _SETTLED = 3
 
 
@@ -54,22 +61,52 @@ def executed_points(
 
     """
     time_ns = np.rint(times * 1e9).astype(np.int64)
-    cycles = int(time_ns[-1]) // CYCLE_NS + settled
     three = [*states, *[None] * (3 - len(states))]
-    zeros = np.zeros_like(states[0][0])
-    start = [zeros if state is None else state[0] for state in three]
-    if model is None:
-        controller = Controller(State(*start), _BEGIN_NS)
-        controller.receive(Message(0, Points(time_ns, *three)), _BEGIN_NS)
-        controller.run(_BEGIN_NS + cycles * CYCLE_NS)
-        p, v = controller.commanded()[:2]
-        a = np.diff(v, axis=0) / CYCLE_S
-    else:
-        joints = [f"joint{i}" for i in range(states[0].shape[1])]
-        other = model.Controller(joints, 1e9 / CYCLE_NS, allow_nonzero_velocity_at_trajectory_end=True)
-        other.set_state(*start)
-        if not other.receive(joints, time_ns, *three):
-            raise RuntimeError(other.refusal)
-        _, p, v, a = other.run(0.0, cycles * CYCLE_S)
+    start = State(*(np.zeros_like(states[0][0]) if state is None else state[0] for state in three))
+    controller = Controller(start, _NOW_NS, **({} if model is None else {"model": partial(BlendingModel, model)}))
+    controller.receive(Message(0, Points(time_ns, *three)), _NOW_NS)
+    controller.run(_NOW_NS + (int(time_ns[-1]) // CYCLE_NS + settled) * CYCLE_NS)
+    p, v, a = controller.commanded().states
     by_states = ratios(v, a, np.diff(a, axis=0) / CYCLE_S, limits)
     return np.maximum(by_states, ratios(*(np.diff(p, n, axis=0) / CYCLE_S**n for n in (1, 2, 3)), limits))
+
+
+# How close to its limits a plan may come: what the node commands of rows of plans that use theirs
+
+
+def jerk_limited(seed: int, dt: float) -> np.ndarray:
+    """Rows `[3, H + 1, 7]` of the fastest motion between two rests, and some at rest: otherwise a brake is added."""
+    begin, end = np.random.default_rng(seed).uniform(-1, 1, (2, _DOF))
+    return rows_of(Way(0.0, np.stack([begin, *np.zeros((2, _DOF))]), end, bounds(_DOF)), dt, 4)
+
+
+def commanded(states: np.ndarray, space: ControlSpace, dt: float, **parameters: object) -> np.ndarray:
+    """Greatest velocity, acceleration and jerk that is executed before a plan ends, relative to its limits."""
+    node = Node(_DOF, **parameters)
+    node.measure(State(*states[:, 0]), _NOW_NS)
+    fields = ActionFields(0, space.value, dt, actions_of(states, space, dt))
+    times, *points = node.answer(fields, _NOW_NS, _NOW_NS).points
+    limits: Limits = bounds(_DOF)._asdict()
+    limits["deceleration"] = limits["acceleration"]
+    return executed_points(times * 1e-9, [part for part in points if part is not None], limits, settled=-2)
+
+
+def margins(count: int, seed: int) -> Iterator[tuple[ControlSpace, float, np.ndarray]]:
+    """The worst of `count` plans for each control space and step, without a brake."""
+    spaces = (ControlSpace.POSITION, ControlSpace.VELOCITY, ControlSpace.ACCELERATION, ControlSpace.JERK)
+    for space, dt in product(spaces, STEPS_S):
+        plans = (jerk_limited(seed + k, dt) for k in range(count))
+        yield space, dt, np.max([commanded(plan, space, dt, publish__end="as_planned") for plan in plans], axis=0)
+
+
+def accepted(action: str, count: int, seed: int, dt: float = 0.02) -> tuple[int, float]:
+    """How many plans a node with the plans' own limits accepts, and the greatest ratio that is executed of them."""
+    given = {f"limits__{name}": limit.tolist() for name, limit in bounds(_DOF)._asdict().items()}
+    kept, worst = 0, 0.0
+    for k in range(count):
+        try:
+            found = commanded(jerk_limited(seed + k, dt), ControlSpace.POSITION, dt, limits__action=action, **given)
+        except Rejected:
+            continue
+        kept, worst = kept + 1, max(worst, float(found.max()))
+    return kept, worst

@@ -16,13 +16,10 @@ from rclpy.serialization import deserialize_message, serialize_message
 from sensor_msgs.msg import JointState
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
-from soak.streams.core import pipeline_of
+from soak.streams.core import NodeCore
 from traj_integrator_interfaces.msg import ActionSequence, TrajectoryBatch
 from traj_integrator_ros.execution.rows import Points
 from traj_integrator_ros.handling.measured import JointStates
-from traj_integrator_ros.handling.parameters import NodeParameters, default_values
-from traj_integrator_ros.handling.pipeline import Pipeline
-from traj_integrator_ros.handling.published import PublishedMotion
 from traj_integrator_ros.kernels import clique_step
 from traj_integrator_ros.traffic.messages import ORDERS, floats, sequence
 from traj_integrator_ros.wire.messages import sequence_fields
@@ -33,13 +30,7 @@ from ..problems import DOF, DT, HORIZON
 from ..registry import Case, Check, Contender, Run
 
 JOINTS = tuple(f"panda_joint{i + 1}" for i in range(DOF))
-LIMITS = {
-    "limits.position_min": [-1e3] * DOF,
-    "limits.position_max": [1e3] * DOF,
-    "limits.velocity": [1e6] * DOF,
-    "limits.acceleration": [1e9] * DOF,
-    "limits.jerk": [1e12] * DOF,
-}
+LIMITS = {"position_min": -1e3, "position_max": 1e3, "velocity": 1e6, "acceleration": 1e9, "jerk": 1e12}
 OBJECTS = "objects of rclpy"
 JOINT_TRAJECTORY_TARGET = 10.0
 NOW_NS = 1_700_000_000_000_000_000
@@ -172,7 +163,8 @@ def callback(batch: int) -> Case:
     """
     message = action_sequence(batch)
     data = bytes(serialize_message(message))
-    pipeline, writer = pipeline_with_limits(), JointTrajectoryWriter(JOINTS)
+    limits = {f"limits__{name}": [value] * DOF for name, value in LIMITS.items()}
+    pipeline, writer = NodeCore(JOINTS, **limits).pipeline, JointTrajectoryWriter(JOINTS)
 
     def ours() -> tuple[bytes, bytes]:
         stamp, fields = read_action_sequence(data)
@@ -200,8 +192,3 @@ def callback(batch: int) -> Case:
     copies = Contender("copy of the same bytes", lambda: [bytearray(source) for source in sources], same)
     mine = Contender("ours", ours, check)
     return Case("sequence to both outputs", batch, HORIZON, DOF, mine, limit=copies)
-
-
-def pipeline_with_limits() -> Pipeline:
-    values = {**default_values(), **LIMITS, "joint_names": list(JOINTS), "device": "cpu"}
-    return pipeline_of(NodeParameters.from_values(values), PublishedMotion())

@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from traj_integrator_ros.engine.call import call_of, ends_of
 from traj_integrator_ros.engine.integrator import TrajectoryIntegrator
-from traj_integrator_ros.kernels import MAPS, clique_step
+from traj_integrator_ros.kernels import MAPS
 
 from ..problems import DOF, DT, HORIZON, Problem
 from ..registry import CannotRun, Case, Contender, suite
-from .cpu_kernels import matrix_form, slices
+from .cpu import matrix_form, slices
+from .engine import from_rest
 
 LARGE_ELEMENTS, QUICK_ELEMENTS, PEER_ELEMENTS = 1 << 28, 1 << 25, 1 << 24
 # Least share of what a device copy of the same bytes reaches, at the largest batch.
 BANDWIDTH_TARGET = 0.9
 SMALL_BATCH, REPLAY_MOST_US = 64, 10.0
-CHECKED = 50
 BATCHES = (1, 10, SMALL_BATCH, 1000, 10_000, 100_000)
 ENGINE_BATCHES = (1, 4, 16, 32, 64, 128, 256, 1000, 10_000, 100_000)
 """Denser where the device may begin to win."""
@@ -57,17 +56,17 @@ def cuda_sweep(quick: bool) -> Iterator[Case]:
 def cuda_engine(quick: bool) -> Iterator[Case]:
     """Host arrays to host arrays, both directions, on the device, the CPU and as `auto` chooses by its crossover."""
     needs_device()
-    engines = engines_of((DEVICE, "cpu", "auto"))
+    engines = {device: TrajectoryIntegrator(device) for device in (DEVICE, "cpu", "auto")}
     for batch in (1, 1000) if quick else ENGINE_BATCHES:
         yield between_host_arrays(batch, engines)
     print(f"auto: {engines['auto'].place}")
 
 
-def problem_on_device(name: str, batch: int) -> Problem:
-    """Every trajectory begins at the same position."""
-    step, rows = partial(MAPS[name].step, dt=DT), MAPS[name].output_horizon(HORIZON)
-    start = [torch.zeros(1, DOF, device=DEVICE)]
-    return Problem(step, (batch, HORIZON, DOF), fixed=start, rows=rows, first=CHECKED, device=DEVICE)
+def problem_of(name: str, batch: int, device: str) -> Problem:
+    """Every trajectory begins at the same position, and the first fifty are checked."""
+    rows, start = MAPS[name].output_horizon(HORIZON), [torch.zeros(1, DOF, device=device)]
+    step = partial(MAPS[name].step, dt=DT)
+    return Problem(step, (batch, HORIZON, DOF), fixed=start, rows=rows, first=50, device=device)
 
 
 def most_elements() -> int:
@@ -77,9 +76,9 @@ def most_elements() -> int:
     return int(free * 0.8) // (40 * 4)
 
 
-def swept(name: str, batch: int, targets: dict[str, float] | None = None) -> Case:
+def swept(name: str, batch: int, targets: Mapping[str, float] | None = None) -> Case:
     """Both directions through autograd from a graph, beside the same eagerly and a copy."""
-    problem = problem_on_device(name, batch)
+    problem = problem_of(name, batch, DEVICE)
     eager = problem.by_autograd("eager")
     ours = replayed(eager) if DEVICE == "cuda" else problem.by_autograd()
     most_us = REPLAY_MOST_US if (name, batch) == ("clique", SMALL_BATCH) else None
@@ -107,7 +106,7 @@ def replayed(eager: Contender) -> Contender:
 
 def against_peers(batch: int) -> Case:
     """Forward and backward through autograd, as a user calls them, beside the other ways to do it in torch."""
-    problem = problem_on_device("clique", batch)
+    problem = problem_of("clique", batch, DEVICE)
     peers = {"matrix form": matrix_form, "torch slices": slices}
     for mode in ("default", "reduce-overhead"):
         peers[f"torch.compile {mode}"] = torch.compile(slices, dynamic=False, mode=mode)
@@ -119,19 +118,14 @@ def against_peers(batch: int) -> Case:
     return problem.case("clique, forward + backward", problem.by_autograd(), *others, limit=problem.copies(count=1))
 
 
-def engines_of(devices: Sequence[str]) -> dict[str, TrajectoryIntegrator]:
-    return {device: TrajectoryIntegrator(device) for device in devices}
-
-
-def between_host_arrays(batch: int, engines: dict[str, TrajectoryIntegrator]) -> Case:
+def between_host_arrays(batch: int, engines: Mapping[str, TrajectoryIntegrator]) -> Case:
     """Integration and vjp; the first engine is ours."""
-    problem = Problem(partial(clique_step, dt=DT), (batch, HORIZON, DOF), fixed=[torch.zeros(1, DOF)])
-    ends = ends_of((np.zeros((1, DOF), np.float32), None, None))
-    call = call_of(MAPS["clique"], problem.leaves[0].detach().numpy(), DT, ends)
-    backward = call._replace(upstream=tuple(gradient.numpy() for gradient in problem.upstream))
+    problem = problem_of("clique", batch, "cpu")
+    upstream = [gradient.numpy() for gradient in problem.upstream]
+    forward, backward = from_rest("clique", problem.leaves[0].detach().numpy(), upstream)
 
     def run(engine: TrajectoryIntegrator) -> list[np.ndarray]:
-        found = np.array(engine.integrate(call))  # a copy: the memory is used again
+        found = np.array(engine.integrate(forward))  # a copy: the memory is used again
         return [*found, engine.vjp(backward).action]
 
     ways = [problem.by_calling(name, partial(run, engine)) for name, engine in engines.items()]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 
 import numpy as np
@@ -19,6 +19,13 @@ from ..registry import CannotRun, Case, Contender, suite
 
 # Most that the engine may add to the kernel's own time for one small trajectory, us.
 ADDED_US = 25.0
+
+
+def from_rest(name: str, actions: np.ndarray, upstream: Sequence[np.ndarray]) -> tuple[Call, Call]:
+    """The calls of a map for trajectories from rest at zero, and for its vjp."""
+    start = np.zeros((1, actions.shape[2]), np.float32)
+    forward = call_of(MAPS[name], actions, DT, ends_of((start, None, None)))
+    return forward, forward._replace(upstream=tuple(upstream))
 
 
 @suite("engine")
@@ -57,11 +64,10 @@ def both_ways(batch: int) -> Iterator[Case]:
     def kernel_vjp() -> tuple[Tensor, ...]:
         return native.clique_vjp(of_vjp, out=(into, *[None] * 8))[:2]
 
-    ways = {
-        "integrate_array": (lambda: ours.integrate(call()), kernel_forward, problem.exact[:4]),
-        "vjp_arrays": (engine_vjp, kernel_vjp, problem.exact[4:]),
-    }
-    for name, (by_engine, by_kernel, exact) in ways.items():
+    for name, by_engine, by_kernel, exact in (
+        ("integrate_array", lambda: ours.integrate(call()), kernel_forward, problem.exact[:4]),
+        ("vjp_arrays", engine_vjp, kernel_vjp, problem.exact[4:]),
+    ):
         check = is_close_to(*exact)
         peer = Contender("kernel on tensors", by_kernel, check)
         added = {peer.name: ADDED_US} if batch == 1 else {}

@@ -8,13 +8,10 @@ from functools import partial
 import numpy as np
 import torch
 
-from soak.streams.core import pipeline_of
-from traj_integrator_ros.execution.motion import Motion
+from soak.streams.core import ActionFields, NodeCore
+from traj_integrator_ros.execution.motion import State
 from traj_integrator_ros.execution.rows import cubic_spline, points_of
-from traj_integrator_ros.handling.courses import Course
-from traj_integrator_ros.handling.parameters import NodeParameters, default_values
 from traj_integrator_ros.handling.pipeline import Pipeline
-from traj_integrator_ros.handling.published import PublishedMotion
 from traj_integrator_ros.handling.requests import SequenceFields
 from traj_integrator_ros.kernels import ControlSpace
 
@@ -27,6 +24,7 @@ ADDED_US = {"at rest": 100.0, "with a brake": 200.0}
 """Most that the trajectory may add to a sequence of 32 x 7 that is integrated, by its end."""
 NOW_NS = 10**12
 RATES = np.arange(1, DOF + 1) / 4
+LIMITS = {"velocity": 5.0, "acceleration": 20.0, "jerk": 2e4, "position_max": 10.0, "position_min": -10.0}
 
 
 @suite("execution")
@@ -62,9 +60,15 @@ def sequence_to_trajectory(horizon: int) -> Iterator[Case]:
     moving = np.sin(times * RATES)
     share = np.minimum(times / times[-4], 1)
     stopping = np.sin(times[-4] * (share - share**3 + share**4 / 2) * RATES)
-    kinds = {"at rest": stopping, "with a brake": moving, "with a brake, joined": moving + 1e-3}
-    for name, rows in kinds.items():
-        arguments = moving_pipeline("previous" if "joined" in name else "measured"), sequence(rows)
+    limits = {f"limits__{name}": [value] * DOF for name, value in LIMITS.items()}
+    for name, rows, start_from in (
+        ("at rest", stopping, "measured"),
+        ("with a brake", moving, "measured"),
+        ("with a brake, joined", moving + 1e-3, "previous"),
+    ):
+        node = NodeCore([f"joint_{i}" for i in range(DOF)], **limits, start_from=start_from)
+        node.begin(State(np.zeros(DOF), RATES, np.zeros(DOF)), NOW_NS)
+        arguments = node.pipeline, ActionFields(0, ControlSpace.POSITION.value, DT, rows).sequence
         mine, alone = (
             Contender(label, partial(work, *arguments), is_close_to(torch.tensor(work(*arguments))))
             for label, work in (("ours", trajectory), ("integrate alone", integrated))
@@ -80,23 +84,3 @@ def integrated(pipeline: Pipeline, fields: SequenceFields) -> np.ndarray:
 
 def trajectory(pipeline: Pipeline, fields: SequenceFields) -> np.ndarray:
     return pipeline.trajectory(pipeline.integrate(fields, NOW_NS), 0, NOW_NS).points.position
-
-
-def moving_pipeline(start_from: str) -> Pipeline:
-    """A node's processing in the middle of a motion."""
-    high = {"velocity": 5.0, "acceleration": 20.0, "jerk": 2e4, "position_max": 10.0, "position_min": -10.0}
-    values = default_values() | {f"limits.{name}": [value] * DOF for name, value in high.items()}
-    values |= {"joint_names": [f"joint_{i}" for i in range(DOF)], "device": "cpu", "start_from": start_from}
-    pipeline = pipeline_of(NodeParameters.from_values(values), PublishedMotion())
-    pipeline.take_joint_state(pipeline.parameters.joint_names, np.zeros(DOF), RATES, NOW_NS, NOW_NS)
-    # In execution since a second: a motion that is in the plan's start when the plan is taken up.
-    since = 1.0 + pipeline.parameters.publish_lead_time
-    motion = Motion(np.array([0.0, 2.0]), np.stack([-RATES * since, RATES])[None])
-    pipeline.published.present.published(Course(NOW_NS - 10**9, motion), NOW_NS - 10**9, NOW_NS - 10**9)
-    return pipeline
-
-
-def sequence(rows: np.ndarray) -> SequenceFields:
-    empty, data = np.zeros(0, np.float32), rows.astype(np.float32).ravel()
-    dt, index = np.array([DT], np.float32), np.zeros(0, np.uint32)
-    return SequenceFields((), ControlSpace.POSITION.value, 1, len(rows), dt, empty, empty, empty, index, data)

@@ -18,12 +18,12 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from traj_integrator_ros.engine.call import call_of, ends_of
 from traj_integrator_ros.engine.integrator import TrajectoryIntegrator
 from traj_integrator_ros.kernels import MAPS
 
 from ..problems import DT, Problem
 from ..registry import Case, MemoryUse, suite
+from .engine import from_rest
 
 MEMORY_MOST = 1.2
 # Below this, pages and the libraries' own memory are a part that says nothing.
@@ -33,15 +33,13 @@ PICTURE = Path(__file__).resolve().parents[2] / "build" / "bench" / "scaling.png
 Shape = tuple[str, int, int, int]
 """Map, batch, horizon and dof."""
 
-BATCHES = (1, 10, 100, 1000, 10_000, 100_000)
-HORIZONS = (4, 16, 64, 256, 1024, 4096)
-DOFS = (1, 2, 4, 8, 16, 32, 64)
-QUICK = (1, 100, 10_000, 100_000), (4, 256, 4096), (1, 8, 64)
 AXES = {
-    "B": ("trajectories (32 steps, 7 joints)", {"H": 32, "D": 7}),
-    "H": ("steps (100 trajectories, 7 joints)", {"B": 100, "D": 7}),
-    "D": ("joints (1,000 trajectories, 32 steps)", {"B": 1000, "H": 32}),
+    "B": ("trajectories (32 steps, 7 joints)", {"H": 32, "D": 7}, (1, 10, 100, 1000, 10_000, 100_000)),
+    "H": ("steps (100 trajectories, 7 joints)", {"B": 100, "D": 7}, (4, 16, 64, 256, 1024, 4096)),
+    "D": ("joints (1,000 trajectories, 32 steps)", {"B": 1000, "H": 32}, (1, 2, 4, 8, 16, 32, 64)),
 }
+"""What is varied: its label, what is kept, and its values."""
+QUICK = {"B": (1, 100, 10_000, 100_000), "H": (4, 256, 4096), "D": (1, 8, 64)}
 
 
 @suite("scaling")
@@ -55,11 +53,9 @@ def scaling(quick: bool) -> Iterator[Case]:
 
 def sizes(quick: bool) -> list[tuple[int, int, int]]:
     """Batch, horizon and dof along the three axes."""
-    batches, horizons, dofs = QUICK if quick else (BATCHES, HORIZONS, DOFS)
-    shapes = [(batch, 32, 7) for batch in batches]
-    shapes += [(100, horizon, 7) for horizon in horizons]
-    shapes += [(1000, 32, dof) for dof in dofs]
-    return list(dict.fromkeys(shapes))
+    axes = ((axis, kept, QUICK[axis] if quick else values) for axis, (_, kept, values) in AXES.items())
+    points = [{**kept, axis: value} for axis, kept, values in axes for value in values]
+    return list(dict.fromkeys((at["B"], at["H"], at["D"]) for at in points))
 
 
 def floor_bytes(name: str, batch: int, horizon: int, dof: int) -> int:
@@ -70,9 +66,8 @@ def floor_bytes(name: str, batch: int, horizon: int, dof: int) -> int:
 
 def on_cpu(shape: Shape, peak: int | None) -> Case:
     name, batch, horizon, dof = shape
-    kernel = MAPS[name]
-    step, fixed = partial(kernel.step, dt=DT), [torch.zeros(1, dof)]
-    problem = Problem(step, (batch, horizon, dof), fixed=fixed, rows=kernel.output_horizon(horizon), first=CHECKED)
+    step, fixed, rows = partial(MAPS[name].step, dt=DT), [torch.zeros(1, dof)], MAPS[name].output_horizon(horizon)
+    problem = Problem(step, (batch, horizon, dof), fixed=fixed, rows=rows, first=CHECKED)
     run = both_ways(name, problem.leaves[0].detach().numpy(), [gradient.numpy() for gradient in problem.upstream])
     memory = None if peak is None else MemoryUse(peak, floor_bytes(*shape), MEMORY_MOST)
     return problem.case(name, problem.by_calling("ours", run), limit=problem.copies(count=1), memory=memory)
@@ -80,10 +75,8 @@ def on_cpu(shape: Shape, peak: int | None) -> Case:
 
 def both_ways(name: str, actions: np.ndarray, upstream: Sequence[np.ndarray]) -> Callable[[], tuple[np.ndarray, ...]]:
     """Integration and its vjp by an engine of their own, from rest at zero."""
-    start = np.zeros((1, actions.shape[2]), np.float32)
-    engine, call = TrajectoryIntegrator("cpu"), call_of(MAPS[name], actions, DT, ends_of((start, None, None)))
-    backward = call._replace(upstream=tuple(upstream))
-    return lambda: (*engine.integrate(call), engine.vjp(backward).action)
+    engine, (forward, backward) = TrajectoryIntegrator("cpu"), from_rest(name, actions, upstream)
+    return lambda: (*engine.integrate(forward), engine.vjp(backward).action)
 
 
 # Memory
@@ -103,11 +96,9 @@ def _growth(shape: Shape) -> int:
     before = _status("VmRSS")
     Path("/proc/self/clear_refs").write_text("5")  # the peak starts again from here
     name, batch, horizon, dof = shape
-    random, rows = np.random.default_rng(0), MAPS[name].output_horizon(horizon)
-    actions = np.empty((batch, horizon, dof), np.float32)
-    upstream = [np.empty((batch, rows, dof), np.float32) for _ in range(4)]
-    for array in (actions, *upstream):
-        random.standard_normal(out=array, dtype=np.float32)
+    rows = MAPS[name].output_horizon(horizon)
+    # Written, or there would be no pages.
+    actions, *upstream = (np.ones((batch, n, dof), np.float32) for n in (horizon, rows, rows, rows, rows))
     both_ways(name, actions, upstream)()
     return _status("VmHWM") - before
 
@@ -130,9 +121,9 @@ def draw(rows: list[dict[str, object]]) -> None:
     PICTURE.parent.mkdir(parents=True, exist_ok=True)
     with figure(PICTURE, 13, 4.2) as drawn:
         panels = drawn.subplots(1, 3, sharey=True)
-        for panel, (axis, (label, fixed)) in zip(panels, AXES.items(), strict=True):
+        for panel, (axis, (label, kept, _)) in zip(panels, AXES.items(), strict=True):
             for number, name in enumerate(dict.fromkeys(row["case"] for row in rows)):
-                chosen = [row for row in rows if row["case"] == name and fixed.items() <= row.items()]
+                chosen = [row for row in rows if row["case"] == name and kept.items() <= row.items()]
                 chosen.sort(key=lambda row: row[axis])
                 ours, copies, places = ([row[key] for row in chosen] for key in ("ours_us", "limit_us", axis))
                 panel.loglog(places, ours, "o-", color=f"C{number}", label=name)

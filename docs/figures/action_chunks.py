@@ -18,7 +18,8 @@ sys.path[:0] = [str(ROOT / "examples"), str(ROOT)]
 
 from action_chunks import PACE, PERIOD, REACH, STEP, SWITCH, policy  # noqa: E402
 
-from benchmarks.executed.senders import Node, RowsAsPoints  # noqa: E402
+from benchmarks.executed.playing import Node, RowsAsPoints  # noqa: E402
+from soak.streams.core import ActionFields  # noqa: E402
 from traj_integrator_ros.execution.motion import State  # noqa: E402
 from traj_integrator_ros.kernels import ControlSpace  # noqa: E402
 from traj_integrator_ros.motions.figures import BLUE, GREEN, MOTION_GREY, ORANGE, figure  # noqa: E402
@@ -85,7 +86,7 @@ def command(node: Node | RowsAsPoints, space: ControlSpace) -> tuple[np.ndarray,
             if space is ControlSpace.VELOCITY:
                 chunk = np.diff(chunk, axis=0, prepend=seen_position[None]) / STEP
             node.measure(State(position, velocity, still), ns(now))
-            made = node.send(chunk, dt=STEP, now_ns=ns(now), stamp_ns=ns(seen), space=space)
+            made = node.answer(ActionFields(ns(seen), space.value, STEP, chunk), ns(now), ns(now))
             coming.append((now + random.uniform(*TRANSPORT), ("arrive", made)))
         told = model.at(ns(now + CYCLE)).position
         before, position = position, position + (1 - np.exp(-CYCLE / LAG)) * (told - position)

@@ -17,11 +17,10 @@ from typing import NamedTuple
 import torch
 
 from ..options import stream_options
-from .core import Refusal
 from .invariants import Failure, failures
 from .model import ModelsAbsent, load_models
 from .scenes import Kind, random_scene
-from .simulation import Run, simulate
+from .simulation import Refusal, Run, simulate
 
 EXIT_FAILED, EXIT_IMPOSSIBLE, EXIT_INTERRUPTED = 1, 2, 130
 

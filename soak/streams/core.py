@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from traj_integrator_ros.engine.integrator import TrajectoryIntegrator
-from traj_integrator_ros.execution.motion import State
+from traj_integrator_ros.execution.motion import Motion, State
 from traj_integrator_ros.execution.rows import Points
 from traj_integrator_ros.handling.controller_reports import ControllerReport
+from traj_integrator_ros.handling.courses import Course
 from traj_integrator_ros.handling.parameters import NodeParameters, default_values
 from traj_integrator_ros.handling.pipeline import Pipeline
 from traj_integrator_ros.handling.plan import ExecutableTrajectory
 from traj_integrator_ros.handling.position_trajectory import PositionFields
 from traj_integrator_ros.handling.published import PublishedMotion
-from traj_integrator_ros.handling.rejection import Rejected
 from traj_integrator_ros.handling.requests import SequenceFields
 
 from .plans import Bounds
 
-_NONE = np.zeros(0, np.float32)
-_NO_INDEX = np.zeros(0, np.uint32)
+_NONE, _NO_INDEX = np.zeros(0, np.float32), np.zeros(0, np.uint32)
 
 
 class Message(NamedTuple):
@@ -35,13 +34,6 @@ class Message(NamedTuple):
     """Whether its plan was slowed to limits, given or assumed."""
 
 
-class Refusal(NamedTuple):
-    """Why there is none."""
-
-    reason: str
-    message: str
-
-
 class ActionFields(NamedTuple):
     """What an ActionSequence carries of a chunk; joints in the node's order."""
 
@@ -49,9 +41,16 @@ class ActionFields(NamedTuple):
     space: int
     dt: float
     data: np.ndarray
-    """float32 `[H, D]`."""
+    """`[H, D]`; sent as float32."""
     start: Sequence[np.ndarray] = ()
     """Position, velocity and acceleration, float32 `[D]` each, or fewer."""
+
+    @property
+    def sequence(self) -> SequenceFields:
+        """The fields as the node reads them."""
+        start = (*self.start, *[_NONE] * (3 - len(self.start)))
+        dt, data = np.array([self.dt], np.float32), np.asarray(self.data, np.float32).ravel()
+        return SequenceFields((), self.space, 1, len(self.data), dt, *start, _NO_INDEX, data)
 
 
 class Positions(NamedTuple):
@@ -77,21 +76,27 @@ class NodeCore:
         given = {name.replace("__", "."): value for name, value in parameters.items()}
         self.parameters = NodeParameters.from_values(values | given)
         self.published = PublishedMotion()
-        self._pipeline = pipeline_of(self.parameters, self.published, lambda finding: None)
+        self.pipeline = Pipeline(self.parameters, TrajectoryIntegrator("cpu"), self.published, lambda finding: None)
 
-    def joint_state(
-        self, names: Sequence[str], position: np.ndarray, velocity: np.ndarray, stamp_ns: int, now_ns: int
-    ) -> None:
-        """Take a joint state."""
-        self._pipeline.take_joint_state(names, position, velocity, stamp_ns, now_ns)
+    def joint_state(self, position: np.ndarray, velocity: np.ndarray, stamp_ns: int, now_ns: int) -> None:
+        """Take a joint state, joints in the node's order."""
+        self.pipeline.take_joint_state(self.parameters.joint_names, position, velocity, stamp_ns, now_ns)
 
     def controller_state(self, stamp_ns: int, reference: Sequence[np.ndarray], now_ns: int) -> None:
         """Take what the controller says of itself: reference (p, v, a), joints in the node's order."""
         if stamp_ns:
-            self._pipeline.take_controller_state(ControllerReport(stamp_ns, State(*reference), 1.0), now_ns)
+            self.pipeline.take_controller_state(ControllerReport(stamp_ns, State(*reference), 1.0), now_ns)
 
-    def sequence(self, fields: ActionFields | Positions, now_ns: int, done_ns: int) -> Message | Refusal | None:
-        """Answer a sequence or a position trajectory; None: nothing is to be published.
+    def begin(self, state: State, now_ns: int) -> None:
+        """The controller is in a state, in the middle of a motion of this node's: it is taken over from there."""
+        p, v, a = state
+        self.joint_state(p, v, now_ns, now_ns)
+        motion = Motion(np.array([0.0, 2.0]), np.stack([p - v + a / 2, v - a, a / 2])[None])
+        since_ns = now_ns - 10**9
+        self.published.present.published(Course(since_ns, motion), since_ns, since_ns)
+
+    def answer(self, fields: ActionFields | Positions, now_ns: int, done_ns: int) -> Message | None:
+        """Answer a sequence or a position trajectory; None: nothing is to be published. Raises Rejected.
 
         Args:
             fields: of the message.
@@ -99,35 +104,20 @@ class NodeCore:
             done_ns: when the answer is ready.
 
         """
-        try:
-            return self.answer(fields, now_ns, done_ns)
-        except Rejected as rejected:
-            return Refusal(rejected.reason.value, rejected.message)
-
-    def answer(self, fields: ActionFields | Positions, now_ns: int, done_ns: int) -> Message | None:
-        """The same, but raises Rejected."""
         if isinstance(fields, Positions):
-            times = [int(t) for t in fields.time_ns]
-            given = PositionFields(
-                self.parameters.joint_names, fields.stamp_ns, len(times), times, list(fields.positions)
-            )
-            return self._hand_over(self._pipeline.position_trajectory(given, now_ns), done_ns)
-        dt, data = np.array([fields.dt], np.float32), fields.data
-        start = (*fields.start, *[_NONE] * (3 - len(fields.start)))
-        given = SequenceFields((), fields.space, 1, len(data), dt, *start, _NO_INDEX, data.ravel())
-        batch = self._pipeline.integrate(given, now_ns)
-        return self._hand_over(self._pipeline.trajectory(batch, fields.stamp_ns, now_ns, lambda: done_ns), done_ns)
+            times, names = [int(t) for t in fields.time_ns], self.parameters.joint_names
+            given = PositionFields(names, fields.stamp_ns, len(times), times, list(fields.positions))
+            return self._hand_over(self.pipeline.position_trajectory(given, now_ns), done_ns)
+        batch = self.pipeline.integrate(fields.sequence, now_ns)
+        return self._hand_over(self.pipeline.trajectory(batch, fields.stamp_ns, now_ns, lambda: done_ns), done_ns)
 
-    def tick(self, now_ns: int) -> Message | Refusal | None:
-        """Let the node look at the time; returns what it publishes on its own."""
-        try:
-            return self._hand_over(self._pipeline.commands.tick(now_ns), now_ns)
-        except Rejected as rejected:
-            return Refusal(rejected.reason.value, rejected.message)
+    def tick(self, now_ns: int) -> Message | None:
+        """Let the node look at the time; returns what it publishes on its own. Raises Rejected."""
+        return self._hand_over(self.pipeline.commands.tick(now_ns), now_ns)
 
     def stop(self, now_ns: int, done_ns: int) -> Message | None:
         """Call ~/stop; None: nothing moves, or `tick` will publish it."""
-        return self._hand_over(self._pipeline.commands.stop(now_ns), done_ns)
+        return self._hand_over(self.pipeline.commands.stop(now_ns), done_ns)
 
     def assumed(self) -> Bounds:
         """Bounds that the node says it assumes where none are given: the parameter publish.brake_time has the rule."""
@@ -140,15 +130,3 @@ class NodeCore:
             return None
         self.published.record(made, done_ns)
         return Message(made.start_ns, made.points, slowed=made.delay > 0)
-
-
-def pipeline_of(
-    parameters: NodeParameters, published: PublishedMotion, warn: Callable[[Rejected], None] | None = None
-) -> Pipeline:
-    """The processing of a node on the CPU; without `warn`, what would be let through with a warning raises."""
-
-    def refuse(finding: Rejected) -> None:
-        raise finding
-
-    engine = TrajectoryIntegrator("cpu")
-    return Pipeline(parameters, engine, published, warn or refuse)

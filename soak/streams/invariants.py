@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .core import Message, Refusal
+from .core import Message
 from .plans import Bounds, retreats
 from .policies import JERK, POSITION, VELOCITY, Chunk
 from .retreats import DEVIATION, HELD_RAD, begun_behind, begun_otherwise, measured_off
 from .scenes import BEGIN_S, DEAD, FREEZE, Disturbance
-from .simulation import SECOND, Run
+from .simulation import SECOND, Refusal, Run
 
 SLACK = 1e-3
 """Relative slack of limits."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 from scipy.interpolate import CubicSpline
 
-from .core import Message, Refusal
+from .core import Message
 from .plans import Bounds, retreat, sampled, spline_through, stopping_way
 from .policies import JERK, POSITION, VELOCITY, Chunk
 from .scenes import DEAD, FREEZE
-from .simulation import SECOND, Run
+from .simulation import SECOND, Refusal, Run
 
 DEVIATION = 0.05
 """Default of the node: deviation of the robot from its command, rad, beyond which it begins where the robot is."""

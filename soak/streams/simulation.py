@@ -11,7 +11,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .core import ActionFields, Message, NodeCore, Positions, Refusal
+from traj_integrator_ros.handling.rejection import Rejected
+
+from .core import ActionFields, Message, NodeCore, Positions
 from .model import Models
 from .plans import Bounds
 from .policies import Chunk, Policy
@@ -26,6 +28,13 @@ _LONGEST_END_S = 9.0
 """Longest time after the last observation that is simulated."""
 _PUBLISH_NS = 100_000, 600_000
 """Shortest and longest time from a sequence to its trajectory."""
+
+
+class Refusal(NamedTuple):
+    """Why the node publishes nothing."""
+
+    reason: str
+    message: str
 
 
 class Step(NamedTuple):
@@ -183,33 +192,35 @@ class _Simulation:
             self.end_ns = max(self.end_ns, at_ns + round(_AFTER_S * SECOND))
 
     def _answer(self, now_ns: int, chunk: Chunk) -> None:
-        self._node_ns = done_ns = now_ns + int(self.random.integers(*_PUBLISH_NS))
-        answer = self.core.sequence(ActionFields(chunk.stamp_ns, chunk.space, chunk.dt, chunk.data), now_ns, done_ns)
-        self.log.answers.append(Answer(chunk, now_ns, answer))
-        self._send(answer, done_ns)
+        done_ns = now_ns + int(self.random.integers(*_PUBLISH_NS))
+        fields = ActionFields(chunk.stamp_ns, chunk.space, chunk.dt, chunk.data)
+        self.log.answers.append(Answer(chunk, now_ns, self._ask(done_ns, self.core.answer, fields, now_ns, done_ns)))
 
     def _play(self, now_ns: int, step: Step) -> None:
-        given = step.make(now_ns, self._seen)
+        given, done_ns = step.make(now_ns, self._seen), now_ns + _PUBLISH_NS[0]
         if given is None:
             return
-        self._node_ns = done_ns = now_ns + _PUBLISH_NS[0]
-        stops = given is STOP
-        answer = self.core.stop(now_ns, done_ns) if stops else self.core.sequence(given, now_ns, done_ns)
-        self.log.scripted.append((now_ns, answer))
-        self._send(answer, done_ns)
+        what = (self.core.stop,) if given is STOP else (self.core.answer, given)
+        self.log.scripted.append((now_ns, self._ask(done_ns, *what, now_ns, done_ns)))
 
     def _tick(self, now_ns: int) -> None:
-        self._send(self.core.tick(now_ns), now_ns)
+        self._ask(now_ns, self.core.tick, now_ns)
         self._at(now_ns + _TICK_NS, self._tick)
 
-    def _send(self, message: Message | Refusal | None, now_ns: int) -> None:
-        if not isinstance(message, Message):
-            return
-        sent = Sent(now_ns, self._arrival("controller", now_ns), message)
-        self._to_controller.append(sent)
-        self.log.sent.append(sent)
-        begins_ns = message.stamp_ns or sent.arrived_ns
-        self.end_ns = max(self.end_ns, begins_ns + int(message.points.time_ns[-1]) + round(_AFTER_S * SECOND))
+    def _ask(self, done_ns: int, work: Callable[..., Message | None], *given: object) -> Message | Refusal | None:
+        """What the node makes of something, which the controller is sent when it is done."""
+        self._node_ns = done_ns
+        try:
+            message = work(*given)
+        except Rejected as rejected:
+            return Refusal(rejected.reason.value, rejected.message)
+        if message is not None:
+            sent = Sent(done_ns, self._arrival("controller", done_ns), message)
+            self._to_controller.append(sent)
+            self.log.sent.append(sent)
+            last_ns = (message.stamp_ns or sent.arrived_ns) + int(message.points.time_ns[-1])
+            self.end_ns = max(self.end_ns, last_ns + round(_AFTER_S * SECOND))
+        return message
 
     def _arrival(self, topic: str, now_ns: int) -> int:
         """When a message of now arrives; they keep their order."""
@@ -218,13 +229,13 @@ class _Simulation:
         return self._last_arrival[topic]
 
     def _deliver_states(self, now_ns: int) -> None:
-        inbox, joints = self._inbox, self.scene.joints
+        inbox = self._inbox
         while inbox and inbox[0][0] <= now_ns:
             arrived_ns, _, topic, stamp_ns, values = heapq.heappop(inbox)
             self._node_ns = arrived_ns = max(arrived_ns, self._node_ns)
             if topic == "joints":
                 self._seen = np.stack(values)
-                self.core.joint_state(joints, *values, stamp_ns, arrived_ns)
+                self.core.joint_state(*values, stamp_ns, arrived_ns)
             else:
                 self.core.controller_state(stamp_ns, values[0], arrived_ns)
 

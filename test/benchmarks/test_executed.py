@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from benchmarks.executed.cases import items, met
-from benchmarks.executed.senders import Node, RowsAsPoints
+from benchmarks.executed.playing import Node, RowsAsPoints
 
 REPRESENTATIVE = "jerk-limited motions", "planned", "10 Hz", "stops", "ends while", "noise", "position in"
 

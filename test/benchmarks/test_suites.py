@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 import torch
 
-from benchmarks.suites import cpu_entries, cpu_kernels, cpu_splines, cuda, engine, execution, scaling
-from traj_integrator_ros.kernels import MAPS, default_backend
+from benchmarks.problems import clique_problem
+from benchmarks.suites import cpu, cuda, engine, execution, scaling
+from traj_integrator_ros.engine.integrator import TrajectoryIntegrator
+from traj_integrator_ros.kernels import MAPS, SplineForm, default_backend
 
 
 def check(case) -> int:
@@ -34,19 +36,20 @@ def native():
 
 
 def test_entries_and_engine_are_right(native):
-    assert [check(case) for case in (cpu_entries.entries(3), *engine.both_ways(3), engine.times())] == [5, 3, 3, 2]
-    assert check(cpu_kernels.reused_buffers(3)) == check(cpu_splines.reused_buffers(3)) == 2
+    assert [check(case) for case in (cpu.entries(3), *engine.both_ways(3), engine.times())] == [5, 3, 3, 2]
+    problems = (clique_problem(3), None), (cpu.spline_problem(3), SplineForm())
+    assert [check(cpu.reused_buffers("", *each)) for each in problems] == [2, 2]
 
 
-@pytest.mark.parametrize("way", cpu_kernels.GRADIENTS)
+@pytest.mark.parametrize("way", cpu.GRADIENTS)
 def test_ways_to_differentiate_are_right(way):
-    case = cpu_kernels.forward_and_backward(100, way, with_compiled=False)
-    assert [check(case), check(cpu_kernels.dropin(3, way))] == [4, 3]
+    case = cpu.forward_and_backward(100, way, with_compiled=False)
+    assert [check(case), check(cpu.dropin(3, way))] == [4, 3]
 
 
 @pytest.mark.parametrize("name", [name for name in MAPS if not name.startswith("bspline")])
 def test_maps_are_right_beside_operations_of_torch(name):
-    assert check(cpu_kernels.against_torch(name, MAPS[name], 3)) == 3
+    assert check(cpu.against_torch(name, 3)) == 3
 
 
 @pytest.mark.parametrize("name", ["clique", "clique_central", "acceleration_zoh"])
@@ -75,7 +78,7 @@ def test_cases_of_the_device_are_right_on_the_cpu_too(monkeypatch):
     monkeypatch.setattr(torch, "compile", lambda function, **options: function)
     assert [check(cuda.swept(name, 60)) for name in ("clique", "clique_central", "bspline_tight")] == [3, 3, 3]
     assert check(cuda.against_peers(60)) == 6
-    assert check(cuda.between_host_arrays(3, cuda.engines_of(("cpu", "auto")))) == 2
+    assert check(cuda.between_host_arrays(3, {device: TrajectoryIntegrator(device) for device in ("cpu", "auto")})) == 2
 
 
 @pytest.mark.gpu

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import subprocess
 from pathlib import Path
 from types import ModuleType
 
@@ -31,6 +30,9 @@ def lender(tmp_path: Path) -> Path:
         Path("bin/heavy"): f"#!{tmp_path}/lender/bin/python\nprint('heavy')\n",
         SITE / "ros_other-1.0.dist-info" / "RECORD": "ros_other-1.0.dist-info/RECORD,,\n",
         SITE / "ros_other-1.0.dist-info" / "WHEEL": "Tag: py3-none-any\n",
+        SITE / "project-1.0.dist-info" / "direct_url.json": "{}",
+        SITE / "project-1.0.dist-info" / "RECORD": "project-1.0.dist-info/RECORD,,\n",
+        SITE / "project-1.0.dist-info" / "WHEEL": "Tag: py3-none-any\n",
         SITE / "libs" / "libs.so": "",
         SITE / "libs-1.0.dist-info" / "METADATA": "Name: libs\n",
         SITE / "libs-1.0.dist-info" / "WHEEL": "Tag: py3-none-manylinux1_x86_64\n",
@@ -48,15 +50,17 @@ def test_packages_of_another_environment_are_linked_and_scripts_run_their_own_py
     script, lender: Path, tmp_path: Path
 ) -> None:
     borrower = tmp_path / "borrower"
-    requirements = tmp_path / "requirements.txt"
-    requirements.write_text("# a comment\nHeavy.Package==1.0  # why\n")
-    script("borrow").borrow_packages(lender, borrower, SITE, [requirements])
+    pins = tmp_path / "ros.txt"
+    pins.write_text("# a comment\nROS.other==1.0  # why\n")
+    borrow = script("borrow")
+    borrow.borrow(lender, borrower / SITE, borrow.is_not_pinned_in([pins]))
     module = SITE / "heavy_package" / "__init__.py"
     assert (borrower / module).samefile(lender / module)
     assert (borrower / "bin/heavy").read_text() == f"#!{borrower}/bin/python\nprint('heavy')\n"
     assert (borrower / "bin/heavy").stat().st_mode & 0o111
-    assert (borrower / SITE / "libs" / "libs.so").is_file(), "what was asked for requires it"
-    assert not (borrower / SITE / "ros_other-1.0.dist-info").exists(), "not asked for"
+    assert (borrower / SITE / "libs" / "libs.so").is_file()
+    assert not (borrower / SITE / "ros_other-1.0.dist-info").exists(), "the other release has its own"
+    assert not list((borrower / SITE).glob("project*")), "its files are not in the environment"
     # What pip does to the one, such as an upgrade, leaves the other as it is.
     (borrower / module).unlink()
     assert (lender / module).is_file()
@@ -64,19 +68,10 @@ def test_packages_of_another_environment_are_linked_and_scripts_run_their_own_py
 
 def test_of_another_python_only_libraries_are_linked(script, lender: Path, tmp_path: Path) -> None:
     borrower, site = tmp_path / "borrower", Path("lib/python3.12/site-packages")
-    script("borrow").borrow_libraries(lender, borrower, site)
+    borrow = script("borrow")
+    borrow.borrow(lender, borrower / site, borrow.is_of_any_python)
     assert (borrower / site / "libs" / "libs.so").samefile(lender / SITE / "libs" / "libs.so")
     assert sorted(path.name for path in (borrower / site).iterdir()) == ["libs", "libs-1.0.dist-info"]
-
-
-def test_compilers_of_a_cell_leave_out_optimization_and_what_a_python_says(
-    script, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setenv("CXX", "echo c++")
-    compiler = script("matrix_cell").compilers(tmp_path / "compilers")["CXX"]
-    words = ("-fwrapv", "-g", "-g0", "-O3", "-DNAME=a b", "-o", "a.o", "a.cpp")
-    done = subprocess.run([compiler, *words], capture_output=True, text=True, check=True)
-    assert done.stdout == "c++ -g0 -DNAME=a b -o a.o a.cpp\n"
 
 
 def test_what_fails_once_and_passes_then_is_told_apart_from_what_fails_again(
@@ -107,6 +102,8 @@ def test_a_cell_is_this_checkout_with_another_torch(
     constraints = (oldest.folder / "requirements/transitive.txt").read_text()
     assert "sympy==" not in constraints and "pluggy==" in constraints, "torch requires the sympy it wants"
     assert (oldest.folder / "traj_integrator_ros/kernels").is_symlink()
+    modules = list(project_root.glob("kernels/native/*.abi3.so"))
+    assert [path.name for path in (oldest.folder / "kernels/native").glob("*.so")] == [path.name for path in modules]
     pinned = cell(matrix, "pinned", "2.13.0")
     matrix.copy_checkout(pinned)
     for name in ("requirements/python.txt", "requirements/transitive.txt", "setup.py"):

@@ -111,7 +111,7 @@ def test_streams_that_end_and_a_node_that_is_deactivated_or_killed_while_the_rob
             robot.wait_until_moving()
         robot.wait_until_at_rest()
     robot.commanded.judge(time.time_ns())
-    assert robot.commanded.faults == [], "whatever was commanded kept the limits"
+    assert not robot.commanded.faults, "whatever was commanded kept the limits"
 
 
 class Simulation:

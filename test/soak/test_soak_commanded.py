@@ -35,7 +35,7 @@ def test_the_peaks_are_those_of_the_commands() -> None:
     commanded = robot(velocity=2.0, acceleration=6.0)
     commanded.take(0, quintic(1.0, 1.0), BEGIN_NS)
     commanded.judge(BEGIN_NS + 2_000_000_000)
-    assert commanded.faults == []
+    assert not commanded.faults
     assert commanded.peaks["velocity"] == pytest.approx(1.875, rel=1e-3)
     assert commanded.peaks["acceleration"] == pytest.approx(10 / np.sqrt(3), rel=1e-3)
     assert commanded.peaks["of_limit"] == pytest.approx(10 / np.sqrt(3) / 6, rel=1e-3)
@@ -48,7 +48,7 @@ def test_a_piece_shorter_than_a_cycle_has_no_jerk_of_its_own() -> None:
     off = [[1e-10] * 3] * 2
     commanded.take(BEGIN_NS + 50, points([0, 10**9], off, np.zeros((2, 3)), np.zeros((2, 3))), BEGIN_NS)
     commanded.judge(BEGIN_NS + 10**9)
-    assert commanded.faults == [] and commanded.peaks["jerk"] < 1e-3
+    assert not commanded.faults and commanded.peaks["jerk"] < 1e-3
 
 
 def test_what_leaves_a_limit_between_the_points_is_a_fault() -> None:
@@ -69,7 +69,7 @@ def test_a_jump_is_a_fault_unless_the_trajectory_came_after_its_own_start(late_n
     commanded.take(stamp_ns, sent, stamp_ns + late_ns)
     commanded.judge(BEGIN_NS + 1_000_000_000)
     if late_ns:
-        assert (commanded.late, commanded.faults) == (1, [])
+        assert (commanded.late, commanded.faults) == (1, {})
         assert commanded.peaks["late_jump"] == pytest.approx(1000.0)
     else:
         (fault,) = commanded.faults
@@ -84,5 +84,5 @@ def test_a_future_trajectory_that_continues_the_motion_leaves_no_trace() -> None
     rows = [np.stack([state[k] for state in meant]) for k in range(3)]
     commanded.take(BEGIN_NS + 320_000_000, points([0, 680_000_000], *rows), BEGIN_NS + 300_000_000)
     commanded.judge(BEGIN_NS + 1_000_000_000)
-    assert (commanded.taken, commanded.late, commanded.faults) == (2, 0, [])
+    assert (commanded.taken, commanded.late, commanded.faults) == (2, 0, {})
     assert commanded.peaks["acceleration"] == pytest.approx(10 / np.sqrt(3), rel=1e-3)

@@ -12,14 +12,14 @@ import numpy as np
 import pytest
 from plain_scenes import FIRST_S, LIMITS, MEANT, along, quiet, streaming, streaming_velocity, way_to
 
-from soak.streams.core import ActionFields, Message, Positions, Refusal
+from soak.streams.core import ActionFields, Message, Positions
 from soak.streams.invariants import failures
 from soak.streams.model import Models
 from soak.streams.plans import Bounds, Way, retreat
 from soak.streams.policies import POSITION, VELOCITY, Form
 from soak.streams.retreats import DEVIATION
 from soak.streams.scenes import DEAD, FREEZE, RESTART, Disturbance, Scene
-from soak.streams.simulation import SECOND, STOP, Run, Step, simulate
+from soak.streams.simulation import SECOND, STOP, Refusal, Run, Step, simulate
 
 pytestmark = pytest.mark.slow
 ALWAYS = {"finite", "position", "velocity", "acceleration", "jerk", "c2", "rest", "unfit"}

@@ -7,13 +7,13 @@ import dataclasses
 import numpy as np
 import pytest
 
-from soak.streams.core import Message, NodeCore, Refusal
+from soak.streams.core import Message, NodeCore
 from soak.streams.invariants import Failure, bounds_of, failures
 from soak.streams.plans import Bounds, Course, Way, retreat, sampled, spline_peaks, spline_through
 from soak.streams.policies import JERK, POSITION, VELOCITY, Chunk, Form, Policy, TimeIndexed
 from soak.streams.retreats import begun_otherwise
 from soak.streams.scenes import BEGIN_S, DEAD, FREEZE, RESTART, Disturbance, Scene, random_scene
-from soak.streams.simulation import SECOND, Answer, Run, Sent, simulate
+from soak.streams.simulation import SECOND, Answer, Refusal, Run, Sent, simulate
 from traj_integrator_ros.execution.rows import Points
 
 RATE, SECONDS = 1000, 5.0
@@ -400,8 +400,8 @@ def test_jerks_are_judged_by_what_they_lead_to_from_the_chunk_before(run, jerks,
 class Faulty(NodeCore):
     """Steps by a milliradian in the middle of each trajectory."""
 
-    def sequence(self, *arguments):
-        answer = super().sequence(*arguments)
+    def answer(self, *arguments):
+        answer = super().answer(*arguments)
         if isinstance(answer, Message):
             position = answer.points.position.copy()
             position[len(position) // 2 :] += 1e-3

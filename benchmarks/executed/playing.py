@@ -1,4 +1,7 @@
-"""The command in every cycle, while trajectories replace each other, to joints that follow it with a lag."""
+"""Who sends joint trajectories, and the controller that executes them: the command in every cycle.
+
+Senders are the node, and an early version of it, which published the rows of the maps.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +10,67 @@ from types import ModuleType
 from typing import NamedTuple
 
 import numpy as np
+import torch
 
-from soak.streams.core import Message
+from soak.streams.core import ActionFields, Message, NodeCore
 from traj_integrator_ros.execution.motion import State
-from traj_integrator_ros.execution.rows import Points
+from traj_integrator_ros.execution.rows import Points, motion_of_points
+from traj_integrator_ros.kernels import ControlSpace, control_map
 from traj_integrator_ros.tools.controller_model import CYCLE_NS, ControllerModel
 
 CYCLE_S = CYCLE_NS * 1e-9
+
+
+class Node(NodeCore):
+    """The node's processing; parameters are those of the node, `__` for dots."""
+
+    def __init__(self, dof: int, **parameters: object) -> None:
+        super().__init__([f"joint{i}" for i in range(dof)], **{"limits__assumed_velocity": 10.0, **parameters})
+
+    def measure(self, state: State, now_ns: int) -> None:
+        """A joint state."""
+        self.joint_state(*state[:2], now_ns, now_ns)
+
+
+class RowsAsPoints:
+    """The same, as the node was at first: the rows are the points, and start on arrival.
+
+    An end in motion is followed by a point that rests there, a step later; a trajectory starts where the last message
+    says that the robot is by now. Actions that are over according to the stamp are dropped, as senders did.
+    """
+
+    def __init__(self, dof: int, **parameters: object) -> None:
+        self._replaces = parameters.get("start_from") == "previous"
+        self._stops = parameters.get("publish__end", "stop") == "stop"
+        self._measured: State | None = None
+        self._last: tuple[int, Points] | None = None
+
+    def measure(self, state: State, now_ns: int) -> None:
+        """A joint state."""
+        self._measured = state
+
+    begin = measure
+
+    def answer(self, fields: ActionFields, now_ns: int, done_ns: int) -> Message:
+        """The message that it publishes for a chunk."""
+        start, dt = fields.start or self._measured, fields.dt
+        over = round((now_ns - fields.stamp_ns) * 1e-9 / dt) if fields.stamp_ns else 0
+        if not fields.start and self._replaces and self._last is not None:
+            begin_ns, points = self._last
+            start = motion_of_points(points).states_at(np.array([(now_ns - begin_ns) * 1e-9]))[:3, 0]
+        rows = fields.data[over:], *start
+        action, *given = (torch.from_numpy(np.array(row, np.float32)[None]) for row in rows)
+        trajectory = control_map(ControlSpace(fields.space)).step(action, *given, dt=dt)
+        rows = np.stack([part[0].numpy().astype(float) for part in trajectory[:3]])
+        if self._stops and np.abs(rows[1, -1]).max() > 0:
+            rest = np.stack([rows[0, -1], *np.zeros((2, rows.shape[2]))])
+            rows = np.concatenate([rows, rest[:, None]], axis=1)
+        points = Points(np.rint(np.arange(rows.shape[1]) * dt * 1e9).astype(np.int64), *rows)
+        self._last = now_ns, points
+        return Message(0, points)
+
+
+Sender = type[Node] | type[RowsAsPoints]
 
 
 class BlendingModel:
@@ -84,37 +141,30 @@ class Controller:
 
     def commanded(self) -> Commanded:
         """All commands, the first one for the first cycle."""
-        commands = np.concatenate(self._commands, axis=1)
-        joining = np.zeros(commands.shape[1], bool)
+        states = np.concatenate(self._commands, axis=1)
+        joining = np.zeros(states.shape[1], bool)
         for cycles in self._joining:
             joining[cycles] = True
-        return Commanded(*commands[:2], joining)
+        return Commanded(states, joining)
 
 
 class Commanded(NamedTuple):
-    """Commands of consecutive cycles, `[T, D]` each."""
+    """Commands of consecutive cycles."""
 
-    position: np.ndarray
-    velocity: np.ndarray
+    states: np.ndarray
+    """Position, velocity and acceleration `[3, T, D]`."""
     joining: np.ndarray
     """`[T]`, bool: on the controller's own way to a trajectory that begins later."""
 
     def part(self, cycles: slice) -> Commanded:
         """Some of the cycles."""
-        return Commanded(*(values[cycles] for values in self))
+        return Commanded(self.states[:, cycles], self.joining[cycles])
 
-    @property
-    def acceleration(self) -> np.ndarray:
-        """Of the positions, cycle by cycle `[T - 2, D]`: a jump of the command is in it, too."""
-        return np.diff(self.position, 2, axis=0) / CYCLE_S**2
-
-    @property
-    def jerk(self) -> np.ndarray:
-        """Of the positions, cycle by cycle `[T - 3, D]`."""
-        return np.diff(self.position, 3, axis=0) / CYCLE_S**3
+    def differences(self, order: int) -> np.ndarray:
+        """A derivative of the positions, cycle by cycle `[T - order, D]`: a jump of the command is in it, too."""
+        return np.diff(self.states[0], order, axis=0) / CYCLE_S**order
 
     def largest_acceleration(self, *, joining: bool) -> float:
         """Of any joint, on the controller's own ways to trajectories, or on those of the trajectories."""
         on_its_own = self.joining[2:] | self.joining[1:-1] | self.joining[:-2]
-        values = np.abs(self.acceleration)[on_its_own == joining]
-        return float(values.max(initial=0.0))
+        return float(np.abs(self.differences(2))[on_its_own == joining].max(initial=0.0))

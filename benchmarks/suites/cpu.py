@@ -1,0 +1,309 @@
+"""The C++ kernels on the CPU: by entry, beside the matrix form, operations of torch, and copies of the same bytes."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache, partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.utils.cpp_extension import load_inline
+
+from traj_integrator_ros.kernels import MAPS, ControlSpace, SplineForm, bspline_step, clique_step, reference
+from traj_integrator_ros.kernels.dropin.joint_state import TensorDeviceType
+from traj_integrator_ros.kernels.integration_utils import (
+    CliqueTensorStepKernel,
+    build_fd_matrix,
+    build_start_state_mask,
+    jit_backward_pos_clique,
+    jit_tensor_step_pos_clique,
+)
+
+from ..problems import DOF, DT, HORIZON, Problem, Step, add_of, by_cost, by_grad, clique_problem, is_close_to, random
+from ..registry import Case, Contender, Run, suite
+
+# Least speed-up over the matrix form, forward and torch.autograd.grad, by batch.
+MATRIX_TARGETS = {1: 3.0, 100: 6.0, 1000: 15.0, 10_000: 15.0}
+SPLINE_TARGETS = {1000: 6.0}
+# The drop-in takes at most 1.3 times as long as the function, and this at B = 1 at most 1.5 times as long as nothing.
+DROPIN_TARGET = 1 / 1.3
+FLOOR_TARGET = 1 / 1.5
+COPY_TARGET = {"limit": 0.6}
+ADD_TARGET = {"limit": 1 / 8}
+GRADIENTS = {"autograd.grad": by_grad, "cost.backward()": by_cost}
+POINTS, STATE = 16, 3
+"""Control points of a spline, and rows of its start."""
+
+
+# The ways into the kernels, from the one that asks most of the caller to the one that serves every case
+
+
+@suite("cpu_entries")
+def cpu_entries(quick: bool) -> Iterator[Case]:
+    for batch in (1, 100) if quick else (1, 100, 10_000):
+        yield entries(batch)
+
+
+def entries(batch: int) -> Case:
+    """The public function, and beside it every other entry."""
+    problem = clique_problem(batch)
+    return problem.case(
+        "clique by each entry, forward + vjp",
+        problem.by_autograd("clique_step"),
+        problem.by_calling("borrowed memory", borrowed_memory(problem)),
+        problem.by_calling("launchers", launchers(problem)),
+        problem.by_autograd("drop-in", dropin_step(problem)),
+        problem.by_autograd("dispatched operator", lambda u, p: clique_step(u, p, dt=DT, backend="native")),
+    )
+
+
+def borrowed_memory(problem: Problem, spline: SplineForm | None = None) -> Run:
+    """As the engine does it: numpy arrays in and out, no autograd, nothing allocated; the clique, or a spline."""
+    from traj_integrator_ros.kernels import native
+
+    which = native.MAP_NUMBERS["clique"] if spline is None else native.spline_form(spline)
+    given, *start = (x.detach().numpy() for x in (*problem.leaves, *problem.fixed))
+    upstream, dt = tuple(gradient.numpy() for gradient in problem.upstream), np.full((1, 1), DT)
+    out = np.empty((4, *upstream[0].shape), np.float32)
+    into, *ends = (np.empty_like(leaf.detach().numpy()) for leaf in problem.leaves)
+
+    def run() -> tuple[np.ndarray, ...]:
+        assert native.step_into(which, given, tuple(start), None, None, None, dt, out)
+        assert native.vjp_into(which, upstream, None, None, dt, False, into, tuple(ends), None)
+        return (*out, into, *ends)
+
+    return run
+
+
+def launchers(problem: Problem) -> Run:
+    """As the operator does it: tensors, no autograd, here into memory that is there already."""
+    from traj_integrator_ros.kernels import native
+
+    action, start = (x.detach() for x in (*problem.leaves, *problem.fixed))
+    dt = torch.full((1, 1), DT, dtype=torch.float64)
+    out, into = [torch.empty_like(action) for _ in range(4)], torch.empty_like(action)
+    options = {"start_rows": len(start), "action_horizon": HORIZON, "needs": (True, False, False, False), "out": into}
+
+    def run() -> tuple[Tensor, ...]:
+        native.clique_forward(action, start, None, None, None, dt, out=out)
+        native.clique_vjp(*problem.upstream, None, dt, **options)
+        return (*out, into)
+
+    return run
+
+
+def dropin_step(problem: Problem) -> Step:
+    """The class under its published name, with the caller's buffers."""
+    buffers = [torch.empty_like(problem.upstream[0]) for _ in range(5)]
+    rate = torch.full((HORIZON,), 1 / DT)
+
+    def step(action: Tensor, start: Tensor) -> Sequence[Tensor]:
+        return CliqueTensorStepKernel.apply(action, start, None, None, *buffers[:4], rate, buffers[4])
+
+    return step
+
+
+# Other ways to do it in torch
+
+
+class MatrixForm(torch.autograd.Function):
+    """The published matrix form, forward and backward as published."""
+
+    @staticmethod
+    def forward(ctx: Any, action: Tensor, start: Tensor, *matrices: Tensor) -> tuple[Tensor, ...]:
+        """Positions and three products."""
+        ctx.save_for_backward(*matrices)
+        return jit_tensor_step_pos_clique(action, start, *matrices)
+
+    @staticmethod
+    def backward(ctx: Any, *upstream: Tensor) -> tuple[Tensor | None, ...]:
+        """Four transposed products."""
+        _, *matrices = ctx.saved_tensors
+        return jit_backward_pos_clique(*upstream, *matrices), None, None, None, None, None, None
+
+
+@cache
+def matrices(horizon: int, device: torch.device) -> tuple[Tensor, ...]:
+    mask, shift = build_start_state_mask(horizon, TensorDeviceType(device, torch.float32))
+    difference = build_fd_matrix(horizon, SHIFT=True).to(device) / DT
+    return mask, shift, difference, difference @ difference, difference @ difference @ difference
+
+
+def matrix_form(action: Tensor, start: Tensor) -> Sequence[Tensor]:
+    return MatrixForm.apply(action, start, *matrices(action.shape[1], action.device))
+
+
+def slices(action: Tensor, start: Tensor) -> Sequence[Tensor]:
+    """The way a user of torch would write it, for a start at rest."""
+    outputs = [torch.cat([start[:, None], action[:, :-1]], 1)]
+    zero = torch.zeros_like(start)[:, None]
+    for _ in range(3):
+        outputs.append(torch.cat([zero, (outputs[-1][:, 1:] - outputs[-1][:, :-1]) / DT], 1))
+    return outputs
+
+
+@cache
+def compiled() -> Callable[..., Sequence[Tensor]]:
+    return torch.compile(slices, dynamic=False)
+
+
+@cache
+def spline_matrices() -> tuple[Tensor, ...]:
+    """`[H, n + 3]` for each output: what control points and start rows weigh."""
+    each = torch.eye(POINTS + STATE, dtype=torch.float64)
+    trajectory = bspline_step(each[None, :POINTS], *(row[None] for row in each[POINTS:]), dt=DT, backend="reference")
+    return tuple(output[0].float() for output in trajectory)
+
+
+def spline_products(points: Tensor, *start: Tensor) -> Sequence[Tensor]:
+    """One product for each output; derivatives are torch's own."""
+    inputs = torch.cat([points, *(row[:, None] for row in start)], 1)
+    return tuple(torch.einsum("rp,bpd->brd", matrix, inputs) for matrix in spline_matrices())
+
+
+EMPTY = """
+#include <torch/extension.h>
+
+struct Empty : torch::autograd::Function<Empty> {
+  static torch::autograd::variable_list forward(torch::autograd::AutogradContext* ctx, const at::Tensor& action,
+                                                const at::Tensor& start) {
+    ctx->set_materialize_grads(false);
+    ctx->save_for_backward({start});
+    return {at::empty_like(action), at::empty_like(action), at::empty_like(action), at::empty_like(action)};
+  }
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* ctx,
+                                                 const torch::autograd::variable_list& upstream) {
+    ctx->get_saved_variables();
+    return {at::empty_like(upstream[0]), at::Tensor()};
+  }
+};
+
+std::vector<at::Tensor> empty(const at::Tensor& action, const at::Tensor& start) { return Empty::apply(action, start); }
+"""
+
+
+@cache
+def empty_function() -> Step:
+    """The floor of every differentiable step: an autograd function in C++ that allocates results, computes nothing.
+
+    Compiled at first use, into build/bench.
+    """
+    folder = Path(__file__).resolve().parents[2] / "build" / "bench" / "empty_function"
+    folder.mkdir(parents=True, exist_ok=True)
+    return load_inline("empty_function", EMPTY, functions=["empty"], build_directory=str(folder)).empty
+
+
+# The maps
+
+
+@suite("cpu_kernels")
+def cpu_kernels(quick: bool) -> Iterator[Case]:
+    for way in GRADIENTS:
+        for batch in (1, 100, 1000, 10_000):
+            yield forward_and_backward(batch, way, with_compiled=way == "autograd.grad" and not quick)
+            yield dropin(batch, way)
+        yield above_the_floor(way)
+    yield reused_buffers("clique", clique_problem(10_000))
+    yield call_overhead()
+    for name, kernel in MAPS.items():
+        if kernel.control_space is ControlSpace.BSPLINE:
+            continue  # has a suite of its own
+        for batch in (1000,) if quick else (1, 100, 1000, 10_000):
+            yield against_torch(name, batch)
+    for name in ("clique", "velocity", "acceleration_zoh", "jerk"):
+        for dof in (7,) if quick else range(1, 17):
+            yield any_dof(name, dof)
+
+
+def forward_and_backward(batch: int, way: str, *, with_compiled: bool) -> Case:
+    """The function beside the published matrix form and what users of torch write."""
+    problem = clique_problem(batch, gradients=GRADIENTS[way])
+    peers = {"matrix form": matrix_form, "torch slices": slices}
+    if with_compiled:
+        peers["torch.compile"] = compiled()
+    contenders = [problem.by_autograd(name, step) for name, step in peers.items()]
+    targets = {"matrix form": MATRIX_TARGETS[batch]} if way == "autograd.grad" else {}
+    name = f"clique, forward + {way}"
+    return problem.case(name, problem.by_autograd(), *contenders, limit=problem.copies(), targets=targets)
+
+
+def dropin(batch: int, way: str) -> Case:
+    """The drop-in's class with reused buffers beside the function and the matrix form."""
+    problem = clique_problem(batch, gradients=GRADIENTS[way])
+    peers = problem.by_autograd("clique_step"), problem.by_autograd("matrix form", matrix_form)
+    mine = problem.by_autograd("ours", dropin_step(problem))
+    return problem.case(f"drop-in clique, forward + {way}", mine, *peers, targets={"clique_step": DROPIN_TARGET})
+
+
+def above_the_floor(way: str) -> Case:
+    """The function at its smallest beside an autograd function that does nothing."""
+    problem = clique_problem(1, gradients=GRADIENTS[way])
+    nothing = problem.by_autograd("empty C++ autograd function", empty_function())
+    floor = dataclasses.replace(nothing, check=lambda _: None)
+    name = f"clique above the floor, forward + {way}"
+    return problem.case(name, problem.by_autograd(), limit=floor, targets={"limit": FLOOR_TARGET})
+
+
+def reused_buffers(name: str, problem: Problem, spline: SplineForm | None = None) -> Case:
+    """The loops alone, into memory of the caller."""
+    mine = problem.by_calling("ours", borrowed_memory(problem, spline))
+    return problem.case(f"{name}, both ways, reused buffers", mine, limit=problem.copies(), targets=COPY_TARGET)
+
+
+def call_overhead() -> Case:
+    action, start = random(1, HORIZON, DOF), random(1, DOF)
+    exact = clique_step(action.double(), start.double(), dt=DT, backend="reference")
+    mine = Contender("ours", lambda: clique_step(action, start, dt=DT), is_close_to(*exact))
+    return Case("clique, one forward call", 1, HORIZON, DOF, mine, limit=add_of(action), targets=ADD_TARGET)
+
+
+def against_torch(name: str, batch: int) -> Case:
+    """A map, forward and backward with all start gradients, beside the same formulas in torch operations."""
+    kernel = MAPS[name]
+    shapes = (batch, HORIZON, DOF), *[(batch, DOF)] * 3
+    problem = Problem(partial(kernel.step, dt=DT), *shapes, rows=kernel.output_horizon(HORIZON))
+    dt = torch.full((1, 1, 1), DT)
+
+    def in_torch(*inputs: Tensor) -> Sequence[Tensor]:
+        if name == "clique_central":
+            return reference.clique_central(*inputs, torch.zeros_like(inputs[1]), dt)
+        if name.startswith("acceleration"):
+            return reference.acceleration(*inputs, dt, kernel.step.keywords["integrator"])
+        return getattr(reference, name)(*inputs, dt)
+
+    return beside(problem, name, problem.by_autograd("the same in torch operations", in_torch, limit=1e-3))
+
+
+def any_dof(name: str, dof: int) -> Case:
+    """A map forward and backward at 1000 trajectories of `dof` joints, beside a copy of the same bytes."""
+    step, fixed = partial(MAPS[name].step, dt=DT), [random(1000, dof, seed=20)]
+    problem = Problem(step, (1000, HORIZON, dof), fixed=fixed)
+    return problem.case(f"{name}, {dof} joints", problem.by_autograd(), limit=problem.copies())
+
+
+def beside(problem: Problem, name: str, peer: Contender, **options: object) -> Case:
+    """Forward and backward beside a peer, whose own rounding in float32 grows with the order of the derivative."""
+    return problem.case(f"{name}, forward + backward", problem.by_autograd(), peer, limit=problem.copies(), **options)
+
+
+# B-splines
+
+
+@suite("cpu_splines")
+def cpu_splines(quick: bool) -> Iterator[Case]:
+    for batch in (1000,) if quick else (1, 100, 1000, 10_000):
+        problem = spline_problem(batch)
+        peer = problem.by_autograd("matrix form", spline_products, limit=1e-3)
+        targets = {peer.name: SPLINE_TARGETS[batch]} if batch in SPLINE_TARGETS else {}
+        yield beside(problem, "B-spline", peer, targets=targets)
+    yield reused_buffers("B-spline", spline_problem(1000 if quick else 10_000), SplineForm())
+
+
+def spline_problem(batch: int) -> Problem:
+    """Forward, and gradients of control points and start."""
+    shapes = (batch, POINTS, DOF), *[(batch, DOF)] * STATE
+    return Problem(partial(bspline_step, dt=DT), *shapes, rows=SplineForm().rows(POINTS))
