@@ -3,18 +3,20 @@
 A suite is a generator of cases, registered under its name:
 
     @suite("cpu_kernels")
-    def cpu_kernels(quick: bool) -> Iterator[Case]: ...
+    def cpu_kernels(quick: bool, only: int | None = None) -> Iterator[Case]: ...
+
+`only` is the one size that tests ask for.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 Run = Callable[[], object]
 Check = Callable[[object], None]
-Cases = Callable[[bool], Iterator["Case"]]
+Cases = Callable[..., Iterator["Case"]]
 
 SUITES: dict[str, Cases] = {}
 
@@ -72,6 +74,13 @@ class Case:
 
 class CannotRun(Exception):
     """A suite cannot run here; the message says why."""
+
+
+def sizes(quick: bool, only: int | None, few: Sequence[int], many: Sequence[int]) -> Sequence[int]:
+    """What a quick run takes, or a whole one, or a test."""
+    if only is not None:
+        return (only,)
+    return few if quick else many
 
 
 def suite(name: str) -> Callable[[Cases], Cases]:

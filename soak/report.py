@@ -9,9 +9,8 @@ from pathlib import Path
 
 import numpy as np
 
-from .records import Record
+from .records import Ends, Record
 
-_ENDS = ("first", "last")
 _LATENCIES = (("sequence", "planner"), ("gradient", "optimizer"))
 
 
@@ -42,7 +41,12 @@ def table(record: Record) -> str:
             f"{100 * peaks['of_limit']:.1f} % of a limit of acceleration (brakes go up to it)"
         )
         lines["trajectories executed"] = f"{robot['executed']}, of which {late} came too late{jump}"
-    lines |= {f"{what} latency": _latency(record, client) for what, client in _LATENCIES}
+    for what, client in _LATENCIES:
+        p50, p99, largest, begun, ended = _latency(record, client)
+        lines[f"{what} latency"] = "none" if np.isnan(p50) else (
+            f"p50 {p50:.2f} ms, p99 {p99:.2f} ms, max {largest:.1f} ms; p99 of the first {window} {begun:.2f} ms, "
+            f"of the last {ended:.2f} ms ({ended / begun:.2f}x)"
+        )
     lines |= {
         "resident memory": f"median of the first {window} {first:.1f} MiB, of the last {last:.1f} MiB",
         "CPU of the node": f"{100 * record.node_cores():.0f} % of one core",
@@ -55,6 +59,13 @@ def table(record: Record) -> str:
 
 def as_json(record: Record, found: list[str]) -> dict[str, object]:
     """The figures and what was found, with p50 and p99 of each second."""
+    names = ("p50_ms", "p99_ms", "max_ms", "p99_first_ms", "p99_last_ms")
+    latency = {}
+    for what, client in _LATENCIES:
+        figures = dict(zip(names, map(_digits, _latency(record, client)), strict=True))
+        rows = record.clients[client].latency_rows
+        seconds = [[round(at_s, 1), *map(_digits, np.percentile(values, (50, 99)))] for at_s, values in rows]
+        latency[what] = {**figures, "seconds": seconds}
     return {
         "passed": not found,
         "violations": found,
@@ -68,13 +79,13 @@ def as_json(record: Record, found: list[str]) -> dict[str, object]:
         "clients": {name: client.counts for name, client in record.clients.items()},
         "node": {**vars(record.counts), "exit_code": record.exit_code},
         "node_cpu_cores": _digits(record.node_cores()),
-        "machine_cpu_cores": dict(zip(_ENDS, map(_digits, record.busy_cores()), strict=True)),
-        "resident_mib": dict(zip(_ENDS, map(_digits, record.resident_mib()), strict=True)),
+        "machine_cpu_cores": _by_end(record.busy_cores()),
+        "resident_mib": _by_end(record.resident_mib()),
         "memory_mib": [
             [round(one.at_s, 1), *(_digits(size / 2**20) for size in (one.resident, one.anonymous, one.shared))]
             for one in record.samples
         ],
-        "latency": {what: _latency_json(record, client) for what, client in _LATENCIES},
+        "latency": latency,
     }
 
 
@@ -84,26 +95,14 @@ def write(report: dict[str, object], path: Path) -> None:
     path.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
 
 
-def _latency(record: Record, client: str) -> str:
+def _latency(record: Record, client: str) -> tuple[float, ...]:
+    """Median, p99 and largest latency, and p99 of the first and of the last window, ms; NaN without any."""
     values = record.latencies_ms(client)
-    if not values.size:
-        return "none"
-    first, last = record.p99_ms(client)
-    p50, p99 = np.percentile(values, (50, 99))
-    return (
-        f"p50 {p50:.2f} ms, p99 {p99:.2f} ms, max {values.max():.1f} ms; p99 of the first {record.window_s:.0f} s "
-        f"{first:.2f} ms, of the last {last:.2f} ms ({last / first:.2f}x)"
-    )
+    return *(np.percentile(values, (50, 99, 100)) if values.size else [np.nan] * 3), *record.p99_ms(client)
 
 
-def _latency_json(record: Record, client: str) -> dict[str, object]:
-    values = record.latencies_ms(client)
-    largest = np.percentile(values, (50, 99, 100)) if values.size else [np.nan] * 3
-    names = ("p50_ms", "p99_ms", "max_ms", "p99_first_ms", "p99_last_ms")
-    figures = zip(names, map(_digits, [*largest, *record.p99_ms(client)]), strict=True)
-    rows = record.clients[client].latency_rows
-    seconds = [[round(at_s, 1), *map(_digits, np.percentile(values, (50, 99)))] for at_s, values in rows]
-    return {**dict(figures), "seconds": seconds}
+def _by_end(ends: Ends) -> dict[str, float | None]:
+    return dict(zip(("first", "last"), map(_digits, ends), strict=True))
 
 
 def _digits(value: float) -> float | None:

@@ -28,7 +28,7 @@ from traj_integrator_ros.wire.readers import SequenceGaps
 from .client import Role, work
 from .commanded import Commanded
 from .streams.plans import Bounds, Course, Way
-from .streams.policies import POSITION, Chunk, Form, TimeIndexed
+from .streams.policies import POSITION, Chunk, Form, Policy
 
 AMPLITUDE_RAD = 0.1
 
@@ -196,7 +196,7 @@ def policy(participant: Participant, swing: Swing, rate_hz: float) -> Role:
         return "" if np.isfinite(message.position).all() else "trajectory_batch: expected finite numbers in position"
 
     first = course(time.time(), np.array([swing.middle, np.zeros(dof)]))
-    own = TimeIndexed(FORM, np.ones(dof), random, [], first, course, _LOST_RAD)
+    own = Policy(FORM, np.ones(dof), random, [], course, first, _LOST_RAD)
     planner: Planner[int] = Planner(participant, fault)
     thinking: deque[tuple[int, Chunk]] = deque()
     due_ns, stream_end_ns, period_s = 0, 0, 0.0

@@ -50,7 +50,7 @@ def executed_points(
     *,
     settled: int = _SETTLED,
 ) -> np.ndarray:
-    """Greatest ratios `[3]` of what is commanded at 1 kHz: the states, and differences of positions and velocities.
+    """Greatest ratios `[3]` of what is commanded at 1 kHz: differences of velocities, and of positions.
 
     Args:
         times: of the points, s.
@@ -66,9 +66,10 @@ def executed_points(
     controller = Controller(start, _NOW_NS, **({} if model is None else {"model": partial(BlendingModel, model)}))
     controller.receive(Message(0, Points(time_ns, *three)), _NOW_NS)
     controller.run(_NOW_NS + (int(time_ns[-1]) // CYCLE_NS + settled) * CYCLE_NS)
-    p, v, a = controller.commanded().states
-    by_states = ratios(v, a, np.diff(a, axis=0) / CYCLE_S, limits)
-    return np.maximum(by_states, ratios(*(np.diff(p, n, axis=0) / CYCLE_S**n for n in (1, 2, 3)), limits))
+    of_position, of_velocity = (
+        [np.diff(states, n, axis=0) / CYCLE_S**n for n in range(4)] for states in controller.commanded().states[:2]
+    )
+    return np.maximum(ratios(*of_velocity[:3], limits), ratios(*of_position[1:], limits))
 
 
 # How close to its limits a plan may come: what the node commands of rows of plans that use theirs

@@ -1,13 +1,22 @@
-"""Sends to the node and to the echo with the same code, and times the answers; runs in a process of its own."""
+"""The processes of the ROS benchmark: the node, the echo, and a client that sends to both and times the answers."""
 
 from __future__ import annotations
 
+import multiprocessing
+import os
+import tempfile
 import time
 from array import array
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from multiprocessing.managers import BaseManager
+from pathlib import Path
+from typing import NamedTuple
+from unittest import mock
 
 import numpy as np
+import yaml
 from lifecycle_msgs.srv import GetState
 from rclpy.client import Client
 from rclpy.impl.implementation_singleton import rclpy_implementation
@@ -18,9 +27,11 @@ from trajectory_msgs.msg import JointTrajectory
 
 from traj_integrator_interfaces.msg import ActionSequence, TrajectoryBatch
 from traj_integrator_interfaces.srv import ComputeGradient, Evaluate, Integrate
+from traj_integrator_ros.traffic.local_dds import config_file, isolate
 from traj_integrator_ros.traffic.messages import sequence, set_stamp
+from traj_integrator_ros.traffic.node_process import NodeProcess, PythonProcess
 from traj_integrator_ros.traffic.participant import Participant
-from traj_integrator_ros.wire.transport import prepare_transport
+from traj_integrator_ros.wire.transport import LIMIT_VARIABLE, prepare_transport
 
 OURS, ECHO = "/traj_integrator", "/echo"
 EMPTY = f"{ECHO}/empty"
@@ -28,6 +39,7 @@ DEPTH = 10
 PAUSE_S = 0.002
 """Before each message, so that all processes have finished with the one before: robots do not send back to back."""
 WITHIN_S = 5.0
+START_TIMEOUT_S = 60.0
 _SWING_RAD, _PERIOD_S = 0.05, 4.0
 _SPREAD_RAD = 0.1
 """How far other candidates end from the motion, one sigma."""
@@ -80,8 +92,8 @@ class TimingClient(Participant):
         self._joint_names = list(joint_names)
         names = (OURS, ECHO)
         self._sequences = {name: self.publisher(ActionSequence, f"{name}/action_sequence", DEPTH) for name in names}
-        self._batches = {name: self._serialized(TrajectoryBatch, f"{name}/trajectory_batch") for name in names}
-        self._trajectories = self._serialized(JointTrajectory, f"{OURS}/joint_trajectory")
+        self._batches = {name: self._listen(TrajectoryBatch, f"{name}/trajectory_batch") for name in names}
+        self._trajectories = self._listen(JointTrajectory, f"{OURS}/joint_trajectory")
         topics = {OURS: "/joint_states", ECHO: f"{ECHO}/joint_states"}
         self._states = {name: self.publisher(JointState, topic, DEPTH) for name, topic in topics.items()}
         types = {"integrate": Integrate, "compute_gradient": ComputeGradient, "evaluate": Evaluate}
@@ -110,35 +122,30 @@ class TimingClient(Participant):
 
     def received(self, name: str) -> tuple[np.ndarray, np.ndarray, TrajectoryBatch, JointTrajectory | None]:
         """Send the plan to a node; actions and start state that were sent, and what came back."""
-        (actions, start), batch, trajectory = self._exchange(name)[2:]
+        _, actions, start, batch, trajectory = self._exchange(name, with_trajectory=name == OURS)
         decoded = None if trajectory is None else deserialize_message(trajectory, JointTrajectory)
         return actions, start, deserialize_message(batch, TrajectoryBatch), decoded
 
-    def batch_latency(self, name: str) -> float:
-        """Time from publishing the sequence until the batch is here, s."""
-        return self._exchange(name)[0]
+    def latency(self, name: str, *, with_trajectory: bool = False) -> float:
+        """Time from publishing the sequence until the batch is here, or the message for the controller, too, s."""
+        return self._exchange(name, with_trajectory=with_trajectory)[0]
 
-    def trajectory_latency(self) -> float:
-        """Time from publishing the sequence until our node's message for the controller is here too, s."""
-        return self._exchange(OURS)[1]
-
-    def _exchange(self, name: str) -> tuple[float, float, tuple[np.ndarray, np.ndarray], bytes, bytes | None]:
-        subscription, publisher, trajectory = self._batches[name], self._sequences[name], None
-        _drain(subscription)
-        _drain(self._trajectories)
+    def _exchange(self, name: str, *, with_trajectory: bool) -> tuple[float, np.ndarray, np.ndarray, bytes, object]:
+        expected = [self._batches[name], *[self._trajectories] * with_trajectory]
         time.sleep(PAUSE_S)
+        for subscription in (self._batches[name], self._trajectories):  # what is left of an earlier message
+            with subscription.handle:
+                while subscription.handle.take_message(subscription.msg_type, True) is not None:
+                    pass
         stamp_ns = time.time_ns()
-        actions, start = sent = self._plan.at(stamp_ns * 1e-9)
+        actions, start = self._plan.at(stamp_ns * 1e-9)
         message = sequence(actions, **dict(zip(("position", "velocity", "acceleration"), start, strict=True)))
         set_stamp(message, stamp_ns)
         message = serialize_message(message)
         begin = time.perf_counter()
-        publisher.publish(message)
-        batch = self._take(subscription)
-        latency = time.perf_counter() - begin
-        if name == OURS:
-            trajectory = self._take(self._trajectories)
-        return latency, time.perf_counter() - begin, sent, batch, trajectory
+        self._sequences[name].publish(message)
+        batch, *trajectory = map(self._take, expected)
+        return time.perf_counter() - begin, actions, start, batch, (*trajectory, None)[0]
 
     def _take(self, subscription: Subscription) -> bytes:
         self._wait(subscription.topic_name, subscription=subscription)
@@ -189,7 +196,7 @@ class TimingClient(Participant):
 
     # Entities
 
-    def _serialized(self, message_type: type, topic: str) -> Subscription:
+    def _listen(self, message_type: type, topic: str) -> Subscription:
         return self.subscribe(message_type, topic, lambda message: None, DEPTH, raw=True)
 
     def _all_matched(self) -> bool:
@@ -215,8 +222,68 @@ class TimingClient(Participant):
                 raise TimeoutError(f"{what}: nothing came within {WITHIN_S:g} s")
 
 
-def _drain(subscription: Subscription) -> None:
-    """Drop what is left of an earlier message."""
-    with subscription.handle:
-        while subscription.handle.take_message(subscription.msg_type, True) is not None:
-            pass
+class Processes(NamedTuple):
+    """All running and connected."""
+
+    client: TimingClient
+    """A proxy of it."""
+    node_pid: int
+    echo_pid: int
+
+
+class Transports(NamedTuple):
+    """What the processes send by."""
+
+    profile: str | None = None
+    """File name in config/ for all of them; None for the middleware's own."""
+    prepared_for: tuple[int, int, int] | None = None
+    """Batch, horizon and joints that the processes prepare for by themselves; None if they do not."""
+    client_prepares: bool = True
+    """Whether the client does, too."""
+
+
+class _Manager(BaseManager):
+    """Runs the client in a process that reads its profile when it starts."""
+
+
+_Manager.register("TimingClient", TimingClient)
+
+
+@contextmanager
+def running(joint_names: Sequence[str], overrides: dict[str, object], transports: Transports) -> Iterator[Processes]:
+    """Node, echo and client in a ROS domain of their own, on this machine only.
+
+    Args:
+        joint_names: of the node.
+        overrides: parameters that differ from config/franka.yaml.
+        transports: of all of them.
+
+    Raises:
+        TimeoutError: they do not find each other.
+
+    """
+    parameters = yaml.safe_load(config_file("franka.yaml").read_text(encoding="utf-8"))
+    parameters = {**parameters["/**"]["ros__parameters"], "joint_names": list(joint_names), **overrides}
+    size = transports.prepared_for or ()
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        stack.enter_context(mock.patch.dict(os.environ))
+        isolate(transports.profile)
+        if not size:
+            os.environ[LIMIT_VARIABLE] = "0"  # the node's
+        node = NodeProcess(folder, parameters)
+        stack.callback(node.stop)
+        echo = PythonProcess(["-m", "benchmarks.ros.echo", *size], folder / "echo.log", name="echo")
+        stack.callback(echo.stop)
+        manager = _Manager(ctx=multiprocessing.get_context("spawn"))
+        manager.start()
+        stack.callback(manager.shutdown)
+        client = manager.TimingClient(list(joint_names), size if transports.client_prepares else ())
+        stack.callback(client.close)
+        try:
+            client.wait_until_connected(START_TIMEOUT_S)
+        except TimeoutError as error:
+            node.check()
+            echo.check()
+            raise TimeoutError(f"{error}; the node said:\n{node.output}") from None
+        yield Processes(client, node.pid, echo.pid)

@@ -22,8 +22,7 @@ from traj_integrator_ros.traffic.messages import ORDERS, floats, gradient_reques
 
 from ..problems import DOF, DT, HORIZON, is_close_to
 from ..registry import Case, Check, Contender
-from .client import ECHO, EMPTY, OURS, RecedingPlan
-from .processes import Processes, Transports, running
+from .client import ECHO, EMPTY, OURS, Processes, RecedingPlan, Transports, running
 
 JOINTS = tuple(f"panda_joint{i + 1}" for i in range(DOF))
 START = np.array([0.0, -0.5, 0.0, -1.8, 0.0, 1.6, 0.8], np.float32)
@@ -110,7 +109,7 @@ def sequences(processes: Processes, transport: str, batch: int, rounds: int, lea
         actions, start, answer, _ = received
         check_batch(answer, actions, start)
 
-    ours = Contender("ours", partial(client.received, OURS), check, partial(client.batch_latency, OURS))
+    ours = Contender("ours", partial(client.received, OURS), check, partial(client.latency, OURS))
     ratio = {} if least_ratio is None else {ECHO_NAME: least_ratio}
     added = {ECHO_NAME: ADDED_TARGETS_US[batch]} if batch in ADDED_TARGETS_US else {}
     peer = echoed(processes, batch)
@@ -129,7 +128,8 @@ def controller_trajectories(processes: Processes, transport: str, rounds: int) -
         apart = np.abs(points - actions[0, HORIZON // 2 : -1, None]).max(axis=2).min(axis=1).max()
         assert apart <= ROWS_LIMIT, f"off by {apart:.1e} rad"
 
-    ours = Contender("ours", partial(client.received, OURS), check, client.trajectory_latency)
+    both = partial(client.latency, OURS, with_trajectory=True)
+    ours = Contender("ours", partial(client.received, OURS), check, both)
     return case(f"sequence to both, {transport}", 1, rounds, ours, echoed(processes, 1))
 
 
@@ -141,7 +141,7 @@ def echoed(processes: Processes, batch: int) -> Contender:
         assert sizes == [batch * HORIZON * DOF] * 4, f"results of {sizes} values"
 
     client = processes.client
-    return Contender(ECHO_NAME, partial(client.received, ECHO), check, partial(client.batch_latency, ECHO))
+    return Contender(ECHO_NAME, partial(client.received, ECHO), check, partial(client.latency, ECHO))
 
 
 def check_batch(answer: TrajectoryBatch, actions: np.ndarray, start: np.ndarray, limit: float = 5e-6) -> None:

@@ -24,11 +24,12 @@ from traj_integrator_ros.kernels.integration_utils import (
 )
 
 from ..problems import DOF, DT, HORIZON, Problem, Step, add_of, by_cost, by_grad, clique_problem, is_close_to, random
-from ..registry import Case, Contender, Run, suite
+from ..registry import Case, Contender, Run, sizes, suite
 
 # Least speed-up over the matrix form, forward and torch.autograd.grad, by batch.
 MATRIX_TARGETS = {1: 3.0, 100: 6.0, 1000: 15.0, 10_000: 15.0}
-SPLINE_TARGETS = {1000: 6.0}
+SPLINE_TARGET = 6.0
+BATCHES = tuple(MATRIX_TARGETS)
 # The drop-in takes at most 1.3 times as long as the function, and this at B = 1 at most 1.5 times as long as nothing.
 DROPIN_TARGET = 1 / 1.3
 FLOOR_TARGET = 1 / 1.5
@@ -43,22 +44,18 @@ POINTS, STATE = 16, 3
 
 
 @suite("cpu_entries")
-def cpu_entries(quick: bool) -> Iterator[Case]:
-    for batch in (1, 100) if quick else (1, 100, 10_000):
-        yield entries(batch)
-
-
-def entries(batch: int) -> Case:
+def cpu_entries(quick: bool, only: int | None = None) -> Iterator[Case]:
     """The public function, and beside it every other entry."""
-    problem = clique_problem(batch)
-    return problem.case(
-        "clique by each entry, forward + vjp",
-        problem.by_autograd("clique_step"),
-        problem.by_calling("borrowed memory", borrowed_memory(problem)),
-        problem.by_calling("launchers", launchers(problem)),
-        problem.by_autograd("drop-in", dropin_step(problem)),
-        problem.by_autograd("dispatched operator", lambda u, p: clique_step(u, p, dt=DT, backend="native")),
-    )
+    for batch in sizes(quick, only, (1, 100), (1, 100, 10_000)):
+        problem = clique_problem(batch)
+        yield problem.case(
+            "clique by each entry, forward + vjp",
+            problem.by_autograd("clique_step"),
+            problem.by_calling("borrowed memory", borrowed_memory(problem)),
+            problem.by_calling("launchers", launchers(problem)),
+            problem.by_autograd("drop-in", dropin_step(problem)),
+            problem.by_autograd("dispatched operator", lambda u, p: clique_step(u, p, dt=DT, backend="native")),
+        )
 
 
 def borrowed_memory(problem: Problem, spline: SplineForm | None = None) -> Run:
@@ -201,51 +198,42 @@ def empty_function() -> Step:
 
 
 @suite("cpu_kernels")
-def cpu_kernels(quick: bool) -> Iterator[Case]:
-    for way in GRADIENTS:
-        for batch in (1, 100, 1000, 10_000):
-            yield forward_and_backward(batch, way, with_compiled=way == "autograd.grad" and not quick)
-            yield dropin(batch, way)
-        yield above_the_floor(way)
-    yield reused_buffers("clique", clique_problem(10_000))
-    yield call_overhead()
+def cpu_kernels(quick: bool, only: int | None = None) -> Iterator[Case]:
+    for way, gradients in GRADIENTS.items():
+        for batch in sizes(quick, only, BATCHES, BATCHES):
+            problem = clique_problem(batch, gradients=gradients)
+            peers = {"matrix form": matrix_form, "torch slices": slices}
+            if way == "autograd.grad" and not quick:
+                peers["torch.compile"] = compiled()
+            contenders = [problem.by_autograd(name, step) for name, step in peers.items()]
+            targets = {"matrix form": MATRIX_TARGETS[batch]} if way == "autograd.grad" and batch in BATCHES else {}
+            name = f"clique, forward + {way}"
+            yield problem.case(name, problem.by_autograd(), *contenders, limit=problem.copies(), targets=targets)
+            mine, function = problem.by_autograd("ours", dropin_step(problem)), problem.by_autograd("clique_step")
+            targets = {function.name: DROPIN_TARGET}
+            yield problem.case(f"drop-in {name}", mine, function, contenders[0], targets=targets)
+        problem = clique_problem(1, gradients=gradients)
+        floor = problem.by_autograd("empty C++ autograd function", empty_function())
+        floor = dataclasses.replace(floor, check=lambda _: None)
+        name = f"clique above the floor, forward + {way}"
+        yield problem.case(name, problem.by_autograd(), limit=floor, targets={"limit": FLOOR_TARGET})
+    yield reused_buffers("clique", clique_problem(only or 10_000))
+    action, start = random(1, HORIZON, DOF), random(1, DOF)
+    exact = clique_step(action.double(), start.double(), dt=DT, backend="reference")
+    mine = Contender("ours", lambda: clique_step(action, start, dt=DT), is_close_to(*exact))
+    yield Case("clique, one forward call", 1, HORIZON, DOF, mine, limit=add_of(action), targets=ADD_TARGET)
     for name, kernel in MAPS.items():
         if kernel.control_space is ControlSpace.BSPLINE:
             continue  # has a suite of its own
-        for batch in (1000,) if quick else (1, 100, 1000, 10_000):
-            yield against_torch(name, batch)
+        for batch in sizes(quick, only, (1000,), BATCHES):
+            shapes = (batch, HORIZON, DOF), *[(batch, DOF)] * STATE
+            problem = Problem(partial(kernel.step, dt=DT), *shapes, rows=kernel.output_horizon(HORIZON))
+            yield with_starts(name, problem, "the same in torch operations", partial(in_torch, name))
     for name in ("clique", "velocity", "acceleration_zoh", "jerk"):
         for dof in (7,) if quick else range(1, 17):
-            yield any_dof(name, dof)
-
-
-def forward_and_backward(batch: int, way: str, *, with_compiled: bool) -> Case:
-    """The function beside the published matrix form and what users of torch write."""
-    problem = clique_problem(batch, gradients=GRADIENTS[way])
-    peers = {"matrix form": matrix_form, "torch slices": slices}
-    if with_compiled:
-        peers["torch.compile"] = compiled()
-    contenders = [problem.by_autograd(name, step) for name, step in peers.items()]
-    targets = {"matrix form": MATRIX_TARGETS[batch]} if way == "autograd.grad" else {}
-    name = f"clique, forward + {way}"
-    return problem.case(name, problem.by_autograd(), *contenders, limit=problem.copies(), targets=targets)
-
-
-def dropin(batch: int, way: str) -> Case:
-    """The drop-in's class with reused buffers beside the function and the matrix form."""
-    problem = clique_problem(batch, gradients=GRADIENTS[way])
-    peers = problem.by_autograd("clique_step"), problem.by_autograd("matrix form", matrix_form)
-    mine = problem.by_autograd("ours", dropin_step(problem))
-    return problem.case(f"drop-in clique, forward + {way}", mine, *peers, targets={"clique_step": DROPIN_TARGET})
-
-
-def above_the_floor(way: str) -> Case:
-    """The function at its smallest beside an autograd function that does nothing."""
-    problem = clique_problem(1, gradients=GRADIENTS[way])
-    nothing = problem.by_autograd("empty C++ autograd function", empty_function())
-    floor = dataclasses.replace(nothing, check=lambda _: None)
-    name = f"clique above the floor, forward + {way}"
-    return problem.case(name, problem.by_autograd(), limit=floor, targets={"limit": FLOOR_TARGET})
+            step, batch = partial(MAPS[name].step, dt=DT), only or 1000
+            problem = Problem(step, (batch, HORIZON, dof), fixed=[random(batch, dof, seed=20)])
+            yield problem.case(f"{name}, {dof} joints", problem.by_autograd(), limit=problem.copies())
 
 
 def reused_buffers(name: str, problem: Problem, spline: SplineForm | None = None) -> Case:
@@ -254,56 +242,29 @@ def reused_buffers(name: str, problem: Problem, spline: SplineForm | None = None
     return problem.case(f"{name}, both ways, reused buffers", mine, limit=problem.copies(), targets=COPY_TARGET)
 
 
-def call_overhead() -> Case:
-    action, start = random(1, HORIZON, DOF), random(1, DOF)
-    exact = clique_step(action.double(), start.double(), dt=DT, backend="reference")
-    mine = Contender("ours", lambda: clique_step(action, start, dt=DT), is_close_to(*exact))
-    return Case("clique, one forward call", 1, HORIZON, DOF, mine, limit=add_of(action), targets=ADD_TARGET)
-
-
-def against_torch(name: str, batch: int) -> Case:
-    """A map, forward and backward with all start gradients, beside the same formulas in torch operations."""
-    kernel = MAPS[name]
-    shapes = (batch, HORIZON, DOF), *[(batch, DOF)] * 3
-    problem = Problem(partial(kernel.step, dt=DT), *shapes, rows=kernel.output_horizon(HORIZON))
+def in_torch(name: str, *inputs: Tensor) -> Sequence[Tensor]:
+    """The formulas of a map in torch operations."""
     dt = torch.full((1, 1, 1), DT)
-
-    def in_torch(*inputs: Tensor) -> Sequence[Tensor]:
-        if name == "clique_central":
-            return reference.clique_central(*inputs, torch.zeros_like(inputs[1]), dt)
-        if name.startswith("acceleration"):
-            return reference.acceleration(*inputs, dt, kernel.step.keywords["integrator"])
-        return getattr(reference, name)(*inputs, dt)
-
-    return beside(problem, name, problem.by_autograd("the same in torch operations", in_torch, limit=1e-3))
+    if name == "clique_central":
+        return reference.clique_central(*inputs, torch.zeros_like(inputs[1]), dt)
+    if name.startswith("acceleration"):
+        return reference.acceleration(*inputs, dt, MAPS[name].step.keywords["integrator"])
+    return getattr(reference, name)(*inputs, dt)
 
 
-def any_dof(name: str, dof: int) -> Case:
-    """A map forward and backward at 1000 trajectories of `dof` joints, beside a copy of the same bytes."""
-    step, fixed = partial(MAPS[name].step, dt=DT), [random(1000, dof, seed=20)]
-    problem = Problem(step, (1000, HORIZON, dof), fixed=fixed)
-    return problem.case(f"{name}, {dof} joints", problem.by_autograd(), limit=problem.copies())
-
-
-def beside(problem: Problem, name: str, peer: Contender, **options: object) -> Case:
-    """Forward and backward beside a peer, whose own rounding in float32 grows with the order of the derivative."""
-    return problem.case(f"{name}, forward + backward", problem.by_autograd(), peer, limit=problem.copies(), **options)
-
-
-# B-splines
+def with_starts(name: str, problem: Problem, peer: str, step: Step, **options: object) -> Case:
+    """Forward and backward with all start gradients; the peer's own rounding grows with the derivative's order."""
+    other, name = problem.by_autograd(peer, step, limit=1e-3), f"{name}, forward + backward"
+    return problem.case(name, problem.by_autograd(), other, limit=problem.copies(), **options)
 
 
 @suite("cpu_splines")
-def cpu_splines(quick: bool) -> Iterator[Case]:
-    for batch in (1000,) if quick else (1, 100, 1000, 10_000):
-        problem = spline_problem(batch)
-        peer = problem.by_autograd("matrix form", spline_products, limit=1e-3)
-        targets = {peer.name: SPLINE_TARGETS[batch]} if batch in SPLINE_TARGETS else {}
-        yield beside(problem, "B-spline", peer, targets=targets)
-    yield reused_buffers("B-spline", spline_problem(1000 if quick else 10_000), SplineForm())
+def cpu_splines(quick: bool, only: int | None = None) -> Iterator[Case]:
+    def problem(batch: int) -> Problem:
+        shapes = (batch, POINTS, DOF), *[(batch, DOF)] * STATE
+        return Problem(partial(bspline_step, dt=DT), *shapes, rows=SplineForm().rows(POINTS))
 
-
-def spline_problem(batch: int) -> Problem:
-    """Forward, and gradients of control points and start."""
-    shapes = (batch, POINTS, DOF), *[(batch, DOF)] * STATE
-    return Problem(partial(bspline_step, dt=DT), *shapes, rows=SplineForm().rows(POINTS))
+    for batch in sizes(quick, only, (1000,), BATCHES):
+        targets = {"matrix form": SPLINE_TARGET} if batch == 1000 else {}
+        yield with_starts("B-spline", problem(batch), "matrix form", spline_products, targets=targets)
+    yield reused_buffers("B-spline", problem(only or (1000 if quick else 10_000)), SplineForm())

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from traj_integrator_ros.engine.call import Call
 from traj_integrator_ros.engine.integrator import TrajectoryIntegrator
 from traj_integrator_ros.kernels import MAPS
 
 from ..problems import DOF, DT, HORIZON, Problem
-from ..registry import CannotRun, Case, Contender, suite
+from ..registry import CannotRun, Case, Contender, sizes, suite
 from .cpu import matrix_form, slices
 from .engine import from_rest
 
@@ -35,31 +36,54 @@ def needs_device() -> None:
 
 
 @suite("cuda_kernels")
-def cuda_kernels(quick: bool) -> Iterator[Case]:
-    """Beside other ways in torch."""
+def cuda_kernels(quick: bool, only: int | None = None) -> Iterator[Case]:
+    """Forward and backward through autograd, as a user calls them, beside the other ways to do it in torch."""
     needs_device()
-    yield against_peers(PEER_ELEMENTS // (HORIZON * DOF))
+    batch = only or PEER_ELEMENTS // (HORIZON * DOF)
+    problem = problem_of("clique", batch, DEVICE)
+    peers = {"matrix form": matrix_form, "torch slices": slices}
+    for mode in ("default", "reduce-overhead"):
+        peers[f"torch.compile {mode}"] = torch.compile(slices, dynamic=False, mode=mode)
+    # In float32 the peers' own rounding grows with the order of the derivative.
+    others = [
+        problem.by_autograd(name, lambda u, p, step=step: step(u, p.expand(batch, -1)), limit=1e-3)
+        for name, step in peers.items()
+    ]
+    yield problem.case("clique, forward + backward", problem.by_autograd(), *others, limit=problem.copies(count=1))
 
 
 @suite("cuda_sweep")
-def cuda_sweep(quick: bool) -> Iterator[Case]:
-    """Forward and vjp of every map at every batch, up to what the device holds."""
+def cuda_sweep(quick: bool, only: int | None = None) -> Iterator[Case]:
+    """Both directions of every map at every batch, up to what the device holds: from a graph, eagerly, and a copy."""
     needs_device()
     for name in ("clique", "acceleration_zoh") if quick else MAPS:
-        for batch in BATCHES:
-            yield swept(name, batch)
         elements = min(QUICK_ELEMENTS if quick else LARGE_ELEMENTS, most_elements())
-        yield swept(name, elements // (HORIZON * DOF), targets={"limit": BANDWIDTH_TARGET})
+        for batch in (*sizes(quick, only, BATCHES, BATCHES), only or elements // (HORIZON * DOF)):
+            problem = problem_of(name, batch, DEVICE)
+            eager = problem.by_autograd("eager")
+            ours = replayed(eager) if DEVICE == "cuda" else problem.by_autograd()
+            options = {"most_us": REPLAY_MOST_US} if (name, batch) == ("clique", SMALL_BATCH) else {}
+            targets = {} if batch in BATCHES else {"limit": BANDWIDTH_TARGET}
+            yield problem.case(name, ours, eager, limit=problem.copies(count=1), targets=targets, **options)
 
 
 @suite("cuda_engine")
-def cuda_engine(quick: bool) -> Iterator[Case]:
+def cuda_engine(quick: bool, only: int | None = None) -> Iterator[Case]:
     """Host arrays to host arrays, both directions, on the device, the CPU and as `auto` chooses by its crossover."""
     needs_device()
     engines = {device: TrajectoryIntegrator(device) for device in (DEVICE, "cpu", "auto")}
-    for batch in (1, 1000) if quick else ENGINE_BATCHES:
-        yield between_host_arrays(batch, engines)
+    for batch in sizes(quick, only, (1, 1000), ENGINE_BATCHES):
+        problem = problem_of("clique", batch, "cpu")
+        upstream = [gradient.numpy() for gradient in problem.upstream]
+        calls = from_rest("clique", problem.leaves[0].detach().numpy(), upstream)
+        ways = [problem.by_calling(name, partial(both_ways, engine, *calls)) for name, engine in engines.items()]
+        yield problem.case("engine, host to host", *ways)
     print(f"auto: {engines['auto'].place}")
+
+
+def both_ways(engine: TrajectoryIntegrator, forward: Call, backward: Call) -> list[np.ndarray]:
+    found = np.array(engine.integrate(forward))  # a copy: the memory is used again
+    return [*found, engine.vjp(backward).action]
 
 
 def problem_of(name: str, batch: int, device: str) -> Problem:
@@ -74,15 +98,6 @@ def most_elements() -> int:
     torch.cuda.empty_cache()
     free, _ = torch.cuda.mem_get_info()
     return int(free * 0.8) // (40 * 4)
-
-
-def swept(name: str, batch: int, targets: Mapping[str, float] | None = None) -> Case:
-    """Both directions through autograd from a graph, beside the same eagerly and a copy."""
-    problem = problem_of(name, batch, DEVICE)
-    eager = problem.by_autograd("eager")
-    ours = replayed(eager) if DEVICE == "cuda" else problem.by_autograd()
-    most_us = REPLAY_MOST_US if (name, batch) == ("clique", SMALL_BATCH) else None
-    return problem.case(name, ours, eager, limit=problem.copies(count=1), targets=targets or {}, most_us=most_us)
 
 
 def replayed(eager: Contender) -> Contender:
@@ -102,31 +117,3 @@ def replayed(eager: Contender) -> Contender:
         return results
 
     return Contender("graph", run, eager.check)
-
-
-def against_peers(batch: int) -> Case:
-    """Forward and backward through autograd, as a user calls them, beside the other ways to do it in torch."""
-    problem = problem_of("clique", batch, DEVICE)
-    peers = {"matrix form": matrix_form, "torch slices": slices}
-    for mode in ("default", "reduce-overhead"):
-        peers[f"torch.compile {mode}"] = torch.compile(slices, dynamic=False, mode=mode)
-    # In float32 the peers' own rounding grows with the order of the derivative.
-    others = [
-        problem.by_autograd(name, lambda u, p, step=step: step(u, p.expand(batch, -1)), limit=1e-3)
-        for name, step in peers.items()
-    ]
-    return problem.case("clique, forward + backward", problem.by_autograd(), *others, limit=problem.copies(count=1))
-
-
-def between_host_arrays(batch: int, engines: Mapping[str, TrajectoryIntegrator]) -> Case:
-    """Integration and vjp; the first engine is ours."""
-    problem = problem_of("clique", batch, "cpu")
-    upstream = [gradient.numpy() for gradient in problem.upstream]
-    forward, backward = from_rest("clique", problem.leaves[0].detach().numpy(), upstream)
-
-    def run(engine: TrajectoryIntegrator) -> list[np.ndarray]:
-        found = np.array(engine.integrate(forward))  # a copy: the memory is used again
-        return [*found, engine.vjp(backward).action]
-
-    ways = [problem.by_calling(name, partial(run, engine)) for name, engine in engines.items()]
-    return problem.case("engine, host to host", *ways)

@@ -15,7 +15,7 @@ from traj_integrator_ros.kernels import MAPS, Backend, clique_step, default_back
 from traj_integrator_ros.kernels.types import Inputs, VjpInputs
 
 from ..problems import DOF, DT, HORIZON, Problem, add_of, is_close_to, random
-from ..registry import CannotRun, Case, Contender, suite
+from ..registry import CannotRun, Case, Contender, sizes, suite
 
 # Most that the engine may add to the kernel's own time for one small trajectory, us.
 ADDED_US = 25.0
@@ -29,12 +29,15 @@ def from_rest(name: str, actions: np.ndarray, upstream: Sequence[np.ndarray]) ->
 
 
 @suite("engine")
-def engine(quick: bool) -> Iterator[Case]:
+def engine(quick: bool, only: int | None = None) -> Iterator[Case]:
     if default_backend(torch.device("cpu")) is not Backend.NATIVE:
         raise CannotRun("the C++ kernels are not built")
-    for batch in (1, 64) if quick else (1, 64, 1000):
+    for batch in sizes(quick, only, (1, 64), (1, 64, 1000)):
         yield from both_ways(batch)
-    yield times()
+    exact = torch.arange(HORIZON).double() * DT
+    add = add_of(random(1, HORIZON, DOF), "torch.add of 1 x 32 x 7")
+    mine = Contender("ours", lambda: time_from_start(MAPS["clique"], step_lengths(DT), HORIZON), is_close_to(exact))
+    yield Case("time_from_start", 1, HORIZON, DOF, mine, (add,), dtype="float64")
 
 
 def both_ways(batch: int) -> Iterator[Case]:
@@ -73,10 +76,3 @@ def both_ways(batch: int) -> Iterator[Case]:
         added = {peer.name: ADDED_US} if batch == 1 else {}
         mine = Contender("ours", by_engine, check)
         yield problem.case(name, mine, peer, add_of(action), added_targets_us=added)
-
-
-def times() -> Case:
-    exact = torch.arange(HORIZON).double() * DT
-    add = add_of(random(1, HORIZON, DOF), "torch.add of 1 x 32 x 7")
-    mine = Contender("ours", lambda: time_from_start(MAPS["clique"], step_lengths(DT), HORIZON), is_close_to(exact))
-    return Case("time_from_start", 1, HORIZON, DOF, mine, (add,), dtype="float64")

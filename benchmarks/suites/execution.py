@@ -16,7 +16,7 @@ from traj_integrator_ros.handling.requests import SequenceFields
 from traj_integrator_ros.kernels import ControlSpace
 
 from ..problems import DOF, DT, is_close_to
-from ..registry import Case, Contender, suite
+from ..registry import Case, Contender, sizes, suite
 
 MOST_US = 20.0
 """Most that the spline may take for 32 x 7, with its values at all points."""
@@ -28,8 +28,8 @@ LIMITS = {"velocity": 5.0, "acceleration": 20.0, "jerk": 2e4, "position_max": 10
 
 
 @suite("execution")
-def execution(quick: bool) -> Iterator[Case]:
-    for horizon in (32,) if quick else (16, 32, 128):
+def execution(quick: bool, only: int | None = None) -> Iterator[Case]:
+    for horizon in sizes(quick, only, (32,), (16, 32, 128)):
         yield spline(horizon)
         yield from sequence_to_trajectory(horizon)
 

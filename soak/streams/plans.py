@@ -40,13 +40,9 @@ class Way:
     def __init__(
         self, begin: float, state: np.ndarray, target: np.ndarray, bounds: Bounds, through: np.ndarray | None = None
     ) -> None:
-        dof = len(target)
-        inputs = ruckig.InputParameter(dof)
-        state = np.where(np.abs(state) < 1e-9, 0.0, state)  # rounding, at which ruckig fails
-        inputs.current_position, inputs.current_velocity, inputs.current_acceleration = (row.tolist() for row in state)
+        inputs, dof = _inputs(np.where(np.abs(state) < 1e-9, 0.0, state), bounds), len(target)
         inputs.target_position = np.asarray(target, float).tolist()
         inputs.target_velocity = [0.0] * dof if through is None else np.asarray(through, float).tolist()
-        inputs.max_velocity, inputs.max_acceleration, inputs.max_jerk = (part.tolist() for part in bounds)
         self._trajectory = ruckig.Trajectory(dof)
         for _ in range(3):
             try:
@@ -65,7 +61,7 @@ class Way:
 
     def state(self, time: float) -> np.ndarray:
         """Position, velocity and acceleration `[3, D]` at a time."""
-        return np.array(self._trajectory.at_time(max(time - self.begin, 0.0)))
+        return self.states(np.array([time]))[:, 0]
 
     def states(self, times: np.ndarray) -> np.ndarray:
         """The same at some times `[3, N, D]`."""
@@ -108,7 +104,6 @@ class Ramp:
 
     def __init__(self, begin: float, position: np.ndarray, velocity: np.ndarray) -> None:
         self.begin, self.position, self.velocity = begin, position, velocity
-        self.end = begin
 
     def states(self, times: np.ndarray) -> np.ndarray:
         """Position, velocity and acceleration `[3, N, D]`."""
@@ -151,18 +146,21 @@ def retreat(positions: np.ndarray) -> np.ndarray:
     return retreats(positions).max(axis=0)
 
 
+def _inputs(state: np.ndarray, bounds: Bounds) -> ruckig.InputParameter:
+    inputs = ruckig.InputParameter(state.shape[1])
+    inputs.current_position, inputs.current_velocity, inputs.current_acceleration = (row.tolist() for row in state)
+    inputs.max_velocity, inputs.max_acceleration, inputs.max_jerk = (part.tolist() for part in bounds)
+    return inputs
+
+
 def stopping_way(state: np.ndarray, bounds: Bounds) -> tuple[np.ndarray, np.ndarray]:
     """How far forward joints go, at most, and how long, s, until they come to rest from a state `[3, D]`, as fast as
     they may.
     """
-    dof = state.shape[1]
-    inputs = ruckig.InputParameter(dof)
+    inputs = _inputs(np.array([np.zeros_like(state[0]), *state[1:]]), bounds)
     inputs.control_interface = ruckig.ControlInterface.Velocity
     inputs.synchronization = ruckig.Synchronization.No
-    inputs.current_position = [0.0] * dof
-    inputs.current_velocity, inputs.current_acceleration = (row.tolist() for row in state[1:])
-    inputs.max_velocity, inputs.max_acceleration, inputs.max_jerk = (part.tolist() for part in bounds)
-    trajectory = ruckig.Trajectory(dof)
-    ruckig.Ruckig(dof).calculate(inputs, trajectory)
+    trajectory = ruckig.Trajectory(state.shape[1])
+    ruckig.Ruckig(state.shape[1]).calculate(inputs, trajectory)
     way = np.array([extrema.max for extrema in trajectory.position_extrema])
     return way, np.array(trajectory.independent_min_durations)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
-from .plans import Bounds, Course, Ramp, Way, retreat, sampled, spline_peaks, spline_through
+from .plans import Bounds, Course, retreat, sampled, spline_peaks, spline_through
 
 POSITION, VELOCITY, JERK = 1, 2, 4
 """Control spaces, as in ActionSequence."""
@@ -59,21 +60,45 @@ class Form:
     noise: float = 0.0
 
 
+class Motion(Protocol):
+    """What a policy means: a course, a way or a ramp."""
+
+    def states(self, times: np.ndarray) -> np.ndarray:
+        """Position, velocity and acceleration `[3, N, D]` at increasing times, s."""
+
+
 class Policy:
-    """Makes chunks from what is measured; subclasses say along which motion.
+    """Makes chunks of a motion: of a course by the clock, or, without one, of a motion from what is measured each time.
+
+    A course is begun anew from where the robot is after a pause, or if the robot does not follow it.
 
     Args:
         form: of the chunks.
         direction: of a forward stream, +-1 `[D]`.
         random: for all that it draws.
         pauses: intervals in which it says nothing, s.
+        anew: makes a motion from a time and what is measured then.
+        course: until something disturbs it.
+        patience: how far the robot may be from the course, rad.
 
     """
 
-    def __init__(self, form: Form, direction: np.ndarray, random: np.random.Generator, pauses: Sequence) -> None:
+    def __init__(
+        self,
+        form: Form,
+        direction: np.ndarray,
+        random: np.random.Generator,
+        pauses: Sequence[tuple[float, float]],
+        anew: Callable[[float, np.ndarray], Motion] | None,
+        course: Course | None = None,
+        patience: float = np.inf,
+    ) -> None:
         self.form, self.direction, self.random, self.pauses = form, direction, random, list(pauses)
         self.anchors: list[float] = []
         """When a plan was begun anew from what was measured, s."""
+        self._anew, self._patience = anew, patience
+        self._courses = [] if course is None else [course]
+        self._begun = 0.0 if course is None else course.begin
 
     def chunk(self, now_ns: int, measured: np.ndarray) -> Chunk | None:
         """Return a chunk that begins now, or None in a pause.
@@ -86,23 +111,19 @@ class Policy:
         now = now_ns * 1e-9
         if any(begin <= now < end for begin, end in self.pauses):
             return None
-        motion = self.motion(now, measured)
         form = self.form
         times = now + form.dt * np.arange(form.horizon + 1)
-        position, velocity, acceleration = motion.states(times)
+        position, velocity, acceleration = self._motion(now, measured).states(times)
         rows = position[1:]
         if form.noise:
             rows = rows + self.random.normal(scale=form.noise, size=rows.shape)
-        if form.space == POSITION:
-            data = rows
-        elif form.space == VELOCITY:
-            data = np.diff(position, axis=0) / form.dt
-        else:
-            data = np.diff(acceleration, axis=0) / form.dt
         through = np.concatenate([position[:1], rows])
         spline = spline_through(form.dt, through, velocity[0], velocity[-1])
-        peaks = spline_peaks(spline)
-        if form.space == JERK:  # held jerks keep the accelerations of the rows, not their velocities
+        data, peaks = rows, spline_peaks(spline)
+        if form.space == VELOCITY:
+            data = np.diff(position, axis=0) / form.dt
+        elif form.space == JERK:  # held jerks keep the accelerations of the rows, not their velocities
+            data = np.diff(acceleration, axis=0) / form.dt
             means = (acceleration[1:] + acceleration[:-1]) / 2
             led = velocity[0] + form.dt * np.concatenate([np.zeros_like(means[:1]), means.cumsum(axis=0)])
             peaks = Bounds(*(np.abs(part).max(axis=0) for part in (led, acceleration, data)))
@@ -119,28 +140,6 @@ class Policy:
             rests=bool(still and len(rows) > 1 and (rows[-1] == rows[-2]).all()),
         )
 
-    def motion(self, now: float, measured: np.ndarray) -> Course | Way | Ramp:
-        """The motion that the policy means at a time, s."""
-        raise NotImplementedError
-
-
-class TimeIndexed(Policy):
-    """Follows a course by the clock; begins it anew from where the robot is after a pause, or if it does not follow.
-
-    Args:
-        form, direction, random, pauses: as for Policy.
-        course: until something disturbs it.
-        anew: makes a course from a time and what is measured then.
-        patience: how far the robot may be from the course, rad.
-
-    """
-
-    def __init__(self, form, direction, random, pauses, course, anew, patience) -> None:
-        super().__init__(form, direction, random, pauses)
-        self._anew, self._patience = anew, patience
-        self._begun = course.begin
-        self._courses = [course]
-
     def motion_at(self, times: np.ndarray) -> np.ndarray:
         """Meant positions `[N, D]` at increasing times, of the present course."""
         return self._courses[-1].states(times)[0]
@@ -150,8 +149,10 @@ class TimeIndexed(Policy):
         ways = [course.states(np.linspace(course.begin, course.end, 500))[0] for course in self._courses]
         return np.max([retreat(self.direction * way) for way in ways], axis=0)
 
-    def motion(self, now: float, measured: np.ndarray) -> Course:
-        """The present course, or a new one."""
+    def _motion(self, now: float, measured: np.ndarray) -> Motion:
+        if not self._courses:
+            self.anchors = [now]
+            return self._anew(now, measured)
         is_away = np.abs(measured[0] - self.motion_at(np.array([now]))[0]).max() > self._patience
         was_silent = bool(self.pauses) and now >= self.pauses[0][1]
         if was_silent:
@@ -161,22 +162,3 @@ class TimeIndexed(Policy):
             self._begun = now
             self.anchors.append(now)
         return self._courses[-1]
-
-
-class FromMeasured(Policy):
-    """Begins a motion anew from what is measured, each time.
-
-    Args:
-        form, direction, random, pauses: as for Policy.
-        anew: makes a motion from a time and what is measured then.
-
-    """
-
-    def __init__(self, form, direction, random, pauses, anew) -> None:
-        super().__init__(form, direction, random, pauses)
-        self._anew = anew
-
-    def motion(self, now: float, measured: np.ndarray) -> Way | Ramp:
-        """One from here."""
-        self.anchors = [now]
-        return self._anew(now, measured)

@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 
 from .plans import Bounds, Course, Ramp, Way
-from .policies import JERK, POSITION, VELOCITY, Form, FromMeasured, Policy, TimeIndexed
+from .policies import JERK, POSITION, VELOCITY, Form, Policy
 
 BEGIN_S = 10.0
 """The first cycle."""
@@ -257,7 +257,7 @@ def _with_policy(scene: Scene, random: np.random.Generator, demand: float) -> Sc
 
         first = _course(sending.begin, resting, forward, meant, sending.end, random)
         perfect = not scene.disturbances and form.stamped and not (sending.lost or sending.late)
-        policy = partial(TimeIndexed, course=first, anew=new_course, patience=patience)
+        policy = partial(Policy, anew=new_course, course=first, patience=patience)
         scene = replace(scene, perfect=perfect)
     elif choice == "closed":
         times = np.sort(random.uniform(sending.begin, sending.end, int(random.integers(0, 3)))).tolist()
@@ -266,10 +266,10 @@ def _with_policy(scene: Scene, random: np.random.Generator, demand: float) -> Sc
         def to_goal(now: float, measured: np.ndarray) -> Way:
             return Way(now, from_measured(measured), [goal for begin, goal in goals if begin <= now][-1], meant)
 
-        policy = partial(FromMeasured, anew=to_goal)
+        policy = partial(Policy, anew=to_goal)
     else:
         velocity = meant.velocity * random.uniform(-0.5, 0.5, dof)
-        policy = partial(FromMeasured, anew=lambda now, measured: Ramp(now, measured[0], velocity))
+        policy = partial(Policy, anew=lambda now, measured: Ramp(now, measured[0], velocity))
     return replace(scene, policy=lambda chance: policy(form, direction, chance, pauses), words=choice)
 
 

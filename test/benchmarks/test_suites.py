@@ -5,10 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from benchmarks.problems import clique_problem
 from benchmarks.suites import cpu, cuda, engine, execution, scaling
-from traj_integrator_ros.engine.integrator import TrajectoryIntegrator
-from traj_integrator_ros.kernels import MAPS, SplineForm, default_backend
+from traj_integrator_ros.kernels import default_backend
 
 
 def check(case) -> int:
@@ -29,27 +27,21 @@ def spoiled(result):
     return 1.01 * result + 1
 
 
-@pytest.fixture
-def native():
+@pytest.mark.parametrize(
+    ("suite", "counts"),
+    [
+        (cpu.cpu_entries, [5]),
+        (cpu.cpu_kernels, [*[4, 3, 2] * 2, 2, 2, *[3] * 6, *[2] * 4]),
+        (cpu.cpu_splines, [3, 2]),
+        (engine.engine, [3, 3, 2]),
+        (execution.execution, [2, 2, 2, 2]),
+    ],
+)
+def test_every_case_is_right(suite, counts, monkeypatch):
     if default_backend(torch.device("cpu")).value != "native":
         pytest.skip("the C++ kernels are not built")
-
-
-def test_entries_and_engine_are_right(native):
-    assert [check(case) for case in (cpu.entries(3), *engine.both_ways(3), engine.times())] == [5, 3, 3, 2]
-    problems = (clique_problem(3), None), (cpu.spline_problem(3), SplineForm())
-    assert [check(cpu.reused_buffers("", *each)) for each in problems] == [2, 2]
-
-
-@pytest.mark.parametrize("way", cpu.GRADIENTS)
-def test_ways_to_differentiate_are_right(way):
-    case = cpu.forward_and_backward(100, way, with_compiled=False)
-    assert [check(case), check(cpu.dropin(3, way))] == [4, 3]
-
-
-@pytest.mark.parametrize("name", [name for name in MAPS if not name.startswith("bspline")])
-def test_maps_are_right_beside_operations_of_torch(name):
-    assert check(cpu.against_torch(name, 3)) == 3
+    monkeypatch.setattr(cpu, "empty_function", lambda: cpu.slices)  # takes a minute to compile
+    assert [check(case) for case in suite(True, 16)] == counts
 
 
 @pytest.mark.parametrize("name", ["clique", "clique_central", "acceleration_zoh"])
@@ -75,20 +67,17 @@ def test_the_picture_is_drawn(tmp_path, monkeypatch):
 
 def test_cases_of_the_device_are_right_on_the_cpu_too(monkeypatch):
     monkeypatch.setattr(cuda, "DEVICE", "cpu")
+    monkeypatch.setattr(cuda, "needs_device", lambda: None)
+    monkeypatch.setattr(cuda, "most_elements", lambda: 1 << 20)
     monkeypatch.setattr(torch, "compile", lambda function, **options: function)
-    assert [check(cuda.swept(name, 60)) for name in ("clique", "clique_central", "bspline_tight")] == [3, 3, 3]
-    assert check(cuda.against_peers(60)) == 6
-    assert check(cuda.between_host_arrays(3, {device: TrajectoryIntegrator(device) for device in ("cpu", "auto")})) == 2
+    suites = cuda.cuda_sweep(True, 60), cuda.cuda_kernels(True, 60), cuda.cuda_engine(True, 3)
+    assert [[check(case) for case in suite] for suite in suites] == [[3] * 4, [6], [2]]
 
 
 @pytest.mark.gpu
 def test_graphs_of_the_device_are_right():
-    assert check(cuda.swept("clique", cuda.SMALL_BATCH)) == 3
+    assert check(next(cuda.cuda_sweep(True, cuda.SMALL_BATCH))) == 3
     assert cuda.most_elements() > 1 << 20
-
-
-def test_execution_cases_are_right():
-    assert [check(case) for case in (execution.spline(16), *execution.sequence_to_trajectory(16))] == [2, 2, 2, 2]
 
 
 @pytest.mark.ros

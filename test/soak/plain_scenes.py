@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 
 from soak.streams.plans import Bounds, Course, Ramp, Way
-from soak.streams.policies import POSITION, VELOCITY, Form, FromMeasured, TimeIndexed
+from soak.streams.policies import POSITION, VELOCITY, Form, Policy
 from soak.streams.scenes import BEGIN_S, Scene, Sending
 
 FIRST_S = BEGIN_S + 0.3
@@ -26,7 +26,7 @@ def quiet(*, complete: bool = True) -> Scene:
         start=np.zeros(1), lag=0.0, droop=np.zeros(1), noise=0.0, quantization=0.0, disturbances=(),
         transport=(0.002, 0.003), joint_rate=500, state_rate=250, state_is_next=False, hard=True,
         from_desired=False, lead_time=0.02, sending=sending, form=form,
-        policy=lambda chance: FromMeasured(form, np.ones(1), chance, [(0.0, np.inf)], None),
+        policy=lambda chance: Policy(form, np.ones(1), chance, [(0.0, np.inf)], None),
     )  # fmt: skip
 
 
@@ -49,7 +49,7 @@ def streaming(
     def anew(now: float, measured: np.ndarray) -> Course:
         return Course([Way(now, np.array([*measured, [0.0]]), measured[0] + target, MEANT._replace(velocity=fastest))])
 
-    policy = partial(TimeIndexed, pauses=pauses, course=course, anew=anew, patience=0.15)
+    policy = partial(Policy, pauses=pauses, course=course, anew=anew, patience=0.15)
     sending = _sending(rate, inference, seconds)
     return replace(quiet(), sending=sending, form=form, policy=lambda chance: policy(form, np.ones(1), chance))
 
@@ -73,5 +73,5 @@ def streaming_velocity(
 
     sending = _sending(rate, 0.001, seconds)
     return replace(
-        quiet(), sending=sending, form=form, policy=lambda chance: FromMeasured(form, np.ones(1), chance, gaps, anew)
+        quiet(), sending=sending, form=form, policy=lambda chance: Policy(form, np.ones(1), chance, gaps, anew)
     )

@@ -10,7 +10,7 @@ import pytest
 from soak.streams.core import Message, NodeCore
 from soak.streams.invariants import Failure, bounds_of, failures
 from soak.streams.plans import Bounds, Course, Way, retreat, sampled, spline_peaks, spline_through
-from soak.streams.policies import JERK, POSITION, VELOCITY, Chunk, Form, Policy, TimeIndexed
+from soak.streams.policies import JERK, POSITION, VELOCITY, Chunk, Form, Policy
 from soak.streams.retreats import begun_otherwise
 from soak.streams.scenes import BEGIN_S, DEAD, FREEZE, RESTART, Disturbance, Scene, random_scene
 from soak.streams.simulation import SECOND, Answer, Refusal, Run, Sent, simulate
@@ -27,13 +27,13 @@ def course() -> Course:
 
 
 @pytest.fixture
-def policy(course: Course) -> TimeIndexed:
+def policy(course: Course) -> Policy:
     form = Form(POSITION, 0.02, 25, stamped=True)
-    return TimeIndexed(form, np.ones(2), np.random.default_rng(0), [], course, None, 1e9)
+    return Policy(form, np.ones(2), np.random.default_rng(0), [], None, course, 1e9)
 
 
 @pytest.fixture
-def run(course: Course, policy: TimeIndexed) -> Run:
+def run(course: Course, policy: Policy) -> Run:
     """A stream of chunks at 10 Hz, of which the controller commands exactly what was meant."""
     times = BEGIN_S + (np.arange(round(SECONDS * RATE)) + 1) / RATE
     scene = a_scene(policy)
