@@ -19,9 +19,15 @@ from typing import NamedTuple
 
 import set_up_machine
 from set_up_environment import LOGS, ROOT, Environment, SetUpError, hashed, write_at_once
-from set_up_interfaces import build_interfaces, interface_inputs
 from set_up_packages import colcon_inputs, install_colcon, install_packages, make_venv, package_inputs, venv_inputs
-from set_up_project import build_native, install_project, native_inputs, project_inputs
+from set_up_project import (
+    build_interfaces,
+    build_native,
+    install_project,
+    interface_inputs,
+    native_inputs,
+    project_inputs,
+)
 
 
 @dataclass(frozen=True)

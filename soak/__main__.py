@@ -9,7 +9,9 @@ from pathlib import Path
 import yaml
 
 from traj_integrator_ros.tools.progress import Progress
+from traj_integrator_ros.tools.robot import dotted
 from traj_integrator_ros.traffic.local_dds import config_file, stay_local
+from traj_integrator_ros.traffic.node_process import write_parameters
 
 from .judge import Limits, violations
 from .options import process_options
@@ -36,8 +38,7 @@ def main() -> int:
     # The environment must be complete before the middleware is loaded.
     from .session import run_soak
 
-    params_file = out / "node_params.yaml"
-    params_file.write_text(_parameters(options.set, options.chunks), encoding="utf-8")
+    params_file = write_parameters(out / "node_params.yaml", _parameters(options.set, options.chunks))
     rates = {"robot": options.state_rate, "planner": options.sequence_rate, "optimizer": options.gradient_rate}
     if options.chunks:  # have a rate of their own
         del rates["planner"]
@@ -61,20 +62,13 @@ def main() -> int:
     return EXIT_FAILED if found else 0
 
 
-def _parameters(settings: list[tuple[str, object]], chunks: bool) -> str:
-    """The node's parameter file: that of the Franka robot, with counts four times a second, and the user's settings."""
-    content = yaml.safe_load(config_file("franka.yaml").read_text(encoding="utf-8"))
-    (section,) = content.values()
-    values = {"start_from": "previous" if chunks else "measured", "diagnostics.period": 0.25, "warmup": ["16x32"]}
+def _parameters(settings: list[tuple[str, object]], chunks: bool) -> dict[str, object]:
+    """The node's parameters: those of the Franka robot, with counts four times a second, and the user's settings."""
+    franka = yaml.safe_load(config_file("franka.yaml").read_text(encoding="utf-8"))["/**"]["ros__parameters"]
+    own = {"start_from": "previous" if chunks else "measured", "diagnostics.period": 0.25, "warmup": ["16x32"]}
     if not chunks:  # the robot swings by itself, whatever is published for it
-        values["supervision.deviation"] = 0.0
-    for name, value in (values | {"device": "auto"} | dict(settings)).items():
-        *groups, last = name.split(".")
-        place = section["ros__parameters"]
-        for group in groups:
-            place = place.setdefault(group, {})
-        place[last] = value
-    return yaml.safe_dump(content)
+        own["supervision.deviation"] = 0.0
+    return dotted(franka) | own | {"device": "auto"} | dict(settings)
 
 
 if __name__ == "__main__":

@@ -16,6 +16,10 @@ import numpy as np
 from soak.streams.model import load_module
 from traj_integrator_ros.kernels.retime import RetimeStatus
 
+from . import executed as playing
+from . import paths, peers
+from . import problems as hard
+
 
 def main() -> int:
     """Run what is asked for."""
@@ -32,13 +36,10 @@ def main() -> int:
 
 def problems(options: argparse.Namespace) -> bool:
     """Solve hard problems; at most one of a thousand may fail."""
-    from .problems import Solved, solve
-    from .problems import problems as chosen
-
-    found: dict[str, list[tuple[Solved, float]]] = {}
-    for problem in chosen(options.count or 1000, options.seed):
+    found: dict[str, list[tuple[hard.Solved, float]]] = {}
+    for problem in hard.problems(options.count or 1000, options.seed):
         began = time.perf_counter()
-        solved = solve(problem)
+        solved = hard.solve(problem)
         found.setdefault(problem.family, []).append((solved, 1e3 * (time.perf_counter() - began)))
         if solved.failure:
             print(f"{problem.family}, order {problem.order}, {list(problem.waypoints.shape)}: {solved.failure}")
@@ -56,64 +57,53 @@ def problems(options: argparse.Namespace) -> bool:
 
 def executed(options: argparse.Namespace) -> bool:
     """Play random motions; none may exceed a limit by more than 0.1 %."""
-    from .executed import MOST, executed_ratios, random_motion
-
     model = None if options.controller is None else load_module(options.controller)
     rng, found, failed = np.random.default_rng(options.seed), [], 0
     for case in range(options.count or 1000):
-        motion, limits = random_motion(rng)
+        motion, limits = playing.random_motion(rng)
         if not bool(motion.ok.all()):
             failed += 1
             print(f"case {case}: {motion.reason(0)}")
             continue
-        found.append(executed_ratios(motion, limits, model))
-        if found[-1].max() > MOST:
+        found.append(playing.executed_ratios(motion, limits, model))
+        if found[-1].max() > playing.MOST:
             print(f"case {case}: {found[-1]}")
     worst = np.max(found, axis=0)
-    print(
-        f"{len(found)} motions, {failed} without one; greatest velocity, acceleration, jerk: {worst.round(6).tolist()}"
-    )
-    return not failed and worst.max() <= MOST
+    greatest = f"greatest velocity, acceleration, jerk: {worst.round(6).tolist()}"
+    print(f"{len(found)} motions, {failed} without one; {greatest}")
+    return not failed and worst.max() <= playing.MOST
 
 
 def certificate(options: argparse.Namespace) -> bool:
     """Compare the certificate with samples."""
-    from .certificates import ROUNDING, against_samples
-
     count = options.count or 1_000_000
-    wrong, _ = against_samples(count, options.seed, 129)
+    wrong, _ = paths.against_samples(count, options.seed, 129)
     dense = max(1, min(500, count // 100))
-    _, apart = against_samples(dense, options.seed, 100_001)
+    _, apart = paths.against_samples(dense, options.seed, 100_001)
     print(f"{wrong} of {count} pieces exceed their certificate; {dense} differ from 100 kHz by {apart:.1e} at most")
-    return not wrong and apart <= ROUNDING
+    return not wrong and apart <= paths.ROUNDING
 
 
 def margins(options: argparse.Namespace) -> bool:
     """Print the table of "How close to the limits may I plan", and how many plans at their limits a node accepts."""
-    from .executed import accepted
-    from .executed import margins as measured
-
     print("| rows | dt, s | velocity | acceleration | jerk |\n|---|---|---|---|---|")
-    for space, dt, worst in measured(options.count or 12, options.seed):
+    for space, dt, worst in playing.margins(options.count or 12, options.seed):
         print(f"| {space.name.lower()} | {dt:g} | " + " | ".join(f"{each:.4f}" for each in worst) + " |", flush=True)
     count, kept = options.count or 100, 0
     for action in ("reject", "retime"):
-        kept, worst = accepted(action, count, options.seed)
-        print(
-            f"limits.action: {action}: {kept} of {count} plans accepted, executed at most {worst:.5f} of their limits"
-        )
+        kept, worst = playing.accepted(action, count, options.seed)
+        told = f"{kept} of {count} plans accepted, executed at most {worst:.5f} of their limits"
+        print(f"limits.action: {action}: {told}")
     return kept == count
 
 
-def peers(options: argparse.Namespace) -> bool:
+def compared(options: argparse.Namespace) -> bool:
     """Compare with other retimers."""
-    from .peers import compare
-
-    compare(options.count, options.seed, options.out, options.stations)
+    peers.compare(options.count, options.seed, options.out, options.stations)
     return True
 
 
-_COMMANDS = {"problems": problems, "executed": executed, "certificate": certificate, "margins": margins, "peers": peers}
+_COMMANDS = {each.__name__: each for each in (problems, executed, certificate, margins)} | {"peers": compared}
 
 if __name__ == "__main__":
     sys.exit(main())

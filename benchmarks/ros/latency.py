@@ -62,8 +62,8 @@ SAME_MESSAGES_NAME = "rclpy, same messages, no computing"
 TWO_CALLS_NAME = "integrate + compute_gradient"
 
 
-def through_ros(quick: bool) -> Iterator[Case]:
-    """All cases of the suite `ros_latency`."""
+def ros_latency(quick: bool) -> Iterator[Case]:
+    """From a sequence published in one process to the trajectory that arrives back there, and calls of services."""
     parameters = {**PARAMETERS, "warmup": [f"{batch}x{HORIZON}" for batch in (1, 64, LARGE)]}
     for transport, transports in FIXED.items():
         with running(JOINTS, parameters, transports) as processes:
@@ -79,8 +79,8 @@ def through_ros(quick: bool) -> Iterator[Case]:
                 yield joint_states(processes, duration_s=0.5 if quick else 2.0)
 
 
-def large_messages(quick: bool) -> Iterator[Case]:
-    """All cases of the suite `ros_large`."""
+def ros_large(quick: bool) -> Iterator[Case]:
+    """Large messages as they go without settings: 0.9 MB in and 3.6 MB out."""
     parameters = {**PARAMETERS, "warmup": [f"{LARGE}x{HORIZON}"]}
     for name, transports in FITTING.items():
         with running(JOINTS, parameters, transports) as processes:

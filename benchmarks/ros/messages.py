@@ -36,8 +36,8 @@ JOINT_TRAJECTORY_TARGET = 10.0
 NOW_NS = 1_700_000_000_000_000_000
 
 
-def messages(quick: bool) -> Iterator[Case]:
-    """All cases of the suite `ros_messages`."""
+def ros_messages(quick: bool) -> Iterator[Case]:
+    """All ways in and out."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)  # as the node has on two cores; a second one waits for whatever else runs on the machine
     try:

@@ -5,31 +5,18 @@ from __future__ import annotations
 import importlib
 import importlib.util
 from collections.abc import Iterator
-from types import ModuleType
+from functools import partial
 
 from ..registry import CannotRun, Case, suite
 
 
-@suite("ros_latency")
-def ros_latency(quick: bool) -> Iterator[Case]:
-    """Through ROS: from a sequence published in one process to the trajectory that arrives back there."""
-    yield from _cases("latency").through_ros(quick)
-
-
-@suite("ros_large")
-def ros_large(quick: bool) -> Iterator[Case]:
-    """Large messages as they go without settings: 0.9 MB in and 3.6 MB out."""
-    yield from _cases("latency").large_messages(quick)
-
-
-@suite("ros_messages")
-def ros_messages(quick: bool) -> Iterator[Case]:
-    """Messages within one process, without DDS."""
-    yield from _cases("messages").messages(quick)
-
-
-def _cases(name: str) -> ModuleType:
+def _cases(module: str, suite: str, quick: bool) -> Iterator[Case]:
+    """Those of a suite in benchmarks/ros, whose modules import rclpy freely."""
     for needed in ("rclpy", "traj_integrator_interfaces"):
         if importlib.util.find_spec(needed) is None:
             raise CannotRun(f"{needed} cannot be imported")
-    return importlib.import_module(f"..ros.{name}", __package__)
+    yield from getattr(importlib.import_module(f"..ros.{module}", __package__), suite)(quick)
+
+
+for _module, _suite in (("latency", "ros_latency"), ("latency", "ros_large"), ("messages", "ros_messages")):
+    suite(_suite)(partial(_cases, _module, _suite))

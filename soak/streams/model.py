@@ -13,7 +13,7 @@ FOLDER = Path(__file__).resolve().parents[2].parent / "shared" / "jtc"
 
 
 class ModelsAbsent(RuntimeError):
-    """The folder with the models is not on this machine; the message names it."""
+    """A model is not on this machine; the message names its file."""
 
 
 class Models(NamedTuple):
@@ -27,21 +27,14 @@ class Models(NamedTuple):
 
 @lru_cache(maxsize=4)
 def load_models(folder: Path = FOLDER) -> Models:
-    """Load jtc.py and plant.py of a folder.
-
-    Raises:
-        ModelsAbsent: one of them does not exist.
-
-    """
-    paths = [folder / f"{name}.py" for name in Models._fields]
-    for path in paths:
-        if not path.is_file():
-            raise ModelsAbsent(f"no model of joint_trajectory_controller: {path} does not exist")
-    return Models(*map(load_module, paths))
+    """Load jtc.py and plant.py of a folder. Raises ModelsAbsent."""
+    return Models(*(load_module(folder / f"{name}.py") for name in Models._fields))
 
 
 def load_module(path: Path) -> ModuleType:
-    """Load a module by its file."""
+    """Load a module by its file. Raises ModelsAbsent if there is none."""
+    if not path.is_file():
+        raise ModelsAbsent(f"no model of joint_trajectory_controller: {path} does not exist")
     spec = importlib.util.spec_from_file_location(path.stem, path)
     module = importlib.util.module_from_spec(spec)
     sys.modules[path.stem] = module  # plant imports jtc, and its dataclasses look there for their annotations

@@ -82,9 +82,9 @@ def test_graphs_of_the_device_are_right():
 
 @pytest.mark.ros
 def test_all_ways_to_make_and_read_messages_give_the_same():
-    from benchmarks.ros.messages import messages
+    from benchmarks.ros.messages import ros_messages
 
-    cases = list(messages(quick=True))
+    cases = list(ros_messages(quick=True))
     assert len(cases) == 11
     for case in cases:
         for contender in case.contenders:
