@@ -22,6 +22,7 @@ from traj_integrator_ros.kernels.integration_utils import (
     jit_backward_pos_clique,
     jit_tensor_step_pos_clique,
 )
+from traj_integrator_ros.kernels.types import Inputs, VjpInputs
 
 from ..problems import DOF, DT, HORIZON, Problem, Step, add_of, by_cost, by_grad, clique_problem, is_close_to, random
 from ..registry import Case, Contender, Run, sizes, suite
@@ -83,11 +84,13 @@ def launchers(problem: Problem) -> Run:
     action, start = (x.detach() for x in (*problem.leaves, *problem.fixed))
     dt = torch.full((1, 1), DT, dtype=torch.float64)
     out, into = [torch.empty_like(action) for _ in range(4)], torch.empty_like(action)
-    options = {"start_rows": len(start), "action_horizon": HORIZON, "needs": (True, False, False, False), "out": into}
+    inputs = Inputs((action, start, *[None] * 7), (None, None), dt)
+    needs = (True, *[False] * 8)
+    of_vjp = VjpInputs(problem.upstream, (None, None), dt, (len(start), -1), HORIZON, needs)
 
     def run() -> tuple[Tensor, ...]:
-        native.clique_forward(action, start, None, None, None, dt, out=out)
-        native.clique_vjp(*problem.upstream, None, dt, **options)
+        native.clique_forward(inputs, out=out)
+        native.clique_vjp(of_vjp, out=(into, *[None] * 8))
         return (*out, into)
 
     return run
