@@ -20,6 +20,7 @@ from .motion import Motion, state_at
 DURATION = 1.575
 """s, of the motion to the goal."""
 JERKS, POINTS, DEGREE, STEPS = 64, 16, 3, 4
+SPLINE_ROWS = (POINTS + DEGREE) * STEPS + 1
 JERK_WEIGHT = 1e-3
 """Of the cost, per rad²/s⁵ (squared jerk over time)."""
 END_WEIGHTS = (2000.0, 200.0, 5.0)
@@ -27,33 +28,21 @@ END_WEIGHTS = (2000.0, 200.0, 5.0)
 
 
 class Steering(Enum):
-    """What the optimizer varies."""
+    """What the optimizer varies: its name, the control space of the sequences, and their numbers of actions and rows.
 
-    JERKS = "jerks"
-    SPLINE = "control points"
-    POSITIONS = "positions"
+    `dt` is the time between rows, s.
+    """
 
-    @property
-    def control_space(self) -> ControlSpace:
-        """Control space of the sequences that it sends."""
-        if self is Steering.JERKS:
-            return ControlSpace.JERK
-        return ControlSpace.BSPLINE if self is Steering.SPLINE else ControlSpace.POSITION
+    JERKS = "jerks", ControlSpace.JERK, JERKS, JERKS
+    SPLINE = "control points", ControlSpace.BSPLINE, POINTS, SPLINE_ROWS
+    POSITIONS = "positions", ControlSpace.POSITION, SPLINE_ROWS, SPLINE_ROWS
 
-    @property
-    def actions(self) -> int:
-        """Number of actions in a sequence."""
-        return POINTS if self is Steering.SPLINE else self.rows
-
-    @property
-    def rows(self) -> int:
-        """Number of rows of the trajectory; positions have as many as the spline."""
-        return JERKS if self is Steering.JERKS else (POINTS + DEGREE) * STEPS + 1
-
-    @property
-    def dt(self) -> float:
-        """Time between rows, s."""
-        return DURATION / (self.rows - 1)
+    def __new__(cls, name: str, control_space: ControlSpace, actions: int, rows: int) -> Steering:
+        """A member, whose value is its name."""
+        one = object.__new__(cls)
+        one._value_, one.control_space, one.actions, one.rows = name, control_space, actions, rows
+        one.dt = DURATION / (rows - 1)
+        return one
 
 
 @dataclass(frozen=True)

@@ -46,14 +46,9 @@ class ControllerModel:
         With `stamp_ns` 0 it begins in this cycle; its points are in the order of our joints. `measured` is the state of
         the joints; None: that of the command.
         """
-        is_over = int(points.time_ns[-1]) + (stamp_ns or now_ns) < now_ns
-        if not is_over:
-            self.follow(stamp_ns, points, now_ns, measured)
-        return not is_over
-
-    def follow(self, stamp_ns: int, points: Points, now_ns: int, measured: State | None = None) -> None:
-        """As `take`, of a trajectory that was not over when it came."""
         times_ns, columns = points.time_ns + (stamp_ns or now_ns), points[1:]
+        if times_ns[-1] < now_ns:
+            return False
         if times_ns[0] > now_ns:
             older_ns = self.cycle_ns if self.from_desired and self._motion is not None else 0
             before = self.at(now_ns) if measured is None or self.from_desired else measured
@@ -65,6 +60,7 @@ class ControllerModel:
             # Seconds since the epoch would be rounded to 0.2 us.
             self._motion = motion_of_points(Points(times_ns - times_ns[0], *columns))
         self.begin_ns = int(times_ns[0])
+        return True
 
     def at(self, time_ns: int) -> State:
         """The command for a time."""

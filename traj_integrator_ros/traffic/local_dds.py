@@ -69,7 +69,7 @@ def claim_domain() -> int:
     if not folder.is_dir():
         folder.mkdir(exist_ok=True)
         folder.chmod(0o1777)  # for all users, as the folder that it lies in
-    candidates = [domain for domain in DOMAINS if domain != _domain_of_this_shell()]
+    candidates = [domain for domain in DOMAINS if str(domain) != os.environ.get("ROS_DOMAIN_ID", "").strip()]
     for domain in random.SystemRandom().sample(candidates, len(candidates)):
         lock = _try_to_lock(folder / f"{domain}.lock")
         if lock is None:
@@ -79,13 +79,6 @@ def claim_domain() -> int:
             return domain
         os.close(lock)
     raise OSError(f"all {len(candidates)} ROS domains are claimed (locks in {folder}) or have nodes")
-
-
-def _domain_of_this_shell() -> int | None:
-    try:
-        return int(os.environ.get("ROS_DOMAIN_ID", ""))
-    except ValueError:  # unset, or nothing that rcl would take
-        return None
 
 
 def _try_to_lock(file: Path) -> int | None:
