@@ -31,14 +31,10 @@ def test_the_largest_of_all_trajectories_is_reported_with_that_of_their_points()
     assert commanded.liveliest.points[1].positions[0] == 1.0
     commanded.add(from_to_rest(1.0, accelerations=False))
     assert commanded.peaks[2] == pytest.approx(6, rel=1e-3)
-
-
-def test_a_single_point_commands_no_motion():
-    message = from_to_rest(1.0)
+    still, message = Commanded(), from_to_rest(1.0)
     message.points = message.points[:1]
-    commanded = Commanded()
-    commanded.add(message)
-    assert commanded.liveliest is None and not commanded.peaks.any()
+    still.add(message)
+    assert still.liveliest is None and not still.peaks.any()
 
 
 @pytest.mark.parametrize("accelerations", [True, False])

@@ -70,16 +70,13 @@ def test_a_joint_at_rest_is_drawn_at_rest_and_not_as_its_noise(
     assert min(spans) >= 1e-4 and len(spans) == 8
 
 
-def test_the_figure_has_the_units_of_the_urdf(tmp_path: Path, quadratic: Samples) -> None:
-    draw_motion(tmp_path / "units.svg", quadratic, Robot(units=JointUnits({"arm_a": True, "arm_b": True})))
-    text = (tmp_path / "units.svg").read_text()
-    assert "velocity [m/s]" in text and "rad" not in text
-
-
-def test_a_single_point_can_be_drawn(tmp_path: Path, quadratic: Samples) -> None:
+def test_the_figure_has_the_units_of_the_urdf_also_of_a_single_point(tmp_path: Path, quadratic: Samples) -> None:
     rows = {name: getattr(quadratic, name)[:1] for name in ("time", "position", "velocity", "acceleration")}
-    draw_motion(tmp_path / "point.svg", dataclasses.replace(quadratic, **rows, jerk=None), Robot())
-    assert (tmp_path / "point.svg").exists()
+    point = dataclasses.replace(quadratic, **rows, jerk=None)
+    for samples in (quadratic, point):
+        draw_motion(tmp_path / "units.svg", samples, Robot(units=JointUnits({"arm_a": True, "arm_b": True})))
+        text = (tmp_path / "units.svg").read_text()
+        assert "velocity [m/s]" in text and "rad" not in text
 
 
 def test_the_tool_draws_a_file(tool: Tool, tmp_path: Path, table: Path) -> None:

@@ -37,12 +37,9 @@ def plan(tmp_path: Path) -> Path:
     scale = np.array([1.0, -0.5])
     columns = [t, (10 * t**3 - 15 * t**4 + 6 * t**5) * scale, (30 * t**2 - 60 * t**3 + 30 * t**4) * scale]
     columns.append((60 * t - 180 * t**2 + 120 * t**3) * scale)
-    names = [
-        "time",
-        *(f"{quantity}_{joint}" for quantity in ("position", "velocity", "acceleration") for joint in "ab"),
-    ]
-    path = tmp_path / "plan.csv"
-    np.savetxt(path, np.hstack(columns), delimiter=",", header=",".join(names), comments="", fmt="%.17g")
+    names = (f"{quantity}_{joint}" for quantity in ("position", "velocity", "acceleration") for joint in "ab")
+    path, header = tmp_path / "plan.csv", ",".join(("time", *names))
+    np.savetxt(path, np.hstack(columns), delimiter=",", header=header, comments="", fmt="%.17g")
     return path
 
 

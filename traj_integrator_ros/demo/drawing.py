@@ -133,7 +133,9 @@ def _draw_start(panels: np.ndarray, outcome: Outcome, items: list[Kept]) -> None
     joint = _liveliest(items[0])[0]
     name = outcome.prepared.recording.joint_names[joint]
     motion, cleaned = outcome.prepared.planned, outcome.prepared.cleaned
-    begin, end = _span(items)
+    times = [_curve(item, "position", 0, 0)[0] for item in items]
+    begin, end = min(time[0] for time in times), max(time[-1] for time in times)
+    begin -= 0.15 * (end - begin)
     # One sample more on either side, so that the line reaches the edges of the panel.
     shown = slice(max(0, np.searchsorted(motion.time, begin) - 1), np.searchsorted(motion.time, end) + 1)
     truth = (motion.position, cleaned.velocity, accelerations(motion))
@@ -152,27 +154,18 @@ def _draw_start(panels: np.ndarray, outcome: Outcome, items: list[Kept]) -> None
             axes.plot(time[0], got[0], "o", color=color, markersize=8, markeredgecolor="white", zorder=5)
         axes.set_ylabel(f"{quantity}\n[{unit}]")
         tight_time(axes, begin, end)
-    _draw_acceleration_bound(panels[2], outcome.prepared.largest_acceleration)
+    largest = outcome.prepared.largest_acceleration
+    for sign in (-1, 1):
+        panels[2].axhline(sign * largest, **DASHED)
+    low, high = panels[2].get_ylim()
+    panels[2].set_ylim(min(low, -1.2 * largest), max(high, 1.3 * largest))
+    place = {"xycoords": ("axes fraction", "data"), "textcoords": "offset points", "xytext": (0, 3)}
+    panels[2].annotate("largest of the whole motion", (0.995, largest), ha="right", fontsize=10, **place)
     ratio, limit = outcome.start_up.get(outcome.closest_start_up, (np.nan, np.nan))
     spike = "without a spike" if ratio <= limit else f"up to {ratio:.1f} x the largest acceleration"
     panels[0].set_title(f"{short_name(name)}: starts in motion (dots), {spike}", loc="left")
     panels[-1].set_xlabel("time in the motion [s]")
     panels[0].legend(loc="best", fontsize=10)
-
-
-def _span(items: list[Kept]) -> tuple[float, float]:
-    curves = [_curve(item, "position", 0, 0)[0] for item in items]
-    begin, end = min(time[0] for time in curves), max(time[-1] for time in curves)
-    return begin - 0.15 * (end - begin), end
-
-
-def _draw_acceleration_bound(axes: Axes, largest: float) -> None:
-    for sign in (-1, 1):
-        axes.axhline(sign * largest, **DASHED)
-    low, high = axes.get_ylim()
-    axes.set_ylim(min(low, -1.2 * largest), max(high, 1.3 * largest))
-    place = {"xycoords": ("axes fraction", "data"), "textcoords": "offset points", "xytext": (0, 3)}
-    axes.annotate("largest of the whole motion", (0.995, largest), ha="right", fontsize=10, **place)
 
 
 def draw_commanded(panels: np.ndarray, commanded: Commanded) -> None:

@@ -72,8 +72,7 @@ def integrated(sequence: Sequence, robot: Robot, options: argparse.Namespace) ->
         if all(np.isfinite(motion.coefficients).all() for motion in motions) and options.end == "stop":
             motions = [_stopped(motion, limits) for motion in motions]
         points = _points_of(sequence, motions, source)
-    exceeded = [*_told_violations(motions, limits, robot.units), *_told_steps(plans, limits)]
-    return Integrated(sequence, points, motions, exceeded)
+    return Integrated(sequence, points, motions, list(_exceeded(plans, motions, limits, robot.units)))
 
 
 def request_of(
@@ -190,22 +189,21 @@ def _samples(sequence: Sequence, time: np.ndarray, states: np.ndarray, source: s
     ]
 
 
-def _told_steps(plans: list[Motion], limits: JointLimits) -> Iterator[str]:
-    """A line for each trajectory of held accelerations whose steps exceed the jerk limit: the node rejects it."""
-    steps_only = JointLimits(jerk=limits.jerk, joint_names=limits.joint_names)
-    for number, plan in enumerate(plans):
-        told = "" if plan.with_accelerations else find_motion_violation(plan, steps_only)
-        if told:
-            yield told + (f", trajectory {number}" if len(plans) > 1 else "")
+def _exceeded(plans: list[Motion], motions: list[Motion], limits: JointLimits, units: JointUnits) -> Iterator[str]:
+    """A line for each quantity of each joint and trajectory that exceeds a limit: its worst, also between points.
 
-
-def _told_violations(motions: list[Motion], limits: JointLimits, units: JointUnits) -> Iterator[str]:
-    """A line for each quantity of each joint and trajectory that exceeds a limit: its worst, also between points."""
+    Then one for each plan of held accelerations whose steps exceed the jerk limit: the node rejects it.
+    """
     for number, motion in enumerate(motions):
         which = f" of trajectory {number}" if len(motions) > 1 else ""
         for found in worst_violations(motion, limits):
             joint = limits.joint_names[found.joint]
             yield found.told(joint, f"at {found.time:.4g} s{which}", units.of(joint)[found.order])
+    steps_only = JointLimits(jerk=limits.jerk, joint_names=limits.joint_names)
+    for number, plan in enumerate(plans):
+        told = "" if plan.with_accelerations else find_motion_violation(plan, steps_only)
+        if told:
+            yield told + (f", trajectory {number}" if len(plans) > 1 else "")
 
 
 # Control points for a recorded motion
