@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from types import EllipsisType
-from typing import TypedDict
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -16,13 +16,6 @@ FIELDS = ("position", "velocity", "acceleration", "jerk")
 # Which fields a flattened state has, and its joint names.
 _Context = tuple[tuple[str, ...], Sequence[str] | None]
 Index = int | slice | EllipsisType | Tensor | Sequence[int] | None
-
-
-class TorchFactoryArguments(TypedDict):
-    """Keyword arguments of torch's tensor factories."""
-
-    device: torch.device
-    dtype: torch.dtype
 
 
 @dataclass(frozen=True)
@@ -37,7 +30,7 @@ class TensorDeviceType:
         if not isinstance(self.dtype, torch.dtype):
             raise TypeError(f"dtype: expected a torch.dtype, got {self.dtype!r}")
 
-    def as_torch_dict(self) -> TorchFactoryArguments:
+    def as_torch_dict(self) -> dict[str, Any]:
         """Return the keyword arguments for torch's factories: `torch.zeros(3, **tensor_args.as_torch_dict())`."""
         return {"device": torch.device(self.device), "dtype": self.dtype}
 

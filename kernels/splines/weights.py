@@ -46,18 +46,11 @@ def row_weights(degree: int, steps: int) -> tuple[np.ndarray, ...]:
 
 
 def _polynomials(degree: int) -> list[list[float]]:
-    places = range(degree + 1)
+    """Of each power of t: the weights of as many differences at the beginning of a segment, over its factorial."""
+    each = np.eye(degree + 1)
     return [
-        [
-            math.comb(degree, power)
-            * sum(
-                (-1) ** k * math.comb(degree + 1, k) * (degree - m - k) ** (degree - power)
-                for k in range(degree - m + 1)
-            )
-            / math.factorial(degree)
-            for m in places
-        ]
-        for power in places
+        (basis(degree - power, 0, 1) @ np.diff(each, power, axis=0) / math.factorial(power)).tolist()
+        for power in range(degree + 1)
     ]
 
 
