@@ -59,7 +59,8 @@ def launchers(name: str) -> tuple[Callable[..., tuple[Tensor, ...]], Callable[..
         out: Sequence[Tensor | None] | None = None,
         **scheme: object,
     ) -> tuple[Tensor | None, ...]:
-        upstream, dtype = [_plain(tensor) for tensor in inputs.upstream], inputs.like.dtype
+        upstream, dtype = _plain(inputs.upstream), inputs.like.dtype
+        *indices, dt = _plain((*inputs.indices, inputs.dt))
         if dtype in _HALVES:
             upstream = [None if gradient is None else gradient.to(wide) for gradient in upstream]
         start, goal = inputs.rows
@@ -71,8 +72,8 @@ def launchers(name: str) -> tuple[Callable[..., tuple[Tensor, ...]], Callable[..
         results = _C.vjp(
             map_of(name, **scheme),
             upstream,
-            *(_plain(index) for index in inputs.indices),
-            _plain(inputs.dt).double(),
+            *indices,
+            dt.double(),
             truncate_terminal_gradient,
             sizes[0],
             sizes[1:5],
@@ -104,11 +105,11 @@ def dt_gradient(name: str, inputs: Inputs, upstream: Sequence[Tensor | None], **
 
 def _readable(inputs: Inputs) -> tuple[object, ...]:
     """The inputs as the extension reads them: action, start and its index, goal and its index, dt."""
-    action, *rows = (_plain(tensor) for tensor in inputs.values)
-    start_index, goal_index = (_plain(index) for index in inputs.indices)
-    return action, rows[:4], start_index, rows[4:], goal_index, _plain(inputs.dt).double()
+    action, *rows = _plain(inputs.values)
+    start_index, goal_index, dt = _plain((*inputs.indices, inputs.dt))
+    return action, rows[:4], start_index, rows[4:], goal_index, dt.double()
 
 
-def _plain(tensor: Tensor | None) -> Tensor | None:
-    """The tensor, of no subclass."""
-    return tensor if tensor is None or type(tensor) is Tensor else tensor.as_subclass(Tensor)
+def _plain(tensors: Sequence[Tensor | None]) -> list[Tensor | None]:
+    """The tensors, of no subclass."""
+    return [one if one is None or type(one) is Tensor else one.as_subclass(Tensor) for one in tensors]
