@@ -113,38 +113,34 @@ class Case:
 
     def expected_forward(self) -> tuple[Tensor, ...]:
         """The results of float64 arithmetic for the inputs, on the CPU."""
-        return tuple(output.detach() for output in self._by_reference(self._leaves(), {}))
+        return tuple(output.detach() for output in self._by_reference()[1])
 
     def expected_vjp(self) -> tuple[Tensor | None, ...]:
         """The gradients of the reference by autograd in float64."""
-        leaves = self._leaves()
-        found = iter(self._gradients(leaves, [row for row in leaves.values if row is not None], self.vjp_scheme))
-        found = [None if row is None else next(found) for row in leaves.values]
-        return tuple(gradient if needed else None for gradient, needed in zip(found, self.needs, strict=True))
+        leaves, outputs = self._by_reference(**self.vjp_scheme)
+        wanted = [value for value, needed in zip(leaves.values, self.needs, strict=True) if needed]
+        found = iter(self._gradients(outputs, wanted))
+        return tuple(next(found) if needed else None for needed in self.needs)
 
     def expected_dt_gradient(self) -> Tensor:
         """The gradient of dt, of the outputs without truncation."""
-        leaves = self._leaves()
-        return self._gradients(leaves, [leaves.dt], {})[0]
+        leaves, outputs = self._by_reference()
+        return self._gradients(outputs, [leaves.dt])[0]
 
-    def _leaves(self) -> Inputs:
-        """The inputs in float64, with zeros for what is absent unless the map takes none."""
+    def _by_reference(self, **scheme: object) -> tuple[Inputs, tuple[Tensor, ...]]:
+        """The inputs in float64, with zeros for what is absent unless the map takes none, and their outputs."""
         values = [None if one is None else one.detach().cpu().double() for one in self.inputs.values]
         for k, end in ((k, self.ends[(k - 1) // 4]) for k in range(1, 9)):
             if values[k] is None and self.takes[k]:
                 values[k] = torch.zeros(end.count, self.dof, dtype=torch.float64)
-        indices = [None if end.index is None else end.index.cpu() for end in self.ends]
         values = [one if one is None else one.requires_grad_() for one in values]
-        return Inputs(values, indices, self.dt.detach().cpu().double().requires_grad_())
+        indices = [None if end.index is None else end.index.cpu() for end in self.ends]
+        leaves = Inputs(values, indices, self.dt.detach().cpu().double().requires_grad_())
+        return leaves, launcher(self.map, "forward", "reference", "cpu")(leaves, **self.scheme, **scheme)
 
-    def _by_reference(self, leaves: Inputs, vjp_scheme: dict[str, object]) -> tuple[Tensor, ...]:
-        return launcher(self.map, "forward", "reference", "cpu")(leaves, **self.scheme, **vjp_scheme)
-
-    def _gradients(self, leaves: Inputs, wanted: list[Tensor], vjp_scheme: dict[str, object]) -> tuple[Tensor, ...]:
-        outputs = self._by_reference(leaves, vjp_scheme)
-        there = [k for k in range(4) if self.upstream[k] is not None]
-        upstream = [self.upstream[k].cpu().double() for k in there]
-        outputs = [outputs[k] for k in there]
+    def _gradients(self, outputs: tuple[Tensor, ...], wanted: list[Tensor]) -> tuple[Tensor, ...]:
+        pairs = zip(outputs, self.upstream, strict=True)
+        upstream = [torch.zeros_like(output) if one is None else one.cpu().double() for output, one in pairs]
         return torch.autograd.grad(outputs, wanted, upstream, allow_unused=True, materialize_grads=True)
 
     def _end(self, form: str | None, kinds: int) -> End:
