@@ -151,13 +151,17 @@ class NodeProcess(PythonProcess):
         program: Sequence[str] = ("-m", "traj_integrator_ros"),
     ) -> None:
         if isinstance(parameters, Mapping):
-            import yaml
-
-            text = yaml.safe_dump({"/**": {"ros__parameters": dict(parameters)}})
-            parameters = folder / "parameters.yaml"
-            parameters.write_text(text, encoding="utf-8")
+            parameters = write_parameters(folder / "parameters.yaml", parameters)
         file = [] if parameters is None else ["--params-file", parameters]
         super().__init__([*program, "--ros-args", *arguments, *file], folder / "node.log", name="integrator node")
+
+
+def write_parameters(file: Path, parameters: Mapping[str, object]) -> Path:
+    """Write a parameter file for any node; returns its path."""
+    import yaml
+
+    file.write_text(yaml.safe_dump({"/**": {"ros__parameters": dict(parameters)}}), encoding="utf-8")
+    return file
 
 
 def source_environment() -> dict[str, str]:
