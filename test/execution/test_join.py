@@ -10,7 +10,8 @@ from execution_cases import bounds, largest_jumps
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from traj_integrator_ros.execution.join import Joining, join
+from traj_integrator_ros.execution.join import Joining, Problem
+from traj_integrator_ros.execution.join import join as join_as_given
 from traj_integrator_ros.execution.limits import Limits, extremes, worst_violation
 from traj_integrator_ros.execution.motion import Motion, State, resting
 from traj_integrator_ros.execution.reaching import fastest_stop, retreat
@@ -33,6 +34,11 @@ def a_plan(random: np.random.Generator, *, forward: bool = False) -> Motion:
     largest = np.abs(extremes(plan)).max(axis=(0, 2))
     assert (largest[1:] < [2.0, 10.0, 500.0]).all()
     return plan
+
+
+def join(*given: object, **options: object) -> tuple[Motion, np.ndarray] | None:
+    """Join with what a problem is given."""
+    return join_as_given(Problem(*given, **options))
 
 
 def away_from(plan: Motion, random: np.random.Generator, scale: float) -> State:

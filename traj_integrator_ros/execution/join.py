@@ -51,30 +51,83 @@ class Joining:
 
 @dataclass(frozen=True)
 class Problem:
-    """A join: what every way of joining is given."""
+    """A join: from what is commanded to a plan."""
 
-    plan: Motion
-    own_until: float
-    """s; until then the plan shows what it asks for, not how it is stopped."""
-    executed: Motion | None
-    """What would be executed without it; None: not known."""
     present: State
-    """With an acceleration."""
-    lack: np.ndarray
-    """Position, velocity and acceleration of the present state beyond the plan's, `[3, D]`."""
+    """What is commanded when the plan begins, with an acceleration."""
+    plan: Motion
+    """From then on; if it does not rest at its end, it is joined before."""
     bounds: Bounds
-    caps: np.ndarray
-    """Largest speed of each joint while it joins, rad/s, `[D]`."""
-    floats: np.ndarray
-    """Whether the plan of a joint is about velocities, and shifted to where it has reached them, bool `[D]`."""
-    moves: np.ndarray
-    """Whether the plan of a joint moves."""
-    earliest: float
-    """s; the plan holds from this time on."""
-    longest: float
-    """s, within which a difference fades."""
-    brakes_at: float | None
+    """They hold for the plan."""
+    joining: Joining
+    earliest: float = 0.0
+    """s; the plan holds from this time on only, and is not joined before."""
+    floating: np.ndarray | bool = False
+    """Joints whose plan is about velocities, bool `[D]`: it is shifted to where they have reached them."""
+    pace: np.ndarray | float = np.inf
+    """rad/s, `[D]`, at which joints come to a plan that rests."""
+    executed: Motion | None = None
+    """What would be executed from the present state on without the plan; None: not known."""
+    own_until: float = np.inf
+    """s; until then the plan shows what it asks for, not how it is stopped."""
+    brakes_at: float | None = None
     """s; from then on the plan is being stopped; None: it rests by itself."""
+
+    @cached_property
+    def lack(self) -> np.ndarray:
+        """Position, velocity and acceleration of the present state beyond the plan's, `[3, D]`."""
+        lack = self.present.beyond(self.plan.begin)
+        if not self.plan.with_accelerations:
+            lack[2] = 0.0  # it jumps anyway
+        return lack
+
+    @cached_property
+    def beyond(self) -> np.ndarray:
+        """Which of these are more than rounding, bool `[3, D]`."""
+        return np.abs(self.lack) > _SAME
+
+    @cached_property
+    def floats(self) -> np.ndarray:
+        """Joints that float, and have not reached the velocities of their plan, bool `[D]`."""
+        return self.floating & self.beyond[1:].any(axis=0)
+
+    @property
+    def longest(self) -> float:
+        """Longest time in which a difference fades, s."""
+        return max(self.joining.fade_times, default=0.0)
+
+    @property
+    def moves(self) -> np.ndarray:
+        """Joints whose plan moves, bool `[D]`."""
+        return self._speeds[0] > _SLOW
+
+    @cached_property
+    def caps(self) -> np.ndarray:
+        """Largest speed of each joint while it joins, rad/s, `[D]`."""
+        (own, peak), bounds = self._speeds, self.bounds
+        speed = peak_speed(self.present.velocity, self.present.acceleration, bounds.jerk)
+        closing = np.maximum(np.abs(self.lack[0]) / _CLOSING_S + _SLOWEST * bounds.velocity, speed)
+        catching_up = np.maximum(self.joining.catch_up * own, peak)
+        return np.minimum(np.maximum(np.where(self.moves, catching_up, self.pace), closing), bounds.velocity)
+
+    @cached_property
+    def _speeds(self) -> tuple[np.ndarray, np.ndarray]:
+        """Largest mean speed of the plan's pieces, `[D]`, and the largest speed of the plan and its brake.
+
+        A spline that rings is faster than its plan, which is not to be caught up with at even more. Nor does the first
+        piece show how fast a plan of positions is: it leads from the plan before, wherever that is.
+        """
+        plan, brakes_at = self.plan, self.brakes_at
+        knots, begin = plan.knots, max(self.earliest, float(plan.knots[1]))
+        last = len(knots) - 1 if brakes_at is None else max(int(knots.searchsorted(brakes_at - SHORTEST_GAP)), 1)
+        rows = plan.coefficients[: last + 1, 0]
+        if last == len(plan.coefficients):
+            rows = np.vstack([rows, plan.end.position])
+        means = np.abs(rows[1:] - rows[:-1]) / (knots[1 : last + 1] - knots[:last])[:, None]
+        first = int(knots.searchsorted(begin - SHORTEST_GAP))
+        own = means[min(first, last - 1) :].max(axis=0)
+        least, most = extremes(plan.from_time(begin) if begin < plan.duration else plan)
+        return np.where(self.floats, means.max(axis=0), own), np.maximum(most[1], -least[1])
 
     @cached_property
     def stopping(self) -> np.ndarray:
@@ -100,56 +153,19 @@ class Problem:
         return Rates(float(self.caps[joint]), either, float(self.bounds.jerk[joint]), either)
 
 
-def join(
-    present: State,
-    plan: Motion,
-    bounds: Bounds,
-    joining: Joining,
-    *,
-    earliest: float = 0.0,
-    floating: np.ndarray | None = None,
-    pace: np.ndarray | float = np.inf,
-    executed: Motion | None = None,
-    own_until: float = np.inf,
-    brakes_at: float | None = None,
-) -> tuple[Motion, np.ndarray] | None:
+def join(problem: Problem) -> tuple[Motion, np.ndarray] | None:
     """Return the motion that begins in a state and becomes a plan, or None if a joint cannot reach its plan.
 
-    Args:
-        present: what is commanded when the plan begins.
-        plan: from then on; if it does not rest at its end, it is joined before.
-        bounds: see `Bounds`; they hold for the plan.
-        joining: see `Joining`.
-        earliest: s; the plan holds from this time on only, and is not joined before.
-        floating: joints whose plan is about velocities, bool `[D]`: it is shifted to where they have reached them.
-        pace: rad/s, `[D]`, at which joints come to a plan that rests.
-        executed: what would be executed from the present state on without the plan; None: not known.
-        own_until: s; until then the plan shows what it asks for, not how it is stopped.
-        brakes_at: s; from then on the plan is being stopped; None: it ends by itself.
-
-    Returns:
-        The motion, and by how much the plan was shifted, rad, `[D]`.
-
+    And by how much the plan was shifted, rad, `[D]`.
     """
-    present = present.known
-    lack = present.beyond(plan.begin)
-    if not plan.with_accelerations:
-        lack[2] = 0.0  # it jumps anyway
-    beyond = np.abs(lack) > _SAME
-    shift = np.zeros(plan.dof)
-    pending = beyond.any(axis=0) | (earliest > 0)
+    plan, earliest, shift = problem.plan, problem.earliest, np.zeros(problem.plan.dof)
+    pending = problem.beyond.any(axis=0) | (earliest > 0)
     if not np.count_nonzero(pending):  # a quarter of the time of any(), in what each sequence passes
         return plan, shift
-    floats = np.zeros(plan.dof, bool) if floating is None else floating & beyond[1:].any(axis=0)
-    caps, moves = _speed_caps(_speeds(plan, earliest, brakes_at, floats), lack, present, bounds, joining.catch_up, pace)
-    times = joining.fade_times
-    longest = max(times, default=0.0)
-    problem = Problem(
-        plan, own_until, executed, present, lack, bounds, caps, floats, moves, earliest, longest, brakes_at
-    )
+    times = problem.joining.fade_times
     joined = plan
     if plan.with_accelerations:
-        far, release = beyond[:2].any(axis=0), min(_STEPS * float(plan.steps[0]), longest)
+        far, release = problem.beyond[:2].any(axis=0), min(_STEPS * float(plan.steps[0]), problem.longest)
         for fades, spans, joints in (
             (blended, times, pending),
             (faded, (release, *reversed(times)), pending & ~far),
@@ -168,49 +184,12 @@ def join(
                         return joined, shift
     tracks: dict[int, Motion] = {}
     for joint in np.flatnonzero(pending).tolist():
-        found = floating_to(problem, joint) if floats[joint] else reaching(problem, joint)
+        found = floating_to(problem, joint) if problem.floats[joint] else reaching(problem, joint)
         if found is None:
             return None
         tracks[joint], shift[joint] = found
     motion = united(tracks, joined, with_accelerations=plan.with_accelerations, ends_at_rest=plan.ends_at_rest)
     return motion, shift
-
-
-def _speed_caps(
-    speeds: tuple[np.ndarray, np.ndarray],
-    lack: np.ndarray,
-    present: State,
-    bounds: Bounds,
-    catch_up: float,
-    pace: np.ndarray | float,
-) -> tuple[np.ndarray, np.ndarray]:
-    """Largest speed of each joint while it joins, and whether its plan moves."""
-    own, peak = speeds
-    speed = peak_speed(present.velocity, present.acceleration, bounds.jerk)
-    closing = np.maximum(np.abs(lack[0]) / _CLOSING_S + _SLOWEST * bounds.velocity, speed)
-    moves = own > _SLOW
-    caps = np.maximum(np.where(moves, np.maximum(catch_up * own, peak), pace), closing)
-    return np.minimum(caps, bounds.velocity), moves
-
-
-def _speeds(
-    plan: Motion, earliest: float, brakes_at: float | None, floats: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Largest mean speed of a plan's pieces, `[D]`, and the largest speed of the plan and its brake.
-
-    A spline that rings is faster than its plan, which is not to be caught up with at even more. Nor does the first
-    piece show how fast a plan of positions is: it leads from the plan before, wherever that is.
-    """
-    knots, begin = plan.knots, max(earliest, float(plan.knots[1]))
-    last = len(knots) - 1 if brakes_at is None else max(int(knots.searchsorted(brakes_at - SHORTEST_GAP)), 1)
-    rows = plan.coefficients[: last + 1, 0]
-    if last == len(plan.coefficients):
-        rows = np.vstack([rows, plan.end.position])
-    means = np.abs(rows[1:] - rows[:-1]) / (knots[1 : last + 1] - knots[:last])[:, None]
-    first = int(knots.searchsorted(begin - SHORTEST_GAP))
-    own = means[min(first, last - 1) :].max(axis=0)
-    least, most = extremes(plan.from_time(begin) if begin < plan.duration else plan)
-    return np.where(floats, means.max(axis=0), own), np.maximum(most[1], -least[1])
 
 
 # Differences that fade

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..execution.join import Joining, join
+from ..execution.join import Joining, Problem, join
 from ..execution.limits import INSIDE, LONGEST_BRAKE_S, Bounds, extremes, find_motion_violation, keeps
 from ..execution.motion import Motion, State, united
 from ..execution.reaching import RETREAT, RETREAT_RAD, stops
@@ -202,20 +202,11 @@ class Ways:
         violation = find_motion_violation(rest_of(rest, earliest), self._limits, brakes_at) if judges else ""
         if violation and not lenient:
             return None, violation
-        floating = floating & ~stopped
         pace = _pace(executed, rest.end.position)
-        result = join(
-            state,
-            rest,
-            raised,
-            self._joining,
-            earliest=earliest,
-            floating=floating,
-            pace=pace,
-            executed=executed,
-            own_until=own_until,
-            brakes_at=brakes_at,
+        problem = Problem(
+            state, rest, raised, self._joining, earliest, floating & ~stopped, pace, executed, own_until, brakes_at
         )
+        result = join(problem)
         if result is None:
             return None, violation or "motion: the plan cannot be joined from the present command within the limits"
         joined, shift = result
