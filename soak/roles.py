@@ -186,7 +186,8 @@ def policy(participant: Participant, swing: Swing, rate_hz: float) -> Role:
 
     def course(now: float, measured: np.ndarray) -> Course:
         """Ways between places around the middle, for as long as a stream may last."""
-        ways, begin, state = [], now, np.array([*measured, np.zeros(dof)])
+        speed = np.clip(measured[1], -meant.velocity, meant.velocity)  # faster where it catches up
+        ways, begin, state = [], now, np.array([measured[0], speed, np.zeros(dof)])
         while begin <= now + STREAM_S[1]:
             ways.append(Way(begin, state, swing.middle + random.uniform(-REACH_RAD, REACH_RAD, dof), meant))
             begin, state = ways[-1].end, ways[-1].state(ways[-1].end)
@@ -197,7 +198,7 @@ def policy(participant: Participant, swing: Swing, rate_hz: float) -> Role:
 
     first = course(time.time(), np.array([swing.middle, np.zeros(dof)]))
     own = Policy(FORM, np.ones(dof), random, [], course, first, _LOST_RAD)
-    planner: Planner[int] = Planner(participant, fault)
+    sender: Planner[int] = Planner(participant, fault)
     thinking: deque[tuple[int, Chunk]] = deque()
     due_ns, stream_end_ns, period_s = 0, 0, 0.0
 
@@ -220,13 +221,13 @@ def policy(participant: Participant, swing: Swing, rate_hz: float) -> Role:
             ready_ns, chunk = thinking.popleft()
             if now_ns - ready_ns <= _TOO_LATE_NS:  # else the soak has stopped us in the meantime
                 message = sequence(chunk.data[None], dt=[chunk.dt], joint_names=swing.joint_names)
-                planner.send(Template(message), 0, observed_ns=chunk.observed_ns)
+                sender.send(Template(message), 0, observed_ns=chunk.observed_ns)
 
     def on_state(message: JointState) -> None:
         seen[:] = [np.array([message.position, message.velocity])]
 
     participant.subscribe(JointState, "joint_states", on_state, depth=1)
-    return _of_planner(planner, send, _TICK_HZ)
+    return _of_planner(sender, send, _TICK_HZ)
 
 
 def controller(participant: Participant, swing: Swing, rate_hz: float, *, between_points: bool = False) -> Role:
@@ -251,7 +252,7 @@ def optimizer(participant: Participant, swing: Swing, rate_hz: float) -> Role:
     requests = [_gradient_request(swing, seed) for seed in range(REQUESTS)]
     expected: dict[int, bytes] = {}
     faults: Counter[str] = Counter()
-    totals = Counter()
+    totals: Counter[str] = Counter()
 
     def on_answer(variant: int, response: ComputeGradient.Response) -> None:
         if not response.success:
