@@ -25,7 +25,7 @@ from operator_cases import (
     random_inputs,
     weights_like,
 )
-from torch.autograd import gradcheck, gradgradcheck
+from torch.autograd import forward_ad, gradcheck, gradgradcheck
 
 from traj_integrator_ros.kernels import MAPS, ControlSpace
 
@@ -191,3 +191,19 @@ def test_vjp_is_differentiable_in_the_upstream_gradient_and_in_dt(kernel):
 
     fast = kernel.control_space is ControlSpace.BSPLINE
     assert gradcheck(vjp, [*upstream, dt.requires_grad_()], check_forward_ad=True, fast_mode=fast)
+
+
+@SIGNATURE
+def test_the_gradient_of_dt_carries_tangents(kernel):
+    action, *rows, dt = random_inputs(kernel, horizon=3, dof=1)
+    moved, step = weights_like([action])[0], 1e-5
+    dt.requires_grad_()
+
+    def by_dt(action):
+        outputs = function(kernel)(action, *rows, dt)
+        return torch.autograd.grad(sum(output.square().sum() for output in outputs), dt)[0]
+
+    with forward_ad.dual_level():
+        tangent = forward_ad.unpack_dual(by_dt(forward_ad.make_dual(action, moved))).tangent
+    difference = (by_dt(action + step * moved) - by_dt(action - step * moved)) / (2 * step)
+    assert torch.allclose(tangent, difference, rtol=1e-6)
