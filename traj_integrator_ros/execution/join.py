@@ -49,9 +49,9 @@ class Joining:
     """Largest speed while joining, relative to the plan's largest from row to row."""
 
 
-@dataclass(frozen=True)
+@dataclass  # a frozen one takes longer to make than to see that nothing has to be joined
 class Problem:
-    """A join: from what is commanded to a plan."""
+    """A join: from what is commanded to a plan; must not be changed."""
 
     present: State
     """What is commanded when the plan begins, with an acceleration."""
