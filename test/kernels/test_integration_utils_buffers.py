@@ -185,15 +185,8 @@ UNSUITABLE = {
     "view of a leaf": (lambda good: good[None].clone().requires_grad_()[0], ValueError, "plain memory, got that of"),
     "history": (lambda good: 1 * good.clone().requires_grad_(), ValueError, "plain memory, got that of a tensor"),
     "type": (lambda good: good.tolist(), TypeError, "expected a tensor, got list"),
+    "inference": (torch.inference_mode()(torch.clone), ValueError, "autograd can follow, got one made in inference"),
 }
-
-
-def inference_tensor(good):
-    with torch.inference_mode():
-        return good.clone()
-
-
-UNSUITABLE["inference"] = (inference_tensor, ValueError, "that autograd can follow, got one made in inference mode")
 
 
 @EACH_KIND
