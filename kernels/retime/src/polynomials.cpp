@@ -81,8 +81,6 @@ bool surely_within(const double* c, int degree, double scale, double low, double
 }  // namespace
 
 void widen_by_piece(const double* coefficients, double span, double* low, double* high) {
-  constexpr double kFactors[kOrders][kDegree + 1] = {  // of coefficients in derivatives
-      {1, 1, 1, 1, 1, 1}, {0, 1, 2, 3, 4, 5}, {0, 0, 2, 6, 12, 20}, {0, 0, 0, 6, 24, 60}};
   const double rate = 1 / span, scale[kOrders] = {1, rate, rate * rate, rate * rate * rate};
   double c[kOrders + 1][kDegree + 1], power = 1;
   for (int k = 0; k <= kDegree; ++k, power *= span) c[0][k] = coefficients[k] * power;

@@ -7,6 +7,8 @@ namespace traj_integrator::retiming {
 
 constexpr int kDegree = 5;   // of the polynomials, at most
 constexpr int kOrders = 4;   // position, velocity, acceleration, jerk
+constexpr double kFactors[kOrders][kDegree + 1] = {  // of coefficients in derivatives
+    {1, 1, 1, 1, 1, 1}, {0, 1, 2, 3, 4, 5}, {0, 0, 2, 6, 12, 20}, {0, 0, 0, 6, 24, 60}};
 
 // Least and greatest value of a polynomial of `span` seconds and of its first three derivatives, exact up to rounding:
 // widens low[4] and high[4]. `coefficients` are those of powers of the time from its begin, kDegree + 1 of them.
