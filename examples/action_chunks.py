@@ -151,7 +151,7 @@ def main() -> None:
     parser.add_argument("--jitter", type=float, default=0.03, help="most that it thinks longer, s (default: 0.03)")
     parser.add_argument("--keep-prefix", action="store_true", help="begin chunks with what cannot be changed any more")
     parser.add_argument(
-        "--joints", default=PANDA, help="that the policy moves, with commas (default: those of a Panda)"
+        "--joints", default=PANDA, help="that the policy moves, with commas (default: a Panda's)"
     )
     options = parser.parse_args(remove_ros_args()[1:])
     rclpy.init()

@@ -1,4 +1,4 @@
-"""More trajectories than one device should hold: gradient descent, and sampling, over those of all devices.
+"""More trajectories than one device should hold: gradient descent, and sampling, over all devices.
 
     torchrun --nproc-per-node 2 examples/sharded_rollouts.py
 

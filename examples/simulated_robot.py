@@ -72,7 +72,7 @@ class SimulatedRobot(Node):
 def main() -> None:
     """Run until Ctrl-C."""
     parser = argparse.ArgumentParser(description="Stands in for a robot and its joint_trajectory_controller.")
-    parser.add_argument("--joints", default=PANDA, help="names, with commas (default: those of a Panda)")
+    parser.add_argument("--joints", default=PANDA, help="names, with commas (default: a Panda's)")
     parser.add_argument("--position", default=READY, help="where they are at first, rad (default: its ready pose)")
     parser.add_argument("--lag", type=float, default=0.0, help="s behind the command (default: 0)")
     parser.add_argument("--hand", action="store_true", help="joint_states have the fingers of a Franka Hand too")

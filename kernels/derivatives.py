@@ -20,7 +20,7 @@ from . import reference_backend
 from .backends import Backend, native_kernels
 from .sharding import is_sharded, shards
 from .signature import Signature
-from .types import TENSORS, Inputs, VjpInputs, counted, first_given, own_rows
+from .types import TENSORS, Inputs, VjpInputs, decoded_rows, encoded_rows, first_given
 
 Tensors = Sequence[Tensor | None]
 
@@ -54,10 +54,10 @@ class _Call(NamedTuple):
     """Which results of a vjp are wanted."""
     options: Sequence[object]
     placements: Sequence[object] | None
-    """Those of trajectories that are DTensors."""
+    """Derivatives of trajectories that are DTensors."""
 
     def placed(self, trajectories: Tensors) -> Tensors:
-        """Redistribute gradients like the trajectories; that of a sum, for example, arrives replicated."""
+        """Redistribute gradients like the trajectories; the gradient of a sum, for example, arrives replicated."""
         if self.placements is None:
             return trajectories
         return [shards().placed(one, self.placements) for one in trajectories]
@@ -76,7 +76,7 @@ class _Call(NamedTuple):
         if values[0] is None:
             values[0] = first_given(values).new_zeros(self.shape)
         (values[0],) = self.placed(values[:1])
-        goals = counted(self.counts, self.indices, batch)[1]
+        goals = decoded_rows(self.counts, self.indices, batch)[1]
         if goals >= 0 and values[5] is None:
             values[5] = values[0].new_zeros(goals, self.shape[2])
         ends = Inputs(values, self.indices, self.dt).ends
@@ -87,7 +87,7 @@ class _Call(NamedTuple):
 def derivative(operator: Signature, direction: str) -> type[_SingleLevelFunction]:
     """Build the autograd node of a map ("forward"), or of its vjp ("vjp"); the operator gives it its forward.
 
-    Arguments: the dispatch keys, then those of the operator.
+    Arguments: the dispatch keys, then the operator's.
     """
     is_vjp = direction == "vjp"
     linear_places, dt_place = slice(1, 5 if is_vjp else 10), TENSORS[direction]
@@ -154,7 +154,7 @@ def _split(arguments: Sequence) -> tuple[Tensors, _Call]:
     inputs, options = Inputs.split(arguments)
     start, goal = (end.count for end in inputs.ends)
     # A start that is all None counts as one row.
-    counts = own_rows((1 if start < 0 else start, goal), inputs.indices, inputs.action.shape[0])
+    counts = encoded_rows((1 if start < 0 else start, goal), inputs.indices, inputs.action.shape[0])
     return inputs.values, _Call(inputs.indices, inputs.dt, counts, inputs.action.shape, (), options, None)
 
 

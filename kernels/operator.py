@@ -24,7 +24,7 @@ from .backends import launcher
 from .derivatives import derivative
 from .sharding import is_sharded, shards
 from .signature import Signature
-from .types import TENSORS, Inputs, VjpInputs, counted, first_given
+from .types import TENSORS, Inputs, VjpInputs, decoded_rows, first_given
 
 
 class StepOperator(Signature):
@@ -116,7 +116,7 @@ class StepOperator(Signature):
         upstream = [_fold(one, dim, size) for one, dim in zip(inputs.upstream, dims.upstream, strict=True)]
         like = first_given(upstream)
         batch = like.shape[0] // size
-        rows = counted(inputs.counts, inputs.indices, batch)
+        rows = decoded_rows(inputs.counts, inputs.indices, batch)
         indices = _fold_indices(inputs.indices, dims.indices, rows, size, batch, like.device)
         counts = [count if count < 0 else size * count for count in inputs.counts]
         dt = _fold_dt(inputs.dt, dims.dt, size, batch)

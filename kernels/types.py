@@ -108,20 +108,20 @@ class VjpInputs(NamedTuple):
     @property
     def rows(self) -> list[int]:
         """The counts with B in place of 0; below 0 where there is no goal."""
-        return counted(self.counts, self.indices, self.like.shape[0])
+        return decoded_rows(self.counts, self.indices, self.like.shape[0])
 
 
 TENSORS = {"forward": 12, "vjp": 7}
 """How many of the arguments of an operator may be tensors: the first ones, of which dt is the last."""
 
 
-def counted(counts: Sequence[int], indices: Sequence[Tensor | None], batch: int) -> list[int]:
-    """Undo `own_rows`."""
+def decoded_rows(counts: Sequence[int], indices: Sequence[Tensor | None], batch: int) -> list[int]:
+    """Undo `encoded_rows`."""
     pairs = zip(counts, indices, strict=True)
     return [batch if index is None and count == 0 else count for count, index in pairs]
 
 
-def own_rows(counts: Sequence[int], indices: Sequence[Tensor | None], batch: int) -> list[int]:
+def encoded_rows(counts: Sequence[int], indices: Sequence[Tensor | None], batch: int) -> list[int]:
     """Return numbers of start and goal rows as `VjpInputs` has them."""
     pairs = zip(counts, indices, strict=True)
     return [0 if index is None and count == batch and batch != 1 else count for count, index in pairs]

@@ -11,7 +11,7 @@ from torch import Tensor
 from .arguments import promoted, row_indices, step_lengths, truth_values
 from .sharding import is_sharded, shards
 from .signature import KINDS, ROWS, Signature
-from .types import End, Inputs, VjpInputs, first_given, own_rows
+from .types import End, Inputs, VjpInputs, encoded_rows, first_given
 
 FLOATS = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
 
@@ -80,7 +80,7 @@ def prepare_vjp(
         indices.append(_check_index(f"{end}_index", index, like))
         if indices[-1] is None and rows not in (None, 1, like.shape[0]):
             raise ValueError(f"{end}_rows: expected 1 or {like.shape[0]} without {end}_index, got {rows}")
-    counts = own_rows([-1 if rows is None else rows for rows, _ in ends.values()], indices, like.shape[0])
+    counts = encoded_rows([-1 if rows is None else rows for rows, _ in ends.values()], indices, like.shape[0])
     steps = _normalize_dt(dt, like, horizons[0], dt_per, operator.one_dt_for)
     return VjpInputs(upstream, indices, steps, counts, horizons[0], needs)
 

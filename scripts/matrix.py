@@ -94,7 +94,7 @@ def parsed_arguments() -> argparse.Namespace:
 
 
 def matching(patterns: list[str]) -> list[Cell]:
-    """The combinations with such names, those of an earlier pattern first."""
+    """The combinations with such names, in the order of the patterns."""
     cells = all_cells()
     found = [cell for pattern in patterns for cell in cells if fnmatch.fnmatch(cell.name, pattern)]
     return list(dict.fromkeys(found))
@@ -143,7 +143,7 @@ def remove_folders(pattern: str, but: Path | None = None) -> None:
 
 
 def load_results() -> dict[str, Result]:
-    """What is known from earlier runs, by the names of the cells."""
+    """Results of earlier runs, by the names of the cells."""
     if not RESULTS.is_file():
         return {}
     return {known["cell"]: Result(**known) for known in json.loads(RESULTS.read_text(encoding="utf-8"))}

@@ -53,7 +53,7 @@ TEST_WITHIN_S = 900
 
 @dataclass(frozen=True)
 class Cell:
-    """What is combined: a release of ROS 2, a Python (its path) and a torch, as a word and as a version."""
+    """A combination: a release of ROS 2, a Python (its path) and a torch, as a word and as a version."""
 
     distro: str
     python: str

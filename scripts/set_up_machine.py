@@ -10,7 +10,7 @@ import sys
 import sysconfig
 
 OLDEST, NEWEST = (3, 10), (3, 14)  # those that the pinned ROS 2 wheels exist for
-DISTROS = ("kilted", "jazzy")  # those of requirements/ros-*.txt; the first one is the default
+DISTROS = ("kilted", "jazzy")  # as in requirements/ros-*.txt; the first one is the default
 DISTRO = sys.argv[sys.argv.index("--wheels") + 1] if "--wheels" in sys.argv[:-1] else DISTROS[0]
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
@@ -70,7 +70,7 @@ def sourced_ros():
 
 
 def imports_rclpy():
-    """Whether there is an rclpy compiled for this Python (PYTHONPATH may name that of another one)."""
+    """Whether there is an rclpy compiled for this Python (PYTHONPATH may name another Python's)."""
     spec = importlib.util.find_spec("rclpy")
     if spec is None or not spec.origin:
         return False

@@ -28,7 +28,7 @@ BUILD = ROOT / "build" / "native"
 
 
 def native_inputs(environment: Environment) -> list[Path]:
-    """What is compiled, and the rules for it."""
+    """The sources to compile, and the rules for them."""
     found = (path for folder in MODULES for path in folder.rglob("*") if path.suffix in (".cpp", ".h", ".inc"))
     return [ROOT / "setup.py", *sorted(found)]
 

@@ -42,7 +42,7 @@ class Commanded(ControllerModel):
         """Largest of any joint, SI units; of_limit: largest acceleration as a share of its joint's limit; late_jump:
         largest acceleration where a trajectory was taken that came too late."""
         self.taken = self.late = 0
-        """Trajectories executed, and those of them that came too late to be joined: the machine missed their time."""
+        """Trajectories executed, and how many of them came too late to be joined: the machine missed their time."""
         self._joint_names = joint_names
         self._limits = {"velocity": velocity, "acceleration": acceleration}
         self._judged_ns = now_ns - now_ns % CYCLE_NS

@@ -1,4 +1,4 @@
-"""The options of `python -m soak`, and those of `--random`, which are others."""
+"""The options of `python -m soak`, and of `--random`, which are others."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def setting(text: str) -> tuple[str, object]:
 
 
 def process_options() -> argparse.Namespace:
-    """Those of a soak with processes."""
+    """Options of a soak with processes."""
     parser = argparse.ArgumentParser(
         prog="python -m soak",
         description="the node under steady load from separate processes, over DDS; 10 minutes by default.",
@@ -62,7 +62,7 @@ def process_options() -> argparse.Namespace:
 
 
 def stream_options(arguments: list[str]) -> tuple[argparse.Namespace, str]:
-    """Those of random streams, and the command that repeats a seed: all of them but those that choose seeds."""
+    """Options of random streams, and the command that repeats a seed: all of them but the choice of seeds."""
     seeds = argparse.ArgumentParser(add_help=False)
     add = seeds.add_argument
     add("--seeds", type=int, default=1000, metavar="N", help="how many (default: %(default)s)")

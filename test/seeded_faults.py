@@ -58,7 +58,7 @@ def faults(text: str) -> Iterator[Fault]:
 
 
 def copied(folder: Path) -> Path:
-    """Copy the sources, and what is compiled in place."""
+    """Copy the sources, and modules compiled in place."""
     tracked = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
     rooms = (ROOT / "kernels", ROOT / "traj_integrator_ros")
     compiled = [str(path.relative_to(ROOT)) for room in rooms for path in room.glob("**/*.so")]
@@ -77,13 +77,13 @@ def module_of(file: str) -> str | None:
 
 
 def forget(objects: Path, file: str) -> None:
-    """Remove what is compiled of a changed source: all of the module, where others include it."""
+    """Remove the objects of a changed source: all of the module, where others include it."""
     for old in objects.glob(f"{Path(file).stem}.o" if file.endswith(".cpp") else "*.o"):
         old.unlink()
 
 
 def compile_native(root: Path, room: str, objects: Path) -> None:
-    """Compile what is not compiled of a module, as fast as can be."""
+    """Compile the missing objects of a module, as fast as can be."""
     name, *others = MODULES[room]
     kernels = root / "kernels" / "native"
     include = [f"-I{folder}" for folder in (kernels / "include", kernels / "src", sysconfig.get_path("include"))]

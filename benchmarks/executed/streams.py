@@ -37,7 +37,7 @@ def every(step: float) -> float:
 
 
 def of_recording(step: float, rows: np.ndarray, sender: Sender) -> float:
-    """Acceleration commanded for chunks of a recording, of that of the spline through all its rows."""
+    """Acceleration commanded for chunks of a recording, over the acceleration of the spline through all its rows."""
     spline = CubicSpline(step * np.arange(len(rows)), rows)
     robot = _Robot(Controller, _sender(sender, rows.shape[1]), lambda into: State(*(spline(into, n) for n in range(3))))
     for first in range(0, len(rows) - _SHORTEST, round(every(step) / step)):

@@ -22,7 +22,7 @@ from . import problems as hard
 
 
 def main() -> int:
-    """Run what is asked for."""
+    """Run the benchmarks asked for."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.retiming", description=__doc__.splitlines()[0])
     parser.add_argument("what", choices=tuple(_COMMANDS))
     parser.add_argument("--count", type=int, help="of random cases (default: 1000; certificate: a million)")

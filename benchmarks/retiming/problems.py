@@ -51,7 +51,7 @@ class Solved(NamedTuple):
 
     @property
     def failure(self) -> str:
-        """What is wrong, in words; empty if nothing is."""
+        """The error, in words; empty if there is none."""
         reason = self.motion.reason(0)
         if reason:
             return reason
@@ -82,7 +82,7 @@ def _reversed(limits: Limits) -> Limits:
 
 
 def known_problems() -> Iterator[Problem]:
-    """Those of others: toppra's suite of robustness (near-zero motions), and tests of TOTG that need no blending."""
+    """Problems of others: toppra's suite of robustness (near-zero motions), and tests of TOTG that need no blending."""
     k = np.arange(10)[:, None]
     for rate, step, limit in ((5.1686e-4, 1.4e-7, 100.0), (1.7232e-4, 1.5e-8, 1000.0)):
         way = np.repeat(-3.859e-4 + rate * k - step * k * (k - 1), 3, axis=1)
@@ -168,7 +168,7 @@ def random_problem(name: str, rng: np.random.Generator) -> Problem:
 
 
 def problems(count: int, seed: int) -> Iterator[Problem]:
-    """Those of others, each with and without jerk, and about `count` random ones of all families."""
+    """Problems of others, each with and without jerk, and about `count` random ones of all families."""
     for problem in known_problems():
         yield problem
         yield Problem(problem.family, problem.waypoints, problem.limits, order=2)

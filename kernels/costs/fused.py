@@ -22,7 +22,7 @@ _HAS_ROWS = CostTerm(weight=True, target=True, terminal_weight=False, limit_weig
 
 
 class CostProblem(NamedTuple):
-    """What is to be computed."""
+    """The results to compute."""
 
     kernel: ControlMap
     inputs: Inputs
@@ -95,7 +95,7 @@ class _FusedCost(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx, upstream: Tensor) -> tuple[Tensor | None, ...]:
-        """Scale the gradients; if they are themselves differentiated, use those of the composition."""
+        """Scale the gradients; if they are themselves differentiated, use the gradients of the composition."""
         saved, count = ctx.saved_tensors, len(ctx.needs_input_grad) - 1
         variables, gradients = saved[:count], saved[count:]
         problem, needs = ctx.problem.with_variables(variables), ctx.needs_input_grad[1:]

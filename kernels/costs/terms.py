@@ -26,7 +26,7 @@ class CostTerm(NamedTuple):
 
         weight (x - target)^2 + limit_weight (max(0, x - upper)^2 + max(0, lower - x)^2)
 
-    plus terminal_weight (x - target)^2 in the last row. Unit of the weights: that of the cost over that of the output
+    plus terminal_weight (x - target)^2 in the last row. Unit of the weights: the cost's over the output's
     squared.
     """
 

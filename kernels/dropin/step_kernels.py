@@ -190,7 +190,7 @@ class AccelerationTensorStepIdxKernel(_IdxStepKernel):
 
 
 def _reciprocal(traj_dt: Tensor | float) -> Tensor | float:
-    """1 / traj_dt in float64; its only rounding error is that of the caller's conversion of dt to 1 / dt."""
+    """1 / traj_dt in float64; its only rounding error comes from the caller's conversion of dt to 1 / dt."""
     if isinstance(traj_dt, Tensor):
         return traj_dt.double().reciprocal() if traj_dt.dtype.is_floating_point else traj_dt
     return 1 / traj_dt if isinstance(traj_dt, (int, float)) and traj_dt else traj_dt

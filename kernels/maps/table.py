@@ -94,7 +94,7 @@ class ControlMap:
 
         - `upstream`: gradients of position, velocity, acceleration and jerk, each `[B, H, D]` or None for zero, but not
           all of them; H is `output_horizon(action_horizon)`.
-        - `start_rows`: S, rows of the start state: 1, B, or those of the pool for `start_index`.
+        - `start_rows`: S, rows of the start state: 1, B, or the size of the pool for `start_index`.
         - `goal_rows`: rows of the goal state, like `start_rows`; None: there is no goal.
         - `needs`: which gradients are wanted: of the action, start position, start velocity, start acceleration, and of
           the parts of a goal that the map takes: position, velocity, acceleration.

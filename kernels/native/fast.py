@@ -16,7 +16,7 @@ from torch.compiler import is_compiling
 
 from ..signature import Signature
 from ..splines.form import SplineForm
-from ..types import Trajectory, VjpInputs, first_given, own_rows
+from ..types import Trajectory, VjpInputs, encoded_rows, first_given
 from .extension import UNFIT
 from .extension import extension as _C
 from .launch import map_of
@@ -127,7 +127,7 @@ def _general_vjp(ctx, upstream: Sequence[Tensor | None]) -> Sequence[Tensor | No
     *indices, dt = ctx.saved_tensors or (None, None, None)
     if dt is None:
         dt = torch.full((1, 1), seconds, dtype=torch.float64)
-    rows = own_rows(counts, indices, first_given(upstream).shape[0])
+    rows = encoded_rows(counts, indices, first_given(upstream).shape[0])
     wanted = [*needs[1:], *[False] * (10 - len(needs))]
     inputs = VjpInputs(upstream, indices, dt, rows, action_horizon, wanted)
     gradients = fast.operator.vjp(*inputs.arguments, *fast.scheme, None)

@@ -18,7 +18,7 @@ QUANTITIES = ("position", "velocity", "acceleration", "jerk")
 class Certificate:
     """Least and greatest values that the joints reach anywhere, not only at the points; float64.
 
-    Jerk is that of the pieces: a jump of the acceleration from one piece to the next is not counted.
+    Jerk is the jerk of the pieces: a jump of the acceleration from one piece to the next is not counted.
     """
 
     lowest: Tensor

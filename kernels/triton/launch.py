@@ -96,7 +96,7 @@ class Upstream(NamedTuple):
 
 
 def outputs(out: Sequence[Tensor] | None, shape: tuple[int, int, int], like: Tensor) -> tuple[Tensor, ...]:
-    """Return four output tensors: those of the caller, checked, or new ones."""
+    """Return four output tensors: the caller's, checked, or new ones."""
     if out is None:
         return tuple(torch.empty(shape, dtype=like.dtype, device=like.device) for _ in range(4))
     if len(out) != 4:

@@ -39,7 +39,7 @@ class Task(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """What was found."""
+    """The findings."""
 
     seed: int
     failures: list[Failure]

@@ -67,7 +67,7 @@ class NodeCore:
 
     Args:
         joints: names.
-        parameters: those of the node that do not have their defaults; `__` for dots.
+        parameters: the node's, as far as they do not have their defaults; `__` for dots.
 
     """
 

@@ -87,7 +87,7 @@ class Scene:
     perfect: bool = False
     """Whether every chunk continues the one before, and is there in time."""
     words: str = ""
-    """What is special."""
+    """The special part of a scene."""
 
     @property
     def dof(self) -> int:

@@ -114,7 +114,7 @@ def simulate(
         scene: what to simulate.
         models: of controller and arm.
         core: makes the node.
-        script: what is sent beside the chunks of the policy.
+        script: messages beside the chunks of the policy.
         parameters: of the node.
 
     """

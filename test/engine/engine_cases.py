@@ -35,7 +35,7 @@ class EngineCase(Case):
 
     @property
     def indices(self) -> dict[str, Tensor]:
-        """Those of pools."""
+        """Arguments of pools."""
         return {name: index for name, index in self.fixed.items() if name.endswith("_index")}
 
     def call(self) -> Call:

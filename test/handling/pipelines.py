@@ -136,7 +136,7 @@ class SimulatedNode:
         return trajectory
 
     def commanded(self, time_s: float) -> np.ndarray:
-        """What was published for a time, `[3, dof]`."""
+        """The state published for a time, `[3, dof]`."""
         return np.stack(self.published.present.commanded(ns(time_s)))
 
 

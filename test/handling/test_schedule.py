@@ -258,7 +258,7 @@ def test_a_faster_plan_is_joined_within_the_limits_however_long_that_takes(
     assert np.allclose(at(trajectory, NOW_S + 0.52 + 29 * 0.05)[0], faster[28], atol=1e-5), "then the plan is followed"
 
 
-# What is told
+# Messages and counts
 
 
 def test_what_happens_at_replacements_is_reported() -> None:

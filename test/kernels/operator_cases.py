@@ -31,7 +31,7 @@ BACKEND = pytest.mark.parametrize(
 )
 
 STATE = ("position", "velocity", "acceleration", "jerk")
-# What is passed for dt, of step lengths `[B, H]`.
+# The argument dt, from step lengths `[B, H]`.
 DT: dict[str, Callable[[Tensor], Tensor | float]] = {
     "number": lambda dt: float(dt[0, 0]),
     "scalar": lambda dt: dt[0, 0],

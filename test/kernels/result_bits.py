@@ -29,7 +29,7 @@ def bits(*results: Tensor | np.ndarray) -> int:
 
 
 def bits_of(case: Case) -> int:
-    """Those of outputs and gradients."""
+    """Bits of outputs and gradients."""
     return bits(*case.both("native"), case.dt_gradient(native))
 
 

@@ -31,7 +31,7 @@ def gradients(kernel, backend):
     return torch.autograd.grad(cost(function(kernel, backend)(*inputs)), inputs)
 
 
-# What is computed
+# Results and absent gradients
 
 
 @SIGNATURE

@@ -114,7 +114,7 @@ def test_the_table_has_every_public_function():
 
 @pytest.mark.parametrize("name", [name for name in TABLE if not name.endswith("_step")])
 def test_compiles_as_one_graph_with_its_gradients_and_once_for_two_batches(name):
-    """Those of one operator are compiled with it: test_operators_tracing.py."""
+    """Functions of one operator are compiled with it: test_operators_tracing.py."""
     call, inputs = TABLE[name]
     torch._dynamo.reset()
     leaves = [x.clone().requires_grad_() for x in inputs]

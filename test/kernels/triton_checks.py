@@ -74,7 +74,7 @@ def make_case(
 
 
 def assert_matches(case: Case, tolerance: float, tile: object = None) -> None:
-    """Forward and transpose are those of the reference and its autograd."""
+    """Forward and transpose agree with the reference and its autograd."""
     wanted = [*case.expected_forward(), *case.expected_vjp()]
     results = [*case.forward("triton", tile=tile), *case.vjp("triton", tile=tile)]
     for place, (got, want) in enumerate(zip(results, wanted, strict=True)):

@@ -1,4 +1,4 @@
-"""Fixtures: node processes and clients, for the tests of the node and for those of its robustness."""
+"""Fixtures: node processes and clients, for the tests of the node and of its robustness."""
 
 from __future__ import annotations
 

@@ -85,7 +85,7 @@ class SimulatedArm:
 
     @property
     def position(self) -> np.ndarray:
-        """What is commanded now, rad."""
+        """The present command, rad."""
         return self._commands[-1][0]
 
     @property

@@ -21,7 +21,7 @@ STEPS_TO = {"unconfigured": ("deactivate", "cleanup"), "active": ("configure", "
 
 @pytest.fixture(scope="module")
 def managed_node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NodeProcess]:
-    """A node that waits for transitions; its namespace keeps it apart from those of single tests."""
+    """A node that waits for transitions; its namespace keeps it apart from the nodes of single tests."""
     parameters = {**PARAMETERS, "autostart": False}
     process = PreloadedNode(tmp_path_factory.mktemp("managed"), parameters, ["-r", "__ns:=/managed"])
     yield process

@@ -60,7 +60,7 @@ def test_a_profile_gives_the_node_a_large_segment_and_others_still_reach_it(
 
 
 def udp_sockets(pid: int) -> list[tuple[str, int]]:
-    """Local address and port of each UDP socket of a process; ports below 32768 are those of discovery and data."""
+    """Local address and port of each UDP socket of a process; ports below 32768 serve discovery and data."""
     links = [os.readlink(file) for file in Path(f"/proc/{pid}/fd").iterdir() if file.is_symlink()]
     inodes = {link[len("socket:[") : -1] for link in links if link.startswith("socket:[")}
     found = []

@@ -75,7 +75,7 @@ def files_of(root: Path) -> Iterator[tuple[str, Path, tuple[str, ...]]]:
 
 
 def upward_imports(root: Path) -> list[str]:
-    """Imports between rooms, and between those of the kernels, that the tables do not have."""
+    """Imports between rooms, and between rooms of the kernels, that the tables do not have."""
     wrong = []
     for room, file, package in files_of(root):
         inner = package[2] if room == KERNELS and len(package) > 2 else ""

@@ -19,7 +19,7 @@ from trajectory_msgs.msg import JointTrajectory
 from traj_integrator_interfaces.msg import ActionSequence, CostTerm, StartState
 from traj_integrator_interfaces.srv import Committed, ComputeGradient, Evaluate, Integrate
 
-SHORTEST_STEP_S, LONGEST_STEP_S = 1e-6, 1e4  # range of the parameter dt; those of a sequence share it
+SHORTEST_STEP_S, LONGEST_STEP_S = 1e-6, 1e4  # range of the parameter dt, and of a sequence's
 TAME, SHORTEST_TAME_S = 100.0, 1e-3
 """Of smaller numbers, and of longer steps, s, all results are finite: float32 ends at 3.40e38."""
 NEAR, SHORTEST_NEAR_S, LONGEST_NEAR_S = 0.5, 0.01, 1.0

@@ -47,7 +47,7 @@ pytestmark = [pytest.mark.ros, pytest.mark.slow]
 BAD_AT_LEAST = 0.4
 TOPIC = "/traj_integrator/action_sequence"
 HUGE = (100_000, 500_000, 2_000_000)
-"""Lengths of arrays of numbers; those of a batch within the limits of the node have at most 384."""
+"""Lengths of arrays of numbers; a batch within the limits of the node has at most 384."""
 MANY = 10_000
 """Points."""
 

@@ -21,7 +21,7 @@ SHORT = ("--warmup", "1", "--minutes", "0.05", "--rss-growth", "50")
 
 
 def start(project_root: Path, out: Path, *arguments: str) -> subprocess.Popen:
-    # The memory of a preloaded node is that of its command: no test here judges it, and each start takes 2 s less.
+    # The memory of a preloaded node is its command's: no test here judges it, and each start takes 2 s less.
     command = [preloaded_python(), "-m", "soak", "--out", str(out), *CALM, *SHORT, *arguments]
     return subprocess.Popen(command, cwd=project_root, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 

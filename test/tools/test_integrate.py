@@ -325,7 +325,7 @@ def test_a_motion_without_velocities_begins_without_a_jolt(tool: Tool, tmp_path:
     found = read_samples(tmp_path / "out.csv")
     np.testing.assert_allclose(found.velocity[0], 2 * np.cos(0.4), atol=1e-6)
     np.testing.assert_allclose(found.acceleration[:2], -4 * np.sin(0.4), atol=0.06)
-    assert np.abs(found.jerk[:20]).max() < 8.0  # 8 cos(...) is that of the motion
+    assert np.abs(found.jerk[:20]).max() < 8.0  # the motion has 8 cos(...)
 
 
 def test_units_are_those_of_the_joints_in_the_urdf(tool: Tool, tmp_path: Path, table: Path) -> None:

@@ -86,7 +86,7 @@ def test_a_figure_shows_shares_of_the_limits_before_and_after(plan, robot, tmp_p
     assert greatest.lines[1].get_xdata()[-1] == pytest.approx(read_samples(out).duration)
     assert before.max() == pytest.approx(1.875 / 1.6 if "--velocity" in options else 5.7735 / 6, rel=1e-3)
     assert 0.98 <= after.max() <= 1.0005
-    for panel in kinds:  # the plan's joints in grey, then those of what was written
+    for panel in kinds:  # the plan's joints in grey, then the written ones
         assert len(panel.lines) == 4 and max(np.abs(line.get_ydata()).max() for line in panel.lines[2:]) <= 1.0005
 
 

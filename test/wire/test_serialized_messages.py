@@ -148,7 +148,7 @@ def any_of(draw: st.DrawFn, kind: str) -> object:
 
 
 def read_sequence(message: ActionSequence) -> tuple:
-    """What is read of a message: its fields in their order."""
+    """The fields read of a message, in their order."""
     ends = [(state.position, state.velocity, state.acceleration) for state in (message.start, message.goal)]
     fields = (
         *(tuple(message.joint_names), message.control_space, message.batch, message.horizon, message.dt, *ends[0]),

@@ -82,7 +82,7 @@ def states_of_positions(motion: Motion) -> Motion:
     acceleration[1:-1] = 2 * (slopes[1:] - slopes[:-1]) / (steps[1:] + steps[:-1])
     return motion.with_note(
         f"its velocities disagree with its positions by {velocity_disagreement(motion):.4f} rad/s RMS: trajectories "
-        "start with those of its positions; errors are against its own",
+        "start with differences of its positions; errors are against its own",
         velocity=velocity,
         acceleration=acceleration,
     )

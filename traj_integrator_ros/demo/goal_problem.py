@@ -73,7 +73,7 @@ class GoalProblem:
         """Basis [n, n]: its product with the optimizer's variables is added to the guess, which conditions the problem.
 
         Jerk is the third difference of positions and control points, between the fixed points of the start and of a
-        goal that is met. In this basis the sum of its squares is that of the variables, so all have equal weight.
+        goal that is met. In this basis the variables have the same sum of squares, so all have equal weight.
         """
         n = self.steering.actions
         if self.steering is Steering.JERKS:

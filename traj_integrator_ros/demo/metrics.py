@@ -73,7 +73,7 @@ def velocity_errors(window: Window, batch: Trajectory) -> np.ndarray:
 def exact(window: Window, scheme: FiniteDifference | None) -> Trajectory:
     """What the plain torch reference makes of a window in float64, apart from the node's own kernels.
 
-    Its errors are those of the motion itself: samples that are too coarse, or velocities that contradict positions. A
+    They show errors of the motion itself: samples that are too coarse, or velocities that contradict positions. A
     start from joint_states is taken to be 0.
     """
     start = np.zeros((3, window.data.shape[2])) if window.start is None else window.start
@@ -173,7 +173,7 @@ class VelocityBound(NamedTuple):
 def velocity_bounds(measured: Measured, motion: Motion) -> dict[FiniteDifference, VelocityBound]:
     """Errors and bounds for backward and central differences of position windows of a motion.
 
-    A recording's velocities never are exactly the derivatives of its positions. The bound is that of its kind of
+    A recording's velocities never are exactly the derivatives of its positions. The bound belongs to its kind of
     source, or 1.2 times the error of the same windows, exactly integrated, where that is more: any further error of
     the node is an error of integration.
     """

@@ -17,7 +17,7 @@ from ..tools.command_line import UserError
 from ..tools.integration_output import write_bag, write_table
 
 VELOCITY_BOUNDS = {Nature.MEASURED: 0.02, Nature.SET_POINTS: 0.005, Nature.EXACT: 0.003}
-"""RMS [rad/s] that integrated velocities may differ, at least, from those of a source."""
+"""RMS [rad/s] that integrated velocities may differ, at least, from a source's."""
 UNIFORM_TOLERANCE = 0.01
 """Steps that differ from their mean by less than this share of it count as uniform."""
 AT_REST = 1e-3
@@ -149,7 +149,7 @@ def write_motion(motion: Motion, path: Path) -> None:
 
 
 def write_recordings(motion: Motion, folder: Path) -> str:
-    """Write both beside the demo's report, in place of those of an earlier run; return what was written."""
+    """Write both beside the demo's report, in place of an earlier run's; return the files written."""
     write_motion(motion, folder / TABLE)
     bag = folder / BAG
     ours = {"metadata.yaml", f"{BAG}.db3"}

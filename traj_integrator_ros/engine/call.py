@@ -24,14 +24,14 @@ class Ends(NamedTuple):
     """The states in which trajectories begin, or in which they end: one for all, one for each, or a pool."""
 
     rows: tuple[Array | None, ...] = ()
-    """Position, velocity and acceleration, or those of them that the map takes, each `[S, dof]` or None for 0."""
+    """Position, velocity and acceleration, as far as the map takes them, each `[S, dof]` or None for 0."""
     index: np.ndarray | None = None
     """`[B]`, int64; None where S is 1 or B."""
     count: int | None = None
     """S; None where there is no such state."""
 
     def part(self, which: slice | np.ndarray, size: int, batch: int) -> Ends:
-        """Return those of `size` of the trajectories: all rows, if they are shared."""
+        """Return the rows of `size` of the trajectories: all, if they are shared."""
         if self.index is not None:
             return self._replace(index=self.index[which])
         if self.count is None or self.count != batch:
@@ -143,7 +143,7 @@ class Gradient(NamedTuple):
     action: np.ndarray | None
     """`[B, Ha, dof]`."""
     start: tuple[np.ndarray, ...] | None
-    """Those of position, velocity and acceleration, `[S, dof]` each."""
+    """Rows of position, velocity and acceleration, `[S, dof]` each."""
     goal: tuple[np.ndarray, ...] | None
     """The same for the parts of the goal that the map takes."""
     dt: np.ndarray | None

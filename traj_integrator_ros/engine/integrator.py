@@ -136,7 +136,7 @@ class TrajectoryIntegrator:
 
     @_names_a_full_host
     def vjp(self, call: Call, *, want_dt: bool = False) -> Gradient:
-        """Compute the vector-Jacobian product of `integrate`: upstream gradients to those of its arguments.
+        """Compute the vector-Jacobian product of `integrate`: upstream gradients to gradients of its arguments.
 
         Args:
             call: with upstream gradients; its actions and rows are needed for the gradient of dt only.

@@ -95,7 +95,7 @@ class StagedRunner:
             torch.cuda.current_stream(self._device).synchronize()
 
     def release(self) -> None:
-        """Free all memory on the device, including that of the graphs."""
+        """Free all memory on the device, including the graphs'."""
         self._buffers.release()
         self.kept.clear()
         if self._device.type == "cuda":
@@ -169,7 +169,7 @@ def launch_forward(kernel: ControlMap, given: Mapping[str, Tensor | None], out: 
 
 
 def launch_vjp(kernel: ControlMap, given: Mapping[str, Tensor | None], into: Sequence[Tensor]) -> None:
-    """Compute the vjp of upstream gradients into those of the actions, of three start rows and of the goal rows."""
+    """Compute the vjp of upstream gradients: gradients of the actions, of three start rows and of the goal rows."""
     operator, (action, *ends) = kernel.operator, into
     start, goal = ends[:STARTS], ends[STARTS:] if operator.goals else []
     launch = launcher(operator.name, "vjp", None, action.device.type)

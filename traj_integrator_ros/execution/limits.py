@@ -31,7 +31,7 @@ _AT_END = 1e-9
 _RESTS = 1e-6
 """rad/s; up to here a velocity is rounding and has no direction."""
 LONGEST_BRAKE_S = 30.0
-"""A brake that takes longer means that the limits cannot be those of a robot."""
+"""A brake that takes longer means that the limits cannot belong to a robot."""
 INSIDE = 1e-9
 """Share, or rad, by which bounds of stops are exceeded by rounding."""
 
@@ -46,7 +46,7 @@ class Limits:
     acceleration: np.ndarray | None = None
     jerk: np.ndarray | None = None
     slack: float = RELATIVE_SLACK
-    """Relative; positions have that of the smallest distance that counts, 1e-5."""
+    """Relative; for positions, to the smallest distance that counts, 1e-5."""
     deceleration: np.ndarray | None = None
     """Instead of `acceleration` while a joint slows down; None or infinite: the same."""
     joint_names: tuple[str, ...] = ()
@@ -206,7 +206,7 @@ def worst_violations(motion: Motion, limits: Limits, *, of_points: bool = False)
     The start state is where the robot is rather than part of the plan: the first piece may begin outside the limits.
 
     Args:
-        motion: what is judged.
+        motion: the one to judge.
         limits: of its joints.
         of_points: whether the motion was made from the points of a message: what these cannot say of the jerk between
             points a few microseconds apart is no violation.
@@ -250,7 +250,7 @@ def find_motion_violation(motion: Motion, limits: Limits, brakes_at: float | Non
     If accelerations are held, jerk is the change from one to the next over a step, as in the rows of the map.
 
     Args:
-        motion: what is to be commanded.
+        motion: the one to command.
         limits: the limits to check.
         brakes_at: when the plan ends and a brake begins, s; None: no brake.
         steps: whether held accelerations are checked, which needs the plan's own knots.
@@ -290,7 +290,7 @@ def excess(value: np.ndarray | float, highest: np.ndarray | float, slack: float 
 
 
 def _extremes_of_pieces(motion: Motion) -> np.ndarray:
-    """Those of each piece, `[N, 2, 4, D]`."""
+    """Extremes of each piece, `[N, 2, 4, D]`."""
     knots, coefficients = motion.knots, motion.coefficients
     return np.stack([extremes(Motion(knots[k : k + 2], coefficients[k : k + 1])) for k in range(len(coefficients))])
 
@@ -332,7 +332,7 @@ class Bounds:
         return np.maximum(most / self.acceleration[joints], -least / self.stopping[joints])
 
     def of(self, joint: int) -> Bounds:
-        """Those of one joint, `[1]`."""
+        """Bounds of one joint, `[1]`."""
         parts = (getattr(self, field.name) for field in fields(self))
         return Bounds(*(part[..., joint : joint + 1] if isinstance(part, np.ndarray) else part for part in parts))
 

@@ -39,11 +39,11 @@ class State(NamedTuple):
         return self._replace(acceleration=np.zeros_like(self.velocity)) if self.acceleration is None else self
 
     def beyond(self, other: State) -> np.ndarray:
-        """How far position, velocity and acceleration are beyond those of another state, `[3, D]`."""
+        """How far position, velocity and acceleration are beyond another state's, `[3, D]`."""
         return np.array([mine - theirs for mine, theirs in zip(self.known, other.known, strict=True)])
 
     def of(self, joint: int) -> State:
-        """That of one joint, `[1]`."""
+        """The state of one joint, `[1]`."""
         one = slice(joint, joint + 1)
         return State(*(None if part is None else part[one] for part in self))
 
@@ -99,7 +99,7 @@ class Motion(NamedTuple):
         return State(*state)
 
     def state_at(self, time: float) -> State:
-        """State at a time, s; at a knot, that of the piece that begins there."""
+        """State at a time, s; at a knot, from the piece that begins there."""
         state = np.empty((3, self.dof))
         native.states_at(self.coefficients, self.knots, float(time), state)
         return State(*state)
@@ -183,7 +183,7 @@ class Motion(NamedTuple):
         return Motion(self.knots, coefficients, self.with_accelerations, self.ends_at_rest)
 
     def of(self, joint: int) -> Motion:
-        """That of one joint."""
+        """The motion of one joint."""
         coefficients = np.ascontiguousarray(self.coefficients[:, :, joint : joint + 1])
         return Motion(self.knots, coefficients, self.with_accelerations, self.ends_at_rest)
 

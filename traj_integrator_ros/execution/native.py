@@ -1,4 +1,4 @@
-"""Steps of motions: compiled (`src/`), one call each instead of many of numpy, or those of `reference` if not built.
+"""Steps of motions: compiled (`src/`), one call each instead of many of numpy, or `reference`'s if not built.
 
 `reference` says what each of them does. Compiled ones raise TypeError for arrays that are not contiguous or float64, or
 have another shape.

@@ -15,7 +15,7 @@ _ROUNDING = 1e-12
 
 
 def taylor_shift(by: np.ndarray, size: int) -> np.ndarray:
-    """Matrices `[n, K, K]` from coefficients of the powers of t to those of the powers of t - by."""
+    """Matrices `[n, K, K]` from coefficients of the powers of t to coefficients of the powers of t - by."""
     exponents, binomials = _TABLES[size]
     return (by[:, None] ** np.arange(size))[:, exponents] * binomials
 

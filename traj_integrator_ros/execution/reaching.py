@@ -167,7 +167,7 @@ class Reach:
 def _motions(
     profiles: Sequence[Profile], begins: np.ndarray, duration: float, end: np.ndarray, velocity_only: bool
 ) -> list[Motion]:
-    """Cubic pieces of profiles, without those of no length, with knots at whole nanoseconds, as messages have them.
+    """Cubic pieces of profiles, without pieces of no length, with knots at whole nanoseconds, as messages have them.
 
     The rounding of their ends is removed by quintics that grow over all of them. A duration of NaN is their own.
     """

@@ -88,7 +88,7 @@ class Commands:
     def tick(self, now_ns: int, clock: Callable[[], int] | None = None) -> ExecutableTrajectory | None:
         """Supervise: return a trajectory to publish at once, a brake or one that had to wait, or None.
 
-        Called every few milliseconds, also while nothing arrives; `clock` is that of `in_time`.
+        Called every few milliseconds, also while nothing arrives; `clock` as in `in_time`.
         """
         published, guard = self._published, self._published.guard
         self.check_clock(now_ns)
@@ -150,7 +150,7 @@ class Commands:
         self._refuse_waiting(Rejected(RejectionReason.NOT_ACTIVE, "node: deactivated before the sequence was begun"))
 
     def supervise(self, now_ns: int) -> None:
-        """Compare the latest joint state with what was commanded then."""
+        """Compare the latest joint state with the command of its time."""
         state = self._joint_states.latest(now_ns, 0.0)
         position, turning, commanded = state.position, self._parameters.continuous, self._published.present.commanded
         if turning.any() and (then := commanded(state.stamp_ns)) is not None:

@@ -19,7 +19,7 @@ _LONGEST_GAP_NS = 200_000_000
 
 
 class CommittedFields(NamedTuple):
-    """What is asked for."""
+    """The request."""
 
     stamp_ns: int
     """Time of row 0; 0: now."""

@@ -64,7 +64,7 @@ class Course(NamedTuple):
     """Whether its first rows are led to from a state that its plan does not say: a spline swings there."""
 
     def state_at(self, time_ns: int) -> State:
-        """State at a time; before the start, that of the start."""
+        """State at a time; before the start, the first state."""
         return self.motion.state_at(max(time_ns - self.start_ns, 0) * 1e-9)
 
     def is_braking(self, time_ns: int) -> bool:
@@ -72,7 +72,7 @@ class Course(NamedTuple):
         return self.brakes_at <= (time_ns - self.start_ns) * 1e-9 < self.motion.duration
 
     def rest_from(self, time_ns: int) -> Motion:
-        """What is left of the motion at a time, at least a moment of rest; from its start if that is later."""
+        """The rest of the motion at a time, at least a moment of rest; from its start if that is later."""
         into = max(time_ns - self.start_ns, 0) * 1e-9
         if into <= 0:
             return self.motion
@@ -91,13 +91,13 @@ class Course(NamedTuple):
         return motion.then(resting(motion.end.position, missing))
 
     def own_of(self, rest: Motion, time_ns: int) -> Motion:
-        """What is left of the motion at a time, as `rest_from` has it, as far as it shows what it asks for."""
+        """The rest of the motion at a time, as `rest_from` has it, as far as it shows what it asks for."""
         left = self.own_until - max(time_ns - self.start_ns, 0) * 1e-9
         return rest.until(left) if _MOMENT_S < left < rest.duration else rest
 
 
 class Left(NamedTuple):
-    """What is left of a course when it is taken up."""
+    """The rest of a course when it is taken up."""
 
     motion: Motion
     earliest: float
@@ -119,7 +119,7 @@ class Left(NamedTuple):
 
 
 def left_of(course: Course, join_ns: int) -> Left:
-    """What is left of a course at a time; if it begins later, it is continued backwards until then."""
+    """The rest of a course at a time; if it begins later, it is continued backwards until then."""
     rest = course.rest_from(join_ns)
     if course.start_ns > join_ns:
         rest = rest.begun_earlier((course.start_ns - join_ns) * 1e-9)

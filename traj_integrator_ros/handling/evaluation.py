@@ -122,7 +122,7 @@ def check_cost(
     Args:
         asked: the cost, and whether violations of limits are wanted.
         request: the checked sequences.
-        limits: those of the node, for terms that need limits and have none.
+        limits: the node's, for terms that need limits and have none.
 
     Returns:
         The cost, and terms of lower and upper alone whose violations are wanted; None if none are.

@@ -41,7 +41,7 @@ class FoundLimits:
 def found_limits(
     source: str, joint_names: tuple[str, ...], found: Mapping[str, Mapping[str, float]], **more: object
 ) -> FoundLimits:
-    """The limits of joints from those of each that is known, by quantity; quantities without a finite one are off.
+    """The limits of all joints from each known joint's, by quantity; quantities without a finite one are off.
 
     Joints that are not known are `without`; `more`: the other fields.
     """

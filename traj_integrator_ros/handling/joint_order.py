@@ -1,4 +1,4 @@
-"""Where messages that may name other joints, or only some, have those of the node. Knows no ROS."""
+"""Where messages that may name other joints, or only some, have the node's joints. Knows no ROS."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .rejection import Rejected, RejectionReason, require_finite, shown, shown_n
 
 @lru_cache(maxsize=16)
 def find_columns(names: tuple[str, ...], joint_names: tuple[str, ...], field: str) -> np.ndarray | None:
-    """Return where a message that may name other joints, too, has those of the node; None if it has none of them.
+    """Return where a message that may name other joints, too, has the node's; None if it has none of them.
 
     Messages of a publisher name the same joints every time; the columns must not be changed.
 

@@ -123,7 +123,7 @@ class AssumedLimits(NamedTuple):
     lacking: tuple[str, ...]
     """Joints whose velocity nobody limits: nothing is published for a controller."""
     description: str
-    """What was assumed, in words; empty if everything was given."""
+    """The assumptions, in words; empty if everything was given."""
 
 
 def assumed_limits(

@@ -180,7 +180,7 @@ def check_place(
         commanded: position `[dof]`.
         planned: where the plan begins, `[dof]`.
         measured: where the robot is.
-        parameters: with what is allowed.
+        parameters: with the tolerances.
 
     Raises:
         Rejected: deviation, if the plan does not begin where the robot is, either.

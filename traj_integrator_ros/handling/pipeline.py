@@ -170,10 +170,10 @@ class Pipeline:
     def trajectory(
         self, batch: IntegratedBatch, stamp_ns: int, now_ns: int, clock: Callable[[], int] | None = None
     ) -> ExecutableTrajectory | None:
-        """Make the trajectory to publish from a batch: that of row publish.row.
+        """Make the trajectory to publish from row publish.row of a batch.
 
         Args:
-            batch: what was integrated.
+            batch: the integrated trajectories.
             stamp_ns: of the sequence; used with start_from = previous.
             now_ns: the node's clock.
             clock: reads the time again: a trajectory that is already due when it has been made is made once more.
@@ -244,7 +244,7 @@ class Pipeline:
     ) -> ExecutableTrajectory | None:
         """Check positions and times, and make the trajectory through them; if it has to wait, a stop or None.
 
-        `clock` is that of `trajectory`.
+        `clock` as in `trajectory`.
 
         Raises:
             Rejected: with the reason.
@@ -262,7 +262,7 @@ class Pipeline:
         The maps are linear, so the start state is needed for the gradient of dt only, and not at all without data.
 
         Args:
-            fields: what was integrated.
+            fields: the integrated trajectories.
             upstream: gradients with respect to the trajectory.
             update: brings the joint states up to date and returns the time, ns; called if a start state is needed.
 

@@ -81,7 +81,7 @@ class Plan:
         return float(self.ends[-1]) if len(self.steps) else 0.0
 
     def completed(self, position: np.ndarray, turning: np.ndarray) -> Plan:
-        """The same with positions `[dof]` in place of NaN, and those of `turning` joints, `[dof]`, next to them."""
+        """The same with positions `[dof]` in place of NaN, and `turning` joints, `[dof]`, next to them."""
         start, actions = self.start, self.actions
         if start is not None:
             start = State(
@@ -267,7 +267,7 @@ class ChunkMemory:
         """Number of chunks that were not over when something else replaced them, or when there were too many."""
 
     def averaged(self, chunk: Plan, decay: float, *, newest_first: bool) -> Plan:
-        """Return the chunk with each position averaged with those of remembered chunks for the same time.
+        """Return the chunk with each position averaged with remembered chunks' for the same time.
 
         Steps may differ: between the rows of a chunk its spline is evaluated. A remembered chunk with the same origin
         is left out, because `chunk` replaces it. Chunks are ranked by origin, not by arrival. The start of a chunk is

@@ -1,6 +1,6 @@
-"""What was published for the controller, what it commands now and will if nothing new arrives. Knows no ROS.
+"""The motions published for the controller, its command now and later if nothing new arrives. Knows no ROS.
 
-What it commands is known from its own report, where there is one, and otherwise from what was published.
+Its command is known from its own report, where there is one, and otherwise from the published motions.
 """
 
 from __future__ import annotations
@@ -290,7 +290,7 @@ class ExecutionReport(NamedTuple):
 
 
 class PublishedMotion:
-    """What was published last, the plans behind it, and statistics of their replacements."""
+    """The motion published last, the plans behind it, and statistics of their replacements."""
 
     def __init__(self) -> None:
         self.chunks = ChunkMemory()

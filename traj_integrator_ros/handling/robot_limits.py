@@ -1,4 +1,4 @@
-"""The limits that are in force: those of the parameters, then of MoveIt's file, then of the URDF. Knows no ROS."""
+"""The limits that are in force: of the parameters, then of MoveIt's file, then of the URDF. Knows no ROS."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class RobotLimits:
     URDF. A limit of acceleration holds for either sign, unless the same source, or one before it, has one of
     deceleration.
 
-    Raises LimitsError where a limit of one source contradicts that of another.
+    Raises LimitsError where a limit of one source contradicts another source's.
     """
 
     given: NodeParameters
@@ -94,7 +94,7 @@ class RobotLimits:
         return (values if origins else None), tuple(origins)
 
     def _continuous(self, filled: NodeParameters) -> tuple[str, ...]:
-        """Joints that turn without end: those given, and those of the URDF to which nobody gave a position limit."""
+        """Joints that turn without end: the given ones, and those of the URDF to which nobody gave a position limit."""
         bounded = np.zeros(len(filled.joint_names), bool)
         for bound in (filled.limits_position_min, filled.limits_position_max):
             bounded |= False if bound is None else np.isfinite(bound)

@@ -124,7 +124,7 @@ class Guard:
             self.lag_s = max(float((ve - v * e).sum()) / variance, 0.0)
 
     def exceeded(self, allowed: float) -> int | None:
-        """The joint that deviates most beyond what is allowed, rad; None: none does."""
+        """The joint that deviates most beyond the allowance, rad; None: none does."""
         if allowed <= 0 or not len(self.deviation):
             return None
         more = (

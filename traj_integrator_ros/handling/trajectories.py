@@ -278,7 +278,7 @@ class TrajectoryMaker:
         return time
 
     def _to_stop(self, now_ns: int) -> Present | None:
-        """What is to be stopped: also a motion of another one; None: nothing is known to move."""
+        """The motion to stop, also one of another node; None: nothing is known to move."""
         try:
             return self._published.present.at(now_ns)
         except Rejected:

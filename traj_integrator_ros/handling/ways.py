@@ -41,7 +41,7 @@ _TURNED_WITHIN = 4.0
 
 
 class Way(NamedTuple):
-    """A motion from the present command to a plan, and what is left of the plan's own course."""
+    """A motion from the present command to a plan, and the rest of the plan's own course."""
 
     joined: Motion
     course: Course
@@ -70,7 +70,7 @@ class Seam(NamedTuple):
     """Joints whose plan is about velocities, bool `[dof]`."""
     bounds: Bounds
     executed: Motion
-    """What is left of the motion in execution."""
+    """The rest of the motion in execution."""
 
 
 class Ways:
@@ -124,7 +124,7 @@ class Ways:
         return fallback, finding
 
     def _gentlest_first(self, courses: Iterator[Course], join_ns: int, bounds: Bounds) -> Iterator[Left]:
-        """What is left of courses: as they come while they keep the bounds, the others by how far they exceed them."""
+        """The rests of courses: as they come while they keep the bounds, the others by how far they exceed them."""
         wilder: list[tuple[float, int, Left]] = []
         forced: list[Course] = []
         for course in courses:

@@ -8,7 +8,7 @@ from pathlib import Path
 from .samples import RecordingError
 
 _PACKAGES = {"yaml": "PyYAML"}
-"""Packages whose names differ from those of their modules."""
+"""Packages whose names differ from their modules'."""
 
 
 class MissingLibrary(RecordingError):

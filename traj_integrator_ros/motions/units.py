@@ -1,4 +1,4 @@
-"""Units of joints: those of a robot's URDF, which says which of them slide, or else what their names suggest."""
+"""Units of joints: from a robot's URDF, which says which of them slide, or else what their names suggest."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class JointUnits:
         return tuple(unit.replace("^2", "²").replace("^3", "³") for unit in self.of(joint_name))
 
     def rms(self, values: np.ndarray, order: int, joint_names: Sequence[str]) -> str:
-        """The RMS of `values` `[N, D]` over the joints with the same unit, that of the derivative of this order."""
+        """The RMS of `values` `[N, D]` over the joints with the same unit, as the derivative of this order has it."""
         kinds = self.kinds(joint_names).items()
         return " and ".join(f"{np.sqrt(np.mean(values[:, joints] ** 2)):.3g} {kind[order]}" for kind, joints in kinds)
 

@@ -59,7 +59,7 @@ class NodeStatus:
     limits: str = "none"
     """The source of the limit of each quantity."""
     assumed: str = ""
-    """Limits that nobody gave, and what is assumed."""
+    """Limits that nobody gave, and the assumed ones."""
     lacking: tuple[str, ...] = ()
     """Joints without a limit of velocity, for which nothing is published."""
     on_schedule: bool = False

@@ -41,7 +41,7 @@ def main(args: Sequence[str] | None = None) -> int:
     """Run the node until SIGINT or SIGTERM.
 
     Args:
-        args: command line without the program; None for that of the process.
+        args: command line without the program; None: the process's.
 
     Returns:
         2 if arguments or parameters are wrong (reported on standard error). A signal ends the process with exit code 0.

@@ -53,7 +53,7 @@ def _sections(content: object) -> Iterator[Mapping[str, object]]:
 
 
 def _size(value: object) -> int:
-    """A number, or that of names; 0 for anything else."""
+    """A number, or how many names there are; 0 for anything else."""
     size = len(value) if isinstance(value, list) else value
     return size if isinstance(size, int) and size > 0 else 0
 

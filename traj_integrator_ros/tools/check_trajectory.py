@@ -60,7 +60,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _check(options: argparse.Namespace) -> int:
     robot = load_robot(options.params, options.urdf)
     expectation = Expectation(
-        # A URDF has more joints than those of one controller.
+        # A URDF has more joints than one controller.
         options.joints or (robot.limits.joint_names if options.params is not None else None),
         at_rest=not options.moving_end,
         partial=options.partial,

@@ -44,7 +44,7 @@ class ControllerModel:
         """Take a trajectory in the cycle at a time; returns False, and ignores it, if it is already over.
 
         With `stamp_ns` 0 it begins in this cycle; its points are in the order of our joints. `measured` is the state of
-        the joints; None: that of the command.
+        the joints; None: the command's.
         """
         times_ns, columns = points.time_ns + (stamp_ns or now_ns), points[1:]
         if times_ns[-1] < now_ns:

@@ -71,7 +71,7 @@ def main(arguments: Arguments[str] | None = None) -> int:
         "--control-space", choices=CONTROL_SPACES, help="what actions are, if not in the file, or which of a motion's"
         " quantities are taken as actions (default: position)",
     )  # fmt: skip
-    parser.option("--dt", "time step (default: that of the file, else 0.02)", "S", _step)
+    parser.option("--dt", "time step (default: the file's, else 0.02)", "S", _step)
     for name in STATE:
         parser.option(f"--start-{name}", "start of actions that bring none (default: 0)", "A,B", _row)
         parser.option(f"--goal-{name}", "goal of control points or positions that bring none", "A,B", _row)

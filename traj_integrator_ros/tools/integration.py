@@ -127,7 +127,7 @@ def _rows_of(
 def _motions_of(sequence: Sequence, request: ActionRequest) -> list[Motion]:
     """The motion of each trajectory as the node reads it, as long as its actions; a recorded one ends with its samples.
 
-    It passes all positions, also where that asks for more than limits allow; `request` is that of the sequence.
+    It passes all positions, also where that asks for more than limits allow; `request` is the sequence's.
     """
     reading = Reading(REST_TOLERANCE, DEFAULT_FADE_TIME, np.full(request.actions.shape[2], np.inf))
     recorded, dt = None if request.spline is not None else sequence.recorded, 0.0

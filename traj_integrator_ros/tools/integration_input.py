@@ -73,7 +73,7 @@ def number_of(control_space: str) -> int:
 
 
 def read_sequences(path: Path, control_space: str, topic: str | None) -> list[Sequence]:
-    """All sequences of a file, those of states in `control_space`. Raises RecordingError.
+    """All sequences of a file, states in `control_space`. Raises RecordingError.
 
     A bag has ActionSequence messages or joint states; an archive has `actions` or a motion; a table has columns
     action_<joint> or a motion.

@@ -84,7 +84,7 @@ def _show_live(session: RosSession, watch: _Watch) -> None:
 
 
 class _Watch:
-    """What is heard of the nodes."""
+    """Messages heard from the nodes."""
 
     def __init__(self, session: RosSession, only: str | None) -> None:
         from diagnostic_msgs.msg import DiagnosticArray

@@ -20,7 +20,7 @@ _MOVES = ("revolute", "continuous", "prismatic")
 
 @dataclass(frozen=True)
 class Robot:
-    """What is known of a robot."""
+    """A robot's joints, units and limits, as far as they are known."""
 
     limits: JointLimits | None = None
     """None if neither a parameter file nor a URDF was given."""
@@ -42,7 +42,7 @@ class Robot:
             return self
 
     def for_motion(self, joint_names: Sequence[str]) -> Robot:
-        """The same, once its joints are found to be those of a motion.
+        """The same, once its joints are found in a motion.
 
         Joints that it does not have are reported in a line on standard error. Raises UserError if it has none of
         them, because then it is another robot.

@@ -24,7 +24,7 @@ NO_ROS = "ROS 2 is needed (source its setup file, or make setup and . .venv/envi
 class RosSession(AbstractContextManager):
     """A node on a context of its own, until the end of its block; sends and receives only within its methods.
 
-    `ros_arguments` are --ros-args and what follows; `namespace` is that of the node unless they have one. Raises
+    `ros_arguments` are --ros-args and what follows; `namespace` is the node's unless they have one. Raises
     UserError for wrong ROS arguments, ToolFailure without ROS 2.
     """
 

@@ -153,7 +153,7 @@ class NodeCounts:
         return self.sequences - self.published
 
     def since(self, before: NodeCounts) -> NodeCounts:
-        """What was counted after `before`."""
+        """The counts since `before`."""
         reasons = Counter(self.by_reason)
         reasons.subtract(before.by_reason)
         numbers = {name: value - getattr(before, name) for name, value in vars(self).items() if isinstance(value, int)}

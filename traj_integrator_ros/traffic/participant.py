@@ -31,7 +31,7 @@ _STATE_WITHIN_S = 2.0
 class Participant(RosSession):
     """A session that works with one integrator node; it may spin in background.
 
-    Topics whose names begin with ~ are those of the integrator node. All waiting ends with TimeoutError.
+    Topics whose names begin with ~ belong to the integrator node. All waiting ends with TimeoutError.
 
     A relative name of the integrator is in the namespace of `ros_arguments`, what follows --ros-args; this participant
     is in the namespace of the integrator.

@@ -50,7 +50,7 @@ class Planner(Generic[About]):
     def send(self, message: Template, about: About, answer_expected: bool = True, observed_ns: int = 0) -> None:
         """Publish a sequence; no answer is expected to one that has to be rejected.
 
-        `observed_ns`: the stamp, where that is another time than that of sending; later than all before.
+        `observed_ns`: the stamp, where that is another time than the sending; later than all before.
         """
         now_ns = time.time_ns()
         stamp_ns = self._last_stamp_ns = max(observed_ns or now_ns, self._last_stamp_ns + 1)

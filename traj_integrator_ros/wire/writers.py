@@ -54,7 +54,7 @@ class JointTrajectoryWriter:
         if shape != self._shape:
             self._lay_out(*shape)
         _TIME.pack_into(self._message, len(_ENCODING), *stamp)
-        if points.time_ns is not self._time_ns:  # usually they are those of the previous trajectory
+        if points.time_ns is not self._time_ns:  # usually they are the previous trajectory's
             self._time_ns = points.time_ns
             self._times[:, 0], self._times[:, 1] = np.divmod(points.time_ns, _SECOND_NS)
         for rows, values in zip(self._motion, points[1:], strict=False):

@@ -55,7 +55,7 @@ Needs needs_of(const std::vector<size_t>& places) {
   return needs;
 }
 
-// The adjoint of the vjp: the step. That of the truncated one: the last action reaches the positions alone.
+// The adjoint of the vjp: the step. Of the truncated vjp: the last action reaches the positions alone.
 Four step_for_vjp(const Linear& linear, const Nine& inputs) {
   Four outputs = differentiable_step(linear, inputs);
   if (!linear.truncate_terminal) return outputs;

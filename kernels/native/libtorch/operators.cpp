@@ -112,7 +112,7 @@ void step_vjp(const c10::OperatorHandle& called, Stack* stack) {
   linear.dt = given.step_lengths();
   for (int end = 0; end < 2; ++end) {
     linear.rows[end] = given.integer();
-    // Without an index, 0 rows mean one for each trajectory (`own_rows` in types.py).
+    // Without an index, 0 rows mean one for each trajectory (`encoded_rows` in types.py).
     if (linear.rows[end] == 0 && !linear.index[end].defined()) linear.rows[end] = first_defined(upstream).size(0);
   }
   linear.actions = given.integer();

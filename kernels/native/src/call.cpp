@@ -58,7 +58,7 @@ PickedRows picked_rows(const Call& call, int end, char type, int64_t batch, int6
     expect(type == 0 ? rows.is_real() : rows.type == type, Wrong::kType, name, " rows: expected the action's dtype, got ",
            name_of(rows.type));
     expect(rows.dims == 2 && rows.shape[1] == dof && (count < 0 || rows.shape[0] == count), Wrong::kValue, name,
-           " rows: expected one shape [1 or ", batch, ", ", dof, "] or that of a pool, got ", rows);
+           " rows: expected one shape [1 or ", batch, ", ", dof, "] or a pool's, got ", rows);
     count = rows.shape[0];
   }
   const Array& index = call.index[end];
@@ -88,7 +88,7 @@ StepLengths step_lengths(const Call& call, int64_t batch, int64_t horizon) {
   return {dt.as<double>(), dt.shape[0] == 1 ? 0 : dt.shape[1], dt.shape[1] == 1 ? 0 : 1};
 }
 
-// What is written must not be what is read, nor be written twice.
+// No output may share memory with an input, nor with another output.
 void expect_apart(const char* name, const Array& written, const Array& other) {
   const auto end = [](const Array& array) {
     return array.as<const char>() + array.size() * (array.type == 'd' || array.type == 'l' ? 8 : 4);

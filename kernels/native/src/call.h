@@ -27,7 +27,7 @@ struct SplineForm {
   SplineShape shape(int64_t points, bool has_goal) const;
 };
 
-// The arrays of a map. Real ones have one type, but for those of dt, which are double.
+// The arrays of a map. Real ones have one type, but for dt and its gradient, which are double.
 struct Call {
   ControlMap map{};
   const SplineForm* spline = nullptr;  // in place of the map

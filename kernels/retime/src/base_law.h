@@ -51,7 +51,7 @@ struct Points : Rows {
             bool for_jerk, bool overlapping = false);
   // Slacks of `floor` without multipliers, or multipliers for a barrier.
   void fill(double floor, double barrier);
-  // Chooses which rows are formed: all, or those of which the slack is small somewhere in their block.
+  // Chooses which rows are formed: all, or only rows whose slack is small somewhere in their block.
   void choose_rows(bool all);
   int64_t formed() const { return firsts_.back(); }  // how many joints of blocks
   // Where a joint's derivatives at a point are.

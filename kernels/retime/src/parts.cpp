@@ -110,7 +110,7 @@ bool Retimer::slow_parts(const PathRows& rows, const Limits& limits, const Ends&
     for (const Part& part : parts) {
       held = slow(part, margin);
       if (!held) break;
-      // The row where it begins is the plan's own, unless it is that of the motion.
+      // The row where it begins is the plan's own, unless it is the motion's.
       const int64_t own = part.first > 0, ended = part.last == last;
       keep_until(part.first + own);
       append(made, slowed, own, static_cast<int64_t>(slowed.times.size()) - !ended, t[part.first] + delay, dof, quintic);

@@ -1,4 +1,4 @@
-// What is played of a trajectory: points, and the certificate of the motion between them.
+// The played trajectory: points, and the certificate of the motion between them.
 #include <bit>
 #include <cmath>
 

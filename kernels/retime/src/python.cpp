@@ -153,7 +153,7 @@ PyObject* py_extremes(ArrayArguments& given) {
 
 PyMethodDef methods[] = {
     method_of_arrays<py_retime>("retime", "Times of paths under limits."),
-    method_of_arrays<py_extremes>("extremes", "Exact extremes of what is played between points."),
+    method_of_arrays<py_extremes>("extremes", "Exact extremes of the motion between points."),
     {nullptr, nullptr, 0, nullptr},
 };
 

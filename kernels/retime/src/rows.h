@@ -47,7 +47,7 @@ struct Shrink {
   double z, l;
 };
 
-// What is played between two points: quintics, or cubics where `a` is null.
+// The motion between two points: quintics, or cubics where `a` is null.
 struct Piece {
   double span;
   int64_t dof;

@@ -6,7 +6,7 @@ namespace traj_integrator::retiming {
 namespace {
 
 constexpr int kMostRounds = 8, kMostAttempts = 4;
-// Of the limits, which is used where what is exceeded cannot be stretched.
+// Of the limits, which is used where an excess cannot be stretched.
 constexpr double kNearly = 1 - 2e-5, kNearlyHeld = 1 + 1e-5;
 // Of a rate relative to limits of velocity, below which a plan rests.
 constexpr double kResting = 1e-9;

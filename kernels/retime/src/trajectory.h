@@ -25,7 +25,7 @@ struct Options {
   int64_t most_points(int64_t rows) const { return std::max(order == 3 ? 2 * intervals + 1 + rows : intervals + 1, rows); }
 };
 
-// What is played: states at times, between which the controller interpolates. Times are whole nanoseconds.
+// The played trajectory: states at times, between which the controller interpolates. Times are whole nanoseconds.
 struct Played {
   std::vector<double> times, position, velocity, acceleration;  // [P], [P, D]; no accelerations: cubics
   std::vector<int64_t> segment, interval;                       // of the piece behind a point: row before it, of the grid

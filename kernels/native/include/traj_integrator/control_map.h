@@ -18,7 +18,7 @@ enum class ControlMap : int64_t {
 // The properties of a map that every layer needs.
 struct ControlMapRow {
   ControlMap map;
-  const char* name;       // that of Python's MAPS
+  const char* name;       // as in Python's MAPS
   int64_t extra_horizon;  // output rows beyond the actions
   bool one_dt;            // step lengths may not differ along the horizon
 };
