@@ -67,7 +67,8 @@ def sequence_to_trajectory(horizon: int) -> Iterator[Case]:
         ("with a brake, joined", moving + 1e-3, "previous"),
     ):
         node = NodeCore([f"joint_{i}" for i in range(DOF)], **limits, start_from=start_from)
-        node.begin(State(np.zeros(DOF), RATES, np.zeros(DOF)), NOW_NS)
+        # When the plan is taken up, the motion in execution is where the plan starts.
+        node.begin(State(-RATES * node.parameters.publish_lead_time, RATES, np.zeros(DOF)), NOW_NS)
         arguments = node.pipeline, ActionFields(0, ControlSpace.POSITION.value, DT, rows).sequence
         mine, alone = (
             Contender(label, partial(work, *arguments), is_close_to(torch.tensor(work(*arguments))))

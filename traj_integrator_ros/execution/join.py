@@ -8,7 +8,7 @@ the joint takes the fastest way (ruckig) to the earliest point of the plan that 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, lru_cache, partial
 
 import numpy as np
@@ -73,18 +73,16 @@ class Problem:
     brakes_at: float | None = None
     """s; from then on the plan is being stopped; None: it rests by itself."""
 
-    @cached_property
-    def lack(self) -> np.ndarray:
-        """Position, velocity and acceleration of the present state beyond the plan's, `[3, D]`."""
-        lack = self.present.beyond(self.plan.begin)
-        if not self.plan.with_accelerations:
-            lack[2] = 0.0  # it jumps anyway
-        return lack
+    lack: np.ndarray = field(init=False)
+    """Position, velocity and acceleration of the present state beyond the plan's, `[3, D]`."""
+    beyond: np.ndarray = field(init=False)
+    """Which of these are more than rounding, bool `[3, D]`."""
 
-    @cached_property
-    def beyond(self) -> np.ndarray:
-        """Which of these are more than rounding, bool `[3, D]`."""
-        return np.abs(self.lack) > _SAME
+    def __post_init__(self) -> None:
+        self.lack = self.present.beyond(self.plan.begin)
+        if not self.plan.with_accelerations:
+            self.lack[2] = 0.0  # it jumps anyway
+        self.beyond = np.abs(self.lack) > _SAME
 
     @cached_property
     def floats(self) -> np.ndarray:

@@ -279,8 +279,10 @@ def _continues(
         state = previous(row_ns).state_at(row_ns)
         if np.count_nonzero(np.abs(rows[row] - state.position) > tolerance):
             return False
+    if over > 0:
+        return True
     holds = len(rows) > 1 and bool((rows == rows[0]).all())
-    return over > 0 or not (holds or _goes_back(rows, previous(origin_ns).state_at(origin_ns)))
+    return not (holds or _goes_back(rows, previous(origin_ns).state_at(origin_ns)))
 
 
 def _goes_back(rows: np.ndarray, before: State) -> bool:
