@@ -58,8 +58,9 @@ def test_on_rclpys_executor_the_node_does_the_same_job(serve: NodeServer) -> Non
     client.answer(SEQUENCE)
     assert client.change_state("deactivate") and client.change_state("cleanup")
     assert client.change_state("configure") and client.change_state("activate")
+    client.wait_until_connected()  # topics and services are new ones: a request that comes too early is lost
 
-    def answered() -> bool:  # the subscription is a new one, which hears only what is sent once it is known
+    def answered() -> bool:
         client.settle_state([0.1, 0.2, 0.3])
         return client.integrate(sequence(np.zeros((1, 2, DOF)))).success
 
