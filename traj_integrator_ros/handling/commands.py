@@ -150,8 +150,10 @@ class Commands:
         self._refuse_waiting(Rejected(RejectionReason.NOT_ACTIVE, "node: deactivated before the sequence was begun"))
 
     def supervise(self, now_ns: int) -> None:
-        """Compare the latest joint state with the command of its time."""
+        """Compare the latest joint state with the command of its time, where that is due."""
         state = self._joint_states.latest(now_ns, 0.0)
+        if not self._published.guard.is_due(state.stamp_ns):
+            return
         position, turning, commanded = state.position, self._parameters.continuous, self._published.present.commanded
         if turning.any() and (then := commanded(state.stamp_ns)) is not None:
             position = turned(position, then.position, turning)

@@ -256,9 +256,10 @@ class Answers:
     def poll_states(self) -> None:
         """Read all joint states and reports of the controller that have arrived."""
         with self._accounts.guard("joint_states"):
+            now_ns = self._now_ns()
             for message, _ in take_waiting(self.entities.joint_states, STATE_DEPTH):
                 with self._accounts.guard("joint_states"):
-                    self.pipeline.take_joint_state(*read_joint_state(message), self._now_ns())
+                    self.pipeline.take_joint_state(*read_joint_state(message), now_ns)
         if self._read_report is not None:
             with self._accounts.guard("controller_state"):
                 self._poll_reports(self._read_report)
