@@ -1,10 +1,9 @@
 """Tests this checkout on every combination of ROS 2, Python and torch that this machine can have: `make matrix`.
 
 The Pythons are those found on this machine; the torches the oldest that setup.py takes, the one pinned in requirements/
-and the newest that pip finds. Each combination is set up in build/matrix/, tested with a part of the tests, and removed
-when the next one with the same torch has taken over what it can use. Results go into docs/compatibility.json and, as a
-table, into docs/compatibility.md: a combination that is done is not repeated until something changes that it depends
-on, so an interrupted run goes on where it was.
+and the newest that pip finds. Each combination is set up in build/matrix/, tested with a part of the tests, and
+removed. Results go into docs/compatibility.json and, as a table, into docs/compatibility.md: a combination that is done
+is not repeated until something changes that it depends on, so an interrupted run goes on where it was.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ def main() -> int:
             print(f"{cell.name}: {description(known_result(cell)) if known_result(cell) else 'to be tested'}")
         return 0
     FOLDER.mkdir(parents=True, exist_ok=True)
-    with (FOLDER / "lock").open("w") as lock:  # cells share copies and libraries
+    with (FOLDER / "lock").open("w") as lock:  # who has it writes the results
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -74,9 +73,7 @@ def run_all(cells: list[Cell], options: argparse.Namespace) -> int:
         outcomes.add(result.outcome)
         record(result)
         if not options.keep:
-            remove_folders(f"*-{cell.torch}", but=cell.folder)  # which lends its torch to the next
-    if not options.keep:
-        remove_folders("3.*-*")
+            shutil.rmtree(cell.folder)
     record()
     return int(outcomes != {"passed"})
 
@@ -133,13 +130,6 @@ def newest_torch(python: str) -> str:
     found = subprocess.run(command, capture_output=True, text=True, check=False).stdout
     match = re.search(r"torch \(([\d.]+)", found)
     return match[1] if match else "newest"
-
-
-def remove_folders(pattern: str, but: Path | None = None) -> None:
-    """Removes copies of the checkout with their environments."""
-    for folder in FOLDER.glob(pattern):
-        if folder != but:
-            shutil.rmtree(folder)
 
 
 def load_results() -> dict[str, Result]:

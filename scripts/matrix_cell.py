@@ -1,7 +1,6 @@
 """One cell of the matrix: a copy of the checkout, set up with one ROS 2, one Python and one torch, and tested.
 
-Releases of ROS 2 share a copy: what set-up has for one of them it takes over for the other. Copies with the same torch
-share its libraries, and all of them the C++ kernels of this checkout, where it has compiled its present sources.
+All of them have the C++ kernels of this checkout, where it has compiled its present sources.
 """
 
 from __future__ import annotations
@@ -68,8 +67,8 @@ class Cell:
 
     @property
     def folder(self) -> Path:
-        """Where the copy of the checkout is while the cell is at work; other releases use the same one."""
-        return FOLDER / f"{self.python_version}-{self.torch}"
+        """Where the copy of the checkout is while the cell is at work."""
+        return FOLDER / self.name
 
     @property
     def environment(self) -> Path:
@@ -119,10 +118,9 @@ def run_cell(cell: Cell) -> Result:
     copy_checkout(cell)
     begun = time.monotonic()
     command = [cell.python, "scripts/set_up.py", "--wheels", cell.distro, "--python-is-given"]
-    log = cell.folder / "build" / f"matrix-set-up-{cell.distro}.log"
+    log = cell.folder / "build" / "matrix-set-up.log"
     # Without the C++ kernels half of the tests would be skipped, and the cell would pass.
-    variables = lender(cell) | {"TRAJ_INTEGRATOR_NATIVE": "1"}
-    returncode, output = run(command, cell.folder, log, SET_UP_WITHIN_S, **variables)
+    returncode, output = run(command, cell.folder, log, SET_UP_WITHIN_S, TRAJ_INTEGRATOR_NATIVE="1")
     result.set_up_s = round(time.monotonic() - begun)
     if returncode == 0:
         test(cell, result)
@@ -163,15 +161,6 @@ def copy_checkout(cell: Cell) -> None:
     constraints.write_text("".join(kept), encoding="utf-8")
 
 
-def lender(cell: Cell) -> dict[str, str]:
-    """Names to set-up an environment that has the same torch for another Python, where there is one."""
-    for metadata in FOLDER.glob(f"*-{cell.torch}/.venv*/lib/*/site-packages/torch-{cell.torch_version}*.dist-info"):
-        environment = metadata.parents[3]
-        if environment.parent != cell.folder and (environment / ".set-up" / "packages").is_file():
-            return {"TRAJ_INTEGRATOR_LENDER": str(environment)}
-    return {}
-
-
 def test(cell: Cell, result: Result) -> None:
     """Runs the tests of a cell in its environment, once more those that fail, and takes down what came of them."""
     begun = time.monotonic()
@@ -190,9 +179,9 @@ def test(cell: Cell, result: Result) -> None:
 
 def run_tests(cell: Cell, *arguments: str) -> tuple[set[str], list[str], int]:
     """Names of the tests that passed, of those that failed, and the number of those that were skipped."""
-    report, log = (cell.folder / "build" / f"matrix-tests-{cell.distro}{suffix}" for suffix in (".xml", ".log"))
+    report, log = (cell.folder / "build" / f"matrix-tests{suffix}" for suffix in (".xml", ".log"))
     report.unlink(missing_ok=True)
-    own = {"timeout": TEST_WITHIN_S, "faulthandler_timeout": TEST_WITHIN_S - 10, "cache_dir": f"build/{cell.distro}"}
+    own = {"timeout": TEST_WITHIN_S, "faulthandler_timeout": TEST_WITHIN_S - 10}
     options = [part for name, value in own.items() for part in ("-o", f"{name}={value}")]
     command = [str(cell.environment / "bin" / "python"), "-m", "pytest", "-q", "--durations=40", *options, *arguments]
     returncode, output = run([*command, f"--junit-xml={report}"], cell.folder, log, TESTS_WITHIN_S)

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import importlib.metadata
-import os
 import re
 import shutil
 import sys
 from pathlib import Path
 
 import set_up_machine
-from borrow import borrow, is_not_pinned_in, is_of_any_python, recorded_files
 from set_up_environment import REQUIREMENTS, ROOT, Environment, write_at_once
 
 # ---- virtual environment ----
@@ -60,7 +58,9 @@ def install_packages(environment: Environment) -> None:
     """Installs the pinned packages."""
     for metadata in environment.site_packages.glob("*.dist-info"):
         # What an interruption left incomplete: pip takes any metadata for a whole package.
-        files = recorded_files(metadata)
+        record = metadata / "RECORD"
+        lines = record.read_text(encoding="utf-8").splitlines() if record.is_file() else []
+        files = [line.rsplit(",", 2)[0].strip('"') for line in lines]
         if not files or not all((environment.site_packages / name).exists() for name in files):
             shutil.rmtree(metadata)
     if environment.use_ros:
@@ -68,21 +68,8 @@ def install_packages(environment: Environment) -> None:
         write_at_once(requirements, "\n".join(ros_requirements(environment)) + "\n")
         environment.pip_install("-r", requirements)
         return
-    borrow_packages(environment)
     python, pins, *constraints = package_inputs(environment)
     environment.pip_install("-r", python, "-r", pins, *(part for file in constraints for part in ("-c", file)))
-
-
-def borrow_packages(environment: Environment) -> None:
-    """Takes over what another release's environment has, and libraries from one of any Python that a variable names."""
-    for distro in set_up_machine.DISTROS:
-        lender = Path(set_up_machine.environment_of(distro))
-        made_with, is_complete = (lender / ".set-up" / name for name in ("python", "packages"))
-        of_this_python = is_complete.is_file() and made_with.read_text() == set_up_machine.base_python()
-        if lender != environment.venv and of_this_python:
-            borrow(lender, environment.site_packages, is_not_pinned_in(wheel_pins(distro)))
-    if lender := os.environ.get("TRAJ_INTEGRATOR_LENDER"):
-        borrow(Path(lender), environment.site_packages, is_of_any_python)
 
 
 def wheel_pins(distro: str) -> tuple[Path, Path]:

@@ -1,4 +1,4 @@
-"""Environments beside the first one: packages taken over from it, and the matrix of combinations."""
+"""The matrix of combinations."""
 
 from __future__ import annotations
 
@@ -8,70 +8,12 @@ from types import ModuleType
 
 import pytest
 
-SITE = Path("lib/python3.11/site-packages")
-
 
 @pytest.fixture
 def script(monkeypatch: pytest.MonkeyPatch, project_root: Path):
     """A function that imports a module of scripts/."""
     monkeypatch.syspath_prepend(project_root / "scripts")
     return importlib.import_module
-
-
-@pytest.fixture
-def lender(tmp_path: Path) -> Path:
-    """An environment with two packages, one of which has a script."""
-    files = {
-        SITE / "heavy_package" / "__init__.py": "",
-        SITE / "heavy_package-1.0.dist-info" / "METADATA": 'Name: heavy\nRequires-Dist: libs; extra == "a"\n',
-        SITE / "heavy_package-1.0.dist-info" / "WHEEL": "Tag: cp311-cp311-manylinux_2_28_x86_64\n",
-        SITE / "heavy_package-1.0.dist-info" / "RECORD": "heavy_package/__init__.py,,\n"
-        "heavy_package-1.0.dist-info/METADATA,,\nheavy_package-1.0.dist-info/RECORD,,\n../../../bin/heavy,,\n",
-        Path("bin/heavy"): f"#!{tmp_path}/lender/bin/python\nprint('heavy')\n",
-        SITE / "ros_other-1.0.dist-info" / "RECORD": "ros_other-1.0.dist-info/RECORD,,\n",
-        SITE / "ros_other-1.0.dist-info" / "WHEEL": "Tag: py3-none-any\n",
-        SITE / "project-1.0.dist-info" / "direct_url.json": "{}",
-        SITE / "project-1.0.dist-info" / "RECORD": "project-1.0.dist-info/RECORD,,\n",
-        SITE / "project-1.0.dist-info" / "WHEEL": "Tag: py3-none-any\n",
-        SITE / "libs" / "libs.so": "",
-        SITE / "libs-1.0.dist-info" / "METADATA": "Name: libs\n",
-        SITE / "libs-1.0.dist-info" / "WHEEL": "Tag: py3-none-manylinux1_x86_64\n",
-        SITE / "libs-1.0.dist-info" / "RECORD": "libs/libs.so,,\nlibs-1.0.dist-info/RECORD,,\n",
-    }
-    for name, text in files.items():
-        file = tmp_path / "lender" / name
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(text)
-    (tmp_path / "lender/bin/heavy").chmod(0o755)
-    return tmp_path / "lender"
-
-
-def test_packages_of_another_environment_are_linked_and_scripts_run_their_own_python(
-    script, lender: Path, tmp_path: Path
-) -> None:
-    borrower = tmp_path / "borrower"
-    pins = tmp_path / "ros.txt"
-    pins.write_text("# a comment\nROS.other==1.0  # why\n")
-    borrow = script("borrow")
-    borrow.borrow(lender, borrower / SITE, borrow.is_not_pinned_in([pins]))
-    module = SITE / "heavy_package" / "__init__.py"
-    assert (borrower / module).samefile(lender / module)
-    assert (borrower / "bin/heavy").read_text() == f"#!{borrower}/bin/python\nprint('heavy')\n"
-    assert (borrower / "bin/heavy").stat().st_mode & 0o111
-    assert (borrower / SITE / "libs" / "libs.so").is_file()
-    assert not (borrower / SITE / "ros_other-1.0.dist-info").exists(), "the other release has its own"
-    assert not list((borrower / SITE).glob("project*")), "its files are not in the environment"
-    # What pip does to the one, such as an upgrade, leaves the other as it is.
-    (borrower / module).unlink()
-    assert (lender / module).is_file()
-
-
-def test_of_another_python_only_libraries_are_linked(script, lender: Path, tmp_path: Path) -> None:
-    borrower, site = tmp_path / "borrower", Path("lib/python3.12/site-packages")
-    borrow = script("borrow")
-    borrow.borrow(lender, borrower / site, borrow.is_of_any_python)
-    assert (borrower / site / "libs" / "libs.so").samefile(lender / SITE / "libs" / "libs.so")
-    assert sorted(path.name for path in (borrower / site).iterdir()) == ["libs", "libs-1.0.dist-info"]
 
 
 def test_what_fails_once_and_passes_then_is_told_apart_from_what_fails_again(
