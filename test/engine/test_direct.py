@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -26,8 +28,12 @@ def zeros(*shape: int, dtype: type = np.float32) -> np.ndarray:
     return np.zeros(shape, dtype)
 
 
-def forward(**changes: object) -> list[object]:
-    """Arguments of `step_into` that suit, but for the changes."""
+def nan(*shape: int) -> np.ndarray:
+    return np.full(shape, np.nan, np.float32)
+
+
+def forward(**changes: object) -> tuple[Callable[[], bool], tuple[np.ndarray | None, ...]]:
+    """A call of `step_into` whose arguments suit, but for the changes; and its results."""
     arguments = {
         "map": 0,
         "action": np.ones((BATCH, HORIZON, DOF), np.float32),
@@ -36,15 +42,16 @@ def forward(**changes: object) -> list[object]:
         "goal": None,
         "goal_index": None,
         "dt": np.full((1, 1), 0.1),
-        "out": np.full((4, BATCH, HORIZON, DOF), np.nan, np.float32),
+        "out": nan(4, BATCH, HORIZON, DOF),
     }
     assert changes.keys() <= arguments.keys()
-    return list({**arguments, **changes}.values())
+    arguments |= changes
+    return partial(step_into, *arguments.values()), (arguments["out"],)
 
 
-def of_vjp(**changes: object) -> list[object]:
-    """Arguments of `vjp_into` that suit, but for the changes."""
-    gradient, rows = np.ones((BATCH, HORIZON, DOF), np.float32), np.full((2, 1, DOF), np.nan, np.float32)
+def of_vjp(**changes: object) -> tuple[Callable[[], bool], tuple[np.ndarray | None, ...]]:
+    """The same of `vjp_into`."""
+    gradient = np.ones((BATCH, HORIZON, DOF), np.float32)
     arguments = {
         "map": 0,
         "upstream": (gradient, None, gradient, None),
@@ -52,12 +59,13 @@ def of_vjp(**changes: object) -> list[object]:
         "goal_index": None,
         "dt": np.full((1, 1), 0.1),
         "truncate": False,
-        "action": np.full((BATCH, HORIZON, DOF), np.nan, np.float32),
-        "start": (*rows, None),
+        "action": nan(BATCH, HORIZON, DOF),
+        "start": (nan(1, DOF), nan(1, DOF), None),
         "goal": None,
     }
     assert changes.keys() <= arguments.keys()
-    return list({**arguments, **changes}.values())
+    arguments |= changes
+    return partial(vjp_into, *arguments.values()), (arguments["action"], *arguments["start"])
 
 
 def read_only(array: np.ndarray) -> np.ndarray:
@@ -69,9 +77,8 @@ GRADIENT = zeros(BATCH, HORIZON, DOF)
 POOL = {"start": (zeros(2, DOF), zeros(2, DOF))}
 
 
-@pytest.mark.parametrize(
-    "changes",
-    [
+SUIT = {
+    forward: [
         {},
         {"action": torch.ones(BATCH, HORIZON, DOF), "start": (torch.zeros(1, DOF), None, None)},
         {"action": read_only(np.ones((BATCH, HORIZON, DOF), np.float32)), "start": (read_only(zeros(1, DOF)),)},
@@ -83,16 +90,14 @@ POOL = {"start": (zeros(2, DOF), zeros(2, DOF))}
         {"action": torch.zeros(BATCH, DOF, HORIZON).mT},
         {"action": torch.zeros(BATCH, HORIZON, DOF)._neg_view()},
     ],
-)
-def test_arrays_that_suit_are_taken(changes):
-    arguments = forward(**changes)
-    assert step_into(*arguments) is True
-    assert np.isfinite(arguments[-1]).all()
-
-
-@pytest.mark.parametrize(
-    "changes",
-    [
+    of_vjp: [
+        {},
+        {"start": (None,) * 3},
+        {"upstream": (None, torch.ones(BATCH, HORIZON, DOF), GRADIENT, None)},
+    ],
+}
+UNFIT = {
+    forward: [
         {"action": None},
         {"action": [[[0.0]]]},
         {"action": zeros(BATCH, HORIZON, DOF, dtype=np.float64)},
@@ -122,28 +127,7 @@ def test_arrays_that_suit_are_taken(changes):
         {"out": zeros(4, BATCH, HORIZON, DOF + 1)[..., :DOF]},
         {"out": read_only(zeros(4, BATCH, HORIZON, DOF))},
     ],
-)
-def test_what_does_not_suit_is_left_alone(changes):
-    arguments = forward(**changes)
-    before = None if arguments[-1] is None else arguments[-1].copy()
-    assert step_into(*arguments) is False
-    if before is not None:
-        assert np.array_equal(arguments[-1], before, equal_nan=True)
-
-
-@pytest.mark.parametrize(
-    ("first", "are_apart"), [(0, True), (1, False), (5 * SIZE - 1, False), (5 * SIZE, True)], ids=str
-)
-def test_actions_and_outputs_may_touch_but_not_overlap(first, are_apart):
-    memory = np.ones(6 * SIZE, np.float32)
-    action = memory[first : first + SIZE].reshape(BATCH, HORIZON, DOF)
-    out = memory[SIZE : 5 * SIZE].reshape(4, BATCH, HORIZON, DOF)
-    assert step_into(*forward(action=action, out=out)) is are_apart
-
-
-@pytest.mark.parametrize(
-    "changes",
-    [
+    of_vjp: [
         {"upstream": (None,) * 4},
         {"upstream": (zeros(BATCH, HORIZON + 1, DOF), None, GRADIENT, None)},
         {"upstream": (zeros(BATCH, HORIZON, DOF, dtype=np.float64), None, GRADIENT, None)},
@@ -157,24 +141,37 @@ def test_actions_and_outputs_may_touch_but_not_overlap(first, are_apart):
         {**POOL, "start_index": np.array([0, 2, 0, 0])},
         {"dt": np.ones((2, 1))},
     ],
-)
-def test_vjp_calls_leave_alone_what_does_not_suit(changes):
-    arguments = of_vjp(**changes)
-    action = arguments[6]
-    before = None if action is None else action.copy()
-    assert vjp_into(*arguments) is False
-    if before is not None:
-        assert np.array_equal(action, before, equal_nan=True)
+}
+
+
+def each(table: dict[Callable, list[dict[str, object]]]) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize(("make", "changes"), [(make, row) for make, rows in table.items() for row in rows])
+
+
+@each(SUIT)
+def test_arrays_that_suit_are_taken_and_results_written(make, changes):
+    call, results = make(**changes)
+    assert call() is True
+    assert all(result is None or np.isfinite(result).all() for result in results)
+
+
+@each(UNFIT)
+def test_what_does_not_suit_is_left_alone(make, changes):
+    call, results = make(**changes)
+    before = [None if result is None else result.copy() for result in results]
+    assert call() is False
+    for result, kept in zip(results, before, strict=True):
+        assert result is None or np.array_equal(result, kept, equal_nan=True)
 
 
 @pytest.mark.parametrize(
-    "changes", [{}, {"start": (None,) * 3}, {"upstream": (None, torch.ones(BATCH, HORIZON, DOF), GRADIENT, None)}]
+    ("first", "are_apart"), [(0, True), (1, False), (5 * SIZE - 1, False), (5 * SIZE, True)], ids=str
 )
-def test_vjp_calls_write_what_is_asked_for(changes):
-    arguments = of_vjp(**changes)
-    assert vjp_into(*arguments) is True
-    for result in (arguments[6], *arguments[7]):
-        assert result is None or np.isfinite(result).all()
+def test_actions_and_outputs_may_touch_but_not_overlap(first, are_apart):
+    memory = np.ones(6 * SIZE, np.float32)
+    action = memory[first : first + SIZE].reshape(BATCH, HORIZON, DOF)
+    out = memory[SIZE : 5 * SIZE].reshape(4, BATCH, HORIZON, DOF)
+    assert forward(action=action, out=out)[0]() is are_apart
 
 
 def test_rows_of_a_large_batch_are_summed_in_order_for_any_part():
@@ -185,7 +182,7 @@ def test_rows_of_a_large_batch_are_summed_in_order_for_any_part():
     index = random.integers(0, 5, batch)
     rows = np.empty((2, 5, dof), np.float32)
     given = {"upstream": (gradient, None, None, None), "start_index": index}
-    assert vjp_into(*of_vjp(**given, action=np.empty_like(gradient), start=tuple(rows)))
+    assert of_vjp(**given, action=np.empty_like(gradient), start=tuple(rows))[0]()
     expected = np.zeros((5, dof))
     np.add.at(expected, index, gradient[:, 0].astype(np.float64))
     assert np.array_equal(rows[0], expected.astype(np.float32))
