@@ -18,6 +18,9 @@ from traj_integrator_ros.kernels import MAPS, Backend, ControlMap, Trajectory, b
 from traj_integrator_ros.kernels import operator as operator_module
 
 MAP = pytest.mark.parametrize("kernel", MAPS.values(), ids=MAPS)
+# One map of each operator, for calls that `cases` draws: of any scheme.
+OPERATORS = {kernel.operator.name: kernel for kernel in MAPS.values()}
+OPERATOR = pytest.mark.parametrize("kernel", OPERATORS.values(), ids=OPERATORS)
 # The operators know the maps by their signature alone: one of each stands for all where nothing but that matters.
 SIGNATURES = ("acceleration_zoh", "clique_central", "bspline_tight")
 SIGNATURE = pytest.mark.parametrize("kernel", [MAPS[name] for name in SIGNATURES], ids=SIGNATURES)
@@ -138,11 +141,11 @@ class Case:
 
 
 def cases(kernel: ControlMap, **sizes: st.SearchStrategy) -> st.SearchStrategy[Case]:
-    """Calls of a map in any form; of splines, of any degree and layout."""
+    """Calls of a map's operator in any form and with any scheme; of splines, of any degree and layout."""
+    kernels = st.sampled_from([other for other in MAPS.values() if other.operator is kernel.operator])
     if kernel.operator.goals:
-        kernels = st.builds(lambda k, s: control_map(kernel, None, None, k, s), st.integers(3, 5), st.integers(1, 3))
-    else:
-        kernels = st.just(kernel)
+        form = kernels, st.integers(3, 5), st.integers(1, 3)
+        kernels = st.builds(lambda layout, k, s: control_map(layout, None, None, k, s), *form)
     starts = st.sampled_from(("one", "own", "pool"))
     ends = [f"{end}_{kind}" for end in ("start", "goal") for kind in STATE]
     return st.builds(

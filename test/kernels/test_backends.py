@@ -17,8 +17,6 @@ from traj_integrator_ros.kernels import (
     default_backend,
 )
 
-CPU = torch.device("cpu")
-
 
 @pytest.fixture
 def fresh_choice():
@@ -41,17 +39,7 @@ def test_info_names_the_backend_of_every_device_and_why_others_cannot_run():
         assert info.backend not in info.unavailable
         assert all(info.unavailable.values())
         assert default_backend(torch.device(info.device)) is info.backend
-
-
-def test_the_engine_says_what_computes():
-    assert TrajectoryIntegrator("cpu").backend == default_backend(CPU).value
-
-
-def test_an_unknown_backend_is_named_with_the_known_ones():
-    with pytest.raises(
-        ValueError, match=r"backend: expected None or one of 'reference', 'native', 'triton', got 'gpu'"
-    ):
-        clique_step(torch.zeros(1, 3, 2), torch.zeros(1, 2), dt=0.1, backend="gpu")
+    assert TrajectoryIntegrator("cpu").backend == default_backend(torch.device("cpu")).value
 
 
 def test_a_backend_that_cannot_run_says_so_and_why():
@@ -61,17 +49,6 @@ def test_a_backend_that_cannot_run_says_so_and_why():
         with pytest.raises(BackendUnavailable) as error:
             clique_step(torch.zeros(1, 3, 2), torch.zeros(1, 2), dt=0.1, backend=backend)
         assert str(error.value) == f"backend {backend.value!r} cannot run on 'cpu': {why}"
-
-
-def test_a_backend_that_cannot_run_raises_inside_a_compiled_function_too():
-    backend = next(iter(backend_info()[0].unavailable))
-
-    def f(action, p0):
-        return tuple(clique_step(action, p0, dt=0.1, backend=backend))
-
-    torch._dynamo.reset()
-    with pytest.raises(BackendUnavailable, match="cannot run on 'cpu'"):
-        torch.compile(f, fullgraph=True, backend="aot_eager")(torch.zeros(1, 3, 2), torch.zeros(1, 2))
 
 
 def test_without_triton_cuda_falls_to_the_reference_with_a_warning_that_says_why(fresh_choice, monkeypatch):

@@ -62,26 +62,6 @@ def test_equal_steps_give_the_bits_of_one_step_length(variant, dof):
         assert torch.equal(a, b)
 
 
-def test_shared_starts_are_summed_over_every_part_of_a_batch():
-    case = Case("velocity", 3, 2, 70_000, torch.float32, seed=1, start_form="pool int64")
-    for got, want in zip(case.vjp("native"), case.expected_vjp(), strict=True):
-        assert_close(got, want, 4 * LIMIT[torch.float32])
-
-
-@VARIANT
-def test_large_batches_that_bypass_the_caches_equal_small_ones(variant):
-    case = Case(variant, 6000, 32, 7, torch.float32, seed=1)
-    results = case.both("native")
-    part = Case(variant, 100, 32, 7, torch.float32, seed=1)
-    part.dt = case.dt
-    for first in (0, 2950, 5900):
-        rows = slice(first, first + 100)
-        part.action, part.start[:] = case.action[rows], [row if row is None else row[rows] for row in case.start]
-        part.upstream = [gradient[rows] for gradient in case.upstream]
-        for whole, piece in zip(results, part.both("native"), strict=True):
-            assert torch.equal(whole[rows], piece)
-
-
 @VARIANT
 def test_number_of_threads_does_not_change_a_bit(variant):
     case = Case(variant, 500, 32, 7, torch.float32, seed=1, start_form="pool int64")
@@ -154,9 +134,3 @@ def test_an_index_outside_of_the_pool_is_refused(row):
         case.forward("native")
     with pytest.raises(IndexError, match="start_index: expected rows 0 to 2"):
         case.vjp("native")
-
-
-def test_the_backend_is_the_default_on_the_cpu():
-    from traj_integrator_ros.kernels import Backend, backend_info
-
-    assert backend_info()[0].backend is Backend.NATIVE

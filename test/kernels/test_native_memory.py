@@ -70,14 +70,6 @@ def test_memory_that_anything_holds_is_not_used_again() -> None:
     assert (saved.grad == 1).all()
 
 
-def test_each_result_has_a_storage_of_its_own() -> None:
-    trajectory = step()
-    assert len({output.untyped_storage().data_ptr() for output in trajectory}) == 4
-    trajectory.position.mul_(2)
-    assert (trajectory.velocity == 0).all() and trajectory.velocity._version == 0
-    assert (trajectory.position == 2).all()
-
-
 def test_no_more_is_kept_than_the_limit() -> None:
     results = [step(2000) for _ in range(12)]  # 86 MB
     del results

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from operator_cases import (
     BACKEND,
     CPU_BACKENDS,
-    MAP,
+    OPERATOR,
     POOL,
     SIGNATURE,
     STATE,
@@ -30,7 +30,7 @@ from torch.autograd import forward_ad, gradcheck, gradgradcheck
 from traj_integrator_ros.kernels import MAPS, ControlSpace
 
 
-@MAP
+@OPERATOR
 @settings(max_examples=20)
 @given(data=st.data())
 def test_derivatives_are_finite_differences_however_the_map_is_called(kernel, data):
@@ -135,19 +135,7 @@ def test_vmap_equals_a_loop(kernel, data):
     assert_all_close(got, [torch.stack(outputs) for outputs in zip(*loop, strict=True)])
 
 
-@SIGNATURE
-@BACKEND
-def test_batched_gradients_of_autograd_equal_a_loop(kernel, backend):
-    inputs = leaves(kernel)
-    outputs = function(kernel, backend)(*inputs)
-    batches = [torch.stack([w, -3 * w]) for w in weights_like(outputs)]
-    got = torch.autograd.grad(outputs, inputs, batches, is_grads_batched=True, retain_graph=True)
-    for k in range(2):
-        expected = torch.autograd.grad(outputs, inputs, [batch[k] for batch in batches], retain_graph=True)
-        assert_all_close([gradient[k] for gradient in got], expected)
-
-
-@MAP
+@OPERATOR
 @settings(max_examples=40)
 @given(data=st.data())
 def test_vjp_is_the_vector_jacobian_product(kernel, data):

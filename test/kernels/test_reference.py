@@ -7,13 +7,13 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from operator_cases import CPU_BACKENDS, MAP, STATE, cases, random_inputs
+from operator_cases import CPU_BACKENDS, MAP, OPERATOR, STATE, cases, random_inputs
 from spec_oracle import spec_trajectory
 
 from traj_integrator_ros.kernels import control_map, reference_backend
 
 
-@MAP
+@OPERATOR
 @settings(max_examples=80, deadline=None)
 @given(data=st.data())
 def test_equals_the_specification_index_by_index_however_it_is_called(kernel, data):
@@ -23,7 +23,7 @@ def test_equals_the_specification_index_by_index_however_it_is_called(kernel, da
     case = data.draw(cases(kernel, batch=st.just(batch), horizon=horizon, dof=st.integers(1, 8)))
     trajectory = case.step(backend=data.draw(st.sampled_from(CPU_BACKENDS), "backend"))
     for b in range(batch):
-        expected = spec_trajectory(kernel.name, *case.of_trajectory(b), case.kernel.scheme)
+        expected = spec_trajectory(case.kernel.name, *case.of_trajectory(b), case.kernel.scheme)
         for name, got, want in zip(STATE, trajectory, expected, strict=True):
             assert got[b].shape == want.shape == (case.kernel.output_horizon(case.horizon), case.dof)
             scale = np.abs(want).max() + 1

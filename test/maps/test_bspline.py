@@ -136,23 +136,6 @@ def test_fit_evaluation_and_segments_take_a_mask_of_the_goals(degree, layout):
     torch.testing.assert_close(torch.from_numpy(pieces.position), motion.position[:, ::2])
 
 
-def test_a_first_spline_of_a_form_may_be_transformed_and_leaves_the_next_ones_whole():
-    points, start = torch.randn(2, 4, 2), torch.randn(2, 2)
-    transforms = (
-        lambda f: torch.func.jvp(f, (points, start), (points, start)),
-        lambda f: torch.vmap(f)(points[None], start[None]),
-        lambda f: make_fx(lambda points, start: f(points, start))(points, start),
-    )
-    for steps, transform in enumerate(transforms, start=11):  # that no other test has
-        spline = functools.partial(bspline_step, dt=0.1, steps=steps)
-
-        def f(points, start, *, spline=spline):
-            return tuple(spline(points, start))
-
-        transform(f)
-        assert_all_close(spline(points, start), spline(points, start, backend="reference"), tolerance=1e-4)
-
-
 ROW = torch.zeros(1, 3)
 BESIDE_A_POOL = "expected 1 row, or one for each of the 2 trajectories, or {}_index to pick from a pool; got 4 rows"
 MISUSES = [
