@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import itertools
 import re
 
@@ -14,7 +13,6 @@ from hypothesis import strategies as st
 from operator_cases import STATE, assert_all_close
 from spec_oracle import extended_spline
 from torch.autograd import gradcheck
-from torch.fx.experimental.proxy_tensor import make_fx
 
 from traj_integrator_ros.kernels import SplineForm, bspline_segments, bspline_step, evaluate_bspline, fit_bspline
 
