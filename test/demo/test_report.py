@@ -19,6 +19,7 @@ from traj_integrator_ros.traffic.ledger import Balance
 pytest.importorskip("rclpy", reason="rclpy cannot be imported")
 pytest.importorskip("traj_integrator_interfaces", reason="traj_integrator_interfaces cannot be imported")
 
+from traj_integrator_ros.demo.main import _conclude
 from traj_integrator_ros.demo.optimizer import OptimizerResult
 from traj_integrator_ros.demo.report import Outcome, as_json, failures, summary, write_report
 
@@ -128,6 +129,15 @@ def test_a_start_up_acceleration_may_be_what_the_sequences_have_themselves_if_th
 
 def test_node_that_ends_badly_fails_the_run(outcome):
     assert as_json(outcome, 1, 20.0)["failures"] == ["the node ended with exit code 1 when interrupted"]
+
+
+def test_the_demo_ends_with_1_where_something_fails_and_says_what(outcome, tmp_path, capsys):
+    assert _conclude(outcome, 0, tmp_path, "motion.csv", 20.0) == 0
+    assert capsys.readouterr().err == ""
+    assert _conclude(dataclasses.replace(outcome, prepared=in_degrees()), 0, tmp_path, "motion.csv", 20.0) == 1
+    (told,) = capsys.readouterr().err.splitlines()
+    assert told.startswith("demo: FAILED: ") and told.endswith("check units, joint order and stamps")
+    assert json.loads((tmp_path / "report.json").read_text(encoding="utf-8"))["passed"] is False
 
 
 def test_report_is_json_even_with_numbers_that_are_none(outcome, tmp_path):
