@@ -13,30 +13,19 @@ import shutil
 import sys
 from pathlib import Path
 
+from traj_integrator_ros.traffic import ros2
+
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = "traj_integrator_ros"
 
 
 def main(arguments: list[str]) -> int:
     """Do what `ros2` does with these arguments; returns the exit code."""
-    match arguments:
-        case ["run", package, tool, *rest] if package == PACKAGE:
-            return _run(tool, rest)
-        case ["launch", package, file, *rest] if package == PACKAGE:
-            return _check_launch(file, rest)
-    if real := _real_ros2():
+    if arguments[:2] == ["launch", PACKAGE]:
+        return _check_launch(*arguments[2:])
+    if arguments[:2] != ["run", PACKAGE] and (real := _real_ros2()):
         os.execv(real, ["ros2", *arguments])
-    return _exec_python(f"{PACKAGE}.traffic.ros2", arguments)
-
-
-def _run(tool: str, arguments: list[str]) -> int:
-    modules = {"integrator_node": PACKAGE, "demo": f"{PACKAGE}.demo"}
-    return _exec_python(modules.get(tool, f"{PACKAGE}.tools.{tool}"), arguments)
-
-
-def _exec_python(module: str, arguments: list[str]) -> int:
-    python = os.path.join(os.environ["STAND_IN_FOLDER"], "python")
-    os.execv(python, [python, "-m", module, *arguments])
+    return ros2.main(arguments)
 
 
 def _real_ros2() -> str | None:
@@ -45,7 +34,7 @@ def _real_ros2() -> str | None:
     return shutil.which("ros2", path=os.pathsep.join(folders))
 
 
-def _check_launch(file: str, arguments: list[str]) -> int:
+def _check_launch(file: str, *arguments: str) -> int:
     """Hold arguments against those that the launch file declares."""
     tree = ast.parse((ROOT / "launch" / file).read_text(encoding="utf-8"))
     tables = [

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import signal
 import subprocess
 import time
 from pathlib import Path
@@ -11,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from motion_tables import write_table
-from tool_runs import JOINTS, Tool, command, environment, wait_for_endpoint
+from tool_runs import JOINTS, Tool, command, environment
 
 from traj_integrator_ros.motions.samples import Samples
 
@@ -99,18 +98,6 @@ def test_a_topic_is_checked_against_the_robot_as_its_topics_tell(tmp_path: Path)
     assert "start: start of arm_a at point 0: expected 0.1 (the robot) within 0.1, got 0.5" in output
     assert "got 0.2 m/s" in output and "got 0.3 rad/s" in output
     assert "[m/s" in (tmp_path / "plan.svg").read_text()
-
-
-@pytest.mark.ros
-def test_until_ctrl_c_without_a_trajectory_is_a_failure(tmp_path: Path) -> None:
-    process = subprocess.Popen(
-        command("check_trajectory", "--topic", "/nothing", "--count", "0"),
-        env=environment(), cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
-    wait_for_endpoint("/nothing")
-    process.send_signal(signal.SIGINT)
-    _, told = process.communicate(timeout=20)
-    assert (process.returncode, told) == (1, "check_trajectory: no trajectory on /nothing before it was interrupted\n")
 
 
 def test_limits_come_from_the_urdf_that_the_parameters_name(tool: Tool, tmp_path: Path, table: Path) -> None:

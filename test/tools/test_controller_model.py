@@ -13,9 +13,8 @@ JOINTS, BEGIN_NS = ["a", "b", "c"], 5_000_000_000
 
 
 @pytest.mark.parametrize("from_desired", [False, True], ids=["from measured", "from desired"])
-@pytest.mark.parametrize("seed", range(2))
-def test_it_commands_what_the_controller_does(models, seed: int, from_desired: bool) -> None:
-    random = np.random.default_rng(seed)
+def test_it_commands_what_the_controller_does(models, from_desired: bool) -> None:
+    random = np.random.default_rng(0)
     start = State(*random.normal(size=(3, 3)))
     controller = models.jtc.Controller(
         JOINTS,
@@ -26,7 +25,7 @@ def test_it_commands_what_the_controller_does(models, seed: int, from_desired: b
     controller.set_state(*start)
     model, taken = ControllerModel(start, from_desired=from_desired), 0
     for now_ns in range(BEGIN_NS, BEGIN_NS + 1500 * CYCLE_NS, CYCLE_NS):
-        if random.random() < 0.01:
+        if random.random() < 0.02:
             count, known = int(random.integers(1, 4)), int(random.integers(1, 4))
             time_ns = random.integers(1_000_000, 90_000_000, count).cumsum()
             time_ns -= time_ns[0] * int(random.integers(0, 2))  # half of them have a point at their start
@@ -39,7 +38,7 @@ def test_it_commands_what_the_controller_does(models, seed: int, from_desired: b
             taken += accepted
         expected = controller.update(now_ns * 1e-9)
         np.testing.assert_allclose(model.at(now_ns + CYCLE_NS), expected, rtol=1e-6, atol=1e-6)
-    assert taken > 5
+    assert taken > 15
 
 
 def test_joints_that_lag_are_joined_from_where_they_are() -> None:

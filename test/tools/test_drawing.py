@@ -31,23 +31,23 @@ def test_what_is_missing_is_derived_by_differences_of_the_quantity_before(quadra
     np.testing.assert_allclose(drawn["acceleration"].values, quadratic.acceleration[2:], atol=1e-9)
 
 
-def test_exceeded_limits_are_reported_joint_by_joint(tmp_path: Path, quadratic: Samples) -> None:
-    limits = JointLimits(
-        joint_names=JOINTS,
-        position_min=np.array([0.0, -0.95]),
-        position_max=np.array([1.1, np.inf]),
-        velocity=np.array([9.0, 9.0]),
-        acceleration=np.array([1.0, 0.2]),
-    )
-    draw_motion(tmp_path / "figure.png", quadratic, Robot(limits))
-    told = violations(quadratic, Robot(limits))
+LIMITS = JointLimits(
+    joint_names=JOINTS,
+    position_min=np.array([0.0, -0.95]),
+    position_max=np.array([1.1, np.inf]),
+    velocity=np.array([9.0, 9.0]),
+    acceleration=np.array([1.0, 0.2]),
+)
+
+
+def test_exceeded_limits_are_reported_joint_by_joint(quadratic: Samples) -> None:
+    told = violations(quadratic, Robot(LIMITS))
     assert [(line.split(" exceeds")[0], line.split(" of ")[-1]) for line in told] == [
         ("position of arm_a", "1.1 rad)"),
         ("position of arm_b", "-0.95 rad)"),
         ("acceleration of arm_b", "-0.2 rad/s^2)"),
     ]
     assert told[0] == "position of arm_a exceeds its limit by 0.11 rad at 0.6 s (1.21 of 1.1 rad)"
-    assert (tmp_path / "figure.png").read_bytes()[:4] == b"\x89PNG"
 
 
 def test_a_joint_at_rest_is_drawn_at_rest_and_not_as_its_noise(
@@ -70,19 +70,19 @@ def test_a_joint_at_rest_is_drawn_at_rest_and_not_as_its_noise(
     assert min(spans) >= 1e-4 and len(spans) == 8
 
 
-def test_the_figure_has_the_units_of_the_urdf_also_of_a_single_point(tmp_path: Path, quadratic: Samples) -> None:
+def test_the_figure_has_units_of_the_urdf_and_limits_also_of_a_single_point(tmp_path: Path, quadratic: Samples) -> None:
     rows = {name: getattr(quadratic, name)[:1] for name in ("time", "position", "velocity", "acceleration")}
     point = dataclasses.replace(quadratic, **rows, jerk=None)
     for samples in (quadratic, point):
-        draw_motion(tmp_path / "units.svg", samples, Robot(units=JointUnits({"arm_a": True, "arm_b": True})))
+        draw_motion(tmp_path / "units.svg", samples, Robot(LIMITS, JointUnits({"arm_a": True, "arm_b": True})))
         text = (tmp_path / "units.svg").read_text()
-        assert "velocity [m/s]" in text and "rad" not in text
+        assert "velocity [m/s]" in text and "rad" not in text and "limit ±9" in text
 
 
 def test_the_tool_draws_a_file(tool: Tool, tmp_path: Path, table: Path) -> None:
     result = tool("plot_trajectory", table, "--joints", "arm_b", "--out", "figure.png")
     assert (result.returncode, result.stdout) == (0, "figure.png: 1 of 2 joints, 31 points, 0.600 s\n")
-    assert (tmp_path / "figure.png").exists()
+    assert (tmp_path / "figure.png").read_bytes()[:4] == b"\x89PNG"
 
 
 @pytest.mark.parametrize("tool_name", ["plot_trajectory", "integrate"])

@@ -162,8 +162,8 @@ def test_more_control_points_come_closer_to_a_motion_and_the_residual_says_how_c
     write_table(tmp_path / "wave.csv", motion, ("position", "velocity", "acceleration"))
     told = []
     for points in (4, 8, 16):
-        arguments = ("--fit", points, "--out", "out.csv", "--plot", "fit.png", "--end", "as_planned", "--quiet")
-        result = tool("integrate", "wave.csv", *arguments)
+        plot = ("--plot", "fit.png") if points == 16 else ()
+        result = tool("integrate", "wave.csv", "--fit", points, "--out", "out.csv", "--end", "as_planned", *plot)
         assert result.returncode == 0, result.stderr
         told.append(float(re.search(r"RMS difference position (\S+) rad", result.stdout).group(1)))
     ends = read_samples(tmp_path / "out.csv")
@@ -332,7 +332,7 @@ def test_units_are_those_of_the_joints_in_the_urdf(tool: Tool, tmp_path: Path, t
     joint = '<joint name="arm_{}" type="{}"><limit lower="-9" upper="9" velocity="0.3"/></joint>'
     joints = joint.format("a", "prismatic") + joint.format("b", "revolute")
     (tmp_path / "arm.urdf").write_text(f"<robot>{joints}</robot>")
-    told = tool("integrate", table, "--urdf", "arm.urdf", "--out", "out.csv", "--plot", "out.png").stdout
+    told = tool("integrate", table, "--urdf", "arm.urdf", "--out", "out.csv").stdout
     assert re.search(r"velocity of arm_a exceeds its limit by 6\d\.\d % at 0.6\d* s \(0.50\d* of 0.3 m/s\)", told)
     assert re.search(r"velocity of arm_b exceeds its limit by 3\d\.?\d* % at 0.02 s \(0.39\d* of 0.3 rad/s\)", told)
     assert re.search(r"RMS difference from the recording: position \S+ m and \S+ rad, velocity \S+ m/s and", told)
@@ -345,7 +345,6 @@ def test_units_are_those_of_the_joints_in_the_urdf(tool: Tool, tmp_path: Path, t
     (tmp_path / "arm.urdf").write_text((tmp_path / "arm.urdf").read_text().replace("0.3", "9"))
     told = tool("check_trajectory", table, "--urdf", "arm.urdf", "--moving-end").stdout
     assert "commanded at most 0.5 m/s" in told and "; 0.4 rad/s" in told
-    assert "limit exceeded" not in tool("plot_trajectory", table, "--urdf", "arm.urdf").stdout
     told = tool("plot_trajectory", table, "--urdf", "nowhere.urdf")
     assert (told.returncode, told.stderr) == (
         2, "plot_trajectory: --urdf: expected a URDF file, got 'nowhere.urdf': No such file or directory\n"
