@@ -45,14 +45,11 @@ def test_loading_the_tools_loads_no_heavy_library() -> None:
 @pytest.mark.parametrize(
     ("line", "topic", "code", "told"),
     [
-        ("check_trajectory --timeout 60", "/traj_integrator/joint_trajectory", 130, "\ncheck_trajectory: interrupted\n"),
-        (
-            "check_trajectory --count 0 --topic /nothing", "/nothing", 1,
-            "check_trajectory: no trajectory on /nothing before it was interrupted\n",
-        ),
+        ("check_trajectory --timeout 60", "/traj_integrator/joint_trajectory", 130, "\ncheck_trajectory: interrupted"),
+        ("check_trajectory --topic /a --count 0", "/a", 1, "no trajectory on /a before it was interrupted"),
         ("replay motion.csv --loop --quiet", "/joint_states", 0, ""),
     ],
-)  # fmt: skip
+)
 def test_ctrl_c_ends_at_once_without_a_traceback(
     tmp_path: Path, table: Path, line: str, topic: str, code: int, told: str
 ) -> None:
@@ -62,7 +59,7 @@ def test_ctrl_c_ends_at_once_without_a_traceback(
     process.send_signal(signal.SIGINT)
     begin = time.monotonic()
     _, errors = process.communicate(timeout=20)
-    assert (process.returncode, errors) == (code, told)
+    assert process.returncode == code and told in errors and "Traceback" not in errors, errors
     assert time.monotonic() - begin < 5.0
 
 
