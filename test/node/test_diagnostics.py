@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import time
+from collections.abc import Mapping
 
+import numpy as np
 import pytest
 from builtin_interfaces.msg import Time
 from diagnostic_msgs.msg import DiagnosticStatus
@@ -12,24 +14,39 @@ from node_fixtures import ClientFactory
 from rclpy.node import Node
 
 from traj_integrator_ros.handling.controller_reports import ControllerStatus
+from traj_integrator_ros.handling.limits import AssumedLimits
+from traj_integrator_ros.handling.parameters import NodeParameters, default_values
 from traj_integrator_ros.handling.published import ExecutionReport
-from traj_integrator_ros.handling.rejection import RejectionCounters, RejectionReason
+from traj_integrator_ros.handling.rejection import RejectionReason
+from traj_integrator_ros.handling.supervision import Guard
 from traj_integrator_ros.node import accounts
-from traj_integrator_ros.node.accounts import LatencyRing, ThrottledLog
+from traj_integrator_ros.node.accounts import Accounts, LatencyRing, ThrottledLog
 from traj_integrator_ros.node.diagnostics import Diagnostics, NodeStatus
 from traj_integrator_ros.node.namesakes import Namesakes
 
 OK, WARN, ERROR, STALE = (getattr(DiagnosticStatus, level) for level in ("OK", "WARN", "ERROR", "STALE"))
-NONE = RejectionCounters().snapshot()
 
 
-def status(**changes: object) -> NodeStatus:
+def status(
+    rejected: RejectionReason | None = None,
+    warned: RejectionReason | None = None,
+    guard: Mapping[str, object] | None = None,
+    lacking: tuple[str, ...] = (),
+    assumed: str = "",
+    **changes: object,
+) -> NodeStatus:
+    """Of an active node; a reason counts twice. Other changes are of parameters, or of the status itself."""
+    accounts, watched = Accounts(None), Guard()
+    for counters, reason in ((accounts.rejected, rejected), (accounts.warned, warned)):
+        if reason is not None:
+            counters.count(reason, 2)
+    vars(watched).update(guard or {})
+    values = {**default_values(), "joint_names": ["joint_b"], "state_timeout": 0.5, "start_from": "previous"}
+    values |= {name: changes.pop(name) for name in values.keys() & changes.keys()}
     usual = NodeStatus(
-        lifecycle_state="active", failure="", device="cpu", backend="reference", dtype="float32", state_age_s=0.1,
-        state_timeout_s=0.5, limits="none", sequences=10, published=10, service_calls=0, namesakes=0,
-        rejected=NONE, warned=NONE, on_schedule=True,
-        execution=ExecutionReport(), sequence_latency=LatencyRing(),
-        service_latency=LatencyRing(),
+        lifecycle_state="active", failure="", accounts=accounts, namesakes=0, execution=ExecutionReport(),
+        guard=watched, controller=ControllerStatus.UNKNOWN, device="cpu", backend="reference", dtype="float32",
+        parameters=NodeParameters.from_values(values), assumed=AssumedLimits(None, lacking, assumed), state_age_s=0.1,
     )  # fmt: skip
     return dataclasses.replace(usual, **changes)
 
@@ -39,33 +56,29 @@ def level_and_text(given: NodeStatus) -> tuple[bytes, str]:
     return told.level, told.message
 
 
-def counted(reason: RejectionReason) -> dict[RejectionReason, int]:
-    return {**NONE, reason: 2}
-
-
 @pytest.mark.parametrize(
     ("changes", "level", "text"),
     [
         ({}, OK, "active"),
         ({"state_age_s": None}, OK, "active, no joint state yet"),
         ({"lifecycle_state": "inactive"}, WARN, "inactive: input is not accepted"),
-        ({"rejected": counted(RejectionReason.NOT_FINITE)}, WARN, "rejected 2 x not_finite"),
+        ({"rejected": RejectionReason.NOT_FINITE}, WARN, "rejected 2 x not_finite"),
         ({"execution": ExecutionReport(late=2)}, WARN, "2 x late"),
         ({"execution": ExecutionReport(late=1, starved=3)}, WARN, "1 x late, 3 x starved"),
-        ({"execution": ExecutionReport(starved=3), "on_schedule": False}, OK, "active"),
-        ({"execution": ExecutionReport(late=1, starved=3), "on_schedule": False}, WARN, "1 x late"),
+        ({"execution": ExecutionReport(starved=3), "start_from": "measured"}, OK, "active"),
+        ({"execution": ExecutionReport(late=1, starved=3), "start_from": "measured"}, WARN, "1 x late"),
         ({"execution": ExecutionReport(out_of_order=2)}, WARN, "2 x out_of_order"),
-        ({"warned": counted(RejectionReason.LIMITS)}, WARN, "published in spite of 2 x limits_violated"),
+        ({"warned": RejectionReason.LIMITS}, WARN, "published in spite of 2 x limits_violated"),
         ({"state_age_s": 2.0}, STALE, "joint state is 2.00 s old (state_timeout 0.5 s)"),
-        ({"state_age_s": 2.0, "state_timeout_s": 0.0}, OK, "active"),
-        ({"rejected": counted(RejectionReason.INTERNAL_ERROR)}, ERROR, "2 x internal_error"),
-        ({"rejected": counted(RejectionReason.OUT_OF_DEVICE_MEMORY)}, ERROR, "2 x out_of_device_memory"),
+        ({"state_age_s": 2.0, "state_timeout": 0.0}, OK, "active"),
+        ({"rejected": RejectionReason.INTERNAL_ERROR}, ERROR, "2 x internal_error"),
+        ({"rejected": RejectionReason.OUT_OF_DEVICE_MEMORY}, ERROR, "2 x out_of_device_memory"),
         (
-            {"braked": "joint_a is 0.2 away from its command", "state_age_s": 2.0},
+            {"guard": {"reason": "joint_a is 0.2 away from its command"}, "state_age_s": 2.0},
             ERROR, "braked: joint_a is 0.2 away from its command; sequences are rejected until the robot rests",
         ),
         (
-            {"held": True},
+            {"guard": {"held": True}},
             ERROR, "stopped: sequences are rejected until ~/stop is called with hold: false",
         ),
         (
@@ -74,7 +87,7 @@ def counted(reason: RejectionReason) -> dict[RejectionReason, int]:
         ),
         ({"controller": ControllerStatus.EXECUTING}, OK, "active"),
         (
-            {"lacking": ("joint_b",), "rejected": counted(RejectionReason.NO_LIMITS)},
+            {"lacking": ("joint_b",), "rejected": RejectionReason.NO_LIMITS},
             WARN, "no limit of velocity for joint_b: nothing is published for a controller (give limits.velocity, "
             "a URDF or limits.assumed_velocity)",
         ),
@@ -90,7 +103,7 @@ def test_levels_mean_what_operators_expect(changes: dict[str, object], level: by
 
 def test_a_level_is_about_what_happened_since_the_message_before() -> None:
     diagnostics = Diagnostics("node")
-    bad = status(rejected=counted(RejectionReason.NOT_FINITE))
+    bad = status(rejected=RejectionReason.NOT_FINITE)
     levels = [diagnostics.message(given, Time()).status[0].level for given in (status(), bad, bad)]
     assert levels == [OK, WARN, OK]
 
@@ -101,23 +114,20 @@ def values_of(**changes: object) -> dict[str, str]:
 
 
 def test_every_reason_is_listed_with_its_count() -> None:
-    warned = {**NONE, RejectionReason.START_MISMATCH: 3}
-    values = values_of(rejected=counted(RejectionReason.START_INDEX), warned=warned)
+    values = values_of(rejected=RejectionReason.START_INDEX, warned=RejectionReason.START_MISMATCH)
     for reason in RejectionReason:
         assert values[f"rejected.{reason.value}"] == ("2" if reason is RejectionReason.START_INDEX else "0")
     assert values["rejected"] == "2"
     # Only limits.action = warn lets anything through, so there are no zeros of reasons that cannot occur.
     assert {key: value for key, value in values.items() if key.startswith("warned")} == {
-        "warned.limits_violated": "0", "warned.start_mismatch": "3",
+        "warned.limits_violated": "0", "warned.start_mismatch": "2",
     }  # fmt: skip
     assert values["sequence_latency_p99_ms"] == "none"
 
 
 def test_what_is_known_of_the_robot_and_its_motions_is_reported() -> None:
-    known = {
-        "controller": ControllerStatus.EXECUTING, "deviation": 0.0123456, "lag_s": 0.0321, "supervision_brakes": 2,
-        "braked": "why", "held": True, "assumed": "jerk",
-    }  # fmt: skip
+    watched = {"deviation": np.array([0.0, 0.0123456]), "lag_s": 0.0321, "brakes": 2, "reason": "why", "held": True}
+    known = {"controller": ControllerStatus.EXECUTING, "guard": watched, "assumed": "jerk"}
     for given, expected in (
         (known, ("executing", "0.012346", "32.1", "2", "why", "yes", "jerk")),
         ({}, ("unknown", "none", "none", "0", "no", "no", "none")),

@@ -36,17 +36,14 @@ def keys() -> set[str]:
     """What a status of the node holds."""
     from builtin_interfaces.msg import Time
 
-    from traj_integrator_ros.handling.published import ExecutionReport
-    from traj_integrator_ros.handling.rejection import RejectionCounters
-    from traj_integrator_ros.node.accounts import LatencyRing
+    from traj_integrator_ros.handling.published import PublishedMotion
+    from traj_integrator_ros.node.accounts import Accounts
     from traj_integrator_ros.node.diagnostics import Diagnostics, NodeStatus
 
-    counts = RejectionCounters().snapshot()
+    motion = PublishedMotion()
     status = NodeStatus(
-        lifecycle_state="active", failure="", device="cpu", backend="reference", dtype="float32", limits="none",
-        state_age_s=0.0, state_timeout_s=0.5, sequences=1, published=1, service_calls=1, namesakes=0,
-        rejected=counts, warned={}, on_schedule=False, execution=ExecutionReport(),
-        sequence_latency=LatencyRing(), service_latency=LatencyRing(),
+        lifecycle_state="unconfigured", failure="", accounts=Accounts(None), namesakes=0, execution=motion.report(),
+        guard=motion.guard, controller=motion.present.status,
     )  # fmt: skip
     return {pair.key for pair in Diagnostics(STATUS).message(status, Time()).status[0].values}
 

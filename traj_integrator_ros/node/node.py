@@ -13,7 +13,6 @@ from std_msgs.msg import String
 
 from ..engine.integrator import TrajectoryIntegrator
 from ..handling.found_limits import LimitsError
-from ..handling.parameter_table import START_FROM_PREVIOUS
 from ..handling.parameters import NodeParameters
 from ..handling.published import PublishedMotion
 from ..handling.robot_limits import FROM_TOPIC, RobotLimits
@@ -199,51 +198,36 @@ class IntegratorNode(LifecycleNode):
         return count
 
     def _publish_diagnostics(self) -> None:
-        accounts = self.accounts
-        if self._answers is not None:
-            self._answers.poll_states()
-        self._published.observe(self.get_clock().now().nanoseconds)
+        answers, published = self._answers, self._published
+        if answers is not None:
+            answers.poll_states()
+        published.observe(self.get_clock().now().nanoseconds)
         status = NodeStatus(
-            lifecycle_state=self._answers.state if self._answers else self._unconfigured,
+            lifecycle_state=answers.state if answers else self._unconfigured,
             failure=self._failure,
-            sequences=accounts.sequences,
-            published=accounts.published,
-            service_calls=accounts.service_calls,
+            accounts=self.accounts,
             namesakes=self._count_namesakes(),
-            rejected=accounts.rejected.snapshot(),
-            warned=accounts.warned.snapshot(),
-            execution=self._published.report(),
-            sequence_latency=accounts.sequence_latency,
-            service_latency=accounts.service_latency,
-            **self._known_of_robot(),
+            execution=published.report(),
+            guard=published.guard,
+            controller=published.present.status,
+            **(self._known_of_robot(answers) if answers else {}),
         )
         message = self._diagnostics.message(status, self.get_clock().now().to_msg())
-        with accounts.guard("diagnostics"):
+        with self.accounts.guard("diagnostics"):
             self._diagnostics_publisher.publish(message)
 
-    def _known_of_robot(self) -> dict[str, object]:
-        """Fields of a status; none if the node is not configured."""
-        if self._answers is None:
-            return {}
-        pipeline, engine = self._answers.pipeline, self._engine
-        parameters, guard = pipeline.parameters, self._published.guard
-        controller_was = frozenset(self._answers.controller_was)
-        self._answers.controller_was.clear()
+    def _known_of_robot(self, answers: Answers) -> dict[str, object]:
+        """Fields of a status."""
+        pipeline, engine = answers.pipeline, self._engine
+        controller_was = frozenset(answers.controller_was)
+        answers.controller_was.clear()
         return {
             "device": str(engine.device),
             "backend": engine.backend,
             "dtype": str(engine.dtype).removeprefix("torch."),
+            "parameters": pipeline.parameters,
             "limits": self._limits.origins,
+            "assumed": pipeline.assumed,
             "state_age_s": pipeline.joint_states.age_s(self.get_clock().now().nanoseconds),
-            "state_timeout_s": parameters.state_timeout,
-            "on_schedule": parameters.start_from == START_FROM_PREVIOUS,
-            "controller": self._published.present.status,
             "controller_was": controller_was,
-            "deviation": float(guard.deviation.max()) if len(guard.deviation) else None,
-            "lag_s": guard.lag_s,
-            "supervision_brakes": guard.brakes,
-            "braked": guard.reason,
-            "held": guard.held,
-            "assumed": pipeline.assumed.description,
-            "lacking": pipeline.assumed.lacking if parameters.publish_joint_trajectory else (),
         }
