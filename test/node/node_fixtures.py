@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
+import node_variants
 import numpy as np
 import pytest
 from preloaded_process import PreloadedNode
@@ -44,17 +45,18 @@ NodeServer = Callable[..., tuple[NodeProcess, RosClient]]
 
 @pytest.fixture
 def start_node(tmp_path: Path) -> Iterator[NodeFactory]:
-    """Starts node processes: parameters that differ from the usual ones, ROS arguments, options of NodeProcess."""
+    """Starts node processes: parameters that differ from the usual ones, ROS arguments, a function of node_variants."""
     processes: list[NodeProcess] = []
 
     def start(
         changes: Mapping[str, object] | None = None,
         arguments: Sequence[str] = (),
         kind: type[NodeProcess] = PreloadedNode,
-        **options: object,
+        variant: Callable[[], None] | None = None,
     ) -> NodeProcess:
         folder = tmp_path / f"node{len(processes)}"
         folder.mkdir()
+        options = {"program": [node_variants.__file__, variant.__name__]} if variant else {}
         processes.append(kind(folder, {**PARAMETERS, **(changes or {})}, arguments, **options))
         return processes[-1]
 

@@ -2,41 +2,61 @@
 
 from __future__ import annotations
 
+import ctypes
 import functools
 import os
+import resource
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
 
 ROOT = Path(__file__).resolve().parents[2]
 MOST_ELEMENTS = 10_000
+LARGEST_FILE = 4096
 KINDS = {"action_sequence": "sequence", "evaluate": "evaluate"}
 """The functions of the node that answer messages."""
-
-
-def program(variant: Callable[[], None]) -> list[str]:
-    """The arguments of Python that start a variant."""
-    return [__file__, variant.__name__]
-
-
-def shared_memory_of(size: str) -> tuple[str, ...]:
-    """What starts a program where /dev/shm has this size, as the option of tmpfs; needs the permission to mount."""
-    return ("unshare", "--mount", "sh", "-c", f'mount -t tmpfs -o size={size} none /dev/shm && exec "$@"', "sh")
+_NEW_MOUNTS = 0x20000  # CLONE_NEWNS of unshare(2)
+_SHARED_MEMORY = ("-t", "tmpfs", "none", "/dev/shm", "-o")
 
 
 def may_mount() -> bool:
+    mount = ["unshare", "--mount", "mount", *_SHARED_MEMORY, "size=1m"]
     try:
-        return subprocess.run([*shared_memory_of("1m"), "true"], capture_output=True).returncode == 0
+        return subprocess.run(mount, capture_output=True).returncode == 0
     except OSError:
         return False
 
 
+def shrink_shared_memory(size: str) -> None:
+    """Give this process a /dev/shm of its own, its size as the option of tmpfs; needs the permission to mount."""
+    ctypes.CDLL(None).unshare(_NEW_MOUNTS)
+    for arguments in (["--make-rprivate", "/"], [*_SHARED_MEMORY, f"size={size}"]):
+        subprocess.run(["mount", *arguments], check=True)
+
+
 def with_little_shared_memory() -> None:
     """A small /dev/shm, as in a container."""
-    python = f"{sys.prefix}/bin/python"  # whose node is in the same mount namespace, in all circumstances
-    os.execvp("unshare", [*shared_memory_of("8m"), python, "-m", "traj_integrator_ros", *sys.argv[1:]])
+    shrink_shared_memory("8m")
+
+
+def with_hardly_any_shared_memory() -> None:
+    """A /dev/shm with room for nothing."""
+    shrink_shared_memory("100k")
+
+
+def where_no_file_grows() -> None:
+    """A full disk."""
+    resource.setrlimit(resource.RLIMIT_FSIZE, (LARGEST_FILE, LARGEST_FILE))
+
+
+def with_output_that_nobody_reads() -> None:
+    """Its output goes to a pipe whose reader is gone, as of `ros2 run ... | head`."""
+    read, write = os.pipe()
+    os.dup2(write, 1)
+    os.dup2(write, 2)
+    os.close(read)
+    os.close(write)
 
 
 def on_rclpys_executor() -> None:

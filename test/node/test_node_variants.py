@@ -18,7 +18,7 @@ SEQUENCE = sequence(np.zeros((1, 4, DOF)), position=np.zeros(DOF))
 
 
 def test_exhausted_device_memory_is_reported_and_the_next_request_is_served(serve: NodeServer) -> None:
-    _, client = serve(program=node_variants.program(node_variants.short_of_memory))
+    _, client = serve(variant=node_variants.short_of_memory)
     large = sequence(np.zeros((64, 64, DOF)), position=np.zeros(DOF))
     gradient = ComputeGradient.Request(actions=large, grad_position=floats(np.zeros(64 * 64 * DOF)))
     for refused in (client.integrate(large), client.compute_gradient(gradient)):
@@ -33,8 +33,7 @@ def test_exhausted_device_memory_is_reported_and_the_next_request_is_served(serv
 
 
 def test_the_node_works_on_an_rclpy_without_the_features_that_came_after_humble(serve: NodeServer) -> None:
-    program = node_variants.program(node_variants.on_an_older_rclpy)
-    process, client = serve({"diagnostics.period": 0.5}, program=program)
+    process, client = serve({"diagnostics.period": 0.5}, variant=node_variants.on_an_older_rclpy)
     client.answer(SEQUENCE)
     assert client.integrate(SEQUENCE).success
     assert client.counts()["sequences"] == "1"
@@ -54,7 +53,7 @@ def test_the_node_works_on_an_rclpy_without_the_features_that_came_after_humble(
 
 
 def test_on_rclpys_executor_the_node_does_the_same_job(serve: NodeServer) -> None:
-    process, client = serve(program=node_variants.program(node_variants.on_rclpys_executor))
+    process, client = serve(variant=node_variants.on_rclpys_executor)
     client.answer(SEQUENCE)
     assert client.change_state("deactivate") and client.change_state("cleanup")
     assert client.change_state("configure") and client.change_state("activate")

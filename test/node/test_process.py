@@ -18,9 +18,11 @@ pytestmark = pytest.mark.ros
 
 
 def run(arguments: list[str], folder: Path) -> subprocess.CompletedProcess:
+    """Run the node in a folder, whose packages go before others."""
+    path = os.pathsep.join([str(folder), source_environment()["PYTHONPATH"]])
     return subprocess.run(
         [preloaded_python(), "-m", "traj_integrator_ros", *arguments],
-        capture_output=True, text=True, timeout=60, cwd=folder, env={**os.environ, **source_environment()},
+        capture_output=True, text=True, timeout=60, cwd=folder, env={**os.environ, "PYTHONPATH": path},
     )  # fmt: skip
 
 
@@ -73,9 +75,7 @@ def test_interfaces_of_an_older_build_end_the_start_with_one_line(tmp_path: Path
     for package in ("", "msg", "srv"):
         (tmp_path / "traj_integrator_interfaces" / package).mkdir()
         (tmp_path / "traj_integrator_interfaces" / package / "__init__.py").touch()
-    path = os.pathsep.join([str(tmp_path), str(Path(__file__).resolve().parents[2])])
-    command = [sys.executable, "-m", "traj_integrator_ros"]
-    ended = subprocess.run(command, env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True, timeout=60)
+    ended = run([], tmp_path)
     assert ended.returncode == 2
     assert "traj_integrator_interfaces is missing or old" in ended.stderr and ended.stderr.count("\n") == 1
 

@@ -85,7 +85,7 @@ def test_the_segments_of_a_killed_node_go_when_the_next_one_starts(serve: NodeSe
 
 @pytest.mark.skipif(not node_variants.may_mount(), reason="no permission to mount a small /dev/shm")
 def test_a_node_with_too_little_shared_memory_says_so_and_lives(start_node: NodeFactory) -> None:
-    process = start_node(program=node_variants.program(node_variants.with_little_shared_memory))
+    process = start_node(variant=node_variants.with_little_shared_memory)
     process.wait_for_output("[traj_integrator]: active")
     assert re.search(r"WARN.*/dev/shm has \d+ MiB left", process.output), process.output
     assert process.stop()[0] == 0, process.output

@@ -42,8 +42,7 @@ def send_chunks(client: RosClient, count: int) -> None:
 
 
 def test_a_sequence_and_an_evaluation_pass_the_files_of_the_page_and_no_others(serve: NodeServer) -> None:
-    program = node_variants.program(node_variants.on_its_way)
-    process, client = serve({"start_from": "previous", "limits.action": "reject"}, program=program)
+    process, client = serve({"start_from": "previous", "limits.action": "reject"}, variant=node_variants.on_its_way)
     client.settle_state([0.0] * len(JOINTS))
     send_chunks(client, 6)
     actions = sequence(np.zeros((2, 4, len(JOINTS))), position=np.zeros(len(JOINTS)))

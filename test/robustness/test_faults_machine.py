@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import node_variants
 import numpy as np
 import pytest
 from node_fixtures import ClientFactory, NodeFactory
@@ -16,12 +17,6 @@ from traj_integrator_ros.traffic.node_process import NodeProcess
 pytestmark = [pytest.mark.ros, pytest.mark.slow]
 DOF = 3
 SEQUENCE = sequence(np.zeros((2, 4, DOF)), position=np.zeros(DOF))
-LARGEST_FILE = 4096
-START = "os.execv(sys.executable, [sys.executable, '-m', 'traj_integrator_ros', *sys.argv[1:]])"
-LIMITED = (
-    f"import os, resource, sys; resource.setrlimit(resource.RLIMIT_FSIZE, ({LARGEST_FILE}, {LARGEST_FILE})); {START}"
-)
-UNREAD = f"import os, sys; r, w = os.pipe(); os.dup2(w, 1); os.dup2(w, 2); os.close(w); os.close(r); {START}"
 
 
 @pytest.fixture
@@ -60,11 +55,10 @@ def test_a_log_directory_that_cannot_be_written(serve_where: Callable[..., NodeP
 def test_a_disk_and_a_shared_memory_that_are_full(serve_where: Callable[..., NodeProcess], tmp_path: Path) -> None:
     """No file can grow: not the log file, not the output, and not shared memory, which is files to the system."""
     logs = tmp_path / "log"
-    process = serve_where(logs, program=["-c", LIMITED], arguments=["--log-level", "debug"])
-    assert [file.stat().st_size for file in logs.iterdir()] == [LARGEST_FILE], "the log file is as large as it can be"
+    process = serve_where(logs, variant=node_variants.where_no_file_grows, arguments=["--log-level", "debug"])
+    assert [file.stat().st_size for file in logs.iterdir()] == [node_variants.LARGEST_FILE], "the log file is full"
     assert "SHM Transport is not supported" in process.output, "the middleware tells that it has no shared memory"
 
 
 def test_output_that_nobody_reads(serve_where: Callable[..., NodeProcess], tmp_path: Path) -> None:
-    """The reader of a pipe is gone, as of `ros2 run ... | head`."""
-    assert serve_where(tmp_path / "log", program=["-c", UNREAD]).output == ""
+    assert serve_where(tmp_path / "log", variant=node_variants.with_output_that_nobody_reads).output == ""

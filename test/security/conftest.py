@@ -4,19 +4,12 @@ from __future__ import annotations
 
 import importlib.util
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from policies import Grant, enclaves
-
-from traj_integrator_ros.traffic.node_process import PythonProcess
-
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "node"))
-from control_msgs_package import report_type
-
-__all__ = ["report_type"]
+from preloaded_process import PreloadedProcess
 
 WITHOUT_SECURITY = "doesn't have the security libraries"
 """What Fast DDS that was built without security says where security is asked for."""
@@ -60,23 +53,24 @@ def _ros2_security(*arguments: str | Path) -> None:
 
 
 @pytest.fixture(scope="session")
-def secured(project_root: Path, security: dict[str, str]) -> Callable[..., PythonProcess]:
+def secured(project_root: Path, security: dict[str, str]) -> Callable[..., PreloadedProcess]:
     """A function that starts a Python program, given by its arguments, in an enclave, its output in a file."""
 
-    def run(log: Path, enclave: str, *arguments: str | Path) -> PythonProcess:
+    def run(log: Path, enclave: str, *arguments: str | Path) -> PreloadedProcess:
         ros = [] if "--ros-args" in arguments else ["--ros-args"]
         environment = {**security, "PYTHONUNBUFFERED": "1"}
-        return PythonProcess([*arguments, *ros, "--enclave", enclave], log, environment=environment, cwd=project_root)
+        command = [*arguments, *ros, "--enclave", enclave]
+        return PreloadedProcess(command, log, environment=environment, cwd=project_root)
 
     return run
 
 
 @pytest.fixture
-def start(secured: Callable[..., PythonProcess], tmp_path: Path) -> Iterator[Callable[..., PythonProcess]]:
+def start(secured: Callable[..., PreloadedProcess], tmp_path: Path) -> Iterator[Callable[..., PreloadedProcess]]:
     """The same for the time of a test."""
-    started: list[PythonProcess] = []
+    started: list[PreloadedProcess] = []
 
-    def run(enclave: str, *arguments: str | Path) -> PythonProcess:
+    def run(enclave: str, *arguments: str | Path) -> PreloadedProcess:
         started.append(secured(tmp_path / f"{len(started)}.log", enclave, *arguments))
         return started[-1]
 
@@ -86,7 +80,7 @@ def start(secured: Callable[..., PythonProcess], tmp_path: Path) -> Iterator[Cal
 
 
 @pytest.fixture(scope="session")
-def has_security(secured: Callable[..., PythonProcess], tmp_path_factory: pytest.TempPathFactory) -> bool:
+def has_security(secured: Callable[..., PreloadedProcess], tmp_path_factory: pytest.TempPathFactory) -> bool:
     """Whether the middleware was built with DDS security."""
     code = "import rclpy; rclpy.init(); rclpy.create_node('planner')"
     process = secured(tmp_path_factory.mktemp("probe") / "log", "/planner", "-c", code)
