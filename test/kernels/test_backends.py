@@ -39,7 +39,9 @@ def test_info_names_the_backend_of_every_device_and_why_others_cannot_run():
         assert info.backend not in info.unavailable
         assert all(info.unavailable.values())
         assert default_backend(torch.device(info.device)) is info.backend
-    assert TrajectoryIntegrator("cpu").backend == default_backend(torch.device("cpu")).value
+    engine = TrajectoryIntegrator("cpu")
+    assert engine.backend == default_backend(engine.device).value
+    assert (engine.backend_obstacle == "") == (Backend.NATIVE not in infos["cpu"].unavailable)
 
 
 def test_a_backend_that_cannot_run_says_so_and_why():

@@ -195,14 +195,11 @@ def test_a_name_gives_what_its_examples_say(name):
 
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_a_name_has_its_derivatives(name):
-    """First and second derivatives, reverse and forward mode, by all tensors of the last two examples."""
+    """Reverse and forward mode, by all tensors of the last two examples."""
     function = function_of(name)
-    parameters = str(list(inspect.signature(function).parameters.values())).replace("TensorDeviceType", "")
-    takes_tensors = False
     for arguments, _ in EXAMPLES[name][-2:]:
         leaves, tree = tree_flatten(arguments)
         places = [k for k, x in enumerate(leaves) if torch.is_tensor(x) and x.isfinite().all()]
-        takes_tensors |= bool(places)
 
         def of_tensors(*values, places=places, leaves=leaves, tree=tree):
             given = [x.clone() if torch.is_tensor(x) else x for x in leaves]
@@ -211,10 +208,7 @@ def test_a_name_has_its_derivatives(name):
             return tuple(tree_leaves(function(*tree_unflatten(given, tree))))
 
         inputs = [leaves[place].clone().requires_grad_() for place in places]
-        if inputs:
-            torch.autograd.gradcheck(of_tensors, inputs, check_forward_ad=True)
-            torch.autograd.gradgradcheck(of_tensors, inputs)
-    assert takes_tensors == ("Tensor" in parameters or "JointState" in parameters)
+        assert not inputs or torch.autograd.gradcheck(of_tensors, inputs, check_forward_ad=True)
 
 
 def check_step_kernel(case, dtype=torch.float64, tolerance=1e-13, dt=0.25, lengths=None, form=None):

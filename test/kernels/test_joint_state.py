@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 import torch
-from torch.utils import _pytree
 
 from traj_integrator_ros.kernels.integration_utils import JointState, TensorDeviceType
 
@@ -124,15 +123,6 @@ MISUSES = [
 def test_misuse_is_named(state, call, error, message):
     with pytest.raises(error, match=message):
         call(state)
-
-
-def test_is_a_pytree_of_its_tensors(state):
-    leaves, spec = _pytree.tree_flatten(state)
-    assert [leaf is getattr(state, name) for leaf, name in zip(leaves, FIELDS, strict=True)] == [True] * 4
-    doubled = _pytree.tree_map(lambda leaf: 2 * leaf, state)
-    every_field(doubled, state, lambda field: 2 * field)
-    assert doubled.joint_names == NAMES
-    assert _pytree.tree_unflatten(leaves, spec).position is state.position
 
 
 def test_vmap_takes_and_returns_states(state):

@@ -53,15 +53,6 @@ def test_results_are_those_of_float64_arithmetic(variant, data):
     assert_close(got, case.expected_dt_gradient(), limit if rounded_weights else 1e-11)
 
 
-@pytest.mark.parametrize("variant", [name for name in SCHEMES if "central" not in name and name != "bspline"])
-@pytest.mark.parametrize("dof", [3, 7, 13])
-def test_equal_steps_give_the_bits_of_one_step_length(variant, dof):
-    one, each = (Case(variant, 4, 9, dof, torch.float64, seed=1) for _ in range(2))
-    each.dt = one.dt.expand(1, 9).contiguous()
-    for a, b in zip(one.both("native"), each.both("native"), strict=True):
-        assert torch.equal(a, b)
-
-
 @VARIANT
 def test_number_of_threads_does_not_change_a_bit(variant):
     case = Case(variant, 500, 32, 7, torch.float32, seed=1, start_form="pool int64")

@@ -61,18 +61,6 @@ def test_outputs_without_a_gradient_reach_the_backend_as_none_and_count_as_zero(
 
 
 @SIGNATURE
-def test_double_backward_is_the_forward_map_again(kernel, launches):  # noqa: F811
-    action, *rows, dt = random_inputs(kernel)
-    outputs = function(kernel, REFERENCE)(action.requires_grad_(), *rows, dt)
-    upstream = [weight.requires_grad_() for weight in weights_like(outputs)]
-    (gradient,) = torch.autograd.grad(outputs, action, upstream, create_graph=True)
-    tangent = weights_like([action])[0]
-    again = torch.autograd.grad(gradient, upstream, tangent)
-    assert [launch.direction for launch in launches] == ["forward", "vjp", "forward"]
-    assert_all_close(again, function(kernel, REFERENCE)(tangent, *map(torch.zeros_like, rows), dt))
-
-
-@SIGNATURE
 @BACKEND
 def test_without_requires_grad_there_is_no_graph(kernel, backend):
     assert not any(output.requires_grad for output in function(kernel, backend)(*random_inputs(kernel)))
@@ -120,22 +108,6 @@ def test_inputs_and_gradients_of_any_strides(kernel, backend, view):
     assert not (strange[0].is_contiguous() or weights[0].is_contiguous())
     got = torch.autograd.grad(outputs, plain, weights)
     assert_all_close(got, torch.autograd.grad(expected, plain, [weight.contiguous() for weight in weights]))
-
-
-@SIGNATURE
-def test_gradients_of_a_pool_are_the_same_on_every_run(kernel):
-    generator = torch.Generator().manual_seed(3)
-    action = torch.randn(300, 6, 7, generator=generator)
-    pool = torch.randn(4, 7, generator=generator, requires_grad=True)
-    index = torch.randint(0, 4, (300,), generator=generator)
-    goal = {"goal_position": pool, "goal_index": index} if kernel.goal else {}
-
-    def gradient():
-        outputs = kernel.step(action, pool, pool, pool, **goal, dt=0.02, start_index=index)
-        return torch.autograd.grad([output.sum() for output in outputs], pool)[0]
-
-    first = gradient()
-    assert all(torch.equal(first, gradient()) for _ in range(5))
 
 
 # Ways to ask for gradients

@@ -7,7 +7,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from operator_cases import CPU_BACKENDS, MAP, OPERATOR, STATE, cases, random_inputs
+from operator_cases import CPU_BACKENDS, MAP, OPERATOR, SIGNATURE, STATE, cases, random_inputs
 from spec_oracle import spec_trajectory
 
 from traj_integrator_ros.kernels import control_map, reference_backend
@@ -42,7 +42,7 @@ def test_short_types_are_rounded_once_at_the_end(kernel, dtype, backend):
         assert torch.equal(output, exact.to(dtype))
 
 
-@MAP
+@SIGNATURE
 def test_vjps_of_many_steps_are_computed_in_parts(kernel, monkeypatch):
     velocity = torch.randn(5, kernel.output_horizon(6), 2, dtype=torch.float64)
     upstream, dt = [None, velocity, None, velocity.exp()], torch.linspace(0.1, 0.5, 5)[:, None]
