@@ -14,7 +14,8 @@ from trajectory_msgs.msg import JointTrajectory
 
 from traj_integrator_interfaces.msg import ActionSequence, TrajectoryBatch
 from traj_integrator_interfaces.srv import ComputeGradient, Evaluate, Integrate
-from traj_integrator_ros.tools.checker import Expectation, check_message
+from traj_integrator_ros.motions.trajectories import planned_trajectory
+from traj_integrator_ros.tools.checker import Expectation, check
 from traj_integrator_ros.traffic.messages import set_stamp
 from traj_integrator_ros.traffic.participant import (
     ANSWER_TIMEOUT_S,
@@ -157,7 +158,8 @@ class RosClient(Participant):
         return {pair.key: pair.value for pair in self.status().values}
 
     def _keep_trajectory(self, message: JointTrajectory) -> None:
-        findings = check_message(message, Expectation(self.joint_names, at_rest=self.expects_rest, complete=True))
+        expectation = Expectation(self.joint_names, at_rest=self.expects_rest, complete=True)
+        findings = check(planned_trajectory(message), expectation)
         assert not findings, "\n".join(map(str, findings))
         self.trajectories.append(message)
 

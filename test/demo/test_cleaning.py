@@ -20,7 +20,6 @@ from traj_integrator_ros.demo.motion import (
     cut,
     find_repeated_frames,
     largest_acceleration,
-    load_recording,
     resample,
     thin_out,
 )
@@ -136,10 +135,3 @@ def test_largest_acceleration_leaves_out_one_sided_differences(sine):
     spoiled = dataclasses.replace(sine, velocity=velocity, acceleration=None)
     assert np.abs(accelerations(spoiled)[0]).max() > 200
     assert largest_acceleration(spoiled) < 130
-
-
-def test_real_bag_is_timed_evenly(shared_data):
-    cleaned = clean(load_recording(shared_data("unisa-panda-exciting/panda_exciting_trajectory.db3")))
-    assert cleaned.samples == 713 and cleaned.is_uniform
-    assert cleaned.step == pytest.approx(0.033989, abs=1e-6)
-    assert velocity_disagreement(cleaned) == pytest.approx(0.0089, abs=1e-4)

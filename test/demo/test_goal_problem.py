@@ -19,12 +19,7 @@ def problem(request, sine) -> GoalProblem:
     return problem_from(sine, request.param)
 
 
-def test_problem_starts_in_motion_and_its_goal_is_elsewhere(problem):
-    assert np.abs(problem.start[1]).max() > 0.5
-    assert np.abs(problem.goal - problem.start[0]).max() > 0.1
-
-
-def test_closed_form_is_the_minimum_where_the_gradient_vanishes(problem):
+def test_closed_form_is_the_minimum_and_leads_from_motion_to_rest_at_the_goal(problem):
     def gradient(actions: np.ndarray) -> np.ndarray:
         u = torch.from_numpy(actions)[None].requires_grad_(True)
         outputs = trajectories(problem.steering, u, problem.start, problem.goal)
@@ -33,12 +28,11 @@ def test_closed_form_is_the_minimum_where_the_gradient_vanishes(problem):
         return u.grad[0].numpy()
 
     optimum, cost = closed_form(problem)
-    assert cost == pytest.approx(problem.cost(integrate_exactly(problem, optimum))[0])
+    found = integrate_exactly(problem, optimum)
+    assert cost == pytest.approx(problem.cost(found)[0])
     assert np.abs(gradient(optimum)).max() < 1e-8 * np.abs(gradient(problem.guess)).max()
-
-
-def test_optimal_motion_reaches_the_goal_at_rest(problem):
-    position, velocity, acceleration, _ = integrate_exactly(problem, closed_form(problem).actions)
+    assert np.abs(problem.start[1]).max() > 0.5 and np.abs(problem.goal - problem.start[0]).max() > 0.1
+    position, velocity, acceleration, _ = found
     np.testing.assert_allclose(position[-1], problem.goal, atol=1e-3)
     np.testing.assert_allclose(velocity[-1], 0, atol=1e-2)
     np.testing.assert_allclose(acceleration[-1], 0, atol=5e-2)

@@ -181,6 +181,8 @@ def test_float64_integration_of_every_start_is_in_bounds(shared_data, path, size
     motion = planned_motion() if path is None else load_recording(shared_data(path))
     assert (motion.samples, motion.dof, motion.repeated.sum()) == size
     prepared = prepare(motion)
+    assert prepared.cleaned.samples == motion.samples - motion.repeated.sum()
+    assert prepared.cleaned.is_uniform or not motion.repeated.any()
     measured = measure_all(prepared)
     for scheme in SCHEMES:
         assert velocity_bounds(measured, prepared.uniform.motion)[scheme].limit <= bound

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -170,30 +169,11 @@ def test_what_is_commanded_between_the_points_is_held_against_the_limits() -> No
     assert float(later.got.split()[-2]) == pytest.approx(2.0 + float(found.got.split()[-2]), abs=1e-3)
     assert check(swinging(0.5), expectation) == []
     assert check(swinging(1.0), dataclasses.replace(expectation, between_points=False)) == []
-
-
-def test_there_is_no_motion_between_points_out_of_order() -> None:
-    first, second = swinging(1.0).points
-    assert motion_between(swinging(1.0)) is not None
-    assert motion_between(PlannedTrajectory(("shoulder",), 0, (second, first))) is None
+    backward = dataclasses.replace(swinging(1.0), points=swinging(1.0).points[::-1])
+    assert motion_between(backward) is None
 
 
 def test_a_limit_exceeded_at_the_points_is_reported_once() -> None:
     expectation = dataclasses.replace(FULL, between_points=True)
     findings = check(with_point(3, accelerations=[6.0, 0, 0]), expectation)
     assert sum(one.joint == "shoulder" and "acceleration" in one.what for one in findings) == 1
-
-
-@pytest.mark.parametrize("change", [lambda m: None, lambda m: m.points[1].positions.__setitem__(0, math.nan)])
-def test_messages_are_checked_like_their_numbers(change: Callable) -> None:
-    messages = pytest.importorskip("trajectory_msgs.msg", reason="trajectory_msgs cannot be imported")
-    from traj_integrator_ros.tools.checker import check_message
-
-    message = messages.JointTrajectory(joint_names=["a"])
-    for k in range(3):
-        point = messages.JointTrajectoryPoint(positions=[0.1 * k], velocities=[0.0])
-        point.time_from_start.nanosec = k * STEP_NS
-        message.points.append(point)
-    change(message)
-    broken = math.isnan(message.points[1].positions[0])
-    assert bool(check_message(message, Expectation(["a"]))) == broken

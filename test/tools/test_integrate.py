@@ -16,8 +16,8 @@ from tool_runs import JOINTS, Tool
 
 from traj_integrator_ros.kernels import ControlSpace, bspline_step
 from traj_integrator_ros.motions.files import read_samples, read_trajectories
-from traj_integrator_ros.motions.samples import QUANTITIES, Nature, RecordingError, Samples
-from traj_integrator_ros.tools.integration_input import STATE, completed, read_sequences, sequence_of_states
+from traj_integrator_ros.motions.samples import QUANTITIES, Nature, Samples, samples_of
+from traj_integrator_ros.tools.integration_input import STATE, completed, read_sequences
 from traj_integrator_ros.tools.integration_output import write_archive
 from traj_integrator_ros.tools.integration_output import write_table as write_result
 
@@ -158,7 +158,7 @@ def test_more_control_points_come_closer_to_a_motion_and_the_residual_says_how_c
     time = np.sort(np.random.default_rng(2).uniform(0, 2, 200))  # at uneven times
     time = (time - time[0]) * 2 / (time[-1] - time[0])
     position, velocity = np.sin([3, 2] * time[:, None]), [3, 2] * np.cos([3, 2] * time[:, None])
-    motion = Samples(JOINTS, time, position, velocity, -position * [9, 4], None, "made up", "test", Nature.EXACT)
+    motion = samples_of("made up", JOINTS, time, [position, velocity, -position * [9, 4]], "test", Nature.EXACT)
     write_table(tmp_path / "wave.csv", motion, ("position", "velocity", "acceleration"))
     told = []
     for points in (4, 8, 16):
@@ -289,14 +289,6 @@ def test_action_sequences_of_a_bag_start_where_they_say_or_at_the_joint_state_be
     np.testing.assert_array_equal(spline["goal_index"], [1, 0])
 
 
-def test_what_a_motion_lacks_cannot_be_its_actions(quadratic: Samples) -> None:
-    without = dataclasses.replace(quadratic, acceleration=None, jerk=None)
-    with pytest.raises(RecordingError, match="expected jerk of every joint, got position, velocity only"):
-        sequence_of_states(without, "jerk")
-    derived = sequence_of_states(without, "position")
-    np.testing.assert_allclose(derived.fields["start_acceleration"], quadratic.acceleration[:1], atol=1e-9)
-
-
 def test_what_had_to_be_assumed_about_actions_is_said(tool: Tool, tmp_path: Path, table: Path) -> None:
     (tmp_path / "actions.csv").write_text("action_a\n0.5\n0.5\n")
     told = tool("integrate", "actions.csv", "--out", "out.csv")
@@ -314,14 +306,18 @@ def test_what_had_to_be_assumed_about_actions_is_said(tool: Tool, tmp_path: Path
 
 
 @pytest.mark.parametrize("rows", [(), ("--rows",)])
-def test_a_motion_without_velocities_begins_without_a_jolt(tool: Tool, tmp_path: Path, rows: tuple[str, ...]) -> None:
+@pytest.mark.parametrize("known", [("position",), ("position", "velocity")])
+def test_a_motion_without_rates_begins_without_a_jolt(
+    tool: Tool, tmp_path: Path, rows: tuple[str, ...], known: tuple[str, ...]
+) -> None:
     time = np.arange(200) * 0.005
-    sine = Samples(
-        ("a",), time, np.sin(2.0 * time + 0.4)[:, None], None, None, None, "made up", "test", Nature.MEASURED
-    )
-    write_table(tmp_path / "positions.csv", sine, ("position",))
-    told = tool("integrate", "positions.csv", "--out", "out.csv", "--end", "as_planned", *rows).stdout
-    assert f"note: {'start acceleration by differences, ' if rows else ''}start velocity by differences" in told
+    angle = 2.0 * time[:, None] + 0.4
+    sine = samples_of("made up", ("a",), time, [np.sin(angle), 2 * np.cos(angle)], "test", Nature.MEASURED)
+    write_table(tmp_path / "motion.csv", sine, known)
+    told = tool("integrate", "motion.csv", "--out", "out.csv", "--end", "as_planned", *rows).stdout
+    derived = [*(["acceleration"] if rows else []), *(["velocity"] if len(known) == 1 else [])]
+    for name in STATE[1:]:
+        assert (f"start {name} by differences" in told) == (name in derived)
     found = read_samples(tmp_path / "out.csv")
     np.testing.assert_allclose(found.velocity[0], 2 * np.cos(0.4), atol=1e-6)
     np.testing.assert_allclose(found.acceleration[:2], -4 * np.sin(0.4), atol=0.06)
@@ -355,7 +351,7 @@ def test_integrate_and_check_trajectory_name_the_same_worst_value(tool: Tool, tm
     random = np.random.default_rng(3)
     time = np.arange(40) * 0.05
     position = np.cumsum(0.05 * random.standard_normal((40, 2)), axis=0)
-    samples = Samples(JOINTS, time, position, None, None, None, "made up", "test", Nature.MEASURED)
+    samples = samples_of("made up", JOINTS, time, [position], "test", Nature.MEASURED)
     write_table(tmp_path / "motion.csv", samples, ("position",))
     limits = "limits: {velocity: [0.5, 0.5], acceleration: [1.0, 1.0], jerk: [9.0, 9.0], position_max: [0.01, 0.01]}"
     (tmp_path / "robot.yaml").write_text(f"/**:\n  ros__parameters:\n    joint_names: [arm_a, arm_b]\n    {limits}\n")

@@ -13,7 +13,6 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -21,11 +20,8 @@ from ..execution.limits import Violation, shown_excess, worst_violations
 from ..execution.motion import Motion
 from ..execution.rows import Points, motion_of_points
 from ..handling.limits import JointLimits, excess, forward_rows
-from ..motions.trajectories import FIELDS, PlannedTrajectory, planned_trajectory
+from ..motions.trajectories import FIELDS, PlannedTrajectory
 from ..motions.units import JointUnits
-
-if TYPE_CHECKING:
-    from trajectory_msgs.msg import JointTrajectory
 
 REST_VELOCITY = float(np.finfo(np.float32).eps)
 """Largest last velocity that joint_trajectory_controller accepts as rest [rad/s]."""
@@ -97,11 +93,6 @@ class Expectation:
     limits: JointLimits | None = None
     between_points: bool = False
     units: JointUnits = dataclasses.field(default_factory=JointUnits)
-
-
-def check_message(message: JointTrajectory, expectation: Expectation) -> list[Finding]:
-    """Check a JointTrajectory message."""
-    return check(planned_trajectory(message), expectation)
 
 
 def check(trajectory: PlannedTrajectory, expectation: Expectation) -> list[Finding]:

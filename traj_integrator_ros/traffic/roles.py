@@ -14,7 +14,8 @@ from trajectory_msgs.msg import JointTrajectory
 from traj_integrator_interfaces.msg import ActionSequence, TrajectoryBatch
 from traj_integrator_interfaces.srv import ComputeGradient, Integrate
 
-from ..tools.checker import Expectation, Finding, check_message
+from ..motions.trajectories import planned_trajectory
+from ..tools.checker import Expectation, Finding, check
 from ..wire.readers import SequenceGaps
 from .ledger import Ledger, NodeCounts
 from .messages import SECOND_NS, Template, stamp_of
@@ -97,7 +98,7 @@ class Controller:
     def _on_trajectory(self, message: JointTrajectory, info: Mapping[str, object]) -> None:
         self.missed += self._gaps.missed_before(info)
         self.received += 1
-        findings = check_message(message, self._expectation(received_ns(info)))
+        findings = check(planned_trajectory(message), self._expectation(received_ns(info)))
         self.unfit += bool(findings)
         self.faults.update(f"joint_trajectory: {self._describe(finding)}" for finding in findings)
         if not findings:
