@@ -6,7 +6,16 @@ import numpy as np
 
 from traj_integrator_ros.execution.limits import Bounds
 from traj_integrator_ros.execution.motion import Motion, State
-from traj_integrator_ros.execution.rows import Hold, acceleration_hold, jerk_hold, motion_of_positions, rows_of_actions
+from traj_integrator_ros.execution.rows import (
+    Hold,
+    acceleration_hold,
+    cubic_spline,
+    jerk_hold,
+    rests_at_end,
+    rows_of_actions,
+    settle,
+    taken_up,
+)
 
 
 def motion_of_actions(hold: Hold, steps: np.ndarray, actions: np.ndarray, start: State, **named: float) -> Motion:
@@ -14,6 +23,18 @@ def motion_of_actions(hold: Hold, steps: np.ndarray, actions: np.ndarray, start:
     if hold in (Hold.ACCELERATION, Hold.JERK):
         return (acceleration_hold if hold is Hold.ACCELERATION else jerk_hold)(steps, actions, start)
     return motion_of_positions(steps, rows_of_actions(hold, steps, actions, start), start, **named)
+
+
+def motion_of_positions(
+    steps: np.ndarray, positions: np.ndarray, start: State, *, rest_tolerance: float = 0.0, fade_time: float = 0.2
+) -> Motion:
+    """The motion from a start state through positions `[N, D]` at the ends of steps."""
+    rows = np.vstack([start.position, positions])
+    rests = rests_at_end(rows, float(steps[-1]), rest_tolerance)
+    motion = cubic_spline(steps, rows, start.velocity, ends_at_rest=rests)
+    if start.acceleration is not None:
+        motion = taken_up(motion, start.acceleration, fade_time)
+    return settle(motion, fade_time) if rests else motion
 
 
 def bounds(dof: int, velocity: float = 2.0, acceleration: float = 10.0, jerk: float = 500.0, position=np.inf) -> Bounds:

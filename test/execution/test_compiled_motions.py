@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from execution_cases import motion_of_positions
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -11,7 +12,7 @@ from traj_integrator_ros.execution import native
 from traj_integrator_ros.execution.limits import extremes, keeps
 from traj_integrator_ros.execution.motion import Motion, State, shifted, united
 from traj_integrator_ros.execution.polynomials import quintics
-from traj_integrator_ros.execution.rows import cubic_spline, motion_of_positions, points_of
+from traj_integrator_ros.execution.rows import cubic_spline, points_of
 
 pytestmark = pytest.mark.skipif(native.is_reference, reason="the compiled steps of motions are not built")
 SEEDS, DOF = st.integers(0, 10**6), st.integers(1, 10)

@@ -4,19 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from execution_cases import bounds, motion_of_actions
+from execution_cases import bounds, motion_of_actions, motion_of_positions
 
 from traj_integrator_ros.execution.limits import extremes
 from traj_integrator_ros.execution.motion import Motion, State, united
 from traj_integrator_ros.execution.reaching import fastest_stop
-from traj_integrator_ros.execution.rows import (
-    Hold,
-    Points,
-    cubic_spline,
-    motion_of_points,
-    motion_of_positions,
-    points_of,
-)
+from traj_integrator_ros.execution.rows import Hold, Points, cubic_spline, motion_of_points, points_of
 
 
 def random_points(random: np.random.Generator, columns: int) -> Points:

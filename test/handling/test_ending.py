@@ -9,7 +9,7 @@ import pytest
 
 from traj_integrator_ros.execution.limits import Bounds, extremes
 from traj_integrator_ros.execution.motion import Motion, State
-from traj_integrator_ros.execution.rows import jerk_hold, motion_of_positions
+from traj_integrator_ros.execution.rows import cubic_spline, jerk_hold
 from traj_integrator_ros.handling.rejection import Rejected
 from traj_integrator_ros.handling.ways import stopped_at_end
 
@@ -20,8 +20,7 @@ def limits(dof: int, position: float = np.inf) -> Bounds:
 
 def at_the_speed_of(start: State) -> Motion:
     """Half a second of it."""
-    steps = np.full(10, 0.05)
-    return motion_of_positions(steps, start.position + steps.cumsum()[:, None] * start.velocity, start)
+    return cubic_spline(np.full(10, 0.05), start.position + 0.05 * np.arange(11)[:, None] * start.velocity)
 
 
 def test_bang_bang_plans_stop_within_the_limits_with_a_joint_at_rest_that_stays():
@@ -55,9 +54,7 @@ def test_an_end_that_nobody_can_stop_is_refused(velocity):
 
 
 def test_a_plan_that_rests_is_left_alone():
-    rows = np.linspace(0, 0.1, 6)[1:, None] * np.ones(2)
-    rows[-1] = rows[-2]
-    plan = motion_of_positions(np.full(5, 0.1), rows, State(*np.zeros((3, 2))), rest_tolerance=0.01)
+    plan = cubic_spline(np.full(5, 0.1), np.linspace(0, 0.1, 6)[:, None] * np.ones(2), ends_at_rest=True)
     assert stopped_at_end(plan, limits(2), 0.01) is plan
 
 
@@ -76,11 +73,10 @@ def test_a_joint_leaves_its_plan_as_late_as_it_can_to_stop_before_a_position_lim
 @pytest.mark.parametrize("velocity", [0.0, 0.01, -0.02])
 def test_a_joint_leaves_its_plan_rather_than_turn_round_at_its_end(side, velocity):
     """A plan that ends while it slows down: its deceleration cannot be taken back before the joint turns."""
-    times = np.arange(1, 21) * 0.02
+    times = np.arange(21) * 0.02
     rows = (velocity + 2.5 * (0.4 - times / 2)) * times  # constant acceleration of -2.5, to `velocity` after 0.4 s
     rows = np.stack([side * rows, 0.2 * times], axis=1)
-    start = State(np.zeros(2), np.array([side * (velocity + 1.0), 0.2]), np.array([-2.5 * side, 0.0]))
-    plan = motion_of_positions(np.full(20, 0.02), rows, start)
+    plan = cubic_spline(np.full(20, 0.02), rows)
     motion = stopped_at_end(plan, limits(2), 0.0)
     forward = side * motion.states_at(np.linspace(0.0, motion.duration, 2000))[0, :, 0]
     assert forward.max() - forward[-1] < 3e-5

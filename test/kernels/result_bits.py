@@ -11,8 +11,8 @@ from torch import Tensor
 
 from traj_integrator_ros.execution import native as motions
 from traj_integrator_ros.execution.limits import extremes
-from traj_integrator_ros.execution.motion import Motion, State, united
-from traj_integrator_ros.execution.rows import motion_of_positions
+from traj_integrator_ros.execution.motion import Motion, united
+from traj_integrator_ros.execution.rows import cubic_spline, taken_up
 from traj_integrator_ros.kernels import SplineForm, native
 from traj_integrator_ros.kernels.retime import MotionLimits, retime
 
@@ -50,7 +50,7 @@ def main() -> None:
         motion = retime(waypoints, MotionLimits(velocity=2.0, acceleration=8.0, jerk=60.0), order=order)
         print("retime", order, bits(motion.duration), motion.iterations.tolist())
     rows = waypoints[0].numpy()
-    motion = motion_of_positions(np.full(5, 0.1), rows[1:], State(rows[0], rows[1], rows[2]), fade_time=0.05)
+    motion = taken_up(cubic_spline(np.full(5, 0.1), rows, rows[1]), rows[2], 0.05)
     profile, begin, counts = [0.25, 0.5, 3.0, -1.0], np.array([[0.1], [0.2], [0.3]]), np.zeros(1, np.int64)
     knots, pieces = np.zeros((1, 3)), np.zeros((1, 2, 6))
     motions.pieces_of_profiles(profile, begin, float("nan"), np.zeros(3), False, knots, pieces, counts)

@@ -77,28 +77,6 @@ def rows_of_actions(hold: Hold, steps: np.ndarray, actions: np.ndarray, start: S
     return start.position + (velocities * h).cumsum(axis=0)
 
 
-def motion_of_positions(
-    steps: np.ndarray,
-    positions: np.ndarray,
-    start: State,
-    *,
-    rest_tolerance: float = 0.0,
-    fade_time: float = DEFAULT_FADE_TIME,
-) -> Motion:
-    """Return the motion from a start state through positions `[N, D]`, rad, at the ends of steps `[N]`, s.
-
-    It is the C2 cubic spline plus a fading quintic for the difference from the start's acceleration. If the plan rests
-    at its end, so does the motion, and its acceleration fades to 0 in the same way.
-    """
-    rows = np.empty((len(steps) + 1, len(start.position)))
-    rows[0], rows[1:] = start.position, positions
-    rests = rests_at_end(rows, float(steps[-1]), rest_tolerance)
-    motion = cubic_spline(steps, rows, start.velocity, ends_at_rest=rests)
-    if start.acceleration is not None:
-        motion = taken_up(motion, start.acceleration, fade_time)
-    return settle(motion, fade_time) if rests else motion
-
-
 def cubic_spline(
     steps: np.ndarray, positions: np.ndarray, start_velocity: np.ndarray | None = None, *, ends_at_rest: bool = False
 ) -> Motion:

@@ -16,7 +16,6 @@ from ..execution.rows import (
     acceleration_hold,
     cubic_spline,
     jerk_hold,
-    motion_of_positions,
     rests_at_end,
     rows_of_actions,
     settle,
@@ -188,16 +187,18 @@ def courses_of(
         return
     rows = rows_of_actions(plan.hold, plan.steps, plan.actions, before)
     absolute = plan.hold is Hold.POSITION
-    anchor = before if plan.start is not None else before._replace(acceleration=None)
     whole = np.vstack([before.position, rows])
-    rests = _is_goal(plan) or rests_at_end(whole, float(plan.steps[-1]), reading.rest_tolerance)
+    is_goal = absolute and len(rows) == 1  # at which the robot comes to rest
+    rests = is_goal or rests_at_end(whole, float(plan.steps[-1]), reading.rest_tolerance)
     # Velocities that continued a brake would begin with one that nobody planned.
     if plan.start is not None or (
         _continues(plan, rows, origin_ns, at_ns, previous, reading.jerk)
         if absolute
         else not previous(origin_ns).is_braking(origin_ns)
     ):
-        through = _through(plan.steps, whole, anchor, rests, reading)
+        comes_to_rest = rests and len(rows) == 1  # within its only step
+        begin = before._replace(acceleration=None) if plan.start is None or comes_to_rest else before
+        through = _through(plan.steps, whole, begin, rests, comes_to_rest or _still(whole), reading)
         yield Course(origin_ns, through, continues=plan.start is None and not absolute)
     first_ns = origin_ns
     steps = plan.steps
@@ -222,23 +223,25 @@ def stops_of(plan: Plan) -> np.ndarray:
     return ~plan.actions.any(axis=0)
 
 
-def _is_goal(plan: Plan) -> bool:
-    """Whether a plan is a single position: a goal, at which the robot comes to rest."""
-    return plan.hold is Hold.POSITION and len(plan.steps) == 1
+def _through(
+    steps: np.ndarray, rows: np.ndarray, begin: State | None, rests: bool, still: bool, reading: Reading
+) -> Motion:
+    """The motion through rows `[N + 1, dof]`, from a state at the first one, or None: that is open.
 
-
-def _through(steps: np.ndarray, rows: np.ndarray, anchor: State, rests: bool, reading: Reading) -> Motion:
-    """The motion from a state, with which the rows `[N + 1, dof]` begin, through them."""
-    if rests and len(steps) == 1:
-        spline = cubic_spline(steps, rows, anchor.velocity, ends_at_rest=True)
-        return settle(spline, reading.fade_time)
-    tolerance = reading.rest_tolerance
-    motion = motion_of_positions(steps, rows[1:], anchor, rest_tolerance=tolerance, fade_time=reading.fade_time)
-    if not motion.ends_at_rest:
-        return _ended_forward(motion, steps, rows, anchor, reading)
-    if anchor.acceleration is not None:
-        return motion
-    return _gently_ended(motion, steps, rows, anchor.velocity, _still(rows), reading)
+    `still`: whether the plan stands at its end.
+    """
+    spline = cubic_spline(steps, rows, begin and begin.velocity, ends_at_rest=rests)
+    if begin is None:
+        spline = _begun_forward(spline, steps, rows, rests, reading)
+        begin = spline.begin._replace(acceleration=None)
+    if begin.acceleration is not None:
+        spline = taken_up(spline, begin.acceleration, reading.fade_time)
+    if not rests:
+        return _ended_forward(spline, steps, rows, begin, reading)
+    settled = settle(spline, reading.fade_time)
+    if begin.acceleration is not None:
+        return settled
+    return _gently_ended(settled, steps, rows, begin.velocity, still, reading)
 
 
 def _gently_ended(
@@ -302,7 +305,7 @@ def _alone(steps: np.ndarray, rows: np.ndarray, rests: bool, reading: Reading) -
     Those near all are left out where plans are slowed: a plan without noise keeps its path then.
     """
     noisy, still = smoothing.noisy(rows), _still(rows)
-    yield Smoothed.NOT, _through_all(steps, rows, rests, still, reading)
+    yield Smoothed.NOT, _through(steps, rows, None, rests, still, reading)
     everywhere = np.full_like(noisy, not reading.slows)
     for smoothed, joints in ((Smoothed.NOISE, noisy), (Smoothed.FORCED, everywhere)):
         for stride in _ROWS_PER_KNOT if joints.any() else ():
@@ -310,7 +313,7 @@ def _alone(steps: np.ndarray, rows: np.ndarray, rests: bool, reading: Reading) -
                 break
             fitted = smoothing.fitted(steps, rows, joints, rests, stride, _SMOOTHED_BY_RAD[smoothed])
             if fitted is not None:
-                yield smoothed, _through_all(steps, fitted, rests, still, reading)
+                yield smoothed, _through(steps, fitted, None, rests, still, reading)
 
 
 def _still(rows: np.ndarray) -> bool:
@@ -318,21 +321,11 @@ def _still(rows: np.ndarray) -> bool:
     return bool((rows[-1] == rows[-2]).all())
 
 
-def _through_all(steps: np.ndarray, rows: np.ndarray, rests: bool, still: bool, reading: Reading) -> Motion:
-    """The spline through rows `[N + 1, dof]`, at rest at its end if it rests there."""
-    spline = _begun_forward(steps, rows, rests, reading)
-    if not rests:
-        return _ended_forward(spline, steps, rows, spline.begin._replace(acceleration=None), reading)
-    settled = settle(spline, reading.fade_time)
-    return _gently_ended(settled, steps, rows, spline.begin.velocity, still, reading)
-
-
-def _begun_forward(steps: np.ndarray, rows: np.ndarray, rests: bool, reading: Reading) -> Motion:
+def _begun_forward(spline: Motion, steps: np.ndarray, rows: np.ndarray, rests: bool, reading: Reading) -> Motion:
     """The spline through rows; joints that would begin against the way to the second one begin at rest.
 
     But not where that asks for too much jerk.
     """
-    spline = cubic_spline(steps, rows, ends_at_rest=rests)
     against = spline.begin.velocity * (rows[1] - rows[0]) < 0
     if not np.count_nonzero(against):
         return spline
