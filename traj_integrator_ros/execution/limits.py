@@ -75,10 +75,6 @@ class Limits:
     @cached_property
     def slackened(self) -> np.ndarray | None:
         """Least and greatest value of each derivative, with slack: `[2, 4, D]`; infinite where off; None: no limits."""
-        return self.with_slack(self.slack)
-
-    def with_slack(self, slack: float) -> np.ndarray | None:
-        """The same with another relative slack."""
         bounds = [self.of(quantity) for quantity in QUANTITIES]
         dof = next((len(bound) for pair in bounds for bound in pair if bound is not None), None)
         if dof is None:
@@ -88,7 +84,7 @@ class Limits:
             for side, off in enumerate((-np.inf, np.inf))
         )
         # Positions end where the joint ends, wherever its 0 is.
-        relative = np.array([min(slack, POSITION_SLACK), slack, slack, slack])[:, None]
+        relative = np.array([min(self.slack, POSITION_SLACK), *[self.slack] * 3])[:, None]
         return np.stack([low - relative * np.abs(low), high + relative * np.abs(high)])
 
     def containing(self, position: np.ndarray) -> Limits:

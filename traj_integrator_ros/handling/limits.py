@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
-from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -19,9 +18,6 @@ from ..execution.limits import (
     relative_excess,
     told_excess,
 )
-
-if TYPE_CHECKING:  # brings torch with it
-    from ..kernels import Trajectory
 
 _OF_SLACK = 0.5
 """Share of the slack of a limit that joins and brakes use where the plan uses it, too."""
@@ -41,65 +37,45 @@ class JointLimits(Limits):
                 arranged[field.name] = np.append(values, off)[places]
         return replace(self, joint_names=tuple(joint_names), **arranged)
 
-    def surely_kept(self, trajectories: np.ndarray, start_row: int = 0) -> bool:
-        """Whether `find_violation` would find none, in few operations; in close cases the answer is False.
 
-        Args:
-            trajectories: position, velocity, acceleration and jerk, `[4, B, H, dof]`, finite.
-            start_row: row of the start state.
-
-        """
-        if self._thresholds is None:
-            return True
-        lowest, highest = self._thresholds
-        if trajectories.shape[1] == 1:
-            planned = trajectories[:, 0, start_row + 1 :]
-            return not ((planned > highest).any() or (planned < lowest).any())
-        # Over the batch first, where the memory is contiguous.
-        most, least = (reduced(trajectories, axis=1)[:, start_row + 1 :] for reduced in (np.max, np.min))
-        return not ((most > highest).any() or (least < lowest).any())
-
-    @cached_property
-    def _thresholds(self) -> tuple[np.ndarray, np.ndarray] | None:
-        """Bounds `[4, H, dof]` within which values need no further check; None without limits."""
-        bounds = self.with_slack(0.999 * self.slack)
-        return None if bounds is None else (bounds[0][:, None], bounds[1][:, None])
-
-
-def find_violation(trajectory: Trajectory, limits: JointLimits, start_row: int = 0) -> str:
-    """Describe where a trajectory exceeds its limits most, see `relative_excess`; empty if it does not.
+def find_violation(trajectories: np.ndarray, limits: JointLimits, start_row: int = 0) -> str:
+    """Describe where trajectories exceed their limits most, see `relative_excess`; empty if they do not.
 
     The start state, and rows before it, are where the robot is rather than part of the plan, and are not checked.
 
     Args:
-        trajectory: arrays `[B, H, dof]`, numpy; any of them may be None.
+        trajectories: position, velocity, acceleration and jerk, `[4, B, H, dof]`, finite.
         limits: the limits to check.
         start_row: row of the start state.
 
     """
     first = start_row + 1
+    planned, allowed = trajectories[:, :, first:], limits.slackened
+    if allowed is None or not planned.size:
+        return ""
+    # The extremes of each row: over the batch first, which is contiguous, and 20 times faster.
+    extremes = planned.min(axis=1), planned.max(axis=1)
+    if (extremes[0] >= allowed[0][:, None]).all() and (extremes[1] <= allowed[1][:, None]).all():
+        return ""
     worst, told = 0.0, ""
-    for quantity in QUANTITIES:
-        values = getattr(trajectory, quantity)
-        if values is None or values.shape[1] <= first:
-            continue
-        planned = values[:, first:]
+    for order, quantity in enumerate(QUANTITIES):
+        values, reached = planned[order], [of_rows[order] for of_rows in extremes]
         slack = min(limits.slack, POSITION_SLACK) if quantity == "position" else limits.slack
         slowing, bounds = quantity, limits.of(quantity)
-        if quantity == "acceleration" and limits.forward is not None and trajectory.velocity is not None:
+        if quantity == "acceleration" and limits.forward is not None:
             slowing, bounds = DECELERATION, limits.forward
-            planned = forward_rows(planned, trajectory.velocity[:, first:], bounds)
-        for reduce, sign, bound in zip((np.min, np.max), (-1.0, 1.0), bounds, strict=True):
+            values = forward_rows(values, planned[1], bounds)
+            reached = [values.min(axis=0), values.max(axis=0)]
+        for reduce, sign, of_rows, bound in zip((np.min, np.max), (-1.0, 1.0), reached, bounds, strict=True):
             if bound is None:
                 continue
-            # The largest of each joint: over the batch first, which is contiguous, and 20 times faster.
-            reached = reduce(reduce(planned, axis=0), axis=0)
-            for joint in np.flatnonzero(excess(sign * reached, sign * bound, slack) > 0):
-                value, limit = float(reached[joint]), float(bound[joint])
+            of_joints = reduce(of_rows, axis=0)
+            for joint in np.flatnonzero(excess(sign * of_joints, sign * bound, slack) > 0):
+                value, limit = float(of_joints[joint]), float(bound[joint])
                 by = relative_excess(quantity, value, limit)
                 if told and by <= worst:
                     continue
-                row, step = np.argwhere(planned[:, :, joint] == value)[0]
+                row, step = np.argwhere(values[:, :, joint] == value)[0]
                 if sign < 0 and slowing is DECELERATION:
                     value, limit = -value, -limit
                 named, place = slowing if sign < 0 else quantity, f"at step {step + first} of trajectory {row}"

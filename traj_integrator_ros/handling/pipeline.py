@@ -163,9 +163,7 @@ class Pipeline:
 
         """
         start_row = batch.request.control_map.start_row
-        if not self._limits.surely_kept(batch.trajectories, start_row):
-            violation = find_violation(Trajectory(*batch.trajectories), self._limits, start_row)
-            self._trajectories.refuse_or_warn(violation)
+        self._trajectories.refuse_or_warn(find_violation(batch.trajectories, self._limits, start_row))
 
     def trajectory(
         self, batch: IntegratedBatch, stamp_ns: int, now_ns: int, clock: Callable[[], int] | None = None
