@@ -87,7 +87,7 @@ def test_a_joint_that_stands_does_not_race_to_the_first_row_of_a_plan_that_is_aw
     assert largest(joined_to(plan, (-0.003,)), 1) <= JOINING.catch_up * own * (1 + 1e-6)
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(SEEDS, st.sampled_from([1e-6, 1e-3, 0.1, 1.0]))
 def test_a_join_begins_in_the_state_keeps_all_limits_and_becomes_the_plan(seed, scale):
     random = np.random.default_rng(seed)
@@ -108,7 +108,7 @@ def test_a_join_begins_in_the_state_keeps_all_limits_and_becomes_the_plan(seed, 
         assert scale > 1e-5 or times[first] <= 0.21, "small differences fade"
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(SEEDS, st.sampled_from([1e-3, 0.1, 1.0]), st.sampled_from([(10.0, 4.0), (4.0, 10.0)]))
 def test_a_join_slows_down_within_the_deceleration_and_speeds_up_within_the_acceleration(seed, scale, limits):
     random = np.random.default_rng(seed)
@@ -133,7 +133,7 @@ def test_a_joint_that_is_on_its_plan_keeps_it():
     np.testing.assert_allclose(joined.states_at(times)[0, :, 0], plan.states_at(times)[0, :, 0], rtol=0, atol=1e-12)
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(SEEDS, st.floats(0.0, 0.3), st.floats(0.0, 1.0))
 def test_a_forward_plan_is_joined_without_a_way_back_and_without_haste(seed, ahead, speed):
     """The robot is ahead of, or behind, a plan that goes forward, and does not move backwards itself."""

@@ -30,7 +30,7 @@ def test_extremes_are_those_of_a_fine_sample(pieces, degree, dof, seed):
     np.testing.assert_allclose(most, fine.max(axis=1), atol=3e-3 * rates)
 
 
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(st.integers(1, 4), st.integers(1, 5), st.integers(0, 10**6), st.floats(0.9, 1.1))
 def test_a_violation_is_found_where_an_extreme_leaves_its_limit_and_nowhere_else(pieces, degree, seed, share):
     motion = a_motion(pieces, degree, 2, seed)
@@ -57,7 +57,7 @@ def test_a_violation_is_found_where_an_extreme_leaves_its_limit_and_nowhere_else
             assert found is None
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(st.integers(1, 4), st.integers(2, 5), st.integers(0, 10**6), st.floats(0.5, 1.5), st.floats(0.5, 1.5))
 def test_a_joint_may_slow_down_as_much_as_its_deceleration_and_speed_up_as_its_acceleration(
     pieces, degree, seed, share, other

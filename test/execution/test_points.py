@@ -24,7 +24,7 @@ def random_points(random: np.random.Generator, columns: int) -> Points:
 def test_evaluates_points_as_the_controller_does(models, columns):
     """Thousands of states of hundreds of trajectories, at times of no grid."""
     random = np.random.default_rng(columns)
-    for _ in range(200):
+    for _ in range(100):
         points = random_points(random, columns)
         motion = motion_of_points(points)
         model = models.jtc.Controller([f"joint{k}" for k in range(points.position.shape[1])], hard_replacement=True)

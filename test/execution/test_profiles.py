@@ -27,7 +27,7 @@ def states(count: int):
 
 
 def test_a_stop_keeps_its_limits_everywhere_and_ends_at_rest():
-    for state, acceleration, jerk in states(500):
+    for state, acceleration, jerk in states(200):
         motion = fastest_stop(state, bounds(len(jerk), acceleration=acceleration, jerk=jerk))
         for part, expected in zip(motion.begin, state, strict=True):
             np.testing.assert_allclose(part, expected, atol=1e-12)

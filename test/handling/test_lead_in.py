@@ -21,6 +21,7 @@ def test_it_repeats_what_was_published_and_changes_nothing_afterwards(space, ahe
         before = node.send(first, space=space, dt=0.05, stamp=NOW_S)
         trajectories.append(node.send(second, space=space, dt=0.05, now=now, stamp=now + ahead, took=0.004))
     plain, begun = trajectories
+    assert plain.start_ns == plain.due_ns == round((now + max(ahead, 0.02)) * 1e9)
     assert (begun.start_ns, begun.due_ns, begun.dropped) == (round(now * 1e9), plain.start_ns, plain.dropped)
     assert begun.points.time_ns[0] == 0
     assert begun.brakes_at == pytest.approx(plain.brakes_at + (plain.start_ns - begun.start_ns) * 1e-9, abs=1e-8)

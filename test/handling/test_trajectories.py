@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pipelines import HELD, NOW_S, SimulatedNode, at, ns, rejected
+from pipelines import HELD, NOW_S, SimulatedNode, rejected
 
 from traj_integrator_ros.engine.call import call_of, ends_of
 from traj_integrator_ros.execution.limits import extremes
@@ -23,32 +23,6 @@ LEAD = 0.02
 
 
 # Points of one motion
-
-
-@pytest.mark.parametrize("space", HELD)
-def test_every_action_is_executed_and_has_a_point_at_its_end(space: ControlSpace) -> None:
-    node = SimulatedNode(publish__end="as_planned", publish__lead_time=0.0)
-    actions = {ControlSpace.POSITION: LINE[:5], ControlSpace.VELOCITY: np.full((5, 2), 0.5)}
-    trajectory = node.send_from(MOVING, actions.get(space, np.zeros((5, 2))), space=space, dt=0.02)
-    ends = [20_000_000 * k for k in range(6)]
-    assert set(ends) <= set(trajectory.points.time_ns.tolist()) and trajectory.points.time_ns[-1] == ends[-1]
-
-
-@pytest.mark.parametrize("space", HELD)
-@pytest.mark.parametrize("start_from", ["measured", "previous"])
-def test_a_trajectory_begins_with_the_present_command_and_the_plan_is_taken_up_later(
-    space: ControlSpace, start_from: str
-) -> None:
-    node = SimulatedNode(start_from=start_from)
-    node.measure(0.1)
-    node.execute([0.1, 0.2], [0.3, -0.4], [0.5, 0.6])
-    before = [node.commanded(NOW_S + time) for time in (0.0, 0.01, 0.0199)]
-    trajectory = node.send(np.full((6, 2), 0.1), space=space, dt=0.1)
-    assert trajectory.start_ns == ns(NOW_S) and trajectory.due_ns == ns(NOW_S + LEAD)
-    assert trajectory.points.time_ns[0] == 0 and ns(LEAD) in trajectory.points.time_ns
-    known = 2 if space is ControlSpace.ACCELERATION else 3
-    for time, expected in zip((0.0, 0.01, 0.0199), before, strict=True):
-        assert np.allclose(at(trajectory, NOW_S + time)[:known], expected[:known], atol=1e-9)
 
 
 @pytest.mark.parametrize("times", [[0.4], [0.0, 0.4]])
@@ -84,7 +58,9 @@ def test_nothing_is_published_without_a_limit_of_velocity() -> None:
 
 @pytest.mark.parametrize("space", HELD)
 @pytest.mark.parametrize("finite_difference", ["backward", "central"])
-def test_the_motion_passes_through_the_rows_of_the_map(space: ControlSpace, finite_difference: str) -> None:
+def test_the_motion_passes_through_the_rows_of_the_map_and_has_a_point_at_each(
+    space: ControlSpace, finite_difference: str
+) -> None:
     rng = np.random.default_rng(0)
     actions, start = rng.normal(scale=0.1, size=(8, 2)), rng.normal(scale=0.1, size=(3, 2))
     faded = 4 if space in (ControlSpace.POSITION, ControlSpace.VELOCITY) else 0  # the start's acceleration
@@ -95,6 +71,7 @@ def test_the_motion_passes_through_the_rows_of_the_map(space: ControlSpace, fini
     first = kernel.start_row
     planned = node.pipeline.engine.integrate(call)[0, 0, first + faded : first + 8]
     assert np.allclose(trajectory.motion.states_at(0.1 * np.arange(faded, 8))[0], planned, atol=1e-6)
+    assert {100_000_000 * k for k in range(9)} <= set(trajectory.points.time_ns.tolist())
 
 
 @pytest.mark.parametrize("space", HELD)

@@ -50,6 +50,8 @@ def test_joints_that_mimic_are_fixed_or_missing_have_no_limits_and_are_named() -
     found = read_urdf(URDF, ("turn", "finger", "mount", "nowhere", "unknown_speed"), "here")
     assert found.without == ("finger", "mount", "nowhere")
     np.testing.assert_array_equal(found.limits.velocity, [1.5, np.inf, np.inf, np.inf, np.inf])
+    limits = RobotLimits(parameters(("turn", "nowhere"))).described(URDF, "here")
+    assert limits.origins.endswith("jerk: none (here has none of nowhere)")
 
 
 def test_accelerations_decelerations_and_jerks_of_urdf_1_2_are_read_and_fill_in() -> None:
@@ -93,11 +95,6 @@ def test_a_position_limit_beyond_the_urdfs_other_end_is_refused() -> None:
     limits = RobotLimits(parameters()).described(URDF, "here")
     with pytest.raises(LimitsError, match=told):  # as ros2 param set does
         dataclasses.replace(limits, given=parameters(limits__position_max=[-2.0, 1.0, 1.0]))
-
-
-def test_joints_without_limits_are_reported() -> None:
-    limits = RobotLimits(parameters(("turn", "nowhere"))).described(URDF, "here")
-    assert limits.origins.endswith("jerk: none (here has none of nowhere)")
 
 
 @pytest.mark.parametrize(
