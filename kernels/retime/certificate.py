@@ -91,8 +91,9 @@ def certify(
     for name, x in (("times", t[..., None]), ("position", p), ("velocity", v), ("acceleration", a)):
         if x is not None and not bool(torch.isfinite(x[used]).all()):
             raise ValueError(f"{name}: expected finite numbers, got others")
-    result = torch.empty(batch, 2, 4, dof, dtype=torch.float64)
-    places = torch.zeros(batch, 2, 4, dof, dtype=torch.int64)
+    result = torch.empty(batch, dof, 2, 4, dtype=torch.float64)
+    places = torch.zeros(batch, dof, 2, 4, dtype=torch.int64)
     arrays = (None if x is None else x.numpy() for x in (t, p, v, a, count, result, places))
     native().extremes(*arrays, torch.get_num_threads())
-    return Certificate(result[:, 0], result[:, 1], places[:, 0], places[:, 1])
+    (lowest, highest), (lowest_at, highest_at) = (each.permute(2, 0, 3, 1) for each in (result, places))
+    return Certificate(lowest, highest, lowest_at, highest_at)

@@ -118,23 +118,11 @@ def test_infinite_and_missing_limits_are_none():
 @pytest.mark.parametrize("order", range(4))
 def test_a_motion_keeps_its_extremes_and_nothing_less(order, side):
     for seed in range(50):
-        motion = a_motion(3, 5, 2, seed)
+        motion = a_motion(3, 1 + seed % 5, 2, seed)
         ranges = extremes(motion)
         assert keeps(motion, ranges + np.array([[[-1e-9]], [[1e-9]]]))
-        ranges[side, order] -= (2 * side - 1) * 1e-6 * np.abs(ranges[:, order]).max(axis=0)
+        ranges[side, order] -= (2 * side - 1) * 1e-6 * np.abs(ranges[:, order]).max(axis=0, initial=1e-2)
         assert not keeps(motion, ranges)
-
-
-@pytest.mark.parametrize("beyond", [-0.05, 0.05])
-def test_a_line_keeps_a_position_up_to_where_it_goes(beyond):
-    line = Motion(np.array([0.0, 0.5, 2.0]), np.array([[[0.3], [1.0]], [[0.8], [1.0]]]))
-    for motion, low, high in (
-        (line, -9.0, 2.3 - beyond),
-        (line._replace(coefficients=-line.coefficients), beyond - 2.3, 9.0),
-    ):
-        ranges = np.ones((2, 4, 1)) * [[[-1.0]], [[1.0]]]
-        ranges[:, 0, 0] = low, high
-        assert keeps(motion, ranges) == (beyond < 0)
 
 
 def test_a_coefficient_that_is_rounding_hides_no_extreme():

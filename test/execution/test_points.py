@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from execution_cases import bounds, motion_of_actions, motion_of_positions
+from execution_cases import bounds, motion_of_actions
 
 from traj_integrator_ros.execution.limits import extremes
 from traj_integrator_ros.execution.motion import Motion, State, united
@@ -92,14 +92,6 @@ def test_points_bring_back_a_stop_which_ends_at_rest():
         times = random.uniform(0, motion.duration - 1e-6, 100)
         apart = np.abs(motion.states_at(times) - motion_of_points(points).states_at(times))[:3].max(axis=(1, 2))
         assert (apart <= [1e-8, 1e-7, 1e-5]).all(), apart
-
-
-def test_a_knot_between_two_nanoseconds_moves_its_state_along():
-    rows = np.array([[0.3], [0.6], [0.9]])
-    motion = motion_of_positions(np.full(3, 1 / 3), rows, State(np.zeros(1), np.full(1, 0.9), np.zeros(1)))
-    points = points_of(motion)
-    np.testing.assert_array_equal(points.time_ns, [0, 333_333_333, 666_666_667, 1_000_000_000])
-    np.testing.assert_allclose(points.position[1, 0], 0.9 * 333_333_333e-9, rtol=0, atol=1e-15)
 
 
 @pytest.mark.parametrize("kinds", [1, 2, 3])

@@ -83,6 +83,16 @@ def test_the_first_trajectory_lets_the_controller_come_to_the_measured_state_and
     assert node.tick(NOW_S + 0.31) is None
 
 
+def test_a_chunk_that_is_over_before_the_controller_is_at_the_first_point_brings_it_there_for_those_that_follow() -> (
+    None
+):
+    node = SimulatedNode(start_from="previous", publish__bridge_time=0.3)
+    node.measure(0.3)
+    trajectory = node.send(positions(0.3, 4, velocity=0.1), dt=0.05, stamp=NOW_S)
+    assert trajectory.start_ns == ns(NOW_S + 0.3) and trajectory.dropped == 4
+    assert np.allclose(trajectory.points.position, 0.3) and not trajectory.points.velocity.any()
+
+
 @pytest.mark.parametrize(
     ("end", "reason"),
     [

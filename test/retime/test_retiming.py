@@ -125,9 +125,10 @@ def test_a_start_that_is_too_fast_is_refused_with_the_largest_possible() -> None
     told = refused.reason(0, [f"j{index}" for index in range(7)])
     assert f"{float(refused.largest_start_speed[0]):.6g}" in told and re.search(r"(velocity|acceleration) of j\d", told)
     assert float(refused.largest_start_speed[0]) == pytest.approx(largest, rel=1e-3)
-    accepted = retime(waypoints, limits, order=2, start_speed=0.7 * largest)
-    assert accepted.ok.all(), accepted.reason(0)
-    assert accepted.velocity[0, 0].norm() == pytest.approx(0.7 * largest, rel=1e-9)
+    for order, share in ((2, 0.7), (3, 0.3)):
+        accepted = retime(waypoints, limits, order=order, start_speed=share * largest)
+        assert accepted.ok.all(), accepted.reason(0)
+        assert accepted.velocity[0, 0].norm() == pytest.approx(share * largest, rel=1e-9 if order == 2 else 1e-6)
 
 
 @pytest.mark.parametrize("order", [2, 3])
@@ -174,16 +175,6 @@ def test_a_straight_line_takes_hardly_longer_than_the_optimum(length: float) -> 
     motion = retime(line, bounds, intervals=200)
     assert motion.ok.all()
     assert 1 - 1e-6 <= float(motion.duration[0]) / optimal.duration <= 1.03
-
-
-def test_a_moving_start_is_kept_to_the_digit() -> None:
-    rng = np.random.default_rng(9)
-    waypoints, limits = torch.tensor(random_path(rng, 8))[None], random_limits(rng)
-    speed = 0.3 * float(retime(waypoints, as_limits(limits), order=2).largest_start_speed[0])
-    motion = retime(waypoints, as_limits(limits), start_speed=speed)
-    assert motion.ok.all(), motion.reason(0)
-    assert sampled_ratios(motion, 0, limits).max() <= 1 + 5e-4
-    assert motion.velocity[0, 0].norm() == pytest.approx(speed, rel=1e-6)
 
 
 def a_plan(seed: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, float, dict[str, np.ndarray]]:

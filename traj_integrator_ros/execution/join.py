@@ -33,6 +33,7 @@ _NEAR_RAD = 1e-3
 """By how much a difference may grow while it fades: a plan may be known no better between its rows."""
 _SAME_PLAN_RAD = 5e-3
 """Difference up to which the motion in execution may be on the same plan."""
+_SAME_END_RAD = 1e-3
 _GROWS_BY_VELOCITY, _GROWS_BY_ACCELERATION = 0.17, 0.0173
 """Greatest value of the quintic to 0 from a velocity, or acceleration, of 1, in 1 s."""
 _OF_JERK = 1.25
@@ -64,8 +65,6 @@ class Problem:
     """s; the plan holds from this time on only, and is not joined before."""
     floating: np.ndarray | bool = False
     """Joints whose plan is about velocities, bool `[D]`: it is shifted to where they have reached them."""
-    pace: np.ndarray | float = np.inf
-    """rad/s, `[D]`, at which joints come to a plan that rests."""
     executed: Motion | None = None
     """What would be executed from the present state on without the plan; None: not known."""
     own_until: float = np.inf
@@ -98,6 +97,15 @@ class Problem:
     def moves(self) -> np.ndarray:
         """Joints whose plan moves, bool `[D]`."""
         return self._speeds[0] > _SLOW
+
+    @property
+    def pace(self) -> np.ndarray:
+        """Speed, rad/s, `[D]`, of joints that are already on their way to where the plan ends; infinite of others."""
+        if self.executed is None:
+            return np.full(self.plan.dof, np.inf)
+        least, most = extremes(self.executed)
+        same = np.abs(self.executed.end.position - self.plan.end.position) <= _SAME_END_RAD
+        return np.where(same, np.maximum(most[1], -least[1]), np.inf)
 
     @cached_property
     def caps(self) -> np.ndarray:

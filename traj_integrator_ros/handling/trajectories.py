@@ -359,7 +359,6 @@ class TrajectoryMaker:
             motion, start_ns = continued(before, motion), begins_ns
             brakes_at = None if brakes_at is None else brakes_at + before.duration
             own_until += before.duration
-        require_finite("motion", motion.coefficients, RejectionReason.NON_FINITE_RESULT)
         motion = motion.without_slivers()
         points = points_of(motion)
         for name, values in zip(("position", "velocity", "acceleration"), points[1:], strict=True):

@@ -23,7 +23,6 @@ from .retiming import slowed
 from .spline_motion import earlier
 
 _NANOSECOND_S = 1e-9
-_SAME_END_RAD = 1e-3
 _SMOOTHING = 1.5
 """By how much a smoothed plan must ask less than one through its rows: noise asks for much more, a plan does not."""
 _NOT_RINGING = 0.9
@@ -202,9 +201,8 @@ class Ways:
         violation = find_motion_violation(rest_of(rest, earliest), self._limits, brakes_at) if judges else ""
         if violation and not lenient:
             return None, violation
-        pace = _pace(executed, rest.end.position)
         problem = Problem(
-            state, rest, raised, self._joining, earliest, floating & ~stopped, pace, executed, own_until, brakes_at
+            state, rest, raised, self._joining, earliest, floating & ~stopped, executed, own_until, brakes_at
         )
         result = join(problem)
         if result is None:
@@ -229,15 +227,6 @@ def _led_to(motion: Motion, time: float) -> Motion:
     before = earlier(motion.begin, time)
     piece = np.stack([before.position, before.velocity, before.acceleration / 2])
     return Motion(np.array([0.0, time]), piece[None], motion.with_accelerations).then(motion)
-
-
-def _pace(executed: Motion, goal: np.ndarray) -> np.ndarray:
-    """Speed, rad/s, `[dof]`, of joints that are already on their way to a goal; infinite of others."""
-    same = np.abs(executed.end.position - goal) <= _SAME_END_RAD
-    if not np.count_nonzero(same):
-        return np.full(len(goal), np.inf)
-    least, most = extremes(executed)
-    return np.where(same, np.maximum(most[1], -least[1]), np.inf)
 
 
 def _with_stops(motion: Motion, state: State, chosen: np.ndarray, bounds: Bounds) -> Motion:

@@ -108,42 +108,36 @@ PyObject* py_retime(ArrayArguments& given) {
   Py_RETURN_NONE;
 }
 
-// extremes(times [B, P], position, velocity, acceleration [B, P, D], counts [B]; extremes, places [B, 2, 4, D], threads): least
+// extremes(times [B, P], position, velocity, acceleration [B, P, D], counts [B]; extremes, places [B, D, 2, 4], threads): least
 // and greatest position, velocity, acceleration and jerk of what is played between points, and the points before them.
 PyObject* py_extremes(ArrayArguments& given) {
+  constexpr int64_t kEach = 2 * kOrders;
   const Array times = given.array({kAny, kAny});
   const int64_t batch = times.shape[0], points = times.shape[1];
   const Array position = given.array({batch, points, kAny});
   const int64_t dof = position.shape[2];
   const Array velocity = given.optional({batch, points, dof}), acceleration = given.optional({batch, points, dof});
   const int64_t* const counts = given.array({batch}, 'l').as<int64_t>();
-  const Array result = given.array({batch, 2, kOrders, dof}, 'd', true), places = given.array({batch, 2, kOrders, dof}, 'l', true);
+  const Array result = given.array({batch, dof, 2, kOrders}, 'd', true), places = given.array({batch, dof, 2, kOrders}, 'l', true);
   const int64_t threads = given.integer();
   if (!given.fit()) return nullptr;
   Py_BEGIN_ALLOW_THREADS;
   on_threads(batch, threads, [&](int64_t b) {
     const double* const t = row(times, b);
-    double* const least = row(result, b);
-    int64_t* const least_at = row<int64_t>(places, b);
     for (int64_t j = 0; j < dof; ++j) {
-      double low[kOrders], high[kOrders], was[2][kOrders], c[kDegree + 1] = {};
+      double *const low = row(result, b) + j * kEach, *const high = low + kOrders;
       std::fill_n(low, kOrders, std::numeric_limits<double>::infinity());
       std::fill_n(high, kOrders, -std::numeric_limits<double>::infinity());
       const auto at = [&](const Array& of, int64_t point) { return of.given() ? row(of, b) + point * dof + j : nullptr; };
       for (int64_t i = 0; i + 1 < std::min(counts[b], points); ++i) {
-        std::copy_n(low, kOrders, was[0]);
-        std::copy_n(high, kOrders, was[1]);
+        double was[kEach], c[kDegree + 1] = {};
+        std::copy_n(low, kEach, was);
         piece_between(t[i + 1] - t[i], 1, at(position, i), at(position, i + 1), at(velocity, i), at(velocity, i + 1),
                       at(acceleration, i), at(acceleration, i + 1), c);
         widen_by_piece(c, t[i + 1] - t[i], low, high);
-        for (int64_t order = 0; order < kOrders; ++order) {
-          if (low[order] < was[0][order]) least_at[order * dof + j] = i;
-          if (high[order] > was[1][order]) least_at[(kOrders + order) * dof + j] = i;
+        for (int64_t k = 0; k < kEach; ++k) {
+          if (low[k] != was[k]) row<int64_t>(places, b)[j * kEach + k] = i;
         }
-      }
-      for (int64_t order = 0; order < kOrders; ++order) {
-        least[order * dof + j] = low[order];
-        least[(kOrders + order) * dof + j] = high[order];
       }
     }
   });
