@@ -126,6 +126,7 @@ UNUSABLE = [
     ("bad.yaml", "joint_names: [a]\npoints: [{positions: [1]}]", "'time_from_start' is missing"),
     ("bad.yaml", YAML_POINT % "[1, 2]", "expected 1 positions in every point, got [2]"),
     ("bad.yaml", YAML_POINT % "[x]", "could not convert string to float: 'x'"),
+    ("bad.yaml", (YAML_POINT % "[1]").replace(" 0}", " .nan}"), "expected finite numbers, got nan as time in sample 0"),
     ("bad.yaml", YAML_POINT % "[]", "expected 1 positions in every point, got [0]"),
     ("bad.yaml", (YAML_POINT % "[1, 2]").replace("[a]", "[a, a]"), "expected every joint once, got a twice"),
     ("bad.yaml", "a: [", "not a YAML file"),

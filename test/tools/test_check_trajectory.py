@@ -60,8 +60,9 @@ def test_numbers_of_a_file_that_no_robot_can_follow_are_findings(
     for file, number in (("bad.csv", 0), ("bad.npz", 1)):
         result = tool("check_trajectory", file, "--moving-end")
         assert (result.returncode, result.stderr) == (1, "")
-        assert f"trajectory {number}: {finding}\n" in result.stdout
+        assert f"trajectory {number}: {finding}\n" in result.stdout and f"{number}: ok" not in result.stdout
     assert result.stdout.endswith("1 of 2 trajectories acceptable\n")
+    assert tool("check_trajectory", file, "--moving-end", "--quiet").stdout == f"trajectory 1: {finding}\n"
 
 
 @pytest.mark.ros
@@ -108,6 +109,8 @@ def test_limits_come_from_the_urdf_that_the_parameters_name(tool: Tool, tmp_path
     result = tool("check_trajectory", table, "--params", "robot.yaml", "--moving-end")
     assert result.returncode == 1 and "limits: velocity of arm_a" in result.stdout
     assert "at most 0.3 rad/s, got 0.5" in result.stdout
+    (tmp_path / "other.yaml").write_text(parameters.replace("arm_a, arm_b", "arm_a"))
+    assert "joint_names of arm_b: expected joints of" in tool("check_trajectory", table, "--params", "other.yaml")[1]
     (tmp_path / "arm.urdf").unlink()
     result = tool("check_trajectory", table, "--params", "robot.yaml")
     assert result.returncode == 2 and "expected topic, none or a URDF file, got 'arm.urdf'" in result.stderr

@@ -133,9 +133,7 @@ class Optimizer(Generic[About]):
         """The vjp of a sequence. Raises as `integrate`."""
         return self._call(ComputeGradient, "compute_gradient", request)
 
-    def send(
-        self, request: ComputeGradient.Request, about: About, on_answer: Callable[[About, object], None]
-    ) -> None:
+    def send(self, request: ComputeGradient.Request, about: About, on_answer: Callable[[About, object], None]) -> None:
         """Call ~/compute_gradient and do not wait; the answer, of success or not, is given to `on_answer`."""
         number = self.ledger.sent
 
