@@ -247,6 +247,7 @@ def test_module_exports_the_names_and_the_two_types_they_take():
     [
         (lambda: iu.build_fd_matrix(4, FULL_RANK=True), "horizon: expected an odd number >= 3 with FULL_RANK, got 4"),
         (lambda: iu.build_fd_matrix(3, order=-1), "order: expected >= 0, got -1"),
+        (lambda: iu.build_int_matrix(3, order=-1), "order: expected >= 0, got -1"),
         (lambda: iu.build_fd_matrix(0), "horizon: expected >= 1, got 0"),
         (lambda: iu.build_fd_matrix(3, PREV_STATE=True, SHIFT=True), "expected at most one, got PREV_STATE, SHIFT"),
         (lambda: iu.build_int_matrix(3, traj_dt=torch.ones(2)), r"traj_dt: expected .*\[horizon = 3\], got 2"),

@@ -275,22 +275,6 @@ def test_buffers_that_overlap_the_arguments_are_written_after_these_are_read(cas
 
 
 @EACH_KIND
-def test_outputs_without_upstream_gradient_take_no_part(case):
-    """A gradient of None is not turned into zeros: the nodes of the other outputs do not even run."""
-    arguments = case.arguments(requires_grad=True)
-    for used in range(4):
-        outputs = case.apply(arguments)
-        ran, upstream = [], [torch.zeros_like(output) for output in outputs]
-        for place, output in enumerate(outputs):
-            output.grad_fn.register_prehook(lambda grads, place=place, ran=ran: ran.append(place))
-        upstream[used] = torch.randn_like(outputs[used])
-        options = {"materialize_grads": True, "allow_unused": True}
-        found = torch.autograd.grad(outputs[used], arguments.differentiable, upstream[used], **options)
-        assert ran == [used]
-        assert_close(found, torch.autograd.grad(case.apply(arguments), arguments.differentiable, upstream))
-
-
-@EACH_KIND
 def test_forward_mode_is_the_map_of_the_tangents(case):
     arguments, tangents = case.arguments(requires_grad=True), case.arguments(seed=1)
     buffers, grad_buffer = case.buffers(arguments.action), torch.empty_like(arguments.action).detach()

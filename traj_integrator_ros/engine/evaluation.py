@@ -11,12 +11,12 @@ from torch import Tensor
 
 from ..kernels import CostTerm, QuadraticCost, derivatives, limit_violations, quadratic_cost
 from ..kernels.call import fast_map
+from ..kernels.types import four
 from .call import STARTS, Array, Call, Ends, Gradient, Wanted
-from .runners import Buffers, PartSizes, gradient_to_goal, replaces_action, unfit, without_goal
+from .runners import Buffers, PartSizes, goal_gradient, replaces_action, summed, unfit, without_goal
 from .staged import inputs_of, rows_of, to_device
 
 _STATE = ("position", "velocity", "acceleration")
-_NO_ENDS = (None,) * 8
 
 
 def fused_evaluation(call: Call, cost: QuadraticCost, wanted: Wanted, buffers: Buffers) -> tuple[np.ndarray, Gradient]:
@@ -38,10 +38,10 @@ def fused_evaluation(call: Call, cost: QuadraticCost, wanted: Wanted, buffers: B
         action = None
     starts = STARTS if wanted.start else 0
     goals = len(kernel.goal) if wanted.goal and goal.count is not None and not replaces else 0
-    ends, into = None, _NO_ENDS
+    ends, into = None, (None,) * 8
     if starts or goals:
         ends = buffers.view("output", "gradients of the ends", (2 * STARTS, batch, dof), torch.float64).numpy()
-        into = (*_four(tuple(ends[:starts])), *_four(tuple(ends[STARTS : STARTS + goals])))
+        into = (*four(tuple(ends[:starts])), *four(tuple(ends[STARTS : STARTS + goals])))
     given = _given(without_goal(call, buffers), cost)
     number = fast_map(kernel.operator, *kernel.scheme).kind
     done = native.quadratic_cost_into(number, *given, costs, action, into)
@@ -50,35 +50,20 @@ def fused_evaluation(call: Call, cost: QuadraticCost, wanted: Wanted, buffers: B
     if cost.duration_weight is not None:
         with np.errstate(over="ignore"):  # as in the loops, what is too large becomes infinite
             costs += cost.duration_weight * kernel.duration(call.dt, shape[1])
-    of_goal = tuple(_summed(rows, goal.index, goal.count) for rows in ends[STARTS : STARTS + goals]) if goals else None
+    of_goal = tuple(summed(rows, goal) for rows in ends[STARTS : STARTS + goals]) if goals else None
     if replaces and wanted.goal:
-        row = torch.empty(goal.count, dof, dtype=buffers.dtype)
-        gradient_to_goal(results.tensors[1], row, goal.index, kernel.goal_place)
-        of_goal = (row.numpy(),)
+        of_goal = (goal_gradient(action, goal, kernel.goal_place),)
     elif replaces and wanted.action:
         action[:, kernel.goal_place] = 0
-    of_start = tuple(_summed(rows, call.start.index, call.start.count) for rows in ends[:starts]) if starts else None
+    of_start = tuple(summed(rows, call.start) for rows in ends[:starts]) if starts else None
     return costs, Gradient(action if wanted.action else None, of_start, of_goal, None)
 
 
 def _given(call: Call, cost: QuadraticCost) -> tuple[Array | tuple | None, ...]:
     """The inputs in the order of the loops' arguments."""
     terms = tuple(part for term in cost.outputs for part in term)
-    ends = (_four(call.start.rows), call.start.index, _four(call.goal.rows), call.goal.index)
+    ends = (four(call.start.rows), call.start.index, four(call.goal.rows), call.goal.index)
     return (call.actions, *ends, call.dt, terms)
-
-
-def _summed(rows: np.ndarray, index: np.ndarray | None, count: int) -> np.ndarray:
-    """Gradients `[B, dof]`, summed over the trajectories that share a row in a fixed order."""
-    if index is None:
-        return rows if count == rows.shape[0] else rows.sum(0, keepdims=True)
-    total = np.zeros((count, rows.shape[1]))
-    np.add.at(total, index, rows)
-    return total
-
-
-def _four(rows: tuple[Array | None, ...]) -> tuple[Array | None, ...]:
-    return (*rows, *_NO_ENDS[: 4 - len(rows)])
 
 
 def _contiguous(given: Array | tuple | None) -> Array | tuple | None:

@@ -36,7 +36,7 @@ from .runners import (
     DirectRunner,
     OutOfDeviceMemory,
     PartSizes,
-    gradient_to_goal,
+    goal_gradient,
     is_out_of_memory,
     replaces_action,
     resolve_device,
@@ -155,20 +155,21 @@ class TrajectoryIntegrator:
         shapes = shape, *((start.count, dof),) * STARTS, *((goal.count, dof),) * goals
         results = self._buffers.pieces("gradient", shapes)
         ends, upstream = Ends((), start.index, start.count), call.upstream
-        is_zero = all(gradient is None for gradient in upstream)
+        is_zero, replaces = all(gradient is None for gradient in upstream), replaces_action(call)
         if is_zero:
             results.whole.fill(0)
-        elif replaces_action(call):
-            *kept, of_goal = results.tensors
-            self._sizes.run(Call(kernel, shape, dt_s, ends, NO_ENDS, None, upstream, tuple(kept)), self._runner)
-            gradient_to_goal(kept[0], of_goal, goal.index, kernel.goal_place)
         else:
-            of_goal = Ends((), goal.index, goal.count)
-            self._sizes.run(Call(kernel, shape, dt_s, ends, of_goal, None, upstream, results.tensors), self._runner)
+            of_goal, into = Ends((), goal.index, goal.count), results.tensors
+            if replaces:
+                of_goal, into = NO_ENDS, into[:-1]
+            self._sizes.run(Call(kernel, shape, dt_s, ends, of_goal, None, upstream, into), self._runner)
+            if replaces:
+                results.arrays[-1][:] = goal_gradient(results.arrays[0], goal, kernel.goal_place)
         dt = None
-        if want_dt:
-            found = None if is_zero else vjp_dt(without_goal(call, self._buffers), self._inputs, self._sizes).numpy()
-            dt = np.zeros(call.dt.shape) if is_zero else found
+        if want_dt and is_zero:
+            dt = np.zeros(call.dt.shape)
+        elif want_dt:
+            dt = vjp_dt(without_goal(call, self._buffers), self._inputs, self._sizes).numpy()
         action, *rows = results.arrays
         return Gradient(action, tuple(rows[:STARTS]), tuple(rows[STARTS:]) or None, dt)
 

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from ..kernels.call import fast_map
-from .call import NO_ENDS, STARTS, Array, Call, Runner
+from .call import NO_ENDS, STARTS, Array, Call, Ends, Runner
 
 # Errors of the CPU's allocator, which has other words on arm64, and of CUDA's allocator for pinned memory.
 _HOST_IS_FULL = ("can't allocate memory", "DefaultCPUAllocator: not enough memory", "CUDA error: out of memory")
@@ -263,17 +263,20 @@ def replaces_action(call: Call) -> bool:
     return call.goal.count is not None and call.kernel.goal_place != 0
 
 
-def gradient_to_goal(action: Tensor, goal: Tensor, index: np.ndarray | None, place: int) -> None:
-    """Move the gradient of the replaced actions to the goal rows."""
+def goal_gradient(action: np.ndarray, goal: Ends, place: int) -> np.ndarray:
+    """Return the gradient of the goal rows, which is that of the actions they replace; these get 0."""
     replaced = action[:, place]
-    if index is not None:
-        total = torch.zeros(goal.shape, dtype=torch.float64)
-        goal.copy_(total.index_add_(0, torch.from_numpy(index), replaced.double()))
-    elif goal.shape[0] == replaced.shape[0]:
-        goal.copy_(replaced)
-    else:
-        goal.copy_(replaced.double().sum(0, keepdim=True))
-    replaced.zero_()
+    found = np.array(summed(replaced, goal), action.dtype)
+    replaced[:] = 0
+    return found
+
+
+def summed(rows: np.ndarray, ends: Ends) -> np.ndarray:
+    """Return gradients `[B, dof]` summed over the trajectories that share a row, in their order, in float64."""
+    if ends.index is None:
+        return rows if ends.count == rows.shape[0] else rows.sum(0, np.float64, keepdims=True)
+    total = torch.zeros(ends.count, rows.shape[1], dtype=torch.float64)
+    return total.index_add_(0, torch.tensor(ends.index), torch.from_numpy(rows).double()).numpy()
 
 
 # Devices

@@ -29,8 +29,8 @@ _DTYPES = {"start_index": torch.int64, "goal_index": torch.int64, "dt": torch.fl
 _ALIGNMENT = 64
 
 Replay = Callable[[], None]
-Places = dict[str, tuple[int, tuple[int, ...], torch.dtype]]
-"""First byte, shape and dtype of each input that is there."""
+Place = tuple[int, tuple[int, ...], torch.dtype]
+"""First byte, shape and dtype of an input."""
 
 logger = logging.getLogger(__name__)
 
@@ -82,7 +82,7 @@ class StagedRunner:
     def run(self, call: Call) -> None:
         """Compute a call."""
         inputs = call.inputs
-        moved = _places(inputs, self._dtype)[1] + sum(result.nbytes for result in call.results)
+        moved = sum(array.nbytes for array in (*inputs.values(), *call.results) if array is not None)
         with torch.no_grad():
             is_recorded = self._recorder is not None and moved <= MOST_RECORDED_BYTES
             if is_recorded and all(result.is_contiguous() for result in call.results):
@@ -215,7 +215,13 @@ class PackedInputs:
     """
 
     def __init__(self, values: Mapping[str, Array | None], buffers: Buffers) -> None:
-        places, size = _places(values, buffers.dtype)
+        places: dict[str, Place] = {}
+        size = 0
+        for name, value in values.items():
+            if value is not None:
+                shape, dtype = tuple(value.shape), _DTYPES.get(name, buffers.dtype)
+                places[name] = (size, shape, dtype)
+                size += -(-math.prod(shape) * dtype.itemsize // _ALIGNMENT) * _ALIGNMENT
         self._on_host = buffers.view("output", "inputs", (size,), torch.uint8)
         is_on_host = buffers.device.type == "cpu"
         self._on_device = self._on_host if is_on_host else buffers.view("input", "inputs", (size,), torch.uint8)
@@ -272,19 +278,7 @@ def to_device(values: Mapping[str, Array | None], buffers: Buffers) -> dict[str,
     return inputs.device
 
 
-def _places(values: Mapping[str, Array | None], dtype: torch.dtype) -> tuple[Places, int]:
-    """Where inputs are packed, and the bytes of all; `dtype` is the engine's."""
-    places: Places = {}
-    size = 0
-    for name, value in values.items():
-        if value is not None:
-            shape, kind = tuple(value.shape), _DTYPES.get(name, dtype)
-            places[name] = (size, shape, kind)
-            size += -(-math.prod(shape) * kind.itemsize // _ALIGNMENT) * _ALIGNMENT
-    return places, size
-
-
-def _view(memory: Tensor, place: tuple[int, tuple[int, ...], torch.dtype] | None) -> Tensor | None:
+def _view(memory: Tensor, place: Place | None) -> Tensor | None:
     if place is None:
         return None
     offset, shape, dtype = place
