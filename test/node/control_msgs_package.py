@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import fcntl
 import hashlib
 import importlib.util
 import os
@@ -52,15 +53,23 @@ def _load_libraries(folder: Path) -> None:
 
 
 def _installed() -> Path:
-    """Where it is installed, once for each definition and Python environment. Builds it if necessary."""
+    """Where it is installed, once for each definition and Python environment; built there by the first who asks."""
     prefix = Path(sys.prefix)
     if not (prefix / "share" / "rosidl_default_generators").is_dir():
         pytest.skip("control_msgs is not installed, and there are no generators of messages to build it with")
     text = "".join(path.read_text(encoding="utf-8") for path in sorted(SOURCE.rglob("*.*")))
     digest = hashlib.sha256(f"{text}{prefix}{sys.version}".encode()).hexdigest()[:12]
     folder = SOURCE.parents[2] / "build" / f"test_control_msgs_{digest}"
-    if (folder / "complete").exists():
-        return folder / "install"
+    folder.mkdir(parents=True, exist_ok=True)
+    with open(folder / "lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (folder / "complete").exists():
+            _build(folder, prefix)
+    return folder / "install"
+
+
+def _build(folder: Path, prefix: Path) -> None:
+    """Build and install it below a folder; skips where that fails."""
     options = {
         "CMAKE_BUILD_TYPE": "Debug",  # builds in a third of the time
         "CMAKE_PREFIX_PATH": prefix,
@@ -71,7 +80,7 @@ def _installed() -> Path:
         "BUILD_TESTING": "OFF",
     }
     variables = {"AMENT_PREFIX_PATH": str(prefix), "PATH": f"{prefix / 'bin'}{os.pathsep}{os.environ.get('PATH', '')}"}
-    work = folder.with_name(f"{folder.name}.{os.getpid()}")
+    work = folder / "build"
     defines = [f"-D{name}={value}" for name, value in options.items()]
     for command in (
         ["cmake", "-S", SOURCE, "-B", work, "-G", "Ninja", *defines],
@@ -84,5 +93,4 @@ def _installed() -> Path:
             said = (done.stdout + done.stderr).strip().splitlines() or ["nothing"]
             pytest.skip(f"control_msgs cannot be built: {' '.join(map(str, command[:3]))}: {said[-1]}")
     (folder / "complete").touch()
-    shutil.rmtree(work, ignore_errors=True)
-    return folder / "install"
+    shutil.rmtree(work)

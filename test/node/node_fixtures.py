@@ -22,7 +22,7 @@ PARAMETERS = {
     "dt": 0.02,
     "device": "cpu",
     "state_timeout": 0.0,
-    "diagnostics.period": 0.1,
+    "diagnostics.period": 0.05,  # counts are those of two messages
     "warmup": ["1x4"],
     "max_batch": 64,
     "max_horizon": 64,

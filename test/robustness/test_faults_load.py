@@ -165,7 +165,7 @@ def test_calls_for_sixty_candidates_at_once(serve: NodeServer) -> None:
 def test_callers_that_are_killed_while_the_node_works_for_them(serve: NodeServer) -> None:
     process, client = serve()
     held: list[tuple[int, int]] = []
-    for _ in range(4):
+    for _ in range(3):
         command, environment = [preloaded_python(), "-c", CALLER], {**os.environ, **source_environment()}
         with subprocess.Popen(command, stdin=PIPE, stdout=PIPE, text=True, env=environment) as caller:
             assert caller.stdout.readline().strip() == "connected"

@@ -24,6 +24,7 @@ from hostile_messages import (
     whole_evaluations,
     whole_gradients,
     whole_plans,
+    whole_sequence,
     whole_sequences,
     whole_states,
 )
@@ -46,7 +47,7 @@ from traj_integrator_ros.traffic.node_process import NodeProcess
 pytestmark = [pytest.mark.ros, pytest.mark.slow]
 BAD_AT_LEAST = 0.4
 TOPIC = "/traj_integrator/action_sequence"
-HUGE = (100_000, 500_000, 2_000_000)
+HUGE = (100_000, 2_000_000)
 """Lengths of arrays of numbers; a batch within the limits of the node has at most 384."""
 MANY = 10_000
 """Points."""
@@ -99,9 +100,9 @@ CHANNELS = {
     ACTIONS: (whole_sequences(), 150),
     PLAN: (whole_plans(), 100),
     STATE: (whole_states(), 60),
-    INTEGRATE: ([Integrate.Request(actions=message) for message in whole_sequences()], 75),
-    GRADIENT: (whole_gradients(), 150),
-    EVALUATE: (whole_evaluations(), 150),
+    INTEGRATE: ([Integrate.Request(actions=whole_sequence(ActionSequence.BSPLINE))], 75),
+    GRADIENT: (whole_gradients(), 100),
+    EVALUATE: (whole_evaluations(), 100),
     COMMITTED: ([Committed.Request(rows=2, rows_before=2, dt=0.02), Committed.Request(rows=1)], 50),
 }
 """Messages to be spoilt, and how many more are drawn: with the damaged bytes, more than 1,000 bad messages in all."""
