@@ -75,21 +75,13 @@ OTHER_ROBOTS = tuple(
 )
 
 
-# Start-up -----------------------------------------------------------------------------------------------------------
-
-
-def goes_to_active_by_itself(client: RosClient, scenario: Scenario) -> None:
-    client.wait_until_active()
+# Checks
 
 
 def has_the_parameters_of_its_files(client: RosClient, scenario: Scenario) -> None:
+    client.wait_until_active()
     expected = {**scenario.parameters(), "device": "cpu"}
     assert client.parameters(list(expected)) == expected
-
-
-START_UP = (goes_to_active_by_itself, has_the_parameters_of_its_files)
-
-# Main job -----------------------------------------------------------------------------------------------------------
 
 
 def answers_a_sequence_on_both_topics(client: RosClient, scenario: Scenario) -> None:
@@ -120,9 +112,7 @@ def integrates_for_a_caller(client: RosClient, scenario: Scenario) -> None:
     _check_positions(response.trajectory, start, actions)
 
 
-MAIN_JOB = (answers_a_sequence_on_both_topics, integrates_for_a_caller)
-
-# Helpers ------------------------------------------------------------------------------------------------------------
+CHECKS = (has_the_parameters_of_its_files, answers_a_sequence_on_both_topics, integrates_for_a_caller)
 
 
 def _motion(scenario: Scenario, batch: int = 2, horizon: int = 24) -> tuple[np.ndarray, np.ndarray]:

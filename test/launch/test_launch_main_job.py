@@ -23,7 +23,7 @@ from launch.launch_description_sources import PythonLaunchDescriptionSource
 from launch_ros.actions import SetRemap
 from launch_testing.actions import ReadyToTest
 from launch_testing.asserts import assertExitCodes
-from scenarios import MAIN_JOB, OTHER_ROBOTS, REPOSITORY, SCENARIOS, START_UP
+from scenarios import CHECKS, OTHER_ROBOTS, REPOSITORY, SCENARIOS
 
 from traj_integrator_ros.traffic import local_dds
 
@@ -44,7 +44,7 @@ class TestStartedNode(unittest.TestCase):
     def test_start_up_and_main_job(self, scenario):
         client = scenario.client()
         self.addCleanup(client.close)
-        for check in (*START_UP, *MAIN_JOB):
+        for check in CHECKS:
             with self.subTest(check=check.__name__):
                 check(client, scenario)
 

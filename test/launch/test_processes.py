@@ -10,7 +10,7 @@ pytest.importorskip("rclpy", reason="rclpy cannot be imported: no ROS 2")
 pytest.importorskip("traj_integrator_interfaces.msg", reason="traj_integrator_interfaces is not built")
 
 from preloaded_process import PreloadedNode
-from scenarios import MAIN_JOB, SCENARIOS, START_UP, Scenario
+from scenarios import CHECKS, SCENARIOS, Scenario
 
 pytestmark = [pytest.mark.ros, pytest.mark.slow]
 
@@ -20,7 +20,7 @@ def test_start_up_and_main_job(scenario: Scenario, tmp_path: Path) -> None:
     process = PreloadedNode(tmp_path, arguments=scenario.process_arguments())
     client = scenario.client()
     try:
-        for check in (*START_UP, *MAIN_JOB):
+        for check in CHECKS:
             check(client, scenario)
     finally:
         client.close()

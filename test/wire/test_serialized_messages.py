@@ -28,6 +28,7 @@ from traj_integrator_ros.handling.rejection import Rejected, RejectionReason
 from traj_integrator_ros.traffic.messages import floats, stamp_of
 from traj_integrator_ros.wire import writers
 from traj_integrator_ros.wire.readers import (
+    SequenceGaps,
     controller_state_reader,
     read_action_sequence,
     read_joint_state,
@@ -322,3 +323,33 @@ def test_reports_of_a_release_without_a_speed_or_of_an_unknown_one() -> None:
     for wrong in (fields, fields | point | {"joint_names": "string"}, fields | {"x": "std_msgs/Other"} | point):
         with pytest.raises(ValueError, match=r"JointTrajectoryControllerState\.\w+: expected"):
             controller_state_reader(wrong)
+
+
+# Numbers that publishers give to their messages
+
+
+def gaps(*messages: tuple[object, bytes | None, int]) -> list[int]:
+    """How many were lost before each message of a number, a publisher (None: nobody says which), one of so many."""
+    found = SequenceGaps()
+    named = [({"publisher_gid": {"data": name}} if name else {}, number, count) for number, name, count in messages]
+    return [
+        found.missed_before({"publication_sequence_number": number, **whose}, lambda count=count: count)
+        for whose, number, count in named
+    ]
+
+
+def test_what_did_not_arrive_is_counted_for_each_publisher_as_far_as_there_are_numbers_and_names() -> None:
+    numbers = [(7, b"a"), (1, b"b"), (8, b"a"), (2, b"b"), (12, b"a"), (3, b"b")]
+    assert gaps(*((number, name, 2) for number, name in numbers)) == [0, 0, 0, 0, 3, 0]
+    assert gaps((None, b"a", 1), (9, b"a", 1)) == [0, 0]
+    unnamed = [(3, 1), (5, 1), (100, 2), (6, 2), (200, 1), (202, 1)]
+    assert gaps(*((number, None, count) for number, count in unnamed)) == [0, 1, 0, 0, 0, 1]
+    assert SequenceGaps().missed_before({}) == 0
+
+
+def test_publishers_that_come_and_go_are_forgotten() -> None:
+    found = SequenceGaps()
+    for number in range(10_000):
+        info = {"publication_sequence_number": 1, "publisher_gid": {"data": str(number).encode()}}
+        found.missed_before(info)
+    assert len(found._last) <= 64

@@ -129,19 +129,18 @@ class ThrottledLog:
         self._last: dict[Hashable, float] = {}
         self._left_out: dict[Hashable, int] = {}
 
-    def __call__(self, key: Hashable, line: str) -> bool:
-        """Log a line, or count it as suppressed; return whether it was logged."""
+    def __call__(self, key: Hashable, line: str) -> None:
+        """Log a line, or count it as suppressed."""
         now = time.monotonic()
         if now - self._last.get(key, -QUIET_S) < QUIET_S:
             self._left_out[key] = self._left_out.get(key, 0) + 1
-            return False
+            return
         if len(self._last) >= _KEYS_KEPT:
             self._last.clear()
             self._left_out.clear()
         self._last[key] = now
         left_out = self._left_out.pop(key, 0)
         self._log(f"{line} ({left_out} more like it since the last such line)" if left_out else line)
-        return True
 
 
 class LatencyRing:
