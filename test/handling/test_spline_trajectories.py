@@ -77,7 +77,7 @@ def test_positions_with_a_goal_end_there() -> None:
     way = START[0] + np.linspace(0, 1, 9)[1:, None] * np.array([0.05, 0.05])
     trajectory = node.send_from(START[:2], way, goal_position=np.array([0.16, -0.14], np.float32))
     np.testing.assert_allclose(trajectory.motion.end.position, [0.16, -0.14], atol=1e-7)
-    assert trajectory.brakes_at is None
+    assert trajectory.brakes_at == np.inf
 
 
 def test_a_spline_replaces_a_running_motion_without_a_seam() -> None:

@@ -33,7 +33,7 @@ def test_a_single_position_is_a_goal_at_which_the_robot_rests(times: list[float]
     assert np.allclose(trajectory.motion.end.position, [0.1, -0.1])
     least, most = extremes(trajectory.motion)
     assert most[0, 0] <= 0.1 + 1e-9 and least[0, 1] >= -0.1 - 1e-9, "no overshoot"
-    assert trajectory.brakes_at is None and trajectory.motion.duration == pytest.approx(0.4 + LEAD)
+    assert trajectory.brakes_at == np.inf and trajectory.motion.duration == pytest.approx(0.4 + LEAD)
 
 
 @pytest.mark.parametrize("count", [1, 10])
@@ -136,7 +136,7 @@ def test_a_plan_that_rests_at_its_end_is_clamped_to_rest_and_gets_no_brake(space
     positions = 0.01 * np.minimum(np.arange(1, 11), 7)[:, None] * np.ones(2)
     actions = positions if space is ControlSpace.POSITION else np.diff(positions, axis=0, prepend=0.0) / 0.02
     trajectory = SimulatedNode(publish__lead_time=0.0).send_from(MOVING, actions, space=space)
-    assert trajectory.brakes_at is None and trajectory.motion.duration == pytest.approx(0.2)
+    assert trajectory.brakes_at == np.inf and trajectory.motion.duration == pytest.approx(0.2)
     assert not trajectory.points.velocity[-1].any()
     assert np.allclose(trajectory.points.position[-1], 0.07)
 
@@ -146,7 +146,7 @@ def test_a_residual_end_velocity_is_taken_away_smoothly_and_the_end_stays(space:
     node = SimulatedNode(publish__rest_tolerance=0.01, publish__lead_time=0.0)
     start = (np.zeros(2), np.array([0.009, -0.005]), np.zeros(2))
     trajectory = node.send_from(start, np.zeros((50, 2)), space=space)
-    assert trajectory.brakes_at is None and trajectory.motion.duration == pytest.approx(1.0)
+    assert trajectory.brakes_at == np.inf and trajectory.motion.duration == pytest.approx(1.0)
     assert not trajectory.points.velocity[-1].any()
     assert np.allclose(trajectory.points.position[-1], [0.009, -0.005])
     assert np.abs(extremes(trajectory.motion)[:, 2]).max() < 0.3
@@ -197,7 +197,7 @@ def test_without_limits_a_brake_from_the_assumed_velocity_takes_its_time() -> No
 
 def test_as_planned_leaves_the_end_alone() -> None:
     trajectory = SimulatedNode(publish__end="as_planned").send_from(MOVING, LINE)
-    assert trajectory.brakes_at is None and trajectory.motion.duration == pytest.approx(LEAD + 0.2)
+    assert trajectory.brakes_at == np.inf and trajectory.motion.duration == pytest.approx(LEAD + 0.2)
     assert np.allclose(trajectory.points.velocity[-1], 0.5, atol=1e-4)
 
 

@@ -69,8 +69,8 @@ class Problem:
     """What would be executed from the present state on without the plan; None: not known."""
     own_until: float = np.inf
     """s; until then the plan shows what it asks for, not how it is stopped."""
-    brakes_at: float | None = None
-    """s; from then on the plan is being stopped; None: it rests by itself."""
+    brakes_at: float = np.inf
+    """s; from then on the plan is being stopped; infinite: it rests by itself."""
 
     lack: np.ndarray = field(init=False)
     """Position, velocity and acceleration of the present state beyond the plan's, `[3, D]`."""
@@ -123,9 +123,9 @@ class Problem:
         A spline that rings is faster than its plan, which is not to be caught up with at even more. Nor does the first
         piece show how fast a plan of positions is: it leads from the plan before, wherever that is.
         """
-        plan, brakes_at = self.plan, self.brakes_at
-        knots, begin = plan.knots, max(self.earliest, float(plan.knots[1]))
-        last = len(knots) - 1 if brakes_at is None else max(int(knots.searchsorted(brakes_at - SHORTEST_GAP)), 1)
+        plan, knots = self.plan, self.plan.knots
+        begin = max(self.earliest, float(knots[1]))
+        last = max(int(knots.searchsorted(min(self.brakes_at, plan.duration) - SHORTEST_GAP)), 1)
         rows = plan.coefficients[: last + 1, 0]
         if last == len(plan.coefficients):
             rows = np.vstack([rows, plan.end.position])
@@ -221,7 +221,7 @@ def blended(joined: Motion, problem: Problem, joints: np.ndarray, time: float) -
     if until > problem.earliest:  # before, it is not the plan's
         own = problem.plan.until(until)
         own = own.from_time(problem.earliest) if problem.earliest > 0 else own
-        bounds = bounds.raised_to(own, _OF_JERK).with_positions_of(bounds)
+        bounds = bounds.raised_to(own, _OF_JERK)
 
     def added(knots: np.ndarray) -> np.ndarray:
         return difference_that_fades(problem.executed, problem.plan, problem.lack, time, knots)

@@ -239,7 +239,7 @@ def worst_violations(motion: Motion, limits: Limits, *, of_points: bool = False)
     return list(found.values())
 
 
-def find_motion_violation(motion: Motion, limits: Limits, brakes_at: float | None = None, *, steps: bool = True) -> str:
+def find_motion_violation(motion: Motion, limits: Limits, brakes_at: float = np.inf, *, steps: bool = True) -> str:
     """Describe where a motion exceeds its limits, between its points as well; empty if it does not.
 
     A joint that begins outside a limit may return within the first piece: the robot is there, but it was not planned.
@@ -248,7 +248,7 @@ def find_motion_violation(motion: Motion, limits: Limits, brakes_at: float | Non
     Args:
         motion: the one to command.
         limits: the limits to check.
-        brakes_at: when the plan ends and a brake begins, s; None: no brake.
+        brakes_at: when the plan ends and a brake begins, s; infinite: no brake.
         steps: whether held accelerations are checked, which needs the plan's own knots.
 
     """
@@ -259,14 +259,14 @@ def find_motion_violation(motion: Motion, limits: Limits, brakes_at: float | Non
         return ""
     worst = max((one for one in (found, step) if one is not None), key=lambda one: one.excess)
     place = f"in a step of acceleration at {worst.time:.3f} s" if worst is step else f"at {worst.time:.3f} s"
-    if brakes_at is not None and worst.time > brakes_at:
+    if worst.time > brakes_at:
         place += f", while braking from the end of the plan at {brakes_at:.3f} s"
     return worst.told(limits.joint_names[worst.joint], place)
 
 
-def _step_beyond(motion: Motion, limits: Limits, brakes_at: float | None) -> Violation | None:
+def _step_beyond(motion: Motion, limits: Limits, brakes_at: float) -> Violation | None:
     """Where held accelerations change by more than the jerk limit allows within a step, at the worst."""
-    held = motion.knots[:-1] < (np.inf if brakes_at is None else brakes_at - 1e-9)
+    held = motion.knots[:-1] < brakes_at - 1e-9
     accelerations = 2 * motion.coefficients[held, 2]
     if len(accelerations) < 2:
         return None
@@ -332,12 +332,6 @@ class Bounds:
         parts = (getattr(self, field.name) for field in fields(self))
         return Bounds(*(part[..., joint : joint + 1] if isinstance(part, np.ndarray) else part for part in parts))
 
-    def with_positions_of(self, other: Bounds) -> Bounds:
-        """The same, with the positions of others."""
-        if self is other:
-            return self
-        return replace(self, position_min=other.position_min, position_max=other.position_max)
-
     @cached_property
     def sides(self) -> np.ndarray:
         """Least and greatest value of each derivative, whether joints speed up or slow down, `[2, 4, D]`."""
@@ -368,19 +362,20 @@ class Bounds:
         return demand.max(axis=0)
 
     def raised_to(self, motion: Motion, jerk_share: float = 1.0) -> Bounds:
-        """Bounds that a motion keeps, up to a share of its jerk: raised where assumed ones are exceeded.
-
-        Positions are widened.
-        """
+        """Bounds whose rates a motion keeps, up to a share of its jerk: raised where assumed ones are exceeded."""
         if keeps(motion, self.sides):
             return self
-        least, most = extremes(motion)
-        largest = np.maximum(most[1:], -least[1:])
-        largest[2] *= jerk_share
+        least, most = extremes(motion)[:, 1:]
+        largest = np.maximum(most, -least) * np.array([[1.0], [1.0], [jerk_share]])
         own = np.stack([self.velocity, self.acceleration, self.jerk])
         velocity, acceleration, jerk = np.maximum(own, np.minimum(largest, self.most))
-        low, high = np.minimum(self.position_min, least[0]), np.maximum(self.position_max, most[0])
-        return Bounds(low, high, velocity, acceleration, jerk, self.most, self.deceleration)
+        return replace(self, velocity=velocity, acceleration=acceleration, jerk=jerk)
+
+    def containing(self, motion: Motion) -> Bounds:
+        """The same, with positions widened to those of a motion."""
+        least, most = extremes(motion)[:, 0]
+        low, high = np.minimum(self.position_min, least), np.maximum(self.position_max, most)
+        return replace(self, position_min=low, position_max=high)
 
 
 def _ranges(position_min: np.ndarray, position_max: np.ndarray, largest: np.ndarray) -> np.ndarray:

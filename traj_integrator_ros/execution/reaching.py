@@ -224,7 +224,7 @@ def peak_speed(v: np.ndarray | float, a: np.ndarray | float, jerk: np.ndarray | 
 
 def _waiting(problem: Problem, joint: int) -> Motion | None:
     """The stop of a joint that is ahead of where its plan is stopped; None: that would not come there soon."""
-    if problem.brakes_at is None:
+    if problem.brakes_at == np.inf:
         return None
     velocity = problem.plan.state_at(problem.brakes_at).velocity[joint]
     (stop,) = stops(problem.present.of(joint), problem.bounds.of(joint))

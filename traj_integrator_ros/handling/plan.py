@@ -115,8 +115,8 @@ class ExecutableTrajectory:
     """The plan that the motion leads to."""
     known_from_ns: int
     """The controller executes the motion from here on; later than now where it comes to the first point by itself."""
-    brakes_at: float | None = None
-    """When the plan ends and a brake begins, s from the start; None: there is no brake."""
+    brakes_at: float = np.inf
+    """When the plan ends and a brake begins, s from the start; infinite: there is no brake."""
     own_until: float = np.inf
     """s from the start; see `Course`."""
     delay: float = 0.0

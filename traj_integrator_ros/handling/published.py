@@ -333,9 +333,7 @@ class PublishedMotion:
     def observe(self, now_ns: int) -> None:
         """Notice that a brake has begun."""
         last = self._last
-        if last is None or last.brakes_at is None or self._brake_counted:
-            return
-        if (now_ns - last.start_ns) * _NANOSECOND_S >= last.brakes_at:
+        if last is not None and not self._brake_counted and (now_ns - last.start_ns) * 1e-9 >= last.brakes_at:
             self._brake_counted = True
             self._counts["brakes"] += 1
 

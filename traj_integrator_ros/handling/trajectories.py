@@ -336,7 +336,7 @@ class TrajectoryMaker:
         floating = np.full(len(state.position), by_speed and (not plan.origin_ns or self._published.is_delayed))
         bounds, executed = self.assumed.bounds, present.course.rest_from(join_ns)
         if present.follows:  # what the motion in execution uses yet, the next one may use too, to slow down as it would
-            bounds = bounds.raised_to(present.course.own_of(executed, join_ns)).with_positions_of(bounds)
+            bounds = bounds.raised_to(present.course.own_of(executed, join_ns))
         read = partial(courses_of, plan, origin_ns, join_ns, before)
         way, finding = self._ways.way(read, Seam(state, join_ns, stops_of(plan), floating, bounds, executed))
         if way is None:
@@ -357,8 +357,7 @@ class TrajectoryMaker:
         if join_ns > begins_ns and not skips:
             before = present.course.between(begins_ns, join_ns)
             motion, start_ns = continued(before, motion), begins_ns
-            brakes_at = None if brakes_at is None else brakes_at + before.duration
-            own_until += before.duration
+            brakes_at, own_until = brakes_at + before.duration, own_until + before.duration
         motion = motion.without_slivers()
         points = points_of(motion)
         for name, values in zip(("position", "velocity", "acceleration"), points[1:], strict=True):

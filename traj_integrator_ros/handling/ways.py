@@ -44,8 +44,8 @@ class Way(NamedTuple):
 
     joined: Motion
     course: Course
-    brakes_at: float | None = None
-    """s from the join; None: the plan ends at rest by itself."""
+    brakes_at: float = np.inf
+    """s from the join; infinite: the plan ends at rest by itself."""
     own_until: float = np.inf
     """s from the join; see `Course`."""
     delay: float = 0.0
@@ -150,14 +150,13 @@ class Ways:
         kept, raised = (replace(seam.bounds, most=most).raised_to(left.valid) for most in (seam.bounds.most, np.inf))
         velocity, acceleration, jerk = (_ROOM * part for part in (raised.velocity, raised.acceleration, raised.jerk))
         free = replace(raised, velocity=velocity, acceleration=acceleration, jerk=jerk, deceleration=None)
-        free = free.with_positions_of(seam.bounds)
         way, violation = self._joined(left, seam._replace(bounds=free), judges=False)
         if way is None:
             return None, violation
         found = slowed(way.joined, kept.rates, self._parameters.joint_names, from_state=True)
         if isinstance(found, str):
             return None, found
-        brakes_at = None if way.brakes_at is None else found.time(way.brakes_at)
+        brakes_at = found.time(way.brakes_at)
         violation = find_motion_violation(found.motion, self._limits.containing(seam.state.position), brakes_at)
         course = Course(seam.join_ns, found.motion, seam.join_ns + round(found.time(left.earliest) * 1e9))
         delay = found.motion.duration - way.joined.duration
@@ -180,11 +179,11 @@ class Ways:
         """
         rest, earliest, _, own = left[:4]
         state, join_ns, stopped, floating, bounds, executed = seam
-        brakes_at, raised = None, bounds.raised_to(own, _NOT_RINGING)
+        brakes_at, raised = np.inf, bounds.raised_to(own, _NOT_RINGING)
         if self._parameters.publish_end == END_STOP:
-            most, tolerance = raised.with_positions_of(bounds), self._parameters.publish_rest_tolerance
-            whole = stopped_at_end(rest, most, tolerance, self._parameters.joint_names)
-            brakes_at = rest.duration if whole.duration > rest.duration else None
+            tolerance = self._parameters.publish_rest_tolerance
+            whole = stopped_at_end(rest, raised, tolerance, self._parameters.joint_names)
+            brakes_at = rest.duration if whole.duration > rest.duration else np.inf
             rest = whole
         if np.count_nonzero(stopped):
             rest = _with_stops(rest, state, stopped, bounds)
@@ -195,14 +194,14 @@ class Ways:
             if isinstance(found, str):
                 return None, found
             delay = found.motion.duration + earliest - rest.duration
-            own_until = earliest + found.time(own_until - earliest)
-            brakes_at = None if brakes_at is None else earliest + found.time(brakes_at - earliest)
+            own_until, brakes_at = (earliest + found.time(time - earliest) for time in (own_until, brakes_at))
             rest = found.motion if earliest <= 0 else _led_to(found.motion, earliest)
         violation = find_motion_violation(rest_of(rest, earliest), self._limits, brakes_at) if judges else ""
         if violation and not lenient:
             return None, violation
+        within = raised if raised is bounds else raised.containing(own)
         problem = Problem(
-            state, rest, raised, self._joining, earliest, floating & ~stopped, executed, own_until, brakes_at
+            state, rest, within, self._joining, earliest, floating & ~stopped, executed, own_until, brakes_at
         )
         result = join(problem)
         if result is None:
@@ -210,14 +209,14 @@ class Ways:
         joined, shift = result
         if judges and joined is not rest and not violation:
             violation = find_motion_violation(joined, self._limits.containing(state.position), steps=False)
-            if violation and brakes_at is not None and shift.any() and not shifted:
+            if violation and brakes_at < np.inf and shift.any() and not shifted:
                 # It was stopped where it was planned, and is shifted: stopped where it goes, it may keep the limits.
                 return self._joined(left.moved(shift), seam, slows=slows, lenient=lenient, shifted=True)
         kept, begun_ns = rest, join_ns
         if 0 < left.into < left.whole.duration:  # a later plan may begin before this one was taken up
             kept, begun_ns = left.whole.until(left.into).then(rest), join_ns - round(left.into * 1e9)
         kept = kept.moved(shift) if np.count_nonzero(shift) else kept
-        braked = np.inf if brakes_at is None else brakes_at + (join_ns - begun_ns) * _NANOSECOND_S
+        braked = brakes_at + (join_ns - begun_ns) * _NANOSECOND_S
         kept = Course(begun_ns, kept, join_ns + round(earliest * 1e9) if earliest else begun_ns, brakes_at=braked)
         return Way(joined, kept, brakes_at, own_until, delay), violation
 

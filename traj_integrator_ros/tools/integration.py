@@ -109,9 +109,7 @@ def between_points(samples: Samples, motion: Motion) -> Samples:
     return replace(samples, time=time, **dict(zip(QUANTITIES, _states_at(motion, time), strict=True)))
 
 
-def _rows_of(
-    sequence: Sequence, request: ActionRequest, source: str, engine: TrajectoryIntegrator
-) -> list[Samples]:
+def _rows_of(sequence: Sequence, request: ActionRequest, source: str, engine: TrajectoryIntegrator) -> list[Samples]:
     """The rows of all trajectories, as of ~/integrate. Raises ValueError where they are not finite."""
     if sequence.has_uneven_positions and request.control_map.name == "clique":
         recorded, start = sequence.recorded, (sequence.fields[name][0] for name in ENDS[1:3])
@@ -151,7 +149,7 @@ def _stopped(motion: Motion, limits: JointLimits) -> Motion:
     """
     bounds = assumed_limits(limits, BRAKE_TIME_S, assumed_velocity=1.0).bounds
     try:
-        most = bounds.raised_to(motion).with_positions_of(bounds)
+        most = bounds.raised_to(motion)
         return stopped_at_end(motion, most, REST_TOLERANCE, limits.joint_names)
     except Rejected as refusal:
         raise ValueError(str(refusal)) from None
