@@ -86,13 +86,6 @@ def test_a_node_that_ends_makes_the_soak_fail_and_leaves_no_process(project_root
     assert not any(Path(f"/proc/{pid}").exists() for pid in children)
 
 
-def test_wrong_arguments_are_told_before_anything_starts(project_root: Path, tmp_path: Path) -> None:
-    process = start(project_root, tmp_path, "--set", "dt=1")
-    _, errors = process.communicate(timeout=60)
-    assert process.returncode == 2
-    assert "argument --set: expected NAME:=VALUE, got 'dt=1'" in errors
-
-
 def _node_and_siblings(parameters: str) -> tuple[int, list[int]]:
     """The node with this parameter file, and all processes that the soak has started."""
     for folder in Path("/proc").glob("[0-9]*"):

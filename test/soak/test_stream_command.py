@@ -1,4 +1,4 @@
-"""`python -m soak --random`: a line for each failure with the command that shows it again, or a clear error."""
+"""`python -m soak`, and `--random`: a line for each failure with the command that shows it again, or a clear error."""
 
 from __future__ import annotations
 
@@ -6,11 +6,14 @@ import dataclasses
 from pathlib import Path
 
 import numpy as np
+import pytest
 
+from soak import __main__ as soak
 from soak.streams import command
 from soak.streams.invariants import Failure
-from soak.streams.model import FOLDER
-from soak.streams.scenes import Kind, random_scene
+from soak.streams.model import FOLDER, Models
+from soak.streams.scenes import Kind, Scene, random_scene
+from soak.streams.simulation import Run
 
 
 def test_without_the_models_it_says_so(tmp_path: Path, capsys) -> None:
@@ -19,8 +22,20 @@ def test_without_the_models_it_says_so(tmp_path: Path, capsys) -> None:
     assert "soak: no model of joint_trajectory_controller" in error and str(tmp_path / "jtc.py") in error
 
 
+def test_wrong_arguments_are_told(monkeypatch, capsys) -> None:
+    monkeypatch.setattr("sys.argv", ["soak", "--set", "dt=1"])
+    with pytest.raises(SystemExit, match="2"):
+        soak.main()
+    assert "argument --set: expected NAME:=VALUE, got 'dt=1'" in capsys.readouterr().err
+
+
+def not_simulated(scene: Scene, models: Models, **parameters: object) -> Run:
+    return Run(scene, np.zeros((3, 1, scene.dof)), np.zeros(1, bool), scene.policy(np.random.default_rng(0)))
+
+
 def test_a_failure_is_one_line_that_reproduces_it(models, monkeypatch, capsys) -> None:
     broken = Failure(7, "velocity", "joint2", 1.2345, 3.5, 2.0, "step of position")
+    monkeypatch.setattr(command, "simulate", not_simulated)
     monkeypatch.setattr(command, "failures", lambda run: [broken] if run.scene.seed == 7 else [])
     arguments = ["--random", "--first", "6", "--seeds", "2", "--workers", "1", "--without-state", "--with", "droop"]
     assert command.main([*arguments, "--lag", "60", "--transport", "1", "5"]) == 1
@@ -39,6 +54,8 @@ def test_ctrl_c_ends_it_with_what_was_found_until_then(models, monkeypatch, caps
         return own(task)
 
     own = command.judged
+    monkeypatch.setattr(command, "simulate", not_simulated)
+    monkeypatch.setattr(command, "failures", lambda run: [])
     monkeypatch.setattr(command, "judged", judged)
     assert command.main(["--random", "--first", "7", "--seeds", "3", "--workers", "1"]) == 130
     output, error = capsys.readouterr()

@@ -12,7 +12,7 @@ from soak.streams.model import FOLDER
 from soak.streams.scenes import Kind
 
 pytestmark = pytest.mark.slow
-SEEDS, GROUP = 50, 10
+SEEDS, GROUP = 25, 5
 WITH, WITHOUT = "with the controller's state", "without it"
 KINDS = {WITH: Kind(), WITHOUT: Kind(with_state=False, encoder=False, droop=False, restarts=False)}
 FAILED_ONCE = {WITH: (76429, 81140, 87456, 87682, 90166, 110625), WITHOUT: (76286, 84408, 84715, 86111, 110773)}
