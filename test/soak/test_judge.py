@@ -40,6 +40,8 @@ def test_a_soak_in_which_everything_lost_was_counted_passes(record: Record) -> N
     _counts(brakes=1)(record)
     _row("controller", received=1)(record)
     assert violations(record, Limits()) == [], "a brake answers no sequence"
+    _chunks(2000, late=20)(record)
+    assert violations(record, Limits()) == []
 
 
 def _counts(**changes: int) -> Callable[[Record], None]:
@@ -69,16 +71,12 @@ def _grown(record: Record) -> None:
     record.samples += [NodeSample(11.9, 405 * MIB, 0, 0, 0.0)] * 10
 
 
-def _slow(record: Record) -> None:
-    record.clients["robot"].sending_s = 13.0
+def _chunks(executed: int, late: int) -> Callable[[Record], None]:
+    def change(record: Record) -> None:
+        record.chunks = True
+        record.clients["robot"].counts |= {"executed": executed, "late": late}
 
-
-def _died(record: Record) -> None:
-    record.exit_code = -11
-
-
-def _ended(record: Record) -> None:
-    record.end = "the planner ended with exit code 1"
+    return change
 
 
 @pytest.mark.parametrize(
@@ -97,38 +95,23 @@ def _ended(record: Record) -> None:
         (_faulty("controller", rest=1), "rest"),
         (_faulty("planner", finite=7), "finite (7 times)"),
         (_faulty("planner", **{f"fault {k}": 1 for k in range(7)}), "... and 2 more"),
-        (_slow, "robot: expected 100 messages/s, got 92.3"),
+        (
+            lambda record: setattr(record.clients["robot"], "sending_s", 13.0),
+            "expected 100 messages/s, got 92.3",
+        ),
         (_grown, "memory: expected growth of at most 4 MiB from the first 5 s to the last, got 400.0 to 405.0 MiB"),
         (_slower("planner"), "planner latency: expected a p99 of the last 5 s of at most"),
         (_slower("optimizer"), "optimizer latency: expected a p99 of the last 5 s"),
-        (_died, "node: expected exit code 0, got -11"),
-        (_ended, "ended before its time: the planner ended with exit code 1"),
+        (lambda record: record.clients["planner"].latency_rows.clear(), "planner latency"),
+        (lambda record: setattr(record, "exit_code", -11), "node: expected exit code 0, got -11"),
+        (lambda record: setattr(record, "end", "the planner died"), "ended before its time: the planner died"),
+        (_chunks(executed=0, late=0), "robot: expected trajectories to execute, got none"),
+        (_chunks(2000, late=21), "at most 1 % of the trajectories to come too late after their own start, got 21 of"),
     ],
 )
 def test_a_violation_is_told(record: Record, change: Callable[[Record], None], expected: str) -> None:
     change(record)
     assert any(expected in line for line in violations(record, Limits())), violations(record, Limits())
-
-
-def chunks(record: Record, late: int, executed: int = 1000) -> Record:
-    record.chunks = True
-    _row("robot", executed=executed, late=late)(record)
-    return record
-
-
-def test_chunks_that_come_after_their_start_are_few_or_there_is_no_pass(record: Record) -> None:
-    assert violations(chunks(record, late=10), Limits()) == []
-    (line,) = violations(chunks(record, late=11), Limits())
-    assert "at most 1 % of the trajectories to come too late after their own start, got 21 of 2000" in line
-
-
-def test_chunks_that_were_not_executed_do_not_pass(record: Record) -> None:
-    assert violations(chunks(record, 0, executed=0), Limits()) == ["robot: expected trajectories to execute, got none"]
-
-
-def test_without_a_latency_there_is_no_pass(record: Record) -> None:
-    record.clients["planner"].latency_rows.clear()
-    assert any(line.startswith("planner latency") for line in violations(record, Limits()))
 
 
 def test_limits_are_the_users(record: Record) -> None:
