@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from itertools import product
 from pathlib import Path
 
@@ -76,11 +76,11 @@ def items(folder: Path | None, blending: MakeController | None, *, quick: bool =
     conditions = list(product(_JITTERS_S, _INFERENCES_S, range(1 if quick else 3)))
     for period in (0.1, 0.04):
         what = f"chunks at {1 / period:.0f} Hz"
-        commands = partial(streams, Controller, period, conditions)
+        commands = cache(partial(streams, Controller, period, conditions))
         yield Item(what, "acceleration / plan's", 1.5, partial(_at_seams, commands, _ALL))
         yield Item(what, "backwards, rad/s", 0.0, partial(_backwards, commands))
         if blending is not None:
-            what, commands = f"{what}, blending", partial(streams, blending, period, conditions)
+            what, commands = f"{what}, blending", cache(partial(streams, blending, period, conditions))
             yield Item(what, "acceleration / plan's", 1.5, partial(_at_seams, commands, (False,)))
             own = f"{what}: the controller's own way to the start"
             yield Item(own, "acceleration / plan's", np.inf, partial(_at_seams, commands, (True,)))

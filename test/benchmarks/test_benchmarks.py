@@ -11,7 +11,7 @@ import pytest
 
 from benchmarks import __main__ as program
 from benchmarks import registry, report
-from benchmarks.registry import Case, Contender
+from benchmarks.registry import Case, Contender, MemoryUse
 from benchmarks.timing import interleaved, repeated
 
 
@@ -46,6 +46,9 @@ def test_rows_compare_with_every_peer_and_with_the_limit():
         peers=(contender("slow", seconds=0.04), contender("fast", seconds=0.001)),
         limit=contender("limit", seconds=0.005),
         targets={"slow": 2.0, "fast": 2.0, "limit": 0.9},
+        added_targets_us={"fast": 9000.0},
+        most_us=9999.0,
+        memory=MemoryUse(30_000_000, 20_000_000, 1.2),
     )
     rows, wrong = program.measure("suite", timed, quick=True)
     assert not wrong
@@ -55,6 +58,8 @@ def test_rows_compare_with_every_peer_and_with_the_limit():
     assert (slow["peer"], slow["ours_us"], slow["peer_us"], slow["ratio"], slow["met"]) == ("slow", 1e4, 4e4, 4.0, True)
     assert (fast["ratio"], fast["met"]) == (0.1, False)
     assert (slow["of_limit"], slow["limit_met"]) == (0.5, False)
+    assert (fast["added_us"], fast["added_met"], fast["most_met"]) == (9000.0, True, False)
+    assert (fast["memory_mb"], fast["memory_ratio"], fast["memory_met"]) == (30.0, 1.5, False)
     assert json.loads(json.dumps(rows)) == rows
 
     with_heads = report.table(rows).splitlines()

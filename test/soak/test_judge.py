@@ -38,7 +38,7 @@ def record() -> Record:
 def test_a_soak_in_which_everything_lost_was_counted_passes(record: Record) -> None:
     assert violations(record, Limits()) == []
     _counts(brakes=1)(record)
-    _row("controller", received=1)(record)
+    _row("controller", missed=1)(record)
     assert violations(record, Limits()) == [], "a brake answers no sequence"
     _chunks(2000, late=20)(record)
     assert violations(record, Limits()) == []
