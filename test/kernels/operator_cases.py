@@ -244,7 +244,6 @@ def assert_derivatives(f, inputs):
 class Launch(NamedTuple):
     """One call of a backend."""
 
-    map_name: str
     direction: str
     upstream: tuple[bool, ...]
     """Which upstream gradients came."""
@@ -262,7 +261,7 @@ def launches(monkeypatch) -> list[Launch]:
 
         def spy(inputs, **options):
             upstream = tuple(x is not None for x in inputs.upstream) if direction == "vjp" else ()
-            diary.append(Launch(name, direction, upstream, getattr(inputs, "needs", None)))
+            diary.append(Launch(direction, upstream, getattr(inputs, "needs", None)))
             return launch(inputs, **options)
 
         return spy

@@ -12,6 +12,7 @@ from operator_cases import MAP, SIGNATURE, function, random_inputs
 
 from traj_integrator_ros.kernels import (
     MAPS,
+    CostTerm,
     QuadraticCost,
     acceleration_step,
     clique_central_step,
@@ -191,6 +192,12 @@ OTHERS = [
     (
         lambda: quadratic_cost(ACTION, P0, cost=QuadraticCost(), control_map="jerk", dt=0.1, goal_mask=[True] * 4),
         "goal_mask: expected None, because jerk takes no goal",
+    ),
+    (
+        lambda: quadratic_cost(
+            ACTION, POOL, cost=QuadraticCost(CostTerm(1.0)), control_map="jerk", dt=0.1, start_index=[0, 1, 4, 0]
+        ),
+        "start_index",
     ),
     (lambda: vjp("clique", goal_mask=[True]), "goal_rows: expected a number of rows with goal_mask, got None"),
     (lambda: vjp("velocity", goal_rows=1), "goal_rows: expected None, because velocity takes no goal, got 1"),
