@@ -34,6 +34,8 @@ PRELOADED = (
     "matplotlib.figure",
     "matplotlib.backends.backend_agg",
     "rich.progress",
+    "rosbags.highlevel",
+    "rosbags.rosbag2",
 )
 HELD = ("OMP_NUM_THREADS", "LD_LIBRARY_PATH", "TRITON_INTERPRET", "PYTHONFAULTHANDLER", "COVERAGE_PROCESS_START")
 """Variables that count while libraries are imported or Python starts: where they differ, the real interpreter runs."""

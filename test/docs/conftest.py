@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 import pytest
 from documentation_pages import ROOT
-from preloaded_process import PreloadedProcess
+from preloaded_process import PreloadedNode, PreloadedProcess
 from preloaded_python import preloaded_python
+
+from traj_integrator_ros.traffic.node_process import PythonProcess
 
 
 @pytest.fixture
@@ -28,9 +30,8 @@ def folder(tmp_path: Path) -> Path:
 
 
 @contextmanager
-def background(*command: str, log: Path, until: str = "") -> Iterator[None]:
-    """A Python program until SIGINT, which it must obey with exit code 0; ready once it has printed `until`."""
-    process = PreloadedProcess(command, log, cwd=ROOT)
+def running(process: PythonProcess, until: str = "") -> Iterator[None]:
+    """A program until SIGINT, which it must obey with exit code 0; ready once it has printed `until`."""
     try:
         process.wait_for_output(until)
         yield
@@ -39,12 +40,9 @@ def background(*command: str, log: Path, until: str = "") -> Iterator[None]:
     assert ended.code == 0, process.output
 
 
-@contextmanager
-def integrator(folder: Path) -> Iterator[None]:
+def integrator(folder: Path) -> AbstractContextManager[None]:
     """The integrator for the Panda, active."""
-    node = ("-m", "traj_integrator_ros", "--ros-args", "--params-file", "config/franka.yaml")
-    with background(*node, log=folder / "node.log", until="]: active"):
-        yield
+    return running(PreloadedNode(folder, ROOT / "config" / "franka.yaml"), until="]: active")
 
 
 @pytest.fixture(scope="module")
@@ -61,16 +59,20 @@ def fresh_panda_node(tmp_path: Path) -> Iterator[None]:
         yield
 
 
+def simulated_robot(folder: Path, *options: str) -> AbstractContextManager[None]:
+    """The example, from the source folder."""
+    return running(PreloadedProcess(["examples/simulated_robot.py", *options], folder / "robot.log", cwd=ROOT))
+
+
 @pytest.fixture
 def robot_with_a_hand(tmp_path: Path) -> Iterator[None]:
     """A simulated Panda whose joint_states have fingers too, 40 ms behind its commands."""
-    robot = ("examples/simulated_robot.py", "--hand", "--lag", "0.04", "--interpolate-from-desired-state")
-    with background(*robot, log=tmp_path / "robot.log"):
+    with simulated_robot(tmp_path, "--hand", "--lag", "0.04", "--interpolate-from-desired-state"):
         yield
 
 
 @pytest.fixture
 def robot(tmp_path: Path) -> Iterator[None]:
     """The simulated Panda."""
-    with background("examples/simulated_robot.py", log=tmp_path / "robot.log"):
+    with simulated_robot(tmp_path):
         yield

@@ -62,7 +62,7 @@ def start_node(tmp_path: Path) -> Iterator[NodeFactory]:
 
     yield start
     for process in processes:
-        process.close()
+        process.stop()
 
 
 @pytest.fixture
@@ -97,7 +97,7 @@ def shared_node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NodeProces
     """One node with the usual parameters for all tests of a module; they leave it as they found it."""
     process = PreloadedNode(tmp_path_factory.mktemp("shared_node"), PARAMETERS)
     yield process
-    process.close()
+    process.stop()
 
 
 @pytest.fixture(scope="module")

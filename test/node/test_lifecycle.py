@@ -25,7 +25,7 @@ def managed_node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NodeProce
     parameters = {**PARAMETERS, "autostart": False}
     process = PreloadedNode(tmp_path_factory.mktemp("managed"), parameters, ["-r", "__ns:=/managed"])
     yield process
-    process.close()
+    process.stop()
 
 
 @pytest.fixture

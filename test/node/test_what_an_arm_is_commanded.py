@@ -49,7 +49,7 @@ def node(models: Models, report_type: type, tmp_path_factory: pytest.TempPathFac
     parameters = PARAMETERS | USUAL | {"warmup": ["1x16"], "use_sim_time": True}
     process = NodeProcess(tmp_path_factory.mktemp("arm"), parameters)
     yield process
-    process.close()
+    process.stop()
 
 
 @pytest.fixture(scope="module")

@@ -84,7 +84,7 @@ def node(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureReques
     finally:
         if hostile is not None:
             hostile.client.close()
-        process.close()
+        process.stop()
 
 
 @pytest.fixture(autouse=True)

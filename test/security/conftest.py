@@ -76,7 +76,7 @@ def start(secured: Callable[..., PreloadedProcess], tmp_path: Path) -> Iterator[
 
     yield run
     for process in reversed(started):
-        process.close()
+        process.stop()
 
 
 @pytest.fixture(scope="session")

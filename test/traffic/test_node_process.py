@@ -44,9 +44,9 @@ def test_a_program_is_interrupted_and_can_be_started_again(tmp_path: Path) -> No
         )
         ended = process.stop()
         assert ended.code == 0 and ended.seconds < 5 and process.output == "up\nbye\n"
-        process.close()
+        process.stop()
         process.start()
-    process.close()
+    process.stop()
 
 
 def test_a_program_that_does_not_obey_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -100,7 +100,10 @@ class PythonProcess:
         return self._process.wait(timeout_s)
 
     def stop(self, number: signal.Signals = signal.SIGINT, again_s: float = KILL_AFTER_S) -> Ended:
-        """Send a signal, every `again_s` once more, and kill after 20 s; returns how it ended."""
+        """Send a signal, every `again_s` once more, and kill after 20 s; returns how it ended, also if it had before.
+
+        A process that is killed leaves shared memory behind, which fills up the machine.
+        """
         begin = time.monotonic()
         while self.is_running() and time.monotonic() < begin + KILL_AFTER_S:
             self._process.send_signal(number)
@@ -110,11 +113,6 @@ class PythonProcess:
                 continue
         self.kill()
         return Ended(self._process.returncode, time.monotonic() - begin)
-
-    def close(self) -> None:
-        """Interrupt it if it runs; a killed process would leave shared memory behind, which fills up the machine."""
-        if self.is_running():
-            self.stop()
 
     def kill(self) -> None:
         """Kill it if it runs."""
