@@ -24,4 +24,4 @@ def test_start_up_and_main_job(scenario: Scenario, tmp_path: Path) -> None:
             check(client, scenario)
     finally:
         client.close()
-        process.close()
+        process.stop()
