@@ -77,6 +77,7 @@ def wrong_files(tmp_path: Path, table: Path) -> None:
         "robot.yaml": PARAMETERS % "0.3, 1.0",
         "wrong.yaml": PARAMETERS % "0.3",
         "actions.csv": "action_a\n1\n2\n",
+        "slow.yaml": "/**: {ros__parameters: {joint_names: [a], limits: {acceleration: [0.1], jerk: [0.1]}}}",
     }
     for name, text in texts.items():
         (tmp_path / name).write_text(text)
@@ -85,6 +86,7 @@ def wrong_files(tmp_path: Path, table: Path) -> None:
         "flat": {"actions": np.zeros(3)},
         "nan": {"actions": np.full((3, 1), np.nan)},
         "spline": {"actions": np.ones((2, 1)), "dt": [0.1, 0.2], "control_space": "bspline", "degree": 4},
+        "half": {"actions": np.zeros((3, 1)), "steps": 2.5},
         "long": {"actions": np.zeros((3, 1)), "dt": 1e6},
         "dt": {"actions": np.zeros((3, 1)), "dt": np.full(7, 0.1)},
         "infinite": {"actions": np.full((3, 1), 1e308), "control_space": "acceleration", "dt": 1e4},
@@ -117,8 +119,10 @@ MISTAKES = {
     "integrate motion.csv --out x.csv --rows --device tpu": "device",
     "integrate actions.csv --out x.csv --start-position 1,2": "--start-position: expected 1 numbers",
     "integrate motion.csv --out x.csv --dtype float32": "--dtype: expected with --rows only",
+    "integrate actions.csv --params slow.yaml --out x.csv": "the brake within limits.acceleration and limits.jerk",
     "integrate bad.npz --out x.csv": "bad.npz: not an NPZ archive",
     "integrate flat.npz --out x.csv": "expected actions of shape [Ha, D] or [B, Ha, D], got [3]",
+    "integrate half.npz --out x.csv": "half.npz: expected whole numbers, 0 or more, in steps, got 2.5",
     "integrate dt.npz --out x.csv": "dt: expected 0, 1, 3 (horizon) or 3 (batch x horizon) values, got 7",
     "integrate infinite.npz --out x.csv": "expected a finite trajectory",
     "integrate infinite.npz --out x.csv --rows": "expected a finite trajectory",

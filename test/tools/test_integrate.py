@@ -17,6 +17,7 @@ from tool_runs import JOINTS, Tool
 from traj_integrator_ros.kernels import ControlSpace, bspline_step
 from traj_integrator_ros.motions.files import read_samples, read_trajectories
 from traj_integrator_ros.motions.samples import QUANTITIES, Nature, Samples, samples_of
+from traj_integrator_ros.motions.trajectories import FIELDS
 from traj_integrator_ros.tools.integration_input import STATE, completed, read_sequences
 from traj_integrator_ros.tools.integration_output import write_archive
 from traj_integrator_ros.tools.integration_output import write_table as write_result
@@ -222,7 +223,8 @@ def test_a_batch_of_actions_is_written_to_an_archive_a_bag_and_a_figure(tool: To
     np.testing.assert_allclose(second.position[0], start[0])
     trajectories = list(read_trajectories(tmp_path / "out_bag"))
     assert len(trajectories) == 3
-    np.testing.assert_allclose([point.positions for point in trajectories[1].points], second.position)
+    for field, quantity in FIELDS.items():
+        np.testing.assert_allclose(trajectories[1].rows(field), getattr(second, quantity))
     states = read_samples(tmp_path / "out_bag")
     assert len(states.time) == 15 and states.joint_names == ("joint_0", "joint_1")
 

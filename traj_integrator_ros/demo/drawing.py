@@ -139,9 +139,7 @@ def _draw_start(panels: np.ndarray, outcome: Outcome, items: list[Kept]) -> None
     # One sample more on either side, so that the line reaches the edges of the panel.
     shown = slice(max(0, np.searchsorted(motion.time, begin) - 1), np.searchsorted(motion.time, end) + 1)
     truth = (motion.position, cleaned.velocity, accelerations(motion))
-    for axes, quantity, values, unit in zip(
-        panels, QUANTITIES, truth, JointUnits().in_figures(name), strict=False
-    ):
+    for axes, quantity, values, unit in zip(panels, QUANTITIES, truth, JointUnits().in_figures(name), strict=False):
         axes.plot(motion.time[shown], values[shown, joint], color=MOTION_GREY, linewidth=6, label="motion")
         for item in items:
             scheme = scheme_of(item.window, item.batch)

@@ -103,4 +103,3 @@ def _sequence(problem: GoalProblem, actions: np.ndarray) -> ActionSequence:
         message.goal.position = floats(problem.goal)
         message.degree, message.steps = DEGREE, STEPS
     return message
-

@@ -128,9 +128,7 @@ class _Session(Participant):
         if not self.spin_until(connected, NODE_WITHIN_S):
             if not status.messages:
                 raise ToolFailure(f"no node {NODE_NAME} {within}: nothing on /diagnostics in this ROS domain")
-            raise ToolFailure(
-                f"the node {NODE_NAME} is not ready {within}; it says on /diagnostics: {status.message}"
-            )
+            raise ToolFailure(f"the node {NODE_NAME} is not ready {within}; it says on /diagnostics: {status.message}")
         if not self.spin_until(heard, STATE_WITHIN_S):
             lost = f"no joint state reached the node within {STATE_WITHIN_S:.0f} s"
             joints = ", ".join(self._prepared.recording.joint_names)

@@ -189,10 +189,9 @@ def _draw_limits(axes: Axes, curve: Curve, index: int, bounds: list[tuple[int, f
 
 def _motion(samples: Samples) -> Motion:
     """The motion that a controller plays between the points of samples."""
-    time = samples.time - samples.time[0]
     if samples.velocity is None:
-        return cubic_spline(np.diff(time), samples.position, np.zeros(samples.position.shape[1]), ends_at_rest=True)
-    time_ns = np.rint(time * 1e9).astype(np.int64)
+        return cubic_spline(np.diff(samples.time), samples.position, np.zeros(samples.dof), ends_at_rest=True)
+    time_ns = np.rint(samples.time * 1e9).astype(np.int64)
     return motion_of_points(Points(time_ns, samples.position, samples.velocity, samples.acceleration))
 
 

@@ -167,7 +167,7 @@ def _derivative_at_end(time: np.ndarray, values: np.ndarray, end: int, order: in
     """
     near = slice(0, _SAMPLES) if end == 0 else slice(-_SAMPLES, None)
     away = time[near] - time[end]
-    scale = np.abs(away).max() or 1.0  # the powers of it would differ by many orders of magnitude
+    scale = np.abs(away).max()  # the powers of it would differ by many orders of magnitude
     coefficients = np.linalg.solve(np.vander(away / scale, increasing=True), values[near])
     if order >= len(coefficients):
         return np.zeros(values.shape[1])

@@ -114,8 +114,7 @@ class _Watch:
                 continue
             view = self.views.setdefault(name, NodeView(name))
             self._listen(name, view.topics)
-            level = status.level[0] if isinstance(status.level, bytes) else status.level
-            view.update(values, status.message, level)
+            view.update(values, status.message, status.level[0])
 
     def _listen(self, name: str, rates: dict[str, Rate]) -> None:
         """Count messages on a node's topics, unread; called repeatedly, since topics are discovered gradually.
