@@ -22,14 +22,7 @@ ROBOTS = sorted(path.stem for path in (Path(__file__).parents[2] / "config").glo
 COMPLETE = "franka"
 """The configuration that lists every parameter; the others have what belongs to the robot."""
 ROBOT_SPECIFIC = re.compile(r"joint_names|limits\.(position_min|position_max|velocity|acceleration|jerk)")
-KINDS = {
-    ParameterKind.BOOL: ParameterType.PARAMETER_BOOL,
-    ParameterKind.INTEGER: ParameterType.PARAMETER_INTEGER,
-    ParameterKind.DOUBLE: ParameterType.PARAMETER_DOUBLE,
-    ParameterKind.STRING: ParameterType.PARAMETER_STRING,
-    ParameterKind.STRING_ARRAY: ParameterType.PARAMETER_STRING_ARRAY,
-    ParameterKind.DOUBLE_ARRAY: ParameterType.PARAMETER_DOUBLE_ARRAY,
-}
+KINDS = {kind: getattr(ParameterType, f"PARAMETER_{kind.name}") for kind in ParameterKind}
 
 
 def configuration(project_root: Path, robot: str) -> dict[str, object]:

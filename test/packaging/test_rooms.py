@@ -6,36 +6,26 @@ import ast
 import re
 import sys
 from collections.abc import Iterator
+from itertools import accumulate
 from pathlib import Path
 
 import pytest
 
 PACKAGE = "traj_integrator_ros"
 KERNELS = "kernels"
-ROOMS: dict[str, set[str]] = {
-    KERNELS: set(),
-    "engine": {KERNELS},
-    "execution": set(),
-    "handling": {KERNELS, "engine", "execution"},
-    "wire": {KERNELS, "engine", "execution", "handling"},
-    "node": {KERNELS, "engine", "execution", "handling", "wire"},
-    "motions": set(),
-    "tools": {KERNELS, "engine", "execution", "handling", "wire", "motions"},
-    "traffic": {KERNELS, "engine", "execution", "handling", "wire", "motions", "tools"},
-    "demo": {KERNELS, "engine", "execution", "handling", "wire", "motions", "tools", "traffic"},
-}
-"""Each room, and those that it may import, itself apart."""
-WITHIN_KERNELS: dict[str, set[str]] = {
-    "sharding": {""},
-    "splines": {""},
-    "maps": {"", "sharding", "splines"},
-    "native": {"", "splines"},
-    "triton": {"", "splines"},
-    "costs": {"", "maps", "sharding", "splines"},
-    "dropin": {"", "maps"},
-    "retime": {""},
-}
-"""The rooms of the kernels in the same way; "" is the machinery that they share, which loads them by name."""
+
+
+def tables_of_contributors() -> tuple[dict[str, set[str]], dict[str, set[str]]]:
+    """The rooms, and the rooms within the kernels, each with those that it may import, itself apart."""
+    page = (Path(__file__).resolve().parents[2] / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    rooms, within_kernels = page.partition("what each may import:")[2].split("In `kernels/`")
+    return tuple(
+        {room: set(re.findall(r"\w+", imported)) - {"nothing"} for room, imported in rows}
+        for rows in (re.findall(r"^ {4}(\w+)/ +-> +(.*)$", part, re.MULTILINE) for part in (rooms, within_kernels))
+    )
+
+
+ROOMS, WITHIN_KERNELS = tables_of_contributors()
 LIBRARIES: dict[str, set[str]] = {
     KERNELS: {"torch", "numpy", "triton"},
     "engine": {"torch", "numpy"},
@@ -83,7 +73,7 @@ def upward_imports(root: Path) -> list[str]:
             if parts[0] != PACKAGE or len(parts) == 1:
                 continue
             other = parts[2] if parts[1] == KERNELS and len(parts) > 3 and parts[2] in WITHIN_KERNELS else ""
-            is_within = not inner or other in WITHIN_KERNELS[inner] | {inner}
+            is_within = not inner or other in WITHIN_KERNELS[inner] | {inner, ""}  # "": what lies beside the rooms
             if parts[1] not in ROOMS[room] | {room} or not is_within:
                 wrong.append(f"{file.relative_to(root)}:{line}: {inner or room} imports {'.'.join(parts[1:])}")
     return wrong
@@ -153,16 +143,10 @@ def test_every_room_is_in_the_table_and_says_who_lives_there(project_root: Path)
         assert len(re.findall(r"[.:](?=\s|$)", said)) >= 2, f"{name}: {said!r}"
 
 
-def test_the_contributors_read_the_same_table(project_root: Path) -> None:
-    text = (project_root / "CONTRIBUTING.md").read_text(encoding="utf-8").partition("what each may import:")[2]
-    rooms, _, within_kernels = text.partition("In `kernels/`")
-    for part, table in ((rooms, ROOMS), (within_kernels, WITHIN_KERNELS)):
-        rows = dict(re.findall(r"^ {4}(\w+)/ +-> +(.*)$", part, re.MULTILINE))
-        said = {
-            room: set(re.findall(r"\w+", re.sub(r"[(].*?[)]", "", imported))) - {"nothing"}
-            for room, imported in rows.items()
-        }
-        assert said == {room: imported - {""} for room, imported in table.items()}
+@pytest.mark.parametrize("table", [ROOMS, WITHIN_KERNELS], ids=["rooms", "within kernels"])
+def test_every_room_imports_those_above_it_in_the_table(table: dict[str, set[str]]) -> None:
+    for room, above in zip(table, accumulate(({room} for room in table), set.union, initial=set()), strict=False):
+        assert table[room] <= above, room
 
 
 def test_a_circle_is_found() -> None:
