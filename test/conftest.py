@@ -44,6 +44,8 @@ def _prepare_environment() -> None:
 
 _prepare_environment()
 _turns: list[int] = []  # file descriptors, in a worker
+_queue_of: dict[Path, int] = {}
+_NICE = 10
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -60,7 +62,8 @@ def pytest_configure(config: pytest.Config) -> None:
         gate, room = tempfile.NamedTemporaryFile(), tempfile.NamedTemporaryFile()
         config.add_cleanup(gate.close), config.add_cleanup(room.close)
         files = [gate.name, room.name]
-        config.pluginmanager.register(ForkedWorkers(config.option.workers, functools.partial(_begin_worker, files)))
+        begin = functools.partial(_begin_worker, files)
+        config.pluginmanager.register(ForkedWorkers(config.option.workers, _queue_of.__getitem__, begin))
     if importlib.util.find_spec("hypothesis") is None:
         return
     from hypothesis import Phase, settings
@@ -78,9 +81,10 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
-def _begin_worker(turns: list[str]) -> None:
-    """A ROS domain of its own, and its turns."""
+def _begin_worker(turns: list[str], queue: int) -> None:
+    """A ROS domain of its own, and its turns; what only computes gives way to nodes."""
     isolate()
+    os.nice(0 if queue else _NICE)
     _turns.extend(os.open(file, os.O_RDWR) for file in turns)
 
 
@@ -90,14 +94,15 @@ def pytest_unconfigure() -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What only computes first, then what real nodes answer in time, then what runs alone; long files first in each.
+    """Queues for what only computes, what real nodes answer in time, and what runs alone; long files first in each.
 
-    Nodes compete for the cores with each other, and not with compilers; and no worker begins a long file last.
+    Half of the workers begin with nodes, which wait for much of their time; the others compute then.
     """
     marks: dict[Path, set[str]] = {}
     for item in items:
         marks.setdefault(item.path, set()).update(mark.name for mark in item.iter_markers())
-    items.sort(key=lambda item: ("alone" in (its := marks[item.path]), "ros" in its, "slow" not in its))
+    _queue_of.update({path: 2 if "alone" in its else int("ros" in its) for path, its in marks.items()})
+    items.sort(key=lambda item: (_queue_of[item.path], "slow" not in marks[item.path]))
 
 
 @pytest.hookimpl(hookwrapper=True, tryfirst=True)  # around pytest-timeout, which must not count the waiting

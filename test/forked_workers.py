@@ -1,7 +1,8 @@
 """Several workers for one run: the process that has collected the tests forks them, with all that it has imported.
 
-A worker takes one file after the other, in the order of the collection. Its reports go to the first process, for which
-they are as if it had run the tests itself. Where a worker dies, the test that it ran has failed, and another goes on.
+A worker takes one file after the other, in the order of the collection, from three queues: every other one begins with
+the second, and all end with the third. Its reports go to the first process, for which they are as if it had run the
+tests itself. Where a worker dies, the test that it ran has failed, and another goes on.
 """
 
 from __future__ import annotations
@@ -19,12 +20,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection, wait
+from pathlib import Path
 from types import SimpleNamespace
 from typing import NoReturn
 
 import pytest
 
 _INDEX_BYTES = 4
+_QUEUES = 3
 _NODE = SimpleNamespace(gateway=SimpleNamespace(id="worker"))
 """Where a report has one, as with pytest-xdist, the terminal prints no names of files between results."""
 
@@ -38,15 +41,20 @@ class _Worker:
 
 
 class ForkedWorkers:
-    """A plugin of pytest: the loop over the tests."""
+    """A plugin of pytest: the loop over the tests.
 
-    def __init__(self, count: int, prepare: Callable[[], None]) -> None:
-        self.count = count
-        self.prepare = prepare
-        """Called in each worker before its first test."""
+    Args:
+        count: number of workers.
+        queue_of: which of the three queues a file is in.
+        prepare: called in each worker before its first test, with the queue that it begins with.
+
+    """
+
+    def __init__(self, count: int, queue_of: Callable[[Path], int], prepare: Callable[[int], None]) -> None:
+        self.count, self.queue_of, self.prepare = count, queue_of, prepare
         self._files: list[list[pytest.Item]] = []
-        self._waiting = -1
-        """Reading end of a pipe with the indices of the files that nobody has taken."""
+        self._queues: list[int] = []
+        """Reading ends of pipes with the indices of the files that nobody has taken."""
         self._is_over = mmap.mmap(-1, 1)
         self._numbers = itertools.count()
         self._workers: dict[Connection, _Worker] = {}
@@ -57,9 +65,13 @@ class ForkedWorkers:
         if session.config.option.collectonly or session.testsfailed:
             return None
         self._files = [list(items) for _, items in itertools.groupby(session.items, key=lambda item: item.path)]
-        self._waiting, filled = os.pipe()
-        os.write(filled, b"".join(index.to_bytes(_INDEX_BYTES, "little") for index in range(len(self._files))))
-        os.close(filled)
+        queue_of = [self.queue_of(items[0].path) for items in self._files]
+        for queue in range(_QUEUES):
+            waiting, filled = os.pipe()
+            indices = [index for index, its in enumerate(queue_of) if its == queue]
+            os.write(filled, b"".join(index.to_bytes(_INDEX_BYTES, "little") for index in indices))
+            os.close(filled)
+            self._queues.append(waiting)
         try:
             for _ in range(min(self.count, len(self._files))):
                 self._fork(session)
@@ -116,10 +128,11 @@ class ForkedWorkers:
 
     def _work(self, session: pytest.Session, sent: Connection, number: int, file: int, first: int) -> NoReturn:
         """Be a worker."""
-        code = 1
+        code, begins_with = 1, number % 2
         try:
             self._become_a_worker(session, sent, number)
-            for index in itertools.chain([file] * (file >= 0), self._untaken()):
+            self.prepare(begins_with)
+            for index in itertools.chain([file] * (file >= 0), self._untaken(begins_with)):
                 items = self._files[index]
                 for item in range(first, len(items)):
                     if self._is_over[0]:
@@ -141,9 +154,10 @@ class ForkedWorkers:
             sys.stdout.flush(), sys.stderr.flush()
             os._exit(code)
 
-    def _untaken(self) -> Iterator[int]:
-        while index := os.read(self._waiting, _INDEX_BYTES):
-            yield int.from_bytes(index, "little")
+    def _untaken(self, begins_with: int) -> Iterator[int]:
+        for queue in (begins_with, 1 - begins_with, 2):
+            while index := os.read(self._queues[queue], _INDEX_BYTES):
+                yield int.from_bytes(index, "little")
 
     def _become_a_worker(self, session: pytest.Session, sent: Connection, number: int) -> None:
         for reports in self._workers:
@@ -157,7 +171,6 @@ class ForkedWorkers:
         factory = session.config._tmp_path_factory
         factory._basetemp = factory.getbasetemp() / f"worker{number}"
         factory._basetemp.mkdir(mode=0o700)
-        self.prepare()
 
 
 class _Reporter:

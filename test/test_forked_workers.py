@@ -11,8 +11,11 @@ import os, sys
 sys.path.insert(0, {str(Path(__file__).parent)!r})
 from forked_workers import ForkedWorkers
 
+def prepare(queue):
+    os.environ["WORKER"] = str(os.getpid())
+
 def pytest_configure(config):
-    config.pluginmanager.register(ForkedWorkers(2, lambda: os.environ.update(WORKER=str(os.getpid()))))
+    config.pluginmanager.register(ForkedWorkers(2, lambda path: "one" in path.name, prepare))
 """
 ONE = """
 import os, warnings
