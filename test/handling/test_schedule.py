@@ -45,7 +45,7 @@ def refused(reason: RejectionReason, node: SimulatedNode, *arguments: object, **
 # The schedule
 
 
-@pytest.mark.parametrize("space", HELD)
+@pytest.mark.parametrize("space", [*HELD, ControlSpace.BSPLINE])
 @pytest.mark.parametrize("start_from", ["measured", "previous"])
 def test_state_and_motion_are_continuous_at_every_seam(space: ControlSpace, start_from: str) -> None:
     """A trajectory begins with the present command, and the plan is taken up later."""
@@ -53,7 +53,7 @@ def test_state_and_motion_are_continuous_at_every_seam(space: ControlSpace, star
     node = SimulatedNode(start_from=start_from, state_timeout=0.0)
     node.execute(0.0)
     node.measure(0.0)
-    scale = 0.01 if space is ControlSpace.POSITION else 0.3
+    scale = 0.01 if space in (ControlSpace.POSITION, ControlSpace.BSPLINE) else 0.3
     for k in range(6):
         now = NOW_S + 0.1 * k + rng.uniform(0, 0.015)
         stamp = now - rng.uniform(0, 0.15) if k % 2 else 0.0
@@ -114,14 +114,6 @@ def test_what_waits_is_refused_by_a_stop_or_when_the_node_is_deactivated(
     assert (node.commanded(NOW_S + 5.0)[0] < 0.35).all(), "the first one, and not the second"
 
 
-def test_with_a_controller_that_reports_the_first_trajectory_begins_at_once_at_its_command() -> None:
-    node = SimulatedNode()
-    node.measure(0.28)
-    node.report(0.3)
-    trajectory = node.send(positions(0.3, 8, velocity=0.1), dt=0.05)
-    assert trajectory.start_ns == ns(NOW_S) and np.allclose(trajectory.motion.begin.position, 0.3)
-
-
 def test_a_robot_that_was_moved_while_nothing_was_executed_starts_where_it_is() -> None:
     node = SimulatedNode()
     node.execute(0.3, at=NOW_S - 1)
@@ -153,13 +145,6 @@ def test_steps_that_are_over_are_dropped_and_the_rest_of_one_counts() -> None:
     assert trajectory.dropped == 2
     rest = trajectory.points.time_ns - ns(LEAD + 0.01)
     assert np.abs(rest).min() <= 10, "of the third step"
-
-
-def test_a_sequence_that_is_on_time_is_followed_as_if_it_had_been_there_from_its_stamp() -> None:
-    node = moving_node()
-    trajectory = node.send(positions(0.35, 16), dt=0.05, now=NOW_S + 0.5, stamp=NOW_S + 0.35)
-    for time_s in np.arange(0.55, 1.1, 0.01):
-        assert np.allclose(at(trajectory, NOW_S + time_s)[:2], [[time_s], [1.0]], atol=1e-5)
 
 
 @pytest.mark.parametrize("space", HELD)
@@ -239,15 +224,18 @@ def test_a_trajectory_whose_start_has_passed_while_it_was_made_is_made_anew() ->
 
 
 @pytest.mark.parametrize("dt", [0.02, 0.05, 0.1])
-def test_a_difference_from_rows_that_are_over_is_carried_over_and_gone_after_the_fade_time(dt: float) -> None:
-    node = moving_node()
-    behind, ago = 0.04, 2 * dt
+@pytest.mark.parametrize("behind", [0.0, 0.04])
+def test_a_difference_from_rows_that_are_over_is_carried_over_and_gone_after_the_fade_time(
+    dt: float, behind: float
+) -> None:
+    """Without one, a sequence is followed as if it had been there from its stamp."""
+    node, ago = moving_node(), 2 * dt
     stamp = NOW_S + 0.5 - ago
     trajectory = node.send(positions(0.5 - ago - behind, round(0.8 / dt), dt), dt=dt, now=NOW_S + 0.5, stamp=stamp)
     assert np.allclose(at(trajectory, NOW_S + 0.52), [[0.52], [1.0], [0.0]], atol=1e-5)
     assert np.allclose(trajectory.seam.position, behind, atol=1e-5)
-    faded = NOW_S + 0.52 + 0.2
-    assert np.allclose(at(trajectory, faded)[0], faded - NOW_S - behind, atol=1e-5)
+    for faded in NOW_S + 0.52 + (0.2 if behind else 0.0) + np.arange(0.0, 0.3, 0.01):
+        assert np.allclose(at(trajectory, faded)[:2], [[faded - NOW_S - behind], [1.0]], atol=1e-5)
     speed = trajectory.motion.states_at(np.linspace(0, 0.5, 1000))[1]
     assert speed.min() > 0.5, "slower, but never backwards"
 

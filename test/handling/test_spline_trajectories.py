@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from pipelines import NOW_S, SimulatedNode, at
+from pipelines import SimulatedNode
 
 from traj_integrator_ros.execution.rows import motion_of_points
 from traj_integrator_ros.kernels import ControlSpace, bspline_segments
@@ -78,15 +78,3 @@ def test_positions_with_a_goal_end_there() -> None:
     trajectory = node.send_from(START[:2], way, goal_position=np.array([0.16, -0.14], np.float32))
     np.testing.assert_allclose(trajectory.motion.end.position, [0.16, -0.14], atol=1e-7)
     assert trajectory.brakes_at == np.inf
-
-
-def test_a_spline_replaces_a_running_motion_without_a_seam() -> None:
-    node = SimulatedNode(start_from="previous")
-    node.measure(START[0], START[1])
-    node.execute(*START[:2], at=NOW_S + 0.02)
-    first = node.send(control_points(), space=ControlSpace.BSPLINE, dt=0.05, **GOAL)
-    now = NOW_S + 0.5
-    second = node.send(control_points(8), space=ControlSpace.BSPLINE, dt=0.05, now=now, **GOAL)
-    begin = second.start_ns * 1e-9
-    np.testing.assert_allclose(at(second, begin), at(first, begin), atol=1e-6)
-    np.testing.assert_allclose(second.motion.end.position, GOAL["goal_position"], atol=1e-6)
