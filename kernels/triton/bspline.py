@@ -23,7 +23,7 @@ from ..splines.weights import STATE_WEIGHTS, row_weights
 from ..types import End, Inputs, VjpInputs
 from .bspline_fwd import bspline_fwd_kernel
 from .bspline_vjp import bspline_vjp_kernel
-from .launch import FlatTile, Upstream, contiguous, output, outputs, programs_for, run
+from .launch import FlatTile, Upstream, contiguous, one_dt_arguments, output, outputs, programs_for, run
 from .start_gradients import StartGradients
 
 _NAMES = ("position", "velocity", "acceleration", "jerk")
@@ -49,11 +49,12 @@ def bspline_forward(
         "p_action": contiguous(action),
         **_state_arguments("start", start),
         **_state_arguments("goal", goal),
-        **_shape_arguments(form, points, has_goal, dt, batch, action.device),
+        **_shape_arguments(form, points, has_goal, dt, batch),
         "p_weights": _tables(form, action.device)[0],
         **{f"p_{name}": tensor for name, tensor in zip(_NAMES, trajectory, strict=True)},
         "n_batch": batch,
         "D": dof,
+        "HAS_JERK": form.has_jerk,
         "DTYPE": _arithmetic(action.dtype),
         "LANES": tile.lanes,
     }
@@ -94,12 +95,12 @@ def bspline_vjp(
     _, derivatives, states = _tables(form, like.device)
     arguments = {
         **upstream.arguments(),
-        **_shape_arguments(form, action_horizon, has_goal, dt, batch, like.device),
+        **_shape_arguments(form, action_horizon, has_goal, dt, batch),
         "p_weights": derivatives,
         "p_states": states,
         "p_grad_action": grad_action,
-        **_renamed(starts.arguments("pvaj"), "start"),
-        **_renamed(goals.arguments("pvaj"), "goal"),
+        **starts.arguments("pvaj", "p_grad_start_{}"),
+        **goals.arguments("pvaj", "p_grad_goal_{}"),
         "n_batch": batch,
         "D": dof,
         "n_group": each + 1 if groups else 0,
@@ -120,27 +121,16 @@ def _state_arguments(name: str, end: End) -> dict[str, Tensor | int | None]:
     return {**rows, f"n_{name}": 1 if end.count < 0 else end.count, f"p_{name}_index": contiguous(end.index)}
 
 
-def _renamed(arguments: dict[str, Tensor | None], end: str) -> dict[str, Tensor | None]:
-    """Rename `p_grad_p0` and so on to `p_grad_<end>_p` and so on."""
-    return {f"p_grad_{end}_{name[-2]}": value for name, value in arguments.items()}
-
-
-def _shape_arguments(
-    form: SplineForm, points: int, has_goal: bool, dt: Tensor, batch: int, device: torch.device
-) -> dict[str, object]:
-    if dt.dim() != 2 or dt.shape[0] not in (1, batch) or dt.shape[1] != 1:
-        raise ValueError(f"dt: expected shape [1 or {batch}, 1], got {list(dt.shape)}")
+def _shape_arguments(form: SplineForm, points: int, has_goal: bool, dt: Tensor, batch: int) -> dict[str, object]:
     return {
-        "p_dt": dt.contiguous(),
+        **one_dt_arguments(dt, batch),
         "n_points": points,
         "n_used": form.used(points, has_goal),
         "n_segments": form.segments(points),
         "n_steps": form.steps,
         "K": form.degree,
         "HEAD": form.head,
-        "HAS_JERK": form.has_jerk,
         "HAS_GOAL": has_goal,
-        "DT_PER_TRAJECTORY": dt.shape[0] > 1,
     }
 
 

@@ -40,7 +40,6 @@ def bspline_vjp_kernel(
     n_group,
     K: tl.constexpr,
     HEAD: tl.constexpr,
-    HAS_JERK: tl.constexpr,
     HAS_GOAL: tl.constexpr,
     DT_PER_TRAJECTORY: tl.constexpr,
     LANES: tl.constexpr,

@@ -39,9 +39,9 @@ from .launch import (
     FlatTile,
     Upstream,
     contiguous,
-    dt_arguments,
     flat_division,
     flat_tile,
+    one_dt_arguments,
     output,
     outputs,
     programs_for,
@@ -75,7 +75,7 @@ def clique_central_forward(
     arguments = {
         "p_action": contiguous(action),
         **start_arguments("pvaj", inputs.ends[0]),
-        **_one_dt(dt, batch),
+        **one_dt_arguments(dt, batch),
         **dict(zip(("p_position", "p_velocity", "p_acceleration", "p_jerk"), trajectory, strict=True)),
         "n_batch": batch,
         "Ha": action_horizon,
@@ -119,7 +119,7 @@ def clique_central_vjp(
     start_programs = programs_for(batch * dof, START_LANES) if any(needs[1:]) else 0
     arguments = {
         **upstream.arguments(),
-        **_one_dt(dt, batch),
+        **one_dt_arguments(dt, batch),
         "p_grad_action": grad_action,
         **starts.arguments("pvaj"),
         "n_batch": batch,
@@ -136,8 +136,3 @@ def clique_central_vjp(
     registers = _DOUBLE_REGISTERS if double else _REGISTERS
     run(clique_central_vjp_kernel, start_programs + interior, arguments, tile.warps, registers)
     return (grad_action, *starts.gradients(), *[None] * 4)
-
-
-def _one_dt(dt: Tensor, batch: int) -> dict[str, Tensor | bool]:
-    arguments = dt_arguments(dt, batch, 1)
-    return {name: arguments[name] for name in ("p_dt", "DT_PER_TRAJECTORY")}

@@ -143,6 +143,12 @@ def dt_arguments(dt: Tensor, batch: int, horizon: int) -> dict[str, Tensor | int
     }
 
 
+def one_dt_arguments(dt: Tensor, batch: int) -> dict[str, Tensor | int | bool]:
+    """Kernel arguments of step lengths `[1 or batch, 1]`."""
+    arguments = dt_arguments(dt, batch, 1)
+    return {name: arguments[name] for name in ("p_dt", "DT_PER_TRAJECTORY")}
+
+
 def run(
     kernel: object,
     programs: int,

@@ -40,9 +40,9 @@ class StartGradients:
             rows = (torch.empty(batch, dof, dtype=dtype, device=like.device) if needed else None for needed in needs)
             self._rows = list(rows)
 
-    def arguments(self, names: str) -> dict[str, Tensor | None]:
-        """Kernel arguments `p_grad_<name>0`: `[B, D]` each, None if not needed."""
-        return {f"p_grad_{name}0": rows for name, rows in zip(names, self._rows, strict=False)}
+    def arguments(self, names: str, pattern: str = "p_grad_{}0") -> dict[str, Tensor | None]:
+        """Kernel arguments, named after each letter of `names`: `[B, D]` each, None if not needed."""
+        return {pattern.format(name): rows for name, rows in zip(names, self._rows, strict=False)}
 
     def gradients(self) -> tuple[Tensor | None, ...]:
         """Return the gradients `[S, D]` once the rows are written."""
