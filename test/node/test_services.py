@@ -14,6 +14,7 @@ from traj_integrator_interfaces.msg import ActionSequence, TrajectoryBatch
 from traj_integrator_interfaces.srv import ComputeGradient, Evaluate, Retime
 from traj_integrator_ros.kernels import ControlMap, ControlSpace, CostTerm, QuadraticCost, control_map, quadratic_cost
 from traj_integrator_ros.traffic.messages import floats, sequence
+from traj_integrator_ros.traffic.node_process import NodeProcess
 
 pytestmark = pytest.mark.ros
 DOF = 3
@@ -109,12 +110,13 @@ def test_the_gradient_is_that_of_autograd_in_the_callers_columns(
     assert_gradients(without, {**expected, "dt": torch.empty(0)})
 
 
-def test_violated_limits_are_counted_where_they_are_to_warn(client: RosClient) -> None:
+def test_violated_limits_are_counted_where_they_are_to_warn(client: RosClient, shared_node: NodeProcess) -> None:
     message = sequence(np.full((2, 4, DOF), 2.0), control_space=ActionSequence.VELOCITY, position=np.zeros(DOF))
     before = int(client.counts()["warned.limits_violated"])
     with changed(client, limits__velocity=[1.0, 3.0, 3.0]):
         assert client.integrate(message).success
         assert int(client.counts()["warned.limits_violated"]) == before + 1
+    assert "published in spite of limits_violated" in shared_node.output
 
 
 @pytest.mark.parametrize("space", [ControlSpace.POSITION, ControlSpace.ACCELERATION, ControlSpace.BSPLINE])

@@ -103,10 +103,10 @@ def test_it_stays_on_this_machine_where_ros_does() -> None:
 
 @pytest.fixture
 def nothing_chosen(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """An environment without chosen transports; the folder of ROS."""
-    for name in (*PROFILE_VARIABLES, "FASTDDS_BUILTIN_TRANSPORTS", LIMIT_VARIABLE):
+    """An environment without chosen transports; the home of its user."""
+    for name in (*PROFILE_VARIABLES, "FASTDDS_BUILTIN_TRANSPORTS", LIMIT_VARIABLE, "ROS_HOME"):
         monkeypatch.setenv(name, "")
-    monkeypatch.setenv("ROS_HOME", str(tmp_path))
+    monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setattr(transport, "installed_profile_variable", lambda: PROFILE_VARIABLES[0])
     monkeypatch.setattr(transport, "_free_bytes", lambda: MUCH)
     monkeypatch.setattr(transport, "_has_started", lambda: False)
@@ -116,7 +116,7 @@ def nothing_chosen(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 def test_the_profile_is_written_once_and_named_to_the_middleware(nothing_chosen: Path) -> None:
     chosen = prepare_transport(1000, 32, 7)
     file = Path(os.environ[PROFILE_VARIABLES[0]])
-    assert file.is_relative_to(nothing_chosen)
+    assert file == nothing_chosen / ".ros" / "traj_integrator_ros" / "fastdds_10_mib_localhost.xml"
     assert file.read_text() == profile(chosen.segment_bytes, local=True), "tests stay on this machine"
     assert "transports are those of" in prepare_transport(1000, 32, 7).reason
     os.environ[PROFILE_VARIABLES[0]] = ""
