@@ -18,10 +18,9 @@ from traj_integrator_ros.node.shared_memory import remove_abandoned_segments
 from traj_integrator_ros.traffic.messages import sequence
 
 pytestmark = pytest.mark.ros
-NAME = "fastdds_0123456789abcdef"
 
 
-def segment(folder: Path, name: str = NAME) -> Path:
+def segment(folder: Path, name: str) -> Path:
     """Make a segment and its lock file; returns the latter."""
     lock = folder / f"{name}_el"
     for file in (folder / name, lock):
@@ -29,43 +28,27 @@ def segment(folder: Path, name: str = NAME) -> Path:
     return lock
 
 
-@pytest.fixture
-def old(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No lock file is too young, since no other process starts in a test's own folder."""
-    monkeypatch.setattr(shared_memory, "_OLDEST_START_S", 0.0)
-
-
-@pytest.mark.parametrize("name", [NAME, "fastrtps_0123456789abcdef"])
-def test_an_unlocked_segment_is_removed_with_its_lock_file(tmp_path: Path, old: None, name: str) -> None:
-    segment(tmp_path, name)
-    assert remove_abandoned_segments(tmp_path) == 1
-    assert not list(tmp_path.iterdir())
-    assert remove_abandoned_segments(tmp_path) == 0 == remove_abandoned_segments(tmp_path / "none")
-
-
-def test_nothing_else_is_touched(tmp_path: Path, old: None) -> None:
-    lock = segment(tmp_path)
-    segment(tmp_path, "fastdds_port7411")
-    segment(tmp_path, "somebodys_0123456789abcdef")
-    segment(tmp_path, "fastdds_0123456789abcdef0")
+def test_only_what_dead_processes_of_this_user_have_left_is_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left = [segment(tmp_path, name) for name in ("fastdds_0123456789abcdef", "fastrtps_0123456789abcdef")]
+    in_use = segment(tmp_path, "fastdds_3333333333333333")
+    for name in ("fastdds_port7411", "somebodys_0123456789abcdef", "fastdds_0123456789abcdef0"):
+        segment(tmp_path, name)
     (tmp_path / "fastdds_0000000000000000").write_bytes(b"no lock file: its owner is just starting")
     (tmp_path / "fastdds_1111111111111111_el").symlink_to(tmp_path / "fastdds_port7411")
     (tmp_path / "fastdds_2222222222222222_el").mkdir()
-    before = sorted(tmp_path.iterdir())
-    with lock.open("rb") as owner:
+    before = {*tmp_path.iterdir()}
+    with in_use.open("rb") as owner:
         fcntl.flock(owner, fcntl.LOCK_EX)
-        assert remove_abandoned_segments(tmp_path) == 0
-    assert sorted(tmp_path.iterdir()) == before
-
-
-def test_processes_that_are_just_starting_and_other_users_keep_theirs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    segment(tmp_path)
-    assert remove_abandoned_segments(tmp_path) == 0
-    monkeypatch.setattr(shared_memory, "_OLDEST_START_S", 0.0)
-    monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
-    assert remove_abandoned_segments(tmp_path) == 0
+        assert remove_abandoned_segments(tmp_path) == 0, "all are as young as of processes that are just starting"
+        monkeypatch.setattr(shared_memory, "_OLDEST_START_S", 0.0)
+        with monkeypatch.context() as others:
+            others.setattr(os, "geteuid", lambda: os.getuid() + 1)
+            assert remove_abandoned_segments(tmp_path) == 0
+        assert remove_abandoned_segments(tmp_path) == len(left)
+        assert before - {*tmp_path.iterdir()} == {*left, *(lock.with_name(lock.name[:-3]) for lock in left)}
+        assert remove_abandoned_segments(tmp_path) == 0 == remove_abandoned_segments(tmp_path / "none")
 
 
 def test_the_segments_of_a_killed_node_go_when_the_next_one_starts(serve: NodeServer) -> None:
