@@ -64,6 +64,8 @@ def test_rows_compare_with_every_peer_and_with_the_limit():
 
     with_heads = report.table(rows).splitlines()
     assert with_heads[0].startswith("case ") and "MISSED" in with_heads[2]
+    assert any("1.50 of inputs + outputs (20 MB), <= 1.2 MISSED" in line for line in with_heads)
+    assert report.missed(rows) == rows
     assert report.table(rows, heads=False).splitlines() == with_heads[1:]
 
 
@@ -109,6 +111,7 @@ def test_a_check_needs_one_suite_to_compare_and_says_which_it_could_not(tmp_path
     report.write([row(2.0, threads=9)], results / "three.json")
     assert program.main() == 0
     said = capsys.readouterr().out
+    assert report.read(tmp_path / "build" / "bench" / "one.json") == kept(row(2.0))
     assert "two: no results are kept" in said and "three: none of these rows" in said and "one: " not in said
 
 
