@@ -66,15 +66,15 @@ def test_a_joint_at_rest_is_drawn_at_rest_and_not_as_its_noise(
             spans.extend(float(np.ptp(axes.get_ylim())) for axes in drawn.axes)
 
     monkeypatch.setattr(drawing, "figure", looked_at)
-    draw_motion(tmp_path / "rest.png", dataclasses.replace(quadratic, **rows), Robot())
-    assert min(spans) >= 1e-4 and len(spans) == 8
+    draw_motion(tmp_path / "rest.png", dataclasses.replace(quadratic, **rows), Robot(), ["arm_b"])
+    assert min(spans) >= 1e-4 and len(spans) == 4
 
 
 def test_the_figure_has_units_of_the_urdf_and_limits_also_of_a_single_point(tmp_path: Path, quadratic: Samples) -> None:
     rows = {name: getattr(quadratic, name)[:1] for name in ("time", "position", "velocity", "acceleration")}
     point = dataclasses.replace(quadratic, **rows, jerk=None)
     for samples in (quadratic, point):
-        draw_motion(tmp_path / "units.svg", samples, Robot(LIMITS, JointUnits({"arm_a": True, "arm_b": True})))
+        draw_motion(tmp_path / "units.svg", samples, Robot(LIMITS, JointUnits({"arm_a": True})), ["arm_a"])
         text = (tmp_path / "units.svg").read_text()
         assert "velocity [m/s]" in text and "rad" not in text and "limit ±9" in text
 
