@@ -57,7 +57,7 @@ class GoalProblem:
     joint_names: tuple[str, ...]
     start: np.ndarray
     goal: np.ndarray
-    steering: Steering = Steering.JERKS
+    steering: Steering
 
     @property
     def guess(self) -> np.ndarray:
@@ -124,7 +124,7 @@ def integrate_exactly(problem: GoalProblem, actions: np.ndarray) -> list[np.ndar
     return [output[0].numpy() for output in trajectory]
 
 
-def problem_from(motion: Motion, steering: Steering = Steering.JERKS) -> GoalProblem:
+def problem_from(motion: Motion, steering: Steering) -> GoalProblem:
     """The problem from the motion's fastest state to rest at its position a second later, or at its end."""
     speed = np.linalg.norm(motion.velocity, axis=1)
     early = max(1, int(0.7 * motion.samples))

@@ -75,7 +75,7 @@ def read_trajectories(path: Path, topic: str | None = None) -> Iterator[PlannedT
         yield trajectory_of_samples(read_csv(path))
 
 
-def has_trajectories(path: Path, topic: str | None = None) -> bool:
+def has_trajectories(path: Path, topic: str | None) -> bool:
     """Whether a file has JointTrajectory messages (of `topic`). Raises RecordingError."""
     if (found := format_of(path)) != "bag":
         return found == "yaml"

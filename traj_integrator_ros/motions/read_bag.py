@@ -23,7 +23,7 @@ UNREADABLE = (sqlite3.Error, struct.error, OSError, ValueError, LookupError, Ass
 """Errors that the reader's dependencies raise for a broken file, besides its own."""
 
 
-def read_bag(path: Path, topic: str | None = None) -> Samples:
+def read_bag(path: Path, topic: str | None) -> Samples:
     """The joint states of a bag folder, or of a single .db3 or .mcap file without metadata.yaml.
 
     The topic is `topic`, otherwise /joint_states, otherwise the only JointState topic. Times are header stamps if they

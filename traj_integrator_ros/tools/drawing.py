@@ -99,7 +99,7 @@ def draw_motion(
         fig.align_ylabels(panels[:, 0])
 
 
-def draw_retimed(path: Path, before: Samples, after: Samples, limits: np.ndarray, title: str = "") -> None:
+def draw_retimed(path: Path, before: Samples, after: Samples, limits: np.ndarray, title: str) -> None:
     """Draw a motion before and after as PNG (or whatever the suffix says).
 
     Before, a motion without velocities is the spline through its positions. `limits` are those of velocity,
@@ -108,7 +108,7 @@ def draw_retimed(path: Path, before: Samples, after: Samples, limits: np.ndarray
     shares = [_shares(_motion(samples), limits) for samples in (before, after)]
     names = QUANTITIES[1 : 1 + len(limits)]
     with figure(path, 9.0, 0.6 + 2.0 * (len(names) + 1)) as fig:
-        fig.suptitle(title or Path(before.source).name)
+        fig.suptitle(title)
         panels = fig.subplots(len(names) + 1, 1, sharex=True)
         (times_before, of_before), (times, of_after) = shares
         for axes, kind, grey, now in zip(panels, names, of_before, of_after, strict=False):

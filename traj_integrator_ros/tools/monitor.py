@@ -192,9 +192,9 @@ class NodeView:
         if values.get("sequence_latency_p99_ms", "none") != "none":
             self.latencies_ms.append(float(values["sequence_latency_p99_ms"]))
 
-    def silent_for(self, now: float | None = None) -> float:
+    def silent_for(self) -> float:
         """Time since the last status, s."""
-        return (time.monotonic() if now is None else now) - self.received_at
+        return time.monotonic() - self.received_at
 
     def counts(self, kind: str) -> dict[str, int]:
         """Counts above 0 by reason, the largest first; `kind` is "rejected" or "warned"."""

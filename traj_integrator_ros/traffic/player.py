@@ -40,7 +40,7 @@ class StatePublisher:
 class MotionPlayer:
     """Publishes every sample of a motion with velocities when it is due, `passes` times, in a thread of its own."""
 
-    def __init__(self, states: StatePublisher, motion: Samples, passes: int = 1) -> None:
+    def __init__(self, states: StatePublisher, motion: Samples, passes: int) -> None:
         self._states, self._motion, self._passes = states, motion, passes
         self._pass_s = float(motion.time[-1] + np.diff(motion.time).mean())
         self._stop = threading.Event()
