@@ -15,8 +15,9 @@ from torch.compiler import is_compiling
 
 from .backends import Backend, check_backend, native_kernels
 from .operator import StepOperator
+from .signature import four
 from .splines.form import SplineForm
-from .types import End, Trajectory, four
+from .types import End, Trajectory
 from .validation import prepare_step
 
 if TYPE_CHECKING:

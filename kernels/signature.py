@@ -6,6 +6,7 @@ import enum
 from collections.abc import Iterator, Sequence
 
 import torch
+from torch import Tensor
 
 from .splines.form import SplineForm
 from .types import Inputs, Trajectory
@@ -103,3 +104,8 @@ class Signature:
         if self.goals:
             return {"form": SplineForm(*options[:3])}
         return {}
+
+
+def four(rows: Sequence[Tensor | None]) -> tuple[Tensor | None, ...]:
+    """Return rows of position, velocity, acceleration and jerk; None for those that a map does not take."""
+    return (*rows, *[None] * (4 - len(rows)))

@@ -127,11 +127,6 @@ def encoded_rows(counts: Sequence[int], indices: Sequence[Tensor | None], batch:
     return [0 if index is None and count == batch and batch != 1 else count for count, index in pairs]
 
 
-def four(rows: Sequence[Tensor | None]) -> tuple[Tensor | None, ...]:
-    """Return rows of position, velocity, acceleration and jerk; None for those that a map does not take."""
-    return (*rows, *[None] * (4 - len(rows)))
-
-
 def first_given(tensors: Sequence[Tensor | None]) -> Tensor:
     """Return the first of the upstream gradients that is not None."""
     for tensor in tensors:

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from ..kernels import CostTerm, QuadraticCost, derivatives, limit_violations, quadratic_cost
 from ..kernels.call import fast_map
-from ..kernels.types import four
+from ..kernels.signature import four
 from .call import STARTS, Array, Call, Ends, Gradient, Wanted
 from .runners import Buffers, PartSizes, goal_gradient, replaces_action, summed, unfit, without_goal
 from .staged import inputs_of, rows_of, to_device

@@ -17,7 +17,8 @@ from torch import Tensor
 
 from ..kernels import Backend, ControlMap, default_backend
 from ..kernels.backends import launcher
-from ..kernels.types import Inputs, VjpInputs, four
+from ..kernels.signature import four
+from ..kernels.types import Inputs, VjpInputs
 from .call import STARTS, Array, Call
 from .runners import Buffers, is_out_of_memory
 
