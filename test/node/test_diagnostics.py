@@ -20,7 +20,7 @@ from traj_integrator_ros.handling.published import ExecutionReport
 from traj_integrator_ros.handling.rejection import RejectionReason
 from traj_integrator_ros.handling.supervision import Guard
 from traj_integrator_ros.node import accounts
-from traj_integrator_ros.node.accounts import Accounts, LatencyRing, ThrottledLog
+from traj_integrator_ros.node.accounts import Accounts, LatencyRing, ThrottledLog, one_line
 from traj_integrator_ros.node.diagnostics import Diagnostics, NodeStatus
 from traj_integrator_ros.node.namesakes import Namesakes
 
@@ -61,6 +61,7 @@ def level_and_text(given: NodeStatus) -> tuple[bytes, str]:
     [
         ({}, OK, "active"),
         ({"state_age_s": None}, OK, "active, no joint state yet"),
+        ({"namesakes": 1}, WARN, "2 nodes of this name: each answers every sequence"),
         ({"lifecycle_state": "inactive"}, WARN, "inactive: input is not accepted"),
         ({"rejected": RejectionReason.NOT_FINITE}, WARN, "rejected 2 x not_finite"),
         ({"execution": ExecutionReport(late=2)}, WARN, "2 x late"),
@@ -149,6 +150,11 @@ def test_latency_percentiles_are_of_the_last_thousand() -> None:
         ring.add(milliseconds * 1e-3)
     assert ring.percentile_ms(50) == pytest.approx(499.5)
     assert ring.percentile_ms(99) == pytest.approx(989.01)
+
+
+def test_an_error_is_told_in_one_line() -> None:
+    assert one_line(ValueError("a\n  b")) == "a b" and one_line(KeyError()) == "KeyError"
+    assert one_line(ValueError("x" * 501)) == "x" * 500 + "..."
 
 
 def test_a_flood_of_lines_becomes_one_and_the_next_line_says_how_many(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,6 +17,7 @@ from preloaded_python import preloaded_python
 
 from traj_integrator_ros.traffic.messages import sequence
 from traj_integrator_ros.traffic.node_process import NodeProcess, source_environment
+from traj_integrator_ros.wire import transport
 from traj_integrator_ros.wire.transport import DEFAULT_LIMIT_MIB, MIB, PROFILE_VARIABLES
 
 pytestmark = pytest.mark.ros
@@ -71,6 +72,7 @@ def test_a_profile_gives_the_node_a_large_segment_and_others_still_reach_it(
     segments = mapped_segments(process.pid)
     assert any(PROFILE_BYTES <= size < 1.1 * PROFILE_BYTES for size in segments), segments
     client.answer(sequence(np.zeros((64, 64, 3)), position=np.zeros(3)))
+    assert transport._has_started(), "this process can tell that it is too late for a choice"
     if profile == "fastdds_localhost":
         receiving = {address for address, port in udp_sockets(process.pid) if 7000 <= port < 32_768}
         assert receiving == {"127.0.0.1"}
