@@ -77,7 +77,7 @@ def row_indices(name: str, index: object, device: torch.device) -> Tensor | None
     if index is None:
         return None
     if _is_array(index):
-        rows = _tensor(name, index, "whole numbers")
+        rows = _tensor(name, index, "whole numbers", None if len(index) else torch.int64)  # floats, for torch
         if rows.dtype not in _INTEGERS:
             raise TypeError(f"{name}: expected whole numbers in an array or a list, got {rows.dtype}")
         return rows.to(device, torch.int64)
@@ -95,7 +95,9 @@ def truth_values(name: str, values: object, device: torch.device) -> Tensor:
 
     """
     if isinstance(values, Tensor) or _is_array(values):
-        rows = values if isinstance(values, Tensor) else _tensor(name, values, "truth values").to(device)
+        rows = values
+        if not isinstance(values, Tensor):
+            rows = _tensor(name, values, "truth values", None if len(values) else torch.bool).to(device)
         if rows.dtype in (torch.bool, torch.uint8):
             return rows
     got = getattr(values, "dtype", type(values).__name__)

@@ -151,6 +151,11 @@ def test_a_number_for_dt_that_changes_compiles_twice_at_most(call, inputs):
     assert graphs.frame_count <= 2
 
 
+def test_lists_of_nothing_are_those_of_no_trajectory():
+    ends = {"start_index": [], "goal_position": P0[:0], "goal_mask": []}
+    assert kernels.clique_step(ACTION[:0], P0, dt=0.1, **ends).position.shape == (0, HORIZON, DOF)
+
+
 @EACH_TRACED
 def test_exports_and_survives_saving(call, inputs):
     program = torch.export.export(call, inputs, strict=False)
