@@ -139,9 +139,7 @@ EXAMPLES = {
         ((3, 3, F64, 1), [[0.5, 0.5, 0], [0, 1, 0], [0, 0, 0], [0, 0.5, 0.5], [0, 0, 1], [0, 1, 0]]),
     ],
     "euler_integrate": [((t([[[1.0]]]), t([[[2.0], [3.0]]]), None, SUM), [[[3], [6]]])],
-    "tensor_step_jerk": [
-        ((start, ACT, memory(1, 2, 3), t([0.5, 1.0]), 1, SUM), JERKED) for start in (STATE, STATE_3D)
-    ],
+    "tensor_step_jerk": [((start, ACT, memory(1, 2, 3), t([0.5, 1.0]), 1, SUM), JERKED) for start in (STATE, STATE_3D)],
     "tensor_step_acc": [((start, ACT, memory(1, 2, 3), None, 1, SUM), ACCELERATED) for start in (STATE, STATE_3D)],
     "step_acc_semi_euler": [
         *(((start, ACT, None, 1, SUM), ACCELERATED) for start in (STATE, STATE_3D, t([[STATE_ROW, STATE_ROW]]))),
