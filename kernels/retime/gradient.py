@@ -74,7 +74,9 @@ class WithGradient(torch.autograd.Function):
         of_waypoints = None
         if ctx.needs_input_grad[0]:
             rows = waypoints.detach().to("cpu", torch.float64)
-            each = [_by_rows(*one) for one in zip(rows, ctx.counts.tolist(), *ctx.envelope, strict=True)]
+            of = ctx.envelope
+            parts = zip(rows, ctx.counts.tolist(), of.adjoint, of.phase, of.piece, of.knot_of_row, strict=True)
+            each = [_by_rows(*one) for one in parts]
             of_waypoints = (torch.stack(each) * upstream[:, None, None]).to(waypoints)
         of_limits = []
         for kind, limit in enumerate(limits):
@@ -83,9 +85,7 @@ class WithGradient(torch.autograd.Function):
         return of_waypoints, *of_limits, None, None, *(None for _ in range(1 + len(of_others)))
 
 
-def _by_rows(
-    rows: Tensor, count: int, adjoint: Tensor, phase: Tensor, by_limits: Tensor, piece: Tensor, knot: Tensor
-) -> Tensor:
+def _by_rows(rows: Tensor, count: int, adjoint: Tensor, phase: Tensor, piece: Tensor, knot: Tensor) -> Tensor:
     """Gradient of one duration with respect to its rows `[W, D]`."""
     if count == 0:
         return torch.zeros_like(rows)
