@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 
+import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -81,6 +82,13 @@ def test_third_derivatives(kernel):
     h = 1e-5
     numeric = (derivative(dt + h, 2) - derivative(dt - h, 2)) / (2 * h)
     torch.testing.assert_close(derivative(dt, 3), numeric, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["clique", "clique_central"])
+def test_a_goal_of_all_trajectories_gets_the_sum_of_their_gradients(name):
+    upstream = [torch.randn(3, MAPS[name].output_horizon(6), 2), None, None, None]
+    one, own = (MAPS[name].vjp(upstream, dt=0.1, action_horizon=6, start_rows=3, goal_rows=rows)[4] for rows in (1, 3))
+    torch.testing.assert_close(one, own.sum(0, keepdim=True))
 
 
 @SIGNATURE

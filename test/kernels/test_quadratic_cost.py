@@ -250,6 +250,13 @@ def test_misuse_is_named(name, options, error, message):
         CostCase(MAPS[name])(**options)
 
 
+@NATIVE
+def test_rows_that_are_not_in_the_pool_raise():
+    case = CostCase(MAPS["clique"], batch=4, start="pool")
+    with pytest.raises(IndexError, match="start_index"):
+        case(start_index=torch.tensor([0, 1, 2, 3]))
+
+
 @MAP
 @pytest.mark.parametrize("per_step", [False, True], ids=["one dt", "dt of each step"])
 def test_the_duration_lasts_from_the_start_to_the_last_row(kernel, per_step):
