@@ -35,7 +35,7 @@ emulated=(qemu-aarch64-static -L "$root" "$root/usr/bin/python$version" -P)
 (unset PYTHONPATH && . .venv/environment.sh && python test/kernels/result_bits.py) | tail -n +2 | diff - "$folder/bits"
 echo "arm64: the same bits as on this machine for $(wc -l < "$folder/bits") kinds of results"
 # Left out: tests that trace or compile (no compiler in that root, and Dynamo takes minutes to import), of Triton (no wheel),
-# those that start processes, which this machine would have to emulate by itself, and the longest, of two hundred steps.
+# those that start processes, which this machine would have to emulate by itself, and that of the most steps, two hundred.
 left_out=(--ignore=test/kernels/test_native_absent.py --ignore=test/kernels/test_operators_tracing.py
   --ignore=test/kernels/test_sharding.py --ignore=test/kernels/test_triton_kernels.py)
 for name in kernels/test_native.py::test_every_instruction_set_gives_the_same_bits \

@@ -61,7 +61,7 @@ class PlannedPath:
         return self.motion.samples - 1 - self.horizon
 
     def sample_at(self, time: float) -> int | None:
-        """The latest sample at `time` s, 0 or more, None if no whole window fits after it."""
+        """The latest sample at a time of 0 s or later; None if no whole window fits after it."""
         latest = int(np.searchsorted(self.motion.time, time + 1e-9, side="right")) - 1
         return latest if latest <= self.last_start else None
 
