@@ -28,7 +28,7 @@ def motion_of_actions(hold: Hold, steps: np.ndarray, actions: np.ndarray, start:
 def motion_of_positions(
     steps: np.ndarray, positions: np.ndarray, start: State, *, rest_tolerance: float = 0.0, fade_time: float = 0.2
 ) -> Motion:
-    """The motion from a start state through positions `[N, D]` at the ends of steps: a course without its special ends."""
+    """The motion from a start through positions `[N, D]` at the ends of steps, without the special ends of plans."""
     rows = np.vstack([start.position, positions])
     rests = rests_at_end(rows, float(steps[-1]), rest_tolerance)
     motion = cubic_spline(steps, rows, start.velocity, ends_at_rest=rests)
