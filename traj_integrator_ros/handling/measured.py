@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -20,8 +20,7 @@ _LONGEST_OUTLOOK_S = 0.5
 """Longest time over which a measured velocity is used to bound how far the robot may have moved."""
 
 
-@dataclass(frozen=True)
-class MeasuredState:
+class MeasuredState(NamedTuple):
     """One joint state in the node's joint order, float64 `[dof]`, SI units."""
 
     position: np.ndarray
