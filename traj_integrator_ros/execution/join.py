@@ -113,8 +113,9 @@ class Problem:
         (own, peak), bounds = self._speeds, self.bounds
         speed = peak_speed(self.present.velocity, self.present.acceleration, bounds.jerk)
         closing = np.maximum(np.abs(self.lack[0]) / _CLOSING_S + _SLOWEST * bounds.velocity, speed)
-        catching_up = np.maximum(self.joining.catch_up * own, peak)
-        return np.minimum(np.maximum(np.where(self.moves, catching_up, self.pace), closing), bounds.velocity)
+        own_pace = np.maximum(self.joining.catch_up * own, peak)
+        pace = own_pace if self.moves.all() else np.where(self.moves, own_pace, self.pace)
+        return np.minimum(np.maximum(pace, closing), bounds.velocity)
 
     @cached_property
     def _speeds(self) -> tuple[np.ndarray, np.ndarray]:
@@ -146,7 +147,7 @@ class Problem:
     @cached_property
     def apart(self) -> np.ndarray:
         """How far what is in execution is from the plan at times up to `longest`, `[_APART, D]`."""
-        times = np.linspace(0.0, self.longest, _APART)
+        times = _times_of_samples(self.longest)
         return self.executed.states_at(times, 1)[0] - self.plan.states_at(times, 1)[0]
 
     def start(self, joint: int) -> np.ndarray:
@@ -290,8 +291,9 @@ def _with(
     candidate = longer.coefficients[:count] + added(longer.knots[: count + 1])
     candidate[:, 0] += moved
     faded = Motion(longer.knots[: count + 1], candidate)
-    done = joints & _keeps(faded, bounds, problem.caps)
-    if 2 * leads > RETREAT_RAD and np.count_nonzero(done):
+    little = 2 * leads <= RETREAT_RAD  # neither catches up with anything, nor goes back
+    done = joints & _keeps(faded, bounds, bounds.velocity if little else problem.caps)
+    if not little and np.count_nonzero(done):
         done &= retreats(faded, problem, np.arange(joined.dof)) <= 0
     if not np.count_nonzero(done):
         return None
@@ -311,9 +313,15 @@ def difference_that_fades(
 
 
 @lru_cache(maxsize=64)
+def _times_of_samples(longest: float) -> np.ndarray:
+    """Times of `Problem.apart`, s, `[_APART]`; must not be changed."""
+    return np.linspace(0.0, longest, _APART)
+
+
+@lru_cache(maxsize=64)
 def _weights_of_samples(longest: float, time: float) -> np.ndarray:
     """Weights `[T, 1]`, from 1 to 0 as a quintic, at the times of `Problem.apart` that are within a time, s."""
-    times = np.linspace(0.0, longest, _APART)
+    times = _times_of_samples(longest)
     s = times[times <= time][:, None] / time
     return 1 - s**3 * (10 - 15 * s + 6 * s**2)
 
@@ -326,9 +334,10 @@ def _with_knot(motion: Motion, time: float) -> Motion:
         return motion.raised()
     if at == len(knots):
         return motion.raised().then(resting(motion.end.position, time - motion.duration))
-    coefficients = np.insert(motion.raised().coefficients, at, 0.0, axis=0)
-    coefficients[at] = shifted(coefficients[at - 1], time - knots[at - 1])
-    return motion._replace(knots=np.insert(knots, at, time), coefficients=coefficients)
+    pieces = motion.raised().coefficients
+    later = shifted(pieces[at - 1], time - knots[at - 1])
+    knots = np.concatenate([knots[:at], [time], knots[at:]])  # np.insert takes ten times as long
+    return motion._replace(knots=knots, coefficients=np.concatenate([pieces[:at], later[None], pieces[at:]]))
 
 
 def _keeps(motion: Motion, bounds: Bounds, caps: np.ndarray) -> np.ndarray:

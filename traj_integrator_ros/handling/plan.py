@@ -83,12 +83,13 @@ class Plan:
     def completed(self, position: np.ndarray, turning: np.ndarray) -> Plan:
         """The same with positions `[dof]` in place of NaN, and `turning` joints, `[dof]`, next to them."""
         start, actions = self.start, self.actions
-        if start is not None:
+        if start is not None and not all_finite(np.stack(start[:2])):
             start = State(
                 np.where(np.isnan(start.position), position, start.position),
                 np.where(np.isnan(start.velocity), 0.0, start.velocity),
                 start.acceleration,
             )
+        if start is not None and np.count_nonzero(turning):
             start = start._replace(position=turned(start.position, position, turning))
         if self.hold is Hold.POSITION and len(actions):
             if not all_finite(actions):
