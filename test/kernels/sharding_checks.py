@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 import torch
-from operator_cases import SIGNATURES, UNIFORM, Case, weights_like
+from operator_cases import POOL, SIGNATURES, UNIFORM, Case, weights_like
 from torch import Tensor
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.tensor import DTensor, Partial, Replicate, Shard, distribute_tensor
@@ -48,6 +48,7 @@ def table() -> dict[str, tuple[Case, str]]:
             rows.append((call(name, dt="scalar", start="one", goal="one"), "batch"))
         rows.append((call(name, start="pool"), "both"))
     rows += [(call("clique", batch=1), "batch"), (call("jerk", start="one", dt="scalar", batch=2), "batch")]
+    rows.append((call("acceleration_zoh", start="pool", batch=POOL), "batch"))
     return {
         f"{case.kernel.name}: {layout}, batch {case.batch}, start {case.start}, goal {case.goal}, dt {case.dt}": row
         for row in rows
