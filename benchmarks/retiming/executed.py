@@ -82,8 +82,12 @@ def jerk_limited(seed: int, dt: float) -> np.ndarray:
 
 
 def commanded(states: np.ndarray, space: ControlSpace, dt: float, **parameters: object) -> np.ndarray:
-    """Greatest velocity, acceleration and jerk that is executed before a plan ends, relative to its limits."""
-    node = Node(_DOF, **parameters)
+    """Greatest velocity, acceleration and jerk that is executed before a plan ends, relative to its limits.
+
+    They are the node's, too.
+    """
+    given = {f"limits__{name}": limit.tolist() for name, limit in bounds(_DOF)._asdict().items()}
+    node = Node(_DOF, **given, **parameters)
     node.measure(State(*states[:, 0]), _NOW_NS)
     fields = ActionFields(0, space.value, dt, actions_of(states, space, dt))
     times, *points = node.answer(fields, _NOW_NS, _NOW_NS).points
@@ -93,20 +97,20 @@ def commanded(states: np.ndarray, space: ControlSpace, dt: float, **parameters: 
 
 
 def margins(count: int, seed: int) -> Iterator[tuple[ControlSpace, float, np.ndarray]]:
-    """The worst of `count` plans for each control space and step, without a brake."""
+    """The worst of `count` plans for each control space and step, without a brake, where the node only warns of it."""
     spaces = (ControlSpace.POSITION, ControlSpace.VELOCITY, ControlSpace.ACCELERATION, ControlSpace.JERK)
     for space, dt in product(spaces, STEPS_S):
         plans = (jerk_limited(seed + k, dt) for k in range(count))
-        yield space, dt, np.max([commanded(plan, space, dt, publish__end="as_planned") for plan in plans], axis=0)
+        options = {"publish__end": "as_planned", "limits__action": "warn"}
+        yield space, dt, np.max([commanded(plan, space, dt, **options) for plan in plans], axis=0)
 
 
 def accepted(action: str, count: int, seed: int, dt: float = 0.02) -> tuple[int, float]:
     """How many plans a node with the plans' own limits accepts, and the greatest ratio that is executed of them."""
-    given = {f"limits__{name}": limit.tolist() for name, limit in bounds(_DOF)._asdict().items()}
     kept, worst = 0, 0.0
     for k in range(count):
         try:
-            found = commanded(jerk_limited(seed + k, dt), ControlSpace.POSITION, dt, limits__action=action, **given)
+            found = commanded(jerk_limited(seed + k, dt), ControlSpace.POSITION, dt, limits__action=action)
         except Rejected:
             continue
         kept, worst = kept + 1, max(worst, float(found.max()))

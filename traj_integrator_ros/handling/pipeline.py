@@ -159,7 +159,7 @@ class Pipeline:
         """Check all rows of all trajectories of a batch against the limits.
 
         Raises:
-            Rejected: limits_violated, if limits.action is reject.
+            Rejected: limits_violated, unless limits.action is warn.
 
         """
         start_row = batch.request.control_map.start_row

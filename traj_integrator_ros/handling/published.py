@@ -284,7 +284,7 @@ class ExecutionReport(NamedTuple):
     chunks_forgotten: int = 0
     """Number of chunks that were not over when something took over with which they are not averaged."""
     out_of_order: int = 0
-    """Number of trajectories of plans that began before one that had already been published."""
+    """Number of plans that were refused because they began before one that had already been published."""
     slowed: int = 0
     """Number of trajectories that were slowed to keep limits."""
 
