@@ -53,9 +53,11 @@ def _run(
         raise TypeError(f"u_act: expected a tensor, got {type(u_act).__name__}")
     try:
         kernel = map_of(**scheme)
-        dt = _reciprocal(traj_dt) if kernel.control_space is ControlSpace.POSITION else traj_dt
+        is_compiling = torch.compiler.is_compiling()
+        dt = traj_dt if is_compiling else _common(traj_dt, u_act, kernel)
+        dt = _reciprocal(dt) if kernel.control_space is ControlSpace.POSITION else dt
         dt = _uniform(dt, u_act) if kernel.uniform_dt_only else dt
-        fast = None if torch.compiler.is_compiling() else fast_map(kernel.operator, *kernel.scheme)
+        fast = None if is_compiling else fast_map(kernel.operator, *kernel.scheme)
         if fast is not None:
             written = fast.step_into(u_act, start, start_idx, dt, buffers, out_grad_position)
             if written is not None:
@@ -189,6 +191,18 @@ class AccelerationTensorStepIdxKernel(_IdxStepKernel):
     _map = staticmethod(_acceleration)
 
 
+def _common(traj_dt: Tensor | float, action: Tensor, kernel: ControlMap) -> Tensor | float:
+    """The number that all steps are, where nobody follows them: operations of torch take longer."""
+    if type(traj_dt) is not Tensor or traj_dt.dim() != 1 or action.dim() != 3 or traj_dt.requires_grad or is_watched():
+        return traj_dt
+    horizon = action.shape[1]
+    is_plain = traj_dt.is_cpu and traj_dt.is_floating_point()
+    if not is_plain or len(traj_dt) not in (1, horizon, kernel.output_horizon(horizon)):
+        return traj_dt
+    values = traj_dt.tolist()
+    return values[0] if values.count(values[0]) == len(values) else traj_dt
+
+
 def _reciprocal(traj_dt: Tensor | float) -> Tensor | float:
     """1 / traj_dt in float64; its only rounding error comes from the caller's conversion of dt to 1 / dt."""
     if isinstance(traj_dt, Tensor):
@@ -205,8 +219,6 @@ def _uniform(dt: Tensor | float, action: Tensor) -> Tensor | float:
     horizons = (action.shape[1], action.shape[1] + 4) if action.dim() == 3 else ()
     if not isinstance(dt, Tensor) or dt.dim() != 1 or dt.shape[0] < 2 or dt.shape[0] not in horizons:
         return dt
-    if dt.device.type == "cpu" and not (dt.requires_grad or is_watched()) and bool((dt == dt[:1]).all()):
-        return dt[:1]
     spread = (dt.detach() - dt.detach()[:1]).abs().amax()
     uniform = spread <= _UNIFORM_TOLERANCE * dt.detach()[0].abs()
     mean = dt.mean(0, keepdim=True)
