@@ -202,3 +202,17 @@ def test_the_gradient_of_dt_carries_tangents(kernel):
         tangent = forward_ad.unpack_dual(by_dt(forward_ad.make_dual(action, moved))).tangent
     difference = (by_dt(action + step * moved) - by_dt(action - step * moved)) / (2 * step)
     assert torch.allclose(tangent, difference, rtol=1e-6)
+
+
+@SIGNATURE
+@BACKEND
+def test_the_gradient_of_dt_in_half_precision_is_that_of_the_rounded_numbers(kernel, backend):
+    """Which loops in C++ do not compute."""
+    *inputs, dt = random_inputs(kernel)
+    weights = [weight.bfloat16() for weight in weights_like(function(kernel, backend)(*inputs, dt))]
+    gradients = []
+    for dtype in (torch.bfloat16, torch.float64):
+        leaf = dt.float().requires_grad_()
+        outputs = function(kernel, backend)(*(x.bfloat16().to(dtype) for x in inputs), leaf)
+        gradients += torch.autograd.grad(outputs, leaf, [weight.to(dtype) for weight in weights])
+    torch.testing.assert_close(*gradients, rtol=1e-3, atol=1e-3 * float(gradients[1].abs().max()))
