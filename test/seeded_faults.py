@@ -140,7 +140,7 @@ def main() -> int:
 
     table = list(faults((ROOT / "test" / "seeded_faults.txt").read_text(encoding="utf-8")))
     chosen = [fault for fault in table if arguments.only in f"{fault.file} {fault.name}"]
-    noticed, passing = 0, set()
+    noticed, passing, built = 0, set(), set()
     with tempfile.TemporaryDirectory() as folder:
         root = copied(Path(folder) / "sources")
         log, objects = Path(folder) / "log", {room: Path(folder) / "objects" / room for room in MODULES}
@@ -155,7 +155,7 @@ def main() -> int:
                 continue
             native, is_green = module_of(fault.file), arguments.green or tuple(tests) in passing
             for room, place in objects.items():
-                if any(place.iterdir()) and not (native == room and is_green):
+                if room in built and not (native == room and is_green):
                     compile_native(root, room, place)
             if not is_green:
                 if run(root, tests, log):
@@ -164,6 +164,7 @@ def main() -> int:
                 passing.add(tuple(tests))
             file.write_text(text.replace(fault.old, fault.new), encoding="utf-8")
             if native:
+                built.add(native)
                 forget(objects[native], fault.file)
                 compile_native(root, native, objects[native])
             begin = time.monotonic()
