@@ -68,22 +68,32 @@ def test_a_robot_that_is_held_is_braked_once_refused_and_goes_on_from_where_it_i
     np.testing.assert_allclose(trajectory.motion.begin.position, 0.24)
 
 
-def test_while_it_moves_after_a_deviation_sequences_are_refused_with_the_joint(node):
+@pytest.mark.parametrize("joint", [0, 1])
+def test_while_it_moves_after_a_deviation_sequences_are_refused_with_the_joint(node, joint):
     move(node, 0.0, 0.5)
-    held = np.array([node.commanded(NOW_S + 0.5)[0, 0], 0.24])
+    held = np.arange(2) == joint
     for time in np.arange(0.5, 0.8, 0.01):
-        own = node.commanded(NOW_S + time)[0]
-        node.measure([own[0], held[1]], [0.3, 0.0], now=NOW_S + time)
+        node.measure(np.where(held, 0.24, node.commanded(NOW_S + time)[0]), 0.3 * ~held, now=NOW_S + time)
         node.tick(NOW_S + time)
     error = refused(node, 0.8)
-    assert error.reason is RejectionReason.DEVIATION and "b is 0.05" in error.message
+    assert error.reason is RejectionReason.DEVIATION and f"{'ab'[joint]} is 0.05" in error.message
+
+
+def test_a_plan_away_from_a_robot_that_is_away_from_its_command_is_refused():
+    node = SimulatedNode()
+    node.report(0.0)
+    node.measure(0.2)
+    error = rejected(node.send, 0.5 + LINE)
+    assert error.reason is RejectionReason.DEVIATION and "a begins" in error.message
+    assert node.send(0.2 + LINE) is not None, "it leads back to where the robot is"
 
 
 @pytest.mark.parametrize("hold", [False, True])
 def test_a_stop_brakes_at_once_and_sequences_wait_until_it_is_over_or_released(node, hold):
     move(node, 0.0, 0.5)
     brake = node.stop(NOW_S + 0.5, hold=hold)
-    assert not brake.points.velocity[-1].any() and brake.motion.duration < 0.2
+    assert not brake.points.velocity[-1].any() and 0.02 < brake.motion.duration < 0.2
+    assert node.tick(NOW_S + 0.51) is None
     assert refused(node, 0.52).reason is RejectionReason.STOPPED
     move(node, 0.51, 0.8)
     if hold:

@@ -291,3 +291,5 @@ def test_a_start_that_the_robot_will_have_reached_by_then_is_none_away() -> None
     assert node.send(0.15 + 2 * LINE, **options) is not None
     node.measure(0.0, 0.0, now=NOW_S + 0.001)
     assert rejected(node.send, 0.15 + 2 * LINE, now=NOW_S + 0.001, **options).reason is RejectionReason.START_MISMATCH
+    node.measure(0.12, 0.0, now=NOW_S + 0.002)
+    assert node.send(0.15 + 2 * LINE, now=NOW_S + 0.002, **options) is not None
