@@ -7,16 +7,16 @@ the joint takes the fastest way (ruckig) to the earliest point of the plan that 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache, partial
 
 import numpy as np
 
 from . import native
-from .limits import Bounds, extremes
-from .motion import SHORTEST_GAP, SIZE, Motion, State, resting, shifted, united
-from .reaching import RETREAT_RAD, ROUNDING, Rates, floating_to, peak_speed, reaching, retreats, stops
+from .limits import Bounds, extremes, keeping
+from .motion import SHORTEST_GAP, SIZE, Motion, State, resting, united
+from .reaching import RETREAT_RAD, ROUNDING, Rates, fastest_stop, floating_to, peak_speed, reaching, retreats
 
 SAME = (1e-10, 1e-8, 1e-6)
 """rad, rad/s, rad/s^2: differences up to these are rounding, and nothing is done about them."""
@@ -140,7 +140,7 @@ class Problem:
     def stopping(self) -> np.ndarray:
         """Least and greatest positions during the fastest stop, `[2, D]`, rad; infinite where none is found."""
         try:
-            return np.concatenate([extremes(stop)[:, 0] for stop in stops(self.present, self.bounds)], axis=1)
+            return extremes(fastest_stop(self.present, self.bounds))[:, 0]
         except ValueError:
             return np.array([[-np.inf], [np.inf]]) * np.ones(self.plan.dof)
 
@@ -169,23 +169,17 @@ def join(problem: Problem) -> tuple[Motion, np.ndarray] | None:
     pending = problem.beyond.any(axis=0) | (earliest > 0)
     if not np.count_nonzero(pending):  # a quarter of the time of any(), in what each sequence passes
         return plan, shift
-    times = problem.joining.fade_times
     joined = plan
     if plan.with_accelerations:
-        far, release = problem.beyond[:2].any(axis=0), min(_STEPS * float(plan.steps[0]), problem.longest)
-        for fades, spans, joints in (
-            (blended, times, pending),
-            (faded, (release, *reversed(times)), pending & ~far),
-            (partial(faded, near=True), times, pending & far),
-            (faded, times, pending & far),
-        ):
+        for fades, spans, joints in _fades(problem, pending):
             for time in spans:
                 left = joints & pending
                 if not np.count_nonzero(left):
                     break
                 if time > 0 and time >= earliest and (found := fades(joined, problem, left, time)) is not None:
                     joined, done, moved = found
-                    shift += moved
+                    if moved is not None:
+                        shift += moved
                     pending = pending & ~done
                     if not np.count_nonzero(pending):
                         return joined, shift
@@ -201,8 +195,18 @@ def join(problem: Problem) -> tuple[Motion, np.ndarray] | None:
 
 # Differences that fade
 
-Faded = tuple[Motion, np.ndarray, np.ndarray]
-"""A motion, the joints whose difference fades in it, and by how much their plans were shifted, rad, `[D]`."""
+Faded = tuple[Motion, np.ndarray, np.ndarray | None]
+"""A motion, the joints whose difference fades in it, and by how much their plans were shifted, rad, `[D]`, if they were."""
+
+
+def _fades(problem: Problem, joints: np.ndarray) -> Iterator[tuple[Callable[..., Faded | None], Sequence[float], np.ndarray]]:
+    """Yield the ways in which a difference may fade, the times in which each is tried, and the joints."""
+    times = problem.joining.fade_times
+    yield blended, times, joints
+    far, release = problem.beyond[:2].any(axis=0), min(_STEPS * float(problem.plan.knots[1]), problem.longest)
+    yield faded, (release, *reversed(times)), joints & ~far
+    yield partial(faded, near=True), times, joints & far
+    yield faded, times, joints & far
 
 
 def blended(joined: Motion, problem: Problem, joints: np.ndarray, time: float) -> Faded | None:
@@ -214,9 +218,10 @@ def blended(joined: Motion, problem: Problem, joints: np.ndarray, time: float) -
         return None
     weights = _weights_of_samples(problem.longest, time)
     apart = np.abs(problem.apart[: len(weights)] * weights).max(axis=0)
-    joints = joints & (apart <= np.minimum(np.abs(problem.lack[0]), _SAME_PLAN_RAD) + _NEAR_RAD) & ~problem.floats
-    if not np.count_nonzero(joints):
-        return None
+    if apart.max() > _NEAR_RAD or np.count_nonzero(problem.floats):
+        joints = joints & (apart <= np.minimum(np.abs(problem.lack[0]), _SAME_PLAN_RAD) + _NEAR_RAD) & ~problem.floats
+        if not np.count_nonzero(joints):
+            return None
     until = min(time, problem.plan.duration, problem.own_until)
     bounds = problem.bounds
     if until > problem.earliest:  # before, it is not the plan's
@@ -277,7 +282,7 @@ def _with(
     time: float,
     added: Callable[[np.ndarray], np.ndarray],
     bounds: Bounds,
-    moved: np.ndarray | float = 0.0,
+    moved: np.ndarray | None = None,
     leads: float = np.inf,
 ) -> Faded | None:
     """The motion with what is added to it until a time, where joints keep bounds and do not go back.
@@ -289,18 +294,20 @@ def _with(
     longer = _with_knot(joined, time)
     count = int(longer.knots.searchsorted(time - SHORTEST_GAP))
     candidate = longer.coefficients[:count] + added(longer.knots[: count + 1])
-    candidate[:, 0] += moved
+    if moved is not None:
+        candidate[:, 0] += moved
     faded = Motion(longer.knots[: count + 1], candidate)
     little = 2 * leads <= RETREAT_RAD  # neither catches up with anything, nor goes back
-    done = joints & _keeps(faded, bounds, bounds.velocity if little else problem.caps)
+    done = joints & _keeps(faded, bounds, bounds.of_joins if little else bounds.slower(problem.caps))
     if not little and np.count_nonzero(done):
         done &= retreats(faded, problem, np.arange(joined.dof)) <= 0
     if not np.count_nonzero(done):
         return None
     np.copyto(longer.coefficients[:count], candidate, where=done)
-    shift = np.where(done, moved, 0.0)
-    longer.coefficients[count:, 0] += shift
-    return longer, done, shift
+    if moved is not None:
+        moved = np.where(done, moved, 0.0)
+        longer.coefficients[count:, 0] += moved
+    return longer, done, moved
 
 
 def difference_that_fades(
@@ -334,18 +341,17 @@ def _with_knot(motion: Motion, time: float) -> Motion:
         return motion.raised()
     if at == len(knots):
         return motion.raised().then(resting(motion.end.position, time - motion.duration))
-    pieces = motion.raised().coefficients
-    later = shifted(pieces[at - 1], time - knots[at - 1])
-    knots = np.concatenate([knots[:at], [time], knots[at:]])  # np.insert takes ten times as long
-    return motion._replace(knots=knots, coefficients=np.concatenate([pieces[:at], later[None], pieces[at:]]))
+    longer, pieces = np.empty(len(knots) + 1), np.zeros((len(knots), SIZE, motion.dof))  # faster than np.insert
+    longer[:at], longer[at], longer[at + 1 :] = knots[:at], time, knots[at:]
+    pieces[:at, : motion.size] = motion.coefficients[:at]
+    pieces[at:, : motion.size] = motion.coefficients[at - 1 :]
+    native.shift(pieces[at], float(time - knots[at - 1]))
+    return motion._replace(knots=longer, coefficients=pieces)
 
 
-def _keeps(motion: Motion, bounds: Bounds, caps: np.ndarray) -> np.ndarray:
-    """Which joints of a motion keep their bounds everywhere, `[D]`."""
-    least, most = extremes(motion)
-    good = (least[0] >= bounds.position_min - ROUNDING) & (most[0] <= bounds.position_max + ROUNDING)
-    highs = np.array([caps, np.maximum(bounds.acceleration, bounds.stopping), bounds.jerk]) * (1 + ROUNDING)
-    good &= (np.maximum(most[1:], -least[1:]) <= highs).all(axis=0)
+def _keeps(motion: Motion, bounds: Bounds, ranges: np.ndarray) -> np.ndarray:
+    """Which joints of a motion keep ranges and bounds everywhere, `[D]`."""
+    good = keeping(motion, ranges)
     if bounds.deceleration is not None and good.any():
         good &= bounds.steers(motion) <= 1 + ROUNDING
     return good

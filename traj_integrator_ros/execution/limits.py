@@ -164,6 +164,14 @@ def keeps(motion: Motion, ranges: np.ndarray) -> bool:
     return not native.widen(motion.coefficients, motion.knots, ranges.copy())
 
 
+def keeping(motion: Motion, ranges: np.ndarray) -> np.ndarray:
+    """Which joints stay within ranges `[2, 4, D]`, bool `[D]`."""
+    if keeps(motion, ranges):
+        return np.ones(motion.dof, bool)
+    least, most = extremes(motion)
+    return ((least >= ranges[0]) & (most <= ranges[1])).all(axis=0)
+
+
 def forward(motion: Motion, either: np.ndarray) -> Motion:
     """The motion with every velocity turned to be positive: it speeds up at positive accelerations, and slows down at
     negative ones. Positions are meaningless; where a joint hardly moves it has neither.
@@ -343,6 +351,16 @@ class Bounds:
         largest = np.full((3, len(self.jerk)), np.inf)
         largest[0] = np.maximum(self.velocity, np.broadcast_to(self.most, largest.shape)[0]) * (1 + INSIDE)
         return _ranges(self.position_min - INSIDE, self.position_max + INSIDE, largest)
+
+    @cached_property
+    def of_joins(self) -> np.ndarray:
+        """See `slower`: with all of the velocity."""
+        return self.slower(self.velocity)
+
+    def slower(self, velocity: np.ndarray) -> np.ndarray:
+        """Least and greatest value of each derivative of a joint up to some velocity, `[D]`: `[2, 4, D]`."""
+        largest = np.array([velocity, np.maximum(self.acceleration, self.stopping), self.jerk])
+        return _ranges(self.position_min - INSIDE, self.position_max + INSIDE, largest * (1 + INSIDE))
 
     def stop_durations(self, velocity: np.ndarray) -> np.ndarray:
         """Time to rest of each joint, s, `[D]`, from a constant velocity."""

@@ -19,7 +19,7 @@ SHORTEST_GAP = 1e-6
 one, whole nanoseconds are too coarse for a profile.
 """
 _NO_KNOTS = np.empty(0)
-_BESIDE = 1e-2
+BESIDE = 1e-2
 """s from knots that became one, where others are added in pieces more than three times as long: a controller plays the
 jump of an acceleration there as a swing of 0.0173 times it and the square of the length, which then is nothing.
 """
@@ -40,7 +40,10 @@ class State(NamedTuple):
 
     def beyond(self, other: State) -> np.ndarray:
         """How far position, velocity and acceleration are beyond another state's, `[3, D]`."""
-        return np.array([mine - theirs for mine, theirs in zip(self.known, other.known, strict=True)])
+        difference = np.empty((3, len(self.position)))
+        for mine, theirs, out in zip(self.known, other.known, difference, strict=True):
+            np.subtract(mine, theirs, out=out)
+        return difference
 
     def of(self, joint: int) -> State:
         """The state of one joint, `[1]`."""
@@ -166,14 +169,15 @@ class Motion(NamedTuple):
 
     def then(self, other: Motion) -> Motion:
         """One motion: this one, and `other` from its end on."""
-        knots = np.concatenate([self.knots, self.knots[-1] + other.knots[1:]])
-        if self.size == other.size:
-            coefficients = np.concatenate([self.coefficients, other.coefficients])
-        else:
-            pieces = len(self.coefficients)
-            coefficients = np.zeros((len(knots) - 1, max(self.size, other.size), self.dof))
-            coefficients[:pieces, : self.size] = self.coefficients
-            coefficients[pieces:, : other.size] = other.coefficients
+        pieces = len(self.coefficients)
+        whole = pieces + len(other.coefficients)
+        knots = np.empty(whole + 1)  # and so on: faster than np.concatenate
+        knots[: pieces + 1] = self.knots
+        np.add(other.knots[1:], self.knots[-1], out=knots[pieces + 1 :])
+        allocated = np.empty if self.size == other.size else np.zeros
+        coefficients = allocated((whole, max(self.size, other.size), self.dof))
+        coefficients[:pieces, : self.size] = self.coefficients
+        coefficients[pieces:, : other.size] = other.coefficients
         return Motion(knots, coefficients, self.with_accelerations, other.ends_at_rest)
 
     def raised(self, size: int = SIZE) -> Motion:
@@ -241,5 +245,5 @@ def united(
     more = _NO_KNOTS if others is None else others.knots
     most = 3 * (len(more) + sum(len(track.knots) for track in each))
     knots, coefficients = np.empty(most), np.empty((most - 1, SIZE, dof))
-    count = native.united(each, more, SHORTEST_GAP, _BESIDE, knots, coefficients)
+    count = native.united(each, more, SHORTEST_GAP, BESIDE, knots, coefficients)
     return Motion(knots[: count + 1], coefficients[:count], with_accelerations, ends_at_rest)

@@ -19,6 +19,7 @@ widen = steps.widen
 retreats = steps.retreats
 united = steps.united
 pieces_of_profiles = steps.pieces_of_profiles
+stop = steps.stop
 states_at = steps.states_at
 points = steps.points
 shift = steps.shift

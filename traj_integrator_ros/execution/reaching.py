@@ -15,7 +15,7 @@ from ruckig import Trajectory as RuckigTrajectory
 
 from . import native
 from .limits import Bounds, extremes
-from .motion import SHORTEST_GAP, SIZE, Motion, State, united
+from .motion import BESIDE, SHORTEST_GAP, SIZE, Motion, State
 
 if TYPE_CHECKING:  # it imports this
     from .join import Problem
@@ -70,7 +70,23 @@ def stops(state: State, bounds: Bounds) -> list[Motion]:
         ValueError: there is none, for example because the state is not finite.
 
     """
-    state, acceleration, jerk = state.known, bounds.stopping, bounds.jerk
+    state = state.known
+    return _motions(_profiles_of_stops(state, bounds), np.array(state), np.nan, np.zeros(3), True)
+
+
+def fastest_stop(state: State, bounds: Bounds) -> Motion:
+    """The `stops` as one motion."""
+    state = state.known
+    numbers, dof = _numbers(_profiles_of_stops(state, bounds)), len(state.velocity)
+    most = 3 * (len(numbers) // 2 + dof)
+    knots, coefficients = np.empty(most), np.empty((most - 1, SIZE, dof))
+    count = native.stop(numbers, np.array(state), SHORTEST_GAP, BESIDE, knots, coefficients)
+    return Motion(knots[: count + 1], coefficients[:count], ends_at_rest=True)
+
+
+def _profiles_of_stops(state: State, bounds: Bounds) -> Sequence[Profile]:
+    """Of `stops`."""
+    acceleration, jerk = bounds.stopping, bounds.jerk
     dof = len(state.velocity)
     request = InputParameter(dof)
     request.control_interface = ControlInterface.Velocity
@@ -83,12 +99,7 @@ def stops(state: State, bounds: Bounds) -> list[Motion]:
     trajectory = RuckigTrajectory(dof)
     if not _solves(Ruckig(dof), request, trajectory):
         raise ValueError("state: expected finite values from which joints can stop")
-    return _motions(trajectory.profiles[0], np.array(state), np.nan, np.zeros(3), True)
-
-
-def fastest_stop(state: State, bounds: Bounds) -> Motion:
-    """The `stops` as one motion."""
-    return united(dict(enumerate(stops(state, bounds))))
+    return trajectory.profiles[0]
 
 
 def _solves(solver: Ruckig, request: InputParameter, trajectory: RuckigTrajectory) -> bool:
@@ -171,17 +182,23 @@ def _motions(
 
     The rounding of their ends is removed by quintics that grow over all of them. A duration of NaN is their own.
     """
-    joints, numbers = len(profiles), []
-    for profile in profiles:
-        brake = profile.brake
-        spans, jerks = (brake.t, brake.j) if brake.duration > 0 else (_NO_BRAKE, _NO_BRAKE)
-        numbers += [*spans, *profile.t, *jerks, *profile.j]
+    joints, numbers = len(profiles), _numbers(profiles)
     most = len(numbers) // (2 * joints)
     knots, coefficients = np.empty((joints, most + 1)), np.empty((joints, most, SIZE))
     counts = np.empty(joints, np.int64)
     native.pieces_of_profiles(numbers, begins, duration, end, velocity_only, knots, coefficients, counts)
     each, rests = zip(knots, coefficients[..., None], counts.tolist(), strict=True), not end[1:].any()
     return [Motion(own[: count + 1], of_one[:count], ends_at_rest=rests) for own, of_one, count in each]
+
+
+def _numbers(profiles: Sequence[Profile]) -> list[float]:
+    """Spans and jerks of profiles, one after the other, each as long as the others."""
+    numbers = []
+    for profile in profiles:
+        brake = profile.brake
+        spans, jerks = (brake.t, brake.j) if brake.duration > 0 else (_NO_BRAKE, _NO_BRAKE)
+        numbers += [*spans, *profile.t, *jerks, *profile.j]
+    return numbers
 
 
 def reaching(problem: Problem, joint: int) -> tuple[Motion, float] | None:
@@ -227,7 +244,7 @@ def _waiting(problem: Problem, joint: int) -> Motion | None:
     if problem.brakes_at == np.inf:
         return None
     velocity = problem.plan.state_at(problem.brakes_at).velocity[joint]
-    (stop,) = stops(problem.present.of(joint), problem.bounds.of(joint))
+    stop = fastest_stop(problem.present.of(joint), problem.bounds.of(joint))
     ahead = stop.end.position[0] - problem.plan.end.position[joint]
     return stop if velocity != 0 and 0 < ahead / velocity <= _WAITS_S else None
 

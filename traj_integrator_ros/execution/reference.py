@@ -217,6 +217,18 @@ def pieces_of_profiles(
         counts[place] = count
 
 
+def stop(
+    profiles: list[float], begins: np.ndarray, gap: float, beside: float, knots_out: np.ndarray, out: np.ndarray
+) -> int:
+    """`reaching.fastest_stop`: `pieces_of_profiles` of their own duration, to rest, and `united`."""
+    joints = begins.shape[1]
+    most = len(profiles) // (2 * joints)
+    knots, pieces, counts = np.empty((joints, most + 1)), np.empty((joints, most, SIZE)), np.empty(joints, np.int64)
+    pieces_of_profiles(profiles, begins, np.nan, np.zeros(3), True, knots, pieces, counts)
+    tracks = [(own[: n + 1], part[:n, :, None]) for own, part, n in zip(knots, pieces, counts, strict=True)]
+    return united(tracks, np.empty(0), gap, beside, knots_out, out)
+
+
 def widen(coefficients: np.ndarray, knots: np.ndarray, ranges: np.ndarray) -> bool:
     """Widens ranges of the derivatives `[2, 4, D]` to contain those of a motion; returns whether it had to."""
     steps, before = np.diff(knots), ranges.copy()

@@ -138,7 +138,8 @@ def taken_up(motion: Motion, acceleration: np.ndarray, fade_time: float) -> Moti
     knots, taken = motion.knots, motion.raised()
     span = _fade_span(knots, fade_time, FADE_STEPS)
     count = bisect_left(knots, span - _SAME_TIME)
-    native.add(_fading(acceleration - motion.begin.acceleration, span), knots[:count], taken.coefficients[:count])
+    fading = _fading(span) * (acceleration - motion.begin.acceleration)
+    native.add(fading, knots[:count], taken.coefficients[:count])
     return taken
 
 
@@ -150,7 +151,7 @@ def settle(motion: Motion, fade_time: float, steps: int = FADE_STEPS) -> Motion:
     span = _fade_span(knots[-1] - knots[::-1], fade_time, steps)
     begin = knots[-1] - span
     first = bisect_left(knots, begin - _SAME_TIME)
-    backwards = shifted(_fading(-motion.end.acceleration, span), span) * _ALTERNATING
+    backwards = shifted(_fading(span) * -motion.end.acceleration, span) * _ALTERNATING
     native.add(backwards, knots[first:-1] - begin, settled.coefficients[first:])
     return settled
 
@@ -167,10 +168,11 @@ def _fade_span(knots: np.ndarray, fade_time: float, steps: int) -> float:
     return float(knots[min(first + steps, max(last, first + 1)) - 1])
 
 
-def _fading(acceleration: np.ndarray, span: float) -> np.ndarray:
-    """The polynomial `[6, D]` a t^2 (1 - t/span)^3 / 2."""
+@lru_cache(maxsize=64)
+def _fading(span: float) -> np.ndarray:
+    """The polynomial t^2 (1 - t/span)^3 / 2, `[6, 1]`; must not be changed."""
     rate = 1 / span
-    return np.array([[0.0], [0.0], [0.5], [-1.5 * rate], [1.5 * rate**2], [-0.5 * rate**3]]) * acceleration
+    return np.array([[0.0], [0.0], [0.5], [-1.5 * rate], [1.5 * rate**2], [-0.5 * rate**3]])
 
 
 def brought_to_rest(motion: Motion, within: float) -> Motion:

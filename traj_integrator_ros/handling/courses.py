@@ -81,7 +81,13 @@ class Course(NamedTuple):
 
     def between(self, begin_ns: int, end_ns: int) -> Motion:
         """The motion between two times, followed by rest where it ends before."""
-        motion, span = self.rest_from(begin_ns), (end_ns - begin_ns) * 1e-9
+        span = (end_ns - begin_ns) * 1e-9
+        into, until = (begin_ns - self.start_ns) * 1e-9, (end_ns - self.start_ns) * 1e-9
+        if 0 <= into < until <= self.motion.duration:
+            part = self.motion.until(until).from_time(into)
+            part.knots[-1] = span  # without rounding
+            return part
+        motion = self.rest_from(begin_ns)
         if self.start_ns > begin_ns:
             motion = resting(motion.begin.position, (self.start_ns - begin_ns) * 1e-9).then(motion)
         missing = span - motion.duration

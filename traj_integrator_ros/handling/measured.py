@@ -157,11 +157,13 @@ def check_start(plan: Plan, measured: MeasuredState, parameters: NodeParameters,
 
     """
     tolerance, position = parameters.limits_start_deviation, plan.start.position
+    if tolerance <= 0:
+        return
     until = ((plan.origin_ns or now_ns) - measured.stamp_ns) * 1e-9
     reach = np.abs(measured.velocity) * min(max(until, 0.0), _LONGEST_OUTLOOK_S)
     beyond = np.abs(position - turned(measured.position, position, parameters.continuous)) - reach
     joint = int(beyond.argmax())
-    if tolerance > 0 and beyond[joint] > tolerance:
+    if beyond[joint] > tolerance:
         raise Rejected(
             RejectionReason.START_MISMATCH,
             f"start.position of {parameters.joint_names[joint]}: expected within {tolerance:g} "

@@ -83,7 +83,7 @@ class Plan:
     def completed(self, position: np.ndarray, turning: np.ndarray) -> Plan:
         """The same with positions `[dof]` in place of NaN, and `turning` joints, `[dof]`, next to them."""
         start, actions = self.start, self.actions
-        if start is not None and not all_finite(np.stack(start[:2])):
+        if start is not None and not (all_finite(start.position) and all_finite(start.velocity)):
             start = State(
                 np.where(np.isnan(start.position), position, start.position),
                 np.where(np.isnan(start.velocity), 0.0, start.velocity),
@@ -227,7 +227,7 @@ def schedule(plan: Plan, earliest_ns: int, now_ns: int, longest_wait: float) -> 
                 f"publish.longest_wait), got {ahead:.3f} s",
             )
         return -into, 0
-    dropped = int(np.searchsorted(plan.ends, into + _SHORTEST_REST_S, side="right"))
+    dropped = int(plan.ends.searchsorted(into + _SHORTEST_REST_S, side="right"))
     if dropped == len(plan.steps):
         raise Rejected(
             RejectionReason.STALE_SEQUENCE,

@@ -10,9 +10,9 @@ from typing import NamedTuple
 import numpy as np
 
 from ..execution.join import Joining, Problem, join
-from ..execution.limits import INSIDE, LONGEST_BRAKE_S, Bounds, extremes, find_motion_violation, keeps
+from ..execution.limits import INSIDE, LONGEST_BRAKE_S, Bounds, extremes, find_motion_violation, keeping, keeps
 from ..execution.motion import Motion, State, united
-from ..execution.reaching import RETREAT, RETREAT_RAD, stops
+from ..execution.reaching import RETREAT, RETREAT_RAD, fastest_stop, stops
 from ..execution.rows import brought_to_rest
 from .courses import Course, Left, Reading, Smoothed, left_of, rest_of
 from .limits import JointLimits
@@ -268,34 +268,36 @@ def stopped_at_end(motion: Motion, bounds: Bounds, rest_tolerance: float, joint_
         if kept:
             return near or kept[-1]
     try:
-        tracks = stops(end, bounds)
-        durations = np.array([track.duration for track in tracks])
+        stop = fastest_stop(end, bounds)
     except ValueError:  # it takes longer than ruckig can think, or begins beyond all measure
-        tracks, durations = [], bounds.stop_durations(end.velocity)
-    longest = int(durations.argmax())
-    if not tracks or not durations[longest] <= LONGEST_BRAKE_S:
+        stop = None
+    if stop is None or not stop.duration <= LONGEST_BRAKE_S:
+        durations = bounds.stop_durations(end.velocity)
+        if stop is not None:
+            durations = np.array([of_joint.duration for of_joint in stops(end, bounds)])
+        longest = int(durations.argmax())
         name = joint_names[longest] if len(joint_names) else f"joint {longest}"
         raise Rejected(
             RejectionReason.BRAKE_IMPOSSIBLE,
             f"end: {name} moves at {end.velocity[longest]:g}, and the brake within limits.acceleration and limits.jerk "
             f"takes {durations[longest]:g} s, expected at most {LONGEST_BRAKE_S:g} s",
         )
-    whole = _stopped(motion, end, tracks, bounds)
-    if _keeping(whole, bounds).all() or (harder := _not_faster(bounds, end)) is bounds:
+    whole = _stopped(motion, end, stop, bounds)
+    if keeps(whole, bounds.of_stops) or (harder := _not_faster(bounds, end)) is bounds:
         return whole
-    return _stopped(motion, end, stops(end, harder), harder)
+    return _stopped(motion, end, fastest_stop(end, harder), harder)
 
 
-def _stopped(motion: Motion, end: State, tracks: Sequence[Motion], bounds: Bounds) -> Motion:
+def _stopped(motion: Motion, end: State, stop: Motion, bounds: Bounds) -> Motion:
     """The motion and the stop of each joint; joints leave their plans earlier to stop within limits, and not back."""
-    stop = united(dict(enumerate(tracks)), with_accelerations=motion.with_accelerations)
-    whole, keeps, turning = motion.then(stop), _keeping(stop, bounds), _turning(motion, end, stop, bounds)
-    if keeps.all() and not np.count_nonzero(turning):
+    whole, turning = motion.then(stop), _turning(motion, end, stop, bounds)
+    kept = keeping(stop, bounds.of_stops)
+    if kept.all() and not np.count_nonzero(turning):
         return whole
-    turning[~keeps] = 0.0
+    turning[~kept] = 0.0
     inside = (end.position >= bounds.position_min) & (end.position <= bounds.position_max)
     inside &= np.abs(end.velocity) <= bounds.velocity  # a plan that is too fast itself is refused, not cut
-    early = np.flatnonzero((inside & ~keeps) | (turning != 0))
+    early = np.flatnonzero((inside & ~kept) | (turning != 0))
     return _stopped_early(motion, whole, early, bounds, turning) if len(early) else whole
 
 
@@ -310,26 +312,20 @@ def _not_faster(bounds: Bounds, end: State) -> Bounds:
     return replace(bounds, jerk=np.maximum(bounds.jerk, np.minimum(needed, most)))
 
 
-def _keeping(stop: Motion, bounds: Bounds) -> np.ndarray:
-    """Which joints keep their positions and velocities during a stop, bool `[dof]`."""
-    lows, highs = bounds.of_stops
-    if keeps(stop, bounds.of_stops):
-        return np.ones(stop.dof, bool)
-    least, most = extremes(stop)
-    return ((least >= lows) & (most <= highs)).all(axis=0)
-
-
 def _turning(motion: Motion, last: State, stop: Motion, bounds: Bounds) -> np.ndarray:
     """Where joints go (1, -1) whose stop would lead back, although their plans do not; 0 for the others, `[dof]`.
 
     Such a plan ends almost at rest, while it slows down: its acceleration cannot be taken back before the joint turns.
     """
     end, velocity, acceleration = last
-    forward = -np.sign(acceleration)
-    goes = (forward != 0) & (forward * (end - motion.coefficients[-1, 0]) >= 0)
-    goes &= (velocity * acceleration > 0) | (acceleration**2 > 2 * bounds.jerk * np.abs(velocity))
-    if not np.count_nonzero(goes):
+    states = (part.tolist() for part in (end - motion.coefficients[-1, 0], velocity, acceleration, bounds.jerk))
+    goes = [  # faster than numpy for a few numbers
+        a != 0 and a * way <= 0 and (v * a > 0 or a * a > 2 * jerk * abs(v)) for way, v, a, jerk in zip(*states)
+    ]
+    if not any(goes):
         return np.zeros(stop.dof)
+    forward = -np.sign(acceleration)
+    goes = np.array(goes)
     goes &= _way_back(stop, forward) > RETREAT * _way_back(motion, forward) + RETREAT_RAD
     for joint in np.flatnonzero(goes).tolist():
         earliest = max(motion.duration - _TURNED_WITHIN * abs(acceleration[joint]) / bounds.jerk[joint], 0.0)
@@ -351,8 +347,8 @@ def _stopped_early(motion: Motion, whole: Motion, joints: np.ndarray, bounds: Bo
 
         def stopping(time: float, joint: int = joint, of_joint: Bounds = of_joint, forward=forward) -> Motion | None:
             """The stop that begins at a time, s, if it does as it should."""
-            (stop,) = stops(motion.state_at(time).of(joint), of_joint)
-            return stop if _keeping(stop, of_joint)[0] and _way_back(stop, forward)[0] <= INSIDE else None
+            stop = fastest_stop(motion.state_at(time).of(joint), of_joint)
+            return stop if keeps(stop, of_joint.of_stops) and _way_back(stop, forward)[0] <= INSIDE else None
 
         most = motion.duration
         if turning[joint]:

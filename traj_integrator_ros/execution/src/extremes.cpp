@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cmath>
 #include <vector>
 
 #include "../../kernels/retime/src/polynomials.h"
@@ -7,12 +8,16 @@
 namespace traj_integrator::execution {
 namespace {
 
-// Whether the coefficients of all pieces together show that no derivative exceeds its range: most motions are judged again.
-bool is_surely_within(const Pieces& motion, const double* ranges) {
+constexpr double kAlike = 2;  // times the length of the first of them
+
+// Whether the coefficients of pieces of similar lengths together show that no derivative exceeds its range: most motions are
+// judged again.
+bool are_surely_within(const Pieces& motion, long first, long end, const double* ranges, double* memory) {
   const long dof = motion.dof, numbers = motion.size * dof;
-  std::vector<double> low(motion.at(0), motion.at(0) + numbers), high(low);
-  double longest = 0;
-  for (long piece = 0; piece < motion.knots.count; ++piece) {
+  double *low = memory, *high = memory + numbers, longest = 0;
+  std::copy_n(motion.at(first), numbers, low);
+  std::copy_n(motion.at(first), numbers, high);
+  for (long piece = first; piece < end; ++piece) {
     longest = std::max(longest, motion.knots.step(piece));
     const double* c = motion.at(piece);
     for (long at = 0; at < numbers; ++at) {
@@ -35,28 +40,59 @@ bool is_surely_within(const Pieces& motion, const double* ranges) {
   return true;
 }
 
+// Whether the ends of a piece, and how far it may bend between them, show the same for that piece.
+bool is_surely_within(const Pieces& motion, long piece, const double* ranges) {
+  const long dof = motion.dof, plane = kOrders * dof;
+  const double h = motion.knots.step(piece), *c = motion.at(piece);
+  for (long order = 0; order < std::min(kOrders, motion.size); ++order) {
+    const double* factors = retiming::kFactors[order];
+    for (long joint = 0; joint < dof; ++joint) {
+      const double begin = factors[order] * c[order * dof + joint];
+      double end = 0, bend = 0;  // by Horner's rule
+      for (long k = motion.size - 1; k >= order; --k) end = end * h + factors[k] * c[k * dof + joint];
+      for (long k = motion.size - 1; k > order + 1; --k) {
+        bend = bend * h + factors[k] * (k - order) * (k - order - 1) * std::fabs(c[k * dof + joint]);
+      }
+      bend *= h * h / 8;
+      const double* known = ranges + order * dof + joint;
+      if (std::max(begin, end) + bend > known[plane] || std::min(begin, end) - bend < known[0]) return false;
+    }
+  }
+  return true;
+}
+
+// Widens ranges to contain a piece of one joint, by its exact extremes; returns whether it had to.
+bool widen_by(const Pieces& motion, long piece, long joint, double* ranges) {
+  const long dof = motion.dof, plane = kOrders * dof;
+  double c[kLargestSize] = {}, low[kOrders], high[kOrders];
+  for (long k = 0; k < motion.size; ++k) c[k] = motion.at(piece)[k * dof + joint];
+  for (long order = 0; order < kOrders; ++order) {
+    low[order] = ranges[order * dof + joint];
+    high[order] = ranges[plane + order * dof + joint];
+  }
+  retiming::widen_by_piece(c, motion.knots.step(piece), low, high);
+  bool had_to = false;
+  for (long order = 0; order < kOrders; ++order) {
+    double &least = ranges[order * dof + joint], &most = ranges[plane + order * dof + joint];
+    had_to |= low[order] != least || high[order] != most;
+    least = low[order];
+    most = high[order];
+  }
+  return had_to;
+}
+
 }  // namespace
 
 bool widen(const Pieces& motion, double* ranges) {
-  if (is_surely_within(motion, ranges)) return false;
-  const long dof = motion.dof, plane = kOrders * dof;
+  std::vector<double> memory(2 * motion.size * motion.dof);
   bool had_to = false;
-  for (long joint = 0; joint < dof; ++joint) {
-    double low[kOrders], high[kOrders];
-    for (long order = 0; order < kOrders; ++order) {
-      low[order] = ranges[order * dof + joint];
-      high[order] = ranges[plane + order * dof + joint];
-    }
-    for (long piece = 0; piece < motion.knots.count; ++piece) {
-      double c[kLargestSize] = {};
-      for (long k = 0; k < motion.size; ++k) c[k] = motion.at(piece)[k * dof + joint];
-      retiming::widen_by_piece(c, motion.knots.step(piece), low, high);
-    }
-    for (long order = 0; order < kOrders; ++order) {
-      double &least = ranges[order * dof + joint], &most = ranges[plane + order * dof + joint];
-      had_to |= low[order] != least || high[order] != most;
-      least = low[order];
-      most = high[order];
+  for (long first = 0, end = 1; first < motion.knots.count; first = end++) {
+    const double most = kAlike * motion.knots.step(first), least = motion.knots.step(first) / kAlike;
+    while (end < motion.knots.count && motion.knots.step(end) <= most && motion.knots.step(end) >= least) ++end;
+    if (are_surely_within(motion, first, end, ranges, memory.data())) continue;
+    for (long piece = first; piece < end; ++piece) {
+      if (is_surely_within(motion, piece, ranges)) continue;
+      for (long joint = 0; joint < motion.dof; ++joint) had_to |= widen_by(motion, piece, joint, ranges);
     }
   }
   return had_to;

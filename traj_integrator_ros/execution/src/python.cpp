@@ -2,6 +2,7 @@
 //
 // Each raises TypeError if an array has another shape or type.
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <vector>
@@ -129,6 +130,15 @@ bool take_track(PyObject* track, BorrowedBuffers<2>& buffers, Pieces& motion) {
          pieces.has_shape({count, kLargestSize, 1});
 }
 
+// Writes `tracks` as one motion, whose most knots are given first; returns the number of its pieces.
+PyObject* unite(const std::vector<Pieces>& tracks, long size, double gap, double beside, double* knots, double* out) {
+  double* end = knots + size;
+  for (const Pieces& track : tracks) end = std::copy_n(track.knots.times, track.knots.count + 1, end);
+  const long kept = united_knots(knots, end - knots, gap, beside) - 1;
+  place(tracks.data(), tracks.size(), {knots, kept}, out);
+  return PyLong_FromLong(kept);
+}
+
 PyObject* py_united(ArrayArguments& given) {
   PyObject* list = given.list();
   const Array more = given.array({kAny});
@@ -145,29 +155,60 @@ PyObject* py_united(ArrayArguments& given) {
   }
   given.require(joints > 0 && 3 * size == knots.shape[0]);
   if (!given.fit()) return nullptr;
-  double* end = std::copy_n(more.as<double>(), more.shape[0], knots.as<double>());
-  for (const Pieces& track : tracks) end = std::copy_n(track.knots.times, track.knots.count + 1, end);
-  const long kept = united_knots(knots.as<double>(), size, gap, beside) - 1;
-  place(tracks.data(), joints, {knots.as<double>(), kept}, out);
-  return PyLong_FromLong(kept);
+  std::copy_n(more.as<double>(), more.shape[0], knots.as<double>());
+  return unite(tracks, more.shape[0], gap, beside, knots.as<double>(), out);
+}
+
+// Spans and jerks [most] of each profile, one after the other, and the states [3, joints] in which they begin.
+struct Profiles {
+  const std::vector<double> numbers;
+  const double* begins;
+  long joints, most;
+
+  long pieces_of(long joint, const ProfileEnd& end, double* knots, double* coefficients) const {
+    const double *spans = numbers.data() + 2 * joint * most, *from = begins + joint;
+    const double begin[3] = {from[0], from[joints], from[2 * joints]};
+    return pieces_of_profile(spans, spans + most, most, begin, end, knots, coefficients);
+  }
+};
+
+Profiles profiles_of(ArrayArguments& given) {
+  const std::vector<double> numbers = given.numbers();
+  const Array begins = given.array({3, kAny});
+  const long joints = begins.shape[1], most = joints > 0 ? numbers.size() / (2 * joints) : 0;
+  given.require(most > 0 && numbers.size() == static_cast<size_t>(2 * joints * most));
+  return {numbers, begins.as<double>(), joints, most};
+}
+
+PyObject* py_stop(ArrayArguments& given) {
+  const Profiles profiles = profiles_of(given);
+  const double gap = given.number(), beside = given.number();
+  const long joints = profiles.joints, most = profiles.most;
+  double* knots = given.out({3 * joints * (most + 1)});
+  double* out = given.out({3 * joints * (most + 1) - 1, kLargestSize, joints});
+  if (!given.fit()) return nullptr;
+  constexpr double kRest[3] = {};
+  std::vector<double> times(joints * (most + 1)), coefficients(joints * most * kLargestSize);
+  std::vector<Pieces> tracks;
+  for (long joint = 0; joint < joints; ++joint) {
+    double *own = times.data() + joint * (most + 1), *pieces = coefficients.data() + joint * most * kLargestSize;
+    tracks.push_back({pieces, {own, profiles.pieces_of(joint, {NAN, kRest, true}, own, pieces)}, kLargestSize, 1});
+  }
+  return unite(tracks, 0, gap, beside, knots, out);
 }
 
 PyObject* py_pieces_of_profiles(ArrayArguments& given) {
-  const std::vector<double> profiles = given.numbers();
-  const Array begins = given.array({3, kAny});
+  const Profiles profiles = profiles_of(given);
   const double duration = given.number();
   const double* end = given.doubles({3});
   const bool velocity_only = given.flag();
-  const long joints = begins.shape[1], most = joints > 0 ? profiles.size() / (2 * joints) : 0;
+  const long joints = profiles.joints, most = profiles.most;
   double *knots = given.out({joints, most + 1}), *coefficients = given.out({joints, most, kLargestSize});
   long* counts = given.array({joints}, 'l', true).as<long>();
-  given.require(most > 0 && profiles.size() == static_cast<size_t>(2 * joints * most));
   if (!given.fit()) return nullptr;
   for (long joint = 0; joint < joints; ++joint) {
-    const double *spans = profiles.data() + 2 * joint * most, *from = begins.as<double>() + joint;
-    const double begin[3] = {from[0], from[joints], from[2 * joints]};
-    counts[joint] = pieces_of_profile(spans, spans + most, most, begin, {duration, end, velocity_only},
-                                      knots + joint * (most + 1), coefficients + joint * most * kLargestSize);
+    counts[joint] = profiles.pieces_of(joint, {duration, end, velocity_only}, knots + joint * (most + 1),
+                                       coefficients + joint * most * kLargestSize);
   }
   return none();
 }
@@ -205,6 +246,7 @@ PyMethodDef methods[] = {
     method_of_arrays<py_blend>("blend", "The quintics of a difference that fades."),
     method_of_arrays<py_retreats>("retreats", "How far joints go back."),
     method_of_arrays<py_united>("united", "Motions of single joints as one of all joints."),
+    method_of_arrays<py_stop>("stop", "The stops of all joints, of time-optimal profiles, as one motion."),
     method_of_arrays<py_pieces_of_profiles>("pieces_of_profiles", "Pieces of time-optimal profiles."),
     {"all_finite", &py_all_finite, METH_O, "Whether numbers hold neither NaN nor infinity."},
     {nullptr, nullptr, 0, nullptr},
