@@ -196,10 +196,12 @@ def join(problem: Problem) -> tuple[Motion, np.ndarray] | None:
 # Differences that fade
 
 Faded = tuple[Motion, np.ndarray, np.ndarray | None]
-"""A motion, the joints whose difference fades in it, and by how much their plans were shifted, rad, `[D]`, if they were."""
+"""A motion, the joints whose difference fades in it, and by how much their plans were shifted, rad, `[D]`, or None."""
+Fades = Callable[[Motion, "Problem", np.ndarray, float], Faded | None]
+"""`blended` or `faded`."""
 
 
-def _fades(problem: Problem, joints: np.ndarray) -> Iterator[tuple[Callable[..., Faded | None], Sequence[float], np.ndarray]]:
+def _fades(problem: Problem, joints: np.ndarray) -> Iterator[tuple[Fades, Sequence[float], np.ndarray]]:
     """Yield the ways in which a difference may fade, the times in which each is tried, and the joints."""
     times = problem.joining.fade_times
     yield blended, times, joints

@@ -40,10 +40,7 @@ class State(NamedTuple):
 
     def beyond(self, other: State) -> np.ndarray:
         """How far position, velocity and acceleration are beyond another state's, `[3, D]`."""
-        difference = np.empty((3, len(self.position)))
-        for mine, theirs, out in zip(self.known, other.known, difference, strict=True):
-            np.subtract(mine, theirs, out=out)
-        return difference
+        return np.array(self.known) - np.array(other.known)
 
     def of(self, joint: int) -> State:
         """The state of one joint, `[1]`."""
@@ -169,15 +166,14 @@ class Motion(NamedTuple):
 
     def then(self, other: Motion) -> Motion:
         """One motion: this one, and `other` from its end on."""
-        pieces = len(self.coefficients)
-        whole = pieces + len(other.coefficients)
-        knots = np.empty(whole + 1)  # and so on: faster than np.concatenate
-        knots[: pieces + 1] = self.knots
-        np.add(other.knots[1:], self.knots[-1], out=knots[pieces + 1 :])
-        allocated = np.empty if self.size == other.size else np.zeros
-        coefficients = allocated((whole, max(self.size, other.size), self.dof))
-        coefficients[:pieces, : self.size] = self.coefficients
-        coefficients[pieces:, : other.size] = other.coefficients
+        knots = np.concatenate([self.knots, self.knots[-1] + other.knots[1:]])
+        if self.size == other.size:
+            coefficients = np.concatenate([self.coefficients, other.coefficients])
+        else:
+            pieces = len(self.coefficients)
+            coefficients = np.zeros((len(knots) - 1, max(self.size, other.size), self.dof))
+            coefficients[:pieces, : self.size] = self.coefficients
+            coefficients[pieces:, : other.size] = other.coefficients
         return Motion(knots, coefficients, self.with_accelerations, other.ends_at_rest)
 
     def raised(self, size: int = SIZE) -> Motion:

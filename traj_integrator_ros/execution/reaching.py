@@ -86,16 +86,18 @@ def fastest_stop(state: State, bounds: Bounds) -> Motion:
 
 def _profiles_of_stops(state: State, bounds: Bounds) -> Sequence[Profile]:
     """Of `stops`."""
-    acceleration, jerk = bounds.stopping, bounds.jerk
     dof = len(state.velocity)
     request = InputParameter(dof)
     request.control_interface = ControlInterface.Velocity
     request.synchronization = Synchronization.No
-    request.current_position, request.current_velocity, request.current_acceleration = (it.tolist() for it in state)
+    position, velocity, acceleration = (part.tolist() for part in state)
+    request.current_position, request.current_velocity, request.current_acceleration = position, velocity, acceleration
     request.max_velocity = [_ALL] * dof
-    request.max_acceleration = acceleration.tolist()
-    slowest = np.maximum(np.abs(state.acceleration) / _SHORTEST_STOP_S, np.abs(state.velocity) / _SHORTEST_STOP_S**2)
-    request.max_jerk = np.minimum(np.maximum(slowest, _RAISE * jerk), jerk).tolist()
+    request.max_acceleration = bounds.stopping.tolist()
+    request.max_jerk = [
+        min(max(abs(a) / _SHORTEST_STOP_S, abs(v) / _SHORTEST_STOP_S**2, _RAISE * jerk), jerk)
+        for v, a, jerk in zip(velocity, acceleration, bounds.jerk.tolist(), strict=True)
+    ]
     trajectory = RuckigTrajectory(dof)
     if not _solves(Ruckig(dof), request, trajectory):
         raise ValueError("state: expected finite values from which joints can stop")

@@ -320,7 +320,8 @@ def _turning(motion: Motion, last: State, stop: Motion, bounds: Bounds) -> np.nd
     end, velocity, acceleration = last
     states = (part.tolist() for part in (end - motion.coefficients[-1, 0], velocity, acceleration, bounds.jerk))
     goes = [  # faster than numpy for a few numbers
-        a != 0 and a * way <= 0 and (v * a > 0 or a * a > 2 * jerk * abs(v)) for way, v, a, jerk in zip(*states)
+        a != 0 and a * way <= 0 and (v * a > 0 or a * a > 2 * jerk * abs(v))
+        for way, v, a, jerk in zip(*states, strict=True)
     ]
     if not any(goes):
         return np.zeros(stop.dof)

@@ -25,16 +25,18 @@ bool are_surely_within(const Pieces& motion, long first, long end, const double*
       high[at] = std::max(high[at], c[at]);
     }
   }
-  for (long order = 0; order < std::min(kOrders, motion.size); ++order) {
+  for (long order = 0; order < kOrders; ++order) {
+    const double factor = retiming::kFactors[order][order];
+    const bool is_zero = order >= motion.size;
     for (long joint = 0; joint < dof; ++joint) {
-      const double* known = ranges + order * dof + joint;
-      const double factor = retiming::kFactors[order][order];
+      const double least = is_zero ? 0 : factor * low[order * dof + joint];
+      const double most = is_zero ? 0 : factor * high[order * dof + joint];
       double reach = 0, power = longest;
       for (long k = order + 1; k < motion.size; ++k, power *= longest) {
         reach += retiming::kFactors[order][k] * power * std::max(high[k * dof + joint], -low[k * dof + joint]);
       }
-      if (factor * high[order * dof + joint] + reach > known[kOrders * dof]) return false;
-      if (factor * low[order * dof + joint] - reach < known[0]) return false;
+      const double* known = ranges + order * dof + joint;
+      if (least - reach < known[0] || most + reach > known[kOrders * dof]) return false;
     }
   }
   return true;
@@ -42,12 +44,12 @@ bool are_surely_within(const Pieces& motion, long first, long end, const double*
 
 // Whether the ends of a piece, and how far it may bend between them, show the same for that piece.
 bool is_surely_within(const Pieces& motion, long piece, const double* ranges) {
-  const long dof = motion.dof, plane = kOrders * dof;
+  const long dof = motion.dof;
   const double h = motion.knots.step(piece), *c = motion.at(piece);
-  for (long order = 0; order < std::min(kOrders, motion.size); ++order) {
+  for (long order = 0; order < kOrders; ++order) {
     const double* factors = retiming::kFactors[order];
     for (long joint = 0; joint < dof; ++joint) {
-      const double begin = factors[order] * c[order * dof + joint];
+      const double begin = order < motion.size ? factors[order] * c[order * dof + joint] : 0;
       double end = 0, bend = 0;  // by Horner's rule
       for (long k = motion.size - 1; k >= order; --k) end = end * h + factors[k] * c[k * dof + joint];
       for (long k = motion.size - 1; k > order + 1; --k) {
@@ -55,7 +57,7 @@ bool is_surely_within(const Pieces& motion, long piece, const double* ranges) {
       }
       bend *= h * h / 8;
       const double* known = ranges + order * dof + joint;
-      if (std::max(begin, end) + bend > known[plane] || std::min(begin, end) - bend < known[0]) return false;
+      if (std::min(begin, end) - bend < known[0] || std::max(begin, end) + bend > known[kOrders * dof]) return false;
     }
   }
   return true;
