@@ -10,7 +10,7 @@ import pytest
 
 from traj_integrator_ros.execution import native, reference
 
-KNOTS = {"spline": 0, "united": 4, "blend": 6}
+KNOTS = {"spline": 0, "united": 4, "stop": 4, "blend": 6}
 """Which argument has the knots of the pieces that these functions write to their last one."""
 
 
