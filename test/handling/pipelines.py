@@ -88,17 +88,21 @@ class SimulatedNode:
         start: tuple[object, ...] = (),
         took: float = 0.0,
         delay: float = 0.0,
+        only_checked: bool = False,
         **fields_of_splines: object,
     ) -> ExecutableTrajectory | None:
         """Make the trajectory of one row of actions `[H, dof]` and record it as published `took` seconds later.
 
-        `delay`: until it was made, by the node's clock. None: it has to wait.
+        `delay`: until it was made, by the node's clock. `only_checked`: whether it could be published (as_published).
+        None: it has to wait.
         """
         data = np.asarray(actions, np.float32)
         rows = [np.asarray(row, np.float32).ravel() for row in start] + [NONE] * (3 - len(start))
         steps = np.atleast_1d(np.asarray(dt, np.float32))
         fields = SequenceFields((), space.value, 1, len(data), steps, *rows, np.zeros(0, np.uint32), data.ravel())
         batch = self.pipeline.integrate(fields._replace(**fields_of_splines), ns(now))
+        if only_checked:
+            return self.pipeline.require_publishable(batch, ns(stamp), ns(now))
         trajectory = self.pipeline.trajectory(batch, ns(stamp), ns(now), lambda: ns(now + delay))
         return self._recorded(trajectory, now + max(took, delay))
 

@@ -203,10 +203,9 @@ def test_a_robot_at_rest_waits_for_a_stamp_in_the_future() -> None:
 def test_a_chunk_that_began_before_the_one_in_execution_is_refused_and_counted() -> None:
     node = moving_node()
     node.send(positions(0.4, 16), dt=0.05, now=NOW_S + 0.5, stamp=NOW_S + 0.4)
-    message = refused(
-        RejectionReason.STALE_SEQUENCE, node, positions(0.3, 16), dt=0.05, now=NOW_S + 0.52, stamp=NOW_S + 0.3
-    )
-    assert "began 0.220 s ago, before the sequence in execution" in message
+    older = {"dt": 0.05, "now": NOW_S + 0.52, "stamp": NOW_S + 0.3}
+    told, message = (refused(STALE, node, positions(0.3, 16), **older, only_checked=only) for only in (True, False))
+    assert told == message and "began 0.220 s ago, before the sequence in execution" in message
     assert node.published.report().out_of_order == 1
     assert node.send(positions(0.4, 16), dt=0.05, now=NOW_S + 0.53, stamp=NOW_S + 0.4) is not None, "the same one again"
 

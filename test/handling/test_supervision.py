@@ -35,7 +35,11 @@ def move(node: SimulatedNode, begin: float, end: float, lag: float = 0.0, held_a
 
 
 def refused(node: SimulatedNode, now: float) -> Rejected:
-    return rejected(node.send, LINE, now=NOW_S + now)
+    """What a sequence is refused with, and a caller who asks whether it would be published is told."""
+    told = rejected(node.send, LINE, now=NOW_S + now, only_checked=True)
+    error = rejected(node.send, LINE, now=NOW_S + now)
+    assert (told.reason, told.message) == (error.reason, error.message)
+    return error
 
 
 @pytest.mark.parametrize("lag", [0.0, 0.06, 0.1])
