@@ -105,7 +105,7 @@ CALLS = {
     "blend": (COEFFICIENTS, KNOTS, COEFFICIENTS, KNOTS, ROWS, 0.2, KNOTS, sevens(2, 6, 3)),
     "spline": (KNOTS, ROWS, ROW, False, sevens(2, 4, 3)),
     "pieces_of_profiles": (PROFILES, STATES, 0.3, STATE, False, sevens(2, 3), sevens(2, 2, 6), sevens(2, dtype=int)),
-    "stop": (PROFILES, STATES, 1e-6, 0.01, sevens(18), sevens(17, 6, 2)),
+    "stop": (STATES, np.ones(2), np.ones(2), 1e-6, 0.01, sevens(30), sevens(29, 6, 2)),
     "widen": (COEFFICIENTS, KNOTS, sevens(2, 4, 3)),
 }
 """One that suits of each compiled function."""
@@ -152,7 +152,6 @@ def test_what_does_not_belong_together_is_refused():
         refuses(native.united, tracks, *rest)
     for profiles in ([0.1] * 7, [0.1] * 12, [0.1] * 7 + [1], tuple(PROFILES)):
         refuses(native.pieces_of_profiles, profiles, *CALLS["pieces_of_profiles"][1:])
-        refuses(native.stop, profiles, *CALLS["stop"][1:])
     refuses(native.widen, np.zeros((2, 7, 3)), KNOTS, sevens(2, 4, 3))
     refuses(native.widen, np.zeros((2, 1, 3)), KNOTS, sevens(2, 4, 3))
     refuses(native.shift, frozen(ROWS), 0.1)

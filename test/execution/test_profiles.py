@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import numpy as np
 import pytest
+import ruckig
 from execution_cases import bounds, largest_jumps
 from hypothesis import assume, given
 from hypothesis import strategies as st
@@ -44,6 +47,33 @@ def test_a_stop_keeps_its_limits_everywhere_and_ends_at_rest():
         onwards = (direction * (velocity + held * np.abs(held) / (2 * jerk)) >= 0) & (direction != 0)
         slowest = np.where(direction > 0, least[1], -most[1])
         assert (slowest[onwards] >= -1e-9).all(), "no joint turns back while its acceleration lets it"
+
+
+def test_no_stop_takes_longer_than_that_of_ruckig():
+    for state, acceleration, jerk in states(200):
+        for joint in range(len(jerk)):
+            request = ruckig.InputParameter(1)
+            request.control_interface = ruckig.ControlInterface.Velocity
+            position, velocity, held = (float(part[joint]) for part in state)
+            request.current_position, request.current_velocity = [position], [velocity]
+            request.current_acceleration = [held]
+            request.max_velocity = [1e9]
+            request.max_acceleration, request.max_jerk = [float(acceleration[joint])], [float(jerk[joint])]
+            fastest = ruckig.Trajectory(1)
+            ruckig.Ruckig(1).calculate(request, fastest)
+            ours = fastest_stop(state.of(joint), bounds(1, acceleration=acceleration[joint], jerk=jerk[joint]))
+            assert ours.duration == pytest.approx(fastest.duration, rel=1e-6, abs=1.1e-6)
+            (end,), *_ = fastest.at_time(fastest.duration)
+            assert ours.end.position[0] == pytest.approx(end, rel=1e-8, abs=1e-7)
+
+
+@pytest.mark.filterwarnings("ignore:overflow", "ignore:invalid")
+@pytest.mark.parametrize(("part", "value"), [*product(range(3), (np.nan, np.inf, -np.inf)), (1, 1e300), (2, -1e300)])
+def test_from_a_state_beyond_all_measure_there_is_no_stop(part, value):
+    state = [np.zeros(2), np.ones(2), np.zeros(2)]
+    state[part][1] = value
+    with pytest.raises(ValueError, match="finite values"):
+        fastest_stop(State(*state), bounds(2))
 
 
 @given(st.lists(st.floats(0.2, 5.0), min_size=3, max_size=3), st.floats(1.0, 3.0))

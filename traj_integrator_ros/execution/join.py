@@ -26,7 +26,6 @@ _CLOSING_S = 5.0
 _SLOW = 1e-6
 _SLOWEST = 0.01
 """Share of the largest velocity that a joint may always use to catch up."""
-_APART = 17
 _STEPS = 3
 """Steps of the plan in which a difference of acceleration alone fades: it leads away from the rows meanwhile."""
 _NEAR_RAD = 1e-3
@@ -144,12 +143,6 @@ class Problem:
         except ValueError:
             return np.array([[-np.inf], [np.inf]]) * np.ones(self.plan.dof)
 
-    @cached_property
-    def apart(self) -> np.ndarray:
-        """How far what is in execution is from the plan at times up to `longest`, `[_APART, D]`."""
-        times = _times_of_samples(self.longest)
-        return self.executed.states_at(times, 1)[0] - self.plan.states_at(times, 1)[0]
-
     def start(self, joint: int) -> np.ndarray:
         """The present state of one joint, `[3]`."""
         return np.array([part[joint] for part in self.present])
@@ -216,10 +209,11 @@ def blended(joined: Motion, problem: Problem, joints: np.ndarray, time: float) -
 
     The one knows the rows that are over, the other those that are new. The difference of both fades by a smooth weight.
     """
-    if problem.executed is None:
+    if problem.executed is None or (longer := _with_knot(joined, problem, time)) is None:
         return None
-    weights = _weights_of_samples(problem.longest, time)
-    apart = np.abs(problem.apart[: len(weights)] * weights).max(axis=0)
+    knots = longer.knots[: int(longer.knots.searchsorted(time - SHORTEST_GAP)) + 1]
+    added = difference_that_fades(problem.executed, problem.plan, problem.lack, time, knots)
+    apart = np.abs(extremes(Motion(knots, added))[:, 0]).max(axis=0)
     if apart.max() > _NEAR_RAD or np.count_nonzero(problem.floats):
         joints = joints & (apart <= np.minimum(np.abs(problem.lack[0]), _SAME_PLAN_RAD) + _NEAR_RAD) & ~problem.floats
         if not np.count_nonzero(joints):
@@ -230,11 +224,7 @@ def blended(joined: Motion, problem: Problem, joints: np.ndarray, time: float) -
         own = problem.plan.until(until)
         own = own.from_time(problem.earliest) if problem.earliest > 0 else own
         bounds = bounds.raised_to(own, _OF_JERK)
-
-    def added(knots: np.ndarray) -> np.ndarray:
-        return difference_that_fades(problem.executed, problem.plan, problem.lack, time, knots)
-
-    return _with(joined, problem, joints, time, added, bounds, leads=apart[joints].max())
+    return _with(longer, added, problem, joints, bounds, apart[joints].max())
 
 
 def faded(joined: Motion, problem: Problem, joints: np.ndarray, time: float, *, near: bool = False) -> Faded | None:
@@ -251,6 +241,8 @@ def faded(joined: Motion, problem: Problem, joints: np.ndarray, time: float, *, 
         See `Faded`; None: the difference of no joint fades.
 
     """
+    if (longer := _with_knot(joined, problem, time)) is None:
+        return None
     p, v, a = (np.where(joints, part, 0.0) for part in problem.lack)
     # Only the velocity fades, while the position goes wherever that leads.
     led = np.where(problem.floats, -(v * time / 2 + a * time**2 / 12), p)
@@ -260,14 +252,11 @@ def faded(joined: Motion, problem: Problem, joints: np.ndarray, time: float, *, 
         if not np.count_nonzero(joints):
             return None
     fade = _to_nothing(time) @ np.array([led, v, a])
-
-    def added(knots: np.ndarray) -> np.ndarray:
-        pieces = np.zeros((len(knots) - 1, *fade.shape))
-        native.add(fade, knots[:-1], pieces)
-        return pieces
-
+    knots = longer.knots[: int(longer.knots.searchsorted(time - SHORTEST_GAP))]
+    added = np.zeros((len(knots), *fade.shape))
+    native.add(fade, knots, added)
     leads = (np.abs(p) + np.abs(v) * time + np.abs(a) * time**2).max()
-    return _with(joined, problem, joints, time, added, problem.bounds, p - led, leads)
+    return _with(longer, added, problem, joints, problem.bounds, leads, p - led)
 
 
 @lru_cache(maxsize=64)
@@ -278,31 +267,27 @@ def _to_nothing(time: float) -> np.ndarray:
 
 
 def _with(
-    joined: Motion,
+    longer: Motion,
+    added: np.ndarray,
     problem: Problem,
     joints: np.ndarray,
-    time: float,
-    added: Callable[[np.ndarray], np.ndarray],
     bounds: Bounds,
+    leads: float,
     moved: np.ndarray | None = None,
-    leads: float = np.inf,
 ) -> Faded | None:
-    """The motion with what is added to it until a time, where joints keep bounds and do not go back.
+    """The motion with what is added to its first pieces, where joints keep bounds and do not go back; changes it.
 
     What is added leads at most a little way, rad, and back again.
     """
-    if time > problem.plan.duration and not problem.plan.ends_at_rest:
-        return None
-    longer = _with_knot(joined, time)
-    count = int(longer.knots.searchsorted(time - SHORTEST_GAP))
-    candidate = longer.coefficients[:count] + added(longer.knots[: count + 1])
+    count = len(added)
+    candidate = longer.coefficients[:count] + added
     if moved is not None:
         candidate[:, 0] += moved
     faded = Motion(longer.knots[: count + 1], candidate)
     little = 2 * leads <= RETREAT_RAD  # neither catches up with anything, nor goes back
     done = joints & _keeps(faded, bounds, bounds.of_joins if little else bounds.slower(problem.caps))
     if not little and np.count_nonzero(done):
-        done &= retreats(faded, problem, np.arange(joined.dof)) <= 0
+        done &= retreats(faded, problem, np.arange(longer.dof)) <= 0
     if not np.count_nonzero(done):
         return None
     np.copyto(longer.coefficients[:count], candidate, where=done)
@@ -321,22 +306,13 @@ def difference_that_fades(
     return pieces
 
 
-@lru_cache(maxsize=64)
-def _times_of_samples(longest: float) -> np.ndarray:
-    """Times of `Problem.apart`, s, `[_APART]`; must not be changed."""
-    return np.linspace(0.0, longest, _APART)
+def _with_knot(motion: Motion, problem: Problem, time: float) -> Motion | None:
+    """A copy of a motion with a knot at a time, s, and all coefficients; prolonged by rest if it is shorter.
 
-
-@lru_cache(maxsize=64)
-def _weights_of_samples(longest: float, time: float) -> np.ndarray:
-    """Weights `[T, 1]`, from 1 to 0 as a quintic, at the times of `Problem.apart` that are within a time, s."""
-    times = _times_of_samples(longest)
-    s = times[times <= time][:, None] / time
-    return 1 - s**3 * (10 - 15 * s + 6 * s**2)
-
-
-def _with_knot(motion: Motion, time: float) -> Motion:
-    """A copy of a motion with a knot at a time, s, and all coefficients; prolonged by rest if it is shorter."""
+    None: its plan does not rest then.
+    """
+    if time > problem.plan.duration and not problem.plan.ends_at_rest:
+        return None
     knots = motion.knots
     at = int(knots.searchsorted(time))
     if (at < len(knots) and knots[at] - time < SHORTEST_GAP) or (at > 0 and time - knots[at - 1] < SHORTEST_GAP):

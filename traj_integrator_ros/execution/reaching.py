@@ -1,7 +1,8 @@
-"""The fastest motions of joints, by ruckig: to rest, and to a plan, without a way back on a plan that goes forward.
+"""The fastest motions of joints: to rest, and by ruckig to a plan, without a way back on a plan that goes forward.
 
-ruckig (MIT) solves both in microseconds and is well kept. It ignores limits of position, and misses extremes
-of position, so these are checked.
+ruckig (MIT) is well kept, and solves in microseconds what is hard. It ignores limits of position, and misses extremes
+of position, so these are checked. A stop is a formula: for one of seven joints, the objects that ruckig wants take ten
+times as long as all of it.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from ruckig import ControlInterface, InputParameter, Profile, Result, Ruckig, Synchronization
+from ruckig import ControlInterface, InputParameter, Profile, Result, Ruckig
 from ruckig import Trajectory as RuckigTrajectory
 
 from . import native
@@ -57,11 +58,9 @@ _NO_BRAKE = (0.0, 0.0)
 _RAISE = 1e-9
 _LEFT = 1 - 5e-4
 """Share of the jerk that ruckig is given: the rest corrects its ends, which are exact to 1e-8 rad only."""
-_SHORTEST_STOP_S = 1e-4
-"""A joint that could stop within less takes this long: whole nanoseconds are too coarse for microseconds."""
 
 
-def stops(state: State, bounds: Bounds) -> list[Motion]:
+def fastest_stop(state: State, bounds: Bounds) -> Motion:
     """Return the fastest stop of each joint by itself; only accelerations and jerks are bounded.
 
     A joint reverses only if its acceleration cannot be taken back before its velocity changes its sign.
@@ -70,38 +69,13 @@ def stops(state: State, bounds: Bounds) -> list[Motion]:
         ValueError: there is none, for example because the state is not finite.
 
     """
-    state = state.known
-    return _motions(_profiles_of_stops(state, bounds), np.array(state), np.nan, np.zeros(3), True)
-
-
-def fastest_stop(state: State, bounds: Bounds) -> Motion:
-    """The `stops` as one motion."""
-    state = state.known
-    numbers, dof = _numbers(_profiles_of_stops(state, bounds)), len(state.velocity)
-    most = 3 * (len(numbers) // 2 + dof)
-    knots, coefficients = np.empty(most), np.empty((most - 1, SIZE, dof))
-    count = native.stop(numbers, np.array(state), SHORTEST_GAP, BESIDE, knots, coefficients)
-    return Motion(knots[: count + 1], coefficients[:count], ends_at_rest=True)
-
-
-def _profiles_of_stops(state: State, bounds: Bounds) -> Sequence[Profile]:
-    """Of `stops`."""
-    dof = len(state.velocity)
-    request = InputParameter(dof)
-    request.control_interface = ControlInterface.Velocity
-    request.synchronization = Synchronization.No
-    position, velocity, acceleration = (part.tolist() for part in state)
-    request.current_position, request.current_velocity, request.current_acceleration = position, velocity, acceleration
-    request.max_velocity = [_ALL] * dof
-    request.max_acceleration = bounds.stopping.tolist()
-    request.max_jerk = [
-        min(max(abs(a) / _SHORTEST_STOP_S, abs(v) / _SHORTEST_STOP_S**2, _RAISE * jerk), jerk)
-        for v, a, jerk in zip(velocity, acceleration, bounds.jerk.tolist(), strict=True)
-    ]
-    trajectory = RuckigTrajectory(dof)
-    if not _solves(Ruckig(dof), request, trajectory):
+    states = np.array(state.known)
+    most = 15 * states.shape[1]
+    knots, coefficients = np.empty(most), np.empty((most - 1, SIZE, states.shape[1]))
+    count = native.stop(states, bounds.stopping, bounds.jerk, SHORTEST_GAP, BESIDE, knots, coefficients)
+    if count is None:
         raise ValueError("state: expected finite values from which joints can stop")
-    return trajectory.profiles[0]
+    return Motion(knots[: count + 1], coefficients[:count], ends_at_rest=True)
 
 
 def _solves(solver: Ruckig, request: InputParameter, trajectory: RuckigTrajectory) -> bool:
@@ -184,23 +158,17 @@ def _motions(
 
     The rounding of their ends is removed by quintics that grow over all of them. A duration of NaN is their own.
     """
-    joints, numbers = len(profiles), _numbers(profiles)
+    joints, numbers = len(profiles), []
+    for profile in profiles:
+        brake = profile.brake
+        spans, jerks = (brake.t, brake.j) if brake.duration > 0 else (_NO_BRAKE, _NO_BRAKE)
+        numbers += [*spans, *profile.t, *jerks, *profile.j]
     most = len(numbers) // (2 * joints)
     knots, coefficients = np.empty((joints, most + 1)), np.empty((joints, most, SIZE))
     counts = np.empty(joints, np.int64)
     native.pieces_of_profiles(numbers, begins, duration, end, velocity_only, knots, coefficients, counts)
     each, rests = zip(knots, coefficients[..., None], counts.tolist(), strict=True), not end[1:].any()
     return [Motion(own[: count + 1], of_one[:count], ends_at_rest=rests) for own, of_one, count in each]
-
-
-def _numbers(profiles: Sequence[Profile]) -> list[float]:
-    """Spans and jerks of profiles, one after the other, each as long as the others."""
-    numbers = []
-    for profile in profiles:
-        brake = profile.brake
-        spans, jerks = (brake.t, brake.j) if brake.duration > 0 else (_NO_BRAKE, _NO_BRAKE)
-        numbers += [*spans, *profile.t, *jerks, *profile.j]
-    return numbers
 
 
 def reaching(problem: Problem, joint: int) -> tuple[Motion, float] | None:

@@ -218,13 +218,31 @@ def pieces_of_profiles(
 
 
 def stop(
-    profiles: list[float], begins: np.ndarray, gap: float, beside: float, knots_out: np.ndarray, out: np.ndarray
-) -> int:
-    """`reaching.fastest_stop`: `pieces_of_profiles` of their own duration, to rest, and `united`."""
-    joints = begins.shape[1]
-    most = len(profiles) // (2 * joints)
+    states: np.ndarray,
+    acceleration: np.ndarray,
+    jerk: np.ndarray,
+    gap: float,
+    beside: float,
+    knots_out: np.ndarray,
+    out: np.ndarray,
+) -> int | None:
+    """`reaching.fastest_stop` from states `[3, D]`, into 5 knots for each joint: `united`; None: it takes forever."""
+    _, v, a = states
+    shortest = 1e-4
+    jerk = np.minimum(np.maximum(np.maximum(np.abs(a) / shortest, np.abs(v) / shortest**2), 1e-9 * jerk), jerk)
+    back, against = np.maximum(np.abs(a) - acceleration, 0.0) / jerk, -np.copysign(jerk, a)
+    v, a = v + a * back + against * back**2 / 2, a + against * back
+    way = np.where(v + a * np.abs(a) / (2 * jerk) > 0, -1.0, 1.0)
+    missing, own = -way * v, way * a
+    peak = np.minimum(np.sqrt(np.maximum(own**2 / 2 + jerk * missing, 0.0)), acceleration)
+    holds = np.maximum(missing - (2 * peak**2 - own**2) / (2 * jerk), 0.0) / np.where(peak > 0, peak, 1.0)
+    spans = np.stack([back, np.maximum(peak - own, 0.0) / jerk, holds, peak / jerk])
+    if not (np.isfinite(states).all() and (spans.sum(axis=0) < 1e9).all()):
+        return None
+    profiles = np.stack([spans, np.stack([against, way * jerk, 0 * jerk, -way * jerk])]).transpose(2, 0, 1)
+    joints, most = len(jerk), len(spans)
     knots, pieces, counts = np.empty((joints, most + 1)), np.empty((joints, most, SIZE)), np.empty(joints, np.int64)
-    pieces_of_profiles(profiles, begins, np.nan, np.zeros(3), True, knots, pieces, counts)
+    pieces_of_profiles(profiles.ravel().tolist(), states, np.nan, np.zeros(3), True, knots, pieces, counts)
     tracks = [(own[: n + 1], part[:n, :, None]) for own, part, n in zip(knots, pieces, counts, strict=True)]
     return united(tracks, np.empty(0), gap, beside, knots_out, out)
 

@@ -12,7 +12,7 @@ import numpy as np
 from ..execution.join import Joining, Problem, join
 from ..execution.limits import INSIDE, LONGEST_BRAKE_S, Bounds, extremes, find_motion_violation, keeping, keeps
 from ..execution.motion import Motion, State, united
-from ..execution.reaching import RETREAT, RETREAT_RAD, fastest_stop, stops
+from ..execution.reaching import RETREAT, RETREAT_RAD, fastest_stop
 from ..execution.rows import brought_to_rest
 from .courses import Course, Left, Reading, Smoothed, left_of, rest_of
 from .limits import JointLimits
@@ -230,8 +230,8 @@ def _led_to(motion: Motion, time: float) -> Motion:
 
 def _with_stops(motion: Motion, state: State, chosen: np.ndarray, bounds: Bounds) -> Motion:
     """The motion, but for joints that come to rest from a state as fast as they may."""
-    tracks = stops(state, bounds)
-    stopping = {joint: tracks[joint] for joint in np.flatnonzero(chosen).tolist()}
+    joints = np.flatnonzero(chosen).tolist()
+    stopping = {joint: fastest_stop(state.of(joint), bounds.of(joint)) for joint in joints}
     return united(stopping, motion, with_accelerations=motion.with_accelerations, ends_at_rest=motion.ends_at_rest)
 
 
@@ -274,7 +274,8 @@ def stopped_at_end(motion: Motion, bounds: Bounds, rest_tolerance: float, joint_
     if stop is None or not stop.duration <= LONGEST_BRAKE_S:
         durations = bounds.stop_durations(end.velocity)
         if stop is not None:
-            durations = np.array([of_joint.duration for of_joint in stops(end, bounds)])
+            each = (fastest_stop(end.of(joint), bounds.of(joint)) for joint in range(motion.dof))
+            durations = np.array([of_joint.duration for of_joint in each])
         longest = int(durations.argmax())
         name = joint_names[longest] if len(joint_names) else f"joint {longest}"
         raise Rejected(

@@ -55,6 +55,24 @@ long united_knots(double* times, long count, double gap, double beside) {
   return more;
 }
 
+bool StopProfile::ends() const { return spans[0] + spans[1] + spans[2] + spans[3] < 1e9; }
+
+StopProfile stop_profile(double v, double a, double most_acceleration, double most_jerk) {
+  // A joint that could stop within less takes this long: whole nanoseconds are too coarse for microseconds.
+  constexpr double kShortest = 1e-4, kLeast = 1e-9;  // s; share of the jerk
+  const double wanted = std::max({std::abs(a) / kShortest, std::abs(v) / (kShortest * kShortest), kLeast * most_jerk});
+  const double jerk = std::min(wanted, most_jerk);
+  const double back = std::max(std::abs(a) - most_acceleration, 0.0) / jerk, against = -std::copysign(jerk, a);
+  v += a * back + against * back * back / 2;
+  a += against * back;
+  // The peak of acceleration is against the velocity that would be left if the acceleration went to 0 at once.
+  const double way = v + a * std::abs(a) / (2 * jerk) > 0 ? -1 : 1, missing = -way * v, own = way * a;
+  const double peak = std::min(std::sqrt(std::max(own * own / 2 + jerk * missing, 0.0)), most_acceleration);
+  const double gained = (2 * peak * peak - own * own) / (2 * jerk);
+  const double holds = peak > 0 ? std::max(missing - gained, 0.0) / peak : 0;
+  return {{back, std::max(peak - own, 0.0) / jerk, holds, peak / jerk}, {against, way * jerk, 0, -way * jerk}};
+}
+
 long pieces_of_profile(const double* spans, const double* jerks, long count, const double* begin, const ProfileEnd& end,
                        double* knots, double* coefficients) {
   constexpr long kSize = kLargestSize;

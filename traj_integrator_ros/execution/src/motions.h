@@ -72,6 +72,17 @@ void place(const Pieces* motions, long joints, const Knots& knots, double* out);
 // one by `beside`. Returns how many there are then, at most three times as many.
 long united_knots(double* times, long count, double gap, double beside);
 
+// The fastest way to rest.
+struct StopProfile {
+  static constexpr long kPieces = 4;
+  double spans[kPieces], jerks[kPieces];
+
+  bool ends() const;  // in this century
+};
+
+// From a velocity and an acceleration, within bounds; an acceleration beyond its own comes back first.
+StopProfile stop_profile(double velocity, double acceleration, double most_acceleration, double most_jerk);
+
 struct ProfileEnd {
   double duration;  // s; NaN: the sum of the spans
   const double* state;

@@ -159,56 +159,46 @@ PyObject* py_united(ArrayArguments& given) {
   return unite(tracks, more.shape[0], gap, beside, knots.as<double>(), out);
 }
 
-// Spans and jerks [most] of each profile, one after the other, and the states [3, joints] in which they begin.
-struct Profiles {
-  const std::vector<double> numbers;
-  const double* begins;
-  long joints, most;
-
-  long pieces_of(long joint, const ProfileEnd& end, double* knots, double* coefficients) const {
-    const double *spans = numbers.data() + 2 * joint * most, *from = begins + joint;
-    const double begin[3] = {from[0], from[joints], from[2 * joints]};
-    return pieces_of_profile(spans, spans + most, most, begin, end, knots, coefficients);
-  }
-};
-
-Profiles profiles_of(ArrayArguments& given) {
-  const std::vector<double> numbers = given.numbers();
-  const Array begins = given.array({3, kAny});
-  const long joints = begins.shape[1], most = joints > 0 ? numbers.size() / (2 * joints) : 0;
-  given.require(most > 0 && numbers.size() == static_cast<size_t>(2 * joints * most));
-  return {numbers, begins.as<double>(), joints, most};
-}
-
 PyObject* py_stop(ArrayArguments& given) {
-  const Profiles profiles = profiles_of(given);
+  const Array states = given.array({3, kAny});
+  const long joints = states.shape[1];
+  const double *acceleration = given.doubles({joints}), *jerk = given.doubles({joints});
   const double gap = given.number(), beside = given.number();
-  const long joints = profiles.joints, most = profiles.most;
-  double* knots = given.out({3 * joints * (most + 1)});
-  double* out = given.out({3 * joints * (most + 1) - 1, kLargestSize, joints});
+  constexpr long kMost = StopProfile::kPieces + 1;
+  double *knots = given.out({3 * joints * kMost}), *out = given.out({3 * joints * kMost - 1, kLargestSize, joints});
+  given.require(joints > 0);
   if (!given.fit()) return nullptr;
   constexpr double kRest[3] = {};
-  std::vector<double> times(joints * (most + 1)), coefficients(joints * most * kLargestSize);
+  std::vector<double> times(joints * kMost), coefficients(joints * StopProfile::kPieces * kLargestSize);
   std::vector<Pieces> tracks;
   for (long joint = 0; joint < joints; ++joint) {
-    double *own = times.data() + joint * (most + 1), *pieces = coefficients.data() + joint * most * kLargestSize;
-    tracks.push_back({pieces, {own, profiles.pieces_of(joint, {NAN, kRest, true}, own, pieces)}, kLargestSize, 1});
+    const double* const from = states.as<double>() + joint;
+    const double begin[3] = {from[0], from[joints], from[2 * joints]};
+    const StopProfile profile = stop_profile(begin[1], begin[2], acceleration[joint], jerk[joint]);
+    if (!profile.ends() || !std::isfinite(begin[0])) return none();
+    double *own = times.data() + joint * kMost, *pieces = coefficients.data() + joint * StopProfile::kPieces * kLargestSize;
+    const long count = pieces_of_profile(profile.spans, profile.jerks, StopProfile::kPieces, begin, {NAN, kRest, true}, own, pieces);
+    tracks.push_back({pieces, {own, count}, kLargestSize, 1});
   }
   return unite(tracks, 0, gap, beside, knots, out);
 }
 
 PyObject* py_pieces_of_profiles(ArrayArguments& given) {
-  const Profiles profiles = profiles_of(given);
+  const std::vector<double> profiles = given.numbers();
+  const Array begins = given.array({3, kAny});
   const double duration = given.number();
   const double* end = given.doubles({3});
   const bool velocity_only = given.flag();
-  const long joints = profiles.joints, most = profiles.most;
+  const long joints = begins.shape[1], most = joints > 0 ? profiles.size() / (2 * joints) : 0;
   double *knots = given.out({joints, most + 1}), *coefficients = given.out({joints, most, kLargestSize});
   long* counts = given.array({joints}, 'l', true).as<long>();
+  given.require(most > 0 && profiles.size() == static_cast<size_t>(2 * joints * most));
   if (!given.fit()) return nullptr;
   for (long joint = 0; joint < joints; ++joint) {
-    counts[joint] = profiles.pieces_of(joint, {duration, end, velocity_only}, knots + joint * (most + 1),
-                                       coefficients + joint * most * kLargestSize);
+    const double *spans = profiles.data() + 2 * joint * most, *from = begins.as<double>() + joint;
+    const double begin[3] = {from[0], from[joints], from[2 * joints]};
+    counts[joint] = pieces_of_profile(spans, spans + most, most, begin, {duration, end, velocity_only},
+                                      knots + joint * (most + 1), coefficients + joint * most * kLargestSize);
   }
   return none();
 }
@@ -246,7 +236,7 @@ PyMethodDef methods[] = {
     method_of_arrays<py_blend>("blend", "The quintics of a difference that fades."),
     method_of_arrays<py_retreats>("retreats", "How far joints go back."),
     method_of_arrays<py_united>("united", "Motions of single joints as one of all joints."),
-    method_of_arrays<py_stop>("stop", "The stops of all joints, of time-optimal profiles, as one motion."),
+    method_of_arrays<py_stop>("stop", "The fastest stops of all joints as one motion."),
     method_of_arrays<py_pieces_of_profiles>("pieces_of_profiles", "Pieces of time-optimal profiles."),
     {"all_finite", &py_all_finite, METH_O, "Whether numbers hold neither NaN nor infinity."},
     {nullptr, nullptr, 0, nullptr},
