@@ -14,7 +14,7 @@ from functools import cached_property, lru_cache, partial
 import numpy as np
 
 from . import native
-from .limits import Bounds, extremes, keeping
+from .limits import Bounds, extremes, keeping, keeps
 from .motion import SHORTEST_GAP, SIZE, Motion, State, resting, united
 from .reaching import RETREAT_RAD, ROUNDING, Rates, fastest_stop, floating_to, peak_speed, reaching, retreats
 
@@ -213,18 +213,20 @@ def blended(joined: Motion, problem: Problem, joints: np.ndarray, time: float) -
         return None
     knots = longer.knots[: int(longer.knots.searchsorted(time - SHORTEST_GAP)) + 1]
     added = difference_that_fades(problem.executed, problem.plan, problem.lack, time, knots)
-    apart = np.abs(extremes(Motion(knots, added))[:, 0]).max(axis=0)
-    if apart.max() > _NEAR_RAD or np.count_nonzero(problem.floats):
-        joints = joints & (apart <= np.minimum(np.abs(problem.lack[0]), _SAME_PLAN_RAD) + _NEAR_RAD) & ~problem.floats
-        if not np.count_nonzero(joints):
-            return None
+    moved, joints, leads = Motion(knots, added), joints & ~problem.floats, 0.0
+    if not keeps(moved, _little(joined.dof)):
+        apart = np.abs(extremes(moved)[:, 0]).max(axis=0)
+        joints &= apart <= np.minimum(np.abs(problem.lack[0]), _SAME_PLAN_RAD) + _NEAR_RAD
+        leads = apart.max(where=joints, initial=0.0)
+    if not np.count_nonzero(joints):
+        return None
     until = min(time, problem.plan.duration, problem.own_until)
     bounds = problem.bounds
     if until > problem.earliest:  # before, it is not the plan's
         own = problem.plan.until(until)
         own = own.from_time(problem.earliest) if problem.earliest > 0 else own
         bounds = bounds.raised_to(own, _OF_JERK)
-    return _with(longer, added, problem, joints, bounds, apart[joints].max())
+    return _with(longer, added, problem, joints, bounds, leads)
 
 
 def faded(joined: Motion, problem: Problem, joints: np.ndarray, time: float, *, near: bool = False) -> Faded | None:
@@ -284,7 +286,7 @@ def _with(
     if moved is not None:
         candidate[:, 0] += moved
     faded = Motion(longer.knots[: count + 1], candidate)
-    little = 2 * leads <= RETREAT_RAD  # neither catches up with anything, nor goes back
+    little = leads <= RETREAT_RAD / 2  # neither catches up with anything, nor goes back
     done = joints & _keeps(faded, bounds, bounds.of_joins if little else bounds.slower(problem.caps))
     if not little and np.count_nonzero(done):
         done &= retreats(faded, problem, np.arange(longer.dof)) <= 0
@@ -295,6 +297,14 @@ def _with(
         moved = np.where(done, moved, 0.0)
         longer.coefficients[count:, 0] += moved
     return longer, done, moved
+
+
+@lru_cache(maxsize=8)
+def _little(dof: int) -> np.ndarray:
+    """Ranges `[2, 4, D]` of what leads so little away that it neither catches up with anything, nor goes back."""
+    ranges = np.full((2, 4, dof), np.inf)
+    ranges[:, 0] = RETREAT_RAD / 2
+    return ranges * np.array([-1.0, 1.0])[:, None, None]
 
 
 def difference_that_fades(

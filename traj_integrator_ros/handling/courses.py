@@ -193,7 +193,7 @@ def courses_of(
         return
     rows = rows_of_actions(plan.hold, plan.steps, plan.actions, before)
     absolute = plan.hold is Hold.POSITION
-    whole = np.vstack([before.position, rows])
+    whole = np.concatenate([before.position[None], rows])
     is_goal = absolute and len(rows) == 1  # at which the robot comes to rest
     rests = is_goal or rests_at_end(whole, float(plan.steps[-1]), reading.rest_tolerance)
     # Velocities that continued a brake would begin with one that nobody planned.

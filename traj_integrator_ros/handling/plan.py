@@ -80,10 +80,14 @@ class Plan:
         """Duration of all steps, s."""
         return float(self.ends[-1]) if len(self.steps) else 0.0
 
-    def completed(self, position: np.ndarray, turning: np.ndarray) -> Plan:
-        """The same with positions `[dof]` in place of NaN, and `turning` joints, `[dof]`, next to them."""
+    def completed(self, before: Motion, turning: np.ndarray) -> Plan:
+        """The same with positions where a motion ends in place of NaN, and `turning` joints, `[dof]`, next to those."""
         start, actions = self.start, self.actions
-        if start is not None and not (all_finite(start.position) and all_finite(start.velocity)):
+        of_start = () if start is None else start[:2]
+        if not np.count_nonzero(turning) and all(map(all_finite, (actions, *of_start))):
+            return self
+        position = before.end.position
+        if start is not None and not all(map(all_finite, of_start)):
             start = State(
                 np.where(np.isnan(start.position), position, start.position),
                 np.where(np.isnan(start.velocity), 0.0, start.velocity),

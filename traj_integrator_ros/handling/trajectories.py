@@ -103,7 +103,7 @@ class TrajectoryMaker:
             return self._fastest_along(plan, present, now_ns)
         if present.follows and present.known_from_ns > now_ns:
             raise NotYet(present.known_from_ns)
-        plan = plan.completed(present.course.motion.end.position, self._parameters.continuous)
+        plan = plan.completed(present.course.motion, self._parameters.continuous)
         self._check_start(plan, now_ns)
         join_ns = self._join_ns(present, now_ns) + round(plan.making * 1e9)
         try:
@@ -182,7 +182,7 @@ class TrajectoryMaker:
                 raise NotYet(meanwhile=self.stop(now_ns))
         end = rest.end.position
         apart = SAME[0] if present.follows else _SAME_END_RAD  # the controller bridges what is between two joint states
-        path = np.vstack([end, plan.completed(end, self._parameters.continuous).actions])
+        path = np.vstack([end, plan.completed(rest, self._parameters.continuous).actions])
         found = self._timer.motion(path, bounds.rates, names, apart)
         if found is None or (present.follows and present.known_from_ns > now_ns):
             raise NotYet(present.known_from_ns)
