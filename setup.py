@@ -146,7 +146,7 @@ setup(
         f"{PACKAGE}.kernels.native": ["CMakeLists.txt", "src/*", "src/*/*", "libtorch/*", "include/*/*"],
         **{f"{PACKAGE}.{name}": ["src/*"] for name in ("execution", "kernels.retime")},
     },
-    # The kernels and the engine need torch and numpy, the node ruckig, for joins and stops. rclpy and messages come
+    # The kernels and the engine need torch and numpy, the node ruckig, for joins. rclpy and messages come
     # with ROS 2 (package.xml).
     install_requires=["torch>=2.6", "numpy", "ruckig>=0.14"],
     extras_require={

@@ -24,7 +24,7 @@ ROSDEP_KEYS = {
     "scipy": "python3-scipy",
     "yaml": "python3-yaml",
 }
-# Without a rosdep key: device kernels, which are imported if installed, and what joins and stops are made with.
+# Without a rosdep key: device kernels, which are imported if installed, and what plans are joined with.
 WITHOUT_KEY = {"triton", "ruckig"}
 # Packages that tests need and never import.
 PYTEST_PLUGINS = {"python3-pytest-timeout"}

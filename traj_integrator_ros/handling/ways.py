@@ -269,7 +269,7 @@ def stopped_at_end(motion: Motion, bounds: Bounds, rest_tolerance: float, joint_
             return near or kept[-1]
     try:
         stop = fastest_stop(end, bounds)
-    except ValueError:  # it takes longer than ruckig can think, or begins beyond all measure
+    except ValueError:  # it takes forever, or begins beyond all measure
         stop = None
     if stop is None or not stop.duration <= LONGEST_BRAKE_S:
         durations = bounds.stop_durations(end.velocity)
