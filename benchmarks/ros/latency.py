@@ -22,7 +22,7 @@ from traj_integrator_ros.traffic.messages import ORDERS, floats, gradient_reques
 
 from ..problems import DOF, DT, HORIZON, is_close_to
 from ..registry import Case, Check, Contender
-from .client import ECHO, EMPTY, OURS, Processes, RecedingPlan, Transports, running
+from .client import ECHO, EMPTY, OURS, Processes, RecedingPlan, TimingClient, Transports, running
 
 JOINTS = tuple(f"panda_joint{i + 1}" for i in range(DOF))
 START = np.array([0.0, -0.5, 0.0, -1.8, 0.0, 1.6, 0.8], np.float32)
@@ -105,8 +105,7 @@ def case(name: str, batch: int, rounds: int, ours: Contender, *peers: Contender,
 
 def sequences(processes: Processes, transport: str, batch: int, rounds: int, least_ratio: float | None) -> Case:
     """A sequence in, all its trajectories out; `least_ratio` is the target against the echo."""
-    client = processes.client
-    client.follow(RecedingPlan(START, batch, HORIZON, DT))
+    client = follow(processes, batch)
 
     def check(received: tuple) -> None:
         actions, start, answer, _ = received
@@ -121,10 +120,7 @@ def sequences(processes: Processes, transport: str, batch: int, rounds: int, lea
 
 def controller_trajectories(processes: Processes, transport: str, rounds: int) -> Case:
     """A sequence in, both outputs out: the message for the controller comes second."""
-    client = processes.client
-    client.follow(RecedingPlan(START, 1, HORIZON, DT))
-    for _ in range(CATCHING_UP):
-        client.latency(OURS)
+    client = follow(processes, 1)
 
     def check(received: tuple) -> None:
         """The controller is where the last actions lead, before the brake."""
@@ -136,6 +132,15 @@ def controller_trajectories(processes: Processes, transport: str, rounds: int) -
     both = partial(client.latency, OURS, with_trajectory=True)
     ours = Contender("ours", partial(client.received, OURS), check, both)
     return case(f"sequence to both, {transport}", 1, rounds, ours, echoed(processes, 1))
+
+
+def follow(processes: Processes, batch: int) -> TimingClient:
+    """The client, once the motion is on the plan that it sends."""
+    client = processes.client
+    client.follow(RecedingPlan(START, batch, HORIZON, DT))
+    for _ in range(CATCHING_UP if batch < LARGE else 0):
+        client.latency(OURS)
+    return client
 
 
 def echoed(processes: Processes, batch: int) -> Contender:
