@@ -76,6 +76,13 @@ def test_from_a_state_beyond_all_measure_there_is_no_stop(part, value):
         fastest_stop(State(*state), bounds(2))
 
 
+@pytest.mark.filterwarnings("ignore:divide", "ignore:invalid")
+def test_without_acceleration_or_jerk_there_is_no_stop():
+    for limits in ({"acceleration": 0.0}, {"jerk": 0.0}):
+        with pytest.raises(ValueError, match="finite values"):
+            fastest_stop(State(np.zeros(1), np.ones(1), np.zeros(1)), bounds(1, **limits))
+
+
 @given(st.lists(st.floats(0.2, 5.0), min_size=3, max_size=3), st.floats(1.0, 3.0))
 def test_a_release_that_just_stops_a_joint_leaves_no_velocity_backwards(a, more):
     """Where a time-optimal plan is cut in its last phase: a = sqrt(2 j v), for some of the joints."""

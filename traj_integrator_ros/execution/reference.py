@@ -234,8 +234,11 @@ def stop(
     v, a = v + a * back + against * back**2 / 2, a + against * back
     way = np.where(v + a * np.abs(a) / (2 * jerk) > 0, -1.0, 1.0)
     missing, own = -way * v, way * a
-    peak = np.minimum(np.sqrt(np.maximum(own**2 / 2 + jerk * missing, 0.0)), acceleration)
-    holds = np.maximum(missing - (2 * peak**2 - own**2) / (2 * jerk), 0.0) / np.where(peak > 0, peak, 1.0)
+    square = own**2 / 2 + jerk * missing
+    back = np.where(np.isfinite(square), back, np.inf)  # beyond all measure
+    peak = np.minimum(np.sqrt(np.maximum(square, 0.0)), acceleration)
+    more = missing - (2 * peak**2 - own**2) / (2 * jerk)
+    holds = np.where(more > 0, more, 0.0) / np.where(more > 0, peak, 1.0)
     spans = np.stack([back, np.maximum(peak - own, 0.0) / jerk, holds, peak / jerk])
     if not (np.isfinite(states).all() and (spans.sum(axis=0) < 1e9).all()):
         return None

@@ -67,9 +67,10 @@ StopProfile stop_profile(double v, double a, double most_acceleration, double mo
   a += against * back;
   // The peak of acceleration is against the velocity that would be left if the acceleration went to 0 at once.
   const double way = v + a * std::abs(a) / (2 * jerk) > 0 ? -1 : 1, missing = -way * v, own = way * a;
-  const double peak = std::min(std::sqrt(std::max(own * own / 2 + jerk * missing, 0.0)), most_acceleration);
-  const double gained = (2 * peak * peak - own * own) / (2 * jerk);
-  const double holds = peak > 0 ? std::max(missing - gained, 0.0) / peak : 0;
+  const double square = own * own / 2 + jerk * missing;
+  if (!std::isfinite(square)) return {{HUGE_VAL}, {}};  // beyond all measure
+  const double peak = std::min(std::sqrt(std::max(square, 0.0)), most_acceleration);
+  const double more = missing - (2 * peak * peak - own * own) / (2 * jerk), holds = more > 0 ? more / peak : 0;
   return {{back, std::max(peak - own, 0.0) / jerk, holds, peak / jerk}, {against, way * jerk, 0, -way * jerk}};
 }
 
