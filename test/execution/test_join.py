@@ -24,7 +24,7 @@ SEEDS = st.integers(0, 2**32 - 1)
 
 def a_plan(random: np.random.Generator, *, forward: bool = False) -> Motion:
     """A smooth plan of two joints within the limits, that ends at rest."""
-    step = float(random.choice([0.02, 0.05]))
+    step = float(random.choice([0.02, 0.05, 0.035]))  # fades end at knots, and between them
     count = round(random.uniform(1, 3) / step)
     u = np.linspace(random.uniform(0, 0.4), 1, count + 1)[:, None]
     rows = random.normal(size=2) + random.uniform(0.2, 0.5, 2) * count * step * u**3 * (10 - 15 * u + 6 * u**2)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -47,6 +48,13 @@ def test_a_stop_keeps_its_limits_everywhere_and_ends_at_rest():
         onwards = (direction * (velocity + held * np.abs(held) / (2 * jerk)) >= 0) & (direction != 0)
         slowest = np.where(direction > 0, least[1], -most[1])
         assert (slowest[onwards] >= -1e-9).all(), "no joint turns back while its acceleration lets it"
+
+
+@pytest.mark.parametrize("deceleration", [2.0, 20.0])
+def test_a_stop_uses_the_deceleration(deceleration):
+    limits = replace(bounds(1, acceleration=10.0, jerk=500.0), deceleration=np.array([deceleration]))
+    motion = fastest_stop(State(np.zeros(1), np.ones(1), np.zeros(1)), limits)
+    assert np.abs(extremes(motion)[:, 2]).max() == pytest.approx(deceleration, rel=1e-6)
 
 
 def test_no_stop_takes_longer_than_that_of_ruckig():
