@@ -10,7 +10,7 @@ import pytest
 
 from traj_integrator_ros.execution import native, reference
 
-KNOTS = {"spline": 0, "united": 4, "stop": 5, "blend": 6}
+KNOTS = {"spline": 0, "united": 4, "stop": 5, "pieces_of_profile": 5, "blend": 6}
 """Which argument has the knots of the pieces that these functions write to their last one."""
 
 
@@ -34,9 +34,6 @@ def compared(name: str) -> Callable[..., object]:
 def outputs(name: str, returned: object, arguments: list | tuple) -> list[np.ndarray]:
     """All arrays, as far as they are written; coefficients in units of position, for they are rounded in these."""
     arrays = [value for value in arguments if isinstance(value, np.ndarray)]
-    if name == "pieces_of_profiles":  # of each profile as many pieces as have a length
-        knots, pieces, counts = arrays[-3:]
-        return [counts, *(row[: n + 1] for row, n in zip(knots, counts, strict=True)), pieces]
     count = returned if type(returned) is int else None
     if name in KNOTS:
         steps = np.diff(arguments[KNOTS[name]][: None if count is None else count + 1])

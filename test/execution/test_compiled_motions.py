@@ -86,7 +86,7 @@ def refuses(step, *arguments):
 
 COEFFICIENTS, KNOTS, TIMES = np.zeros((2, 4, 3)), np.arange(3) * 0.1, np.array([0.05, 0.1])
 ROWS, ROW = np.zeros((3, 3)), np.zeros(3)
-PIECES, PROFILES, STATE = np.zeros((2, 6, 1)), [0.1] * 8, np.array([0.0, 1.0, 0.0])
+PIECES, PROFILE, STATE = np.zeros((2, 6, 1)), [0.1] * 8, np.array([0.0, 1.0, 0.0])
 STATES = np.stack([STATE, STATE], axis=1)
 
 
@@ -104,7 +104,7 @@ CALLS = {
     "united": ([(KNOTS, PIECES)], TIMES, 1e-6, 0.01, sevens(15), sevens(14, 6, 1)),
     "blend": (COEFFICIENTS, KNOTS, COEFFICIENTS, KNOTS, ROWS, 0.2, KNOTS, sevens(2, 6, 3)),
     "spline": (KNOTS, ROWS, ROW, False, sevens(2, 4, 3)),
-    "pieces_of_profiles": (PROFILES, STATES, 0.3, STATE, False, sevens(2, 3), sevens(2, 2, 6), sevens(2, dtype=int)),
+    "pieces_of_profile": (PROFILE, STATE, 0.3, STATE, False, sevens(5), sevens(4, 6, 1)),
     "stop": (STATES, np.ones(2), np.ones(2), 1e-6, 0.01, sevens(30), sevens(29, 6, 2)),
     "widen": (COEFFICIENTS, KNOTS, sevens(2, 4, 3)),
 }
@@ -150,8 +150,8 @@ def test_what_does_not_belong_together_is_refused():
         refuses(native.united, [track], *rest)
     for tracks in ([], [(KNOTS, PIECES)] * 2, ((KNOTS, PIECES),)):
         refuses(native.united, tracks, *rest)
-    for profiles in ([0.1] * 7, [0.1] * 12, [0.1] * 7 + [1], tuple(PROFILES)):
-        refuses(native.pieces_of_profiles, profiles, *CALLS["pieces_of_profiles"][1:])
+    for profile in ([], [0.1] * 7, [0.1] * 12, [0.1] * 7 + [1], tuple(PROFILE)):
+        refuses(native.pieces_of_profile, profile, *CALLS["pieces_of_profile"][1:])
     refuses(native.widen, np.zeros((2, 7, 3)), KNOTS, sevens(2, 4, 3))
     refuses(native.widen, np.zeros((2, 1, 3)), KNOTS, sevens(2, 4, 3))
     refuses(native.shift, frozen(ROWS), 0.1)

@@ -7,11 +7,11 @@ times as long as all of it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from ruckig import ControlInterface, InputParameter, Profile, Result, Ruckig
+from ruckig import ControlInterface, InputParameter, Result, Ruckig
 from ruckig import Trajectory as RuckigTrajectory
 
 from . import native
@@ -54,7 +54,6 @@ _LONGEST_STOP_S = 30.0
 _WAITS_S = 0.5
 """Longest time in which a plan that ends in motion would come to where a joint is, for that to wait there."""
 _DONE = (Result.Working, Result.Finished)
-_NO_BRAKE = (0.0, 0.0)
 _RAISE = 1e-9
 _LEFT = 1 - 5e-4
 """Share of the jerk that ruckig is given: the rest corrects its ends, which are exact to 1e-8 rad only."""
@@ -146,29 +145,20 @@ class Reach:
         return self._trajectory.duration if _solves(self._solver, request, self._trajectory) else None
 
     def motion(self, target: np.ndarray, duration: float) -> Motion:
-        """The last one, which ends at `duration`, s, in `target` (only its velocities, if only they count)."""
-        profiles, begin = self._trajectory.profiles[0], self._start[:, None]
-        return _motions(profiles, begin, float(duration), target, self._velocity_only)[0]
+        """The last one, which ends at `duration`, s, in `target` (only its velocities, if only they count).
 
-
-def _motions(
-    profiles: Sequence[Profile], begins: np.ndarray, duration: float, end: np.ndarray, velocity_only: bool
-) -> list[Motion]:
-    """Cubic pieces of profiles, without pieces of no length, with knots at whole nanoseconds, as messages have them.
-
-    The rounding of their ends is removed by quintics that grow over all of them. A duration of NaN is their own.
-    """
-    joints, numbers = len(profiles), []
-    for profile in profiles:
+        Its pieces are cubics, without those of no length, with knots at whole nanoseconds, as messages have them. The
+        rounding of its end is removed by a quintic that grows over all of them.
+        """
+        (profile,) = self._trajectory.profiles[0]
         brake = profile.brake
-        spans, jerks = (brake.t, brake.j) if brake.duration > 0 else (_NO_BRAKE, _NO_BRAKE)
-        numbers += [*spans, *profile.t, *jerks, *profile.j]
-    most = len(numbers) // (2 * joints)
-    knots, coefficients = np.empty((joints, most + 1)), np.empty((joints, most, SIZE))
-    counts = np.empty(joints, np.int64)
-    native.pieces_of_profiles(numbers, begins, duration, end, velocity_only, knots, coefficients, counts)
-    each, rests = zip(knots, coefficients[..., None], counts.tolist(), strict=True), not end[1:].any()
-    return [Motion(own[: count + 1], of_one[:count], ends_at_rest=rests) for own, of_one, count in each]
+        spans, jerks = (brake.t, brake.j) if brake.duration > 0 else ((), ())
+        numbers = [*spans, *profile.t, *jerks, *profile.j]
+        most = len(numbers) // 2
+        knots, coefficients = np.empty(most + 1), np.empty((most, SIZE, 1))
+        given = numbers, self._start, float(duration), target, self._velocity_only
+        count = native.pieces_of_profile(*given, knots, coefficients)
+        return Motion(knots[: count + 1], coefficients[:count], ends_at_rest=not target[1:].any())
 
 
 def reaching(problem: Problem, joint: int) -> tuple[Motion, float] | None:

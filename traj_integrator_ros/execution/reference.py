@@ -173,48 +173,45 @@ def _united_knots(times: np.ndarray, gap: float, beside: float) -> np.ndarray:
     return np.sort(np.append(kept, more))
 
 
-def pieces_of_profiles(
-    profiles: list[float],
-    begins: np.ndarray,
+def pieces_of_profile(
+    profile: Sequence[float],
+    begin: np.ndarray,
     duration: float,
     end: np.ndarray,
     velocity_only: bool,
     knots: np.ndarray,
     coefficients: np.ndarray,
-    counts: np.ndarray,
-) -> None:
-    """`reaching._motions`: writes how many pieces of each profile have a length, their knots and coefficients.
+) -> int:
+    """`reaching.Reach.motion`: returns how many pieces of a profile have a length.
 
-    Profiles, n spans and n jerks of each, one after the other, and the states in which they begin, `[3, P]`; duration
-    NaN: the sum of the spans. Knots `[P, n + 1]` and coefficients `[P, n, 6]`.
+    The profile has n spans and n jerks; it begins in a state `[3]`; duration NaN: the sum of the spans. Knots
+    `[n + 1]` and coefficients `[n, 6, 1]` are written.
     """
     coefficients[:] = 0.0
-    for place, (spans, jerks) in enumerate(np.reshape(profiles, (len(counts), 2, -1))):
-        own, pieces, count, time = knots[place], coefficients[place], 0, 0.0
-        p, v, a = begins[:, place]
-        own[0] = 0.0
-        for k, (span, jerk) in enumerate(zip(spans, jerks, strict=True)):
-            time += span
-            knot = np.rint(time * 1e9) * 1e-9
-            if knot > duration or (k == len(spans) - 1 and not np.isnan(duration)):
-                knot = duration
-            h = knot - own[count]
-            if h <= 0:
-                continue
-            pieces[count, :4] = p, v, a / 2, jerk / 6
-            count += 1
-            own[count] = knot
-            p, v, a = p + (v + (a / 2 + jerk / 6 * h) * h) * h, v + (a + jerk / 2 * h) * h, a + jerk * h
-        if count == 0:
-            pieces[0, 0], v, a, count = p, 0.0, 0.0, 1
-            own[1] = max(time if np.isnan(duration) else duration, 1e-9)
-        span = own[count]
-        p, v, a = end - (p, v, a)
-        if velocity_only:
-            p = v * span / 2 - a * span**2 / 12
-        states = np.array([[0.0, p], [0.0, v], [0.0, a]])[:, :, None]
-        add(quintics(np.array([span]), states)[0], own[:count], pieces[:count, :, None])
-        counts[place] = count
+    (spans, jerks), (p, v, a) = np.reshape(profile, (2, -1)), begin
+    count, time, knots[0] = 0, 0.0, 0.0
+    for k, (span, jerk) in enumerate(zip(spans, jerks, strict=True)):
+        time += span
+        knot = np.rint(time * 1e9) * 1e-9
+        if knot > duration or (k == len(spans) - 1 and not np.isnan(duration)):
+            knot = duration
+        h = knot - knots[count]
+        if h <= 0:
+            continue
+        coefficients[count, :4, 0] = p, v, a / 2, jerk / 6
+        count += 1
+        knots[count] = knot
+        p, v, a = p + (v + (a / 2 + jerk / 6 * h) * h) * h, v + (a + jerk / 2 * h) * h, a + jerk * h
+    if count == 0:
+        coefficients[0, 0], v, a, count = p, 0.0, 0.0, 1
+        knots[1] = max(time if np.isnan(duration) else duration, 1e-9)
+    span = knots[count]
+    p, v, a = end - (p, v, a)
+    if velocity_only:
+        p = v * span / 2 - a * span**2 / 12
+    states = np.array([[0.0, p], [0.0, v], [0.0, a]])[:, :, None]
+    add(quintics(np.array([span]), states)[0], knots[:count], coefficients[:count])
+    return count
 
 
 def stop(
@@ -242,11 +239,11 @@ def stop(
     spans = np.stack([back, np.maximum(peak - own, 0.0) / jerk, holds, peak / jerk])
     if not (np.isfinite(states).all() and (spans.sum(axis=0) < 1e9).all()):
         return None
-    profiles = np.stack([spans, np.stack([against, way * jerk, 0 * jerk, -way * jerk])]).transpose(2, 0, 1)
-    joints, most = len(jerk), len(spans)
-    knots, pieces, counts = np.empty((joints, most + 1)), np.empty((joints, most, SIZE)), np.empty(joints, np.int64)
-    pieces_of_profiles(profiles.ravel().tolist(), states, np.nan, np.zeros(3), True, knots, pieces, counts)
-    tracks = [(own[: n + 1], part[:n, :, None]) for own, part, n in zip(knots, pieces, counts, strict=True)]
+    jerks, tracks = np.stack([against, way * jerk, 0 * jerk, -way * jerk]), []
+    for profile, begin in zip(np.concatenate([spans, jerks]).T, states.T, strict=True):
+        own, pieces = np.empty(len(spans) + 1), np.empty((len(spans), SIZE, 1))
+        count = pieces_of_profile(profile, begin, np.nan, np.zeros(3), True, own, pieces)
+        tracks.append((own[: count + 1], pieces[:count]))
     return united(tracks, np.empty(0), gap, beside, knots_out, out)
 
 

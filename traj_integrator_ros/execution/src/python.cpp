@@ -183,24 +183,16 @@ PyObject* py_stop(ArrayArguments& given) {
   return unite(tracks, 0, gap, beside, knots, out);
 }
 
-PyObject* py_pieces_of_profiles(ArrayArguments& given) {
-  const std::vector<double> profiles = given.numbers();
-  const Array begins = given.array({3, kAny});
-  const double duration = given.number();
-  const double* end = given.doubles({3});
+PyObject* py_pieces_of_profile(ArrayArguments& given) {
+  const std::vector<double> profile = given.numbers();
+  const double *begin = given.doubles({3}), duration = given.number(), *end = given.doubles({3});
   const bool velocity_only = given.flag();
-  const long joints = begins.shape[1], most = joints > 0 ? profiles.size() / (2 * joints) : 0;
-  double *knots = given.out({joints, most + 1}), *coefficients = given.out({joints, most, kLargestSize});
-  long* counts = given.array({joints}, 'l', true).as<long>();
-  given.require(most > 0 && profiles.size() == static_cast<size_t>(2 * joints * most));
+  const long most = profile.size() / 2;
+  double *knots = given.out({most + 1}), *coefficients = given.out({most, kLargestSize, 1});
+  given.require(most > 0 && profile.size() % 2 == 0);
   if (!given.fit()) return nullptr;
-  for (long joint = 0; joint < joints; ++joint) {
-    const double *spans = profiles.data() + 2 * joint * most, *from = begins.as<double>() + joint;
-    const double begin[3] = {from[0], from[joints], from[2 * joints]};
-    counts[joint] = pieces_of_profile(spans, spans + most, most, begin, {duration, end, velocity_only},
-                                      knots + joint * (most + 1), coefficients + joint * most * kLargestSize);
-  }
-  return none();
+  const ProfileEnd to{duration, end, velocity_only};
+  return PyLong_FromLong(pieces_of_profile(profile.data(), profile.data() + most, most, begin, to, knots, coefficients));
 }
 
 // A number is finite if not all bits of its exponent are set.
@@ -237,7 +229,7 @@ PyMethodDef methods[] = {
     method_of_arrays<py_retreats>("retreats", "How far joints go back."),
     method_of_arrays<py_united>("united", "Motions of single joints as one of all joints."),
     method_of_arrays<py_stop>("stop", "The fastest stops of all joints as one motion."),
-    method_of_arrays<py_pieces_of_profiles>("pieces_of_profiles", "Pieces of time-optimal profiles."),
+    method_of_arrays<py_pieces_of_profile>("pieces_of_profile", "Pieces of a time-optimal profile."),
     {"all_finite", &py_all_finite, METH_O, "Whether numbers hold neither NaN nor infinity."},
     {nullptr, nullptr, 0, nullptr},
 };
