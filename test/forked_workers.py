@@ -164,7 +164,9 @@ class ForkedWorkers:
             reports.close()
         plugins = session.config.pluginmanager
         plugins.unregister(name="terminalreporter")
-        plugins.register(_Reporter(session.config, sent))
+        reporter = _Reporter(session.config)
+        plugins.register(reporter)  # is told the warnings that the first process has had from others
+        reporter.sent = sent
         capture = plugins.getplugin("capturemanager")
         capture.stop_global_capturing()  # its files are everybody's
         capture.start_global_capturing()
@@ -176,16 +178,20 @@ class ForkedWorkers:
 class _Reporter:
     """A plugin of a worker: sends reports to the first process."""
 
-    def __init__(self, config: pytest.Config, sent: Connection) -> None:
-        self._config, self._sent = config, sent
+    def __init__(self, config: pytest.Config) -> None:
+        self._config = config
+        self.sent: Connection | None = None
+        """Where they go; None: nowhere yet."""
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         data = self._config.hook.pytest_report_to_serializable(config=self._config, report=report)
-        self._sent.send(("report", data))
+        self.sent.send(("report", data))
 
     def pytest_warning_recorded(
         self, warning_message: warnings.WarningMessage, when: str, nodeid: str, location: tuple | None
     ) -> None:
+        if self.sent is None:
+            return
         where = {"when": when, "nodeid": nodeid, "location": location}
         try:
             content = pickle.dumps({"warning_message": warning_message, **where})
@@ -193,4 +199,4 @@ class _Reporter:
             given = warning_message
             plain = warnings.WarningMessage(str(given.message), UserWarning, given.filename, given.lineno)
             content = pickle.dumps({"warning_message": plain, **where})
-        self._sent.send(("warning", content))
+        self.sent.send(("warning", content))

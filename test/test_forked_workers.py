@@ -44,10 +44,10 @@ def test_fails():
     assert 1 == 2
 """
 DIES = """
-import os
+import os, warnings
 
 def test_before():
-    pass
+    warnings.warn("before the death")
 
 def test_dies():
     os._exit(7)
@@ -68,8 +68,8 @@ def run(folder: Path, *options: str) -> str:
 
 def test_every_test_is_told_as_by_one_process_and_a_death_is_a_failure(tmp_path: Path) -> None:
     told = run(tmp_path)
-    assert "2 failed, 7 passed, 1 skipped, 1 warning" in told, told
-    for part in ("assert 1 == 2", "said before it failed", "UserWarning: of this", "for a reason"):
+    assert "2 failed, 7 passed, 1 skipped, 2 warnings" in told, told
+    for part in ("assert 1 == 2", "said before it failed", "of this", "before the death", "for a reason"):
         assert part in told
     assert "test_dies.py::test_dies" in told and "the process that ran it ended with exit code 7" in told
 
