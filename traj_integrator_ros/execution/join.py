@@ -190,7 +190,7 @@ def join(problem: Problem) -> tuple[Motion, np.ndarray] | None:
 
 Faded = tuple[Motion, np.ndarray, np.ndarray | None]
 """A motion, the joints whose difference fades in it, and by how much their plans were shifted, rad, `[D]`, or None."""
-Fades = Callable[[Motion, "Problem", np.ndarray, float], Faded | None]
+Fades = Callable[[Motion, Problem, np.ndarray, float], Faded | None]
 """`blended` or `faded`."""
 
 

@@ -1,8 +1,8 @@
 """The fastest motions of joints: to rest, and by ruckig to a plan, without a way back on a plan that goes forward.
 
 ruckig (MIT) is well kept, and solves in microseconds what is hard. It ignores limits of position, and misses extremes
-of position, so these are checked. A stop is a formula: for one of seven joints, the objects that ruckig wants take ten
-times as long as all of it.
+of position, so these are checked. Every sequence ends in a stop: that is a formula here, in a third of the time of
+ruckig's objects.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def fastest_stop(state: State, bounds: Bounds) -> Motion:
 
     """
     states = np.array(state.known)
-    most = 15 * states.shape[1]
+    most = 15 * states.shape[1]  # 5 knots of each joint, and as many as `united` may add
     knots, coefficients = np.empty(most), np.empty((most - 1, SIZE, states.shape[1]))
     count = native.stop(states, bounds.stopping, bounds.jerk, SHORTEST_GAP, BESIDE, knots, coefficients)
     if count is None:

@@ -223,7 +223,7 @@ def stop(
     knots_out: np.ndarray,
     out: np.ndarray,
 ) -> int | None:
-    """`reaching.fastest_stop` from states `[3, D]`, into 5 knots for each joint: `united`; None: it takes forever."""
+    """`reaching.fastest_stop` from states `[3, D]`, into 15 D knots; None: it takes forever."""
     _, v, a = states
     shortest = 1e-4
     jerk = np.minimum(np.maximum(np.maximum(np.abs(a) / shortest, np.abs(v) / shortest**2), 1e-9 * jerk), jerk)

@@ -83,7 +83,7 @@ class Course(NamedTuple):
         """The motion between two times, followed by rest where it ends before."""
         span = (end_ns - begin_ns) * 1e-9
         into, until = (begin_ns - self.start_ns) * 1e-9, (end_ns - self.start_ns) * 1e-9
-        if 0 <= into < until <= self.motion.duration:
+        if 0 <= into < until <= self.motion.duration:  # nearly always: only this part is copied
             part = self.motion.until(until).from_time(into)
             part.knots[-1] = span  # without rounding
             return part

@@ -57,7 +57,8 @@ bool is_surely_within(const Pieces& motion, long piece, const double* ranges) {
       }
       bend *= h * h / 8;
       const double* known = ranges + order * dof + joint;
-      if (std::min(begin, end) - bend < known[0] || std::max(begin, end) + bend > known[kOrders * dof]) return false;
+      const bool keeps = std::min(end, begin) - bend >= known[0] && std::max(end, begin) + bend <= known[kOrders * dof];
+      if (!keeps) return false;  // what is not a number does not
     }
   }
   return true;

@@ -77,7 +77,7 @@ struct StopProfile {
   static constexpr long kPieces = 4;
   double spans[kPieces], jerks[kPieces];
 
-  bool ends() const;  // in this century
+  bool ends() const;  // within 1e9 s
 };
 
 // From a velocity and an acceleration, within bounds; an acceleration beyond its own comes back first.
