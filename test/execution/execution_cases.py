@@ -6,23 +6,21 @@ import numpy as np
 
 from traj_integrator_ros.execution.limits import Bounds
 from traj_integrator_ros.execution.motion import Motion, State
-from traj_integrator_ros.execution.rows import (
-    Hold,
-    acceleration_hold,
-    cubic_spline,
-    jerk_hold,
-    rests_at_end,
-    rows_of_actions,
-    settle,
-    taken_up,
-)
+from traj_integrator_ros.execution.rows import cubic_spline, rests_at_end, settle, taken_up
+from traj_integrator_ros.handling.plan import Plan
+from traj_integrator_ros.handling.plan_rows import motion_between, rows_of
+from traj_integrator_ros.kernels import MAPS
+
+HELD = [name for name, row in MAPS.items() if not row.uniform_dt_only]
+"""Maps of actions over steps that may differ."""
 
 
-def motion_of_actions(hold: Hold, steps: np.ndarray, actions: np.ndarray, start: State, **named: float) -> Motion:
-    """The motion that actions describe alone, from a start state on."""
-    if hold in (Hold.ACCELERATION, Hold.JERK):
-        return (acceleration_hold if hold is Hold.ACCELERATION else jerk_hold)(steps, actions, start)
-    return motion_of_positions(steps, rows_of_actions(hold, steps, actions, start), start, **named)
+def motion_of_actions(name: str, steps: np.ndarray, actions: np.ndarray, start: State, **named: float) -> Motion:
+    """The motion that actions of a map describe alone, from a start state on."""
+    plan = Plan(MAPS[name], steps, actions, start, 0)
+    rows = rows_of(plan, start)
+    motion = motion_between(plan, rows)
+    return motion_of_positions(steps, rows[0, 1:], start, **named) if motion is None else motion
 
 
 def motion_of_positions(

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from execution_cases import bounds, motion_of_actions
+from execution_cases import HELD, bounds, motion_of_actions
 
 from traj_integrator_ros.execution.limits import extremes
 from traj_integrator_ros.execution.motion import Motion, State, united
 from traj_integrator_ros.execution.reaching import fastest_stop
-from traj_integrator_ros.execution.rows import Hold, Points, cubic_spline, motion_of_points, points_of
+from traj_integrator_ros.execution.rows import Points, cubic_spline, motion_of_points, points_of
 
 
 def random_points(random: np.random.Generator, columns: int) -> Points:
@@ -65,12 +65,12 @@ def test_between_points_the_longer_piece_leads_to_a_change_of_jerk_that_was_move
 
 
 @pytest.mark.parametrize("dt", [0.001, 0.02, 1 / 30, np.pi / 100])
-@pytest.mark.parametrize("hold", Hold)
-def test_points_bring_back_their_motion(hold, dt):
+@pytest.mark.parametrize("name", HELD)
+def test_points_bring_back_their_motion(name, dt):
     random = np.random.default_rng(1)
-    actions = random.normal(size=(20, 4)) * (dt if hold is Hold.POSITION else 1)
+    actions = random.normal(size=(20, 4)) * (dt if name == "clique" else 1)
     start = State(np.zeros(4), random.normal(size=4), random.normal(size=4))
-    motion = motion_of_actions(hold, np.full(20, dt), actions, start)
+    motion = motion_of_actions(name, np.full(20, dt), actions, start)
     points = points_of(motion)
     assert points.time_ns.dtype == np.int64 and (np.diff(points.time_ns) > 0).all()
     again = motion_of_points(points)

@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 from pipelines import NOW_S, SimulatedNode, ns
 
-from traj_integrator_ros.execution.rows import Hold
 from traj_integrator_ros.handling.plan import ChunkMemory, ExecutableTrajectory, Plan
 from traj_integrator_ros.handling.rejection import Rejected, RejectionReason
-from traj_integrator_ros.kernels import ControlSpace
+from traj_integrator_ros.kernels import MAPS, ControlSpace
 
 DT, HORIZON = 0.05, 12
 
@@ -47,7 +46,7 @@ def acts_actions(chunks: np.ndarray, decay: float, heaviest: str) -> np.ndarray:
 
 def test_chunks_are_ranked_by_their_observations_and_not_by_their_arrival() -> None:
     first, second = (
-        Plan(Hold.POSITION, np.full(4, DT), np.full((4, 1), value), None, ns(NOW_S + k * DT))
+        Plan(MAPS["clique"], np.full(4, DT), np.full((4, 1), value), None, ns(NOW_S + k * DT))
         for k, value in ((0, 1.0), (1, 2.0))
     )
     for newest_first, weights in ((True, [np.exp(-1), 1.0]), (False, [1.0, np.exp(-1)])):

@@ -7,9 +7,10 @@ import pytest
 
 from traj_integrator_ros.execution.limits import extremes
 from traj_integrator_ros.execution.motion import Motion, State
-from traj_integrator_ros.execution.rows import Hold, cubic_spline
+from traj_integrator_ros.execution.rows import cubic_spline
 from traj_integrator_ros.handling.courses import Course, Reading, Smoothed, courses_of
 from traj_integrator_ros.handling.plan import Plan
+from traj_integrator_ros.kernels import MAPS
 
 DT, ORIGIN_NS = 0.02, 10**12
 READING = Reading(0.01, 0.2, np.full(1, 500.0))
@@ -22,7 +23,7 @@ def at_a_speed(velocity: float, **fields: float) -> Course:
 
 
 def read(rows: np.ndarray, at_s: float = 0.01, **changes: object) -> list:
-    plan = Plan(Hold.POSITION, np.full(len(rows), DT), rows[:, None], None, ORIGIN_NS)
+    plan = Plan(MAPS["clique"], np.full(len(rows), DT), rows[:, None], None, ORIGIN_NS)
     plan = Plan(**{**plan.__dict__, **changes}) if changes else plan
     return list(courses_of(plan, ORIGIN_NS, ORIGIN_NS + round(at_s * 1e9), lambda _: at_a_speed(0.5), READING))
 
@@ -105,7 +106,7 @@ def test_a_plan_that_would_begin_backwards_begins_at_rest_unless_that_asks_for_m
 @pytest.mark.parametrize("braking", [False, True])
 def test_velocities_after_a_brake_begin_with_their_own(braking):
     """The velocity of a brake is nobody's plan: a spline that began with it would swing, and its brake turn round."""
-    plan = Plan(Hold.VELOCITY, np.full(2, DT), np.full((2, 1), 0.3), None, ORIGIN_NS)
+    plan = Plan(MAPS["velocity"], np.full(2, DT), np.full((2, 1), 0.3), None, ORIGIN_NS)
     before = at_a_speed(-0.4, brakes_at=0.5 if braking else np.inf)
     course = next(courses_of(plan, ORIGIN_NS, ORIGIN_NS, lambda _: before, READING))
     velocities = course.motion.states_at(np.linspace(0, 0.039, 40))[1]

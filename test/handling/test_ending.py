@@ -6,10 +6,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from execution_cases import motion_of_actions
 
 from traj_integrator_ros.execution.limits import Bounds, extremes
 from traj_integrator_ros.execution.motion import Motion, State
-from traj_integrator_ros.execution.rows import cubic_spline, jerk_hold
+from traj_integrator_ros.execution.rows import cubic_spline
 from traj_integrator_ros.handling.rejection import Rejected
 from traj_integrator_ros.handling.ways import stopped_at_end
 
@@ -30,7 +31,7 @@ def test_bang_bang_plans_stop_within_the_limits_with_a_joint_at_rest_that_stays(
     for _ in range(500):
         jerks = random.choice([-100.0, 0.0, 100.0], (int(random.integers(1, 12)), 3))
         jerks[:, 0] = 0.0
-        plan = jerk_hold(np.full(len(jerks), 0.01), jerks, State(*np.zeros((3, 3))))
+        plan = motion_of_actions("jerk", np.full(len(jerks), 0.01), jerks, State(*np.zeros((3, 3))))
         motion = stopped_at_end(plan, bounds, 0.0)
         least, most = extremes(motion)
         assert np.isfinite(motion.coefficients).all() and motion.ends_at_rest
@@ -89,7 +90,7 @@ def test_a_joint_leaves_its_plan_rather_than_turn_round_at_its_end(side, velocit
 def test_a_joint_that_speeds_up_leaves_its_plan_rather_than_brake_harder(side):
     """It could not take its last acceleration back before it exceeds its velocity, but for a larger jerk."""
     start = State(np.zeros(1), np.array([1.4 * side]), np.array([5.0 * side]))
-    plan = jerk_hold(np.full(10, 0.01), np.zeros((10, 1)), start)
+    plan = motion_of_actions("jerk", np.full(10, 0.01), np.zeros((10, 1)), start)
     bounds = replace(limits(1), most=np.array([[2.0], [np.inf], [np.inf]]))  # the velocity is given, the rest assumed
     motion = stopped_at_end(plan, bounds, 0.0)
     largest = np.abs(extremes(motion)).max(axis=0)[:, 0]

@@ -1,9 +1,8 @@
-"""From rows and actions of a plan to the motion that they describe, and between motions and the points of a message."""
+"""From the rows of a plan to the motion through them, and between motions and the points of a message."""
 
 from __future__ import annotations
 
 from bisect import bisect_left
-from enum import Enum
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -42,21 +41,6 @@ _NO_JUMP = 1e-6
 _RULES = np.array([_NO_TIME, _SHORT_S, _SHORTER, _NOTHING, _ROUNDING])
 
 
-class Hold(Enum):
-    """What an action specifies about its step."""
-
-    POSITION = "position"
-    """Position at the end of the step."""
-    VELOCITY = "velocity"
-    """Mean velocity of the step, hence the position at its end relative to its beginning."""
-    ACCELERATION = "acceleration"
-    """Acceleration held over the step."""
-    ACCELERATION_SEMI_IMPLICIT = "acceleration_semi_implicit"
-    """Acceleration that leads to a velocity, which is the mean velocity of the step, as in semi-implicit Euler."""
-    JERK = "jerk"
-    """Jerk held over the step."""
-
-
 def action_steps(dt: float | np.ndarray, horizon: int) -> np.ndarray:
     """Length of each action's step, s, `[H]`, from dt as in the maps: `dt[h]` leads to row h, by action h - 1.
 
@@ -64,17 +48,6 @@ def action_steps(dt: float | np.ndarray, horizon: int) -> np.ndarray:
     """
     dt = np.asarray(dt, np.float64).ravel()
     return np.full(horizon, dt[0]) if dt.size == 1 else np.append(dt[1:], dt[-1])
-
-
-def rows_of_actions(hold: Hold, steps: np.ndarray, actions: np.ndarray, start: State) -> np.ndarray:
-    """Positions `[H, D]` at the ends of steps `[H]`, s, from a start state; not of held accelerations and jerks."""
-    if hold is Hold.POSITION:
-        return actions
-    h = steps[:, None]
-    velocities = actions
-    if hold is Hold.ACCELERATION_SEMI_IMPLICIT:
-        velocities = start.velocity + (actions * h).cumsum(axis=0)
-    return start.position + (velocities * h).cumsum(axis=0)
 
 
 def cubic_spline(
@@ -92,7 +65,7 @@ def cubic_spline(
         ends_at_rest: whether the last velocity is clamped to 0; otherwise it is not clamped.
 
     """
-    knots, rows = _knots(steps), _contiguous(positions)
+    knots, rows = knots_of(steps), _contiguous(positions)
     coefficients = np.empty((len(steps), 4, rows.shape[1]))
     native.spline(knots, rows, _contiguous(start_velocity), ends_at_rest, coefficients)
     return Motion(knots, coefficients, ends_at_rest=ends_at_rest)
@@ -102,26 +75,6 @@ def rests_at_end(positions: np.ndarray, last_step: float, rest_tolerance: float)
     """Whether the mean velocity between the last two positions is at most rest_tolerance, rad/s."""
     way = positions[-1] - positions[-2]
     return max(map(abs, way.tolist())) <= rest_tolerance * last_step  # faster than numpy for a few numbers
-
-
-def acceleration_hold(steps: np.ndarray, actions: np.ndarray, start: State) -> Motion:
-    """Accelerations `[H, D]`, rad/s^2, held over steps `[H]`, s: quadratic pieces, for any start acceleration."""
-    h = steps[:, None]
-    velocity = _accumulated(start.velocity, actions * h)
-    position = _accumulated(start.position, (velocity[:-1] + actions * h / 2) * h)
-    coefficients = powers_of([position[:-1], velocity[:-1], actions / 2])
-    return Motion(_knots(steps), coefficients, with_accelerations=False)
-
-
-def jerk_hold(steps: np.ndarray, actions: np.ndarray, start: State) -> Motion:
-    """Jerks `[H, D]`, rad/s^3, held over steps `[H]`, s: cubic pieces; an unknown start acceleration counts as 0."""
-    h = steps[:, None]
-    begin = np.zeros(actions.shape[1]) if start.acceleration is None else start.acceleration
-    acceleration = _accumulated(begin, actions * h)
-    velocity = _accumulated(start.velocity, (acceleration[:-1] + actions * h / 2) * h)
-    position = _accumulated(start.position, (velocity[:-1] + (acceleration[:-1] / 2 + actions * h / 6) * h) * h)
-    coefficients = powers_of([position[:-1], velocity[:-1], acceleration[:-1] / 2, actions / 6])
-    return Motion(_knots(steps), coefficients)
 
 
 def taken_up(motion: Motion, acceleration: np.ndarray, fade_time: float) -> Motion:
@@ -199,15 +152,11 @@ def brought_to_rest(motion: Motion, within: float) -> Motion:
     return rests._replace(ends_at_rest=True)
 
 
-def _accumulated(start: np.ndarray, increments: np.ndarray) -> np.ndarray:
-    return np.concatenate([start[None], start + increments.cumsum(axis=0)])
-
-
 def _contiguous(values: np.ndarray | None) -> np.ndarray | None:
     return None if values is None else np.ascontiguousarray(values, np.float64)
 
 
-def _knots(steps: np.ndarray) -> np.ndarray:
+def knots_of(steps: np.ndarray) -> np.ndarray:
     """Times of the ends of steps `[N]`, s, from 0, `[N + 1]`; must not be changed."""
     each = steps.tolist()
     return _equidistant(each[0], len(each)) if len(set(each)) == 1 else np.concatenate([[0.0], np.cumsum(steps)])

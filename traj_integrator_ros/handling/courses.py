@@ -11,19 +11,10 @@ import numpy as np
 from ..execution.limits import extremes
 from ..execution.motion import Motion, State, resting
 from ..execution.reaching import RETREAT, RETREAT_RAD, retreat
-from ..execution.rows import (
-    Hold,
-    acceleration_hold,
-    cubic_spline,
-    jerk_hold,
-    rests_at_end,
-    rows_of_actions,
-    settle,
-    taken_up,
-)
+from ..execution.rows import cubic_spline, rests_at_end, settle, taken_up
 from . import smoothing
 from .plan import Plan
-from .spline_motion import spline_motion
+from .plan_rows import motion_between, rows_of
 
 _AGREES = 0.02 / 60
 """Times jerk dt^3: difference up to which a row lies on the previous plan; else a spline through both would swing."""
@@ -184,16 +175,12 @@ def courses_of(
         yield Course(origin_ns, resting(plan.start.position, _MOMENT_S))
         return
     before = plan.start or previous(origin_ns).state_at(origin_ns)
-    if plan.spline is not None:
-        yield Course(origin_ns, spline_motion(plan, before))
+    states = rows_of(plan, before)
+    if (motion := motion_between(plan, states)) is not None:
+        yield Course(origin_ns, motion)
         return
-    if plan.hold in (Hold.ACCELERATION, Hold.JERK):
-        held = acceleration_hold if plan.hold is Hold.ACCELERATION else jerk_hold
-        yield Course(origin_ns, held(plan.steps, plan.actions, before))
-        return
-    rows = rows_of_actions(plan.hold, plan.steps, plan.actions, before)
-    absolute = plan.hold is Hold.POSITION
-    whole = np.concatenate([before.position[None], rows])
+    whole, absolute = states[0], plan.is_positions
+    rows = whole[1:]
     is_goal = absolute and len(rows) == 1  # at which the robot comes to rest
     rests = is_goal or rests_at_end(whole, float(plan.steps[-1]), reading.rest_tolerance)
     # Velocities that continued a brake would begin with one that nobody planned.
@@ -224,7 +211,7 @@ def stops_of(plan: Plan) -> np.ndarray:
     """Which joints stop wherever they come to rest, bool `[dof]`: by velocities of 0, or since nobody names them."""
     if plan.left_out is not None:
         return plan.left_out
-    if plan.hold is not Hold.VELOCITY or plan.spline is not None or not len(plan.steps):
+    if not plan.is_velocities or not len(plan.steps):
         return np.zeros(plan.actions.shape[1] if plan.actions.ndim == 2 else 0, bool)
     return ~plan.actions.any(axis=0)
 

@@ -11,23 +11,14 @@ import numpy as np
 
 from ..engine.call import Ends
 from ..execution.motion import Motion, State, resting
-from ..execution.rows import Hold, Points, action_steps, cubic_spline
-from ..kernels import SplineForm
+from ..execution.rows import Points, action_steps, cubic_spline
+from ..kernels import AccelerationIntegrator, ControlMap, ControlSpace, SplineForm
 from .rejection import Rejected, RejectionReason, all_finite
 from .requests import ActionRequest
 
 if TYPE_CHECKING:  # it imports this
     from .courses import Course
 
-_HOLDS = {
-    "clique": Hold.POSITION,
-    "clique_central": Hold.POSITION,
-    "velocity": Hold.VELOCITY,
-    "acceleration_zoh": Hold.ACCELERATION,
-    "acceleration_semi_implicit_euler": Hold.ACCELERATION_SEMI_IMPLICIT,
-    "jerk": Hold.JERK,
-}
-"""What an action specifies about its step, by the name of the control map."""
 _MOST_CHUNKS = 128
 """Most chunks that are remembered; more than ACT needs at most: chunks of 100 actions, one with each action."""
 _SAME_TIME_NS = 1_000
@@ -41,7 +32,8 @@ _SHORTEST_REST_S = 1e-6
 class Plan:
     """One planned trajectory, in the node's joint order; the arrays must not be changed."""
 
-    hold: Hold
+    map: ControlMap
+    """Its kernel makes the rows of the actions."""
     steps: np.ndarray
     """Length of each step, s, in whole nanoseconds, `[H]`; none for a position trajectory of one point at time 0."""
     actions: np.ndarray
@@ -51,7 +43,7 @@ class Plan:
     origin_ns: int
     """When the first step begins, ns of the node's clock; 0: when the trajectory starts."""
     spline: SplineForm | None = None
-    """Form of the spline if the actions are control points; steps are then segments, and `hold` is unused."""
+    """Form of the spline if the actions are control points; steps are then segments."""
     goal: State | None = None
     """For a spline: the state in which it ends."""
     left_out: np.ndarray | None = None
@@ -71,9 +63,25 @@ class Plan:
         return self.steps.cumsum()
 
     @property
+    def is_positions(self) -> bool:
+        """Whether actions are positions at the ends of steps."""
+        return self.map.control_space is ControlSpace.POSITION
+
+    @property
+    def is_velocities(self) -> bool:
+        """Whether actions are mean velocities of steps."""
+        return self.map.control_space is ControlSpace.VELOCITY
+
+    @property
+    def holds_accelerations(self) -> bool:
+        """Whether actions are accelerations that are held over steps, which semi-implicit Euler does not."""
+        is_acceleration = self.map.control_space is ControlSpace.ACCELERATION
+        return is_acceleration and self.map.schemes["acceleration_integrator"] == AccelerationIntegrator.ZOH.value
+
+    @property
     def is_chunk(self) -> bool:
         """Whether its actions are positions at times of the clock, for which other chunks may have positions, too."""
-        return bool(self.origin_ns) and self.hold is Hold.POSITION and self.spline is None and not self.untimed
+        return bool(self.origin_ns) and self.is_positions and not self.untimed
 
     @property
     def duration(self) -> float:
@@ -95,7 +103,7 @@ class Plan:
             )
         if start is not None and np.count_nonzero(turning):
             start = start._replace(position=turned(start.position, position, turning))
-        if self.hold is Hold.POSITION and len(actions):
+        if (self.is_positions or self.spline is not None) and len(actions):
             if not all_finite(actions):
                 actions = np.where(np.isnan(actions), position, actions)
             if np.count_nonzero(turning):
@@ -156,7 +164,7 @@ def plan_of_sequence(request: ActionRequest, row: int, default_dt: float, origin
     if spline is not None:
         step = default_dt if dt is None else _decimal(dt).ravel()[0]
         segments = _whole_nanoseconds(np.full(spline.segments(request.horizon), spline.steps * step))
-        return Plan(Hold.POSITION, segments, actions, start, origin_ns, spline, goal, stamp_ns=stamp_ns)
+        return Plan(request.control_map, segments, actions, start, origin_ns, spline, goal, stamp_ns=stamp_ns)
     if goal is not None:  # later rows would only lead away from the goal
         actions[request.control_map.goal_place :] = goal.position
     if dt is None:
@@ -165,7 +173,7 @@ def plan_of_sequence(request: ActionRequest, row: int, default_dt: float, origin
         steps = _equal_steps(dt, False, request.horizon)
     else:
         steps = _whole_nanoseconds(action_steps(_decimal(dt), request.horizon))
-    return Plan(_HOLDS[request.control_map.name], steps, actions, start, origin_ns, stamp_ns=stamp_ns)
+    return Plan(request.control_map, steps, actions, start, origin_ns, stamp_ns=stamp_ns)
 
 
 @lru_cache(maxsize=32)

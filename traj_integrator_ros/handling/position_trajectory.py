@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..execution.motion import State
-from ..execution.rows import Hold
+from ..kernels import MAPS
 from .joint_order import resolve_subset
 from .plan import Plan
 from .rejection import Rejected, RejectionReason, require_finite
@@ -96,7 +96,7 @@ def plan_of_positions(fields: PositionFields, joint_names: tuple[str, ...], max_
     stamp_ns = fields.stamp_ns
     origin_ns = 0 if untimed and stamp_ns <= now_ns else stamp_ns
     return Plan(
-        Hold.POSITION,
+        MAPS["clique"],
         steps,
         rows,
         start,

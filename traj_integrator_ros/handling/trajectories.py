@@ -13,7 +13,7 @@ from ..execution.join import SAME
 from ..execution.limits import find_motion_violation
 from ..execution.motion import State, resting
 from ..execution.reaching import fastest_stop
-from ..execution.rows import Hold, continued, points_of
+from ..execution.rows import continued, points_of
 from .courses import Course, courses_of, stops_of
 from .limits import JointLimits, assumed_limits
 from .measured import JointStates, check_place, check_start
@@ -326,13 +326,13 @@ class TrajectoryMaker:
         """
         state = present.course.state_at(join_ns)
         origin_ns = plan.origin_ns if self._on_schedule and plan.origin_ns else join_ns
-        relative = plan.hold not in (Hold.POSITION, Hold.VELOCITY)
+        relative = not (plan.is_positions or plan.is_velocities or plan.spline is not None)
 
         def before(time_ns: int) -> Course:
             known = None if relative and not self._on_schedule else self._published.present.planned(time_ns)
             return known if known is not None and present.follows else present.course
 
-        by_speed = plan.hold is Hold.VELOCITY and plan.start is None
+        by_speed = plan.is_velocities and plan.start is None
         floating = np.full(len(state.position), by_speed and (not plan.origin_ns or self._published.is_delayed))
         bounds, executed = self.assumed.bounds, present.course.rest_from(join_ns)
         if present.follows:  # what the motion in execution uses yet, the next one may use too, to slow down as it would

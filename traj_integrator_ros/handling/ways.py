@@ -20,7 +20,6 @@ from .parameter_table import ACTION_RETIME, ACTION_WARN, END_STOP
 from .parameters import NodeParameters
 from .rejection import Rejected, RejectionReason, require_finite
 from .retiming import slowed
-from .spline_motion import earlier
 
 _NANOSECOND_S = 1e-9
 _SMOOTHING = 1.5
@@ -223,7 +222,7 @@ class Ways:
 
 def _led_to(motion: Motion, time: float) -> Motion:
     """The motion after a time, s, in which its first acceleration leads to it."""
-    before = earlier(motion.begin, time)
+    before = motion.begin.earlier(time)
     piece = np.stack([before.position, before.velocity, before.acceleration / 2])
     return Motion(np.array([0.0, time]), piece[None], motion.with_accelerations).then(motion)
 
