@@ -22,7 +22,7 @@ from preloaded_python import preloaded_python, start_server
 from traj_integrator_ros.traffic.node_process import NodeProcess, PythonProcess, source_environment
 
 _NODE = ["-m", "traj_integrator_ros"]
-_IN_NODES = ("node.node", "node.executor", "node.main", "kernels.native.extension")
+_IN_NODES = ("node.node", "node.main", "kernels.native.extension")
 
 
 class PreloadedProcess(PythonProcess):

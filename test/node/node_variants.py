@@ -8,6 +8,7 @@ import os
 import resource
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
 
@@ -59,13 +60,6 @@ def with_output_that_nobody_reads() -> None:
     os.close(write)
 
 
-def on_rclpys_executor() -> None:
-    """An rclpy that lacks what the lean executor needs."""
-    from traj_integrator_ros.node import executor
-
-    executor.NEEDED["WaitSet"] += ("no_such_function",)
-
-
 def short_of_memory() -> None:
     """A device that holds no buffer of more than 10,000 elements."""
     import torch
@@ -85,6 +79,7 @@ def short_of_memory() -> None:
 def on_an_older_rclpy() -> None:
     """An rclpy that has only the features of Humble's."""
     import rclpy.event_handler
+    from rclpy.executors import Executor
     from rclpy.impl.implementation_singleton import rclpy_implementation
     from rclpy.lifecycle import LifecycleNode
     from rclpy.node import Node
@@ -109,7 +104,18 @@ def on_an_older_rclpy() -> None:
             raise rclpy_implementation.RCLError(f"no transition {transition_id} from {before}")
         return change_state(node, transition_id)
 
+    def take_subscription(executor: Executor, subscription: Subscription) -> Callable:
+        with subscription.handle:
+            taken = subscription.handle.take_message(subscription.msg_type, subscription.raw)
+
+        async def execute() -> None:
+            if taken:
+                subscription.callback(taken[0])
+
+        return execute
+
     rclpy_implementation.Subscription.take_message = take_with_times_only
+    Executor._take_subscription = take_subscription
     LifecycleNode._LifecycleNodeMixin__change_state = change_state_or_raise
 
 
@@ -120,22 +126,27 @@ def file_of(path: str) -> str:
 
 
 class Way:
-    """The files of this project whose functions ran since the executor took a message; a profile function."""
+    """The files of this project that a callback of rclpy's executor passes; a profile function."""
 
     def __init__(self) -> None:
         self.passed: set[str] = set()
         self.kind = ""
+        self.depth = 0
 
     def __call__(self, frame: FrameType, event: str, _: object) -> None:
         if event not in ("call", "return"):
             return
         file, name = file_of(frame.f_code.co_filename), frame.f_code.co_name
-        if not file:
+        if not file or file.startswith("test/") or file.endswith("node/main.py"):  # which spins
             return
-        if file.endswith("node/executor.py") and name == "call":
-            if event == "return" and self.kind:
+        if event == "return":
+            self.depth -= 1
+            if self.depth == 0 and self.kind:
                 print(f"way of {self.kind}: {' '.join(sorted(self.passed))}", flush=True)
+            return
+        if self.depth == 0:
             self.passed, self.kind = set(), ""
+        self.depth += 1
         self.passed.add(file)
         if "/node/" in file:
             self.kind = KINDS.get(name, self.kind)
@@ -143,7 +154,7 @@ class Way:
 
 def on_its_way() -> None:
     """Print the files that messages have passed."""
-    from traj_integrator_ros.node import executor, node  # noqa: F401 (imported before calls are watched)
+    from traj_integrator_ros.node import node  # noqa: F401 (imported before calls are watched)
 
     sys.setprofile(Way())
 

@@ -1,8 +1,6 @@
-"""The node where something is lacking: memory, features of rclpy, what its own executor needs."""
+"""The node where something is lacking: memory, features of rclpy."""
 
 from __future__ import annotations
-
-import signal
 
 import node_variants
 import numpy as np
@@ -50,18 +48,3 @@ def test_the_node_works_on_an_rclpy_without_the_features_that_came_after_humble(
     client.wait_until_connected()  # its topics are new ones
     client.answer(SEQUENCE)
     assert client.counts()["rejected.internal_error"] == "0", process.output
-
-
-def test_on_rclpys_executor_the_node_does_the_same_job(serve: NodeServer) -> None:
-    process, client = serve(variant=node_variants.on_rclpys_executor)
-    client.answer(SEQUENCE)
-    assert client.change_state("deactivate") and client.change_state("cleanup")
-    assert client.change_state("configure") and client.change_state("activate")
-    client.wait_until_connected()  # topics and services are new ones: a request that comes too early is lost
-
-    def answered() -> bool:
-        client.settle_state([0.1, 0.2, 0.3])
-        return client.integrate(sequence(np.zeros((1, 2, DOF)))).success
-
-    client.wait_for(answered, "an answer from the measured state")
-    assert process.stop(signal.SIGTERM)[0] == 0, process.output

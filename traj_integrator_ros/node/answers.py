@@ -38,8 +38,13 @@ from ..wire.readers import (
 from ..wire.writers import JointTrajectoryWriter, serialize_batch
 from .accounts import Accounts
 from .diagnostics import CONSPICUOUS
-from .entities import STATE_DEPTH, SUPERVISION_PERIOD_S, Entities, JointTrajectoryControllerState
-from .executor import take_waiting
+from .entities import (
+    STATE_DEPTH,
+    SUPERVISION_PERIOD_S,
+    Entities,
+    JointTrajectoryControllerState,
+    take_waiting,
+)
 
 ACTIVE, INACTIVE = "active", "inactive"
 _SECOND_NS = 1_000_000_000

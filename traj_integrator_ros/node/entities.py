@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from functools import partial
+from typing import Any
 
 from diagnostic_msgs.msg import DiagnosticArray
 from rclpy.callback_groups import MutuallyExclusiveCallbackGroup
 from rclpy.clock import Clock, ClockType
+from rclpy.exceptions import InvalidHandle
 from rclpy.lifecycle import LifecycleNode
 from rclpy.publisher import Publisher
 from rclpy.qos import DurabilityPolicy, QoSPolicyKind, QoSProfile, ReliabilityPolicy, qos_profile_services_default
@@ -173,6 +175,19 @@ class _PolledGroup(MutuallyExclusiveCallbackGroup):
 
 def _never_called(message: bytes) -> None:
     """Stand in for the callback that a subscription must have."""
+
+
+def take_waiting(subscription: Subscription, most: int) -> Iterator[tuple[Any, dict[str, object]]]:
+    """Take messages from a subscription's queue, and their info, without blocking; none if it is gone."""
+    for _ in range(most):
+        try:
+            with subscription.handle:
+                taken = subscription.handle.take_message(subscription.msg_type, subscription.raw)
+        except InvalidHandle:
+            return
+        if taken is None:
+            return
+        yield taken
 
 
 def create_diagnostics_publisher(node: LifecycleNode) -> Publisher:

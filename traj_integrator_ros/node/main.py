@@ -54,6 +54,7 @@ def main(args: Sequence[str] | None = None) -> int:
     try:
         import rclpy
         from rclpy.exceptions import NameValidationException, ParameterException
+        from rclpy.executors import SingleThreadedExecutor
         from rclpy.impl.implementation_singleton import rclpy_implementation
         from rclpy.utilities import remove_ros_args
     except ImportError as error:
@@ -68,8 +69,6 @@ def main(args: Sequence[str] | None = None) -> int:
         asked_for_help = others[0] in ("-h", "--help")
         print(_USAGE, file=sys.stdout if asked_for_help else sys.stderr)
         return 0 if asked_for_help else _fail(f"unexpected argument {others[0]!a}")
-    from .executor import create_executor
-
     try:
         from .node import IntegratorNode
     except ImportError as error:
@@ -105,7 +104,7 @@ def main(args: Sequence[str] | None = None) -> int:
     (node.get_logger().warning if transport.is_short else node.get_logger().info)(transport.reason)
     executor = None
     try:
-        executor = create_executor()
+        executor = SingleThreadedExecutor()
         executor.add_node(node)
         node.autostart()
         _spin(executor, node)

@@ -34,14 +34,20 @@ _UNCONFIGURED, _FINALIZED = "unconfigured", "finalized"
 class IntegratorNode(LifecycleNode):
     """Integrates action sequences from topics and services; see docs for its interface.
 
+    It lives in a process with others, on any executor of rclpy: its callbacks exclude each other.
+
+    Args:
+        node_name: its name.
+        options: of rclpy's LifecycleNode, e.g. namespace, context, parameter_overrides, use_global_arguments.
+
     Raises:
         rclpy.exceptions.InvalidParameterTypeException, InvalidParameterValueException: a parameter given a value of
             a wrong type or out of its range at start-up.
 
     """
 
-    def __init__(self) -> None:
-        super().__init__(NODE_NAME)
+    def __init__(self, node_name: str = NODE_NAME, **options: object) -> None:
+        super().__init__(node_name, **options)
         answer_refused_transitions(self)
         self.accounts = Accounts(self)
         self._engine: TrajectoryIntegrator | None = None
@@ -123,6 +129,11 @@ class IntegratorNode(LifecycleNode):
         """Return to unconfigured after a transition that failed unexpectedly."""
         self._release()
         return super().on_error(state)
+
+    def destroy_node(self) -> None:
+        """Remove everything that it has, device memory included."""
+        self._release()
+        super().destroy_node()
 
     def _say(self, line: str) -> None:
         if self.context.ok():  # otherwise the process is ending, and there is no topic left for logs
