@@ -1,7 +1,7 @@
-"""The package control_msgs with the message that the node reads, built from `control_msgs_source/` where ROS has none.
+"""The package control_msgs with what the node uses, built from `control_msgs_source/` where ROS has none.
 
-The ROS 2 wheels have no control_msgs. The message is that of the releases for Jazzy and Kilted (from 5.3 on), and the
-package is built as this project's own interface package is.
+The ROS 2 wheels have no control_msgs. The interfaces are those of the releases for Jazzy and Kilted (from 5.3 on), and
+the package is built as this project's own interface package is.
 """
 
 from __future__ import annotations
