@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from pipelines import HELD, NOW_S, SimulatedNode, at
+from pipelines import GIVEN, HELD, NOW_S, SimulatedNode, at, limits
+
+from traj_integrator_ros.execution.limits import Limits, worst_violations
+from traj_integrator_ros.execution.rows import motion_of_points
+from traj_integrator_ros.handling.rejection import Rejected
+from traj_integrator_ros.kernels import ControlSpace
+
+VELOCITY_AND_ACCELERATION = {name: GIVEN[name] for name in ("velocity", "acceleration")}
+MOST = Limits(**{name: np.array(values) for name, values in VELOCITY_AND_ACCELERATION.items()})
 
 
 @pytest.mark.parametrize("ahead", [-0.03, 0.25], ids=["stamp in the past", "stamp in the future"])
@@ -63,3 +71,51 @@ def test_sequences_of_all_kinds_every_few_milliseconds_become_finite_motions_of_
         if trajectory is not None:
             assert np.isfinite(trajectory.motion.coefficients).all()
             assert (np.diff(trajectory.points.time_ns) > 0).all() and len(trajectory.points.time_ns) < 400
+
+
+@pytest.mark.parametrize("off_ns", [0, 1, -1, 400, -400, 1500, -1500, 30_000, -30_000])
+@pytest.mark.parametrize("action", ["reject", "retime"])
+def test_with_its_lead_in_a_trajectory_keeps_limits_as_a_controller_plays_it(action, off_ns):
+    """Plans with and without accelerations in their points take turns, cut near their rows and between them."""
+    random = np.random.default_rng([off_ns + 30_000, action == "retime"])
+    node = SimulatedNode(start_from="previous", limits__action=action, **limits(**VELOCITY_AND_ACCELERATION))
+    node.execute(0.0)
+    made, row = [], 0
+    for _ in range(24):
+        row += int(random.integers(1, 4))
+        now = NOW_S + row * 0.05 + random.choice([0.0, 0.013, 1e-9 * off_ns])
+        position, velocity, _ = node.commanded(now)
+        node.measure(position, velocity, now=now)
+        rate, phase = random.uniform(1.0, 4.0, 2), random.uniform(0.0, 2 * np.pi, 2)
+        turn = rate * np.arange(1, 17)[:, None] * 0.05 + phase
+        size = random.uniform(0.1, 0.6) * MOST.acceleration
+        space = HELD[random.integers(len(HELD))]
+        actions = (
+            position + size / rate**2 * (np.sin(turn) - np.sin(phase)),
+            size / rate * np.cos(turn),
+            -size * np.sin(turn),
+            -size * rate * np.cos(turn),
+        )
+        try:
+            stamp = now + 1e-9 * off_ns
+            trajectory = node.send(actions[HELD.index(space)], space=space, dt=0.05, now=now, stamp=stamp)
+        except Rejected:  # what a random plan exceeds by itself
+            continue
+        made.append((space, trajectory))
+        found = worst_violations(motion_of_points(trajectory.points), MOST)
+        assert not found, f"after {made[-2:]}: {found}"
+    assert {space is ControlSpace.ACCELERATION for space, _ in made} == {True, False}
+    assert any(t.points.acceleration is None for _, t in made) and any(t.due_ns > t.start_ns for _, t in made)
+
+
+@pytest.mark.parametrize("extra_ns", [1, 300, 999])
+@pytest.mark.parametrize("row", [1, 5, 12])
+def test_steps_shorter_than_a_microsecond_lead_no_plan_beyond_its_limits(row, extra_ns):
+    """They are removed after the last look at limits."""
+    node = SimulatedNode(start_from="previous", **limits(**VELOCITY_AND_ACCELERATION))
+    node.execute(0.0)
+    node.measure(0.0)
+    times = np.insert(np.full(12, 0.05), row, 1e-9 * extra_ns).cumsum()
+    trajectory = node.plan(times, 0.5 * MOST.acceleration / 9 * (1 - np.cos(3 * times[:, None])))
+    assert trajectory.motion.steps.min() >= 1e-6 * (1 - 1e-9)
+    assert not worst_violations(motion_of_points(trajectory.points), MOST)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from functools import lru_cache
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 
 from . import native
-from .motion import Motion, State, quintic, shifted
-from .polynomials import powers_of, quintics
+from .motion import SHORTEST_GAP, Motion, State, quintic, shifted
+from .polynomials import powers_of, quintics, spaced
 
 DEFAULT_FADE_TIME = 0.2
 FADE_STEPS = 3
@@ -34,8 +35,8 @@ _NO_TIME = 1e-14
 """Rounding of times, s, that has no visible effect."""
 _FINE_S = 2e-3
 """Length of cubics that stand for quintics: their accelerations differ by less than 1e-4 of a fade's."""
-_JUMP_NS = 1_000
-"""In which an acceleration jumps, where points have accelerations."""
+_JUMP_NS = 10_000
+"""In which an acceleration jumps, where points have accelerations: in less, the rounding of positions shows."""
 _NO_JUMP = 1e-6
 """Difference of accelerations, rad/s^2, that is rounding."""
 _RULES = np.array([_NO_TIME, _SHORT_S, _SHORTER, _NOTHING, _ROUNDING])
@@ -219,25 +220,31 @@ def continued(before: Motion, motion: Motion) -> Motion:
 
 def _as_cubics(motion: Motion) -> Motion:
     """A motion as cubics through positions and velocities."""
-    count = max(int(np.ceil(motion.duration / _FINE_S)), 1)
-    knots = np.unique(np.concatenate([motion.knots, np.linspace(0.0, motion.duration, count + 1)]))
-    knots = np.append(knots[:-1][np.diff(knots) > 1e-6], motion.duration)
-    times = np.rint(knots * 1e9).astype(np.int64)
-    states = motion.states_at(np.minimum(knots, motion.duration * (1 - 1e-12)))
-    end = motion.end
-    states[0, -1], states[1, -1] = end.position, end.velocity
-    return motion_of_points(Points(times, states[0], states[1], None))._replace(ends_at_rest=motion.ends_at_rest)
+    parts = [
+        np.linspace(begin, end, max(int(np.ceil((end - begin) / _FINE_S)), 1), endpoint=False)
+        for begin, end in pairwise(motion.knots.tolist())
+    ]
+    times = np.rint(spaced(np.append(np.concatenate(parts), motion.duration), SHORTEST_GAP) * 1e9).astype(np.int64)
+    states = motion.states_at(np.minimum(times * 1e-9, motion.duration * (1 - 1e-12)), orders=2)
+    states[:, -1] = motion.end[:2]
+    return motion_of_points(Points(times, *states, None))._replace(ends_at_rest=motion.ends_at_rest)
 
 
 def _with_jumps(motion: Motion) -> Motion:
-    """A motion of held accelerations with accelerations in its points: where one jumps, it does so in a microsecond."""
-    points = points_of(motion._replace(with_accelerations=True))
-    before = motion.states_at(np.nextafter(motion.knots[1:-1], 0.0))[2]
-    jumps = (np.abs(points.acceleration[1:-1] - before) > _NO_JUMP).any(axis=1)
-    has_room = np.diff(points.time_ns)[:-1] > 2 * _JUMP_NS  # a shorter piece has its acceleration change on all of it
-    inner = 1 + np.flatnonzero(jumps & has_room)
-    early_ns = points.time_ns[inner] - _JUMP_NS
-    states = motion.states_at(early_ns * 1e-9)
-    both = [np.insert(part, inner, states[order], axis=0) for order, part in enumerate(points[1:])]
-    times = np.insert(points.time_ns, inner, early_ns)
-    return motion_of_points(Points(times, *both))._replace(ends_at_rest=motion.ends_at_rest)
+    """A motion of held accelerations with accelerations in its points: where one jumps, it does so in 10 us.
+
+    It changes evenly from half of that before the knot to half after it, and is never beyond both values.
+    """
+    points, inner = points_of(motion._replace(with_accelerations=True)), motion.knots[1:-1]
+    points.acceleration[1:-1] = motion.states_at(inner)[2]  # whole nanoseconds may be before a jump
+    change = points.acceleration[1:-1] - motion.states_at(np.nextafter(inner, 0.0))[2]
+    steps = np.diff(points.time_ns)
+    has_room = np.minimum(steps[:-1], steps[1:]) > 2 * _JUMP_NS  # in a shorter piece it changes on all of it
+    jumps = np.flatnonzero((np.abs(change) > _NO_JUMP).any(axis=1) & has_room)
+    sides_ns = points.time_ns[1 + jumps] + np.array([[-1], [1]]) * (_JUMP_NS // 2)
+    sides = motion.states_at(sides_ns.ravel() * 1e-9, orders=3)
+    sides[0, len(jumps) :] += change[jumps] * (_JUMP_NS * 1e-9) ** 2 / 24  # what an even change goes further
+    times = np.concatenate([np.delete(points.time_ns, 1 + jumps), sides_ns.ravel()])
+    states = np.concatenate([np.delete(np.stack(points[1:]), 1 + jumps, axis=1), sides], axis=1)
+    order = times.argsort()
+    return motion_of_points(Points(times[order], *states[:, order]))._replace(ends_at_rest=motion.ends_at_rest)
