@@ -97,9 +97,58 @@ def test_a_position_limit_beyond_the_urdfs_other_end_is_refused() -> None:
         dataclasses.replace(limits, given=parameters(limits__position_max=[-2.0, 1.0, 1.0]))
 
 
+XACRO = 'xmlns:xacro="http://ros.org/wiki/xacro"'
+AS_ROS_READS_IT = {
+    "default_namespace": URDF.replace("<robot", '<robot xmlns="http://www.ros.org"'),
+    "undeclared_prefix": URDF.replace("</robot>", '<gazebo><sensor:camera a:b="1"/></gazebo></robot>'),
+    "blank_line_first": f"\n \t{URDF}",
+    "byte_order_mark": f"\ufeff{URDF}",
+    "comment_first": f"<!-- licence -->{URDF}",
+    "dashes_in_a_comment": URDF.replace("</robot>", "<!-- ---- <joint> -- --></robot>"),
+    "bare_ampersand": URDF.replace("</robot>", '<mesh filename="a&b<c"/> & ]]> </robot>'),
+    "literal_text": URDF.replace("</robot>", '<![CDATA[<joint name="turn">]]></robot>'),
+    "a_doctype": URDF.replace("<robot", "<!DOCTYPE robot><robot"),
+    "unknown_encoding": URDF.replace('"1.0"?', '"1.0" encoding="some"?'),
+    "what_follows_the_robot": f"{URDF}</robot><x",
+    "nul_at_the_end": f"{URDF}\0<",
+    "no_space_between_attributes": URDF.replace('" velocity', '"velocity'),
+    "control_characters": URDF.replace("</robot>", "<mesh filename='\x01'/></robot>"),
+    "number_by_its_code": URDF.replace('"1.5"', '"&#49;.5"'),
+    "leftover_macro": URDF.replace("<robot", f"<robot {XACRO}").replace("</robot>", '<xacro:imu tag="x"/></robot>'),
+    "leftover_macro_of_a_link": URDF.replace("</robot>", '<link name="a"><xacro:box size="1 2"/></link></robot>'),
+    "leftover_property": URDF.replace("</robot>", '<xacro:property name="a" value="$(find b)"/></robot>'),
+}
+
+
+@pytest.mark.parametrize("text", AS_ROS_READS_IT.values(), ids=AS_ROS_READS_IT)
+def test_a_urdf_is_read_as_ros_reads_it(text: str) -> None:
+    found = read_urdf(text, JOINTS, "here")
+    np.testing.assert_array_equal(found.limits.velocity, [1.5, 3.5, 0.2])
+    np.testing.assert_array_equal(found.limits.position_max, [2.0, np.inf, 0.4])
+    assert found.without == () and found.continuous == ("spin",)
+
+
+@pytest.mark.parametrize("declared", ['encoding="ISO-8859-1"', 'encoding="utf-8"', ""])
+def test_a_file_in_latin_1_is_read_whatever_it_declares(tmp_path: Path, declared: str) -> None:
+    path = tmp_path / "arm.urdf"
+    path.write_bytes(f'<?xml version="1.0" {declared}?><!-- 30 ° -->{URDF}'.encode("latin-1"))
+    np.testing.assert_array_equal(load_urdf(str(path), JOINTS).limits.velocity, [1.5, 3.5, 0.2])
+
+
 @pytest.mark.parametrize(
     ("text", "told"),
     [
+        (URDF[:-10], "got text that is no XML: it ends before </robot>"),
+        (URDF[: URDF.index("velocity=\"1.5")], "got text that is no XML: line 7: '<limit' begins no element"),
+        (URDF.replace("</robot>", "</rob>"), "got text that is no XML: line 13: expected </robot>, got </rob>"),
+        (URDF.replace('"1.5"', '"1.5" velocity="2"'), "no XML: line 7: velocity is given twice in limit"),
+        (URDF.replace('"1.5"', "1.5"), "no XML: line 7: '<limit' begins no element"),
+        ("", "got text that is no XML: there is no element in it"),
+        (URDF.replace("</robot>", '<xacro:include filename="a"/></robot>'), "got a xacro file; expand it first"),
+        (URDF.replace("</robot>", '<xacro:macro name="a"/></robot>'), "got a xacro file; expand it first"),
+        (URDF.replace('"1.5"', '"${fast}"'), "got a xacro file; expand it first"),
+        (URDF.replace("<limit ", '<xacro:if value="1"/><limit ', 1), "got a xacro file; expand it first"),
+        (URDF.replace("<limit ", "<xacro:limits/><limit ", 1), "got a xacro file; expand it first"),
         ("joint_names: [a]", "expected a URDF, got text that is no XML"),
         ("<sdf/>", "expected a URDF with the element robot, got 'sdf'"),
         ('<robot xmlns:xacro="http://x/xacro"><xacro:arm/></robot>', "got a xacro file; expand it first"),

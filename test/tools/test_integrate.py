@@ -349,6 +349,29 @@ def test_units_are_those_of_the_joints_in_the_urdf(tool: Tool, tmp_path: Path, t
     )  # fmt: skip
 
 
+@pytest.mark.parametrize("wrong", ['lower="0" upper="0"', 'lower="2.7" upper="-2.7"', 'lower="0" upper="1,5"'])
+def test_only_the_joints_of_the_motion_are_judged(tool: Tool, tmp_path: Path, table: Path, wrong: str) -> None:
+    joint = '<joint name="{}" type="revolute"><limit {} velocity="{}"/></joint>'
+    own = joint.format("arm_a", 'lower="-9" upper="9"', 0.3)
+    (tmp_path / "arm.urdf").write_text(f"<robot>{own}{joint.format('wheel', wrong, 1)}</robot>")
+    commands = (
+        ("check_trajectory", table, "--moving-end"),
+        ("integrate", table, "--out", "out.csv"),
+        ("plot_trajectory", table),
+        ("retime", table, "--velocity", "9", "--acceleration", "9", "--jerk", "900", "--out", "out.csv"),
+    )
+    for arguments in commands:
+        told = tool(*arguments, "--urdf", "arm.urdf")
+        judged = "velocity of arm_a" in told.stdout
+        assert told.stderr == "note: arm.urdf has no limits of arm_b\n", arguments
+        assert judged or arguments[0] == "retime", told.stdout
+    (tmp_path / "arm.urdf").write_text(f"<robot>{joint.format('arm_a', wrong, 1)}</robot>")
+    for arguments in commands:
+        told = tool(*arguments, "--urdf", "arm.urdf")
+        assert told.returncode == 2 and "arm.urdf: joint arm_a: expected" in told.stderr, arguments
+        assert told.stderr.count("\n") == 1
+
+
 def test_integrate_and_check_trajectory_name_the_same_worst_value(tool: Tool, tmp_path: Path) -> None:
     random = np.random.default_rng(3)
     time = np.arange(40) * 0.05

@@ -6,11 +6,16 @@ import os
 from collections.abc import Sequence
 from math import inf
 from pathlib import Path
-from xml.etree import ElementTree
+from xml.etree.ElementTree import Element
 
 from .found_limits import FoundLimits, LimitsError, found_limits, number
+from .urdf_text import element_in
 
-_TURNING, _SLIDING = ("revolute", "continuous"), ("prismatic",)
+MOVING = ("revolute", "continuous", "prismatic")
+"""Types of joints that have limits."""
+_XACRO = "xacro:"
+_DIRECTIVES = {f"{_XACRO}{name}" for name in ("include", "macro", "if", "unless", "insert_block", "call", "element")}
+"""What an expanded file cannot have left over, unlike calls of macros and properties that nobody knew."""
 
 
 def read_urdf(text: str, joint_names: Sequence[str], source: str) -> FoundLimits:
@@ -50,30 +55,45 @@ def read_joint_types(text: str, source: str) -> dict[str, str]:
 
 def _text_of(path: str) -> str:
     try:
-        return Path(os.path.expanduser(path)).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "not a text file"
-        raise LimitsError(f"limits.urdf: expected topic, none or a URDF file, got {path!r}: {reason}") from None
-
-
-def _joints(text: str, source: str) -> dict[str, ElementTree.Element]:
+        content = Path(os.path.expanduser(path)).read_bytes()
+    except OSError as error:
+        told = f"limits.urdf: expected topic, none or a URDF file, got {path!r}: {error.strerror}"
+        raise LimitsError(told) from None
     try:
-        root = ElementTree.fromstring(text)
-    except ElementTree.ParseError as error:
+        return content.decode("utf-8")
+    except UnicodeDecodeError:  # whatever it declares, what is read here is ASCII
+        return content.decode("latin-1")
+
+
+def _joints(text: str, source: str) -> dict[str, Element]:
+    try:
+        root = element_in(text)
+    except ValueError as error:
         raise LimitsError(f"{source}: expected a URDF, got text that is no XML: {error}") from None
     if root.tag != "robot":
         raise LimitsError(f"{source}: expected a URDF with the element robot, got {root.tag[:40]!r}")
-    if any("xacro" in element.tag for element in root.iter()):
-        raise LimitsError(f"{source}: expected a URDF, got a xacro file; expand it first: xacro FILE > robot.urdf")
     # Not the joint elements inside transmission and ros2_control.
-    return {joint.get("name", ""): joint for joint in root.findall("joint")}
+    joints = root.findall("joint")
+    if _is_xacro(root, joints):
+        raise LimitsError(f"{source}: expected a URDF, got a xacro file; expand it first: xacro FILE > robot.urdf")
+    return {joint.get("name", ""): joint for joint in joints}
 
 
-def _is_limited(joint: ElementTree.Element | None) -> bool:
-    return joint is not None and joint.get("type") in (*_TURNING, *_SLIDING) and joint.find("mimic") is None
+def _is_xacro(root: Element, joints: list[Element]) -> bool:
+    """Whether joints, or their limits, are still to be made by xacro; calls that it left over elsewhere are not."""
+    tags = {element.tag for element in root.iter()}
+    if not tags.isdisjoint(_DIRECTIVES) or (not joints and any(tag.startswith(_XACRO) for tag in tags)):
+        return True
+    of_joints = [element for joint in joints for element in joint.iter()]
+    values = [value for element in of_joints for value in element.attrib.values()]
+    return any(one.tag.startswith(_XACRO) for one in of_joints) or any("${" in one or "$(" in one for one in values)
 
 
-def _of_joint(joint: ElementTree.Element, source: str) -> dict[str, float]:
+def _is_limited(joint: Element | None) -> bool:
+    return joint is not None and joint.get("type") in MOVING and joint.find("mimic") is None
+
+
+def _of_joint(joint: Element, source: str) -> dict[str, float]:
     """The limits of one joint by quantity."""
     found = {}
     if joint.get("type") != "continuous":
@@ -90,7 +110,7 @@ def _of_joint(joint: ElementTree.Element, source: str) -> dict[str, float]:
     return found
 
 
-def _range(joint: ElementTree.Element, element: str, lower: str, upper: str, source: str) -> tuple[float, float]:
+def _range(joint: Element, element: str, lower: str, upper: str, source: str) -> tuple[float, float]:
     """Lowest and highest value, infinite if neither is given; if one is missing, URDF defines it as 0."""
     low, high = _number(joint, element, lower, source), _number(joint, element, upper, source)
     if low is None and high is None:
@@ -104,7 +124,7 @@ def _range(joint: ElementTree.Element, element: str, lower: str, upper: str, sou
     return low, high
 
 
-def _number(joint: ElementTree.Element, element: str, attribute: str, source: str) -> float | None:
+def _number(joint: Element, element: str, attribute: str, source: str) -> float | None:
     found = joint.find(element)
     text = None if found is None else found.get(attribute)
     if text is None:

@@ -7,6 +7,7 @@ import dataclasses
 import sys
 from collections import deque
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -73,9 +74,12 @@ def _check(options: argparse.Namespace) -> int:
         trajectories = ((one, expectation) for one in read_trajectories(options.file, options.topic))
     else:
         trajectories = _on_topic(options, robot, expectation)
+    of_joints = lru_cache(robot.for_motion)  # what it has no limits of is told once
     checked = bad = 0
     try:
         for trajectory, expected in trajectories:
+            if robot.urdf and trajectory.joint_names:
+                expected = dataclasses.replace(expected, limits=of_joints(trajectory.joint_names).limits)
             bad += _is_bad(f"trajectory {checked}", trajectory, expected, options.quiet)
             checked += 1
     except KeyboardInterrupt:

@@ -204,7 +204,7 @@ def _integrate(options: argparse.Namespace) -> int:
     with Progress(options.quiet) as progress:
         progress.stage("Reading")
         sequences, note = _read(options)
-        robot = robot.for_motion(sequences[0].joint_names)
+        robot = robot.for_motion([*dict.fromkeys(name for one in sequences for name in one.joint_names)])
         progress.stage("Integrating", float(len(sequences)), "sequences" if len(sequences) > 1 else "sequence")
         from .integration import integrated  # brings torch with it, which a wrong file does not need
 

@@ -15,7 +15,6 @@ from ..motions.units import JointUnits
 from .command_line import ToolParser, UserError
 
 SECTION = "ros__parameters"
-_MOVES = ("revolute", "continuous", "prismatic")
 
 
 @dataclass(frozen=True)
@@ -23,10 +22,12 @@ class Robot:
     """A robot's joints, units and limits, as far as they are known."""
 
     limits: JointLimits | None = None
-    """None if neither a parameter file nor a URDF was given."""
+    """None if neither a parameter file nor a URDF was given, and those of a URDF until its joints are known."""
     units: JointUnits = field(default_factory=JointUnits)
     source: str = ""
     """The file that names its joints."""
+    urdf: str = ""
+    """A URDF that has the limits of many joints, of which only a motion's own are judged; empty: a parameter file."""
 
     def described(self, urdf: str, topic: str) -> Robot:
         """The same with the units of a URDF that a topic gave, unless a file gives them.
@@ -42,22 +43,33 @@ class Robot:
             return self
 
     def for_motion(self, joint_names: Sequence[str]) -> Robot:
-        """The same, once its joints are found in a motion.
+        """The same with the limits of a motion's joints.
 
         Joints that it does not have are reported in a line on standard error. Raises UserError if it has none of
-        them, because then it is another robot.
+        them, because then it is another robot, or if a limit of theirs is wrong.
         """
-        if self.limits is None:
-            return self
-        missing = [name for name in joint_names if name not in self.limits.joint_names]
+        robot = self._with_limits_of(tuple(joint_names))
+        if robot.limits is None:
+            return robot
+        missing = [name for name in joint_names if name not in robot.limits.joint_names]
         if len(missing) == len(joint_names):
             raise UserError(
                 f"{self.source}: expected limits of {', '.join(joint_names)}, got those of "
-                f"{', '.join(self.limits.joint_names)}"
+                f"{', '.join(robot.limits.joint_names)}"
             )
         if missing:
             print(f"note: {self.source} has no limits of {', '.join(missing)}", file=sys.stderr)
-        return self
+        return robot
+
+    def _with_limits_of(self, joint_names: tuple[str, ...]) -> Robot:
+        if not self.urdf:
+            return self
+        try:
+            found = load_urdf(self.urdf, joint_names)
+        except LimitsError as error:
+            raise UserError(str(error)) from None
+        limited = [name for name in joint_names if name not in found.without]
+        return replace(self, limits=found.limits.of_joints(limited))
 
 
 def add_robot_options(parser: ToolParser, params_help: str) -> None:
@@ -77,10 +89,9 @@ def load_robot(params: Path | None, urdf: Path | None) -> Robot:
         return Robot()
     try:
         types = load_joint_types(str(urdf))
-        found = load_urdf(str(urdf), [name for name, kind in types.items() if kind in _MOVES])
     except LimitsError as error:
         raise UserError(str(error).replace("limits.urdf: expected topic, none or", "--urdf: expected")) from None
-    return Robot(found.limits, _units_of(types), str(urdf))
+    return Robot(units=_units_of(types), source=str(urdf), urdf=str(urdf))
 
 
 def _of_parameters(path: Path, urdf: Path | None) -> Robot:
