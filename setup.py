@@ -45,7 +45,7 @@ def compiled_parts() -> dict[str, object]:
     if wish == "0":
         return {}
     if missing := what_is_missing():
-        message = f"{PACKAGE}: no C++ parts, since there is {missing}; what replaces them is slower"
+        message = f"{PACKAGE}: no C++ parts, since there is {missing}; kernels are slower then, and no node runs"
         if wish == "1":
             raise SystemExit(message)
         print(message, file=sys.stderr, flush=True)
@@ -60,7 +60,7 @@ def compiled_parts() -> dict[str, object]:
         def run(self) -> None:
             try:
                 super().run()
-            except Exception as error:  # no compiler, no headers: whatever it is, numpy and the reference still work
+            except Exception as error:  # no compiler, no headers: whatever it is, kernels still work
                 if wish == "1":
                     raise
                 print(f"{PACKAGE}: no C++ parts, since they did not compile: {error}", file=sys.stderr)

@@ -7,8 +7,9 @@ from types import BuiltinFunctionType
 
 import numpy as np
 import pytest
+import reference_steps
 
-from traj_integrator_ros.execution import native, reference
+from traj_integrator_ros.execution import native
 
 KNOTS = {"spline": 0, "united": 4, "stop": 5, "pieces_of_profile": 5, "blend": 6}
 """Which argument has the knots of the pieces that these functions write to their last one."""
@@ -16,7 +17,7 @@ KNOTS = {"spline": 0, "united": 4, "stop": 5, "pieces_of_profile": 5, "blend": 6
 
 def compared(name: str) -> Callable[..., object]:
     """A compiled function that compares what it returns and writes with what its reference does."""
-    compiled, plain = getattr(native, name), getattr(reference, name)
+    compiled, plain = getattr(native, name), getattr(reference_steps, name)
 
     def both(*arguments: object) -> object:
         copies = [value.copy() if isinstance(value, np.ndarray) else value for value in arguments]

@@ -14,7 +14,6 @@ from traj_integrator_ros.execution.motion import Motion, State, shifted, united
 from traj_integrator_ros.execution.polynomials import quintics
 from traj_integrator_ros.execution.rows import cubic_spline, points_of
 
-pytestmark = pytest.mark.skipif(native.is_reference, reason="the compiled steps of motions are not built")
 SEEDS, DOF = st.integers(0, 10**6), st.integers(1, 10)
 
 

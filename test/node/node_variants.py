@@ -36,6 +36,12 @@ def shrink_shared_memory(size: str) -> None:
         subprocess.run(["mount", *arguments], check=True)
 
 
+def without_compiled_parts() -> None:
+    """Installed where there was no compiler."""
+    for name in ("kernels.native._loops", "kernels.retime._native", "execution._native"):
+        sys.modules[f"traj_integrator_ros.{name}"] = None
+
+
 def with_little_shared_memory() -> None:
     """A small /dev/shm, as in a container."""
     shrink_shared_memory("8m")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import node_variants
 import numpy as np
 import pytest
-from node_fixtures import NodeServer
+from node_fixtures import ClientFactory, NodeFactory, NodeServer
 
 from traj_integrator_interfaces.srv import ComputeGradient
 from traj_integrator_ros.traffic.messages import floats, sequence
@@ -48,3 +48,16 @@ def test_the_node_works_on_an_rclpy_without_the_features_that_came_after_humble(
     client.wait_until_connected()  # its topics are new ones
     client.answer(SEQUENCE)
     assert client.counts()["rejected.internal_error"] == "0", process.output
+
+
+def test_without_its_compiled_parts_the_node_does_not_configure_and_says_how_to_get_them(
+    start_node: NodeFactory, connect: ClientFactory
+) -> None:
+    process = start_node(variant=node_variants.without_compiled_parts)
+    client = connect()
+    process.wait_for_output("configure failed")
+    [line] = [line for line in process.output.splitlines() if "configure failed" in line]
+    assert "C++ parts" in line and "not built for this Python" in line and "colcon build" in line
+    assert "Traceback" not in process.output
+    assert client.state() == "unconfigured" and not client.change_state("configure")
+    assert "C++ parts" in client.status().message and client.status().level == client.status().ERROR

@@ -1,28 +1,39 @@
-"""Steps of motions: compiled (`src/`), one call each instead of many of numpy, or `reference`'s if not built.
+"""Steps of motions, compiled (`src/`): one call each instead of many of numpy.
 
-`reference` says what each of them does. Compiled ones raise TypeError for arrays that are not contiguous or float64, or
-have another shape.
+`test/execution/reference_steps.py` says what each of them does. They raise TypeError for arrays that are not contiguous
+or float64, or have another shape.
 """
 
 from __future__ import annotations
 
-from . import reference
+from typing import NoReturn
+
+
+class NotCompiled(RuntimeError):
+    """The extension is not built, and there is no other way; the message says how to get it."""
+
 
 try:
-    from . import _native as steps
-except ImportError:  # no compiler, or sources that were not installed
-    steps = reference
+    from ._native import (  # noqa: F401
+        add,
+        all_finite,
+        blend,
+        pieces_of_profile,
+        points,
+        retreats,
+        shift,
+        spline,
+        states_at,
+        stop,
+        united,
+        widen,
+    )
+except ImportError as missing:
+    _TOLD = (
+        f"motions need their C++ extension, which is not built for this Python ({missing}); to build it, install the "
+        "package again from its sources: pip install -v --no-deps --force-reinstall --no-cache-dir SOURCES, or colcon "
+        "build (it takes g++ and Python.h)"
+    )
 
-is_reference = steps is reference
-spline = steps.spline
-widen = steps.widen
-retreats = steps.retreats
-united = steps.united
-pieces_of_profile = steps.pieces_of_profile
-stop = steps.stop
-states_at = steps.states_at
-points = steps.points
-shift = steps.shift
-add = steps.add
-blend = steps.blend
-all_finite = steps.all_finite
+    def __getattr__(name: str) -> NoReturn:
+        raise AttributeError(name) if name.startswith("__") else NotCompiled(_TOLD)

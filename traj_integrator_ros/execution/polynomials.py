@@ -1,4 +1,4 @@
-"""Polynomials in numpy: what the compiled steps of motions need where they are not built, and what is rarely needed."""
+"""Polynomials in numpy: what is rarely needed, beside the compiled steps of motions."""
 
 from __future__ import annotations
 

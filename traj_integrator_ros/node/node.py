@@ -18,6 +18,7 @@ from ..handling.published import PublishedMotion
 from ..handling.robot_limits import FROM_TOPIC, RobotLimits
 from .accounts import Accounts, one_line
 from .answers import ACTIVE, INACTIVE, Answers
+from .compiled_parts import require_compiled_parts
 from .declared_parameters import QOS_OVERRIDES, DeclaredParameters
 from .diagnostics import Diagnostics, NodeStatus
 from .entities import ROBOT_DESCRIPTION, create_diagnostics_publisher
@@ -75,6 +76,7 @@ class IntegratorNode(LifecycleNode):
     def on_configure(self, state: LifecycleState) -> TransitionCallbackReturn:
         """Read the parameters, build and warm up the engine, create topics and services."""
         try:
+            require_compiled_parts()
             self._limits = RobotLimits.configured(self._declared.read(), partial(planning_parameters, self))
             parameters = self._limits.parameters
             self._engine = TrajectoryIntegrator(parameters.device, parameters.dtype)

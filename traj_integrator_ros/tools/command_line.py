@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import NoReturn
 
+from ..execution.native import NotCompiled
 from ..motions.samples import RecordingError
 
 RUN = "ros2 run traj_integrator_ros"
@@ -88,7 +89,7 @@ def run_tool(name: str, body: Callable[[], int]) -> int:
         return code
     except (UserError, RecordingError) as error:
         message, code = error, EXIT_USAGE
-    except ToolFailure as error:
+    except (ToolFailure, NotCompiled) as error:
         message, code = error, EXIT_FAILED
     except KeyboardInterrupt:
         print(f"\n{name}: interrupted", file=sys.stderr)

@@ -16,7 +16,7 @@ import numpy as np
 from ..handling.background import in_background
 from ..motions.files import read_samples
 from ..motions.samples import Nature, Samples, samples_of
-from .command_line import EXIT_FAILED, ToolParser, UserError, positive, run_tool
+from .command_line import EXIT_FAILED, ToolFailure, ToolParser, UserError, positive, run_tool
 from .drawing import draw_retimed
 from .integration_output import write_table
 from .progress import Progress
@@ -58,7 +58,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _retime(options: argparse.Namespace) -> int:
-    from ..kernels.retime import retime  # brings torch with it
+    from ..kernels import BackendUnavailable  # brings torch with it
+    from ..kernels.retime import retime
 
     if options.out.suffix != ".csv":
         raise UserError(f"--out: expected a file ending in .csv, got {options.out}")
@@ -74,6 +75,8 @@ def _retime(options: argparse.Namespace) -> int:
         found = _computed(asked, f"timing {rows.shape[1]} rows")
     except ValueError as error:
         raise UserError(f"{options.file}: {error}") from None
+    except BackendUnavailable as error:
+        raise ToolFailure(str(error)) from None
     if not bool(found.ok):
         wanted = "" if options.duration is None else f"--duration {options.duration:g}: "
         print(f"{NAME}: {options.file}: {wanted}{found.reason(0)}", file=sys.stderr)

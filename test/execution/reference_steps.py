@@ -1,4 +1,4 @@
-"""The compiled steps of motions (`src/`) in numpy: the oracle of their tests, and used where they are not built.
+"""The compiled steps of motions (`traj_integrator_ros/execution/src`) in numpy: the oracle of their tests.
 
 A motion is given by coefficients `[N, K + 1, D]` and knots `[N + 1]`, s. Results are written into arrays of the caller.
 """
@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from .polynomials import SIZE, bernstein, extremes_of_piece, quintics, spaced, taylor_shift
+from traj_integrator_ros.execution.polynomials import SIZE, bernstein, extremes_of_piece, quintics, spaced, taylor_shift
 
 _ORDERS = 4
 
