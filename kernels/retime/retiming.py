@@ -52,7 +52,7 @@ def retime(
         limits: limits of the joints.
         order: 2: velocity and acceleration; 3: jerk, too.
         mode: "fastest" or "slow only".
-        dt: slow only: between rows, s; a number or a tensor `[W - 1]`.
+        dt: slow only: between rows, s; a number or a tensor `[W - 1]`, `[B, 1]` or `[B, W - 1]`.
         velocity: slow only: the plan's, `[B, W, D]`, rad/s. Without it the plan is a cubic spline at rest at both ends.
         acceleration: slow only: the plan's, rad/s^2; order 3 needs it wherever there are velocities.
         start_speed: a number or `[B]`: the length of the joint velocity, rad/s, default 0; slow only: the rate of the
@@ -125,7 +125,7 @@ def retime(
     states, row_times = _zeros(3, batch, points, dof), _zeros(batch, rows)
     segment_ratio = _zeros(batch, rows - 1, 3)
     segment_joint = torch.full((batch, rows - 1, 3), -1, dtype=torch.int64)
-    knots = _knots(dt, rows) if slow else None
+    knots = _knots(dt, batch, rows) if slow else None
     inputs = (*given, knots, *(bound.detach().contiguous() for bound in bounds), ends, wanted)
     results = (info, scalars, times, *states, row_times, segment_ratio, segment_joint)
     arrays = (None if x is None else x.numpy() for x in (*inputs, *results, *(envelope or [None] * 5)))
@@ -173,12 +173,15 @@ def _check(waypoints: Tensor, limits: MotionLimits, order: int, mode: str, inter
         raise ValueError(f"intervals: expected a whole number of at least 4, got {intervals!r}")
 
 
-def _knots(dt: float | Tensor, rows: int) -> Tensor:
-    """Times of the plan's rows, s."""
+def _knots(dt: float | Tensor, batch: int, rows: int) -> Tensor:
+    """Times of the plans' rows, s, `[1 or B, W]`."""
     steps = torch.as_tensor(dt, dtype=torch.float64, device="cpu").detach()
-    if steps.shape not in ((), (1,), (rows - 1,)) or not bool((torch.isfinite(steps) & (steps > 0)).all()):
-        raise ValueError(f"dt: expected seconds greater than 0, a number or [{rows - 1}], got {dt}")
-    return torch.cat([torch.zeros(1, dtype=torch.float64), steps.expand(rows - 1).cumsum(0)]).contiguous()
+    shapes = (), (1,), (rows - 1,), (batch, 1), (batch, rows - 1)
+    if steps.shape not in shapes or not bool((torch.isfinite(steps) & (steps > 0)).all()):
+        each = f"[{rows - 1}], [{batch}, 1] or [{batch}, {rows - 1}]"
+        raise ValueError(f"dt: expected seconds greater than 0, a number, {each}, got {dt}")
+    steps = torch.atleast_2d(steps)
+    return torch.nn.functional.pad(steps.expand(-1, rows - 1).cumsum(1), (1, 0)).contiguous()
 
 
 def _each(name: str, value: float | Tensor, batch: int, least: float) -> list[float]:

@@ -58,13 +58,27 @@ def test_columns_go_to_the_node_and_back_by_name(order: list[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("dt", "shape"),
-    [([], None), ([0.1], ()), ([0.1] * 3, (3,)), ([0.1] * 6, (2, 3))],
-    ids=["parameter", "uniform", "per step", "per trajectory and step"],
+    ("dt", "shape", "of_each"),
+    [([], None, None), ([0.1], (), ()), ([0.1] * 3, (3,), None), ([0.1] * 6, (2, 3), None), ([0.1, 0.2], None, (2, 1))],
+    ids=["parameter", "uniform", "per step", "per trajectory and step", "per trajectory"],
 )
-def test_dt_is_understood_by_its_length(dt: list[float], shape: tuple[int, ...] | None) -> None:
-    request = check_sequence(fields(dt=np.asarray(dt, np.float32)), rules())
-    assert request.dt is None if shape is None else np.shape(request.dt) == shape
+def test_dt_is_understood_by_its_length_and_by_what_it_counts(
+    dt: list[float], shape: tuple[int, ...] | None, of_each: tuple[int, ...] | None
+) -> None:
+    for per, expected in ((0, shape), (1, of_each)):
+        given_fields = fields(dt=np.asarray(dt, np.float32), dt_per=per)
+        if dt and expected is None:
+            assert reason(given_fields) is RejectionReason.SIZE_MISMATCH
+            continue
+        request = check_sequence(given_fields, rules())
+        assert request.dt is None if expected is None else np.shape(request.dt) == expected
+
+
+@pytest.mark.parametrize("space", [*ControlSpace])
+def test_every_control_space_takes_a_step_length_for_each_trajectory(space: ControlSpace) -> None:
+    for given_rules in (rules(), rules("central")):
+        request = check_sequence(fields(control_space=space, dt=np.float32([0.25, 0.5]), dt_per=1), given_rules)
+        assert request.dt.tolist() == [[0.25], [0.5]] and request.dt_length == request.dt.size
 
 
 def test_equal_steps_of_a_central_difference_become_one_and_unequal_ones_are_rejected() -> None:
@@ -104,6 +118,9 @@ _NUMBERS = {count: np.zeros(count, np.float32) for count in (3, 6)}
         (fields(batch=MAX_BATCH + 1), RejectionReason.SIZE_OUT_OF_RANGE),
         (fields(horizon=0), RejectionReason.SIZE_OUT_OF_RANGE),
         (fields(dt=np.float32([1e-9])), RejectionReason.INVALID_DT),
+        (fields(dt=np.float32([0.1, 0]), dt_per=1), RejectionReason.INVALID_DT),
+        (fields(dt_per=2), RejectionReason.INVALID_DT),
+        (fields(dt=np.float32([0.1] * 3), dt_per=1), RejectionReason.SIZE_MISMATCH),
         (fields(control_space=1, degree=3), RejectionReason.INVALID_SPLINE),
         (fields(batch=3, start_position=_NUMBERS[6]), RejectionReason.SIZE_MISMATCH),
         (fields(start_velocity=_NUMBERS[3]), RejectionReason.SIZE_MISMATCH),

@@ -20,7 +20,7 @@ PATH = np.array([[[0.0, 0.0], [0.5, 0.2], [1.0, 0.0]], [[0.3, 0.1], [0.3, 0.4], 
 def fields(position: np.ndarray = PATH, /, **changes: object) -> RetimeFields:
     batch, rows, _ = position.shape
     limits = dict.fromkeys(("velocity", "acceleration", "velocity_limits", "acceleration_limits", "jerk_limits"), NONE)
-    numbers = dict.fromkeys(RetimeFields._fields[-5:-1], 0.0)
+    numbers = dict.fromkeys(RetimeFields._fields[-6:-2], 0.0)
     return RetimeFields((), batch, rows, position.ravel(), NONE, **limits, **numbers, order=0)._replace(**changes)
 
 
@@ -98,6 +98,17 @@ def test_a_plan_is_kept_to_the_last_bit_or_slowed_where_it_exceeds_a_limit() -> 
     np.testing.assert_allclose(begun, kept.state_at(0.1).position * [1.3 / 0.4, 1], atol=2e-3)
 
 
+@pytest.mark.parametrize("steps", [[0.025, 0.05], np.repeat([0.025, 0.05], 40)], ids=["each its own", "each step"])
+def test_each_plan_of_a_batch_keeps_times_of_its_own(steps: np.ndarray) -> None:
+    s = np.linspace(0, 1, 41)[:, None]
+    plans = np.stack([(10 * s**3 - 15 * s**4 + 6 * s**5) * [0.4, 0.1]] * 2)
+    per = int(len(steps) == 2)
+    found = answer(SimulatedNode(**LIMITED), plans, dt=np.array(steps), dt_per=per)
+    assert found.unchanged.all() and found.duration == pytest.approx([1.0, 2.0])
+    alone = answer(SimulatedNode(**LIMITED), plans[1:], dt=np.array([0.05]), dt_per=per)
+    np.testing.assert_array_equal(found.result_velocity[41:], alone.result_velocity)
+
+
 def test_a_path_that_leaves_the_limits_of_positions_has_no_trajectory_but_the_others_do() -> None:
     found = answer(SimulatedNode(**LIMITED, limits__position_max=[0.9, 3.0]))
     assert found.status.tolist() == [POSITION, 0] and found.points.tolist()[0] == 0 < found.points[1]
@@ -113,8 +124,10 @@ def test_a_path_that_leaves_the_limits_of_positions_has_no_trajectory_but_the_ot
         ({"position": np.full(12, np.nan)}, "not_finite: position"),
         ({"joint_names": ["a"]}, "joint_count: joint_names"),
         ({"velocity": np.zeros(12)}, "invalid_retiming: velocity: expected none without dt, got some"),
-        ({"dt": np.zeros(3)}, "size_mismatch: dt: expected 0, 1 or 2 (rows - 1) values, got 3"),
+        ({"dt": np.zeros(3)}, "size_mismatch: dt: expected 0, 1, 2 (rows - 1) or 4 (batch x rows - 1) values, got 3"),
         ({"dt": np.zeros(2)}, "invalid_dt: dt"),
+        ({"dt": np.ones(4), "dt_per": 1}, "size_mismatch: dt: expected 0, 1 or 2 (batch) values, got 4"),
+        ({"dt_per": 2}, "invalid_dt: dt_per: expected 0 (DT_PER_STEP) or 1 (DT_PER_TRAJECTORY), got 2"),
         ({"dt": np.ones(1), "velocity": np.zeros(12)}, "size_mismatch: acceleration"),
         ({"dt": np.ones(1), "duration": 2.0}, "invalid_retiming: duration: expected 0 with dt, got 2"),
         ({"dt": np.ones(1), "acceleration": np.zeros(12), "order": 2}, "invalid_retiming: acceleration: expected none"),

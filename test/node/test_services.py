@@ -38,10 +38,10 @@ def any_sequence(space: ControlSpace, kernel: ControlMap) -> ActionSequence:
     position, velocity, acceleration = rng.normal(size=(3, 2, DOF))
     message = sequence(
         rng.normal(size=(4, 6, DOF)), control_space=space.value,
-        dt=[0.1] if kernel.uniform_dt_only else rng.uniform(0.05, 0.1, size=6),
+        dt=rng.uniform(0.05, 0.1, size=4 if kernel.uniform_dt_only else 6),
         position=position, velocity=velocity, acceleration=acceleration, joint_names=ORDER,
     )  # fmt: skip
-    message.start_index = array("I", START_INDEX)
+    message.start_index, message.dt_per = array("I", START_INDEX), int(kernel.uniform_dt_only)
     if kernel.goal:
         message.goal_index = array("I", GOAL_INDEX)
     for part in kernel.goal:
@@ -69,7 +69,7 @@ def leaves_of(message: ActionSequence) -> dict[str, torch.Tensor]:
     return {
         "action": leaf(message.data, message.batch, message.horizon, DOF),
         **{name: leaf(values, -1, DOF) for name, values in ends.items() if values},
-        "dt": leaf(message.dt, -1),
+        "dt": leaf(message.dt, *((-1, 1) if message.dt_per else (-1,))),
     }
 
 
@@ -156,7 +156,8 @@ def test_evaluate_is_the_quadratic_cost_with_its_gradients(client: RosClient, sp
         some = response.trajectory
         assert (some.batch, some.horizon, some.joint_names) == (2, points, ORDER)
         assert not some.position and not some.acceleration and not some.jerk
-        assert some.time_from_start == whole.time_from_start
+        times, found = (np.reshape(of.time_from_start, (-1, points)) for of in (whole, some))
+        np.testing.assert_array_equal(found, times[[3, 1]] if request.actions.dt_per else times)
         np.testing.assert_array_equal(table(some.velocity, 2, DOF), table(whole.velocity, batch, DOF)[[3, 1]])
 
 

@@ -87,7 +87,9 @@ def whole_sequence(control_space: int) -> ActionSequence:
 def whole_sequences() -> list[ActionSequence]:
     """Sequences that have all that they can, and one that has nothing that it need not have."""
     whole = map(whole_sequence, (ActionSequence.POSITION, ActionSequence.BSPLINE))
-    return [*whole, good_sequence(control_space=ActionSequence.JERK, dt=floats([]))]
+    each = {"dt": floats([0.02, 0.03]), "dt_per": ActionSequence.DT_PER_TRAJECTORY}
+    own_steps = good_sequence(control_space=ActionSequence.BSPLINE, **each)
+    return [*whole, good_sequence(control_space=ActionSequence.JERK, dt=floats([])), own_steps]
 
 
 def whole_gradients() -> list[ComputeGradient.Request]:

@@ -132,6 +132,7 @@ def judge_evaluation(request: Evaluate.Request, node: Settings, now_ns: int) -> 
         faults |= _term_faults(f"cost.{name}", term, actions, node, weightless=asked)
         faults |= _broken((asked and request.violation_fields and not has_limits, "invalid_cost", f"cost.{name}.lower"))
     of_splines = actions.control_space == ActionSequence.BSPLINE
+    shares_steps = actions.horizon > 1 and actions.dt_per == ActionSequence.DT_PER_STEP
     faults |= _broken(
         (request.want_limit_violations and not limited, "invalid_cost", "want_limit_violations"),
         (request.violation_fields > 15, "invalid_fields", "violation_fields"),
@@ -140,7 +141,7 @@ def judge_evaluation(request: Evaluate.Request, node: Settings, now_ns: int) -> 
         (rows.size > actions.batch, "size_out_of_range", "trajectory_rows"),
         ((rows >= actions.batch).any(), "row_out_of_range", "trajectory_rows"),
         (request.trajectory_fields > 15, "invalid_fields", "trajectory_fields"),
-        (request.want_grad_dt and of_splines and len(actions.dt) > 1 and actions.horizon > 1, "size_mismatch", "dt"),
+        (request.want_grad_dt and of_splines and len(actions.dt) > 1 and shares_steps, "size_mismatch", "dt"),
     )
     numbers = (getattr(term, field) for term in terms.values() for field in TERM_FIELDS)
     return _verdict(faults, actions, node, durations, *numbers)
@@ -245,6 +246,7 @@ def _column_faults(
 def _sequence_faults(message: ActionSequence, node: Settings, data_optional: bool = False) -> Faults:
     batch, horizon = message.batch, message.horizon
     dt, data = np.asarray(message.dt), np.asarray(message.data)
+    lengths = {0, 1, *((batch,) if message.dt_per else (horizon, batch * horizon))}
     out_of_range = ~((dt >= SHORTEST_STEP_S) & (dt <= LONGEST_STEP_S))
     return _broken(
         (message.joint_names and len(message.joint_names) != node.dof, "joint_count", "joint_names"),
@@ -252,7 +254,8 @@ def _sequence_faults(message: ActionSequence, node: Settings, data_optional: boo
         (not 1 <= batch <= node.max_batch, "size_out_of_range", "batch"),
         (not 1 <= horizon <= node.max_horizon, "size_out_of_range", "horizon"),
         (data.size != batch * horizon * node.dof and (data.size or not data_optional), "size_mismatch", "data"),
-        (dt.size not in (0, 1, horizon, batch * horizon), "size_mismatch", "dt"),
+        (message.dt_per > ActionSequence.DT_PER_TRAJECTORY, "invalid_dt", "dt_per"),
+        (dt.size not in lengths, "size_mismatch", "dt"),
         ((out_of_range & np.isfinite(dt)).any(), "invalid_dt", "dt"),
         (not np.isfinite(dt).all(), "not_finite", "dt"),
         (not np.isfinite(data).all(), "not_finite", "data"),
@@ -295,7 +298,7 @@ def _spline_and_goal_faults(message: ActionSequence, node: Settings) -> Faults:
     takes = OUTPUTS[:3] if is_spline else OUTPUTS[:1] * (message.control_space <= ActionSequence.POSITION)
     faults = _broken(
         (is_spline and message.degree not in (0, 3, 4, 5), "invalid_spline", "degree"),
-        (is_spline and (per_trajectory != per_trajectory[:, :1]).any(), "invalid_dt", "dt"),
+        (is_spline and not message.dt_per and (per_trajectory != per_trajectory[:, :1]).any(), "invalid_dt", "dt"),
         (not is_spline and message.degree, "invalid_spline", "degree"),
         (not is_spline and message.steps, "invalid_spline", "steps"),
         (message.goal_index and not takes, "goal_not_supported", "goal_index"),

@@ -263,7 +263,7 @@ def test_action_sequences_of_a_bag_start_where_they_say_or_at_the_joint_state_be
     def sequence(start: np.ndarray, control_space: int = 3, goal: np.ndarray = empty) -> object:
         return made["traj_integrator_interfaces/msg/ActionSequence"](
             header=header, joint_names=list(JOINTS), control_space=control_space, batch=2, horizon=3,
-            dt=np.array([0.1], np.float32), start_index=np.zeros(0, np.uint32), start=state_rows(start),
+            dt=np.array([0.1, 0.2], np.float32), dt_per=1, start_index=np.zeros(0, np.uint32), start=state_rows(start),
             data=np.arange(12, dtype=np.float32), goal=state_rows(goal, goal),
             goal_index=np.array([1, 0] if len(goal) else [], np.uint32), degree=4, steps=2,
         )  # fmt: skip
@@ -281,7 +281,7 @@ def test_action_sequences_of_a_bag_start_where_they_say_or_at_the_joint_state_be
         for number, (topic, message) in enumerate(messages):
             writer.write(connections[topic], number, types.serialize_cdr(message, message.__msgtype__))
     own, measured, spline = (completed(one, {}) for one in read_sequences(tmp_path / "bag", "position", None))
-    assert own.control_space == "acceleration" and own.fields["data"].shape == (2, 3, 2)
+    assert own.control_space == "acceleration" and own.fields["data"].shape == (2, 3, 2) and own.fields["dt_per"] == 1
     own, measured, spline = own.fields, measured.fields, spline.fields
     np.testing.assert_allclose(own["start_position"], [5, 6])
     np.testing.assert_allclose(measured["start_position"], [1, 2])

@@ -19,7 +19,7 @@ from traj_integrator_ros.wire.messages import evaluation_fields, fill_evaluation
 
 
 def test_every_field_of_a_sequence_is_read_from_its_own():
-    message = ActionSequence(batch=2, horizon=3, control_space=1, degree=4, steps=5, joint_names=["a"])
+    message = ActionSequence(batch=2, horizon=3, control_space=1, degree=4, steps=5, dt_per=6, joint_names=["a"])
     names = ["dt", "data", *(f"{end}.{kind}" for end in ("start", "goal") for kind in OUTPUTS[:3])]
     for value, name in enumerate(names):
         end, _, kind = name.rpartition(".")
@@ -28,7 +28,8 @@ def test_every_field_of_a_sequence_is_read_from_its_own():
     fields = sequence_fields(message)
     found = [getattr(fields, name.replace(".", "_")).tolist() for name in (*names, "start_index", "goal_index")]
     assert found == [[value] for value in range(10)]
-    assert (fields.batch, fields.horizon, fields.control_space, fields.degree, fields.steps) == (2, 3, 1, 4, 5)
+    numbers = fields.batch, fields.horizon, fields.control_space, fields.degree, fields.steps, fields.dt_per
+    assert numbers == (2, 3, 1, 4, 5, 6)
 
 
 @pytest.mark.parametrize("wanted", ["action", "start", "goal", "dt"])

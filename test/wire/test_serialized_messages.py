@@ -156,6 +156,7 @@ def read_sequence(message: ActionSequence) -> tuple:
     fields = (
         *(tuple(message.joint_names), message.control_space, message.batch, message.horizon, message.dt, *ends[0]),
         *(message.start_index, message.data, *ends[1], message.goal_index, message.degree, message.steps),
+        message.dt_per,
     )
     return (message.header.stamp.sec, message.header.stamp.nanosec), fields
 

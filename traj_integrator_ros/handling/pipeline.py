@@ -367,8 +367,8 @@ def _require_dt_with_gradient(request: ActionRequest, instead: str) -> None:
     if request.control_map.uniform_dt_only and request.dt_length != np.size(request.dt):
         raise Rejected(
             RejectionReason.SIZE_MISMATCH,
-            f"dt: {request.control_map.name} has a gradient for one step length only, got {request.dt_length} "
-            f"values; give one, or {instead}",
+            f"dt: {request.control_map.name} has a gradient for one step length of each trajectory, got "
+            f"{request.dt_length} values; give one, or {request.batch} with dt_per: DT_PER_TRAJECTORY, or {instead}",
         )
 
 

@@ -24,6 +24,8 @@ ALL_FIELDS = 15
 _STATE = OUTPUTS[:3]
 _NO_VALUES = np.zeros(0, np.float32)
 USUAL_SPLINE = SplineForm()
+DT_PER_STEP, DT_PER_TRAJECTORY = 0, 1
+"""The constants of ActionSequence: what dt has one length for."""
 
 
 @dataclass(frozen=True)
@@ -86,6 +88,7 @@ class SequenceFields(NamedTuple):
     goal_index: np.ndarray = _NO_VALUES
     degree: int = 0
     steps: int = 0
+    dt_per: int = 0
 
 
 @dataclass(frozen=True)
@@ -217,7 +220,7 @@ def check_sequence(fields: SequenceFields, rules: RequestRules, *, data_optional
             raise wrong_length("data", fields.data.size, {"batch": batch, "horizon": horizon, "dof": dof})
         _check_result_size(batch, kernel.output_horizon(horizon), dof, rules.most_bytes)
         actions = columns.into_node(fields.data.reshape(batch, horizon, dof))
-    dt = _check_dt(fields.dt, batch, horizon, kernel)
+    dt = _check_dt(fields.dt, fields.dt_per, batch, horizon, kernel)
     start, goal = _check_ends(fields, kernel, columns, rules.max_batch)
     if actions is not None:
         require_finite("data", actions)
@@ -238,6 +241,21 @@ def check_fields(value: int, name: str) -> int:
             f"got {value}",
         )
     return value or ALL_FIELDS
+
+
+def check_dt_size(size: int, per: int, batch: int, count: int, name: str) -> None:
+    """Check how many step lengths a message has, by what they count; `count` are the steps of a trajectory.
+
+    Raises:
+        Rejected: invalid_dt, or size_mismatch.
+
+    """
+    if per not in (DT_PER_STEP, DT_PER_TRAJECTORY):
+        expected = f"{DT_PER_STEP} (DT_PER_STEP) or {DT_PER_TRAJECTORY} (DT_PER_TRAJECTORY)"
+        raise Rejected(RejectionReason.INVALID_DT, f"dt_per: expected {expected}, got {per}")
+    if size not in (0, 1, *((batch,) if per else (count, batch * count))):
+        sizes = f"1 or {batch} (batch)" if per else f"1, {count} ({name}) or {batch * count} (batch x {name})"
+        raise Rejected(RejectionReason.SIZE_MISMATCH, f"dt: expected 0, {sizes} values, got {size}")
 
 
 def resolve_columns(names: Sequence[str], joint_names: tuple[str, ...], field: str = "joint_names") -> ColumnOrder:
@@ -294,17 +312,15 @@ def _check_result_size(batch: int, output_horizon: int, dof: int, most_bytes: in
         )
 
 
-def _check_dt(values: np.ndarray, batch: int, horizon: int, kernel: ControlMap) -> float | np.ndarray | None:
+def _check_dt(values: np.ndarray, per: int, batch: int, horizon: int, kernel: ControlMap) -> float | np.ndarray | None:
+    check_dt_size(values.size, per, batch, horizon, "horizon")
     if values.size == 0:
         return None
-    if values.size not in (1, horizon, batch * horizon):
-        raise Rejected(
-            RejectionReason.SIZE_MISMATCH,
-            f"dt: expected 0, 1, {horizon} (horizon) or {batch * horizon} (batch x horizon) values, got {values.size}",
-        )
     if values.size == 1 and DT_MIN_S <= (single := float(values[0])) <= DT_MAX_S:
         return single
     require_steps(values)
+    if per:
+        return values[:, None]
     per_trajectory = values.size != horizon
     dt = values.reshape(batch, horizon) if per_trajectory else values
     if kernel.uniform_dt_only:

@@ -13,7 +13,7 @@ from ..execution.limits import find_motion_violation
 from ..kernels.retime import MotionLimits, Retimed, RetimeStatus, retime
 from .limits import JointLimits
 from .rejection import Rejected, RejectionReason, require_steps
-from .requests import ColumnOrder, resolve_columns, wrong_length
+from .requests import ColumnOrder, check_dt_size, resolve_columns, wrong_length
 from .retiming import limits_lacking, motion_of
 
 POSITION = max(RetimeStatus) + 1
@@ -38,6 +38,7 @@ class RetimeFields(NamedTuple):
     duration: float
     min_duration: float
     order: int
+    dt_per: int = 0
 
 
 class RetimedBatch(NamedTuple):
@@ -152,7 +153,8 @@ def check_retiming(
         raise _invalid("order", "2, 3 or 0 (3)", order)
     if order == 2 and acceleration is not None:
         raise _invalid("acceleration", "none with order 2, whose motions are cubics", "some")
-    plan = {"dt": _steps(fields.dt, rows), "velocity": velocity, "acceleration": acceleration} if fields.dt.size else {}
+    dt = _steps(fields.dt, fields.dt_per, batch, rows)
+    plan = {"dt": dt, "velocity": velocity, "acceleration": acceleration} if fields.dt.size else {}
     rates = {"velocity": velocity is not None, "acceleration": acceleration is not None}
     given = [name for name, is_given in rates.items() if is_given]
     if given and not plan:
@@ -177,13 +179,12 @@ def check_retiming(
     )
 
 
-def _steps(dt: np.ndarray, rows: int) -> torch.Tensor:
-    if dt.size not in (1, rows - 1):
-        raise Rejected(
-            RejectionReason.SIZE_MISMATCH, f"dt: expected 0, 1 or {rows - 1} (rows - 1) values, got {dt.size}"
-        )
+def _steps(dt: np.ndarray, per: int, batch: int, rows: int) -> torch.Tensor:
+    """Steps as `retime` takes them."""
+    check_dt_size(dt.size, per, batch, rows - 1, "rows - 1")
     require_steps(dt)
-    return torch.tensor(dt)
+    steps = torch.tensor(dt)
+    return steps if dt.size in (0, 1) or (dt.size == rows - 1 and not per) else steps.reshape(batch, -1)
 
 
 def _limits(

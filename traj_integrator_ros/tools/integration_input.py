@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from ..handling.requests import DT_PER_TRAJECTORY
 from ..motions.files import format_of, read_samples
 from ..motions.read_bag import JOINT_STATE, open_bag
 from ..motions.read_csv import read_actions
@@ -182,7 +183,7 @@ def _of_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> Sequence:
     fields = fields_of(actions)
     fields |= {name: numbers(path, name, arrays[name]) for name in ("dt", *ENDS) if name in arrays}
     if np.shape(fields.get("dt")) == (len(actions), 1):
-        fields["dt"] = np.repeat(fields["dt"], actions.shape[1], axis=1)
+        fields["dt_per"] = DT_PER_TRAJECTORY
     for name in (*_INDICES, "degree", "steps"):
         if name in arrays:
             values = arrays[name]
@@ -223,7 +224,7 @@ def _of_message(place: str, message: Any, state: Any) -> Sequence:
     if len(names) != dof:
         raise RecordingError(f"{place}: expected {dof} joint_names as in data, got {len(names)}")
     # Messages that were recorded before there were goals and splines lack their fields.
-    scalars = {name: int(getattr(message, name, 0)) for name in ("control_space", "degree", "steps")}
+    scalars = {name: int(getattr(message, name, 0)) for name in ("control_space", "degree", "steps", "dt_per")}
     arrays = {name: np.asarray(getattr(message, name, ())) for name in ("dt", *_INDICES)}
     for end in ("start", "goal"):
         given = getattr(message, end, None)

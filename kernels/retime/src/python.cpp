@@ -36,7 +36,7 @@ void write(const std::vector<Number>& from, const Array& to, int64_t b) {
   std::copy(from.begin(), from.end(), row<Number>(to, b));
 }
 
-// retime(position, velocity, acceleration [B, W, D], knots [W], limits of four kinds [1 or B, D], ends [B, 4], duration [B];
+// retime(position, velocity, acceleration [B, W, D], knots [1 or B, W], limits of four kinds [1 or B, D], ends [B, 4], duration [B];
 //        info [B, 6]: status, points, unchanged, iterations, rounds, points of the gradient; scalars [B, 5]: duration, largest
 //        start speed, three ratios; times [B, P]; position, velocity, acceleration [B, P, D]; row_times [B, W]; segment_ratio,
 //        segment_joint [B, W - 1, 3]; of the third order adjoint [B, G, 3, D], phase [B, G, 4], by_limits [B, 4, D],
@@ -46,7 +46,8 @@ PyObject* py_retime(ArrayArguments& given) {
   const Array position = given.array({kAny, kAny, kAny});
   const int64_t batch = position.shape[0], rows = position.shape[1], dof = position.shape[2];
   const Array velocity = given.optional({batch, rows, dof}), acceleration = given.optional({batch, rows, dof});
-  const double* const knots = given.optional({rows}).as<double>();
+  const Array knots = given.optional({kAny, rows});
+  given.require(!knots.given() || knots.shape[0] == 1 || knots.shape[0] == batch);
   Array bounds[kKinds];
   for (Array& bound : bounds) {
     bound = given.array({kAny, dof});
@@ -66,12 +67,12 @@ PyObject* py_retime(ArrayArguments& given) {
   Options options{.order = given.integer(), .intervals = given.integer(), .slow_only = given.flag(), .hold = given.flag()};
   const int64_t threads = given.integer();
   given.require(rows > 1 && dof > 0 && options.intervals >= rows - 1 && most >= options.most_points(rows));
-  given.require(options.slow_only == (knots != nullptr) && (options.slow_only || !velocity.given()));
+  given.require(options.slow_only == knots.given() && (options.slow_only || !velocity.given()));
   given.require(velocity.given() || !acceleration.given());
   if (!given.fit()) return nullptr;
   const auto retime_one = [&](int64_t b) {
     thread_local Retimer retimer;
-    const PathRows path{rows, dof, row(position, b), row(velocity, b), row(acceleration, b), knots, options.slow_only};
+    const PathRows path{rows, dof, row(position, b), row(velocity, b), row(acceleration, b), row(knots, b), options.slow_only};
     const double* const jerk = options.order == 3 ? row(bounds[kJerk], b) : nullptr;
     const Limits limits(dof, {row(bounds[kVelocity], b), row(bounds[kLowest], b), row(bounds[kHighest], b), jerk});
     const double* const end = row(ends, b);
