@@ -23,7 +23,7 @@ FOLDER = ROOT / "build" / "matrix"
 PINS = Path("requirements/python.txt")
 CONSTRAINTS = Path("requirements/transitive.txt")
 COMPILED = ("kernels/*/*.abi3.so", "traj_integrator_ros/execution/*.abi3.so", "build/native/built")
-NOT_INPUTS = ("docs/", "benchmarks/", "soak/", "examples/", ".ci/")
+NOT_INPUTS = ("docs/", "benchmarks/", "rig/", "soak/", "examples/", ".ci/")
 """Folders on which no result of a cell depends; nor does it on pages."""
 TESTS = (
     "test/maps/test_exact_motions.py",

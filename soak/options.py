@@ -12,7 +12,6 @@ import yaml
 from traj_integrator_ros.tools.command_line import positive
 
 from .judge import Limits
-from .streams.model import FOLDER
 
 
 def setting(text: str) -> tuple[str, object]:
@@ -87,7 +86,6 @@ def stream_options(arguments: list[str]) -> tuple[argparse.Namespace, str]:
     add("--transport", type=float, nargs=2, default=(0.5, 10.0), metavar=("LOW", "HIGH"),
         help="delays to and from the controller, ms (default: 0.5 10; publish.lead_time follows)")  # fmt: skip
     add("--lag", type=float, default=40.0, metavar="MS", help="largest lag of the arm, ms (default: %(default)s)")
-    add("--models", type=Path, default=FOLDER, metavar="DIR", help="with jtc.py and plant.py (default: %(default)s)")
     _add_setting(parser)
     options = parser.parse_args(arguments)
     return options, shlex.join(["python", "-m", "soak", *seeds.parse_known_args(arguments)[1]])

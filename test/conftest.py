@@ -16,7 +16,6 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 from forked_workers import ForkedWorkers
@@ -27,7 +26,7 @@ from traj_integrator_ros.traffic.local_dds import isolate
 
 PROJECT_ROOT = Path(__file__).resolve().parent.parent
 SHARED_DATA = PROJECT_ROOT.parent / "shared" / "data"
-sys.path.append(str(PROJECT_ROOT))  # benchmarks and soak are tools of the repository, not of the package
+sys.path.append(str(PROJECT_ROOT))  # benchmarks, rig and soak are tools of the repository, not of the package
 sys.path.append(str(PROJECT_ROOT / "test" / "kernels"))  # whose cases are those of the maps and the engine, too
 
 
@@ -211,14 +210,3 @@ def shared_data() -> Callable[[str], Path]:
         return file
 
     return find
-
-
-@pytest.fixture(scope="session")
-def models() -> tuple[ModuleType, ...]:
-    """The models of joint_trajectory_controller and of an arm; skips where the shared folder is not there."""
-    from soak.streams.model import ModelsAbsent, load_models
-
-    try:
-        return load_models()
-    except ModelsAbsent as absent:
-        pytest.skip(str(absent))

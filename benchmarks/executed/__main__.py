@@ -1,4 +1,4 @@
-"""Prints the table of docs/execution.md: `python -m benchmarks.executed [FOLDER] [--controller JTC.PY]`.
+"""Prints the table of docs/execution.md: `python -m benchmarks.executed [FOLDER] [--blending]`.
 
 FOLDER has recordings of robots; without it, a planned motion is used instead. Returns 1 if a bound is not kept.
 """
@@ -12,8 +12,6 @@ from pathlib import Path
 
 import numpy as np
 
-from soak.streams.model import load_module
-
 from .cases import items, met
 from .playing import BlendingModel, Controller, Node, RowsAsPoints
 
@@ -24,13 +22,10 @@ def main() -> int:
     """Measure and print, as Markdown; return 0 if every bound is kept."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.executed", description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=Path, nargs="?", help="recordings; without it, a planned motion")
-    blends = "Python file with a model of the controller that blends trajectories; without it, those lines are left out"
-    parser.add_argument("--controller", type=Path, help=blends)
+    parser.add_argument("--blending", action="store_true", help="lines with a controller that blends trajectories, too")
     parser.add_argument("--quick", action="store_true", help="fewer motions")
     arguments = parser.parse_args()
-    blending = None
-    if arguments.controller is not None:
-        blending = partial(Controller, model=partial(BlendingModel, load_module(arguments.controller)))
+    blending = partial(Controller, model=BlendingModel) if arguments.blending else None
     print("| " + " | ".join(_HEAD) + " |")
     print("|---" * len(_HEAD) + "|")
     kept = True

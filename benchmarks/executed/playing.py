@@ -6,12 +6,12 @@ Senders are the node, and an early version of it, which published the rows of th
 from __future__ import annotations
 
 from collections.abc import Callable
-from types import ModuleType
 from typing import NamedTuple
 
 import numpy as np
 import torch
 
+from rig.controller import Controller as BlendingController
 from soak.streams.core import ActionFields, Message, NodeCore
 from traj_integrator_ros.execution.motion import State
 from traj_integrator_ros.execution.rows import Points, motion_of_points
@@ -74,11 +74,11 @@ Sender = type[Node] | type[RowsAsPoints]
 
 
 class BlendingModel:
-    """A controller of a module that models one with blending, behind the interface of ControllerModel."""
+    """A controller that blends trajectories, behind the interface of ControllerModel."""
 
-    def __init__(self, module: ModuleType, start: State) -> None:
+    def __init__(self, start: State) -> None:
         self._joints = [f"joint{i}" for i in range(len(start.position))]
-        self._controller = module.Controller(self._joints, 1 / CYCLE_S, allow_nonzero_velocity_at_trajectory_end=True)
+        self._controller = BlendingController(self._joints, 1 / CYCLE_S, allow_nonzero_velocity_at_trajectory_end=True)
         self._controller.set_state(*start)
 
     def take(self, stamp_ns: int, points: Points, now_ns: int, measured: State) -> bool:

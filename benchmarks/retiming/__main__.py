@@ -13,9 +13,10 @@ from pathlib import Path
 
 import numpy as np
 
-from soak.streams.model import load_module
 from traj_integrator_ros.kernels.retime import RetimeStatus
+from traj_integrator_ros.tools.controller_model import ControllerModel
 
+from ..executed.playing import BlendingModel
 from . import executed as playing
 from . import paths, peers
 from . import problems as hard
@@ -27,7 +28,7 @@ def main() -> int:
     parser.add_argument("what", choices=tuple(_COMMANDS))
     parser.add_argument("--count", type=int, help="of random cases (default: 1000; certificate: a million)")
     parser.add_argument("--seed", type=int, default=0, help="of the random cases")
-    parser.add_argument("--controller", type=Path, help="executed: a module that models the controller")
+    parser.add_argument("--blending", action="store_true", help="executed: by a controller that blends trajectories")
     parser.add_argument("--out", type=Path, help="peers: results as JSON")
     parser.add_argument("--stations", type=int, nargs="+", default=[400], help="peers: of copp-py (default: 400)")
     options = parser.parse_args()
@@ -57,7 +58,7 @@ def problems(options: argparse.Namespace) -> bool:
 
 def executed(options: argparse.Namespace) -> bool:
     """Play random motions; none may exceed a limit by more than 0.1 %."""
-    model = None if options.controller is None else load_module(options.controller)
+    model = BlendingModel if options.blending else ControllerModel
     rng, found, failed = np.random.default_rng(options.seed), [], 0
     for case in range(options.count or 1000):
         motion, limits = playing.random_motion(rng)

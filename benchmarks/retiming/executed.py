@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import partial
 from itertools import product
-from types import ModuleType
 
 import numpy as np
 import torch
@@ -17,9 +15,10 @@ from traj_integrator_ros.execution.rows import Points
 from traj_integrator_ros.handling.rejection import Rejected
 from traj_integrator_ros.kernels import ControlSpace
 from traj_integrator_ros.kernels.retime import Retimed, retime
+from traj_integrator_ros.tools.controller_model import ControllerModel
 
 from ..executed.motions import actions_of, bounds, rows_of
-from ..executed.playing import CYCLE_NS, CYCLE_S, BlendingModel, Controller, Node
+from ..executed.playing import CYCLE_NS, CYCLE_S, Controller, Node
 from .paths import Limits, as_limits, random_limits, random_path, ratios, states_of
 
 MOST = 1.001
@@ -37,7 +36,7 @@ def random_motion(rng: np.random.Generator) -> tuple[Retimed, Limits]:
     return retime(torch.tensor(way)[None], as_limits(limits)), limits
 
 
-def executed_ratios(motion: Retimed, limits: Limits, model: ModuleType | None = None) -> np.ndarray:
+def executed_ratios(motion: Retimed, limits: Limits, model: type = ControllerModel) -> np.ndarray:
     """`executed_points` of one trajectory."""
     return executed_points(*states_of(motion, 0), limits, model)
 
@@ -46,7 +45,7 @@ def executed_points(
     times: np.ndarray,
     states: Sequence[np.ndarray],
     limits: Limits,
-    model: ModuleType | None = None,
+    model: type = ControllerModel,
     *,
     settled: int = _SETTLED,
 ) -> np.ndarray:
@@ -56,14 +55,14 @@ def executed_points(
         times: of the points, s.
         states: their positions, velocities and perhaps accelerations.
         limits: of the joints.
-        model: a module that models the controller; default: the model of `benchmarks.executed`.
+        model: of the controller, ControllerModel or BlendingModel.
         settled: cycles after the last point that count, too; fewer than 0: the last ones do not.
 
     """
     time_ns = np.rint(times * 1e9).astype(np.int64)
     three = [*states, *[None] * (3 - len(states))]
     start = State(*(np.zeros_like(states[0][0]) if state is None else state[0] for state in three))
-    controller = Controller(start, _NOW_NS, **({} if model is None else {"model": partial(BlendingModel, model)}))
+    controller = Controller(start, _NOW_NS, model=model)
     controller.receive(Message(0, Points(time_ns, *three)), _NOW_NS)
     controller.run(_NOW_NS + (int(time_ns[-1]) // CYCLE_NS + settled) * CYCLE_NS)
     of_position, of_velocity = (

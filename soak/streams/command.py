@@ -18,11 +18,10 @@ import torch
 
 from ..options import stream_options
 from .invariants import Failure, failures
-from .model import ModelsAbsent, load_models
 from .scenes import Kind, random_scene
 from .simulation import Refusal, Run, simulate
 
-EXIT_FAILED, EXIT_IMPOSSIBLE, EXIT_INTERRUPTED = 1, 2, 130
+EXIT_FAILED, EXIT_INTERRUPTED = 1, 130
 
 
 class Task(NamedTuple):
@@ -31,11 +30,10 @@ class Task(NamedTuple):
     seed: int
     kind: Kind
     parameters: dict
-    models: Path
 
     def simulate(self) -> Run:
         """Simulate it."""
-        return simulate(random_scene(self.seed, self.kind), load_models(self.models), **self.parameters)
+        return simulate(random_scene(self.seed, self.kind), **self.parameters)
 
 
 class Verdict(NamedTuple):
@@ -50,15 +48,10 @@ class Verdict(NamedTuple):
 
 
 def main(arguments: list[str]) -> int:
-    """Run seeds; returns 0 if none fails, 1 if some do, 2 if the models are not there."""
+    """Run seeds; returns 0 if none fails, 1 if some do."""
     options, command = stream_options(arguments)
-    try:
-        load_models(options.models)
-    except ModelsAbsent as absent:
-        print(f"soak: {absent}; the streams cannot be judged without it (--models DIR)", file=sys.stderr)
-        return EXIT_IMPOSSIBLE
     seeds = range(options.first, options.first + options.seeds) if options.seed is None else [options.seed]
-    tasks = [Task(seed, kind_of(options), dict(options.set), options.models) for seed in seeds]
+    tasks = [Task(seed, kind_of(options), dict(options.set)) for seed in seeds]
     began, done, interrupted = time.monotonic(), [], False
     try:
         for verdict in _verdicts(tasks, options.workers):

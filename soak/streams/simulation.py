@@ -11,10 +11,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from rig.arm import Robot
 from traj_integrator_ros.handling.rejection import Rejected
 
 from .core import ActionFields, Message, NodeCore, Positions
-from .model import Models
 from .plans import Bounds
 from .policies import Chunk, Policy
 from .scenes import BEGIN_S, DEAD, FREEZE, Scene
@@ -102,7 +102,6 @@ class Run:
 
 def simulate(
     scene: Scene,
-    models: Models,
     *,
     core: Callable[..., NodeCore] = NodeCore,
     script: Sequence[Step] = (),
@@ -112,21 +111,20 @@ def simulate(
 
     Args:
         scene: what to simulate.
-        models: of controller and arm.
         core: makes the node.
         script: messages beside the chunks of the policy.
         parameters: of the node.
 
     """
-    return _Simulation(scene, models, core, parameters).run(script)
+    return _Simulation(scene, core, parameters).run(script)
 
 
 class _Simulation:
-    def __init__(self, scene: Scene, models: Models, core: Callable, parameters: dict) -> None:
+    def __init__(self, scene: Scene, core: Callable, parameters: dict) -> None:
         self.scene, self.random = scene, np.random.default_rng([scene.seed, 2])
         self.core = core(scene.joints, **{"start_from": "previous", **node_parameters(scene), **parameters})
         options = {name: getattr(scene, name) for name in ("lag", "droop", "noise", "quantization", "seed")}
-        self.robot = models.plant.Robot(
+        self.robot = Robot(
             scene.joints, hard_replacement=scene.hard, interpolate_from_desired_state=scene.from_desired, **options
         )
         self.robot.set_state(scene.start)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from execution_cases import HELD, bounds, motion_of_actions
 
+from rig.controller import Controller
 from traj_integrator_ros.execution.limits import extremes
 from traj_integrator_ros.execution.motion import Motion, State, united
 from traj_integrator_ros.execution.reaching import fastest_stop
@@ -21,13 +22,13 @@ def random_points(random: np.random.Generator, columns: int) -> Points:
 
 
 @pytest.mark.parametrize("columns", [3, 2, 1])
-def test_evaluates_points_as_the_controller_does(models, columns):
+def test_evaluates_points_as_the_controller_does(columns):
     """Thousands of states of hundreds of trajectories, at times of no grid."""
     random = np.random.default_rng(columns)
     for _ in range(100):
         points = random_points(random, columns)
         motion = motion_of_points(points)
-        model = models.jtc.Controller([f"joint{k}" for k in range(points.position.shape[1])], hard_replacement=True)
+        model = Controller([f"joint{k}" for k in range(points.position.shape[1])], hard_replacement=True)
         arrays = points.position, points.velocity, points.acceleration
         assert model.receive(model.joints, points.time_ns, *arrays, stamp=5.0) or columns > 1
         model.moving_end = True

@@ -1,6 +1,6 @@
 """A robot with a controller behind the topics of a node: what is commanded to its joints, cycle by cycle.
 
-The controller and the arm are the models of ../shared/jtc. Their time, and that of the node (use_sim_time), passes on
+The controller and the arm are the models of `rig`. Their time, and that of the node (use_sim_time), passes on
 /clock, and stands still while this process waits for something: again and again until the node answers a call, so that
 it is never far behind, however busy the machine. The node supervises by real time, of which a part passes as well.
 """
@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from types import ModuleType
 from typing import NamedTuple
 
 import numpy as np
@@ -17,6 +16,7 @@ from ros_client import RosClient
 from rosgraph_msgs.msg import Clock
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
+from rig.arm import Robot
 from traj_integrator_ros.motions.trajectories import planned_trajectory
 from traj_integrator_ros.node.entities import SUPERVISION_PERIOD_S
 from traj_integrator_ros.traffic.messages import SECOND_NS, set_stamp, stamp_of
@@ -45,13 +45,12 @@ class SimulatedArm:
 
     Args:
         client: of the node.
-        plant: the module `plant` of ../shared/jtc.
         report_type: control_msgs' JointTrajectoryControllerState.
 
     """
 
-    def __init__(self, client: RosClient, plant: ModuleType, report_type: type) -> None:
-        self.client, self._plant, self._report_type = client, plant, report_type
+    def __init__(self, client: RosClient, report_type: type) -> None:
+        self.client, self._report_type = client, report_type
         self.now_ns = 1000 * SECOND_NS
         self._clock = client.publisher(Clock, "/clock")
         self._reports = client.publisher(report_type, "controller_state")
@@ -60,7 +59,7 @@ class SimulatedArm:
 
     def begin(self) -> None:
         """Be an arm at rest at 0, without a past, that the node knows."""
-        self.robot = self._plant.Robot(
+        self.robot = Robot(
             self.client.joint_names, rate=RATE, hard_replacement=True, interpolate_from_desired_state=True
         )
         self.robot.set_state(np.zeros(len(self.client.joint_names)))

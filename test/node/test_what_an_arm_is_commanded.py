@@ -14,7 +14,6 @@ from node_fixtures import JOINTS, PARAMETERS, plan
 from ros_client import RosClient
 from simulated_arm import RATE, Limits, SimulatedArm
 
-from soak.streams.model import Models
 from traj_integrator_interfaces.msg import ActionSequence
 from traj_integrator_interfaces.srv import Committed, Stop
 from traj_integrator_ros.traffic.messages import SECOND_NS, sequence
@@ -44,7 +43,7 @@ MakeArm = Callable[..., SimulatedArm]
 
 
 @pytest.fixture(scope="module")
-def node(models: Models, report_type: type, tmp_path_factory: pytest.TempPathFactory) -> Iterator[NodeProcess]:
+def node(report_type: type, tmp_path_factory: pytest.TempPathFactory) -> Iterator[NodeProcess]:
     # Not one of the preloaded nodes, whose process has looked for control_msgs already.
     parameters = PARAMETERS | USUAL | {"warmup": ["1x16"], "use_sim_time": True}
     process = NodeProcess(tmp_path_factory.mktemp("arm"), parameters)
@@ -53,10 +52,10 @@ def node(models: Models, report_type: type, tmp_path_factory: pytest.TempPathFac
 
 
 @pytest.fixture(scope="module")
-def arm_of_node(node: NodeProcess, models: Models, report_type: type) -> Iterator[SimulatedArm]:
+def arm_of_node(node: NodeProcess, report_type: type) -> Iterator[SimulatedArm]:
     client = RosClient(JOINTS)
     client.wait_until_active()
-    yield SimulatedArm(client, models.plant, report_type)
+    yield SimulatedArm(client, report_type)
     client.close()
 
 

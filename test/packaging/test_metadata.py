@@ -28,7 +28,7 @@ ROSDEP_KEYS = {
 WITHOUT_KEY = {"triton", "ruckig"}
 # Packages that tests need and never import.
 PYTEST_PLUGINS = {"python3-pytest-timeout"}
-PACKAGES = {"traj_integrator_ros", "traj_integrator_interfaces", "benchmarks", "soak"}
+PACKAGES = {"traj_integrator_ros", "traj_integrator_interfaces", "benchmarks", "rig", "soak"}
 # The tests of the packaging run these only where they are.
 BUILD_TOOLS = {"setuptools", "catkin_pkg", "packaging", "colcon"}
 

@@ -14,7 +14,6 @@ from plain_scenes import FIRST_S, LIMITS, MEANT, along, quiet, streaming, stream
 
 from soak.streams.core import ActionFields, Message, Positions
 from soak.streams.invariants import failures
-from soak.streams.model import Models
 from soak.streams.plans import Bounds, Way, retreat
 from soak.streams.policies import POSITION, VELOCITY, Form
 from soak.streams.retreats import DEVIATION
@@ -29,9 +28,9 @@ Play = Callable[..., Run]
 
 
 @pytest.fixture
-def play(models: Models) -> Play:
+def play() -> Play:
     def simulated(scene: Scene, *script: Step) -> Run:
-        run = simulate(scene, models, script=script)
+        run = simulate(scene, script=script)
         assert not [str(failure) for failure in failures(run) if failure.invariant in ALWAYS]
         return run
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,15 +10,8 @@ import pytest
 from soak import __main__ as soak
 from soak.streams import command
 from soak.streams.invariants import Failure
-from soak.streams.model import FOLDER, Models
 from soak.streams.scenes import Kind, Scene, random_scene
 from soak.streams.simulation import Run
-
-
-def test_without_the_models_it_says_so(tmp_path: Path, capsys) -> None:
-    assert command.main(["--random", "--models", str(tmp_path)]) == 2
-    error = capsys.readouterr().err
-    assert "soak: no model of joint_trajectory_controller" in error and str(tmp_path / "jtc.py") in error
 
 
 def test_wrong_arguments_are_told(monkeypatch, capsys) -> None:
@@ -29,11 +21,11 @@ def test_wrong_arguments_are_told(monkeypatch, capsys) -> None:
     assert "argument --set: expected NAME:=VALUE, got 'dt=1'" in capsys.readouterr().err
 
 
-def not_simulated(scene: Scene, models: Models, **parameters: object) -> Run:
+def not_simulated(scene: Scene, **parameters: object) -> Run:
     return Run(scene, np.zeros((3, 1, scene.dof)), np.zeros(1, bool), scene.policy(np.random.default_rng(0)))
 
 
-def test_a_failure_is_one_line_that_reproduces_it(models, monkeypatch, capsys) -> None:
+def test_a_failure_is_one_line_that_reproduces_it(monkeypatch, capsys) -> None:
     broken = Failure(7, "velocity", "joint2", 1.2345, 3.5, 2.0, "step of position")
     monkeypatch.setattr(command, "simulate", not_simulated)
     monkeypatch.setattr(command, "failures", lambda run: [broken] if run.scene.seed == 7 else [])
@@ -47,7 +39,7 @@ def test_a_failure_is_one_line_that_reproduces_it(models, monkeypatch, capsys) -
     assert "1 of 2 streams failed" in output and "velocity       1" in output
 
 
-def test_ctrl_c_ends_it_with_what_was_found_until_then(models, monkeypatch, capsys) -> None:
+def test_ctrl_c_ends_it_with_what_was_found_until_then(monkeypatch, capsys) -> None:
     def judged(task: command.Task) -> command.Verdict:
         if task.seed == 8:
             raise KeyboardInterrupt
@@ -62,12 +54,12 @@ def test_ctrl_c_ends_it_with_what_was_found_until_then(models, monkeypatch, caps
     assert "of 1 streams failed" in output and error == "soak: interrupted after 1 of 3 streams\n"
 
 
-def test_an_error_in_the_node_is_a_failure_of_its_seed(models, monkeypatch) -> None:
+def test_an_error_in_the_node_is_a_failure_of_its_seed(monkeypatch) -> None:
     def broken(*arguments: object, **options: object) -> None:
         raise ZeroDivisionError("a reason")
 
     monkeypatch.setattr(command, "simulate", broken)
-    verdict = command.judged(command.Task(3, Kind(), {}, FOLDER))
+    verdict = command.judged(command.Task(3, Kind(), {}))
     assert [failure.invariant for failure in verdict.failures] == ["error"]
     assert "ZeroDivisionError: a reason (test_stream_command.py" in str(verdict.failures[0])
 

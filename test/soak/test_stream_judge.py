@@ -408,8 +408,8 @@ class Faulty(NodeCore):
         return answer
 
 
-def test_a_fault_of_the_node_is_found_in_what_the_controller_commands(models, policy):
-    run = simulate(a_scene(policy), models, core=Faulty)
+def test_a_fault_of_the_node_is_found_in_what_the_controller_commands(policy):
+    run = simulate(a_scene(policy), core=Faulty)
     assert {"acceleration", "jerk"} <= names(failures(run))
 
 

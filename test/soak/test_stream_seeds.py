@@ -8,7 +8,6 @@ from __future__ import annotations
 import pytest
 
 from soak.streams.command import Task, judged
-from soak.streams.model import FOLDER
 from soak.streams.scenes import Kind
 
 pytestmark = pytest.mark.slow
@@ -22,16 +21,14 @@ let go, a plan with a fast brake, one that is passed into before it begins, knot
 """
 
 
-@pytest.mark.usefixtures("models")
 @pytest.mark.parametrize(("kind", "seed"), [(kind, seed) for kind, seeds in FAILED_ONCE.items() for seed in seeds])
 def test_streams_that_failed_once_keep_all_invariants(kind: str, seed: int) -> None:
-    assert not judged(Task(seed, KINDS[kind], {}, FOLDER)).failures
+    assert not judged(Task(seed, KINDS[kind], {})).failures
 
 
-@pytest.mark.usefixtures("models")
 @pytest.mark.parametrize("first", range(0, SEEDS, GROUP))
 @pytest.mark.parametrize("kind", KINDS)
 def test_random_streams_keep_all_invariants(kind: str, first: int) -> None:
-    tasks = [Task(seed, KINDS[kind], {}, FOLDER) for seed in range(first, first + GROUP)]
+    tasks = [Task(seed, KINDS[kind], {}) for seed in range(first, first + GROUP)]
     found = [str(failure) for task in tasks for failure in judged(task).failures]
     assert not found, "\n".join([*found, "again: python -m soak --random --seed N"])

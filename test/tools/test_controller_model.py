@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from rig.controller import Controller
 from traj_integrator_ros.execution.motion import State
 from traj_integrator_ros.execution.rows import Points
 from traj_integrator_ros.tools.controller_model import CYCLE_NS, ControllerModel
@@ -13,10 +14,10 @@ JOINTS, BEGIN_NS = ["a", "b", "c"], 5_000_000_000
 
 
 @pytest.mark.parametrize("from_desired", [False, True], ids=["from measured", "from desired"])
-def test_it_commands_what_the_controller_does(models, from_desired: bool) -> None:
+def test_it_commands_what_the_controller_does(from_desired: bool) -> None:
     random = np.random.default_rng(0)
     start = State(*random.normal(size=(3, 3)))
-    controller = models.jtc.Controller(
+    controller = Controller(
         JOINTS,
         hard_replacement=True,
         interpolate_from_desired_state=from_desired,

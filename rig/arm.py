@@ -1,0 +1,103 @@
+"""An arm behind the model of the controller: it lags, hangs low, is read through an encoder, and can be stopped.
+
+The controller joins a new trajectory from what is *measured* here, unless interpolate_from_desired_state is set, and
+holds what is measured when it is restarted. Not modelled: dynamics, friction, saturation of drives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from .controller import Controller, Point
+
+
+class Robot(Controller):
+    """The controller and the arm that it moves.
+
+    Args:
+        joints: names.
+        lag: the joints are where the command was so long ago, s, in whole cycles.
+        droop: what the joints hang below their command, `[joints]`, rad; the controller is not told.
+        quantization: step of the encoder, rad. 0: none.
+        noise: standard deviation of what is measured, rad.
+        seed: of the noise.
+        options: those of `Controller`.
+    """
+
+    def __init__(
+        self,
+        joints: Sequence[str],
+        *,
+        lag: float = 0.0,
+        droop: Sequence[float] | None = None,
+        quantization: float = 0.0,
+        noise: float = 0.0,
+        seed: int = 0,
+        **options: object,
+    ) -> None:
+        super().__init__(joints, **options)
+        self.lag = round(lag * 1e9 / self.period)
+        self.droop = np.zeros(len(self.joints)) if droop is None else np.asarray(droop, float)
+        self.quantization, self.noise, self._random = quantization, noise, np.random.default_rng(seed)
+        self.frozen = False
+        """Whether the joints stand still whatever is commanded (a protective stop)."""
+        self.reading = True
+        """Whether joint states are published; for the user of this class to look at."""
+        self._commands: list[np.ndarray] = []
+        self._place = self._speed = np.zeros(len(self.joints))
+
+    def set_state(
+        self,
+        position: Sequence[float],
+        velocity: Sequence[float] | None = None,
+        acceleration: Sequence[float] | None = None,
+    ) -> None:
+        """Say where the joints are, and are commanded to be, before the first cycle."""
+        super().set_state(position, velocity, acceleration)
+        self._place, self._speed = self._state.position.copy(), self._state.velocity.copy()
+        self._commands = [self._place]
+
+    def measured(self) -> tuple[np.ndarray, np.ndarray]:
+        """Position and velocity as the encoders say, `[joints]` each: what joint_states carries."""
+        place = self._place + self.droop
+        if self.noise:
+            place = place + self._random.normal(scale=self.noise, size=place.shape)
+        if self.quantization:
+            place = np.round(place / self.quantization) * self.quantization
+        return place, self._speed.copy()
+
+    def controller_state(self) -> tuple[tuple[np.ndarray, ...], tuple[np.ndarray, np.ndarray]]:
+        """What controller_state carries: reference (position, velocity, acceleration) and feedback (two of them)."""
+        state = self._state
+        reference = (state.position.copy(), state.velocity.copy(), state.acceleration.copy())
+        return reference, self.measured()
+
+    def update(self, now: float) -> list[np.ndarray]:
+        """One cycle, as `Controller.update`; then the arm moves."""
+        command = super().update(now)
+        if self.frozen:
+            self._speed = np.zeros(len(self.joints))
+            return command
+        self._commands.append(command[0])
+        self._commands = self._commands[-self.lag - 2 :]
+        before, place = (self._commands[max(len(self._commands) - 1 - self.lag - back, 0)] for back in (1, 0))
+        self._place = place
+        self._speed = command[1] if self.lag == 0 else (place - before) * 1e9 / self.period
+        return command
+
+    def restart(self) -> None:
+        """Stop and start the controller, as after an emergency stop: it forgets its plan and holds what is measured."""
+        self._plan = self._waiting = None
+        self._state = Point(0, self.measured()[0], np.zeros(len(self.joints)), np.zeros(len(self.joints)))
+        self._commands, self._commanded_at = [self._place], 0
+
+    def _join(self, now: int) -> None:
+        commanded = self._state
+        if not self.from_desired:
+            position, velocity = self.measured()
+            still = self.lag == 0 and not self.frozen
+            self._state = Point(0, position, velocity, commanded.acceleration if still else np.zeros(len(self.joints)))
+        super()._join(now)
+        self._state = commanded
