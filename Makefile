@@ -33,7 +33,7 @@ in_environment = . $(venv)/environment.sh &&
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo bench soak test stranger coverage matrix gpu wheel arm64 offline lint clean distclean
+.PHONY: help setup demo bench soak test stranger coverage matrix gpu wheel arm64 offline release lint clean distclean
 
 help: ## lists the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' Makefile
@@ -73,6 +73,9 @@ gpu: ## everything that needs a GPU, into build/gpu/: needs a torch with CUDA, n
 
 wheel: ## one wheel for every Python and torch, into dist/ (ARGS=aarch64 for arm64; takes some minutes)
 	@$(PYTHON) scripts/build_wheel.py $(ARGS)
+
+release: ## the sdist and both wheels, checked, then the tag: never with changes in the tree (takes half an hour)
+	@$(PYTHON) scripts/release.py
 
 arm64: ## the aarch64 wheel on emulated arm64: the same bits as here, and tests of kernels and engine (takes an hour)
 	@PYTEST_ARGS="$(PYTEST_ARGS)" scripts/arm64.sh

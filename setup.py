@@ -1,10 +1,12 @@
 """Package of traj_integrator_ros for pip and for colcon (ament_python)."""
 
 import os
+import re
 import shlex
 import shutil
 import sys
 import sysconfig
+import xml.etree.ElementTree as ElementTree
 from concurrent.futures import ThreadPoolExecutor
 from glob import glob
 from pathlib import Path
@@ -15,6 +17,7 @@ from setuptools.command.develop import develop
 
 PACKAGE = "traj_integrator_ros"
 HERE = Path(__file__).resolve().parent
+MANIFEST = ElementTree.parse(HERE / "package.xml")
 TOOLS = ("check_trajectory", "integrate", "monitor", "plot_trajectory", "replay", "retime")
 EXECUTABLES = {
     "integrator_node": f"{PACKAGE}.node.main",
@@ -29,6 +32,8 @@ NATIVE_PARTS = (
     ("execution._native", "execution", "kernels/retime/src/polynomials.cpp"),
 )
 """Modules in C++, the folder that has their `src/`, and what else they need."""
+NODE = ["PyYAML", "ruckig>=0.14"]
+"""What only the node needs: to read files of parameters and limits, and to join plans within limits of jerk."""
 FOR_ROS2_RUN = not {"install", "develop"}.isdisjoint(sys.argv)
 """Whether executables go to lib/<package>, as with colcon, or to a bin that all packages of an environment share."""
 # The counterpart of [install] install_scripts in setup.cfg, for setuptools that know it (before 80).
@@ -128,13 +133,49 @@ def console_script(name: str) -> str:
     return f"traj_integrator_{name.removeprefix('integrator_')}"
 
 
+def urls() -> dict[str, str]:
+    """Public addresses of the project by kind: those of package.xml, which ROS's index shows, too."""
+    return {element.get("type", "website").capitalize(): element.text.strip() for element in MANIFEST.iter("url")}
+
+
+def index_page() -> str:
+    """The README with links that lead somewhere on the page of a package index, too: to the tag of this version.
+
+    Without a public repository, what a link says stays, and the link goes.
+    """
+    readme = (HERE / "README.md").read_text(encoding="utf-8") if (HERE / "README.md").is_file() else ""
+    repository = urls().get("Repository", "").rstrip("/").removesuffix(".git")
+
+    def absolute(link: re.Match[str]) -> str:
+        image, told, path = link.groups()
+        if not repository:
+            return told
+        return f"{image}[{told}]({repository}/{'raw' if image else 'blob'}/v{MANIFEST.findtext('version')}/{path})"
+
+    return re.sub(r"(!?)\[([^\]]*)\]\((?![a-z]+:|#)([^)]+)\)", absolute, readme)
+
+
 setup(
     name=PACKAGE,
-    version="0.1.0",
+    version="0.1.0",  # `__version__` is this, as installed; catkin_prepare_release finds it here and in package.xml
     description="Differentiable integration of batched joint trajectories: PyTorch kernels and a ROS 2 node",
-    long_description=(HERE / "README.md").read_text(encoding="utf-8") if (HERE / "README.md").is_file() else "",
+    long_description=index_page(),
     long_description_content_type="text/markdown",
     license="Apache-2.0",
+    project_urls=urls(),
+    keywords=["robotics", "ros2", "trajectory", "pytorch", "differentiable", "manipulation"],
+    classifiers=[
+        "Development Status :: 4 - Beta",
+        "Intended Audience :: Developers",
+        "Intended Audience :: Science/Research",
+        "Operating System :: POSIX :: Linux",
+        "Programming Language :: C++",
+        "Programming Language :: Python :: 3",
+        *(f"Programming Language :: Python :: 3.{minor}" for minor in range(10, 15)),
+        "Topic :: Scientific/Engineering :: Artificial Intelligence",
+        "Topic :: Scientific/Engineering :: Mathematics",
+        "Typing :: Typed",
+    ],
     maintainer="traj_integrator_ros maintainers",
     maintainer_email="maintainers@users.noreply.github.com",
     python_requires=">=3.10",
@@ -146,12 +187,12 @@ setup(
         f"{PACKAGE}.kernels.native": ["CMakeLists.txt", "src/*", "src/*/*", "libtorch/*", "include/*/*"],
         **{f"{PACKAGE}.{name}": ["src/*"] for name in ("execution", "kernels.retime")},
     },
-    # The kernels and the engine need torch and numpy, the node ruckig, for joins. rclpy and messages come
-    # with ROS 2 (package.xml).
-    install_requires=["torch>=2.6", "numpy", "ruckig>=0.14"],
+    # The kernels and the engine need torch and numpy. rclpy and messages come with ROS 2 (package.xml).
+    install_requires=["torch>=2.6", "numpy"],
     extras_require={
-        "demo": ["matplotlib", "PyYAML", "rich", "rosbags"],
-        "tools": ["matplotlib", "PyYAML", "rich", "rosbags"],
+        "node": NODE,
+        "demo": [*NODE, "matplotlib", "rich", "rosbags"],
+        "tools": [*NODE, "matplotlib", "rich", "rosbags"],
         "test": ["hypothesis", "pytest", "pytest-timeout", "PyYAML", "scipy"],
     },
     data_files=[

@@ -18,6 +18,7 @@ caller needs to know about them; `ControlMap.vjp` gives gradients without a forw
 `torch.compile` and `torch.export`; DTensors pass through. `backend_info()` tells which backend runs where, and why.
 """
 
+from .. import __version__
 from .backends import Backend, BackendInfo, BackendUnavailable, backend_info, default_backend, native_kernels
 from .costs import CostTerm, QuadraticCost, limit_violations, quadratic_cost
 from .divided_differences import differentiate_positions
@@ -45,6 +46,7 @@ __all__ = [
     "SplineForm",
     "SplineSegments",
     "Trajectory",
+    "__version__",
     "acceleration_step",
     "backend_info",
     "bspline_segments",

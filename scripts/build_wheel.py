@@ -26,9 +26,25 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("machine", nargs="?", default=platform.machine(), choices=MACHINES)
     machine = parser.parse_args().machine
-    pins = ROOT / "requirements" / "wheel.txt"
+    get_tools()
+    with tempfile.TemporaryDirectory() as folder:
+        print(build_wheel(machine, build_sdist(Path(folder))))
+
+
+def get_tools(*requirements: str) -> None:
+    """Install what builds wheels, and files of further requirements, beside the environments of this machine."""
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--upgrade"]
-    subprocess.run([*pip, "--target", TOOLS, "-r", pins], check=True)
+    files = [part for name in ("wheel", *requirements) for part in ("-r", ROOT / "requirements" / f"{name}.txt")]
+    subprocess.run([*pip, "--target", TOOLS, *files], check=True)
+
+
+def build_sdist(into: Path) -> Path:
+    """Build the source distribution into a folder; the archive."""
+    return build("sdist", "None", into, ROOT, {**os.environ, "PYTHONPATH": str(TOOLS)})
+
+
+def build_wheel(machine: str, sdist: Path) -> Path:
+    """Build the wheel of a source distribution for a machine into dist/; the wheel."""
     environment = {
         **os.environ,
         "PYTHONPATH": str(TOOLS),
@@ -38,12 +54,10 @@ def main() -> None:
     }
     tag = f"manylinux_{GLIBC.replace('.', '_')}_{machine}"
     with tempfile.TemporaryDirectory() as folder:
-        archive = build("sdist", "None", Path(folder), ROOT, environment)
-        with tarfile.open(archive) as tar:
+        with tarfile.open(sdist) as tar:
             tar.extractall(folder, filter="data") if hasattr(tarfile, "data_filter") else tar.extractall(folder)
-        (sources,) = (path for path in Path(folder).iterdir() if path.is_dir())
-        options = f"{{'--build-option': ['--plat-name', {tag!r}]}}"
-        print(build("wheel", options, ROOT / "dist", sources, environment))
+        (sources,) = Path(folder).iterdir()
+        return build("wheel", f"{{'--build-option': ['--plat-name', {tag!r}]}}", ROOT / "dist", sources, environment)
 
 
 def build(kind: str, options: str, into: Path, sources: Path, environment: dict[str, str]) -> Path:

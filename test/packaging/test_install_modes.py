@@ -23,11 +23,12 @@ CONSOLE_SCRIPTS = {f"traj_integrator_{name.removeprefix('integrator_')}" for nam
 """What they are called where other packages have executables, too."""
 # In a Python with torch and numpy only: the kernels compute, and nothing that belongs to ROS or is heavy gets imported.
 USE_KERNELS = """
-import sys, torch
+import importlib.util, sys, torch
 import traj_integrator_ros, traj_integrator_ros.engine.integrator
 from traj_integrator_ros.kernels import acceleration_step
 trajectory = acceleration_step(torch.ones(2, 3, 4), torch.zeros(2, 4), dt=0.1)
 assert torch.allclose(trajectory.velocity[:, 2], torch.tensor(0.2)), trajectory.velocity
+assert importlib.util.find_spec("ruckig") is None
 unwanted = {"rclpy", "traj_integrator_interfaces", "triton", "matplotlib", "scipy"} & set(sys.modules)
 assert not unwanted, unwanted
 print(traj_integrator_ros.kernels.__file__)
@@ -91,7 +92,7 @@ def installed_alone(wheel: Path, folder: Path) -> Path:
     """Install a wheel into a new environment with what it requires, linked, for torch is large; returns its Python."""
     output_of([sys.executable, "-m", "venv", "--without-pip", folder])
     (site_packages,) = folder.glob("lib/python*/site-packages")
-    for distribution in with_requirements("torch", "numpy", "ruckig", "pip"):
+    for distribution in with_requirements("torch", "numpy", "pip"):
         for name in {file.parts[0] for file in distribution.files or []} - {"..", "__pycache__"}:
             source, link = Path(str(distribution.locate_file(name))), site_packages / name
             if source.exists() and not link.exists():

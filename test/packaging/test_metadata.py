@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import ast
+import email
 import os
 import re
+import shutil
+import subprocess
 import sys
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Iterable
+from email.message import Message
 from pathlib import Path
 
 import pytest
+import yaml
+
+import traj_integrator_ros
+from traj_integrator_ros import kernels
 
 # Where the rosdep key differs from the name of the module.
 ROSDEP_KEYS = {
@@ -28,7 +36,8 @@ ROSDEP_KEYS = {
 WITHOUT_KEY = {"triton", "ruckig"}
 # Packages that tests need and never import.
 PYTEST_PLUGINS = {"python3-pytest-timeout"}
-PACKAGES = {"traj_integrator_ros", "traj_integrator_interfaces", "benchmarks", "rig", "soak"}
+PACKAGE = "traj_integrator_ros"
+PACKAGES = {PACKAGE, "traj_integrator_interfaces", "benchmarks", "rig", "soak"}
 # The tests of the packaging run these only where they are.
 BUILD_TOOLS = {"setuptools", "catkin_pkg", "packaging", "colcon"}
 
@@ -80,12 +89,85 @@ def test_package_xml_is_valid(project_root: Path) -> None:
         assert (package.package_format, package.get_build_type()) == (3, build_type)
 
 
-def test_versions_agree(project_root: Path, package_xml: ElementTree.Element) -> None:
+@pytest.fixture
+def packaging_files(project_root: Path, tmp_path: Path) -> Path:
+    """A folder with what metadata are made of, and none of the modules."""
+    for name in ("setup.py", "pyproject.toml", "setup.cfg", "package.xml", "README.md", "LICENSE"):
+        shutil.copy(project_root / name, tmp_path)
+    return tmp_path
+
+
+def metadata_of(sources: Path) -> Message:
+    """The metadata that a wheel of these sources has."""
+    make = "from setuptools import build_meta; print(build_meta.prepare_metadata_for_build_wheel('metadata'))"
+    (sources / "metadata").mkdir()
+    environment = {**os.environ, "TRAJ_INTEGRATOR_NATIVE": "0"}
+    done = subprocess.run([sys.executable, "-c", make], cwd=sources, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    (file,) = (sources / "metadata").glob("*.dist-info/METADATA")
+    return email.message_from_string(file.read_text(encoding="utf-8"))
+
+
+def test_versions_agree(project_root: Path, package_xml: ElementTree.Element, packaging_files: Path) -> None:
     interfaces = ElementTree.parse(project_root / "traj_integrator_interfaces" / "package.xml").getroot()
     version = package_xml.findtext("version")
     assert version == interfaces.findtext("version")
-    assert f'version="{version}"' in (project_root / "setup.py").read_text()
+    assert metadata_of(packaging_files)["Version"] == version
+    # catkin_prepare_release raises the version of setup.py where it finds this.
+    assert len(re.findall(r"""version=(['"])\d+\.\d+\.\d+['"],""", (project_root / "setup.py").read_text())) == 1
     assert re.search(r"^(\d+\.\d+\.\d+) ", (project_root / "CHANGELOG.rst").read_text(), re.MULTILINE)[1] == version
+    assert yaml.safe_load((project_root / "CITATION.cff").read_text())["version"] == version
+
+
+def test_the_package_and_the_kernels_tell_their_version(package_xml: ElementTree.Element) -> None:
+    assert traj_integrator_ros.__version__ == kernels.__version__ == package_xml.findtext("version")
+    with pytest.raises(AttributeError, match="no attribute 'version'"):
+        traj_integrator_ros.version  # noqa: B018
+
+
+def test_sources_that_are_only_on_the_path_say_that_their_version_is_unknown(
+    project_root: Path, tmp_path: Path
+) -> None:
+    (tmp_path / PACKAGE).symlink_to(project_root / PACKAGE)  # without what set-up leaves beside it
+    say = f"import sys; sys.path[:0] = [{str(tmp_path)!r}]; import traj_integrator_ros as t; print(t.__version__)"
+    printed = subprocess.run([sys.executable, "-ISc", say], capture_output=True, text=True, check=True).stdout
+    assert printed == "0+unknown\n"
+
+
+def test_the_citation_has_what_the_format_requires(project_root: Path) -> None:
+    citation = yaml.safe_load((project_root / "CITATION.cff").read_text())
+    assert {"cff-version", "message", "title", "authors"} <= citation.keys()
+    assert citation["authors"] and all(author.keys() & {"name", "family-names"} for author in citation["authors"])
+    assert citation["license"] == "Apache-2.0"
+
+
+@pytest.mark.parametrize("repository", ["", "https://repository.example/team/traj_integrator_ros"])
+def test_no_link_of_the_index_page_is_broken(packaging_files: Path, repository: str) -> None:
+    manifest = packaging_files / "package.xml"
+    given = f'<url type="repository">{repository}.git</url>' * bool(repository)
+    manifest.write_text(manifest.read_text().replace("<license ", f"{given}<license ", 1))
+    metadata = metadata_of(packaging_files)
+    version = metadata["Version"]
+    page = metadata.get_payload()
+    links = re.findall(r"(!?)\[([^\]]*)\]\(([^)]*)\)", page)
+    assert [link for _, _, link in links if "://" not in link] == []
+    assert metadata.get_all("Project-URL") == ([f"Repository, {repository}.git"] if repository else None)
+    own = [(image, link) for image, _, link in links if repository and link.startswith(repository)]
+    assert ("", f"{repository}/blob/v{version}/docs/node.md#topics-and-services") in own or not repository
+    assert ("!", f"{repository}/raw/v{version}/docs/figures/overview.svg") in own or not repository
+    assert "docs/node.md" in page  # what the link says
+
+
+def test_the_kernels_need_torch_and_numpy_and_what_only_the_node_needs_is_an_extra(packaging_files: Path) -> None:
+    metadata = metadata_of(packaging_files)
+    needed = metadata.get_all("Requires-Dist")
+    of_extras = [line for line in needed if "extra ==" in line]
+    assert sorted(re.split(r"[<>=;]", line)[0] for line in set(needed) - set(of_extras)) == ["numpy", "torch"]
+    for extra in ("node", "demo", "tools"):
+        names = {re.split(r"[<>=;]", line)[0] for line in of_extras if re.search(rf"extra == .{extra}.$", line)}
+        assert {"ruckig", "PyYAML"} <= names, extra
+    minors = {line.rsplit(".", 1)[1] for line in metadata.get_all("Classifier") if ":: 3." in line}
+    assert minors == {"10", "11", "12", "13", "14"}  # those of CONTRIBUTING.md
 
 
 def test_package_xml_names_what_the_code_imports_and_nothing_else(
@@ -131,14 +213,8 @@ def test_every_requirement_is_pinned_and_says_why(project_root: Path, name: str)
         assert re.fullmatch(r'==[\d.]+(; python_version (>=|<) "3\.\d+")? +# .+', line), line
 
 
-def test_what_setup_py_requires_is_pinned(project_root: Path) -> None:
-    tree = ast.parse((project_root / "setup.py").read_text())
-    call = next(node for node in ast.walk(tree) if isinstance(node, ast.Call) and ast.unparse(node.func) == "setup")
-    arguments = {keyword.arg: keyword.value for keyword in call.keywords}
-    required = ast.literal_eval(arguments["install_requires"])
-    extras = ast.literal_eval(arguments["extras_require"])
-    names = {re.split(r"[<>=]", entry)[0].lower() for entries in [required, *extras.values()] for entry in entries}
-    assert {re.split(r"[<>=]", entry)[0] for entry in required} == {"torch", "numpy", "ruckig"}
+def test_what_setup_py_requires_is_pinned(project_root: Path, packaging_files: Path) -> None:
+    names = {re.split(r"[<>=;]", line)[0].lower() for line in metadata_of(packaging_files).get_all("Requires-Dist")}
     assert names <= set(pins(project_root / "requirements" / "python.txt"))
 
 

@@ -70,7 +70,7 @@ def upward_imports(root: Path) -> list[str]:
     for room, file, package in files_of(root):
         inner = package[2] if room == KERNELS and len(package) > 2 else ""
         for line, parts in imports(file, package):
-            if parts[0] != PACKAGE or len(parts) == 1:
+            if parts[0] != PACKAGE or parts[1:] in ((), ("__version__",)):
                 continue
             other = parts[2] if parts[1] == KERNELS and len(parts) > 3 and parts[2] in WITHIN_KERNELS else ""
             is_within = not inner or other in WITHIN_KERNELS[inner] | {inner, ""}  # "": what lies beside the rooms

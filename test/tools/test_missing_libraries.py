@@ -21,6 +21,7 @@ from traj_integrator_ros.motions.extras import MissingLibrary, require
         ("yaml", ["check_trajectory", "plan.yaml"], "reading plan.yaml needs"),
         ("rosbags", ["integrate", "motion.csv", "--out", "bag"], "writing bags needs"),
         ("rosbags", ["replay", "bag.db3"], "reading bags needs"),
+        ("ruckig", ["integrate", "motion.csv", "--out", "out.csv"], "joining motions needs"),
     ],
 )
 def test_a_tool_says_what_to_install(

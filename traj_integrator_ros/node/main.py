@@ -73,7 +73,10 @@ def main(args: Sequence[str] | None = None) -> int:
         from .node import IntegratorNode
     except ImportError as error:
         if error.name == "ruckig":
-            return _fail("ruckig is missing, with which plans are joined: python -m pip install ruckig")
+            return _fail(
+                "ruckig is missing, with which plans are joined: python -m pip install ruckig "
+                "(in the source folder, pip install '.[node]' installs all that the node needs)"
+            )
         if not (error.name or "").startswith("traj_integrator_interfaces"):
             raise
         return _fail(f"traj_integrator_interfaces is missing or old (colcon build, or make setup, builds it): {error}")

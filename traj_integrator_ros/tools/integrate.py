@@ -105,7 +105,12 @@ def main(arguments: Arguments[str] | None = None) -> int:
     parser.flag("--quiet", "show no progress")
     options = parser.parse(arguments)
     _check(parser, options)
-    return run_tool(NAME, lambda: _integrate_batch(options) if options.batch_file else _integrate(options))
+    return run_tool(NAME, lambda: _run(options))
+
+
+def _run(options: argparse.Namespace) -> int:
+    require("ruckig", "joining motions")
+    return _integrate_batch(options) if options.batch_file else _integrate(options)
 
 
 def _row(text: str) -> list[float] | Path:

@@ -1,0 +1,133 @@
+"""`make release`: the source distribution and both wheels, checked as somebody would use them, and the tag.
+
+Publishes nothing: the tag is local, and dist/ is for whoever uploads it.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import subprocess
+import sys
+import tempfile
+import venv
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+
+from build_wheel import MACHINES, ROOT, TOOLS, build_sdist, build_wheel, get_tools
+
+PACKAGE = "traj_integrator_ros"
+ELF_MACHINES = {"x86_64": 62, "aarch64": 183}
+"""e_machine, at byte 18 of a shared object."""
+# What may be in a bare environment: kernels without the node, from the installation, compiled.
+IN_A_BARE_ENVIRONMENT = """
+import importlib.util, sys
+import traj_integrator_ros
+from traj_integrator_ros import kernels
+assert kernels.__version__ == traj_integrator_ros.__version__ == sys.argv[1], kernels.__version__
+assert kernels.__file__.startswith(sys.prefix), kernels.__file__
+assert kernels.backend_info()[0].backend is kernels.Backend.NATIVE, kernels.backend_info()
+assert importlib.util.find_spec("ruckig") is None and importlib.util.find_spec("rclpy") is None
+"""
+
+
+def main() -> None:
+    """Build, check, tag; ends with one line where something is not as it must be."""
+    version = released_version()
+    require_clean_tree()
+    commit = git("rev-parse", "HEAD")
+    get_tools("release")
+    for old in (ROOT / "dist").glob(f"{PACKAGE}-*"):
+        old.unlink()
+    sdist = build_sdist(ROOT / "dist")
+    wheels = {machine: build_wheel(machine, sdist) for machine in MACHINES}
+    run(sys.executable, "-m", "twine", "check", "--strict", sdist, *wheels.values(), PYTHONPATH=str(TOOLS))
+    check_classifiers(sdist)
+    for machine, wheel in wheels.items():
+        check_modules(machine, wheel)
+    # The sources, too: what compiles them here is this machine's own compiler.
+    check_in_a_bare_environment(version, wheels[platform.machine()], sdist)
+    require_clean_tree()
+    if git("rev-parse", "HEAD") != commit:
+        raise SystemExit("release: expected the commit that was checked, but HEAD has moved")
+    git("tag", "--annotate", f"v{version}", "--message", f"{PACKAGE} {version}", commit)
+    print(f"release: tagged v{version} at {commit[:10]}; in dist/:", *(file.name for file in (sdist, *wheels.values())))
+
+
+def released_version() -> str:
+    """The version of package.xml, which the changelog must have with a date, and no tag yet."""
+    version = ElementTree.parse(ROOT / "package.xml").findtext("version")
+    heading = re.search(r"^\d.*$", (ROOT / "CHANGELOG.rst").read_text(encoding="utf-8"), re.MULTILINE)[0]
+    if not re.fullmatch(rf"{re.escape(version)} \(\d{{4}}-\d\d-\d\d\)", heading):
+        raise SystemExit(f"release: first heading of CHANGELOG.rst: expected '{version} (YYYY-MM-DD)', got {heading!r}")
+    if git("tag", "--list", f"v{version}"):
+        raise SystemExit(f"release: v{version} is tagged already: raise the version in setup.py and package.xml")
+    return version
+
+
+def require_clean_tree() -> None:
+    """What is tagged is what was built and checked."""
+    if changed := git("status", "--porcelain"):
+        raise SystemExit(f"release: expected a tree without changes, got {changed.splitlines()[0].strip()}")
+
+
+def check_classifiers(sdist: Path) -> None:
+    """An index refuses a classifier that it does not know."""
+    known = "import sys, trove_classifiers; sys.exit(str(set(sys.argv[1:]) - trove_classifiers.classifiers or ''))"
+    metadata = run("tar", "--extract", "--to-stdout", "--file", sdist, f"{sdist.name.removesuffix('.tar.gz')}/PKG-INFO")
+    run(sys.executable, "-c", known, *re.findall(r"^Classifier: (.+)$", metadata, re.MULTILINE), PYTHONPATH=str(TOOLS))
+
+
+def check_modules(machine: str, wheel: Path) -> None:
+    """Check that pip for that machine takes the wheel, and that its compiled modules are that machine's."""
+    with tempfile.TemporaryDirectory() as folder:
+        tag = wheel.stem.split("-")[-1]
+        options = ("--no-deps", "--no-index", "--only-binary=:all:", "--platform", tag, "--target", folder)
+        run(sys.executable, "-m", "pip", "install", "--quiet", *options, wheel)
+        modules = list(Path(folder).rglob("*.abi3.so"))
+        found = {int.from_bytes(module.read_bytes()[18:20], "little") for module in modules}
+    if len(modules) != 3 or found != {ELF_MACHINES[machine]}:
+        raise SystemExit(f"release: {wheel.name}: expected 3 modules for {machine}, got {len(modules)} for {found}")
+
+
+def check_in_a_bare_environment(version: str, *archives: Path) -> None:
+    """The README's example runs where nothing but pip's own choice of the requirements is installed."""
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    example = re.search(r"^## In Python, without ROS\n+```python\n(.*?)^```$", readme, re.DOTALL | re.MULTILINE)[1]
+    with tempfile.TemporaryDirectory() as folder:
+        venv.create(folder, with_pip=True)
+        python = Path(folder) / "bin" / "python"
+        for archive in archives:
+            run(python, "-m", "pip", "install", "--quiet", "--upgrade", archive, cwd=folder)
+            run(python, "-c", IN_A_BARE_ENVIRONMENT, version, cwd=folder)
+            run(python, "-c", example, cwd=folder)
+            run(python, "-m", "pip", "check", cwd=folder)
+            run(python, "-m", "pip", "uninstall", "--quiet", "--yes", PACKAGE, cwd=folder)
+
+
+def git(*arguments: str) -> str:
+    """What git prints."""
+    return run("git", *arguments).strip()
+
+
+def run(*command: object, cwd: str | Path = ROOT, **variables: str) -> str:
+    """What a command prints; ends the release where it fails."""
+    ours = ("PYTHONPATH", "VIRTUAL_ENV", "TRAJ_INTEGRATOR_NATIVE")
+    environment = {name: value for name, value in os.environ.items() if name not in ours}
+    done = subprocess.run(
+        list(map(str, command)),
+        cwd=cwd,
+        env={**environment, **variables},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
+    if done.returncode != 0:
+        raise SystemExit(f"release: {' '.join(map(str, command))[:200]}\n{done.stdout}")
+    return done.stdout
+
+
+if __name__ == "__main__":
+    main()

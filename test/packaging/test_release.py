@@ -1,0 +1,86 @@
+"""`make release` refuses what must not be released before it builds anything, and wheels that are not what they say."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+FILES = ("CHANGELOG.rst", "package.xml", "scripts/build_wheel.py", "scripts/release.py")
+
+
+@pytest.fixture
+def checkout(project_root: Path, tmp_path: Path) -> Path:
+    """A repository with what a release looks at first, ready to be released."""
+    for name in FILES:
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_bytes((project_root / name).read_bytes())
+    changes = (tmp_path / "CHANGELOG.rst").read_text(encoding="utf-8")
+    (tmp_path / "CHANGELOG.rst").write_text(changes.replace("(forthcoming)", "(2026-12-24)"), encoding="utf-8")
+    (tmp_path / ".gitignore").write_text("__pycache__\n")
+    git(tmp_path, "init", "--quiet")
+    commit(tmp_path)
+    return tmp_path
+
+
+def git(folder: Path, *arguments: str) -> None:
+    who = ("-c", "user.name=release", "-c", "user.email=release@localhost")
+    subprocess.run(["git", *who, *arguments], cwd=folder, check=True)
+
+
+def commit(folder: Path) -> None:
+    git(folder, "add", "--all")
+    git(folder, "commit", "--quiet", "--message", "All of it")
+
+
+def python(checkout: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, *arguments], cwd=checkout / "scripts", capture_output=True, text=True, timeout=60, check=False
+    )
+
+
+def test_a_change_that_is_not_committed_is_not_released(checkout: Path) -> None:
+    (checkout / "new.txt").write_text("")
+    done = python(checkout, "release.py")
+    assert done.returncode == 1
+    assert done.stderr == "release: expected a tree without changes, got ?? new.txt\n"
+
+
+def test_a_version_that_the_changelog_does_not_have_with_a_date_is_not_released(checkout: Path) -> None:
+    changes = (checkout / "CHANGELOG.rst").read_text(encoding="utf-8")
+    (checkout / "CHANGELOG.rst").write_text(changes.replace("(2026-12-24)", "(forthcoming)"), encoding="utf-8")
+    commit(checkout)
+    done = python(checkout, "release.py")
+    assert done.returncode == 1 and done.stderr.count("\n") == 1, done.stderr
+    assert "CHANGELOG.rst: expected '0" in done.stderr and "(forthcoming)'" in done.stderr
+
+
+def test_a_version_that_is_tagged_is_not_released_again(checkout: Path) -> None:
+    ready = python(checkout, "-c", "import release; release.require_clean_tree(); print(release.released_version())")
+    assert ready.returncode == 0, ready.stderr
+    version = ready.stdout.strip()
+    git(checkout, "tag", f"v{version}")
+    done = python(checkout, "release.py")
+    assert done.returncode == 1
+    assert done.stderr.startswith(f"release: v{version} is tagged already"), done.stderr
+
+
+@pytest.mark.parametrize("holds", ["aarch64", "x86_64"])
+def test_a_wheel_with_another_machines_modules_is_not_released(checkout: Path, tmp_path: Path, holds: str) -> None:
+    wheel = tmp_path / "traj_integrator_ros-1.0.0-cp310-abi3-manylinux_2_28_aarch64.whl"
+    elf = b"\x7fELF\x02\x01\x01".ljust(18, b"\0") + {"x86_64": b"\x3e\0", "aarch64": b"\xb7\0"}[holds]
+    info = "traj_integrator_ros-1.0.0.dist-info"
+    with zipfile.ZipFile(wheel, "w") as archive:
+        for number in range(3):
+            archive.writestr(f"traj_integrator_ros/_{number}.abi3.so", elf)
+        archive.writestr(f"{info}/METADATA", "Metadata-Version: 2.1\nName: traj_integrator_ros\nVersion: 1.0.0\n")
+        tag = "Wheel-Version: 1.0\nRoot-Is-Purelib: false\nTag: cp310-abi3-manylinux_2_28_aarch64\n"
+        archive.writestr(f"{info}/WHEEL", tag)
+        archive.writestr(f"{info}/RECORD", "")
+    check = f"import release, pathlib; release.check_modules('aarch64', pathlib.Path({str(wheel)!r}))"
+    done = python(checkout, "-c", check)
+    assert (done.returncode == 0) == (holds == "aarch64"), done.stderr
+    assert holds == "aarch64" or "expected 3 modules for aarch64, got 3 for {62}" in done.stderr
