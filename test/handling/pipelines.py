@@ -114,12 +114,21 @@ class SimulatedNode:
         return self.send(actions, start=tuple(start), **options)
 
     def plan(
-        self, times: object, positions: object, *, names: str = "", now: float = NOW_S, stamp: float = 0.0
+        self,
+        times: object,
+        positions: object,
+        *,
+        velocities: object = (),
+        accelerations: object = (),
+        names: str = "",
+        now: float = NOW_S,
+        stamp: float = 0.0,
     ) -> ExecutableTrajectory | None:
-        """Make the trajectory of positions `[N, k]` at times, and record it."""
+        """Make the trajectory of positions `[N, k]`, and perhaps velocities and accelerations, at times; record it."""
         time_ns = np.rint(np.asarray(times) * 1e9).astype(np.int64).tolist()
-        joints = list(names) or list(self.parameters.joint_names)
-        fields = PositionFields(joints, ns(stamp), len(time_ns), time_ns, list(np.asarray(positions, float)))
+        joints, parts = list(names) or list(self.parameters.joint_names), (positions, velocities, accelerations)
+        values = (list(np.asarray(part, float)) for part in parts)
+        fields = PositionFields(joints, ns(stamp), len(time_ns), time_ns, *values)
         trajectory = self.pipeline.position_trajectory(fields, ns(now))
         return self._recorded(trajectory, now)
 

@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 from pipelines import GIVEN, NOW_S, SECOND, SimulatedNode, at, largest, limits, ratio, rejected
 
+from traj_integrator_ros.handling.parameters import NodeParameters, default_values
 from traj_integrator_ros.handling.plan import ExecutableTrajectory
 from traj_integrator_ros.handling.position_trajectory import PositionFields, plan_of_positions
 from traj_integrator_ros.handling.rejection import Rejected, RejectionReason
 
-NAMES = ("a", "b", "c")
+PARAMETERS = NodeParameters.from_values(default_values() | {"joint_names": ["a", "b", "c"]})
 
 
 def fields(**changes: object) -> PositionFields:
@@ -19,20 +20,20 @@ def fields(**changes: object) -> PositionFields:
 
 def test_a_first_point_at_time_zero_is_the_start_and_the_others_are_steps() -> None:
     given = fields(joint_names=["c", "a"], time_ns=[0, SECOND, 3 * SECOND], count=3, positions=[np.arange(2.0)] * 3)
-    plan = plan_of_positions(given, NAMES, 10, 0)
+    plan = plan_of_positions(given, PARAMETERS, 0)
     assert plan.steps.tolist() == [1.0, 2.0]
     assert np.array_equal(plan.start.position, [1.0, np.nan, 0.0], equal_nan=True)
     assert np.array_equal(plan.actions, [[1.0, np.nan, 0.0]] * 2, equal_nan=True)
 
 
 def test_a_later_first_point_leaves_the_start_open() -> None:
-    plan = plan_of_positions(fields(time_ns=[SECOND // 2, SECOND], stamp_ns=7), NAMES, 10, 0)
+    plan = plan_of_positions(fields(time_ns=[SECOND // 2, SECOND], stamp_ns=7), PARAMETERS, 0)
     assert plan.start is None and plan.steps.tolist() == [0.5, 0.5] and plan.origin_ns == 7
 
 
 @pytest.mark.parametrize(("stamp_ns", "accepted"), [(0, True), (99 * SECOND + 1, True), (99 * SECOND, False)])
 def test_a_start_time_is_accepted_while_the_end_is_still_to_come(stamp_ns: int, accepted: bool) -> None:
-    arguments = fields(stamp_ns=stamp_ns), NAMES, 10, 100 * SECOND
+    arguments = fields(stamp_ns=stamp_ns), PARAMETERS, 100 * SECOND
     if accepted:
         plan_of_positions(*arguments)
     else:
@@ -66,9 +67,9 @@ def nearest(trajectory: ExecutableTrajectory, row: object) -> float:
 
 def test_points_without_times_are_a_path() -> None:
     given = fields(time_ns=[0, 0], stamp_ns=5 * SECOND)
-    plan = plan_of_positions(given, NAMES, 10, 100 * SECOND)
+    plan = plan_of_positions(given, PARAMETERS, 100 * SECOND)
     assert plan.untimed and not len(plan.steps) and plan.start is None and plan.origin_ns == 0
-    assert plan_of_positions(given, NAMES, 10, SECOND).origin_ns == 5 * SECOND, "not before its stamp"
+    assert plan_of_positions(given, PARAMETERS, SECOND).origin_ns == 5 * SECOND, "not before its stamp"
 
 
 @pytest.mark.parametrize(("first", "dropped"), [([0.1, 0.1], True), ([0.107, 0.095], True), ([0.15, 0.1], False)])

@@ -82,6 +82,11 @@ class Problem:
             self.lack[2] = 0.0  # it jumps anyway
         self.beyond = np.abs(self.lack) > _SAME
 
+    @property
+    def jumps_only(self) -> bool:
+        """Whether the present state is on the plan but for its acceleration."""
+        return self.earliest <= 0 and not np.count_nonzero(self.beyond[:2])
+
     @cached_property
     def floats(self) -> np.ndarray:
         """Joints that float, and have not reached the velocities of their plan, bool `[D]`."""

@@ -87,6 +87,14 @@ class Limits:
         relative = np.array([min(self.slack, POSITION_SLACK), *[self.slack] * 3])[:, None]
         return np.stack([low - relative * np.abs(low), high + relative * np.abs(high)])
 
+    def raised_to(self, motion: Motion) -> Limits:
+        """The same, with velocities, accelerations and jerks raised to those of a motion."""
+        largest = np.abs(extremes(motion)).max(axis=0)
+        orders = {"velocity": 1, "acceleration": 2, "deceleration": 2, "jerk": 3}
+        given = {name: getattr(self, name) for name in orders}
+        raised = {name: np.maximum(most, largest[orders[name]]) for name, most in given.items() if most is not None}
+        return replace(self, **raised)
+
     def containing(self, position: np.ndarray) -> Limits:
         """The same, with positions widened to a position `[D]` that is outside of them."""
         low, high = self.position_min, self.position_max
@@ -388,6 +396,18 @@ class Bounds:
         own = np.stack([self.velocity, self.acceleration, self.jerk])
         velocity, acceleration, jerk = np.maximum(own, np.minimum(largest, self.most))
         return replace(self, velocity=velocity, acceleration=acceleration, jerk=jerk)
+
+    def within(self, limits: Limits) -> Bounds:
+        """The same, with positions widened to those that limits allow, wherever a robot may stand."""
+        low, high = limits.position_min, limits.position_max
+        same = (low is None or (low >= self.position_min).all()) and (high is None or (high <= self.position_max).all())
+        if same:
+            return self
+        return replace(
+            self,
+            position_min=self.position_min if low is None else np.minimum(self.position_min, low),
+            position_max=self.position_max if high is None else np.maximum(self.position_max, high),
+        )
 
     def containing(self, motion: Motion) -> Bounds:
         """The same, with positions widened to those of a motion."""

@@ -89,6 +89,11 @@ class Motion(NamedTuple):
         return self.knots[1:] - self.knots[:-1]
 
     @property
+    def moves(self) -> bool:
+        """Whether any joint does."""
+        return bool(np.count_nonzero(self.coefficients[:, 1:]))
+
+    @property
     def begin(self) -> State:
         """State in which the first piece begins."""
         c = self.coefficients[0]

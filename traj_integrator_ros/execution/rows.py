@@ -89,20 +89,28 @@ def taken_up(motion: Motion, acceleration: np.ndarray, fade_time: float) -> Moti
     """
     if fade_time <= 0 or not motion.with_accelerations:
         return motion
-    knots, taken = motion.knots, motion.raised()
-    span = _fade_span(knots, fade_time, FADE_STEPS)
-    count = bisect_left(knots, span - _SAME_TIME)
-    fading = _fading(span) * (acceleration - motion.begin.acceleration)
-    native.add(fading, knots[:count], taken.coefficients[:count])
-    return taken
+    return faded_in(motion, acceleration, _fade_span(motion.knots, fade_time, FADE_STEPS))
 
 
 def settle(motion: Motion, fade_time: float, steps: int = FADE_STEPS) -> Motion:
     """Return a motion that ends at rest with its last acceleration removed by a fade, as by `taken_up` in reverse."""
     if fade_time <= 0 or not motion.with_accelerations:
         return motion
+    return faded_out(motion, _fade_span(motion.knots[-1] - motion.knots[::-1], fade_time, steps))
+
+
+def faded_in(motion: Motion, acceleration: np.ndarray, span: float) -> Motion:
+    """Return the motion begun with an acceleration `[D]`, rad/s^2, which fades to its own until a knot, s."""
+    knots, taken = motion.knots, motion.raised()
+    count = bisect_left(knots, span - _SAME_TIME)
+    fading = _fading(span) * (acceleration - motion.begin.acceleration)
+    native.add(fading, knots[:count], taken.coefficients[:count])
+    return taken
+
+
+def faded_out(motion: Motion, span: float) -> Motion:
+    """Return the motion with its last acceleration removed by a fade that begins at a knot, s before its end."""
     knots, settled = motion.knots, motion.raised()
-    span = _fade_span(knots[-1] - knots[::-1], fade_time, steps)
     begin = knots[-1] - span
     first = bisect_left(knots, begin - _SAME_TIME)
     backwards = shifted(_fading(span) * -motion.end.acceleration, span) * _ALTERNATING

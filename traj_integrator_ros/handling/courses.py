@@ -8,11 +8,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..execution.limits import extremes
+from ..execution.limits import Bounds, extremes
 from ..execution.motion import Motion, State, resting
 from ..execution.reaching import RETREAT, RETREAT_RAD, retreat
 from ..execution.rows import cubic_spline, rests_at_end, settle, taken_up
 from . import smoothing
+from .complete_plan import motions_of
+from .limits import JointLimits
 from .plan import Plan
 from .plan_rows import motion_between, rows_of
 
@@ -26,6 +28,7 @@ _SWINGS = 3
 _LONGER_FADES = (6, 12, 24)
 """Steps in which the last acceleration of a plan fades where fewer would exceed the jerk limit."""
 _MOMENT_S = 1e-3
+_NO_LIMITS = JointLimits()
 
 
 class Smoothed(IntEnum):
@@ -50,6 +53,10 @@ class Course(NamedTuple):
     """s from its start; until then it shows what it asks for itself, not what its end makes of it."""
     brakes_at: float = np.inf
     """s from its start; from then on it is a brake, which says nothing about its plan."""
+    is_complete: bool = False
+    """Whether it is of a complete plan, whose courses come in the order in which they are tried."""
+    keeps_limits: bool = False
+    """Whether its points keep limits that the interpolation between them may exceed (see `complete_plan`)."""
     continues: bool = False
     """Whether its first rows are led to from a state that its plan does not say: a spline swings there."""
 
@@ -108,6 +115,8 @@ class Left(NamedTuple):
     """The course from its start on."""
     into: float
     """s; how much of that is over."""
+    keeps_limits: bool = False
+    """See `Course`."""
 
     def moved(self, by: np.ndarray) -> Left:
         """The same, shifted by `[dof]`, rad."""
@@ -128,7 +137,7 @@ def left_of(course: Course, join_ns: int) -> Left:
         end = knots[max(len(knots) - 1 - _SWINGS, 0)] - into
     valid = rest_of(rest, earliest)
     own = rest_of(rest.until(end), begin) if end > begin + _MOMENT_S else valid
-    return Left(rest, earliest, valid, own, end, course.motion, max(into, 0.0))
+    return Left(rest, earliest, valid, own, end, course.motion, max(into, 0.0), course.keeps_limits)
 
 
 def rest_of(motion: Motion, time: float) -> Motion:
@@ -144,8 +153,10 @@ class Reading(NamedTuple):
     """rad/s."""
     fade_time: float
     """s, within which the last acceleration of a plan that ends at rest goes to 0."""
-    jerk: np.ndarray
-    """rad/s^3, `[dof]`: limits, assumed where none are given."""
+    assumed: Bounds
+    """Limits, assumed where none are given."""
+    limits: JointLimits = _NO_LIMITS
+    """Those that are given."""
     slows: bool = False
     """Whether plans that exceed limits are slowed: then they end where they say, whatever that asks for."""
 
@@ -159,9 +170,9 @@ def courses_of(
 ) -> Iterator[Course]:
     """Yield the courses of a plan, the most exact first: later ones are for when those before exceed limits.
 
-    A plan with a start begins there. Any other continues the previous plan, from its state at the origin, unless
-    positions say that the plan is another one: then their spline begins with the first of them. At last, noise is taken
-    out of positions by a spline with fewer knots.
+    A complete plan has motions of its own (`complete_plan`). A plan with a start begins there. Any other continues the
+    previous plan, from its state at the origin, unless positions say that the plan is another one: then their spline
+    begins with the first of them. At last, noise is taken out of positions by a spline with fewer knots.
 
     Args:
         plan: with all positions finite.
@@ -175,6 +186,11 @@ def courses_of(
         yield Course(origin_ns, resting(plan.start.position, _MOMENT_S))
         return
     before = plan.start or previous(origin_ns).state_at(origin_ns)
+    if plan.is_complete:
+        own = previous(origin_ns).state_at(origin_ns)
+        for motion, keeps in motions_of(plan, own, reading.fade_time, reading.limits, reading.assumed):
+            yield Course(origin_ns, motion, is_complete=True, keeps_limits=keeps)
+        return
     states = rows_of(plan, before)
     if (motion := motion_between(plan, states)) is not None:
         yield Course(origin_ns, motion)
@@ -185,7 +201,7 @@ def courses_of(
     rests = is_goal or rests_at_end(whole, float(plan.steps[-1]), reading.rest_tolerance)
     # Velocities that continued a brake would begin with one that nobody planned.
     if plan.start is not None or (
-        _continues(plan, rows, origin_ns, at_ns, previous, reading.jerk)
+        _continues(plan, rows, origin_ns, at_ns, previous, reading.assumed.jerk)
         if absolute
         else not previous(origin_ns).is_braking(origin_ns)
     ):
@@ -244,10 +260,10 @@ def _gently_ended(
 
     Its last acceleration fades for longer; or, unless the plan stands `still` at its end, it does not rest there.
     """
-    if (_jerk_of(motion) <= reading.jerk).all():
+    if (_jerk_of(motion) <= reading.assumed.jerk).all():
         return motion
     free = cubic_spline(steps, rows, velocity)
-    most = np.maximum(reading.jerk, _jerk_of(free))
+    most = np.maximum(reading.assumed.jerk, _jerk_of(free))
     clamped = cubic_spline(steps, rows, velocity, ends_at_rest=True)
     for count in _LONGER_FADES:
         longer = settle(clamped, reading.fade_time, count)
@@ -342,7 +358,7 @@ def _ended_forward(motion: Motion, steps: np.ndarray, rows: np.ndarray, begin: S
 
 def _exchanged(motion: Motion, other: Motion, joints: np.ndarray, reading: Reading) -> Motion:
     """A motion with some joints of another one, where they do not ask for too much jerk."""
-    joints = joints & (_jerk_of(other) <= np.maximum(reading.jerk, _jerk_of(motion)))
+    joints = joints & (_jerk_of(other) <= np.maximum(reading.assumed.jerk, _jerk_of(motion)))
     size = max(motion.size, other.size)
     mine, theirs = motion.raised(size), other.raised(size)
     return mine._replace(coefficients=np.where(joints, theirs.coefficients, mine.coefficients))

@@ -67,12 +67,13 @@ class ParameterSpec:
 
 START_FROM_PREVIOUS = "previous"
 END_STOP = "stop"
+END_GOAL = "goal"
 ENSEMBLE_WEIGHTED = "weighted"
 HEAVIEST_NEWEST = "newest"
 ACTION_REJECT, ACTION_RETIME, ACTION_WARN = "reject", "retime", "warn"
 ON_REJECT_CONTINUE, ON_REJECT_BRAKE = "continue", "brake"
 _MAXIMUM = 1e9
-_GROUPS = "bspline", "limits", "publish", "supervision", "chunks", "diagnostics"
+_GROUPS = "bspline", "limits", "publish", "position_trajectory", "supervision", "chunks", "diagnostics"
 """Names of a group's parameters begin with its name and a dot, those of the fields with an underscore instead."""
 _KINDS = {bool: ParameterKind.BOOL, int: ParameterKind.INTEGER, float: ParameterKind.DOUBLE, str: ParameterKind.STRING}
 _UNTIL_CONFIGURED = {"changeable": Changeable.UNCONFIGURED}
@@ -254,6 +255,13 @@ class ParameterTable:
         "Largest speed of a joint that catches up with its plan, relative to the plan's own",
         (1.0, 10.0, "relative"),
     )
+    position_trajectory_end: str = _value(
+        END_GOAL,
+        "What the last point of a message on ~/position_trajectory is: goal (the robot comes to rest there; velocities "
+        "and accelerations of the points are used) or stream (positions of a chunk: the next message goes on, and "
+        "publish.end says what happens where none does)",
+        choices=(END_GOAL, "stream"),
+    )
     supervision_deviation: float = _value(
         0.05,
         "Largest distance of a joint from its command, lag taken out; beyond, the robot is braked and sequences are "
@@ -309,8 +317,9 @@ class ParameterTable:
 
 
 def _named(field_: Field) -> ParameterSpec:
-    group, _, rest = field_.name.partition("_")
-    return replace(field_.metadata["spec"], name=f"{group}.{rest}" if group in _GROUPS else field_.name)
+    group = next((group for group in _GROUPS if field_.name.startswith(f"{group}_")), None)
+    name = field_.name if group is None else f"{group}.{field_.name.removeprefix(f'{group}_')}"
+    return replace(field_.metadata["spec"], name=name)
 
 
 PARAMETERS = tuple(_named(field_) for field_ in fields(ParameterTable))

@@ -249,7 +249,7 @@ class Pipeline:
 
         """
         self.commands.check_clock(now_ns)
-        plan = plan_of_positions(fields, self.parameters.joint_names, self.parameters.max_horizon, now_ns)
+        plan = plan_of_positions(fields, self.parameters, now_ns)
         if plan.untimed:
             plan = self._trajectories.without_start(plan, now_ns)
         return self.commands.in_time(plan, now_ns, clock)

@@ -13,7 +13,7 @@ from ..engine.call import Ends
 from ..execution.motion import Motion, State, resting
 from ..execution.rows import Points, action_steps, cubic_spline
 from ..kernels import AccelerationIntegrator, ControlMap, ControlSpace, SplineForm
-from .rejection import Rejected, RejectionReason, all_finite
+from .rejection import Rejected, RejectionReason
 from .requests import ActionRequest
 
 if TYPE_CHECKING:  # it imports this
@@ -54,6 +54,12 @@ class Plan:
     """Of the message, which is told where it is refused, ns."""
     topic: str = "action_sequence"
     """Where the message came."""
+    is_complete: bool = False
+    """Whether it ends at rest at its last position, which is its goal; otherwise another plan may follow."""
+    velocities: np.ndarray | None = None
+    """Of a complete plan: at the end of each step, rad/s, `[H, dof]`, NaN as in actions; None: not given."""
+    accelerations: np.ndarray | None = None
+    """Likewise, rad/s^2."""
     making: float = 0.0
     """How long its trajectory takes to be made, s, beyond what publish.lead_time allows for."""
 
@@ -81,7 +87,7 @@ class Plan:
     @property
     def is_chunk(self) -> bool:
         """Whether its actions are positions at times of the clock, for which other chunks may have positions, too."""
-        return bool(self.origin_ns) and self.is_positions and not self.untimed
+        return bool(self.origin_ns) and self.is_positions and not (self.untimed or self.is_complete)
 
     @property
     def duration(self) -> float:
@@ -89,28 +95,31 @@ class Plan:
         return float(self.ends[-1]) if len(self.steps) else 0.0
 
     def completed(self, before: Motion, turning: np.ndarray) -> Plan:
-        """The same with positions where a motion ends in place of NaN, and `turning` joints, `[dof]`, next to those."""
-        start, actions = self.start, self.actions
-        of_start = () if start is None else start[:2]
-        if not np.count_nonzero(turning) and all(map(all_finite, (actions, *of_start))):
+        """The same with left-out joints resting where a motion ends, and `turning` joints, `[dof]`, near it."""
+        if self.left_out is None and not np.count_nonzero(turning):
             return self
-        position = before.end.position
-        if start is not None and not all(map(all_finite, of_start)):
-            start = State(
-                np.where(np.isnan(start.position), position, start.position),
-                np.where(np.isnan(start.velocity), 0.0, start.velocity),
-                start.acceleration,
-            )
-        if start is not None and np.count_nonzero(turning):
-            start = start._replace(position=turned(start.position, position, turning))
+        position, start, actions = before.end.position, self.start, self.actions
+        changes: dict[str, object] = {}
+        if start is not None:
+            where = turned(_filled(start.position, position), position, turning)
+            rates = (None if part is None else _filled(part, 0.0) for part in start[1:])
+            changes["start"] = start = State(where, *rates)
         if (self.is_positions or self.spline is not None) and len(actions):
-            if not all_finite(actions):
-                actions = np.where(np.isnan(actions), position, actions)
+            actions = _filled(actions, position)
             if np.count_nonzero(turning):
                 rows = np.vstack([position if start is None else start.position, actions])
                 rows[:, turning] = np.unwrap(rows[:, turning], axis=0)
                 actions = rows[1:]
-        return self if start is self.start and actions is self.actions else replace(self, start=start, actions=actions)
+            changes["actions"] = actions
+        for name in ("velocities", "accelerations"):
+            if (values := getattr(self, name)) is not None:
+                changes[name] = _filled(values, 0.0)
+        return replace(self, **changes)
+
+
+def _filled(values: np.ndarray, otherwise: np.ndarray | float) -> np.ndarray:
+    """Values with others where they are not a number."""
+    return np.where(np.isnan(values), otherwise, values)
 
 
 @dataclass(frozen=True)

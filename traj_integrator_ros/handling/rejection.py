@@ -40,6 +40,8 @@ class RejectionReason(str, Enum):
     """All steps of a sequence are over by the time its trajectory could start."""
     FUTURE_SEQUENCE = "future_sequence"
     """The first step begins too far ahead, or the robot's motion until then is unknown."""
+    GOAL_IN_MOTION = "goal_in_motion"
+    """The last point of a complete plan has a velocity: joint_trajectory_controller refuses that, too."""
     BRAKE_IMPOSSIBLE = "brake_impossible"
     """The plan ends in motion, and stopping within the limits takes too long."""
     INVALID_CONTROL_SPACE = "invalid_control_space"

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from ..execution.motion import Motion, resting
 from ..execution.rows import Points, motion_of_points, points_of
@@ -16,7 +17,13 @@ from .background import in_background
 from .rejection import Rejected, RejectionReason
 
 _MOMENT_S = 1e-3
-_FEWEST_INTERVALS, _INTERVAL_S = 8, 0.02
+_FEWEST_INTERVALS = 8
+_INTERVAL_S = {2: 0.01, 3: 0.02}
+"""Length of an interval by order, s: cubics of this length, or quintics, stay within a few urad of the path."""
+_SLOWER = 1.5
+"""Times a plan's duration, from which on intervals that were chosen for it are too long for what it became."""
+_FINENESS = 1.0, 2.0, 0.5
+"""Times the usual number of intervals, tried one after the other: a solution may be found with one of them only."""
 _LEAST_STEP_NS = 1_000_000
 _SAME_ACCELERATION = 1e-3
 """rad/s^2."""
@@ -98,32 +105,64 @@ def slowed(
         from_state: whether it has to begin as fast as it did; otherwise as fast as it may.
 
     """
-    points = points_of(motion)
+    moving = _until_rest(motion)
+    points = points_of(moving)
     order = 3 if motion.with_accelerations else 2
     kept = _apart(points.time_ns)
     before = points.time_ns[kept] * 1e-9
     p, v, a = (None if x is None else torch.from_numpy(x[kept][None]) for x in points[1:])
     if bool((p == p[:, :1]).all()):
         return "the plan stands still"
-    steps = torch.from_numpy(np.diff(before))
-    given = {"order": order, "mode": "slow only", "dt": steps, "velocity": v, "acceleration": a}
-    each = max(1, round(before[-1] / _INTERVAL_S / len(steps)))  # whole ones: solutions change where pieces begin
-    given["intervals"] = max(_FEWEST_INTERVALS, each * len(steps))
+    given = {"order": order, "dt": torch.from_numpy(np.diff(before)), "velocity": v, "acceleration": a}
     rate, reason = 1.0, ""
     for share in _SHARES_OF_START:
-        found = retime(p, _tensors(limits), **given, start_speed=rate)
+        found = _slower(p, _tensors(limits), before[-1], _FINENESS[:1] if from_state else _FINENESS, rate, given)
         if bool(found.ok[0]):
             made = motion_of(found, 0, order)
             gap = np.abs(made.begin.acceleration - motion.begin.acceleration).max()
             if from_state and order == 3 and gap > _SAME_ACCELERATION:
                 return ""  # it turned, in all joints at once, where it was to be continued
             result = Motion(made.knots, made.coefficients, made.with_accelerations, motion.ends_at_rest)
-            return Slowed(result, before, found.row_times[0].numpy())
+            after = found.row_times[0].numpy()
+            if moving is not motion:
+                rest = motion.duration - moving.duration
+                result = result.then(resting(motion.end.position, rest))
+                before, after = np.append(before, motion.duration), np.append(after, after[-1] + rest)
+            return Slowed(result, before, after)
         reason = reason or found.reason(0, joint_names)
         if from_state:
             break
         rate = share * min(rate, float(found.largest_start_speed[0]))
     return reason
+
+
+def _slower(
+    rows: Tensor, limits: MotionLimits, duration: float, fineness: Sequence[float], rate: float, given: dict
+) -> Retimed:
+    """Slow a plan `[1, N, dof]` of a duration, s: as finely as its slowed form asks for, or as one is found."""
+    pieces = rows.shape[1] - 1
+
+    def slow(lasting: float) -> Retimed:
+        each = round(lasting / _INTERVAL_S[given["order"]] / pieces)  # whole ones: solutions change where pieces begin
+        intervals = max(_FEWEST_INTERVALS, max(1, each) * pieces)
+        return retime(rows, limits, mode="slow only", intervals=intervals, start_speed=rate, **given)
+
+    for times in fineness:
+        found = slow(times * duration)
+        if bool(found.ok[0]):
+            lasts = float(found.row_times[0, -1])
+            finer = slow(lasts) if lasts > _SLOWER * times * duration else found
+            return finer if bool(finer.ok[0]) else found
+    return found
+
+
+def _until_rest(motion: Motion) -> Motion:
+    """A motion without the pieces at its end in which no joint moves."""
+    moving = np.flatnonzero(np.count_nonzero(motion.coefficients[:, 1:], axis=(1, 2)))
+    if not len(moving) or moving[-1] == len(motion.coefficients) - 1 or not motion.ends_at_rest:
+        return motion
+    count = int(moving[-1]) + 1
+    return motion._replace(knots=motion.knots[: count + 1], coefficients=motion.coefficients[:count])
 
 
 def _apart(time_ns: np.ndarray) -> np.ndarray:

@@ -119,7 +119,7 @@ class TrajectoryMaker:
         if wait:
             join_ns = plan.origin_ns
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            way = self._way(plan, present, join_ns)
+            way = self._way(plan, present, join_ns, now_ns)
             self._check_place(way, present, join_ns, now_ns)
             return self._executable(plan, present, way, join_ns, now_ns, dropped)
 
@@ -152,6 +152,8 @@ class TrajectoryMaker:
         measured = self._joint_states.known(now_ns, self._parameters.state_timeout)
         known += [] if measured is None else [measured.position]
         turning = self._parameters.continuous
+        if len(plan.actions) == 1:
+            return plan
         away = [np.nanmax(np.abs(turned(first, position, turning) - position)) for position in known]
         return replace(plan, actions=plan.actions[1:]) if min(away, default=np.inf) <= _AT_START_RAD else plan
 
@@ -317,7 +319,7 @@ class TrajectoryMaker:
 
     # The way to the plan, and along it
 
-    def _way(self, plan: Plan, present: Present, join_ns: int) -> Way:
+    def _way(self, plan: Plan, present: Present, join_ns: int, now_ns: int) -> Way:
         """The motion from the present command to the plan, and along it.
 
         Raises:
@@ -337,8 +339,13 @@ class TrajectoryMaker:
         bounds, executed = self.assumed.bounds, present.course.rest_from(join_ns)
         if present.follows:  # what the motion in execution uses yet, the next one may use too, to slow down as it would
             bounds = bounds.raised_to(present.course.own_of(executed, join_ns))
+        limits = self._limits.containing(state.position)
+        measured = self._joint_states.known(now_ns, self._parameters.state_timeout)
+        if measured is not None:  # it may stand a little outside of a limit, and is to come back
+            limits = limits.containing(measured.position)
+        bounds = bounds.within(limits)
         read = partial(courses_of, plan, origin_ns, join_ns, before)
-        way, finding = self._ways.way(read, Seam(state, join_ns, stops_of(plan), floating, bounds, executed))
+        way, finding = self._ways.way(read, Seam(state, join_ns, stops_of(plan), floating, bounds, executed, limits))
         if way is None:
             raise Rejected(RejectionReason.LIMITS, finding)
         self.refuse_or_warn(finding)
@@ -354,8 +361,8 @@ class TrajectoryMaker:
         state = present.course.state_at(join_ns)
         begins_ns = max(present.known_from_ns, now_ns)
         skips = present.follows and not self._parameters.publish_lead_in
-        if join_ns > begins_ns and not skips:
-            before = present.course.between(begins_ns, join_ns)
+        before = present.course.between(begins_ns, join_ns) if join_ns > begins_ns and not skips else None
+        if before is not None and (before.moves or plan is None or not plan.is_complete):
             motion, start_ns = continued(before, motion), begins_ns
             brakes_at, own_until = brakes_at + before.duration, own_until + before.duration
         motion = motion.without_slivers()

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..execution.join import Joining, Problem, join
+from ..execution.join import SAME, Joining, Problem, join
 from ..execution.limits import INSIDE, LONGEST_BRAKE_S, Bounds, extremes, find_motion_violation, keeping, keeps
 from ..execution.motion import Motion, State, united
 from ..execution.reaching import RETREAT, RETREAT_RAD, fastest_stop
@@ -26,7 +26,7 @@ _SMOOTHING = 1.5
 """By how much a smoothed plan must ask less than one through its rows: noise asks for much more, a plan does not."""
 _NOT_RINGING = 0.9
 """Share of the jerk of a spline through rows that is the plan's: the rest may be ringing."""
-_MOST_SLOWED = 2
+_MOST_SLOWED = 3
 """Readings of a plan that are slowed at most, one after the other, where none of them keeps the limits."""
 _ROOM = 1.5
 """Times what a plan asks for: bounds within which it is joined that is slowed afterwards."""
@@ -69,6 +69,8 @@ class Seam(NamedTuple):
     bounds: Bounds
     executed: Motion
     """The rest of the motion in execution."""
+    limits: JointLimits
+    """Of the plan: positions contain those where the robot is."""
 
 
 class Ways:
@@ -82,10 +84,10 @@ class Ways:
     """
 
     def __init__(self, parameters: NodeParameters, limits: JointLimits, assumed: Bounds) -> None:
-        self._parameters, self._limits, self._assumed = parameters, limits, assumed
+        self._parameters, self._assumed = parameters, assumed
         fade = parameters.publish_fade_time
         self._joining = Joining((fade, fade / 2, fade / 4) if fade > 0 else (), parameters.publish_catch_up)
-        self._reading = Reading(parameters.publish_rest_tolerance, fade, assumed.jerk)
+        self._reading = Reading(parameters.publish_rest_tolerance, fade, assumed, limits)
 
     def way(self, read: Callable[[Reading], Iterator[Course]], seam: Seam) -> tuple[Way | None, str]:
         """The first way of joining a plan that keeps its limits, or that can be made to by slowing it.
@@ -132,7 +134,7 @@ class Ways:
                 break
             left = left_of(course, join_ns)
             demands = bounds.demands_of(left.valid)
-            if demands.max() <= 1 + self._parameters.limits_tolerance:
+            if course.is_complete or demands.max() <= 1 + self._parameters.limits_tolerance:
                 yield left
             else:
                 # In steps of 10 %, within which the more exact one comes first; rows are left only for half of it.
@@ -152,11 +154,12 @@ class Ways:
         way, violation = self._joined(left, seam._replace(bounds=free), judges=False)
         if way is None:
             return None, violation
-        found = slowed(way.joined, kept.rates, self._parameters.joint_names, from_state=True)
+        moves = bool((np.abs(seam.state.known[1:]) > np.array(SAME[1:])[:, None]).any())
+        found = slowed(way.joined, kept.rates, self._parameters.joint_names, from_state=moves)
         if isinstance(found, str):
             return None, found
         brakes_at = found.time(way.brakes_at)
-        violation = find_motion_violation(found.motion, self._limits.containing(seam.state.position), brakes_at)
+        violation = find_motion_violation(found.motion, seam.limits, brakes_at)
         course = Course(seam.join_ns, found.motion, seam.join_ns + round(found.time(left.earliest) * 1e9))
         delay = found.motion.duration - way.joined.duration
         return Way(found.motion, course, brakes_at, found.time(way.own_until), delay), violation
@@ -177,13 +180,16 @@ class Ways:
         `judges`, whether it does is not looked for.
         """
         rest, earliest, _, own = left[:4]
-        state, join_ns, stopped, floating, bounds, executed = seam
+        state, join_ns, stopped, floating, bounds, executed, limits = seam
+        if left.keeps_limits:  # what the plan makes of its points is no violation, nor is it of the way to it
+            limits, bounds = limits.raised_to(rest), replace(bounds, most=np.inf)
         brakes_at, raised = np.inf, bounds.raised_to(own, _NOT_RINGING)
         if self._parameters.publish_end == END_STOP:
             tolerance = self._parameters.publish_rest_tolerance
             whole = stopped_at_end(rest, raised, tolerance, self._parameters.joint_names)
             brakes_at = rest.duration if whole.duration > rest.duration else np.inf
             rest = whole
+        stopped = stopped & (np.abs(state[1:]).max(axis=0) > 0)  # the others rest in the plan
         if np.count_nonzero(stopped):
             rest = _with_stops(rest, state, stopped, bounds)
         own_until, delay = left.own_until, 0.0
@@ -195,19 +201,22 @@ class Ways:
             delay = found.motion.duration + earliest - rest.duration
             own_until, brakes_at = (earliest + found.time(time - earliest) for time in (own_until, brakes_at))
             rest = found.motion if earliest <= 0 else _led_to(found.motion, earliest)
-        violation = find_motion_violation(rest_of(rest, earliest), self._limits, brakes_at) if judges else ""
+        violation, held = "", not left.keeps_limits
+        if judges:
+            violation = find_motion_violation(rest_of(rest, earliest), limits, brakes_at, steps=held)
         if violation and not lenient:
             return None, violation
         within = raised if raised is bounds else raised.containing(own)
         problem = Problem(
             state, rest, within, self._joining, earliest, floating & ~stopped, executed, own_until, brakes_at
         )
-        result = join(problem)
+        # Where accelerations jump within a plan, it also begins with a jump.
+        result = (rest, np.zeros(rest.dof)) if left.keeps_limits and problem.jumps_only else join(problem)
         if result is None:
             return None, violation or "motion: the plan cannot be joined from the present command within the limits"
         joined, shift = result
         if judges and joined is not rest and not violation:
-            violation = find_motion_violation(joined, self._limits.containing(state.position), steps=False)
+            violation = find_motion_violation(joined, limits, steps=False)
             if violation and brakes_at < np.inf and shift.any() and not shifted:
                 # It was stopped where it was planned, and is shifted: stopped where it goes, it may keep the limits.
                 return self._joined(left.moved(shift), seam, slows=slows, lenient=lenient, shifted=True)

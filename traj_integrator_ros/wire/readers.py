@@ -239,13 +239,14 @@ def read_action_sequence(data: bytes) -> tuple[Stamp, SequenceFields]:
 
 
 def read_position_trajectory(data: bytes, most_points: int) -> PositionFields:
-    """Return positions and times of a serialized JointTrajectory; none if it has more than `most_points`."""
+    """Return the points of a serialized JointTrajectory, without efforts; none if it has more than `most_points`."""
     names, stamp, (count, points) = _position_trajectory(data)
-    positions, times = [], []
+    positions, velocities, accelerations, times = [], [], [], []
     for point in points if count <= most_points else ():
-        positions.append(point[0])
+        for values, part in zip((positions, velocities, accelerations), point, strict=False):
+            values.append(part)
         times.append(nanoseconds(point[-1]))
-    return PositionFields(names, nanoseconds(stamp), count, times, positions)
+    return PositionFields(names, nanoseconds(stamp), count, times, positions, velocities, accelerations)
 
 
 def read_joint_state(data: bytes) -> tuple[tuple[str, ...], np.ndarray, np.ndarray, int]:

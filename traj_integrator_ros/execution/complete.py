@@ -1,0 +1,159 @@
+"""The motion through positions that begins in a state and comes to rest at the last of them, which it does not pass."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from .limits import extremes
+from .motion import Motion, State
+from .polynomials import quintics
+from .rows import FADE_STEPS, cubic_spline, faded_in, faded_out
+
+_FADES = (FADE_STEPS, 6, 12, 24)
+"""Steps in which the accelerations of both ends fade: the fewest that keep the jerk."""
+_PASSED_RAD = 1e-7
+"""rad or m by which rounding may pass the outermost row."""
+_BETWEEN_ROWS_RAD = 1e-3
+"""rad or m that a motion may swing beyond its outermost row where the rows themselves turn between two of them."""
+_OF_MEAN = (2.0, 1.0, 0.0)
+"""Velocities tried at a row, as parts of the mean velocity to the next: 2 is a constant deceleration to rest there."""
+
+
+def through_to_rest(
+    steps: np.ndarray, rows: np.ndarray, begin: State, fade_time: float, jerk: np.ndarray | None = None
+) -> Motion:
+    """The C2 spline through rows that begins in a state and ends at rest at the last one.
+
+    A joint whose last rows are the same rests from the first of those on. No joint swings beyond the outermost of its
+    rows, but for what its rows turn between two samples: where a spline would, it is slower at the row before, or rests
+    at the outermost row.
+
+    Args:
+        steps: time between the rows, s, positive: `[N]`.
+        rows: `[N + 1, D]`, rad.
+        begin: velocity and acceleration at the first row.
+        fade_time: s, within which the accelerations of the spline's ends become those of `begin`, and 0.
+        jerk: rad/s^3, `[D]`, kept by slower fades if possible; None: does not matter.
+
+    """
+    for fade in _FADES:
+        motion = _through(steps, rows, begin, fade_time, fade)
+        if jerk is None or (np.abs(extremes(motion)[:, 3]) <= jerk).all():
+            break
+    return motion
+
+
+def _through(steps: np.ndarray, rows: np.ndarray, begin: State, fade_time: float, fade: int) -> Motion:
+    """The motion with the accelerations of its ends faded within some steps."""
+    whole = _faded(_spline(steps, rows, begin.velocity), begin, fade_time, fade)
+    last = _last_moves(rows)
+    for joint in range(rows.shape[1]):
+        of_joint, count = rows[:, joint : joint + 1], int(last[joint])
+        if count < len(steps) or _swings(whole.of(joint), of_joint).any():
+            forward = _forward(steps[:count], of_joint[: count + 1], begin.of(joint), fade_time, fade)
+            whole.coefficients[:count, :, joint] = forward.coefficients[:, :, 0]
+            whole.coefficients[count:, 0, joint], whole.coefficients[count:, 1:, joint] = of_joint[-1], 0.0
+    return whole
+
+
+def _last_moves(rows: np.ndarray) -> np.ndarray:
+    """Number of steps after which each joint is where it ends, `[D]`; all of them for one that never leaves."""
+    away = rows != rows[-1]
+    return np.where(away.any(axis=0), len(rows) - np.argmax(away[::-1], axis=0), len(rows) - 1)
+
+
+def _faded(spline: Motion, begin: State, fade_time: float, fade: int) -> Motion:
+    """A spline with the accelerations of its ends faded, and at rest at its end."""
+    knots = spline.knots
+    started = faded_in(spline, begin.known.acceleration, _span(knots, fade_time, fade))
+    return faded_out(started, _span(knots[-1] - knots[::-1], fade_time, fade))._replace(ends_at_rest=True)
+
+
+def _span(knots: np.ndarray, fade_time: float, steps: int) -> float:
+    """How long a fade from 0 lasts: some steps within a time, or else one, in which no row between moves."""
+    within = int(knots.searchsorted(fade_time, side="right")) - 1
+    return float(knots[min(max(within, 1), steps, len(knots) - 1)])
+
+
+def _forward(steps: np.ndarray, rows: np.ndarray, begin: State, fade_time: float, fade: int) -> Motion:
+    """The motion of one joint through rows `[N + 1, 1]` that does not swing beyond them."""
+    chosen: dict[int, float] = {}
+    tried: dict[int, int] = {}
+    while True:
+        motion = _faded(_between(steps, rows, begin, chosen), begin, fade_time, fade)
+        row = _to_slow(_swings(motion, rows), rows, tried)
+        if row is None:
+            return motion
+        attempt = tried[row] = tried.get(row, -1) + 1
+        mean = float(rows[row + 1, 0] - rows[row, 0]) / steps[row]
+        outermost = rows[row, 0] in (rows.min(), rows.max())
+        chosen[row] = 0.0 if outermost else _OF_MEAN[attempt] * mean
+        if chosen[row] == 0.0:
+            tried[row] = len(_OF_MEAN) - 1
+
+
+def _to_slow(swinging: np.ndarray, rows: np.ndarray, tried: Mapping[int, int]) -> int | None:
+    """The row at which a joint is to be slower next, of those beside pieces that swing; None: there is none."""
+    for piece in np.flatnonzero(swinging).tolist():
+        ends = [row for row in (piece, piece + 1) if 0 < row < len(rows) - 1]
+        ends.sort(key=lambda row: rows[row, 0] not in (rows.min(), rows.max()))
+        for row in ends:
+            if tried.get(row, -1) < len(_OF_MEAN) - 1:
+                return row
+    return None
+
+
+def _between(steps: np.ndarray, rows: np.ndarray, begin: State, chosen: Mapping[int, float]) -> Motion:
+    """Splines of one joint between rows whose velocities are chosen, joined with one acceleration at each of these."""
+    cuts = [0, *sorted(chosen), len(steps)]
+    velocity = [float(begin.velocity[0]), *(chosen[row] for row in cuts[1:-1]), 0.0]
+    states = np.empty((3, len(rows), 1))
+    states[0] = rows
+    ends = []
+    for first, last, v, w in zip(cuts, cuts[1:], velocity, velocity[1:], strict=False):
+        part = _spline(steps[first:last], rows[first : last + 1], np.array([v]), np.array([w]))
+        inner = part.states_at(part.knots[:-1], 3)
+        states[1:, first:last], states[1, last] = inner[1:], w
+        ends.append((inner[2, 0], part.end.acceleration))
+    states[2, -1] = ends[-1][1]
+    for row, before, after in zip(cuts[1:-1], ends, ends[1:], strict=False):
+        both = float(before[1][0]), float(after[0][0])  # the smaller one, so that neither side swings
+        states[2, row] = min(both, key=abs) if both[0] * both[1] > 0 and chosen[row] != 0 else 0.0
+    knots = np.concatenate([[0.0], steps.cumsum()])
+    return Motion(knots, quintics(steps, states), ends_at_rest=True)
+
+
+def _spline(steps: np.ndarray, rows: np.ndarray, begin: np.ndarray, end: np.ndarray | None = None) -> Motion:
+    """The C2 cubic spline through rows with both velocities clamped; the last one is 0 if it is not given."""
+    if end is None or not end.any():
+        return cubic_spline(steps, rows, begin, ends_at_rest=True)
+    drift = end * np.concatenate([[0.0], steps.cumsum()])[:, None]  # the spline without it ends at rest
+    motion = cubic_spline(steps, rows - drift, begin - end, ends_at_rest=True)
+    coefficients = motion.coefficients.copy()
+    coefficients[:, 0] += drift[:-1]
+    coefficients[:, 1] += end
+    return Motion(motion.knots, coefficients)
+
+
+def _swings(motion: Motion, rows: np.ndarray) -> np.ndarray:
+    """Which pieces of one joint lead beyond its outermost rows, `[N + 1, 1]`: bool `[N]`."""
+    low, high = rows.min() - _turn(rows, np.argmin(rows)), rows.max() + _turn(rows, np.argmax(rows))
+    least, most = extremes(motion)[:, 0]
+    if least[0] >= low and most[0] <= high:
+        return np.zeros(len(motion.coefficients), bool)
+    pieces = [
+        extremes(Motion(motion.knots[k : k + 2], motion.coefficients[k : k + 1]))[:, 0, 0]
+        for k in range(len(motion.coefficients))
+    ]
+    least, most = np.transpose(pieces)
+    return (least < low) | (most > high)
+
+
+def _turn(rows: np.ndarray, place: int) -> float:
+    """How far a joint may swing beyond a row: as far as a parabola through it and its neighbours, if that is little."""
+    if not 0 < place < len(rows) - 1:
+        return _PASSED_RAD
+    bend = abs(rows[place - 1, 0] - 2 * rows[place, 0] + rows[place + 1, 0]) / 8
+    return bend if bend <= _BETWEEN_ROWS_RAD else _PASSED_RAD

@@ -1,0 +1,157 @@
+"""Complete plans: the motion that a controller makes of their points, at rest at the last one. Knows no ROS."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+
+from ..execution.complete import through_to_rest
+from ..execution.limits import Bounds, extremes, find_motion_violation
+from ..execution.motion import Motion, State
+from ..execution.rows import Points, motion_of_points
+from .limits import JointLimits, forward_rows
+from .plan import Plan
+
+_NO_LIMIT = 1e9
+"""Stands for a limit that nobody gave, where an infinite one would make differences of infinities."""
+_ROUNDING_RAD = 1e-9
+"""rad or m by which positions of a message are rounded."""
+_SWUNG = 2.0, 2.2
+"""Times an acceleration (a jerk) that jumps up to twice within a step: how far the controller's polynomial reaches."""
+_SWUNG_VELOCITY, _OF_VELOCITY = 0.13, 0.1
+"""Times the acceleration and the step: by how much its velocity swings beyond that of such a motion; and the most of a
+limit by which it may, however long steps are.
+"""
+
+
+def motions_of(
+    plan: Plan, before: State, fade_time: float, limits: JointLimits, assumed: Bounds
+) -> Iterator[tuple[Motion, bool]]:
+    """Yield the motions of a complete plan, the best first, and whether each keeps the limits at its points.
+
+    Positions alone become a C2 spline from the state of the robot to rest. Positions and velocities become cubics, with
+    accelerations quintics, as a controller makes them. For limits that these exceed, there are also motions with
+    accelerations in place of cubics, which cannot keep a jerk, and the spline through the positions.
+
+    A motion whose points are those of a motion within the limits keeps them, even if the controller's interpolation
+    between the points exceeds them: where accelerations jump, that is how it plays a plan which keeps its limits. It
+    may do so as far as it does where accelerations, or jerks, jump twice within a step.
+
+    Args:
+        plan: with at least one step, and with all values finite.
+        before: state of the robot when the plan begins.
+        fade_time: s, within which accelerations at both ends fade.
+        limits: of the joints.
+        assumed: the same, assumed where there are none.
+
+    """
+    before = before.known
+    position = np.vstack([before.position if plan.start is None else plan.start.position, plan.actions])
+    if plan.velocities is not None:
+        begin = before if plan.start is None else plan.start
+        velocity, given = np.vstack([begin.velocity, plan.velocities]), None
+        if plan.accelerations is not None:
+            given = np.vstack([begin.known.acceleration, plan.accelerations])
+        motion = _between(plan.steps, position, velocity, given)
+        kept = _swings_little(motion, limits, assumed, position[0])
+        kept = kept and keeps_at_points(plan.steps, position, velocity, given, limits, before.acceleration)
+        yield motion, kept
+        if given is None and limits.jerk is not None:
+            smooth = _between(plan.steps, position, velocity, _smooth(motion, before.acceleration))
+            outward = np.array([[-1.0], [1.0]])  # it must not swing further than what the sender may expect
+            if (outward * (extremes(smooth) - extremes(motion))[:, 0] <= _ROUNDING_RAD).all():
+                yield smooth, False
+    yield through_to_rest(plan.steps, position, before, fade_time, assumed.jerk), False
+
+
+def _smooth(motion: Motion, begins: np.ndarray) -> np.ndarray:
+    """Accelerations at the knots of cubics, rad/s^2, `[N + 1, dof]`: the smaller one of both sides, or 0 between."""
+    after, jerk = 2 * motion.coefficients[:, 2], 6 * motion.coefficients[:, 3]
+    left, right = (after + jerk * motion.steps[:, None])[:-1], after[1:]
+    smaller = np.where(np.abs(left) < np.abs(right), left, right)
+    return np.vstack([begins, np.where(left * right > 0, smaller, 0.0), np.zeros_like(begins)])
+
+
+def _between(steps: np.ndarray, position: np.ndarray, velocity: np.ndarray, acceleration: np.ndarray | None) -> Motion:
+    time_ns = np.concatenate([[0], np.rint(steps.cumsum() * 1e9).astype(np.int64)])
+    return motion_of_points(Points(time_ns, position, velocity, acceleration))._replace(ends_at_rest=True)
+
+
+def _swings_little(motion: Motion, limits: JointLimits, assumed: Bounds, begin: np.ndarray) -> bool:
+    """Whether the controller's polynomials stay as near to limits as those of a motion within them; see `_SWUNG`."""
+    of_acceleration, of_jerk = _SWUNG
+    swing = _SWUNG_VELOCITY * assumed.acceleration * motion.steps.max()
+    swing = np.minimum(swing, _OF_VELOCITY * assumed.velocity)
+    wider = {"velocity": (1.0, swing), "acceleration": (of_acceleration, 0.0), "jerk": (of_jerk, 0.0)}
+    wider["deceleration"] = wider["acceleration"]
+    given = {name: getattr(limits, name) for name in wider}
+    loose = {name: times * given[name] + more for name, (times, more) in wider.items() if given[name] is not None}
+    return not find_motion_violation(motion, replace(limits, **loose).containing(begin), steps=False)
+
+
+def keeps_at_points(
+    steps: np.ndarray,
+    position: np.ndarray,
+    velocity: np.ndarray,
+    acceleration: np.ndarray | None,
+    limits: JointLimits,
+    begins: np.ndarray,
+) -> bool:
+    """Whether a motion within the limits passes the points of a plan at their times.
+
+    It exists if no point exceeds a limit, and the distance between two points lies between the shortest and the longest
+    that limits of velocity and acceleration allow from the one velocity to the other in that time. A limit of jerk is
+    kept if that is so for the mean accelerations of neighbouring pieces (or those given), and at both ends, where the
+    robot rests.
+
+    Args:
+        steps: time between the points, s, `[N]`.
+        position: rad, `[N + 1, dof]`.
+        velocity: rad/s, `[N + 1, dof]`.
+        acceleration: rad/s^2, `[N + 1, dof]`, or None.
+        limits: of the joints.
+        begins: acceleration of the robot when the plan begins, rad/s^2, `[dof]`.
+
+    """
+    more, h = 1 + limits.slack, steps[:, None]
+    dof = position.shape[1]
+    fastest, speeding, slowing, of_jerk = (
+        np.minimum(np.full(dof, _NO_LIMIT) if limit is None else limit, _NO_LIMIT) * more
+        for limit in (limits.velocity, limits.acceleration, limits.deceleration, limits.jerk)
+    )
+    if limits.deceleration is None:
+        slowing = speeding
+    if (np.abs(velocity) > fastest).any():
+        return False
+    if acceleration is not None:
+        forward = forward_rows(acceleration, velocity, (-slowing, speeding))
+        if (forward < -slowing).any() or (forward > speeding).any():
+            return False
+    either = np.maximum(speeding, slowing)
+    distance, v, w = np.diff(position, axis=0), velocity[:-1], velocity[1:]
+    longest = _longest(v, w, h, fastest, either)
+    shortest = -_longest(-v, -w, h, fastest, either)
+    off = _ROUNDING_RAD * (1 + np.abs(position).max())
+    if (np.abs(w - v) > either * h + off / h).any() or ((distance > longest + off) | (distance < shortest - off)).any():
+        return False
+    if acceleration is not None:
+        changes, over = np.diff(acceleration, axis=0), h
+        ends = np.abs([acceleration[0] - begins, acceleration[-1]]), 0.0
+    else:
+        mean = (w - v) / h
+        changes, over = np.diff(mean, axis=0), (h[1:] + h[:-1]) / 2
+        ends = np.abs([mean[0] - begins, mean[-1]]), np.array([h[0], h[-1]]) / 2
+    is_limited = of_jerk < _NO_LIMIT
+    room = limits.slack * np.where(is_limited, either, 0.0)  # equality is no violation
+    jumps = (np.abs(changes) > of_jerk * over + room).any(axis=0) | (ends[0] > of_jerk * ends[1] + room).any(axis=0)
+    return not (is_limited & jumps).any()
+
+
+def _longest(v: np.ndarray, w: np.ndarray, h: np.ndarray, fastest: np.ndarray, most: np.ndarray) -> np.ndarray:
+    """The longest distance from one velocity to another in a time, within a velocity and an acceleration."""
+    peak = np.minimum((v + w + most * h) / 2, fastest)
+    changing = (2 * peak - v - w) / most
+    return (2 * peak**2 - v**2 - w**2) / (2 * most) + peak * (h - changing)
+
