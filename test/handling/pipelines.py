@@ -127,7 +127,7 @@ class SimulatedNode:
         """Make the trajectory of positions `[N, k]`, and perhaps velocities and accelerations, at times; record it."""
         time_ns = np.rint(np.asarray(times) * 1e9).astype(np.int64).tolist()
         joints, parts = list(names) or list(self.parameters.joint_names), (positions, velocities, accelerations)
-        values = (list(np.asarray(part, float)) for part in parts)
+        values = ([np.asarray(row, float) for row in part] for part in parts)
         fields = PositionFields(joints, ns(stamp), len(time_ns), time_ns, *values)
         trajectory = self.pipeline.position_trajectory(fields, ns(now))
         return self._recorded(trajectory, now)

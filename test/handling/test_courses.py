@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from execution_cases import bounds
 
 from traj_integrator_ros.execution.limits import extremes
 from traj_integrator_ros.execution.motion import Motion, State
@@ -13,7 +14,7 @@ from traj_integrator_ros.handling.plan import Plan
 from traj_integrator_ros.kernels import MAPS
 
 DT, ORIGIN_NS = 0.02, 10**12
-READING = Reading(0.01, 0.2, np.full(1, 500.0))
+READING = Reading(0.01, 0.2, bounds(1))
 
 
 def at_a_speed(velocity: float, **fields: float) -> Course:

@@ -84,10 +84,14 @@ def test_held_accelerations_are_slowed_where_jerk_is_not_limited() -> None:
         limited().send(accelerations, space=ControlSpace.ACCELERATION)
 
 
-def test_a_robot_that_stands_beyond_a_limit_of_positions_is_not_slowed() -> None:
+def test_a_robot_that_stands_beyond_a_limit_of_positions_may_stay_or_come_back_but_go_no_further_out() -> None:
     node = limited(limits__position_max=[-0.1, 1.0])
-    with pytest.raises(Rejected, match="limits_violated: position of a"):
-        node.send(np.zeros((3, 2)))
+    assert node.send(np.zeros((3, 2))).motion.end.position[0] == 0.0
+    node = limited(limits__position_max=[-0.1, 1.0])
+    assert node.plan([0.0, 1.0], [[0.0, 0.0], [-0.2, 0.0]]).motion.end.position[0] == pytest.approx(-0.2, abs=1e-9)
+    node = limited(limits__position_max=[-0.1, 1.0])
+    with pytest.raises(Rejected, match=r"limits_violated: position of a exceeds its limit by 0\.01 "):
+        node.plan([0.0, 1.0], [[0.0, 0.0], [0.01, 0.0]])
 
 
 def test_what_slowing_does_not_help_is_refused_as_with_reject() -> None:

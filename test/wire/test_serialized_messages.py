@@ -23,6 +23,7 @@ from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
 from traj_integrator_interfaces.msg import ActionSequence, TrajectoryBatch
 from traj_integrator_ros.execution.rows import Points
+from traj_integrator_ros.handling.parameters import NodeParameters, default_values
 from traj_integrator_ros.handling.position_trajectory import plan_of_positions
 from traj_integrator_ros.handling.rejection import Rejected, RejectionReason
 from traj_integrator_ros.traffic.messages import floats, stamp_of
@@ -163,8 +164,8 @@ def read_sequence(message: ActionSequence) -> tuple:
 
 def read_trajectory(message: JointTrajectory) -> tuple:
     times = [point.time_from_start.sec * SECOND + point.time_from_start.nanosec for point in message.points]
-    rows = [point.positions for point in message.points]
-    return tuple(message.joint_names), stamp_of(message), len(message.points), times, rows
+    parts = [[getattr(point, part) for point in message.points] for part in POINT_ARRAYS[:3]]
+    return tuple(message.joint_names), stamp_of(message), len(message.points), times, *parts
 
 
 class Kind(NamedTuple):
@@ -292,10 +293,10 @@ def test_points_beyond_the_most_are_counted_but_not_read() -> None:
     data = bytes(headed(list(JOINTS)).put("uint32", 400_000).data) + bytes(24 * 400_000)
     fields = read_position_trajectory(data, 399_999)
     assert (fields.count, fields.time_ns, fields.positions) == (400_000, [], [])
-    with pytest.raises(Rejected, match="size_out_of_range: points: expected 1 to 64"):
-        plan_of_positions(fields, JOINTS, 64, 0)
-    with pytest.raises(Rejected, match="unknown_joint"):
-        plan_of_positions(fields, ("other",), 64, 0)
+    for names, refused in ((JOINTS, "size_out_of_range: points: expected 1 to "), (("other",), "unknown_joint")):
+        parameters = NodeParameters.from_values(default_values() | {"joint_names": list(names)})
+        with pytest.raises(Rejected, match=refused):
+            plan_of_positions(fields, parameters, 0)
     claims = headed(list(JOINTS)).put("uint32", 2**32 - 1)
     assert is_malformed(KINDS["position trajectory"].read, bytes(claims.data))
 

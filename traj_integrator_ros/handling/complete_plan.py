@@ -18,6 +18,8 @@ _NO_LIMIT = 1e9
 """Stands for a limit that nobody gave, where an infinite one would make differences of infinities."""
 _ROUNDING_RAD = 1e-9
 """rad or m by which positions of a message are rounded."""
+_SHORTEST_STEP_S = 1e-3
+"""A cycle of a controller: positions closer together in time say nothing about a velocity."""
 _SWUNG = 2.0, 2.2
 """Times an acceleration (a jerk) that jumps up to twice within a step: how far the controller's polynomial reaches."""
 _SWUNG_VELOCITY, _OF_VELOCITY = 0.13, 0.1
@@ -57,13 +59,17 @@ def motions_of(
         motion = _between(plan.steps, position, velocity, given)
         kept = _swings_little(motion, limits, assumed, position[0])
         kept = kept and keeps_at_points(plan.steps, position, velocity, given, limits, before.acceleration)
-        yield motion, kept
-        if given is None and limits.jerk is not None:
+        long_enough = bool((plan.steps >= _SHORTEST_STEP_S).all())
+        if kept or long_enough:
+            yield motion, kept
+        if given is None and limits.jerk is not None and long_enough:
             smooth = _between(plan.steps, position, velocity, _smooth(motion, before.acceleration))
             outward = np.array([[-1.0], [1.0]])  # it must not swing further than what the sender may expect
             if (outward * (extremes(smooth) - extremes(motion))[:, 0] <= _ROUNDING_RAD).all():
                 yield smooth, False
-    yield through_to_rest(plan.steps, position, before, fade_time, assumed.jerk), False
+    fastest = np.abs(np.diff(position, axis=0)) / assumed.velocity
+    steps = np.maximum(plan.steps, np.maximum(fastest.max(axis=1), _SHORTEST_STEP_S))
+    yield through_to_rest(steps, position, before, fade_time, assumed.jerk), False
 
 
 def _smooth(motion: Motion, begins: np.ndarray) -> np.ndarray:

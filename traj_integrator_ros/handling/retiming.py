@@ -18,12 +18,14 @@ from .rejection import Rejected, RejectionReason
 
 _MOMENT_S = 1e-3
 _FEWEST_INTERVALS = 8
-_INTERVAL_S = {2: 0.01, 3: 0.02}
-"""Length of an interval by order, s: cubics of this length, or quintics, stay within a few urad of the path."""
+_INTERVAL_S = {2: 0.007, 3: 0.02}
+"""Length of an interval by order, s: cubics of this length, or quintics, stay within a urad of the path."""
 _SLOWER = 1.5
 """Times a plan's duration, from which on intervals that were chosen for it are too long for what it became."""
 _FINENESS = 1.0, 2.0, 0.5
 """Times the usual number of intervals, tried one after the other: a solution may be found with one of them only."""
+_MOST_SLOWED = 1e3
+"""Times a plan's duration, above which what is found stands still."""
 _LEAST_STEP_NS = 1_000_000
 _SAME_ACCELERATION = 1e-3
 """rad/s^2."""
@@ -117,7 +119,7 @@ def slowed(
     rate, reason = 1.0, ""
     for share in _SHARES_OF_START:
         found = _slower(p, _tensors(limits), before[-1], _FINENESS[:1] if from_state else _FINENESS, rate, given)
-        if bool(found.ok[0]):
+        if bool(found.ok[0]) and float(found.row_times[0, -1]) <= _MOST_SLOWED * before[-1]:
             made = motion_of(found, 0, order)
             gap = np.abs(made.begin.acceleration - motion.begin.acceleration).max()
             if from_state and order == 3 and gap > _SAME_ACCELERATION:
@@ -129,7 +131,7 @@ def slowed(
                 result = result.then(resting(motion.end.position, rest))
                 before, after = np.append(before, motion.duration), np.append(after, after[-1] + rest)
             return Slowed(result, before, after)
-        reason = reason or found.reason(0, joint_names)
+        reason = reason or found.reason(0, joint_names) or "it would stand still"
         if from_state:
             break
         rate = share * min(rate, float(found.largest_start_speed[0]))
@@ -149,7 +151,7 @@ def _slower(
 
     for times in fineness:
         found = slow(times * duration)
-        if bool(found.ok[0]):
+        if bool(found.ok[0]) and float(found.row_times[0, -1]) <= _MOST_SLOWED * duration:
             lasts = float(found.row_times[0, -1])
             finer = slow(lasts) if lasts > _SLOWER * times * duration else found
             return finer if bool(finer.ok[0]) else found

@@ -14,7 +14,7 @@ import torch
 
 from ..engine.call import time_from_start
 from ..engine.integrator import TrajectoryIntegrator
-from ..execution.limits import find_motion_violation, worst_violations
+from ..execution.limits import Bounds, find_motion_violation, worst_violations
 from ..execution.motion import Motion
 from ..execution.rows import DEFAULT_FADE_TIME
 from ..handling.courses import Reading, courses_of
@@ -127,7 +127,8 @@ def _motions_of(sequence: Sequence, request: ActionRequest) -> list[Motion]:
 
     It passes all positions, also where that asks for more than limits allow; `request` is the sequence's.
     """
-    reading = Reading(REST_TOLERANCE, DEFAULT_FADE_TIME, np.full(request.actions.shape[2], np.inf))
+    free = np.full(request.actions.shape[2], np.inf)
+    reading = Reading(REST_TOLERANCE, DEFAULT_FADE_TIME, Bounds(-free, free, free, free, free))
     recorded, dt = None if request.spline is not None else sequence.recorded, 0.0
     if isinstance(request.dt, float) and sequence.fields["dt"].dtype != np.float32:
         request, dt = request._replace(dt=None), request.dt  # as precise as it is

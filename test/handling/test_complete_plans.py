@@ -1,0 +1,231 @@
+"""Plans on ~/position_trajectory that are complete: they end at their goal, and pass unchanged within limits."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from pipelines import SimulatedNode, rejected
+from ruckig import InputParameter, Ruckig, Synchronization, Trajectory
+
+from traj_integrator_ros.execution.limits import Limits, extremes, worst_violations
+from traj_integrator_ros.execution.motion import Motion
+from traj_integrator_ros.execution.rows import Points, motion_of_points
+from traj_integrator_ros.handling.plan import ExecutableTrajectory
+from traj_integrator_ros.handling.rejection import RejectionReason
+
+V, A, J, FURTHEST = 2.0, 8.0, 80.0, 3.0
+GOAL_RAD = 1e-6
+"""How near a plan ends to its goal, and by how much it may pass the outermost of what its points say."""
+SLACK = 1e-3
+"""limits.tolerance, up to which a limit counts as kept."""
+GIVEN = {
+    "complete": ("velocity", "acceleration", "jerk", "position_min", "position_max"),
+    "from a URDF": ("velocity", "acceleration", "position_min", "position_max"),
+    "velocity only": ("velocity",),
+}
+VALUES = {"velocity": V, "acceleration": A, "jerk": J, "position_min": -FURTHEST, "position_max": FURTHEST}
+ORDERS = {"velocity": 1, "acceleration": 2, "jerk": 3}
+
+
+def limits(names: tuple[str, ...], dof: int, **changes: float) -> dict[str, list[float]]:
+    values = VALUES | changes
+    return {f"limits__{name}": [values[name]] * dof for name in names}
+
+
+def between(times: np.ndarray, *parts: np.ndarray) -> Motion:
+    """What joint_trajectory_controller makes of points by itself."""
+    return motion_of_points(Points(np.rint(times * 1e9).astype(np.int64), *parts, *[None] * (3 - len(parts))))
+
+
+def played(trajectory: ExecutableTrajectory) -> Motion:
+    return motion_of_points(trajectory.points)
+
+
+def outermost(motion: Motion) -> np.ndarray:
+    return extremes(motion)[:, 0]
+
+
+def random_plan(seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Times `[N + 1]` and positions `[N + 1, dof]` from rest: uneven steps, turns, goals that are held or come back."""
+    random = np.random.default_rng(seed)
+    dof, count = int(random.integers(1, 8)), int(random.integers(1, 12))
+    start = random.uniform(-1, 1, dof)
+    times = np.concatenate([[0], random.uniform(0.05, 0.6, count).cumsum()])
+    if random.random() < 0.2:  # a short last step
+        times[-1] = times[-2] + 10 ** random.uniform(-4, -2)
+    rows = start + np.concatenate([np.zeros((1, dof)), random.normal(scale=0.3, size=(count, dof)).cumsum(axis=0)])
+    rows = rows.clip(-0.99 * FURTHEST, 0.99 * FURTHEST)
+    last = random.random()
+    rows[-1] = rows[-2] if last < 0.3 else rows[0] if last < 0.5 else rows[-1]
+    return times, rows
+
+
+@pytest.mark.parametrize("limited", GIVEN)
+@pytest.mark.parametrize("given", ["positions", "velocities", "accelerations"])
+def test_random_plans_end_at_rest_at_their_goal_and_never_go_further_than_they_say(given: str, limited: str) -> None:
+    for seed in range(70):  # of each kind of limits: 210 of each kind of plan
+        times, rows = random_plan(seed)
+        parts = {}
+        if given != "positions":
+            parts["velocities"] = np.gradient(rows, times, axis=0)
+            parts["velocities"][[0, -1]] = 0.0
+        if given == "accelerations":
+            parts["accelerations"] = np.gradient(parts["velocities"], times, axis=0)
+            parts["accelerations"][[0, -1]] = 0.0
+        dof = rows.shape[1]
+        node = SimulatedNode(dof, **limits(GIVEN[limited], dof))
+        node.measure(rows[0])
+        trajectory = node.plan(times, rows, **parts)
+        motion, points = played(trajectory), trajectory.points
+        assert np.abs(points.position[-1] - rows[-1]).max() <= GOAL_RAD, seed
+        assert not points.velocity[-1].any() and trajectory.brakes_at == np.inf, seed
+        low, high = outermost(between(times, rows, *parts.values())) if parts else (rows.min(axis=0), rows.max(axis=0))
+        reached = outermost(motion)
+        assert (reached[0] >= low - GOAL_RAD).all() and (reached[1] <= high + GOAL_RAD).all(), seed
+        if trajectory.delay > 0 or given == "positions":
+            for name in set(GIVEN[limited]) & set(ORDERS):
+                if name == "jerk" and points.acceleration is None:
+                    continue  # accelerations of cubics jump
+                largest = np.abs(extremes(motion)[:, ORDERS[name]]).max()
+                assert largest <= VALUES[name] * (1 + SLACK), (seed, name)
+
+
+def trapezoids(way: np.ndarray, dt: float) -> tuple[np.ndarray, ...]:
+    """Times, positions, velocities and accelerations of the fastest straight way within V and A, sampled every dt."""
+    longest = np.abs(way).max()
+    rising = min(V / A, np.sqrt(longest / A))
+    peak = A * rising
+    duration = 2 * rising + max(longest - peak * rising, 0) / peak
+    times = np.append(np.arange(0, duration - 1e-6, dt), duration)
+    left = duration - times
+    along = [
+        np.select([times < rising, left < rising], [begin, end], cruise)
+        for begin, end, cruise in (
+            (A * times**2 / 2, longest - A * left**2 / 2, peak * (times - rising / 2)),
+            (A * times, A * left, np.full(len(times), peak)),
+            (np.full(len(times), A), np.full(len(times), -A), np.zeros(len(times))),
+        )
+    ]
+    along[1][-1] = 0.0
+    return times, *(part[:, None] * way / longest for part in along)
+
+
+def s_curves(way: np.ndarray, dt: float) -> tuple[np.ndarray, ...]:
+    """The same within J, too."""
+    dof = len(way)
+    given, motion = InputParameter(dof), Trajectory(dof)
+    given.current_position, given.target_position = [0.0] * dof, way.tolist()
+    given.max_velocity, given.max_acceleration, given.max_jerk = [V] * dof, [A] * dof, [J] * dof
+    given.synchronization = Synchronization.Phase
+    Ruckig(dof).calculate(given, motion)
+    times = np.append(np.arange(0, motion.duration - 1e-6, dt), motion.duration)
+    states = np.array([motion.at_time(time)[:3] for time in times]).transpose(1, 0, 2)
+    states[0, -1], states[1, -1] = way, 0.0
+    return times, *states
+
+
+PROFILES = {"trapezoids": (trapezoids, ("velocity", "acceleration")), "s-curves": (s_curves, tuple(ORDERS))}
+
+
+@pytest.mark.parametrize("fields", [1, 2], ids=["velocities", "accelerations, too"])
+@pytest.mark.parametrize("dt", [0.01, 0.02, 0.05, 0.1, 0.2])
+@pytest.mark.parametrize("profile", PROFILES)
+def test_plans_of_a_time_parameterization_at_exactly_the_limits_pass_unchanged(
+    profile: str, dt: float, fields: int
+) -> None:
+    made, kept = PROFILES[profile]
+    for seed in range(5):
+        random = np.random.default_rng(seed)
+        dof = int(random.integers(1, 8))
+        start, way = random.uniform(-1, 1, dof), random.uniform(-2, 2, dof)
+        times, position, *rates = made(way, dt)
+        position, rates = position + start, rates[:fields]
+        node = SimulatedNode(dof, **limits(kept, dof))
+        node.measure(start)
+        trajectory = node.plan(times, position, **dict(zip(("velocities", "accelerations"), rates, strict=False)))
+        assert trajectory.delay == 0 and len(trajectory.points.time_ns) == len(times)
+        assert np.abs(trajectory.points.time_ns - np.rint(times * 1e9)).max() <= 1
+        by_itself, at = between(times, position, *rates), np.linspace(0, times[-1] * (1 - 1e-12), 2000)
+        apart = played(trajectory).states_at(at)[0] - by_itself.states_at(at)[0]
+        assert np.abs(apart).max() <= GOAL_RAD
+
+
+@pytest.mark.parametrize("limited", GIVEN)
+def test_a_goal_in_motion_is_an_error_of_the_sender(limited: str) -> None:
+    node = SimulatedNode(2, **limits(GIVEN[limited], 2))
+    node.measure(0.0)
+    refused = rejected(node.plan, [0, 1], [[0, 0], [0.5, 0.1]], velocities=[[0, 0], [0.0, 0.2]])
+    assert refused.reason is RejectionReason.GOAL_IN_MOTION
+    assert "points[-1].velocities: expected 0 at the goal, got 0.2 for b" in refused.message
+    streaming = SimulatedNode(2, position_trajectory__end="stream", **limits(GIVEN[limited], 2))
+    streaming.measure(0.0)
+    assert streaming.plan([0, 1], [[0, 0], [0.5, 0.1]], velocities=[[0, 0], [0.0, 0.2]]) is not None
+
+
+@pytest.mark.parametrize("part", ["velocities", "accelerations"])
+def test_a_field_that_only_some_points_have_is_named(part: str) -> None:
+    node = SimulatedNode(1)
+    parts = {"velocities": [[0.0], [0.0]], part: [[0.0], []]}
+    parts = {name: [np.asarray(row) for row in rows] for name, rows in parts.items()}
+    refused = rejected(node.plan, [0, 1], [[0.0], [0.1]], **parts)
+    assert f"points[1].{part}: expected some, as in points[0], got 0" in refused.message
+
+
+def test_joints_that_a_plan_leaves_out_stay_and_leave_it_as_it_is() -> None:
+    node = SimulatedNode(3, **limits(GIVEN["complete"], 3))
+    node.measure([0.1, 0.2, 0.3])
+    times, position, velocity, acceleration = s_curves(np.array([0.5]), 0.05)
+    trajectory = node.plan(times, position + 0.2, velocities=velocity, accelerations=acceleration, names="b")
+    np.testing.assert_allclose(trajectory.points.position[:, 1], position[:, 0] + 0.2, atol=1e-12)
+    assert (trajectory.points.position[:, [0, 2]] == [0.1, 0.3]).all() and len(trajectory.points.time_ns) == len(times)
+
+
+@pytest.mark.parametrize("stamped", [0.0, 1000.5])
+def test_one_point_at_time_zero_is_a_path_of_one_point_wherever_the_robot_is(stamped: float) -> None:
+    node = SimulatedNode(2, state_timeout=0.0, **limits(GIVEN["complete"], 2))
+    node.measure([0.1, -0.2])
+    found = [node.plan([0.0], [[0.5, 0.3]], stamp=stamped), *(node.tick(1000.0 + 0.01 * k) for k in range(1, 60))]
+    (trajectory,) = [one for one in found if one is not None]
+    np.testing.assert_allclose(trajectory.points.position[-1], [0.5, 0.3], atol=GOAL_RAD)
+    assert np.abs(extremes(played(trajectory))[:, 3]).max() <= J * (1 + SLACK)
+
+
+OUTSIDE = 3e-4
+INWARD, ALONG, OUTWARD = 0.4, 0.0, -1e-3
+
+
+@pytest.mark.parametrize("begins", [None, 0.0, -OUTSIDE], ids=["without a start", "clamped", "as measured"])
+@pytest.mark.parametrize("fields", ["positions", "velocities"])
+def test_a_robot_slightly_outside_a_limit_may_come_back_or_stay_but_not_go_further(begins, fields: str) -> None:
+    for goal in (INWARD, ALONG, OUTWARD):
+        node = SimulatedNode(2, **limits(GIVEN["complete"], 2) | {"limits__position_min": [0.0, -2.0]})
+        node.measure([-OUTSIDE, 0.0])
+        first = -OUTSIDE if begins is None else begins
+        last = goal if goal != ALONG else first
+        rows = np.array([[first, 0.0], [(first + last) / 2, 0.1], [last, 0.2]])
+        times = np.array([0.0, 0.75, 1.5])
+        if begins is None:
+            rows, times = rows[1:], times[1:]
+        parts = {"velocities": np.zeros_like(rows)} if fields == "velocities" else {}
+        if goal == OUTWARD:
+            refused = rejected(node.plan, times, rows, **parts)
+            assert refused.reason is RejectionReason.LIMITS and "position of a exceeds its limit" in refused.message
+        else:
+            trajectory = node.plan(times, rows, **parts)
+            np.testing.assert_allclose(trajectory.points.position[-1], rows[-1], atol=GOAL_RAD)
+            assert outermost(played(trajectory))[0, 0] >= -OUTSIDE - GOAL_RAD
+
+
+def test_a_plan_for_a_robot_in_motion_goes_on_from_there_and_ends_at_its_goal() -> None:
+    for seed in range(40):
+        random = np.random.default_rng(seed)
+        node = SimulatedNode(2, limits__start_deviation=0.0, **limits(GIVEN["complete"], 2))
+        velocity = random.uniform(-0.8, 0.8, 2)
+        node.execute([0.0, 0.0], velocity)
+        times = random.uniform(0.2, 0.6, int(random.integers(2, 6))).cumsum()
+        rows = velocity * 0.4 + random.normal(scale=0.2, size=(len(times), 2)).cumsum(axis=0)
+        trajectory = node.plan(times, rows)
+        np.testing.assert_allclose(trajectory.points.position[-1], rows[-1], atol=GOAL_RAD)
+        assert not trajectory.points.velocity[-1].any()
+        most = Limits(**{name: np.full(2, VALUES[name]) for name in ORDERS})
+        assert not worst_violations(played(trajectory), most, of_points=True), seed
