@@ -66,6 +66,22 @@ def with_output_that_nobody_reads() -> None:
     os.close(write)
 
 
+FAULT_RAD = 0.01
+
+
+def with_a_fault_in_its_kernels() -> None:
+    """All positions that a map's forward computes are off by the same."""
+    from traj_integrator_ros.kernels.native.extension import extension
+
+    step = extension.step
+
+    def faulty(*arguments: object, **options: object) -> object:
+        rows = step(*arguments, **options)
+        return rows and type(rows)(rows[0] + FAULT_RAD, *rows[1:])
+
+    extension.step = faulty
+
+
 def short_of_memory() -> None:
     """A device that holds no buffer of more than 10,000 elements."""
     import torch

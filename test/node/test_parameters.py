@@ -43,15 +43,20 @@ def test_a_configuration_lists_every_parameter_with_its_default(project_root: Pa
 def test_a_configuration_says_what_each_parameter_is_and_its_unit(project_root: Path) -> None:
     lines = (project_root / "config" / f"{COMPLETE}.yaml").read_text(encoding="utf-8").splitlines()
     for spec in PARAMETERS:
-        leaf = spec.name.rpartition(".")[2]
-        index = next(i for i, line in enumerate(lines) if re.match(rf"\s+{leaf}:", line))
+        group, _, leaf = spec.name.rpartition(".")
+        begin = next((i for i, line in enumerate(lines) if group and line.strip() == f"{group}:"), 0)
+        index = next(i for i, line in enumerate(lines) if i >= begin and re.match(rf"\s+{leaf}:", line))
         while not lines[index].strip().startswith("#"):
             index -= 1
+        first = index
+        while lines[first - 1].strip().startswith("#"):
+            first -= 1
+        comment = " ".join(lines[first : index + 1])
         unit = spec.unit.split(" or ")[0]
-        assert unit in lines[index], spec.name
-        assert ("set before configure" in lines[index]) == (spec.changeable is Changeable.UNCONFIGURED), spec.name
+        assert unit in comment, spec.name
+        assert ("set before configure" in comment) == (spec.changeable is Changeable.UNCONFIGURED), spec.name
         for choice in spec.choices:
-            assert choice in lines[index], spec.name
+            assert choice in comment, spec.name
 
 
 @pytest.mark.parametrize("robot", [robot for robot in ROBOTS if robot != COMPLETE])
