@@ -56,6 +56,19 @@ def test_wrong_arguments_end_it_with_one_clear_line(tmp_path: Path) -> None:
     assert run(["--help"], tmp_path).returncode == 0
 
 
+@pytest.mark.parametrize("library", ["torch", "ruckig"])
+def test_a_library_that_only_pip_installs_is_named_with_the_command_in_one_line(tmp_path: Path, library: str) -> None:
+    (tmp_path / f"{library}.py").write_text(f"raise ModuleNotFoundError('none', name={library!r})")
+    path = os.pathsep.join([str(tmp_path), source_environment()["PYTHONPATH"]])
+    ended = subprocess.run(
+        [sys.executable, "-m", "traj_integrator_ros"],
+        capture_output=True, text=True, timeout=60, cwd=tmp_path, env={**os.environ, "PYTHONPATH": path},
+    )  # fmt: skip
+    assert (ended.returncode, len(ended.stderr.splitlines())) == (2, 1), ended.stderr
+    assert ended.stderr.startswith(f"integrator_node: {library} is missing")
+    assert f"pip install {library}" in ended.stderr
+
+
 def test_a_parameter_that_does_not_exist_is_reported(start_node: NodeFactory) -> None:
     process = start_node({"state_time_out": 1.0, "qos_overrides./joint_state.subscription.depth": 1})
     process.wait_for_output("active")

@@ -14,6 +14,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from readme_commands import readme_command
 
 PACKAGE = "traj_integrator_ros"
 COLCON = Path(sys.prefix) / "colcon"
@@ -248,7 +249,7 @@ class Workspace:
         lines = listed.read_text(encoding="utf-8").splitlines(keepends=True)
         left_out = [line for line in lines if re.match(r' +"(msg|srv)/(?!StartState)', line)]
         listed.write_text("".join(line for line in lines if line not in left_out), encoding="utf-8")
-        self.build("--base-paths", "src", f"src/{PACKAGE}/traj_integrator_interfaces")
+        self.build(*readme_command("colcon build")[2:])
 
     def build(self, *options: str) -> None:
         """`colcon build` with the colcon that set-up has installed beside the environment."""

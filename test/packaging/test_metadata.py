@@ -22,18 +22,17 @@ from traj_integrator_ros import kernels
 
 # Where the rosdep key differs from the name of the module.
 ROSDEP_KEYS = {
-    "torch": "python3-pytorch-pip",
     "numpy": "python3-numpy",
     "matplotlib": "python3-matplotlib",
     "rich": "python3-rich",
-    "rosbags": "python3-rosbags-pip",
     "hypothesis": "python3-hypothesis",
     "pytest": "python3-pytest",
     "scipy": "python3-scipy",
     "yaml": "python3-yaml",
 }
-# Without a rosdep key: device kernels, which are imported if installed, and what plans are joined with.
-WITHOUT_KEY = {"triton", "ruckig"}
+# Without a rosdep key: device kernels, which are imported if installed, and what only pip installs.
+FROM_PIP = {"torch", "ruckig", "rosbags"}
+WITHOUT_KEY = {"triton", *FROM_PIP}
 # Packages that tests need and never import.
 PYTEST_PLUGINS = {"python3-pytest-timeout"}
 PACKAGE = "traj_integrator_ros"

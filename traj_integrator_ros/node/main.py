@@ -26,6 +26,8 @@ Integrates action sequences to joint trajectories (lifecycle node traj_integrato
   --ros-args --log-level LEVEL    debug, info, warn, error or fatal
 """
 _WRONG_USAGE = 2
+_FROM_PIP = {"torch": "which computes trajectories", "ruckig": "with which plans are joined"}
+"""What the node needs, and rosdep does not install."""
 _MOST_THREADS = 4
 _MOST_FAILURES = 1000
 """Number of consecutive failures after which spinning is given up."""
@@ -72,9 +74,9 @@ def main(args: Sequence[str] | None = None) -> int:
     try:
         from .node import IntegratorNode
     except ImportError as error:
-        if error.name == "ruckig":
+        if error.name in _FROM_PIP:
             return _fail(
-                "ruckig is missing, with which plans are joined: python -m pip install ruckig "
+                f"{error.name} is missing, {_FROM_PIP[error.name]}: python3 -m pip install {error.name} "
                 "(in the source folder, pip install '.[node]' installs all that the node needs)"
             )
         if not (error.name or "").startswith("traj_integrator_interfaces"):

@@ -1,0 +1,107 @@
+"""A ROS 2 workspace, by the commands of the README: what rosdep would install. test_install_modes.py builds one."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+from readme_commands import readme_command
+
+TOOLS = Path(sys.prefix) / "colcon"
+PACKAGE = "traj_integrator_ros"
+OF_UBUNTU = {
+    *("python3-dev", "python3-hypothesis", "python3-matplotlib", "python3-numpy", "python3-pytest"),
+    *("python3-pytest-timeout", "python3-rich", "python3-scipy", "python3-yaml"),
+}
+"""Keys of rosdep that are packages of Ubuntu 24.04, by the same names."""
+OF_ROS = {
+    *("ament_cmake", "ament_index_python", "builtin_interfaces", "control_msgs", "diagnostic_msgs", "geometry_msgs"),
+    *("launch", "launch_ros", "launch_testing", "lifecycle_msgs", "rcl_interfaces", "rclpy", "rosgraph_msgs"),
+    *("rosidl_default_generators", "rosidl_default_runtime", "sensor_msgs", "service_msgs", "std_msgs"),
+    "trajectory_msgs",
+}
+"""Packages that Jazzy and Kilted have released."""
+DISTROS = ("jazzy", "kilted")
+
+
+@pytest.fixture(scope="module")
+def rosdep(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """The environment of a rosdep that knows these keys, and whose home is a folder of the test: no network."""
+    if not (TOOLS / "rosdep2").is_dir():
+        pytest.skip("set-up has not installed rosdep")
+    folder = tmp_path_factory.mktemp("rosdep")
+    (folder / "sources").mkdir()
+    (folder / "sources" / "20-default.list").write_text(f"yaml file://{folder}/keys.yaml\n")
+    (folder / "keys.yaml").write_text(yaml.safe_dump({key: {"ubuntu": [key]} for key in OF_UBUNTU}))
+    release = {"packages": sorted(OF_ROS), "tags": {"release": "-"}, "url": "https://host.invalid", "version": "1.0-1"}
+    distribution = {"release_platforms": {"ubuntu": ["noble"]}, "repositories": {"ros": {"release": release}}}
+    distribution |= {"type": "distribution", "version": 2}
+    about = {"distribution_status": "active", "distribution_type": "ros2", "python_version": 3}
+    for distro in DISTROS:
+        (folder / f"{distro}.yaml").write_text(yaml.safe_dump(distribution))
+    distributions = {distro: {**about, "distribution": [f"{distro}.yaml"]} for distro in DISTROS}
+    index = {"distributions": distributions, "type": "index", "version": 4}
+    (folder / "index-v4.yaml").write_text(yaml.safe_dump(index))
+    outer = ("AMENT_PREFIX_PATH", "ROS_PACKAGE_PATH", "PYTHONPATH", "ROS_DISTRO")  # of what is installed
+    environment = {name: value for name, value in os.environ.items() if name not in outer}
+    environment |= {
+        "PYTHONPATH": str(TOOLS),
+        "ROS_HOME": str(folder / "home"),
+        "ROSDEP_SOURCE_PATH": str(folder / "sources"),
+        "ROSDISTRO_INDEX_URL": f"file://{folder}/index-v4.yaml",
+    }
+    run(environment, folder, "update")
+    return environment
+
+
+def run(environment: dict[str, str], cwd: Path, *arguments: str) -> str:
+    """What rosdep prints; fails where it fails."""
+    program = "from rosdep2.main import rosdep_main; rosdep_main()"
+    command = [sys.executable, "-c", program, *arguments]
+    done = subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.fixture
+def workspace(project_root: Path, tmp_path: Path) -> Path:
+    """A workspace with the two packages, as far as rosdep reads them."""
+    for folder in (".", "traj_integrator_interfaces"):
+        package = tmp_path / "src" / PACKAGE / folder
+        package.mkdir(parents=True)
+        (package / "package.xml").write_bytes((project_root / folder / "package.xml").read_bytes())
+    return tmp_path
+
+
+@pytest.mark.parametrize("distro", DISTROS)
+def test_rosdep_installs_packages_of_ubuntu_and_ros_by_the_command_of_the_readme(
+    rosdep: dict[str, str], workspace: Path, distro: str
+) -> None:
+    command = readme_command("rosdep install")
+    where = ("--rosdistro", distro, "--os", "ubuntu:noble", "--reinstall")  # what this machine has does not matter
+    printed = run(rosdep, workspace, *command[1:], "--simulate", *where)
+    installs = [line.split() for line in printed.splitlines() if not line.startswith("#")]
+    assert {words[0] for words in installs} == {"apt-get"}, printed
+    of_ros = {f"ros-{distro}-{name.replace('_', '-')}" for name in OF_ROS}
+    assert {words[-1] for words in installs} == OF_UBUNTU | of_ros
+
+
+def test_pip_installs_what_rosdep_has_not_by_the_command_of_the_readme(project_root: Path) -> None:
+    command = readme_command("PIP_BREAK_SYSTEM_PACKAGES=1 python3 -m pip install")
+    comment = (project_root / "package.xml").read_text().split("Without a key")[1].split("-->")[0]
+    assert set(command[5:]) == {"torch", "ruckig", "rosbags"}
+    assert f"python3 -m pip install {' '.join(command[5:])}" in comment
+
+
+@pytest.mark.parametrize("folder", [".", "traj_integrator_interfaces"])
+def test_packages_can_be_released(project_root: Path, folder: str) -> None:
+    """Bloom takes no key that pip installs: a package of the system cannot depend on it."""
+    package = pytest.importorskip("catkin_pkg.package").parse_package(str(project_root / folder))
+    groups = (package.build_depends, package.buildtool_depends, package.exec_depends, package.test_depends)
+    named = {dependency.name for group in groups for dependency in group}
+    assert named <= OF_UBUNTU | OF_ROS | {"traj_integrator_interfaces"}
