@@ -62,6 +62,23 @@ def missing_build_tools():
     return ""
 
 
+def missing_generators():
+    """What a sourced ROS 2 lacks to build messages, and how to get it, in one line; empty if nothing."""
+    ros, distro = sourced_ros(), os.environ.get("ROS_DISTRO", "<distro>")
+
+    def is_there(name):
+        return any(os.path.isdir(os.path.join(prefix, "share", name, "cmake")) for prefix in ros.split(os.pathsep))
+
+    missing = [name for name in ("ament_cmake", "rosidl_default_generators") if not is_there(name)]
+    if not missing:
+        return ""
+    packages = " ".join(f"ros-{distro}-{name.replace('_', '-')}" for name in missing)
+    return (
+        f"ROS 2 is sourced ({ros}), but has no {' and no '.join(missing)} to build our messages with: sudo apt install "
+        f"{packages}, or use a shell in which no ROS 2 is sourced"
+    )
+
+
 def sourced_ros():
     """The prefixes of the ROS 2 installation that this shell has sourced; empty if none."""
     prefixes = os.environ.get("AMENT_PREFIX_PATH", "").split(os.pathsep)

@@ -115,8 +115,8 @@ def interface_inputs(environment: Environment) -> list[Path]:
 
 def build_interfaces(environment: Environment) -> None:
     """Builds and installs the interface package into .venv, unless the sourced workspace has the same one."""
-    remove_installed_interfaces(environment)
     if environment.use_ros and workspace_has_interfaces():
+        remove_installed_interfaces(environment)
         return
     if not environment.use_ros:
         mend_python_exports(environment)
@@ -134,6 +134,8 @@ def build_interfaces(environment: Environment) -> None:
     }
     defines = [f"-D{name}={value}" for name, value in options.items()]
     environment.run("cmake", "-S", INTERFACES, "-B", build, "-G", "Ninja", *defines, **variables)
+    environment.run("cmake", "--build", build, **variables)
+    remove_installed_interfaces(environment)
     environment.run("cmake", "--build", build, "--target", "install", **variables)
 
 

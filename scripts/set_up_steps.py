@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import fcntl
 import os
+import shutil
 import sys
 import time
 from collections.abc import Callable, Iterable
@@ -27,6 +28,7 @@ from set_up_project import (
     interface_inputs,
     native_inputs,
     project_inputs,
+    workspace_has_interfaces,
 )
 
 
@@ -98,14 +100,36 @@ def set_up_all(environment: Environment) -> None:
         return
     start = time.monotonic()
     announce(environment, [pending.step for stage in stages for pending in stage])
-    for number, stage in enumerate(stages, 1):
-        if stage:
-            names = ", ".join(pending.step.name for pending in stage)
-            print(f"  {number}/{len(stages)} {names} ...", end=" ", flush=True)
-            stage_start = time.monotonic()
-            do_side_by_side(environment, stage)
-            print(f"{time.monotonic() - stage_start:.0f} s", flush=True)
+    before = environment.venv.with_name(f"{environment.venv.name}-before")
+    if stages[0] and is_complete(environment):  # it works, and the new one may not
+        shutil.rmtree(before, ignore_errors=True)
+        environment.venv.rename(before)
+    try:
+        for number, stage in enumerate(stages, 1):
+            if stage:
+                names = ", ".join(pending.step.name for pending in stage)
+                print(f"  {number}/{len(stages)} {names} ...", end=" ", flush=True)
+                stage_start = time.monotonic()
+                do_side_by_side(environment, stage)
+                print(f"{time.monotonic() - stage_start:.0f} s", flush=True)
+    except SetUpError as error:
+        if not before.is_dir():
+            raise
+        shutil.rmtree(environment.venv, ignore_errors=True)
+        before.rename(environment.venv)
+        raise SetUpError(f"{error}; {environment.venv.name} is as it was before") from None
+    shutil.rmtree(before, ignore_errors=True)
     print(f"set-up: done in {time.monotonic() - start:.0f} s", flush=True)
+
+
+def is_complete(environment: Environment) -> bool:
+    """Whether every step has been done, if for other inputs."""
+    return all(stamp_of(step, environment).is_file() for steps in STAGES for step in steps)
+
+
+def stamp_of(step: Step, environment: Environment) -> Path:
+    """The file that says that a step is done, and for which inputs."""
+    return environment.venv / ".set-up" / step.name.replace(" ", "-")
 
 
 def pending_stages(environment: Environment) -> list[list[Pending]]:
@@ -114,8 +138,8 @@ def pending_stages(environment: Environment) -> list[list[Pending]]:
     for steps in STAGES:
         stage = []
         for step in steps:
-            stamp = environment.venv / ".set-up" / step.name.replace(" ", "-")
-            stage.append(Pending(step, stamp, hashed([before, step.name, *step.inputs(environment)])))
+            fingerprint = hashed([before, step.name, *step.inputs(environment)])
+            stage.append(Pending(step, stamp_of(step, environment), fingerprint))
         before = "".join(pending.fingerprint for pending in stage if not pending.step.stands_alone)
         stages.append([it for it in stage if not it.stamp.is_file() or it.stamp.read_text() != it.fingerprint])
     return stages
@@ -137,14 +161,18 @@ def do(pending: Pending, environment: Environment) -> None:
     """Does a step, with a log of its own."""
     environment = dataclasses.replace(environment, log=LOGS / f"{pending.stamp.name}.log")
     environment.log.write_text("", encoding="utf-8")
+    pending.stamp.unlink(missing_ok=True)
     pending.step.do(environment)
     write_at_once(pending.stamp, pending.fingerprint)
 
 
 def announce(environment: Environment, steps: list[Step]) -> None:
-    """Prints what will be done; raises SetUpError, before anything takes minutes, if there is no compiler."""
-    if any(step.do is build_interfaces for step in steps) and (missing := set_up_machine.missing_build_tools()):
-        raise SetUpError(missing)
+    """Prints what will be done; raises SetUpError, before anything changes, if messages cannot be built."""
+    if any(step.do is build_interfaces for step in steps):
+        needs_ros = environment.use_ros and not workspace_has_interfaces()
+        missing = set_up_machine.missing_build_tools() or (set_up_machine.missing_generators() if needs_ros else "")
+        if missing:
+            raise SetUpError(missing)
     LOGS.mkdir(parents=True, exist_ok=True)
     ros = f"ROS 2 wheels ({environment.distro})"
     if environment.use_ros:
