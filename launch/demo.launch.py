@@ -24,6 +24,8 @@ from launch.launch_description_sources import PythonLaunchDescriptionSource
 from launch.substitutions import EnvironmentVariable, LaunchConfiguration
 from launch_ros.actions import Node
 
+from traj_integrator_ros.node.launch_arguments import require_declared
+
 HERE = Path(__file__).parent
 
 
@@ -47,13 +49,14 @@ def generate_launch_description() -> LaunchDescription:
                 "ROS_AUTOMATIC_DISCOVERY_RANGE",
                 EnvironmentVariable("ROS_AUTOMATIC_DISCOVERY_RANGE", default_value="LOCALHOST"),
             ),
-            OpaqueFunction(function=_prepare),
+            OpaqueFunction(function=_prepare, args=[list(arguments)]),
         ]
     )
 
 
-def _prepare(context: LaunchContext) -> list[LaunchDescriptionEntity]:
+def _prepare(context: LaunchContext, arguments: list[str]) -> list[LaunchDescriptionEntity]:
     """Let the demo write the parameters that its motion needs, then start the node with them."""
+    require_declared(__file__, arguments, context.argv)
     parameters = Path(launch.logging.launch_config.log_dir) / "node_params.yaml"
     prepare = _demo(context, "--write-node-params", str(parameters))
 

@@ -14,11 +14,17 @@ from launch.actions import DeclareLaunchArgument, OpaqueFunction
 from launch.substitutions import LaunchConfiguration
 from launch_ros.actions import LifecycleNode
 
+from traj_integrator_ros.node.launch_arguments import require_declared
 from traj_integrator_ros.wire.transport import LIMIT_VARIABLE, profile_variable
 
 # Both in the source tree and in share/traj_integrator_ros, config/ is beside launch/.
 CONFIG = Path(__file__).parent.parent / "config"
 NODE_NAME = "traj_integrator"
+TOPICS = {  # what each argument remaps
+    "joint_states_topic": "joint_states",
+    "joint_trajectory_topic": "~/joint_trajectory",
+    "controller_state_topic": "controller_state",
+}
 LOG_LEVELS = ("debug", "info", "warn", "error", "fatal")
 RESPAWN_DELAY_S = 1.0
 
@@ -30,6 +36,10 @@ def generate_launch_description() -> LaunchDescription:
         "robot": ("franka", f"Robot whose config/<robot>.yaml is read: {robots}; none = params_file alone."),
         "params_file": ("", "YAML file of parameters that override those of the robot; empty = no overrides."),
         "namespace": ("", "Namespace of the node; empty = the root namespace."),
+        "joint_states_topic": ("", "Topic of the robot's joint states; empty = joint_states."),
+        "joint_trajectory_topic": ("", "Topic of the controller's trajectories; empty = ~/joint_trajectory."),
+        "controller_state_topic": ("", "Topic of what the controller commands; empty = controller_state."),
+        "use_sim_time": ("", "true = the clock is the topic /clock, false = the system's; empty = as in the files."),
         "device": ("", "auto, cpu, cuda or cuda:N; empty = as in the parameter files."),
         "log_level": ("info", f"Least severity that the node logs: {', '.join(LOG_LEVELS)}."),
         "autostart": ("", "true = active by itself, false = waits for transitions; empty = as in the parameter files."),
@@ -44,11 +54,12 @@ def generate_launch_description() -> LaunchDescription:
         DeclareLaunchArgument(name, default_value=default, description=description)
         for name, (default, description) in arguments.items()
     ]
-    return LaunchDescription([*declarations, OpaqueFunction(function=_start_node)])
+    return LaunchDescription([*declarations, OpaqueFunction(function=_start_node, args=[list(arguments)])])
 
 
-def _start_node(context: LaunchContext) -> list[LifecycleNode]:
+def _start_node(context: LaunchContext, arguments: list[str]) -> list[LifecycleNode]:
     """Check every argument first, so that a wrong one ends the launch with one line, before a process starts."""
+    require_declared(__file__, arguments, context.argv)
 
     def given(argument: str) -> str:
         return LaunchConfiguration(argument).perform(context)
@@ -56,8 +67,9 @@ def _start_node(context: LaunchContext) -> list[LifecycleNode]:
     overrides: dict[str, str | bool] = {}
     if given("device") != "":
         overrides["device"] = given("device")
-    if given("autostart") != "":
-        overrides["autostart"] = _boolean("autostart", given("autostart"))
+    for name in ("autostart", "use_sim_time"):
+        if given(name) != "":
+            overrides[name] = _boolean(name, given(name))
     # Loggers have dotted names: left.traj_integrator. The level is not meant for rcl and the middleware.
     logger = ".".join([*given("namespace").strip("/").split("/"), NODE_NAME]).lstrip(".")
     level = _one_of("log_level", given("log_level").lower(), LOG_LEVELS)
@@ -67,6 +79,7 @@ def _start_node(context: LaunchContext) -> list[LifecycleNode]:
         name=NODE_NAME,
         namespace=given("namespace"),
         parameters=[*_parameter_files(given("robot"), given("params_file")), overrides],
+        remappings=[(topic, given(name)) for name, topic in TOPICS.items() if given(name) != ""],
         ros_arguments=["--log-level", f"{logger}:={level}"],
         additional_env=_transport_environment(given("transport_profile")),
         output="screen",

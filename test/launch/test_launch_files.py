@@ -10,6 +10,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterator
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -26,11 +27,14 @@ pytestmark = pytest.mark.skipif(shutil.which("ros2") is None, reason="the comman
 ARGUMENTS = {
     "integrator.launch.py": {
         *("robot", "params_file", "namespace", "device", "log_level", "autostart", "transport_profile", "respawn"),
+        *("joint_states_topic", "joint_trajectory_topic", "controller_state_topic", "use_sim_time"),
     },
     "demo.launch.py": {"data", "out", "device", "namespace", "log_level", "transport_profile", "respawn"},
 }
 
 WRONG_ARGUMENTS = {
+    "robt:=ur5e": "robt:=ur5e: expected arguments of integrator.launch.py, which are robot, params_file, namespace,",
+    "use_sim_time:=yes": "use_sim_time: expected one of true, false; got 'yes'",
     "robot:=panda": "robot: expected one of fr3, franka, ur10e, ur3e, ur5e, none; got 'panda'",
     "robot:=none": "params_file: expected a YAML file that names the joints, because robot is none; got none",
     "params_file:=/nowhere.yaml": "params_file: expected an existing file, got '/nowhere.yaml'",
@@ -42,12 +46,29 @@ WRONG_ARGUMENTS = {
 }
 
 
-class Launch:
-    """`ros2 launch` of a file of the source tree, in a process group of its own, output in a file."""
+PACKAGE = "traj_integrator_ros"
+CELL = """
+from launch import LaunchDescription
+from launch.actions import DeclareLaunchArgument, IncludeLaunchDescription
+from launch.launch_description_sources import PythonLaunchDescriptionSource
+def generate_launch_description():
+    arm = PythonLaunchDescriptionSource("{file}")
+    return LaunchDescription(
+        [DeclareLaunchArgument("cell"), IncludeLaunchDescription(arm, launch_arguments=[("device", "cpu")])]
+    )
+"""
 
-    def __init__(self, log: Path, name: str, *arguments: str) -> None:
+
+class Launch:
+    """`ros2 launch` of a file, of the source tree by its name alone or of a package, output in a file.
+
+    It has a process group of its own.
+    """
+
+    def __init__(self, log: Path, name: str | Path, *arguments: str, package: str = "") -> None:
         self._log = log
-        command = ["ros2", "launch", "--noninteractive", str(REPOSITORY / "launch" / name), *arguments]
+        file = [package, name] if package else [str(REPOSITORY / "launch" / name)]
+        command = ["ros2", "launch", "--noninteractive", *file, *arguments]
         with log.open("wb") as output:
             self._process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT, start_new_session=True)
 
@@ -89,8 +110,8 @@ class Launch:
 def launch(tmp_path: Path) -> Iterator[Callable[..., Launch]]:
     started: list[Launch] = []
 
-    def start(name: str, *arguments: str) -> Launch:
-        started.append(Launch(tmp_path / f"launch_{len(started)}.txt", name, *arguments))
+    def start(name: str | Path, *arguments: str, **options: str) -> Launch:
+        started.append(Launch(tmp_path / f"launch_{len(started)}.txt", name, *arguments, **options))
         return started[-1]
 
     yield start
@@ -114,6 +135,47 @@ def test_wrong_argument_ends_the_launch_with_one_line_and_no_process(launch, arg
     errors = [line for line in ended.output.splitlines() if "[ERROR]" in line]
     assert len(errors) == 1 and message in errors[0], ended.output
     assert "process started" not in ended.output and "Traceback" not in ended.output
+
+
+@pytest.mark.parametrize("package", ["", PACKAGE], ids=["by its path", "by its package"])
+def test_an_argument_that_the_demo_does_not_have_is_an_error(launch, package):
+    ended = launch("demo.launch.py", "robot:=franka", package=package)
+    assert ended.wait() == 1 and "process started" not in ended.output
+    [error] = [line for line in ended.output.splitlines() if "[ERROR]" in line]
+    assert "robot:=franka: expected arguments of demo.launch.py, which are data, out," in error
+
+
+def test_a_launch_file_that_includes_this_one_has_arguments_of_its_own(launch, tmp_path):
+    file = tmp_path / "cell.launch.py"
+    file.write_text(CELL.format(file=REPOSITORY / "launch" / "integrator.launch.py"))
+    process = launch(file, "cell:=left")
+    process.wait_for("active")
+    process.interrupt()
+
+
+def test_topics_and_the_clock_are_those_of_the_arguments(launch):
+    topics = {
+        "joint_states_topic": "/cell/joint_states",
+        "joint_trajectory_topic": "/arm_controller/joint_trajectory",
+        "controller_state_topic": "arm_controller/controller_state",
+    }
+    arguments = [f"{name}:={topic}" for name, topic in topics.items()]
+    process = launch("integrator.launch.py", "namespace:=left", "use_sim_time:=true", *arguments)
+    remapped = {name: topics[f"{name.strip('~/')}_topic"] for name in ("joint_states", "~/joint_trajectory")}
+    client = Scenario("franka", namespace="left", remappings=tuple(remapped.items())).client()
+    try:
+        client.wait_until_active()
+        assert client.parameter("use_sim_time") is True
+        kinds = dict(client.node.get_subscriber_names_and_types_by_node("traj_integrator", "/left"))
+        assert {"/cell/joint_states", "/clock", "/left/robot_description"} <= kinds.keys()
+        assert "/left/arm_controller/controller_state" in kinds or find_spec("control_msgs") is None
+        published = dict(client.node.get_publisher_names_and_types_by_node("traj_integrator", "/left"))
+        assert "/arm_controller/joint_trajectory" in published
+        unused = {"/left/joint_states", "/left/controller_state", "/left/traj_integrator/joint_trajectory"}
+        assert not unused & (kinds.keys() | published.keys())
+    finally:
+        client.close()
+    process.interrupt()
 
 
 def test_defaults_are_those_of_the_robots_file(launch):

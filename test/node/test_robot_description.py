@@ -34,6 +34,7 @@ def test_limits_come_with_the_topic_however_late_and_parameters_go_first(serve: 
     assert client.integrate(TOO_FAST).success
     origins = "position: {0}, velocity: {0}, acceleration: parameters, jerk: none"
     assert client.counts()["limits"] == origins.format("none")
+    assert client.status().hardware_id == "joint_a to joint_c"
 
     latched = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
     description = client.node.create_publisher(String, "robot_description", latched)
@@ -44,6 +45,7 @@ def test_limits_come_with_the_topic_however_late_and_parameters_go_first(serve: 
     description.publish(String(data=as_found.replace("</robot>", "<sensor:a/><xacro:imu/></robot>")))
     client.wait_for(lambda: f"limits from: {origins.format('robot_description')}" in node.output, "taken and told")
     assert client.counts()["limits"] == origins.format("robot_description")
+    client.wait_for(lambda: client.status().hardware_id == "arm", "the robot is named")
     refused = client.integrate(TOO_FAST)
     assert not refused.success and "limits_violated: velocity of joint_a exceeds" in refused.message
     assert refused.message.endswith("of 0.5)")

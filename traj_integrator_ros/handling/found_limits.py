@@ -29,6 +29,8 @@ class FoundLimits:
     """Joints of the node that the source has no limits of."""
     continuous: tuple[str, ...] = ()
     """Joints of the node that turn without end."""
+    robot: str = ""
+    """The robot's name, if the source has it."""
     scales: tuple[tuple[str, float], ...] = ()
     """Quantities that the source itself scales, and by how much; `limits` are scaled already."""
 

@@ -29,13 +29,14 @@ def read_urdf(text: str, joint_names: Sequence[str], source: str) -> FoundLimits
         LimitsError: with the source, what was expected and what was found.
 
     """
-    joints, names = _joints(text, source), tuple(joint_names)
+    robot, names = _robot(text, source), tuple(joint_names)
+    joints = _joints_of(robot)
     found = {name: _of_joint(joints[name], source) for name in names if _is_limited(joints.get(name))}
     if not found:
         listed = ", ".join(joints) or "none"
         raise LimitsError(f"{source}: expected limits of {', '.join(names)}, got a URDF with the joints {listed}")
     continuous = tuple(name for name in found if joints[name].get("type") == "continuous")
-    return found_limits(source, names, found, continuous=continuous)
+    return found_limits(source, names, found, continuous=continuous, robot=robot.get("name", ""))
 
 
 def load_urdf(path: str, joint_names: Sequence[str]) -> FoundLimits:
@@ -50,7 +51,7 @@ def load_joint_types(path: str) -> dict[str, str]:
 
 def read_joint_types(text: str, source: str) -> dict[str, str]:
     """The same of a text. Raises LimitsError."""
-    return {name: joint.get("type", "") for name, joint in _joints(text, source).items()}
+    return {name: joint.get("type", "") for name, joint in _joints_of(_robot(text, source)).items()}
 
 
 def _text_of(path: str) -> str:
@@ -65,18 +66,21 @@ def _text_of(path: str) -> str:
         return content.decode("latin-1")
 
 
-def _joints(text: str, source: str) -> dict[str, Element]:
+def _robot(text: str, source: str) -> Element:
     try:
         root = element_in(text)
     except ValueError as error:
         raise LimitsError(f"{source}: expected a URDF, got text that is no XML: {error}") from None
     if root.tag != "robot":
         raise LimitsError(f"{source}: expected a URDF with the element robot, got {root.tag[:40]!r}")
-    # Not the joint elements inside transmission and ros2_control.
-    joints = root.findall("joint")
-    if _is_xacro(root, joints):
+    if _is_xacro(root, root.findall("joint")):
         raise LimitsError(f"{source}: expected a URDF, got a xacro file; expand it first: xacro FILE > robot.urdf")
-    return {joint.get("name", ""): joint for joint in joints}
+    return root
+
+
+def _joints_of(robot: Element) -> dict[str, Element]:
+    """Joints by name; not the joint elements inside transmission and ros2_control."""
+    return {joint.get("name", ""): joint for joint in robot.findall("joint")}
 
 
 def _is_xacro(root: Element, joints: list[Element]) -> bool:

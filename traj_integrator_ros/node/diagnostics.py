@@ -47,6 +47,8 @@ class NodeStatus:
     execution: ExecutionReport
     guard: Guard
     controller: ControllerStatus
+    robot: str = ""
+    """Which one it is, for people."""
 
     # What is known while the node is configured
 
@@ -92,7 +94,7 @@ class Diagnostics:
             untimely["starved"] = 0  # a trajectory of its own comes after the brake of the one before it, or during it
         level, summary = _judge(status, rejected, warned, untimely)
         values = [KeyValue(key=key, value=value) for key, value in _values(status).items()]
-        told = DiagnosticStatus(level=level, name=self._name, message=summary, hardware_id=status.device, values=values)
+        told = DiagnosticStatus(level=level, name=self._name, message=summary, hardware_id=status.robot, values=values)
         return DiagnosticArray(header=Header(stamp=stamp), status=[told])
 
 

@@ -223,11 +223,21 @@ class IntegratorNode(LifecycleNode):
             execution=published.report(),
             guard=published.guard,
             controller=published.present.status,
+            robot=self._robot(),
             **(self._known_of_robot(answers) if answers else {}),
         )
         message = self._diagnostics.message(status, self.get_clock().now().to_msg())
         with self.accounts.guard("diagnostics"):
             self._diagnostics_publisher.publish(message)
+
+    def _robot(self) -> str:
+        """The robot's name in its URDF, or else its joints, behind the node's namespace."""
+        name, limits = "", self._limits
+        if limits is not None:
+            joints = limits.given.joint_names
+            name = limits.urdf.robot if limits.urdf is not None else ""
+            name = name or " to ".join(dict.fromkeys((joints[0], joints[-1])))
+        return "/".join(filter(None, (self.get_namespace().strip("/"), name)))
 
     def _known_of_robot(self, answers: Answers) -> dict[str, object]:
         """Fields of a status."""

@@ -1,0 +1,34 @@
+"""What the launch files ask of the command line that `launch` does not: that its arguments exist. Knows no ROS."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Collection, Iterable
+from itertools import pairwise
+from pathlib import Path
+
+_PACKAGE = "traj_integrator_ros"
+
+
+def require_declared(
+    launch_file: str, declared: Collection[str], given: Iterable[str], command: list[str] | None = None
+) -> None:
+    """Check that a launch file declares the arguments that it is started with; `launch` would ignore others.
+
+    Args:
+        launch_file: its path.
+        declared: names of its arguments.
+        given: arguments of the command, `name:=value`. Where another file includes this one, they are that one's.
+        command: with all of its words; None: that of this process.
+
+    Raises:
+        ValueError: there is another one.
+
+    """
+    words, file = sys.argv if command is None else command, Path(launch_file).resolve()
+    by_path = any(word.endswith(file.name) and Path(word).resolve() == file for word in words)
+    if not by_path and (_PACKAGE, file.name) not in pairwise(words):
+        return
+    unknown = [one for one in given if one.partition(":=")[0] not in declared]
+    if unknown:
+        raise ValueError(f"{', '.join(unknown)}: expected arguments of {file.name}, which are {', '.join(declared)}")
