@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Mapping
+from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import partial
 from multiprocessing.connection import Connection
@@ -15,14 +16,16 @@ from trajectory_msgs.msg import JointTrajectory
 
 from traj_integrator_interfaces.msg import ActionSequence, TrajectoryBatch
 from traj_integrator_interfaces.srv import ComputeGradient
+from traj_integrator_ros.client import ORDERS, Gradient, sequence
 from traj_integrator_ros.execution.rows import Points
 from traj_integrator_ros.handling.limits import JointLimits
 from traj_integrator_ros.tools.checker import Expectation
 from traj_integrator_ros.tools.controller_model import scheduled_points
-from traj_integrator_ros.traffic.messages import ORDERS, Template, gradient_request, sequence
+from traj_integrator_ros.traffic.ledger import Ledger
+from traj_integrator_ros.traffic.messages import Template
 from traj_integrator_ros.traffic.participant import Participant, received_ns
 from traj_integrator_ros.traffic.player import StatePublisher
-from traj_integrator_ros.traffic.roles import Controller, Optimizer, Planner
+from traj_integrator_ros.traffic.roles import Controller, Planner
 from traj_integrator_ros.wire.readers import SequenceGaps
 
 from .client import Role, work
@@ -248,42 +251,43 @@ def controller(participant: Participant, swing: Swing, rate_hz: float, *, betwee
 
 def optimizer(participant: Participant, swing: Swing, rate_hz: float) -> Role:
     """Calls for gradients without waiting for earlier answers; equal requests must have equal answers."""
-    own: Optimizer[int] = Optimizer(participant)
     requests = [_gradient_request(swing, seed) for seed in range(REQUESTS)]
+    service = participant.client(ComputeGradient, "compute_gradient")
+    ledger: Ledger[int] = Ledger()
     expected: dict[int, bytes] = {}
     faults: Counter[str] = Counter()
     totals: Counter[str] = Counter()
 
-    def on_answer(variant: int, response: ComputeGradient.Response) -> None:
-        if not response.success:
+    def answered(number: int, answer: Future[Gradient]) -> None:
+        variant = ledger.answer(number, time.monotonic())
+        if (error := answer.exception()) is not None:
             totals["refused"] += 1
-            faults[f"compute_gradient: {response.message}"] += 1
+            faults[f"compute_gradient: {error}"] += 1
             return
-        gradient = np.frombuffer(response.grad_action, np.float32)
+        gradient = answer.result().action
         right = expected.setdefault(variant, gradient.tobytes())
-        if not gradient.size or not np.isfinite(gradient).all() or gradient.tobytes() != right:
+        if not np.isfinite(gradient).all() or gradient.tobytes() != right:
             faults["compute_gradient: expected the finite gradient of the first answer"] += 1
 
     def send() -> None:
-        variant = own.ledger.sent % REQUESTS
-        if own.is_connected:
-            own.send(requests[variant], variant, on_answer)
+        number, variant = ledger.sent, ledger.sent % REQUESTS
+        if service.service_is_ready():
+            ledger.send(number, variant, time.monotonic())
+            participant.futures.compute_gradient(*requests[variant]).add_done_callback(partial(answered, number))
 
     def counts() -> dict[str, int]:
         refused = totals["refused"]
-        return {"called": own.ledger.sent, "answered": own.ledger.answered - refused, "refused": refused}
+        return {"called": ledger.sent, "answered": ledger.answered - refused, "refused": refused}
 
-    return Role(counts, lambda: own.ledger.answered > 0, send, rate_hz, own.ledger, faults)
+    return Role(counts, lambda: ledger.answered > 0, send, rate_hz, ledger, faults)
 
 
-def _gradient_request(swing: Swing, seed: int) -> ComputeGradient.Request:
+def _gradient_request(swing: Swing, seed: int) -> tuple[ActionSequence, dict[str, np.ndarray]]:
     generator = np.random.default_rng(seed)
     shape = (BATCH, HORIZON, len(swing.joint_names))
     actions, *upstream = (generator.standard_normal(shape, np.float32) for _ in range(5))
-    message = sequence(
-        actions, dt=[DT_S], control_space=ActionSequence.JERK, joint_names=swing.joint_names, position=swing.middle
-    )
-    return gradient_request(message, dict(zip(ORDERS, upstream, strict=True)))
+    message = sequence(actions, dt=DT_S, control_space="jerk", joint_names=swing.joint_names, position=swing.middle)
+    return message, dict(zip(ORDERS, upstream, strict=True))
 
 
 ROLES = {"robot": robot, "controller": controller, "planner": planner, "optimizer": optimizer}

@@ -20,6 +20,7 @@ import yaml
 from lifecycle_msgs.srv import GetState
 from rclpy.client import Client
 from rclpy.impl.implementation_singleton import rclpy_implementation
+from rclpy.qos import QoSProfile
 from rclpy.serialization import deserialize_message, serialize_message
 from rclpy.subscription import Subscription
 from sensor_msgs.msg import JointState
@@ -27,8 +28,8 @@ from trajectory_msgs.msg import JointTrajectory
 
 from traj_integrator_interfaces.msg import ActionSequence, TrajectoryBatch
 from traj_integrator_interfaces.srv import ComputeGradient, Evaluate, Integrate
+from traj_integrator_ros.client import sequence, set_stamp
 from traj_integrator_ros.traffic.local_dds import config_file, isolate
-from traj_integrator_ros.traffic.messages import sequence, set_stamp
 from traj_integrator_ros.traffic.node_process import NodeProcess, PythonProcess
 from traj_integrator_ros.traffic.participant import Participant
 from traj_integrator_ros.wire.transport import LIMIT_VARIABLE, prepare_transport
@@ -98,9 +99,9 @@ class TimingClient(Participant):
         self._states = {name: self.publisher(JointState, topic, DEPTH) for name, topic in topics.items()}
         types = {"integrate": Integrate, "compute_gradient": ComputeGradient, "evaluate": Evaluate}
         self._services = {
-            f"{name}/{kind}": self.client(types[kind], f"{name}/{kind}") for name in names for kind in types
+            f"{name}/{kind}": self._own_client(types[kind], f"{name}/{kind}") for name in names for kind in types
         }
-        self._services[EMPTY] = self.client(GetState, EMPTY)
+        self._services[EMPTY] = self._own_client(GetState, EMPTY)
         self._requests: dict[str, object] = {EMPTY: GetState.Request()}
         self._plan: RecedingPlan | None = None
 
@@ -198,6 +199,10 @@ class TimingClient(Participant):
 
     def _listen(self, message_type: type, topic: str) -> Subscription:
         return self.subscribe(message_type, topic, lambda message: None, DEPTH, raw=True)
+
+    def _own_client(self, service: type, name: str) -> Client:
+        """One whose answers nobody else takes."""
+        return self.node.create_client(service, name, qos_profile=QoSProfile(depth=DEPTH))
 
     def _all_matched(self) -> bool:
         publishers = [*self._sequences.values(), *self._states.values()]

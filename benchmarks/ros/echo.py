@@ -20,7 +20,7 @@ from sensor_msgs.msg import JointState
 
 from traj_integrator_interfaces.msg import ActionSequence, TrajectoryBatch
 from traj_integrator_interfaces.srv import ComputeGradient, Evaluate, Integrate
-from traj_integrator_ros.traffic.messages import ORDERS
+from traj_integrator_ros.client import ORDERS
 from traj_integrator_ros.wire.transport import prepare_transport
 
 DEPTH = 10

@@ -16,9 +16,10 @@ import torch
 
 from traj_integrator_interfaces.msg import ActionSequence, TrajectoryBatch
 from traj_integrator_interfaces.srv import Evaluate, Integrate
+from traj_integrator_ros.client import ORDERS, gradient_request, sequence
+from traj_integrator_ros.client.requests import cost_message
 from traj_integrator_ros.kernels import CostTerm, QuadraticCost, clique_step, quadratic_cost
 from traj_integrator_ros.kernels.costs.terms import cost_of
-from traj_integrator_ros.traffic.messages import ORDERS, floats, gradient_request, sequence
 
 from ..problems import DOF, DT, HORIZON, is_close_to
 from ..registry import Case, Check, Contender
@@ -224,10 +225,8 @@ def evaluations(processes: Processes, transport: str, batch: int, rounds: int) -
         "jerk": {"weight": np.full(DOF, 1e-5)},
     }
     message = sequence(actions, position=START)
-    request, exact = Evaluate.Request(actions=message), {}
+    request, exact = Evaluate.Request(actions=message, cost=cost_message(terms, DOF)), {}
     for output, fields in terms.items():
-        for name, values in fields.items():
-            setattr(getattr(request.cost, output), name, floats(values))
         rounded = {name: torch.from_numpy(values.astype(np.float32)).double() for name, values in fields.items()}
         exact[output] = CostTerm(**rounded)
     client.prepare("evaluate", request)

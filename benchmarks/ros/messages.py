@@ -18,10 +18,10 @@ from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
 from soak.streams.core import NodeCore
 from traj_integrator_interfaces.msg import ActionSequence, TrajectoryBatch
+from traj_integrator_ros.client import ORDERS, packed, sequence
 from traj_integrator_ros.execution.rows import Points
 from traj_integrator_ros.handling.measured import JointStates
 from traj_integrator_ros.kernels import clique_step
-from traj_integrator_ros.traffic.messages import ORDERS, floats, sequence
 from traj_integrator_ros.wire.messages import sequence_fields
 from traj_integrator_ros.wire.readers import read_action_sequence, read_joint_state
 from traj_integrator_ros.wire.writers import JointTrajectoryWriter, serialize_batch
@@ -106,8 +106,8 @@ def trajectory_batch_out(batch: int) -> Case:
     time, arrays = np.arange(HORIZON, dtype=np.float32), random(4, batch, HORIZON, DOF)
 
     def objects() -> TrajectoryBatch:
-        message = TrajectoryBatch(joint_names=list(JOINTS), batch=batch, horizon=HORIZON, time_from_start=floats(time))
-        message.position, message.velocity, message.acceleration, message.jerk = map(floats, arrays)
+        message = TrajectoryBatch(joint_names=list(JOINTS), batch=batch, horizon=HORIZON, time_from_start=packed(time))
+        message.position, message.velocity, message.acceleration, message.jerk = map(packed, arrays)
         return message
 
     return beside_objects(
@@ -122,6 +122,7 @@ def trajectory_batch_out(batch: int) -> Case:
 
 def action_sequence_in(batch: int) -> Case:
     data, expected = bytes(serialize_message(action_sequence(batch))), sequence_fields(action_sequence(batch))
+
     def check(fields: object) -> None:
         for name, got, wanted in zip(fields._fields, fields, expected, strict=True):
             assert np.array_equal(got, wanted), f"{name} differs"

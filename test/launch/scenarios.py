@@ -14,9 +14,8 @@ import yaml
 from ros_client import RosClient
 
 from traj_integrator_interfaces.msg import ActionSequence, TrajectoryBatch
+from traj_integrator_ros.client import NODE_NAME, sequence, trajectories_of
 from traj_integrator_ros.tools.robot import dotted
-from traj_integrator_ros.traffic.messages import batch_arrays, sequence
-from traj_integrator_ros.traffic.participant import NODE_NAME
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 CONFIG = REPOSITORY / "config"
@@ -129,6 +128,6 @@ def _motion(scenario: Scenario, batch: int = 2, horizon: int = 24) -> tuple[np.n
 
 def _check_positions(batch: TrajectoryBatch, start: np.ndarray, actions: np.ndarray) -> None:
     """Each row but the first is the action before it."""
-    position = batch_arrays(batch)[0]
+    position = trajectories_of(batch).position
     np.testing.assert_allclose(position[:, 0], np.broadcast_to(start, position[:, 0].shape), atol=1e-5)
     np.testing.assert_allclose(position[:, 1:], actions[:, : position.shape[1] - 1], atol=1e-5)

@@ -15,7 +15,7 @@ sys.path.append(str(Path(__file__).resolve().parents[1]))
 
 from ros_client import RosClient
 
-from traj_integrator_ros.traffic.messages import sequence
+from traj_integrator_ros.client import sequence
 from traj_integrator_ros.wire.transport import prepare_transport
 
 SHAPE = (1000, 32, 7)

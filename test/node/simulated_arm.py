@@ -17,9 +17,9 @@ from rosgraph_msgs.msg import Clock
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
 from rig.arm import Robot
+from traj_integrator_ros.client import SECOND_NS, set_stamp, stamp_of
 from traj_integrator_ros.motions.trajectories import planned_trajectory
 from traj_integrator_ros.node.entities import SUPERVISION_PERIOD_S
-from traj_integrator_ros.traffic.messages import SECOND_NS, set_stamp, stamp_of
 
 RATE = 500
 _CYCLE_NS = SECOND_NS // RATE

@@ -11,7 +11,7 @@ from preloaded_process import PreloadedNode
 from ros_client import RosClient
 
 from traj_integrator_interfaces.msg import ActionSequence
-from traj_integrator_ros.traffic.messages import sequence
+from traj_integrator_ros.client import sequence
 from traj_integrator_ros.traffic.node_process import NodeProcess
 
 pytestmark = pytest.mark.ros

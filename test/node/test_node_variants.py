@@ -8,8 +8,8 @@ import pytest
 from node_fixtures import ClientFactory, NodeFactory, NodeServer
 
 from traj_integrator_interfaces.srv import ComputeGradient
+from traj_integrator_ros.client import packed, sequence
 from traj_integrator_ros.kernels import ControlSpace
-from traj_integrator_ros.traffic.messages import floats, sequence
 
 pytestmark = pytest.mark.ros
 DOF = 3
@@ -19,7 +19,7 @@ SEQUENCE = sequence(np.zeros((1, 4, DOF)), position=np.zeros(DOF))
 def test_exhausted_device_memory_is_reported_and_the_next_request_is_served(serve: NodeServer) -> None:
     _, client = serve(variant=node_variants.short_of_memory)
     large = sequence(np.zeros((64, 64, DOF)), position=np.zeros(DOF))
-    gradient = ComputeGradient.Request(actions=large, grad_position=floats(np.zeros(64 * 64 * DOF)))
+    gradient = ComputeGradient.Request(actions=large, grad_position=packed(np.zeros(64 * 64 * DOF)))
     for refused in (client.integrate(large), client.compute_gradient(gradient)):
         assert not refused.success
         assert refused.message.startswith("out_of_device_memory: batch: out of memory on cpu: tried to allocate ")

@@ -13,10 +13,10 @@ from rcl_interfaces.msg import ParameterType
 from rclpy.parameter import Parameter
 from ros_client import RosClient
 
+from traj_integrator_ros.client import sequence
 from traj_integrator_ros.handling.parameter_table import PARAMETERS, SPECS, Changeable, ParameterKind, ParameterSpec
 from traj_integrator_ros.handling.parameters import InvalidParameters, NodeParameters, check_value, default_values
 from traj_integrator_ros.tools.robot import dotted
-from traj_integrator_ros.traffic.messages import sequence
 
 ROBOTS = sorted(path.stem for path in (Path(__file__).parents[2] / "config").glob("*.yaml"))
 COMPLETE = "franka"

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from node_fixtures import JOINTS, ClientFactory, NodeFactory, NodeServer
 
-from traj_integrator_ros.traffic.messages import sequence
+from traj_integrator_ros.client import sequence
 
 pytest.importorskip("rclpy", reason="rclpy cannot be imported")
 from rclpy.qos import DurabilityPolicy, QoSProfile

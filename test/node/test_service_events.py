@@ -9,7 +9,7 @@ from ros_client import RosClient
 from service_msgs.msg import ServiceEventInfo
 
 from traj_integrator_interfaces.srv import Evaluate
-from traj_integrator_ros.traffic.messages import sequence
+from traj_integrator_ros.client import sequence
 
 pytest.importorskip("rclpy.service_introspection", reason="this ROS 2 has no service introspection (before Iron)")
 pytestmark = pytest.mark.ros

@@ -12,8 +12,8 @@ from ros_client import RosClient
 
 from traj_integrator_interfaces.msg import ActionSequence, TrajectoryBatch
 from traj_integrator_interfaces.srv import ComputeGradient, Evaluate, Retime
+from traj_integrator_ros.client import packed, sequence
 from traj_integrator_ros.kernels import ControlMap, ControlSpace, CostTerm, QuadraticCost, control_map, quadratic_cost
-from traj_integrator_ros.traffic.messages import floats, sequence
 from traj_integrator_ros.traffic.node_process import NodeProcess
 
 pytestmark = pytest.mark.ros
@@ -45,7 +45,7 @@ def any_sequence(space: ControlSpace, kernel: ControlMap) -> ActionSequence:
     if kernel.goal:
         message.goal_index = array("I", GOAL_INDEX)
     for part in kernel.goal:
-        setattr(message.goal, part, floats(rng.normal(size=(2, DOF))))
+        setattr(message.goal, part, packed(rng.normal(size=(2, DOF))))
     return message
 
 
@@ -92,7 +92,7 @@ def test_the_gradient_is_that_of_autograd_in_the_callers_columns(
     rng = np.random.default_rng(space.value)
     upstream = rng.normal(size=(4, 4, kernel.output_horizon(6), DOF)).astype(np.float32)
     for name, values in zip(UPSTREAM, upstream, strict=True):
-        setattr(request, name, floats(values))
+        setattr(request, name, packed(values))
     leaves = leaves_of(request.actions)
     others = dict(leaves)
     outputs = kernel.step(others.pop("action"), **others, **indices(kernel))
@@ -105,7 +105,7 @@ def test_the_gradient_is_that_of_autograd_in_the_callers_columns(
         trajectory = client.integrate(request.actions).trajectory
         assert np.allclose(table(trajectory.position, 4, DOF), outputs.position.detach(), atol=1e-4)
         # Linear: it needs no data, but for dt.
-        request.actions.data = floats([])
+        request.actions.data = packed([])
         without = client.compute_gradient(request)
     assert_gradients(without, {**expected, "dt": torch.empty(0)})
 
@@ -132,7 +132,7 @@ def test_evaluate_is_the_quadratic_cost_with_its_gradients(client: RosClient, sp
     }
     for output, fields in given.items():
         for name, values in fields.items():
-            setattr(getattr(request.cost, output), name, floats(values))
+            setattr(getattr(request.cost, output), name, packed(values))
     leaves = leaves_of(request.actions)
     cost = QuadraticCost(
         **{

@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 from node_fixtures import NodeFactory, NodeServer
 
+from traj_integrator_ros.client import sequence
 from traj_integrator_ros.node import shared_memory
 from traj_integrator_ros.node.shared_memory import remove_abandoned_segments
-from traj_integrator_ros.traffic.messages import sequence
 
 pytestmark = pytest.mark.ros
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from node_fixtures import ClientFactory, NodeFactory, NodeServer
 
-from traj_integrator_ros.traffic.messages import sequence
+from traj_integrator_ros.client import sequence
 from traj_integrator_ros.traffic.node_process import NodeProcess
 
 pytestmark = [pytest.mark.ros, pytest.mark.alone]

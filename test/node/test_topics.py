@@ -12,9 +12,9 @@ from node_fixtures import NodeServer, changed, table
 from ros_client import RosClient
 
 from traj_integrator_interfaces.msg import ActionSequence
+from traj_integrator_ros.client import sequence, stamp_of
 from traj_integrator_ros.handling.rejection import RejectionReason
 from traj_integrator_ros.kernels import ControlSpace, control_map
-from traj_integrator_ros.traffic.messages import sequence, stamp_of
 
 pytestmark = pytest.mark.ros
 DOF = 3

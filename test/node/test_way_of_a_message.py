@@ -13,7 +13,7 @@ from node_fixtures import JOINTS, NodeServer
 from ros_client import RosClient
 
 from traj_integrator_interfaces.srv import Evaluate
-from traj_integrator_ros.traffic.messages import sequence
+from traj_integrator_ros.client import sequence
 
 pytestmark = pytest.mark.ros
 PAGE = (Path(__file__).resolve().parents[2] / "CONTRIBUTING.md").read_text(encoding="utf-8")

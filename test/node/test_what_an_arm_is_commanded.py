@@ -16,7 +16,7 @@ from simulated_arm import RATE, Limits, SimulatedArm
 
 from traj_integrator_interfaces.msg import ActionSequence
 from traj_integrator_interfaces.srv import Committed, Stop
-from traj_integrator_ros.traffic.messages import SECOND_NS, sequence
+from traj_integrator_ros.client import SECOND_NS, sequence
 from traj_integrator_ros.traffic.node_process import NodeProcess
 
 pytestmark = [pytest.mark.ros, pytest.mark.slow]

@@ -17,7 +17,7 @@ from trajectory_msgs.msg import JointTrajectory
 
 from traj_integrator_interfaces.msg import ActionSequence
 from traj_integrator_interfaces.srv import ComputeGradient, Evaluate
-from traj_integrator_ros.traffic.messages import floats, sequence
+from traj_integrator_ros.client import packed, sequence
 
 NODE = Settings(JOINTS, max_batch=8, max_horizon=16, dt_s=0.02)
 Draw = Callable[[st.SearchStrategy], object]
@@ -54,7 +54,7 @@ def good_sequence(**changes: object) -> ActionSequence:
 def good_evaluation(actions: ActionSequence | None = None) -> Evaluate.Request:
     """A request for what a sequence costs."""
     request = Evaluate.Request(actions=actions or good_sequence())
-    request.cost.position.weight = floats(np.ones(NODE.dof))
+    request.cost.position.weight = packed(np.ones(NODE.dof))
     return request
 
 
@@ -76,25 +76,25 @@ def good_report(report_type: type, position: float = 0.0, velocity: float = 0.0)
 def whole_sequence(control_space: int) -> ActionSequence:
     """A sequence with all fields that its control space allows."""
     parts = OUTPUTS[:3] if control_space == ActionSequence.BSPLINE else OUTPUTS[:1]
-    goals = {f"goal_{part}": floats(np.zeros(2 * NODE.dof)) for part in parts}
-    starts = {f"start_{part}": floats(np.zeros(2 * NODE.dof)) for part in OUTPUTS[:3]}
+    goals = {f"goal_{part}": packed(np.zeros(2 * NODE.dof)) for part in parts}
+    starts = {f"start_{part}": packed(np.zeros(2 * NODE.dof)) for part in OUTPUTS[:3]}
     pools = {"start_index": array("I", [1, 0]), "goal_index": array("I", [0, 1])}
     form = {"degree": 3, "steps": 4} if control_space == ActionSequence.BSPLINE else {}
-    names, dt = list(NODE.joint_names), floats([0.02] * 4)
+    names, dt = list(NODE.joint_names), packed([0.02] * 4)
     return good_sequence(control_space=control_space, joint_names=names, dt=dt, **goals, **starts, **pools, **form)
 
 
 def whole_sequences() -> list[ActionSequence]:
     """Sequences that have all that they can, and one that has nothing that it need not have."""
     whole = map(whole_sequence, (ActionSequence.POSITION, ActionSequence.BSPLINE))
-    each = {"dt": floats([0.02, 0.03]), "dt_per": ActionSequence.DT_PER_TRAJECTORY}
+    each = {"dt": packed([0.02, 0.03]), "dt_per": ActionSequence.DT_PER_TRAJECTORY}
     own_steps = good_sequence(control_space=ActionSequence.BSPLINE, **each)
-    return [*whole, good_sequence(control_space=ActionSequence.JERK, dt=floats([])), own_steps]
+    return [*whole, good_sequence(control_space=ActionSequence.JERK, dt=packed([])), own_steps]
 
 
 def whole_gradients() -> list[ComputeGradient.Request]:
     """Requests with all upstream gradients."""
-    gradients = {f"grad_{name}": floats(np.ones(24)) for name in OUTPUTS}
+    gradients = {f"grad_{name}": packed(np.ones(24)) for name in OUTPUTS}
     return [ComputeGradient.Request(actions=good_sequence(), **gradients)]
 
 
@@ -103,10 +103,10 @@ def whole_evaluations() -> list[Evaluate.Request]:
     whole, pairs = good_evaluation(), good_evaluation()
     for output in OUTPUTS:
         for field in TERM_FIELDS:
-            setattr(getattr(whole.cost, output), field, floats(np.full(NODE.dof, -1.0 if field == "lower" else 1.0)))
-    whole.cost.duration_weight = floats([1.0, 2.0])
+            setattr(getattr(whole.cost, output), field, packed(np.full(NODE.dof, -1.0 if field == "lower" else 1.0)))
+    whole.cost.duration_weight = packed([1.0, 2.0])
     whole.want_limit_violations, whole.trajectory_rows = True, array("I", [1])
-    pairs.cost.position.target = pairs.cost.jerk.limit_weight = pairs.cost.jerk.upper = floats(np.ones(NODE.dof))
+    pairs.cost.position.target = pairs.cost.jerk.limit_weight = pairs.cost.jerk.upper = packed(np.ones(NODE.dof))
     return [whole, pairs]
 
 

@@ -29,7 +29,7 @@ from trajectory_msgs.msg import JointTrajectory
 
 from traj_integrator_interfaces.msg import ActionSequence, Rejection, TrajectoryBatch
 from traj_integrator_interfaces.srv import Committed, ComputeGradient, Evaluate, Integrate
-from traj_integrator_ros.traffic.messages import set_stamp
+from traj_integrator_ros.client import set_stamp
 from traj_integrator_ros.traffic.node_process import NodeProcess
 
 PARAMETERS = {

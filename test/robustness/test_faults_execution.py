@@ -14,8 +14,8 @@ from rosgraph_msgs.msg import Clock
 from trajectory_msgs.msg import JointTrajectory
 
 from soak.commanded import Commanded
+from traj_integrator_ros.client import SECOND_NS, sequence, set_stamp, stamp_of
 from traj_integrator_ros.tools.controller_model import scheduled_points
-from traj_integrator_ros.traffic.messages import SECOND_NS, sequence, set_stamp, stamp_of
 from traj_integrator_ros.traffic.participant import received_ns
 
 pytestmark = [pytest.mark.ros, pytest.mark.slow]

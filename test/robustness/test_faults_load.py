@@ -22,8 +22,8 @@ from rclpy.serialization import serialize_message
 from ros_client import RosClient
 
 from traj_integrator_interfaces.srv import Integrate
+from traj_integrator_ros.client import sequence
 from traj_integrator_ros.node.entities import SEQUENCE_DEPTH
-from traj_integrator_ros.traffic.messages import sequence
 from traj_integrator_ros.traffic.node_process import NodeProcess, source_environment
 
 pytestmark = [pytest.mark.ros, pytest.mark.slow]
@@ -38,7 +38,7 @@ CALLER = """
 import sys, time
 import numpy as np, rclpy
 from traj_integrator_interfaces.srv import Integrate
-from traj_integrator_ros.traffic.messages import sequence
+from traj_integrator_ros.client import sequence
 from traj_integrator_ros.traffic.participant import Participant
 
 rclpy.init()

@@ -11,7 +11,7 @@ import pytest
 from node_fixtures import ClientFactory, NodeFactory
 
 from traj_integrator_interfaces.srv import ComputeGradient
-from traj_integrator_ros.traffic.messages import sequence
+from traj_integrator_ros.client import sequence
 from traj_integrator_ros.traffic.node_process import NodeProcess
 
 pytestmark = [pytest.mark.ros, pytest.mark.slow]

@@ -41,7 +41,7 @@ from std_msgs.msg import String
 
 from traj_integrator_interfaces.msg import ActionSequence
 from traj_integrator_interfaces.srv import Committed, ComputeGradient, Integrate, Stop
-from traj_integrator_ros.traffic.messages import floats, sequence, set_stamp
+from traj_integrator_ros.client import packed, sequence, set_stamp
 from traj_integrator_ros.traffic.node_process import NodeProcess
 
 pytestmark = [pytest.mark.ros, pytest.mark.slow]
@@ -133,13 +133,13 @@ def test_sizes_out_of_range_are_refused_where_all_lengths_fit(node: Node, batch:
 
 def test_what_overflows_is_refused(node: Node) -> None:
     """The oracle knows no lower bound of results."""
-    overflow, huge = refused("non_finite_result", ""), floats([3e38] + [0.0] * 23)
+    overflow, huge = refused("non_finite_result", ""), packed([3e38] + [0.0] * 23)
     node.send(ACTIONS, good_sequence(data=huge), overflow)
     node.send(INTEGRATE, integration(good_sequence(data=huge)), overflow)
-    everywhere = floats(np.full(24, 3e38))
+    everywhere = packed(np.full(24, 3e38))
     node.send(GRADIENT, ComputeGradient.Request(actions=good_sequence(), grad_jerk=everywhere), overflow)
     evaluation = good_evaluation()
-    evaluation.cost.jerk.weight = evaluation.cost.jerk.target = floats([3e38] * NODE.dof)
+    evaluation.cost.jerk.weight = evaluation.cost.jerk.target = packed([3e38] * NODE.dof)
     node.send(EVALUATE, evaluation, overflow)
     node.send(PLAN, plan([0.0, 1e-9], [[0.0] * 3, [1e308] * 3]), overflow)
 
@@ -191,7 +191,7 @@ def test_every_bad_report_of_the_controller_is_refused_and_changes_nothing(repor
 
 def send_good_everywhere(node: Node, verdict: Verdict) -> None:
     """Send messages that are all right but for the state of the node; all need a joint state."""
-    message = good_sequence(start_position=floats([]))
+    message = good_sequence(start_position=packed([]))
     request = ComputeGradient.Request(actions=message, grad_position=message.data)
     for _ in range(5):
         node.send(ACTIONS, message, verdict)
@@ -239,8 +239,8 @@ def test_without_a_joint_state_what_needs_one_is_refused(node: Node) -> None:
         send_good_everywhere(node, refused("no_joint_state"))
         node.send(COMMITTED, Committed.Request(rows=1), refused("no_joint_state"))
         # The gradient is linear: without data it depends on no state.
-        request = ComputeGradient.Request(actions=good_sequence(start_position=floats([]), data=floats([])))
-        request.grad_position = floats(np.ones(24))
+        request = ComputeGradient.Request(actions=good_sequence(start_position=packed([]), data=packed([])))
+        request.grad_position = packed(np.ones(24))
         node.send(GRADIENT, request, ACCEPTED)
     node.settle()
 
@@ -293,13 +293,13 @@ def test_what_exceeds_limits_is_refused_with_limits_action_reject(node: Node) ->
         for column in range(NODE.dof):
             velocities, positions = np.zeros((2, 4, NODE.dof)), np.zeros((3, NODE.dof))
             velocities[0, 1, column], positions[1:, column] = -6.0, (3.0, 6.0)
-            message = good_sequence(data=floats(velocities), control_space=ActionSequence.VELOCITY)
+            message = good_sequence(data=packed(velocities), control_space=ActionSequence.VELOCITY)
             node.send(ACTIONS, message, refused("limits_violated", "velocity"))
             for as_published in (False, True):
                 node.send(INTEGRATE, integration(message, as_published), refused("limits_violated", "velocity"))
             node.send(PLAN, plan([0.0, 0.5, 1.0], positions), refused("limits_violated"))
     with changed(node.client, limits__action="reject", limits__start_deviation=0.1):
-        node.send(ACTIONS, good_sequence(start_position=floats([0.0, 0.2, 0.0])), refused("start_mismatch"))
+        node.send(ACTIONS, good_sequence(start_position=packed([0.0, 0.2, 0.0])), refused("start_mismatch"))
         node.send(PLAN, plan([0.0, 1.0], [[0.0, 0.0, 0.2]] * 2), refused("start_mismatch"))
 
 
@@ -325,7 +325,7 @@ def test_a_plan_whose_end_no_message_can_tell_is_refused(node: Node) -> None:
 
 def test_a_batch_without_the_row_to_publish_is_refused_on_the_topic(node: Node) -> None:
     with changed(node.client, publish__row=1):
-        message = good_sequence(batch=1, data=floats(np.zeros(12)))
+        message = good_sequence(batch=1, data=packed(np.zeros(12)))
         node.send(ACTIONS, message, refused("size_out_of_range", "batch"))
         node.send(INTEGRATE, integration(message), ACCEPTED)
 
@@ -424,7 +424,7 @@ def test_ten_megabytes_of_empty_names_cost_no_time(node: Node) -> None:
 
 def send_huge(node: Node) -> None:
     for length in HUGE:
-        data = floats(np.zeros(length))
+        data = packed(np.zeros(length))
         for name in ("data", "dt", "start_position"):
             message = good_sequence(**{name: data})
             node.send(ACTIONS, message)

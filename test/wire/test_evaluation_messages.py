@@ -11,10 +11,10 @@ from builtin_interfaces.msg import Time
 
 from traj_integrator_interfaces.msg import ActionSequence, TrajectoryBatch
 from traj_integrator_interfaces.srv import Evaluate
+from traj_integrator_ros.client import packed
 from traj_integrator_ros.engine.call import Wanted
 from traj_integrator_ros.handling.evaluation import BatchGradient, EvaluatedBatch
 from traj_integrator_ros.handling.requests import OUTPUTS, resolve_columns
-from traj_integrator_ros.traffic.messages import floats
 from traj_integrator_ros.wire.messages import evaluation_fields, fill_evaluation, fill_trajectories, sequence_fields
 
 
@@ -23,7 +23,7 @@ def test_every_field_of_a_sequence_is_read_from_its_own():
     names = ["dt", "data", *(f"{end}.{kind}" for end in ("start", "goal") for kind in OUTPUTS[:3])]
     for value, name in enumerate(names):
         end, _, kind = name.rpartition(".")
-        setattr(getattr(message, end) if end else message, kind, floats([value]))
+        setattr(getattr(message, end) if end else message, kind, packed([value]))
     message.start_index, message.goal_index = array("I", [8]), array("I", [9])
     fields = sequence_fields(message)
     found = [getattr(fields, name.replace(".", "_")).tolist() for name in (*names, "start_index", "goal_index")]
@@ -52,7 +52,7 @@ def test_what_a_request_asks_for_is_read():
     nothing = evaluation_fields(Evaluate.Request())
     assert (nothing.want_violations, nothing.violation_fields, nothing.cost.duration_weight.size) == (False, 0, 0)
     request = Evaluate.Request(want_limit_violations=True, violation_fields=5)
-    request.cost.duration_weight, request.cost.jerk.lower = floats([1.0, 2.0]), floats([-3.0])
+    request.cost.duration_weight, request.cost.jerk.lower = packed([1.0, 2.0]), packed([-3.0])
     fields = evaluation_fields(request)
     assert (fields.want_violations, fields.violation_fields) == (True, 5)
     assert fields.cost.duration_weight.tolist() == [1.0, 2.0]

@@ -22,11 +22,11 @@ from std_msgs.msg import Header
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
 from traj_integrator_interfaces.msg import ActionSequence, TrajectoryBatch
+from traj_integrator_ros.client import packed, stamp_of
 from traj_integrator_ros.execution.rows import Points
 from traj_integrator_ros.handling.parameters import NodeParameters, default_values
 from traj_integrator_ros.handling.position_trajectory import plan_of_positions
 from traj_integrator_ros.handling.rejection import Rejected, RejectionReason
-from traj_integrator_ros.traffic.messages import floats, stamp_of
 from traj_integrator_ros.wire import writers
 from traj_integrator_ros.wire.readers import (
     SequenceGaps,
@@ -115,9 +115,9 @@ def test_a_batch_is_what_rclpy_makes_of_the_object(
     rng = np.random.default_rng(seed)
     time = rng.random(horizon).astype(np.float32)
     arrays = rng.normal(size=(4, batch, horizon, len(joint_names))).astype(np.float32)
-    message = TrajectoryBatch(joint_names=joint_names, batch=batch, horizon=horizon, time_from_start=floats(time))
+    message = TrajectoryBatch(joint_names=joint_names, batch=batch, horizon=horizon, time_from_start=packed(time))
     message.header.stamp.sec, message.header.stamp.nanosec = stamp
-    message.position, message.velocity, message.acceleration, message.jerk = map(floats, arrays)
+    message.position, message.velocity, message.acceleration, message.jerk = map(packed, arrays)
     assert_same_bytes(serialize_batch(tuple(joint_names), stamp, batch, horizon, time, arrays), message)
 
 

@@ -9,11 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from traj_integrator_interfaces.msg import ActionSequence
-
+from ..client.requests import ORDERS
+from ..client.services import Services
 from ..kernels import Trajectory
-from ..traffic.messages import ORDERS, batch_arrays, floats, gradient_request, sequence
-from ..traffic.roles import Optimizer
 from .goal_problem import DEGREE, STEPS, GoalProblem, Optimum, Steering, closed_form
 
 MAX_ITERATIONS = 60
@@ -47,23 +45,23 @@ class OptimizerResult:
         return float(max(np.abs(end).max() for end in ends))
 
 
-def minimize(problem: GoalProblem, services: Optimizer) -> OptimizerResult:
+def minimize(problem: GoalProblem, services: Services) -> OptimizerResult:
     """Minimize the problem's cost by L-BFGS from its guess.
 
     Raises Refused if the node refuses a request, TimeoutError if it does not answer.
     """
-    begin, calls = time.monotonic(), services.calls
+    begin, calls = time.monotonic(), _Calls(problem, services)
     guessed, basis = torch.from_numpy(problem.guess), torch.from_numpy(problem.basis)
     variables = torch.zeros_like(guessed)
     search = {"max_iter": 1, "max_eval": 30, "history_size": 20, "line_search_fn": "strong_wolfe"}
     optimizer = torch.optim.LBFGS([variables], **search, tolerance_grad=0, tolerance_change=0)
 
     def trajectory() -> Trajectory:
-        return _trajectory(problem, (guessed + basis @ variables).numpy(), services)
+        return calls.trajectory((guessed + basis @ variables).numpy())
 
     def evaluate() -> float:
         cost, upstream = problem.cost(trajectory())
-        variables.grad = basis.T @ torch.from_numpy(_action_gradient(problem, upstream, services))
+        variables.grad = basis.T @ torch.from_numpy(calls.action_gradient(upstream))
         return cost
 
     costs = [problem.cost(trajectory())[0]]
@@ -79,27 +77,30 @@ def minimize(problem: GoalProblem, services: Optimizer) -> OptimizerResult:
             break
     found = trajectory()
     seconds = time.monotonic() - begin
-    optimum, calls = closed_form(problem), services.calls - calls
-    return OptimizerResult(problem, optimum, tuple(costs), len(costs) - 1, calls, seconds, found)
+    return OptimizerResult(problem, closed_form(problem), tuple(costs), len(costs) - 1, calls.count, seconds, found)
 
 
-def _trajectory(problem: GoalProblem, actions: np.ndarray, services: Optimizer) -> Trajectory:
-    arrays = batch_arrays(services.integrate(_sequence(problem, actions)))
-    return Trajectory(*(values[0].astype(np.float64) for values in arrays))
+class _Calls:
+    """The problem's calls of the services, counted."""
 
+    def __init__(self, problem: GoalProblem, services: Services) -> None:
+        self.count = 0
+        self._problem, self._services = problem, services
+        steering, start = problem.steering, dict(zip(ORDERS[:3], problem.start, strict=True))
+        spline = {"goal_position": problem.goal, "degree": DEGREE, "steps": STEPS}
+        self._fields = {
+            "dt": steering.dt, "control_space": steering.control_space, "joint_names": problem.joint_names,
+            **start, **(spline if steering is Steering.SPLINE else {}),
+        }  # fmt: skip
 
-def _action_gradient(problem: GoalProblem, upstream: Sequence[np.ndarray], services: Optimizer) -> np.ndarray:
-    actions = _sequence(problem, problem.guess)
-    del actions.data[:]  # the map is linear: the gradient does not depend on the actions
-    answer = services.gradient(gradient_request(actions, dict(zip(ORDERS, upstream, strict=True))))
-    return np.asarray(answer.grad_action, dtype=np.float64).reshape(problem.guess.shape)
+    def trajectory(self, actions: np.ndarray) -> Trajectory:
+        self.count += 1
+        found = self._services.integrate(actions[None], **self._fields)
+        return Trajectory(*(values[0].astype(np.float64) for values in found.outputs))
 
-
-def _sequence(problem: GoalProblem, actions: np.ndarray) -> ActionSequence:
-    steering, start = problem.steering, dict(zip(ORDERS[:3], problem.start, strict=True))
-    names, space = problem.joint_names, steering.control_space
-    message = sequence(actions[None], dt=[steering.dt], control_space=space, joint_names=names, **start)
-    if steering is Steering.SPLINE:
-        message.goal.position = floats(problem.goal)
-        message.degree, message.steps = DEGREE, STEPS
-    return message
+    def action_gradient(self, upstream: Sequence[np.ndarray]) -> np.ndarray:
+        self.count += 1
+        gradients = {name: values[None] for name, values in zip(ORDERS, upstream, strict=True)}
+        # The map is linear: the gradient does not depend on the actions.
+        found = self._services.compute_gradient(self._problem.guess[None], gradients, **self._fields)
+        return found.action[0].astype(np.float64)

@@ -13,15 +13,16 @@ from rcl_interfaces.srv import SetParameters
 
 from traj_integrator_interfaces.msg import ActionSequence, TrajectoryBatch
 
+from ..client import NODE_NAME, ORDERS, Refused, sequence, trajectories_of
 from ..kernels.types import FiniteDifference, Trajectory
 from ..tools.checker import Expectation
 from ..tools.command_line import ToolFailure
 from ..tools.progress import Progress
-from ..traffic.messages import ORDERS, Template, batch_arrays, sequence
+from ..traffic.messages import Template
 from ..traffic.node_process import NodeProcess
-from ..traffic.participant import NODE_NAME, Participant
+from ..traffic.participant import Participant
 from ..traffic.player import MotionPlayer, StatePublisher
-from ..traffic.roles import Controller, NodeStatus, Optimizer, Planner, Refused
+from ..traffic.roles import Controller, NodeStatus, Planner
 from .goal_problem import Steering, problem_from
 from .metrics import Kept, Measured, start_row
 from .optimizer import OptimizerResult, minimize
@@ -92,7 +93,6 @@ class _Session(Participant):
             accept=self._measured.commanded.add,
             describe=lambda finding: f"{finding.rule.value}: {finding.what}",
         )
-        self._optimizer = Optimizer(self)
         self._set_parameters = self.client(SetParameters, "set_parameters")
         self._refused_on_purpose = self._restarts = 0
         self._random = np.random.default_rng(1)
@@ -161,7 +161,7 @@ class _Session(Participant):
             # The problem over positions counts the rows of backward differences.
             self.set_parameters(finite_difference=FiniteDifference.BACKWARD.value)
             planned = self._prepared.planned
-            return {steering: minimize(problem_from(planned, steering), self._optimizer) for steering in Steering}
+            return {steering: minimize(problem_from(planned, steering), self.services) for steering in Steering}
         except (Refused, TimeoutError) as error:
             raise ToolFailure(f"optimizer: {error}") from None
 
@@ -233,7 +233,7 @@ class _Session(Participant):
     def _measure(self, window: Window, message: TrajectoryBatch) -> str:
         """Measure an answer; returns its fault, or ""."""
         try:
-            batch = Trajectory(*batch_arrays(message))
+            batch = Trajectory(*trajectories_of(message).outputs)
         except ValueError:
             return "trajectory batch of wrong length"
         if len(batch.position) != len(window.data) or list(message.joint_names) != list(window.path.motion.joint_names):

@@ -4,26 +4,30 @@ from __future__ import annotations
 
 import threading
 import time
-from array import array
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, wait
 from contextlib import contextmanager
 
 from lifecycle_msgs.msg import Transition
 from lifecycle_msgs.srv import ChangeState, GetState
-from rcl_interfaces.srv import DescribeParameters, GetParameters, ListParameters, SetParameters, SetParametersAtomically
+from rcl_interfaces.srv import DescribeParameters, ListParameters, SetParameters, SetParametersAtomically
 from rclpy.client import Client
-from rclpy.parameter import Parameter, parameter_value_to_python
+from rclpy.parameter import Parameter
 from rclpy.publisher import Publisher
 from rclpy.qos import QoSProfile
 from rclpy.subscription import Subscription
 
+from ..client.calls import Calls
+from ..client.client import NODE_NAME
+from ..client.services import Services
 from ..handling.background import in_background
-from ..tools.ros_session import RosSession
+from ..tools.ros_session import POLL_S, RosSession
 
-NODE_NAME = "traj_integrator"
 START_TIMEOUT_S = 60.0  # on a busy machine, importing torch takes ten seconds and more
 ANSWER_TIMEOUT_S = 10.0
+ANSWER_WITHIN_S = 3.0
+"""A call of `services` that takes longer is repeated: the node may have been restarted in the meantime."""
+ATTEMPTS = 8
 DEPTH = 100
 _STATE_WITHIN_S = 2.0
 
@@ -46,9 +50,18 @@ class Participant(RosSession):
         super().__init__(name, arguments, integrator.rpartition("/")[0] or None)
         namespace = self.node.get_namespace().rstrip("/")
         self.node_name = integrator if integrator.startswith("/") else f"{namespace}/{integrator}"
-        self._clients: dict[str, Client] = {}
+        self._calls = Calls(self.node)
+        self.futures = Services(self._begin)
+        """The node's services, from arrays to futures of arrays; calls without answer are repeated."""
+        self.services = Services(lambda *call: self._result(self._begin(*call)))
+        """The same, to arrays."""
         self._spinning: Future[None] | None = None
         self._news = threading.Event()
+
+    def close(self) -> None:
+        """Leave the domain."""
+        self._calls.close()
+        super().close()
 
     # Topics
 
@@ -109,12 +122,9 @@ class Participant(RosSession):
 
     # Services
 
-    def client(self, service: type, name: str, depth: int = 10) -> Client:
+    def client(self, service: type, name: str) -> Client:
         """The client of a service of the integrator node, or of any other whose name begins with /; made once."""
-        name = name if name.startswith("/") else f"{self.node_name}/{name}"
-        if name not in self._clients:
-            self._clients[name] = self.node.create_client(service, name, qos_profile=QoSProfile(depth=depth))
-        return self._clients[name]
+        return self._calls.client(service, self._full(name))
 
     def call(
         self, service: type, name: str, request: object, timeout_s: float = ANSWER_TIMEOUT_S, *, attempts: int = 1
@@ -124,25 +134,28 @@ class Participant(RosSession):
         An answer is lost if the server has not discovered us yet, or ends: `attempts` is the largest number of calls,
         and `timeout_s` the time to wait for each answer. With one attempt, the service has START_TIMEOUT_S to appear.
         """
-        client = self.client(service, name)
-        deadline = time.monotonic() + (max(timeout_s, START_TIMEOUT_S) if attempts == 1 else attempts * timeout_s)
-        while True:
-            self.wait_for(client.service_is_ready, f"service {client.srv_name}", deadline - time.monotonic())
-            try:
-                return self._answer(client, request, timeout_s)
-            except TimeoutError:
-                attempts -= 1
-                if attempts < 1 or time.monotonic() > deadline:
-                    raise
+        within_s = max(timeout_s, START_TIMEOUT_S) if attempts == 1 else attempts * timeout_s
+        answer = self._calls.begin(
+            service, self._full(name), request,
+            timeout_s=attempts * timeout_s, retry_after_s=timeout_s, service_within_s=within_s,
+        )  # fmt: skip
+        return self._result(answer)
 
-    def _answer(self, client: Client, request: object, timeout_s: float) -> object:
-        future = client.call_async(request)
-        try:
-            self.wait_for(future.done, f"answer of {client.srv_name}", timeout_s)
-        except TimeoutError:
-            client.remove_pending_request(future)
-            raise
-        return future.result()
+    def _full(self, name: str) -> str:
+        return name if name.startswith("/") else f"{self.node_name}/{name}"
+
+    def _begin(self, service: type, name: str, request: object, take: Callable[[object], object]) -> Future:
+        return self._calls.begin(
+            service, self._full(name), request, take,
+            timeout_s=ATTEMPTS * ANSWER_WITHIN_S, retry_after_s=ANSWER_WITHIN_S,
+        )  # fmt: skip
+
+    def _result(self, answer: Future) -> object:
+        """Wait for an answer, and handle messages meanwhile."""
+        answer.add_done_callback(lambda _: self._executor.create_task(lambda: None))  # ends its waiting
+        while not answer.done():
+            self.spin_once(POLL_S)
+        return answer.result()
 
     # Lifecycle
 
@@ -179,9 +192,7 @@ class Participant(RosSession):
 
     def parameters(self, names: Sequence[str]) -> dict[str, object]:
         """Parameters as Python objects; None if the node has no such parameter."""
-        values = self.call(GetParameters, "get_parameters", GetParameters.Request(names=list(names))).values
-        found = zip(names, map(parameter_value_to_python, values), strict=True)
-        return {name: list(value) if isinstance(value, array) else value for name, value in found}
+        return self.services.parameters(*names)
 
     def parameter(self, name: str) -> object:
         """One parameter as a Python object."""

@@ -1,4 +1,4 @@
-"""Who works with a node: planner, controller and optimizer account for all they send; and what it reports."""
+"""Who works with a node: planner and controller account for all that passes; and what it reports."""
 
 from __future__ import annotations
 
@@ -8,24 +8,20 @@ from collections.abc import Callable, Mapping
 from typing import Generic, TypeVar
 
 from diagnostic_msgs.msg import DiagnosticArray
-from rclpy.task import Future
 from trajectory_msgs.msg import JointTrajectory
 
 from traj_integrator_interfaces.msg import ActionSequence, TrajectoryBatch
-from traj_integrator_interfaces.srv import ComputeGradient, Integrate
 
+from ..client.requests import SECOND_NS, stamp_of
 from ..motions.trajectories import planned_trajectory
 from ..tools.checker import Expectation, Finding, check
 from ..wire.readers import SequenceGaps
 from .ledger import Ledger, NodeCounts
-from .messages import SECOND_NS, Template, stamp_of
+from .messages import Template
 from .participant import Participant, received_ns
 
 DEPTH = 1000
 """Depth of our queues: answers that displace each other in them would not be losses of the node."""
-ANSWER_WITHIN_S = 3.0
-"""A call that takes longer is given up and repeated: the node may have been restarted in the meantime."""
-ATTEMPTS = 8
 _STABLE_FOR = 3
 """Statuses in a row with the same counts: nothing is on its way any more."""
 About = TypeVar("About")
@@ -103,52 +99,6 @@ class Controller:
         self.faults.update(f"joint_trajectory: {self._describe(finding)}" for finding in findings)
         if not findings:
             self._accept(message)
-
-
-class Refused(Exception):
-    """The node refuses a request; the message says which and why."""
-
-
-class Optimizer(Generic[About]):
-    """Calls ~/integrate and ~/compute_gradient, one after the other or many at once."""
-
-    def __init__(self, participant: Participant) -> None:
-        self.calls = 0
-        """Calls that were waited for."""
-        self.ledger: Ledger[About] = Ledger()
-        """Calls that were not."""
-        self.participant = participant
-        self._gradient = participant.client(ComputeGradient, "compute_gradient", DEPTH)
-
-    @property
-    def is_connected(self) -> bool:
-        """Whether the node's service is available."""
-        return self._gradient.service_is_ready()
-
-    def integrate(self, actions: ActionSequence) -> TrajectoryBatch:
-        """The trajectories of a sequence. Raises Refused; TimeoutError where no answer comes."""
-        return self._call(Integrate, "integrate", Integrate.Request(actions=actions)).trajectory
-
-    def gradient(self, request: ComputeGradient.Request) -> ComputeGradient.Response:
-        """The vjp of a sequence. Raises as `integrate`."""
-        return self._call(ComputeGradient, "compute_gradient", request)
-
-    def send(self, request: ComputeGradient.Request, about: About, on_answer: Callable[[About, object], None]) -> None:
-        """Call ~/compute_gradient and do not wait; the answer, of success or not, is given to `on_answer`."""
-        number = self.ledger.sent
-
-        def answered(future: Future) -> None:
-            on_answer(self.ledger.answer(number, time.monotonic()), future.result())
-
-        self.ledger.send(number, about, time.monotonic())
-        self._gradient.call_async(request).add_done_callback(answered)
-
-    def _call(self, service: type, name: str, request: object) -> object:
-        self.calls += 1
-        answer = self.participant.call(service, name, request, ANSWER_WITHIN_S, attempts=ATTEMPTS)
-        if not answer.success:
-            raise Refused(f"~/{name} refused a request: {answer.message}")
-        return answer
 
 
 class NodeStatus:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Callable, Mapping, Sequence
 from operator import attrgetter
 from typing import Any, NamedTuple
@@ -19,6 +18,7 @@ from ..handling.evaluation import BatchGradient, EvaluatedBatch, EvaluationField
 from ..handling.requests import OUTPUTS, IntegratedBatch, SequenceFields
 from ..handling.retime_requests import RetimedBatch, RetimeFields
 from ..kernels import CostTerm, QuadraticCost
+from .arrays import packed, viewed
 from .readers import SEQUENCE_FIELDS, nanoseconds
 
 _COMMITTED = dict.fromkeys(
@@ -32,22 +32,12 @@ _RETIMED = {"status": "B", "points": "I"} | dict.fromkeys(
     "d",
 )
 """Fields of responses that are set to arrays of the same names, with their type codes."""
-_DTYPES = {code: np.dtype(code) for code in "fdI"}
-_EMPTY = {code: np.empty(0, dtype) for code, dtype in _DTYPES.items()}
 
 
 def _views(fields: type[NamedTuple], names: Sequence[str] = ()) -> Callable[[object], Any]:
     """What views the fields of a message, by other names if they have others there."""
     get = attrgetter(*(names or fields._fields))
-    return lambda message: fields._make(map(_view, get(message)))
-
-
-def _view(value: object) -> object:
-    """View numbers in place, leave others: most arrays of a request are empty, and those cost nothing."""
-    if not isinstance(value, array):
-        return value
-    code = value.typecode
-    return np.frombuffer(value, _DTYPES[code]) if value else _EMPTY[code]
+    return lambda message: fields._make(map(viewed, get(message)))
 
 
 sequence_fields: Callable[[object], SequenceFields] = _views(SequenceFields, SEQUENCE_FIELDS)
@@ -60,9 +50,9 @@ def evaluation_fields(request: Evaluate.Request) -> EvaluationFields:
     """Return views of the cost of a request, and its other fields."""
     wanted = Wanted(request.want_grad_action, request.want_grad_start, request.want_grad_goal, request.want_grad_dt)
     return EvaluationFields(
-        QuadraticCost(*map(_cost_term, _terms_of(request.cost)), _view(request.cost.duration_weight)),
+        QuadraticCost(*map(_cost_term, _terms_of(request.cost)), viewed(request.cost.duration_weight)),
         wanted,
-        _view(request.trajectory_rows),
+        viewed(request.trajectory_rows),
         request.trajectory_fields,
         request.want_limit_violations,
         request.violation_fields,
@@ -128,6 +118,4 @@ def _put_all(message: object, found: object, codes: Mapping[str, str]) -> None:
 
 def _put(message: object, field: str, values: np.ndarray, code: str = "f") -> None:
     """Set a field, of numbers with this type code, to a copy of some values."""
-    numbers = array(code)
-    numbers.frombytes(np.ascontiguousarray(values, code).reshape(-1).view(np.uint8))
-    setattr(message, field, numbers)
+    setattr(message, field, packed(values, code))

@@ -1,0 +1,42 @@
+"""The client of an integrator node for programs in Python: arrays in and out, retries, refusals as exceptions.
+
+What a planner, an optimizer or a policy imports. May import `wire`, of which it takes what knows no torch.
+"""
+
+from ..wire.arrays import packed
+from ..wire.transport import prepare_transport
+from .answers import (
+    Committed,
+    Evaluation,
+    Gradient,
+    JointMotion,
+    Refused,
+    Retimed,
+    Stopped,
+    Trajectories,
+    trajectories_of,
+)
+from .client import NODE_NAME, IntegratorClient
+from .requests import ORDERS, SECOND_NS, gradient_request, sequence, set_stamp, stamp_of
+
+__all__ = [
+    "NODE_NAME",
+    "ORDERS",
+    "SECOND_NS",
+    "Committed",
+    "Evaluation",
+    "Gradient",
+    "IntegratorClient",
+    "JointMotion",
+    "Refused",
+    "Retimed",
+    "Stopped",
+    "Trajectories",
+    "gradient_request",
+    "packed",
+    "prepare_transport",
+    "sequence",
+    "set_stamp",
+    "stamp_of",
+    "trajectories_of",
+]

@@ -1,0 +1,254 @@
+"""What the node answers, as arrays: views of the messages' memory, or tensors where tensors were asked about."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from trajectory_msgs.msg import JointTrajectory
+
+from traj_integrator_interfaces.msg import TrajectoryBatch
+from traj_integrator_interfaces.srv import Committed as CommittedService
+from traj_integrator_interfaces.srv import ComputeGradient, Evaluate, Retime, Stop
+
+from ..wire.arrays import viewed
+from .requests import ORDERS, SECOND_NS, stamp_of
+
+if TYPE_CHECKING:
+    import torch
+
+    Array = np.ndarray | torch.Tensor
+
+Kind = Callable[[np.ndarray], Any]
+"""Makes what is returned of an array: the array itself, or a tensor."""
+
+
+class Refused(Exception):
+    """The node refuses a request; the message says which, what it expected, and what came."""
+
+
+@dataclass(frozen=True)
+class Trajectories:
+    """A batch of trajectories, float32; None: an output that was not asked for."""
+
+    joint_names: tuple[str, ...]
+    """The order of the columns."""
+    stamp_ns: int
+    """That of the sequence."""
+    time_from_start: Array
+    """`[horizon]`, or `[batch, horizon]` where dt differs by trajectory, s since the start state."""
+    position: Array | None
+    """`[batch, horizon, dof]`, rad or m; what follows likewise, per s, s² and s³."""
+    velocity: Array | None
+    acceleration: Array | None
+    jerk: Array | None
+
+    @property
+    def outputs(self) -> tuple[Array | None, Array | None, Array | None, Array | None]:
+        """Position to jerk."""
+        return self.position, self.velocity, self.acceleration, self.jerk
+
+
+@dataclass(frozen=True)
+class Gradient:
+    """Gradients, float32; None: one that was not asked for, or of what was not given."""
+
+    action: Array | None
+    """`[batch, horizon, dof]`."""
+    start_position: Array | None
+    """`[start rows, dof]`, summed over the trajectories that start from a row."""
+    start_velocity: Array | None
+    start_acceleration: Array | None
+    goal_position: Array | None
+    """`[goal rows, dof]`."""
+    goal_velocity: Array | None
+    goal_acceleration: Array | None
+    dt: Array | None
+    """As dt was given."""
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """The costs of a batch, and what was asked for with them."""
+
+    cost: Array
+    """`[batch]`, float32."""
+    gradient: Gradient
+    """Of the sum of the costs."""
+    violations: dict[str, Array]
+    """By output, `[batch, horizon, dof]`: positive beyond a limit, negative within."""
+    trajectories: Trajectories | None
+    """Those of `rows`."""
+
+
+@dataclass(frozen=True)
+class JointMotion:
+    """One trajectory, float64."""
+
+    joint_names: tuple[str, ...]
+    stamp_ns: int
+    """Its start; 0: on arrival."""
+    time_from_start: np.ndarray
+    """`[points]`, s."""
+    position: np.ndarray
+    """`[points, dof]`, rad; the others likewise, None where there are none."""
+    velocity: np.ndarray | None
+    acceleration: np.ndarray | None
+
+
+@dataclass(frozen=True)
+class Retimed:
+    """When paths or plans are passed; float64."""
+
+    status: np.ndarray
+    """`[batch]`, constants of Retime.Request."""
+    reason: tuple[str, ...]
+    """Why one has no trajectory; otherwise empty."""
+    duration: np.ndarray
+    """`[batch]`, s."""
+    unchanged: np.ndarray
+    """`[batch]`, bool."""
+    ratio: np.ndarray
+    """`[batch, 3]`, greatest velocity, acceleration and jerk, relative to the limits."""
+    row_times: np.ndarray
+    """`[batch, rows]`, s."""
+    trajectories: tuple[JointMotion, ...]
+    """One for each path; without points where `status` is neither DONE nor STILL."""
+
+
+@dataclass(frozen=True)
+class Committed:
+    """The motion in execution around a time; float64."""
+
+    joint_names: tuple[str, ...]
+    now_ns: int
+    lead: float
+    """s from a sequence's arrival until it can change the motion."""
+    committed: int
+    """How many rows, from the first, cannot be changed any more."""
+    executing: bool
+    position: np.ndarray
+    """`[rows, dof]`, commanded if nothing new arrives, rad."""
+    velocity: np.ndarray
+    commanded_position: np.ndarray
+    """`[rows_before, dof]`, what was commanded; NaN where that is not known, as in the following."""
+    commanded_velocity: np.ndarray
+    measured_position: np.ndarray
+    measured_velocity: np.ndarray
+
+
+@dataclass(frozen=True)
+class Stopped:
+    """A brake."""
+
+    message: str
+    """What was done."""
+    duration: float
+    """s until all joints rest."""
+    joint_names: tuple[str, ...]
+    distance: np.ndarray
+    """`[dof]`, how far each joint still moves, rad."""
+
+
+def as_it_is(found: np.ndarray) -> np.ndarray:
+    """The array itself."""
+    return found
+
+
+def kind_of(values: object) -> Kind:
+    """What makes arrays of the kind of some values: tensors of their device, or numpy's."""
+    if not hasattr(values, "requires_grad"):
+        return as_it_is
+    torch = sys.modules["torch"]  # it is there, as its tensor is
+    return lambda found: torch.from_numpy(found).to(values.device)
+
+
+def trajectories_of(message: TrajectoryBatch, kind: Kind = as_it_is) -> Trajectories:
+    """The arrays of a message. Raises ValueError where lengths do not fit."""
+    shape, times = (message.batch, message.horizon, len(message.joint_names)), viewed(message.time_from_start)
+    return Trajectories(
+        tuple(message.joint_names), stamp_of(message),
+        kind(times if times.size == message.horizon else times.reshape(shape[:2])),
+        *(_shaped(kind, getattr(message, name), shape) for name in ORDERS),
+    )  # fmt: skip
+
+
+def gradient_of(answer: ComputeGradient.Response | Evaluate.Response, shape: Sequence[int], kind: Kind) -> Gradient:
+    """The gradients of an answer for actions of a shape `[batch, horizon, dof]`."""
+    states = [f"grad_{end}_{order}" for end in ("start", "goal") for order in ORDERS[:3]]
+    rows = [_shaped(kind, getattr(answer, name), (-1, shape[-1])) for name in states]
+    dt = viewed(answer.grad_dt)
+    dt = dt.reshape(shape[:2]) if dt.size > shape[1] else dt
+    return Gradient(_shaped(kind, answer.grad_action, shape), *rows, kind(dt) if dt.size else None)
+
+
+def evaluation_of(answer: Evaluate.Response, shape: Sequence[int], kind: Kind) -> Evaluation:
+    """The arrays of an answer for actions of a shape `[batch, horizon, dof]`."""
+    found = {name: viewed(getattr(answer, f"violation_{name}")) for name in ORDERS}
+    violations = {name: kind(values.reshape(shape[0], -1, shape[2])) for name, values in found.items() if values.size}
+    trajectories = trajectories_of(answer.trajectory, kind) if answer.trajectory.batch else None
+    return Evaluation(kind(viewed(answer.cost)), gradient_of(answer, shape, kind), violations, trajectories)
+
+
+def retimed_of(answer: Retime.Response, rows: int) -> Retimed:
+    """The arrays of an answer for paths of so many rows."""
+    names, ends = tuple(answer.joint_names), np.cumsum(viewed(answer.points))[:-1]
+    times = np.split(viewed(answer.time_from_start), ends)
+    dof = len(names)
+    motion = [
+        np.split(values.reshape(-1, dof), ends) if values.size else [None] * len(times)
+        for values in (viewed(getattr(answer, f"result_{name}")) for name in ORDERS[:3])
+    ]
+    return Retimed(
+        viewed(answer.status), tuple(answer.reason), viewed(answer.duration), np.array(answer.unchanged, bool),
+        viewed(answer.ratio).reshape(-1, 3), viewed(answer.row_times).reshape(-1, rows),
+        tuple(JointMotion(names, 0, *one) for one in zip(times, *motion, strict=True)),
+    )  # fmt: skip
+
+
+def committed_of(answer: CommittedService.Response, joint_names: Sequence[str]) -> Committed:
+    """The arrays of an answer, with the columns of these joints, if any are named."""
+    names, columns = _order(answer.joint_names, joint_names)
+    dof = len(answer.joint_names)
+    fields = [f"{what}{order}" for what in ("", "commanded_", "measured_") for order in ORDERS[:2]]
+    rows = (viewed(getattr(answer, name)).reshape(-1, dof)[:, columns] for name in fields)
+    now_ns = answer.now.sec * SECOND_NS + answer.now.nanosec
+    return Committed(names, now_ns, answer.lead, answer.committed, answer.executing, *rows)
+
+
+def stopped_of(answer: Stop.Response, joint_names: Sequence[str]) -> Stopped:
+    """The arrays of an answer, with the columns of these joints, if any are named."""
+    names, columns = _order(answer.joint_names, joint_names)
+    return Stopped(answer.message, answer.duration, names, viewed(answer.distance)[columns])
+
+
+def motion_of(message: JointTrajectory, joint_names: Sequence[str] = ()) -> JointMotion:
+    """The arrays of a message, with the columns of these joints, if any are named. Raises ValueError: one lacks."""
+    names, columns = _order(message.joint_names, joint_names)
+    times = [one.time_from_start.sec * SECOND_NS + one.time_from_start.nanosec for one in message.points]
+    rows = [
+        np.array(
+            [getattr(point, f"{name.removesuffix('y')}{'ies' if name[-1] == 'y' else 's'}") for point in message.points]
+        )
+        for name in ORDERS[:3]
+    ]
+    return JointMotion(
+        names, stamp_of(message), np.array(times) / SECOND_NS, *(row[:, columns] if row.size else None for row in rows)
+    )
+
+
+def _shaped(kind: Kind, values: object, shape: Sequence[int]) -> Array | None:
+    found = viewed(values)
+    return kind(found.reshape(shape)) if found.size else None
+
+
+def _order(found: Sequence[str], wanted: Sequence[str]) -> tuple[tuple[str, ...], Sequence[int]]:
+    """Names and columns of the wanted joints, or of all. Raises ValueError where one is missing."""
+    if not wanted or not found or list(wanted) == list(found):
+        return tuple(found), slice(None)
+    if missing := [name for name in wanted if name not in found]:
+        raise ValueError(f"joint_names: expected joints of the node, {', '.join(found)}; got {missing[0]}")
+    return tuple(wanted), [list(found).index(name) for name in wanted]

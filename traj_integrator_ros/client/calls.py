@@ -1,0 +1,172 @@
+"""Service calls from any thread: sent once the service is there, again if no answer comes, and given up in the end."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import Any
+
+import rclpy
+from rclpy.client import Client
+from rclpy.executors import SingleThreadedExecutor
+from rclpy.node import Node
+from rclpy.qos import QoSProfile
+from rclpy.task import Future as RclpyFuture
+
+_DEPTH = 1000
+"""Of the queue of answers: those that displace each other in it are lost."""
+_POLL_S, _IDLE_S = 0.02, 0.2
+
+
+@dataclass(eq=False)
+class _Call:
+    client: Client
+    request: object
+    take: Callable[[Any], object]
+    timeout_s: float
+    retry_after_s: float
+    deadline: float
+    answer: Future = field(default_factory=Future)
+    sent: list[RclpyFuture] = field(default_factory=list)
+    due: float = 0.0
+
+
+class Calls:
+    """The calls of one program, by a node and a thread of their own.
+
+    So they are answered whoever spins `node`, and may be waited for in its callbacks.
+
+    Args:
+        node: with the context, the namespace and the remappings that count for the services' names.
+
+    """
+
+    def __init__(self, node: Node) -> None:
+        self._resolve = node.resolve_service_name
+        self._node = rclpy.create_node(
+            f"{node.get_name()}_calls", namespace=node.get_namespace(), context=node.context,
+            use_global_arguments=False, enable_rosout=False, start_parameter_services=False,
+        )  # fmt: skip
+        self._executor = SingleThreadedExecutor(context=node.context)
+        self._executor.add_node(self._node)
+        self._clients: dict[str, Client] = {}
+        self._pending: list[_Call] = []
+        self._lock = threading.RLock()
+        self._closing, self._over = threading.Event(), ""
+        self._thread = threading.Thread(target=self._run, name="integrator calls", daemon=True)
+        self._thread.start()
+
+    def client(self, service: type, name: str) -> Client:
+        """The client of a service, made once."""
+        name = self._resolve(name)
+        with self._lock:
+            if name not in self._clients:
+                self._clients[name] = self._node.create_client(service, name, qos_profile=QoSProfile(depth=_DEPTH))
+            return self._clients[name]
+
+    def begin(
+        self,
+        service: type,
+        name: str,
+        request: object,
+        take: Callable[[Any], object] = lambda answer: answer,
+        *,
+        timeout_s: float,
+        retry_after_s: float = float("inf"),
+        service_within_s: float | None = None,
+    ) -> Future:
+        """Begin a call; never waits.
+
+        Args:
+            service: its type.
+            name: of the service.
+            request: of that type; sent again as it is, so it must not matter how often it arrives.
+            take: makes the future's result of the response; what it raises, the future raises.
+            timeout_s: longest time from the first sending to the answer.
+            retry_after_s: time after which a request without answer is sent again.
+            service_within_s: longest time until the service is there; None: `timeout_s`.
+
+        Returns:
+            A future that raises TimeoutError where no answer comes, RuntimeError where rclpy or this is shut down. Its
+            callbacks must not wait for other calls.
+
+        """  # fmt: skip
+        now = time.monotonic()
+        deadline = now + (timeout_s if service_within_s is None else service_within_s)
+        call = _Call(self.client(service, name), request, take, timeout_s, retry_after_s, deadline)
+        with self._lock:
+            if self._over:
+                raise RuntimeError(self._over)
+            self._pending.append(call)
+            self._step(call, now)
+        if not call.sent:
+            self._wake()
+        return call.answer
+
+    def wait(self, answer: Future) -> Any:
+        """The result of a future of `begin`. Raises RuntimeError in the callback of one, which would wait forever."""
+        if threading.current_thread() is self._thread and not answer.done():
+            raise RuntimeError("expected no waiting for calls in the callback of a future: begin further calls there")
+        return answer.result()
+
+    def close(self) -> None:
+        """Give all calls up."""
+        self._closing.set()
+        self._wake()
+        if threading.current_thread() is not self._thread:
+            self._thread.join()
+
+    def _wake(self) -> None:
+        self._executor.create_task(lambda: None)  # a plain wake-up does not end the waiting of every release
+
+    def _run(self) -> None:
+        over = "the client is closed"
+        try:
+            while not self._closing.is_set():
+                self._executor.spin_once(timeout_sec=_POLL_S if self._pending else _IDLE_S)
+                now = time.monotonic()
+                with self._lock:
+                    for call in list(self._pending):
+                        self._step(call, now)
+        except Exception as error:  # rclpy has several kinds for a context that is shut down
+            over = f"rclpy is shut down: {error}"
+        with self._lock:
+            self._over, pending, self._pending = over, self._pending, []
+        for call in pending:
+            if call.answer.set_running_or_notify_cancel():
+                call.answer.set_exception(RuntimeError(over))
+        self._executor.shutdown(timeout_sec=0)
+        self._node.destroy_node()
+
+    def _step(self, call: _Call, now: float) -> None:
+        """Send a call if it is due, or give it up."""
+        if call.answer.cancelled() or now > call.deadline:
+            what = f"no answer within {call.timeout_s:g} s" if call.sent else "expected such a service, found none"
+            self._finish(call, TimeoutError(f"{call.client.srv_name}: {what}"))
+        elif now >= call.due and call.client.service_is_ready():
+            if not call.sent:
+                call.deadline = now + call.timeout_s
+            call.due = now + call.retry_after_s
+            call.sent.append(call.client.call_async(call.request))
+            call.sent[-1].add_done_callback(lambda found: self._finish(call, found.exception() or found.result()))
+
+    def _finish(self, call: _Call, found: object) -> None:
+        """Hand over what was found, a response or an error, if nothing was before."""
+        with self._lock:
+            if call not in self._pending:
+                return
+            self._pending.remove(call)
+            for one in call.sent:
+                if not one.done():
+                    call.client.remove_pending_request(one)
+        if not call.answer.set_running_or_notify_cancel():
+            return
+        try:
+            if isinstance(found, Exception):
+                raise found
+            call.answer.set_result(call.take(found))
+        except Exception as error:
+            call.answer.set_exception(error)

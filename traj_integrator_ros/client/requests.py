@@ -1,0 +1,261 @@
+"""Arrays of numpy or torch to messages, with their shapes checked, which the flat fields of a message do not have."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
+
+from traj_integrator_interfaces.msg import ActionSequence, CostTerm, QuadraticCost, TrajectoryBatch
+from traj_integrator_interfaces.srv import ComputeGradient, Retime
+
+from ..wire.arrays import packed
+
+if TYPE_CHECKING:
+    import torch
+
+    Array = np.ndarray | torch.Tensor | Sequence | float
+
+SECOND_NS = 1_000_000_000
+ORDERS = ("position", "velocity", "acceleration", "jerk")
+"""The outputs of a trajectory."""
+_SPACES = ("default", "position", "velocity", "acceleration", "jerk", "bspline")
+
+
+def sequence(
+    actions: Array,
+    *,
+    dt: Array = (),
+    control_space: int | str = ActionSequence.DEFAULT,
+    joint_names: Sequence[str] = (),
+    position: Array = (),
+    velocity: Array = (),
+    acceleration: Array = (),
+    start_index: Array = (),
+    goal_position: Array = (),
+    goal_velocity: Array = (),
+    goal_acceleration: Array = (),
+    goal_index: Array = (),
+    degree: int = 0,
+    steps: int = 0,
+) -> ActionSequence:
+    """The message of some actions, without a stamp. What is left out is left to the node, as ActionSequence.msg says.
+
+    Args:
+        actions: `[batch, horizon, dof]`, in the unit of the control space.
+        dt: s: a number, `[horizon]`, or `[batch, horizon]`.
+        control_space: position, velocity, acceleration, jerk or bspline, or its constant in ActionSequence.
+        joint_names: the order of the columns.
+        position: of the start, `[dof]` or `[rows, dof]`, rad.
+        velocity: likewise, rad/s.
+        acceleration: likewise, rad/s².
+        start_index: `[batch]`, rows of the start.
+        goal_position: of the goal, like those of the start.
+        goal_velocity: likewise.
+        goal_acceleration: likewise.
+        goal_index: `[batch]`, rows of the goal.
+        degree: of a B-spline.
+        steps: rows in each segment of a B-spline.
+
+    Raises:
+        ValueError: a shape that does not fit, an unknown control space, or a tensor that requires grad.
+
+    """
+    data = as_numpy("actions", actions)
+    if data.ndim != 3:
+        raise ValueError(f"actions: expected [batch, horizon, dof], got {_shape(data)}")
+    batch, horizon, dof = data.shape
+    message = ActionSequence(
+        joint_names=list(joint_names), control_space=_space(control_space), batch=batch, horizon=horizon,
+        data=packed(data), dt=packed(_shaped("dt", dt, [(1,), (horizon,), (batch, horizon)])),
+        start_index=_indices("start_index", start_index, batch), goal_index=_indices("goal_index", goal_index, batch),
+        degree=degree, steps=steps,
+    )  # fmt: skip
+    start, goal = (position, velocity, acceleration), (goal_position, goal_velocity, goal_acceleration)
+    for state, rows, prefix in ((message.start, start, ""), (message.goal, goal, "goal_")):
+        for name, values in zip(ORDERS, rows, strict=False):
+            setattr(state, name, packed(_columns(f"{prefix}{name}", values, dof, 2)))
+    return message
+
+
+def gradient_request(actions: ActionSequence, upstream: Mapping[str, Array]) -> ComputeGradient.Request:
+    """The request for the vector-Jacobian product of a sequence; `upstream` by ORDERS, `[batch, horizon, dof]` each.
+
+    Raises:
+        ValueError: an unknown name, or a shape that does not fit.
+
+    """
+    if not upstream or not set(upstream) <= set(ORDERS):
+        raise ValueError(f"upstream: expected some of {', '.join(ORDERS)}, got {', '.join(upstream) or 'none'}")
+    request = ComputeGradient.Request(actions=actions)
+    for name, values in upstream.items():
+        gradient = as_numpy(f"upstream.{name}", values)
+        if gradient.ndim != 3 or len(gradient) != actions.batch:
+            raise ValueError(f"upstream.{name}: expected [{actions.batch}, horizon, dof], got {_shape(gradient)}")
+        setattr(request, f"grad_{name}", packed(gradient))
+    return request
+
+
+def cost_message(cost: Mapping[str, object], dof: int) -> QuadraticCost:
+    """The message of a cost: terms by ORDERS, with fields as in CostTerm.msg, and `duration_weight`.
+
+    Also of a `QuadraticCost` of the kernels. A number applies to all joints; None and what is left out are 0.
+
+    Raises:
+        ValueError: an unknown name, or a shape that does not fit.
+
+    """
+    message = QuadraticCost()
+    for name, term in _items("cost", cost, [*ORDERS, "duration_weight"]):
+        if name == "duration_weight":
+            message.duration_weight = packed(np.atleast_1d(as_numpy(name, term)))
+            continue
+        fields = list(CostTerm.get_fields_and_field_types())
+        for field, values in _items(f"cost.{name}", term, fields):
+            numbers = as_numpy(f"cost.{name}.{field}", values)
+            numbers = np.full(dof, numbers) if numbers.ndim == 0 else numbers
+            setattr(getattr(message, name), field, packed(_columns(f"cost.{name}.{field}", numbers, dof, 3)))
+    return message
+
+
+def output_bits(outputs: Iterable[str]) -> int:
+    """The sum of the constants of TrajectoryBatch that select these outputs. Raises ValueError for unknown ones."""
+    return sum(
+        getattr(TrajectoryBatch, name.upper()) for name, _ in _items("outputs", dict.fromkeys(outputs, 0), ORDERS)
+    )
+
+
+def positions_message(
+    position: Array, times: Array | None, joint_names: Sequence[str], stamp_ns: int
+) -> JointTrajectory:
+    """The message of positions `[points, dof]`, rad, at times `[points]`, s from the stamp; None: a path without times.
+
+    Raises:
+        ValueError: a shape that does not fit.
+
+    """
+    rows = as_numpy("position", position, np.float64)
+    if rows.ndim != 2:
+        raise ValueError(f"position: expected [points, dof], got {_shape(rows)}")
+    times_s = np.zeros(len(rows)) if times is None else as_numpy("times", times, np.float64)
+    if times_s.shape != rows.shape[:1]:
+        raise ValueError(f"times: expected [{len(rows)}], one for each point, got {_shape(times_s)}")
+    message = JointTrajectory(joint_names=list(joint_names))
+    set_stamp(message, stamp_ns)
+    for row, time_ns in zip(rows, np.rint(times_s * SECOND_NS).astype(np.int64).tolist(), strict=True):
+        point = JointTrajectoryPoint(positions=array("d", row))
+        point.time_from_start.sec, point.time_from_start.nanosec = divmod(time_ns, SECOND_NS)
+        message.points.append(point)
+    return message
+
+
+def retime_request(position: Array, joint_names: Sequence[str], fields: Mapping[str, object]) -> Retime.Request:
+    """The request for paths or plans `[batch, rows, dof]`, rad, with other fields by their names.
+
+    Raises:
+        ValueError: a shape that does not fit; TypeError: an unknown field.
+
+    """
+    rows = as_numpy("position", position, np.float64)
+    if rows.ndim != 3:
+        raise ValueError(f"position: expected [batch, rows, dof], got {_shape(rows)}")
+    request = Retime.Request(
+        joint_names=list(joint_names), batch=rows.shape[0], rows=rows.shape[1], position=packed(rows, "d")
+    )
+    types = request.get_fields_and_field_types()
+    known = types.keys() - {"joint_names", "batch", "rows", "position"}
+    for name, values in fields.items():
+        if name not in known:
+            raise TypeError(f"retime: expected some of {', '.join(sorted(known))}, got {name}")
+        numbers = np.atleast_1d(as_numpy(name, values, np.float64))
+        if name in ORDERS and numbers.size and numbers.shape != rows.shape:
+            raise ValueError(f"{name}: expected {_shape(rows)}, got {_shape(numbers)}")
+        is_array = types[name].startswith("sequence")
+        setattr(request, name, packed(numbers, "d") if is_array else type(getattr(request, name))(values))
+    return request
+
+
+def as_numpy(name: str, values: Array, dtype: type = np.float32) -> np.ndarray:
+    """The numbers of an array, a tensor on any device, or nested sequences.
+
+    Raises:
+        ValueError: no numbers, or a tensor that requires grad: nothing flows back through a message.
+
+    """
+    if hasattr(values, "requires_grad"):
+        if values.requires_grad:
+            raise ValueError(
+                f"{name}: expected a tensor without grad (gradients are what compute_gradient and evaluate return), "
+                "got one that requires it: .detach() it"
+            )
+        values = (values.double() if dtype is np.float64 else values.float()).cpu().numpy()
+    try:
+        return np.asarray(values, dtype)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{name}: expected an array of numbers, got {type(values).__name__}: {error}") from None
+
+
+def stamp_of(message: object) -> int:
+    """The stamp of a message's header, ns."""
+    return message.header.stamp.sec * SECOND_NS + message.header.stamp.nanosec
+
+
+def set_stamp(message: object, stamp_ns: int) -> None:
+    """Set the stamp of a message's header."""
+    message.header.stamp.sec, message.header.stamp.nanosec = divmod(stamp_ns, SECOND_NS)
+
+
+def _space(given: int | str) -> int:
+    if not isinstance(given, str):
+        return int(given)
+    if given not in _SPACES:
+        raise ValueError(f"control_space: expected one of {', '.join(_SPACES)}, got {given!r}")
+    return _SPACES.index(given)
+
+
+def _columns(name: str, values: Array, dof: int, most: int) -> np.ndarray:
+    """Numbers with a column for each joint and up to so many dimensions; empty ones stay so."""
+    found = as_numpy(name, values)
+    if found.size and not (1 <= found.ndim <= most and found.shape[-1] == dof):
+        leading = ["", "rows, ", "batch, horizon, "][:most]
+        expected = " or ".join(f"[{one}{dof}]" for one in leading)
+        raise ValueError(f"{name}: expected {expected}, got {_shape(found)}")
+    return found
+
+
+def _shaped(name: str, values: Array, shapes: Sequence[tuple[int, ...]]) -> np.ndarray:
+    """Numbers of one of these shapes; a single number is the first of them, none stay so."""
+    found = np.atleast_1d(as_numpy(name, values))
+    if found.size and found.shape not in shapes:
+        raise ValueError(
+            f"{name}: expected a number or one of {', '.join(map(_brackets, shapes))}, got {_shape(found)}"
+        )
+    return found
+
+
+def _indices(name: str, values: Array, batch: int) -> array:
+    found = as_numpy(name, values, np.float64)
+    if found.size and (found.shape != (batch,) or np.any(found != found.astype(np.uint32))):
+        raise ValueError(f"{name}: expected [{batch}], rows from 0 on, got {_shape(found)}")
+    return packed(found.astype(np.uint32), "I")
+
+
+def _items(name: str, given: object, known: Sequence[str]) -> list[tuple[str, object]]:
+    """The given pairs of a mapping or named tuple, without those that are None; unknown names are refused."""
+    pairs = given._asdict() if hasattr(given, "_asdict") else given
+    if not isinstance(pairs, Mapping):
+        raise ValueError(f"{name}: expected {', '.join(known)} by name, got {type(given).__name__}")
+    if unknown := [one for one in pairs if one not in known]:
+        raise ValueError(f"{name}: expected some of {', '.join(known)}, got {unknown[0]}")
+    return [(one, value) for one, value in pairs.items() if value is not None]
+
+
+def _shape(values: np.ndarray) -> str:
+    return _brackets(values.shape)
+
+
+def _brackets(shape: tuple[int, ...]) -> str:
+    return f"[{', '.join(map(str, shape))}]"

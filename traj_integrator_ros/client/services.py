@@ -1,0 +1,216 @@
+"""The node's services, from arrays to arrays."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from rcl_interfaces.srv import GetParameters, SetParametersAtomically
+from rclpy.parameter import Parameter, parameter_value_to_python
+
+from traj_integrator_interfaces.msg import ActionSequence
+from traj_integrator_interfaces.srv import Committed as CommittedService
+from traj_integrator_interfaces.srv import ComputeGradient, Evaluate, Integrate, Retime, Stop
+
+from ..wire.arrays import packed
+from .answers import (
+    Committed,
+    Evaluation,
+    Gradient,
+    Refused,
+    Retimed,
+    Stopped,
+    Trajectories,
+    committed_of,
+    evaluation_of,
+    gradient_of,
+    kind_of,
+    retimed_of,
+    stopped_of,
+    trajectories_of,
+)
+from .requests import ORDERS, SECOND_NS, cost_message, gradient_request, output_bits, retime_request, sequence
+
+if TYPE_CHECKING:
+    from .requests import Array
+
+    Actions = Array | ActionSequence
+Submit = Callable[[type, str, object, Callable[[Any], object]], Any]
+
+
+class Services:
+    """The services of one node; each method returns what `submit` makes of its call.
+
+    Actions are arrays `[batch, horizon, dof]` with the keyword arguments of `sequence`, or a message that it made.
+    Answers are tensors on the device of the actions if these are a tensor, otherwise arrays of numpy.
+
+    All raise ValueError for arguments of wrong shapes, Refused where the node refuses them, TimeoutError where it does
+    not answer, and RuntimeError once rclpy or the client is shut down.
+
+    Args:
+        submit: called with a service type, a name, a request, and what makes the result of the response.
+        joint_names: the order of the columns, unless a call names another; empty: the node's own.
+
+    """
+
+    def __init__(self, submit: Submit, joint_names: Sequence[str] = ()) -> None:
+        self._submit = submit
+        self.joint_names = tuple(joint_names)
+
+    def integrate(
+        self, actions: Actions, *, outputs: Iterable[str] = ORDERS, as_published: bool = False, **fields: Any
+    ) -> Trajectories:
+        """The trajectories of some actions.
+
+        Args:
+            actions: as this class says.
+            outputs: which are wanted, of position, velocity, acceleration and jerk.
+            as_published: refuse what the topic action_sequence would reject now.
+            fields: keyword arguments of `sequence`.
+
+        """
+        message = self.message(actions, **fields)
+        request = Integrate.Request(actions=message, fields=output_bits(outputs), as_published=as_published)
+        kind = kind_of(actions)
+        return self._call(Integrate, "integrate", request, lambda answer: trajectories_of(answer.trajectory, kind))
+
+    def compute_gradient(self, actions: Actions, upstream: Mapping[str, Array], **fields: Any) -> Gradient:
+        """The vector-Jacobian product of the integration.
+
+        Args:
+            actions: as this class says.
+            upstream: gradients of a cost with respect to the outputs, by their names, `[batch, horizon, dof]` each,
+                with the horizon of the trajectories.
+            fields: keyword arguments of `sequence`.
+
+        """
+        message = self.message(actions, **fields)
+        request = gradient_request(message, upstream)
+        shape = message.batch, message.horizon, np.shape(next(iter(upstream.values())))[2]
+        take = partial(gradient_of, shape=shape, kind=kind_of(actions))
+        return self._call(ComputeGradient, "compute_gradient", request, take)
+
+    def evaluate(
+        self,
+        actions: Actions,
+        cost: Mapping[str, object],
+        *,
+        gradients: Iterable[str] = ("action",),
+        rows: Sequence[int] = (),
+        outputs: Iterable[str] = ORDERS,
+        violations: bool | Iterable[str] = False,
+        **fields: Any,
+    ) -> Evaluation:
+        """The costs of some actions, with gradients.
+
+        Args:
+            actions: as this class says.
+            cost: a QuadraticCost of the kernels, or the same as a mapping: by output weight, target, terminal_weight,
+                limit_weight, lower and upper; and duration_weight. Numbers apply to all joints.
+            gradients: which are wanted, of action, start, goal and dt.
+            rows: trajectories that are returned, by their index in the batch.
+            outputs: of these trajectories.
+            violations: whether to return by how much limits are exceeded, or of which outputs.
+            fields: keyword arguments of `sequence`.
+
+        """
+        message = self.message(actions, **fields)
+        rows_sent, wanted = max(1, message.batch * message.horizon), set(gradients)
+        shape = message.batch, message.horizon, len(message.data) // rows_sent
+        if unknown := wanted - {"action", "start", "goal", "dt"}:
+            raise ValueError(f"gradients: expected some of action, start, goal, dt; got {min(unknown)}")
+        request = Evaluate.Request(
+            actions=message, cost=cost_message(cost, shape[2]),
+            want_grad_action="action" in wanted, want_grad_start="start" in wanted,
+            want_grad_goal="goal" in wanted, want_grad_dt="dt" in wanted,
+            trajectory_rows=packed(rows, "I"), trajectory_fields=output_bits(outputs),
+            want_limit_violations=bool(violations),
+            violation_fields=0 if isinstance(violations, bool) else output_bits(violations),
+        )  # fmt: skip
+        return self._call(Evaluate, "evaluate", request, partial(evaluation_of, shape=shape, kind=kind_of(actions)))
+
+    def retime(
+        self,
+        position: Array,
+        *,
+        dt: Array = (),
+        velocity: Array = (),
+        acceleration: Array = (),
+        joint_names: Sequence[str] = (),
+        **fields: Any,
+    ) -> Retimed:
+        """When paths are passed, or plans slowed where they exceed limits.
+
+        Args:
+            position: `[batch, rows, dof]`, rad.
+            dt: time steps of a plan, s, a number or `[rows - 1]`; none: a path without times.
+            velocity: of a plan, as `position`, rad/s.
+            acceleration: likewise, rad/s².
+            joint_names: the order of the columns.
+            fields: the other fields of Retime.srv: limits `[dof]`, and numbers.
+
+        """
+        fields |= {"dt": dt, "velocity": velocity, "acceleration": acceleration}
+        request = retime_request(position, joint_names or self.joint_names, fields)
+        return self._call(Retime, "retime", request, partial(retimed_of, rows=request.rows))
+
+    def committed(self, rows: int, *, stamp_ns: int = 0, dt: float = 0.0, rows_before: int = 0) -> Committed:
+        """The motion in execution at the times of the rows of a chunk, and what was commanded and measured before.
+
+        Args:
+            rows: wanted from the stamp on.
+            stamp_ns: time of row 0; 0: now.
+            dt: s between rows; 0: the node's parameter.
+            rows_before: wanted before the stamp.
+
+        """
+        request = CommittedService.Request(rows=rows, dt=float(dt), rows_before=rows_before)
+        request.stamp.sec, request.stamp.nanosec = divmod(stamp_ns, SECOND_NS)
+        return self._call(CommittedService, "committed", request, partial(committed_of, joint_names=self.joint_names))
+
+    def stop(self, *, hold: bool = False) -> Stopped:
+        """Brake the robot at once; with `hold`, sequences are refused until `release`."""
+        return self._call(Stop, "stop", Stop.Request(hold=hold), partial(stopped_of, joint_names=self.joint_names))
+
+    def release(self) -> Stopped:
+        """End a hold. What moves is braked."""
+        return self.stop(hold=False)
+
+    def parameters(self, *names: str) -> dict[str, object]:
+        """Parameters of the node by name; None if it has no such parameter."""
+
+        def take(answer: GetParameters.Response) -> dict[str, object]:
+            found = zip(names, map(parameter_value_to_python, answer.values), strict=True)
+            return {name: list(value) if isinstance(value, array) else value for name, value in found}
+
+        return self._submit(GetParameters, "get_parameters", GetParameters.Request(names=list(names)), take)
+
+    def set_parameters(self, values: Mapping[str, object]) -> None:
+        """Set parameters of the node, all or none."""
+
+        def take(answer: SetParametersAtomically.Response) -> None:
+            if not answer.result.successful:
+                raise Refused(f"parameters: {answer.result.reason}")
+
+        messages = [Parameter(name, value=value).to_parameter_msg() for name, value in values.items()]
+        request = SetParametersAtomically.Request(parameters=messages)
+        return self._submit(SetParametersAtomically, "set_parameters_atomically", request, take)
+
+    def message(self, actions: Actions, **fields: Any) -> ActionSequence:
+        """The message of some actions, with the client's order of the joints; see `sequence`."""
+        if isinstance(actions, ActionSequence):
+            if fields:
+                raise TypeError(f"{min(fields)}: expected in the message, got it beside one")
+            return actions
+        return sequence(actions, **{"joint_names": self.joint_names, **fields})
+
+    def _call(self, service: type, name: str, request: object, take: Callable[[Any], object]) -> Any:
+        def taken(answer: Any) -> object:
+            if not answer.success:
+                raise Refused(f"~/{name}: {answer.message}")
+            return take(answer)
+
+        return self._submit(service, name, request, taken)
