@@ -96,10 +96,10 @@ class Calls:
         """  # fmt: skip
         now = time.monotonic()
         deadline = now + (timeout_s if service_within_s is None else service_within_s)
-        call = _Call(self.client(service, name), request, take, timeout_s, retry_after_s, deadline)
         with self._lock:
             if self._over:
                 raise RuntimeError(self._over)
+            call = _Call(self.client(service, name), request, take, timeout_s, retry_after_s, deadline)
             self._pending.append(call)
             self._step(call, now)
         if not call.sent:

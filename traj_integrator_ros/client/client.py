@@ -137,7 +137,7 @@ class IntegratorClient(Services, AbstractContextManager):
         Args:
             position: `[points, dof]`, rad.
             times: `[points]`, s from the stamp; None: a path without times, passed as fast as the limits allow.
-            joint_names: the order of the columns, and which joints move; none: the client's.
+            joint_names: the order of the columns, and which joints move; none: the client's, if it has any.
             stamp_ns: when it begins; 0: on arrival.
 
         """

@@ -140,6 +140,9 @@ def positions_message(
     rows = as_numpy("position", position, np.float64)
     if rows.ndim != 2:
         raise ValueError(f"position: expected [points, dof], got {_shape(rows)}")
+    if len(joint_names) != rows.shape[1]:
+        named = ", ".join(joint_names) or "none"
+        raise ValueError(f"joint_names: expected {rows.shape[1]}, one for each column, got {named}")
     times_s = np.zeros(len(rows)) if times is None else as_numpy("times", times, np.float64)
     if times_s.shape != rows.shape[:1]:
         raise ValueError(f"times: expected [{len(rows)}], one for each point, got {_shape(times_s)}")

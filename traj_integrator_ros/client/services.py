@@ -180,9 +180,11 @@ class Services:
         return self.stop(hold=False)
 
     def parameters(self, *names: str) -> dict[str, object]:
-        """Parameters of the node by name; None if it has no such parameter."""
+        """Parameters of the node by name."""
 
         def take(answer: GetParameters.Response) -> dict[str, object]:
+            if len(answer.values) != len(names):  # none of them, if there is one that it does not have
+                raise Refused(f"parameters: expected those that the node has, got {', '.join(names)}")
             found = zip(names, map(parameter_value_to_python, answer.values), strict=True)
             return {name: list(value) if isinstance(value, array) else value for name, value in found}
 

@@ -191,7 +191,7 @@ class Participant(RosSession):
         return result.successful, result.reason
 
     def parameters(self, names: Sequence[str]) -> dict[str, object]:
-        """Parameters as Python objects; None if the node has no such parameter."""
+        """Parameters as Python objects. Raises Refused for one that the node does not have."""
         return self.services.parameters(*names)
 
     def parameter(self, name: str) -> object:

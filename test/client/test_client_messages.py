@@ -1,0 +1,147 @@
+"""What the client makes of arrays before anything is sent, and what it refuses itself."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from array import array
+
+import numpy as np
+import pytest
+import torch
+from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
+
+from traj_integrator_interfaces.msg import ActionSequence
+from traj_integrator_ros.client.answers import motion_of
+from traj_integrator_ros.client.requests import (
+    ORDERS,
+    cost_message,
+    gradient_request,
+    output_bits,
+    positions_message,
+    retime_request,
+    sequence,
+)
+from traj_integrator_ros.kernels import ControlSpace, CostTerm, QuadraticCost
+
+ACTIONS = np.arange(24.0).reshape(2, 4, 3)
+
+
+@pytest.mark.parametrize(
+    "actions",
+    [ACTIONS, ACTIONS.tolist(), ACTIONS.transpose(2, 1, 0).copy().transpose(2, 1, 0), torch.tensor(ACTIONS),
+     torch.tensor(ACTIONS, dtype=torch.bfloat16), torch.tensor(ACTIONS).mT.contiguous().mT],
+    ids=["float64", "lists", "strided", "tensor", "bfloat16", "strided tensor"],
+)  # fmt: skip
+def test_numbers_of_every_kind_are_the_same_message(actions: object) -> None:
+    message = sequence(actions, dt=0.1, control_space="jerk", position=[1, 2, 3], goal_velocity=np.ones((2, 3)))
+    assert (message.batch, message.horizon, message.control_space) == (2, 4, ActionSequence.JERK)
+    assert message.data == array("f", range(24)) and message.dt == array("f", [0.1])
+    assert message.start.position == array("f", [1, 2, 3]) and message.goal.velocity == array("f", [1] * 6)
+    assert not message.start.velocity and not message.goal.position and not message.start_index
+
+
+@pytest.mark.parametrize("space", ControlSpace)
+def test_control_spaces_have_the_names_and_numbers_of_the_kernels(space: ControlSpace) -> None:
+    for given in (space.name.lower(), space.value, space):
+        assert sequence(ACTIONS, control_space=given).control_space == space.value
+
+
+TERM = {"weight": 1.0}
+WRONG = {
+    "actions: expected [batch, horizon, dof], got [4, 3]": lambda: sequence(ACTIONS[0]),
+    "actions: expected an array of numbers, got list": lambda: sequence([[["one"]]]),
+    "actions: expected a tensor without grad": lambda: sequence(torch.zeros(1, 2, 3, requires_grad=True)),
+    "dt: expected a number or one of [1], [4], [2, 4], got [3]": lambda: sequence(ACTIONS, dt=[1, 2, 3]),
+    "control_space: expected one of default, position": lambda: sequence(ACTIONS, control_space="torque"),
+    "velocity: expected [3] or [rows, 3], got [2]": lambda: sequence(ACTIONS, velocity=[1, 2]),
+    "goal_position: expected [3] or [rows, 3], got [1, 1, 3]": lambda: sequence(ACTIONS, goal_position=ACTIONS[:1, :1]),
+    "start_index: expected [2], rows from 0 on, got [3]": lambda: sequence(ACTIONS, start_index=[0, 1, 0]),
+    "goal_index: expected [2], rows from 0 on": lambda: sequence(ACTIONS, goal_index=[0, -1]),
+    "cost: expected some of position, velocity": lambda: cost_message({"torque": TERM}, 3),
+    "cost: expected position, velocity": lambda: cost_message(3.0, 3),
+    "cost.jerk: expected some of weight, target": lambda: cost_message({"jerk": {"wait": 1.0}}, 3),
+    "cost.jerk.weight: expected [3] or [rows, 3] or": lambda: cost_message({"jerk": {"weight": [1.0, 2.0]}}, 3),
+    "outputs: expected some of position": lambda: output_bits(["positions"]),
+    "upstream: expected some of position, velocity, acceleration, jerk, got none": lambda: gradient_request(
+        sequence(ACTIONS), {}
+    ),
+    "upstream.jerk: expected [2, horizon, dof], got [1, 4, 3]": lambda: gradient_request(
+        sequence(ACTIONS), {"jerk": ACTIONS[:1]}
+    ),
+    "position: expected [batch, rows, dof], got [4, 3]": lambda: retime_request(ACTIONS[0], (), {}),
+    "velocity: expected [2, 4, 3], got [3]": lambda: retime_request(ACTIONS, (), {"velocity": [1, 2, 3]}),
+    "position: expected [points, dof]": lambda: positions_message(ACTIONS, None, (), 0),
+    "times: expected [4], one for each point, got [3]": lambda: positions_message(ACTIONS[0], [1, 2, 3], "abc", 0),
+    "joint_names: expected 3, one for each column, got a, b": lambda: positions_message(ACTIONS[0], None, "ab", 0),
+    "joint_names: expected 3, one for each column, got none": lambda: positions_message(ACTIONS[0], None, (), 0),
+}
+
+
+@pytest.mark.parametrize("begins", WRONG)
+def test_wrong_arguments_are_named_with_what_was_expected_and_what_came(begins: str) -> None:
+    with pytest.raises(ValueError) as caught:
+        WRONG[begins]()
+    assert str(caught.value).startswith(begins)
+
+
+def test_unknown_fields_of_retime_are_named() -> None:
+    with pytest.raises(TypeError, match="got speed"):
+        retime_request(ACTIONS, (), {"speed": 1.0})
+
+
+def test_a_cost_of_the_kernels_and_a_mapping_are_the_same_message() -> None:
+    kernels = QuadraticCost(position=CostTerm(weight=2.0, target=torch.ones(3)), duration_weight=0.5)
+    mapping = {"position": {"weight": [2.0] * 3, "target": np.ones(3)}, "duration_weight": [0.5]}
+    message = cost_message(kernels, 3)
+    assert message == cost_message(mapping, 3)
+    assert message.position.weight == array("f", [2.0] * 3) and message.duration_weight == array("f", [0.5])
+    assert not message.position.terminal_weight and not message.velocity.weight
+
+
+def test_outputs_select_what_the_constants_of_the_batch_do() -> None:
+    assert [output_bits([name]) for name in ORDERS] == [1, 2, 4, 8] and output_bits(["jerk", "position"]) == 9
+
+
+def test_positions_keep_their_times_to_the_nanosecond() -> None:
+    message = positions_message(ACTIONS[0], [0.1, 1.0, 1.9999999999, 3.5], "abc", 5_000_000_007)
+    times = [(point.time_from_start.sec, point.time_from_start.nanosec) for point in message.points]
+    assert times == [(0, 100_000_000), (1, 0), (2, 0), (3, 500_000_000)]
+    assert list(message.points[1].positions) == [3, 4, 5] and message.joint_names == ["a", "b", "c"]
+    assert (message.header.stamp.sec, message.header.stamp.nanosec) == (5, 7)
+
+
+def test_motions_come_in_the_order_of_the_client() -> None:
+    points = [JointTrajectoryPoint(positions=[1.0, 2.0, 3.0], velocities=[4.0, 5.0, 6.0])] * 2
+    message = JointTrajectory(joint_names=["a", "b", "c"], points=points)
+    motion = motion_of(message, ("c", "a"))
+    assert motion.joint_names == ("c", "a") and motion.position.tolist() == [[3, 1]] * 2
+    assert motion.velocity.tolist() == [[6, 4]] * 2 and motion.acceleration is None
+    assert motion_of(message).position.tolist() == [[1, 2, 3]] * 2
+    with pytest.raises(ValueError, match="joints of the node, a, b, c; got d"):
+        motion_of(message, ("a", "d"))
+
+
+def test_a_batch_costs_copies_of_its_arrays_not_a_loop_over_its_numbers() -> None:
+    """4 MB: a loop over a million numbers takes 50 ms at the very least, a copy less than 1 ms."""
+    actions = np.zeros((1000, 144, 7), np.float32)
+    sequence(actions)
+
+    def spent() -> float:
+        begin = time.thread_time()
+        sequence(actions)
+        return time.thread_time() - begin
+
+    assert min(spent() for _ in range(5)) < 0.02
+
+
+def test_the_client_does_not_load_torch() -> None:
+    program = """
+import sys
+sys.modules["torch"] = None  # an import fails
+import numpy
+from traj_integrator_ros.client import IntegratorClient, sequence
+sequence(numpy.zeros((1, 2, 3)))
+"""
+    subprocess.run([sys.executable, "-c", program], check=True)
