@@ -23,8 +23,9 @@ from traj_integrator_ros.client.requests import (
     retime_request,
     sequence,
 )
-from traj_integrator_ros.kernels import ControlSpace, CostTerm, QuadraticCost
+from traj_integrator_ros.kernels import ControlSpace, CostTerm, QuadraticCost, velocity_step
 
+RNG = np.random.default_rng(0)
 ACTIONS = np.arange(24.0).reshape(2, 4, 3)
 
 
@@ -48,12 +49,37 @@ def test_control_spaces_have_the_names_and_numbers_of_the_kernels(space: Control
         assert sequence(ACTIONS, control_space=given).control_space == space.value
 
 
+@pytest.mark.parametrize(
+    ("dt_per", "shape"),
+    [(per, shape) for per in ("step", "trajectory") for shape in ((1,), (2,), (2, 1))] + [("step", (2, 2))],
+)
+def test_time_steps_count_what_they_do_in_the_library(shape: tuple[int, ...], dt_per: str) -> None:
+    """Batch and horizon are equal: nothing is guessed."""
+    dt, actions = RNG.uniform(0.1, 0.2, shape).astype(np.float32), ACTIONS[:, :2]
+    message = sequence(actions, dt=dt, dt_per=dt_per)
+    assert message.dt == array("f", dt.reshape(-1))
+    counted = np.reshape(message.dt, (-1, 1) if message.dt_per and dt.size > 1 else (-1, 2) if dt.size > 2 else -1)
+    steps = [torch.tensor(one) for one in (dt, counted)]
+    given, sent = (
+        velocity_step(torch.tensor(actions), torch.zeros(1, 3, dtype=torch.float64), dt=steps[0], dt_per=dt_per),
+        velocity_step(torch.tensor(actions), torch.zeros(1, 3, dtype=torch.float64), dt=steps[1]),
+    )
+    torch.testing.assert_close(given, sent, rtol=0, atol=0)
+
+
 TERM = {"weight": 1.0}
 WRONG = {
     "actions: expected [batch, horizon, dof], got [4, 3]": lambda: sequence(ACTIONS[0]),
     "actions: expected an array of numbers, got list": lambda: sequence([[["one"]]]),
     "actions: expected a tensor without grad": lambda: sequence(torch.zeros(1, 2, 3, requires_grad=True)),
-    "dt: expected a number or one of [1], [4], [2, 4], got [3]": lambda: sequence(ACTIONS, dt=[1, 2, 3]),
+    "dt: expected a number or one of [1], [4], [2, 4], [2, 1], got [3]": lambda: sequence(ACTIONS, dt=[1, 2, 3]),
+    "dt: expected a number or one of [1], [2], [2, 1], got [4]": lambda: sequence(
+        ACTIONS, dt=[1] * 4, dt_per="trajectory"
+    ),
+    "dt: expected a number or one of [1], [3], [2, 3], [2, 1], got [4]": lambda: retime_request(
+        ACTIONS, (), {"dt": [1.0] * 4}
+    ),
+    "dt_per: expected step or trajectory, got 'row'": lambda: sequence(ACTIONS, dt_per="row"),
     "control_space: expected one of default, position": lambda: sequence(ACTIONS, control_space="torque"),
     "velocity: expected [3] or [rows, 3], got [2]": lambda: sequence(ACTIONS, velocity=[1, 2]),
     "goal_position: expected [3] or [rows, 3], got [1, 1, 3]": lambda: sequence(ACTIONS, goal_position=ACTIONS[:1, :1]),

@@ -13,8 +13,8 @@ from rclpy.context import Context
 from rclpy.executors import Executor, MultiThreadedExecutor, SingleThreadedExecutor
 from rclpy.parameter import Parameter
 
+from traj_integrator_ros.client import sequence
 from traj_integrator_ros.node.node import IntegratorNode
-from traj_integrator_ros.traffic.messages import sequence
 
 pytestmark = pytest.mark.ros
 NAMES = ("left", "right")

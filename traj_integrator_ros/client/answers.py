@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from trajectory_msgs.msg import JointTrajectory
 
-from traj_integrator_interfaces.msg import TrajectoryBatch
+from traj_integrator_interfaces.msg import ActionSequence, TrajectoryBatch
 from traj_integrator_interfaces.srv import Committed as CommittedService
 from traj_integrator_interfaces.srv import ComputeGradient, Evaluate, Retime, Stop
 
@@ -67,7 +67,7 @@ class Gradient:
     goal_velocity: Array | None
     goal_acceleration: Array | None
     dt: Array | None
-    """As dt was given."""
+    """As dt was given; `[batch]` of one for each trajectory."""
 
 
 @dataclass(frozen=True)
@@ -176,21 +176,25 @@ def trajectories_of(message: TrajectoryBatch, kind: Kind = as_it_is) -> Trajecto
     )  # fmt: skip
 
 
-def gradient_of(answer: ComputeGradient.Response | Evaluate.Response, shape: Sequence[int], kind: Kind) -> Gradient:
-    """The gradients of an answer for actions of a shape `[batch, horizon, dof]`."""
+def gradient_of(
+    answer: ComputeGradient.Response | Evaluate.Response, actions: ActionSequence, dof: int, kind: Kind
+) -> Gradient:
+    """The gradients of an answer about some actions."""
+    shape = actions.batch, actions.horizon, dof
     states = [f"grad_{end}_{order}" for end in ("start", "goal") for order in ORDERS[:3]]
     rows = [_shaped(kind, getattr(answer, name), (-1, shape[-1])) for name in states]
     dt = viewed(answer.grad_dt)
-    dt = dt.reshape(shape[:2]) if dt.size > shape[1] else dt
+    if not actions.dt_per and dt.size > actions.horizon:
+        dt = dt.reshape(shape[:2])
     return Gradient(_shaped(kind, answer.grad_action, shape), *rows, kind(dt) if dt.size else None)
 
 
-def evaluation_of(answer: Evaluate.Response, shape: Sequence[int], kind: Kind) -> Evaluation:
-    """The arrays of an answer for actions of a shape `[batch, horizon, dof]`."""
+def evaluation_of(answer: Evaluate.Response, actions: ActionSequence, dof: int, kind: Kind) -> Evaluation:
+    """The arrays of an answer about some actions."""
     found = {name: viewed(getattr(answer, f"violation_{name}")) for name in ORDERS}
-    violations = {name: kind(values.reshape(shape[0], -1, shape[2])) for name, values in found.items() if values.size}
+    violations = {name: kind(values.reshape(actions.batch, -1, dof)) for name, values in found.items() if values.size}
     trajectories = trajectories_of(answer.trajectory, kind) if answer.trajectory.batch else None
-    return Evaluation(kind(viewed(answer.cost)), gradient_of(answer, shape, kind), violations, trajectories)
+    return Evaluation(kind(viewed(answer.cost)), gradient_of(answer, actions, dof, kind), violations, trajectories)
 
 
 def retimed_of(answer: Retime.Response, rows: int) -> Retimed:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 SECOND_NS = 1_000_000_000
 ORDERS = ("position", "velocity", "acceleration", "jerk")
 """The outputs of a trajectory."""
+_DT_PER = ("step", "trajectory")
 _SPACES = ("default", "position", "velocity", "acceleration", "jerk", "bspline")
 
 
@@ -29,6 +30,7 @@ def sequence(
     actions: Array,
     *,
     dt: Array = (),
+    dt_per: str = "step",
     control_space: int | str = ActionSequence.DEFAULT,
     joint_names: Sequence[str] = (),
     position: Array = (),
@@ -46,7 +48,8 @@ def sequence(
 
     Args:
         actions: `[batch, horizon, dof]`, in the unit of the control space.
-        dt: s: a number, `[horizon]`, or `[batch, horizon]`.
+        dt: s: a number, `[horizon]`, `[batch, horizon]`, or `[batch, 1]`: one for each trajectory.
+        dt_per: "trajectory": a `dt` of one dimension is `[batch]`.
         control_space: position, velocity, acceleration, jerk or bspline, or its constant in ActionSequence.
         joint_names: the order of the columns.
         position: of the start, `[dof]` or `[rows, dof]`, rad.
@@ -68,9 +71,10 @@ def sequence(
     if data.ndim != 3:
         raise ValueError(f"actions: expected [batch, horizon, dof], got {_shape(data)}")
     batch, horizon, dof = data.shape
+    each_dt, counts = _time_steps(dt, dt_per, batch, horizon)
     message = ActionSequence(
         joint_names=list(joint_names), control_space=_space(control_space), batch=batch, horizon=horizon,
-        data=packed(data), dt=packed(_shaped("dt", dt, [(1,), (horizon,), (batch, horizon)])),
+        data=packed(data), dt=packed(each_dt), dt_per=counts,
         start_index=_indices("start_index", start_index, batch), goal_index=_indices("goal_index", goal_index, batch),
         degree=degree, steps=steps,
     )  # fmt: skip
@@ -169,6 +173,8 @@ def retime_request(position: Array, joint_names: Sequence[str], fields: Mapping[
         joint_names=list(joint_names), batch=rows.shape[0], rows=rows.shape[1], position=packed(rows, "d")
     )
     types = request.get_fields_and_field_types()
+    steps, counts = _time_steps(fields.get("dt", ()), fields.get("dt_per", "step"), rows.shape[0], rows.shape[1] - 1)
+    fields = {**fields, "dt": steps, "dt_per": counts}
     known = types.keys() - {"joint_names", "batch", "rows", "position"}
     for name, values in fields.items():
         if name not in known:
@@ -229,14 +235,16 @@ def _columns(name: str, values: Array, dof: int, most: int) -> np.ndarray:
     return found
 
 
-def _shaped(name: str, values: Array, shapes: Sequence[tuple[int, ...]]) -> np.ndarray:
-    """Numbers of one of these shapes; a single number is the first of them, none stay so."""
-    found = np.atleast_1d(as_numpy(name, values))
-    if found.size and found.shape not in shapes:
-        raise ValueError(
-            f"{name}: expected a number or one of {', '.join(map(_brackets, shapes))}, got {_shape(found)}"
-        )
-    return found
+def _time_steps(dt: Array, dt_per: str, batch: int, steps: int) -> tuple[np.ndarray, int]:
+    """Time steps, flat, and the constant of what they count. Nothing is guessed where batch and steps are equal."""
+    if dt_per not in _DT_PER:
+        raise ValueError(f"dt_per: expected step or trajectory, got {dt_per!r}")
+    found, counts = np.atleast_1d(as_numpy("dt", dt, np.float64)), _DT_PER.index(dt_per)
+    shapes = [(1,), (batch,)] if counts else [(1,), (steps,), (batch, steps)]
+    if found.size and found.shape not in [*shapes, (batch, 1)]:
+        expected = ", ".join(map(_brackets, [*shapes, (batch, 1)]))
+        raise ValueError(f"dt: expected a number or one of {expected}, got {_shape(found)}")
+    return found.reshape(-1), int(found.ndim == 2 and found.shape != (batch, steps)) or counts
 
 
 def _indices(name: str, values: Array, batch: int) -> array:

@@ -89,8 +89,8 @@ class Services:
         """
         message = self.message(actions, **fields)
         request = gradient_request(message, upstream)
-        shape = message.batch, message.horizon, np.shape(next(iter(upstream.values())))[2]
-        take = partial(gradient_of, shape=shape, kind=kind_of(actions))
+        dof = np.shape(next(iter(upstream.values())))[2]
+        take = partial(gradient_of, actions=message, dof=dof, kind=kind_of(actions))
         return self._call(ComputeGradient, "compute_gradient", request, take)
 
     def evaluate(
@@ -118,25 +118,27 @@ class Services:
 
         """
         message = self.message(actions, **fields)
-        rows_sent, wanted = max(1, message.batch * message.horizon), set(gradients)
-        shape = message.batch, message.horizon, len(message.data) // rows_sent
+        dof, wanted = len(message.data) // max(1, message.batch * message.horizon), set(gradients)
         if unknown := wanted - {"action", "start", "goal", "dt"}:
             raise ValueError(f"gradients: expected some of action, start, goal, dt; got {min(unknown)}")
         request = Evaluate.Request(
-            actions=message, cost=cost_message(cost, shape[2]),
+            actions=message, cost=cost_message(cost, dof),
             want_grad_action="action" in wanted, want_grad_start="start" in wanted,
             want_grad_goal="goal" in wanted, want_grad_dt="dt" in wanted,
             trajectory_rows=packed(rows, "I"), trajectory_fields=output_bits(outputs),
             want_limit_violations=bool(violations),
             violation_fields=0 if isinstance(violations, bool) else output_bits(violations),
         )  # fmt: skip
-        return self._call(Evaluate, "evaluate", request, partial(evaluation_of, shape=shape, kind=kind_of(actions)))
+        return self._call(
+            Evaluate, "evaluate", request, partial(evaluation_of, actions=message, dof=dof, kind=kind_of(actions))
+        )
 
     def retime(
         self,
         position: Array,
         *,
         dt: Array = (),
+        dt_per: str = "step",
         velocity: Array = (),
         acceleration: Array = (),
         joint_names: Sequence[str] = (),
@@ -146,14 +148,15 @@ class Services:
 
         Args:
             position: `[batch, rows, dof]`, rad.
-            dt: time steps of a plan, s, a number or `[rows - 1]`; none: a path without times.
+            dt: time steps of a plan, s, as those of `sequence`; none: a path without times.
+            dt_per: as in `sequence`.
             velocity: of a plan, as `position`, rad/s.
             acceleration: likewise, rad/s².
             joint_names: the order of the columns.
             fields: the other fields of Retime.srv: limits `[dof]`, and numbers.
 
         """
-        fields |= {"dt": dt, "velocity": velocity, "acceleration": acceleration}
+        fields |= {"dt": dt, "dt_per": dt_per, "velocity": velocity, "acceleration": acceleration}
         request = retime_request(position, joint_names or self.joint_names, fields)
         return self._call(Retime, "retime", request, partial(retimed_of, rows=request.rows))
 
