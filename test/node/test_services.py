@@ -39,9 +39,10 @@ def any_sequence(space: ControlSpace, kernel: ControlMap) -> ActionSequence:
     message = sequence(
         rng.normal(size=(4, 6, DOF)), control_space=space.value,
         dt=rng.uniform(0.05, 0.1, size=4 if kernel.uniform_dt_only else 6),
+        dt_per="trajectory" if kernel.uniform_dt_only else "step",
         position=position, velocity=velocity, acceleration=acceleration, joint_names=ORDER,
     )  # fmt: skip
-    message.start_index, message.dt_per = array("I", START_INDEX), int(kernel.uniform_dt_only)
+    message.start_index = array("I", START_INDEX)
     if kernel.goal:
         message.goal_index = array("I", GOAL_INDEX)
     for part in kernel.goal:
