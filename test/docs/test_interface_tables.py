@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Iterator
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
@@ -73,6 +74,8 @@ def observer(panda_node: None) -> Iterator[Participant]:
 
 @pytest.mark.ros
 def test_topics_and_services_are_those_of_the_table(observer: Participant) -> None:
+    from rclpy.action import get_action_server_names_and_types_by_node
+
     def offered() -> dict[tuple[str, str], str]:
         node = observer.node
         entities = {
@@ -80,11 +83,17 @@ def test_topics_and_services_are_those_of_the_table(observer: Participant) -> No
             "out": node.get_publisher_names_and_types_by_node,
             "service": node.get_service_names_and_types_by_node,
         }
+        actions = partial(get_action_server_names_and_types_by_node, node)
         # Before the node is discovered, this raises or is empty.
         names = [name for name, _ in node.get_node_names_and_namespaces()]
         if NODE.strip("/") not in names:
             return {}
-        return {(name, kind): types[0] for kind, find in entities.items() for name, types in find(NODE.strip("/"), "/")}
+        return {
+            (name, kind): types[0]
+            for kind, find in (entities | {"action": actions}).items()
+            for name, types in find(NODE.strip("/"), "/")
+            if "/_action/" not in name  # of which an action consists
+        }
 
     rows = table(NODE_PAGE, "Topics and services")
     offers = _installed(rows)
@@ -138,4 +147,4 @@ def _full_name(name: str) -> str:
 
 def _full_type(name: str, kind: str) -> str:
     package, message = name.strip("`").split("/")
-    return f"{package}/{'srv' if kind == 'service' else 'msg'}/{message}"
+    return f"{package}/{ {'service': 'srv', 'action': 'action'}.get(kind, 'msg') }/{message}"

@@ -72,6 +72,19 @@ def test_a_robot_that_is_held_is_braked_once_refused_and_goes_on_from_where_it_i
     np.testing.assert_allclose(trajectory.motion.begin.position, 0.24)
 
 
+def test_a_brake_waits_for_a_report_that_is_late_and_no_longer(node):
+    braked = []
+    for time in np.arange(0.0, 1.2, 0.01):
+        position, velocity = node.commanded(NOW_S + time)[:2]
+        if time < 0.5:
+            node.measure(position, velocity, now=NOW_S + time)
+        if not 0.97 < time < 1.05:
+            node.report(position, velocity, now=NOW_S + time)
+        if node.tick(NOW_S + time) is not None:
+            braked.append(time)
+    assert braked == [pytest.approx(1.05)], "joint states ended 0.5 s before 1.0"
+
+
 @pytest.mark.parametrize("joint", [0, 1])
 def test_while_it_moves_after_a_deviation_sequences_are_refused_with_the_joint(node, joint):
     move(node, 0.0, 0.5)

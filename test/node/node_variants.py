@@ -100,6 +100,7 @@ def short_of_memory() -> None:
 
 def on_an_older_rclpy() -> None:
     """An rclpy that has only the features of Humble's."""
+    import rclpy.action  # which would find what is taken away
     import rclpy.event_handler
     from rclpy.executors import Executor
     from rclpy.impl.implementation_singleton import rclpy_implementation

@@ -126,7 +126,7 @@ class SimulatedArm:
         for message in self.client.trajectories[self._received :]:
             self._receive(message)
         self._commands.append(np.array(self.robot.update((self.now_ns - self.begin_ns) * 1e-9)))
-        if self.cycles % _STATES_EVERY == 0:
+        if self.cycles % _STATES_EVERY == 0 and self.robot.reading:
             self.client.publish_state(*self.robot.measured(), stamp_ns=self.now_ns)
         if self.cycles % _REPORTS_EVERY == 0:
             self._reports.publish(self._report())

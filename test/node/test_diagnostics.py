@@ -5,12 +5,13 @@ from __future__ import annotations
 import dataclasses
 import time
 from collections.abc import Mapping
+from importlib.util import find_spec
 
 import numpy as np
 import pytest
 from builtin_interfaces.msg import Time
 from diagnostic_msgs.msg import DiagnosticStatus
-from node_fixtures import ClientFactory
+from node_fixtures import ClientFactory, NodeServer
 from rclpy.node import Node
 
 from traj_integrator_ros.handling.controller_reports import ControllerStatus
@@ -184,3 +185,10 @@ def test_nodes_of_the_same_full_name_count_once_they_last(connect: ClientFactory
     time.sleep(1.1)
     assert at_once.count() == 0
     apart.destroy_node()
+
+
+@pytest.mark.skipif(find_spec("control_msgs") is not None, reason="control_msgs is installed")
+def test_without_control_msgs_the_log_and_the_diagnostics_say_that_there_is_no_action(serve: NodeServer) -> None:
+    process, client = serve()
+    assert client.counts()["follow_joint_trajectory"] == "not offered: control_msgs is not installed"
+    assert "~/follow_joint_trajectory is not offered: control_msgs is not installed" in process.output

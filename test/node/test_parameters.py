@@ -221,3 +221,29 @@ def test_an_unconfigured_node_takes_a_new_configuration(start_node: NodeFactory,
     assert client.change_state("configure") and client.change_state("activate")
     assert client.integrate(sequence(np.zeros((2, 3, 2)), position=np.zeros(2))).success
     assert "max_batch" in client.integrate(sequence(np.zeros((3, 3, 2)), position=np.zeros(2))).message
+
+
+@pytest.mark.ros
+def test_joints_have_tolerances_with_the_names_that_the_controller_gives_them(serve: NodeServer) -> None:
+    given = {"constraints.joint_a.goal": 1, "constraints.elbow.goal": 0.1, "constraints.joint_b.trajectory": 0.2}
+    process, client = serve(given)
+    names = [f"constraints.{joint}.{kind}" for joint in ("joint_a", "joint_b") for kind in ("trajectory", "goal")]
+    assert list(client.parameters(names).values()) == [0.0, 1.0, 0.2, 0.0], "an integer is a number"
+    assert "parameter 'constraints.elbow.goal' was given but does not exist" in process.output
+    assert process.output.count("does not exist") == 1
+    assert client.set_parameters(constraints__joint_b__goal=0.3) == [(True, "")]
+    [(changed, reason)] = client.set_parameters(constraints__joint_b__goal=-1.0)
+    assert not changed and "constraints.joint_b.goal" in reason
+    # Other joints have others.
+    assert client.change_state("deactivate") and client.change_state("cleanup")
+    assert client.set_parameters(joint_names=["joint_a", "elbow"]) == [(True, "")]
+    assert client.change_state("configure")
+    assert client.parameter("constraints.elbow.goal") == 0.1
+    assert "constraints.joint_b.goal" not in client.parameter_names()
+
+
+@pytest.mark.ros
+def test_a_tolerance_that_is_none_fails_configure(start_node: NodeFactory) -> None:
+    process = start_node({"constraints.joint_a.goal": -0.1})
+    process.wait_for_output("configure failed")
+    assert "constraints.joint_a.goal" in process.output and "Traceback" not in process.output

@@ -11,7 +11,7 @@ Grant = tuple[str, str]
 
 
 def enclaves(policy: Path) -> dict[str, set[Grant]]:
-    """What a policy grants, by enclave. Raises ValueError where it denies or repeats anything, or has actions."""
+    """What a policy grants, by enclave. Raises ValueError where it denies or repeats anything."""
     found: dict[str, set[Grant]] = {}
     for enclave in ElementTree.parse(policy).getroot().iterfind("enclaves/enclave"):
         grants = [grant for profile in enclave.iterfind("profiles/profile") for grant in _grants(profile)]
@@ -24,11 +24,18 @@ def enclaves(policy: Path) -> dict[str, set[Grant]]:
 def _grants(profile: ElementTree.Element) -> Iterator[Grant]:
     namespace, node = profile.get("ns").rstrip("/"), profile.get("node")
     for rules in profile:
-        if rules.tag not in ("topics", "services") or set(rules.attrib.values()) != {"ALLOW"}:
-            raise ValueError(f"expected topics and services that are allowed, got {rules.tag} {rules.attrib}")
+        if rules.tag not in ("topics", "services", "actions") or set(rules.attrib.values()) != {"ALLOW"}:
+            raise ValueError(f"expected topics, services and actions that are allowed, got {rules.tag} {rules.attrib}")
         for kind in rules.attrib:
             for expression in rules:
-                yield kind, _full_name(expression.text, namespace, node)
+                name = _full_name(expression.text, namespace, node)
+                yield from action(name) if kind == "execute" else [(kind, name)]
+
+
+def action(name: str) -> set[Grant]:
+    """What the server of an action needs."""
+    parts = {"reply": ("send_goal", "cancel_goal", "get_result"), "publish": ("feedback", "status")}
+    return {(kind, f"{name}/_action/{part}") for kind, names in parts.items() for part in names}
 
 
 def _full_name(name: str, namespace: str, node: str) -> str:

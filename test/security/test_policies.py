@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from policies import Grant
+from policies import Grant, action
 from preloaded_process import PreloadedNode
 
 ENCLAVE = "/traj_integrator"
@@ -59,7 +59,8 @@ def _grants_of(node: object) -> set[Grant]:
 def test_the_policy_grants_what_the_running_node_has_and_nothing_else(
     running: set[Grant], granted: dict[str, set[Grant]]
 ) -> None:
-    running |= {("subscribe", "/controller_state")}  # which it only has where control_msgs can be imported
+    # What it only has where control_msgs can be imported:
+    running |= {("subscribe", "/controller_state"), *action(f"{ENCLAVE}/follow_joint_trajectory")}
     assert granted[ENCLAVE] - running == set(), "granted without need"
     assert running - granted[ENCLAVE] == set(), "needed and not granted"
 

@@ -55,7 +55,7 @@ class Commands:
 
         If it is due when it has been made, it is made once more; one that is slowed takes as long then, or longer.
         """
-        self._require_following(now_ns)
+        self.require_following(now_ns)
         try:
             trajectory = self._executable(plan, now_ns)
             tries = _TRIES
@@ -81,9 +81,23 @@ class Commands:
 
         """
         self.require_newer(plan, now_ns, count=False)
-        self._require_following(now_ns)
+        self.require_following(now_ns)
         with contextlib.suppress(NotYet), self._published.guard.unchanged():
             self._executable(plan, now_ns)
+
+    def require_following(self, now_ns: int) -> None:
+        """Refuse sequences, and what is in execution, while the robot is, or was, braked.
+
+        Raises:
+            Rejected: deviation or stopped.
+
+        """
+        guard = self._published.guard
+        if guard.held or guard.stopped_until_rest:
+            held = "and holds until it is released (~/stop with hold: false)" if guard.held else "and is not over"
+            raise Rejected(RejectionReason.STOPPED, f"node: a stop was requested {held}")
+        if guard.reason:
+            raise self._braked()
 
     def tick(self, now_ns: int, clock: Callable[[], int] | None = None) -> ExecutableTrajectory | None:
         """Supervise: return a trajectory to publish at once, a brake or one that had to wait, or None.
@@ -108,7 +122,7 @@ class Commands:
                 guard.brake(reason, joint)
                 self._refuse_waiting(self._braked())
                 return self._stopped(now_ns) if moving else None
-        if guard.stop_waits and not guard.reason:
+        if guard.stop_waits:
             return self._stopped(now_ns)
         if self._waiting is None:
             return None
@@ -145,6 +159,10 @@ class Commands:
         """Take sequences again after a stop that was to hold."""
         self._published.guard.held = False
 
+    def withdraw(self) -> None:
+        """Forget what waits, because its sender does not want it any more."""
+        self._waiting = None
+
     def deactivate(self) -> None:
         """Refuse what waits: it must not be begun when the node is active again."""
         self._refuse_waiting(Rejected(RejectionReason.NOT_ACTIVE, "node: deactivated before the sequence was begun"))
@@ -166,20 +184,6 @@ class Commands:
             self._joint_states.drop_for_jump()
         if self._joint_states.jumped_back:
             self._published.clear()
-
-    def _require_following(self, now_ns: int) -> None:
-        """Refuse sequences while the robot is, or was, braked.
-
-        Raises:
-            Rejected: deviation or stopped.
-
-        """
-        guard = self._published.guard
-        if guard.held or guard.stopped_until_rest:
-            held = "and holds until it is released (~/stop with hold: false)" if guard.held else "and is not over"
-            raise Rejected(RejectionReason.STOPPED, f"node: a stop was requested {held}")
-        if guard.reason:
-            raise self._braked()
 
     def _braked(self) -> Rejected:
         guard = self._published.guard

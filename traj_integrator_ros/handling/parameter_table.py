@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import Field, dataclass, field, fields, replace
 from enum import Enum
 from typing import Any
@@ -73,7 +73,7 @@ HEAVIEST_NEWEST = "newest"
 ACTION_REJECT, ACTION_RETIME, ACTION_WARN = "reject", "retime", "warn"
 ON_REJECT_CONTINUE, ON_REJECT_BRAKE = "continue", "brake"
 _MAXIMUM = 1e9
-_GROUPS = "bspline", "limits", "publish", "position_trajectory", "supervision", "chunks", "diagnostics"
+_GROUPS = "bspline", "limits", "publish", "position_trajectory", "supervision", "constraints", "chunks", "diagnostics"
 """Names of a group's parameters begin with its name and a dot, those of the fields with an underscore instead."""
 _KINDS = {bool: ParameterKind.BOOL, int: ParameterKind.INTEGER, float: ParameterKind.DOUBLE, str: ParameterKind.STRING}
 _UNTIL_CONFIGURED = {"changeable": Changeable.UNCONFIGURED}
@@ -289,6 +289,17 @@ class ParameterTable:
     publish_longest_wait: float = _value(
         1.0, "With start_from = previous: how far ahead the stamp of a sequence may lie", (0.0, 3600.0, "s")
     )
+    constraints_goal_time: float = _value(
+        0.0,
+        "Longest time from the end of an action goal's trajectory until the robot is at the goal; 0: no limit",
+        (0.0, _MAXIMUM, "s"),
+    )
+    constraints_stopped_velocity_tolerance: float = _value(
+        0.01,
+        "Largest velocity of each joint that has reached an action goal; 0: any",
+        (0.0, _MAXIMUM, "rad/s or m/s"),
+    )
+    action_monitor_rate: float = _value(20.0, "Rate of the feedback of an action goal", (0.1, 100.0, "Hz"))
     chunks_ensemble: str = _value(
         "latest",
         "With start_from = previous: which of the stamped position sequences that cover a time are used: latest, or "
@@ -324,3 +335,21 @@ def _named(field_: Field) -> ParameterSpec:
 
 PARAMETERS = tuple(_named(field_) for field_ in fields(ParameterTable))
 SPECS: Mapping[str, ParameterSpec] = {spec.name: spec for spec in PARAMETERS}
+CONSTRAINTS = "constraints."
+"""Prefix of the parameters of `of_joints`, which have the names that joint_trajectory_controller gives them."""
+_OF_JOINT = {
+    "trajectory": "Largest distance of the joint from where it is commanded to be, while an action goal is executed",
+    "goal": "Largest distance of the joint from an action goal that it has reached",
+}
+
+
+def of_joints(kind: str, joint_names: Sequence[str]) -> list[ParameterSpec]:
+    """One parameter for each joint: `kind` is "trajectory" or "goal"."""
+    within = (0.0, _MAXIMUM)
+    description = f"{_OF_JOINT[kind]}; 0: any"
+    return [
+        ParameterSpec(
+            f"{CONSTRAINTS}{name}.{kind}", ParameterKind.DOUBLE, 0.0, description, unit="rad or m", range=within
+        )
+        for name in joint_names
+    ]

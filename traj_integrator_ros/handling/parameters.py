@@ -13,7 +13,15 @@ import numpy as np
 from ..execution.limits import LONGEST_BRAKE_S
 from .found_limits import QUANTITIES
 from .limits import JointLimits, assumed_limits
-from .parameter_table import END_STOP, PARAMETERS, ParameterKind, ParameterSpec, ParameterTable, ParameterValue
+from .parameter_table import (
+    END_STOP,
+    PARAMETERS,
+    ParameterKind,
+    ParameterSpec,
+    ParameterTable,
+    ParameterValue,
+    of_joints,
+)
 
 
 class InvalidParameters(ValueError):
@@ -23,6 +31,11 @@ class InvalidParameters(ValueError):
 @dataclass(frozen=True)
 class NodeParameters(ParameterTable):
     """All parameters, checked."""
+
+    constraints_trajectory: np.ndarray
+    """rad or m, `[dof]`; 0: any."""
+    constraints_goal: np.ndarray
+    """The same for the goal."""
 
     @property
     def joint_limits(self) -> JointLimits:
@@ -37,13 +50,13 @@ class NodeParameters(ParameterTable):
 
     @staticmethod
     def from_values(values: Mapping[str, ParameterValue]) -> NodeParameters:
-        """Check a value for every parameter of the table, individually and together.
+        """Check a value for every parameter of the table, individually and together; joints may have theirs, too.
 
         Raises:
             InvalidParameters: with the parameter, what was expected and what was given.
 
         """
-        _check_joint_names(values["joint_names"])
+        check_joint_names(values["joint_names"])
         converted = {}
         for spec in PARAMETERS:
             value = values[spec.name]
@@ -51,6 +64,12 @@ class NodeParameters(ParameterTable):
             if spec.kind is ParameterKind.DOUBLE_ARRAY:
                 value = _checked_limit(spec.name, value, len(values["joint_names"]))
             converted[spec.name.replace(".", "_")] = spec.convert(value)
+        for kind in ("trajectory", "goal"):
+            specs = of_joints(kind, values["joint_names"])
+            given = [values.get(spec.name, spec.default) for spec in specs]
+            for spec, value in zip(specs, given, strict=True):
+                check_value(spec, value)
+            converted[f"constraints_{kind}"] = np.array(given)
         parameters = NodeParameters(**converted)
         _check_together(parameters)
         return parameters
@@ -80,7 +99,8 @@ def check_value(spec: ParameterSpec, value: ParameterValue) -> None:
                 raise InvalidParameters(f"{spec.name}: expected {spec.form}, got {text!r}")
 
 
-def _check_joint_names(names: Sequence[str]) -> None:
+def check_joint_names(names: Sequence[str]) -> None:
+    """Check that each joint has a name of its own. Raises InvalidParameters."""
     if not names:
         raise InvalidParameters(
             "joint_names: expected the robot's joints, got none; give them in a parameter file "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from typing import TypeVar
 
@@ -238,18 +239,24 @@ class Pipeline:
         return self._trajectories.assumed
 
     def position_trajectory(
-        self, fields: PositionFields, now_ns: int, clock: Callable[[], int] | None = None
+        self,
+        fields: PositionFields,
+        now_ns: int,
+        clock: Callable[[], int] | None = None,
+        *,
+        end: str | None = None,
+        topic: str = "position_trajectory",
     ) -> ExecutableTrajectory | None:
         """Check positions and times, and make the trajectory through them; if it has to wait, a stop or None.
 
-        `clock` as in `trajectory`.
+        `clock` as in `trajectory`, `end` as in `plan_of_positions`; `topic`: where they came.
 
         Raises:
             Rejected: with the reason.
 
         """
         self.commands.check_clock(now_ns)
-        plan = plan_of_positions(fields, self.parameters, now_ns)
+        plan = replace(plan_of_positions(fields, self.parameters, now_ns, end), topic=topic)
         if plan.untimed:
             plan = self._trajectories.without_start(plan, now_ns)
         return self.commands.in_time(plan, now_ns, clock)

@@ -149,6 +149,8 @@ class ExecutableTrajectory:
     """Difference of the command from the plan when it is taken up; None if nothing was in execution."""
     origin_ns: int = 0
     """When the plan's first step began according to its sender, ns; 0: unknown."""
+    topic: str = ""
+    """Where its plan came; empty: it is a stop."""
     chunk: Plan | None = None
     """The chunk as the policy sent it, to be averaged with later ones; None if chunks are not averaged."""
 

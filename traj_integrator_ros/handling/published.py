@@ -166,12 +166,13 @@ class PresentCommand:
         """Whether the controller reported and no longer does."""
         if self._report is None:
             return False
-        silent = self._quiet_s(now_ns) > max(_SILENT_S, _SILENT_PERIODS * self._period_s)
+        silent = self.quiet_s(now_ns) > max(_SILENT_S, _SILENT_PERIODS * self._period_s)
         if silent:
             self.status = ControllerStatus.SILENT
         return silent
 
-    def _quiet_s(self, now_ns: int) -> float:
+    def quiet_s(self, now_ns: int) -> float:
+        """Time since the last report, s."""
         return (now_ns - self._received_ns) * 1e-9
 
     def _is_overdue(self, now_ns: int) -> bool:
@@ -180,7 +181,7 @@ class PresentCommand:
             return False
         ages = sorted(self.transport)
         jitter = ages[int(0.95 * (len(ages) - 1))] - ages[0]
-        return self._quiet_s(now_ns) > _OVERDUE_PERIODS * self._period_s + jitter + _OVERDUE_S
+        return self.quiet_s(now_ns) > _OVERDUE_PERIODS * self._period_s + jitter + _OVERDUE_S
 
     def at(self, now_ns: int, *, waits: bool = True) -> Present | None:
         """Return what the controller does from now on; None if that is not known.
@@ -198,7 +199,7 @@ class PresentCommand:
             raise Rejected(
                 RejectionReason.CONTROLLER_UNAVAILABLE,
                 "controller_state: expected reports of the controller, got none for "
-                f"{self._quiet_s(now_ns):.3f} s; it is off, and would not take a trajectory",
+                f"{self.quiet_s(now_ns):.3f} s; it is off, and would not take a trajectory",
             )
         if waits and self._is_overdue(now_ns):
             raise NotYet
@@ -352,6 +353,11 @@ class PublishedMotion:
             return False
         self.clear()
         return True
+
+    @property
+    def last(self) -> ExecutableTrajectory | None:
+        """What was published last; None if the controller does not execute it any more, as far as is known."""
+        return self._last
 
     @property
     def is_delayed(self) -> bool:

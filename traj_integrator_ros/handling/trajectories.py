@@ -388,6 +388,7 @@ class TrajectoryMaker:
             dropped=dropped,
             seam=seam if present.follows else None,
             origin_ns=origin_ns,
+            topic="" if plan is None else plan.topic,
         )
 
     def _require_times(self, time_ns: np.ndarray) -> None:

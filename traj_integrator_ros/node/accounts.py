@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import time
 import traceback
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Hashable
 from types import TracebackType
 
 import numpy as np
 from rclpy.node import Node
 
+from ..handling.goals import Ended
 from ..handling.rejection import Rejected, RejectionCounters, RejectionReason
 
 _LONGEST_LINE = 500
@@ -34,6 +35,8 @@ class Accounts:
         """Violations that were let through."""
         self.sequences = self.published = self.service_calls = 0
         """Action sequences and position trajectories received, those answered by a trajectory, calls of services."""
+        self.goals: Counter[Ended] = Counter()
+        """Action goals by how they ended."""
         self.sequence_latency, self.service_latency = LatencyRing(), LatencyRing()
         """Times that sequences and calls which succeeded have taken, s."""
         self.warn = ThrottledLog(self._log_warning)

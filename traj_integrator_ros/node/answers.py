@@ -17,6 +17,7 @@ from traj_integrator_interfaces.srv import Committed, ComputeGradient, Evaluate,
 from ..engine.integrator import TrajectoryIntegrator
 from ..handling.background import in_background
 from ..handling.controller_reports import ControllerStatus
+from ..handling.goals import TOPIC as GOALS
 from ..handling.parameter_table import ON_REJECT_BRAKE, START_FROM_PREVIOUS
 from ..handling.parameters import NodeParameters
 from ..handling.pipeline import Pipeline
@@ -45,6 +46,7 @@ from .entities import (
     JointTrajectoryControllerState,
     take_waiting,
 )
+from .goal_server import GoalServer
 
 ACTIVE, INACTIVE = "active", "inactive"
 _SECOND_NS = 1_000_000_000
@@ -90,37 +92,38 @@ class Answers:
         if JointTrajectoryControllerState is not None:
             self._read_report = controller_state_reader(JointTrajectoryControllerState.get_fields_and_field_types())
         self.entities = Entities(node, self, describe)
+        self.goal_server = GoalServer(node, accounts, self)
 
     # Topics
 
     def action_sequence(self, message: bytes, info: Mapping[str, object]) -> None:
         """Integrate a serialized ActionSequence, and publish what it becomes."""
         with self._answering("action_sequence", message, info):
-            pipeline = self._accepting()
+            pipeline = self.accepting()
             parameters = pipeline.parameters
-            now_ns = self._update()
+            now_ns = self.update()
             stamp, fields = read_action_sequence(message)
             batch = pipeline.integrate(fields, now_ns)
             # Checked before anything is published, so that a sequence is answered on both topics or on none.
             needed = parameters.publish_joint_trajectory or parameters.start_from == START_FROM_PREVIOUS
             trajectory = None
             if needed:
-                trajectory = pipeline.trajectory(batch, nanoseconds(stamp), now_ns, self._now_ns)
+                trajectory = pipeline.trajectory(batch, nanoseconds(stamp), now_ns, self.now_ns)
             if parameters.publish_joint_trajectory:
-                self._hand_over(trajectory)  # first, because a robot waits for it
+                self.hand_over(trajectory)  # first, because a robot waits for it
             publisher = self.entities.trajectory_batch
             if parameters.publish_trajectory_batch and publisher.get_subscription_count() > 0:
                 publisher.publish(_serialized(batch, stamp))
                 if trajectory is not None and not parameters.publish_joint_trajectory:
-                    self._hand_over(trajectory, publish=False)  # otherwise, the reader of the batch executes it
+                    self.hand_over(trajectory, publish=False)  # otherwise, the reader of the batch executes it
 
     def position_trajectory(self, message: bytes, info: Mapping[str, object]) -> None:
         """Make a trajectory of a serialized JointTrajectory, and publish it."""
         with self._answering("position_trajectory", message, info):
-            pipeline = self._accepting()
-            now_ns = self._update()
+            pipeline = self.accepting()
+            now_ns = self.update()
             fields = read_position_trajectory(message, pipeline.parameters.max_horizon)
-            self._hand_over(pipeline.position_trajectory(fields, now_ns, self._now_ns))
+            self.hand_over(pipeline.position_trajectory(fields, now_ns, self.now_ns))
 
     @contextmanager
     def _answering(self, topic: str, message: bytes, info: Mapping[str, object]) -> Iterator[None]:
@@ -136,8 +139,12 @@ class Answers:
             if age_ns := _age_ns(info):
                 self._accounts.sequence_latency.add(age_ns * 1e-9)
         elif self.state == ACTIVE:
-            self._brake_after_rejection()
-            self._tell_rejection(topic, stamp_of_message(message), outcome.reason)
+            self.refuse(topic, stamp_of_message(message), outcome.reason)
+
+    def refuse(self, topic: str, stamp: Stamp, line: str) -> None:
+        """Do what a sequence means that was refused: perhaps brake, and tell why."""
+        self._brake_after_rejection()
+        self._tell_rejection(topic, stamp, line)
 
     def _tell_rejection(self, topic: str, stamp: Stamp, line: str, count: int = 1) -> None:
         publisher = self.entities.rejections
@@ -153,15 +160,19 @@ class Answers:
         """Tell that a sequence that was accepted, and had to wait, was refused then."""
         line = self._accounts.refused(f"{plan.topic} that had to wait", rejected)
         self._tell_rejection(plan.topic, divmod(plan.stamp_ns, _SECOND_NS), line)
+        if plan.topic == GOALS:
+            self.goal_server.goals.refuse_waiting(rejected)
 
-    def _hand_over(self, trajectory: ExecutableTrajectory | None, *, publish: bool = True) -> None:
+    def hand_over(self, trajectory: ExecutableTrajectory | None, *, publish: bool = True) -> None:
         """Publish a trajectory for the controller, and record it as the motion to continue from; only done here."""
         if trajectory is None:  # it has to wait
             return
         if publish:
             stamp = divmod(trajectory.start_ns, _SECOND_NS)
             self.entities.joint_trajectory.publish(self._writer.serialize(trajectory.points, stamp))
-        self._published.record(trajectory, self._now_ns())
+        self._published.record(trajectory, self.now_ns())
+        if trajectory.topic == GOALS:
+            self.goal_server.goals.published(trajectory)
 
     # Services
 
@@ -169,7 +180,7 @@ class Answers:
         """Answer a request to a service, and say in the response whether that succeeded."""
         started = time.perf_counter()
         with self._accounts.guard(name) as outcome:
-            getattr(self, name)(self._accepting(), request, response)
+            getattr(self, name)(self.accepting(), request, response)
         response.success, response.message = not outcome.reason, outcome.reason or response.message
         if name != _UNCOUNTED:
             self._accounts.service_calls += 1
@@ -179,7 +190,7 @@ class Answers:
 
     def integrate(self, pipeline: Pipeline, request: Integrate.Request, response: Integrate.Response) -> None:
         """Fill in the trajectories of a sequence."""
-        now_ns, stamp = self._update(), request.actions.header.stamp
+        now_ns, stamp = self.update(), request.actions.header.stamp
         batch = pipeline.integrate(messages.sequence_fields(request.actions), now_ns, request.fields)
         if request.as_published:
             pipeline.require_publishable(batch, nanoseconds((stamp.sec, stamp.nanosec)), now_ns)
@@ -192,17 +203,17 @@ class Answers:
     ) -> None:
         """Fill in a vector-Jacobian product."""
         fields, upstream = messages.sequence_fields(request.actions), messages.upstream_fields(request)
-        messages.fill_gradient(response, pipeline.gradient(fields, upstream, self._update))
+        messages.fill_gradient(response, pipeline.gradient(fields, upstream, self.update))
 
     def evaluate(self, pipeline: Pipeline, request: Evaluate.Request, response: Evaluate.Response) -> None:
         """Fill in the cost of a sequence, and what else is asked for."""
         fields, asked = messages.sequence_fields(request.actions), messages.evaluation_fields(request)
-        evaluated = pipeline.evaluate(fields, asked, self._update)
+        evaluated = pipeline.evaluate(fields, asked, self.update)
         messages.fill_evaluation(response, evaluated, request.actions.header.stamp)
 
     def committed(self, pipeline: Pipeline, request: Committed.Request, response: Committed.Response) -> None:
         """Fill in the motion in execution."""
-        found = pipeline.committed(messages.committed_fields(request), self._update())
+        found = pipeline.committed(messages.committed_fields(request), self.update())
         messages.fill_committed(response, found, pipeline.parameters.joint_names)
 
     def retime(self, pipeline: Pipeline, request: Retime.Request, response: Retime.Response) -> None:
@@ -214,9 +225,10 @@ class Answers:
 
     def stop(self, pipeline: Pipeline, request: Stop.Request, response: Stop.Response) -> None:
         """Brake, and fill in how long and how far that takes."""
-        now_ns = self._update()
+        now_ns = self.update()
         stop = pipeline.commands.stop(now_ns, request.hold)
-        self._hand_over(stop)
+        self.hand_over(stop)
+        self.goal_server.goals.abort(Rejected(RejectionReason.STOPPED, "node: a stop was requested"))
         response.joint_names = list(pipeline.parameters.joint_names)
         expected = pipeline.commands.awaited_stop(now_ns) if stop is None else stop
         response.message = _told(expected, stop, request.hold)
@@ -226,6 +238,20 @@ class Answers:
             response.duration = max((expected.start_ns - now_ns) * 1e-9, 0.0) + motion.duration
             response.distance = np.asarray(motion.end.position - motion.begin.position).tolist()
 
+    def deactivate(self) -> None:
+        """Answer no more: what waits is refused, and a goal is stopped."""
+        with self._accounts.guard("deactivate"):
+            self.pipeline.commands.deactivate()
+            self.goal_server.deactivate(self.now_ns())
+        self.state = INACTIVE
+
+    def close(self, *, at_once: bool) -> None:
+        """Remove topics, services and the action; `at_once`, even if a result is still to be sent."""
+        if self.state == ACTIVE and self._node.context.ok():
+            self.deactivate()
+        self.entities.destroy()
+        self.goal_server.close(at_once=at_once)
+
     # Supervision
 
     def supervise(self) -> None:
@@ -234,8 +260,9 @@ class Answers:
             self.poll_states()
             return
         with self._accounts.guard("supervision"):
-            now_ns = self._update()
-            self._hand_over(self.pipeline.commands.tick(now_ns, self._update))
+            now_ns = self.update()
+            self.hand_over(self.pipeline.commands.tick(now_ns, self.update))
+            self.goal_server.supervise(now_ns)
             present = self._published.present
             present.is_silent(now_ns)
             if present.status not in self.controller_was:
@@ -254,14 +281,14 @@ class Answers:
             guard = self._published.guard
             brakes = self.pipeline.parameters.publish_on_reject == ON_REJECT_BRAKE
             if brakes and not guard.reason and not guard.stopped_until_rest:
-                self._hand_over(self.pipeline.commands.stop(self._update(), guard.held))
+                self.hand_over(self.pipeline.commands.stop(self.update(), guard.held))
 
     # States, read when they are needed, since both topics may have 1,000 messages a second
 
     def poll_states(self) -> None:
         """Read all joint states and reports of the controller that have arrived."""
         with self._accounts.guard("joint_states"):
-            now_ns = self._now_ns()
+            now_ns = self.now_ns()
             for message, _ in take_waiting(self.entities.joint_states, STATE_DEPTH):
                 with self._accounts.guard("joint_states"):
                     self.pipeline.take_joint_state(*read_joint_state(message), now_ns)
@@ -275,7 +302,7 @@ class Answers:
         for message, info in reversed([*take_waiting(self.entities.controller_state, STATE_DEPTH)]):
             try:
                 names, *reference, stamp_ns, speed_scaling = read(message)
-                arrived_ns = self._now_ns() - _age_ns(info)
+                arrived_ns = self.now_ns() - _age_ns(info)
                 report = self.pipeline.controller_reports.report(
                     names, *reference, stamp_ns or arrived_ns, speed_scaling
                 )
@@ -289,17 +316,19 @@ class Answers:
 
     # What all input shares
 
-    def _accepting(self) -> Pipeline:
+    def accepting(self) -> Pipeline:
+        """What answers input. Raises Rejected: not_active."""
         if self.state != ACTIVE:
             raise Rejected(RejectionReason.NOT_ACTIVE, f"node: expected state active, got {self.state}")
         return self.pipeline
 
-    def _update(self) -> int:
+    def update(self) -> int:
         """Read the states that have arrived and return the time, ns."""
         self.poll_states()
-        return self._now_ns()
+        return self.now_ns()
 
-    def _now_ns(self) -> int:
+    def now_ns(self) -> int:
+        """The node's clock, ns."""
         return self._node.get_clock().now().nanoseconds
 
 

@@ -5,20 +5,32 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from rcl_interfaces.msg import FloatingPointRange, IntegerRange, ParameterDescriptor, SetParametersResult
+from rclpy.exceptions import ParameterException
 from rclpy.node import Node
 from rclpy.parameter import Parameter
 
-from ..handling.parameter_table import PARAMETERS, SPECS, Changeable, ParameterKind, ParameterSpec, ParameterValue
-from ..handling.parameters import NodeParameters, check_value
+from ..handling.parameter_table import (
+    CONSTRAINTS,
+    PARAMETERS,
+    SPECS,
+    Changeable,
+    ParameterKind,
+    ParameterSpec,
+    ParameterValue,
+    of_joints,
+)
+from ..handling.parameters import InvalidParameters, NodeParameters, check_joint_names, check_value
 from .rclpy_features import guard_parameters
 
 _ARRAYS = (ParameterKind.STRING_ARRAY, ParameterKind.DOUBLE_ARRAY)
 QOS_OVERRIDES = "qos_overrides."
 """Prefix of the parameters that override qualities of service; rclpy declares them with each topic."""
+_LATER = (QOS_OVERRIDES, CONSTRAINTS)
+"""Prefixes of the parameters that are declared in configure."""
 
 
 class DeclaredParameters:
-    """Declares every parameter of the table on a node and guards their changes.
+    """Declares every parameter of the table on a node, those of joints once these are read, and guards their changes.
 
     Args:
         node: the node to declare them on.
@@ -45,43 +57,57 @@ class DeclaredParameters:
         self._prepare = prepare
         self._commit = commit
         self._is_configured = is_configured
+        self._specs = dict(SPECS)
         for spec in PARAMETERS:
-            _declare(node, spec)
+            self._declare(spec)
             check_value(spec, self.value(spec.name))
-        guard_parameters(node, _with_declared_types, self._on_set, self._on_changed)
+        guard_parameters(node, self._with_declared_types, self._on_set, self._on_changed)
 
     def value(self, name: str) -> ParameterValue:
         """Return the value of one parameter."""
-        return _plain(self._node.get_parameter(name))
+        return self._plain(self._node.get_parameter(name))
 
     def read(self) -> NodeParameters:
-        """Return all parameters, checked together.
+        """Return all parameters, checked together; declares those of the joints.
 
         Raises:
             InvalidParameters: with the parameter, what was expected and what was given.
 
         """
+        joints = self.value("joint_names")
+        check_joint_names(joints)
+        wanted = {spec.name: spec for kind in ("trajectory", "goal") for spec in of_joints(kind, joints)}
+        for name in self._specs.keys() - SPECS.keys() - wanted.keys():
+            del self._specs[name]
+            self._node.undeclare_parameter(name)
+        for name in wanted.keys() - self._specs.keys():
+            self._specs[name] = wanted[name]
+            try:
+                self._declare(wanted[name])
+            except ParameterException as error:
+                del self._specs[name]
+                raise InvalidParameters(str(error)) from error
         return NodeParameters.from_values(self._values())
 
-    def unknown_overrides(self, prefix: str = "") -> list[str]:
+    def unknown_overrides(self, *, configured: bool = False) -> list[str]:
         """Names in a parameter file or on the command line that no parameter of this node has.
 
         Args:
-            prefix: "" for all but the overrides of quality of service, QOS_OVERRIDES for those (declared in configure).
+            configured: whether they are those that are declared in configure, or the others.
 
         """
         given = self._node._parameter_overrides  # rclpy has no public access to undeclared parameters
-        of_kind = [name for name in given if name.startswith(QOS_OVERRIDES) == bool(prefix)]
+        of_kind = [name for name in given if name.startswith(_LATER) == configured]
         return sorted(name for name in of_kind if not self._node.has_parameter(name))
 
     def _on_set(self, changes: list[Parameter]) -> SetParametersResult:
-        changed = {change.name: _plain(change) for change in changes if change.name in SPECS}
+        changed = {change.name: self._plain(change) for change in changes if change.name in self._specs}
         configured = self._is_configured()
         try:
             for name, value in changed.items():
-                if configured and SPECS[name].changeable is Changeable.UNCONFIGURED:
+                if configured and self._specs[name].changeable is Changeable.UNCONFIGURED:
                     raise ValueError(f"{name}: takes effect in configure; deactivate and clean up the node to set it")
-                check_value(SPECS[name], value)
+                check_value(self._specs[name], value)
             # Before configure, missing values, such as joint_names, may follow with the next change.
             if configured and changed:
                 self._prepare(NodeParameters.from_values({**self._values(), **changed}))
@@ -90,41 +116,43 @@ class DeclaredParameters:
         return SetParametersResult(successful=True)
 
     def _on_changed(self, changes: list[Parameter]) -> None:
-        if self._is_configured() and any(change.name in SPECS for change in changes):
+        if self._is_configured() and any(change.name in self._specs for change in changes):
             self._commit()
 
     def _values(self) -> dict[str, ParameterValue]:
-        return {name: self.value(name) for name in SPECS}
+        return {name: self.value(name) for name in self._specs}
 
+    def _declare(self, spec: ParameterSpec) -> None:
+        # rclpy converts nothing before it declares: `dt: 1` in a file would be an error, unlike `param set dt 1`.
+        overrides = self._node._parameter_overrides
+        if spec.name in overrides:
+            [overrides[spec.name]] = self._with_declared_types([overrides[spec.name]])
+        descriptor = ParameterDescriptor(
+            description=spec.description,
+            additional_constraints=spec.constraints,
+            read_only=spec.changeable is Changeable.START_UP,
+        )
+        if spec.range is not None and spec.kind is ParameterKind.INTEGER:
+            descriptor.integer_range = [IntegerRange(from_value=spec.range[0], to_value=spec.range[1])]
+        elif spec.range is not None:
+            descriptor.floating_point_range = [FloatingPointRange(from_value=spec.range[0], to_value=spec.range[1])]
+        if spec.kind not in _ARRAYS or spec.default:
+            self._node.declare_parameter(spec.name, spec.default, descriptor)
+            return
+        # rclpy treats an empty list, also in a file, as a value without a type: so declare the type first, then set it.
+        kind = Parameter.Type[spec.kind.name]
+        if self._node.declare_parameter(spec.name, kind, descriptor).type_ is Parameter.Type.NOT_SET:
+            self._node.set_parameters([Parameter(spec.name, kind, [])])
 
-def _declare(node: Node, spec: ParameterSpec) -> None:
-    # rclpy converts nothing before it declares: `dt: 1` in a file would be an error, though `param set dt 1` is none.
-    overrides = node._parameter_overrides
-    if spec.name in overrides:
-        [overrides[spec.name]] = _with_declared_types([overrides[spec.name]])
-    descriptor = ParameterDescriptor(
-        description=spec.description,
-        additional_constraints=spec.constraints,
-        read_only=spec.changeable is Changeable.START_UP,
-    )
-    if spec.range is not None and spec.kind is ParameterKind.INTEGER:
-        descriptor.integer_range = [IntegerRange(from_value=spec.range[0], to_value=spec.range[1])]
-    elif spec.range is not None:
-        descriptor.floating_point_range = [FloatingPointRange(from_value=spec.range[0], to_value=spec.range[1])]
-    if spec.kind not in _ARRAYS or spec.default:
-        node.declare_parameter(spec.name, spec.default, descriptor)
-        return
-    # rclpy treats an empty list, also in a file, as a value without a type: so declare the type first, then set it.
-    kind = Parameter.Type[spec.kind.name]
-    if node.declare_parameter(spec.name, kind, descriptor).type_ is Parameter.Type.NOT_SET:
-        node.set_parameters([Parameter(spec.name, kind, [])])
+    def _with_declared_types(self, changes: list[Parameter]) -> list[Parameter]:
+        """Give numbers and empty lists their declared type: ROS takes 1 for an integer."""
+        return [
+            _with_declared_type(change, self._specs[change.name].kind) if change.name in self._specs else change
+            for change in changes
+        ]
 
-
-def _with_declared_types(changes: list[Parameter]) -> list[Parameter]:
-    """Give numbers and empty lists their declared type: ROS takes 1 for an integer."""
-    return [
-        _with_declared_type(change, SPECS[change.name].kind) if change.name in SPECS else change for change in changes
-    ]
+    def _plain(self, parameter: Parameter) -> ParameterValue:
+        return list(parameter.value or []) if self._specs[parameter.name].kind in _ARRAYS else parameter.value
 
 
 def _with_declared_type(change: Parameter, kind: ParameterKind) -> Parameter:
@@ -136,7 +164,3 @@ def _with_declared_type(change: Parameter, kind: ParameterKind) -> Parameter:
     elif not (kind in _ARRAYS and given.endswith("_ARRAY") and len(value) == 0):
         return change
     return Parameter(change.name, Parameter.Type[kind.name], value)
-
-
-def _plain(parameter: Parameter) -> ParameterValue:
-    return list(parameter.value or []) if SPECS[parameter.name].kind in _ARRAYS else parameter.value

@@ -10,6 +10,7 @@ from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
 from std_msgs.msg import Header
 
 from ..handling.controller_reports import ControllerStatus
+from ..handling.goals import Ended
 from ..handling.limits import AssumedLimits
 from ..handling.parameter_table import START_FROM_PREVIOUS
 from ..handling.parameters import NodeParameters
@@ -62,6 +63,8 @@ class NodeStatus:
     state_age_s: float | None = None
     controller_was: frozenset[ControllerStatus] = frozenset()
     """What it did since the previous message."""
+    goal: str = "none"
+    """Whether there is an action goal."""
 
 
 class Diagnostics:
@@ -161,6 +164,8 @@ def _values(status: NodeStatus) -> dict[str, str]:
         "controller": status.controller.value,
         "deviation_rad": _shown(guard.deviation.max() if len(guard.deviation) else None, ".6f"),
         "lag_ms": _shown(guard.lag_s, ".1f", 1e3),
+        "follow_joint_trajectory": status.goal,
+        **{f"goals_{ended.value}": accounts.goals[ended] for ended in Ended},
         "supervision_brakes": guard.brakes,
         "braked": guard.reason or "no",
         "held": "yes" if guard.held else "no",

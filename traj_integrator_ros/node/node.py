@@ -17,9 +17,9 @@ from ..handling.parameters import NodeParameters
 from ..handling.published import PublishedMotion
 from ..handling.robot_limits import FROM_TOPIC, RobotLimits
 from .accounts import Accounts, one_line
-from .answers import ACTIVE, INACTIVE, Answers
+from .answers import ACTIVE, Answers
 from .compiled_parts import require_compiled_parts
-from .declared_parameters import QOS_OVERRIDES, DeclaredParameters
+from .declared_parameters import DeclaredParameters
 from .diagnostics import Diagnostics, NodeStatus
 from .entities import ROBOT_DESCRIPTION, create_diagnostics_publisher
 from .namesakes import Namesakes
@@ -60,7 +60,7 @@ class IntegratorNode(LifecycleNode):
         self._failure = ""
         self._published = PublishedMotion()
         self._declared = DeclaredParameters(self, self._prepare_change, self._commit_change, self._is_configured)
-        self._tell_of_unknown_parameters("")
+        self._tell_of_unknown_parameters()
         self._namesakes = Namesakes(self)
         self._diagnostics = Diagnostics(f"{self.get_fully_qualified_name()}: integrator")
         self._diagnostics_publisher = create_diagnostics_publisher(self)
@@ -92,13 +92,14 @@ class IntegratorNode(LifecycleNode):
                     self.get_logger().error(traceback.format_exc())
             return _FAILURE
         self._failure = ""
-        self._tell_of_unknown_parameters(QOS_OVERRIDES)
+        self._tell_of_unknown_parameters(configured=True)
         engine = self._engine
         self._say(
             f"configured: {len(parameters.joint_names)} joints, {engine.backend} kernels in {parameters.dtype} "
             f"on {engine.place}"
         )
         self._tell_limits()
+        self._say(f"~/follow_joint_trajectory is {self._answers.goal_server.offer}")
         if engine.backend_obstacle:
             self.get_logger().warning(f"slower than this device can be: {engine.backend_obstacle}")
         return super().on_configure(state)
@@ -111,8 +112,7 @@ class IntegratorNode(LifecycleNode):
 
     def on_deactivate(self, state: LifecycleState) -> TransitionCallbackReturn:
         """Reject input from now on."""
-        self._answers.pipeline.commands.deactivate()
-        self._answers.state = INACTIVE
+        self._answers.deactivate()
         self._published.clear()
         return super().on_deactivate(state)
 
@@ -134,22 +134,22 @@ class IntegratorNode(LifecycleNode):
 
     def destroy_node(self) -> None:
         """Remove everything that it has, device memory included."""
-        self._release()
+        self._release(at_once=True)
         super().destroy_node()
 
     def _say(self, line: str) -> None:
         if self.context.ok():  # otherwise the process is ending, and there is no topic left for logs
             self.get_logger().info(line)
 
-    def _tell_of_unknown_parameters(self, prefix: str) -> None:
-        for name in self._declared.unknown_overrides(prefix):
+    def _tell_of_unknown_parameters(self, *, configured: bool = False) -> None:
+        for name in self._declared.unknown_overrides(configured=configured):
             self.get_logger().warning(f"parameter {name!a} was given but does not exist; it has no effect")
 
-    def _release(self) -> None:
-        self._published.clear()
+    def _release(self, *, at_once: bool = False) -> None:
         if self._answers is not None:
-            self._answers.entities.destroy()
+            self._answers.close(at_once=at_once)
             self._answers = None
+        self._published.clear()
         if self._engine is not None:
             self._engine.close()
             self._engine = None
@@ -253,4 +253,5 @@ class IntegratorNode(LifecycleNode):
             "assumed": pipeline.assumed,
             "state_age_s": pipeline.joint_states.age_s(self.get_clock().now().nanoseconds),
             "controller_was": controller_was,
+            "goal": answers.goal_server.state,
         }

@@ -15,8 +15,11 @@ from traj_integrator_interfaces.srv import Committed, ComputeGradient, Evaluate,
 from ..engine.call import Wanted
 from ..handling import committed
 from ..handling.evaluation import BatchGradient, EvaluatedBatch, EvaluationFields, UpstreamFields
+from ..handling.goals import Feedback, GoalFields
+from ..handling.position_trajectory import PositionFields
 from ..handling.requests import OUTPUTS, IntegratedBatch, SequenceFields
 from ..handling.retime_requests import RetimedBatch, RetimeFields
+from ..handling.tolerances import ToleranceFields
 from ..kernels import CostTerm, QuadraticCost
 from .arrays import packed, viewed
 from .readers import SEQUENCE_FIELDS, nanoseconds
@@ -71,6 +74,28 @@ def fill_committed(response: Committed.Response, found: committed.Committed, joi
     response.lead, response.committed, response.executing = found.lead, found.committed, found.executing
     response.joint_names = list(joint_names)
     _put_all(response, found, _COMMITTED)
+
+
+def goal_fields(goal: object, plan: PositionFields) -> GoalFields:
+    """Return the fields of a goal of FollowJointTrajectory, whose trajectory has been read."""
+    path, end = (
+        [ToleranceFields(one.name, one.position, one.velocity) for one in tolerances]
+        for tolerances in (goal.path_tolerance, goal.goal_tolerance)
+    )
+    others = goal.multi_dof_trajectory.points, goal.component_path_tolerance, goal.component_goal_tolerance
+    goal_time = nanoseconds((goal.goal_time_tolerance.sec, goal.goal_time_tolerance.nanosec)) * 1e-9
+    return GoalFields(plan, path, end, goal_time, any(map(len, others)))
+
+
+def fill_feedback(message: object, feedback: Feedback, joint_names: tuple[str, ...]) -> None:
+    """Fill in the feedback of a goal of FollowJointTrajectory."""
+    message.header.stamp.sec, message.header.stamp.nanosec = divmod(feedback.stamp_ns, 1_000_000_000)
+    message.joint_names = list(joint_names)
+    for name in ("desired", "actual", "error"):
+        state, point = getattr(feedback, name), getattr(message, name)
+        for field, values in zip(("positions", "velocities", "accelerations"), state, strict=True):
+            if values is not None:
+                _put(point, field, values, "d")
 
 
 def fill_retime(response: Retime.Response, found: RetimedBatch) -> None:

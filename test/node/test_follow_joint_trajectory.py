@@ -1,0 +1,366 @@
+"""Action goals: what their sender is told, and what the arm does, when all goes well and when it does not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from action_msgs.msg import GoalStatus
+from node_fixtures import JOINTS, ClientFactory, NodeFactory, plan
+from rclpy.action import ActionClient
+from rclpy.task import Future
+from simulated_arm import SimulatedArm
+from test_what_an_arm_is_commanded import LIMITS, MakeArm, arm_of_node, make_arm, node
+from trajectory_msgs.msg import JointTrajectory, MultiDOFJointTrajectoryPoint
+
+from traj_integrator_interfaces.srv import Stop
+from traj_integrator_ros.handling.goals import ResultCode
+from traj_integrator_ros.traffic.messages import SECOND_NS
+from traj_integrator_ros.traffic.node_process import NodeProcess
+
+__all__ = ["arm_of_node", "make_arm", "node"]
+pytestmark = [pytest.mark.ros, pytest.mark.slow]
+GOAL = [0.6, -0.3, 0.2]
+PATH = plan([0.5, 1.0, 1.5], np.outer([0.3, 0.8, 1.0], GOAL))
+LONG = plan([2.0, 4.0], np.outer([0.5, 1.0], [1.6, 0.0, 0.0]))
+SUCCEEDED, CANCELED, ABORTED = GoalStatus.STATUS_SUCCEEDED, GoalStatus.STATUS_CANCELED, GoalStatus.STATUS_ABORTED
+
+
+@dataclass
+class Sent:
+    """A goal, and what its sender has been told."""
+
+    accepted: bool
+    handle: object
+    feedback: list[object]
+    result: Future | None = None
+
+    @property
+    def is_over(self) -> bool:
+        return self.result.done()
+
+    @property
+    def ended(self) -> tuple[int, ResultCode, str]:
+        """Status, code and text."""
+        answer = self.result.result()
+        return answer.status, ResultCode(answer.result.error_code), answer.result.error_string
+
+
+class GoalSender:
+    """Sends goals to the node that moves an arm, whose time passes while it waits."""
+
+    def __init__(self, arm: SimulatedArm, action: type) -> None:
+        self.arm, self.action = arm, action
+        self.client = ActionClient(arm.client.node, action, arm.client.topic("~/follow_joint_trajectory"))
+        self.client.wait_for_server(10.0)
+
+    def __call__(self, trajectory: JointTrajectory, **fields: object) -> Sent:
+        """Send a goal, and wait until it is accepted or rejected."""
+        feedback: list[object] = []
+        goal = self.action.Goal(trajectory=trajectory, **fields)
+        answer = self.client.send_goal_async(goal, feedback_callback=lambda one: feedback.append(one.feedback))
+        self.wait_for(answer.done, 2.0)
+        handle = answer.result()
+        return Sent(handle.accepted, handle, feedback, handle.get_result_async() if handle.accepted else None)
+
+    def result(self, sent: Sent, within_s: float = 6.0) -> tuple[int, ResultCode, str]:
+        self.wait_for(lambda: sent.is_over, within_s)
+        return sent.ended
+
+    def wait_for(self, condition: Callable[[], object], within_s: float) -> None:
+        """Let the arm's time pass until a condition holds, for at most this long; real time passes as well."""
+        end_ns = self.arm.now_ns + round(within_s * SECOND_NS)
+        while not condition():
+            self.arm.run(0.02)
+            assert self.arm.now_ns < end_ns, "in time"
+
+    def tolerance(self, **values: float) -> list[object]:
+        """Tolerances of position by joint."""
+        from control_msgs.msg import JointTolerance
+
+        return [JointTolerance(name=name, position=value) for name, value in values.items()]
+
+
+@pytest.fixture
+def sender(arm_of_node: SimulatedArm, make_arm: MakeArm) -> Iterator[Callable[..., GoalSender]]:
+    """Makes an arm for a node with these parameters, and what sends it goals; leaves the node active."""
+    made: list[GoalSender] = []
+
+    def make(**parameters: object) -> GoalSender:
+        arm = make_arm(**parameters)
+        from control_msgs.action import FollowJointTrajectory
+
+        made.append(GoalSender(arm, FollowJointTrajectory))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.client.destroy()
+    if arm_of_node.client.state() == "inactive":
+        assert arm_of_node.client.change_state("activate")
+
+
+def test_the_codes_are_those_of_the_action(report_type: type) -> None:
+    from control_msgs.action import FollowJointTrajectory
+
+    for code in ResultCode:
+        assert getattr(FollowJointTrajectory.Result, code.name) == code.value
+
+
+def test_a_goal_is_reached_when_the_robot_is_there_and_told_about_on_the_way(sender: Callable[..., GoalSender]) -> None:
+    send = sender()
+    send.arm.robot.lag = 25  # cycles: 50 ms
+    goal = send(PATH)
+    assert send.result(goal) == (SUCCEEDED, ResultCode.SUCCESSFUL, "the goal is reached")
+    send.arm.assert_at_rest()
+    send.arm.assert_within(LIMITS)
+    np.testing.assert_allclose(send.arm.robot.measured()[0], GOAL, atol=2e-3)
+    seconds = (send.arm.now_ns - send.arm.begin_ns) * 1e-9
+    assert 0.5 * 20 <= len(goal.feedback) <= 22 * seconds
+    for one in goal.feedback:
+        assert list(one.joint_names) == list(JOINTS)
+        for quantity in ("positions", "velocities"):
+            desired, actual, error = (
+                np.array(getattr(point, quantity)) for point in (one.desired, one.actual, one.error)
+            )
+            np.testing.assert_allclose(error, desired - actual, atol=1e-9)
+    errors = np.abs([one.error.positions for one in goal.feedback]).max()
+    assert 0.01 < errors < 0.06, "up to 1 rad/s, 50 ms behind"
+
+
+def test_joints_that_a_goal_leaves_out_hold_their_position(sender: Callable[..., GoalSender]) -> None:
+    send = sender()
+    assert send.result(send(PATH))[0] == SUCCEEDED
+    goal = send(plan([1.0], [[0.1]], JOINTS[1:2]))
+    assert send.result(goal)[0] == SUCCEEDED
+    np.testing.assert_allclose(send.arm.position, [GOAL[0], 0.1, GOAL[2]], atol=1e-3)
+
+
+REFUSED = {
+    "a joint that the node does not have": (plan([1.0], [[0.1]], ["elbow"]), {}, "INVALID_JOINTS", "elbow"),
+    "a joint twice": (plan([1.0], [[0.1, 0.1]], ["joint_a"] * 2), {}, "INVALID_JOINTS", "joint_a"),
+    "no joints": (plan([1.0], [[]], []), {}, "INVALID_JOINTS", "joint_names"),
+    "no points": (JointTrajectory(joint_names=list(JOINTS)), {}, "INVALID_GOAL", "points"),
+    "times that do not increase": (plan([1.0, 1.0], [GOAL, GOAL]), {}, "INVALID_GOAL", "points[1].time_from_start"),
+    "too fast, with limits.action: reject": (
+        plan([0.1, 0.2, 0.3], np.outer([0.2, 0.8, 1.0], GOAL)),
+        {},
+        "INVALID_GOAL",
+        "joint_a",
+    ),
+    "beyond a limit of position": (plan([9.0], [[7.0, 0.0, 0.0]]), {}, "INVALID_GOAL", "joint_a"),
+    "not a number": (plan([1.0], [[np.nan, 0.0, 0.0]]), {}, "INVALID_GOAL", "points.positions"),
+    "a tolerance of another joint": (PATH, {"path_tolerance": {"elbow": 0.1}}, "INVALID_JOINTS", "elbow"),
+    "a tolerance that is no number": (PATH, {"goal_tolerance": {"joint_a": np.nan}}, "INVALID_GOAL", "goal_tolerance"),
+}
+
+
+@pytest.mark.parametrize(("trajectory", "tolerances", "code", "named"), REFUSED.values(), ids=REFUSED)
+def test_a_goal_that_cannot_be_executed_says_why_and_does_not_disturb_another(
+    sender: Callable[..., GoalSender], trajectory: JointTrajectory, tolerances: dict, code: str, named: str
+) -> None:
+    send = sender()
+    other = send(LONG)
+    fields = {name: send.tolerance(**values) for name, values in tolerances.items()}
+    status, found, text = send.result(send(trajectory, **fields), 1.0)
+    assert (status, found.name) == (ABORTED, code) and named in text
+    assert not other.is_over
+    assert send.result(other)[0] == SUCCEEDED
+
+
+def test_a_trajectory_of_the_past_and_joints_with_several_degrees_of_freedom_are_refused(
+    sender: Callable[..., GoalSender],
+) -> None:
+    send = sender()
+    old = plan([0.5], [GOAL])
+    old.header.stamp.sec = send.arm.now_ns // SECOND_NS - 10
+    assert send.result(send(old))[1] is ResultCode.OLD_HEADER_TIMESTAMP
+    goal = send.action.Goal().multi_dof_trajectory
+    goal.points = [MultiDOFJointTrajectoryPoint()]
+    status, code, text = send.result(send(PATH, multi_dof_trajectory=goal))
+    assert (status, code) == (ABORTED, ResultCode.INVALID_JOINTS) and "multi_dof_trajectory" in text
+
+
+def test_a_robot_off_its_path_is_stopped_and_the_joint_is_named(sender: Callable[..., GoalSender]) -> None:
+    send = sender()
+    send.arm.robot.lag = 25  # up to 25 mrad at 0.5 rad/s
+    for fields in ({"path_tolerance": {"joint_a": 0.01}}, {}):  # the second time from the parameter
+        goal = send(LONG, **{name: send.tolerance(**values) for name, values in fields.items()})
+        status, code, text = send.result(goal)
+        assert (status, code) == (ABORTED, ResultCode.PATH_TOLERANCE_VIOLATED)
+        assert text.startswith("path_tolerance: joint_a: position 0.01") and "expected at most 0.01" in text
+        send.arm.run(0.5)
+        send.arm.assert_at_rest()
+        assert abs(send.arm.position[0]) < 0.5
+        assert send.arm.client.set_parameters(constraints__joint_a__trajectory=0.01) == [(True, "")]
+    # Erased: it may be anywhere.
+    assert send.result(send(LONG, path_tolerance=send.tolerance(joint_a=-1.0)))[0] == SUCCEEDED
+    assert send.arm.client.set_parameters(constraints__joint_a__trajectory=0.0) == [(True, "")]
+
+
+def test_a_goal_is_missed_where_the_robot_rests_elsewhere(sender: Callable[..., GoalSender]) -> None:
+    send = sender(supervision__deviation=0.0)
+    send.arm.robot.droop = np.array([0.0, 0.03, 0.0])
+    at_once = {"goal_time_tolerance": send.action.Goal().goal_time_tolerance.__class__(nanosec=300_000_000)}
+    status, code, text = send.result(send(PATH, goal_tolerance=send.tolerance(joint_b=0.01), **at_once))
+    assert (status, code) == (ABORTED, ResultCode.GOAL_TOLERANCE_VIOLATED)
+    assert text.startswith("goal_tolerance: joint_b: position 0.03 away from the goal, expected at most 0.01")
+    parameters = {"constraints__joint_b__goal": 0.02, "constraints__goal_time": 0.2}
+    assert send.arm.client.set_parameters(**parameters) == [(True, "")] * 2
+    back = plan([1.5], [np.zeros(3)])
+    assert send.result(send(back))[1] is ResultCode.GOAL_TOLERANCE_VIOLATED
+    # Wider in the goal; and erased.
+    for wide in (0.1, -1.0):
+        assert send.result(send(PATH, goal_tolerance=send.tolerance(joint_b=wide)))[0] == SUCCEEDED
+        assert send.result(send(back, goal_tolerance=send.tolerance(joint_b=wide)))[0] == SUCCEEDED
+    # Without an end of its time, it waits for the robot.
+    assert send.arm.client.set_parameters(constraints__goal_time=0.0) == [(True, "")]
+    goal = send(PATH)
+    send.arm.run(3.0)
+    assert not goal.is_over
+    send.arm.robot.droop = np.zeros(3)
+    assert send.result(goal, 0.5)[0] == SUCCEEDED
+    assert send.arm.client.set_parameters(constraints__joint_b__goal=0.0) == [(True, "")]
+
+
+def test_a_canceled_goal_stops_as_fast_as_limits_allow_and_the_next_one_is_taken(
+    sender: Callable[..., GoalSender],
+) -> None:
+    send = sender()
+    goal = send(LONG)
+    send.arm.run(1.0)
+    speed, begin = send.arm.commands[-1, 1, 0], send.arm.cycles
+    assert speed > 0.4
+    canceled = goal.handle.cancel_goal_async()
+    status, code, _ = send.result(goal, 1.0)
+    assert (status, code) == (CANCELED, ResultCode.SUCCESSFUL) and canceled.done()
+    send.arm.assert_at_rest()
+    send.arm.assert_within(LIMITS)
+    assert (send.arm.cycles - begin) / 500 < 0.6, "lead, stop within 0.15 s, and what messages take"
+    assert send.result(send(PATH))[0] == SUCCEEDED
+
+
+def test_a_newer_goal_takes_over_without_a_stop(sender: Callable[..., GoalSender]) -> None:
+    send = sender()
+    first = send(LONG)
+    send.arm.run(1.0)
+    begin = send.arm.cycles
+    second = send(plan([2.0], [[1.5, 0.2, 0.0]]))
+    status, code, text = send.result(first, 0.2)
+    assert (status, code) == (ABORTED, ResultCode.INVALID_GOAL) and "superseded: goal: a newer goal came" in text
+    assert send.result(second)[0] == SUCCEEDED
+    send.arm.assert_within(LIMITS)
+    assert send.arm.commands[begin : begin + 200, 1, 0].min() > 0.2
+    np.testing.assert_allclose(send.arm.position, [1.5, 0.2, 0.0], atol=1e-3)
+
+
+def test_a_path_without_times_waits_for_the_robot_and_is_reached(sender: Callable[..., GoalSender]) -> None:
+    send = sender()
+    first = send(LONG)
+    send.arm.run(1.0)
+    path = send(plan([0.0, 0.0], [[0.9, 0.1, 0.0], [1.0, 0.3, 0.0]]))
+    assert send.result(first, 0.5)[1] is ResultCode.INVALID_GOAL
+    assert not path.is_over
+    assert send.result(path)[0] == SUCCEEDED
+    np.testing.assert_allclose(send.arm.position, [1.0, 0.3, 0.0], atol=1e-3)
+
+
+def newer_plan(send: GoalSender) -> None:
+    send.arm.client.plans.publish(plan([2.0], [[1.0, 0.0, 0.0]]))
+
+
+def stopped(send: GoalSender) -> None:
+    assert send.arm.client.call(Stop, "stop", Stop.Request()).success
+
+
+def stands_still(send: GoalSender) -> None:
+    send.arm.robot.frozen = True
+
+
+def joint_states_end(send: GoalSender) -> None:
+    send.arm.robot.reading = False
+
+
+def restarted(send: GoalSender) -> None:
+    send.arm.robot.restart()
+
+
+def deactivated(send: GoalSender) -> None:
+    assert send.arm.client.change_state("deactivate")
+
+
+LEFT = {
+    newer_plan: ("INVALID_GOAL", "superseded: goal: a newer trajectory came on ~/position_trajectory"),
+    stopped: ("INVALID_GOAL", "stopped: "),
+    stands_still: ("PATH_TOLERANCE_VIOLATED", "deviation: node: joint_a is "),
+    joint_states_end: ("INVALID_GOAL", "state_too_old: node: joint states ended "),
+    restarted: ("INVALID_GOAL", "controller_unavailable: controller_state: "),
+    deactivated: ("INVALID_GOAL", "not_active: node: deactivated"),
+}
+
+
+@pytest.mark.parametrize(("happens", "expected"), LEFT.items(), ids=[function.__name__ for function in LEFT])
+def test_a_goal_that_is_left_is_aborted_with_the_reason(
+    sender: Callable[..., GoalSender], happens: Callable[[GoalSender], None], expected: tuple[str, str]
+) -> None:
+    send = sender()
+    goal = send(LONG)
+    send.arm.run(1.0)
+    assert not goal.is_over
+    happens(send)
+    status, code, text = send.result(goal, 2.0)
+    assert (status, code.name) == (ABORTED, expected[0]) and text.startswith(expected[1]), text
+    if happens is not newer_plan:
+        send.arm.run(1.0)
+        send.arm.assert_at_rest()
+        assert send.arm.position[0] < 1.2, "it does not go on to the goal"
+
+
+def test_goals_are_rejected_while_the_node_is_not_active(sender: Callable[..., GoalSender]) -> None:
+    send = sender()
+    assert send.arm.client.change_state("deactivate")
+    before = int(send.arm.client.counts()["rejected.not_active"])
+    assert not send(PATH).accepted
+    assert int(send.arm.client.counts()["rejected.not_active"]) == before + 1
+
+
+def test_a_node_that_is_shut_down_while_it_executes_a_goal_tells_its_sender(
+    report_type: type, start_node: NodeFactory, connect: ClientFactory
+) -> None:
+    from control_msgs.action import FollowJointTrajectory
+
+    start_node(arguments=["-r", "__ns:=/alone"], kind=NodeProcess)  # not one that has looked for control_msgs already
+    client = connect("/alone/traj_integrator")
+    client.wait_until_active()
+    actions = ActionClient(client.node, FollowJointTrajectory, client.topic("~/follow_joint_trajectory"))
+    assert actions.wait_for_server(10.0)
+    with client.periodically(0.02, lambda: client.publish_state([0.0] * len(JOINTS))):
+        client.spin(0.3)
+        sent = actions.send_goal_async(FollowJointTrajectory.Goal(trajectory=LONG))
+        client.wait_for(sent.done, "an answer")
+        result = sent.result().get_result_async()
+        client.spin(0.3)
+        assert not result.done()
+        assert client.change_state("shutdown")
+        client.wait_for(result.done, "a result")
+    assert result.result().status == ABORTED
+    assert result.result().result.error_string.startswith("not_active: node: deactivated")
+    client.wait_for(lambda: not actions.server_is_ready(), "the action is gone")
+    actions.destroy()
+
+
+def test_the_diagnostics_tell_of_goals(sender: Callable[..., GoalSender]) -> None:
+    send = sender()
+    keys = ("goals_succeeded", "goals_canceled", "goals_aborted")
+    before = send.arm.client.counts()
+    assert before["follow_joint_trajectory"] == "idle"
+    goal = send(LONG)
+    assert send.arm.client.counts()["follow_joint_trajectory"] == "executing"
+    goal.handle.cancel_goal_async()
+    assert send.result(goal)[0] == CANCELED
+    assert send.result(send(PATH))[0] == SUCCEEDED
+    assert send.result(send(plan([1.0], [[0.1]], ["elbow"])))[0] == ABORTED
+    after = send.arm.client.counts()
+    assert [int(after[key]) - int(before[key]) for key in keys] == [1, 1, 1]

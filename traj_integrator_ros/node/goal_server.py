@@ -1,0 +1,156 @@
+"""~/follow_joint_trajectory: plans that somebody waits for, such as MoveIt; offered where control_msgs is installed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from rclpy.action import ActionServer, CancelResponse, GoalResponse
+from rclpy.action.server import ServerGoalHandle
+from rclpy.lifecycle import LifecycleNode
+from rclpy.serialization import serialize_message
+
+from ..handling.goals import TOPIC, Ended, Feedback, Goals, Result, refused
+from ..handling.rejection import Rejected, RejectionReason
+from ..wire.messages import fill_feedback, goal_fields
+from ..wire.readers import read_position_trajectory
+from .accounts import Accounts
+
+if TYPE_CHECKING:  # it imports this
+    from .answers import Answers
+
+try:  # not a part of every installation of ROS 2
+    from control_msgs.action import FollowJointTrajectory
+except ImportError:
+    FollowJointTrajectory = None
+
+_UNTIL_SENT_S = 0.5
+"""How long the server stays when it is closed with a result that is still to be sent."""
+
+
+class GoalServer:
+    """The action server, and what it tells about goals; the goals themselves are those of `handling/goals.py`.
+
+    Args:
+        node: on which it is created.
+        accounts: count and log what fails.
+        answers: publishes trajectories.
+
+    """
+
+    def __init__(self, node: LifecycleNode, accounts: Accounts, answers: Answers) -> None:
+        self._node, self._accounts, self._answers = node, accounts, answers
+        self._unsent = False
+        self.goals = Goals(answers.pipeline, self._finish, self._tell)
+        self._server: _DeferringServer | None = None
+        if FollowJointTrajectory is not None:
+            self._server = _DeferringServer(
+                node,
+                FollowJointTrajectory,
+                f"~/{TOPIC}",
+                execute_callback=_never_called,
+                goal_callback=self._may_begin,
+                handle_accepted_callback=self._begin,
+                cancel_callback=self._cancel,
+            )
+
+    @property
+    def offer(self) -> str:
+        """Whether goals are taken, in words."""
+        return "not offered: control_msgs is not installed" if self._server is None else "offered"
+
+    @property
+    def state(self) -> str:
+        """Whether there is a goal, or why there can be none, in words."""
+        return self.offer if self._server is None else self.goals.state
+
+    def supervise(self, now_ns: int) -> None:
+        """Look whether the goal is over."""
+        with self._accounts.guard(TOPIC):
+            self._answers.hand_over(self.goals.look(now_ns))
+
+    def deactivate(self, now_ns: int) -> None:
+        """Stop and abort the goal in execution, because nobody will look at it any more."""
+        self._answers.hand_over(self.goals.stop(now_ns))
+        self.goals.abort(Rejected(RejectionReason.NOT_ACTIVE, "node: deactivated before the goal was reached"))
+
+    def close(self, *, at_once: bool) -> None:
+        """Remove the server; if a result is still to be sent, a little later, unless that is to be `at_once`."""
+        server, self._server = self._server, None
+        if server is None:
+            return
+        if at_once or not self._unsent:
+            server.destroy()
+            return
+
+        def destroy() -> None:
+            self._node.destroy_timer(timer)
+            server.destroy()
+
+        timer = self._node.create_timer(_UNTIL_SENT_S, destroy)
+
+    def _may_begin(self, goal: object) -> GoalResponse:
+        self._accounts.sequences += 1
+        with self._accounts.guard(TOPIC) as outcome:
+            self._answers.accepting()
+        return GoalResponse.REJECT if outcome.reason else GoalResponse.ACCEPT
+
+    def _begin(self, handle: ServerGoalHandle) -> None:
+        handle.execute()
+        goal, answers = handle.request, self._answers
+        with self._accounts.guard(TOPIC) as outcome:
+            now_ns = answers.update()
+            # By way of bytes, because that is how plans on the topic are read.
+            serialized = serialize_message(goal.trajectory)
+            plan = read_position_trajectory(serialized, answers.pipeline.parameters.max_horizon)
+            answers.hand_over(self.goals.begin(handle, goal_fields(goal, plan), now_ns, answers.now_ns))
+        if outcome.reason:
+            self.goals.forget(handle)
+            self._finish(handle, refused(outcome.reason))
+            stamp = goal.trajectory.header.stamp
+            answers.refuse(TOPIC, (stamp.sec, stamp.nanosec), outcome.reason)
+        else:
+            self._accounts.published += 1
+
+    def _cancel(self, handle: ServerGoalHandle) -> CancelResponse:
+        if not self.goals.has(handle):
+            return CancelResponse.REJECT
+        with self._accounts.guard(TOPIC):
+            self._answers.hand_over(self.goals.cancel(handle, self._answers.update()))
+        return CancelResponse.ACCEPT
+
+    def _finish(self, handle: ServerGoalHandle, result: Result) -> None:
+        end = {Ended.SUCCEEDED: handle.succeed, Ended.CANCELED: handle.canceled, Ended.ABORTED: handle.abort}
+        end[result.ended]()
+        self._accounts.goals[result.ended] += 1
+        if result.ended is Ended.ABORTED:
+            self._accounts.warn((TOPIC, result.code), f"goal aborted, {result.code.name}: {result.text}")
+        else:
+            self._node.get_logger().info(f"goal {result.ended.value}")
+        self._unsent = True
+
+        def sent(_: ServerGoalHandle) -> object:
+            self._unsent = False
+            return FollowJointTrajectory.Result(error_code=result.code.value, error_string=result.text)
+
+        self._server.send_result(handle, sent)
+
+    def _tell(self, handle: ServerGoalHandle, feedback: Feedback) -> None:
+        message = FollowJointTrajectory.Feedback()
+        fill_feedback(message, feedback, self._answers.pipeline.parameters.joint_names)
+        handle.publish_feedback(message)
+
+
+class _DeferringServer(ActionServer):
+    """A server whose goals end later than their callback: in rclpy, a callback that waits keeps a core busy."""
+
+    def notify_execute(self, goal_handle: ServerGoalHandle, execute_callback: Callable | None) -> None:
+        """Do nothing when a goal begins to be executed."""
+
+    def send_result(self, goal_handle: ServerGoalHandle, result: Callable[[ServerGoalHandle], object]) -> None:
+        """Have the executor send what `result` returns, of a goal that has ended."""
+        super().notify_execute(goal_handle, result)
+
+
+def _never_called(handle: ServerGoalHandle) -> None:
+    """Stand in for the callback that a server must have."""
