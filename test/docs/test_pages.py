@@ -15,7 +15,8 @@ import yaml
 from documentation_pages import NODE, OFFLINE, PAGES, ROBOT, ROOT, Block, blocks, prose
 from preloaded_python import preloaded_python
 
-from traj_integrator_ros.handling.parameter_table import SPECS
+from traj_integrator_ros.handling.goals import TOPIC
+from traj_integrator_ros.handling.parameter_table import SPECS, of_joints
 from traj_integrator_ros.handling.parameters import NodeParameters, default_values
 from traj_integrator_ros.tools.robot import dotted
 
@@ -107,17 +108,28 @@ def test_cpp_compiles_against_the_interface_package(block: Block, tmp_path: Path
 def test_parameter_files_on_the_pages_are_valid(block: Block) -> None:
     (tree,) = yaml.safe_load(block.text).values()
     values = {name: value for name, value in dotted(tree["ros__parameters"]).items() if "qos_overrides" not in name}
-    assert set(values) <= set(SPECS)
+    of_each = {spec.name for kind in ("trajectory", "goal") for spec in of_joints(kind, values.get("joint_names", []))}
+    assert set(values) <= set(SPECS) | of_each
     NodeParameters.from_values({**default_values(), "joint_names": ["a", "b"], **values})
 
 
 def test_the_controller_on_the_page_fits_the_robot_in_config() -> None:
     page = ROOT / "docs" / "controllers_and_policies.md"
-    (text,) = [block.text for block in blocks(page) if "controller_manager:" in block.text]
+    (text,) = [block.text for block in blocks(page) if block.text.startswith("controller_manager:")]
     controller = yaml.safe_load(text)["joint_trajectory_controller"]["ros__parameters"]
     robot = yaml.safe_load((ROOT / "config" / "franka.yaml").read_text(encoding="utf-8"))["/**"]["ros__parameters"]
     assert controller["joints"] == robot["joint_names"]
     assert controller["allow_nonzero_velocity_at_trajectory_end"] == (robot["publish"]["end"] != "stop")
+
+
+def test_the_controllers_of_moveit_on_the_page_are_the_action_of_the_node_in_config() -> None:
+    page = ROOT / "docs" / "controllers_and_policies.md"
+    (text,) = [block.text for block in blocks(page) if block.text.startswith("moveit_controller_manager:")]
+    manager = yaml.safe_load(text)["moveit_simple_controller_manager"]
+    robot = yaml.safe_load((ROOT / "config" / "franka.yaml").read_text(encoding="utf-8"))["/**"]["ros__parameters"]
+    [name] = manager["controller_names"]
+    assert (name, manager[name]["action_ns"]) == ("traj_integrator", TOPIC)
+    assert manager[name]["type"] == "FollowJointTrajectory" and manager[name]["joints"] == robot["joint_names"]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
