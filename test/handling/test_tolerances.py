@@ -60,7 +60,7 @@ def test_what_is_exceeded_names_the_joint_that_is_beyond_by_most():
     tolerance = goal_tolerances([ToleranceFields("b", 0.1, 0.2)], [], 0.0, PARAMETERS).path
     there = State(np.array([1.0, 2.0]), np.zeros(2))
     for position, velocity, expected in (
-        ([0.05, 0.09], [9.0, 0.2], ""),
+        ([0.04, 0.09], [9.0, 0.2], ""),
         ([0.06, 0.3], [0.0, 0.0], "b: position 0.3 away from its command, expected at most 0.1"),
         ([0.0, 0.0], [0.0, -0.3], "b: velocity 0.3 away from its command, expected at most 0.2"),
     ):
