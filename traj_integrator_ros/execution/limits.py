@@ -17,6 +17,8 @@ RELATIVE_SLACK = 1e-3
 """Relative slack by default: equality is no violation, nor is the ripple of interpolation."""
 POSITION_SLACK = 1e-5
 """Relative slack of positions: a joint ends where it ends, wherever its 0 is."""
+_ROUNDED_RAD = 1e-9
+"""rad or m by which rounding may pass a limit of positions, also where that is 0."""
 DECELERATION = "deceleration"
 """Quantity of violations where a joint slows down, if that has limits of its own; both numbers are above 0."""
 _ROUNDING = 60 * 2.0**-52
@@ -85,7 +87,8 @@ class Limits:
         )
         # Positions end where the joint ends, wherever its 0 is.
         relative = np.array([min(self.slack, POSITION_SLACK), *[self.slack] * 3])[:, None]
-        return np.stack([low - relative * np.abs(low), high + relative * np.abs(high)])
+        rounding = np.array([_ROUNDED_RAD, 0.0, 0.0, 0.0])[:, None]
+        return np.stack([low - relative * np.abs(low) - rounding, high + relative * np.abs(high) + rounding])
 
     def raised_to(self, motion: Motion) -> Limits:
         """The same, with velocities, accelerations and jerks raised to those of a motion."""

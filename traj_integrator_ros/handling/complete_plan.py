@@ -20,6 +20,8 @@ _ROUNDING_RAD = 1e-9
 """rad or m by which positions of a message are rounded."""
 _SHORTEST_STEP_S = 1e-3
 """A cycle of a controller: positions closer together in time say nothing about a velocity."""
+_STOPPING = 0.99
+"""Times the shortest time of a way to rest: below, a plan that takes just that is not later by rounding."""
 _SWUNG = 2.0, 2.2
 """Times an acceleration (a jerk) that jumps up to twice within a step: how far the controller's polynomial reaches."""
 _SWUNG_VELOCITY, _OF_VELOCITY = 0.13, 0.1
@@ -67,9 +69,16 @@ def motions_of(
             outward = np.array([[-1.0], [1.0]])  # it must not swing further than what the sender may expect
             if (outward * (extremes(smooth) - extremes(motion))[:, 0] <= _ROUNDING_RAD).all():
                 yield smooth, False
-    fastest = np.abs(np.diff(position, axis=0)) / assumed.velocity
-    steps = np.maximum(plan.steps, np.maximum(fastest.max(axis=1), _SHORTEST_STEP_S))
-    yield through_to_rest(steps, position, before, fade_time, assumed.jerk), False
+    yield through_to_rest(_possible(plan.steps, position, assumed), position, before, fade_time, assumed.jerk), False
+
+
+def _possible(steps: np.ndarray, position: np.ndarray, assumed: Bounds) -> np.ndarray:
+    """Steps `[N]`, s, none of them shorter than what velocities ask for, and for the last move accelerations, too."""
+    distance = np.abs(np.diff(position, axis=0))
+    least = np.maximum((distance / assumed.velocity).max(axis=1), _SHORTEST_STEP_S)
+    last = int(np.flatnonzero(distance.any(axis=1)).max(initial=0))
+    least[last] = max(least[last], _STOPPING * np.sqrt(2 * distance[last] / assumed.stopping).max())
+    return np.maximum(steps, least)
 
 
 def _smooth(motion: Motion, begins: np.ndarray) -> np.ndarray:
