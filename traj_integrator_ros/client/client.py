@@ -54,7 +54,7 @@ class IntegratorClient(Services, AbstractContextManager):
         node: the caller's own, whose executor calls the callbacks of topics. None: this has a node on a context of its
             own, and calls them in a thread of its own, where an error is logged.
         name: of the node of its own.
-        ros_arguments: of the node of its own: what follows --ros-args.
+        ros_arguments: of the node of its own: what follows --ros-args. None: those of the command line.
         largest: batch, horizon and dof of the largest messages, for which a node of its own prepares fast transports;
             with `node`, call `prepare_transport` before rclpy makes the first node.
         joint_names: the order of all columns, in and out; empty: the node's own.
@@ -69,7 +69,7 @@ class IntegratorClient(Services, AbstractContextManager):
         *,
         node: Node | None = None,
         name: str = "integrator_client",
-        ros_arguments: Sequence[str] = (),
+        ros_arguments: Sequence[str] | None = None,
         largest: Sequence[int] = (),
         joint_names: Sequence[str] = (),
         timeout_s: float = 10.0,
@@ -218,9 +218,9 @@ class IntegratorClient(Services, AbstractContextManager):
 class _OwnNode:
     """A node on a context of its own, whose callbacks a thread calls."""
 
-    def __init__(self, name: str, ros_arguments: Sequence[str]) -> None:
+    def __init__(self, name: str, ros_arguments: Sequence[str] | None) -> None:
         self._context = Context()
-        arguments = ["--ros-args", *ros_arguments] if ros_arguments else []
+        arguments = None if ros_arguments is None else ["--ros-args", *ros_arguments]
         rclpy.init(args=arguments, context=self._context, signal_handler_options=SignalHandlerOptions.NO)
         self.node = rclpy.create_node(name, context=self._context)
         self._executor = SingleThreadedExecutor(context=self._context)
