@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from pipelines import NOW_S, SimulatedNode, ns, rejected
 
-from traj_integrator_ros.handling.goals import Ended, Feedback, GoalFields, Goals, Result, ResultCode
+from traj_integrator_ros.handling.goals import TOPIC, Ended, Feedback, GoalFields, Goals, Result, ResultCode
+from traj_integrator_ros.handling.plan import ExecutableTrajectory
 from traj_integrator_ros.handling.position_trajectory import PositionFields
 from traj_integrator_ros.handling.rejection import Rejected, RejectionReason
 
@@ -49,14 +50,17 @@ class GoalsOfNode:
                 self.node.report(position, velocity, now=now)
             if self.measures:
                 self.node.measure(*((position, velocity) if where is None else (where, 0.0)), now=now)
-            self._published(self.node.pipeline.commands.tick(ns(now)), at)
+            self._recorded(self.node.tick(now))
             self._published(self.goals.look(ns(now)), at)
 
-    def _published(self, trajectory: object, at: float) -> None:
+    def _published(self, trajectory: ExecutableTrajectory | None, at: float) -> None:
         if trajectory is not None:
             self.node.published.record(trajectory, ns(NOW_S + at))
-            if trajectory.topic == "follow_joint_trajectory":
-                self.goals.published(trajectory)
+        self._recorded(trajectory)
+
+    def _recorded(self, trajectory: ExecutableTrajectory | None) -> None:
+        if trajectory is not None and trajectory.topic == TOPIC:
+            self.goals.published(trajectory)
 
 
 @pytest.fixture
@@ -129,6 +133,14 @@ def test_a_goal_whose_motion_is_over_is_canceled_at_once(away):
     assert away.goals.cancel("one", ns(NOW_S + 1.2)) is None
     away.run(1.2, 1.22, where=AWAY)
     assert away.results["one"].ended is Ended.CANCELED
+
+
+def test_a_newer_plan_from_elsewhere_ends_a_goal(of_node):
+    of_node.begin("one", 0.0)
+    of_node.run(0.0, 0.3)
+    of_node.node.plan([1.0], [[0.1, 0.1]], now=NOW_S + 0.3)
+    of_node.run(0.3, 0.32)
+    assert of_node.results["one"].text == "superseded: goal: a newer trajectory came on ~/position_trajectory"
 
 
 def test_a_controller_that_is_off_ends_a_goal_and_a_gap_in_its_reports_does_not(of_node):

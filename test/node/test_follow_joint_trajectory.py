@@ -318,6 +318,18 @@ def test_a_goal_that_is_left_is_aborted_with_the_reason(
         assert send.arm.position[0] < 1.2, "it does not go on to the goal"
 
 
+def test_a_stop_ends_a_goal_that_only_waits_for_the_robot(sender: Callable[..., GoalSender]) -> None:
+    send = sender(supervision__deviation=0.0)
+    send.arm.robot.droop = np.array([0.0, 0.03, 0.0])
+    goal = send(PATH, goal_tolerance=send.tolerance(joint_b=0.01))
+    send.arm.run(2.5)
+    send.arm.assert_at_rest()
+    assert not goal.is_over
+    stopped(send)
+    status, code, text = send.result(goal, 0.5)
+    assert (status, code) == (ABORTED, ResultCode.INVALID_GOAL) and text.startswith("stopped: ")
+
+
 def test_goals_are_rejected_while_the_node_is_not_active(sender: Callable[..., GoalSender]) -> None:
     send = sender()
     assert send.arm.client.change_state("deactivate")
