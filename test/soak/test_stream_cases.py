@@ -87,17 +87,14 @@ AWAY = np.array([[0.09]])
 @pytest.mark.parametrize(
     "message",
     [
-        Positions(0, [0], AWAY),
         Positions(0, [0, 20_000_000], np.repeat(AWAY, 2, axis=0)),
         ActionFields(0, POSITION, 0.02, np.full((20, 1), 0.09, np.float32), [np.array([0.09], np.float32)]),
     ],
-    ids=["one point", "two points", "start"],
+    ids=["two points", "start"],
 )
 def test_what_begins_beside_the_robot_is_joined_or_refused(play: Play, message: object) -> None:
     run = play(quiet(), Step(FIRST_S, lambda now_ns, measured: message))
-    one_point = isinstance(message, Positions) and len(message.positions) == 1  # a path, taken once it has been timed
-    joined = one_point or taken(run)
-    assert ends_at(run, 0.09 * joined) and (joined or np.ptp(commanded(run)) < 1e-6)
+    assert ends_at(run, 0.09 * taken(run)) and (taken(run) or np.ptp(commanded(run)) < 1e-6)
 
 
 @pytest.mark.parametrize("complete", [True, False])

@@ -13,6 +13,7 @@ from ..execution.motion import Motion, State
 from ..execution.rows import Points, motion_of_points
 from .limits import JointLimits, forward_rows
 from .plan import Plan
+from .rejection import DT_MAX_S
 
 _NO_LIMIT = 1e9
 """Stands for a limit that nobody gave, where an infinite one would make differences of infinities."""
@@ -78,7 +79,7 @@ def _possible(steps: np.ndarray, position: np.ndarray, assumed: Bounds) -> np.nd
     least = np.maximum((distance / assumed.velocity).max(axis=1), _SHORTEST_STEP_S)
     last = int(np.flatnonzero(distance.any(axis=1)).max(initial=0))
     least[last] = max(least[last], _STOPPING * np.sqrt(2 * distance[last] / assumed.stopping).max())
-    return np.maximum(steps, least)
+    return np.maximum(steps, np.minimum(least, DT_MAX_S))
 
 
 def _smooth(motion: Motion, begins: np.ndarray) -> np.ndarray:
