@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from traj_integrator_ros.demo.metrics import Commanded
@@ -30,7 +31,8 @@ def test_the_largest_of_all_trajectories_is_reported_with_that_of_their_points()
     assert report["at_points"] == {"velocity_rad_s": 0, "acceleration_rad_s2": 0}
     assert commanded.liveliest.points[1].positions[0] == 1.0
     commanded.add(from_to_rest(1.0, accelerations=False))
-    assert commanded.peaks[2] == pytest.approx(6, rel=1e-3)
+    assert commanded.peaks[2].max() == pytest.approx(6, rel=1e-3)
+    assert commanded.shares({"acceleration": np.array([12.0, 1.0])}) == {"acceleration": pytest.approx(0.5, rel=1e-3)}
     still, message = Commanded(), from_to_rest(1.0)
     message.points = message.points[:1]
     still.add(message)
@@ -45,8 +47,9 @@ def test_the_figure_shows_what_is_commanded_over_the_points(accelerations):
     commanded = Commanded()
     commanded.add(from_to_rest(1.0, accelerations=accelerations))
     figure, panels = pyplot.subplots(2, 1)
-    draw_commanded(panels, commanded)
-    assert len(panels[0].lines[0].get_xdata()) == 1000
-    assert len(panels[1].lines) == (2 if accelerations else 1)
+    draw_commanded(panels, commanded, {"acceleration": np.array([12.0, 5.0])})
+    assert len(panels[0].lines[0].get_xdata()) == 1000 and len(panels[0].lines) == 2
+    assert len(panels[1].lines) == (4 if accelerations else 3)
+    assert [line.get_ydata()[0] for line in panels[1].lines[-2:]] == [-12.0, 12.0]
     assert "rad/s²" in panels[0].get_title(loc="left")
     pyplot.close(figure)

@@ -95,6 +95,8 @@ def test_planned_motion_passes_and_is_reported(planned):
     assert report["robot"] == "Franka Panda" and len(report["joint_names"]) == 7
     assert report["velocity_error_rad_s"]["central"]["bound"] == 0.003
     assert report["start_up_acceleration"]["ratio"] < 1.05
+    shares = report["commanded"]["share_of_limits"]
+    assert shares.keys() == {"velocity", "acceleration"} and max(shares.values()) <= 1.002, "config/franka.yaml"
     assert set(report["received_by_kind"]) == {
         "position/backward",
         "position/central",

@@ -139,4 +139,19 @@ def test_report_is_json_even_with_numbers_that_are_none(outcome, tmp_path):
 def test_summary_shows_losses_and_bounds(outcome):
     lines = dict(summary(dataclasses.replace(outcome, balance=Balance(103, 100, 1, 0, 2))))
     assert lines["sequences"] == "103 sent, 100 answered, 1 rejected, 2 lost"
+    assert lines["rejected"] == "1 not_finite (1 on purpose)"
+    assert lines["trajectories"] == "100 published, 0 superseded by newer sequences"
+    assert "commanded" not in lines, "of another robot, whose limits nobody knows"
+
+
+def test_answers_whose_trajectory_was_superseded_are_no_rejections_and_sums_add_up(outcome):
+    counts = {"not_finite": 1, "superseded": 3}
+    some = dataclasses.replace(outcome, by_reason=counts, joint_trajectories=99, node={"supervision_brakes": "2"})
+    assert failures(some) == []
+    report, lines = as_json(some, 0, 20.0), dict(summary(some))
+    assert sum(report["rejected_by_reason"].values()) == report["rejected"] == 1 and report["superseded"] == 3
+    assert lines["rejected"] == "1 not_finite (1 on purpose)"
+    assert lines["trajectories"] == "97 published, 3 superseded by newer sequences, 2 more are brakes"
+    published = report["joint_trajectories_received"] - report["brakes"]
+    assert published + report["superseded"] == report["trajectories_received"]
     assert lines["velocity error, central"] == "0.00010 rad/s RMS (bound 0.0030)"

@@ -42,6 +42,15 @@ def test_everything_is_answered_rejected_sent_without_a_node_or_lost(count, sile
     assert ledger.latencies_s() == pytest.approx([0.003] * balance.answered)
 
 
+def test_latencies_leave_out_what_was_sent_soon_after_the_first():
+    ledger = Ledger()
+    for stamp, at_s in enumerate((10.0, 10.4, 10.5, 11.0)):
+        ledger.send(stamp, None, at_s)
+        ledger.answer(stamp, at_s + (stamp + 1) * 0.25)
+    assert ledger.latencies_s() == [0.25, 0.5, 0.75, 1.0] and ledger.latencies_s(0.5) == [0.75, 1.0]
+    assert Ledger().latencies_s(0.5) == []
+
+
 def test_what_is_forgotten_still_counts():
     ledger = sent(100, answered=set(range(90)))
     assert ledger.forget_answered() == pytest.approx([0.003] * 90) and ledger.latencies_s() == []

@@ -20,6 +20,7 @@ from .goal_problem import POINTS, Steering
 from .metrics import CYCLE, Commanded, Kept, scheme_of
 from .motion import accelerations
 from .optimizer import OptimizerResult
+from .planned import limits_of
 from .report import OPTIMIZER_GAP, Outcome, robot_name
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ def draw_trajectories(outcome: Outcome, path: Path) -> None:
         if windows:
             _draw_start(above.subplots(3, 1, sharex=True), outcome, _liveliest_starts(windows))
         if outcome.measured.commanded.liveliest is not None:
-            draw_commanded(below.subplots(2, 1, sharex=True), outcome.measured.commanded)
+            draw_commanded(below.subplots(2, 1, sharex=True), outcome.measured.commanded, limits_of(names))
 
 
 def _title(outcome: Outcome) -> str:
@@ -166,8 +167,8 @@ def _draw_start(panels: np.ndarray, outcome: Outcome, items: list[Kept]) -> None
     panels[0].legend(loc="best", fontsize=10)
 
 
-def draw_commanded(panels: np.ndarray, commanded: Commanded) -> None:
-    """Velocity and acceleration of the joint with most motion at 1 kHz, with the trajectory's points."""
+def draw_commanded(panels: np.ndarray, commanded: Commanded, limits: Mapping[str, np.ndarray]) -> None:
+    """Velocity and acceleration of the joint with most motion at 1 kHz, with the trajectory's points and its limits."""
     trajectory = commanded.liveliest
     motion = motion_between(trajectory)
     times = np.arange(0.0, motion.duration, CYCLE)
@@ -181,6 +182,10 @@ def draw_commanded(panels: np.ndarray, commanded: Commanded) -> None:
         values = trajectory.rows(field)
         if values is not None:
             axes.plot(knots, values[:, joint], "o", color=ORANGE, markersize=4, label="points of the message")
+        if quantity in limits:
+            for sign in (-1, 1):
+                label = "limit" if sign > 0 else None
+                axes.axhline(sign * limits[quantity][joint], label=label, **DASHED)
         axes.set_ylabel(f"{quantity}\n[{units[order]}]")
     name, most = short_name(trajectory.joint_names[joint]), np.abs(extremes(motion)[:, 2, joint]).max()
     panels[0].set_title(f"{name}: commanded between the points, at most {most:.3g} {units[2]}", loc="left")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -97,8 +98,8 @@ class Commanded:
     """Takes joint trajectories one by one and keeps the largest values of any joint, with their trajectory."""
 
     def __init__(self) -> None:
-        self.peaks = np.zeros(4)
-        """Of position, velocity, acceleration and jerk, sampled as by a controller."""
+        self.peaks = np.zeros((4, 1))
+        """Of position, velocity, acceleration and jerk of each joint, sampled as by a controller."""
         self.at_points = np.zeros(3)
         self.liveliest: PlannedTrajectory | None = None
 
@@ -108,19 +109,24 @@ class Commanded:
         motion = motion_between(trajectory)
         if motion is None:
             return
-        largest = np.abs(motion.states_at(np.arange(0.0, motion.duration, CYCLE))).max(axis=(1, 2))
-        if largest[2] > self.peaks[2]:
+        largest = np.abs(motion.states_at(np.arange(0.0, motion.duration, CYCLE))).max(axis=1)
+        if largest[2].max() > self.peaks[2].max():
             self.liveliest = trajectory
         self.peaks = np.maximum(self.peaks, largest)
         for order, field_ in enumerate(FIELDS):
             if (values := trajectory.rows(field_)) is not None:
                 self.at_points[order] = max(self.at_points[order], np.abs(values).max())
 
+    def shares(self, limits: Mapping[str, np.ndarray]) -> dict[str, float]:
+        """The largest share of a limit that any joint uses; not of jerk, which held accelerations have as steps."""
+        orders = {name: order for order, name in ((1, "velocity"), (2, "acceleration")) if name in limits}
+        return {name: float((self.peaks[order] / limits[name]).max()) for name, order in orders.items()}
+
     def as_json(self) -> dict[str, dict[str, float]]:
         """For the report: largest values at 1 kHz, and at the points."""
         names = ("velocity_rad_s", "acceleration_rad_s2", "jerk_rad_s3")
         return {
-            "at_1_khz": dict(zip(names, self.peaks[1:].tolist(), strict=True)),
+            "at_1_khz": dict(zip(names, self.peaks[1:].max(axis=1).tolist(), strict=True)),
             "at_points": dict(zip(names, self.at_points[1:].tolist(), strict=False)),
         }
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 import torch
@@ -50,6 +51,7 @@ def minimize(problem: GoalProblem, services: Services) -> OptimizerResult:
 
     Raises Refused if the node refuses a request, TimeoutError if it does not answer.
     """
+    _import_optimizers()
     begin, calls = time.monotonic(), _Calls(problem, services)
     guessed, basis = torch.from_numpy(problem.guess), torch.from_numpy(problem.basis)
     variables = torch.zeros_like(guessed)
@@ -78,6 +80,12 @@ def minimize(problem: GoalProblem, services: Services) -> OptimizerResult:
     found = trajectory()
     seconds = time.monotonic() - begin
     return OptimizerResult(problem, closed_form(problem), tuple(costs), len(costs) - 1, calls.count, seconds, found)
+
+
+@cache
+def _import_optimizers() -> None:
+    """Let torch import what its optimizers import at their first step, which takes seconds once in a process."""
+    torch.optim.SGD([torch.zeros(1, requires_grad=True)]).step()
 
 
 class _Calls:

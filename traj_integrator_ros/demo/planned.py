@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from ..motions.samples import Nature
 from .motion import Motion
 
 PANDA_JOINTS = tuple(f"panda_joint{i}" for i in range(1, 8))
-VELOCITY_LIMIT = np.array([2.175, 2.175, 2.175, 2.175, 2.61, 2.61, 2.61])
-"""rad/s, franka_ros joint_limits.yaml."""
-ACCELERATION_LIMIT = np.array([3.75, 1.875, 2.5, 3.125, 3.75, 5.0, 5.0])
-"""rad/s², moveit_resources joint_limits.yaml (a quarter of its hard limits)."""
+LIMITS = {
+    "position_min": np.array([-2.8973, -1.7628, -2.8973, -3.0718, -2.8973, -0.0175, -2.8973]),
+    "position_max": np.array([2.8973, 1.7628, 2.8973, -0.0698, 2.8973, 3.7525, 2.8973]),
+    "velocity": np.array([2.175, 2.175, 2.175, 2.175, 2.61, 2.61, 2.61]),
+    "acceleration": np.array([15.0, 7.5, 10.0, 12.5, 15.0, 20.0, 20.0]),
+    "jerk": np.array([7500.0, 3750.0, 5000.0, 6250.0, 7500.0, 10000.0, 10000.0]),
+}
+"""Those of config/franka.yaml: rad, rad/s, rad/s², rad/s³."""
+ACCELERATION_SHARE = 0.25
+"""Of the limit, which the motion uses: as moveit_resources does."""
 JERK_LIMIT = 100.0
 """rad/s³ for every joint: a fifth of max_jerk in cuRobo's franka.yml, for a calm motion."""
 SPEED = 0.6
@@ -34,6 +42,11 @@ WAYPOINTS = (
 )
 
 
+def limits_of(joint_names: Sequence[str]) -> dict[str, np.ndarray]:
+    """The limits of a robot that is known by its joints; empty for others."""
+    return LIMITS if tuple(joint_names) == PANDA_JOINTS else {}
+
+
 def planned_motion() -> Motion:
     """A jerk-limited Panda motion through WAYPOINTS, sampled every PERIOD; it starts in motion and ends at rest.
 
@@ -44,8 +57,8 @@ def planned_motion() -> Motion:
 
     dof = len(PANDA_JOINTS)
     planner, parameters = Ruckig(dof), InputParameter(dof)
-    parameters.max_velocity = list(SPEED * VELOCITY_LIMIT)
-    parameters.max_acceleration = list(ACCELERATION_LIMIT)
+    parameters.max_velocity = list(SPEED * LIMITS["velocity"])
+    parameters.max_acceleration = list(ACCELERATION_SHARE * LIMITS["acceleration"])
     parameters.max_jerk = [JERK_LIMIT] * dof
     state = (START_POSITION, START_VELOCITY, START_ACCELERATION)
     parts: list[Trajectory] = []

@@ -19,8 +19,13 @@ from .goal_problem import Steering
 from .metrics import BOUND_OVER_CONSISTENCY, Kept, Measured, VelocityBound, inconsistency, rms, velocity_bounds
 from .motion import Motion
 from .optimizer import OptimizerResult
+from .planned import limits_of
 from .windows import Prepared
 
+LATENCY = (
+    "sending a sequence to having its TrajectoryBatch, here; without those sent while the node has the robot come to "
+    "its first trajectory (publish.bridge_time)"
+)
 OPTIMIZER_GAP = 1e-3
 GOAL_BOUND = 1e-9
 """Rad, rad/s and rad/s²: a goal that is part of the sequence is met exactly."""
@@ -87,6 +92,21 @@ class Outcome:
         return max(start_up, key=lambda name: start_up[name][0] / start_up[name][1], default="")
 
     @property
+    def superseded(self) -> int:
+        """Sequences that were answered, but whose trajectory was not published, since a newer one came meanwhile."""
+        return self.by_reason.get("superseded", 0)
+
+    @property
+    def rejected_by_reason(self) -> dict[str, int]:
+        """The sequences without any answer."""
+        return {reason: count for reason, count in self.by_reason.items() if reason != "superseded"}
+
+    @property
+    def limits_used(self) -> dict[str, float]:
+        """Largest share of the robot's limits that was commanded, by quantity; empty where they are not known."""
+        return self.measured.commanded.shares(limits_of(self.prepared.recording.joint_names))
+
+    @property
     def brakes(self) -> int:
         """Trajectories that answer no sequence: the node had to stop the robot."""
         return int(self.node.get("supervision_brakes", 0))
@@ -103,7 +123,7 @@ def failures(outcome: Outcome) -> list[str]:
     found = violations(outcome.balance, outcome.unknown_answers, trajectories=_trajectories(outcome))
     unexpected = outcome.balance.rejected - outcome.refused_on_purpose
     if unexpected > 0:
-        found.append(f"{unexpected} sequences rejected that are valid: {_listed(outcome.by_reason)}")
+        found.append(f"{unexpected} sequences rejected that are valid: {_listed(outcome.rejected_by_reason)}")
     if unexpected < 0 and not outcome.restarts:
         found.append("the sequence with a NaN was not counted as rejected")
     for scheme, (error, limit, _) in outcome.velocity.items():
@@ -135,7 +155,7 @@ def _trajectories(outcome: Outcome) -> int | None:
     """The joint trajectories that answer sequences, and those that would if no newer sequence had come meanwhile."""
     if outcome.restarts:
         return None
-    return outcome.joint_trajectories - outcome.brakes + outcome.by_reason.get("superseded", 0)
+    return outcome.joint_trajectories - outcome.brakes + outcome.superseded
 
 
 def as_json(outcome: Outcome, node_exit_code: int, seconds: float) -> dict[str, object]:
@@ -164,16 +184,17 @@ def as_json(outcome: Outcome, node_exit_code: int, seconds: float) -> dict[str, 
         "trajectories_received": balance.answered,
         "lost": balance.lost,
         "rejected": balance.rejected,
-        "rejected_by_reason": outcome.by_reason,
+        "rejected_by_reason": outcome.rejected_by_reason,
         "rejected_on_purpose": outcome.refused_on_purpose,
         "sent_while_node_was_down": balance.node_down,
         "node_restarts": outcome.restarts,
         "joint_trajectories_received": outcome.joint_trajectories,
+        "superseded": outcome.superseded,
         "brakes": outcome.brakes,
-        "commanded": measured.commanded.as_json(),
+        "commanded": measured.commanded.as_json() | {"share_of_limits": outcome.limits_used},
         "trajectory_faults": dict(outcome.faults),
         "received_by_kind": dict(sorted(measured.batches.items())),
-        "latency_ms": outcome.latency_ms | {"of": "sending a sequence to having its TrajectoryBatch, here"},
+        "latency_ms": outcome.latency_ms | {"of": LATENCY},
         "velocity_error_rad_s": {
             scheme.value: {"rms": error, "bound": limit, "bound_because": reason}
             for scheme, (error, limit, reason) in outcome.velocity.items()
@@ -231,9 +252,13 @@ def summary(outcome: Outcome) -> list[tuple[str, str]]:
         ("source", f"{Path(recording.source).name} ({recording.kind})"),
         ("motion", f"{recording.duration:.1f} s of {recording.dof} joints ({robot_name(recording)})"),
         ("sequences", sent),
-        ("rejected", f"{_listed(outcome.by_reason)} ({outcome.refused_on_purpose} on purpose)"),
+        ("rejected", f"{_listed(outcome.rejected_by_reason)} ({outcome.refused_on_purpose} on purpose)"),
+        ("trajectories", _published(outcome)),
         ("latency", "p50 {p50:.1f} ms, p99 {p99:.1f} ms".format(**latency) if latency["p50"] else "nothing came back"),
     ]
+    if used := outcome.limits_used:
+        listed = ", ".join(f"{name} {share:.0%}" for name, share in used.items())
+        lines.append(("commanded", f"{listed} of the robot's limits at most"))
     if recording.repeated.any():
         lines.append(("repeated frames", f"{int(recording.repeated.sum())} of {recording.samples}"))
     if outcome.restarts:
@@ -250,6 +275,13 @@ def summary(outcome: Outcome) -> list[tuple[str, str]]:
         told += f"{result.seconds:.1f} s; {abs(result.gap):.0e} from the optimum"
         lines.append((f"optimizer, {steering.value}", told + (f" (bound {bound:.0e})" if bound else "")))
     return lines
+
+
+def _published(outcome: Outcome) -> str:
+    """Joint trajectories, and answers without one: together as many as were answered."""
+    published = outcome.joint_trajectories - outcome.brakes
+    told = f"{published} published, {outcome.superseded} superseded by newer sequences"
+    return told + (f", {outcome.brakes} more are brakes" if outcome.brakes else "")
 
 
 def robot_name(motion: Motion) -> str:

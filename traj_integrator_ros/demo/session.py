@@ -34,6 +34,8 @@ STATE_WITHIN_S = 5.0
 ANSWERS_WITHIN_S = 5.0
 CONFIGURE_FAILED = "configure failed"
 """Beginning of the node's status on /diagnostics if its parameters or its device are unusable."""
+BRIDGED_S = 0.5
+"""From the first sequence on, while the node has the robot come to its first trajectory, and sends nothing else."""
 RATE = 20.0
 """Sequences per second."""
 MOST_IN_FLIGHT = 6
@@ -158,8 +160,8 @@ class _Session(Participant):
         """Solve the goal problem in each way over the services. Raises ToolFailure."""
         self._progress.stage("Optimizing over the services")
         try:
-            # The problem over positions counts the rows of backward differences.
-            self.set_parameters(finite_difference=FiniteDifference.BACKWARD.value)
+            # The problem over positions counts the rows of backward differences, and guesses exceed limits.
+            self.set_parameters(finite_difference=FiniteDifference.BACKWARD.value, limits__action="warn")
             planned = self._prepared.planned
             return {steering: minimize(problem_from(planned, steering), self.services) for steering in Steering}
         except (Refused, TimeoutError) as error:
@@ -180,7 +182,7 @@ class _Session(Participant):
             by_reason=counts.by_reason,
             refused_on_purpose=self._refused_on_purpose,
             unknown_answers=ledger.unknown_answers,
-            latencies=ledger.latencies_s(),
+            latencies=ledger.latencies_s(BRIDGED_S),
             measured=self._measured,
             faults=dict(self._planner.faults + self._controller.faults),
             joint_states=self._states.messages,

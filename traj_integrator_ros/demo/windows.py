@@ -10,6 +10,7 @@ import numpy as np
 from ..kernels.types import ControlSpace
 from .cleaning import clean, plan_on
 from .motion import Motion, accelerations, largest_acceleration, resample, state_at, thin_out
+from .planned import limits_of
 
 WINDOW_STEP = 0.01
 """Step of the windows [s] if the motion is sampled at least as fast; slower recordings keep their own."""
@@ -183,6 +184,14 @@ def write_node_parameters(prepared: Prepared, batch: int, device: str, path: Pat
     horizons = sorted({prepared.any_step.horizon, prepared.uniform.horizon})
     shapes = ", ".join(f'"{batch}x{horizon}"' for horizon in horizons)
     names = ", ".join(f'"{name}"' for name in motion.joint_names)
+    assumed = f"{max(1.0, 2 * fastest):.3f}  # rad/s; it moves at up to {fastest:.3f} rad/s"
+    known = {name: values.tolist() for name, values in limits_of(motion.joint_names).items()}
+    if known:  # the robot goes on while a sequence is on its way
+        known |= {"action": "retime", "start_deviation": 0.0}
+    else:  # it jumps where its motion starts over
+        start = f"{max(0.1, 2 * moved):.3f}  # rad; it moves up to {moved:.3f} rad in a step"
+        known = {"assumed_velocity": assumed, "action": "warn", "start_deviation": start}
+    limits = "\n".join(f"    limits.{name}: {value}" for name, value in known.items())
     text = f"""\
 # Written by the demo.
 /**:
@@ -194,9 +203,7 @@ def write_node_parameters(prepared: Prepared, batch: int, device: str, path: Pat
     max_horizon: {max(128, MAX_HORIZON)}
     warmup: [{shapes}]
     state_timeout: {max(5.0, 3 * longest):.3f}  # s; longer than a step and a pause of the PC
-    limits.start_deviation: {max(0.1, 2 * moved):.3f}  # rad; it moves up to {moved:.3f} rad in a step
-    limits.assumed_velocity: {max(1.0, 2 * fastest):.3f}  # rad/s; it moves at up to {fastest:.3f} rad/s
-    limits.action: warn  # the robot jumps where the motion starts over
+{limits}
     supervision.deviation: 0.0  # rad; the robot plays its recording, whatever it is sent
     diagnostics.period: 0.25  # s
 """

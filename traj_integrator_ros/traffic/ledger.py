@@ -91,10 +91,16 @@ class Ledger(Generic[About]):
         """How many were sent so far."""
         return self._forgotten + len(self._sent)
 
-    def latencies_s(self) -> list[float]:
-        """Time from sending to the answer of everything answered, or answered since `forget_answered`."""
+    def latencies_s(self, after_first_s: float = 0.0) -> list[float]:
+        """Time from sending to the answer of everything answered, or answered since `forget_answered`.
+
+        Without messages sent within a time after the first one that is kept.
+        """
         with self._lock:
-            return list(self._latencies_s)
+            if after_first_s <= 0:
+                return list(self._latencies_s)
+            sent = list(self._sent.values())
+        return [s.latency_s for s in sent if s.latency_s is not None and s.at_s >= sent[0].at_s + after_first_s]
 
     def forget_answered(self) -> list[float]:
         """Keep the counts only of what has been answered, so that memory does not grow; returns its latencies, s."""
