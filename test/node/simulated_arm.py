@@ -64,6 +64,8 @@ class SimulatedArm:
         )
         self.robot.set_state(np.zeros(len(self.client.joint_names)))
         self.refused: list[str] = []
+        self.reporting = True
+        """Whether what the controller says arrives."""
         self.client.trajectories.clear()
         self._received, self._commands, self.begin_ns = 0, [], self.now_ns
         self.run(0.4)
@@ -128,7 +130,7 @@ class SimulatedArm:
         self._commands.append(np.array(self.robot.update((self.now_ns - self.begin_ns) * 1e-9)))
         if self.cycles % _STATES_EVERY == 0 and self.robot.reading:
             self.client.publish_state(*self.robot.measured(), stamp_ns=self.now_ns)
-        if self.cycles % _REPORTS_EVERY == 0:
+        if self.reporting and self.cycles % _REPORTS_EVERY == 0:
             self._reports.publish(self._report())
 
     def _receive(self, message: JointTrajectory) -> None:

@@ -11,6 +11,7 @@ from preloaded_process import PreloadedNode
 from ros_client import RosClient
 
 from traj_integrator_interfaces.msg import ActionSequence
+from traj_integrator_interfaces.srv import Stop
 from traj_integrator_ros.client import sequence
 from traj_integrator_ros.traffic.node_process import NodeProcess
 
@@ -133,3 +134,12 @@ def test_quality_of_service_and_the_type_of_the_kernels_are_parameters(serve: No
     expected = np.concatenate([np.zeros((2, 1, 3)), np.cumsum(np.float32(actions[:, :-1]) * 0.02, axis=1)], axis=1)
     assert np.allclose(np.asarray(response.trajectory.position).reshape(2, 5, 3), expected, rtol=1e-6, atol=1e-8)
     assert client.counts()["dtype"] == "float64"
+
+
+def test_a_node_may_begin_held(serve: NodeServer) -> None:
+    _, client = serve({"publish.start_held": True})
+    client.settle_state([0.0, 0.0, 0.0])
+    client.sequences.publish(SEQUENCE)
+    client.wait_for(lambda: client.counts()["rejected.stopped"] == "1", "a sequence refused because it is held")
+    assert client.call(Stop, "stop", Stop.Request()).success
+    client.answer(SEQUENCE)

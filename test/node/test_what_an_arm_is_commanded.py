@@ -120,6 +120,66 @@ def test_a_plan_too_fast_and_a_path_without_times_are_slowed_along_their_paths(m
     assert np.abs(commanded[:, 2]).max() > 0.9 * LIMITS.acceleration, "as fast as they allow"
 
 
+def one_old_state(arm: SimulatedArm) -> None:
+    arm.client.publish_state(*arm.robot.measured(), stamp_ns=arm.now_ns - SECOND_NS // 5)
+
+
+def transitions(*names: str) -> Callable[[SimulatedArm], None]:
+    def pass_them(arm: SimulatedArm) -> None:
+        for name in names:
+            assert arm.client.change_state(name)
+        arm.client.wait_until_connected()
+
+    return pass_them
+
+
+def clock_goes_back(arm: SimulatedArm) -> None:
+    arm.now_ns -= SECOND_NS
+    arm.begin_ns -= SECOND_NS
+
+
+FORGETFUL = {
+    "one old joint state": one_old_state,
+    "deactivate and activate": transitions("deactivate", "activate"),
+    "from configure on": transitions("deactivate", "cleanup", "configure", "activate"),
+    "the clock goes back": clock_goes_back,
+}
+
+
+@pytest.mark.parametrize("what", FORGETFUL)
+def test_nothing_but_a_release_ends_a_hold(make_arm: MakeArm, what: str) -> None:
+    arm = make_arm()
+    get_going(arm, 0.4, 0.8)
+    assert arm.client.call(Stop, "stop", Stop.Request(hold=True)).success
+    arm.run(0.8)
+    where = arm.position[0]
+    FORGETFUL[what](arm)
+    arm.run(1.0, 0.1, lambda: arm.client.sequences.publish(velocities(0.4, 20)))
+    assert arm.position[0] == where and arm.client.counts()["held"] == "yes"
+    assert arm.client.call(Stop, "stop", Stop.Request(hold=False)).success
+    arm.run(1.0, 0.1, lambda: arm.client.sequences.publish(velocities(0.4, 20)))
+    assert arm.position[0] > where + 0.05, "released, it moves again"
+
+
+@pytest.mark.parametrize("stop", [True, False], ids=["by the service", "by itself"])
+def test_what_was_published_is_braked_although_the_controller_reports_no_more(make_arm: MakeArm, stop: bool) -> None:
+    arm = make_arm()
+    arm.client.sequences.publish(velocities(0.5, 64))  # 3.2 s
+    arm.run(1.0)
+    assert arm.commands[-1, 1, 0] > 0.45
+    arm.reporting, begin, where = False, arm.cycles, arm.position[0]
+    if stop:
+        arm.run(0.16)
+        answer = arm.client.call(Stop, "stop", Stop.Request())
+        assert answer.success and "braking" in answer.message
+        begin, where = arm.cycles, arm.position[0]
+    arm.run(1.3)
+    arm.assert_at_rest()
+    arm.assert_within(LIMITS, begin)
+    # 0.5 s of silence, the lead, a period of the supervision or two of real time, and a brake of 0.15 s.
+    assert arm.position[0] - where < 0.5 * (0.0 if stop else 0.5) + 0.5 * (0.12 + 0.1 + 0.15 / 2) + 0.05
+
+
 def test_the_stop_service_says_how_long_and_how_far(make_arm: MakeArm) -> None:
     arm = make_arm()
     get_going(arm)

@@ -10,7 +10,7 @@ from .measured import JointStates
 from .parameter_table import ENSEMBLE_WEIGHTED, HEAVIEST_NEWEST
 from .parameters import NodeParameters
 from .plan import ExecutableTrajectory, Plan, turned
-from .published import NotYet, PublishedMotion
+from .published import OFF_S, NotYet, PublishedMotion
 from .rejection import Rejected, RejectionReason
 from .trajectories import TrajectoryMaker
 
@@ -20,6 +20,8 @@ _MAKING = 2.0
 """Times that it took to make a trajectory, which making it once more may take."""
 _SPARE_NS = 5_000_000
 """Before it is due, a trajectory that was slowed has to have been made: it takes about as long as the lead."""
+_OFF = "controller_state"
+"""The input that ended, where a robot is braked for that."""
 _TRIES = 3
 """Times that a trajectory that is slowed is made once more."""
 
@@ -114,8 +116,6 @@ class Commands:
             guard.recover()
             if away:  # whatever the controller holds: the next motion begins where the robot is
                 published.drop()
-        if published.present.is_silent(now_ns):
-            return None  # the controller is off: a message now would be executed from its middle when it is back
         if not guard.reason:
             reason, joint = self._why_brake(now_ns, moving, away)
             if reason:
@@ -124,8 +124,8 @@ class Commands:
                 return self._stopped(now_ns) if moving else None
         if guard.stop_waits:
             return self._stopped(now_ns)
-        if self._waiting is None:
-            return None
+        if self._waiting is None or published.present.is_silent(now_ns):
+            return None  # the controller is off: a motion now would be executed from its middle when it is back
         plan, self._waiting = self._waiting, None
         try:
             return self.in_time(plan, now_ns, clock)
@@ -182,11 +182,11 @@ class Commands:
         self._joint_states.check_clock(now_ns)
         if self._published.check_clock(now_ns):
             self._joint_states.drop_for_jump()
-        if self._joint_states.jumped_back:
-            self._published.clear()
 
     def _braked(self) -> Rejected:
         guard = self._published.guard
+        if guard.reason.startswith(_OFF):
+            return Rejected(RejectionReason.CONTROLLER_UNAVAILABLE, f"{guard.reason}; rejecting until it is back")
         reason = RejectionReason.DEVIATION if guard.joint >= 0 else RejectionReason.STATE_TOO_OLD
         return Rejected(reason, f"node: {guard.reason}; rejecting until the robot rests")
 
@@ -195,6 +195,9 @@ class Commands:
         age, timeout = self._joint_states.age_s(now_ns), self._parameters.state_timeout
         if moving and timeout > 0 and age is not None and age > timeout:
             return f"joint states ended {age:.3f} s ago, expected at most {timeout:g} s (parameter state_timeout)", -1
+        quiet = self._published.present.silent_s(now_ns)
+        if moving and quiet > OFF_S:
+            return f"{_OFF}: expected reports of the controller, got none for {quiet:.3f} s", -1
         allowed = self._parameters.supervision_deviation
         joint = self._published.guard.exceeded(allowed) if moving or away else None
         if joint is None:

@@ -15,13 +15,12 @@ from .parameter_table import END_GOAL
 from .pipeline import Pipeline
 from .plan import ExecutableTrajectory, turned
 from .position_trajectory import PositionFields
+from .published import OFF_S
 from .rejection import Rejected, RejectionReason
 from .tolerances import GoalTolerances, Tolerance, ToleranceFields, goal_tolerances
 
 TOPIC = "follow_joint_trajectory"
 """The `topic` of plans that are goals."""
-_OFF_S = 0.5
-"""A controller that has been silent for so long is off: a shorter gap may be one of its reports alone."""
 _LATE_S = 1.0
 """A joint state of a time is here so much later, at the latest."""
 
@@ -308,7 +307,7 @@ class Goals:
             )
         if last is not goal.trajectory:
             raise _superseded(last.topic)
-        if present.is_silent(now_ns) and present.quiet_s(now_ns) > _OFF_S:
+        if present.is_silent(now_ns) and present.quiet_s(now_ns) > OFF_S:
             raise Rejected(
                 RejectionReason.CONTROLLER_UNAVAILABLE,
                 f"controller_state: expected reports of the controller, got none for {present.quiet_s(now_ns):.3f} s",

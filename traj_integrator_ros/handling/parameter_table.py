@@ -244,6 +244,12 @@ class ParameterTable:
         "What a rejected sequence means for the motion in execution: continue (to its end and brake), or brake at once",
         choices=(ON_REJECT_CONTINUE, ON_REJECT_BRAKE),
     )
+    publish_start_held: bool = _value(
+        False,
+        "Begin held, as after ~/stop with hold: sequences are rejected until ~/stop is called with hold: false; for a "
+        "node that is started anew by itself, which cannot know that the robot was held",
+        **_UNTIL_CONFIGURED,
+    )
     publish_bridge_time: float = _value(
         0.2,
         "Without controller_state, and while nothing of this node is in execution: time in which the controller comes "

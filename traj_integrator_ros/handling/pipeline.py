@@ -107,12 +107,7 @@ class Pipeline:
         self, names: Sequence[str], position: np.ndarray, velocity: np.ndarray, stamp_ns: int, now_ns: int
     ) -> None:
         """Take a joint state; arguments and errors as for `JointStates.update`."""
-        try:
-            taken = self.joint_states.update(names, position, velocity, stamp_ns, now_ns)
-        finally:
-            if self.joint_states.jumped_back:
-                self.published.clear()
-        if taken:
+        if self.joint_states.update(names, position, velocity, stamp_ns, now_ns):
             self.commands.supervise(now_ns)
 
     def take_controller_state(self, report: ControllerReport, now_ns: int) -> None:

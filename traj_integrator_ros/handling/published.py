@@ -26,6 +26,8 @@ _REMEMBERED_S = 0.5
 _MOMENT_S = 1e-3
 _SILENT_S = 0.05
 _SILENT_PERIODS = 6.0
+OFF_S = 0.5
+"""Without a report for so long, a controller counts as off: longer than a busy machine or network keeps them."""
 _OVERDUE_PERIODS = 1.2
 _OVERDUE_S = 4e-3
 _KEPT_S, _MOST_KEPT = 30.0, 2048
@@ -171,6 +173,15 @@ class PresentCommand:
             self.status = ControllerStatus.SILENT
         return silent
 
+    def silent_s(self, now_ns: int) -> float:
+        """For how long the controller, which reported, does not any more, s; 0 while it does."""
+        return self.quiet_s(now_ns) if self.is_silent(now_ns) else 0.0
+
+    def own(self, now_ns: int) -> Present | None:
+        """What was published and is executed if nobody says otherwise; None: nothing was."""
+        newest = self._newest
+        return newest and Present(newest.course, True, max(newest.known_from_ns, now_ns))
+
     def quiet_s(self, now_ns: int) -> float:
         """Time since the last report, s."""
         return (now_ns - self._received_ns) * 1e-9
@@ -209,8 +220,8 @@ class PresentCommand:
                 f"controller_state.speed_scaling_factor: expected 1, got {self._report.speed_scaling:g}: motions are "
                 "not executed at the speed that they are checked at",
             )
-        if newest := self._newest:
-            return Present(newest.course, True, max(newest.known_from_ns, now_ns))
+        if own := self.own(now_ns):
+            return own
         report = self._report
         if report is None:
             return None

@@ -46,7 +46,7 @@ class Guard:
         """The joint that deviated."""
         self.stopped_until_rest = False
         self.held = False
-        """Whether a stop holds on until it is released."""
+        """Whether a stop holds on until it is released: by a call, never because something else is forgotten."""
         self.stop_waits = False
         """Whether a stop was requested that cannot be made yet."""
         self.brakes = 0
@@ -57,8 +57,10 @@ class Guard:
         self._compare_anew(0)
 
     def clear(self) -> None:
-        """Forget everything."""
+        """Forget everything but that it is held, which nothing but a release ends."""
+        held = self.held
         self.__init__()
+        self.held = held
 
     def _compare_anew(self, dof: int) -> None:
         """Forget the comparison; the lag of the joints stays what it was."""

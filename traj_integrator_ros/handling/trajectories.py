@@ -281,11 +281,14 @@ class TrajectoryMaker:
 
     def _to_stop(self, now_ns: int) -> Present | None:
         """The motion to stop, also one of another node; None: nothing is known to move."""
+        present = self._published.present
+        if present.is_silent(now_ns) and (own := present.own(now_ns)):
+            return own  # silence is a reason to stop, never one not to
         try:
-            return self._published.present.at(now_ns)
+            return present.at(now_ns, waits=False)
         except Rejected:
-            reference = self._published.present.moving_reference()
-            if reference is None or self._published.present.is_silent(now_ns):
+            reference = present.moving_reference()
+            if reference is None or present.is_silent(now_ns):
                 return None
             stamp_ns, state = reference
             motion = fastest_stop(state, self.assumed.bounds)

@@ -179,6 +179,8 @@ class Answers:
     def serve(self, name: str, request: object, response: object) -> object:
         """Answer a request to a service, and say in the response whether that succeeded."""
         started = time.perf_counter()
+        if isinstance(request, Stop.Request):  # in every state: a robot that is held stays so, whatever fails
+            self._published.guard.held = request.hold
         with self._accounts.guard(name) as outcome:
             getattr(self, name)(self.accepting(), request, response)
         response.success, response.message = not outcome.reason, outcome.reason or response.message

@@ -92,6 +92,7 @@ class IntegratorNode(LifecycleNode):
                     self.get_logger().error(traceback.format_exc())
             return _FAILURE
         self._failure = ""
+        self._published.guard.held |= parameters.publish_start_held
         self._tell_of_unknown_parameters(configured=True)
         engine = self._engine
         self._say(
