@@ -6,6 +6,7 @@
 #   make bench ARGS=--quick            passes arguments to the benchmarks
 #   make soak ARGS="--minutes 2"       and to the soak (--chunks: a policy streams to a robot that executes;
 #                                      --random: 1,000 random streams on a simulated clock, without a node)
+#   make rig ARGS="--list"            lists what the real node is put through (names of cases run those)
 #   make matrix ARGS="jazzy-*"         tests some of the combinations
 
 # Without PYTHON, python3 is tried first and then every other one on this machine.
@@ -33,7 +34,7 @@ in_environment = . $(venv)/environment.sh &&
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo bench soak test stranger coverage matrix gpu wheel arm64 offline release lint clean distclean
+.PHONY: help setup demo bench rig soak test stranger coverage matrix gpu wheel arm64 offline release lint clean distclean
 
 help: ## lists the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' Makefile
@@ -47,6 +48,9 @@ demo: setup ## the main job: motion in, integrated and optimized trajectories ou
 
 bench: setup ## speed compared with peers and limits, into build/bench/ (ARGS=--quick takes under two minutes)
 	@$(in_environment) python -m benchmarks $(ARGS)
+
+rig: setup ## the real node, closed around an arm in real time, judged, in 15 minutes on idle cores (ARGS="--without hold")
+	@$(in_environment) python -m rig $(ARGS)
 
 soak: setup ## the node under steady load for 10 minutes, into build/soak/ (ARGS="--minutes 2" for less)
 	@$(in_environment) python -m soak $(ARGS)

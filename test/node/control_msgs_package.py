@@ -1,96 +1,33 @@
-"""The package control_msgs with what the node uses, built from `control_msgs_source/` where ROS has none.
-
-The ROS 2 wheels have no control_msgs. The interfaces are those of the releases for Jazzy and Kilted (from 5.3 on), and
-the package is built as this project's own interface package is.
-"""
+"""The fixture of the controller's reports, for tests of the node."""
 
 from __future__ import annotations
 
-import contextlib
-import ctypes
-import fcntl
-import hashlib
-import importlib.util
 import os
-import shutil
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-SOURCE = Path(__file__).with_name("control_msgs_source")
+from rig.control_msgs_package import ControlMsgsAbsent, built_control_msgs, load_libraries
 
 
 @pytest.fixture(scope="module")
 def report_type() -> Iterator[type]:
     """The message of the controller's reports, for this process and those that it starts; skips without generators."""
     with pytest.MonkeyPatch.context() as patch:
-        installed = None
-        if importlib.util.find_spec("control_msgs") is None:
-            installed = _installed()
-            defaults = {"AMENT_PREFIX_PATH": sys.prefix}
-            found = {"PYTHONPATH": "python", "LD_LIBRARY_PATH": "lib", "AMENT_PREFIX_PATH": ""}
-            for name, folder in found.items():
-                paths = [str(installed / folder), os.environ.get(name, defaults.get(name))]
-                patch.setenv(name, os.pathsep.join(filter(None, paths)))
-            patch.syspath_prepend(installed / "python")
-            _load_libraries(installed / "lib")
+        try:
+            variables = built_control_msgs()
+        except ControlMsgsAbsent as absent:
+            pytest.skip(str(absent))
+        for name, value in variables.items():
+            patch.setenv(name, value)
+        if variables:
+            patch.syspath_prepend(variables["PYTHONPATH"].partition(os.pathsep)[0])
+            load_libraries(Path(variables["LD_LIBRARY_PATH"].partition(os.pathsep)[0]))
         from control_msgs.msg import JointTrajectoryControllerState
 
         yield JointTrajectoryControllerState
-    if installed:  # whoever looks for it later in this process does not find what its own processes would not
+    if variables:  # whoever looks for it later in this process does not find what its own processes would not
         for name in [name for name in sys.modules if name.partition(".")[0] == "control_msgs"]:
             del sys.modules[name]
-
-
-def _load_libraries(folder: Path) -> None:
-    """Load the libraries of the package into this process, in which LD_LIBRARY_PATH has no effect any more."""
-    for library in sorted(folder.glob("libcontrol_msgs__*.so")):
-        with contextlib.suppress(OSError):  # those that nothing here uses may lack others
-            ctypes.CDLL(str(library), ctypes.RTLD_GLOBAL)
-
-
-def _installed() -> Path:
-    """Where it is installed, once for each definition and Python environment; built there by the first who asks."""
-    prefix = Path(sys.prefix)
-    if not (prefix / "share" / "rosidl_default_generators").is_dir():
-        pytest.skip("control_msgs is not installed, and there are no generators of messages to build it with")
-    text = "".join(path.read_text(encoding="utf-8") for path in sorted(SOURCE.rglob("*.*")))
-    digest = hashlib.sha256(f"{text}{prefix}{sys.version}".encode()).hexdigest()[:12]
-    folder = SOURCE.parents[2] / "build" / f"test_control_msgs_{digest}"
-    folder.mkdir(parents=True, exist_ok=True)
-    with open(folder / "lock", "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not (folder / "complete").exists():
-            _build(folder, prefix)
-    return folder / "install"
-
-
-def _build(folder: Path, prefix: Path) -> None:
-    """Build and install it below a folder; skips where that fails."""
-    options = {
-        "CMAKE_BUILD_TYPE": "Debug",  # builds in a third of the time
-        "CMAKE_PREFIX_PATH": prefix,
-        "CMAKE_INSTALL_PREFIX": folder / "install",
-        "CMAKE_INSTALL_RPATH": f"{folder / 'install' / 'lib'};{prefix / 'lib'}",
-        "PYTHON_INSTALL_DIR": "python",
-        "Python3_EXECUTABLE": sys.executable,
-        "BUILD_TESTING": "OFF",
-    }
-    variables = {"AMENT_PREFIX_PATH": str(prefix), "PATH": f"{prefix / 'bin'}{os.pathsep}{os.environ.get('PATH', '')}"}
-    work = folder / "build"
-    defines = [f"-D{name}={value}" for name, value in options.items()]
-    for command in (
-        ["cmake", "-S", SOURCE, "-B", work, "-G", "Ninja", *defines],
-        ["cmake", "--build", work, "--target", "install"],
-    ):
-        done = subprocess.run(
-            list(map(str, command)), env={**os.environ, **variables}, capture_output=True, text=True, check=False
-        )
-        if done.returncode != 0:
-            said = (done.stdout + done.stderr).strip().splitlines() or ["nothing"]
-            pytest.skip(f"control_msgs cannot be built: {' '.join(map(str, command[:3]))}: {said[-1]}")
-    (folder / "complete").touch()
-    shutil.rmtree(work)

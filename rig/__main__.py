@@ -1,0 +1,79 @@
+"""`python -m rig [--without] [--core N] [--list] [CASE ...]`: see docs/operations.md."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import traceback
+
+from traj_integrator_ros.traffic.local_dds import isolate
+
+from .environment import environment, is_ready
+
+_TRIES = 3
+_STALL_S = 0.05
+
+
+def main() -> int:
+    """Run cases; return 0 if all hold, 1 if some fail, 2 if there is no such case."""
+    parser = argparse.ArgumentParser(prog="python -m rig", description="the real node, closed around an arm, judged.")
+    parser.add_argument("cases", nargs="*", metavar="CASE", help="names of cases; default: all")
+    parser.add_argument("--list", action="store_true", help="the cases and what they are")
+    parser.add_argument("--without", action="store_true", help="without controller_state")
+    parser.add_argument("--core", type=int, metavar="N", help="run this and the node on one core")
+    options = parser.parse_args()
+    if not is_ready():  # libraries are found by variables that a process is started with
+        if options.core is not None:
+            os.sched_setaffinity(0, {options.core})
+        os.execve(sys.executable, [sys.executable, "-m", "rig", *sys.argv[1:]], environment(not options.without))
+    isolate()
+    import rclpy
+
+    from .cases import CASES
+
+    if options.list:
+        for name, case in CASES.items():
+            print(f"{name:28} {case.__doc__}")
+        return 0
+    if unknown := [name for name in options.cases if name not in CASES]:
+        print("rig: no such case:", *unknown, file=sys.stderr)
+        return 2
+    rclpy.init()
+    names = options.cases or [*CASES]
+    failed = [name for name in names if not holds(name)]
+    print(f"{len(failed)} of {len(names)} cases fail: {' '.join(failed)}")
+    return bool(failed)
+
+
+def holds(name: str) -> bool:
+    """Run a case and print its figures; one that fails while the machine was too slow for it is run again."""
+    from .cases import CASES
+
+    for _ in range(_TRIES):
+        fails, figures, late = [], [], []
+        try:
+            for rig in CASES[name](name):
+                try:
+                    rig.played()
+                    late += rig.late() + [rig.stall] * (rig.stall > _STALL_S)
+                    fails += rig.fails
+                    figures += rig.figures
+                finally:
+                    rig.close()
+        except Exception as error:
+            traceback.print_exc()
+            fails.append(f"{type(error).__name__}: {error}")
+        if not fails or not late:
+            break
+        print(f"  {name}: {len(late)} times up to {max(late) * 1e3:.0f} ms late, so once more; {'; '.join(fails[:3])}")
+    note = f" [{len(late)} late, up to {max(late) * 1e3:.0f} ms]" if late else ""
+    said = f"FAILS: {'; '.join(fails)}{note} | else: {'; '.join(figures)}" if fails else f"holds ({'; '.join(figures)})"
+    print(f"{name} {said}{'' if fails else note}", flush=True)
+    return not fails
+
+
+if __name__ == "__main__":
+    code = main()
+    sys.stdout.flush()
+    os._exit(int(code))  # the middleware's threads are not waited for

@@ -1,0 +1,8 @@
+"""What a planner, an arm, clocks and processes may do to the node, and what must hold then."""
+
+from __future__ import annotations
+
+from . import limits, plans, restarts, states, stops, streams
+from .table import CASES
+
+__all__ = ["CASES", "limits", "plans", "restarts", "states", "stops", "streams"]

@@ -1,0 +1,317 @@
+"""A robot in real time: the arm and its controller, their topics, and all that arrives and happens. Needs ROS."""
+
+from __future__ import annotations
+
+import array
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from builtin_interfaces.msg import Time
+from diagnostic_msgs.msg import DiagnosticArray
+from lifecycle_msgs.srv import ChangeState
+from rcl_interfaces.srv import SetParameters
+from rclpy.executors import SingleThreadedExecutor
+from rclpy.node import Node
+from rclpy.qos import DurabilityPolicy, QoSProfile
+from sensor_msgs.msg import JointState
+from std_msgs.msg import String
+from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
+
+from traj_integrator_interfaces.msg import ActionSequence, Rejection
+from traj_integrator_interfaces.srv import Stop
+
+from .arm import Robot
+
+try:
+    from control_msgs.msg import JointTrajectoryControllerState
+except ImportError:
+    JointTrajectoryControllerState = None
+
+NS = 10**9
+
+
+def doubles(values: np.ndarray) -> array.array:
+    """Values as a message takes them without a copy for each."""
+    return array.array("d", np.ascontiguousarray(values, np.float64).tobytes())
+
+
+class SwitchedArm(Robot):
+    """An arm whose controller can also be off, or execute at another speed."""
+
+    scale, off = 1.0, False
+
+    def update(self, now: float) -> list[np.ndarray]:
+        """One cycle; a controller that is off commands nothing."""
+        if self.off:
+            self._plan = self._waiting = None
+            return [self.measured()[0], np.zeros(len(self.joints)), np.zeros(len(self.joints))]
+        exact, self.period = self.period, round(self.period * self.scale)
+        try:
+            return super().update(now)
+        finally:
+            self.period = exact
+
+
+@dataclass(frozen=True)
+class Arrival:
+    """A trajectory that the controller got."""
+
+    at: int
+    """When, ns of the rig."""
+    names: list[str]
+    times: np.ndarray
+    columns: list[np.ndarray | None]
+    stamp: int
+    age: float
+    """s since its stamp."""
+
+
+class Loop:
+    """An arm in real time, at the controller's own rate, and a planner's entities; times are ns since it began.
+
+    Args:
+        names: of the joints.
+        start: where they are.
+        arm: options of the model.
+        rate: of the controller, Hz.
+        states_hz: of joint_states.
+        reports_hz: of controller_state; 0: none.
+        judge_rate: of the replay, Hz.
+        listen_states: whether joint states are published.
+        states_delay: by which they are, s.
+
+    """
+
+    def __init__(
+        self,
+        names: list[str],
+        start: np.ndarray,
+        arm: dict[str, object],
+        *,
+        rate: int,
+        states_hz: int,
+        reports_hz: int,
+        judge_rate: int,
+        listen_states: bool,
+        states_delay: float,
+    ) -> None:
+        self.names, self.start, self.arm, self.judge_rate = names, start, arm, judge_rate
+        self.dof, self.reports = len(names), bool(reports_hz) and JointTrajectoryControllerState is not None
+        self.robot = self._robot(rate)
+        self.period = NS // rate
+        self.states_every, self.reports_every = max(1, rate // states_hz), max(1, rate // max(reports_hz, 1))
+        self.speak = listen_states
+        """Whether joint states are published."""
+        self.states_delay = round(states_delay * NS)
+        self.filter: Callable | None = None
+        """Changes a joint state before it is published."""
+        self.arrivals: list[Arrival] = []
+        self.events: list[tuple[int, object]] = []
+        self.diagnostics: list[dict] = []
+        self.rejections: list[tuple[float, str, str]] = []
+        self.refused: list[tuple[float, str]] = []
+        """By the controller, in the replay."""
+        self.warmed, self.judged_from = 0, None
+        """Arrivals, and time, of the warm-up."""
+        self._held, self._given = [], 0
+        self.stall = 0.0
+        """Longest time that the robot stood still because this process was not scheduled, s."""
+        self.step = 0
+        """Steps of the machine's clock so far, ns."""
+        self.mono0 = time.monotonic_ns()
+        self.K = time.time_ns() - self.mono0
+        self.next = 0  # of the cycle, ns since mono0
+        self.cycle = 0
+        self._played = None
+        self._make_entities()
+
+    def _robot(self, rate: int) -> SwitchedArm:
+        robot = SwitchedArm(self.names, rate=rate, **self.arm)
+        robot.set_state(self.start)
+        return robot
+
+    # Topics
+
+    def _make_entities(self) -> None:
+        tag = f"{os.getpid()}_{time.monotonic_ns() % 10**6}"
+        self.arm_node, self.planner = Node(f"arm_{tag}"), Node(f"planner_{tag}")
+        self.states = self.arm_node.create_publisher(JointState, "joint_states", 10)
+        self.reporter = (
+            self.arm_node.create_publisher(JointTrajectoryControllerState, "controller_state", 10)
+            if self.reports
+            else None
+        )
+        self.trajectories = self.arm_node.create_subscription(
+            JointTrajectory, "traj_integrator/joint_trajectory", lambda m: None, 10
+        )
+        p = self.planner
+        self.actions = p.create_publisher(ActionSequence, "traj_integrator/action_sequence", 10)
+        self.actions2 = p.create_publisher(ActionSequence, "traj_integrator/action_sequence", 10)
+        self.positions = p.create_publisher(JointTrajectory, "traj_integrator/position_trajectory", 10)
+        self.description = p.create_publisher(
+            String, "robot_description", QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
+        )
+        p.create_subscription(DiagnosticArray, "/diagnostics", self._take_diagnostics, 50)
+        p.create_subscription(
+            Rejection, "traj_integrator/rejections", lambda m: self.rejections.append((self.t, m.reason, m.text)), 100
+        )
+        self.stopper = p.create_client(Stop, "traj_integrator/stop")
+        self.setter = p.create_client(SetParameters, "traj_integrator/set_parameters")
+        self.changer = p.create_client(ChangeState, "traj_integrator/change_state")
+        self.executor = SingleThreadedExecutor()
+        self.executor.add_node(p)
+
+    def _take_diagnostics(self, message: DiagnosticArray) -> None:
+        for status in message.status:
+            level = int.from_bytes(status.level, "little") if isinstance(status.level, bytes) else status.level
+            self.diagnostics.append(
+                {k.key: k.value for k in status.values} | {"level": level, "message": status.message, "t": self.t}
+            )
+
+    # Time
+
+    def now(self) -> int:
+        """Ns since the rig began."""
+        return time.monotonic_ns() - self.mono0
+
+    @property
+    def t(self) -> float:
+        """The same, s."""
+        return self.now() / NS
+
+    def clock(self, at: int | None = None) -> int:
+        """The machine's clock, ns, at a time of the rig, ns."""
+        return self.mono0 + self.K + self.step + (self.now() if at is None else at)
+
+    def event(self, what: Callable[[SwitchedArm], object] | tuple[str, int]) -> None:
+        """Something that happens to the robot in the next cycle: a function of it, or a step of its clock."""
+        self.events.append((self.next, what))
+        if callable(what):
+            what(self.robot)
+
+    # The loop
+
+    def go(self, seconds: float, every: float = 0.0, send: Callable[[], object] | None = None) -> None:
+        """Let the time pass, and call `send` at a period, s."""
+        begin = self.now()
+        end, k, due = begin + round(seconds * NS), 0, begin
+        spin = 0
+        while (now := self.now()) < end:
+            self._take()
+            self.stall = max(self.stall, (now - self.next) / NS)
+            self._advance(now)
+            if send is not None and now >= due:
+                send()
+                k += 1
+                due = begin + round((k * every) * NS)
+            if now >= spin:
+                for _ in range(20):
+                    self.executor.spin_once(timeout_sec=0)
+                    if self.now() - now > 2_000_000:
+                        break
+                spin = self.now() + 10_000_000
+            left = min(self.next, end) - self.now()
+            if left > 0:
+                time.sleep(min(left / NS, 0.002))
+        self._advance(min(self.now(), end))
+
+    def _take(self) -> None:
+        while True:
+            with self.trajectories.handle:
+                got = self.trajectories.handle.take_message(JointTrajectory, False)
+            if got is None:
+                return
+            message, info = got
+            arrived = info["received_timestamp"] - self.K - self.mono0
+            now = self.now()
+            if not now - 5 * NS < arrived <= now:
+                arrived = now
+            arrived = max(arrived, self.next - self.period + 1, self.arrivals[-1].at if self.arrivals else 0)
+            times = np.array([p.time_from_start.sec * NS + p.time_from_start.nanosec for p in message.points], np.int64)
+            columns = [
+                np.array([getattr(p, f) for p in message.points])
+                if message.points and len(getattr(message.points[0], f))
+                else None
+                for f in ("positions", "velocities", "accelerations")
+            ]
+            stamp = message.header.stamp.sec * NS + message.header.stamp.nanosec
+            age = (arrived + self.mono0 + self.K + self.step - stamp) / NS
+            self.arrivals.append(Arrival(arrived, list(message.joint_names), times, columns, stamp, age))
+
+    def _base(self) -> int:
+        """The origin of the controller's time in seconds: small enough for float64 to hold nanoseconds."""
+        return self.mono0 + self.K - 100 * NS
+
+    def _receive(self, robot: SwitchedArm, message: Arrival, at: int, step: int) -> str:
+        if robot.off:
+            return "off"
+        now = (at + self.mono0 + self.K + step - self._base()) / NS
+        stamp = (message.stamp - self._base()) / NS if message.stamp else 0.0
+        taken = robot.receive(message.names, message.times, *message.columns, now=now, stamp=stamp)
+        return "" if taken else robot.refusal
+
+    def _advance(self, upto: int) -> None:
+        while self.next <= upto:
+            at = self.next
+            while self._given < len(self.arrivals) and self.arrivals[self._given].at <= at:
+                self._receive(self.robot, self.arrivals[self._given], at, self.step)
+                self._given += 1
+            if self.speak and self.cycle % self.states_every == 0:
+                self._held.append((at + self.states_delay, at, *self.robot.measured()))
+            while self._held and self._held[0][0] <= at:
+                _, measured, position, velocity = self._held.pop(0)
+                self._publish_state(position, velocity, measured)
+            if self.reporter and self.cycle % self.reports_every == 0 and not self.robot.off:
+                self._publish_report(at)
+            self.robot.update((at + self.mono0 + self.K + self.step - self._base()) / NS)
+            self.next += self.period
+            self.cycle += 1
+
+    def _publish_state(self, position: np.ndarray, velocity: np.ndarray, at: int) -> None:
+        m = JointState()
+        stamp = self.clock(at)
+        m.header.stamp = Time(sec=stamp // NS, nanosec=stamp % NS)
+        m.name, m.position, m.velocity = list(self.names), doubles(position), doubles(velocity)
+        if self.filter:
+            m = self.filter(m)
+        for one in m if isinstance(m, list) else [m]:
+            if one is not None:
+                self.states.publish(one)
+
+    def _publish_report(self, at: int) -> None:
+        (p, v, a), (fp, fv) = self.robot.controller_state()
+        m = JointTrajectoryControllerState(joint_names=self.names, speed_scaling_factor=float(self.robot.scale))
+        if self.robot.scale != 1.0:
+            v = v * self.robot.scale
+        m.reference = JointTrajectoryPoint(positions=doubles(p), velocities=doubles(v), accelerations=doubles(a))
+        m.feedback = JointTrajectoryPoint(positions=doubles(fp), velocities=doubles(fv))
+        stamp = self.clock(at)
+        m.header.stamp = Time(sec=stamp // NS, nanosec=stamp % NS)
+        self.reporter.publish(m)
+
+    def replayed(self) -> tuple[np.ndarray, np.ndarray]:
+        """Play all that arrived at the judge's rate; [N + 1, dof] positions and their times, s of the rig."""
+        robot = self._robot(self.judge_rate)
+        period = NS // self.judge_rate
+        first = (self.arrivals[0].at if self.arrivals else 0) - 200_000_000
+        first = max(first // period * period, 0)
+        events, messages, step = list(self.events), list(self.arrivals), 0
+        rows, times = [self.start.copy()], [first / NS]
+        self.refused = []
+        for at in range(first, self.next, period):
+            while events and events[0][0] <= at:
+                what = events.pop(0)[1]
+                if callable(what):
+                    what(robot)
+                else:
+                    step += what[1]
+            while messages and messages[0].at <= at:
+                refusal = self._receive(robot, messages.pop(0), at, step)
+                if refusal and refusal != "off":
+                    self.refused.append((at / NS, refusal))
+            rows.append(robot.update((at + self.mono0 + self.K + step - self._base()) / NS)[0])
+            times.append((at + period) / NS)
+        return np.array(times), np.array(rows)

@@ -1,0 +1,39 @@
+"""The quickest cases of the rig hold: the real node over DDS, closed around an arm in real time, judged by a replay.
+
+`make rig` runs them all, with and without the controller's reports.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from rig.control_msgs_package import ControlMsgsAbsent, built_control_msgs
+
+pytestmark = [pytest.mark.ros, pytest.mark.slow, pytest.mark.alone]
+QUICKEST = (
+    "goal-1",
+    "stop-velocities",
+    "stop-service",
+    "end",
+    "past-position",
+    "outside-limit",
+    "stop-silent",
+    "hold",
+    "hold-old-state",
+    "hold-reactivate",
+)
+
+
+@pytest.mark.parametrize("case", QUICKEST)
+def test_a_case_holds(case: str) -> None:
+    try:
+        built_control_msgs()
+    except ControlMsgsAbsent as absent:
+        pytest.skip(str(absent))
+    root = Path(__file__).resolve().parents[2]
+    done = subprocess.run([sys.executable, "-m", "rig", case], cwd=root, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
