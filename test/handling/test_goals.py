@@ -118,6 +118,19 @@ def test_a_goal_that_is_canceled_while_it_waits_is_never_begun(of_node):
     assert np.abs(of_node.node.commanded(NOW_S + 3.0)[0]).max() < 0.45, "it was stopped, and rests there"
 
 
+@pytest.mark.parametrize("happens", ["another goal", "deactivated"])
+def test_a_goal_that_is_canceled_while_it_waits_is_over_whatever_happens_next(of_node, happens):
+    of_node.begin("executed", 0.0)
+    of_node.run(0.0, 0.5)
+    of_node.begin("waits", 0.5, WITHOUT_TIMES)
+    of_node.goals.cancel("waits", ns(NOW_S + 0.5))
+    if happens == "another goal":
+        of_node.begin("newer", 0.5, WITHOUT_TIMES)
+    else:
+        of_node.goals.abort(Rejected(RejectionReason.NOT_ACTIVE, "node: deactivated"))
+    assert of_node.results["waits"].ended is Ended.CANCELED
+
+
 @pytest.fixture
 def away() -> GoalsOfNode:
     """Goals of a node whose robot is not where the motion of a goal has ended."""

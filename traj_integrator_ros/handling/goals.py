@@ -169,6 +169,7 @@ class Goals:
         columns = resolve_subset(fields.plan.joint_names, parameters.joint_names, "joint_names")
         target = np.full(len(parameters.joint_names), np.nan)
         target[columns] = fields.plan.positions[-1]
+        self._end_withdrawn()
         self._waiting = _Goal(handle, tolerances, target)
         return trajectory
 
@@ -191,6 +192,7 @@ class Goals:
 
     def abort(self, rejected: Rejected) -> None:
         """End the goal in execution for a reason; the robot is not stopped."""
+        self._end_withdrawn()
         if self._executed is None:
             return
         if self._executed.is_canceled:
@@ -218,9 +220,7 @@ class Goals:
 
         Called every few milliseconds.
         """
-        if self._waiting is not None and self._waiting.is_canceled:
-            handle, self._waiting = self._waiting.handle, None
-            self._finish(handle, _CANCELED)
+        self._end_withdrawn()
         goal = self._executed
         if goal is None:
             return None
@@ -329,6 +329,12 @@ class Goals:
 
     def _stop(self, now_ns: int) -> ExecutableTrajectory | None:
         return self._pipeline.commands.stop(now_ns, self._published.guard.held)
+
+    def _end_withdrawn(self) -> None:
+        """End the goal that was canceled while it waited: not at once, since its cancellation is answered first."""
+        if self._waiting is not None and self._waiting.is_canceled:
+            handle, self._waiting = self._waiting.handle, None
+            self._finish(handle, _CANCELED)
 
     def _end(self, result: Result) -> None:
         goal, self._executed = self._executed, None
