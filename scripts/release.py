@@ -74,9 +74,9 @@ def require_clean_tree() -> None:
 
 def check_classifiers(sdist: Path) -> None:
     """An index refuses a classifier that it does not know."""
-    known = "import sys, trove_classifiers; sys.exit(str(set(sys.argv[1:]) - trove_classifiers.classifiers or ''))"
+    check = 'import sys, trove_classifiers as known; sys.exit(", ".join({*sys.argv[1:]} - known.classifiers) or None)'
     metadata = run("tar", "--extract", "--to-stdout", "--file", sdist, f"{sdist.name.removesuffix('.tar.gz')}/PKG-INFO")
-    run(sys.executable, "-c", known, *re.findall(r"^Classifier: (.+)$", metadata, re.MULTILINE), PYTHONPATH=str(TOOLS))
+    run(sys.executable, "-c", check, *re.findall(r"^Classifier: (.+)$", metadata, re.MULTILINE), PYTHONPATH=str(TOOLS))
 
 
 def check_modules(machine: str, wheel: Path) -> None:
