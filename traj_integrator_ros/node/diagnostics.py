@@ -63,6 +63,8 @@ class NodeStatus:
     state_age_s: float | None = None
     controller_was: frozenset[ControllerStatus] = frozenset()
     """What it did since the previous message."""
+    controller_state: str = "none"
+    """Where it reports."""
     goal: str = "none"
     """Whether there is an action goal."""
 
@@ -162,6 +164,7 @@ def _values(status: NodeStatus) -> dict[str, str]:
         "service_latency_p50_ms": _shown(accounts.service_latency.percentile_ms(50)),
         "service_latency_p99_ms": _shown(accounts.service_latency.percentile_ms(99)),
         "controller": status.controller.value,
+        "controller_state": status.controller_state,
         "deviation_rad": _shown(guard.deviation.max() if len(guard.deviation) else None, ".6f"),
         "lag_ms": _shown(guard.lag_s, ".1f", 1e3),
         "follow_joint_trajectory": status.goal,

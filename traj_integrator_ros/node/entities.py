@@ -24,6 +24,7 @@ from trajectory_msgs.msg import JointTrajectory
 from traj_integrator_interfaces.msg import ActionSequence, Rejection, TrajectoryBatch
 from traj_integrator_interfaces.srv import Committed, ComputeGradient, Evaluate, Integrate, Retime, Stop
 
+from . import controller_topic
 from .rclpy_features import NO_EVENTS, SubscriptionEventCallbacks, introspection_state, with_message_info
 
 try:  # not a part of every installation of ROS 2: without it, nothing is known about the controller
@@ -85,7 +86,7 @@ class Entities:
             self.controller_state: Subscription | None = None
             """None where control_msgs cannot be imported."""
             if JointTrajectoryControllerState is not None:
-                self.controller_state = self._polled(JointTrajectoryControllerState, "controller_state")
+                self.controller_state = self._polled(JointTrajectoryControllerState, controller_topic.TOPIC)
             # A steady clock: a simulation that pauses does not stop the supervision.
             steady = Clock(clock_type=ClockType.STEADY_TIME)
             timer = node.create_timer(SUPERVISION_PERIOD_S, answers.supervise, clock=steady)
@@ -129,6 +130,28 @@ class Entities:
     def count_publishers(self, topic: str) -> int:
         """How many publishers there are on action_sequence or position_trajectory."""
         return self._node.count_publishers(self._inputs[topic].topic_name)
+
+    def follow_controller(self) -> str:
+        """Subscribe to the reports of the controller that takes the trajectories, unless a remap says where they are.
+
+        Returns their topic, or "none" while nobody publishes them there.
+        """
+        node, subscription = self._node, self.controller_state
+        if subscription is None:
+            return controller_topic.NOBODY
+        if node.count_publishers(subscription.topic_name):
+            return subscription.topic_name
+        found = []
+        if not controller_topic.is_remapped(node):
+            found = controller_topic.reporting_controllers(node, self.joint_trajectory.topic_name)
+        if len(found) != 1:
+            return controller_topic.NOBODY + f" (several: {', '.join(found)})" * bool(found)
+        try:
+            self.controller_state = self._polled(JointTrajectoryControllerState, found[0])
+        except RuntimeError:  # a policy of SROS 2 may not permit it
+            return f"{controller_topic.NOBODY} ({found[0]} cannot be subscribed to)"
+        node.destroy_subscription(subscription)
+        return found[0]
 
     def destroy(self) -> None:
         """Remove them all."""

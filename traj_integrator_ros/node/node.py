@@ -59,6 +59,8 @@ class IntegratorNode(LifecycleNode):
         self._unconfigured = _UNCONFIGURED
         self._failure = ""
         self._published = PublishedMotion()
+        self._reported_on = ""
+        """Where the controller reports."""
         self._declared = DeclaredParameters(self, self._prepare_change, self._commit_change, self._is_configured)
         self._tell_of_unknown_parameters()
         self._namesakes = Namesakes(self)
@@ -245,6 +247,10 @@ class IntegratorNode(LifecycleNode):
         pipeline, engine = answers.pipeline, self._engine
         controller_was = frozenset(answers.controller_was)
         answers.controller_was.clear()
+        reported_on = answers.entities.follow_controller()
+        if reported_on != self._reported_on:
+            self._reported_on = reported_on
+            self._say(f"the controller reports on: {reported_on}")
         return {
             "device": str(engine.device),
             "backend": engine.backend,
@@ -254,5 +260,6 @@ class IntegratorNode(LifecycleNode):
             "assumed": pipeline.assumed,
             "state_age_s": pipeline.joint_states.age_s(self.get_clock().now().nanoseconds),
             "controller_was": controller_was,
+            "controller_state": reported_on,
             "goal": answers.goal_server.state,
         }

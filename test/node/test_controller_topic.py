@@ -1,0 +1,57 @@
+"""The node finds the reports of the controller that takes its trajectories by the graph; a remap goes before."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from node_fixtures import JOINTS, PARAMETERS
+from ros_client import RosClient
+from trajectory_msgs.msg import JointTrajectoryPoint
+
+from traj_integrator_ros.traffic.node_process import NodeProcess
+
+pytestmark = [pytest.mark.ros, pytest.mark.slow]
+REMAPPED = ["-r", "controller_state:=/said/controller_state"]
+
+
+@pytest.fixture
+def client_of(report_type: type, tmp_path: Path) -> Iterator:
+    """A client of a node with these arguments, beside a controller that reports."""
+    processes, clients = [], []
+
+    def start(arguments: list[str]) -> RosClient:
+        # Not one of the preloaded nodes, whose process has looked for control_msgs already.
+        processes.append(NodeProcess(tmp_path, PARAMETERS, arguments))
+        clients.append(RosClient(JOINTS))
+        clients[0].wait_until_active()
+        return clients[0]
+
+    yield start
+    for one in clients:
+        one.close()
+    for process in processes:
+        process.stop()
+
+
+@pytest.mark.parametrize("is_remapped", [False, True], ids=["found", "remapped"])
+def test_the_controller_that_takes_the_trajectories_is_found(client_of, report_type: type, is_remapped: bool) -> None:
+    client = client_of(REMAPPED if is_remapped else [])
+    assert client.counts()["controller_state"] == "none", "the client takes trajectories, and reports nothing"
+    name = client.node.get_name()
+    reports = client.publisher(report_type, f"/{name}/controller_state")
+    rest = JointTrajectoryPoint(positions=[0.1] * 3, velocities=[0.0] * 3)
+
+    def report() -> None:
+        message = report_type(joint_names=list(JOINTS), reference=rest, speed_scaling_factor=1.0)
+        message.header.stamp = client.node.get_clock().now().to_msg()
+        reports.publish(message)
+
+    with client.periodically(0.02, report):
+        if is_remapped:
+            client.spin(1.0)
+            assert client.counts()["controller_state"] == "none"
+            return
+        client.wait_for(lambda: client.counts()["controller"] == "holding", "reports that are taken")
+        assert client.counts()["controller_state"] == f"/{name}/controller_state"

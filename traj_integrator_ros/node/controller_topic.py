@@ -1,0 +1,26 @@
+"""Where the controller reports: whoever subscribes to our trajectories publishes `<its name>/controller_state`."""
+
+from __future__ import annotations
+
+from rclpy.node import Node
+
+TOPIC = "controller_state"
+NOBODY = "none"
+"""Where no controller is known to report."""
+_KIND = "control_msgs/msg/JointTrajectoryControllerState"
+
+
+def is_remapped(node: Node) -> bool:
+    """Whether somebody has said where the controller reports."""
+    return node.resolve_topic_name(TOPIC) != node.resolve_topic_name(TOPIC, only_expand=True)
+
+
+def reporting_controllers(node: Node, trajectories: str) -> list[str]:
+    """Topics of the reports of all controllers that subscribe to a topic of trajectories, by the graph."""
+    followers = {
+        f"{info.node_namespace.rstrip('/')}/{info.node_name}/{TOPIC}"
+        for info in node.get_subscriptions_info_by_topic(trajectories)
+    }
+    return sorted(
+        topic for topic in followers if any(one.topic_type == _KIND for one in node.get_publishers_info_by_topic(topic))
+    )
