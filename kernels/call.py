@@ -11,9 +11,11 @@ import functools
 from typing import TYPE_CHECKING
 
 from torch import Tensor
+from torch.autograd import forward_ad
 from torch.compiler import is_compiling
 
 from .backends import Backend, check_backend, native_kernels
+from .leading import Leading
 from .operator import StepOperator
 from .signature import four
 from .splines.form import SplineForm
@@ -40,9 +42,21 @@ def step(
     if backend is None and not is_compiling():
         fast = fast_map(operator, *scheme)
         if fast is not None:
-            trajectory = fast.step(action, start, start_index, goal, goal_index, dt, dt_per)
+            given = action, start, start_index, goal, goal_index, dt, dt_per
+            trajectory = fast.step(*given)
+            if trajectory is None and forward_ad._current_level >= 0:
+                trajectory = fast.dual_step(*given)
             if trajectory is not None:
                 return trajectory
+    leading = Leading.of(action)
+    if leading is not None:
+        action, dt = leading.action(action), leading.dt(dt, dt_per)
+        (start, start_index), (goal, goal_index) = (
+            (tuple(map(leading.rows, rows)), leading.index(index))
+            for rows, index in ((start, start_index), (goal, goal_index))
+        )
+        options = {"goal": goal, "goal_index": goal_index}
+        return leading.trajectory(step(operator, action, start, dt, start_index, dt_per, backend, *scheme, **options))
     if operator.goals:
         scheme = SplineForm(*scheme).scheme
     inputs = prepare_step(operator, action, End(four(start), start_index), End(four(goal), goal_index), dt, dt_per)

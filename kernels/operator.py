@@ -14,11 +14,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+import numpy as np
 import torch
 from torch import Tensor
+from torch._decomp import register_decomposition
 from torch._functorch.utils import enable_single_level_autograd_function
+from torch._subclasses.fake_tensor import FakeTensor
 from torch.autograd import forward_ad
+from torch.fx.experimental.proxy_tensor import get_proxy_mode
+from torch.overrides import TorchFunctionMode
 
+from . import reference_backend
 from .arguments import is_watched
 from .backends import launcher
 from .derivatives import derivative
@@ -72,6 +78,8 @@ class StepOperator(Signature):
         _LIBRARY.impl(name, getattr(self, f"_run_{direction}"), "CompositeExplicitAutograd")
         _LIBRARY.impl(name, autograd, "Autograd", with_keyset=True)
         torch.library.register_fake(f"traj_integrator::{name}", getattr(self, f"_fake_{direction}"), lib=_LIBRARY)
+        if direction == "forward":
+            register_decomposition(operator)(self._decomposed_forward)
         torch.library.register_vmap(operator, getattr(self, f"_vmap_{direction}"), lib=_LIBRARY)
         return operator
 
@@ -84,6 +92,17 @@ class StepOperator(Signature):
         inputs, options = Inputs.split(arguments)
         batch, horizon, dof = inputs.action.shape
         return tuple(inputs.action.new_empty(batch, self.output_horizon(horizon, options), dof) for _ in range(4))
+
+    def _decomposed_forward(self, *arguments) -> tuple[Tensor, ...]:
+        """Compose the map of torch's own operations, for exporters that know no others, such as torch.onnx.
+
+        Tensors without data also come here, with sizes that are symbols, where only the shapes of the results matter.
+        """
+        inputs, options = Inputs.split(arguments)
+        if isinstance(inputs.action, FakeTensor) and get_proxy_mode() is None:
+            return self._fake_forward(*arguments)
+        with _NumbersByOperations():
+            return getattr(reference_backend, f"{self.name}_forward")(inputs, **self.scheme(options))
 
     def _vmap_forward(self, info, in_dims: Sequence[int | None], *arguments) -> tuple[tuple, tuple]:
         size = info.batch_size
@@ -123,6 +142,17 @@ class StepOperator(Signature):
         folded = inputs._replace(upstream=upstream, indices=indices, dt=dt, counts=counts)
         gradients = self.vjp(*folded.arguments, *options)
         return _unfold(gradients, size), tuple(None if gradient is None else 0 for gradient in gradients)
+
+
+class _NumbersByOperations(TorchFunctionMode):
+    """Makes tables of numbers by operations, because decompositions must not bring constants along."""
+
+    def __torch_function__(self, function, types, arguments=(), options=None) -> object:
+        options = options or {}
+        if function is not torch.tensor:
+            return function(*arguments, **options)
+        table = np.asarray(arguments[0])
+        return torch.stack([torch.full((), x, **options) for x in table.ravel().tolist()]).reshape(table.shape)
 
 
 _LIBRARY = torch.library.Library("traj_integrator", "FRAGMENT")

@@ -12,7 +12,7 @@ from torch.utils import _pytree
 
 
 class Trajectory(NamedTuple):
-    """Position, velocity, acceleration and jerk of a batch of joint trajectories, each `[B, H, D]`.
+    """Position, velocity, acceleration and jerk of a batch of joint trajectories, each `[..., H, D]`.
 
     Units: rad, rad/s, rad/s^2, rad/s^3 for revolute joints, m, m/s, ... for prismatic ones.
     """
@@ -22,11 +22,20 @@ class Trajectory(NamedTuple):
     acceleration: Tensor
     jerk: Tensor
 
-    def to(self, dtype: torch.dtype) -> Trajectory:
-        """Return the same trajectory with every output in `dtype`."""
-        return Trajectory(*(output.to(dtype) for output in self))
+    def to(self, *arguments: object, **options: object) -> Trajectory:
+        """Return the trajectory with every output moved or converted as by `Tensor.to`: `dtype`, `device` and so on."""
+        return Trajectory(*(output.to(*arguments, **options) for output in self))
+
+    def detach(self) -> Trajectory:
+        """Return the same numbers without their graph."""
+        return Trajectory(*(output.detach() for output in self))
+
+    def row(self, place: int) -> Trajectory:
+        """Return one trajectory of the batch, `[H, D]`: a view. Raises IndexError where there is none."""
+        return Trajectory(*(output[place] for output in self))
 
 
+torch.serialization.add_safe_globals([Trajectory])  # torch.load(weights_only=True) makes it from its four tensors
 # torch.export can save a module that takes or returns one.
 _pytree._register_namedtuple(Trajectory, serialized_type_name="traj_integrator_ros.kernels.Trajectory")
 

@@ -96,8 +96,16 @@ def check_tensor(name: str, value: Tensor, dtypes: Sequence[torch.dtype] = FLOAT
     """Raise TypeError if a value is no tensor of one of these dtypes."""
     if not isinstance(value, Tensor):
         raise TypeError(f"{name}: expected a tensor, got {type(value).__name__}")
+    check_dense(name, value)
     if value.dtype not in dtypes:
         raise TypeError(f"{name}: expected one of {', '.join(map(str, dtypes))}, got {value.dtype}")
+
+
+def check_dense(name: str, tensor: Tensor) -> None:
+    """Raise TypeError if a tensor is sparse or nested."""
+    if tensor.is_nested or tensor.layout is not torch.strided:
+        kind = "nested" if tensor.is_nested else str(tensor.layout)
+        raise TypeError(f"{name}: expected a dense tensor, got a {kind} one")
 
 
 def check_device(name: str, tensor: Tensor, like: Tensor, owner: str = "action's") -> None:
@@ -121,6 +129,7 @@ def check_goal_mask(mask: object, goal_rows: int, goal_index: Tensor | None, act
     if mask is None:
         return None
     holds = truth_values("goal_mask", mask, action.device)
+    check_dense("goal_mask", holds)
     check_device("goal_mask", holds, action)
     batch = action.shape[0]
     fits = holds.dim() == 1 and (holds.shape[0] == goal_rows or (goal_index is None and holds.shape[0] in (1, batch)))
@@ -140,6 +149,7 @@ def _check_end(name: str, end: End, action: Tensor) -> End:
             continue
         if not isinstance(row, Tensor):
             raise TypeError(f"{name}_{kind}: expected a tensor, got {type(row).__name__}")
+        check_dense(f"{name}_{kind}", row)
         if row.dtype != action.dtype:
             raise TypeError(f"{name}_{kind}: expected the action's dtype {action.dtype}, got {row.dtype}")
         check_device(f"{name}_{kind}", row, action)
@@ -164,6 +174,7 @@ def _check_index(name: str, index: object, action: Tensor) -> Tensor | None:
     index = row_indices(name, index, action.device)
     if index is None:
         return None
+    check_dense(name, index)
     check_device(name, index, action)
     if index.dim() != 1 or index.shape[0] != action.shape[0]:
         raise ValueError(f"{name}: expected shape [batch = {action.shape[0]}], got {list(index.shape)}")
@@ -178,6 +189,7 @@ def _normalize_dt(dt: float | Tensor, like: Tensor, horizon: int, dt_per: str, o
     dt = step_lengths(dt, device)
     if not isinstance(dt, Tensor):
         return shards().step_lengths(_number_dt(dt, device), like) if is_sharded(like) else _number_dt(dt, device)
+    check_dense("dt", dt)
     if not dt.dtype.is_floating_point:
         raise TypeError(f"dt: expected a floating-point tensor, got {dt.dtype}")
     if dt.device != device:

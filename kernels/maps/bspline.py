@@ -56,7 +56,8 @@ def bspline_step(
     argument, to any order; dt affects the positions, too, through h in the points that represent a state.
 
     Args:
-        control_points: `[B, n, D]`, rad; float32, float64, float16 or bfloat16.
+        control_points: `[B, n, D]`, rad; float32, float64, float16 or bfloat16. Or `[n, D]`, or with more leading
+            dimensions, as for the actions of `clique_step`.
         start_position: `[B, D]` rad, `[1, D]` for all, or a pool `[S, D]` for `start_index`; the dtype of the points.
         start_velocity: like `start_position`, rad/s; None means 0.
         start_acceleration: like `start_position`, rad/s^2; None means 0.

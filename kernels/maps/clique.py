@@ -33,7 +33,8 @@ def clique_step(
     gradient 0. Differentiable in every tensor argument, to any order.
 
     Args:
-        action: `[B, H, D]` positions, rad; float32, float64, float16 or bfloat16.
+        action: `[B, H, D]` positions, rad; float32, float64, float16 or bfloat16. Or `[H, D]`, or with more leading
+            dimensions: those of the outputs; then `[B` stands for them in the shapes below.
         start_position: `[B, D]` rad, `[1, D]` for all, or a pool `[S, D]` for `start_index`; the dtype of action.
         start_velocity: like `start_position`, rad/s; None means 0.
         start_acceleration: like `start_position`, rad/s^2; None means 0.
@@ -49,7 +50,7 @@ def clique_step(
         backend: the backend that computes; None for the device's default (see `backend_info`).
 
     Returns:
-        Trajectory of `[B, H, D]` tensors in the action's dtype.
+        Trajectory of tensors with the action's shape and dtype.
 
     Raises:
         TypeError: an argument of a wrong type or dtype, named.

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from ..arguments import promoted
+from ..leading import Leading
 from ..sharding import is_sharded, shards
 from ..signature import ROWS
 from ..types import End
@@ -18,6 +19,10 @@ def with_goal(
     action: Tensor, goal_position: Tensor | None, goal_index: Tensor | None, place: int, goal_mask: Tensor | None = None
 ) -> Tensor:
     """Return the actions with the goal at `place`, counted from the end (-1: the last), where `goal_mask` is true."""
+    leading = Leading.of(action)
+    if leading is not None:
+        goal = leading.rows(goal_position), leading.index(goal_index), place, leading.index(goal_mask)
+        return with_goal(leading.action(action), *goal).reshape(action.shape)
 
     def replaced(action: Tensor, rows: Sequence[Tensor], index: Tensor | None, mask: Tensor | None) -> list[Tensor]:
         if action.shape[1] < -place:
@@ -40,8 +45,13 @@ def goal_or_rest(
     """Return the goal state of each trajectory, `[B, D]`: rest at the last control point where `goal_mask` is false.
 
     To rest at the last control point is what splines do without a goal, in every layout: the points that represent this
-    state are that control point, repeated.
+    state are that control point, repeated. Leading dimensions of the control points become one.
     """
+    leading = Leading.of(control_points)
+    if leading is not None:
+        rows = tuple(map(leading.rows, goal))
+        given = rows, leading.index(goal_index), leading.index(goal_mask)
+        return goal_or_rest(leading.action(control_points), *given, name)
 
     def chosen(
         points: Tensor, rows: Sequence[Tensor | None], index: Tensor | None, mask: Tensor

@@ -11,9 +11,11 @@ from typing import TypeVar
 
 import numpy as np
 from torch import Tensor
+from torch.compiler import is_compiling
 
 from ..arguments import row_indices
 from ..backends import Backend, check_backend
+from ..call import fast_map
 from ..operator import StepOperator
 from ..sharding import is_sharded
 from ..splines.form import SplineForm
@@ -124,6 +126,11 @@ class ControlMap:
             wanted = [bool(one) for one in (action, *needs[1:4], False, *goals, *[False] * (4 - len(goals)))]
             ends = {"start": (start_rows, start_index), "goal": goal}
             horizons = action_horizon, self.output_horizon(action_horizon)
+            fast = fast_map(self.operator, *self.scheme) if backend is None and not is_compiling() else None
+            if fast is not None:
+                found = fast.vjp(upstream, ends["start"], ends["goal"], dt, dt_per, horizons, wanted)
+                if found is not None:
+                    return *found[:4], *found[5 : 5 + len(goals)]
             inputs = prepare_vjp(self.operator, upstream, ends, dt, dt_per, horizons, wanted)
             found = self.operator.vjp(*inputs.arguments, *self.scheme, check_backend(backend))
             return *found[:4], *found[5 : 5 + len(goals)]

@@ -7,22 +7,25 @@ what is wrong by name.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import torch
 from torch import Tensor
+from torch.autograd import forward_ad
 from torch.autograd.function import _SingleLevelFunction
 from torch.compiler import is_compiling
 
-from ..signature import Signature
+from ..derivatives import dt_gradient, moved_inputs
+from ..signature import Signature, four
 from ..splines.form import SplineForm
-from ..types import Trajectory, VjpInputs, encoded_rows, first_given
-from .extension import UNFIT
+from ..types import Inputs, Trajectory, VjpInputs, encoded_rows, first_given
+from .extension import MODES, UNFIT
 from .extension import extension as _C
 from .launch import map_of
 
 _PLAIN = (Tensor, torch.nn.Parameter)
 _UNFIT = (*UNFIT, AttributeError)
+_DT_PER = ("step", "trajectory")
 
 
 class FastMap:
@@ -45,6 +48,77 @@ class FastMap:
     def _route(self, apply: Callable[..., tuple[Tensor, ...]]) -> tuple[object, ...]:
         return self, self.kind, apply, _steps, Trajectory
 
+    def vjp(
+        self,
+        upstream: Sequence[Tensor | None],
+        start: tuple[int, Tensor | None],
+        goal: tuple[int | None, Tensor | None],
+        dt: float | Tensor,
+        dt_per: str,
+        horizons: tuple[int, int],
+        wanted: Sequence[bool],
+    ) -> tuple[Tensor | None, ...] | None:
+        """Gradients of action, start and goal, nine; None, having done nothing, as for `step`.
+
+        `start` and `goal` are numbers of rows and indices, `horizons` those of actions and outputs.
+        """
+        if forward_ad._current_level >= 0 or not _is_ordinary((*upstream, start[1], goal[1], dt)):
+            return None
+        try:
+            steps = dt if type(dt) is float else _steps(dt, dt_per)
+            batch, rows, _ = first_given(upstream).shape
+            for count, index in (start, goal):
+                if index is None and count not in (None, 1, batch):
+                    return None
+            if rows != horizons[1] or dt_per not in _DT_PER:
+                return None
+            sizes = [
+                count if want else None
+                for want, count in zip(wanted, (horizons[0], *[start[0]] * 4, *[goal[0]] * 4), strict=True)
+            ]
+            ends = sizes[1:5], None if goal[0] is None else sizes[5:]
+            return _C.vjp(self.kind, tuple(upstream), start[1], goal[1], steps, self.truncates, sizes[0], *ends)
+        except _UNFIT:
+            return None
+
+    def dual_step(
+        self,
+        action: Tensor,
+        start: tuple[Tensor | None, ...],
+        start_index: Tensor | None,
+        goal: tuple[Tensor | None, ...],
+        goal_index: Tensor | None,
+        dt: float | Tensor,
+        dt_per: str,
+    ) -> Trajectory | None:
+        """`step` in forward mode: outputs with tangents, which are another call of the loops; None as for `step`.
+
+        None also where autograd records the step, or dt has a tangent and a value for each step.
+        """
+        given = [action, *four(start), *(four(goal) if self.operator.goals else four(())), dt]
+        if start[0] is None or dt_per not in _DT_PER or not _is_ordinary((*given, start_index, goal_index)):
+            return None
+        values, tangents = zip(*(_unpacked(one) for one in given), strict=True)
+        try:
+            *values, dt = values
+            steps = dt if isinstance(dt, float) else _steps(dt, dt_per)
+            *tangents, rate = tangents
+            if rate is not None:
+                if steps.shape[1] != 1:
+                    return None
+                rate = (rate.reshape(steps.shape) / steps).to(action.dtype)
+            inputs = Inputs(values, (start_index, goal_index), steps)
+            outputs = self._forward(inputs)
+            moved = moved_inputs(inputs, tangents, rate, self.operator.action_order)
+            results = [None] * 4 if moved is None else self._forward(moved)
+        except _UNFIT:
+            return None
+        return Trajectory._make(_dual_outputs(outputs, results, rate))
+
+    def _forward(self, inputs: Inputs) -> tuple[Tensor, ...]:
+        (action, *rows), (start_index, goal_index) = inputs.values, inputs.indices
+        return _C.forward(self.kind, action, rows[:4], start_index, rows[4:], goal_index, inputs.dt, None)
+
     def step_into(
         self,
         action: Tensor,
@@ -59,6 +133,8 @@ class FastMap:
         `gradient` is a buffer for the gradient of the action.
         """
         if type(action) not in _PLAIN or start[0] is None or torch.is_inference_mode_enabled():
+            return None
+        if isinstance(dt, Tensor) and dt.requires_grad:
             return None
         try:
             if not all(_is_memory(buffer) for buffer in (*buffers, *([] if gradient is None else [gradient]))):
@@ -124,13 +200,21 @@ def _general_vjp(ctx, upstream: Sequence[Tensor | None]) -> Sequence[Tensor | No
     if all(gradient is None for gradient in upstream):
         return (None,) * len(needs)
     fast, seconds, action_horizon, *counts = ctx.call
-    *indices, dt = ctx.saved_tensors or (None, None, None)
-    if dt is None:
+    *indices, dt = ctx.saved_tensors[:3] or (None, None, None)
+    of_dt, *values = ctx.saved_tensors[3:] or (None,)
+    if of_dt is not None:
+        dt = of_dt.reshape(dt.shape)
+    elif dt is None:
         dt = torch.full((1, 1), seconds, dtype=torch.float64)
     rows = encoded_rows(counts, indices, first_given(upstream).shape[0])
-    wanted = [*needs[1:], *[False] * (10 - len(needs))]
-    inputs = VjpInputs(upstream, indices, dt, rows, action_horizon, wanted)
-    gradients = fast.operator.vjp(*inputs.arguments, *fast.scheme, None)
+    wanted = [*needs[1:10], *[False] * (10 - len(needs))]
+    gradients = [None] * 9
+    if any(wanted):
+        inputs = VjpInputs(upstream, indices, dt, rows, action_horizon, wanted)
+        gradients = fast.operator.vjp(*inputs.arguments, *fast.scheme, None)
+    if len(needs) > 10:
+        inputs, scheme = Inputs(values, indices, dt), fast.operator.scheme(fast.scheme)
+        gradients = *gradients, dt_gradient(fast.operator.name, inputs, upstream, scheme).reshape(of_dt.shape)
     return (None, *gradients[: len(needs) - 1])
 
 
@@ -141,14 +225,39 @@ def _views(memory: Sequence[Tensor]) -> tuple[Tensor, ...]:
 
 
 def _steps(dt: Tensor, dt_per: str) -> Tensor:
-    """Step lengths `[1 or B, 1 or Ha]` in float64; raises TypeError where it is no ordinary tensor of them."""
-    if type(dt) not in _PLAIN or dt.requires_grad or not dt.is_cpu or dt.dtype not in (torch.float32, torch.float64):
+    """Step lengths `[1 or B, 1 or Ha]` in float64, detached; raises TypeError where it is no ordinary tensor."""
+    if type(dt) not in _PLAIN or not dt.is_cpu or dt.dtype not in (torch.float32, torch.float64):
         raise TypeError
+    if dt.requires_grad:
+        dt = dt.detach()
     if dt.dim() == 1 and dt_per == "trajectory":
         dt = dt.unsqueeze(1)
     elif dt.dim() < 2:
         dt = dt.reshape(1, -1)
     return dt.contiguous() if dt.dtype is torch.float64 else dt.double().contiguous()
+
+
+def _is_ordinary(given: Sequence[object]) -> bool:
+    """Whether no mode has to see torch's operators, and tensors are of no subclass and not recorded by autograd."""
+    if any(mode() for mode in MODES):
+        return False
+    tensors = [one for one in given if isinstance(one, Tensor)]
+    if torch.is_grad_enabled() and any(one.requires_grad for one in tensors):
+        return False
+    return all(type(one) in _PLAIN for one in tensors)
+
+
+def _unpacked(given: object) -> tuple[object, Tensor | None]:
+    """What a tensor is, and its tangent; what is no tensor has none."""
+    return torch._VF._unpack_dual(given, level=0) if isinstance(given, Tensor) else (given, None)
+
+
+def _dual_outputs(outputs: Sequence[Tensor], moved: Sequence[Tensor | None], rate: Tensor | None) -> Iterator[Tensor]:
+    """Outputs with tangents, see `derivatives.moved_inputs`."""
+    for order, (output, tangent) in enumerate(zip(outputs, moved, strict=True)):
+        if rate is not None and order:
+            tangent = tangent.addcmul_(output, rate[..., None], value=-order)
+        yield output if tangent is None else torch._VF._make_dual(output, tangent, level=0)
 
 
 def _is_memory(buffer: Tensor) -> bool:

@@ -151,6 +151,54 @@ def test_a_number_for_dt_that_changes_compiles_twice_at_most(call, inputs):
     assert graphs.frame_count <= 2
 
 
+@MAP
+@pytest.mark.parametrize("shape", [(), (1, 2), (2, 3), (0, 2), (2, 1, 3)])
+@pytest.mark.parametrize("per", ["rows", "pools"])
+def test_leading_dimensions_are_those_of_a_batch_reshaped(kernel, shape, per):
+    """Rows, indices, masks and dt of each trajectory have them, too; pools and one row for all do not."""
+    count = int(np.prod(shape))
+    batch = {"action": normal(count, HORIZON, DOF), "dt": 0.1 + normal(count, 1, seed=1).square()}
+    ends = ("start", "goal") if kernel.goal else ("start",)
+    for end in ends:
+        rows = count if per == "rows" else 4
+        batch[f"{end}_position"] = normal(rows, DOF, seed=2)
+        if per == "pools":
+            batch[f"{end}_index"] = torch.arange(count) % 4
+    if kernel.goal:
+        batch["goal_mask"] = (torch.arange(count if per == "rows" else 4) % 2).bool()
+    folded = {}
+    for name, value in batch.items():
+        is_each = value.shape[0] == count and not (per == "pools" and name.endswith(("position", "mask")))
+        folded[name] = value.reshape((*shape, *value.shape[1:])) if is_each else value
+
+    def step(action, **options):
+        return kernel.step(action, **options)
+
+    got, expected = step(**folded), step(**batch)
+    for one, right in zip(got, expected, strict=True):
+        assert torch.equal(one, right.reshape((*shape, *right.shape[1:])))
+    each = {**folded, "dt": folded["dt"].reshape(shape), "dt_per": "trajectory"}
+    assert torch.equal(step(**each).jerk, got.jerk)
+
+
+def test_a_trajectory_is_saved_moved_and_taken_apart():
+    leaf = normal(BATCH, HORIZON, DOF).requires_grad_()
+    motion = kernels.clique_step(leaf, P0, dt=0.1)
+    file = io.BytesIO()
+    torch.save({"motion": motion.detach()}, file)
+    file.seek(0)
+    loaded = torch.load(file, weights_only=True)["motion"]
+    assert type(loaded) is Trajectory
+    same(loaded, motion)
+    assert not any(output.requires_grad for output in motion.detach())
+    assert all(output.device.type == "meta" for output in motion.to(device="meta"))
+    assert all(output.dtype == torch.float32 for output in motion.to(torch.float32))
+    row = motion.row(-1)
+    assert type(row) is Trajectory and all(torch.equal(a, b[-1]) for a, b in zip(row, motion, strict=True))
+    with pytest.raises(IndexError):
+        motion.row(BATCH)
+
+
 def test_lists_of_nothing_are_those_of_no_trajectory():
     ends = {"start_index": [], "goal_position": P0[:0], "goal_mask": []}
     assert kernels.clique_step(ACTION[:0], P0, dt=0.1, **ends).position.shape == (0, HORIZON, DOF)

@@ -57,10 +57,9 @@ PyObject* py_forward(PyObject*, PyObject* const* args, Py_ssize_t count) {
 constexpr int kResults = 1 + kEnds;  // of a vjp: gradients of action, start and goal
 Array& result_of(Call& call, int k) { return k == 0 ? call.action : call.ends[k - 1]; }
 
-// The first `count` gradients, behind `before` times None; made with as many rows as `sizes` says, where that is not negative.
-PyObject* vjp_results(Call& call, const int64_t (&sizes)[kResults], Py_ssize_t count, Py_ssize_t before) {
-  Result results[kResults];
-  const bool done = run(elements_of(call.outputs), [&](int threads) {
+// Makes the gradients with as many rows as `sizes` says, where that is not negative; false: an error is set.
+bool make_gradients(Call& call, const int64_t (&sizes)[kResults], Result* results) {
+  return run(elements_of(call.outputs), [&](int threads) {
     const Array* const like = std::find_if(call.outputs, call.outputs + kOutputs, [](const Array& a) { return a.given(); });
     const bool fits = like != call.outputs + kOutputs && like->is_real() && like->dims == 3;  // else `vjp` says what is wrong
     for (int k = 0; fits && k < kResults; ++k) {
@@ -75,7 +74,26 @@ PyObject* vjp_results(Call& call, const int64_t (&sizes)[kResults], Py_ssize_t c
     }
     vjp(call, threads);
   });
-  return done ? handed_over(results, count, before) : nullptr;
+}
+
+// Makes the gradient of dt, in the shape and the type in which it was given; false: an error is set.
+bool make_dt_gradient(const Call& call, const Array& dt, Result& result) {
+  std::vector<double> found(static_cast<size_t>(call.dt.size()));
+  const Array exact{found.data(), 'd', 2, {call.dt.shape[0], call.dt.shape[1]}};
+  return run(elements_of(call.outputs), [&](int threads) {
+    dt_gradient(call, exact, threads);
+    Array made;
+    switch (dt.dims) {
+      case 0: result.make(dt.type, {}, made); break;
+      case 1: result.make(dt.type, {dt.shape[0]}, made); break;
+      default: result.make(dt.type, {dt.shape[0], dt.shape[1]}, made);
+    }
+    if (dt.type == 'f') {
+      std::transform(found.begin(), found.end(), made.as<float>(), [](double value) { return static_cast<float>(value); });
+    } else {
+      std::copy(found.begin(), found.end(), made.as<double>());
+    }
+  });
 }
 
 // vjp(map, upstream, start_index, goal_index, dt, truncate_terminal_gradient, action, start, goal) -> nine gradients
@@ -97,7 +115,8 @@ PyObject* py_vjp(PyObject*, PyObject* const* args, Py_ssize_t count) {
     sizes[k] = PyLong_Check(object) ? PyLong_AsLongLong(object) : -1;
     if (!PyLong_Check(object) && !given.take(object, result_of(call, k), true)) return unfit();
   }
-  return vjp_results(call, sizes, kResults, 0);
+  Result results[kResults];
+  return make_gradients(call, sizes, results) ? handed_over(results, kResults) : nullptr;
 }
 
 // dt_gradient(map, action, start, start_index, goal, goal_index, dt, upstream, result)
@@ -141,7 +160,7 @@ PyObject* as_type(PyObject* type, PyObject* outputs) {
   return arguments.get() == nullptr ? PyErr_NoMemory() : make(reinterpret_cast<PyTypeObject*>(type), arguments.get(), nullptr);
 }
 
-// The tensors of a call as `apply` takes them, `apply(bundle, action, *rows)`: what needs no gradient is not shown, since
+// The tensors of a call as `apply` takes them, `apply(bundle, action, *rows, dt)`: what needs no gradient is not shown, since
 // autograd takes its time for each tensor.
 class Shown {
  public:
@@ -154,7 +173,13 @@ class Shown {
     if (is_needed) needed_ = count_;
     return true;
   }
+  // False as above; `is_dt_needed` from then on.
+  bool add_dt(PyObject* object) {
+    while (count_ < kDtPlace) tensors_[count_++] = Py_None;
+    return add(object);
+  }
   bool are_needed() const { return needed_ > 0; }
+  bool is_dt_needed() const { return needed_ > kDtPlace; }
   PyObject* apply(PyObject* apply, PyObject* bundle) const {
     const Object shown(PyTuple_New(needed_));
     for (int k = 0; k < needed_; ++k) PyTuple_SetItem(shown.get(), k, Py_NewRef(k == 0 ? bundle : tensors_[k]));
@@ -162,15 +187,19 @@ class Shown {
   }
 
  private:
-  PyObject* tensors_[2 + kEnds];  // behind the bundle: action, start, goal
+  static constexpr int kDtPlace = 2 + kEnds;
+  PyObject* tensors_[kDtPlace + 1];  // behind the bundle: action, start, goal, dt
   int count_ = 1, needed_ = 0;
   const bool are_recorded_ = is_grad_enabled();
 };
 
+// What is saved of a call: nothing, indices and steps, or with them dt itself, action, start and goal, for the gradient of dt.
+constexpr Py_ssize_t kSavedSteps = 2, kSavedDt = 3, kSavedAction = 4, kSavedStart = 5, kSavedForDt = kSavedStart + kEnds;
+
 // step((map, kind, apply, steps, type), action, start, start_index, goal, goal_index, dt, dt_per, memory, gradient) -> type
 //
 // The outputs, through `apply` where autograd records them; each is None where they are written to `memory` and not recorded.
-// `steps(dt, dt_per)` makes float64 `[1 or B, 1 or Ha]` of a dt that is no float. The last two may be left out. None, and
+// `steps(dt, dt_per)` makes float64 `[1 or B, 1 or Ha]` of a dt that is no float, without a gradient. The last two may be left out. None, and
 // nothing is done, if something is not a tensor, or not ordinary.
 PyObject* py_step(PyObject*, PyObject* const* args, Py_ssize_t count) {
   enum { kRoute, kAction, kStart, kStartIndex, kGoal, kGoalIndex, kDt, kDtPer, kMemory, kGradient, kMost };
@@ -196,6 +225,7 @@ PyObject* py_step(PyObject*, PyObject* const* args, Py_ssize_t count) {
   for (PyObject* const rows : {args[kStart], call.has_goal ? args[kGoal] : Py_None}) {
     for (Py_ssize_t k = 0; k < Arguments::size_of(rows); ++k) fits = fits && shown.add(Arguments::item(rows, k));
   }
+  fits = fits && (is_number || shown.add_dt(args[kDt]));
   for (PyObject* const index : {start_index, goal_index}) fits = fits && (index == Py_None || is_tensor(index));
   // The first rows tell how many there are.
   const Array &start = call.ends[0], &goal = call.ends[kStartRows];
@@ -205,7 +235,14 @@ PyObject* py_step(PyObject*, PyObject* const* args, Py_ssize_t count) {
   if (outputs.get() == nullptr) return none_if_unfit();
   if (!shown.are_needed()) return as_type(type, outputs.get());
   const bool is_saved = !is_number || start_index != Py_None || goal_index != Py_None;
-  const Object saved(is_saved ? PyTuple_Pack(3, start_index, goal_index, is_number ? Py_None : dt) : PyTuple_New(0));
+  PyObject* const saved_steps = is_number ? Py_None : dt;
+  const auto row = [](PyObject* rows, Py_ssize_t k) { return k < Arguments::size_of(rows) ? Arguments::item(rows, k) : Py_None; };
+  PyObject *const from = args[kStart], *const to = call.has_goal ? args[kGoal] : Py_None;
+  const Object saved(shown.is_dt_needed() ? PyTuple_Pack(kSavedForDt, start_index, goal_index, saved_steps, args[kDt], args[kAction],
+                                                         row(from, 0), row(from, 1), row(from, 2), row(from, 3),
+                                                         row(to, 0), row(to, 1), row(to, 2), row(to, 3))
+                     : is_saved ? PyTuple_Pack(3, start_index, goal_index, saved_steps)
+                                : PyTuple_New(0));
   const auto number = [](int64_t value) { return Object(PyLong_FromLongLong(value)); };
   const auto rows_of = [&](const Array& rows) { return number(rows.given() ? rows.shape[0] : -1); };
   const Object actions = number(call.action.shape[1]), start_rows = rows_of(start), goal_rows = rows_of(goal);
@@ -241,14 +278,15 @@ PyObject* py_backward(PyObject*, PyObject* const* args, Py_ssize_t count) {
       truncates_name("truncates");
   const Object kept = call_name.of(args[0]), saved = saved_tensors.of(args[0]), needs = needs_input_grad.of(args[0]);
   if (kept.get() == nullptr || saved.get() == nullptr || needs.get() == nullptr) Py_RETURN_NONE;
-  PyObject *map = nullptr, *dt = nullptr, *start_index = Py_None, *goal_index = Py_None, *steps = Py_None;
+  PyObject *map = nullptr, *dt = nullptr;
   long long actions = 0, rows[2] = {};
   if (PyArg_ParseTuple(kept.get(), "OOLLL", &map, &dt, &actions, &rows[0], &rows[1]) == 0) return nullptr;
-  if (PyTuple_Size(saved.get()) == 3 && PyArg_ParseTuple(saved.get(), "OOO", &start_index, &goal_index, &steps) == 0) {
-    return nullptr;
-  }
+  const Py_ssize_t count_saved = PyTuple_Size(saved.get());
+  const auto saved_at = [&](Py_ssize_t k) { return k < count_saved ? PyTuple_GetItem(saved.get(), k) : Py_None; };
+  PyObject *const start_index = saved_at(0), *const goal_index = saved_at(1);
+  if (dt == Py_None) dt = saved_at(kSavedSteps);
   const Object kind = kind_name.of(map), truncates = truncates_name.of(map);
-  PyObject* const inputs[] = {kind.get(), args[1], start_index, goal_index, dt == Py_None ? steps : dt};
+  PyObject* const inputs[] = {kind.get(), args[1], start_index, goal_index, dt};
   Call call;
   Arguments given;
   if (kind.get() == nullptr || !given.take_upstream(inputs, call) || !given.take(args[2], call.action, true)) Py_RETURN_NONE;
@@ -256,12 +294,25 @@ PyObject* py_backward(PyObject*, PyObject* const* args, Py_ssize_t count) {
   call.has_goal = rows[1] >= 0;
   const Py_ssize_t used = PyTuple_Size(needs.get()) - 1;
   int64_t sizes[kResults];
+  bool is_linear_needed = args[2] != Py_None;
   for (int k = 0; k < kResults; ++k) {
     const bool is_needed = k < used && PyTuple_GetItem(needs.get(), 1 + k) == Py_True && (k > 0 || args[2] == Py_None);
     sizes[k] = !is_needed ? -1 : k == 0 ? actions : rows[(k - 1) / kStartRows];
+    is_linear_needed = is_linear_needed || is_needed;
   }
-  PyObject* const gradients = vjp_results(call, sizes, used, 1);
-  return gradients == nullptr ? none_if_unfit() : gradients;
+  Result results[kResults + 1];
+  if (is_linear_needed && !make_gradients(call, sizes, results)) return none_if_unfit();
+  if (used > kResults && PyTuple_GetItem(needs.get(), 1 + kResults) == Py_True) {
+    const Object start(PyTuple_GetSlice(saved.get(), kSavedStart, kSavedStart + kStartRows));
+    const Object goal(PyTuple_GetSlice(saved.get(), kSavedStart + kStartRows, kSavedForDt));
+    PyObject* const all[] = {kind.get(), saved_at(kSavedAction), start.get(), start_index, goal.get(), goal_index, dt};
+    Call with_inputs;
+    Array as_given;
+    if (!given.take_inputs(all, with_inputs) || !given.take(saved_at(kSavedDt), as_given)) Py_RETURN_NONE;
+    std::copy_n(call.outputs, kOutputs, with_inputs.outputs);
+    if (elements_of(call.outputs) == 0 || !make_dt_gradient(with_inputs, as_given, results[kResults])) return none_if_unfit();
+  }
+  return handed_over(results, used, 1);
 }
 
 // spline_form(degree, steps, is_curobo) -> what stands for a map

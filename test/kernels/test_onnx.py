@@ -1,0 +1,61 @@
+"""Policies that end in a step are exported to ONNX, and onnx's own evaluator computes what torch does."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from operator_cases import MAP
+
+from traj_integrator_ros.kernels import MAPS
+
+onnx = pytest.importorskip("onnx", reason="onnx is not installed")
+pytest.importorskip("onnxscript", reason="onnxscript is not installed")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.timeout(600),  # the first export imports for half a minute where others use the cores
+    pytest.mark.filterwarnings("ignore"),  # of the exporter
+]
+
+
+class Policy(torch.nn.Module):
+    """A layer and a step."""
+
+    def __init__(self, kernel, **options):
+        super().__init__()
+        self.net, self.kernel, self.options = torch.nn.Linear(2, 2), kernel, options
+
+    def forward(self, features, position, velocity):
+        return self.kernel.step(self.net(features), position, velocity, dt=0.05, **self.options)
+
+
+def assert_exports(policy: Policy, *, of_program: bool = False) -> None:
+    """The same motion for another batch than the one exported."""
+    few, many = ([torch.randn(batch, *shape) for shape in ((5, 2), (2,), (2,))] for batch in (3, 4))
+    batch = torch.export.Dim("batch", min=2)
+    shapes = {"dynamic_shapes": ({0: batch},) * 3}
+    what = (torch.export.export(policy, tuple(few), **shapes),) if of_program else (policy, tuple(few))
+    exported = torch.onnx.export(*what, dynamo=True, verbose=False, **({} if of_program else shapes)).model_proto
+    onnx.checker.check_model(exported)
+    inputs = {given.name: value.numpy() for given, value in zip(exported.graph.input, many, strict=True)}
+    found = onnx.reference.ReferenceEvaluator(exported).run(None, inputs)
+    with torch.no_grad():
+        expected = [output.numpy() for output in policy(*many)]
+    for one, right in zip(found, expected, strict=True):
+        assert one.dtype == np.float32
+        # The graph computes in float64: what differs are roundings of a float32 result.
+        np.testing.assert_allclose(one, right, rtol=0, atol=2e-6 * np.abs(right).max())
+
+
+@MAP
+def test_a_policy_that_ends_in_a_step_is_exported(kernel):
+    assert_exports(Policy(kernel))
+
+
+def test_a_program_that_torch_exported_before_is_exported():
+    assert_exports(Policy(MAPS["jerk"]), of_program=True)
+
+
+def test_a_spline_to_a_goal_is_exported():
+    goal = torch.ones(1, 2)
+    assert_exports(Policy(MAPS["bspline_tight"], goal_position=goal))
