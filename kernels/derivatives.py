@@ -54,7 +54,7 @@ def moved_inputs(inputs: Inputs, tangents: Tensors, rate: Tensor | None, action_
     moved: list[Tensor | None] = []
     for place, (value, tangent) in enumerate(zip(values, tangents, strict=True)):
         order = (place - 1) % 4 if place else action_order
-        if place and rate is not None and rate.shape[0] > 1:  # a shared row moves differently in each trajectory
+        if place and rate is not None and rate.shape[0] != 1:  # a shared row moves differently in each trajectory
             value, tangent = (_rows_of_each(rows, indices[(place - 1) // 4], batch) for rows in (value, tangent))
         if rate is not None and order and value is not None:
             by_dt = order * (rate if place else rate[..., None]) * value
@@ -66,7 +66,7 @@ def moved_inputs(inputs: Inputs, tangents: Tensors, rate: Tensor | None, action_
         moved[5] = torch.zeros_like(values[5] if rate is None or rate.shape[0] == 1 else values[0][:, 0])
     for end in range(2):
         rows = moved[1 + 4 * end : 5 + 4 * end]
-        if all(row is None for row in rows) or (rate is not None and rate.shape[0] > 1):
+        if all(row is None for row in rows) or (rate is not None and rate.shape[0] != 1):
             indices[end] = None
     return Inputs(moved, indices, inputs.dt)
 
