@@ -169,9 +169,9 @@ def callback(batch: int) -> Case:
 
     def ours() -> tuple[bytes, bytes]:
         stamp, fields = read_action_sequence(data)
-        made = pipeline.integrate(fields, NOW_NS)
-        trajectory = pipeline.trajectory(made, 0, NOW_NS)
-        request = made.request
+        request = pipeline.checked(fields)
+        made = pipeline.integrate(request, pipeline.started(request, lambda: NOW_NS))
+        trajectory = pipeline.trajectory(request, 0, NOW_NS)
         sizes = request.batch, request.output_horizon
         return (
             writer.serialize(trajectory.points),

@@ -100,10 +100,11 @@ class SimulatedNode:
         rows = [np.asarray(row, np.float32).ravel() for row in start] + [NONE] * (3 - len(start))
         steps = np.atleast_1d(np.asarray(dt, np.float32))
         fields = SequenceFields((), space.value, 1, len(data), steps, *rows, np.zeros(0, np.uint32), data.ravel())
-        batch = self.pipeline.integrate(fields._replace(**fields_of_splines), ns(now))
+        request = self.pipeline.checked(fields._replace(**fields_of_splines))
+        self.pipeline.started(request, lambda: ns(now))
         if only_checked:
-            return self.pipeline.require_publishable(batch, ns(stamp), ns(now))
-        trajectory = self.pipeline.trajectory(batch, ns(stamp), ns(now), lambda: ns(now + delay))
+            return self.pipeline.require_publishable(request, ns(stamp), ns(now))
+        trajectory = self.pipeline.trajectory(request, ns(stamp), ns(now), lambda: ns(now + delay))
         return self._recorded(trajectory, now + max(took, delay))
 
     def send_from(self, start: object, actions: object, **options: object) -> ExecutableTrajectory:

@@ -174,9 +174,17 @@ class HostileNode:
                 client.wait_for(lambda: any(map(is_good, answers)), "the good one answered", ANSWER_TIMEOUT_S)
             if "not_active" not in told:
                 sent = 1 + self.serves
-                client.wait_for(lambda: len(answers) + len(self.told) >= sent, "both accounted for", 5.0)
-            if channel == ACTIONS:
-                client.wait_for(lambda: len(client.trajectories) == len(client.batches), "both topics")
+                outputs = {"joint_trajectory": client.trajectories}
+                if channel == ACTIONS:
+                    outputs["trajectory_batch"] = client.batches
+                for output, published in outputs.items():
+                    client.wait_for(
+                        lambda output=output, published=published: (
+                            len(published) + sum(one.output in (output, "both") for one in self.told) == sent
+                        ),
+                        f"each answered or refused on ~/{output}",
+                        5.0,
+                    )
         except TimeoutError as missing:
             problem = str(missing)
         for batch in client.batches:

@@ -118,26 +118,28 @@ class Pipeline:
         if status is not before and status in (ControllerStatus.RESTARTED, ControllerStatus.OTHER):
             self.published.drop()
 
-    def integrate(self, fields: SequenceFields, now_ns: int, wanted: int = 0) -> IntegratedBatch:
-        """Check and integrate an action sequence.
+    def checked(self, fields: SequenceFields) -> ActionRequest:
+        """Check an action sequence. Raises Rejected as `check_sequence`."""
+        return check_sequence(fields, self._rules)
+
+    def started(self, request: ActionRequest, now_ns: Callable[[], int]) -> Ends:
+        """The start of a request: its own, or the robot's state. Raises Rejected as `start`."""
+        return request.start if request.start.rows else request.start._replace(rows=self.start(now_ns()))
+
+    def integrate(self, request: ActionRequest, start: Ends, wanted: int = 0) -> IntegratedBatch:
+        """Integrate all trajectories of an action sequence.
 
         Args:
-            fields: the sequence.
-            now_ns: the node's clock.
+            request: the checked sequence.
+            start: of the request, as from `started`.
             wanted: which outputs are wanted, as in `IntegratedBatch.fields`; 0 for all.
 
         Raises:
-            Rejected: with the reason.
+            Rejected: invalid_fields, non_finite_result or out_of_device_memory.
 
         """
-        request = check_sequence(fields, self._rules)
         wanted = check_fields(wanted, "fields")
-        self.commands.check_clock(now_ns)
-        return self._batch(request, self._integrated(request, self._started(request, lambda: now_ns)), wanted)
-
-    def _started(self, request: ActionRequest, now_ns: Callable[[], int]) -> Ends:
-        """The start of a request: its own, or the robot's state. Raises Rejected as `start`."""
-        return request.start if request.start.rows else request.start._replace(rows=self.start(now_ns()))
+        return self._batch(request, self._integrated(request, start), wanted)
 
     def _integrated(self, request: ActionRequest, start: Ends) -> np.ndarray:
         return _computed(self.engine.integrate, request.call(start, self.parameters.dt))
@@ -162,12 +164,12 @@ class Pipeline:
         self._trajectories.refuse_or_warn(find_violation(batch.trajectories, self._limits, start_row))
 
     def trajectory(
-        self, batch: IntegratedBatch, stamp_ns: int, now_ns: int, clock: Callable[[], int] | None = None
+        self, request: ActionRequest, stamp_ns: int, now_ns: int, clock: Callable[[], int] | None = None
     ) -> ExecutableTrajectory | None:
-        """Make the trajectory to publish from row publish.row of a batch.
+        """Make the trajectory to publish from row publish.row of a batch; the others are not integrated for it.
 
         Args:
-            batch: the integrated trajectories.
+            request: the checked sequence.
             stamp_ns: of the sequence; used with start_from = previous.
             now_ns: the node's clock.
             clock: reads the time again: a trajectory that is already due when it has been made is made once more.
@@ -182,30 +184,32 @@ class Pipeline:
                 deviation or stopped.
 
         """
-        plan = self._plan_of(batch, stamp_ns)
+        self.commands.check_clock(now_ns)
+        plan = self._plan_of(request, stamp_ns)
         self.commands.require_newer(plan, now_ns)
         return self.commands.in_time(plan, now_ns, clock)
 
-    def _plan_of(self, batch: IntegratedBatch, stamp_ns: int) -> Plan:
+    def _plan_of(self, request: ActionRequest, stamp_ns: int) -> Plan:
         """The trajectory of a batch that is published. Raises Rejected: size_out_of_range."""
         row = self.parameters.publish_row
-        if row >= batch.request.batch:
+        if row >= request.batch:
             raise Rejected(
                 RejectionReason.SIZE_OUT_OF_RANGE,
                 f"batch: expected at least {row + 1}, so that there is row {row} (parameter publish.row), "
-                f"got {batch.request.batch}",
+                f"got {request.batch}",
             )
         origin_ns = stamp_ns if self.parameters.start_from == START_FROM_PREVIOUS else 0
-        return plan_of_sequence(batch.request, row, self.parameters.dt, origin_ns, stamp_ns)
+        return plan_of_sequence(request, row, self.parameters.dt, origin_ns, stamp_ns)
 
-    def require_publishable(self, batch: IntegratedBatch, stamp_ns: int, now_ns: int) -> None:
-        """Check that a trajectory could be published from a batch now; nothing is changed.
+    def require_publishable(self, request: ActionRequest, stamp_ns: int, now_ns: int) -> None:
+        """Check that a trajectory could be published from a checked sequence now; nothing is changed.
 
         Raises:
             Rejected: as `trajectory`.
 
         """
-        self.commands.require_possible(self._plan_of(batch, stamp_ns), now_ns)
+        self.commands.check_clock(now_ns)
+        self.commands.require_possible(self._plan_of(request, stamp_ns), now_ns)
 
     def committed(self, fields: CommittedFields, now_ns: int) -> Committed:
         """Return the motion in execution at the times of a chunk that is being planned.
@@ -275,7 +279,7 @@ class Pipeline:
         want_dt = request.actions is not None and request.dt is not None
         if want_dt:
             _require_dt_with_gradient(request, "leave data empty")
-        start = self._started(request, update) if want_dt else request.start
+        start = self.started(request, update) if want_dt else request.start
         call = request.call(start, self.parameters.dt)._replace(upstream=gradients)
         return _arranged(request, _computed(self.engine.vjp, call, want_dt=want_dt))
 
@@ -300,7 +304,7 @@ class Pipeline:
             wanted = wanted._replace(dt=False)
         if wanted.dt:
             _require_dt_with_gradient(request, "ask for none")
-        start = self._started(request, update)
+        start = self.started(request, update)
         costs, gradient = _computed(self.engine.evaluate, request.call(start, self.parameters.dt), cost, wanted)
         values = _narrowed(costs)
         require_finite("cost", values, RejectionReason.NON_FINITE_RESULT)

@@ -6,6 +6,7 @@ import time
 import traceback
 from collections import Counter, deque
 from collections.abc import Callable, Hashable
+from enum import Enum
 from types import TracebackType
 
 import numpy as np
@@ -18,6 +19,18 @@ _LONGEST_LINE = 500
 _LATENCIES_KEPT = 1000
 QUIET_S = 5.0
 _KEYS_KEPT = 256
+
+
+class Output(str, Enum):
+    """What a message on a topic is answered with, by the names of the topics; each has its own verdict."""
+
+    BOTH = "both"
+    BATCH = "trajectory_batch"
+    ROW = "joint_trajectory"
+
+
+OUTPUTS_OF = {"action_sequence": Output.BOTH, "position_trajectory": Output.ROW}
+"""What is refused with a message as a whole, by its topic."""
 
 
 class Accounts:
@@ -37,20 +50,29 @@ class Accounts:
         """Action sequences and position trajectories received, those answered by a trajectory, calls of services."""
         self.goals: Counter[Ended] = Counter()
         """Action goals by how they ended."""
+        self.answered: Counter[Output] = Counter()
+        self.refused_for: Counter[Output] = Counter()
+        """How many of those were accepted, and refused, for each output."""
         self.sequence_latency, self.service_latency = LatencyRing(), LatencyRing()
         """Times that sequences and calls which succeeded have taken, s."""
         self.warn = ThrottledLog(self._log_warning)
         """Logs a line at level warning, throttled by its key."""
         self._error = ThrottledLog(self._log_error)
 
-    def guard(self, source: str) -> Guard:
-        """Confine errors to the input that caused them: count and log them, and keep the reason."""
-        return Guard(self, source)
+    def guard(self, source: str, part: str = "") -> Guard:
+        """Confine errors to the input that caused them: count and log them, and keep the reason.
 
-    def refused(self, source: str, rejected: Rejected) -> str:
-        """Count and log input that was rejected; return its reason in one line."""
+        Args:
+            source: of the input.
+            part: what is refused of it, as it follows "rejected" in the log; empty for the whole.
+
+        """
+        return Guard(self, source, part)
+
+    def refused(self, source: str, rejected: Rejected, part: str = "") -> str:
+        """Count and log input that was rejected; return its reason in one line. `part` as for `guard`."""
         self.rejected.count(rejected.reason)
-        self.warn((source, rejected.reason), f"{source} rejected, {rejected}")
+        self.warn((source, part, rejected.reason), f"{source} rejected{part}, {rejected}")
         return str(rejected)
 
     def failure(self, source: str, error: Exception) -> str:
@@ -91,10 +113,10 @@ class Accounts:
 class Guard:
     """`Accounts.guard`; not a generator, since every message passes through three of them."""
 
-    __slots__ = ("_accounts", "_source", "reason")
+    __slots__ = ("_accounts", "_part", "_source", "reason")
 
-    def __init__(self, accounts: Accounts, source: str) -> None:
-        self._accounts, self._source = accounts, source
+    def __init__(self, accounts: Accounts, source: str, part: str) -> None:
+        self._accounts, self._source, self._part = accounts, source, part
         self.reason = ""
         """Why the input was rejected, in one line; empty if it was not."""
 
@@ -105,7 +127,7 @@ class Guard:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> bool:
         if isinstance(error, Rejected):
-            self.reason = self._accounts.refused(self._source, error)
+            self.reason = self._accounts.refused(self._source, error, self._part)
         elif isinstance(error, Exception):
             self.reason = self._accounts.failure(self._source, error)
         else:

@@ -37,7 +37,7 @@ from ..wire.readers import (
     stamp_of_message,
 )
 from ..wire.writers import JointTrajectoryWriter, serialize_batch
-from .accounts import Accounts
+from .accounts import OUTPUTS_OF, Accounts, Guard, Output
 from .diagnostics import CONSPICUOUS
 from .entities import (
     STATE_DEPTH,
@@ -98,60 +98,77 @@ class Answers:
 
     def action_sequence(self, message: bytes, info: Mapping[str, object]) -> None:
         """Integrate a serialized ActionSequence, and publish what it becomes."""
-        with self._answering("action_sequence", message, info):
+        with self._answering("action_sequence", message, info) as judging:
             pipeline = self.accepting()
             parameters = pipeline.parameters
             now_ns = self.update()
             stamp, fields = read_action_sequence(message)
-            batch = pipeline.integrate(fields, now_ns)
-            # Checked before anything is published, so that a sequence is answered on both topics or on none.
-            needed = parameters.publish_joint_trajectory or parameters.start_from == START_FROM_PREVIOUS
-            trajectory = None
-            if needed:
-                trajectory = pipeline.trajectory(batch, nanoseconds(stamp), now_ns, self.now_ns)
-            if parameters.publish_joint_trajectory:
-                self.hand_over(trajectory)  # first, because a robot waits for it
-            publisher = self.entities.trajectory_batch
+            request = pipeline.checked(fields)
+            start = pipeline.started(request, lambda: now_ns)
+            publisher, published = self.entities.trajectory_batch, False
             if parameters.publish_trajectory_batch and publisher.get_subscription_count() > 0:
-                publisher.publish(_serialized(batch, stamp))
-                if trajectory is not None and not parameters.publish_joint_trajectory:
-                    self.hand_over(trajectory, publish=False)  # otherwise, the reader of the batch executes it
+                # First, and whatever becomes of the row: those who receive the batch command nobody by it.
+                with judging(Output.BATCH) as batch:
+                    publisher.publish(_serialized(pipeline.integrate(request, start), stamp))
+                published, now_ns = not batch.reason, self.now_ns()
+            # Otherwise, the reader of the batch executes it.
+            followed = published and parameters.start_from == START_FROM_PREVIOUS
+            if parameters.publish_joint_trajectory or followed:
+                with judging(Output.ROW):
+                    trajectory = pipeline.trajectory(request, nanoseconds(stamp), now_ns, self.now_ns)
+                    self.hand_over(trajectory, publish=parameters.publish_joint_trajectory)
 
     def position_trajectory(self, message: bytes, info: Mapping[str, object]) -> None:
         """Make a trajectory of a serialized JointTrajectory, and publish it."""
-        with self._answering("position_trajectory", message, info):
+        with self._answering("position_trajectory", message, info) as judging, judging(Output.ROW):
             pipeline = self.accepting()
             now_ns = self.update()
             fields = read_position_trajectory(message, pipeline.parameters.max_horizon)
             self.hand_over(pipeline.position_trajectory(fields, now_ns, self.now_ns))
 
     @contextmanager
-    def _answering(self, topic: str, message: bytes, info: Mapping[str, object]) -> Iterator[None]:
-        """Count a message on a topic, those lost before it, and whether it was answered."""
+    def _answering(self, topic: str, message: bytes, info: Mapping[str, object]) -> Iterator[Callable[[Output], Guard]]:
+        """Count a message on a topic, those lost before it, and whether it was answered.
+
+        What fails within concerns all outputs; what fails within a guard that it gives for one output, that one only.
+        """
+        outputs = OUTPUTS_OF[topic]
         missed = self._gaps[topic].missed_before(info, lambda: self.entities.count_publishers(topic))
         self._accounts.sequences += 1 + missed
         if missed:
-            self._tell_rejection(topic, (0, 0), self._accounts.lost(topic, missed), missed)
-        with self._accounts.guard(topic) as outcome:
-            yield
-        if not outcome.reason:
+            self._tell_rejection(topic, (0, 0), self._accounts.lost(topic, missed), outputs, missed)
+        judged: dict[Output, Guard] = {}
+
+        def judging(output: Output) -> Guard:
+            judged[output] = self._accounts.guard(topic, "" if output is outputs else f" for {output.value}")
+            return judged[output]
+
+        with self._accounts.guard(topic) as whole:
+            yield judging
+        verdicts = {outputs: whole} if whole.reason else judged
+        refused = {output: guard.reason for output, guard in verdicts.items() if guard.reason}
+        self._accounts.answered.update(verdicts.keys() - refused.keys())
+        for output, reason in refused.items():
+            self._tell_rejection(topic, stamp_of_message(message), reason, output)
+        if not refused:
             self._accounts.published += 1
             if age_ns := _age_ns(info):
                 self._accounts.sequence_latency.add(age_ns * 1e-9)
-        elif self.state == ACTIVE:
-            self.refuse(topic, stamp_of_message(message), outcome.reason)
+        elif self.state == ACTIVE and refused.keys() != {Output.BATCH}:
+            self._brake_after_rejection()
 
     def refuse(self, topic: str, stamp: Stamp, line: str) -> None:
-        """Do what a sequence means that was refused: perhaps brake, and tell why."""
+        """Do what a goal means that was refused: perhaps brake, and tell why."""
         self._brake_after_rejection()
-        self._tell_rejection(topic, stamp, line)
+        self._tell_rejection(topic, stamp, line, Output.ROW)
 
-    def _tell_rejection(self, topic: str, stamp: Stamp, line: str, count: int = 1) -> None:
+    def _tell_rejection(self, topic: str, stamp: Stamp, line: str, output: Output, count: int = 1) -> None:
+        self._accounts.refused_for[output] += count
         publisher = self.entities.rejections
         if self.state != ACTIVE or publisher.get_subscription_count() == 0:
             return
         reason, _, text = line.partition(": ")
-        message = Rejection(topic=topic, count=count, reason=reason, text=text)
+        message = Rejection(topic=topic, count=count, reason=reason, text=text, output=output.value)
         message.header.stamp.sec, message.header.stamp.nanosec = stamp
         with self._accounts.guard("rejections"):
             publisher.publish(message)
@@ -159,7 +176,7 @@ class Answers:
     def _refuse_waiting(self, rejected: Rejected, plan: Plan) -> None:
         """Tell that a sequence that was accepted, and had to wait, was refused then."""
         line = self._accounts.refused(f"{plan.topic} that had to wait", rejected)
-        self._tell_rejection(plan.topic, divmod(plan.stamp_ns, _SECOND_NS), line)
+        self._tell_rejection(plan.topic, divmod(plan.stamp_ns, _SECOND_NS), line, Output.ROW)
         if plan.topic == GOALS:
             self.goal_server.goals.refuse_waiting(rejected)
 
@@ -193,9 +210,10 @@ class Answers:
     def integrate(self, pipeline: Pipeline, request: Integrate.Request, response: Integrate.Response) -> None:
         """Fill in the trajectories of a sequence."""
         now_ns, stamp = self.update(), request.actions.header.stamp
-        batch = pipeline.integrate(messages.sequence_fields(request.actions), now_ns, request.fields)
+        sequence = pipeline.checked(messages.sequence_fields(request.actions))
+        batch = pipeline.integrate(sequence, pipeline.started(sequence, lambda: now_ns), request.fields)
         if request.as_published:
-            pipeline.require_publishable(batch, nanoseconds((stamp.sec, stamp.nanosec)), now_ns)
+            pipeline.require_publishable(sequence, nanoseconds((stamp.sec, stamp.nanosec)), now_ns)
         else:
             pipeline.check_limits(batch)
         messages.fill_trajectories(response.trajectory, batch, stamp)

@@ -17,7 +17,7 @@ from ..handling.parameters import NodeParameters
 from ..handling.published import ExecutionReport
 from ..handling.rejection import RejectionReason
 from ..handling.supervision import Guard
-from .accounts import Accounts
+from .accounts import Accounts, Output
 
 CONSPICUOUS = {
     ControllerStatus.LATE: "it still executed a motion that had been replaced; raise publish.lead_time",
@@ -156,6 +156,11 @@ def _values(status: NodeStatus) -> dict[str, str]:
         "state_age_s": _shown(status.state_age_s),
         "sequences": accounts.sequences,
         "published": accounts.published,
+        **{
+            f"{outputs}_{what}": counts[output] + counts[Output.BOTH]
+            for outputs, output in (("batches", Output.BATCH), ("trajectories", Output.ROW))
+            for what, counts in (("published", accounts.answered), ("rejected", accounts.refused_for))
+        },
         "service_calls": accounts.service_calls,
         "namesakes": status.namesakes,
         "rejected": accounts.rejected.total,
