@@ -37,6 +37,22 @@ def test_velocities_that_are_not_given_are_zero() -> None:
     assert states_with([1.0, 2.0, 3.0]).latest(NOW, 0.0).velocity.tolist() == [0.0, 0.0, 0.0]
 
 
+def test_a_velocity_that_is_nan_is_not_given_and_zero_for_that_joint_alone() -> None:
+    velocity = np.array([np.nan, 0.5, np.nan])
+    states = JointStates(NAMES)
+    assert states.update(NAMES, np.zeros(3), velocity, NOW, NOW)
+    assert states.latest(NOW, 0.0).velocity.tolist() == [0.0, 0.5, 0.0]
+    assert np.isnan(velocity[0]), "the message is as it was"
+
+
+@pytest.mark.parametrize("field", ["position", "velocity"])
+def test_infinite_values_and_positions_that_are_nan_are_refused(field: str) -> None:
+    values = {"position": np.zeros(3), "velocity": np.zeros(3)}
+    values[field][1] = np.nan if field == "position" else np.inf
+    found = rejected(states_with([1.0] * 3).update, NAMES, *values.values(), NOW, NOW)
+    assert (found.reason, f"joint_states.{field}" in found.message) == (RejectionReason.NOT_FINITE, True)
+
+
 def test_a_message_about_other_joints_only_changes_nothing() -> None:
     states = states_with([1.0, 2.0, 3.0])
     assert not states.update(["finger"], np.zeros(1), np.zeros(0), NOW + 1, NOW + 1)

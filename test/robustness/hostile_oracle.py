@@ -211,7 +211,8 @@ def judge_state(message: JointState, node: Settings, newest_stamp_ns: int) -> Ve
         (stamp and stamp < newest_stamp_ns, "clock_jumped_back", "joint_states.header.stamp"),
     )
     faults |= _column_faults("joint_states.position", message.name, message.position, (named,), node)
-    faults |= _column_faults("joint_states.velocity", message.name, message.velocity, (0, named), node)
+    given = [0.0 if math.isnan(value) else value for value in message.velocity]
+    faults |= _column_faults("joint_states.velocity", message.name, given, (0, named), node)
     return Verdict(frozenset(faults), may_pass=not faults)
 
 

@@ -53,7 +53,8 @@ class JointStates:
         Args:
             names: joints of the message, in any order; joints that the node does not have are ignored.
             position: one value for each name, rad.
-            velocity: one value for each name, rad/s, or empty for 0.
+            velocity: one value for each name, rad/s; empty, or NaN as ros2_control fills in for a joint without one,
+                for 0.
             stamp_ns: when it was measured; 0 means now.
             now_ns: the node's clock.
 
@@ -70,6 +71,7 @@ class JointStates:
         if columns is None:
             return False
         position = values_of_joints("joint_states.position", position, columns, len(names), optional=False)
+        velocity = np.where(np.isnan(velocity), 0.0, velocity)
         velocity = values_of_joints("joint_states.velocity", velocity, columns, len(names), optional=True)
         stamp = stamp_ns if stamp_ns else now_ns
         if self._state is not None and stamp_ns and stamp < self._state.stamp_ns:
