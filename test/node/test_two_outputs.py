@@ -13,7 +13,8 @@ from trajectory_msgs.msg import JointTrajectory
 
 from traj_integrator_interfaces.msg import ActionSequence, Rejection, TrajectoryBatch
 from traj_integrator_interfaces.srv import Stop
-from traj_integrator_ros.traffic.messages import sequence, set_stamp
+from traj_integrator_ros.client import sequence
+from traj_integrator_ros.client.requests import set_stamp
 
 DOF = 3
 NEAR, FAR = np.zeros(DOF), np.full(DOF, 0.5)
