@@ -46,9 +46,9 @@ def test_a_velocity_that_is_nan_is_not_given_and_zero_for_that_joint_alone() -> 
 
 
 @pytest.mark.parametrize("field", ["position", "velocity"])
-def test_infinite_values_and_positions_that_are_nan_are_refused(field: str) -> None:
+def test_infinite_values_are_refused(field: str) -> None:
     values = {"position": np.zeros(3), "velocity": np.zeros(3)}
-    values[field][1] = np.nan if field == "position" else np.inf
+    values[field][1] = np.inf
     found = rejected(states_with([1.0] * 3).update, NAMES, *values.values(), NOW, NOW)
     assert (found.reason, f"joint_states.{field}" in found.message) == (RejectionReason.NOT_FINITE, True)
 

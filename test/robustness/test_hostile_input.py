@@ -394,11 +394,9 @@ def test_claims_of_billions_of_elements_allocate_nothing(node: Node) -> None:
 
 def test_names_that_are_no_utf8_are_refused(node: Node) -> None:
     names = [*NODE.joint_names[:2], "QQQQ"]
-    state = JointState(name=names, position=np.zeros(NODE.dof))
     for channel, message, reason in (
         (ACTIONS, good_sequence(joint_names=names), "unknown_joint"),
         (PLAN, plan([0.0, 0.5], np.zeros((2, NODE.dof)), names), "unknown_joint"),
-        (STATE, state, "joint_missing"),
     ):
         for junk in (b"\xff\xfe\xfd\xfc", b"\xc3\x28\xa0\xa1", b"\xed\xa0\x80\x41", b"QQ\0Q"):
             node.send(channel, serialized(message).replace(b"QQQQ", junk), refused(reason).or_malformed())

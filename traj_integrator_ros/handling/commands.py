@@ -6,6 +6,9 @@ import contextlib
 from collections.abc import Callable
 from dataclasses import replace
 
+import numpy as np
+
+from ..execution.motion import State
 from .measured import JointStates
 from .parameter_table import ENSEMBLE_WEIGHTED, HEAVIEST_NEWEST
 from .parameters import NodeParameters
@@ -172,7 +175,8 @@ class Commands:
         state = self._joint_states.latest(now_ns, 0.0)
         if not self._published.guard.is_due(state.stamp_ns):
             return
-        position, turning, commanded = state.position, self._parameters.continuous, self._published.present.commanded
+        position, turning = state.position, self._parameters.continuous
+        commanded = _at_own_times(self._published.present.commanded, state.stamps_ns - state.stamp_ns)
         if turning.any() and (then := commanded(state.stamp_ns)) is not None:
             position = turned(position, then.position, turning)
         self._published.guard.take(position, state.velocity, state.stamp_ns, commanded)
@@ -234,3 +238,21 @@ class Commands:
         newest = parameters.chunks_heaviest == HEAVIEST_NEWEST
         averaged = self._published.chunks.averaged(plan, parameters.chunks_decay, newest_first=newest)
         return replace(self._trajectories.trajectory(averaged, now_ns), chunk=plan)
+
+
+def _at_own_times(commanded: Callable[[int], State | None], apart_ns: np.ndarray) -> Callable[[int], State | None]:
+    """What was commanded at a time, of each joint when that was measured: `apart_ns` from the newest, `[dof]`."""
+    times = np.unique(apart_ns)
+    if len(times) == 1:
+        return commanded
+
+    def each(time_ns: int) -> State | None:
+        found = commanded(time_ns)
+        for apart in times[:-1].tolist():
+            before = commanded(time_ns + apart)
+            if found is None or before is None:
+                return None
+            found = State(*(np.where(apart_ns == apart, one, other) for one, other in zip(before, found, strict=True)))
+        return found
+
+    return each

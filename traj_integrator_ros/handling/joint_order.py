@@ -11,6 +11,21 @@ from .rejection import Rejected, RejectionReason, require_finite, shown, shown_n
 
 
 @lru_cache(maxsize=16)
+def named_joints(
+    names: tuple[str, ...], joint_names: tuple[str, ...], field: str
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return where a message has some of the node's joints, and which these are; the arrays must not be changed.
+
+    Raises:
+        Rejected: duplicate_joint.
+
+    """
+    column_of = _columns([(column, name) for column, name in enumerate(names) if name in joint_names], field)
+    joints = [joint for joint, name in enumerate(joint_names) if name in column_of]
+    return np.array([column_of[joint_names[joint]] for joint in joints], np.intp), np.array(joints, np.intp)
+
+
+@lru_cache(maxsize=16)
 def find_columns(names: tuple[str, ...], joint_names: tuple[str, ...], field: str) -> np.ndarray | None:
     """Return where a message that may name other joints, too, has the node's; None if it has none of them.
 
@@ -50,10 +65,12 @@ def resolve_subset(names: Sequence[str], joint_names: tuple[str, ...], field: st
     return [column_of[name] for name in names]
 
 
-def values_of_joints(field: str, values: np.ndarray, columns: np.ndarray, count: int, *, optional: bool) -> np.ndarray:
+def values_of_joints(
+    field: str, values: np.ndarray, columns: np.ndarray, count: int, *, optional: bool, nan: bool = False
+) -> np.ndarray:
     """Values of the node's joints, of an array that has one for each of the `count` names of its message.
 
-    With `optional`, an array without values stands for zeros.
+    With `optional`, an array without values stands for zeros; with `nan`, NaN is a value, too.
 
     Raises:
         Rejected: joint_count or not_finite.
@@ -67,7 +84,7 @@ def values_of_joints(field: str, values: np.ndarray, columns: np.ndarray, count:
             f"{field}: expected {'0 or ' * optional}{count} values, one for each name, got {len(values)}",
         )
     values = values[columns]
-    require_finite(field, values)
+    require_finite(field, np.where(np.isnan(values), 0.0, values) if nan else values)
     return values
 
 

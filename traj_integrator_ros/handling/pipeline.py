@@ -106,9 +106,12 @@ class Pipeline:
     def take_joint_state(
         self, names: Sequence[str], position: np.ndarray, velocity: np.ndarray, stamp_ns: int, now_ns: int
     ) -> None:
-        """Take a joint state; arguments and errors as for `JointStates.update`."""
-        if self.joint_states.update(names, position, velocity, stamp_ns, now_ns):
+        """Take a joint state; arguments and errors as for `JointStates.update`, joints that are not taken included."""
+        taken = self.joint_states.update(names, position, velocity, stamp_ns, now_ns)
+        if taken and self.joint_states.known(now_ns, 0.0) is not None:
             self.commands.supervise(now_ns)
+        if self.joint_states.refused is not None:
+            raise self.joint_states.refused
 
     def take_controller_state(self, report: ControllerReport, now_ns: int) -> None:
         """Take what the controller says about itself, in the node's joint order."""

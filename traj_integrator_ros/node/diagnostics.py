@@ -61,6 +61,7 @@ class NodeStatus:
     """The source of the limit of each quantity."""
     assumed: AssumedLimits | None = None
     state_age_s: float | None = None
+    state_oldest_joint: str = ""
     controller_was: frozenset[ControllerStatus] = frozenset()
     """What it did since the previous message."""
     controller_state: str = "none"
@@ -154,6 +155,7 @@ def _values(status: NodeStatus) -> dict[str, str]:
         "limits": status.limits,
         "assumed_limits": (status.assumed and status.assumed.description) or None,
         "state_age_s": _shown(status.state_age_s),
+        "state_oldest_joint": status.state_oldest_joint,
         "sequences": accounts.sequences,
         "published": accounts.published,
         **{

@@ -244,7 +244,7 @@ class IntegratorNode(LifecycleNode):
 
     def _known_of_robot(self, answers: Answers) -> dict[str, object]:
         """Fields of a status."""
-        pipeline, engine = answers.pipeline, self._engine
+        pipeline, engine, now_ns = answers.pipeline, self._engine, self.get_clock().now().nanoseconds
         controller_was = frozenset(answers.controller_was)
         answers.controller_was.clear()
         reported_on = answers.entities.follow_controller()
@@ -258,7 +258,8 @@ class IntegratorNode(LifecycleNode):
             "parameters": pipeline.parameters,
             "limits": self._limits.origins,
             "assumed": pipeline.assumed,
-            "state_age_s": pipeline.joint_states.age_s(self.get_clock().now().nanoseconds),
+            "state_age_s": pipeline.joint_states.age_s(now_ns),
+            "state_oldest_joint": pipeline.joint_states.oldest(now_ns),
             "controller_was": controller_was,
             "controller_state": reported_on,
             "goal": answers.goal_server.state,
