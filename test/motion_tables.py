@@ -7,7 +7,16 @@ from pathlib import Path
 
 import numpy as np
 
+from traj_integrator_ros.motions.files import read_samples
 from traj_integrator_ros.motions.samples import Samples
+
+
+def read_plain(path: Path, row: int | None = None) -> Samples:
+    """The motion in a file about which there is nothing to tell."""
+    notes: list[str] = []
+    samples = read_samples(path, None, notes.append, row)
+    assert not notes
+    return samples
 
 
 def write_table(path: Path, samples: Samples, quantities: tuple[str, ...] = ("position", "velocity")) -> Path:

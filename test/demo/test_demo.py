@@ -14,12 +14,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from motion_tables import write_table
+from motion_tables import read_plain, write_table
 from motions import sine_motion
 from preloaded_python import preloaded_python
 
 from traj_integrator_ros.demo.main import main
-from traj_integrator_ros.motions.files import read_samples
 
 pytestmark = pytest.mark.ros
 
@@ -120,7 +119,7 @@ def test_figures_and_the_motion_for_the_tools_are_written(planned):
         width, height = png_size(out / name)
         assert width >= 1500 and height >= 800
         assert (out / name).stat().st_size > 50_000, "hardly anything is drawn"
-    table, bag = read_samples(out / "motion.csv"), read_samples(out / "motion_bag")
+    table, bag = read_plain(out / "motion.csv"), read_plain(out / "motion_bag")
     assert table.joint_names == bag.joint_names and len(table.time) == len(bag.time) > 1000
     np.testing.assert_allclose(bag.velocity, table.velocity)
     assert table.acceleration is not None
@@ -131,7 +130,7 @@ def test_the_motion_alone_is_written_on_request(here, tmp_path):
     for path in (table, bag):
         told = f"written: {path}: 1.0 s, 7 joints, 501 samples\n"
         assert here("--seconds", 1, "--write-motion", path) == (0, told, "")
-        assert len(read_samples(path).time) == 501
+        assert len(read_plain(path).time) == 501
     for path, told in ((bag, "--write-motion: "), (tmp_path / "m.npz", "expected .csv, or no suffix for a bag")):
         code, _, errors = here("--seconds", 1, "--write-motion", path)
         assert code == 2 and told in errors and errors.count("\n") == 1

@@ -117,7 +117,7 @@ UNUSABLE = [
     ("bad.csv", "time,position_j\n0,zero\n", "expected a number in column position_j, row 2, got 'zero'"),
     ("bad.csv", "time,position_j,velocity_j\n0,1\n", "expected a number in column velocity_j, row 2, got nothing"),
     ("bad.csv", "time,position_j\n0,1\n1,2\n", "too short: expected at least 16 samples, got 2"),
-    ("garbage.csv", bytes(range(256)) * 20, "not a CSV table"),
+    ("garbage.csv", bytes(range(256)) * 20, "not a text file"),
     ("garbage.db3", b"this is no database" * 100, "not a readable rosbag2 recording"),
     ("garbage.mcap", b"this is no database" * 100, "not a readable rosbag2 recording"),
     ("folder", None, "one without metadata.yaml"),

@@ -10,12 +10,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from motion_tables import write_table
+from motion_tables import read_plain, write_table
 from pipelines import SimulatedNode
 from tool_runs import JOINTS, Tool
 
 from traj_integrator_ros.kernels import ControlSpace, bspline_step
-from traj_integrator_ros.motions.files import read_samples, read_trajectories
+from traj_integrator_ros.motions.files import read_trajectories
 from traj_integrator_ros.motions.samples import QUANTITIES, Nature, Samples, samples_of
 from traj_integrator_ros.motions.trajectories import FIELDS
 from traj_integrator_ros.tools.integration_input import STATE, completed, read_sequences
@@ -30,7 +30,7 @@ def test_a_quadratic_motion_is_reproduced_from_its_own_actions(
     arguments = ("integrate", table, "--control-space", control_space, "--out", "out.csv", "--quiet")
     result = tool(*arguments, "--rows")
     assert result.returncode == 0, result.stderr
-    out = read_samples(tmp_path / "out.csv")
+    out = read_plain(tmp_path / "out.csv")
     assert out.joint_names == JOINTS
     np.testing.assert_allclose(out.time, quadratic.time, atol=1e-12)
     # Position control repeats its last action, which reaches no row.
@@ -40,7 +40,7 @@ def test_a_quadratic_motion_is_reproduced_from_its_own_actions(
     assert "RMS difference from the recording: position" in result.stdout
 
     assert tool(*arguments, "--end", "as_planned").returncode == 0
-    out = read_samples(tmp_path / "out.csv")
+    out = read_plain(tmp_path / "out.csv")
     for quantity in QUANTITIES:
         np.testing.assert_allclose(getattr(out, quantity), getattr(quadratic, quantity), atol=1e-7)
 
@@ -53,11 +53,11 @@ def test_positions_at_uneven_times_keep_their_accelerations(tool: Tool, tmp_path
     arguments = ("integrate", "uneven.csv", "--out", "out.csv", "--quiet")
     result = tool(*arguments, "--rows")
     assert "uneven steps: divided differences" in result.stdout
-    out = read_samples(tmp_path / "out.csv")
+    out = read_plain(tmp_path / "out.csv")
     np.testing.assert_allclose(out.position, uneven.position, atol=1e-12)
     np.testing.assert_allclose(out.acceleration, uneven.acceleration, atol=1e-9)
     assert tool(*arguments).returncode == 0
-    out = read_samples(tmp_path / "out.csv")
+    out = read_plain(tmp_path / "out.csv")
     np.testing.assert_allclose(out.time[: len(kept)], uneven.time, atol=1e-9)
     np.testing.assert_allclose(out.acceleration[: len(kept) - 1], uneven.acceleration[:-1], atol=1e-9)
 
@@ -67,13 +67,13 @@ def test_every_action_is_executed_and_the_controller_would_accept_the_output(too
     (tmp_path / "actions.csv").write_text("action_a\n0.5\n0.5\n-1.0\n")
     arguments = ("integrate", "actions.csv", "--control-space", "velocity", "--dt", "0.1", "--quiet")
     assert "at rest" not in tool(*arguments, "--end", "as_planned", "--out", "plan.csv").stdout
-    plan = read_samples(tmp_path / "plan.csv")
+    plan = read_plain(tmp_path / "plan.csv")
     np.testing.assert_allclose(plan.position[:, 0], [0.0, 0.05, 0.1, 0.0], atol=1e-12)
     for out in ("out.csv", "out.npz", "out_bag"):
         assert "note: at rest in the end, after a brake" in tool(*arguments, "--out", out).stdout
         checked = tool("check_trajectory", out)
         assert checked.returncode == 0, checked.stdout
-    stopped = read_samples(tmp_path / "out.csv")
+    stopped = read_plain(tmp_path / "out.csv")
     np.testing.assert_allclose(stopped.position[:4], plan.position, atol=1e-12)
     assert stopped.velocity[-1] == 0 and stopped.position[-1] < plan.position[-1]
 
@@ -110,13 +110,13 @@ def test_control_points_give_the_rows_of_the_kernel_and_the_segments_of_the_moti
     )
     arguments = ("integrate", "points.csv", *SPLINE_OPTIONS, "--layout", layout, "--out", "out.csv")
     assert tool(*arguments, "--rows").returncode == 0
-    got = read_samples(tmp_path / "out.csv")
+    got = read_plain(tmp_path / "out.csv")
     np.testing.assert_allclose(got.time, 0.05 * np.arange(expected.position.shape[1]), atol=1e-12)
     for quantity in QUANTITIES:
         np.testing.assert_allclose(getattr(got, quantity), getattr(expected, quantity)[0], rtol=1e-11, atol=1e-9)
 
     assert tool(*arguments, "--end", "as_planned").returncode == 0
-    ends = read_samples(tmp_path / "out.csv")
+    ends = read_plain(tmp_path / "out.csv")
     np.testing.assert_allclose(ends.time, got.time[::2], atol=1e-12)
     for quantity in ("position", "velocity", "acceleration"):
         np.testing.assert_allclose(getattr(ends, quantity), getattr(got, quantity)[::2], rtol=1e-10, atol=1e-9)
@@ -147,10 +147,10 @@ def test_a_spline_is_found_again_by_its_number_of_control_points(tool: Tool, tmp
     given, found = np.load(tmp_path / "in.npz"), np.load(tmp_path / "fit.npz")
     used = 6 if "curobo" in form else 7  # the last one before a goal is not seen there
     np.testing.assert_allclose(found["actions"][0, :used], given["actions"][:used], atol=1e-7)
-    np.testing.assert_allclose(found["position"][0], read_samples(tmp_path / "motion.csv").position, atol=1e-7)
+    np.testing.assert_allclose(found["position"][0], read_plain(tmp_path / "motion.csv").position, atol=1e-7)
     again = tool("integrate", "fit.npz", "--rows", "--out", "again.npz", "--quiet")
     assert again.returncode == 0, again.stderr
-    np.testing.assert_allclose(read_samples(tmp_path / "again.npz").position, found["position"][0], atol=1e-12)
+    np.testing.assert_allclose(read_plain(tmp_path / "again.npz").position, found["position"][0], atol=1e-12)
 
 
 def test_more_control_points_come_closer_to_a_motion_and_the_residual_says_how_close(
@@ -167,7 +167,7 @@ def test_more_control_points_come_closer_to_a_motion_and_the_residual_says_how_c
         result = tool("integrate", "wave.csv", "--fit", points, "--out", "out.csv", "--end", "as_planned", *plot)
         assert result.returncode == 0, result.stderr
         told.append(float(re.search(r"RMS difference position (\S+) rad", result.stdout).group(1)))
-    ends = read_samples(tmp_path / "out.csv")
+    ends = read_plain(tmp_path / "out.csv")
     np.testing.assert_allclose(ends.position[[0, -1]], position[[0, -1]], atol=1e-12)
     assert len(ends.time) == points + 3 + 1 and (tmp_path / "fit.png").read_bytes()[:4] == b"\x89PNG"
     assert told[0] > 5 * told[1] > 25 * told[2] and told[2] < 1e-3
@@ -194,7 +194,7 @@ def test_a_sequence_becomes_what_the_node_publishes_for_it(
     node.measure(0.0)
     goals = {f"goal_{name}": np.array([value]) for name, value in zip(STATE, goal, strict=False)}
     published = node.send(actions, space=ControlSpace[space.upper()], dt=0.1, start=([0], [0], [0]), **goals).motion
-    out = read_samples(tmp_path / "out.csv")
+    out = read_plain(tmp_path / "out.csv")
     assert out.time[-1] == pytest.approx(published.duration, abs=1e-6)
     np.testing.assert_allclose(out.position[:-1], published.states_at(out.time[:-1])[0], atol=1e-7)
 
@@ -204,9 +204,9 @@ def test_a_goal_of_positions_is_where_the_rows_and_the_motion_end(tool: Tool, tm
     (tmp_path / "actions.csv").write_text("action_a\n0.1\n0.2\n0.3\n0.4\n")
     arguments = ("integrate", "actions.csv", "--goal-position", "0.7", "--out", "out.csv", "--quiet")
     assert tool(*arguments, "--rows", "--finite-difference", scheme).returncode == 0
-    assert read_samples(tmp_path / "out.csv").position[-1] == pytest.approx(0.7)
+    assert read_plain(tmp_path / "out.csv").position[-1] == pytest.approx(0.7)
     assert tool(*arguments, "--end", "as_planned").returncode == 0
-    assert read_samples(tmp_path / "out.csv").position[-1] == pytest.approx(0.7)
+    assert read_plain(tmp_path / "out.csv").position[-1] == pytest.approx(0.7)
 
 
 def test_a_batch_of_actions_is_written_to_an_archive_a_bag_and_a_figure(tool: Tool, tmp_path: Path) -> None:
@@ -218,14 +218,14 @@ def test_a_batch_of_actions_is_written_to_an_archive_a_bag_and_a_figure(tool: To
         result = tool("integrate", "in.npz", "--out", out, *plot, "--quiet", "--rows")
         assert result.returncode == 0, result.stderr
     assert (tmp_path / "out.png").read_bytes()[:4] == b"\x89PNG"
-    second = read_samples(tmp_path / "out.npz", row=1)
+    second = read_plain(tmp_path / "out.npz", row=1)
     np.testing.assert_allclose(second.jerk[1:], actions[1, :4], atol=1e-12)
     np.testing.assert_allclose(second.position[0], start[0])
-    trajectories = list(read_trajectories(tmp_path / "out_bag"))
+    trajectories = list(read_trajectories(tmp_path / "out_bag", None, print))
     assert len(trajectories) == 3
     for field, quantity in FIELDS.items():
         np.testing.assert_allclose(trajectories[1].rows(field), getattr(second, quantity))
-    states = read_samples(tmp_path / "out_bag")
+    states = read_plain(tmp_path / "out_bag")
     assert len(states.time) == 15 and states.joint_names == ("joint_0", "joint_1")
 
 
@@ -280,7 +280,7 @@ def test_action_sequences_of_a_bag_start_where_they_say_or_at_the_joint_state_be
         }
         for number, (topic, message) in enumerate(messages):
             writer.write(connections[topic], number, types.serialize_cdr(message, message.__msgtype__))
-    own, measured, spline = (completed(one, {}) for one in read_sequences(tmp_path / "bag", "position", None))
+    own, measured, spline = (completed(one, {}) for one in read_sequences(tmp_path / "bag", "position", None, print))
     assert own.control_space == "acceleration" and own.fields["data"].shape == (2, 3, 2) and own.fields["dt_per"] == 1
     own, measured, spline = own.fields, measured.fields, spline.fields
     np.testing.assert_allclose(own["start_position"], [5, 6])
@@ -320,7 +320,7 @@ def test_a_motion_without_rates_begins_without_a_jolt(
     derived = [*(["acceleration"] if rows else []), *(["velocity"] if len(known) == 1 else [])]
     for name in STATE[1:]:
         assert (f"start {name} by differences" in told) == (name in derived)
-    found = read_samples(tmp_path / "out.csv")
+    found = read_plain(tmp_path / "out.csv")
     np.testing.assert_allclose(found.velocity[0], 2 * np.cos(0.4), atol=1e-6)
     np.testing.assert_allclose(found.acceleration[:2], -4 * np.sin(0.4), atol=0.06)
     assert np.abs(found.jerk[:20]).max() < 8.0  # the motion has 8 cos(...)

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from motion_tables import read_plain
 from tool_runs import command, environment
 
 from traj_integrator_ros.motions import figures
-from traj_integrator_ros.motions.files import read_samples
 from traj_integrator_ros.tools import check_trajectory, retime
 
 LIMITS = """
@@ -48,7 +48,7 @@ def test_a_plan_within_the_limits_is_kept(plan, robot, tmp_path, capsys):
     assert retime.main([str(plan), "--params", str(robot), "--out", str(out)]) == 0
     assert "unchanged, 51 points, 1.000 s" in capsys.readouterr().out
     for name in ("time", "position", "velocity", "acceleration"):
-        np.testing.assert_array_equal(getattr(read_samples(out), name), getattr(read_samples(plan), name))
+        np.testing.assert_array_equal(getattr(read_plain(out), name), getattr(read_plain(plan), name))
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ def test_what_is_written_keeps_the_limits_as_another_tool_finds(plan, robot, tmp
     out = tmp_path / "out.csv"
     assert retime.main([str(plan), "--params", str(robot), "--out", str(out), *options]) == 0
     assert check_trajectory.main([str(out), "--params", str(robot)]) == 0
-    motion = read_samples(out)
+    motion = read_plain(out)
     assert lasts[0] - 1e-6 <= motion.duration <= lasts[1] + 1e-6
     np.testing.assert_allclose(motion.position[[0, -1]], [[0, 0], [1, -0.5]], atol=1e-9)
     if options[0] == "--velocity":
@@ -83,7 +83,7 @@ def test_a_figure_shows_shares_of_the_limits_before_and_after(plan, robot, tmp_p
     assert len(kinds) == (2 if "--order" in options else 3)
     before, after = (line.get_ydata() for line in greatest.lines)
     assert greatest.lines[0].get_xdata()[-1] == pytest.approx(1.0)
-    assert greatest.lines[1].get_xdata()[-1] == pytest.approx(read_samples(out).duration)
+    assert greatest.lines[1].get_xdata()[-1] == pytest.approx(read_plain(out).duration)
     assert before.max() == pytest.approx(1.875 / 1.6 if "--velocity" in options else 5.7735 / 6, rel=1e-3)
     assert 0.98 <= after.max() <= 1.0005
     for panel in kinds:  # the plan's joints in grey, then the written ones

@@ -119,20 +119,21 @@ def load_recording(path: Path, topic: str | None = None) -> Motion:
     `topic` names the JointState topic of a bag. Raises RecordingError with one line that says what is wrong: too
     short, nothing that moves, or unreadable.
     """
-    samples = read_samples(path, topic)
+    notes: list[str] = []
+    samples = read_samples(path, topic, notes.append)
     least, count = f"{samples.source}: too short: expected at least", len(samples.time)
     if count < MIN_SAMPLES:
         raise RecordingError(f"{least} {MIN_SAMPLES} samples, got {count}")
     if samples.duration < MIN_DURATION:
         raise RecordingError(f"{least} {MIN_DURATION} s, got {samples.duration:.3f} s")
-    velocity, notes = samples.velocity, ()
+    velocity = samples.velocity
     if velocity is None:
         velocity = np.gradient(samples.position, samples.time, axis=0, edge_order=2)
-        notes = ("no velocities in the recording: those of its own positions are used, so errors say little",)
+        notes.append("no velocities in the recording: those of its own positions are used, so errors say little")
     if not np.any(velocity):
         raise RecordingError(f"{samples.source}: nothing moves in it: every velocity is 0")
     fields = {**vars(samples), "velocity": velocity, "jerk": None}
-    return Motion(**fields, repeated=find_repeated_frames(samples.position, velocity), notes=notes)
+    return Motion(**fields, repeated=find_repeated_frames(samples.position, velocity), notes=tuple(notes))
 
 
 def write_motion(motion: Motion, path: Path) -> None:

@@ -27,13 +27,27 @@ def require(module: str, purpose: str, extra: str = "tools") -> None:
 
 def load_yaml(path: Path) -> list[object]:
     """All documents of a YAML file that hold anything. Raises RecordingError."""
+    return load_documents(path, read_text(path))
+
+
+def load_documents(path: Path, text: str) -> list[object]:
+    """All documents of a text in a YAML file that hold anything. Raises RecordingError."""
     require("yaml", f"reading {path}")
     import yaml
 
-    try:
-        return [one for one in yaml.safe_load_all(path.read_text(encoding="utf-8")) if one is not None]
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+    try:  # in C where it is there, which takes a tenth of the time
+        found = yaml.load_all(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+        return [one for one in found if one is not None]
+    except (yaml.YAMLError, ValueError) as error:
         raise RecordingError(f"{path}: not a YAML file: {str(error).splitlines()[0]}") from None
+
+
+def read_text(path: Path) -> str:
+    """The text of a file in UTF-8. Raises RecordingError."""
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise RecordingError(f"{path}: not a text file: {error}") from None
     except OSError as error:
         raise RecordingError(f"{path}: {error.strerror}") from None
 

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+import math
 import os
 import sqlite3
 import struct
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from .extras import require
-from .samples import Nature, RecordingError, Samples, samples_of
+from .joint_states import StateRow, Tell, motion_of_states
+from .samples import RecordingError, Samples
 
 JOINT_STATE, JOINT_TRAJECTORY = "sensor_msgs/msg/JointState", "trajectory_msgs/msg/JointTrajectory"
 OUR_INTERFACES = "traj_integrator_interfaces"
@@ -23,28 +23,33 @@ UNREADABLE = (sqlite3.Error, struct.error, OSError, ValueError, LookupError, Ass
 """Errors that the reader's dependencies raise for a broken file, besides its own."""
 
 
-def read_bag(path: Path, topic: str | None) -> Samples:
-    """The joint states of a bag folder, or of a single .db3 or .mcap file without metadata.yaml.
+def read_bag(path: Path, topic: str | None, tell: Tell) -> Samples:
+    """The joint states of a bag folder, or of a single .db3 or .mcap file without metadata.yaml, as one motion.
 
-    The topic is `topic`, otherwise /joint_states, otherwise the only JointState topic. Times are header stamps if they
-    increase, otherwise the times of recording. Joints are those of the first message, by name; messages that lack one
-    of them are left out. Nothing about the numbers is checked.
+    The topic is `topic`, otherwise /joint_states, otherwise the only JointState topic. Numbers are not checked.
     """
     with open_bag(path) as reader:
-        connections = topic_in(path, reader, JOINT_STATE, topic)
+        connections = topic_in(path, reader, (JOINT_STATE,), topic, tell)
         recorded = reader.messages(connections=connections)
-        messages = [(stamp, reader.deserialize(raw, connection.msgtype)) for connection, stamp, raw in recorded]
-    if not messages:
-        raise RecordingError(f"{path}: no messages in topic {connections[0].topic}")
-    names: list[str] = list(messages[0][1].name)
-    kept = [(stamp, state, *row) for stamp, state in messages if (row := _row(state, names)) is not None]
-    recorded_ns, states, position, velocity = zip(*kept, strict=True)  # type: ignore[misc]
-    header_ns = [state.header.stamp.sec * 10**9 + state.header.stamp.nanosec for state in states]
-    time_ns = np.array(header_ns if np.all(np.diff(header_ns) > 0) else recorded_ns)
-    has_velocity = all(row is not None for row in velocity)
-    rows = [np.array(position), np.array(velocity) if has_velocity else None]
-    kind = f"rosbag2, topic {connections[0].topic}"
-    return samples_of(path, names, (time_ns - time_ns[0]) * 1e-9, rows, kind, Nature.MEASURED)
+        rows = [state_of(reader.deserialize(raw, one.msgtype), stamp) for one, stamp, raw in recorded]
+    found = connections[0].topic
+    return motion_of_states(rows, str(path), f"rosbag2, topic {found}", tell)
+
+
+def state_of(message: Any, recorded_ns: int | None) -> StateRow:
+    """The fields of a JointState message."""
+    stamp = message.header.stamp
+    stamp_ns = stamp.sec * 10**9 + stamp.nanosec
+    return StateRow(tuple(message.name), message.position, message.velocity, stamp_ns, recorded_ns)
+
+
+def usable_state(message: Any) -> dict[str, tuple[float, float]]:
+    """Position and velocity of the joints of a JointState message that have a position; NaN: no velocity."""
+    names, position, velocity = list(message.name), message.position, message.velocity
+    if len(position) != len(names):
+        return {}
+    rates = velocity if len(velocity) == len(names) else [math.nan] * len(names)
+    return {name: (p, v) for name, p, v in zip(names, position, rates, strict=True) if not math.isnan(p)}
 
 
 @contextmanager
@@ -79,10 +84,13 @@ def _our_definitions() -> dict[str, str]:
     return {}
 
 
-def topic_in(path: Path, reader: Any, kind: str, topic: str | None) -> list[Any]:
-    """The connections of a topic of a type: `topic`, else /joint_states, else the only one. Raises RecordingError."""
-    found = sorted({c.topic for c in reader.connections if c.msgtype == kind})
-    name = kind.rpartition("/")[2]
+def topic_in(path: Path, reader: Any, kinds: Sequence[str], topic: str | None, tell: Tell) -> list[Any]:
+    """The connections of a topic of some types: `topic`, else /joint_states, else the only one; others are told.
+
+    Raises RecordingError where there is none, or a choice.
+    """
+    found = sorted({c.topic for c in reader.connections if c.msgtype in kinds})
+    name = kinds[0].rpartition("/")[2]
     if topic is None and len(found) > 1 and DEFAULT_TOPIC not in found:
         raise RecordingError(f"{path}: several {name} topics, choose one by --topic: {', '.join(found)}")
     chosen = topic or (DEFAULT_TOPIC if DEFAULT_TOPIC in found else next(iter(found), ""))
@@ -90,14 +98,29 @@ def topic_in(path: Path, reader: Any, kind: str, topic: str | None) -> list[Any]
         others = sorted(f"{c.topic} ({c.msgtype})" for c in reader.connections)
         listed = ", ".join(found or others) or "no topic"
         raise RecordingError(f"{path}: expected a {name} topic{f' {topic}' if topic else ''}, got {listed}")
+    if topic is None and len(found) > 1:
+        tell(f"topic {chosen} taken, left out: {', '.join(one for one in found if one != chosen)} (--topic)")
     return [c for c in reader.connections if c.topic == chosen]
 
 
-def _row(state: Any, names: list[str]) -> tuple[np.ndarray, np.ndarray | None] | None:
-    """Position and velocity of the named joints in their order, None if the message lacks one of them."""
-    column = {name: i for i, name in enumerate(state.name)}
-    if any(name not in column for name in names) or len(state.position) != len(state.name):
-        return None
-    order = [column[name] for name in names]
-    velocity = state.velocity[order] if len(state.velocity) == len(state.name) else None
-    return state.position[order], velocity
+def kinds_with(reader: Any, kind: str) -> list[str]:
+    """The types of a bag's messages that are of a type or have fields of it, at any depth; that type first."""
+    types = reader.typestore
+    found = {c.msgtype for c in reader.connections if _has(types, c.msgtype, kind)}
+    return [kind, *sorted(found - {kind})]
+
+
+def _has(types: Any, outer: str, kind: str) -> bool:
+    """Whether a type is, or has, another one."""
+    return outer == kind or any(
+        _has(types, inner, kind) for _, field in types.fielddefs[outer][1] for inner in _types_in(field)
+    )
+
+
+def _types_in(field: Any) -> Iterator[str]:
+    """The type of a field's messages, if it has any: arrays and sequences hold a definition and a length."""
+    kind, content = field
+    if kind.name == "NAME":
+        yield content
+    elif kind.name in ("ARRAY", "SEQUENCE"):
+        yield from _types_in(content[0])

@@ -1,13 +1,16 @@
-"""Reads motions from CSV tables: this project's own columns, or the log of a Universal Robots controller (RTDE)."""
+"""Reads motions from tables: this project's own columns, or the log of a Universal Robots controller (RTDE)."""
 
 from __future__ import annotations
 
 import csv
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import numpy as np
 
+from .extras import read_text
+from .joint_states import Tell, listed
 from .samples import QUANTITIES, Nature, RecordingError, Samples, samples_of
 
 UR_JOINTS = (
@@ -19,77 +22,116 @@ UR_JOINTS = (
     "wrist_3_joint",
 )
 """Order of the RTDE columns: base, shoulder, elbow, wrist 1 to 3; names as in ur_description."""
-RTDE = ("target_q_", "target_qd_", "target_qdd_")
+_RTDE = (
+    (("target_q_", "target_qd_", "target_qdd_"), "set points of a UR controller (RTDE)", Nature.SET_POINTS),
+    (("actual_q_", "actual_qd_"), "measured states of a UR controller (RTDE)", Nature.MEASURED),
+)
+"""Columns of an RTDE log, which of them are taken first."""
+_SEPARATORS = {",": "comma", ";": "semicolon", "\t": "tab", " ": "space"}
+_QUANTITY = "position|velocity|acceleration|jerk|action|target_qd{0,2}|actual_qd?"
+_KNOWN = re.compile(rf"time|timestamp|dt|({_QUANTITY})_[^;\t]+")
+"""Names of columns by which the separator of a header is told."""
 
 
-def read_csv(path: Path) -> Samples:
+def read_csv(path: Path, tell: Tell) -> Samples:
     """The motion in a table of `time, position_<joint>…`, also velocity_, acceleration_ and jerk_, or of RTDE columns
-    `timestamp, target_q_0…5, target_qd_0…5, target_qdd_0…5`, as it is. Times in s. Raises RecordingError.
+    `timestamp, target_q_0…5, target_qd_0…5, target_qdd_0…5`, or actual_q_ and actual_qd_, as it is. Times in s.
+
+    Commas, semicolons, tabs or spaces separate columns; decimal signs are points or commas. What is left out is told.
+    Raises RecordingError.
     """
     table = _Table(path)
     if joints := table.suffixes("position_"):
         rows = [table.group(f"{quantity}_", joints) for quantity in QUANTITIES]
+        table.tell_left_out([f"{quantity}_" for quantity in QUANTITIES], joints, tell)
         if rows[2] is None:
             return samples_of(path, joints, table.column("time"), rows, "table of joint states", Nature.MEASURED)
         kind = "table of a motion with its accelerations"
         return samples_of(path, joints, table.column("time"), rows, kind, Nature.EXACT)
-    if joints := sorted(filter(str.isdecimal, table.suffixes("target_q_")), key=int):
-        names = UR_JOINTS if len(joints) == len(UR_JOINTS) else [f"joint_{i}" for i in joints]
-        rows = [table.group(prefix, joints) for prefix in RTDE]
-        kind = "set points of a UR controller (RTDE)"
-        return samples_of(path, names, table.column("timestamp"), rows, kind, Nature.SET_POINTS)
+    for prefixes, kind, nature in _RTDE:
+        if joints := sorted(filter(str.isdecimal, table.suffixes(prefixes[0])), key=int):
+            names = UR_JOINTS if len(joints) == len(UR_JOINTS) else [f"joint_{i}" for i in joints]
+            rows = [table.group(prefix, joints) for prefix in prefixes]
+            table.tell_left_out([one for each, *_ in _RTDE for one in each if one not in prefixes], (), tell)
+            return samples_of(path, names, table.column("timestamp"), rows, kind, nature)
+    got = f"{', '.join(table.header[:6])}{', ...' if len(table.header) > 6 else ''}"
     raise RecordingError(
         f"{path}: expected columns time, position_<joint>, velocity_<joint> or (RTDE) timestamp, target_q_<i>, "
-        f"target_qd_<i>, got {', '.join(table.header[:6])}{', ...' if len(table.header) > 6 else ''}"
+        f"target_qd_<i>, or actual_q_<i>, actual_qd_<i>, with {', '.join(_SEPARATORS.values())} between them, got {got}"
     )
 
 
-def read_actions(path: Path) -> tuple[tuple[str, ...], np.ndarray, np.ndarray | None] | None:
+def read_actions(path: Path, tell: Tell) -> tuple[tuple[str, ...], np.ndarray, np.ndarray | None] | None:
     """Joint names, actions [Ha, D] and time steps [Ha] in s of a table of `action_<joint>…`, and `dt` where it is
-    there; None if the table has no such columns. Raises RecordingError.
+    there; None if the table has no such columns. What is left out is told. Raises RecordingError.
     """
     table = _Table(path)
     joints = tuple(table.suffixes("action_"))
     if not joints:
         return None
+    table.tell_left_out([f"{quantity}_" for quantity in QUANTITIES], (), tell)
     if not table.rows:
         raise RecordingError(f"{path}: expected actions, got none")
     return joints, table.group("action_", joints), table.column("dt") if "dt" in table.header else None
 
 
 class _Table:
-    """Columns of a CSV by name, as numbers."""
+    """Columns of a table by name, as numbers."""
 
     def __init__(self, path: Path) -> None:
-        try:
-            # Universal newlines: controller logs that went through a spreadsheet end their lines with a bare CR.
-            with path.open(encoding="utf-8-sig", newline=None) as file:
-                rows = [row for row in csv.reader(file) if row]
-        except (UnicodeDecodeError, csv.Error) as error:
-            raise RecordingError(f"{path}: not a CSV table: {error}") from None
-        except OSError as error:
-            raise RecordingError(f"{path}: {error.strerror}") from None
-        if not rows:
+        # Universal newlines: controller logs that went through a spreadsheet end their lines with a bare CR.
+        lines = [line for line in read_text(path).splitlines() if line.strip()]
+        if not lines:
             raise RecordingError(f"{path}: the file is empty")
-        self._path, self.header, self.rows = path, [name.strip() for name in rows[0]], rows[1:]
+        lines[0] = lines[0].lstrip("# ")  # numpy.savetxt begins a header with it
+        self._path = path
+        try:
+            separator = max(_SEPARATORS, key=lambda one: _known_names(lines[0], one))
+            self.header, *self.rows = _cells(lines, separator)
+        except csv.Error as error:
+            raise RecordingError(f"{path}: not a CSV table: {error}") from None
+        self._is_cut = len(self.rows) > 1 and len(self.rows[-1]) < len(self.header)
+        if self._is_cut:
+            del self.rows[-1]
+        for k, row in enumerate(self.rows):
+            if any(row[len(self.header) :]):
+                by = f"columns are separated by {_SEPARATORS[separator]}"
+                also = ", so that it cannot be the decimal sign, too" if separator == "," else ""
+                got = f"{len(row)} in row {k + 2} ({by}{also})"
+                raise RecordingError(f"{path}: expected {len(self.header)} cells, as in the header, got {got}")
+
+    def tell_left_out(self, prefixes: Sequence[str], joints: Sequence[str], tell: Tell) -> None:
+        """Tell of a last row that is cut off, and of columns with these prefixes that are not of the joints."""
+        if self._is_cut:
+            tell("the last row is cut off, and left out")
+        names = [name for prefix in prefixes for name in self.header if name.startswith(prefix)]
+        if unused := [name for name in names if name.partition("_")[2] not in joints]:
+            tell(f"columns left out: {listed(unused)}")
 
     def suffixes(self, prefix: str) -> list[str]:
         """What follows the prefix in names of columns."""
         return [name.removeprefix(prefix) for name in self.header if name.startswith(prefix)]
 
     def column(self, name: str) -> np.ndarray:
-        """[N] numbers; RecordingError if the column is missing or occurs twice, or a cell is not a number."""
+        """[N] numbers, NaN for an empty cell; RecordingError if the column is missing or occurs twice, or a cell is
+        no number.
+        """
         if name not in self.header:
             raise RecordingError(f"{self._path}: column {name} is missing")
         if self.header.count(name) > 1:
             raise RecordingError(f"{self._path}: expected column {name} once, got it {self.header.count(name)} times")
         i, values = self.header.index(name), np.empty(len(self.rows))
+        has_commas = any("," in row[i] for row in self.rows if i < len(row))
         for k, row in enumerate(self.rows):
             try:
-                values[k] = float(row[i])
+                cell = row[i]
+                if has_commas:  # one sign for all: the other one may separate thousands
+                    cell = cell.replace(".", "x").replace(",", ".")
+                values[k] = float(cell or "nan")
             except (ValueError, IndexError):
                 got = f"row {k + 2}, got {repr(row[i]) if i < len(row) else 'nothing'}"
-                raise RecordingError(f"{self._path}: expected a number in column {name}, {got}") from None
+                sign = " with decimal commas" if has_commas else ""
+                raise RecordingError(f"{self._path}: expected a number{sign} in column {name}, {got}") from None
         return values
 
     def group(self, prefix: str, joints: Sequence[str]) -> np.ndarray | None:
@@ -97,3 +139,15 @@ class _Table:
         if not any(prefix + joint in self.header for joint in joints):
             return None
         return np.stack([self.column(prefix + joint) for joint in joints], axis=1)
+
+
+def _cells(lines: Iterable[str], separator: str) -> list[list[str]]:
+    """Rows of cells. Raises csv.Error."""
+    stripped = (line.strip() if separator == " " else line for line in lines)
+    rows = csv.reader(stripped, delimiter=separator, skipinitialspace=True)
+    return [[cell.strip() for cell in row] for row in rows]
+
+
+def _known_names(header: str, separator: str) -> int:
+    """How many names of columns a header has if this is what separates them."""
+    return sum(_KNOWN.fullmatch(name) is not None for name in _cells([header], separator)[0])

@@ -57,7 +57,12 @@ def joint_names(path: Path, arrays: Mapping[str, np.ndarray], dof: int) -> list[
     names = arrays["joint_names"]
     if names.shape != (dof,):
         raise RecordingError(f"{path}: expected {dof} joint_names, got shape {list(names.shape)}")
-    return [str(name) for name in names]
+    return [text_of(name) for name in names]
+
+
+def text_of(value: object) -> str:
+    """A name of an archive, which comes from HDF5 as bytes."""
+    return value.decode(errors="replace") if isinstance(value, bytes) else str(value)
 
 
 def numbers(path: Path, name: str, values: np.ndarray) -> np.ndarray:

@@ -5,18 +5,18 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .extras import load_yaml
 from .samples import Nature, RecordingError, Samples, samples_of
 
 if TYPE_CHECKING:
     from trajectory_msgs.msg import JointTrajectory
 
 FIELDS = {"positions": "position", "velocities": "velocity", "accelerations": "acceleration"}
+TRAJECTORY, MULTI_DOF = ("joint_names", "points"), "multi_dof_joint_trajectory"
+"""The fields by which a trajectory is found in other messages, and where one of other points is."""
 SECOND_NS = 1_000_000_000
 
 
@@ -59,7 +59,7 @@ def trajectory_of_samples(samples: Samples) -> PlannedTrajectory:
     """Samples as a trajectory."""
     nothing = np.empty((len(samples.time), 0))
     rows = (nothing if values is None else values for values in (samples.velocity, samples.acceleration))
-    points = zip(map(_nanoseconds, samples.time.tolist()), samples.position, *rows, strict=True)
+    points = zip(map(nanoseconds, samples.time.tolist()), samples.position, *rows, strict=True)
     return PlannedTrajectory(samples.joint_names, 0, tuple(Point(*point) for point in points))
 
 
@@ -76,45 +76,23 @@ def samples_of_trajectory(trajectory: PlannedTrajectory, source: str) -> Samples
     return samples_of(source, names, times, rows, "planned trajectory", Nature.SET_POINTS).checked()
 
 
-def trajectories_in_yaml(path: Path) -> Iterator[PlannedTrajectory]:
-    """JointTrajectory or RobotTrajectory messages as `ros2 topic echo` prints them, times in s or {sec, nanosec}.
-
-    Nothing about them is checked. Raises RecordingError for a file that is none.
-    """
-    expected = "expected JointTrajectory messages with joint_names and points, as ros2 topic echo prints them"
-    for document in load_yaml(path) or [None]:
-        message = document.get("joint_trajectory", document) if isinstance(document, dict) else None
-        if not isinstance(message, dict):
-            raise RecordingError(f"{path}: {expected}")
-        try:
-            yield _of_yaml(message)
-        except KeyError as error:
-            raise RecordingError(f"{path}: {expected}; {error} is missing") from None
-        except (AttributeError, TypeError, ValueError) as error:
-            raise RecordingError(f"{path}: {expected}: {error}") from None
+def within(message: Any, fields: Sequence[str]) -> Iterator[Any]:
+    """The parts of a message that have these fields, at any depth; a mapping, or an object of a dataclass."""
+    if isinstance(message, list | tuple):
+        for one in message:
+            yield from within(one, fields)
+        return
+    values = message if isinstance(message, dict) else getattr(message, "__dataclass_fields__", ())
+    if all(name in values for name in fields):
+        yield message
+        return
+    for name in values:
+        if name != MULTI_DOF:
+            yield from within(message[name] if isinstance(message, dict) else getattr(message, name), fields)
 
 
-def _of_yaml(message: dict[str, Any]) -> PlannedTrajectory:
-    points = tuple(
-        Point(
-            _yaml_ns(point["time_from_start"]),
-            *([float(value) for value in point.get(field) or []] for field in (*FIELDS, "effort")),
-        )
-        for point in message["points"]
-    )
-    stamp = _yaml_ns((message.get("header") or {}).get("stamp") or 0)
-    if stamp is None:
-        raise ValueError("header.stamp is not a number")
-    return PlannedTrajectory(tuple(str(name) for name in message["joint_names"]), stamp, points)
-
-
-def _yaml_ns(value: object) -> int | None:
-    if isinstance(value, dict):
-        return int(value["sec"]) * SECOND_NS + int(value["nanosec"])
-    return _nanoseconds(float(value))  # type: ignore[arg-type]
-
-
-def _nanoseconds(seconds: float) -> int | None:
+def nanoseconds(seconds: float) -> int | None:
+    """A time in ns; None if it is not finite."""
     return round(seconds * SECOND_NS) if math.isfinite(seconds) else None
 
 

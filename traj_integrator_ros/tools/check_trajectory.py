@@ -17,7 +17,7 @@ from ..motions.files import read_trajectories
 from ..motions.trajectories import PlannedTrajectory, planned_trajectory
 from ..motions.units import JointUnits
 from .checker import START_TOLERANCE, Expectation, check, motion_between
-from .command_line import EXIT_FAILED, ToolFailure, ToolParser, UserError, count, names, positive, run_tool
+from .command_line import EXIT_FAILED, ToolFailure, ToolParser, UserError, count, names, note, positive, run_tool
 from .robot import Robot, add_robot_options, load_robot
 from .ros_session import RosSession
 
@@ -28,7 +28,7 @@ SHOWN_FINDINGS = 20
 EXAMPLES = (
     (NAME, f"the next trajectory on {TOPIC}, its start against joint_states"),
     (f"{NAME} --params config/franka.yaml --count 0", "every one until Ctrl-C, against a robot's joints and limits"),
-    (f"{NAME} plan.csv --params my_robot.yaml", "a file: CSV, NPZ, YAML of ros2 topic echo, or a rosbag2 recording"),
+    (f"{NAME} plan.csv --params my_robot.yaml", "a table, NPZ, YAML of ros2 topic echo, or a rosbag2 recording"),
 )
 
 
@@ -71,7 +71,7 @@ def _check(options: argparse.Namespace) -> int:
         units=robot.units,
     )
     if options.file:
-        trajectories = ((one, expectation) for one in read_trajectories(options.file, options.topic))
+        trajectories = ((one, expectation) for one in read_trajectories(options.file, options.topic, note))
     else:
         trajectories = _on_topic(options, robot, expectation)
     of_joints = lru_cache(robot.for_motion)  # what it has no limits of is told once
@@ -132,7 +132,7 @@ def _on_topic(
             raise ToolFailure(f"no trajectory on {topic} before it was interrupted") from None
         finally:
             if number and not state and not options.quiet:
-                print(f"note: no joint state on {of_robot}: starts were not checked", file=sys.stderr)
+                note(f"no joint state on {of_robot}: starts were not checked")
 
 
 def _is_bad(label: str, trajectory: PlannedTrajectory, expectation: Expectation, quiet: bool) -> bool:

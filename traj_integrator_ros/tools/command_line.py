@@ -107,6 +107,11 @@ def run_tool(name: str, body: Callable[[], int]) -> int:
     return code
 
 
+def note(text: object) -> None:
+    """Tell the user in a line on standard error what was done beside what was asked."""
+    print(f"note: {one_line(text)}", file=sys.stderr, flush=True)
+
+
 def positive(text: str) -> float:
     """An argument that is a finite number above 0."""
     value = number(text)

@@ -15,7 +15,7 @@ from ..handling.rejection import DT_MAX_S, DT_MIN_S
 from ..motions.extras import require
 from ..motions.files import read_samples
 from ..motions.samples import QUANTITIES, Samples
-from .command_line import ToolParser, UserError, count, names, natural, numbers, positive, run_tool
+from .command_line import ToolParser, UserError, count, names, natural, note, numbers, positive, run_tool
 from .drawing import PICTURES, draw_motion
 from .integration_input import (
     BSPLINE,
@@ -58,8 +58,8 @@ def main(arguments: Arguments[str] | None = None) -> int:
         NAME,
         "Integrates actions to trajectories with position, velocity, acceleration and jerk, as the node sends them\n"
         "to a controller, but without one: every action is executed, and a brake follows. In: a rosbag2 recording\n"
-        "(ActionSequence messages, else joint states), CSV (action_<joint>, or time, position_<joint> ...), NPZ\n"
-        "(actions, or time, position ...), YAML of a planned trajectory.",
+        "(ActionSequence messages, else joint states), a table (action_<joint>, or time, position_<joint> ...), NPZ\n"
+        "(actions, or time, position ...), YAML of ros2 topic echo.",
         EXAMPLES,
     )
     parser.option("file", "actions or a motion", "FILE", Path)
@@ -167,10 +167,10 @@ def _integrate_batch(options: argparse.Namespace) -> int:
 
     given = _given(options)
     rows = {name: given.pop(name) for name in ENDS if name in given}
-    note = _assumed(given, [rows])
+    assumed = _assumed(given, [rows])
     integrate_file(options, given, rows)
-    if note:
-        print(f"note: {note}")
+    if assumed:
+        print(f"note: {assumed}")
     for name in (*options.fields, "time"):
         print(f"written: {options.out / name}.npy")
     for name in QUANTITIES:
@@ -208,7 +208,7 @@ def _integrate(options: argparse.Namespace) -> int:
     robot = load_robot(options.params, options.urdf)  # before the work, because it may be wrong
     with Progress(options.quiet) as progress:
         progress.stage("Reading")
-        sequences, note = _read(options)
+        sequences, assumed = _read(options)
         robot = robot.for_motion([*dict.fromkeys(name for one in sequences for name in one.joint_names)])
         progress.stage("Integrating", float(len(sequences)), "sequences" if len(sequences) > 1 else "sequence")
         from .integration import integrated  # brings torch with it, which a wrong file does not need
@@ -224,7 +224,7 @@ def _integrate(options: argparse.Namespace) -> int:
         seconds = time.monotonic() - begin
         progress.stage("Writing")
         _write(results, robot, options)
-    _conclude(results, robot, options, seconds, note)
+    _conclude(results, robot, options, seconds, assumed)
     exceeded = [line for one in results for line in one.exceeded]
     for line in exceeded[:SHOWN_VIOLATIONS]:
         print(f"limit exceeded: {line}")
@@ -240,16 +240,16 @@ def _read(options: argparse.Namespace) -> tuple[list[Sequence], str]:
         from .integration import fit
 
         form = {name: given[name] for name in FORM if name in given}
-        return [fit(read_samples(options.file, options.topic), options.fit, form)], ""
-    sequences = read_sequences(options.file, options.control_space or "position", options.topic)
+        return [fit(read_samples(options.file, options.topic, note), options.fit, form)], ""
+    sequences = read_sequences(options.file, options.control_space or "position", options.topic, note)
     # Those that a bag brings without a start begin at a joint state.
-    note = _assumed(given, [{**one.fields, **(one.measured or {})} for one in sequences])
+    assumed = _assumed(given, [{**one.fields, **(one.measured or {})} for one in sequences])
     sequences = [completed(sequence, given) for sequence in sequences]
     if options.sequence is None:
-        return sequences, note
+        return sequences, assumed
     if options.sequence >= len(sequences):
         raise UserError(f"--sequence: expected less than {len(sequences)}, got {options.sequence}")
-    return [sequences[options.sequence]], note
+    return [sequences[options.sequence]], assumed
 
 
 def _write(results: list[Integrated], robot: Robot, options: argparse.Namespace) -> None:
@@ -307,8 +307,8 @@ def _conclude(
         notes.append("at rest in the end, after a brake where the plan does not stop (--end as_planned: without)")
     if options.rows and options.finite_difference == "backward" and first.has_uneven_positions:
         notes.append("uneven steps: divided differences, as on ~/position_trajectory")
-    for note in filter(None, (*notes, assumed)):
-        print(f"note: {note}")
+    for told in filter(None, (*notes, assumed)):
+        print(f"note: {told}")
     if first.is_fitted:
         from .integration import told_residual
 

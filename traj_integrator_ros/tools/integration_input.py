@@ -12,9 +12,10 @@ import numpy as np
 
 from ..handling.requests import DT_PER_TRAJECTORY
 from ..motions.files import format_of, read_samples
-from ..motions.read_bag import JOINT_STATE, open_bag
+from ..motions.joint_states import Tell
+from ..motions.read_bag import JOINT_STATE, open_bag, usable_state
 from ..motions.read_csv import read_actions
-from ..motions.read_npz import joint_names, load_arrays, numbers
+from ..motions.read_npz import joint_names, load_arrays, numbers, text_of
 from ..motions.samples import QUANTITIES, RecordingError, Samples
 
 ACTION_SEQUENCE = "traj_integrator_interfaces/msg/ActionSequence"
@@ -73,8 +74,8 @@ def number_of(control_space: str) -> int:
     return 1 + CONTROL_SPACES.index(control_space)
 
 
-def read_sequences(path: Path, control_space: str, topic: str | None) -> list[Sequence]:
-    """All sequences of a file, states in `control_space`. Raises RecordingError.
+def read_sequences(path: Path, control_space: str, topic: str | None, tell: Tell) -> list[Sequence]:
+    """All sequences of a file, states in `control_space`; what is left out is told. Raises RecordingError.
 
     A bag has ActionSequence messages or joint states; an archive has `actions` or a motion; a table has columns
     action_<joint> or a motion.
@@ -84,10 +85,10 @@ def read_sequences(path: Path, control_space: str, topic: str | None) -> list[Se
         return sequences
     if format_ == "archive" and "actions" in (arrays := load_arrays(path)):
         return [_of_arrays(path, arrays)]
-    if format_ == "table" and (found := read_actions(path)) is not None:
+    if format_ == "table" and (found := read_actions(path, tell)) is not None:
         names, actions, dt = found
         return [Sequence(names, fields_of(actions[None]) | ({} if dt is None else {"dt": dt}))]
-    return [sequence_of_states(read_samples(path, topic), control_space)]
+    return [sequence_of_states(read_samples(path, topic, tell), control_space)]
 
 
 def fields_of(actions: np.ndarray) -> dict[str, Any]:
@@ -191,7 +192,7 @@ def _of_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> Sequence:
                 raise RecordingError(f"{path}: expected whole numbers, 0 or more, in {name}, got {values.tolist()!r}")
             fields[name] = values if values.ndim else int(values)
     for name, known in (("control_space", CONTROL_SPACES), ("layout", ("tight", "curobo"))):
-        if value := str(arrays.get(name, "")):
+        if value := text_of(np.asarray(arrays.get(name, "")).item()):
             if value not in known:
                 raise RecordingError(f"{path}: expected {name} one of {', '.join(known)}, got {value!r}")
             fields[name] = number_of(value) if name == "control_space" else value
@@ -199,28 +200,34 @@ def _of_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> Sequence:
 
 
 def _in_bag(path: Path, topic: str | None) -> Iterator[Sequence]:
-    """The ActionSequence messages, with the joint state recorded last before each."""
+    """The ActionSequence messages, with what joint states said last before each."""
     with open_bag(path) as reader:
         sequences = [c for c in reader.connections if c.msgtype == ACTION_SEQUENCE and topic in (None, c.topic)]
         if not sequences:
             return
         states = [c for c in reader.connections if c.msgtype == JOINT_STATE]
-        state: Any = None
+        known: dict[str, tuple[float, float]] = {}
+        last: tuple[str, ...] = ()
         for number, (connection, _, raw) in enumerate(reader.messages(connections=sequences + states)):
             message = reader.deserialize(raw, connection.msgtype)
             if connection.msgtype == JOINT_STATE:
-                state = message
+                if state := usable_state(message):
+                    known |= state
+                    last = tuple(state)
                 continue
-            yield _of_message(f"{path}, message {number} on {connection.topic}", message, state)
+            yield _of_message(f"{path}, message {number} on {connection.topic}", message, known, last)
 
 
-def _of_message(place: str, message: Any, state: Any) -> Sequence:
+def _of_message(
+    place: str, message: Any, known: Mapping[str, tuple[float, float]], last: tuple[str, ...]
+) -> Sequence:
+    """A message; `known` are position and velocity of joints, of which the latest joint state had the `last`."""
     cells, length = int(message.batch) * int(message.horizon), len(message.data)
     if not cells or not length or length % cells:
         shape = f"[batch {message.batch}, horizon {message.horizon}, dof]"
         raise RecordingError(f"{place}: expected data {shape}, got {length} numbers")
-    dof, of_state = length // cells, list(state.name) if state is not None else []
-    names = tuple(message.joint_names or (of_state if len(of_state) == dof else (f"joint_{i}" for i in range(dof))))
+    dof = length // cells
+    names = tuple(message.joint_names or (last if len(last) == dof else (f"joint_{i}" for i in range(dof))))
     if len(names) != dof:
         raise RecordingError(f"{place}: expected {dof} joint_names as in data, got {len(names)}")
     # Messages that were recorded before there were goals and splines lack their fields.
@@ -233,8 +240,7 @@ def _of_message(place: str, message: Any, state: Any) -> Sequence:
     fields |= {name: value for name, value in scalars.items() if value}
     fields |= {name: values for name, values in arrays.items() if values.size}
     measured = None
-    if set(names) <= set(of_state):
-        order = [of_state.index(name) for name in names]
-        rows = {"start_position": state.position, "start_velocity": state.velocity}
-        measured = {name: row[order] for name, row in rows.items() if len(row) == len(of_state)}
+    if all(name in known for name in names):
+        rows = np.array([known[name] for name in names]).T
+        measured = {name: row for name, row in zip(ENDS, rows, strict=False) if not np.isnan(row).any()}
     return Sequence(names, fields, place=place, measured=measured)

@@ -15,7 +15,7 @@ from ..motions.extras import require
 from ..motions.files import has_trajectories, read_samples, read_trajectories
 from ..motions.samples import QUANTITIES, Nature, RecordingError, Samples, samples_of
 from ..motions.trajectories import planned_trajectory, samples_of_trajectory
-from .command_line import ToolFailure, ToolParser, UserError, count, names, positive, run_tool
+from .command_line import ToolFailure, ToolParser, UserError, count, names, note, positive, run_tool
 from .drawing import PICTURES, draw_motion, violations
 from .robot import Robot, add_robot_options, load_robot
 from .ros_session import RosSession
@@ -76,8 +76,8 @@ def _plot(options: argparse.Namespace) -> int:
 def _from_file(options: argparse.Namespace) -> Samples:
     path: Path = options.file
     if not has_trajectories(path, options.topic):
-        return read_samples(path, options.topic, options.row)
-    for trajectory in islice(read_trajectories(path, options.topic), options.row, None):
+        return read_samples(path, options.topic, note, options.row)
+    for trajectory in islice(read_trajectories(path, options.topic, note), options.row, None):
         return samples_of_trajectory(trajectory, str(path))
     raise UserError(f"--row: expected a trajectory of {path}, got {options.row}")
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from ..motions.files import read_samples
-from .command_line import ToolParser, UserError, positive, run_tool
+from .command_line import ToolParser, UserError, note, positive, run_tool
 from .progress import Progress
 from .ros_session import RosSession
 
@@ -39,7 +39,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = ToolParser(
         NAME,
         "Publishes the joint states of a recording on joint_states at the times they were recorded, stamped with the\n"
-        "time of publishing. Reads rosbag2 folders, .db3 and .mcap files, CSV, NPZ, and YAML of a planned trajectory.",
+        "time of publishing. Reads rosbag2 folders, .db3 and .mcap files, tables, NPZ, and YAML of ros2 topic echo.",
         EXAMPLES,
         uses_ros=True,
     )
@@ -52,7 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _replay(options: argparse.Namespace) -> int:
-    samples = read_samples(options.file, options.topic)
+    samples = read_samples(options.file, options.topic, note)
     if options.loop and len(samples.time) < 2:
         raise UserError(f"{options.file}: expected at least 2 samples to loop over, got 1")
     time_s, loop, late_s = samples.time / options.speed, options.loop, []

@@ -16,7 +16,7 @@ import numpy as np
 from ..handling.background import in_background
 from ..motions.files import read_samples
 from ..motions.samples import Nature, Samples, samples_of
-from .command_line import EXIT_FAILED, ToolFailure, ToolParser, UserError, positive, run_tool
+from .command_line import EXIT_FAILED, ToolFailure, ToolParser, UserError, note, positive, run_tool
 from .drawing import draw_retimed
 from .integration_output import write_table
 from .progress import Progress
@@ -44,7 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "points, too. A plan keeps its own times where it keeps the limits; with --fastest only its positions count.",
         EXAMPLES,
     )
-    parser.option("file", "CSV, NPZ, YAML, or a rosbag2 recording", "FILE", Path)
+    parser.option("file", "a table, NPZ, YAML of ros2 topic echo, or a rosbag2 recording", "FILE", Path)
     parser.option("--topic", "topic of a bag, if it has several")
     add_robot_options(parser, "parameter file of the node: limits")
     for name, unit in zip(_KINDS, ("rad/s", "rad/s^2", "rad/s^3"), strict=True):
@@ -66,7 +66,7 @@ def _retime(options: argparse.Namespace) -> int:
     if options.duration is not None and not options.fastest:
         raise UserError("--duration: expected with --fastest; a plan is slowed only where it exceeds a limit")
     robot = load_robot(options.params, options.urdf)
-    samples = read_samples(options.file, options.topic)
+    samples = read_samples(options.file, options.topic, note)
     robot = robot.for_motion(samples.joint_names)
     rows, given = _rows_of(samples, options)
     try:

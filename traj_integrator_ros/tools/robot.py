@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -12,7 +11,7 @@ from ..handling.limits import JointLimits
 from ..handling.urdf_limits import load_joint_types, load_urdf, read_joint_types
 from ..motions.extras import load_yaml
 from ..motions.units import JointUnits
-from .command_line import ToolParser, UserError
+from .command_line import ToolParser, UserError, note
 
 SECTION = "ros__parameters"
 
@@ -39,7 +38,7 @@ class Robot:
         try:
             return replace(self, units=_units_of(read_joint_types(urdf, topic)))
         except LimitsError as error:
-            print(f"note: {error}", file=sys.stderr)
+            note(error)
             return self
 
     def for_motion(self, joint_names: Sequence[str]) -> Robot:
@@ -58,7 +57,7 @@ class Robot:
                 f"{', '.join(robot.limits.joint_names)}"
             )
         if missing:
-            print(f"note: {self.source} has no limits of {', '.join(missing)}", file=sys.stderr)
+            note(f"{self.source} has no limits of {', '.join(missing)}")
         return robot
 
     def _with_limits_of(self, joint_names: tuple[str, ...]) -> Robot:

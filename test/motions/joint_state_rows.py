@@ -1,0 +1,25 @@
+"""Joint states as publishers send them, made up on the spot."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from traj_integrator_ros.motions.joint_states import StateRow
+
+BEGIN_NS = 1_700_000_000_000_000_000
+
+
+def states(
+    names: Sequence[str] = ("a", "b"), count: int = 100, step: float = 0.02, begin: float = 0.0
+) -> list[StateRow]:
+    """Joint k on sin((1 + k) t / 2), exactly, recorded up to 1.4 ms after its stamp."""
+    rows = []
+    for number in range(count):
+        time = begin + number * step
+        rate = (1 + np.arange(len(names))) / 2
+        stamp_ns = BEGIN_NS + round(time * 1e9)
+        fields = np.sin(rate * time), rate * np.cos(rate * time), stamp_ns, stamp_ns + (number % 3) * 700_000
+        rows.append(StateRow(tuple(names), *fields))
+    return rows

@@ -1,0 +1,203 @@
+"""One motion of many joint states: nothing is lost without a word, whoever published them and in whatever order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from joint_state_rows import BEGIN_NS, states
+
+from traj_integrator_ros.motions.files import read_samples
+from traj_integrator_ros.motions.joint_states import StateRow, motion_of_states
+from traj_integrator_ros.motions.samples import RecordingError, Samples
+
+BETWEEN = 2e-4
+"""Of positions between samples 0.1 s apart of sin(t): a cubic is off by h^4/384, a line beyond the last by a h^2/2."""
+
+
+def motion(rows: list[StateRow], *told: str) -> Samples:
+    """The motion of messages, about which exactly this is told."""
+    notes: list[str] = []
+    found = motion_of_states(rows, "here", "test", notes.append).checked()
+    assert notes == list(told)
+    return found
+
+
+def assert_is_that_of(found: Samples, rows: list[StateRow]) -> None:
+    """To the bit, by the stamps."""
+    assert found.joint_names == rows[0].names
+    np.testing.assert_allclose(found.time, [(row.stamp_ns - rows[0].stamp_ns) * 1e-9 for row in rows], atol=1e-12)
+    np.testing.assert_array_equal(found.position, [row.position for row in rows])
+    np.testing.assert_array_equal(found.velocity, [row.velocity for row in rows])
+
+
+def by_recording(rows: list[StateRow]) -> list[StateRow]:
+    return sorted(rows, key=lambda row: row.recorded_ns)
+
+
+def test_messages_of_one_publisher_are_its_motion() -> None:
+    assert_is_that_of(motion(states()), states())
+
+
+@pytest.mark.parametrize("step", [0.01, 0.1, 0.033], ids=["faster", "slower", "uneven"])
+@pytest.mark.parametrize("begin", [-0.0005, 0.0, 0.003])
+def test_a_gripper_that_publishes_by_itself_is_merged_at_the_times_of_the_arm(step: float, begin: float) -> None:
+    gripper = states(["finger"], round(1.98 / step) + 1, step, begin)
+    notes: list[str] = []
+    rows = by_recording(gripper + states())
+    found = motion_of_states(rows, "here", "test", notes.append).checked()
+    assert found.joint_names == ("a", "b", "finger")
+    np.testing.assert_array_equal(found.position[:, :2], [row.position for row in states()])
+    np.testing.assert_allclose(found.position[:, 2], np.sin(found.time / 2), atol=BETWEEN)
+    np.testing.assert_allclose(found.velocity[:, 2], np.cos(found.time / 2) / 2, atol=0.01)
+    assert any(f"finger ({len(gripper)})" in note for note in notes)
+    if (step, begin) != (0.01, 0.0):
+        assert f"finger ({len(gripper)} messages) interpolated at the times of a, b (100 messages)" in notes
+
+
+def test_two_arms_are_merged_and_what_only_one_of_them_covers_is_cut_and_told() -> None:
+    left, right = states(["left"], 100), states(["right"], 90, begin=0.2)
+    found = motion(
+        by_recording(left + right),
+        "merged by name: messages with left (100); right (90)",
+        "right (90 messages) interpolated at the times of left (100 messages)",
+        "9 of 100 samples left out, at whose times not all joints are known",
+    )
+    np.testing.assert_array_equal(found.position[:, 0], [row.position[0] for row in left[9:]])
+    assert found.joint_names == ("left", "right")
+
+
+def test_a_first_message_with_some_of_the_joints_hides_no_others() -> None:
+    rows = states()
+    rows[0] = rows[0]._replace(names=("a",), position=rows[0].position[:1], velocity=rows[0].velocity[:1])
+    found = motion(
+        rows,
+        "merged by name: messages with a (1); a, b (99)",
+        "b (99 messages) interpolated at the times of a (100 messages)",
+    )
+    np.testing.assert_allclose(found.position, [row.position for row in states()], atol=BETWEEN)
+
+
+def test_joints_in_any_order_are_one_kind_of_message() -> None:
+    rows = states()
+    turned = [row._replace(names=("b", "a"), position=row.position[::-1], velocity=row.velocity[::-1]) for row in rows]
+    assert_is_that_of(motion([turned[k] if k % 2 else rows[k] for k in range(100)]), rows)
+
+
+def test_a_joint_that_is_known_for_a_moment_only_is_left_out_and_told() -> None:
+    found = motion(
+        by_recording(states() + states(["finger"], 1, begin=0.5)),
+        "merged by name: messages with a, b (100); finger (1)",
+        "left out: finger, known from 0.500 s to 0.500 s only (1 message)",
+    )
+    assert_is_that_of(found, states())
+
+
+def test_between_two_angles_across_the_end_of_their_range_nothing_is_made_up() -> None:
+    slow = enumerate(states(["wrist"], 21, 0.1))
+    wrist = [row._replace(position=np.array([3.1 if k < 10 else -3.1]), velocity=()) for k, row in slow]
+    found = motion_of_states(by_recording(states() + wrist), "here", "test", lambda _: None)
+    assert np.abs(found.position[:, 2]).min() > 3.0
+
+
+EMPTY = StateRow((), (), (), BEGIN_NS, BEGIN_NS)
+WHEELS = StateRow(("left", "right"), (), (1.0, 1.0), BEGIN_NS, BEGIN_NS)
+UNEQUAL = StateRow(("a", "b"), (1.0,), (), BEGIN_NS, BEGIN_NS)
+
+
+def test_messages_without_positions_are_left_out_and_counted() -> None:
+    told = "left out of 104 messages: 2 without positions, 1 with velocities only (left, right), "
+    rows = [EMPTY, WHEELS, *states(), EMPTY, UNEQUAL]
+    assert_is_that_of(motion(rows, told + "1 whose positions do not go with their names"), states())
+    for rows, got in (([WHEELS], "1 with velocities only (left, right)"), ([EMPTY], "1 without positions"), ([], "no")):
+        with pytest.raises(RecordingError, match="here: expected joint states with positions, got") as refused:
+            motion_of_states(rows, "here", "test", print)
+        assert f"got {got}" in str(refused.value)
+
+
+def test_positions_and_velocities_that_are_nan_are_not_given() -> None:
+    lost = [row._replace(velocity=np.full(2, np.nan)) for row in states()]
+    assert motion(lost).velocity is None
+    some = [row._replace(velocity=np.array([np.nan, row.velocity[1]])) for row in states()]
+    found = motion(some, "velocity of a by differences where it was not given")
+    np.testing.assert_array_equal(found.velocity[:, 1], [row.velocity[1] for row in states()])
+    # Second differences of sin(t / 2), 0.02 s apart: off by h^2 / 6 / 8, at the ends by h^2 / 3 / 8.
+    np.testing.assert_allclose(found.velocity[:, 0], [row.velocity[0] for row in states()], atol=2e-5)
+    wheel = [row._replace(position=np.array([row.position[0], np.nan])) for row in states()]
+    assert motion(wheel, "left out: b, whose positions are not given (NaN)").joint_names == ("a",)
+    short = [row._replace(velocity=(1.0,)) for row in states()]
+    told = "left out of 100 messages: 100 whose velocities do not go with their names (only those)"
+    assert motion(short, told).velocity is None
+
+
+def test_a_message_recorded_twice_counts_once() -> None:
+    rows = states()
+    again = [*rows[:50], rows[49]._replace(recorded_ns=rows[49].recorded_ns + 1), *rows[50:]]
+    for doubled in (again, [rows[0], *rows]):
+        assert_is_that_of(motion(doubled, "left out of 101 messages: 1 received twice"), rows)
+    twice = [row for row in rows for _ in range(2)]
+    assert_is_that_of(motion(twice, "left out of 200 messages: 100 received twice"), rows)
+    assert_is_that_of(motion([*rows, *rows], "left out of 200 messages: 100 received twice"), rows)
+
+
+def test_another_message_with_the_same_stamp_is_left_out_and_no_other_stamp_is_touched() -> None:
+    rows = states()
+    other = rows[7]._replace(position=rows[7].position + 1e-6)
+    told = "1 message left out, with the stamp of another one"
+    assert_is_that_of(motion([*rows[:8], other, *rows[8:]], told), rows)
+
+
+def test_messages_that_overtook_each_other_are_sorted() -> None:
+    rows = states()
+    swapped = [*rows[:20], rows[21], rows[20], *rows[22:60], rows[61], rows[60], *rows[62:]]
+    assert_is_that_of(motion(swapped, "2 messages out of order, sorted by their stamps"), rows)
+
+
+@pytest.mark.parametrize("stamp", [0, BEGIN_NS], ids=["none", "that stands still"])
+def test_stamps_that_do_not_go_on_give_way_to_the_times_of_recording(stamp: int) -> None:
+    rows = [row._replace(stamp_ns=stamp) for row in states()]
+    told = "100 messages timed by their recording, since their stamps do not go on"
+    recorded = [(row.recorded_ns - BEGIN_NS) * 1e-9 for row in rows]
+    np.testing.assert_allclose(motion(rows, told).time, recorded, atol=1e-12)
+    with pytest.raises(RecordingError, match="expected stamps that go on"):
+        motion_of_states([row._replace(recorded_ns=None) for row in rows], "here", "test", print)
+
+
+def test_after_a_clock_was_set_back_messages_have_the_time_of_their_recording_by_the_clock_before() -> None:
+    before, after = states(count=50, begin=100.0), states(["a", "b"], 50, begin=0.0)
+    last_ns = before[-1].recorded_ns
+    later = [row._replace(recorded_ns=last_ns + (k + 1) * 20_000_000) for k, row in enumerate(after)]
+    found = motion(before + later, "50 messages timed by their recording, since their stamps do not go on")
+    np.testing.assert_allclose(found.time, np.arange(100) * 0.02, atol=0.0015)  # by which recordings are late
+    unstamped = by_recording(states() + [row._replace(stamp_ns=0) for row in states(["finger"])])
+    notes: list[str] = []
+    found = motion_of_states(unstamped, "here", "test", notes.append)
+    assert "100 messages timed by their recording, since their stamps do not go on" in notes
+    np.testing.assert_allclose(found.position[:, 2], np.sin(found.time / 2), atol=0.0015)
+
+
+def test_a_joint_twice_in_a_message_is_refused() -> None:
+    with pytest.raises(RecordingError, match="here: expected every joint once, got a twice in message 1"):
+        motion_of_states([states()[0], states(("a", "a"))[0]], "here", "test", print)
+
+
+def test_topics_of_a_bag_that_are_not_taken_are_told(write_states: Callable[..., Path]) -> None:
+    notes: list[str] = []
+    bag = write_states(joint_states=states(), other__joint_states=states(["c"]))
+    assert_is_that_of(read_samples(bag, None, notes.append), states())
+    assert notes == ["topic /joint_states taken, left out: /other/joint_states (--topic)"]
+    assert_is_that_of(read_samples(bag, "/other/joint_states", pytest.fail), states(["c"]))
+
+
+def test_publishers_on_one_topic_of_a_bag_are_merged(write_states: Callable[..., Path]) -> None:
+    notes: list[str] = []
+    rows = by_recording([*states(["finger"], 20, 0.1), EMPTY, *states()])
+    found = read_samples(write_states(arm__joint_states=rows), None, notes.append)
+    assert found.joint_names == ("a", "b", "finger") and len(found.time) == 100
+    assert notes == [
+        "left out of 121 messages: 1 without positions",
+        "merged by name: messages with finger (20); a, b (100)",
+        "finger (20 messages) interpolated at the times of a, b (100 messages)",
+    ]

@@ -1,0 +1,161 @@
+"""Messages as ROS prints them are read, wherever in them the motion is; what is no motion is told by its keys."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import yaml
+from joint_state_rows import BEGIN_NS, states
+
+from traj_integrator_ros.motions.files import read_samples, read_trajectories
+from traj_integrator_ros.motions.joint_states import StateRow
+from traj_integrator_ros.motions.samples import RecordingError, Samples
+
+TIMES = (0.0, 0.25, 1.5)
+POSITIONS = [[0.0, -0.0], [0.1, -0.05], [0.2, -0.1]]
+
+
+def trajectory(seconds: str = "sec", rest: str = "nanosec") -> dict[str, object]:
+    points = [
+        {"positions": row, "velocities": [], "accelerations": [], "effort": [],
+         "time_from_start": {seconds: int(time), rest: round(time % 1 * 1e9)}}
+        for time, row in zip(TIMES, POSITIONS, strict=True)
+    ]  # fmt: skip
+    return {"header": {"stamp": {seconds: 0, rest: 0}, "frame_id": ""}, "joint_names": ["a", "b"], "points": points}
+
+
+def echoed(*messages: dict[str, object], flow: bool | None = False) -> str:
+    return "".join(f"{yaml.safe_dump(one, sort_keys=False, default_flow_style=flow)}---\n" for one in messages)
+
+
+def joint_state(row: StateRow, seconds: str = "sec", rest: str = "nanosec", **changed: object) -> dict[str, object]:
+    stamp = {seconds: row.stamp_ns // 10**9, rest: row.stamp_ns % 10**9}
+    fields = {
+        "name": list(row.names),
+        "position": row.position.tolist(),
+        "velocity": row.velocity.tolist(),
+        "effort": [],
+    }
+    return {"header": {"stamp": stamp, "frame_id": ""}, **fields, **changed}
+
+
+def read(tmp_path: Path, text: str, *told: str) -> Samples:
+    """The motion in a text, about which exactly this is told."""
+    (tmp_path / "echo.yaml").write_text(text)
+    notes: list[str] = []
+    samples = read_samples(tmp_path / "echo.yaml", None, notes.append)
+    assert notes == list(told)
+    return samples
+
+
+ROBOT = {"joint_trajectory": trajectory(), "multi_dof_joint_trajectory": {"joint_names": [], "points": []}}
+WITH_TRAJECTORIES = {
+    "JointTrajectory": trajectory(),
+    "JointTrajectory of ROS 1": trajectory("secs", "nsecs"),
+    "RobotTrajectory": ROBOT,
+    "DisplayTrajectory": {"model_id": "", "trajectory": [ROBOT], "trajectory_start": {"joint_state": {"name": []}}},
+    "goal of FollowJointTrajectory": {"trajectory": trajectory(), "goal_time_tolerance": {"sec": 0, "nanosec": 0}},
+    "action goal of ROS 1": {"goal_id": {"id": ""}, "goal": {"trajectory": trajectory("secs", "nsecs")}},
+    "result of MoveGroup": {"error_code": {"val": 1}, "planned_trajectory": ROBOT, "planning_time": 0.1},
+}
+
+
+@pytest.mark.parametrize("flow", [False, True, None])
+@pytest.mark.parametrize("message", WITH_TRAJECTORIES.values(), ids=WITH_TRAJECTORIES)
+def test_a_trajectory_is_found_in_any_message(tmp_path: Path, message: dict[str, object], flow: bool | None) -> None:
+    found = read(tmp_path, echoed(message, flow=flow))
+    np.testing.assert_array_equal(found.time, TIMES)
+    np.testing.assert_array_equal(found.position, POSITIONS)
+    assert found.joint_names == ("a", "b") and found.velocity is None
+    assert len(list(read_trajectories(tmp_path / "echo.yaml", None, pytest.fail))) == 1
+
+
+@pytest.mark.parametrize("names", [("sec", "nanosec"), ("secs", "nsecs")], ids=["ROS 2", "ROS 1"])
+def test_joint_states_are_one_motion_by_their_stamps(tmp_path: Path, names: tuple[str, str]) -> None:
+    rows = states(count=5)
+    found = read(tmp_path, echoed(*(joint_state(row, *names) for row in rows)))
+    np.testing.assert_allclose(found.time, 0.02 * np.arange(5), atol=1e-12)
+    np.testing.assert_array_equal(found.position, [row.position for row in rows])
+    np.testing.assert_array_equal(found.velocity, [row.velocity for row in rows])
+    (one,) = read_trajectories(tmp_path / "echo.yaml", None, pytest.fail)
+    assert len(one.points) == 5
+
+
+@pytest.mark.parametrize("velocity", [[], None, [float("nan")] * 2], ids=str)
+def test_velocities_that_are_not_printed_are_not_given(tmp_path: Path, velocity: object) -> None:
+    assert read(tmp_path, echoed(*(joint_state(row, velocity=velocity) for row in states(count=5)))).velocity is None
+
+
+def test_publishers_are_merged_and_empty_messages_left_out(tmp_path: Path) -> None:
+    messages = [joint_state(row) for pair in zip(states(count=9), states(["finger"], 9), strict=True) for row in pair]
+    empty = joint_state(StateRow((), np.zeros(0), np.zeros(0), BEGIN_NS))
+    told = "left out of 19 messages: 1 without positions", "merged by name: messages with a, b (9); finger (9)"
+    assert read(tmp_path, echoed(empty, *messages), *told).joint_names == ("a", "b", "finger")
+
+
+@pytest.mark.parametrize("share", np.linspace(0.05, 0.95, 19).round(2))
+def test_a_last_message_that_is_cut_off_is_left_out_and_told(tmp_path: Path, share: float) -> None:
+    messages = [joint_state(row) for row in states(count=4)]
+    last = echoed(messages[3])
+    (tmp_path / "echo.yaml").write_text(echoed(*messages[:3]) + last[: round(share * last.index("effort"))])
+    notes: list[str] = []
+    found = read_samples(tmp_path / "echo.yaml", None, notes.append)
+    np.testing.assert_array_equal(found.position, [row.position for row in states(count=3)])
+    assert notes == ["the last message is cut off, and left out"]
+
+
+def test_a_last_trajectory_that_is_cut_off_is_left_out_and_told(tmp_path: Path) -> None:
+    text = echoed(trajectory(), trajectory())
+    told = "the last message is cut off, and left out"
+    np.testing.assert_array_equal(read(tmp_path, text[: text.rindex("effort")], told).position, POSITIONS)
+
+
+def test_what_ros2_prints_between_messages_is_no_message(tmp_path: Path) -> None:
+    messages = [joint_state(row) for row in states(count=4)]
+    lost = "A message was lost!!!\n\ttotal count change:1\n\ttotal count: 1---\n"
+    text = "nothing yet\n---\n" + echoed(*messages[:2]) + lost + echoed(*messages[2:])
+    told = (
+        "messages were lost when this was recorded (1 times), as ros2 topic echo says in it",
+        "left out: 1 of 5 documents, which are no messages",
+    )
+    assert len(read(tmp_path, text, *told).time) == 4
+
+
+def test_arrays_and_messages_as_python_prints_them_are_read(tmp_path: Path) -> None:
+    rows = states(count=3)
+    text = ""
+    for row in rows:
+        fields = {name: f"array('d', {getattr(row, name).tolist()})" for name in ("position", "velocity")}
+        printed = yaml.safe_dump(joint_state(row, **fields, effort="array('d')"), sort_keys=False).replace('"', "")
+        text += printed.replace("'array", "array").replace("''d''", "'d'").replace(")'", ")") + "---\n"
+    assert "position: array('d', [" in text
+    np.testing.assert_array_equal(read(tmp_path, text).position, [row.position for row in rows])
+    point = (
+        "p(positions=array('d', [{}, -inf, nan]), velocities=array('d'), time_from_start=m.Duration(sec={}, nanosec=0))"
+    )
+    text = f"m.JointTrajectory(joint_names=['a', 'b', 'c'], points=[{point.format(0.5, 0)}, {point.format(1.5, 2)}])"
+    (tmp_path / "echo.yaml").write_text(text)
+    (one,) = read_trajectories(tmp_path / "echo.yaml", None, pytest.fail)
+    np.testing.assert_array_equal(one.rows("positions"), [[0.5, -np.inf, np.nan], [1.5, -np.inf, np.nan]])
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("pose: {x: 1}\nframe: base\n---\n", "got messages with the keys pose, frame"),
+        ("position: [1]\n", "got messages with the keys position"),
+        ("- 1.0\n", "got no message"),
+        ("", "got no message"),
+        (echoed({**trajectory(), "points": [*trajectory()["points"], "..."]}), "give it --full-length"),
+        (echoed(joint_state(states()[0], position=[0.0, "..."])), "give it --full-length"),
+        (echoed(trajectory("hours")), "'sec' is missing"),
+        (echoed({**trajectory(), "points": [{"positions": [1, 2]}]}), "'time_from_start' is missing"),
+        (echoed(joint_state(states()[0]), joint_state(states()[1]) | {"header": {}}), "expected stamps that go on"),
+    ],
+)
+def test_what_cannot_be_read_is_told_in_one_line(tmp_path: Path, text: str, told: str) -> None:
+    with pytest.raises(RecordingError, match=r"echo\.yaml: expected") as refused:
+        read(tmp_path, text)
+    assert told in str(refused.value) and "\n" not in str(refused.value)

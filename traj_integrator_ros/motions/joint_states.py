@@ -1,0 +1,259 @@
+"""One motion of many joint states: of one publisher or several, of all joints or some, in any order. Knows no ROS."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+
+from .samples import Nature, RecordingError, Samples, samples_of
+
+Tell = Callable[[str], None]
+"""Takes a note for the user, of one line, about what was left out, merged or put in order."""
+_CLOCK_JUMP_NS = 1_000_000_000
+"""Stamps that go back by more are of a clock that was set back; by less, of messages that overtook each other."""
+_TURN = np.pi
+"""rad; no joint moves that far between two joint states: its angle has passed the end of its range."""
+_SHOWN_NAMES = 6
+
+
+class StateRow(NamedTuple):
+    """The fields of a sensor_msgs/JointState."""
+
+    names: tuple[str, ...]
+    position: Sequence[float]
+    velocity: Sequence[float]
+    stamp_ns: int
+    """0: none."""
+    recorded_ns: int | None = None
+    """When it was recorded; None where that is not known."""
+
+
+@dataclass(frozen=True)
+class _Series:
+    """What is known of some joints, `[N]` times in ns, which increase, and `[N, D]`; NaN velocities were not given."""
+
+    names: tuple[str, ...]
+    time: np.ndarray
+    position: np.ndarray
+    velocity: np.ndarray
+
+    @property
+    def step(self) -> float:
+        """Mean, ns."""
+        return float(self.time[-1] - self.time[0]) / max(1, len(self.time) - 1)
+
+
+def motion_of_states(states: Iterable[StateRow], source: str, kind: str, tell: Tell) -> Samples:
+    """The motion of all joints that have positions, by name, at the times of those that most joints share.
+
+    Times are the stamps, in order, each once; messages without one, and those of a clock that stands still or was set
+    back, have the time of their recording by the same clock. Other joints are interpolated, by cubics, and what is not
+    known of all of them is cut off. Velocities that were not given (NaN) are those of the positions, unless there are
+    none at all. All of this, and what is left out, is told.
+
+    Raises RecordingError if there are no positions.
+    """
+    groups = _by_joints(states, source, tell)
+    joints = _joint_by_joint(_in_order(groups, source, tell), tell)
+    has_velocity = not all(np.isnan(one.velocity).all() for one in joints)
+    if has_velocity:
+        _tell_of_velocities([one.names[0] for one in joints if np.isnan(one.velocity).any()], tell)
+    return _merged([_with_velocity(one) for one in joints], source, kind, tell, has_velocity=has_velocity)
+
+
+def with_velocity(samples: Samples, tell: Tell) -> Samples:
+    """Measured samples with velocities by differences where they are NaN, or none where all of them are."""
+    time, position, velocity = samples.time, samples.position, samples.velocity
+    if velocity is None or samples.nature is not Nature.MEASURED or not (unknown := np.isnan(velocity)).any():
+        return samples
+    if unknown.all():
+        return replace(samples, velocity=None)
+    if not (np.isfinite(position).all() and np.isfinite(time).all() and (np.diff(time) > 0).all()):
+        return samples
+    lacking = unknown.any(axis=0).tolist()
+    _tell_of_velocities([name for name, lacks in zip(samples.joint_names, lacking, strict=True) if lacks], tell)
+    return replace(samples, velocity=_filled(time, position, velocity))
+
+
+def _by_joints(states: Iterable[StateRow], source: str, tell: Tell) -> dict[tuple[str, ...], list[StateRow]]:
+    """The usable messages by the joints that they have, each once; what is not usable is counted and told."""
+    groups: dict[tuple[str, ...], list[StateRow]] = {}
+    known: set[tuple[object, ...]] = set()
+    left_out: Counter[str] = Counter()
+    count = 0
+    for count, state in enumerate(states, start=1):
+        names, dof = state.names, len(state.names)
+        if len(set(names)) < dof:
+            twice = next(name for name in names if names.count(name) > 1)
+            raise RecordingError(f"{source}: expected every joint once, got {twice} twice in message {count - 1}")
+        position, velocity = (np.array(values, np.float64) for values in (state.position, state.velocity))
+        same = names, state.stamp_ns, position.tobytes(), velocity.tobytes()
+        if len(position) not in (0, dof):
+            left_out["whose positions do not go with their names"] += 1
+        elif not dof or not len(position):
+            left_out[f"with velocities only ({listed(names)})" if len(velocity) else "without positions"] += 1
+        elif state.stamp_ns and same in known:
+            left_out["received twice"] += 1
+        else:
+            known.add(same)
+            if len(velocity) not in (0, dof):
+                left_out["whose velocities do not go with their names (only those)"] += 1
+            given = velocity if len(velocity) == dof else np.full(dof, np.nan)
+            groups.setdefault(names, []).append(state._replace(position=position, velocity=given))
+    told = ", ".join(f"{number} {what}" for what, number in left_out.items())
+    if not groups:
+        raise RecordingError(f"{source}: expected joint states with positions, got {told or 'no messages'}")
+    if told:
+        tell(f"left out of {count} messages: {told}")
+    kinds: Counter[tuple[str, ...]] = Counter()
+    for names, rows in groups.items():
+        kinds[min((one for one in groups if set(one) == set(names)), default=names)] += len(rows)
+    if len(kinds) > 1:
+        tell(f"merged by name: messages with {'; '.join(f'{listed(one)} ({kinds[one]})' for one in kinds)}")
+    return groups
+
+
+def _in_order(groups: dict[tuple[str, ...], list[StateRow]], source: str, tell: Tell) -> list[_Series]:
+    """Each group by its times, in order, each once."""
+    stamps = [np.array([row.stamp_ns for row in rows], np.int64) for rows in groups.values()]
+    timed = [_tell_the_time(times) for times in stamps]
+    of_all = zip([row for rows in groups.values() for row in rows], np.concatenate(timed), strict=True)
+    delays = [row.recorded_ns - row.stamp_ns for row, takes in of_all if takes and row.recorded_ns is not None]
+    delay = round(float(np.median(delays))) if delays else 0
+    series, untimed, late, repeated = [], 0, 0, 0
+    for (names, rows), times, takes in zip(groups.items(), stamps, timed, strict=True):
+        if not takes.all():
+            if any(row.recorded_ns is None for row in rows):
+                raise RecordingError(f"{source}: expected stamps that go on, got others with {listed(names)}")
+            times = np.where(takes, times, [row.recorded_ns - delay for row in rows])
+            untimed += int(np.count_nonzero(~takes))
+        late += int(np.count_nonzero(times < np.maximum.accumulate(times)))
+        order = np.argsort(times, kind="stable")
+        order = order[np.diff(times[order], prepend=times[order[0]] - 1) > 0]
+        repeated += len(rows) - len(order)
+        fields = (np.stack([getattr(row, field) for row in rows])[order] for field in ("position", "velocity"))
+        series.append(_Series(names, times[order], *fields))
+    for number, what in (
+        (untimed, "timed by their recording, since their stamps do not go on"),
+        (late, "out of order, sorted by their stamps"),
+        (repeated, "left out, with the stamp of another one"),
+    ):
+        if number:
+            tell(f"{number} {'message' if number == 1 else 'messages'} {what}")
+    return series
+
+
+def _tell_the_time(stamps: np.ndarray) -> np.ndarray:
+    """Which stamps can be used, bool `[N]`: none where most stand still, and none after a clock was set back."""
+    if 2 * len(np.unique(stamps)) < len(stamps):
+        return np.zeros(len(stamps), bool)
+    set_back = np.maximum.accumulate(stamps) - stamps > _CLOCK_JUMP_NS
+    set_back &= stamps > 0
+    return (stamps > 0) & ~np.logical_or.accumulate(set_back)
+
+
+def _joint_by_joint(groups: list[_Series], tell: Tell) -> list[_Series]:
+    """What is known of each joint, whichever messages had it; joints without a position are told."""
+    found, without, gaps = [], [], 0
+    for name in dict.fromkeys(name for group in groups for name in group.names):
+        parts = [(group, group.names.index(name)) for group in groups if name in group.names]
+        time = np.concatenate([group.time for group, _ in parts])
+        position, velocity = (
+            np.concatenate([getattr(group, field)[:, i : i + 1] for group, i in parts])
+            for field in ("position", "velocity")
+        )
+        order = np.argsort(time, kind="stable") if len(parts) > 1 else np.arange(len(time))
+        order = order[np.diff(time[order], prepend=time[order[0]] - 1) > 0]
+        known = order[~np.isnan(position[order, 0])]
+        if len(known):
+            gaps += len(order) - len(known)
+            found.append(_Series((name,), time[known], position[known], velocity[known]))
+        else:
+            without.append(name)
+    if without:
+        tell(f"left out: {listed(without)}, whose positions are not given (NaN)")
+    if gaps:
+        tell(f"{gaps} positions that are not given (NaN) are left out")
+    return found
+
+
+def _merged(joints: list[_Series], source: str, kind: str, tell: Tell, *, has_velocity: bool) -> Samples:
+    """One motion of joints with times of their own."""
+    shared: dict[bytes, list[_Series]] = {}
+    for one in joints:
+        shared.setdefault(one.time.tobytes(), []).append(one)
+    base, *others = sorted(shared.values(), key=lambda like: (-len(like), -len(like[0].time)))
+    time, step = base[0].time, base[0].step
+    covered, begin, end = [*base], time[0], time[-1]
+    for like in others:
+        one, names = like[0], listed([joint.names[0] for joint in like])
+        first, last = one.time[0] - max(step, one.step), one.time[-1] + max(step, one.step)
+        if len(one.time) < 2 <= len(time) or min(last, time[-1]) - max(first, time[0]) < (time[-1] - time[0]) / 2:
+            messages = f"{len(one.time)} {'message' if len(one.time) == 1 else 'messages'}"
+            tell(f"left out: {names}, known from {_seconds(one.time[0] - time[0])} to "
+                 f"{_seconds(one.time[-1] - time[0])} only ({messages})")  # fmt: skip
+            continue
+        begin, end = max(begin, first), min(end, last)
+        tell(f"{names} ({len(one.time)} messages) interpolated at the times of "
+             f"{listed([joint.names[0] for joint in base])} ({len(time)} messages)")  # fmt: skip
+        covered += like
+    used = (time >= begin) & (time <= end)
+    if not used.all():
+        tell(f"{np.count_nonzero(~used)} of {len(time)} samples left out, at whose times not all joints are known")
+    rows = [_at(one, time[used], step) for one in covered]
+    position, velocity = (np.concatenate(values, axis=1) for values in zip(*rows, strict=True))
+    seconds = (time[used] - time[used][:1]) * 1e-9
+    names = [one.names[0] for one in covered]
+    return samples_of(source, names, seconds, [position, velocity if has_velocity else None], kind, Nature.MEASURED)
+
+
+def _at(one: _Series, time: np.ndarray, step: float) -> tuple[np.ndarray, np.ndarray]:
+    """Position and velocity `[M, 1]` of a joint at other times: cubics between its samples, a line beyond them."""
+    if len(one.time) < 2 or np.isin(time, one.time).all():
+        k = np.searchsorted(one.time, time)
+        return one.position[k], one.velocity[k]
+    slopes = one.velocity
+    k = np.clip(np.searchsorted(one.time, time, side="right") - 1, 0, len(one.time) - 2)
+    length = (one.time[k + 1] - one.time[k])[:, None] * 1e-9
+    share = np.clip((time - one.time[k])[:, None] * 1e-9 / length, 0.0, 1.0)
+    start, end, first, last = one.position[k], one.position[k + 1], slopes[k] * length, slopes[k + 1] * length
+    by_way = end - start
+    cubic, square = first + last - 2 * by_way, 3 * by_way - 2 * first - last
+    position = start + share * (first + share * (square + share * cubic))
+    velocity = (first + share * (2 * square + 3 * share * cubic)) / length
+    turns, nearest = np.abs(by_way) > _TURN, k + (share[:, 0] > 0.5)
+    position, velocity = np.where(turns, one.position[nearest], position), np.where(turns, slopes[nearest], velocity)
+    beyond = time[:, None] - np.clip(time, one.time[0], one.time[-1])[:, None]
+    return position + velocity * 1e-9 * np.clip(beyond, -step, step), velocity
+
+
+def _with_velocity(one: _Series) -> _Series:
+    return replace(one, velocity=_filled((one.time - one.time[0]) * 1e-9, one.position, one.velocity))
+
+
+def _filled(time: np.ndarray, position: np.ndarray, velocity: np.ndarray) -> np.ndarray:
+    """Velocities `[N, D]`, those of the positions where they are NaN; 0 for a single sample."""
+    unknown = np.isnan(velocity)
+    if not unknown.any() or len(time) < 2:
+        return np.where(unknown, 0.0, velocity)
+    way = np.unwrap(position, axis=0)  # an angle that passes the end of its range has no velocity of a turn per sample
+    return np.where(unknown, np.gradient(way, time, axis=0, edge_order=min(2, len(time) - 1)), velocity)
+
+
+def _tell_of_velocities(names: Sequence[str], tell: Tell) -> None:
+    if names:
+        tell(f"velocity of {listed(names)} by differences where it was not given")
+
+
+def listed(names: Sequence[str]) -> str:
+    """The first of some names, and how many there are more."""
+    more = len(names) - _SHOWN_NAMES
+    return ", ".join(names[:_SHOWN_NAMES]) + (f" and {more} more" if more > 0 else "")
+
+
+def _seconds(nanoseconds: int) -> str:
+    return f"{nanoseconds * 1e-9:.3f} s"

@@ -1,0 +1,153 @@
+"""Messages as ROS prints them: `ros2 topic echo`, `rostopic echo`, or Python. Knows no ROS."""
+
+from __future__ import annotations
+
+import ast
+import math
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from .extras import load_documents, read_text
+from .joint_states import StateRow, Tell
+from .samples import RecordingError
+from .trajectories import FIELDS, TRAJECTORY, PlannedTrajectory, Point, nanoseconds, within
+
+_JOINT_STATE = ("name", "position")
+_END = re.compile(r"^---[ \t]*$", re.MULTILINE)
+_LOST = re.compile(r"^A message was lost!!!\s+total count change: ?\d+\s+total count: ?\d+(?:---)?\n?", re.MULTILINE)
+"""What `ros2 topic echo` prints between messages if it was too slow."""
+_CUT = "..."
+"""What `ros2 topic echo` prints in place of the end of a long array."""
+_SECONDS, _NANOSECONDS = ("sec", "secs"), ("nanosec", "nsecs", "nsec")
+_SHOWN_KEYS = 12
+_LAST_CUT = "the last message is cut off, and left out"
+_EXPECTED = (
+    "expected JointTrajectory messages with joint_names and points, or JointState messages with name and position, as "
+    "ros2 topic echo prints them"
+)
+
+
+def motions_printed(path: Path, tell: Tell) -> tuple[list[PlannedTrajectory], list[StateRow]]:
+    """The trajectories in a file, wherever in their messages they are, or its joint states where there are none.
+
+    A last message that is cut off is left out. Nothing about the others is checked. Raises RecordingError for a file
+    that has neither.
+    """
+    messages, is_open = _messages(path, tell)
+    trajectories = _found(path, messages, TRAJECTORY, _trajectory, is_open, tell)
+    states = [] if trajectories else _found(path, messages, _JOINT_STATE, _state, is_open, tell)
+    if not (trajectories or states):
+        keys = dict.fromkeys(str(key) for message in messages for key in message)
+        got = f"messages with the keys {', '.join([*keys][:_SHOWN_KEYS])}" if keys else "no message"
+        raise RecordingError(f"{path}: {_EXPECTED}, got {got}")
+    return trajectories, states
+
+
+def _found(
+    path: Path, messages: list[dict[str, Any]], fields: Sequence[str], read: Any, is_open: bool, tell: Tell
+) -> list[Any]:
+    """What has these fields in the messages; messages without are told where others have it."""
+    parts = [[*within(message, fields)] for message in messages]
+    if 0 < (without := parts.count([])) < len(parts):
+        tell(f"left out: {without} of {len(parts)} messages, which have no {' and '.join(fields)}")
+    found: list[Any] = []
+    for number, each in enumerate(parts):
+        try:
+            found += [read(one) for one in each]
+        except (KeyError, AttributeError, TypeError, ValueError) as error:
+            if is_open and 0 < number == len(parts) - 1:
+                tell(_LAST_CUT)
+                break
+            told = f"; {error} is missing" if isinstance(error, KeyError) else f": {error}"
+            raise RecordingError(f"{path}: {_EXPECTED}{told}") from None
+    return found
+
+
+def _messages(path: Path, tell: Tell) -> tuple[list[dict[str, Any]], bool]:
+    """The messages of a file, as their fields, and whether the last one has no end, so that it may be cut off."""
+    text, lost = _LOST.subn("", read_text(path))
+    if lost:
+        tell(f"messages were lost when this was recorded ({lost} times), as ros2 topic echo says in it")
+    *ended, last = _END.split(text)
+    documents = [_of_python(one) for part in ended for one in load_documents(path, part)]
+    try:
+        final = [_of_python(one) for one in load_documents(path, last)]
+    except RecordingError:
+        if not documents:
+            raise
+        final = [None]
+    if documents and final and not (isinstance(final[-1], dict) and not _lacks(final[-1], documents)):
+        final.pop()
+        tell(_LAST_CUT)
+    documents += final
+    messages = [one for one in documents if isinstance(one, dict)]
+    if 0 < len(messages) < len(documents):
+        tell(f"left out: {len(documents) - len(messages)} of {len(documents)} documents, which are no messages")
+    return messages, bool(final)
+
+
+def _lacks(message: dict[str, Any], others: list[Any]) -> bool:
+    """Whether a message has some but not all fields of another one."""
+    return any(message.keys() < one.keys() for one in others if isinstance(one, dict))
+
+
+def _trajectory(message: dict[str, Any]) -> PlannedTrajectory:
+    if _CUT in (points := message["points"]):
+        raise ValueError("points are cut off by ros2 topic echo; give it --full-length")
+    read = tuple(
+        Point(_time_ns(point["time_from_start"]), *(_numbers(point.get(field)) for field in (*FIELDS, "effort")))
+        for point in points
+    )
+    if (stamp := _time_ns((message.get("header") or {}).get("stamp") or 0)) is None:
+        raise ValueError("header.stamp is not a number")
+    return PlannedTrajectory(tuple(str(name) for name in message["joint_names"]), stamp, read)
+
+
+def _state(message: dict[str, Any]) -> StateRow:
+    names, stamp = message["name"] or (), _time_ns((message.get("header") or {}).get("stamp") or 0)
+    rows = (_numbers(message.get(field)) for field in ("position", "velocity"))
+    return StateRow(tuple(str(name) for name in names), *rows, stamp or 0)
+
+
+def _numbers(values: object) -> list[float]:
+    """An array, also as Python prints it; empty for none."""
+    found = _of_python(values) or []
+    if _CUT in found:  # type: ignore[operator]
+        raise ValueError("arrays are cut off by ros2 topic echo; give it --full-length")
+    return [float(value) for value in found]  # type: ignore[union-attr]
+
+
+def _time_ns(value: object) -> int | None:
+    """A time in s, or as ROS 1 or ROS 2 prints it; None if it is not finite."""
+    if not isinstance(value, dict):
+        return nanoseconds(float(value))  # type: ignore[arg-type]
+    seconds, rest = (next((name for name in names if name in value), names[0]) for names in (_SECONDS, _NANOSECONDS))
+    return int(value[seconds]) * 1_000_000_000 + int(value[rest])
+
+
+def _of_python(value: object) -> object:
+    """What Python's repr of a message or array says; anything else as it is."""
+    if not isinstance(value, str) or not value.rstrip().endswith(")"):
+        return value
+    try:
+        return _evaluated(ast.parse(value.strip(), mode="eval").body)
+    except (SyntaxError, ValueError):
+        return value
+
+
+def _evaluated(node: ast.expr) -> object:
+    """A message as its fields, an array as a list. Raises ValueError for what is neither, nor in one."""
+    match node:
+        case ast.Call(func=ast.Name(id="array"), args=[_, *values]):
+            return _evaluated(values[0]) if values else []
+        case ast.Call(args=[], keywords=fields):
+            return {field.arg: _evaluated(field.value) for field in fields}
+        case ast.List(elts=values):
+            return [_evaluated(one) for one in values]
+        case ast.Name(id=("nan" | "inf") as name):
+            return float(name)
+        case ast.UnaryOp(op=ast.USub(), operand=ast.Name(id="inf")):
+            return -math.inf
+    return ast.literal_eval(node)
