@@ -120,12 +120,11 @@ def check_backend(backend: Backend | str | None) -> str | None:
 def native_kernels() -> ModuleType | None:
     """Return the C++ kernels; None if they cannot be imported, which is logged once."""
     try:
-        from . import native
+        return importlib.import_module(_PACKAGES[Backend.NATIVE], __package__)
     except ImportError as error:
         message = "CPU tensors are computed by the reference kernels in plain torch, not by the C++ kernels: %s"
         logging.getLogger(__package__).warning(message, error)
         return None
-    return native
 
 
 @functools.cache

@@ -11,6 +11,8 @@ from ..execution import native
 
 DT_MIN_S, DT_MAX_S = 1e-6, 1e4
 """Bounds of one time step: trajectories count whole nanoseconds, up to 2^31 seconds."""
+DT_PER_STEP, DT_PER_TRAJECTORY = 0, 1
+"""The constants of ActionSequence: what dt has one length for."""
 _SHOWN_CHARACTERS = 60
 _SHOWN_ESCAPED = 2 * _SHOWN_CHARACTERS
 """A character outside of ASCII takes up to ten characters when it is escaped."""

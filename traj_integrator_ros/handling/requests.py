@@ -13,7 +13,17 @@ import numpy as np
 from ..engine.call import NO_ENDS, Call, Ends, step_lengths
 from ..kernels import AccelerationIntegrator, ControlMap, ControlSpace, FiniteDifference, SplineForm, control_map
 from .joint_order import resolve_subset
-from .rejection import DT_MAX_S, DT_MIN_S, Rejected, RejectionReason, require_finite, require_steps, shown_names
+from .rejection import (
+    DT_MAX_S,
+    DT_MIN_S,
+    DT_PER_STEP,
+    DT_PER_TRAJECTORY,
+    Rejected,
+    RejectionReason,
+    require_finite,
+    require_steps,
+    shown_names,
+)
 
 LARGEST_RESULT_BYTES = 2**31 - 2**20
 """Most bytes for the arrays of a TrajectoryBatch: DDS counts bytes in 32 bits, and a header needs some of them."""
@@ -24,8 +34,6 @@ ALL_FIELDS = 15
 _STATE = OUTPUTS[:3]
 _NO_VALUES = np.zeros(0, np.float32)
 USUAL_SPLINE = SplineForm()
-DT_PER_STEP, DT_PER_TRAJECTORY = 0, 1
-"""The constants of ActionSequence: what dt has one length for."""
 
 
 @dataclass(frozen=True)

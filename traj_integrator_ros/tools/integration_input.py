@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ..handling.requests import DT_PER_TRAJECTORY
+from ..handling.rejection import DT_PER_TRAJECTORY
 from ..motions.files import format_of, read_samples
 from ..motions.joint_states import Tell
 from ..motions.read_bag import JOINT_STATE, open_bag, usable_state
