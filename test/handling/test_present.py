@@ -175,8 +175,8 @@ def test_between_joint_states_it_is_linear_and_nothing_is_said_where_they_are_fa
     states = JointStates(("a",))
     for time_ms, value in ((1, 0.0), (101, 2.0), (401, 3.0)):
         states.update(["a"], np.array([value]), np.array([-value]), time_ms * MS, time_ms * MS)
-    position, velocity = measured_at(states.recent, np.array([0, 1, 26, 101, 201, 401, 402]) * MS, 1)
+    position, velocity = measured_at(states.recent, np.array([0, 1, 26, 101, 201, 401, 402]) * MS, 1, np.zeros(1, bool))
     np.testing.assert_allclose(position[:, 0], [np.nan, 0.0, 0.5, np.nan, np.nan, 3.0, np.nan])
     np.testing.assert_allclose(velocity, -position)
     states.drop_for_jump()
-    assert np.isnan(measured_at(states.recent, np.array([50]) * MS, 1)).all()
+    assert np.isnan(measured_at(states.recent, np.array([50]) * MS, 1, np.zeros(1, bool))).all()

@@ -111,7 +111,7 @@ MISTAKES = {
     "plot_trajectory motion.csv --joints hand": "--joints: expected some of arm_a, arm_b, got hand",
     "plot_trajectory motion.csv --out x.exe": "--out: expected a file ending in .png",
     "integrate motion.csv": "--out, --plot: expected at least one of them",
-    "integrate motion.csv --out x.txt": "--out: expected .csv, .npz or a folder",
+    "integrate motion.csv --out x.txt": "--out: expected .csv, .npz, .db3, .mcap or a folder",
     "integrate motion.csv --plot x.gif": "--plot: expected a file ending in .png",
     "integrate motion.csv --out x.csv --row 1": "--row: expected less than 1 (the batch), got 1",
     "integrate motion.csv --out x.csv --sequence 4": "--sequence: expected less than 1, got 4",

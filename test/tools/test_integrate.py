@@ -214,19 +214,21 @@ def test_a_batch_of_actions_is_written_to_an_archive_a_bag_and_a_figure(tool: To
     actions = np.random.default_rng(1).normal(size=(3, 5, 2))
     start = np.array([[1.0, 2.0]])
     np.savez(tmp_path / "in.npz", actions=actions, dt=0.1, start_position=start, control_space="jerk")
-    for out, *plot in (("out.npz", "--plot", "out.png"), ("out_bag",)):
+    for out, *plot in (("out.npz", "--plot", "out.png"), ("out_bag",), ("out.mcap",), ("out.db3",), ("out.mcap",)):
         result = tool("integrate", "in.npz", "--out", out, *plot, "--quiet", "--rows")
         assert result.returncode == 0, result.stderr
     assert (tmp_path / "out.png").read_bytes()[:4] == b"\x89PNG"
     second = read_plain(tmp_path / "out.npz", row=1)
     np.testing.assert_allclose(second.jerk[1:], actions[1, :4], atol=1e-12)
     np.testing.assert_allclose(second.position[0], start[0])
-    trajectories = list(read_trajectories(tmp_path / "out_bag", None, print))
-    assert len(trajectories) == 3
-    for field, quantity in FIELDS.items():
-        np.testing.assert_allclose(trajectories[1].rows(field), getattr(second, quantity))
-    states = read_plain(tmp_path / "out_bag")
-    assert len(states.time) == 15 and states.joint_names == ("joint_0", "joint_1")
+    for bag in ("out_bag", "out.mcap", "out.db3"):
+        trajectories = list(read_trajectories(tmp_path / bag, None, print))
+        assert len(trajectories) == 3
+        for field, quantity in FIELDS.items():
+            np.testing.assert_allclose(trajectories[1].rows(field), getattr(second, quantity))
+        states = read_plain(tmp_path / bag)
+        assert len(states.time) == 15 and states.joint_names == ("joint_0", "joint_1")
+    assert (tmp_path / "out.mcap").read_bytes()[:5] == b"\x89MCAP" and not list(tmp_path.glob(".*"))
 
 
 def test_an_archive_has_one_sequence_after_the_other_and_a_table_that_fails_leaves_nothing(
@@ -370,6 +372,26 @@ def test_only_the_joints_of_the_motion_are_judged(tool: Tool, tmp_path: Path, ta
         told = tool(*arguments, "--urdf", "arm.urdf")
         assert told.returncode == 2 and "arm.urdf: joint arm_a: expected" in told.stderr, arguments
         assert told.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("kind", ["continuous", "revolute"])
+def test_joints_that_turn_on_and_on_do_so_where_their_angles_pass_pi(tool: Tool, tmp_path: Path, kind: str) -> None:
+    joint = '<joint name="a" type="{}"><limit lower="-9" upper="9" velocity="2"/></joint>'
+    (tmp_path / "arm.urdf").write_text(f"<robot>{joint.format(kind)}</robot>")
+    time = np.linspace(0, 4, 81)
+    way = 2.0 + 2.0 * (3 * (time / 4) ** 2 - 2 * (time / 4) ** 3)  # at most 0.75 rad/s, and to 4 rad
+    for name, angles in (("way", way), ("wrapped", (way + np.pi) % (2 * np.pi) - np.pi)):
+        table = np.stack([time, angles], axis=1)
+        np.savetxt(tmp_path / f"{name}.csv", table, "%.17g", ",", header="time,position_a", comments="")
+    limits = ("--urdf", "arm.urdf", "--acceleration", "9", "--jerk", "900")
+    for name, arguments in (("integrate", ("--urdf", "arm.urdf")), ("retime", limits)):
+        told = [tool(name, f"{file}.csv", *arguments, "--out", f"{file}_out.csv") for file in ("way", "wrapped")]
+        found, expected = (read_plain(tmp_path / f"{file}_out.csv") for file in ("wrapped", "way"))
+        if kind == "continuous":
+            assert told[1].stderr == "note: a: turned on where angles pass pi (arm.urdf)\n" and not told[0].stderr
+            np.testing.assert_allclose(found.position, expected.position, atol=1e-9)
+        else:
+            assert not told[1].stderr and found.position.min() < 0
 
 
 def test_integrate_and_check_trajectory_name_the_same_worst_value(tool: Tool, tmp_path: Path) -> None:

@@ -58,7 +58,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.option("--device", "device parameter of the node (default: %(default)s)", default="auto")
     parser.flag("--external-node", "use the node traj_integrator that runs already (started by a launch file)")
     parser.option("--write-node-params", "write the parameter file of a node for this motion, and end", "FILE", Path)
-    as_files = "write the motion as a table (.csv) or as a bag (a folder, no suffix), and end"
+    as_files = "write the motion as a table (.csv) or as a bag (.db3, .mcap, or a folder, no suffix), and end"
     parser.option("--write-motion", as_files, "FILE", Path)
     options = parser.parse(arguments)
     if options.recording is not None and options.data is not None:

@@ -14,7 +14,7 @@ from ..motions.extras import MissingLibrary, require
 from ..motions.files import read_samples
 from ..motions.samples import QUANTITIES, Nature, RecordingError, Samples
 from ..tools.command_line import UserError
-from ..tools.integration_output import write_bag, write_table
+from ..tools.integration_output import BAGS, write_bag, write_table
 
 VELOCITY_BOUNDS = {Nature.MEASURED: 0.02, Nature.SET_POINTS: 0.005, Nature.EXACT: 0.003}
 """RMS [rad/s] that integrated velocities may differ, at least, from a source's."""
@@ -137,13 +137,16 @@ def load_recording(path: Path, topic: str | None = None) -> Motion:
 
 
 def write_motion(motion: Motion, path: Path) -> None:
-    """Write a table (.csv) or a bag (no suffix). Raises RecordingError for other suffixes, UserError for an old bag."""
-    if path.suffix not in ("", ".csv"):
-        raise RecordingError(f"expected .csv, or no suffix for a bag, got {path}")
-    if path.suffix == "":
+    """Write a table (.csv) or a bag (.db3, .mcap, a folder without a suffix).
+
+    Raises RecordingError for other suffixes, UserError for an old folder.
+    """
+    if path.suffix not in ("", ".csv", *BAGS):
+        raise RecordingError(f"expected .csv, .db3, .mcap, or no suffix for a bag, got {path}")
+    if path.suffix != ".csv":
         require("rosbags", "writing bags", extra="demo")
     path.parent.mkdir(parents=True, exist_ok=True)
-    if path.suffix:
+    if path.suffix == ".csv":
         write_table(path, motion)
     else:
         write_bag(path, [motion], accelerations=False, states_only=True)

@@ -10,6 +10,7 @@ import numpy as np
 
 from .measured import JointStates, MeasuredState
 from .parameters import NodeParameters
+from .plan import turned
 from .published import PresentCommand, Sent
 from .rejection import Rejected, RejectionReason, require_steps
 
@@ -84,7 +85,9 @@ def committed_rows(
     lead = parameters.publish_lead_time + transport_s(present)
     fixed = int(np.searchsorted(times_ns, now_ns + round(lead * 1e9), side="right"))
     commanded = commanded_at(present.sent, before_ns, dof)
-    measured = measured_at(joint_states.recent, before_ns, dof)
+    measured = measured_at(joint_states.recent, before_ns, dof, parameters.continuous)
+    near = np.where(np.isnan(commanded[0]), measured[0], commanded[0])
+    measured = turned(measured[0], near, parameters.continuous), measured[1]
     return Committed(now_ns, lead, fixed, follows, position, velocity, *commanded, *measured)
 
 
@@ -133,8 +136,13 @@ def commanded_at(sent: Iterable[Sent], times_ns: np.ndarray, dof: int) -> tuple[
     return position, velocity
 
 
-def measured_at(states: Sequence[MeasuredState], times_ns: np.ndarray, dof: int) -> tuple[np.ndarray, np.ndarray]:
-    """Measured positions and velocities `[N, dof]` at times `[N]`, linear between joint states; NaN elsewhere."""
+def measured_at(
+    states: Sequence[MeasuredState], times_ns: np.ndarray, dof: int, turning: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Measured positions and velocities `[N, dof]` at times `[N]`, linear between joint states; NaN elsewhere.
+
+    Those of `turning` joints, bool `[dof]`, take the short way between two joint states.
+    """
     position, velocity = np.full((2, len(times_ns), dof), np.nan)
     stamps = [state.stamp_ns for state in states]
     for row, time_ns in enumerate(times_ns.tolist()):
@@ -148,6 +156,6 @@ def measured_at(states: Sequence[MeasuredState], times_ns: np.ndarray, dof: int)
         if after_ns - before_ns > _LONGEST_GAP_NS:
             continue
         share = (time_ns - before_ns) / (after_ns - before_ns)
-        position[row] = before.position + share * (after.position - before.position)
+        position[row] = before.position + share * (turned(after.position, before.position, turning) - before.position)
         velocity[row] = before.velocity + share * (after.velocity - before.velocity)
     return position, velocity

@@ -46,6 +46,7 @@ from .requests import (
 )
 from .retime_requests import RetimeFields, RetimeRequest, check_retiming
 from .trajectories import TrajectoryMaker
+from .turning import unwrapped_request
 
 Result = TypeVar("Result")
 Warn = Callable[[Rejected], None]
@@ -142,6 +143,7 @@ class Pipeline:
 
         """
         wanted = check_fields(wanted, "fields")
+        request = unwrapped_request(request, start, self.parameters.continuous)
         return self._batch(request, self._integrated(request, start), wanted)
 
     def _integrated(self, request: ActionRequest, start: Ends) -> np.ndarray:
@@ -233,7 +235,7 @@ class Pipeline:
         """
         parameters = self.parameters
         most = parameters.max_batch, parameters.max_horizon
-        return check_retiming(fields, self._limits, self.assumed.bounds.jerk, most)
+        return check_retiming(fields, self._limits, self.assumed.bounds.jerk, most, parameters.continuous)
 
     @property
     def assumed(self) -> AssumedLimits:
@@ -283,6 +285,8 @@ class Pipeline:
         if want_dt:
             _require_dt_with_gradient(request, "leave data empty")
         start = self.started(request, update) if want_dt else request.start
+        if want_dt:
+            request = unwrapped_request(request, start, self.parameters.continuous)
         call = request.call(start, self.parameters.dt)._replace(upstream=gradients)
         return _arranged(request, _computed(self.engine.vjp, call, want_dt=want_dt))
 
@@ -308,6 +312,7 @@ class Pipeline:
         if wanted.dt:
             _require_dt_with_gradient(request, "ask for none")
         start = self.started(request, update)
+        request = unwrapped_request(request, start, self.parameters.continuous)
         costs, gradient = _computed(self.engine.evaluate, request.call(start, self.parameters.dt), cost, wanted)
         values = _narrowed(costs)
         require_finite("cost", values, RejectionReason.NON_FINITE_RESULT)

@@ -15,6 +15,7 @@ from .limits import JointLimits
 from .rejection import Rejected, RejectionReason, require_steps
 from .requests import ColumnOrder, check_dt_size, resolve_columns, wrong_length
 from .retiming import limits_lacking, motion_of
+from .turning import unwrapped
 
 POSITION = max(RetimeStatus) + 1
 """Status of a path that leaves the position limits."""
@@ -124,7 +125,11 @@ class RetimeRequest(NamedTuple):
 
 
 def check_retiming(
-    fields: RetimeFields, limits: JointLimits, assumed_jerk: np.ndarray, most: tuple[int, int]
+    fields: RetimeFields,
+    limits: JointLimits,
+    assumed_jerk: np.ndarray,
+    most: tuple[int, int],
+    turning: np.ndarray | None = None,
 ) -> RetimeRequest:
     """Check a request and arrange it in the node's joint order.
 
@@ -133,6 +138,7 @@ def check_retiming(
         limits: of the node.
         assumed_jerk: rad/s^3, `[dof]`, of the node where nobody limits it.
         most: the parameters max_batch and max_horizon.
+        turning: joints that turn on and on, bool `[dof]`, whose positions are a way by whole turns.
 
     Raises:
         Rejected: for the first error found, with the field, what was expected and what was given.
@@ -148,6 +154,8 @@ def check_retiming(
     position, velocity, acceleration = (None if values is None else torch.tensor(values) for values in given)
     if position is None:
         raise wrong_length("position", 0, sizes)
+    if turning is not None:
+        position = torch.from_numpy(unwrapped(position.numpy(), turning))
     order = fields.order or 3
     if order not in (2, 3):
         raise _invalid("order", "2, 3 or 0 (3)", order)

@@ -29,7 +29,7 @@ from .integration_input import (
     number_of,
     read_sequences,
 )
-from .integration_output import from_start, write_archive, write_bag, write_table
+from .integration_output import BAGS, from_start, write_archive, write_bag, write_table
 from .progress import Progress
 from .robot import Robot, add_robot_options, load_robot
 
@@ -63,7 +63,7 @@ def main(arguments: Arguments[str] | None = None) -> int:
         EXAMPLES,
     )
     parser.option("file", "actions or a motion", "FILE", Path)
-    parser.option("--out", "trajectory: .csv, .npz, or a folder (no suffix) for a bag", "FILE", Path)
+    parser.option("--out", "trajectory: .csv, .npz, .mcap or .db3, or a folder (no suffix) for a bag", "FILE", Path)
     parser.option("--plot", "figure of one trajectory, with what was recorded", "FILE", Path)
     add_robot_options(parser, "parameter file of the node: limits")
     parser.option("--topic", "topic of a bag (default: the only one of its type)")
@@ -154,8 +154,9 @@ def _check(parser: ToolParser, options: argparse.Namespace) -> None:
             refuse("with --rows only: nothing else goes through the kernels", *OF_ROWS)
         if options.out is None and options.plot is None:
             parser.error("--out, --plot: expected at least one of them, got none")
-        if options.out is not None and options.out.suffix not in (".csv", ".npz", ""):
-            parser.error(f"--out: expected .csv, .npz or a folder without a suffix for a bag, got {options.out}")
+        if options.out is not None and options.out.suffix not in (".csv", ".npz", *BAGS, ""):
+            formats = ".csv, .npz, .db3, .mcap or a folder without a suffix for a bag"
+            parser.error(f"--out: expected {formats}, got {options.out}")
         if options.plot is not None and options.plot.suffix not in PICTURES:
             parser.error(f"--plot: expected a file ending in {', '.join(PICTURES)}, got {options.plot}")
     for name, default in OF_ROWS.items():
@@ -203,12 +204,12 @@ def _assumed(given: dict[str, object], known: list[dict[str, object]]) -> str:
 def _integrate(options: argparse.Namespace) -> int:
     if options.plot is not None:
         require("matplotlib", "--plot")
-    if options.out is not None and options.out.suffix == "":
+    if options.out is not None and options.out.suffix in ("", *BAGS):
         require("rosbags", "--out: writing bags")
     robot = load_robot(options.params, options.urdf)  # before the work, because it may be wrong
     with Progress(options.quiet) as progress:
         progress.stage("Reading")
-        sequences, assumed = _read(options)
+        sequences, assumed = _read(options, robot)
         robot = robot.for_motion([*dict.fromkeys(name for one in sequences for name in one.joint_names)])
         progress.stage("Integrating", float(len(sequences)), "sequences" if len(sequences) > 1 else "sequence")
         from .integration import integrated  # brings torch with it, which a wrong file does not need
@@ -233,15 +234,16 @@ def _integrate(options: argparse.Namespace) -> int:
     return 0
 
 
-def _read(options: argparse.Namespace) -> tuple[list[Sequence], str]:
+def _read(options: argparse.Namespace, robot: Robot) -> tuple[list[Sequence], str]:
     """The sequences, and a line about what had to be assumed for lack of a word in the file or an option."""
     given = _given(options)
     if options.fit is not None:
         from .integration import fit
 
         form = {name: given[name] for name in FORM if name in given}
-        return [fit(read_samples(options.file, options.topic, note), options.fit, form)], ""
-    sequences = read_sequences(options.file, options.control_space or "position", options.topic, note)
+        return [fit(robot.unwrapped(read_samples(options.file, options.topic, note)), options.fit, form)], ""
+    space = options.control_space or "position"
+    sequences = read_sequences(options.file, space, options.topic, note, robot.unwrapped)
     # Those that a bag brings without a start begin at a joint state.
     assumed = _assumed(given, [{**one.fields, **(one.measured or {})} for one in sequences])
     sequences = [completed(sequence, given) for sequence in sequences]

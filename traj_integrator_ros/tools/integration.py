@@ -22,6 +22,7 @@ from ..handling.limits import JointLimits, assumed_limits
 from ..handling.plan import plan_of_sequence
 from ..handling.rejection import Rejected
 from ..handling.requests import ActionRequest, RequestRules, SequenceFields, check_sequence
+from ..handling.turning import unwrapped_request
 from ..handling.ways import stopped_at_end
 from ..kernels import (
     AccelerationIntegrator,
@@ -63,6 +64,8 @@ def integrated(sequence: Sequence, robot: Robot, options: argparse.Namespace) ->
     """Integrate a sequence as the options say, and find what exceeds a limit. Raises ValueError."""
     schemes = options.finite_difference, options.acceleration_integrator
     request, source = request_of(sequence, *schemes), str(options.file)
+    turning = np.isin(sequence.joint_names, robot.continuous)
+    request = unwrapped_request(request, request.start, turning)
     with np.errstate(all="ignore"):  # numbers that are not finite are reported
         if options.rows:
             rows = _rows_of(sequence, request, source, engine_on(options.device, options.dtype))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from math import factorial
 from pathlib import Path
@@ -74,8 +74,16 @@ def number_of(control_space: str) -> int:
     return 1 + CONTROL_SPACES.index(control_space)
 
 
-def read_sequences(path: Path, control_space: str, topic: str | None, tell: Tell) -> list[Sequence]:
+def read_sequences(
+    path: Path,
+    control_space: str,
+    topic: str | None,
+    tell: Tell,
+    made_of: Callable[[Samples], Samples] = lambda motion: motion,
+) -> list[Sequence]:
     """All sequences of a file, states in `control_space`; what is left out is told. Raises RecordingError.
+
+    `made_of` changes a motion before its actions are taken.
 
     A bag has ActionSequence messages or joint states; an archive has `actions` or a motion; a table has columns
     action_<joint> or a motion.
@@ -88,7 +96,7 @@ def read_sequences(path: Path, control_space: str, topic: str | None, tell: Tell
     if format_ == "table" and (found := read_actions(path, tell)) is not None:
         names, actions, dt = found
         return [Sequence(names, fields_of(actions[None]) | ({} if dt is None else {"dt": dt}))]
-    return [sequence_of_states(read_samples(path, topic, tell), control_space)]
+    return [sequence_of_states(made_of(read_samples(path, topic, tell)), control_space)]
 
 
 def fields_of(actions: np.ndarray) -> dict[str, Any]:

@@ -6,6 +6,7 @@ import csv
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 
@@ -14,6 +15,8 @@ from ..motions.samples import QUANTITIES, Samples
 from .command_line import UserError
 
 STATES_TOPIC, TRAJECTORIES_TOPIC = "/joint_states", "/traj_integrator/joint_trajectory"
+BAGS = {".db3": "SQLITE3", ".mcap": "MCAP"}
+"""Storage of a recording in one file, without metadata.yaml, by its suffix."""
 _NS = 1_000_000_000
 
 
@@ -60,10 +63,21 @@ def write_archive(path: Path, results: list[list[Samples]], fitted: Mapping[str,
 
 
 def write_bag(path: Path, motions: list[Samples], accelerations: bool, *, states_only: bool = False) -> None:
-    """A rosbag2 folder with a JointTrajectory for each motion, and the motions one after the other as joint states.
+    """A JointTrajectory for each motion, and the motions one after the other as joint states, in a rosbag2 folder or
+    a bare file of BAGS, by the suffix of the path. A run that ends before leaves no file.
 
     `accelerations`: whether the trajectories have them. `states_only`: the joint states without the trajectories.
     """
+    if path.suffix not in BAGS:
+        _write_folder(path, "SQLITE3", motions, accelerations, states_only)
+        return
+    with TemporaryDirectory(dir=path.parent, prefix=f".{path.name}.") as made:
+        folder = Path(made) / path.stem
+        _write_folder(folder, BAGS[path.suffix], motions, accelerations, states_only)
+        (folder / f"{folder.name}{path.suffix}").replace(path)
+
+
+def _write_folder(path: Path, storage: str, motions: list[Samples], accelerations: bool, states_only: bool) -> None:
     from rosbags.rosbag2 import StoragePlugin, Writer
     from rosbags.rosbag2.errors import WriterError
     from rosbags.typesys import Stores, get_typestore
@@ -82,7 +96,7 @@ def write_bag(path: Path, motions: list[Samples], accelerations: bool, *, states
 
     nothing = np.zeros(0)
     try:
-        with Writer(path, version=9, storage_plugin=StoragePlugin.SQLITE3) as writer:
+        with Writer(path, version=9, storage_plugin=StoragePlugin[storage]) as writer:
             states = writer.add_connection(STATES_TOPIC, JOINT_STATE, typestore=types)
             if not states_only:
                 plans = writer.add_connection(TRAJECTORIES_TOPIC, JOINT_TRAJECTORY, typestore=types)

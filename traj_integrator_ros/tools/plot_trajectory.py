@@ -60,7 +60,7 @@ def _plot(options: argparse.Namespace) -> int:
         raise UserError(f"--out: expected a file ending in {', '.join(PICTURES)}, got {options.out}")
     require("matplotlib", "drawing")
     robot = load_robot(options.params, options.urdf)  # before the wait for a message, because it may be wrong
-    samples, robot = (_from_file(options), robot) if options.file else _from_topic(options, robot)
+    samples, robot = (_from_file(options, robot), robot) if options.file else _from_topic(options, robot)
     unknown = [joint for joint in options.joints or () if joint not in samples.joint_names]
     if unknown:
         raise UserError(f"--joints: expected some of {', '.join(samples.joint_names)}, got {', '.join(unknown)}")
@@ -73,10 +73,12 @@ def _plot(options: argparse.Namespace) -> int:
     return 0
 
 
-def _from_file(options: argparse.Namespace) -> Samples:
+def _from_file(options: argparse.Namespace, robot: Robot) -> Samples:
+    """A motion; joint states as the way that they are, trajectories as a controller takes them."""
     path: Path = options.file
     if not has_trajectories(path, options.topic):
-        return read_samples(path, options.topic, note, options.row)
+        samples = read_samples(path, options.topic, note, options.row)
+        return robot.unwrapped(samples) if samples.nature is Nature.MEASURED else samples
     for trajectory in islice(read_trajectories(path, options.topic, note), options.row, None):
         return samples_of_trajectory(trajectory, str(path))
     raise UserError(f"--row: expected a trajectory of {path}, got {options.row}")

@@ -66,7 +66,7 @@ def _retime(options: argparse.Namespace) -> int:
     if options.duration is not None and not options.fastest:
         raise UserError("--duration: expected with --fastest; a plan is slowed only where it exceeds a limit")
     robot = load_robot(options.params, options.urdf)
-    samples = read_samples(options.file, options.topic, note)
+    samples = robot.unwrapped(read_samples(options.file, options.topic, note))
     robot = robot.for_motion(samples.joint_names)
     rows, given = _rows_of(samples, options)
     try:

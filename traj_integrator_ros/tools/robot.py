@@ -6,10 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+import numpy as np
+
 from ..handling.found_limits import LimitsError
 from ..handling.limits import JointLimits
 from ..handling.urdf_limits import load_joint_types, load_urdf, read_joint_types
 from ..motions.extras import load_yaml
+from ..motions.samples import Samples
 from ..motions.units import JointUnits
 from .command_line import ToolParser, UserError, note
 
@@ -25,6 +28,8 @@ class Robot:
     units: JointUnits = field(default_factory=JointUnits)
     source: str = ""
     """The file that names its joints."""
+    continuous: tuple[str, ...] = ()
+    """Joints that turn on and on."""
     urdf: str = ""
     """A URDF that has the limits of many joints, of which only a motion's own are judged; empty: a parameter file."""
 
@@ -40,6 +45,17 @@ class Robot:
         except LimitsError as error:
             note(error)
             return self
+
+    def unwrapped(self, samples: Samples) -> Samples:
+        """A motion in which joints that turn on and on do so where their angles pass pi, which is told."""
+        turning = np.isin(samples.joint_names, self.continuous)
+        position = np.array(samples.position)
+        position[:, turning] = np.unwrap(position[:, turning], axis=0)
+        passed = np.flatnonzero((position != samples.position).any(axis=0))
+        if not passed.size:
+            return samples
+        note(f"{', '.join(samples.joint_names[i] for i in passed)}: turned on where angles pass pi ({self.source})")
+        return replace(samples, position=position)
 
     def for_motion(self, joint_names: Sequence[str]) -> Robot:
         """The same with the limits of a motion's joints.
@@ -90,7 +106,8 @@ def load_robot(params: Path | None, urdf: Path | None) -> Robot:
         types = load_joint_types(str(urdf))
     except LimitsError as error:
         raise UserError(str(error).replace("limits.urdf: expected topic, none or", "--urdf: expected")) from None
-    return Robot(units=_units_of(types), source=str(urdf), urdf=str(urdf))
+    turning = tuple(name for name, kind in types.items() if kind == "continuous")
+    return Robot(None, _units_of(types), str(urdf), turning, str(urdf))
 
 
 def _of_parameters(path: Path, urdf: Path | None) -> Robot:
@@ -109,7 +126,7 @@ def _of_parameters(path: Path, urdf: Path | None) -> Robot:
         raise UserError(f"{path}: {error}") from None
     except (TypeError, ValueError, KeyError) as error:
         raise UserError(f"{path}: a parameter of a wrong type: {error}") from None
-    return Robot(parameters.joint_limits, units, str(path))
+    return Robot(parameters.joint_limits, units, str(path), parameters.limits_continuous)
 
 
 def _units_of(types: Mapping[str, str]) -> JointUnits:
