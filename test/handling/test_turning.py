@@ -41,7 +41,9 @@ def fields(actions: np.ndarray, start: np.ndarray = STARTS, **more: object) -> S
 
 
 def integrated(node: SimulatedNode, asked: SequenceFields) -> np.ndarray:
-    return np.array(node.pipeline.integrate(asked, ns(100.0)).trajectories)
+    request = node.pipeline.checked(asked)
+    start = node.pipeline.started(request, lambda: ns(100.0))
+    return np.array(node.pipeline.integrate(request, start).trajectories)
 
 
 @pytest.mark.parametrize("more", [{}, {"goal_position": np.float32([3.5, 0.2, -5.0, -0.1])}], ids=["", "goal"])
