@@ -131,7 +131,8 @@ def test_the_motion_alone_is_written_on_request(here, tmp_path):
         told = f"written: {path}: 1.0 s, 7 joints, 501 samples\n"
         assert here("--seconds", 1, "--write-motion", path) == (0, told, "")
         assert len(read_plain(path).time) == 501
-    for path, told in ((bag, "--write-motion: "), (tmp_path / "m.npz", "expected .csv, or no suffix for a bag")):
+    suffixes = "expected .csv, .db3, .mcap, or no suffix for a bag"
+    for path, told in ((bag, "--write-motion: "), (tmp_path / "m.npz", suffixes)):
         code, _, errors = here("--seconds", 1, "--write-motion", path)
         assert code == 2 and told in errors and errors.count("\n") == 1
 

@@ -12,16 +12,16 @@ from traj_integrator_ros.kernels.retime import RetimeStatus
 
 DEFINITIONS = {
     "msg/StartState.msg": "27eef31c3dbf",
-    "msg/ActionSequence.msg": "a25763318890",
+    "msg/ActionSequence.msg": "eba0e63cc0ea",
     "msg/CostTerm.msg": "c566a525ed9d",
     "msg/QuadraticCost.msg": "609dfddd0911",
     "msg/TrajectoryBatch.msg": "84322c4354a2",
     "srv/Integrate.srv": "6b34984116a5",
     "srv/ComputeGradient.srv": "ca7d7f1149e8",
     "srv/Evaluate.srv": "7fe6f4632985",
-    "msg/Rejection.msg": "dca68b8ffa9b",
+    "msg/Rejection.msg": "07076868b5b7",
     "srv/Stop.srv": "90d6160fd4f8",
-    "srv/Retime.srv": "670cf8d70a9f",
+    "srv/Retime.srv": "ace6a4de9cdc",
     "srv/Committed.srv": "0501d62025b0",
 }
 """Hashes of the declarations, without comments: whoever changes one breaks planners that were built before."""

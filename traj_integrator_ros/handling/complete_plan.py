@@ -13,7 +13,6 @@ from ..execution.motion import Motion, State
 from ..execution.rows import Points, motion_of_points
 from .limits import JointLimits, forward_rows
 from .plan import Plan
-from .rejection import DT_MAX_S
 
 _NO_LIMIT = 1e9
 """Stands for a limit that nobody gave, where an infinite one would make differences of infinities."""
@@ -21,6 +20,8 @@ _ROUNDING_RAD = 1e-9
 """rad or m by which positions of a message are rounded."""
 _SHORTEST_STEP_S = 1e-3
 """A cycle of a controller: positions closer together in time say nothing about a velocity."""
+_LONGEST_STEP_S = 60.0
+"""A way that takes longer within limits is none of this robot."""
 _STOPPING = 0.99
 """Times the shortest time of a way to rest: below, a plan that takes just that is not later by rounding."""
 _SWUNG = 2.0, 2.2
@@ -79,7 +80,7 @@ def _possible(steps: np.ndarray, position: np.ndarray, assumed: Bounds) -> np.nd
     least = np.maximum((distance / assumed.velocity).max(axis=1), _SHORTEST_STEP_S)
     last = int(np.flatnonzero(distance.any(axis=1)).max(initial=0))
     least[last] = max(least[last], _STOPPING * np.sqrt(2 * distance[last] / assumed.stopping).max())
-    return np.maximum(steps, np.minimum(least, DT_MAX_S))
+    return np.where(least <= _LONGEST_STEP_S, np.maximum(steps, least), steps)
 
 
 def _smooth(motion: Motion, begins: np.ndarray) -> np.ndarray:

@@ -17,7 +17,7 @@ from .background import in_background
 from .rejection import Rejected, RejectionReason
 
 _MOMENT_S = 1e-3
-_FEWEST_INTERVALS = 8
+_FEWEST_INTERVALS, _MOST_INTERVALS = 8, 10_000
 _INTERVAL_S = {2: 0.007, 3: 0.02}
 """Length of an interval by order, s: cubics of this length, or quintics, stay within a urad of the path."""
 _SLOWER = 1.5
@@ -146,7 +146,8 @@ def _slower(
 
     def slow(lasting: float) -> Retimed:
         each = round(lasting / _INTERVAL_S[given["order"]] / pieces)  # whole ones: solutions change where pieces begin
-        intervals = max(_FEWEST_INTERVALS, max(1, each) * pieces)
+        each = max(1, min(each, _MOST_INTERVALS // pieces))
+        intervals = max(_FEWEST_INTERVALS, each * pieces)
         return retime(rows, limits, mode="slow only", intervals=intervals, start_speed=rate, **given)
 
     for times in fineness:
