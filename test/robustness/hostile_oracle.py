@@ -151,7 +151,7 @@ def judge_plan(message: JointTrajectory, node: Settings, now_ns: int) -> Verdict
     """Judge a trajectory of positions and times."""
     times = [_nanoseconds(point.time_from_start) for point in message.points]
     stamp = _nanoseconds(message.header.stamp)
-    without_times = len(times) > 1 and not any(times)
+    without_times = bool(times) and not any(times)
     is_ordered = not times or (times[0] >= 0 and all(sooner < later for sooner, later in pairwise(times)))
     positions = [point.positions for point in message.points]
     faults = _name_faults(message.joint_names, node) | _broken(

@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from itertools import chain, product
 
 import numpy as np
@@ -134,7 +135,8 @@ def test_sizes_out_of_range_are_refused_where_all_lengths_fit(node: Node, batch:
 def test_what_overflows_is_refused(node: Node) -> None:
     """The oracle knows no lower bound of results."""
     overflow, huge = refused("non_finite_result", ""), packed([3e38] + [0.0] * 23)
-    node.send(ACTIONS, good_sequence(data=huge), overflow)
+    each = replace(overflow, faults=overflow.faults | {("limits_violated", "")})  # of the row for the controller
+    node.send(ACTIONS, good_sequence(data=huge), each)
     node.send(INTEGRATE, integration(good_sequence(data=huge)), overflow)
     everywhere = packed(np.full(24, 3e38))
     node.send(GRADIENT, ComputeGradient.Request(actions=good_sequence(), grad_jerk=everywhere), overflow)
@@ -193,12 +195,14 @@ def send_good_everywhere(node: Node, verdict: Verdict) -> None:
     """Send messages that are all right but for the state of the node; all need a joint state."""
     message = good_sequence(start_position=packed([]))
     request = ComputeGradient.Request(actions=message, grad_position=message.data)
+    # A stop is looked for before a start.
+    of_plan = replace(verdict, faults=verdict.faults | {("stopped", "node")})
     for _ in range(5):
         node.send(ACTIONS, message, verdict)
         node.send(INTEGRATE, integration(message), verdict)
         node.send(GRADIENT, request, verdict)
         node.send(EVALUATE, good_evaluation(actions=message), verdict)
-        node.send(PLAN, plan([0.1], np.zeros((1, NODE.dof))), verdict)
+        node.send(PLAN, plan([0.1], np.zeros((1, NODE.dof))), of_plan)
 
 
 @contextmanager

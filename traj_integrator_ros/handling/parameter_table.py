@@ -188,7 +188,9 @@ class ParameterTable:
         (0.0, 0.1, "relative"),
     )
     limits_continuous: tuple[str, ...] = _value(
-        [], "Joints that turn without end, beside those of the URDF: their positions are unwrapped, on topics and in services"
+        [],
+        "Joints that turn without end, beside those of the URDF: their positions are unwrapped, on topics and in "
+        "services",
     )
     limits_start_deviation: float = _value(
         0.1,
