@@ -135,8 +135,6 @@ def test_sizes_out_of_range_are_refused_where_all_lengths_fit(node: Node, batch:
 def test_what_overflows_is_refused(node: Node) -> None:
     """The oracle knows no lower bound of results."""
     overflow, huge = refused("non_finite_result", ""), packed([3e38] + [0.0] * 23)
-    each = replace(overflow, faults=overflow.faults | {("limits_violated", "")})  # of the row for the controller
-    node.send(ACTIONS, good_sequence(data=huge), each)
     node.send(INTEGRATE, integration(good_sequence(data=huge)), overflow)
     everywhere = packed(np.full(24, 3e38))
     node.send(GRADIENT, ComputeGradient.Request(actions=good_sequence(), grad_jerk=everywhere), overflow)
