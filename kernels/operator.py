@@ -17,9 +17,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import torch
 from torch import Tensor
-from torch._decomp import register_decomposition
 from torch._functorch.utils import enable_single_level_autograd_function
-from torch._subclasses.fake_tensor import FakeTensor
 from torch.autograd import forward_ad
 from torch.fx.experimental.proxy_tensor import get_proxy_mode
 from torch.overrides import TorchFunctionMode
@@ -60,6 +58,8 @@ class StepOperator(Signature):
         def autograd(keyset: torch._C.DispatchKeySet, *arguments) -> tuple[Tensor | None, ...]:
             if is_sharded(first_given(arguments)):
                 shards().ensure_rules(self)
+            if direction == "forward" and get_proxy_mode() is not None and torch.onnx.is_in_onnx_export():
+                return self._composed_forward(*arguments)
             if not _is_differentiated(arguments[: TENSORS[direction]]):
                 return below_autograd(keyset, *arguments)
             if not torch._C._are_functorch_transforms_active():
@@ -78,8 +78,6 @@ class StepOperator(Signature):
         _LIBRARY.impl(name, getattr(self, f"_run_{direction}"), "CompositeExplicitAutograd")
         _LIBRARY.impl(name, autograd, "Autograd", with_keyset=True)
         torch.library.register_fake(f"traj_integrator::{name}", getattr(self, f"_fake_{direction}"), lib=_LIBRARY)
-        if direction == "forward":
-            register_decomposition(operator)(self._decomposed_forward)
         torch.library.register_vmap(operator, getattr(self, f"_vmap_{direction}"), lib=_LIBRARY)
         return operator
 
@@ -93,14 +91,9 @@ class StepOperator(Signature):
         batch, horizon, dof = inputs.action.shape
         return tuple(inputs.action.new_empty(batch, self.output_horizon(horizon, options), dof) for _ in range(4))
 
-    def _decomposed_forward(self, *arguments) -> tuple[Tensor, ...]:
-        """Compose the map of torch's own operations, for exporters that know no others, such as torch.onnx.
-
-        Tensors without data also come here, with sizes that are symbols, where only the shapes of the results matter.
-        """
+    def _composed_forward(self, *arguments) -> tuple[Tensor, ...]:
+        """Compose the map of torch's own operations, because ONNX knows no others."""
         inputs, options = Inputs.split(arguments)
-        if isinstance(inputs.action, FakeTensor) and get_proxy_mode() is None:
-            return self._fake_forward(*arguments)
         with _NumbersByOperations():
             return getattr(reference_backend, f"{self.name}_forward")(inputs, **self.scheme(options))
 
@@ -145,7 +138,7 @@ class StepOperator(Signature):
 
 
 class _NumbersByOperations(TorchFunctionMode):
-    """Makes tables of numbers by operations, because decompositions must not bring constants along."""
+    """Makes tables of numbers by operations, because what is traced must not bring constants along."""
 
     def __torch_function__(self, function, types, arguments=(), options=None) -> object:
         options = options or {}

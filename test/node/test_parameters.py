@@ -229,7 +229,7 @@ def test_joints_have_tolerances_with_the_names_that_the_controller_gives_them(se
     process, client = serve(given)
     names = [f"constraints.{joint}.{kind}" for joint in ("joint_a", "joint_b") for kind in ("trajectory", "goal")]
     assert list(client.parameters(names).values()) == [0.0, 1.0, 0.2, 0.0], "an integer is a number"
-    assert "parameter 'constraints.elbow.goal' was given but does not exist" in process.output
+    process.wait_for_output("parameter 'constraints.elbow.goal' was given but does not exist")
     assert process.output.count("does not exist") == 1
     assert client.set_parameters(constraints__joint_b__goal=0.3) == [(True, "")]
     [(changed, reason)] = client.set_parameters(constraints__joint_b__goal=-1.0)
