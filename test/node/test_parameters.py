@@ -226,7 +226,7 @@ def test_an_unconfigured_node_takes_a_new_configuration(start_node: NodeFactory,
 @pytest.mark.ros
 def test_joints_have_tolerances_with_the_names_that_the_controller_gives_them(serve: NodeServer) -> None:
     given = {"constraints.joint_a.goal": 1, "constraints.elbow.goal": 0.1, "constraints.joint_b.trajectory": 0.2}
-    process, client = serve(given)
+    process, client = serve(given, ["-r", "__ns:=/whole"], connect_to="/whole/traj_integrator")
     names = [f"constraints.{joint}.{kind}" for joint in ("joint_a", "joint_b") for kind in ("trajectory", "goal")]
     assert list(client.parameters(names).values()) == [0.0, 1.0, 0.2, 0.0], "an integer is a number"
     process.wait_for_output("parameter 'constraints.elbow.goal' was given but does not exist")
