@@ -7,20 +7,22 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 import pytest
-from node_fixtures import NodeServer, plan
+from node_fixtures import JOINTS, NodeServer, plan
 from ros_client import RosClient
-from trajectory_msgs.msg import JointTrajectory
+from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
 from traj_integrator_interfaces.msg import ActionSequence, Rejection, TrajectoryBatch
 from traj_integrator_interfaces.srv import Stop
 from traj_integrator_ros.client import sequence
 from traj_integrator_ros.client.requests import set_stamp
+from traj_integrator_ros.traffic.node_process import NodeProcess
 
 DOF = 3
 NEAR, FAR = np.zeros(DOF), np.full(DOF, 0.5)
 BOTH, BATCH, ROW = "both", "trajectory_batch", "joint_trajectory"
 STRICT = {"limits.action": "reject", "limits.velocity": [1.0] * DOF}
 SCHEDULED = {"start_from": "previous"}
+SUPERVISED = {"supervision.deviation": 0.05}
 SLOW, FAST = np.full((4, DOF), 0.1), np.full((4, DOF), 2.0)
 
 
@@ -55,6 +57,23 @@ def nothing(client: RosClient) -> None:
     """The robot and the node are as they are."""
 
 
+def away(client: RosClient) -> None:
+    """The robot was braked, because it is not where it was commanded to be, and does not rest."""
+
+    def drifting() -> None:
+        client.publish_state(NEAR, np.full(DOF, 0.1))
+
+    with client.periodically(0.02, drifting):
+        client.sequences.publish(velocities(np.full((40, DOF), 0.5)))
+        client.wait_for(lambda: client.counts()["braked"] != "no", "a brake")
+    client.spin(0.1)
+
+
+def falling(client: RosClient) -> None:
+    """The robot moves faster than a controller could meet it, and nobody has commanded that."""
+    client.settle_state(NEAR, np.full(DOF, 5.0))
+
+
 @pytest.mark.parametrize(
     ("changes", "before", "make", "reason"),
     [
@@ -65,6 +84,8 @@ def nothing(client: RosClient) -> None:
         ({}, hold, lambda: velocities(*[SLOW] * 4), "stopped"),
         (SCHEDULED, nothing, lambda: stamped(velocities(*[SLOW] * 4), -5.0), "stale_sequence"),
         (SCHEDULED, nothing, lambda: stamped(velocities(*[SLOW] * 4), 30.0), "future_sequence"),
+        (SUPERVISED, away, lambda: velocities(*[SLOW] * 4), "deviation"),
+        ({"publish.bridge_time": 0.2}, falling, lambda: velocities(*[SLOW] * 4), "deviation"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
@@ -77,16 +98,47 @@ def test_what_is_wrong_with_the_row_for_the_controller_does_not_keep_back_the_ba
 ) -> None:
     process, client = serve(changes)
     client.settle_state(NEAR)
-    told = told_by(client)
     before(client)
+    assert_batch_alone(process, client, make, reason)
+
+
+def test_a_controller_that_is_off_does_not_keep_back_the_batch(report_type: type, serve: NodeServer) -> None:
+    process, client = serve(kind=NodeProcess)  # not one of the preloaded ones, which have looked for control_msgs
+    client.settle_state(NEAR)
+    reports = client.publisher(report_type, "controller_state")
+    rest = JointTrajectoryPoint(positions=NEAR.tolist(), velocities=NEAR.tolist())
+
+    def report() -> None:
+        message = report_type(joint_names=list(JOINTS), reference=rest, speed_scaling_factor=1.0)
+        set_stamp(message, time.time_ns())
+        reports.publish(message)
+
+    with client.periodically(0.02, report):
+        client.wait_for(lambda: client.counts()["controller"] == "holding", "reports that are taken")
+    client.wait_for(lambda: client.counts()["controller"] == "silent", "silence that is noticed")
+    assert_batch_alone(process, client, lambda: velocities(*[SLOW] * 4), "controller_unavailable")
+
+
+def assert_batch_alone(
+    process: NodeProcess, client: RosClient, make: Callable[[], ActionSequence], reason: str
+) -> None:
+    """A batch of four by four is answered, but for its row; and log, rejections and diagnostics say so."""
+    told, counted = told_by(client), counts_of(client)
+    client.batches.clear()
+    client.trajectories.clear()
     client.sequences.publish(make())
     client.wait_for(lambda: client.batches and told, "the batch, and why there is no row")
     batch = client.batches[0]
     assert (batch.batch, batch.horizon, len(batch.position)) == (4, 4, 4 * 4 * DOF)
     assert [(one.output, one.reason, one.count) for one in told] == [(ROW, reason, 1)]
     assert not client.trajectories
-    expected = {"batches_published": 1, "batches_rejected": 0, "trajectories_published": 0, "trajectories_rejected": 1}
-    assert counts_of(client) == expected
+    more = {key: count - counted[key] for key, count in counts_of(client).items()}
+    assert more == {
+        "batches_published": 1,
+        "batches_rejected": 0,
+        "trajectories_published": 0,
+        "trajectories_rejected": 1,
+    }
     assert f"action_sequence rejected for {ROW}, {reason}: " in process.output
 
 
