@@ -1,4 +1,4 @@
-"""Joint states as drivers send them: of several publishers, without velocities, repeated, out of order."""
+"""States as drivers and controllers send them: of several publishers, without velocities, repeated, out of order."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from pipelines import NOW_S, SimulatedNode, ns, rejected
 
+from traj_integrator_ros.handling.controller_reports import ControllerReports, ControllerStatus
 from traj_integrator_ros.handling.measured import JointStates
 from traj_integrator_ros.handling.rejection import Rejected, RejectionReason
 
@@ -88,3 +89,24 @@ def test_a_slow_publisher_of_a_moving_joint_is_compared_with_the_command_of_its_
             position = np.array([0.002 * count])
             node.pipeline.take_joint_state(("b",), position, np.ones(1), at, at)
         assert node.published.guard.exceeded(0.02) is None, count
+
+
+@pytest.mark.parametrize("rates", [[np.nan, np.nan], [0.3, np.nan], []], ids=["all", "of one joint", "left out"])
+def test_rates_of_the_controllers_reference_that_are_not_given_leave_its_positions_usable(rates: list[float]) -> None:
+    """Where hardware has no values for an interface, ros2_control has NaN."""
+    node = SimulatedNode(2)
+    node.execute([0.0, 0.2], [0.3, 0.1])
+    reports = ControllerReports(ARM)
+    for time, moved, expected in ((0.0, 0.0, ControllerStatus.EXECUTING), (0.1, 0.05, ControllerStatus.OTHER)):
+        position = node.commanded(NOW_S + time)[0] + moved
+        report = reports.report(ARM, position, np.array(rates), np.array(rates), ns(NOW_S + time), 1.0)
+        assert not report.has_velocity and np.isfinite(report.reference).all()
+        node.pipeline.take_controller_state(report, ns(NOW_S + time))
+        if moved and not any(report.reference.velocity):
+            expected = ControllerStatus.RESTARTED  # it holds another position, as far as it says
+        assert node.published.present.status is expected
+
+
+def test_a_reference_whose_position_is_no_number_is_refused() -> None:
+    refused = rejected(ControllerReports(ARM).report, ARM, np.array([0.1, np.nan]), NOTHING, NOTHING, ns(NOW_S), 1.0)
+    assert refused.reason is RejectionReason.NOT_FINITE and "controller_state.reference.positions" in refused.message

@@ -181,8 +181,9 @@ def judge_report(message: object, node: Settings, now_ns: int) -> Verdict:
         (not math.isfinite(message.speed_scaling_factor), "not_finite", "controller_state.speed_scaling_factor"),
     )
     for name in ("positions", "velocities", "accelerations"):
-        lengths = (len(message.joint_names), *([0] if name != "positions" else []))
-        values = getattr(message.reference, name)
+        lengths, values = (len(message.joint_names),), getattr(message.reference, name)
+        if name != "positions":
+            lengths, values = (0, *lengths), _given(values)
         faults |= _column_faults(f"controller_state.reference.{name}", message.joint_names, values, lengths, node)
     return Verdict(frozenset(faults), may_pass=not faults)
 
@@ -212,11 +213,15 @@ def judge_state(message: JointState, node: Settings, newest_stamp_ns: int) -> Ve
         (stamp and stamp < newest_stamp_ns, "clock_jumped_back", "joint_states.header.stamp"),
     )
     faults |= _column_faults("joint_states.position", message.name, message.position, (named,), node)
-    given = [0.0 if math.isnan(value) else value for value in message.velocity]
-    faults |= _column_faults("joint_states.velocity", message.name, given, (0, named), node)
+    faults |= _column_faults("joint_states.velocity", message.name, _given(message.velocity), (0, named), node)
     # Joints that another publisher has updated since may have newer stamps than these.
     some = set(ours) != set(node.joint_names) and faults <= {("clock_jumped_back", "joint_states.header.stamp")}
     return Verdict(frozenset(faults), may_pass=some or not faults)
+
+
+def _given(values: Sequence[float]) -> list[float]:
+    """Values of which NaN is one that is not given."""
+    return [0.0 if math.isnan(value) else value for value in values]
 
 
 def _broken(*rules: tuple[object, str, str]) -> Faults:

@@ -52,7 +52,7 @@ class ControllerReport:
     reference: State
     speed_scaling: float = 1.0
     has_velocity: bool = True
-    """Whether it says the velocity of its reference: 0 otherwise."""
+    """Whether it says the velocity of its reference, of all joints: of the others it is 0."""
 
 
 class ControllerReports:
@@ -76,8 +76,8 @@ class ControllerReports:
         Args:
             names: joints of the controller, in any order.
             position: of the reference, one value for each name, rad.
-            velocity: of the reference, or empty for 0, rad/s.
-            acceleration: of the reference, or empty for 0, rad/s^2.
+            velocity: of the reference, rad/s; empty, or NaN as ros2_control has it for what was never given, for 0.
+            acceleration: of the reference, rad/s^2; the same.
             stamp_ns: of the cycle.
             speed_scaling: 0 counts as 1 until it has been another number: then the controller does not fill it in.
 
@@ -91,22 +91,22 @@ class ControllerReports:
                 RejectionReason.JOINT_MISSING,
                 f"controller_state.joint_names: expected the joints of the node, got {shown_names(names) or 'none'}",
             )
-        parts = (("positions", position), ("velocities", velocity), ("accelerations", acceleration))
-        state = State(
-            *(
-                values_of_joints(
-                    f"controller_state.reference.{part}", values, columns, len(names), optional=part != "positions"
-                )
-                for part, values in parts
-            )
-        )
+
+        def values_of(part: str, values: np.ndarray, *, optional: bool = True) -> np.ndarray:
+            field = f"controller_state.reference.{part}"
+            return values_of_joints(field, values, columns, len(names), optional=optional, nan=optional)
+
+        rates = values_of("velocities", velocity), values_of("accelerations", acceleration)
+        has_velocity = bool(len(velocity)) and not np.isnan(rates[0]).any()
+        given = (np.where(np.isnan(rate), 0.0, rate) for rate in rates)
+        state = State(values_of("positions", position, optional=False), *given)
         if not np.isfinite(speed_scaling):
             raise Rejected(
                 RejectionReason.NOT_FINITE,
                 f"controller_state.speed_scaling_factor: expected a number, got {speed_scaling}",
             )
         self._scales = self._scales or speed_scaling != 0.0
-        return ControllerReport(stamp_ns, state, speed_scaling if self._scales else 1.0, bool(len(velocity)))
+        return ControllerReport(stamp_ns, state, speed_scaling if self._scales else 1.0, has_velocity)
 
 
 def matches(report: ControllerReport, course: Course) -> bool | None:

@@ -1,0 +1,139 @@
+"""Joint states as drivers send them to the node: by several publishers, with NaN, with odd stamps."""
+
+from __future__ import annotations
+
+import time
+from array import array
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import numpy as np
+import pytest
+from node_fixtures import JOINTS, NodeServer, changed
+from ros_client import RosClient
+from sensor_msgs.msg import JointState
+
+from traj_integrator_interfaces.msg import ActionSequence, Rejection
+from traj_integrator_ros.client import sequence, set_stamp
+from traj_integrator_ros.motions.trajectories import planned_trajectory
+
+pytestmark = pytest.mark.ros
+ARM, GRIPPER = JOINTS[:2], JOINTS[2]
+NAN = float("nan")
+ARM_PERIOD_S, GRIPPER_PERIOD_S = 0.01, 0.15
+STAND = sequence(np.zeros((1, 4, len(JOINTS))), control_space=ActionSequence.VELOCITY)
+
+
+def gripper_state(position: float) -> JointState:
+    """What a driver without velocities and efforts publishes by way of ros2_control, of a joint of its own, too."""
+    message = JointState(name=["finger_of_another", GRIPPER], position=[9.0, position])
+    message.velocity = message.effort = array("d", [NAN] * 2)
+    set_stamp(message, time.time_ns())
+    return message
+
+
+def start_of(client: RosClient) -> list[float]:
+    """Where what has no start begins."""
+    answer = client.integrate(STAND)
+    assert answer.success, answer.message
+    return np.round(np.asarray(answer.trajectory.position, float).reshape(-1, len(JOINTS))[0], 6).tolist()
+
+
+@contextmanager
+def counted(client: RosClient, **reasons: int) -> Iterator[None]:
+    """By how much the counts of rejections grow, of these reasons and of all."""
+    before = client.counts()
+    yield
+    after = client.counts()
+    for key, more in {
+        "rejected": sum(reasons.values()),
+        **{f"rejected.{one}": it for one, it in reasons.items()},
+    }.items():
+        assert int(after[key]) - int(before[key]) == more, key
+
+
+def test_joints_of_two_publishers_are_merged_and_each_has_its_own_age(serve: NodeServer) -> None:
+    _, client = serve({"state_timeout": 0.5})
+    gripper, told = client.publisher(JointState, "joint_states"), []
+    client.subscribe(Rejection, "~/rejections", told.append)
+    client.wait_for(lambda: client.node.count_publishers(f"{client.node_name}/rejections"), "~/rejections")
+    client.wait_for(gripper.get_subscription_count, "the node hears the gripper")
+    with client.periodically(ARM_PERIOD_S, lambda: client.publish_state([0.1, -0.2], [NAN, 0.0], ARM)):
+        client.spin(0.5)
+        client.sequences.publish(STAND)
+        client.wait_for(lambda: told, "a rejection")
+        assert told[0].reason == "no_joint_state" and f"none of '{GRIPPER}' arrived" in told[0].text
+        with client.periodically(GRIPPER_PERIOD_S, lambda: gripper.publish(gripper_state(0.04))):
+            client.spin(2 * GRIPPER_PERIOD_S)
+            _, trajectory = client.answer(STAND)
+            begins = planned_trajectory(trajectory).points[0]
+            np.testing.assert_allclose(begins.positions, [0.1, -0.2, 0.04], atol=1e-6)
+            assert not any(begins.velocities)
+            seen = [client.counts() for _ in range(10)]
+            assert GRIPPER in {one["state_oldest_joint"] for one in seen}
+            assert max(float(one["state_age_s"]) for one in seen) > ARM_PERIOD_S
+        told.clear()
+        client.spin(0.8)  # the arm goes on, the gripper does not
+        client.sequences.publish(STAND)
+        client.wait_for(lambda: told, "a rejection")
+        assert told[0].reason == "state_too_old" and f"joint state of {GRIPPER} is " in told[0].text
+        assert client.counts()["state_oldest_joint"] == GRIPPER
+
+
+def test_velocities_and_efforts_that_are_nan_are_not_given(client: RosClient) -> None:
+    message = JointState(name=JOINTS, position=[0.3, 0.2, 0.1], velocity=[NAN] * 3, effort=[NAN] * 3)
+    with counted(client):
+        client.states.publish(message)
+        client.wait_for(lambda: start_of(client) == [0.3, 0.2, 0.1], "the state is taken")
+
+
+def test_a_position_that_is_nan_is_refused_for_that_joint_and_named(client: RosClient) -> None:
+    with counted(client, not_finite=1):
+        client.publish_state([0.3, NAN, 0.1], [0.0] * 3)
+        client.wait_for(lambda: start_of(client) == [0.3, 0.0, 0.1], "the others are taken")
+        assert client.counts()["state_oldest_joint"] == JOINTS[1]
+    with changed(client, state_timeout=0.2), client.periodically(0.02, lambda: client.publish_state([0.3, NAN, 0.1])):
+        client.spin(0.4)
+        answer = client.integrate(STAND)
+        assert not answer.success and f"joint state of {JOINTS[1]} is " in answer.message
+
+
+def with_stamps(*stamps: Callable[[int], int]) -> Callable[[RosClient], None]:
+    """Publish states at 1, 2, ... with stamps made of the time."""
+
+    def publish(client: RosClient) -> None:
+        now_ns = time.time_ns()
+        for number, stamp in enumerate(stamps, 1):
+            client.publish_state([float(number)] * 3, stamp_ns=stamp(now_ns))
+
+    return publish
+
+
+def without_names(client: RosClient) -> None:
+    client.states.publish(JointState())
+
+
+def ago(milliseconds: int) -> Callable[[int], int]:
+    return lambda now_ns: now_ns - milliseconds * 10**6
+
+
+ODD = {
+    "zero": (with_stamps(lambda _: 0), 1.0, {}),
+    "zero, again and again": (with_stamps(*[lambda _: 0] * 3), 3.0, {}),
+    "the same twice": (with_stamps(ago(0), ago(0)), 2.0, {}),
+    "late by a moment": (with_stamps(ago(0), ago(20)), 1.0, {"clock_jumped_back": 1}),
+    "back by more, and on from there": (with_stamps(ago(0), ago(5000), ago(4990)), 3.0, {"clock_jumped_back": 1}),
+    "without joints": (without_names, 0.0, {"joint_count": 1}),
+}
+
+
+@pytest.mark.parametrize(("publish", "expected", "reasons"), ODD.values(), ids=ODD)
+def test_odd_stamps_and_empty_messages_are_counted_and_never_fatal(
+    client: RosClient, publish: Callable[[RosClient], None], expected: float, reasons: dict[str, int]
+) -> None:
+    with counted(client, **reasons):
+        publish(client)
+        client.spin(0.2)
+        assert start_of(client) == [expected] * 3
+    client.settle_state([0.5] * 3)  # and the next is taken
+    assert start_of(client) == [0.5] * 3
