@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
+from torch.autograd.function import _SingleLevelFunction
 
 from ..arguments import is_watched
 from ..backends import Backend, default_backend, native_kernels
@@ -15,14 +17,15 @@ from ..maps.table import ControlMap
 from ..reference_backend import collect_rows
 from ..sharding import shards
 from ..types import Inputs
-from .terms import CostTerm, Terms, cost_of
+from .terms import CostTerm, QuadraticCost, Terms, checked_terms, cost_of, without_free_limits
 
+_PLAIN = (Tensor, torch.nn.Parameter)
 _HAS_ROWS = CostTerm(weight=True, target=True, terminal_weight=False, limit_weight=False, lower=False, upper=False)
 """Which parts of a term may differ from row to row of a trajectory; a terminal weight has a batch instead."""
 
 
 class CostProblem(NamedTuple):
-    """The results to compute."""
+    """The results to compute; the dt of `inputs` may be a number here."""
 
     kernel: ControlMap
     inputs: Inputs
@@ -33,22 +36,50 @@ class CostProblem(NamedTuple):
         """Return the same problem with other actions, start rows and goal rows."""
         return self._replace(inputs=self.inputs._replace(values=variables))
 
+    def with_steps(self) -> CostProblem:
+        """Return the same problem with dt in a tensor."""
+        if isinstance(self.inputs.dt, Tensor):
+            return self
+        return self._replace(inputs=self.inputs._replace(dt=torch.full((1, 1), self.inputs.dt, dtype=torch.float64)))
+
     def composed(self) -> Tensor:
         """Return the cost composed of the map's operator and torch's own, `[B]` in the action's dtype."""
-        problem, dtype = self, self.inputs.action.dtype
+        problem, dtype = self.with_steps(), self.inputs.action.dtype
         if self.backend == Backend.REFERENCE.value:
-            problem = self.with_variables([rows if rows is None else rows.double() for rows in self.inputs.values])
+            problem = problem.with_variables([rows if rows is None else rows.double() for rows in self.inputs.values])
         trajectory = self.kernel.operator.forward(*problem.inputs.arguments, *self.kernel.scheme, self.backend)
         return cost_of(trajectory, self.terms).to(dtype)
 
 
 def cost_of_problem(problem: CostProblem) -> Tensor:
     """Return the cost, `[B]` in the action's dtype: by a fused pass where one applies, otherwise composed."""
-    if not _is_fusable(problem):
-        return problem.composed()
-    if torch.is_grad_enabled():
-        return _FusedCost.apply(problem, *problem.inputs.values)
-    return _run(problem, [False] * len(problem.inputs.values))[0]
+    return _fused(problem) if _is_fusable(problem) else problem.composed()
+
+
+def ordinary_cost(
+    kernel: ControlMap,
+    values: Sequence[Tensor | None],
+    indices: tuple[Tensor | None, Tensor | None],
+    dt: object,
+    cost: QuadraticCost,
+) -> Tensor | None:
+    """The cost of ordinary tensors with one step length, `[B]`, without more checks than the loops' own.
+
+    `values` and `indices` are those of `Inputs`. None, having done nothing, if anything is out of the ordinary: that is
+    left to the general way, which says what is wrong.
+    """
+    action = values[0]
+    if type(dt) is not float or not 0 < dt < math.inf or values[1] is None:
+        return None
+    if torch.compiler.is_compiling() or type(action) not in _PLAIN or action.dim() != 3:
+        return None
+    batch, horizon, dof = action.shape
+    terms = without_free_limits(checked_terms(cost, action, (batch, kernel.output_horizon(horizon), dof)))
+    problem = CostProblem(kernel, Inputs(values, indices, dt), terms, None)
+    try:
+        return _fused(problem) if _is_fusable(problem) else None
+    except IndexError:
+        return None
 
 
 def sharded_cost(problem: CostProblem) -> Tensor:
@@ -76,14 +107,22 @@ def _is_fusable(problem: CostProblem) -> bool:
         return False
     if is_watched() or torch._C._len_torch_function_stack() > 0:
         return False
-    fixed = [dt, *(part for term in problem.terms for part in term if part is not None)]
+    fixed = [part for term in problem.terms for part in term if part is not None]
+    if isinstance(dt, Tensor):
+        fixed.append(dt)
     given = [*fixed, *(rows for rows in problem.inputs.values if rows is not None)]
-    if any(type(tensor) not in (Tensor, torch.nn.Parameter) for tensor in given):
+    if any(type(tensor) not in _PLAIN for tensor in given):
         return False
     return not (torch.is_grad_enabled() and any(tensor.requires_grad for tensor in fixed))
 
 
-class _FusedCost(torch.autograd.Function):
+def _fused(problem: CostProblem) -> Tensor:
+    if torch.is_grad_enabled():
+        return _FusedCost.apply(problem, *problem.inputs.values)
+    return _run(problem, [False] * len(problem.inputs.values))[0]
+
+
+class _FusedCost(_SingleLevelFunction):
     @staticmethod
     def forward(ctx, problem: CostProblem, *variables: Tensor | None) -> Tensor:
         """Compute the cost, and the gradients that will be asked for."""
@@ -122,7 +161,7 @@ def _run(problem: CostProblem, needs: Sequence[bool]) -> tuple[Tensor, list[Tens
         start_index,
         rows[4:],
         goal_index,
-        inputs.dt.double().contiguous(),
+        inputs.dt.double().contiguous() if isinstance(inputs.dt, Tensor) else inputs.dt,
         tuple(part if part is None else _real(part) for term in problem.terms for part in term),
         cost,
         gradients[0],
@@ -136,7 +175,7 @@ def _run(problem: CostProblem, needs: Sequence[bool]) -> tuple[Tensor, list[Tens
 def _scaled(problem: CostProblem, upstream: Tensor, gradients: Sequence[Tensor | None]) -> tuple[Tensor | None, ...]:
     """Gradients times the upstream gradient of their trajectory's cost, summed over trajectories that share a row."""
     like = problem.inputs.action
-    results = [None if gradients[0] is None else gradients[0] * upstream[:, None, None]]
+    results = [None if gradients[0] is None else gradients[0] * upstream.view(-1, 1, 1)]
     of_rows = iter(gradients[1:])
     for end in problem.inputs.ends:
         for row, gradient in zip(end.rows, of_rows, strict=False):

@@ -11,7 +11,7 @@ from ..maps.table import control_map as map_of
 from ..sharding import is_sharded
 from ..types import ControlSpace, End, Trajectory
 from ..validation import prepare_step
-from .fused import CostProblem, cost_of_problem, sharded_cost
+from .fused import CostProblem, cost_of_problem, ordinary_cost, sharded_cost
 from .terms import QuadraticCost, checked_duration_weight, checked_terms, without_free_limits
 
 
@@ -66,7 +66,12 @@ def quadratic_cost(
         for name, value in (("goal_index", goal_index), ("goal_mask", goal_mask)):
             if value is not None:
                 raise ValueError(f"{name}: expected None, because {kernel.name} takes no goal")
-    if kernel.goal_place and (goal_position is not None or goal_index is not None or goal_mask is not None):
+    placed = kernel.goal_place and (goal_position is not None or goal_index is not None or goal_mask is not None)
+    if chosen is None and goal_mask is None and cost.duration_weight is None and not placed:
+        value = ordinary_cost(kernel, (action, *start, *goal), (start_index, goal_index), dt, cost)
+        if value is not None:
+            return value
+    if placed:
         action = with_goal(action, goal_position, goal_index, kernel.goal_place, goal_mask)
         goal, goal_index = (None,) * 4, None
     elif goal_mask is not None:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -13,6 +14,7 @@ import torch
 from torch import Tensor
 from torch.utils import _pytree
 
+from ..arguments import values_hidden
 from ..types import Trajectory
 from ..validation import check_device, check_tensor
 
@@ -64,6 +66,8 @@ class QuadraticCost(NamedTuple):
 _pytree._register_namedtuple(CostTerm, serialized_type_name="traj_integrator_ros.kernels.CostTerm")
 _pytree._register_namedtuple(QuadraticCost, serialized_type_name="traj_integrator_ros.kernels.QuadraticCost")
 
+_NUMBERS = {float, int, type(None)}
+
 Terms = tuple[CostTerm, CostTerm, CostTerm, CostTerm]
 """Terms of position to jerk: every field is a tensor or None; without either limit, both are None."""
 
@@ -112,12 +116,23 @@ def cost_of(trajectory: Trajectory | Sequence[Tensor], terms: Terms) -> Tensor:
 
 def checked_terms(cost: QuadraticCost, like: Tensor, shape: tuple[int, int, int]) -> Terms:
     """Return the terms of a cost of `[B, H, D]` outputs as tensors on the device of `like`."""
-    return tuple(_checked(name, term, like, shape) for name, term in zip(cost._fields[:4], cost.outputs, strict=True))
+    pairs = zip(cost._fields, cost.outputs, strict=False)
+    if values_hidden():
+        return tuple(_checked(name, term, like, shape) for name, term in pairs)
+    return tuple(
+        _of_numbers(name, term, like.device, shape[2])
+        if _NUMBERS.issuperset(map(type, term))
+        else _checked(name, term, like, shape)
+        for name, term in pairs
+    )
 
 
 def without_free_limits(terms: Terms) -> Terms:
     """Return the terms without the limits that have no weight, which cost nothing."""
-    return tuple(term if term.limit_weight is not None else term._replace(lower=None, upper=None) for term in terms)
+    return tuple(
+        term if term.lower is None or term.limit_weight is not None else term._replace(lower=None, upper=None)
+        for term in terms
+    )
 
 
 def checked_duration_weight(cost: QuadraticCost, like: Tensor) -> Tensor | None:
@@ -138,6 +153,13 @@ def _cost_of_output(output: Tensor, given: CostTerm) -> Tensor:
         outside = (output - term.upper).relu().square() + (term.lower - output).relu().square()
         total = total + (term.limit_weight * outside).sum((1, 2))
     return total
+
+
+@functools.lru_cache(maxsize=256)
+def _of_numbers(name: str, term: CostTerm, device: torch.device, dof: int) -> CostTerm:
+    """`_checked` for a term without tensors, whose tensors serve every later call."""
+    with torch.inference_mode(False):
+        return _checked(name, term, torch.empty(0, device=device), (0, 0, dof))
 
 
 def _checked(name: str, term: CostTerm, like: Tensor, shape: tuple[int, int, int]) -> CostTerm:

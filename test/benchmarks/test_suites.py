@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from benchmarks.suites import cpu, cuda, engine, execution, scaling
+from benchmarks.suites import cpu, cuda, engine, execution, one, scaling
 from traj_integrator_ros.kernels import default_backend
 
 
@@ -33,6 +33,7 @@ def spoiled(result):
         (cpu.cpu_entries, [5]),
         (cpu.cpu_kernels, [*[4, 3, 2] * 2, 2, 2, *[3] * 6, *[2] * 4]),
         (cpu.cpu_splines, [3, 2]),
+        (one.cpu_one_trajectory, [1] * 24),
         (engine.engine, [3, 3, 2]),
         (execution.execution, [2, 2, 2, 2]),
     ],

@@ -1,0 +1,164 @@
+"""One trajectory with a loss and its gradient, as an optimizer asks for it, beside compilers that do the same work."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from importlib.util import find_spec
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from traj_integrator_ros.kernels import MAPS, ControlMap, ControlSpace, CostTerm, QuadraticCost, quadratic_cost
+
+from ..problems import DOF, DT, HORIZON, is_close_to, random
+from ..registry import Case, Contender, Run, suite
+
+POINTS, STATE = 16, 3
+"""Control points of a spline, and rows of its start."""
+# Least times of JAX in ours: with the loss in torch or in one pass, and by the vector-Jacobian product.
+AUTOGRAD_TARGET, VJP_TARGET = 1.0, 2.0
+COST = QuadraticCost(*[CostTerm(weight=1.0)] * 4)
+
+
+@suite("cpu_one_trajectory")
+def cpu_one_trajectory(quick: bool, only: int | None = None) -> Iterator[Case]:
+    """Every map, one trajectory: the sum of all squared outputs, and its gradient for the actions."""
+    peers = {"torch.compile": by_compiled} if only is None else {}  # tests compile nothing
+    if only is None:
+        peers |= {name: make for module, (name, make) in INSTALLED.items() if find_spec(module)}
+    for name, kernel in MAPS.items():
+        rows = POINTS if kernel.control_space is ControlSpace.BSPLINE else HORIZON
+        action, *start = random(1, rows, DOF), *(random(1, DOF, seed=1 + k) for k in range(STATE))
+        matrices = matrices_of(kernel, rows)
+        found = loss_and_gradient(partial(products, matrices), action.double(), [row.double() for row in start])
+        check = is_close_to(*found)
+        others = [Contender(peer, make(matrices, action, start), check) for peer, make in peers.items()]
+        ours = {
+            "loss in torch": (partial(loss_and_gradient, partial(kernel.step, dt=DT), action, start), AUTOGRAD_TARGET),
+            "quadratic_cost": (partial(by_cost, kernel, action, start), AUTOGRAD_TARGET),
+            "ControlMap.vjp": (partial(by_vjp, kernel, action, start), VJP_TARGET),
+        }
+        for way, (run, target) in ours.items():
+            targets = {"jax.jit": target} if "jax.jit" in peers else {}
+            mine = Contender("ours", run, check)
+            yield Case(f"{name}, {way}", 1, rows, DOF, mine, tuple(others), targets=targets)
+
+
+# Ours
+
+
+def loss_and_gradient(step: Callable[..., Sequence[Tensor]], action: Tensor, start: Sequence[Tensor]) -> list[Tensor]:
+    """The loss in operations of torch, and its backward."""
+    leaf = action.detach().requires_grad_()
+    outputs = step(leaf, *start)
+    loss = sum(torch.linalg.vecdot(output.view(-1), output.view(-1)) for output in outputs)
+    loss.backward()
+    return [loss, leaf.grad]
+
+
+def by_cost(kernel: ControlMap, action: Tensor, start: Sequence[Tensor]) -> list[Tensor]:
+    """Map, loss and gradient in one pass."""
+    leaf = action.detach().requires_grad_()
+    loss = quadratic_cost(leaf, *start, cost=COST, control_map=kernel, dt=DT)
+    loss.backward()
+    return [loss, leaf.grad]
+
+
+def by_vjp(kernel: ControlMap, action: Tensor, start: Sequence[Tensor]) -> list[Tensor]:
+    """The map, the loss and its derivative by hand, and the vector-Jacobian product: no autograd."""
+    outputs = kernel.step(action, *start, dt=DT)
+    flat = torch.cat(outputs).view(-1)
+    upstream = (flat + flat).view(4, 1, -1, DOF).unbind()
+    needs = (True, *[False] * 6)
+    gradient, *_ = kernel.vjp(upstream, dt=DT, action_horizon=action.shape[1], start_rows=1, needs=needs)
+    return [torch.dot(flat, flat), gradient]
+
+
+# The same by others. A map is linear: one product for each output, with its exact matrix, serves all of them.
+
+
+def matrices_of(kernel: ControlMap, rows: int) -> list[Tensor]:
+    """`[H, rows + 3]` for each output: what actions and start rows weigh, float64."""
+    each = torch.eye(rows + STATE, dtype=torch.float64)
+    outputs = kernel.step(each[None, :rows], *(row[None] for row in each[rows:]), dt=DT, backend="reference")
+    return [output[0] for output in outputs]
+
+
+def products(matrices: Sequence[Tensor], action: Tensor, *start: Tensor) -> list[Tensor]:
+    inputs = torch.cat([action, *(row[:, None] for row in start)], 1)
+    return [torch.einsum("rp,bpd->brd", matrix, inputs) for matrix in matrices]
+
+
+def by_compiled(matrices: Sequence[Tensor], action: Tensor, start: Sequence[Tensor]) -> Run:
+    """Products and loss are compiled as one."""
+    narrow = [matrix.float() for matrix in matrices]
+
+    @partial(torch.compile, dynamic=False)
+    def loss_of(action: Tensor, *start: Tensor) -> Tensor:
+        return sum(output.square().sum() for output in products(narrow, action, *start))
+
+    def run() -> list[Tensor]:
+        leaf = action.detach().requires_grad_()
+        loss = loss_of(leaf, *start)
+        loss.backward()
+        return [loss, leaf.grad]
+
+    return run
+
+
+def by_jax(matrices: Sequence[Tensor], action: Tensor, start: Sequence[Tensor]) -> Run:
+    """Compiled as one function of arrays that JAX already has."""
+    import jax
+
+    narrow = [matrix.float().numpy() for matrix in matrices]
+
+    def loss_of(action: jax.Array, *start: jax.Array) -> jax.Array:
+        inputs = jax.numpy.concatenate([action, *(row[:, None] for row in start)], 1)
+        return sum((jax.numpy.einsum("rp,bpd->brd", matrix, inputs) ** 2).sum() for matrix in narrow)
+
+    both = jax.jit(jax.value_and_grad(loss_of))
+    given = [jax.numpy.asarray(x.numpy()) for x in (action, *start)]
+    return lambda: [np.asarray(x) for x in jax.block_until_ready(both(*given))]
+
+
+def by_warp(matrices: Sequence[Tensor], action: Tensor, start: Sequence[Tensor]) -> Run:
+    """A kernel for the products and one for the loss, recorded on a tape."""
+    import warp
+
+    warp.config.quiet = True
+
+    @warp.kernel
+    def multiply(
+        matrix: warp.array2d(dtype=float), inputs: warp.array2d(dtype=float), outputs: warp.array2d(dtype=float)
+    ) -> None:
+        row, joint = warp.tid()
+        for k in range(matrix.shape[1]):
+            warp.atomic_add(outputs, row, joint, matrix[row, k] * inputs[k, joint])
+
+    @warp.kernel
+    def add_squares(outputs: warp.array2d(dtype=float), loss: warp.array(dtype=float)) -> None:
+        row, joint = warp.tid()
+        warp.atomic_add(loss, 0, outputs[row, joint] * outputs[row, joint])
+
+    kept = partial(warp.array, dtype=float, device="cpu")
+    matrix = kept(torch.cat(list(matrices)).float().numpy())
+    inputs = kept(torch.cat([action[0], *start]).numpy(), requires_grad=True)
+    outputs = kept(np.zeros((len(matrix), DOF), np.float32), requires_grad=True)
+    loss = kept(np.zeros(1, np.float32), requires_grad=True)
+
+    def run() -> list[Tensor]:
+        for one in (outputs, loss, inputs.grad, outputs.grad):
+            one.zero_()
+        with warp.Tape() as tape:
+            warp.launch(multiply, outputs.shape, inputs=[matrix, inputs, outputs], device="cpu")
+            warp.launch(add_squares, outputs.shape, inputs=[outputs, loss], device="cpu")
+        tape.backward(loss)
+        return [warp.to_torch(loss)[0], warp.to_torch(inputs.grad)[: action.shape[1]]]
+
+    return run
+
+
+INSTALLED = {"jax": ("jax.jit", by_jax), "warp": ("Warp", by_warp)}
+"""Peers by the module that they need (requirements/peers.txt)."""
