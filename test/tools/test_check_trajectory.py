@@ -79,12 +79,14 @@ def test_a_topic_is_checked_against_the_robot_as_its_topics_tell(tmp_path: Path)
     options = {"env": environment(), "cwd": tmp_path, "stdout": subprocess.PIPE, "text": True}
     processes = [subprocess.Popen(command(*arguments), **options) for arguments in (check, plot)]
     plan = JointTrajectory(joint_names=JOINTS)
-    plan.points = [JointTrajectoryPoint(positions=[0.5, 0.0], velocities=[0.2, 0.3])]
+    plan.points = [JointTrajectoryPoint(positions=[0.5, 6.28], velocities=[0.2, 0.3])]
     state = JointState(name=["arm_b", "arm_a"], position=[0.0, 0.1])
     latched = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
     with RosSession("planner_of_a_test") as session:
         description = session.node.create_publisher(String, "robot_description", latched)
-        description.publish(String(data='<robot><joint name="arm_a" type="prismatic"/></robot>'))
+        joint = '<joint name="{}" type="{}"/>'
+        joints = joint.format("arm_a", "prismatic") + joint.format("arm_b", "continuous")
+        description.publish(String(data=f"<robot>{joints}</robot>"))
         plans = session.node.create_publisher(JointTrajectory, "/plan", 10)
         states = session.node.create_publisher(JointState, "/arm/joint_states", 10)
         deadline, heard = time.monotonic() + 60, 0
@@ -97,6 +99,7 @@ def test_a_topic_is_checked_against_the_robot_as_its_topics_tell(tmp_path: Path)
         output = processes[0].communicate(timeout=10)[0]
     assert [process.wait(10) for process in processes] == [1, 0]
     assert "start: start of arm_a at point 0: expected 0.1 (the robot) within 0.1, got 0.5" in output
+    assert "start of arm_b" not in output  # a turn away
     assert "got 0.2 m/s" in output and "got 0.3 rad/s" in output
     assert "[m/s" in (tmp_path / "plan.svg").read_text()
 

@@ -69,6 +69,9 @@ BROKEN = {
     "infinity": (with_point(1, accelerations=[0, 0, -math.inf]), Rule.FINITE, "wrist", 1, "got -inf"),
     "moving end": (with_point(4, velocities=[0.0, 2e-7, 0.0]), Rule.REST, "elbow", 4, "1.2e-07 rad/s), got 2e-07"),
     "away from the robot": (with_point(0, positions=[0.21, 0.2, 0.3]), Rule.START, "shoulder", 0, "0.1 (the robot)"),
+    "away from the robot by a turn": (
+        with_point(0, positions=[0.1, 0.2 + 2 * math.pi, 0.3]), Rule.START, "elbow", 0, "0.2 (the robot)"
+    ),
     "too high": (with_point(2, positions=[1.1, 0.2, 99.0]), Rule.LIMITS, "shoulder", 2, "at most 1 rad, got 1.1"),
     "too low": (with_point(2, positions=[0.1, -1.1, 99.0]), Rule.LIMITS, "elbow", 2, "at least -1 rad, got -1.1"),
     "too fast": (with_point(1, velocities=[0, 0, -2.1]), Rule.LIMITS, "wrist", 1, "at least -2 rad/s, got -2.1"),
@@ -101,15 +104,23 @@ def test_what_breaks_one_rule_is_found_once_and_named(
         (with_point(0, velocities=[7.0, 0.0, 0.0]), FULL),
         (with_point(2, velocities=[2.00001, 0.0, 0.0]), FULL),
         (named(*JOINTS), Expectation(JOINTS)),
+        (with_point(0, positions=[0.1 - 4 * math.pi, 0.2, 0.35]), dataclasses.replace(FULL, turning=JOINTS[:1])),
     ],
     ids=[
         "some joints where allowed", "moving end where allowed", "an end within float epsilon", "ends in the future",
         "no clock", "start within tolerance", "start beyond a limit: the robot is there", "rounding at a limit",
-        "no accelerations where not asked for",
+        "no accelerations where not asked for", "start whole turns away of a joint that turns on",
     ],
 )  # fmt: skip
 def test_what_is_allowed_is_not_found(trajectory: PlannedTrajectory, expectation: Expectation) -> None:
     assert check(trajectory, expectation) == []
+
+
+@pytest.mark.parametrize(("start", "found"), [(3.1, False), (-3.1, False), (2.9, True), (math.inf, True)])
+def test_the_start_of_a_joint_that_turns_on_is_as_far_as_the_short_way(start: float, found: bool) -> None:
+    expectation = dataclasses.replace(FULL, robot={"shoulder": -3.14}, turning=("shoulder",), limits=None)
+    findings = check(with_point(0, positions=[start, 0.2, 0.3]), expectation)
+    assert any(one.rule is Rule.START for one in findings) == found
 
 
 def test_all_mistakes_are_listed_not_only_the_first() -> None:

@@ -46,7 +46,7 @@ from .requests import (
 )
 from .retime_requests import RetimeFields, RetimeRequest, check_retiming
 from .trajectories import TrajectoryMaker
-from .turning import unwrapped_request
+from .turning import turned_cost, unwrapped_request
 
 Result = TypeVar("Result")
 Warn = Callable[[Rejected], None]
@@ -312,7 +312,9 @@ class Pipeline:
         if wanted.dt:
             _require_dt_with_gradient(request, "ask for none")
         start = self.started(request, update)
-        request = unwrapped_request(request, start, self.parameters.continuous)
+        turning = self.parameters.continuous
+        request = unwrapped_request(request, start, turning)
+        cost = turned_cost(cost, lambda: self._integrated(request, start)[0], turning)
         costs, gradient = _computed(self.engine.evaluate, request.call(start, self.parameters.dt), cost, wanted)
         values = _narrowed(costs)
         require_finite("cost", values, RejectionReason.NON_FINITE_RESULT)

@@ -111,6 +111,8 @@ class Plan:
                 rows[:, turning] = np.unwrap(rows[:, turning], axis=0)
                 actions = rows[1:]
             changes["actions"] = actions
+        if self.goal is not None and len(actions):
+            changes["goal"] = self.goal._replace(position=turned(self.goal.position, actions[-1], turning))
         for name in ("velocities", "accelerations"):
             if (values := getattr(self, name)) is not None:
                 changes[name] = _filled(values, 0.0)

@@ -69,6 +69,7 @@ def _check(options: argparse.Namespace) -> int:
         limits=robot.limits,
         between_points=not options.points_only,
         units=robot.units,
+        turning=robot.continuous,
     )
     if options.file:
         trajectories = ((one, expectation) for one in read_trajectories(options.file, options.topic, note))
@@ -121,8 +122,9 @@ def _on_topic(
                     missing = f"within {options.timeout:g} s ({session.node.count_publishers(topic)} publishers)"
                     raise ToolFailure(f"no trajectory on {topic} {missing}")
                 if number == 0:
-                    units = robot.described(*session.robot_description()).units
-                    expectation = dataclasses.replace(expectation, units=units)
+                    described = robot.described(*session.robot_description())
+                    of_urdf = {"units": described.units, "turning": described.continuous}
+                    expectation = dataclasses.replace(expectation, **of_urdf)
                 trajectory, known = waiting.popleft()
                 yield trajectory, dataclasses.replace(expectation, **known)
                 number += 1

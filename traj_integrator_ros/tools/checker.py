@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from math import isfinite, remainder, tau
 
 import numpy as np
 
@@ -80,6 +81,7 @@ class Expectation:
         limits: limits of the joints that they name; the first point, where the robot is, is not checked.
         between_points: whether the limits must hold in the controller's interpolation, too.
         units: of the joints, for what is told.
+        turning: joints that turn on and on: the controller takes the short way to the first point, too.
 
     """
 
@@ -93,6 +95,7 @@ class Expectation:
     limits: JointLimits | None = None
     between_points: bool = False
     units: JointUnits = dataclasses.field(default_factory=JointUnits)
+    turning: Sequence[str] = ()
 
 
 def check(trajectory: PlannedTrajectory, expectation: Expectation) -> list[Finding]:
@@ -121,7 +124,10 @@ def check(trajectory: PlannedTrajectory, expectation: Expectation) -> list[Findi
             findings.append(Finding(Rule.REST, "last velocity", expected, got, name, number))
     robot, tolerance = expectation.robot or {}, expectation.start_tolerance
     for name, value in zip(names, first.positions, strict=True):
-        if name in robot and abs(value - robot[name]) > tolerance:
+        if name not in robot:
+            continue
+        away = value - robot[name]
+        if abs(remainder(away, tau) if name in expectation.turning and isfinite(away) else away) > tolerance:
             expected = f"{robot[name]:g} (the robot) within {tolerance:g}"
             findings.append(Finding(Rule.START, "start", expected, f"{value:g}", name, 0))
     return findings if expectation.limits is None else [*findings, *_check_limits(trajectory, expectation)]

@@ -34,17 +34,22 @@ class Robot:
     """A URDF that has the limits of many joints, of which only a motion's own are judged; empty: a parameter file."""
 
     def described(self, urdf: str, topic: str) -> Robot:
-        """The same with the units of a URDF that a topic gave, unless a file gives them.
+        """The same with units and turning joints of a URDF that a topic gave, unless a file gives them.
 
         One that cannot be read is reported in a line on standard error.
         """
         if not urdf or self.units.slides:
             return self
         try:
-            return replace(self, units=_units_of(read_joint_types(urdf, topic)))
+            types = read_joint_types(urdf, topic)
         except LimitsError as error:
             note(error)
             return self
+        ends = [] if self.limits is None else [bound for bound in self.limits.of("position") if bound is not None]
+        bounded = {name for bound in ends for name, value in zip(self.limits.joint_names, bound, strict=True)
+                   if np.isfinite(value)}  # fmt: skip
+        turning = [name for name in _turning(types) if name not in bounded]
+        return replace(self, units=_units_of(types), continuous=(*self.continuous, *turning))
 
     def unwrapped(self, samples: Samples) -> Samples:
         """A motion in which joints that turn on and on do so where their angles pass pi, which is told."""
@@ -106,8 +111,7 @@ def load_robot(params: Path | None, urdf: Path | None) -> Robot:
         types = load_joint_types(str(urdf))
     except LimitsError as error:
         raise UserError(str(error).replace("limits.urdf: expected topic, none or", "--urdf: expected")) from None
-    turning = tuple(name for name, kind in types.items() if kind == "continuous")
-    return Robot(None, _units_of(types), str(urdf), turning, str(urdf))
+    return Robot(None, _units_of(types), str(urdf), _turning(types), str(urdf))
 
 
 def _of_parameters(path: Path, urdf: Path | None) -> Robot:
@@ -131,6 +135,10 @@ def _of_parameters(path: Path, urdf: Path | None) -> Robot:
 
 def _units_of(types: Mapping[str, str]) -> JointUnits:
     return JointUnits({name: kind == "prismatic" for name, kind in types.items()})
+
+
+def _turning(types: Mapping[str, str]) -> tuple[str, ...]:
+    return tuple(name for name, kind in types.items() if kind == "continuous")
 
 
 def _section(path: Path) -> dict[str, object]:
