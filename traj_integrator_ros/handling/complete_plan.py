@@ -30,6 +30,14 @@ _SWUNG_VELOCITY, _OF_VELOCITY = 0.13, 0.1
 """Times the acceleration and the step: by how much its velocity swings beyond that of such a motion; and the most of a
 limit by which it may, however long steps are.
 """
+_OF_SLACK, _MOST_OFF = 10.0, 0.01
+"""Times limits.tolerance, and at most: by which part of its limit a velocity at a point may lie beyond it. Time
+parameterizations keep limits at the places of a grid, and between these to about so much.
+"""
+_AT_POINT = 1.3
+"""Times a limit of acceleration: the spline of a time parameterization through its grid reaches 3 - sqrt(3) times where
+the acceleration jumps from one limit to the other.
+"""
 
 
 def motions_of(
@@ -101,7 +109,7 @@ def _swings_little(motion: Motion, limits: JointLimits, assumed: Bounds, begin: 
     of_acceleration, of_jerk = _SWUNG
     swing = _SWUNG_VELOCITY * assumed.acceleration * motion.steps.max()
     swing = np.minimum(swing, _OF_VELOCITY * assumed.velocity)
-    wider = {"velocity": (1.0, swing), "acceleration": (of_acceleration, 0.0), "jerk": (of_jerk, 0.0)}
+    wider = {"velocity": (1 + _off_by(limits), swing), "acceleration": (of_acceleration, 0.0), "jerk": (of_jerk, 0.0)}
     wider["deceleration"] = wider["acceleration"]
     given = {name: getattr(limits, name) for name in wider}
     loose = {name: times * given[name] + more for name, (times, more) in wider.items() if given[name] is not None}
@@ -118,10 +126,11 @@ def keeps_at_points(
 ) -> bool:
     """Whether a motion within the limits passes the points of a plan at their times.
 
-    It exists if no point exceeds a limit, and the distance between two points lies between the shortest and the longest
-    that limits of velocity and acceleration allow from the one velocity to the other in that time. A limit of jerk is
-    kept if that is so for the mean accelerations of neighbouring pieces (or those given), and at both ends, where the
-    robot rests.
+    It exists if no velocity exceeds its limit, no velocity changes from a point to any later one by more than limits of
+    acceleration allow in that time, and the distance between two points lies between the shortest and the longest that
+    they allow from the one velocity to the other. Velocities may be off by a little, and accelerations at points by
+    more, since a time parameterization keeps limits on a grid only. A limit of jerk is kept if that is so for the mean
+    accelerations of neighbouring pieces (or those given), and at both ends, where the robot rests.
 
     Args:
         steps: time between the points, s, `[N]`.
@@ -140,18 +149,23 @@ def keeps_at_points(
     )
     if limits.deceleration is None:
         slowing = speeding
-    if (np.abs(velocity) > fastest).any():
+    either = np.maximum(speeding, slowing)
+    little = _off_by(limits) * np.minimum(np.abs(velocity).max(axis=0), fastest)
+    if (np.abs(velocity) > fastest + little).any():
         return False
     if acceleration is not None:
         forward = forward_rows(acceleration, velocity, (-slowing, speeding))
-        if (forward < -slowing).any() or (forward > speeding).any():
+        if (forward < -_AT_POINT * slowing).any() or (forward > _AT_POINT * speeding).any():
             return False
-    either = np.maximum(speeding, slowing)
     distance, v, w = np.diff(position, axis=0), velocity[:-1], velocity[1:]
+    off = _ROUNDING_RAD * (1 + np.abs(position).max())
+    rises, falls = (_most_rise(sign * velocity, h * _rising(sign * v, sign * w, speeding, slowing)) for sign in (1, -1))
+    if (np.maximum(rises, falls) > little + off / h.min()).any():
+        return False
     longest = _longest(v, w, h, fastest, either)
     shortest = -_longest(-v, -w, h, fastest, either)
-    off = _ROUNDING_RAD * (1 + np.abs(position).max())
-    if (np.abs(w - v) > either * h + off / h).any() or ((distance > longest + off) | (distance < shortest - off)).any():
+    off = off + little * h
+    if ((distance > longest + off) | (distance < shortest - off)).any():
         return False
     if acceleration is not None:
         changes, over = np.diff(acceleration, axis=0), h
@@ -166,9 +180,26 @@ def keeps_at_points(
     return not (is_limited & jumps).any()
 
 
+def _off_by(limits: JointLimits) -> float:
+    """By which part of its limit a velocity at a point may lie beyond it."""
+    return max(limits.slack, min(_OF_SLACK * limits.slack, _MOST_OFF))
+
+
+def _rising(v: np.ndarray, w: np.ndarray, speeding: np.ndarray, slowing: np.ndarray) -> np.ndarray:
+    """Limits, rad/s^2, `[N, dof]`, of steps in which a velocity rises: where it is negative, the joint slows down."""
+    either = np.maximum(speeding, slowing)
+    return np.where(np.minimum(v, w) >= 0, speeding, np.where(np.maximum(v, w) <= 0, slowing, either))
+
+
+def _most_rise(velocity: np.ndarray, allowed: np.ndarray) -> np.ndarray:
+    """By how much a velocity rises beyond what each step allows, at most from a point to any later one, `[dof]`."""
+    more = velocity.copy()
+    more[1:] -= allowed.cumsum(axis=0)
+    return (more - np.minimum.accumulate(more)).max(axis=0)
+
+
 def _longest(v: np.ndarray, w: np.ndarray, h: np.ndarray, fastest: np.ndarray, most: np.ndarray) -> np.ndarray:
     """The longest distance from one velocity to another in a time, within a velocity and an acceleration."""
     peak = np.minimum((v + w + most * h) / 2, fastest)
     changing = (2 * peak - v - w) / most
     return (2 * peak**2 - v**2 - w**2) / (2 * most) + peak * (h - changing)
-
