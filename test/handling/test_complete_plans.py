@@ -157,8 +157,7 @@ def test_plans_of_a_time_parameterization_at_exactly_the_limits_pass_unchanged(
 def planned_by_toppra(parametrizer: str, seed: int):
     """A random path of 1 to 7 joints, as fast as V and A allow; with all else as it is by default."""
     toppra = pytest.importorskip("toppra", reason="toppra is not installed (requirements/peers.txt)")
-    from toppra import algorithm, constraint
-
+    algorithm, constraint = (pytest.importorskip(f"toppra.{name}") for name in ("algorithm", "constraint"))
     toppra.setup_logging("ERROR")
     random = np.random.default_rng(seed)
     dof, count = int(random.integers(1, 8)), int(random.integers(2, 8))
@@ -372,3 +371,38 @@ def test_a_plan_for_a_robot_in_motion_goes_on_from_there_and_ends_at_its_goal() 
         assert not trajectory.points.velocity[-1].any()
         most = Limits(**{name: np.full(2, VALUES[name]) for name in ORDERS})
         assert not worst_violations(played(trajectory), most, of_points=True), seed
+
+
+TOO_FAST = {
+    "all of it": ([0.0, 0.1], [[0.0], [1.0]]),
+    "a step of it": ([0.0, 0.1, 0.6, 1.2], [[0.0], [0.05], [1.0], [1.05]]),
+    "a short last step": ([0.0, 1.0, 1.001], [[0.0], [0.3], [0.6]]),
+}
+
+
+@pytest.mark.parametrize("limited", GIVEN)
+@pytest.mark.parametrize("fields", ["positions", "velocities"])
+@pytest.mark.parametrize("name", TOO_FAST)
+def test_a_plan_beyond_limits_is_slowed_and_says_by_how_much_or_refused_or_as_it_is(
+    name: str, fields: str, limited: str
+) -> None:
+    times, rows = TOO_FAST[name]
+    parts = {"velocities": np.zeros_like(rows)} if fields == "velocities" else {}
+    node = SimulatedNode(1, **limits(GIVEN[limited], 1))
+    node.measure(0.0)
+    trajectory = node.plan(times, rows, **parts)
+    assert (
+        trajectory.delay == pytest.approx(trajectory.points.time_ns[-1] * 1e-9 - times[-1], abs=1e-6)
+        and trajectory.delay > 0
+    )
+    report = node.published.report()
+    assert report.slowed == 1 and report.slowed_by_s == trajectory.delay
+    assert node.published.report().slowed_by_s == 0.0, "since the report before"
+    strict = SimulatedNode(1, limits__action="reject", **limits(GIVEN[limited], 1))
+    strict.measure(0.0)
+    assert rejected(strict.plan, times, rows, **parts).reason is RejectionReason.LIMITS
+    lenient = SimulatedNode(1, limits__action="warn", **limits(GIVEN[limited], 1))
+    lenient.measure(0.0)
+    assert lenient.plan(times, rows, **parts).points.time_ns[-1] == round(times[-1] * 1e9)
+    assert [one.reason for one in lenient.warnings] == [RejectionReason.LIMITS]
+    assert lenient.published.report().slowed == 0

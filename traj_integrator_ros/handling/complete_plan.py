@@ -41,7 +41,7 @@ the acceleration jumps from one limit to the other.
 
 
 def motions_of(
-    plan: Plan, before: State, fade_time: float, limits: JointLimits, assumed: Bounds
+    plan: Plan, before: State, fade_time: float, limits: JointLimits, assumed: Bounds, *, slows: bool
 ) -> Iterator[tuple[Motion, bool]]:
     """Yield the motions of a complete plan, the best first, and whether each keeps the limits at its points.
 
@@ -59,6 +59,7 @@ def motions_of(
         fade_time: s, within which accelerations at both ends fade.
         limits: of the joints.
         assumed: the same, assumed where there are none.
+        slows: whether it may end later, so that steps are no shorter than limits ask for.
 
     """
     before = before.known
@@ -79,7 +80,8 @@ def motions_of(
             outward = np.array([[-1.0], [1.0]])  # it must not swing further than what the sender may expect
             if (outward * (extremes(smooth) - extremes(motion))[:, 0] <= _ROUNDING_RAD).all():
                 yield smooth, False
-    yield through_to_rest(_possible(plan.steps, position, assumed), position, before, fade_time, assumed.jerk), False
+    steps = _possible(plan.steps, position, assumed) if slows else plan.steps
+    yield through_to_rest(steps, position, before, fade_time, assumed.jerk), False
 
 
 def _possible(steps: np.ndarray, position: np.ndarray, assumed: Bounds) -> np.ndarray:

@@ -188,7 +188,8 @@ def courses_of(
     before = plan.start or previous(origin_ns).state_at(origin_ns)
     if plan.is_complete:
         own = previous(origin_ns).state_at(origin_ns)
-        for motion, keeps in motions_of(plan, own, reading.fade_time, reading.limits, reading.assumed):
+        given = reading.fade_time, reading.limits, reading.assumed
+        for motion, keeps in motions_of(plan, own, *given, slows=reading.slows):
             yield Course(origin_ns, motion, is_complete=True, keeps_limits=keeps)
         return
     states = rows_of(plan, before)

@@ -299,6 +299,8 @@ class ExecutionReport(NamedTuple):
     """Number of plans that were refused because they began before one that had already been published."""
     slowed: int = 0
     """Number of trajectories that were slowed to keep limits."""
+    slowed_by_s: float = 0.0
+    """By how much one of them ends later than its plan, at most since the previous report."""
 
 
 class PublishedMotion:
@@ -311,7 +313,7 @@ class PublishedMotion:
         self.guard = Guard()
         self._last: ExecutableTrajectory | None = None
         self._brake_counted = False
-        self._seam = np.zeros(3)
+        self._seam, self._delay = np.zeros(3), 0.0
         self._margins: deque[float] = deque(maxlen=_MARGINS_KEPT)
         self._counts: Counter[str] = Counter()
         """By the fields of `ExecutionReport`."""
@@ -328,6 +330,7 @@ class PublishedMotion:
             self._margins.append(margin)
         self._counts["dropped_steps"] += trajectory.dropped
         self._counts["slowed"] += trajectory.delay > 0
+        self._delay = max(self._delay, trajectory.delay)
         self._newest_origin_ns = max(self._newest_origin_ns, trajectory.origin_ns)
         if continues:
             self._seam = np.maximum(self._seam, np.abs(np.array(trajectory.seam)).max(axis=1))
@@ -351,12 +354,12 @@ class PublishedMotion:
 
     def report(self) -> ExecutionReport:
         """Return the report, and reset the values that count since the previous one."""
-        margins, seam = [*self._margins], tuple(self._seam.tolist())
+        margins, seam, delay = [*self._margins], tuple(self._seam.tolist()), self._delay
         self._margins.clear()
-        self._seam = np.zeros(3)
+        self._seam, self._delay = np.zeros(3), 0.0
         least, median = min(margins, default=None), median_of(margins) if margins else None
         chunks = {"chunks_averaged": self.chunks.most_averaged(), "chunks_forgotten": self.chunks.forgotten}
-        return ExecutionReport(seam, least, median, **chunks, **self._counts)
+        return ExecutionReport(seam, least, median, slowed_by_s=delay, **chunks, **self._counts)
 
     def check_clock(self, now_ns: int) -> bool:
         """Forget a motion published later than now, and return whether there was one: then the clock jumped back."""

@@ -29,6 +29,8 @@ _NANOSECOND_S = 1e-9
 _LONGEST_NS = (2**31 - 1) * 1_000_000_000
 """Limit of a Duration message, whose seconds are int32."""
 _MOMENT_S = 1e-3
+_LATE_S = 1e-6
+"""By which a complete plan may end later by rounding of its times."""
 _AT_START_RAD = 0.01
 """Distance of a path's first row from the robot up to which that is its start; MoveIt's default, too."""
 _ALREADY_STOPPING_S = 5e-3
@@ -352,7 +354,10 @@ class TrajectoryMaker:
         if way is None:
             raise Rejected(RejectionReason.LIMITS, finding)
         self.refuse_or_warn(finding)
-        return way
+        if not plan.is_complete:
+            return way
+        late = (way.course.start_ns - origin_ns) * _NANOSECOND_S + way.course.motion.duration - plan.duration
+        return way._replace(delay=late if late > _LATE_S else 0.0)
 
     # The message
 

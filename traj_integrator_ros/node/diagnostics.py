@@ -185,6 +185,7 @@ def _values(status: NodeStatus) -> dict[str, str]:
         "lead_margin_least_ms": _shown(execution.lead_margin_least_s, scale=1e3),
         "lead_margin_median_ms": _shown(execution.lead_margin_median_s, scale=1e3),
         **{name: getattr(execution, name) for name in _COUNTS_OF_EXECUTION},
+        "slowed_by_s": _shown(execution.slowed_by_s),
         **{f"rejected.{reason.value}": count for reason, count in accounts.rejected.snapshot().items()},
         **{f"warned.{reason.value}": 0 for reason in _LET_THROUGH},
         **{f"warned.{reason.value}": count for reason, count in warned.items() if count},
