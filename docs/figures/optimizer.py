@@ -9,56 +9,49 @@ import sys
 from pathlib import Path
 
 import numpy as np
-import rclpy
 import torch
 from recording_session import ROOT, isolated_environment, running
 from scipy.optimize import minimize
 
+from traj_integrator_ros.client import IntegratorClient
 from traj_integrator_ros.kernels import jerk_step
 from traj_integrator_ros.motions.figures import BLUE, JOINT_COLORS, figure
 
 sys.path.insert(0, str(ROOT / "examples"))
 import optimizer as example
 
-from traj_integrator_interfaces.srv import Integrate
+WEIGHTS = [example.COST[kind]["terminal_weight"] for kind in ("position", "velocity", "acceleration")]
+JERK_WEIGHT = example.COST["jerk"]["weight"]
 
 
 def main() -> None:
     """Optimize, and draw cost above optimum and the motions of some iterations."""
     isolated_environment()
-    rclpy.init()
-    with running():
-        client = example.Optimizer()
+    with running(), IntegratorClient(name="optimizer", timeout_s=60.0) as client:
         start = np.zeros(example.HORIZON * len(example.START))
         iterates = [start]
         minimize(
-            client.cost_and_gradient,
+            example.cost_and_gradient,
             start,
+            args=(client,),
             jac=True,
             method="L-BFGS-B",
             callback=lambda jerk: iterates.append(jerk.copy()),
             options={"maxiter": 200},
         )
-        trajectories = [integrated(client, jerk) for jerk in iterates]
-        costs = np.array([cost_of(*pair) for pair in zip(trajectories, iterates, strict=True)])
-        motions = [trajectories[index][0] for index in (0, 5, -1)]
-        client.destroy_node()
-    rclpy.shutdown()
-    draw(costs, optimal_cost(), motions)
-
-
-def integrated(client: example.Optimizer, jerk: np.ndarray) -> list[np.ndarray]:
-    """Positions, velocities and accelerations of a trajectory, each `[horizon, dof]`, as the node computes them."""
-    trajectory = client.call(client.integrate, Integrate.Request(actions=client.sequence(jerk))).trajectory
-    return [np.asarray(getattr(trajectory, name), np.float64).reshape(example.HORIZON, -1) for name in example.WEIGHTS]
+        trajectories = [example.motion(jerk, client) for jerk in iterates]
+    costs = np.array([cost_of(*pair) for pair in zip(trajectories, iterates, strict=True)])
+    draw(costs, optimal_cost(), [trajectories[index][0] for index in (0, 5, -1)])
 
 
 def cost_of(trajectory: list[np.ndarray], jerk: np.ndarray) -> float:
     """The cost of ~/evaluate in float64: below a relative 1e-7, float32 would hide the rest of the descent."""
     targets = (example.GOAL, 0.0, 0.0)
-    weighted = zip(example.WEIGHTS.values(), trajectory, targets, strict=True)
-    return sum(weight * float(((rows[-1] - target) ** 2).sum()) for weight, rows, target in weighted) + (
-        example.JERK_WEIGHT * float(jerk[: -len(example.START)] @ jerk[: -len(example.START)])
+    ends = [rows[-1].astype(np.float64) for rows in trajectory]
+    weighted = zip(WEIGHTS, ends, targets, strict=True)
+    used = jerk[: -len(example.START)]
+    return sum(weight * float(((end - target) ** 2).sum()) for weight, end, target in weighted) + (
+        JERK_WEIGHT * float(used @ used)
     )
 
 
@@ -70,8 +63,8 @@ def optimal_cost() -> float:
     def residuals(jerk: torch.Tensor) -> torch.Tensor:
         end = jerk_step(jerk.reshape(1, horizon, dof), *start, torch.zeros(1, dof).double(), dt=example.STEP)
         errors = (end.position[0, -1] - torch.tensor(example.GOAL), end.velocity[0, -1], end.acceleration[0, -1])
-        weighted = [w**0.5 * error for w, error in zip(example.WEIGHTS.values(), errors, strict=True)]
-        return torch.cat([*weighted, example.JERK_WEIGHT**0.5 * jerk])
+        weighted = [w**0.5 * error for w, error in zip(WEIGHTS, errors, strict=True)]
+        return torch.cat([*weighted, JERK_WEIGHT**0.5 * jerk])
 
     zero = torch.zeros(horizon * dof, dtype=torch.float64)
     jacobian = torch.func.jacrev(residuals)(zero)
