@@ -23,3 +23,10 @@ def states(
         fields = np.sin(rate * time), rate * np.cos(rate * time), stamp_ns, stamp_ns + (number % 3) * 700_000
         rows.append(StateRow(tuple(names), *fields))
     return rows
+
+
+def joint_state(row: StateRow, seconds: str = "sec", rest: str = "nanosec", **changed: object) -> dict[str, object]:
+    """The message with its fields; times with the names that ROS 1 or ROS 2 gives them."""
+    stamp = {seconds: row.stamp_ns // 10**9, rest: row.stamp_ns % 10**9}
+    fields = {name: np.asarray(getattr(row, name)).tolist() for name in ("position", "velocity")}
+    return {"header": {"stamp": stamp, "frame_id": ""}, "name": list(row.names), **fields, "effort": [], **changed}

@@ -7,11 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 import yaml
-from joint_state_rows import BEGIN_NS, states
+from joint_state_rows import BEGIN_NS, joint_state, states
+from recorded_messages import printed as echoed
 
 from traj_integrator_ros.motions.files import read_samples, read_trajectories
 from traj_integrator_ros.motions.joint_states import StateRow
-from traj_integrator_ros.motions.samples import RecordingError, Samples
+from traj_integrator_ros.motions.samples import QUANTITIES, RecordingError, Samples
 
 TIMES = (0.0, 0.25, 1.5)
 POSITIONS = [[0.0, -0.0], [0.1, -0.05], [0.2, -0.1]]
@@ -24,21 +25,6 @@ def trajectory(seconds: str = "sec", rest: str = "nanosec") -> dict[str, object]
         for time, row in zip(TIMES, POSITIONS, strict=True)
     ]  # fmt: skip
     return {"header": {"stamp": {seconds: 0, rest: 0}, "frame_id": ""}, "joint_names": ["a", "b"], "points": points}
-
-
-def echoed(*messages: dict[str, object], flow: bool | None = False) -> str:
-    return "".join(f"{yaml.safe_dump(one, sort_keys=False, default_flow_style=flow)}---\n" for one in messages)
-
-
-def joint_state(row: StateRow, seconds: str = "sec", rest: str = "nanosec", **changed: object) -> dict[str, object]:
-    stamp = {seconds: row.stamp_ns // 10**9, rest: row.stamp_ns % 10**9}
-    fields = {
-        "name": list(row.names),
-        "position": row.position.tolist(),
-        "velocity": row.velocity.tolist(),
-        "effort": [],
-    }
-    return {"header": {"stamp": stamp, "frame_id": ""}, **fields, **changed}
 
 
 def read(tmp_path: Path, text: str, *told: str) -> Samples:
@@ -70,6 +56,29 @@ def test_a_trajectory_is_found_in_any_message(tmp_path: Path, message: dict[str,
     np.testing.assert_array_equal(found.position, POSITIONS)
     assert found.joint_names == ("a", "b") and found.velocity is None
     assert len(list(read_trajectories(tmp_path / "echo.yaml", None, pytest.fail))) == 1
+
+
+BATCH = {
+    "header": {"stamp": {"sec": 1, "nanosec": 0}, "frame_id": ""},
+    "joint_names": ["a", "b"],
+    "batch": 2,
+    "horizon": 3,
+    "time_from_start": list(TIMES),
+    **{name: (order + np.arange(12.0)).tolist() for order, name in enumerate(QUANTITIES)},
+}
+
+
+@pytest.mark.parametrize("times", [TIMES, (*TIMES, 0.0, 0.5, 1.0)], ids=["shared", "of each"])
+def test_all_trajectories_of_a_batch_are_read_with_what_it_has(tmp_path: Path, times: tuple[float, ...]) -> None:
+    batch = {**BATCH, "time_from_start": list(times), "velocity": []}
+    found = read(tmp_path, echoed(batch), "motion 0 of 2 taken, the others left out")
+    np.testing.assert_array_equal(found.position, np.arange(6.0).reshape(3, 2))
+    np.testing.assert_array_equal(found.jerk, 3 + np.arange(6.0).reshape(3, 2))
+    assert found.velocity is None and found.joint_names == ("a", "b")
+    second = read_samples(tmp_path / "echo.yaml", None, pytest.fail, 1)
+    np.testing.assert_array_equal(second.time, times[-3:])
+    np.testing.assert_array_equal(second.acceleration, 8 + np.arange(6.0).reshape(3, 2))
+    assert [len(one.points) for one in read_trajectories(tmp_path / "echo.yaml", None, pytest.fail)] == [3, 3]
 
 
 @pytest.mark.parametrize("names", [("sec", "nanosec"), ("secs", "nsecs")], ids=["ROS 2", "ROS 1"])
@@ -151,6 +160,9 @@ def test_arrays_and_messages_as_python_prints_them_are_read(tmp_path: Path) -> N
         (echoed({**trajectory(), "points": [*trajectory()["points"], "..."]}), "give it --full-length"),
         (echoed(joint_state(states()[0], position=[0.0, "..."])), "give it --full-length"),
         (echoed(trajectory("hours")), "'sec' is missing"),
+        (echoed({**BATCH, "jerk": [1.0, "..."]}), "give it --full-length"),
+        (echoed({**BATCH, "jerk": [1.0]}), "expected a batch of [2, 3, 2] numbers in every field, got 3 times, 12, 12"),
+        (echoed({**BATCH, "position": []}), "got 3 times, 0, 12, 12, 12 numbers"),
         (echoed({**trajectory(), "points": [{"positions": [1, 2]}]}), "'time_from_start' is missing"),
         (echoed(joint_state(states()[0]), joint_state(states()[1]) | {"header": {}}), "expected stamps that go on"),
     ],

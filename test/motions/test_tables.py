@@ -7,9 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from traj_integrator_ros.motions.files import read_samples
+from traj_integrator_ros.motions.files import read_samples, read_trajectories
 from traj_integrator_ros.motions.read_csv import UR_JOINTS
 from traj_integrator_ros.motions.samples import Nature, RecordingError
+from traj_integrator_ros.motions.trajectories import PlannedTrajectory
 
 COUNT = 20
 TIME = 5230.112 + 0.002 * np.arange(COUNT)
@@ -102,6 +103,59 @@ def test_what_cannot_be_told_is_refused_in_one_line(tmp_path: Path, text: str, t
     with pytest.raises(RecordingError) as refused:
         read(tmp_path, text)
     assert told in str(refused.value) and "\n" not in str(refused.value)
+
+
+ORDERED = np.column_stack([TIME, POSITION[:, :2], VELOCITY[:, :2]])
+AGAIN = np.arange(COUNT).repeat(1 + (np.arange(COUNT) % 7 == 3))
+SWAPPED = np.r_[0:4, 5, 4, 6:COUNT]
+IN_ORDER = {
+    "a row twice": (AGAIN, ["3 rows left out, with the time of another one"]),
+    "rows that overtook each other": (SWAPPED, ["1 row out of order, sorted by their times"]),
+    "backwards": (np.arange(COUNT)[::-1], ["19 rows out of order, sorted by their times"]),
+    "later part first": (np.r_[12:COUNT, 0:12], ["12 rows out of order, sorted by their times"]),
+    "swapped and twice": (
+        SWAPPED[AGAIN],
+        ["1 row out of order, sorted by their times", "3 rows left out, with the time of another one"],
+    ),
+}
+
+
+@pytest.mark.parametrize("step", [0.002, 10.0], ids=["milliseconds", "seconds"])
+@pytest.mark.parametrize("kind", ["table", "archive"])
+@pytest.mark.parametrize(("order", "told"), IN_ORDER.values(), ids=IN_ORDER)
+def test_rows_are_put_in_order_once_each_with_a_note(
+    tmp_path: Path, order: np.ndarray, told: list[str], kind: str, step: float
+) -> None:
+    rows, path = ORDERED.copy(), tmp_path / f"motion.{'csv' if kind == 'table' else 'npz'}"
+    rows[:, 0] = step * np.arange(COUNT)
+    if kind == "table":
+        header = ",".join(["time", *(f"{quantity}_{joint}" for quantity in ("position", "velocity") for joint in "ab")])
+        path.write_text("\n".join([header, *(",".join(map(repr, row)) for row in rows[order].tolist())]))
+    else:
+        time, position, velocity = np.split(rows[order], [1, 3], axis=1)
+        np.savez(path, time=time[:, 0], position=position, velocity=velocity, joint_names=["a", "b"])
+    for read_one in (read_samples, lambda *given: next(read_trajectories(*given))):
+        notes: list[str] = []
+        found = read_one(path, None, notes.append)
+        assert notes == told
+        if isinstance(found, PlannedTrajectory):
+            assert [point.time_ns for point in found.points] == [round(1e9 * time) for time in rows[:, 0]]
+            np.testing.assert_array_equal(found.rows("positions"), rows[:, 1:3])
+            continue
+        np.testing.assert_allclose(found.time, rows[:, 0], atol=1e-12)
+        np.testing.assert_array_equal(found.position, rows[:, 1:3])
+        np.testing.assert_array_equal(found.velocity, rows[:, 3:])
+
+
+def test_shuffled_rows_are_sorted_and_two_recordings_in_one_table_are_refused(tmp_path: Path) -> None:
+    rows = [f"{0.1 * k},{k}" for k in range(100)]
+    shuffled = np.random.default_rng(3).permutation(100)
+    (tmp_path / "log.csv").write_text("\n".join(["time,position_a", *(rows[k] for k in shuffled)]))
+    found = read_samples(tmp_path / "log.csv", None, lambda _: None)
+    np.testing.assert_array_equal(found.position[:, 0], np.arange(100))
+    (tmp_path / "log.csv").write_text("\n".join(["time,position_a", *rows, *rows]))
+    with pytest.raises(RecordingError, match=r"0\.000000 s after 9\.900000 s in sample 100, as of another recording"):
+        read_samples(tmp_path / "log.csv", None, pytest.fail)
 
 
 @pytest.mark.parametrize("names", [[b"a", b"b"], ["a", "b"]], ids=["bytes", "text"])

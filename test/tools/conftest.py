@@ -15,7 +15,8 @@ from tool_runs import JOINTS, Result, Tool
 
 from traj_integrator_ros.motions.samples import Nature, Samples
 
-sys.path.append(str(Path(__file__).resolve().parents[1] / "handling"))  # the node's pipeline, to compare with
+for _name in ("handling", "motions"):  # the node's pipeline, to compare with; joint states
+    sys.path.append(str(Path(__file__).resolve().parents[1] / _name))
 
 
 @pytest.fixture

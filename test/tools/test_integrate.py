@@ -12,6 +12,7 @@ import pytest
 import torch
 from motion_tables import read_plain, write_table
 from pipelines import SimulatedNode
+from recorded_messages import JOINT_STATE, printed, write_bag
 from tool_runs import JOINTS, Tool
 
 from traj_integrator_ros.kernels import ControlSpace, bspline_step
@@ -246,51 +247,48 @@ def test_an_archive_has_one_sequence_after_the_other_and_a_table_that_fails_leav
     assert not list(tmp_path.glob("table*"))
 
 
+SEQUENCE = {"joint_names": list(JOINTS), "control_space": 3, "batch": 2, "horizon": 3, "dt": [0.1, 0.2], "dt_per": 1,
+            "data": np.arange(12.0).tolist()}  # fmt: skip
+SPLINE = {**SEQUENCE, "control_space": 5, "degree": 4, "steps": 2, "goal_index": [1, 0],
+          "goal": {"position": [0.0, 1.0, 2.0, 3.0], "velocity": [0.0, 1.0, 2.0, 3.0]}}  # fmt: skip
+
+
+def assert_is_the_spline(fields: dict[str, object]) -> None:
+    assert (fields["control_space"], fields["degree"], fields["steps"]) == (5, 4, 2)
+    np.testing.assert_allclose(fields["goal_velocity"], [0, 1, 2, 3])
+    np.testing.assert_array_equal(fields["goal_index"], [1, 0])
+
+
 def test_action_sequences_of_a_bag_start_where_they_say_or_at_the_joint_state_before(tmp_path: Path) -> None:
-    rosbag2 = pytest.importorskip("rosbags.rosbag2", reason="the rosbags library is not installed")
-    from rosbags.typesys import Stores, get_types_from_msg, get_typestore
-
-    types = get_typestore(Stores.ROS2_HUMBLE)
-    folder = Path(__file__).resolve().parents[2] / "traj_integrator_interfaces" / "msg"
-    for name in ("StartState", "ActionSequence"):
-        text = (folder / f"{name}.msg").read_text()
-        types.register(get_types_from_msg(text, f"traj_integrator_interfaces/msg/{name}"))
-    made = types.types
-    header = made["std_msgs/msg/Header"](made["builtin_interfaces/msg/Time"](1, 0), "")
-    empty = np.zeros(0, np.float32)
-
-    def state_rows(*rows: np.ndarray) -> object:
-        return made["traj_integrator_interfaces/msg/StartState"](*rows, *[empty] * (3 - len(rows)))
-
-    def sequence(start: np.ndarray, control_space: int = 3, goal: np.ndarray = empty) -> object:
-        return made["traj_integrator_interfaces/msg/ActionSequence"](
-            header=header, joint_names=list(JOINTS), control_space=control_space, batch=2, horizon=3,
-            dt=np.array([0.1, 0.2], np.float32), dt_per=1, start_index=np.zeros(0, np.uint32), start=state_rows(start),
-            data=np.arange(12, dtype=np.float32), goal=state_rows(goal, goal),
-            goal_index=np.array([1, 0] if len(goal) else [], np.uint32), degree=4, steps=2,
-        )  # fmt: skip
-
-    state = made["sensor_msgs/msg/JointState"](
-        header, ["arm_b", "arm_a"], np.array([2.0, 1.0]), np.array([0.2, 0.1]), np.zeros(0)
-    )
-    spline = sequence(empty, 5, np.arange(4, dtype=np.float32))
-    own = sequence(np.array([5, 6], np.float32))
-    messages = (("/s", own), ("/joint_states", state), ("/s", sequence(empty)), ("/s", spline))
-    with rosbag2.Writer(tmp_path / "bag", version=9) as writer:
-        connections = {
-            topic: writer.add_connection(topic, message.__msgtype__, typestore=types) for topic, message in messages[:2]
-        }
-        for number, (topic, message) in enumerate(messages):
-            writer.write(connections[topic], number, types.serialize_cdr(message, message.__msgtype__))
+    state = {"name": ["arm_b", "arm_a"], "position": [2.0, 1.0], "velocity": [0.2, 0.1]}
+    own, kind = {**SEQUENCE, "start": {"position": [5.0, 6.0]}}, "traj_integrator_interfaces/msg/ActionSequence"
+    sequences = [(0, own), (2, SEQUENCE), (3, SPLINE)]
+    write_bag(tmp_path / "bag", [("/s", kind, sequences), ("/joint_states", JOINT_STATE, [(1, state)])])
     own, measured, spline = (completed(one, {}) for one in read_sequences(tmp_path / "bag", "position", None, print))
     assert own.control_space == "acceleration" and own.fields["data"].shape == (2, 3, 2) and own.fields["dt_per"] == 1
-    own, measured, spline = own.fields, measured.fields, spline.fields
-    np.testing.assert_allclose(own["start_position"], [5, 6])
-    np.testing.assert_allclose(measured["start_position"], [1, 2])
-    np.testing.assert_allclose(measured["start_velocity"], [0.1, 0.2])
-    assert "goal_position" not in own and (spline["control_space"], spline["degree"], spline["steps"]) == (5, 4, 2)
-    np.testing.assert_allclose(spline["goal_velocity"], [0, 1, 2, 3])
-    np.testing.assert_array_equal(spline["goal_index"], [1, 0])
+    np.testing.assert_allclose(own.fields["start_position"], [5, 6])
+    np.testing.assert_allclose(measured.fields["start_position"], [1, 2])
+    np.testing.assert_allclose(measured.fields["start_velocity"], [0.1, 0.2])
+    assert "goal_position" not in own.fields
+    assert_is_the_spline(spline.fields)
+
+
+def test_action_sequences_that_ros_prints_are_read_and_lack_a_start_unless_they_say_it(
+    tool: Tool, tmp_path: Path
+) -> None:
+    (tmp_path / "echo.yaml").write_text(printed({**SEQUENCE, "start": {"position": [5.0, 6.0]}}, SPLINE))
+    own, spline = read_sequences(tmp_path / "echo.yaml", "position", None, pytest.fail)
+    assert own.fields["data"].shape == (2, 3, 2) and own.fields["dt_per"] == 1
+    np.testing.assert_allclose(own.fields["start_position"], [5, 6])
+    assert_is_the_spline(spline.fields)
+    arguments = ("integrate", "echo.yaml", "--rows", "--out", "out.npz", "--quiet")
+    refused = tool(*arguments)
+    assert refused.returncode == 2 and "message 1: it has no start" in refused.stderr
+    (tmp_path / "echo.yaml").write_text(printed({**SEQUENCE, "start": {"position": [5.0, 6.0]}}))
+    assert tool(*arguments).returncode == 0
+    np.testing.assert_allclose(read_plain(tmp_path / "out.npz", row=1).position[0], [5, 6])
+    (tmp_path / "echo.yaml").write_text(printed({**SEQUENCE, "data": [0.0, "..."]}))
+    assert "give it --full-length" in tool(*arguments).stderr
 
 
 def test_what_had_to_be_assumed_about_actions_is_said(tool: Tool, tmp_path: Path, table: Path) -> None:

@@ -22,6 +22,8 @@ UNIFORM_TOLERANCE = 0.01
 """Steps that differ from their mean by less than this share of it count as uniform."""
 AT_REST = 1e-3
 """Velocities up to this [rad/s] count as standing still, so that equal frames are no contradiction."""
+FASTEST = 30.0
+"""rad/s, which no joint of a robot turns with: twice what the fastest small arms do."""
 MIN_SAMPLES = 16
 MIN_DURATION = 0.3
 TABLE, BAG = "motion.csv", "motion_bag"
@@ -115,12 +117,13 @@ def thin_out(motion: Motion, step: float) -> Motion:
 def load_recording(path: Path, topic: str | None = None) -> Motion:
     """The motion in `path`, raw: repeated frames are marked, not dropped.
 
-    A recording without velocities gets those of its own positions (second-order differences), which its notes say.
+    A recording without velocities gets those of its own positions (second-order differences), and angles that pass pi
+    go on where no joint could turn back; both are in its notes.
     `topic` names the JointState topic of a bag. Raises RecordingError with one line that says what is wrong: too
     short, nothing that moves, or unreadable.
     """
     notes: list[str] = []
-    samples = read_samples(path, topic, notes.append)
+    samples = _turned_on(read_samples(path, topic, notes.append), notes)
     least, count = f"{samples.source}: too short: expected at least", len(samples.time)
     if count < MIN_SAMPLES:
         raise RecordingError(f"{least} {MIN_SAMPLES} samples, got {count}")
@@ -134,6 +137,19 @@ def load_recording(path: Path, topic: str | None = None) -> Motion:
         raise RecordingError(f"{samples.source}: nothing moves in it: every velocity is 0")
     fields = {**vars(samples), "velocity": velocity, "jerk": None}
     return Motion(**fields, repeated=find_repeated_frames(samples.position, velocity), notes=tuple(notes))
+
+
+def _turned_on(samples: Samples, notes: list[str]) -> Samples:
+    """The samples with angles that go on where they jump by whole turns, which is the motion of no joint."""
+    steps = np.diff(samples.position, axis=0)
+    jumps = (np.abs(steps) > np.pi) & (np.abs(steps) > FASTEST * np.diff(samples.time)[:, None])
+    turns = np.where(jumps, -2 * np.pi * np.rint(steps / (2 * np.pi)), 0.0).cumsum(axis=0)
+    passed = [name for name, turned in zip(samples.joint_names, turns.any(axis=0), strict=True) if turned]
+    if not passed:
+        return samples
+    notes.append(f"{', '.join(passed)}: turned on where angles pass pi")
+    position = samples.position + np.concatenate([np.zeros((1, samples.dof)), turns])
+    return dataclasses.replace(samples, position=position)
 
 
 def write_motion(motion: Motion, path: Path) -> None:

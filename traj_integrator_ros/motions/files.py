@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from itertools import islice
 from pathlib import Path
 
-from .joint_states import Tell, motion_of_states, with_velocity
+from .batches import motions_of_batch
+from .joint_states import Tell, in_order, motion_of_states, with_velocity
 from .printed import motions_printed
-from .read_bag import JOINT_TRAJECTORY, kinds_with, open_bag, read_bag, topic_in
+from .read_bag import JOINT_STATE, JOINT_TRAJECTORY, TRAJECTORY_BATCH, kinds_with, open_bag, state_of, topic_in
 from .read_csv import read_csv
 from .read_npz import read_npz
-from .samples import RecordingError, Samples
+from .samples import Nature, RecordingError, Samples
 from .trajectories import (
     TRAJECTORY,
     PlannedTrajectory,
@@ -38,64 +40,77 @@ def format_of(path: Path) -> str:
     return found
 
 
-def read_samples(path: Path, topic: str | None, tell: Tell, row: int | None = None) -> Samples:
-    """The motion in `path`; `topic` names the JointState topic of a bag, `row` one of several motions.
+def read_samples(
+    path: Path, topic: str | None, tell: Tell, row: int | None = None, *, states_first: bool = True
+) -> Samples:
+    """The motion in `path`; `topic` names a topic of a bag, `row` one of several motions.
 
-    `tell` takes what was left out, merged or put in order. Raises RecordingError with one line that says what is wrong.
+    Of a bag with both, joint states are taken, or else the trajectories. `tell` takes what was left out, merged or put
+    in order. Raises RecordingError with one line that says what is wrong.
     """
-    found = format_of(path)
-    if found == "bag":
-        return read_bag(path, topic, tell).checked()
-    if found == "table":
-        return with_velocity(read_csv(path, tell), tell).checked()
-    if found == "archive":
-        motions = list(read_npz(path))
-    else:
-        trajectories, states = motions_printed(path, tell)
-        if states:
-            return motion_of_states(states, str(path), "joint states as ROS prints them", tell).checked()
-        if row is None and len(trajectories) > 1:
-            raise RecordingError(f"{path}: expected one joint_trajectory, got {len(trajectories)}")
-        motions = trajectories
-    if row is None and len(motions) > 1:
-        tell(f"motion 0 of {len(motions)} taken, the others left out")
-    if (row or 0) >= len(motions):
-        raise RecordingError(f"{path}: expected a trajectory below {len(motions)}, got {row}")
-    chosen = motions[row or 0]
-    if isinstance(chosen, Samples):
-        return with_velocity(chosen, tell).checked()
-    return samples_of_trajectory(chosen, str(path))
+    motions = _motions(path, topic, tell, states_first=states_first)
+    before = sum(1 for _ in islice(motions, row or 0))
+    chosen = next(motions, None)
+    if chosen is None:
+        expected = f"a trajectory below {before}, got {row}" if before else "a trajectory, got none"
+        raise RecordingError(f"{path}: expected {expected}")
+    if row is None and (others := sum(1 for _ in motions)):
+        if isinstance(chosen, PlannedTrajectory):
+            raise RecordingError(f"{path}: expected one joint_trajectory, got {1 + others}")
+        tell(f"motion 0 of {1 + others} taken, the others left out")
+    if isinstance(chosen, PlannedTrajectory):
+        return samples_of_trajectory(chosen, str(path))
+    return _recorded(chosen, tell).checked()
 
 
-def read_trajectories(path: Path, topic: str | None, tell: Tell) -> Iterator[PlannedTrajectory]:
+def read_trajectories(
+    path: Path, topic: str | None, tell: Tell, made_of: Callable[[Samples], Samples] = lambda motion: motion
+) -> Iterator[PlannedTrajectory]:
     """Every trajectory in a file, as it is: nothing about it is checked. Raises RecordingError.
 
-    A bag has those of its messages of `topic`, or of the only topic whose messages have any, and YAML those that
-    `ros2 topic echo` printed; joint states where there are none, tables and the motions of an archive are one each.
+    Of a bag with both, trajectories are taken, or else the joint states. What was measured is read as the motion that
+    it is, and `made_of` may change it; tables and motions with accelerations are taken as they stand.
     """
+    for one in _motions(path, topic, tell, states_first=False):
+        if isinstance(one, PlannedTrajectory):
+            yield one
+        else:
+            is_measured = one.nature is Nature.MEASURED
+            yield trajectory_of_samples(made_of(_recorded(one, tell)) if is_measured else one)
+
+
+def _recorded(samples: Samples, tell: Tell) -> Samples:
+    return with_velocity(in_order(samples, tell), tell)
+
+
+def _motions(path: Path, topic: str | None, tell: Tell, *, states_first: bool) -> Iterator[Samples | PlannedTrajectory]:
+    """All motions in a file, as they are."""
     found = format_of(path)
-    if found == "bag" and not has_trajectories(path, topic):
-        yield trajectory_of_samples(read_bag(path, topic, tell))
-    elif found == "bag":
-        with open_bag(path) as reader:
-            connections = topic_in(path, reader, kinds_with(reader, JOINT_TRAJECTORY), topic, tell)
-            for connection, _, raw in reader.messages(connections=connections):
-                yield from map(planned_trajectory, within(reader.deserialize(raw, connection.msgtype), TRAJECTORY))
-    elif found == "yaml":
-        trajectories, states = motions_printed(path, tell)
-        yield from trajectories
-        if states:
-            yield trajectory_of_samples(motion_of_states(states, str(path), "", tell))
-    elif found == "archive":
-        yield from map(trajectory_of_samples, read_npz(path))
+    if found == "bag":
+        yield from _in_bag(path, topic, tell, states_first=states_first)
+    elif found == "table":
+        yield read_csv(path, tell)
     else:
-        yield trajectory_of_samples(read_csv(path, tell))
+        yield from read_npz(path) if found == "archive" else motions_printed(path, tell)
 
 
-def has_trajectories(path: Path, topic: str | None) -> bool:
-    """Whether a bag has messages with trajectories (in `topic`). Raises RecordingError."""
-    if format_of(path) != "bag":
-        return False
+def _in_bag(path: Path, topic: str | None, tell: Tell, *, states_first: bool) -> Iterator[Samples | PlannedTrajectory]:
+    """The joint states of a bag as one motion, or every trajectory in its messages of a topic."""
     with open_bag(path) as reader:
-        kinds = kinds_with(reader, JOINT_TRAJECTORY)
-        return any(c.msgtype in kinds and topic in (None, c.topic) for c in reader.connections)
+        states, batches = (JOINT_STATE,), (TRAJECTORY_BATCH,)
+        of_trajectories = [kinds_with(reader, JOINT_TRAJECTORY), batches]
+        groups = [states, *of_trajectories] if states_first else [*of_trajectories, states]
+        there = {one.msgtype for one in reader.connections if topic in (None, one.topic)}
+        kinds = next((group for group in groups if not there.isdisjoint(group)), states)
+        connections = topic_in(path, reader, kinds, topic, tell)
+        messages = reader.messages(connections=connections)
+        if kinds is states:
+            rows = [state_of(reader.deserialize(raw, one.msgtype), stamp) for one, stamp, raw in messages]
+            yield motion_of_states(rows, str(path), f"rosbag2, topic {connections[0].topic}", tell)
+            return
+        for one, _, raw in messages:
+            message = reader.deserialize(raw, one.msgtype)
+            if kinds is batches:
+                yield from motions_of_batch(message, str(path))
+            else:
+                yield from map(planned_trajectory, within(message, TRAJECTORY))

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 
-from .samples import Nature, RecordingError, Samples, samples_of
+from .samples import QUANTITIES, Nature, RecordingError, Samples, samples_of
 
 Tell = Callable[[str], None]
 """Takes a note for the user, of one line, about what was left out, merged or put in order."""
@@ -17,6 +18,8 @@ _CLOCK_JUMP_NS = 1_000_000_000
 """Stamps that go back by more are of a clock that was set back; by less, of messages that overtook each other."""
 _TURN = np.pi
 """rad; no joint moves that far between two joint states: its angle has passed the end of its range."""
+_LONG = 8
+"""Rows in order, on average, of a table that is not shuffled; and how many rows overtake another one at most."""
 _SHOWN_NAMES = 6
 
 
@@ -63,6 +66,28 @@ def motion_of_states(states: Iterable[StateRow], source: str, kind: str, tell: T
     if has_velocity:
         _tell_of_velocities([one.names[0] for one in joints if np.isnan(one.velocity).any()], tell)
     return _merged([_with_velocity(one) for one in joints], source, kind, tell, has_velocity=has_velocity)
+
+
+def in_order(samples: Samples, tell: Tell) -> Samples:
+    """The rows of a table or archive by their times, each once, as `motion_of_states` has messages by their stamps.
+
+    Raises RecordingError where it is several recordings, one after the other, whose times overlap.
+    """
+    time = samples.time
+    if not np.isfinite(time).all() or (np.diff(time) > 0).all():
+        return samples
+    if _is_set_back(time):
+        k = 1 + int(np.argmin(np.diff(time)))
+        got = f"{time[k]:.6f} s after {time[k - 1]:.6f} s in sample {k}, as of another recording"
+        raise RecordingError(f"{samples.source}: expected increasing times, got {got}")
+    order, late = _order(time)
+    of_rows = {
+        "out of order, sorted by their times": late,
+        "left out, with the time of another one": len(time) - len(order),
+    }
+    _tell_counts(tell, "row", of_rows)
+    rows = {name: None if (values := getattr(samples, name)) is None else values[order] for name in QUANTITIES}
+    return replace(samples, time=time[order] - time[order[0]], **rows)
 
 
 def with_velocity(samples: Samples, tell: Tell) -> Samples:
@@ -131,20 +156,43 @@ def _in_order(groups: dict[tuple[str, ...], list[StateRow]], source: str, tell: 
                 raise RecordingError(f"{source}: expected stamps that go on, got others with {listed(names)}")
             times = np.where(takes, times, [row.recorded_ns - delay for row in rows])
             untimed += int(np.count_nonzero(~takes))
-        late += int(np.count_nonzero(times < np.maximum.accumulate(times)))
-        order = np.argsort(times, kind="stable")
-        order = order[np.diff(times[order], prepend=times[order[0]] - 1) > 0]
+        order, behind = _order(times)
+        late += behind
         repeated += len(rows) - len(order)
         fields = (np.stack([getattr(row, field) for row in rows])[order] for field in ("position", "velocity"))
         series.append(_Series(names, times[order], *fields))
-    for number, what in (
-        (untimed, "timed by their recording, since their stamps do not go on"),
-        (late, "out of order, sorted by their stamps"),
-        (repeated, "left out, with the stamp of another one"),
-    ):
-        if number:
-            tell(f"{number} {'message' if number == 1 else 'messages'} {what}")
+    _tell_counts(tell, "message", {
+        "timed by their recording, since their stamps do not go on": untimed,
+        "out of order, sorted by their stamps": late,
+        "left out, with the stamp of another one": repeated,
+    })  # fmt: skip
     return series
+
+
+def _order(times: np.ndarray) -> tuple[np.ndarray, int]:
+    """The places of times in order, the first one of each time, and how many come behind a later one."""
+    order = np.argsort(times, kind="stable")
+    late = int(np.count_nonzero(times < np.maximum.accumulate(times)))
+    return order[np.diff(times[order], prepend=times[order[0]] - 1) > 0], late
+
+
+def _tell_counts(tell: Tell, one: str, counts: dict[str, int]) -> None:
+    """Tell of what of something there is any."""
+    for what, number in counts.items():
+        if number:
+            tell(f"{number} {one if number == 1 else f'{one}s'} {what}")
+
+
+def _is_set_back(time: np.ndarray) -> bool:
+    """Whether times begin again: rows that are in order for long go back to times that were there before."""
+    steps = np.diff(time)
+    back = 1 + np.flatnonzero(steps < 0)
+    if not len(back) or len(back) * _LONG > len(time):
+        return False
+    far = max(_CLOCK_JUMP_NS * 1e-9, _LONG * float(np.median(steps)))
+    parts = np.split(time, back[-steps[back - 1] > far])
+    parts.sort(key=lambda part: part.min())
+    return any(part.max() > later.min() for part, later in pairwise(parts))
 
 
 def _tell_the_time(stamps: np.ndarray) -> np.ndarray:
@@ -166,8 +214,7 @@ def _joint_by_joint(groups: list[_Series], tell: Tell) -> list[_Series]:
             np.concatenate([getattr(group, field)[:, i : i + 1] for group, i in parts])
             for field in ("position", "velocity")
         )
-        order = np.argsort(time, kind="stable") if len(parts) > 1 else np.arange(len(time))
-        order = order[np.diff(time[order], prepend=time[order[0]] - 1) > 0]
+        order, _ = _order(time)
         known = order[~np.isnan(position[order, 0])]
         if len(known):
             gaps += len(order) - len(known)

@@ -7,11 +7,13 @@ import math
 import re
 from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+from .batches import BATCH, motions_of_batch
 from .extras import load_documents, read_text
-from .joint_states import StateRow, Tell
-from .samples import RecordingError
+from .joint_states import StateRow, Tell, motion_of_states
+from .samples import RecordingError, Samples
 from .trajectories import FIELDS, TRAJECTORY, PlannedTrajectory, Point, nanoseconds, within
 
 _JOINT_STATE = ("name", "position")
@@ -20,29 +22,45 @@ _LOST = re.compile(r"^A message was lost!!!\s+total count change: ?\d+\s+total c
 """What `ros2 topic echo` prints between messages if it was too slow."""
 _CUT = "..."
 """What `ros2 topic echo` prints in place of the end of a long array."""
+_CUT_ARRAY = "arrays are cut off by ros2 topic echo; give it --full-length"
 _SECONDS, _NANOSECONDS = ("sec", "secs"), ("nanosec", "nsecs", "nsec")
 _SHOWN_KEYS = 12
 _LAST_CUT = "the last message is cut off, and left out"
 _EXPECTED = (
-    "expected JointTrajectory messages with joint_names and points, or JointState messages with name and position, as "
-    "ros2 topic echo prints them"
+    "expected JointTrajectory messages with joint_names and points, TrajectoryBatch messages, or JointState messages "
+    "with name and position, as ros2 topic echo prints them"
 )
 
 
-def motions_printed(path: Path, tell: Tell) -> tuple[list[PlannedTrajectory], list[StateRow]]:
-    """The trajectories in a file, wherever in their messages they are, or its joint states where there are none.
+def motions_printed(path: Path, tell: Tell) -> list[PlannedTrajectory] | list[Samples]:
+    """The trajectories in a file, wherever in their messages they are, or those of its batches, or its joint states as
+    one motion.
 
     A last message that is cut off is left out. Nothing about the others is checked. Raises RecordingError for a file
     that has neither.
     """
     messages, is_open = _messages(path, tell)
-    trajectories = _found(path, messages, TRAJECTORY, _trajectory, is_open, tell)
-    states = [] if trajectories else _found(path, messages, _JOINT_STATE, _state, is_open, tell)
-    if not (trajectories or states):
-        keys = dict.fromkeys(str(key) for message in messages for key in message)
-        got = f"messages with the keys {', '.join([*keys][:_SHOWN_KEYS])}" if keys else "no message"
-        raise RecordingError(f"{path}: {_EXPECTED}, got {got}")
-    return trajectories, states
+    if trajectories := _found(path, messages, TRAJECTORY, _trajectory, is_open, tell):
+        return trajectories
+    if batches := _found(path, messages, BATCH, _object, is_open, tell):
+        return [one for batch in batches for one in motions_of_batch(batch, str(path))]
+    if states := _found(path, messages, _JOINT_STATE, _state, is_open, tell):
+        return [motion_of_states(states, str(path), "joint states as ROS prints them", tell)]
+    keys = dict.fromkeys(str(key) for message in messages for key in message)
+    got = f"messages with the keys {', '.join([*keys][:_SHOWN_KEYS])}" if keys else "no message"
+    raise RecordingError(f"{path}: {_EXPECTED}, got {got}")
+
+
+def messages_printed(path: Path, fields: Sequence[str], tell: Tell) -> list[SimpleNamespace]:
+    """The messages in a file that have these fields, as objects; none where no message has them.
+
+    Raises RecordingError.
+    """
+    text = read_text(path)
+    if not all(name in text for name in fields):  # which takes no time
+        return []
+    messages, is_open = _messages(path, tell)
+    return _found(path, messages, fields, _object, is_open, tell)
 
 
 def _found(
@@ -111,11 +129,20 @@ def _state(message: dict[str, Any]) -> StateRow:
     return StateRow(tuple(str(name) for name in names), *rows, stamp or 0)
 
 
+def _object(value: Any) -> Any:
+    """A message as an object with its fields, arrays in it as lists."""
+    if isinstance(value, dict):
+        return SimpleNamespace(**{str(key): _object(one) for key, one in value.items()})
+    if isinstance(found := _of_python(value), list) and _CUT in found:
+        raise ValueError(_CUT_ARRAY)
+    return found
+
+
 def _numbers(values: object) -> list[float]:
     """An array, also as Python prints it; empty for none."""
     found = _of_python(values) or []
     if _CUT in found:  # type: ignore[operator]
-        raise ValueError("arrays are cut off by ros2 topic echo; give it --full-length")
+        raise ValueError(_CUT_ARRAY)
     return [float(value) for value in found]  # type: ignore[union-attr]
 
 

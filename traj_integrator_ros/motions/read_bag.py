@@ -1,4 +1,4 @@
-"""Reads joint states from rosbag2 recordings with the `rosbags` library, so that no ROS installation is needed."""
+"""Reads rosbag2 recordings with the `rosbags` library, so that no ROS installation is needed."""
 
 from __future__ import annotations
 
@@ -13,27 +13,15 @@ from pathlib import Path
 from typing import Any
 
 from .extras import require
-from .joint_states import StateRow, Tell, motion_of_states
-from .samples import RecordingError, Samples
+from .joint_states import StateRow, Tell
+from .samples import RecordingError
 
 JOINT_STATE, JOINT_TRAJECTORY = "sensor_msgs/msg/JointState", "trajectory_msgs/msg/JointTrajectory"
 OUR_INTERFACES = "traj_integrator_interfaces"
+TRAJECTORY_BATCH = f"{OUR_INTERFACES}/msg/TrajectoryBatch"
 DEFAULT_TOPIC = "/joint_states"
 UNREADABLE = (sqlite3.Error, struct.error, OSError, ValueError, LookupError, AssertionError)
 """Errors that the reader's dependencies raise for a broken file, besides its own."""
-
-
-def read_bag(path: Path, topic: str | None, tell: Tell) -> Samples:
-    """The joint states of a bag folder, or of a single .db3 or .mcap file without metadata.yaml, as one motion.
-
-    The topic is `topic`, otherwise /joint_states, otherwise the only JointState topic. Numbers are not checked.
-    """
-    with open_bag(path) as reader:
-        connections = topic_in(path, reader, (JOINT_STATE,), topic, tell)
-        recorded = reader.messages(connections=connections)
-        rows = [state_of(reader.deserialize(raw, one.msgtype), stamp) for one, stamp, raw in recorded]
-    found = connections[0].topic
-    return motion_of_states(rows, str(path), f"rosbag2, topic {found}", tell)
 
 
 def state_of(message: Any, recorded_ns: int | None) -> StateRow:
@@ -111,10 +99,9 @@ def kinds_with(reader: Any, kind: str) -> list[str]:
 
 
 def _has(types: Any, outer: str, kind: str) -> bool:
-    """Whether a type is, or has, another one."""
-    return outer == kind or any(
-        _has(types, inner, kind) for _, field in types.fielddefs[outer][1] for inner in _types_in(field)
-    )
+    """Whether a type is, or has, another one; types whose definition is not known have none."""
+    _, fields = types.fielddefs.get(outer, ((), ()))
+    return outer == kind or any(_has(types, inner, kind) for _, field in fields for inner in _types_in(field))
 
 
 def _types_in(field: Any) -> Iterator[str]:

@@ -72,7 +72,8 @@ def _check(options: argparse.Namespace) -> int:
         turning=robot.continuous,
     )
     if options.file:
-        trajectories = ((one, expectation) for one in read_trajectories(options.file, options.topic, note))
+        found = read_trajectories(options.file, options.topic, note, robot.unwrapped)
+        trajectories = ((one, expectation) for one in found)
     else:
         trajectories = _on_topic(options, robot, expectation)
     of_joints = lru_cache(robot.for_motion)  # what it has no limits of is told once

@@ -13,6 +13,7 @@ import numpy as np
 from ..handling.rejection import DT_PER_TRAJECTORY
 from ..motions.files import format_of, read_samples
 from ..motions.joint_states import Tell
+from ..motions.printed import messages_printed
 from ..motions.read_bag import JOINT_STATE, open_bag, usable_state
 from ..motions.read_csv import read_actions
 from ..motions.read_npz import joint_names, load_arrays, numbers, text_of
@@ -31,6 +32,8 @@ UNIFORM_TOLERANCE = 1e-3
 _SAMPLES = 4
 """A cubic through the nearest samples: the slope between the first two is that of half a step later, and a spline that
 starts with it begins with a jerk that the motion does not have."""
+_ACTIONS = ("control_space", "batch", "horizon", "data")
+"""The fields by which an ActionSequence is found in what ROS prints."""
 _INDICES = ("start_index", "goal_index")
 
 
@@ -85,12 +88,14 @@ def read_sequences(
 
     `made_of` changes a motion before its actions are taken.
 
-    A bag has ActionSequence messages or joint states; an archive has `actions` or a motion; a table has columns
-    action_<joint> or a motion.
+    A bag, and YAML as ROS prints it, has ActionSequence messages or a motion; an archive has `actions` or a motion; a
+    table has columns action_<joint> or a motion.
     """
     format_ = format_of(path)
     if format_ == "bag" and (sequences := list(_in_bag(path, topic))):
         return sequences
+    if format_ == "yaml" and (messages := messages_printed(path, _ACTIONS, tell)):
+        return [_of_message(f"{path}, message {number}", one, {}, ()) for number, one in enumerate(messages)]
     if format_ == "archive" and "actions" in (arrays := load_arrays(path)):
         return [_of_arrays(path, arrays)]
     if format_ == "table" and (found := read_actions(path, tell)) is not None:

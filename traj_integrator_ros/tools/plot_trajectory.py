@@ -5,23 +5,17 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
-from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-import numpy as np
-
+from ..motions.batches import motions_of_batch
 from ..motions.extras import require
-from ..motions.files import has_trajectories, read_samples, read_trajectories
-from ..motions.samples import QUANTITIES, Nature, RecordingError, Samples, samples_of
+from ..motions.files import read_samples
+from ..motions.samples import Nature, Samples
 from ..motions.trajectories import planned_trajectory, samples_of_trajectory
 from .command_line import ToolFailure, ToolParser, UserError, count, names, note, positive, run_tool
 from .drawing import PICTURES, draw_motion, violations
 from .robot import Robot, add_robot_options, load_robot
 from .ros_session import RosSession
-
-if TYPE_CHECKING:
-    from traj_integrator_interfaces.msg import TrajectoryBatch
 
 NAME = "plot_trajectory"
 TOPIC = "traj_integrator/joint_trajectory"
@@ -75,13 +69,8 @@ def _plot(options: argparse.Namespace) -> int:
 
 def _from_file(options: argparse.Namespace, robot: Robot) -> Samples:
     """A motion; joint states as the way that they are, trajectories as a controller takes them."""
-    path: Path = options.file
-    if not has_trajectories(path, options.topic):
-        samples = read_samples(path, options.topic, note, options.row)
-        return robot.unwrapped(samples) if samples.nature is Nature.MEASURED else samples
-    for trajectory in islice(read_trajectories(path, options.topic, note), options.row, None):
-        return samples_of_trajectory(trajectory, str(path))
-    raise UserError(f"--row: expected a trajectory of {path}, got {options.row}")
+    samples = read_samples(options.file, options.topic, note, options.row, states_first=False)
+    return robot.unwrapped(samples) if samples.nature is Nature.MEASURED else samples
 
 
 def _from_topic(options: argparse.Namespace, robot: Robot) -> tuple[Samples, Robot]:
@@ -99,21 +88,11 @@ def _from_topic(options: argparse.Namespace, robot: Robot) -> tuple[Samples, Rob
             raise ToolFailure(f"no message on {topic} within {options.timeout:g} s")
         robot = robot.described(*session.robot_description())
     if kind == BATCH:
-        return _of_batch(received[0], options.row, topic), robot
+        rows = [*motions_of_batch(received[0], topic)]
+        if options.row >= len(rows):
+            raise UserError(f"--row: expected less than {len(rows)} (the batch), got {options.row}")
+        return rows[options.row].checked(), robot
     return samples_of_trajectory(planned_trajectory(received[0]), topic), robot
-
-
-def _of_batch(message: TrajectoryBatch, row: int, topic: str) -> Samples:
-    if row >= message.batch:
-        raise UserError(f"--row: expected less than {message.batch} (the batch), got {row}")
-    shape = (message.batch, message.horizon, len(message.joint_names))
-    time = np.asarray(message.time_from_start, np.float64)
-    time = time if len(time) == message.horizon else time.reshape(shape[:2])[row]
-    fields = [np.asarray(getattr(message, name), np.float64) for name in QUANTITIES]
-    if any(values.size != np.prod(shape) for values in fields):
-        raise RecordingError(f"{topic}: expected {list(shape)} numbers in every field, got other lengths")
-    rows, kind = [values.reshape(shape)[row] for values in fields], f"trajectory {row} of {message.batch}"
-    return samples_of(topic, message.joint_names, time, rows, kind, Nature.SET_POINTS).checked()
 
 
 if __name__ == "__main__":
