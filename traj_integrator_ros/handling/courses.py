@@ -116,6 +116,7 @@ class Left(NamedTuple):
     into: float
     """s; how much of that is over."""
     keeps_limits: bool = False
+    is_complete: bool = False
     """See `Course`."""
 
     def moved(self, by: np.ndarray) -> Left:
@@ -137,7 +138,7 @@ def left_of(course: Course, join_ns: int) -> Left:
         end = knots[max(len(knots) - 1 - _SWINGS, 0)] - into
     valid = rest_of(rest, earliest)
     own = rest_of(rest.until(end), begin) if end > begin + _MOMENT_S else valid
-    return Left(rest, earliest, valid, own, end, course.motion, max(into, 0.0), course.keeps_limits)
+    return Left(rest, earliest, valid, own, end, course.motion, max(into, 0.0), course.keeps_limits, course.is_complete)
 
 
 def rest_of(motion: Motion, time: float) -> Motion:

@@ -26,6 +26,10 @@ _SMOOTHING = 1.5
 """By how much a smoothed plan must ask less than one through its rows: noise asks for much more, a plan does not."""
 _NOT_RINGING = 0.9
 """Share of the jerk of a spline through rows that is the plan's: the rest may be ringing."""
+_CONTRADICTORY = 2.0
+"""Times as long as a complete plan, slowed, may be before other readings are looked for: what its points say about
+rates contradicts their positions then.
+"""
 _MOST_SLOWED = 3
 """Readings of a plan that are slowed at most, one after the other, where none of them keeps the limits."""
 _ROOM = 1.5
@@ -111,14 +115,21 @@ class Ways:
                 return way, ""
             finding = finding or violation
             fallback = fallback or way
+        soonest: Way | None = None
         slowly = read(self._reading._replace(slows=True)) if action == ACTION_RETIME else iter(())
         for left in islice(self._gentlest_first(slowly, seam.join_ns, seam.bounds), _MOST_SLOWED):
             way, violation = self._slowed(left, seam)
             if way is None or violation:
                 reason = reason or ("" if way else violation)
                 way, violation = self._joined(left, seam, slows=True)
-            if way is not None and not violation:
-                return way, ""
+            if way is None or violation:
+                continue
+            if soonest is None or way.joined.duration < soonest.joined.duration:
+                soonest = way
+            if not left.is_complete or way.joined.duration <= _CONTRADICTORY * left.whole.duration:
+                break
+        if soonest is not None:
+            return soonest, ""
         if reason:
             finding += f"; it cannot be slowed (speeds as parts of the plan's): {reason}"
         return fallback, finding
