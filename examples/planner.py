@@ -43,7 +43,7 @@ class Planner(Node):
             self.get_logger().info("waiting for joint_states", throttle_duration_sec=2.0)
             return
         position = np.asarray(self.state.position)
-        velocity = np.asarray(self.state.velocity) if self.state.velocity else np.zeros_like(position)
+        velocity = np.nan_to_num(self.state.velocity) if self.state.velocity else np.zeros_like(position)
         stiffness = self.random.uniform(1.0, 8.0, (CANDIDATES, 1, 1))
         accelerations = stiffness * (self.goal - position) - 2 * np.sqrt(stiffness) * velocity
         data = np.broadcast_to(accelerations, (CANDIDATES, HORIZON, len(position)))
