@@ -63,8 +63,8 @@ class ActionChunks(Node):
         self.state = state
 
     def of_policy(self, state: JointState, values: array) -> np.ndarray:
-        """Values of the policy's joints in its order; 0 for those that the robot does not publish."""
-        return np.array([values[state.name.index(name)] if len(values) else 0.0 for name in self.joints])
+        """Values of the policy's joints in its order; 0 for those that the robot does not publish, or that are NaN."""
+        return np.nan_to_num([values[state.name.index(name)] if len(values) else 0.0 for name in self.joints])
 
     def observe(self) -> None:
         """Run the policy on the newest observation; its output is sent after the inference time."""

@@ -103,3 +103,55 @@ def test_what_leads_further_outside_or_does_not_end_at_rest_is_refused_by_name(s
         client.wait_for(lambda: told, "a rejection")
         assert told[-1].reason == reason and words in told[-1].text
     assert not client.trajectories
+
+
+def test_a_trapezoid_at_exactly_the_limits_passes_as_it_is(serve: NodeServer) -> None:
+    _, client = serve({name: value for name, value in PARAMETERS.items() if name != "limits.jerk"})
+    client.settle_state([0.0, 0.0, 0.1])
+    times, a, v = np.linspace(0, 1, 11), LIMITS["acceleration"], LIMITS["velocity"]
+    rising, left = v / a, 1 - times
+    parts = [
+        np.select([times < rising, left < rising], [begin, end], cruise)
+        for begin, end, cruise in (
+            (a * times**2 / 2, v * (1 - rising) - a * left**2 / 2, v * (times - rising / 2)),
+            (a * times, a * left, np.full(11, v)),
+            (np.full(11, a), np.full(11, -a), np.zeros(11)),
+        )
+    ]
+    position, velocity, acceleration = (part[:, None] * [1.0, 0.5, 0.25] for part in parts)
+    message = with_velocities(plan(times, position + np.array([0.0, 0.0, 0.1])), velocity)
+    for point, row in zip(message.points, acceleration, strict=True):
+        point.accelerations = array("d", row)
+    answer = client.answer_plan(message)
+    assert [point.time_from_start for point in answer.points] == [point.time_from_start for point in message.points]
+    for part in ("positions", "velocities", "accelerations"):
+        found, sent = ([getattr(point, part) for point in one.points] for one in (answer, message))
+        np.testing.assert_allclose(found, sent, atol=1e-9)
+    counts = client.counts()
+    assert (counts["slowed"], counts["slowed_by_s"], counts["trajectories_published"]) == ("0", "0.000", "1")
+
+
+def test_joints_that_a_plan_leaves_out_stay_where_they_are(serve: NodeServer) -> None:
+    _, client = serve(PARAMETERS)
+    client.settle_state([0.1, 0.2, 0.3])
+    answer = client.answer_plan(plan([0.0, 0.5, 1.0], [[0.2], [0.5], [1.1]], JOINTS[1:2]))
+    rows = np.array([point.positions for point in answer.points])
+    np.testing.assert_allclose(rows[-1], [0.1, 1.1, 0.3], atol=GOAL_RAD)
+    np.testing.assert_allclose(rows[:, [0, 2]], [[0.1, 0.3]] * len(rows), atol=1e-12)
+    assert extremes(played(answer))[1, 0, 1] <= 1.1 + GOAL_RAD
+
+
+def test_a_plan_that_asks_for_too_much_says_by_how_much_it_ends_later(serve: NodeServer) -> None:
+    _, client = serve(PARAMETERS)
+    client.settle_state([0.0, 0.0, 0.1])
+    client.statuses.clear()
+    answer = client.answer_plan(plan([0.0, 0.1], [[0.0, 0.0, 0.1], [1.0, 0.2, 0.1]]))
+    last = answer.points[-1].time_from_start
+
+    def told() -> list[float]:
+        """By how much, in each message since then."""
+        return [float(pair.value) for one in client.statuses for pair in one.values if pair.key == "slowed_by_s"]
+
+    client.wait_for(lambda: any(told()), "a status that tells of it")
+    assert max(told()) == pytest.approx(last.sec + last.nanosec * 1e-9 - 0.1, abs=2e-3)
+    assert client.counts()["slowed"] == "1"

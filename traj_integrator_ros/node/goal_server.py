@@ -14,7 +14,7 @@ from ..handling.goals import TOPIC, Ended, Feedback, Goals, Result, refused
 from ..handling.rejection import Rejected, RejectionReason
 from ..wire.messages import fill_feedback, goal_fields
 from ..wire.readers import read_position_trajectory
-from .accounts import Accounts
+from .accounts import Accounts, Output
 
 if TYPE_CHECKING:  # it imports this
     from .answers import Answers
@@ -93,6 +93,7 @@ class GoalServer:
         self._accounts.sequences += 1
         with self._accounts.guard(TOPIC) as outcome:
             self._answers.accepting()
+        self._accounts.refused_for[Output.ROW] += bool(outcome.reason)
         return GoalResponse.REJECT if outcome.reason else GoalResponse.ACCEPT
 
     def _begin(self, handle: ServerGoalHandle) -> None:
@@ -111,6 +112,7 @@ class GoalServer:
             answers.refuse(TOPIC, (stamp.sec, stamp.nanosec), outcome.reason)
         else:
             self._accounts.published += 1
+            self._accounts.answered[Output.ROW] += 1
 
     def _cancel(self, handle: ServerGoalHandle) -> CancelResponse:
         if not self.goals.has(handle):
