@@ -24,8 +24,8 @@ BLOCK_TIMEOUT_S = 150
 MODULES = ("rclpy", "traj_integrator_interfaces", "matplotlib", "rosbags", "scipy", "rich")
 WRITTEN = {
     "tools.md": (
-        "trajectory.csv", "trajectory.png", "trajectory.npz", "rows.csv", "recording", "again.csv", "actions_out.csv",
-        "two_joints.png", "published.png", "candidate.png",
+        "trajectory.csv", "trajectory.png", "trajectory.npz", "rows.csv", "recording", "recording.mcap", "again.csv",
+        "actions_out.csv", "two_joints.png", "published.png", "candidate.png",
     ),
 }  # fmt: skip
 """What must lie in the folder after a page's blocks have run."""
