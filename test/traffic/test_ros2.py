@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
-import pytest
+from pathlib import Path
 
+import numpy as np
+import pytest
+import yaml
+
+from traj_integrator_ros.motions.files import read_samples
+from traj_integrator_ros.tools.integration_input import read_sequences
 from traj_integrator_ros.traffic import ros2
 
 pytestmark = pytest.mark.ros
@@ -38,3 +44,34 @@ def test_messages_in_messages_are_filled_and_long_lists_are_cut() -> None:
     assert list(message.points[0].positions) == [0.5, 1.0] and message.points[0].time_from_start.sec == 2
     assert ros2._plain(message, longest=1)["points"][0]["positions"] == [0.5, "..."]
     assert ros2._plain(message)["joint_names"] == ["a", "b"]
+
+
+def test_what_it_prints_is_read_by_the_tools(tmp_path: Path) -> None:
+    """Joint states, trajectories and this package's own messages, as docs/without_ros.md says in place of a bag."""
+    from sensor_msgs.msg import JointState
+    from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
+
+    from traj_integrator_interfaces.msg import TrajectoryBatch
+    from traj_integrator_ros.client import packed, sequence
+
+    rows, rate = np.linspace([0.0, 1.0], [200.0, 300.0], 3), [float("nan")] * 2
+    states = [JointState(name=["a", "b"], position=row, velocity=rate) for row in rows]
+    for second, state in enumerate(states):
+        state.header.stamp.sec = 10 + second
+    points = [JointTrajectoryPoint(positions=row) for row in rows]
+    for second, point in enumerate(points):
+        point.time_from_start.sec = second
+    batch = TrajectoryBatch(joint_names=["a", "b"], batch=1, horizon=3)
+    batch.time_from_start, batch.position = packed(range(3)), packed(rows)
+    given = sequence(rows[None], dt=0.1, position=[0.0, 1.0], joint_names=["a", "b"])
+
+    path = tmp_path / "echo.yaml"
+    for messages in (states, [JointTrajectory(joint_names=["a", "b"], points=points)], [batch]):
+        path.write_text("".join(f"{yaml.safe_dump(ros2._plain(one), sort_keys=False)}---\n" for one in messages))
+        found = read_samples(path, None, pytest.fail)
+        np.testing.assert_array_equal(found.time, range(3))
+        np.testing.assert_array_equal(found.position, rows)
+        assert found.velocity is None and found.joint_names == ("a", "b")
+    path.write_text(f"{yaml.safe_dump(ros2._plain(given), sort_keys=False)}---\n")
+    (read,) = read_sequences(path, "position", None, pytest.fail)
+    np.testing.assert_array_equal(read.fields["data"], rows[None])
