@@ -79,6 +79,20 @@ def test_batches_are_read_where_there_are_no_plans_for_a_controller(tmp_path: Pa
     assert len([*read_trajectories(both, "/batch", pytest.fail)]) == 4
 
 
+def test_topics_that_somebody_only_subscribes_to_are_no_choice(tmp_path: Path) -> None:
+    """As rosbag2 records them: without messages."""
+    plans, nothing = [(1, trajectory())], []
+    topics = [("/asked", JOINT_TRAJECTORY, nothing), ("/joint_states", JOINT_STATE, nothing)]
+    bag = write_bag(tmp_path / "bag", [*topics, ("/sent", JOINT_TRAJECTORY, plans)])
+    np.testing.assert_array_equal(read_samples(bag, None, pytest.fail).position, POSITIONS)
+    assert len([*read_trajectories(bag, None, pytest.fail)]) == 1
+    with pytest.raises(RecordingError, match="expected a trajectory, got none"):
+        read_samples(bag, "/asked", pytest.fail)
+    for topic in (None, "/joint_states"):
+        with pytest.raises(RecordingError, match="expected joint states with positions, got no messages"):
+            read_samples(write_bag(tmp_path / f"empty{topic is None}", topics), topic, pytest.fail)
+
+
 def test_types_without_a_definition_hide_nothing_and_are_named_where_there_is_nothing_else(tmp_path: Path) -> None:
     """As rosbag2 before Iron records them."""
     unknown = "/display", DISPLAY_TRAJECTORY, [(1, WITH_TRAJECTORIES[DISPLAY_TRAJECTORY])]

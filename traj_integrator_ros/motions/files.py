@@ -9,7 +9,16 @@ from pathlib import Path
 from .batches import motions_of_batch
 from .joint_states import Tell, in_order, motion_of_states, with_velocity
 from .printed import motions_printed
-from .read_bag import JOINT_STATE, JOINT_TRAJECTORY, TRAJECTORY_BATCH, kinds_with, open_bag, state_of, topic_in
+from .read_bag import (
+    JOINT_STATE,
+    JOINT_TRAJECTORY,
+    TRAJECTORY_BATCH,
+    kinds_with,
+    open_bag,
+    state_of,
+    topic_in,
+    with_messages,
+)
 from .read_csv import read_csv
 from .read_npz import read_npz
 from .samples import Nature, RecordingError, Samples
@@ -100,7 +109,7 @@ def _in_bag(path: Path, topic: str | None, tell: Tell, *, states_first: bool) ->
         states, batches = (JOINT_STATE,), (TRAJECTORY_BATCH,)
         of_trajectories = [kinds_with(reader, JOINT_TRAJECTORY), batches]
         groups = [states, *of_trajectories] if states_first else [*of_trajectories, states]
-        there = {one.msgtype for one in reader.connections if topic in (None, one.topic)}
+        there = {one.msgtype for one in with_messages(reader, topic) if topic in (None, one.topic)}
         kinds = next((group for group in groups if not there.isdisjoint(group)), states)
         connections = topic_in(path, reader, kinds, topic, tell)
         messages = reader.messages(connections=connections)

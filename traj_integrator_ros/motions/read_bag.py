@@ -77,7 +77,8 @@ def topic_in(path: Path, reader: Any, kinds: Sequence[str], topic: str | None, t
 
     Raises RecordingError where there is none, or a choice.
     """
-    found = sorted({c.topic for c in reader.connections if c.msgtype in kinds})
+    known = [c for c in with_messages(reader, topic) if c.msgtype in kinds]
+    found = sorted({c.topic for c in known})
     name = kinds[0].rpartition("/")[2]
     if topic is None and len(found) > 1 and DEFAULT_TOPIC not in found:
         raise RecordingError(f"{path}: several {name} topics, choose one by --topic: {', '.join(found)}")
@@ -88,7 +89,16 @@ def topic_in(path: Path, reader: Any, kinds: Sequence[str], topic: str | None, t
         raise RecordingError(f"{path}: expected a {name} topic{f' {topic}' if topic else ''}, got {listed}")
     if topic is None and len(found) > 1:
         tell(f"topic {chosen} taken, left out: {', '.join(one for one in found if one != chosen)} (--topic)")
-    return [c for c in reader.connections if c.topic == chosen]
+    return [c for c in known if c.topic == chosen]
+
+
+def with_messages(reader: Any, topic: str | None) -> list[Any]:
+    """The connections of a bag that have messages, and those of a topic that is asked for; all if none has any.
+
+    rosbag2 records topics that somebody only subscribes to, without messages.
+    """
+    recorded = [c for c in reader.connections if c.msgcount or c.topic == topic]
+    return recorded or list(reader.connections)
 
 
 def kinds_with(reader: Any, kind: str) -> list[str]:
