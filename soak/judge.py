@@ -54,13 +54,13 @@ def _books(record: Record) -> list[str]:
     sent, answered, missed = (planner[name] for name in ("sent", "answered", "missed"))
     lost = sent - answered - missed - node.refused
     balance = Balance(sent, answered, node.refused, node_down=0, lost=lost, missed=missed)
-    # Those that answer sequences, and those that would if no newer sequence had come meanwhile.
-    others = node.brakes - node.by_reason.get("superseded", 0)
+    superseded = node.by_reason.get("superseded", 0)  # sequences that were accepted, and had to wait until a newer came
+    others = node.brakes - superseded
     trajectories = controller["received"] + controller["missed"] - others
     return [
         *ledger.violations(balance, planner["unknown"], trajectories=trajectories, node=node),
         *ledger.differences(
-            ("sequences and calls refused, by reason", node.refused + optimizer["refused"], node.rejected),
+            ("sequences and calls refused, by reason", node.refused + superseded + optimizer["refused"], node.rejected),
             ("gradient calls that the node counted", optimizer["called"], node.service_calls),
             ("gradient calls answered or refused", optimizer["called"], optimizer["answered"] + optimizer["refused"]),
         ),

@@ -178,7 +178,7 @@ def stop_under_load(name: str) -> Iterator[Rig]:
         rig.figures.append(
             f"at {moving:.2f} rad/s the brake came {brake * 1e3:.0f} ms after the call ('{said and said.message[:40]}')"
         )
-        rig.go(3.0)
+        rig.go(2.0 * n_rows * 0.02 + 1.0)  # those after the stop are taken again once the robot rests
     rig.check(worst < 0.1, f"worst {worst * 1e3:.0f} ms")
     rig.within()
     rig.rests()

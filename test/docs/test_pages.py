@@ -15,9 +15,9 @@ import yaml
 from documentation_pages import NODE, OFFLINE, PAGES, ROBOT, ROOT, Block, blocks, prose
 from preloaded_python import preloaded_python
 
-from traj_integrator_ros.handling.goals import TOPIC
 from traj_integrator_ros.handling.parameter_table import SPECS, of_joints
 from traj_integrator_ros.handling.parameters import NodeParameters, default_values
+from traj_integrator_ros.handling.plan import GOALS
 from traj_integrator_ros.tools.robot import dotted
 
 BLOCK_TIMEOUT_S = 150
@@ -128,7 +128,7 @@ def test_the_controllers_of_moveit_on_the_page_are_the_action_of_the_node_in_con
     manager = yaml.safe_load(text)["moveit_simple_controller_manager"]
     robot = yaml.safe_load((ROOT / "config" / "franka.yaml").read_text(encoding="utf-8"))["/**"]["ros__parameters"]
     [name] = manager["controller_names"]
-    assert (name, manager[name]["action_ns"]) == ("traj_integrator", TOPIC)
+    assert (name, manager[name]["action_ns"]) == ("traj_integrator", GOALS)
     assert manager[name]["type"] == "FollowJointTrajectory" and manager[name]["joints"] == robot["joint_names"]
 
 

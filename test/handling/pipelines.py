@@ -89,11 +89,13 @@ class SimulatedNode:
         took: float = 0.0,
         delay: float = 0.0,
         only_checked: bool = False,
+        only_asked: bool = False,
         **fields_of_splines: object,
-    ) -> ExecutableTrajectory | None:
+    ) -> ExecutableTrajectory | Callable[[int], bool] | None:
         """Make the trajectory of one row of actions `[H, dof]` and record it as published `took` seconds later.
 
-        `delay`: until it was made, by the node's clock. `only_checked`: whether it could be published (as_published).
+        `delay`: until it was made, by the node's clock. `only_asked`: returns what says whether it could be published
+        (as_published); `only_checked`: that is asked once.
         None: it has to wait.
         """
         data = np.asarray(actions, np.float32)
@@ -102,8 +104,11 @@ class SimulatedNode:
         fields = SequenceFields((), space.value, 1, len(data), steps, *rows, np.zeros(0, np.uint32), data.ravel())
         request = self.pipeline.checked(fields._replace(**fields_of_splines))
         self.pipeline.started(request, lambda: ns(now))
+        if only_asked:
+            return self.pipeline.publishable(request, ns(stamp))
         if only_checked:
-            return self.pipeline.require_publishable(request, ns(stamp), ns(now))
+            assert self.pipeline.publishable(request, ns(stamp))(ns(now))
+            return None
         trajectory = self.pipeline.trajectory(request, ns(stamp), ns(now), lambda: ns(now + delay))
         return self._recorded(trajectory, now + max(took, delay))
 

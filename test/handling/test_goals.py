@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from pipelines import NOW_S, SimulatedNode, ns, rejected
 
-from traj_integrator_ros.handling.goals import TOPIC, Ended, Feedback, GoalFields, Goals, Result, ResultCode
-from traj_integrator_ros.handling.plan import ExecutableTrajectory
+from traj_integrator_ros.handling.goals import Ended, Feedback, GoalFields, Goals, Result, ResultCode
+from traj_integrator_ros.handling.plan import GOALS, ExecutableTrajectory
 from traj_integrator_ros.handling.position_trajectory import PositionFields
 from traj_integrator_ros.handling.rejection import Rejected, RejectionReason
 
@@ -59,7 +59,7 @@ class GoalsOfNode:
         self._recorded(trajectory)
 
     def _recorded(self, trajectory: ExecutableTrajectory | None) -> None:
-        if trajectory is not None and trajectory.topic == TOPIC:
+        if trajectory is not None and trajectory.topic == GOALS:
             self.goals.published(trajectory)
 
 

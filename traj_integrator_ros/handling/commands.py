@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
 
 from ..execution.motion import State
+from .beside import is_like
 from .measured import JointStates
 from .parameter_table import ENSEMBLE_WEIGHTED, HEAVIEST_NEWEST
 from .parameters import NodeParameters
-from .plan import ExecutableTrajectory, Plan, turned
+from .plan import GOALS, ExecutableTrajectory, Plan, turned
 from .published import OFF_S, NotYet, PublishedMotion
 from .rejection import Rejected, RejectionReason
 from .trajectories import TrajectoryMaker
@@ -42,6 +42,8 @@ class Commands:
     def __init__(self, joint_states: JointStates, published: PublishedMotion, refuse: Refuse) -> None:
         self._joint_states, self._published, self._refuse = joint_states, published, refuse
         self._waiting: Plan | None = None
+        self._next: Plan | None = None
+        """The newest after one that waits until its way is found."""
 
     def reconfigure(self, parameters: NodeParameters, trajectories: TrajectoryMaker) -> None:
         """Continue with other parameters."""
@@ -58,9 +60,16 @@ class Commands:
     def in_time(self, plan: Plan, now_ns: int, clock: Callable[[], int] | None = None) -> ExecutableTrajectory | None:
         """The trajectory of a plan, or None if it has to wait; then it replaces another one that waits.
 
+        But one that is like another whose way is being sought comes after that: in a stream of plans whose ways take
+        longer than it takes the next one to come, none would ever be found otherwise.
+
         If it is due when it has been made, it is made once more; one that is slowed takes as long then, or longer.
         """
         self.require_following(now_ns)
+        if self._comes_after(plan):
+            following, self._next = self._next, plan
+            self._refuse_one(following, _superseded())
+            return None
         try:
             trajectory = self._executable(plan, now_ns)
             tries = _TRIES
@@ -68,8 +77,8 @@ class Commands:
                 later_ns = clock()
                 if trajectory.due_ns >= later_ns + (_SPARE_NS if trajectory.delay else 0):
                     break
-                making = _MAKING * (later_ns - now_ns) * 1e-9 if trajectory.delay else 0.0
-                trajectory = self._executable(replace(plan, making=making), later_ns)
+                plan = replace(plan, making=_MAKING * (later_ns - now_ns) * 1e-9 if trajectory.delay else 0.0)
+                trajectory = self._executable(plan, later_ns)
                 now_ns, tries = later_ns, tries - 1 if trajectory.delay else 0
         except NotYet as later:
             self._supersede()
@@ -78,17 +87,23 @@ class Commands:
         self._supersede()
         return trajectory
 
-    def require_possible(self, plan: Plan, now_ns: int) -> None:
-        """Refuse a plan that could not be executed now; nothing is changed.
+    def is_possible(self, plan: Plan, now_ns: int) -> bool:
+        """Whether it is known that a plan could be executed now: otherwise, ask again. Nothing is changed.
 
         Raises:
-            Rejected: as `in_time` and `require_newer`.
+            Rejected: it could not, as `in_time` and `require_newer`.
 
         """
+        if (is_possible := self._trajectories.is_possible(plan)) is not None:
+            return is_possible
         self.require_newer(plan, now_ns, count=False)
         self.require_following(now_ns)
-        with contextlib.suppress(NotYet), self._published.guard.unchanged():
-            self._executable(plan, now_ns)
+        try:
+            with self._published.guard.unchanged():
+                self._executable(plan, now_ns)
+        except NotYet as later:
+            return not later.is_sought
+        return True
 
     def require_following(self, now_ns: int) -> None:
         """Refuse sequences, and what is in execution, while the robot is, or was, braked.
@@ -129,12 +144,19 @@ class Commands:
             return self._stopped(now_ns)
         if self._waiting is None or published.present.is_silent(now_ns):
             return None  # the controller is off: a motion now would be executed from its middle when it is back
-        plan, self._waiting = self._waiting, None
+        if self._trajectories.is_sought(self._waiting):
+            return None
+        (plan, self._waiting), (following, self._next) = (self._waiting, None), (self._next, None)
         try:
             return self.in_time(plan, now_ns, clock)
         except Rejected as rejected:
-            self._refuse(rejected, plan)
+            self._refuse_one(plan, rejected)
             return None
+        finally:
+            if self._waiting is None:
+                self._waiting = following
+            else:
+                self._next = following
 
     def stop(self, now_ns: int, hold: bool = False) -> ExecutableTrajectory | None:
         """Return the fastest stop from the present command; None if nothing moves, or if `tick` will return it.
@@ -164,7 +186,9 @@ class Commands:
 
     def withdraw(self) -> None:
         """Forget what waits, because its sender does not want it any more."""
-        self._waiting = None
+        if self._waiting is not None:
+            self._trajectories.forget(self._waiting)
+        self._waiting, self._next = self._next, None
 
     def deactivate(self) -> None:
         """Refuse what waits: it must not be begun when the node is active again."""
@@ -223,12 +247,24 @@ class Commands:
         guard.stop_waits = False
         return stop
 
+    def _comes_after(self, plan: Plan) -> bool:
+        """Whether a plan is to come after the one that waits, whose way is being sought: not where either is a goal."""
+        first = self._waiting
+        if first is None or GOALS in (first.topic, plan.topic) or not self._trajectories.is_sought(first):
+            return False
+        return is_like(plan, len(first.steps))
+
     def _supersede(self) -> None:
-        self._refuse_waiting(Rejected(RejectionReason.SUPERSEDED, "sequence: a newer one came before it was begun"))
+        self._refuse_waiting(_superseded())
 
     def _refuse_waiting(self, rejected: Rejected) -> None:
-        plan, self._waiting = self._waiting, None
+        waiting, self._waiting, self._next = (self._waiting, self._next), None, None
+        for plan in waiting:
+            self._refuse_one(plan, rejected)
+
+    def _refuse_one(self, plan: Plan | None, rejected: Rejected) -> None:
         if plan is not None:
+            self._trajectories.forget(plan)
             self._refuse(rejected, plan)
 
     def _executable(self, plan: Plan, now_ns: int) -> ExecutableTrajectory:
@@ -237,7 +273,11 @@ class Commands:
             return self._trajectories.trajectory(plan, now_ns)
         newest = parameters.chunks_heaviest == HEAVIEST_NEWEST
         averaged = self._published.chunks.averaged(plan, parameters.chunks_decay, newest_first=newest)
-        return replace(self._trajectories.trajectory(averaged, now_ns), chunk=plan)
+        return replace(self._trajectories.trajectory(averaged, now_ns, plan), chunk=plan)
+
+
+def _superseded() -> Rejected:
+    return Rejected(RejectionReason.SUPERSEDED, "sequence: a newer one came before it was begun")
 
 
 def _at_own_times(commanded: Callable[[int], State | None], apart_ns: np.ndarray) -> Callable[[int], State | None]:

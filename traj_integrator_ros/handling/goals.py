@@ -13,14 +13,12 @@ from ..execution.motion import State
 from .joint_order import resolve_subset
 from .parameter_table import END_GOAL
 from .pipeline import Pipeline
-from .plan import ExecutableTrajectory, turned
+from .plan import GOALS, ExecutableTrajectory, turned
 from .position_trajectory import PositionFields
 from .published import OFF_S
 from .rejection import Rejected, RejectionReason
 from .tolerances import GoalTolerances, Tolerance, ToleranceFields, goal_tolerances
 
-TOPIC = "follow_joint_trajectory"
-"""The `topic` of plans that are goals."""
 _LATE_S = 1.0
 """A joint state of a time is here so much later, at the latest."""
 
@@ -165,7 +163,7 @@ class Goals:
             )
         tolerances = goal_tolerances(fields.path_tolerance, fields.goal_tolerance, fields.goal_time, parameters)
         self._require_states(now_ns)
-        trajectory = self._pipeline.position_trajectory(fields.plan, now_ns, clock, end=END_GOAL, topic=TOPIC)
+        trajectory = self._pipeline.position_trajectory(fields.plan, now_ns, clock, end=END_GOAL, topic=GOALS)
         columns = resolve_subset(fields.plan.joint_names, parameters.joint_names, "joint_names")
         target = np.full(len(parameters.joint_names), np.nan)
         target[columns] = fields.plan.positions[-1]
@@ -175,7 +173,7 @@ class Goals:
 
     def published(self, trajectory: ExecutableTrajectory) -> None:
         """Take note that the trajectory of the goal that waits has been published and recorded."""
-        self.abort(_superseded(TOPIC))
+        self.abort(_superseded(GOALS))
         self._executed, self._waiting = self._waiting, None
         self._executed.trajectory = trajectory
 
@@ -342,7 +340,7 @@ class Goals:
 
 
 def _superseded(topic: str) -> Rejected:
-    came = {TOPIC: "a newer goal came", "": "the robot was stopped for a newer one"}
+    came = {GOALS: "a newer goal came", "": "the robot was stopped for a newer one"}
     return Rejected(RejectionReason.SUPERSEDED, f"goal: {came.get(topic, f'a newer trajectory came on ~/{topic}')}")
 
 

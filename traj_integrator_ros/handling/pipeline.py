@@ -14,6 +14,7 @@ from ..engine.evaluation import violations_of
 from ..engine.integrator import TrajectoryIntegrator
 from ..engine.runners import OutOfDeviceMemory
 from ..kernels import ControlMap, QuadraticCost, SplineForm, Trajectory
+from .beside import Findings
 from .commands import Commands, Refuse
 from .committed import Committed, CommittedFields, committed_rows
 from .controller_reports import ControllerReport, ControllerReports, ControllerStatus
@@ -63,6 +64,7 @@ class Pipeline:
         published: the last published motion.
         warn: called with violations that are let through.
         refuse: called with plans that had to wait and were refused then; by default, `warn` is.
+        findings: searches for ways to plans; by default, in the caller's thread.
 
     """
 
@@ -73,7 +75,9 @@ class Pipeline:
         published: PublishedMotion,
         warn: Warn,
         refuse: Refuse | None = None,
+        findings: Findings | None = None,
     ) -> None:
+        self._findings = findings or Findings()
         self.joint_states = JointStates(parameters.joint_names)
         self.controller_reports = ControllerReports(parameters.joint_names)
         self.published = published
@@ -97,7 +101,10 @@ class Pipeline:
         # With equal steps, every batch has the same times.
         self._uniform_times = lru_cache(_TIMES_KEPT)(_times)
         self._limits = parameters.joint_limits
-        self._trajectories = TrajectoryMaker(parameters, self._limits, self.joint_states, self.published, self._warn)
+        self._findings.drop_all()
+        self._trajectories = TrajectoryMaker(
+            parameters, self._limits, self.joint_states, self.published, self._warn, self._findings
+        )
         self.commands.reconfigure(parameters, self._trajectories)
 
     def warm_up(self) -> None:
@@ -190,11 +197,11 @@ class Pipeline:
 
         """
         self.commands.check_clock(now_ns)
-        plan = self._plan_of(request, stamp_ns)
+        plan = self._plan_of(request, stamp_ns, now_ns)
         self.commands.require_newer(plan, now_ns)
         return self.commands.in_time(plan, now_ns, clock)
 
-    def _plan_of(self, request: ActionRequest, stamp_ns: int) -> Plan:
+    def _plan_of(self, request: ActionRequest, stamp_ns: int, now_ns: int = 0) -> Plan:
         """The trajectory of a batch that is published. Raises Rejected: size_out_of_range."""
         row = self.parameters.publish_row
         if row >= request.batch:
@@ -204,17 +211,26 @@ class Pipeline:
                 f"got {request.batch}",
             )
         origin_ns = stamp_ns if self.parameters.start_from == START_FROM_PREVIOUS else 0
-        return plan_of_sequence(request, row, self.parameters.dt, origin_ns, stamp_ns)
+        return plan_of_sequence(request, row, self.parameters.dt, origin_ns, stamp_ns, now_ns)
 
-    def require_publishable(self, request: ActionRequest, stamp_ns: int, now_ns: int) -> None:
-        """Check that a trajectory could be published from a checked sequence now; nothing is changed.
+    def publishable(self, request: ActionRequest, stamp_ns: int) -> Callable[[int], bool]:
+        """Check that a trajectory could be published from a checked sequence; nothing is changed.
+
+        Returns:
+            Called with the node's clock until it returns True, since that may take long. It raises Rejected as
+            `trajectory`.
 
         Raises:
-            Rejected: as `trajectory`.
+            Rejected: size_out_of_range.
 
         """
-        self.commands.check_clock(now_ns)
-        self.commands.require_possible(self._plan_of(request, stamp_ns), now_ns)
+        plan = self._plan_of(request, stamp_ns)
+
+        def is_known(now_ns: int) -> bool:
+            self.commands.check_clock(now_ns)
+            return self.commands.is_possible(plan, now_ns)
+
+        return is_known
 
     def committed(self, fields: CommittedFields, now_ns: int) -> Committed:
         """Return the motion in execution at the times of a chunk that is being planned.
@@ -260,7 +276,7 @@ class Pipeline:
 
         """
         self.commands.check_clock(now_ns)
-        plan = replace(plan_of_positions(fields, self.parameters, now_ns, end), topic=topic)
+        plan = replace(plan_of_positions(fields, self.parameters, now_ns, end), topic=topic, received_ns=now_ns)
         if plan.untimed:
             plan = self._trajectories.without_start(plan, now_ns)
         return self.commands.in_time(plan, now_ns, clock)

@@ -19,6 +19,8 @@ from .requests import ActionRequest
 if TYPE_CHECKING:  # it imports this
     from .courses import Course
 
+GOALS = "follow_joint_trajectory"
+"""The `topic` of plans that are goals of the action."""
 _MOST_CHUNKS = 128
 """Most chunks that are remembered; more than ACT needs at most: chunks of 100 actions, one with each action."""
 _SAME_TIME_NS = 1_000
@@ -60,6 +62,8 @@ class Plan:
     """Of a complete plan: at the end of each step, rad/s, `[H, dof]`, NaN as in actions; None: not given."""
     accelerations: np.ndarray | None = None
     """Likewise, rad/s^2."""
+    received_ns: int = 0
+    """When it came, ns of the node's clock."""
     making: float = 0.0
     """How long its trajectory takes to be made, s, beyond what publish.lead_time allows for."""
 
@@ -153,11 +157,15 @@ class ExecutableTrajectory:
     """When the plan's first step began according to its sender, ns; 0: unknown."""
     topic: str = ""
     """Where its plan came; empty: it is a stop."""
+    received_ns: int = 0
+    """When its plan came, ns."""
     chunk: Plan | None = None
     """The chunk as the policy sent it, to be averaged with later ones; None if chunks are not averaged."""
 
 
-def plan_of_sequence(request: ActionRequest, row: int, default_dt: float, origin_ns: int, stamp_ns: int = 0) -> Plan:
+def plan_of_sequence(
+    request: ActionRequest, row: int, default_dt: float, origin_ns: int, stamp_ns: int = 0, now_ns: int = 0
+) -> Plan:
     """Return one trajectory of a checked sequence as a plan.
 
     Args:
@@ -166,6 +174,7 @@ def plan_of_sequence(request: ActionRequest, row: int, default_dt: float, origin
         default_dt: s, used if the sequence gives none.
         origin_ns: when the first step begins, ns; 0: when the trajectory starts.
         stamp_ns: of the sequence.
+        now_ns: when it came.
 
     """
     dt = request.dt
@@ -173,11 +182,11 @@ def plan_of_sequence(request: ActionRequest, row: int, default_dt: float, origin
         dt = dt[row]
     actions, goal = request.actions[row].astype(np.float64), _state_of(request.goal, row)
     start = _state_of(request.start, row)
-    spline = request.spline
+    spline, came = request.spline, {"stamp_ns": stamp_ns, "received_ns": now_ns}
     if spline is not None:
         step = default_dt if dt is None else _decimal(dt).ravel()[0]
         segments = _whole_nanoseconds(np.full(spline.segments(request.horizon), spline.steps * step))
-        return Plan(request.control_map, segments, actions, start, origin_ns, spline, goal, stamp_ns=stamp_ns)
+        return Plan(request.control_map, segments, actions, start, origin_ns, spline, goal, **came)
     if goal is not None:  # later rows would only lead away from the goal
         actions[request.control_map.goal_place :] = goal.position
     if dt is None:
@@ -186,7 +195,7 @@ def plan_of_sequence(request: ActionRequest, row: int, default_dt: float, origin
         steps = _equal_steps(dt, False, request.horizon)
     else:
         steps = _whole_nanoseconds(action_steps(_decimal(dt), request.horizon))
-    return Plan(request.control_map, steps, actions, start, origin_ns, stamp_ns=stamp_ns)
+    return Plan(request.control_map, steps, actions, start, origin_ns, **came)
 
 
 @lru_cache(maxsize=32)

@@ -6,7 +6,7 @@ Its command is known from its own report, where there is one, and otherwise from
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
 from statistics import median as median_of
@@ -43,12 +43,13 @@ class NotYet(Exception):
     Args:
         until_ns: when that will be known; 0: nobody knows.
         meanwhile: a trajectory that has to be published first, if there is one.
+        is_sought: it is known, and the way to the plan is being sought.
 
     """
 
-    def __init__(self, until_ns: int = 0, meanwhile: object = None) -> None:
+    def __init__(self, until_ns: int = 0, meanwhile: object = None, *, is_sought: bool = False) -> None:
         super().__init__()
-        self.until_ns, self.meanwhile = until_ns, meanwhile
+        self.until_ns, self.meanwhile, self.is_sought = until_ns, meanwhile, is_sought
 
 
 class Present(NamedTuple):
@@ -249,14 +250,19 @@ class PresentCommand:
                 return one.course.state_at(time_ns)
         return None
 
-    def planned(self, time_ns: int) -> Course | None:
-        """The newest plan that had begun at a time; None if no plan is known."""
-        for one in reversed(self.sent):
-            if one.plan is not None and time_ns >= max(one.plan.start_ns, one.plan.valid_from_ns):
-                return one.plan
-            if not one.continues:
-                break
-        return None
+    def plans(self) -> Callable[[int], Course | None]:
+        """What had been published by now: a function, for any thread, that returns the newest plan begun at a time."""
+        sent = tuple(self.sent)
+
+        def planned(time_ns: int) -> Course | None:
+            for one in reversed(sent):
+                if one.plan is not None and time_ns >= max(one.plan.start_ns, one.plan.valid_from_ns):
+                    return one.plan
+                if not one.continues:
+                    break
+            return None
+
+        return planned
 
     def drop(self) -> None:
         """Forget what is in execution: the controller may not execute it any more, since nobody knows when."""

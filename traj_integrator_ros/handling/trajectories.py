@@ -14,6 +14,7 @@ from ..execution.limits import find_motion_violation
 from ..execution.motion import State, resting
 from ..execution.reaching import fastest_stop
 from ..execution.rows import continued, points_of
+from .beside import PATIENCE_S, Finding, Findings
 from .courses import Course, courses_of, stops_of
 from .limits import JointLimits, assumed_limits
 from .measured import JointStates, check_place, check_start
@@ -23,7 +24,7 @@ from .plan import ExecutableTrajectory, Plan, schedule, turned
 from .published import NotYet, Present, PublishedMotion
 from .rejection import Rejected, RejectionReason, all_finite, require_finite
 from .retiming import PathTimer, limits_lacking
-from .ways import Seam, Way, Ways
+from .ways import Read, Seam, Way, Ways
 
 _NANOSECOND_S = 1e-9
 _LONGEST_NS = (2**31 - 1) * 1_000_000_000
@@ -31,6 +32,10 @@ _LONGEST_NS = (2**31 - 1) * 1_000_000_000
 _MOMENT_S = 1e-3
 _LATE_S = 1e-6
 """By which a complete plan may end later by rounding of its times."""
+_MAKING = 2.0
+"""Times that it took to find a way, which finding it once more may take."""
+_SPARE_NS = 6_000_000
+"""Before it is due, a trajectory has to have been made."""
 _AT_START_RAD = 0.01
 """Distance of a path's first row from the robot up to which that is its start; MoveIt's default, too."""
 _ALREADY_STOPPING_S = 5e-3
@@ -53,6 +58,7 @@ class TrajectoryMaker:
         joint_states: the latest joint states.
         published: the last published motion.
         warn: called with violations that are let through.
+        findings: searches for ways to plans.
 
     """
 
@@ -63,12 +69,14 @@ class TrajectoryMaker:
         joint_states: JointStates,
         published: PublishedMotion,
         warn: Callable[[Rejected], None],
+        findings: Findings,
     ) -> None:
         self._parameters = parameters
         self._limits = limits
         self._joint_states = joint_states
         self._published = published
         self._warn = warn
+        self._findings = findings
         self._on_schedule = parameters.start_from == START_FROM_PREVIOUS
         self.assumed = assumed_limits(
             limits,
@@ -91,8 +99,13 @@ class TrajectoryMaker:
             return None
         return present.course.state_at(self._join_ns(present, now_ns))
 
-    def trajectory(self, plan: Plan, now_ns: int) -> ExecutableTrajectory:
-        """Make the trajectory of a plan.
+    def trajectory(self, plan: Plan, now_ns: int, sender: Plan | None = None) -> ExecutableTrajectory:
+        """Make the trajectory of a plan; where that takes long, in several calls with the same plan.
+
+        Args:
+            plan: the plan.
+            now_ns: the node's clock.
+            sender: the same as it was sent, where it is another object.
 
         Raises:
             Rejected: with the reason.
@@ -105,9 +118,61 @@ class TrajectoryMaker:
             return self._fastest_along(plan, present, now_ns)
         if present.follows and present.known_from_ns > now_ns:
             raise NotYet(present.known_from_ns)
+        key = sender or plan
+        finding = self._findings.of(key)
+        if finding is None:
+            expected = self._findings.expected_s(key)
+            finding = self._begun(plan, present, now_ns, max(plan.making, expected))
+            patience = 0.0 if expected else PATIENCE_S
+        elif finding.is_done() and finding.took_s < PATIENCE_S < self._findings.expected_s(key):
+            self._findings.take(key, finding)  # it need not be taken up as late as was expected
+            finding, patience = self._begun(plan, present, now_ns, plan.making), PATIENCE_S
+        elif finding.is_done() and not self._fits(finding.seam, present, now_ns):
+            finding, patience = self._begun(plan, present, now_ns, _MAKING * finding.took_s), 0.0
+        else:
+            patience = 0.0
+        if not finding.is_done(patience):
+            self._findings.keep(key, finding)
+            raise NotYet(is_sought=True)
+        way, join_ns = self._found(key, finding), finding.seam.join_ns
+        if plan.is_complete and way.course is not present.course:
+            began_ns = way.course.start_ns - self._origin_ns(plan, join_ns)
+            late = began_ns * _NANOSECOND_S + way.course.motion.duration - plan.duration
+            way = way._replace(delay=late if late > _LATE_S else 0.0)
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            self._check_place(way, present, join_ns, now_ns)
+            return self._executable(finding.plan, present, way, join_ns, now_ns, finding.dropped)
+
+    def is_possible(self, plan: Plan) -> bool | None:
+        """Whether the search for the way to a plan has found one; None: there is no search. Raises Rejected: none."""
+        finding = self._findings.of(plan)
+        if finding is None or not finding.is_done():
+            return None if finding is None else False
+        self._found(plan, finding)
+        return True
+
+    def is_sought(self, plan: Plan) -> bool:
+        """Whether the way to a plan is being sought, as it was sent."""
+        finding = self._findings.of(plan)
+        return finding is not None and not finding.is_done()
+
+    def forget(self, plan: Plan) -> None:
+        """Nobody wants the trajectory of a plan any more, as it was sent."""
+        self._findings.drop(plan)
+
+    def _found(self, key: Plan, finding: Finding) -> Way:
+        self._findings.take(key, finding)
+        way, told = finding.result()
+        if way is None:
+            raise Rejected(RejectionReason.LIMITS, told)
+        self.refuse_or_warn(told)
+        return way
+
+    def _begun(self, plan: Plan, present: Present, now_ns: int, making: float) -> Finding:
+        """The search for the way to a plan, which may take `making` s. Raises Rejected: with the reason."""
         plan = plan.completed(present.course.motion, self._parameters.continuous)
         self._check_start(plan, now_ns)
-        join_ns = self._join_ns(present, now_ns) + round(plan.making * 1e9)
+        join_ns = self._join_ns(present, now_ns) + round(making * 1e9)
         try:
             wait, dropped = schedule(plan, join_ns, now_ns, self._parameters.publish_longest_wait)
         except Rejected as rejected:
@@ -117,13 +182,18 @@ class TrajectoryMaker:
                 raise
             # Over before the controller is where it has to begin: it goes there for the sequences that follow.
             way = Way(present.course.motion, present.course)
-            return self._executable(plan, present, way, join_ns, now_ns, len(plan.steps))
+            return Finding.of(way, plan, self._seam(plan, present, join_ns, now_ns), len(plan.steps))
         if wait:
             join_ns = plan.origin_ns
-        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            way = self._way(plan, present, join_ns, now_ns)
-            self._check_place(way, present, join_ns, now_ns)
-            return self._executable(plan, present, way, join_ns, now_ns, dropped)
+        finding = Finding(plan, self._seam(plan, present, join_ns, now_ns), dropped)
+        return self._findings.begin(finding, self._ways, self._read(plan, present, join_ns))
+
+    def _fits(self, seam: Seam, present: Present, now_ns: int) -> bool:
+        """Whether a way from there may be taken yet: the command will be as it was assumed."""
+        earliest_ns = present.known_from_ns if present.known_from_ns > now_ns else now_ns + _SPARE_NS
+        if seam.join_ns < earliest_ns:
+            return False
+        return not (np.abs(present.course.state_at(seam.join_ns).beyond(seam.state)) > np.array(SAME)[:, None]).any()
 
     def stop(self, now_ns: int) -> ExecutableTrajectory | None:
         """Make the fastest stop from the present command; None if nothing is commanded that could be stopped.
@@ -322,23 +392,26 @@ class TrajectoryMaker:
             if gap is not None:
                 self._published.guard.allow(gap)
 
-    # The way to the plan, and along it
+    # The way to the plan, and along it: where from, and how it is read
 
-    def _way(self, plan: Plan, present: Present, join_ns: int, now_ns: int) -> Way:
-        """The motion from the present command to the plan, and along it.
+    def _origin_ns(self, plan: Plan, join_ns: int) -> int:
+        """When the first step of a plan begins."""
+        return plan.origin_ns if self._on_schedule and plan.origin_ns else join_ns
 
-        Raises:
-            Rejected: limits_violated or non_finite_result.
-
-        """
-        state = present.course.state_at(join_ns)
-        origin_ns = plan.origin_ns if self._on_schedule and plan.origin_ns else join_ns
+    def _read(self, plan: Plan, present: Present, join_ns: int) -> Read:
+        """How a plan is read, in any thread."""
         relative = not (plan.is_positions or plan.is_velocities or plan.spline is not None)
+        planned = self._published.present.plans()
 
         def before(time_ns: int) -> Course:
-            known = None if relative and not self._on_schedule else self._published.present.planned(time_ns)
+            known = None if relative and not self._on_schedule else planned(time_ns)
             return known if known is not None and present.follows else present.course
 
+        return partial(courses_of, plan, self._origin_ns(plan, join_ns), join_ns, before)
+
+    def _seam(self, plan: Plan, present: Present, join_ns: int, now_ns: int) -> Seam:
+        """Where a plan is taken up."""
+        state = present.course.state_at(join_ns)
         by_speed = plan.is_velocities and plan.start is None
         floating = np.full(len(state.position), by_speed and (not plan.origin_ns or self._published.is_delayed))
         bounds, executed = self.assumed.bounds, present.course.rest_from(join_ns)
@@ -348,16 +421,7 @@ class TrajectoryMaker:
         measured = self._joint_states.known(now_ns, self._parameters.state_timeout)
         if measured is not None:  # it may stand a little outside of a limit, and is to come back
             limits = limits.containing(measured.position)
-        bounds = bounds.within(limits)
-        read = partial(courses_of, plan, origin_ns, join_ns, before)
-        way, finding = self._ways.way(read, Seam(state, join_ns, stops_of(plan), floating, bounds, executed, limits))
-        if way is None:
-            raise Rejected(RejectionReason.LIMITS, finding)
-        self.refuse_or_warn(finding)
-        if not plan.is_complete:
-            return way
-        late = (way.course.start_ns - origin_ns) * _NANOSECOND_S + way.course.motion.duration - plan.duration
-        return way._replace(delay=late if late > _LATE_S else 0.0)
+        return Seam(state, join_ns, stops_of(plan), floating, bounds.within(limits), executed, limits)
 
     # The message
 
@@ -397,6 +461,7 @@ class TrajectoryMaker:
             seam=seam if present.follows else None,
             origin_ns=origin_ns,
             topic="" if plan is None else plan.topic,
+            received_ns=0 if plan is None else plan.received_ns,
         )
 
     def _require_times(self, time_ns: np.ndarray) -> None:

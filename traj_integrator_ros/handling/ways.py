@@ -21,6 +21,8 @@ from .parameters import NodeParameters
 from .rejection import Rejected, RejectionReason, require_finite
 from .retiming import slowed
 
+Read = Callable[[Reading], Iterator[Course]]
+"""Yields the courses of a plan, the most exact first."""
 _NANOSECOND_S = 1e-9
 _SMOOTHING = 1.5
 """By how much a smoothed plan must ask less than one through its rows: noise asks for much more, a plan does not."""
@@ -93,11 +95,12 @@ class Ways:
         self._joining = Joining((fade, fade / 2, fade / 4) if fade > 0 else (), parameters.publish_catch_up)
         self._reading = Reading(parameters.publish_rest_tolerance, fade, assumed, limits)
 
-    def way(self, read: Callable[[Reading], Iterator[Course]], seam: Seam) -> tuple[Way | None, str]:
-        """The first way of joining a plan that keeps its limits, or that can be made to by slowing it.
+    @np.errstate(over="ignore", invalid="ignore", divide="ignore")
+    def way(self, read: Read, seam: Seam) -> tuple[Way | None, str]:
+        """The first way of joining a plan that keeps its limits, or that can be made to by slowing it; in any thread.
 
         Args:
-            read: yields the courses of the plan, the most exact first.
+            read: the plan.
             seam: where it is taken up.
 
         Returns:

@@ -113,12 +113,14 @@ class Accounts:
 class Guard:
     """`Accounts.guard`; not a generator, since every message passes through three of them."""
 
-    __slots__ = ("_accounts", "_part", "_source", "reason")
+    __slots__ = ("_accounts", "_part", "_source", "reason", "waits")
 
     def __init__(self, accounts: Accounts, source: str, part: str) -> None:
         self._accounts, self._source, self._part = accounts, source, part
         self.reason = ""
         """Why the input was rejected, in one line; empty if it was not."""
+        self.waits = False
+        """Whether it is not known yet if it is rejected."""
 
     def __enter__(self) -> Guard:
         return self

@@ -4,24 +4,24 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import wait
+from collections.abc import Callable, Generator, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 import numpy as np
 from rclpy.lifecycle import LifecycleNode
 
-from traj_integrator_interfaces.msg import Rejection
+from traj_integrator_interfaces.msg import Rejection, TrajectoryBatch
 from traj_integrator_interfaces.srv import Committed, ComputeGradient, Evaluate, Integrate, Retime, Stop
 
 from ..engine.integrator import TrajectoryIntegrator
-from ..handling.background import in_background
+from ..handling.beside import THREADS, Findings
 from ..handling.controller_reports import ControllerStatus
-from ..handling.goals import TOPIC as GOALS
 from ..handling.parameter_table import ON_REJECT_BRAKE, START_FROM_PREVIOUS
 from ..handling.parameters import NodeParameters
 from ..handling.pipeline import Pipeline
-from ..handling.plan import ExecutableTrajectory, Plan
+from ..handling.plan import GOALS, ExecutableTrajectory, Plan
 from ..handling.published import PublishedMotion
 from ..handling.rejection import Rejected, RejectionReason
 from ..handling.requests import IntegratedBatch
@@ -41,7 +41,6 @@ from .accounts import OUTPUTS_OF, Accounts, Guard, Output
 from .diagnostics import CONSPICUOUS
 from .entities import (
     STATE_DEPTH,
-    SUPERVISION_PERIOD_S,
     Entities,
     JointTrajectoryControllerState,
     take_waiting,
@@ -52,6 +51,23 @@ ACTIVE, INACTIVE = "active", "inactive"
 _SECOND_NS = 1_000_000_000
 _UNCOUNTED = "stop"
 """The service whose calls are not counted and timed: it is not about a sequence."""
+_SEQUENCES = "action_sequence"
+_WITHDRAWN = RejectionReason.SUPERSEDED, RejectionReason.STOPPED, RejectionReason.NOT_ACTIVE
+"""Reasons for which a sequence that waits is refused, and that are none to brake."""
+_OVER = object()
+Steps = Generator[None, None, None]
+"""An answer that may take long: it yields as long as it is not there."""
+
+
+@dataclass
+class _Call:
+    """A call of a service that is not answered."""
+
+    name: str
+    response: object
+    began_s: float
+    steps: Steps
+    send: Callable[[], None]
 
 
 class Answers:
@@ -79,7 +95,11 @@ class Answers:
         describe: Callable | None,
     ) -> None:
         self._node, self._accounts, self._published = node, accounts, published
-        self.pipeline = Pipeline(parameters, engine, published, accounts.let_through, self._refuse_waiting)
+        self._threads = ThreadPoolExecutor(THREADS, "ways to plans")
+        self._work = ThreadPoolExecutor(1, "services")
+        self._calls: list[_Call] = []
+        findings = Findings(self._threads, lambda: self.entities.wake())
+        self.pipeline = Pipeline(parameters, engine, published, accounts.let_through, self._refuse_waiting, findings)
         self.pipeline.warm_up()
         self.state = INACTIVE
         """State of the lifecycle: input is accepted only while it is active."""
@@ -114,21 +134,24 @@ class Answers:
             # Otherwise, the reader of the batch executes it.
             followed = published and parameters.start_from == START_FROM_PREVIOUS
             if parameters.publish_joint_trajectory or followed:
-                with judging(Output.ROW):
+                with judging(Output.ROW) as row:
                     trajectory = pipeline.trajectory(request, nanoseconds(stamp), now_ns, self.now_ns)
-                    self.hand_over(trajectory, publish=parameters.publish_joint_trajectory)
+                    row.waits = trajectory is None
+                    self.hand_over(trajectory)
 
     def position_trajectory(self, message: bytes, info: Mapping[str, object]) -> None:
         """Make a trajectory of a serialized JointTrajectory, and publish it."""
-        with self._answering("position_trajectory", message, info) as judging, judging(Output.ROW):
+        with self._answering("position_trajectory", message, info) as judging, judging(Output.ROW) as row:
             pipeline = self.accepting()
             now_ns = self.update()
             fields = read_position_trajectory(message, pipeline.parameters.max_horizon)
-            self.hand_over(pipeline.position_trajectory(fields, now_ns, self.now_ns))
+            trajectory = pipeline.position_trajectory(fields, now_ns, self.now_ns)
+            row.waits = trajectory is None or not trajectory.topic  # perhaps stopped meanwhile
+            self.hand_over(trajectory)
 
     @contextmanager
     def _answering(self, topic: str, message: bytes, info: Mapping[str, object]) -> Iterator[Callable[[Output], Guard]]:
-        """Count a message on a topic, those lost before it, and whether it was answered.
+        """Count a message on a topic, those lost before it, and whether it was answered, or has to wait.
 
         What fails within concerns all outputs; what fails within a guard that it gives for one output, that one only.
         """
@@ -147,12 +170,13 @@ class Answers:
             yield judging
         verdicts = {outputs: whole} if whole.reason else judged
         refused = {output: guard.reason for output, guard in verdicts.items() if guard.reason}
-        self._accounts.answered.update(verdicts.keys() - refused.keys())
+        waits = {output for output, guard in verdicts.items() if guard.waits} - refused.keys()
+        self._accounts.answered.update(verdicts.keys() - refused.keys() - waits)
         for output, reason in refused.items():
             self._tell_rejection(topic, stamp_of_message(message), reason, output)
         if not refused:
             self._accounts.published += 1
-            if age_ns := _age_ns(info):
+            if not waits and (age_ns := _age_ns(info)):
                 self._accounts.sequence_latency.add(age_ns * 1e-9)
         elif self.state == ACTIVE and refused.keys() != {Output.BATCH}:
             self._brake_after_rejection()
@@ -174,17 +198,19 @@ class Answers:
             publisher.publish(message)
 
     def _refuse_waiting(self, rejected: Rejected, plan: Plan) -> None:
-        """Tell that a sequence that was accepted, and had to wait, was refused then."""
-        line = self._accounts.refused(f"{plan.topic} that had to wait", rejected)
+        """Tell that a sequence that had to wait was refused then, and perhaps brake."""
+        line = self._accounts.refused(plan.topic, rejected, f" for {Output.ROW.value}" * (plan.topic == _SEQUENCES))
         self._tell_rejection(plan.topic, divmod(plan.stamp_ns, _SECOND_NS), line, Output.ROW)
         if plan.topic == GOALS:
             self.goal_server.goals.refuse_waiting(rejected)
+        if self.state == ACTIVE and rejected.reason not in _WITHDRAWN:
+            self._brake_after_rejection()
 
-    def hand_over(self, trajectory: ExecutableTrajectory | None, *, publish: bool = True) -> None:
+    def hand_over(self, trajectory: ExecutableTrajectory | None) -> None:
         """Publish a trajectory for the controller, and record it as the motion to continue from; only done here."""
         if trajectory is None:  # it has to wait
             return
-        if publish:
+        if trajectory.topic != _SEQUENCES or self.pipeline.parameters.publish_joint_trajectory:
             stamp = divmod(trajectory.start_ns, _SECOND_NS)
             self.entities.joint_trajectory.publish(self._writer.serialize(trajectory.points, stamp))
         self._published.record(trajectory, self.now_ns())
@@ -193,30 +219,61 @@ class Answers:
 
     # Services
 
-    def serve(self, name: str, request: object, response: object) -> object:
-        """Answer a request to a service, and say in the response whether that succeeded."""
-        started = time.perf_counter()
+    def serve(self, name: str, request: object, response: object, send: Callable[[], None]) -> bool:
+        """Answer a request to a service, and say in the response whether that succeeded.
+
+        Returns whether it is answered; if not, `send` is called once it is.
+        """
         if isinstance(request, Stop.Request):  # in every state: a robot that is held stays so, whatever fails
             self._published.guard.held = request.hold
-        with self._accounts.guard(name) as outcome:
-            getattr(self, name)(self.accepting(), request, response)
+        call = _Call(name, response, time.perf_counter(), self._steps(name, request, response), send)
+        if answered := self._go_on(call):
+            return answered
+        self._calls.append(call)
+        return False
+
+    def _steps(self, name: str, request: object, response: object) -> Steps:
+        steps = getattr(self, name)(self.accepting(), request, response)
+        if steps is not None:
+            yield from steps
+
+    def _go_on(self, call: _Call) -> bool:
+        """Go on with the answer to a call; whether it is there."""
+        response = call.response
+        with self._accounts.guard(call.name) as outcome:
+            self.accepting()
+            if next(call.steps, _OVER) is not _OVER:
+                return False
         response.success, response.message = not outcome.reason, outcome.reason or response.message
-        if name != _UNCOUNTED:
+        if call.name != _UNCOUNTED:
             self._accounts.service_calls += 1
             if response.success:
-                self._accounts.service_latency.add(time.perf_counter() - started)
-        return response
+                self._accounts.service_latency.add(time.perf_counter() - call.began_s)
+        return True
 
-    def integrate(self, pipeline: Pipeline, request: Integrate.Request, response: Integrate.Response) -> None:
+    def _answer_calls(self) -> None:
+        """Answer calls whose answers were not there at once, and are now."""
+        for call in [*self._calls]:
+            if self._go_on(call):
+                self._calls.remove(call)
+                call.send()
+
+    def integrate(self, pipeline: Pipeline, request: Integrate.Request, response: Integrate.Response) -> Steps:
         """Fill in the trajectories of a sequence."""
         now_ns, stamp = self.update(), request.actions.header.stamp
         sequence = pipeline.checked(messages.sequence_fields(request.actions))
         batch = pipeline.integrate(sequence, pipeline.started(sequence, lambda: now_ns), request.fields)
-        if request.as_published:
-            pipeline.require_publishable(sequence, nanoseconds((stamp.sec, stamp.nanosec)), now_ns)
-        else:
-            pipeline.check_limits(batch)
         messages.fill_trajectories(response.trajectory, batch, stamp)
+        try:
+            if not request.as_published:
+                pipeline.check_limits(batch)
+                return
+            is_known = pipeline.publishable(sequence, nanoseconds((stamp.sec, stamp.nanosec)))
+            while not is_known(self.update()):
+                yield
+        except Rejected:
+            response.trajectory = TrajectoryBatch()
+            raise
 
     def compute_gradient(
         self, pipeline: Pipeline, request: ComputeGradient.Request, response: ComputeGradient.Response
@@ -236,11 +293,15 @@ class Answers:
         found = pipeline.committed(messages.committed_fields(request), self.update())
         messages.fill_committed(response, found, pipeline.parameters.joint_names)
 
-    def retime(self, pipeline: Pipeline, request: Retime.Request, response: Retime.Response) -> None:
-        """Fill in retimed trajectories; the robot is supervised meanwhile."""
-        answer = in_background(pipeline.retiming(messages.retime_fields(request)).answer)
-        while not wait([answer], SUPERVISION_PERIOD_S).done:
-            self.supervise()
+    def retime(self, pipeline: Pipeline, request: Retime.Request, response: Retime.Response) -> Steps:
+        """Fill in retimed trajectories."""
+        answer = self._work.submit(pipeline.retiming(messages.retime_fields(request)).answer)
+        answer.add_done_callback(lambda _: self.entities.wake())
+        try:
+            while not answer.done():
+                yield
+        finally:
+            answer.cancel()
         messages.fill_retime(response, answer.result())
 
     def stop(self, pipeline: Pipeline, request: Stop.Request, response: Stop.Response) -> None:
@@ -269,19 +330,28 @@ class Answers:
         """Remove topics, services and the action; `at_once`, even if a result is still to be sent."""
         if self.state == ACTIVE and self._node.context.ok():
             self.deactivate()
+        self.state = INACTIVE
+        self._answer_calls()
         self.entities.destroy()
+        for threads in (self._threads, self._work):
+            threads.shutdown(wait=False, cancel_futures=True)
         self.goal_server.close(at_once=at_once)
 
     # Supervision
 
     def supervise(self) -> None:
         """Look at what has arrived, and publish what the pipeline wants to be published by itself."""
+        self._answer_calls()
         if self.state != ACTIVE:
             self.poll_states()
             return
         with self._accounts.guard("supervision"):
             now_ns = self.update()
-            self.hand_over(self.pipeline.commands.tick(now_ns, self.update))
+            made = self.pipeline.commands.tick(now_ns, self.update)
+            self.hand_over(made)
+            if made is not None and made.topic in OUTPUTS_OF:  # it had to wait
+                self._accounts.answered[Output.ROW] += 1
+                self._accounts.sequence_latency.add((self.now_ns() - made.received_ns) * 1e-9)
             self.goal_server.supervise(now_ns)
             present = self._published.present
             present.is_silent(now_ns)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from functools import partial
 from typing import Any
 
@@ -25,7 +25,13 @@ from traj_integrator_interfaces.msg import ActionSequence, Rejection, Trajectory
 from traj_integrator_interfaces.srv import Committed, ComputeGradient, Evaluate, Integrate, Retime, Stop
 
 from . import controller_topic
-from .rclpy_features import NO_EVENTS, SubscriptionEventCallbacks, introspection_state, with_message_info
+from .rclpy_features import (
+    NO_EVENTS,
+    SubscriptionEventCallbacks,
+    create_deferring_service,
+    introspection_state,
+    with_message_info,
+)
 
 try:  # not a part of every installation of ROS 2: without it, nothing is known about the controller
     from control_msgs.msg import JointTrajectoryControllerState
@@ -47,10 +53,10 @@ _REJECTIONS_DEPTH = 100
 """A burst that is refused as a whole."""
 _INPUTS = {"action_sequence": ActionSequence, "position_trajectory": JointTrajectory}
 _SERVICES = {
+    "stop": Stop,  # first, because the executor goes through them in this order
     "integrate": Integrate,
     "compute_gradient": ComputeGradient,
     "evaluate": Evaluate,
-    "stop": Stop,
     "committed": Committed,
     "retime": Retime,
 }
@@ -65,7 +71,8 @@ class Entities:
     Args:
         node: the node to create them on.
         answers: has a method for each input by its name, called with serialized messages and their info; `serve`,
-            called with the name of a service, a request and a response; and `supervise`, called every 10 ms.
+            called with the name of a service and as `create_deferring_service` says; and `supervise`, called every
+            10 ms.
         describe: called with a String, the robot's URDF; None: nobody needs it.
 
     Raises:
@@ -91,6 +98,8 @@ class Entities:
             steady = Clock(clock_type=ClockType.STEADY_TIME)
             timer = node.create_timer(SUPERVISION_PERIOD_S, answers.supervise, clock=steady)
             self._owned.callback(node.destroy_timer, timer)
+            self._guard = node.create_guard_condition(answers.supervise)
+            self._owned.callback(node.destroy_guard_condition, self._guard)
             # Raw: messages that cannot be decoded would be discarded unnoticed, and decoding into objects is slow.
             self._inputs = {
                 name: self._subscription(
@@ -108,7 +117,7 @@ class Entities:
                 self._subscription(String, ROBOT_DESCRIPTION, describe, latched)
             for name, kind in _SERVICES.items():
                 calls = QoSProfile(depth=_CALL_DEPTH)
-                service = node.create_service(kind, f"~/{name}", partial(answers.serve, name), qos_profile=calls)
+                service = create_deferring_service(node, kind, f"~/{name}", partial(answers.serve, name), calls)
                 self._owned.callback(node.destroy_service, service)
                 self._services.append(service)
             self._owned = self._owned.pop_all()
@@ -152,6 +161,11 @@ class Entities:
             return f"{controller_topic.NOBODY} ({found[0]} cannot be subscribed to)"
         node.destroy_subscription(subscription)
         return found[0]
+
+    def wake(self) -> None:
+        """Have the executor call `supervise` soon; from any thread."""
+        with suppress(InvalidHandle):  # it was removed
+            self._guard.trigger()
 
     def destroy(self) -> None:
         """Remove them all."""

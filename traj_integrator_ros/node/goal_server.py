@@ -10,7 +10,8 @@ from rclpy.action.server import ServerGoalHandle
 from rclpy.lifecycle import LifecycleNode
 from rclpy.serialization import serialize_message
 
-from ..handling.goals import TOPIC, Ended, Feedback, Goals, Result, refused
+from ..handling.goals import Ended, Feedback, Goals, Result, refused
+from ..handling.plan import GOALS
 from ..handling.rejection import Rejected, RejectionReason
 from ..wire.messages import fill_feedback, goal_fields
 from ..wire.readers import read_position_trajectory
@@ -47,7 +48,7 @@ class GoalServer:
             self._server = _DeferringServer(
                 node,
                 FollowJointTrajectory,
-                f"~/{TOPIC}",
+                f"~/{GOALS}",
                 execute_callback=_never_called,
                 goal_callback=self._may_begin,
                 handle_accepted_callback=self._begin,
@@ -66,7 +67,7 @@ class GoalServer:
 
     def supervise(self, now_ns: int) -> None:
         """Look whether the goal is over."""
-        with self._accounts.guard(TOPIC):
+        with self._accounts.guard(GOALS):
             self._answers.hand_over(self.goals.look(now_ns))
 
     def deactivate(self, now_ns: int) -> None:
@@ -91,7 +92,7 @@ class GoalServer:
 
     def _may_begin(self, goal: object) -> GoalResponse:
         self._accounts.sequences += 1
-        with self._accounts.guard(TOPIC) as outcome:
+        with self._accounts.guard(GOALS) as outcome:
             self._answers.accepting()
         self._accounts.refused_for[Output.ROW] += bool(outcome.reason)
         return GoalResponse.REJECT if outcome.reason else GoalResponse.ACCEPT
@@ -99,7 +100,7 @@ class GoalServer:
     def _begin(self, handle: ServerGoalHandle) -> None:
         handle.execute()
         goal, answers = handle.request, self._answers
-        with self._accounts.guard(TOPIC) as outcome:
+        with self._accounts.guard(GOALS) as outcome:
             now_ns = answers.update()
             # By way of bytes, because that is how plans on the topic are read.
             serialized = serialize_message(goal.trajectory)
@@ -109,7 +110,7 @@ class GoalServer:
             self.goals.forget(handle)
             self._finish(handle, refused(outcome.reason))
             stamp = goal.trajectory.header.stamp
-            answers.refuse(TOPIC, (stamp.sec, stamp.nanosec), outcome.reason)
+            answers.refuse(GOALS, (stamp.sec, stamp.nanosec), outcome.reason)
         else:
             self._accounts.published += 1
             self._accounts.answered[Output.ROW] += 1
@@ -117,7 +118,7 @@ class GoalServer:
     def _cancel(self, handle: ServerGoalHandle) -> CancelResponse:
         if not self.goals.has(handle):
             return CancelResponse.REJECT
-        with self._accounts.guard(TOPIC):
+        with self._accounts.guard(GOALS):
             self._answers.hand_over(self.goals.cancel(handle, self._answers.update()))
         return CancelResponse.ACCEPT
 
@@ -126,7 +127,7 @@ class GoalServer:
         end[result.ended]()
         self._accounts.goals[result.ended] += 1
         if result.ended is Ended.ABORTED:
-            self._accounts.warn((TOPIC, result.code), f"goal aborted, {result.code.name}: {result.text}")
+            self._accounts.warn((GOALS, result.code), f"goal aborted, {result.code.name}: {result.text}")
         else:
             self._node.get_logger().info(f"goal {result.ended.value}")
         self._unsent = True

@@ -29,6 +29,8 @@ _WRONG_USAGE = 2
 _FROM_PIP = {"torch": "which computes trajectories", "ruckig": "with which plans are joined"}
 """What the node needs, and rosdep does not install."""
 _MOST_THREADS = 4
+_TURN_S = 5e-4
+"""After which a thread that computes lets another one have its turn (5 ms by default): a stop needs several."""
 _MOST_FAILURES = 1000
 """Number of consecutive failures after which spinning is given up."""
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # parameters of mallopt(3)
@@ -87,6 +89,7 @@ def main(args: Sequence[str] | None = None) -> int:
     from .shared_memory import remove_abandoned_segments
 
     _limit_threads()
+    sys.setswitchinterval(_TURN_S)
     keep_freed_memory()
     # Otherwise garbage collections would scan all imported objects: 50 ms in the middle of a message, and at the end.
     gc.freeze()

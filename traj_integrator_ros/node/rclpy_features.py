@@ -14,6 +14,8 @@ from rclpy.impl.implementation_singleton import rclpy_implementation
 from rclpy.lifecycle import LifecycleNode
 from rclpy.node import Node
 from rclpy.parameter import Parameter
+from rclpy.qos import QoSProfile
+from rclpy.service import Service
 from rclpy.subscription import Subscription
 
 try:
@@ -25,6 +27,7 @@ __all__ = [
     "NO_EVENTS",
     "SubscriptionEventCallbacks",
     "answer_refused_transitions",
+    "create_deferring_service",
     "guard_parameters",
     "introspection_state",
     "with_message_info",
@@ -32,6 +35,48 @@ __all__ = [
 
 NO_EVENTS = "disabled"
 """Value of `introspection_state` that every release has."""
+
+
+def create_deferring_service(
+    node: Node, kind: type, name: str, answer: Callable[[object, object, Callable[[], None]], bool], qos: QoSProfile
+) -> Service:
+    """Create a service whose answers may come later than its callback returns.
+
+    rclpy has coroutines for that, which keep a core busy as long as one waits, and the other callbacks of their group
+    waiting.
+
+    Args:
+        node: on which it is created.
+        kind: its type.
+        name: its name.
+        answer: called with a request, a response, and a function that sends the response; returns whether it is filled
+            in, and otherwise calls that function later.
+        qos: of the service.
+
+    """
+    deferred: dict[int, list] = {}
+
+    def callback(request: object, response: object) -> object:
+        header: list = []
+        key = id(response)
+
+        def send() -> None:
+            send_now(response, header[0])
+
+        if not answer(request, response, send):
+            deferred[key] = header
+        return response
+
+    def send_unless_deferred(response: object, header: object) -> None:
+        if (waiting := deferred.pop(id(response), None)) is None:
+            send_now(response, header)
+        else:
+            waiting.append(header)
+
+    service = node.create_service(kind, name, callback, qos_profile=qos)
+    send_now = service.send_response
+    service.send_response = send_unless_deferred
+    return service
 
 
 def answer_refused_transitions(node: LifecycleNode) -> None:

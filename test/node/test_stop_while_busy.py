@@ -1,0 +1,83 @@
+"""`~/stop` while the node slows long plans that come faster than it can slow them: the brake does not wait for that."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+import pytest
+from node_fixtures import NodeServer
+from ros_client import RosClient
+
+from traj_integrator_interfaces.msg import ActionSequence
+from traj_integrator_interfaces.srv import Integrate, Retime, Stop
+from traj_integrator_ros.client import sequence, set_stamp
+
+pytestmark = [pytest.mark.ros, pytest.mark.slow]
+DOF, ROWS, DT = 7, 240, 0.02
+NAMES = [f"joint_{number}" for number in range(DOF)]
+STOPS = 5
+MOST_S = 0.06
+"""The median of five: 20 ms, and what a busy test machine adds. It was a quarter of a second."""
+LIMITS = {"limits.velocity": 1.0, "limits.acceleration": 5.0, "limits.jerk": 100.0}
+PARAMETERS = {
+    "joint_names": NAMES,
+    "max_horizon": ROWS,
+    "start_from": "previous",
+    "limits.action": "retime",
+    "limits.assumed_velocity": 0.0,
+    "limits.start_deviation": 0.0,
+    **{name: [limit] * DOF for name, limit in LIMITS.items()},
+}
+
+
+def plan(begun_s: float) -> ActionSequence:
+    """The rest of a plan of all joints that was begun then, too fast for its limits, with its stamp."""
+    now_s = time.monotonic() - begun_s
+    times = now_s + DT * np.arange(1, ROWS + 1)
+    phases = np.arange(DOF)
+    rows = 1.3 * np.sin(times[:, None] * (1.0 + 0.1 * phases)) * np.minimum(times, 1.0)[:, None] ** 3
+    message = sequence(rows[None], dt=[DT], control_space=ActionSequence.POSITION)
+    set_stamp(message, time.time_ns())
+    return message
+
+
+def brake_after_s(client: RosClient) -> float:
+    """How long after the call of ~/stop the brake arrives, which is the first trajectory that is over soon."""
+    client.trajectories.clear()
+    called = time.monotonic()
+    brakes = lambda: any(message.points[-1].time_from_start.sec < 1 for message in client.trajectories)  # noqa: E731
+    answer = client.client(Stop, "stop").call_async(Stop.Request())
+    client.wait_for(lambda: brakes() or answer.done(), "the brake")
+    took = time.monotonic() - called
+    client.wait_for(answer.done, "the answer")
+    assert answer.result().success and answer.result().duration > 0, answer.result()
+    client.wait_for(brakes, f"the brake of {answer.result()}")
+    return took
+
+
+def test_the_brake_is_sent_at_once_whatever_the_node_is_slowing(serve: NodeServer) -> None:
+    process, client = serve(PARAMETERS)
+    client.joint_names = NAMES
+    client.settle_state([0.0] * DOF)
+    for kind, name in ((Stop, "stop"), (Integrate, "integrate"), (Retime, "retime")):
+        assert client.client(kind, name).wait_for_service(10.0)
+    took = []
+    for _ in range(STOPS):
+        client.spin(1.0)  # it rests
+        begun = time.monotonic()
+        asked = Integrate.Request(actions=plan(begun), as_published=True)
+        busy = client.client(Integrate, "integrate").call_async(asked)
+        path = np.random.default_rng(0).normal(size=(ROWS, DOF)).ravel().tolist()
+        long = client.client(Retime, "retime").call_async(Retime.Request(batch=1, rows=ROWS, position=path))
+        with client.periodically(0.02, lambda begun=begun: client.sequences.publish(plan(begun))):
+            client.wait_for(lambda: client.trajectories, "a motion")
+            client.spin(1.0)
+        took.append(brake_after_s(client))
+        client.wait_for(lambda asked=(busy, long): all(one.done() for one in asked), "answers of the services")
+        assert busy.result().success, busy.result().message
+        assert long.result().success, long.result().message
+    assert np.median(took) < MOST_S, took
+    counts = client.counts()
+    assert int(counts["slowed"]) and int(counts["rejected.superseded"]), "more came than could be slowed"
+    assert "internal_error" not in process.output, process.output
