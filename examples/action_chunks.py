@@ -7,21 +7,18 @@ robot will do until its chunk can take effect (~/committed), and begins its chun
 """
 
 import argparse
-from array import array
+from collections.abc import Sequence
 
 import numpy as np
 import rclpy
 from rclpy.executors import ExternalShutdownException
 from rclpy.node import Node
-from rclpy.parameter_client import AsyncParameterClient
 from rclpy.qos import qos_profile_sensor_data
-from rclpy.task import Future
+from rclpy.timer import Timer
 from rclpy.utilities import remove_ros_args
 from sensor_msgs.msg import JointState
-from trajectory_msgs.msg import JointTrajectory
 
-from traj_integrator_interfaces.msg import ActionSequence
-from traj_integrator_interfaces.srv import Committed
+from traj_integrator_ros.client import IntegratorClient, JointMotion, Refused, stamp_of
 
 HORIZON, STEP, PERIOD = 16, 0.05, 0.3  # actions in a chunk, s for each, s between two observations
 REACH, PACE, SWITCH = 0.15, 3.0, 3.0  # rad, 1/s, s between two goals
@@ -46,11 +43,9 @@ class ActionChunks(Node):
         self.state: JointState | None = None
         self.home = np.zeros(0)
         self.observed = self.sent = self.executed = 0
-        self.actions = self.create_publisher(ActionSequence, "traj_integrator/action_sequence", 1)
-        self.committed = self.create_client(Committed, "traj_integrator/committed")
-        self.parameters = AsyncParameterClient(self, "traj_integrator")
+        self.client = IntegratorClient(node=self, joint_names=self.joints)
+        self.client.on_trajectory(self.on_trajectory)
         self.create_subscription(JointState, "joint_states", self.on_joint_state, qos_profile_sensor_data)
-        self.create_subscription(JointTrajectory, "traj_integrator/joint_trajectory", self.on_trajectory, 1)
         self.create_timer(PERIOD, self.observe)
 
     def on_joint_state(self, state: JointState) -> None:
@@ -62,7 +57,7 @@ class ActionChunks(Node):
             self.home = self.of_policy(state, state.position)  # the first positions
         self.state = state
 
-    def of_policy(self, state: JointState, values: array) -> np.ndarray:
+    def of_policy(self, state: JointState, values: Sequence[float]) -> np.ndarray:
         """Values of the policy's joints in its order; 0 for those that the robot does not publish, or that are NaN."""
         return np.nan_to_num([values[state.name.index(name)] if len(values) else 0.0 for name in self.joints])
 
@@ -71,76 +66,53 @@ class ActionChunks(Node):
         if self.state is None:
             self.get_logger().info("waiting for joint_states", throttle_duration_sec=2.0)
             return
-        state = self.state
-        if not self.options.keep_prefix:
-            self.plan(state, None)
-        elif self.committed.service_is_ready():
-            # Rows from the observation on: row k is where action k - 1 leads to.
-            request = Committed.Request(stamp=state.header.stamp, dt=STEP, rows=HORIZON + 1)
-            self.committed.call_async(request).add_done_callback(lambda answer: self.plan(state, answer.result()))
-
-    def plan(self, state: JointState, committed: Committed.Response | None) -> None:
-        """Run the policy; its output is sent after the inference time."""
-        position, velocity = self.of_policy(state, state.position), self.of_policy(state, state.velocity)
+        position, velocity = (self.of_policy(self.state, one) for one in (self.state.position, self.state.velocity))
+        stamp_ns = stamp_of(self.state)
         to_goal = int(self.observed * PERIOD / SWITCH) % 2 == 0
         self.observed += 1
         goal = self.home + REACH * to_goal
-        if committed is None:
-            chunk = policy(position, velocity, goal)
-        elif not committed.success:
-            self.get_logger().warning(committed.message, throttle_duration_sec=2.0)
-            return
-        else:
-            columns = [committed.joint_names.index(name) for name in self.joints]
-            rows, speeds = (
-                np.reshape(values, (HORIZON + 1, -1))[:, columns] for values in (committed.position, committed.velocity)
-            )
+        chunk = policy(position, velocity, goal)
+        if self.options.keep_prefix:
+            try:
+                # Rows from the observation on: row k is where action k - 1 leads to.
+                fixed = self.client.committed(HORIZON + 1, stamp_ns=stamp_ns, dt=STEP)
+            except Refused as refused:
+                self.get_logger().warning(str(refused), throttle_duration_sec=2.0)
+                return
             # What cannot be changed now, and what cannot be when the chunk is there.
             inference = (self.options.inference + self.options.jitter) / STEP
-            kept = min(committed.committed + int(np.ceil(inference)), HORIZON + 1)
-            ahead = policy(rows[kept - 1], speeds[kept - 1], goal, HORIZON + 1 - kept)
-            chunk = np.vstack([rows[1:kept], ahead])
+            kept = min(fixed.committed + int(np.ceil(inference)), HORIZON + 1)
+            ahead = policy(fixed.position[kept - 1], fixed.velocity[kept - 1], goal, HORIZON + 1 - kept)
+            chunk = np.vstack([fixed.position[1:kept], ahead])
         if self.options.kind == "position":
-            space, data = ActionSequence.POSITION, chunk
+            space, actions = "position", chunk
         else:  # increments per step are velocities, and are summed from the previous motion
-            space, data = ActionSequence.VELOCITY, np.diff(chunk, axis=0, prepend=position[None]) / STEP
-        sequence = ActionSequence(
-            joint_names=self.joints,
-            control_space=space,
-            batch=1,
-            horizon=HORIZON,  # all of them: from the stamp, the node knows which are over
-            dt=array("f", [STEP]),
-            data=array("f", data.astype(np.float32).tobytes()),  # start stays empty: the node knows the robot's motion
-        )
-        sequence.header.stamp = state.header.stamp  # of the observation: the time at which the first action begins
+            space, actions = "velocity", np.diff(chunk, axis=0, prepend=position[None]) / STEP
         thinking = self.options.inference + self.random.uniform(0, self.options.jitter)
-        answer = self.create_timer(thinking, lambda: self.send(sequence, answer))
+        answer = self.create_timer(thinking, lambda: self.send(space, actions, stamp_ns, answer))
 
-    def send(self, sequence: ActionSequence, answer: object) -> None:
-        """Send the policy's output."""
+    def send(self, space: str, actions: np.ndarray, stamp_ns: int, answer: Timer) -> None:
+        """Send the policy's output after the inference time: all of it, since the node knows which actions are over.
+
+        The stamp is that of the observation: the time at which the first action begins.
+        """
         self.destroy_timer(answer)
-        self.actions.publish(sequence)
+        self.client.publish(actions[None], dt=STEP, control_space=space, stamp_ns=stamp_ns)
         self.sent += 1
 
-    def on_trajectory(self, trajectory: JointTrajectory) -> None:
+    def on_trajectory(self, trajectory: JointMotion) -> None:
         """Print how the trajectory of the chunk starts."""
         self.executed += 1
-        if self.executed == 1:
-            self.parameters.get_parameters(["start_from"], self.on_start_from)
-        stamp = trajectory.header.stamp.sec * 10**9 + trajectory.header.stamp.nanosec
-        ago = (self.get_clock().now().nanoseconds - stamp) * 1e-6
-        speed = np.abs(trajectory.points[0].velocities).max()
-        self.get_logger().info(
-            f"chunk {self.executed} of {self.sent}: {len(trajectory.points)} points, starts at {speed:.3f} rad/s, "
-            f"{ago:.1f} ms ago"
-        )
-
-    def on_start_from(self, answer: Future) -> None:
-        """Warn where the stamps of chunks mean nothing to the node."""
-        if answer.result().values[0].string_value == "measured":
+        if self.executed == 1 and self.client.parameters("start_from")["start_from"] == "measured":
             self.get_logger().warning(
                 "chunks start when they arrive, whatever their stamps: set the node's parameter start_from to previous"
             )
+        ago = (self.get_clock().now().nanoseconds - trajectory.stamp_ns) * 1e-6
+        speed = np.abs(trajectory.velocity[0]).max()
+        self.get_logger().info(
+            f"chunk {self.executed} of {self.sent}: {len(trajectory.position)} points, starts at {speed:.3f} rad/s, "
+            f"{ago:.1f} ms ago"
+        )
 
 
 def main() -> None:
@@ -150,15 +122,15 @@ def main() -> None:
     parser.add_argument("--inference", type=float, default=0.1, help="s that the policy thinks (default: 0.1)")
     parser.add_argument("--jitter", type=float, default=0.03, help="most that it thinks longer, s (default: 0.03)")
     parser.add_argument("--keep-prefix", action="store_true", help="begin chunks with what cannot be changed any more")
-    parser.add_argument(
-        "--joints", default=PANDA, help="that the policy moves, with commas (default: a Panda's)"
-    )
+    parser.add_argument("--joints", default=PANDA, help="that the policy moves, with commas (default: a Panda's)")
     options = parser.parse_args(remove_ros_args()[1:])
     rclpy.init()
     try:
         rclpy.spin(ActionChunks(options))
     except (KeyboardInterrupt, ExternalShutdownException):
         pass
+    except TimeoutError as error:
+        raise SystemExit(str(error)) from None
     except RuntimeError:  # rclpy's RCLError, where Ctrl-C comes between two waits
         if rclpy.ok():
             raise

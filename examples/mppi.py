@@ -7,7 +7,6 @@ its first step begins, and there replaces the previous one.
 
 import argparse
 import time
-from array import array
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,18 +14,12 @@ import rclpy
 import torch
 from rclpy.executors import ExternalShutdownException
 from rclpy.node import Node
-from rclpy.parameter_client import AsyncParameterClient
 from rclpy.qos import qos_profile_sensor_data
-from rclpy.time import Time
 from rclpy.utilities import remove_ros_args
 from sensor_msgs.msg import JointState
-from trajectory_msgs.msg import JointTrajectory
 
-from traj_integrator_interfaces.msg import ActionSequence, StartState
-from traj_integrator_ros.execution.motion import State
-from traj_integrator_ros.execution.rows import motion_of_points
+from traj_integrator_ros.client import SECOND_NS, IntegratorClient, Refused
 from traj_integrator_ros.kernels import CostTerm, QuadraticCost, quadratic_cost
-from traj_integrator_ros.tools.controller_model import scheduled_points
 
 HORIZON, STEP = 32, 0.05  # velocities in a rollout, s for each; a new plan is sent after every step
 KNOTS, SPREAD = 8, 0.05  # of the noise: independent numbers for each joint, rad/s
@@ -58,7 +51,7 @@ class Sampler:
         """Sample around the plan and move it to the average of the samples, weighted by their costs.
 
         Args:
-            start: position, velocity and acceleration `[3, dof]`, rad, rad/s, rad/s^2.
+            start: position and velocity `[2, dof]`, rad, rad/s.
             goal: `[dof]`, rad, to rest at.
 
         Returns:
@@ -108,28 +101,22 @@ class Mppi(Node):
         self.names: list[str] = []
         self.sampler: Sampler | None = None
         self.home = np.zeros(0)
-        self.motion, self.motion_begin = None, 0
         self.step = 0
         self.told = Second(since=time.monotonic())
-        self.actions = self.create_publisher(ActionSequence, "traj_integrator/action_sequence", 1)
+        self.client = IntegratorClient(node=self)
         self.create_subscription(JointState, "joint_states", self.on_joint_state, qos_profile_sensor_data)
-        self.create_subscription(JointTrajectory, "traj_integrator/joint_trajectory", self.on_trajectory, 1)
         self.create_timer(STEP, self.plan)
 
     def ask_for_names(self) -> None:
         """Get the node's joints, and check that its trajectories continue from each other."""
-        parameters = AsyncParameterClient(self, "traj_integrator")
-        while not parameters.wait_for_services(timeout_sec=2.0):
-            self.get_logger().info("waiting for traj_integrator")
-        future = parameters.get_parameters(["joint_names", "start_from"])
-        rclpy.spin_until_future_complete(self, future)
-        names, start_from = future.result().values
-        if start_from.string_value != "previous":
+        self.client.wait_until_active()
+        found = self.client.parameters("joint_names", "start_from")
+        if found["start_from"] != "previous":
             raise SystemExit(
                 "mppi: expected start_from = previous: `ros2 param set /traj_integrator start_from previous`, "
                 "or start it with `-p start_from:=previous`"
             )
-        self.names = list(names.string_array_value)
+        self.names = found["joint_names"]
 
     def on_joint_state(self, state: JointState) -> None:
         """Store the state; the first position is the home position."""
@@ -138,51 +125,32 @@ class Mppi(Node):
             self.home = np.array([at[name] for name in self.names])
             self.sampler = Sampler(len(self.names), self.rollouts)
 
-    def on_trajectory(self, message: JointTrajectory) -> None:
-        """Store the commanded motion, from which the next plan begins."""
-        self.motion_begin, points = scheduled_points(message, self.names)
-        self.motion = motion_of_points(points)
-
     def plan(self) -> None:
         """Sample a plan for the step after the next, and send it."""
         if self.sampler is None:
             self.get_logger().info("waiting for joint_states", throttle_duration_sec=2.0)
             return
         began = time.monotonic()
-        step_ns = round(STEP * 1e9)
+        step_ns = round(STEP * SECOND_NS)
         step = self.get_clock().now().nanoseconds // step_ns + 2
         if self.step:
             self.told.late += step - self.step > 1
             self.sampler.advance(step - self.step)
         self.step = step
-        start = self.commanded(step * step_ns)
+        try:
+            commanded = self.client.committed(1, stamp_ns=step * step_ns)  # when the plan begins
+        except Refused as refused:
+            self.get_logger().warning(str(refused), throttle_duration_sec=2.0)
+            return
+        start = np.vstack([commanded.position, commanded.velocity])
         goal = self.home + REACH * (int(step * STEP / SWITCH) % 2)
-        cost = self.sampler.improve(np.stack(start[:3]), goal)
-        self.send(Time(nanoseconds=step * step_ns), start)
+        cost = self.sampler.improve(start, goal)
+        # Without a start, the plan continues the motion at its stamp.
+        plan = self.sampler.velocities[None]
+        self.client.publish(plan, dt=STEP, control_space="velocity", joint_names=self.names, stamp_ns=step * step_ns)
         self.told.plans += 1
         self.told.busy += time.monotonic() - began
-        self.tell(cost, np.abs(start.position - goal).max())
-
-    def commanded(self, time_ns: int) -> State:
-        """The commanded state at a time."""
-        if self.motion is None:
-            return State(self.home, np.zeros_like(self.home), np.zeros_like(self.home))
-        return self.motion.state_at((time_ns - self.motion_begin) * 1e-9)
-
-    def send(self, begin: Time, start: State) -> None:
-        """Send the plan, which begins in a state at a time."""
-        fields = (array("f", row.astype(np.float32).tobytes()) for row in start[:3])
-        sequence = ActionSequence(
-            joint_names=self.names,
-            control_space=ActionSequence.VELOCITY,
-            batch=1,
-            horizon=HORIZON,
-            dt=array("f", [STEP]),
-            start=StartState(**dict(zip(("position", "velocity", "acceleration"), fields, strict=True))),
-            data=array("f", self.sampler.velocities.numpy().tobytes()),
-        )
-        sequence.header.stamp = begin.to_msg()
-        self.actions.publish(sequence)
+        self.tell(cost, np.abs(start[0] - goal).max())
 
     def tell(self, cost: float, distance: float) -> None:
         """Print statistics once a second."""
@@ -209,6 +177,8 @@ def main() -> None:
         rclpy.spin(node)
     except (KeyboardInterrupt, ExternalShutdownException):
         pass
+    except TimeoutError as error:
+        raise SystemExit(str(error)) from None
     except RuntimeError:  # rclpy's RCLError, where Ctrl-C comes between two waits
         if rclpy.ok():
             raise

@@ -3,8 +3,6 @@
 Start the node and anything that publishes joint_states first, then `python examples/planner.py`.
 """
 
-from array import array
-
 import numpy as np
 import rclpy
 from rclpy.executors import ExternalShutdownException
@@ -12,7 +10,7 @@ from rclpy.node import Node
 from rclpy.qos import qos_profile_sensor_data
 from sensor_msgs.msg import JointState
 
-from traj_integrator_interfaces.msg import ActionSequence, TrajectoryBatch
+from traj_integrator_ros.client import IntegratorClient, Trajectories
 
 CANDIDATES, HORIZON, STEP = 16, 32, 0.02  # trajectories, steps, s
 GOAL_DISTANCE = 0.2  # rad, every joint, from where the robot is at first
@@ -26,8 +24,8 @@ class Planner(Node):
         self.random = np.random.default_rng(0)
         self.state: JointState | None = None
         self.goal = np.zeros(0)
-        self.actions = self.create_publisher(ActionSequence, "traj_integrator/action_sequence", 1)
-        self.create_subscription(TrajectoryBatch, "traj_integrator/trajectory_batch", self.on_batch, 1)
+        self.client = IntegratorClient(node=self)
+        self.client.on_batch(self.on_batch)
         self.create_subscription(JointState, "joint_states", self.on_joint_state, qos_profile_sensor_data)
         self.create_timer(0.1, self.plan)
 
@@ -46,24 +44,15 @@ class Planner(Node):
         velocity = np.nan_to_num(self.state.velocity) if self.state.velocity else np.zeros_like(position)
         stiffness = self.random.uniform(1.0, 8.0, (CANDIDATES, 1, 1))
         accelerations = stiffness * (self.goal - position) - 2 * np.sqrt(stiffness) * velocity
-        data = np.broadcast_to(accelerations, (CANDIDATES, HORIZON, len(position)))
-        sequence = ActionSequence(
-            joint_names=self.state.name,
-            control_space=ActionSequence.ACCELERATION,
-            batch=CANDIDATES,
-            horizon=HORIZON,
-            dt=array("f", [STEP]),  # start stays empty: the node takes the latest joint state
-            data=array("f", data.astype(np.float32).tobytes()),
-        )
-        sequence.header.stamp = self.get_clock().now().to_msg()  # returned with the trajectories
-        self.actions.publish(sequence)
+        actions = np.broadcast_to(accelerations, (CANDIDATES, HORIZON, len(position)))
+        # Without a start, the node takes the latest joint state.
+        self.client.publish(actions, dt=STEP, control_space="acceleration", joint_names=self.state.name)
 
-    def on_batch(self, batch: TrajectoryBatch) -> None:
+    def on_batch(self, batch: Trajectories) -> None:
         """Pick the candidate with the least jerk."""
-        jerk = np.asarray(batch.jerk).reshape(batch.batch, batch.horizon, -1)
-        best = int(np.square(jerk).mean(axis=(1, 2)).argmin())
-        end = np.asarray(batch.position).reshape(jerk.shape)[best, -1]
-        self.get_logger().info(f"candidate {best} of {batch.batch} is smoothest and ends at {np.round(end, 3)} rad")
+        best = int(np.square(batch.jerk).mean(axis=(1, 2)).argmin())
+        end = np.round(batch.position[best, -1], 3)
+        self.get_logger().info(f"candidate {best} of {len(batch.jerk)} is smoothest and ends at {end} rad")
 
 
 def main() -> None:

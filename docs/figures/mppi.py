@@ -23,7 +23,7 @@ from traj_integrator_ros.kernels import quadratic_cost
 
 COLORS = {1000: "#D55E00", 2000: "#0072B2", 10000: "#009E73"}
 IMPROVEMENTS = 60
-START = np.array([np.zeros(7), [0.2, 0, -0.1, 0, 0.1, 0, 0], np.zeros(7)])
+START = np.array([np.zeros(7), [0.2, 0, -0.1, 0, 0.1, 0, 0]])
 GOAL = np.array([0.3, 0.2, -0.3, 0.1, 0.3, -0.2, 0.3])
 
 
