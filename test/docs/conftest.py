@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
@@ -11,7 +12,10 @@ from documentation_pages import ROOT
 from preloaded_process import PreloadedNode, PreloadedProcess
 from preloaded_python import preloaded_python
 
+from traj_integrator_ros.client import IntegratorClient, Refused
 from traj_integrator_ros.traffic.node_process import PythonProcess
+
+HEARD_WITHIN_S = 30.0  # a loaded machine takes seconds to discover
 
 
 @pytest.fixture
@@ -59,9 +63,20 @@ def fresh_panda_node(tmp_path: Path) -> Iterator[None]:
         yield
 
 
-def simulated_robot(folder: Path, *options: str) -> AbstractContextManager[None]:
-    """The example, from the source folder."""
-    return running(PreloadedProcess(["examples/simulated_robot.py", *options], folder / "robot.log", cwd=ROOT))
+@contextmanager
+def simulated_robot(folder: Path, *options: str) -> Iterator[None]:
+    """The example, from the source folder, once the integrator knows where the robot is."""
+    with running(PreloadedProcess(["examples/simulated_robot.py", *options], folder / "robot.log", cwd=ROOT)):
+        deadline = time.monotonic() + HEARD_WITHIN_S
+        with IntegratorClient() as client:
+            while True:
+                try:
+                    client.committed(1)
+                    break
+                except Refused:
+                    assert time.monotonic() < deadline, "the integrator does not hear the robot"
+                    time.sleep(0.05)
+        yield
 
 
 @pytest.fixture
