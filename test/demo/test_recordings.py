@@ -129,6 +129,7 @@ UNUSABLE = [
     ("bad.yaml", (YAML_POINT % "[1]").replace(" 0}", " .nan}"), "expected finite numbers, got nan as time in sample 0"),
     ("bad.yaml", YAML_POINT % "[]", "expected 1 positions in every point, got [0]"),
     ("bad.yaml", (YAML_POINT % "[1, 2]").replace("[a]", "[a, a]"), "expected every joint once, got a twice"),
+    ("bad.yaml", (YAML_POINT % "[1]").replace("}]", "}, {positions: [2], time_from_start: 0}]"), "increasing times"),
     ("bad.yaml", "a: [", "not a YAML file"),
     ("bad.yaml", f"{YAML_POINT}\n---\n{YAML_POINT}" % ("[1]", "[2]"), "expected one joint_trajectory, got 2"),
     ("none.db3", None, "no such file"),
