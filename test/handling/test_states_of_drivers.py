@@ -9,6 +9,7 @@ from pipelines import NOW_S, SimulatedNode, ns, rejected
 from traj_integrator_ros.handling.controller_reports import ControllerReports, ControllerStatus
 from traj_integrator_ros.handling.measured import JointStates
 from traj_integrator_ros.handling.rejection import Rejected, RejectionReason
+from traj_integrator_ros.handling.supervision import allowance_of
 
 ARM, GRIPPER = ("a", "b"), ("finger",)
 NOTHING = np.zeros(0)
@@ -81,6 +82,7 @@ def test_a_slow_publisher_of_a_moving_joint_is_compared_with_the_command_of_its_
     node = SimulatedNode(2, supervision__deviation=0.02)
     node.measure([0.0, 0.0])
     node.execute([0.0, 0.0], [0.0, 1.0], lasts=2.0)
+    guard, allowance = node.published.guard, allowance_of(node.parameters)
     for count in range(200):
         now = NOW_S + 0.002 * count
         at = ns(now)
@@ -88,7 +90,7 @@ def test_a_slow_publisher_of_a_moving_joint_is_compared_with_the_command_of_its_
         if count % 25 == 0:
             position = np.array([0.002 * count])
             node.pipeline.take_joint_state(("b",), position, np.ones(1), at, at)
-        assert node.published.guard.exceeded(0.02) is None, count
+        assert guard.exceeded(allowance, node.parameters.joint_names) is None, count
 
 
 @pytest.mark.parametrize("rates", [[np.nan, np.nan], [0.3, np.nan], []], ids=["all", "of one joint", "left out"])

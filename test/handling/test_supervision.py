@@ -26,7 +26,7 @@ def move(node: SimulatedNode, begin: float, end: float, lag: float = 0.0, held_a
     """Joint states at 100 Hz of a robot that lags, or is held; what was published meanwhile."""
     published = []
     for time in np.arange(begin, end, 0.01):
-        state = (held_at, 0.0) if held_at is not None else node.commanded(NOW_S + max(time - lag, 0.0))[:2]
+        state = (held_at, 0.0) if held_at is not None else node.commanded(NOW_S + time - lag)[:2]
         node.measure(*state, now=NOW_S + time)
         trajectory = node.tick(NOW_S + time)
         if trajectory is not None:
@@ -65,7 +65,7 @@ def test_a_robot_that_reports_at_1_khz_and_jumps_is_braked_within_5_ms(node):
 def test_a_robot_that_is_held_is_braked_once_refused_and_goes_on_from_where_it_is_once_it_rests(node):
     assert not move(node, 0.0, 0.5)
     ((time, brake),) = move(node, 0.5, 1.5, held_at=0.24)
-    assert 0.6 < time < 0.8, "0.05 rad and the longest lag at 0.5 rad/s"
+    assert time < 0.6
     assert brake.motion.duration < 0.3 and not brake.points.velocity[-1].any()
     assert node.published.guard.brakes == 1 and not node.published.guard.reason, "it rests"
     trajectory = node.send(0.24 + LINE, now=NOW_S + 1.5)
@@ -93,7 +93,7 @@ def test_while_it_moves_after_a_deviation_sequences_are_refused_with_the_joint(n
         node.measure(np.where(held, 0.24, node.commanded(NOW_S + time)[0]), 0.3 * ~held, now=NOW_S + time)
         node.tick(NOW_S + time)
     error = refused(node, 0.8)
-    assert error.reason is RejectionReason.DEVIATION and f"{'ab'[joint]} is 0.05" in error.message
+    assert error.reason is RejectionReason.DEVIATION and f"{'ab'[joint]} moved 0.03 otherwise" in error.message
 
 
 def test_a_plan_away_from_a_robot_that_is_away_from_its_command_is_refused():

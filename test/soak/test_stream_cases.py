@@ -162,7 +162,7 @@ def test_a_robot_that_stands_still_is_noticed_before_it_is_far_and_goes_on_later
     run = play(replace(scene, disturbances=(Disturbance(FREEZE, AT_S, end),)))
     stands = commanded(run, AT_S, end)
     assert np.abs(stands - stands[0]).max() <= DEVIATION + 0.02
-    assert np.ptp(stands[-1500:]) <= 1e-3, "it holds while the robot stands"
+    assert np.ptp(stands[-1500:]) <= 0.035, "a fifth of the allowance at each plan that begins where the robot stands"
     assert moves(run, end + 2.0, scene.sending.end)
 
 

@@ -5,9 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-import numpy as np
-
-from ..execution.motion import State
 from .beside import is_like
 from .measured import JointStates
 from .parameter_table import ENSEMBLE_WEIGHTED, HEAVIEST_NEWEST
@@ -23,6 +20,8 @@ _MAKING = 2.0
 """Times that it took to make a trajectory, which making it once more may take."""
 _SPARE_NS = 5_000_000
 """Before it is due, a trajectory that was slowed has to have been made: it takes about as long as the lead."""
+_RESTARTS_S = 0.16
+"""An arm stands while its controller restarts, which takes less: a brake then would be executed from its middle."""
 _OFF = "controller_state"
 """The input that ended, where a robot is braked for that."""
 _TRIES = 3
@@ -129,13 +128,13 @@ class Commands:
         moving = published.is_moving(now_ns)
         if guard.stopped_until_rest and not moving:
             guard.stopped_until_rest = False
-        away = not published.present.reports and guard.exceeded(self._parameters.supervision_deviation) is not None
+        away = guard.is_away(self._trajectories.allowance)
         if guard.reason and not moving and guard.rests(now_ns, away):
-            guard.recover()
+            guard.recover(away=away)
             if away:  # whatever the controller holds: the next motion begins where the robot is
                 published.drop()
         if not guard.reason:
-            reason, joint = self._why_brake(now_ns, moving, away)
+            reason, joint = self._why_brake(now_ns, moving)
             if reason:
                 guard.brake(reason, joint)
                 self._refuse_waiting(self._braked())
@@ -200,10 +199,11 @@ class Commands:
         if not self._published.guard.is_due(state.stamp_ns):
             return
         position, turning = state.position, self._parameters.continuous
-        commanded = _at_own_times(self._published.present.commanded, state.stamps_ns - state.stamp_ns)
+        commanded = self._published.present.commanded
         if turning.any() and (then := commanded(state.stamp_ns)) is not None:
             position = turned(position, then.position, turning)
-        self._published.guard.take(position, state.velocity, state.stamp_ns, commanded)
+        full_speed = self._trajectories.allowance.full_speed
+        self._published.guard.take(position, state.velocity, state.stamps_ns, commanded, full_speed)
 
     def check_clock(self, now_ns: int) -> None:
         """Forget states that were measured, and motions that were published, later than now."""
@@ -218,24 +218,19 @@ class Commands:
         reason = RejectionReason.DEVIATION if guard.joint >= 0 else RejectionReason.STATE_TOO_OLD
         return Rejected(reason, f"node: {guard.reason}; rejecting until the robot rests")
 
-    def _why_brake(self, now_ns: int, moving: bool, away: bool) -> tuple[str, int]:
+    def _why_brake(self, now_ns: int, moving: bool) -> tuple[str, int]:
         """Why the robot is to be braked, and the joint; empty if it is not."""
         age, timeout = self._joint_states.age_s(now_ns), self._parameters.state_timeout
         if moving and timeout > 0 and age is not None and age > timeout:
             return f"joint states ended {age:.3f} s ago, expected at most {timeout:g} s (parameter state_timeout)", -1
-        quiet = self._published.present.silent_s(now_ns)
+        present = self._published.present
+        quiet = present.silent_s(now_ns)
         if moving and quiet > OFF_S:
             return f"{_OFF}: expected reports of the controller, got none for {quiet:.3f} s", -1
-        allowed = self._parameters.supervision_deviation
-        joint = self._published.guard.exceeded(allowed) if moving or away else None
-        if joint is None:
+        if present.reports and (not moving or (present.is_overdue(now_ns) and present.quiet_s(now_ns) < _RESTARTS_S)):
             return "", -1
-        deviation = self._published.guard.deviation[joint]
-        return (
-            f"{self._parameters.joint_names[joint]} is {deviation:.4g} away from its command, "
-            f"expected at most {allowed:g} (parameter supervision.deviation)",
-            joint,
-        )
+        found = self._published.guard.exceeded(self._trajectories.allowance, self._parameters.joint_names)
+        return (found.text, found.joint) if found else ("", -1)
 
     def _stopped(self, now_ns: int) -> ExecutableTrajectory | None:
         guard = self._published.guard
@@ -278,21 +273,3 @@ class Commands:
 
 def _superseded() -> Rejected:
     return Rejected(RejectionReason.SUPERSEDED, "sequence: a newer one came before it was begun")
-
-
-def _at_own_times(commanded: Callable[[int], State | None], apart_ns: np.ndarray) -> Callable[[int], State | None]:
-    """What was commanded at a time, of each joint when that was measured: `apart_ns` from the newest, `[dof]`."""
-    times = np.unique(apart_ns)
-    if len(times) == 1:
-        return commanded
-
-    def each(time_ns: int) -> State | None:
-        found = commanded(time_ns)
-        for apart in times[:-1].tolist():
-            before = commanded(time_ns + apart)
-            if found is None or before is None:
-                return None
-            found = State(*(np.where(apart_ns == apart, one, other) for one, other in zip(before, found, strict=True)))
-        return found
-
-    return each

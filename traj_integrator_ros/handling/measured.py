@@ -215,7 +215,11 @@ def check_start(plan: Plan, measured: MeasuredState, parameters: NodeParameters,
 
 
 def check_place(
-    commanded: np.ndarray, planned: np.ndarray, measured: MeasuredState, parameters: NodeParameters
+    commanded: np.ndarray,
+    planned: np.ndarray,
+    measured: MeasuredState,
+    parameters: NodeParameters,
+    allowed: tuple[np.ndarray, np.ndarray],
 ) -> np.ndarray | None:
     """How far the robot is from its command, rad, `[dof]`, where that is more than is allowed; None: it is not.
 
@@ -223,23 +227,25 @@ def check_place(
         commanded: position `[dof]`.
         planned: where the plan begins, `[dof]`.
         measured: where the robot is.
-        parameters: with the tolerances.
+        parameters: of the node.
+        allowed: how far it may be from its command, and from the plan, `[dof]`.
 
     Raises:
         Rejected: deviation, if the plan does not begin where the robot is, either.
 
     """
-    names, allowed = parameters.joint_names, parameters.supervision_deviation
     gap, apart = (
         np.abs(turned(measured.position, place, parameters.continuous) - place) for place in (commanded, planned)
     )
-    if gap.max() <= allowed:
+    if (gap <= allowed[0]).all():
         return None
-    joint = int(apart.argmax())
-    if apart[joint] > allowed:
+    joint, away = int((apart / allowed[1]).argmax()), int((gap / allowed[0]).argmax())
+    if apart[joint] > allowed[1][joint]:
+        names = parameters.joint_names
         raise Rejected(
             RejectionReason.DEVIATION,
-            f"{names[int(gap.argmax())]} is {gap.max():.4g} away from its command, and the plan of {names[joint]} "
-            f"begins {apart[joint]:.4g} away from it; expected at most {allowed:g} (parameter supervision.deviation)",
+            f"{names[away]} is {gap[away]:.4g} away from its command, and the plan of {names[joint]} begins "
+            f"{apart[joint]:.4g} away from it; expected at most {allowed[1][joint]:.4g} (parameter "
+            "supervision.deviation)",
         )
     return gap

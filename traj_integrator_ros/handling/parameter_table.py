@@ -272,8 +272,9 @@ class ParameterTable:
     )
     supervision_deviation: float = _value(
         0.05,
-        "Largest distance of a joint from its command, lag taken out; beyond, the robot is braked and sequences are "
-        "rejected until it rests; 0 is off",
+        "Largest distance of a joint from its command, lag taken out, and at full speed by which it may move "
+        "otherwise, less for a range below 1 rad; beyond, the robot is braked and sequences are rejected until it "
+        "rests; 0 is off",
         (0.0, _MAXIMUM, "rad or m"),
     )
     publish_lead_time: float = _value(

@@ -187,7 +187,7 @@ class PresentCommand:
         """Time since the last report, s."""
         return (now_ns - self._received_ns) * 1e-9
 
-    def _is_overdue(self, now_ns: int) -> bool:
+    def is_overdue(self, now_ns: int) -> bool:
         """Whether the next report should have come: the controller may have stopped."""
         if self._report is None or not self._period_s:
             return False
@@ -213,7 +213,7 @@ class PresentCommand:
                 "controller_state: expected reports of the controller, got none for "
                 f"{self.quiet_s(now_ns):.3f} s; it is off, and would not take a trajectory",
             )
-        if waits and self._is_overdue(now_ns):
+        if waits and self.is_overdue(now_ns):
             raise NotYet
         if self.status is ControllerStatus.SCALED:
             raise Rejected(
@@ -395,6 +395,7 @@ class PublishedMotion:
         self._newest_origin_ns = 0
         self.chunks.clear()
         self.present.drop()
+        self.guard.forget_command()
         self._brake_counted = False
 
     def clear(self) -> None:

@@ -24,6 +24,7 @@ from .plan import ExecutableTrajectory, Plan, schedule, turned
 from .published import NotYet, Present, PublishedMotion
 from .rejection import Rejected, RejectionReason, all_finite, require_finite
 from .retiming import PathTimer, limits_lacking
+from .supervision import allowance_of
 from .ways import Read, Seam, Way, Ways
 
 _NANOSECOND_S = 1e-9
@@ -84,6 +85,8 @@ class TrajectoryMaker:
             parameters.limits_assumed_velocity,
             exceeded=parameters.limits_action == ACTION_WARN,
         )
+        self.allowance = allowance_of(parameters)
+        """By how much joints may be away from their command."""
         self._ways = Ways(parameters, limits, self.assumed.bounds)
         self._timer = PathTimer()
 
@@ -382,15 +385,19 @@ class TrajectoryMaker:
 
     def _check_place(self, way: Way, present: Present, join_ns: int, now_ns: int) -> None:
         """Refuse to begin away from the robot, where its command is away from it. Raises Rejected: deviation."""
-        bridges = present.known_from_ns > now_ns  # from the measured state
-        if present.follows or bridges or self._parameters.supervision_deviation <= 0:
+        if present.follows or not self.allowance.distance.all():
             return
+        commanded = present.course.motion.begin.position
+        if present.known_from_ns > now_ns:  # it begins at the measured state; commanded yet is where it was left
+            commanded = self._published.present.left_at
+            if commanded is None or not self._published.guard.stood:
+                return
         measured = self._joint_states.known(now_ns, self._parameters.state_timeout)
         if measured is not None:
             planned = way.course.state_at(max(join_ns, way.course.valid_from_ns)).position
-            gap = check_place(present.course.motion.begin.position, planned, measured, self._parameters)
-            if gap is not None:
-                self._published.guard.allow(gap)
+            usual, allowed = self._published.guard.of_place(self.allowance)
+            allowed = allowed, self.allowance.distance
+            self._published.guard.allow(check_place(commanded + usual, planned, measured, self._parameters, allowed))
 
     # The way to the plan, and along it: where from, and how it is read
 
