@@ -135,12 +135,13 @@ def table(separator: str = ",", sign: str = ".", names: tuple[str, ...] = ("posi
     return [header, *(separator.join(repr(value).replace(".", sign) for value in row) for row in rows)]
 
 
-PLAIN = table()
+PLAIN, SET_POINTS = table(), table(names=("target_q_{}", "target_qd_{}"))
 TABLES = {
     "commas": (PLAIN, ""),
     "semicolons, decimal commas": (table(";", ","), ""),
     "tabs": (table("\t"), ""),
     "actual_q of a controller": (table(" ", names=("actual_q_{}", "actual_qd_{}")), ""),
+    "set points of a controller, a row twice": ([*SET_POINTS, SET_POINTS[-1]], "1 row left out, with the time of"),
     "a row twice": ([*PLAIN[:9], PLAIN[8], *PLAIN[9:]], "1 row left out, with the time of another one"),
     "rows out of order": ([*PLAIN[:9], PLAIN[10], PLAIN[9], *PLAIN[11:]], "1 row out of order, sorted by their times"),
     "last row cut off": ([*PLAIN, "0.8,1"], "the last row is cut off, and left out"),

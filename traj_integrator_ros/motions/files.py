@@ -77,15 +77,15 @@ def read_trajectories(
 ) -> Iterator[PlannedTrajectory]:
     """Every trajectory in a file, as it is: nothing about it is checked. Raises RecordingError.
 
-    Of a bag with both, trajectories are taken, or else the joint states. What was measured is read as the motion that
-    it is, and `made_of` may change it; tables and motions with accelerations are taken as they stand.
+    Of a bag with both, trajectories are taken, or else the joint states. What was recorded is read as the motion that
+    it is, and `made_of` may change what was measured; motions with accelerations are taken as they stand.
     """
     for one in _motions(path, topic, tell, states_first=False):
         if isinstance(one, PlannedTrajectory):
             yield one
-        else:
-            is_measured = one.nature is Nature.MEASURED
-            yield trajectory_of_samples(made_of(_recorded(one, tell)) if is_measured else one)
+            continue
+        samples = one if one.nature is Nature.EXACT else _recorded(one, tell)
+        yield trajectory_of_samples(made_of(samples) if one.nature is Nature.MEASURED else samples)
 
 
 def _recorded(samples: Samples, tell: Tell) -> Samples:
