@@ -207,6 +207,23 @@ def test_the_stop_service_says_how_long_and_how_far(make_arm: MakeArm) -> None:
     arm.assert_within(LIMITS)
 
 
+def test_limits_that_are_lowered_in_motion_hold_at_once_and_the_stream_goes_on(make_arm: MakeArm) -> None:
+    arm = make_arm(limits__action="retime")
+    get_going(arm)
+    assert arm.client.set_atomically(limits__velocity=[0.3] * DOF) == (True, "")
+    lowered = arm.cycles
+    arm.run(1.0)
+    arm.assert_at_rest()
+    going = arm.cycles
+    arm.run(1.5, 0.1, lambda: arm.client.sequences.publish(velocities(1.0, 20)))
+    arm.assert_within(LIMITS)
+    speeds = np.abs(arm.commands[:, 1]).max(axis=1)
+    on_its_way_s = 0.1
+    brake = round(RATE * (USUAL["publish.lead_time"] + LIMITS.velocity / LIMITS.acceleration + on_its_way_s))
+    assert speeds[lowered - 5] > 0.9 and speeds[lowered + brake :].max() <= 0.3 * 1.002
+    assert speeds[going:].max() > 0.25, "slowed chunks are executed"
+
+
 @pytest.mark.parametrize("on_reject", ["brake", "continue"])
 def test_a_refused_chunk_brakes_if_that_is_what_it_means(make_arm: MakeArm, on_reject: str) -> None:
     arm = make_arm(publish__on_reject=on_reject)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from .beside import is_like
+from .limits import JointLimits
 from .measured import JointStates
 from .parameter_table import ENSEMBLE_WEIGHTED, HEAVIEST_NEWEST
 from .parameters import NodeParameters
@@ -43,9 +44,14 @@ class Commands:
         self._waiting: Plan | None = None
         self._next: Plan | None = None
         """The newest after one that waits until its way is found."""
+        self._trajectories: TrajectoryMaker | None = None
+        self._kept: JointLimits | None = None
+        """Limits before they changed, until it is known whether what is in execution keeps the present ones."""
 
     def reconfigure(self, parameters: NodeParameters, trajectories: TrajectoryMaker) -> None:
-        """Continue with other parameters."""
+        """Continue with other parameters; `tick` brings what is in execution within their limits."""
+        if self._trajectories is not None and self._kept is None:
+            self._kept = self._trajectories.limits
         self._parameters, self._trajectories = parameters, trajectories
 
     def require_newer(self, plan: Plan, now_ns: int, *, count: bool = True) -> None:
@@ -141,6 +147,8 @@ class Commands:
                 return self._stopped(now_ns) if moving else None
         if guard.stop_waits:
             return self._stopped(now_ns)
+        if self._kept is not None and (within := self._within_limits(now_ns)) is not None:
+            return within
         if self._waiting is None or published.present.is_silent(now_ns):
             return None  # the controller is off: a motion now would be executed from its middle when it is back
         if self._trajectories.is_sought(self._waiting):
@@ -248,6 +256,15 @@ class Commands:
         if first is None or GOALS in (first.topic, plan.topic) or not self._trajectories.is_sought(first):
             return False
         return is_like(plan, len(first.steps))
+
+    def _within_limits(self, now_ns: int) -> ExecutableTrajectory | None:
+        """What brings the motion in execution within limits that have changed; None: it keeps them, or that waits."""
+        try:
+            within = self._trajectories.kept(now_ns, self._kept)
+        except NotYet:
+            return None
+        self._kept = None
+        return within
 
     def _supersede(self) -> None:
         self._refuse_waiting(_superseded())

@@ -340,7 +340,7 @@ class Goals:
 
 
 def _superseded(topic: str) -> Rejected:
-    came = {GOALS: "a newer goal came", "": "the robot was stopped for a newer one"}
+    came = {GOALS: "a newer goal came", "": "the robot was stopped for a newer one, or for lower limits"}
     return Rejected(RejectionReason.SUPERSEDED, f"goal: {came.get(topic, f'a newer trajectory came on ~/{topic}')}")
 
 

@@ -23,7 +23,7 @@ from .parameters import NodeParameters
 from .plan import ExecutableTrajectory, Plan, schedule, turned
 from .published import NotYet, Present, PublishedMotion
 from .rejection import Rejected, RejectionReason, all_finite, require_finite
-from .retiming import PathTimer, limits_lacking
+from .retiming import PathTimer, limits_lacking, slowed
 from .supervision import allowance_of
 from .ways import Read, Seam, Way, Ways
 
@@ -37,6 +37,8 @@ _MAKING = 2.0
 """Times that it took to find a way, which finding it once more may take."""
 _SPARE_NS = 6_000_000
 """Before it is due, a trajectory has to have been made."""
+_MOST_SLOWED_AT_ONCE = 128
+"""Pieces of a motion in execution that is slowed, which takes up to some 10 ms then; longer ones are stopped."""
 _AT_START_RAD = 0.01
 """Distance of a path's first row from the robot up to which that is its start; MoveIt's default, too."""
 _ALREADY_STOPPING_S = 5e-3
@@ -73,7 +75,7 @@ class TrajectoryMaker:
         findings: Findings,
     ) -> None:
         self._parameters = parameters
-        self._limits = limits
+        self.limits = limits
         self._joint_states = joint_states
         self._published = published
         self._warn = warn
@@ -216,6 +218,41 @@ class TrajectoryMaker:
         bounds = self.assumed.bounds.raised_to(present.course.own_of(rest, join_ns))
         return self._executable(None, present, Way.alone(join_ns, fastest_stop(state, bounds)), join_ns, now_ns)
 
+    def kept(self, now_ns: int, before: JointLimits) -> ExecutableTrajectory | None:
+        """The motion in execution within limits that were lowered: slowed along its path, or else stopped.
+
+        Args:
+            now_ns: the node's clock.
+            before: the limits that it keeps.
+
+        Returns:
+            None if it keeps these limits, too, or never kept the others, or if nothing is in execution.
+
+        Raises:
+            NotYet: it can be made only later.
+
+        """
+        present = self._to_stop(now_ns)
+        if present is None or not present.follows or self._parameters.limits_action == ACTION_WARN:
+            return None
+        if present.known_from_ns > now_ns:
+            raise NotYet(present.known_from_ns)
+        join_ns = self._join_ns(present, now_ns)
+        rest, state = present.course.rest_from(join_ns), present.course.state_at(join_ns)
+        limits = self.limits.containing(state.position)
+        if not find_motion_violation(rest, limits, steps=False):
+            return None
+        if find_motion_violation(rest, before.containing(state.position), steps=False):
+            return None
+        rates = self.assumed.bounds.raised_to(rest).rates
+        if len(rest.coefficients) > _MOST_SLOWED_AT_ONCE or (np.abs(state.velocity) > rates[0]).any():
+            return self.stop(now_ns)
+        found = slowed(rest, rates, self._parameters.joint_names, from_state=True)
+        if isinstance(found, str) or find_motion_violation(found.motion, limits, steps=False):
+            return self.stop(now_ns)
+        way = Way.alone(join_ns, found.motion)._replace(delay=found.motion.duration - rest.duration)
+        return self._executable(None, present, way, join_ns, now_ns)
+
     # Paths without times
 
     def without_start(self, plan: Plan, now_ns: int) -> Plan:
@@ -241,7 +278,7 @@ class TrajectoryMaker:
 
         """
         names, bounds = self._parameters.joint_names, self.assumed.bounds
-        for name, limit in (("velocity", self._limits.velocity), ("acceleration", self._limits.acceleration)):
+        for name, limit in (("velocity", self.limits.velocity), ("acceleration", self.limits.acceleration)):
             if lacking := limits_lacking(names, limit):
                 raise Rejected(
                     RejectionReason.NO_LIMITS,
@@ -264,7 +301,7 @@ class TrajectoryMaker:
         if found is None or (present.follows and present.known_from_ns > now_ns):
             raise NotYet(present.known_from_ns)
         motion = found if rest.duration <= _MOMENT_S else rest.then(found)
-        self.refuse_or_warn(find_motion_violation(motion, self._limits.containing(end)))
+        self.refuse_or_warn(find_motion_violation(motion, self.limits.containing(end)))
         way = Way.alone(join_ns, motion)
         self._check_place(way, present, join_ns, now_ns)
         return self._executable(plan, present, way, join_ns, now_ns)
@@ -424,7 +461,7 @@ class TrajectoryMaker:
         bounds, executed = self.assumed.bounds, present.course.rest_from(join_ns)
         if present.follows:  # what the motion in execution uses yet, the next one may use too, to slow down as it would
             bounds = bounds.raised_to(present.course.own_of(executed, join_ns))
-        limits = self._limits.containing(state.position)
+        limits = self.limits.containing(state.position)
         measured = self._joint_states.known(now_ns, self._parameters.state_timeout)
         if measured is not None:  # it may stand a little outside of a limit, and is to come back
             limits = limits.containing(measured.position)

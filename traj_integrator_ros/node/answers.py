@@ -319,6 +319,16 @@ class Answers:
             response.duration = max((expected.start_ns - now_ns) * 1e-9, 0.0) + motion.duration
             response.distance = np.asarray(motion.end.position - motion.begin.position).tolist()
 
+    def reconfigure(self, parameters: NodeParameters) -> None:
+        """Continue with other parameters; what is in execution is brought within their limits at once."""
+        self.pipeline.reconfigure(parameters)
+        before = self._published.last
+        self.supervise()
+        last = self._published.last
+        if last is not before and last is not None and not last.topic:
+            how = f"slowed by {last.delay:.3g} s" if last.delay else "braked"
+            self._node.get_logger().warning(f"limits were lowered in motion: what was in execution is {how}")
+
     def deactivate(self) -> None:
         """Answer no more: what waits is refused, and a goal is stopped."""
         with self._accounts.guard("deactivate"):

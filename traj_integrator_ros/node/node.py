@@ -166,7 +166,7 @@ class IntegratorNode(LifecycleNode):
         except LimitsError as error:
             self.accounts.warn((ROBOT_DESCRIPTION,), f"no limits from the robot's URDF: {error}")
             return
-        self._answers.pipeline.reconfigure(self._limits.parameters)
+        self._answers.reconfigure(self._limits.parameters)
         self._tell_limits()
 
     def _tell_limits(self) -> None:
@@ -191,7 +191,7 @@ class IntegratorNode(LifecycleNode):
         period = self._answers.pipeline.parameters.diagnostics_period
         self._limits, self._pending = self._pending, None
         parameters = self._limits.parameters
-        self._answers.pipeline.reconfigure(parameters)
+        self._answers.reconfigure(parameters)
         self._answers.entities.introspect_services(parameters.service_introspection)
         if parameters.diagnostics_period != period:
             self.destroy_timer(self._diagnostics_timer)
