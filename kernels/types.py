@@ -10,6 +10,9 @@ import torch
 from torch import Tensor
 from torch.utils import _pytree
 
+DT_PER = ("step", "trajectory")
+"""What the values of a flat dt are for."""
+
 
 class Trajectory(NamedTuple):
     """Position, velocity, acceleration and jerk of a batch of joint trajectories, each `[..., H, D]`.

@@ -11,7 +11,7 @@ from torch import Tensor
 from .arguments import promoted, row_indices, step_lengths, truth_values
 from .sharding import is_sharded, shards
 from .signature import KINDS, ROWS, Signature
-from .types import End, Inputs, VjpInputs, encoded_rows, first_given
+from .types import DT_PER, End, Inputs, VjpInputs, encoded_rows, first_given
 
 FLOATS = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
 
@@ -184,7 +184,7 @@ def _check_index(name: str, index: object, action: Tensor) -> Tensor | None:
 def _normalize_dt(dt: float | Tensor, like: Tensor, horizon: int, dt_per: str, one_dt_for: str | None) -> Tensor:
     """`dt` as `[1 or B, 1 or Ha]`, float32 or float64, on the device, or mesh, of actions or gradients."""
     batch, device = like.shape[0], like.device
-    if dt_per not in ("step", "trajectory"):
+    if dt_per not in DT_PER:
         raise ValueError(f"dt_per: expected 'step' or 'trajectory', got {dt_per!r}")
     dt = step_lengths(dt, device)
     if not isinstance(dt, Tensor):

@@ -71,7 +71,9 @@ def ordinary_cost(
     action = values[0]
     if type(dt) is not float or not 0 < dt < math.inf or values[1] is None:
         return None
-    if torch.compiler.is_compiling() or type(action) not in _PLAIN or action.dim() != 3:
+    if torch.compiler.is_compiling() or type(action) not in _PLAIN or action.dim() != 3 or action.shape[1] < 1:
+        return None
+    if any(index is not None and type(index) is not Tensor for index in indices):
         return None
     batch, horizon, dof = action.shape
     terms = without_free_limits(checked_terms(cost, action, (batch, kernel.output_horizon(horizon), dof)))

@@ -9,7 +9,7 @@ from ..maps.goal import goal_or_rest, with_goal
 from ..maps.table import ControlMap
 from ..maps.table import control_map as map_of
 from ..sharding import is_sharded
-from ..types import ControlSpace, End, Trajectory
+from ..types import DT_PER, ControlSpace, End, Trajectory
 from ..validation import prepare_step
 from .fused import CostProblem, cost_of_problem, ordinary_cost, sharded_cost
 from .terms import QuadraticCost, checked_duration_weight, checked_terms, without_free_limits
@@ -67,7 +67,8 @@ def quadratic_cost(
             if value is not None:
                 raise ValueError(f"{name}: expected None, because {kernel.name} takes no goal")
     placed = kernel.goal_place and (goal_position is not None or goal_index is not None or goal_mask is not None)
-    if chosen is None and goal_mask is None and cost.duration_weight is None and not placed:
+    plain = chosen is None and goal_mask is None and cost.duration_weight is None and not placed
+    if plain and dt_per in DT_PER:
         value = ordinary_cost(kernel, (action, *start, *goal), (start_index, goal_index), dt, cost)
         if value is not None:
             return value

@@ -18,14 +18,13 @@ from torch.compiler import is_compiling
 from ..derivatives import dt_gradient, moved_inputs
 from ..signature import Signature, four
 from ..splines.form import SplineForm
-from ..types import Inputs, Trajectory, VjpInputs, encoded_rows, first_given
+from ..types import DT_PER, Inputs, Trajectory, VjpInputs, encoded_rows, first_given
 from .extension import MODES, UNFIT
 from .extension import extension as _C
 from .launch import map_of
 
 _PLAIN = (Tensor, torch.nn.Parameter)
 _UNFIT = (*UNFIT, AttributeError)
-_DT_PER = ("step", "trajectory")
 
 
 class FastMap:
@@ -70,7 +69,7 @@ class FastMap:
             for count, index in (start, goal):
                 if index is None and count not in (None, 1, batch):
                     return None
-            if rows != horizons[1] or dt_per not in _DT_PER:
+            if rows != horizons[1] or dt_per not in DT_PER:
                 return None
             sizes = [
                 count if want else None
@@ -96,7 +95,7 @@ class FastMap:
         None also where autograd records the step, or dt has a tangent and a value for each step.
         """
         given = [action, *four(start), *(four(goal) if self.operator.goals else four(())), dt]
-        if start[0] is None or dt_per not in _DT_PER or not _is_ordinary((*given, start_index, goal_index)):
+        if start[0] is None or dt_per not in DT_PER or not _is_ordinary((*given, start_index, goal_index)):
             return None
         values, tangents = zip(*(_unpacked(one) for one in given), strict=True)
         try:
