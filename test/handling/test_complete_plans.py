@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from pipelines import SimulatedNode, rejected
 from plans_within_limits import (
+    FURTHEST,
     GIVEN,
     GOAL_RAD,
     ORDERS,
@@ -190,3 +191,18 @@ def test_rates_that_contradict_positions_slow_a_plan_by_no_more_than_its_duratio
             assert np.abs(trajectory.points.position[-1] - rows[-1]).max() <= GOAL_RAD
             delays.append(trajectory.delay)
         assert delays[1] <= max(times[-1], delays[0]) * (1 + SLACK), seed
+
+
+@pytest.mark.parametrize("limited", GIVEN)
+def test_steps_as_uneven_as_can_be_do_not_lead_beyond_the_outermost_positions(limited: str) -> None:
+    for seed in range(60):
+        random = np.random.default_rng(seed)
+        count = int(random.integers(2, 15))
+        times = np.concatenate([[0], (10 ** random.uniform(-2, 0, count)).cumsum()])
+        rows = random.normal(scale=0.3, size=(count + 1, 1)).cumsum(axis=0).clip(-0.99 * FURTHEST, 0.99 * FURTHEST)
+        node = SimulatedNode(1, **limits(GIVEN[limited], 1))
+        node.measure(rows[0])
+        trajectory = node.plan(times, rows)
+        np.testing.assert_allclose(trajectory.points.position[-1], rows[-1], atol=GOAL_RAD)
+        reached = outermost(played(trajectory))
+        assert reached[0] >= rows.min() - GOAL_RAD and reached[1] <= rows.max() + GOAL_RAD, seed

@@ -52,7 +52,7 @@ def _through(steps: np.ndarray, rows: np.ndarray, begin: State, fade_time: float
     for joint in range(rows.shape[1]):
         of_joint, count = rows[:, joint : joint + 1], int(last[joint])
         if count < len(steps) or _swings(whole.of(joint), of_joint).any():
-            forward = _forward(steps[:count], of_joint[: count + 1], begin.of(joint), fade_time, fade)
+            forward = _kept_within(steps[:count], of_joint[: count + 1], begin.of(joint), fade_time, fade)
             whole.coefficients[:count, :, joint] = forward.coefficients[:, :, 0]
             whole.coefficients[count:, 0, joint], whole.coefficients[count:, 1:, joint] = of_joint[-1], 0.0
     return whole
@@ -77,8 +77,22 @@ def _span(knots: np.ndarray, fade_time: float, steps: int) -> float:
     return float(knots[min(max(within, 1), steps, len(knots) - 1)])
 
 
+def _kept_within(steps: np.ndarray, rows: np.ndarray, begin: State, fade_time: float, fade: int) -> Motion:
+    """The motion of one joint through rows `[N + 1, 1]` that does not swing beyond them, if there is one.
+
+    The fade of a large acceleration swings by itself, unless it is over at the next row; and at last, it rests at each.
+    """
+    motion = _forward(steps, rows, begin, fade_time, fade)
+    if _swings(motion, rows).any():
+        motion = _forward(steps, rows, begin, fade_time, 1)
+    if _swings(motion, rows).any():
+        resting = dict.fromkeys(range(1, len(rows) - 1), 0.0)
+        motion = _faded(_between(steps, rows, begin, resting), begin, fade_time, 1)
+    return motion
+
+
 def _forward(steps: np.ndarray, rows: np.ndarray, begin: State, fade_time: float, fade: int) -> Motion:
-    """The motion of one joint through rows `[N + 1, 1]` that does not swing beyond them."""
+    """The motion of one joint through rows `[N + 1, 1]`, slower at those beside which it would swing beyond them."""
     chosen: dict[int, float] = {}
     tried: dict[int, int] = {}
     while True:

@@ -47,7 +47,8 @@ def motions_of(
 
     Positions alone become a C2 spline from the state of the robot to rest. Positions and velocities become cubics, with
     accelerations quintics, as a controller makes them. For limits that these exceed, there are also motions with
-    accelerations in place of cubics, which cannot keep a jerk, and the spline through the positions.
+    accelerations in place of cubics, which cannot keep a jerk, and the spline through the positions; where the plan may
+    end later, also the spline at times that follow from the distances.
 
     A motion whose points are those of a motion within the limits keeps them, even if the controller's interpolation
     between the points exceeds them: where accelerations jump, that is how it plays a plan which keeps its limits. It
@@ -82,6 +83,8 @@ def motions_of(
                 yield smooth, False
     steps = _possible(plan.steps, position, assumed) if slows else plan.steps
     yield through_to_rest(steps, position, before, fade_time, assumed.jerk), False
+    if slows:
+        yield through_to_rest(_even(position, assumed), position, before, fade_time, assumed.jerk), False
 
 
 def _possible(steps: np.ndarray, position: np.ndarray, assumed: Bounds) -> np.ndarray:
@@ -91,6 +94,11 @@ def _possible(steps: np.ndarray, position: np.ndarray, assumed: Bounds) -> np.nd
     last = int(np.flatnonzero(distance.any(axis=1)).max(initial=0))
     least[last] = max(least[last], _STOPPING * np.sqrt(2 * distance[last] / assumed.stopping).max())
     return np.where(least <= _LONGEST_STEP_S, np.maximum(steps, least), steps)
+
+
+def _even(position: np.ndarray, assumed: Bounds) -> np.ndarray:
+    """Steps `[N]`, s, in which every move takes as long as its velocities allow it to."""
+    return np.maximum((np.abs(np.diff(position, axis=0)) / assumed.velocity).max(axis=1), _SHORTEST_STEP_S)
 
 
 def _smooth(motion: Motion, begins: np.ndarray) -> np.ndarray:
