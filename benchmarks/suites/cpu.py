@@ -39,6 +39,7 @@ ADD_TARGET = {"limit": 1 / 8}
 GRADIENTS = {"autograd.grad": by_grad, "cost.backward()": by_cost}
 POINTS, STATE = 16, 3
 """Control points of a spline, and rows of its start."""
+IN_TORCH = "the same in torch operations"
 
 
 # The ways into the kernels, from the one that asks most of the caller to the one that serves every case
@@ -231,7 +232,7 @@ def cpu_kernels(quick: bool, only: int | None = None) -> Iterator[Case]:
         for batch in sizes(quick, only, (1000,), BATCHES):
             shapes = (batch, HORIZON, DOF), *[(batch, DOF)] * STATE
             problem = Problem(partial(kernel.step, dt=DT), *shapes, rows=kernel.output_horizon(HORIZON))
-            yield with_starts(name, problem, "the same in torch operations", partial(in_torch, name))
+            yield with_starts(name, problem, IN_TORCH, partial(in_torch, name))
     for name in ("clique", "velocity", "acceleration_zoh", "jerk"):
         for dof in (7,) if quick else range(1, 17):
             step, batch = partial(MAPS[name].step, dt=DT), only or 1000
@@ -245,9 +246,13 @@ def reused_buffers(name: str, problem: Problem, spline: SplineForm | None = None
     return problem.case(f"{name}, both ways, reused buffers", mine, limit=problem.copies(), targets=COPY_TARGET)
 
 
-def in_torch(name: str, *inputs: Tensor) -> Sequence[Tensor]:
-    """The formulas of a map in torch operations."""
-    dt = torch.full((1, 1, 1), DT)
+def in_torch(name: str, *inputs: Tensor, dt: Tensor | None = None) -> Sequence[Tensor]:
+    """The formulas of a map in torch operations; dt is `[1, 1, 1]`."""
+    dt = torch.full((1, 1, 1), DT) if dt is None else dt
+    if name.startswith("bspline"):
+        action, *start = inputs
+        form = SplineForm(*MAPS[name].scheme)
+        return reference.bspline(action, [*start, torch.zeros_like(start[0])], None, dt, form)
     if name == "clique_central":
         return reference.clique_central(*inputs, torch.zeros_like(inputs[1]), dt)
     if name.startswith("acceleration"):
