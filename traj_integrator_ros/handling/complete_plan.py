@@ -83,14 +83,15 @@ def motions_of(
                 yield smooth, False
     steps = _possible(plan.steps, position, assumed) if slows else plan.steps
     yield through_to_rest(steps, position, before, fade_time, assumed.jerk), False
-    if slows:
-        yield through_to_rest(_even(position, assumed), position, before, fade_time, assumed.jerk), False
+    even = _even(position, assumed)
+    if slows and even.max() <= _LONGEST_STEP_S:
+        yield through_to_rest(even, position, before, fade_time, assumed.jerk), False
 
 
 def _possible(steps: np.ndarray, position: np.ndarray, assumed: Bounds) -> np.ndarray:
     """Steps `[N]`, s, none of them shorter than what velocities ask for, and for the last move accelerations, too."""
     distance = np.abs(np.diff(position, axis=0))
-    least = np.maximum((distance / assumed.velocity).max(axis=1), _SHORTEST_STEP_S)
+    least = _even(position, assumed)
     last = int(np.flatnonzero(distance.any(axis=1)).max(initial=0))
     least[last] = max(least[last], _STOPPING * np.sqrt(2 * distance[last] / assumed.stopping).max())
     return np.where(least <= _LONGEST_STEP_S, np.maximum(steps, least), steps)
