@@ -125,11 +125,17 @@ def test_nothing_to_stop_is_no_trajectory():
     assert node.stop(NOW_S) is None
 
 
-def test_a_stop_while_the_controller_comes_to_the_first_point_is_known_before_it_is_made():
+@pytest.mark.parametrize("called", [0.0, 0.05, 0.15])
+@pytest.mark.parametrize("speed", [0.0, 0.5, 1.0])
+def test_a_stop_while_the_controller_comes_to_the_first_point_is_known_before_it_is_made(speed: float, called: float):
     node = SimulatedNode()
-    node.measure(0.0, 0.5)
+    node.measure(0.0, speed)
     node.send(LINE)
-    assert node.stop(NOW_S + 0.05) is None, "it would be executed from its middle"
-    expected = node.pipeline.commands.awaited_stop(round((NOW_S + 0.05) * 1e9))
-    made = next(filter(None, (node.tick(NOW_S + 0.05 + 0.01 * tick) for tick in range(40))))
+    called += NOW_S
+    assert node.stop(called) is None, "it would be executed from its middle"
+    expected = node.pipeline.commands.awaited_stop(round(called * 1e9))
+    assert node.tick(expected.start_ns * 1e-9 - 1e-3) is None
+    made = node.tick(expected.start_ns * 1e-9 + 1e-3)
+    lasts = [stop.start_ns * 1e-9 - called + stop.motion.duration for stop in (expected, made)]
+    assert lasts[0] == pytest.approx(lasts[1], rel=0.05)
     np.testing.assert_allclose(expected.motion.end.position, made.motion.end.position, atol=0.02)

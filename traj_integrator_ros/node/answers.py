@@ -8,6 +8,7 @@ from collections.abc import Callable, Generator, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
+from threading import Timer
 
 import numpy as np
 from rclpy.lifecycle import LifecycleNode
@@ -54,6 +55,8 @@ _UNCOUNTED = "stop"
 _SEQUENCES = "action_sequence"
 _WITHDRAWN = RejectionReason.SUPERSEDED, RejectionReason.STOPPED, RejectionReason.NOT_ACTIVE
 """Reasons for which a sequence that waits is refused, and that are none to brake."""
+_LATER_S = 5e-4
+"""After the controller is at the first point, by the node's clock."""
 _OVER = object()
 Steps = Generator[None, None, None]
 """An answer that may take long: it yields as long as it is not there."""
@@ -108,6 +111,8 @@ class Answers:
         self._writer = JointTrajectoryWriter(parameters.joint_names)
         self._gaps: dict[str, SequenceGaps] = defaultdict(SequenceGaps)
         self._brake_reason = ""
+        self._stopped: tuple[int, ExecutableTrajectory] | None = None
+        """When ~/stop was answered, and its motion, until the answer is sent."""
         self._read_report = None
         if JointTrajectoryControllerState is not None:
             self._read_report = controller_state_reader(JointTrajectoryControllerState.get_fields_and_field_types())
@@ -313,11 +318,29 @@ class Answers:
         response.joint_names = list(pipeline.parameters.joint_names)
         expected = pipeline.commands.awaited_stop(now_ns) if stop is None else stop
         response.message = _told(expected, stop, request.hold)
+        if stop is None and expected is not None:  # it is true of a stop that is made then, not at the next supervision
+            alarm = Timer((expected.start_ns - now_ns) * 1e-9 + _LATER_S, self.entities.wake)
+            alarm.daemon = True
+            alarm.start()
         response.distance = [0.0] * len(response.joint_names)
         if expected is not None:
+            self._stopped = now_ns, expected
             motion = expected.motion
             response.duration = max((expected.start_ns - now_ns) * 1e-9, 0.0) + motion.duration
             response.distance = np.asarray(motion.end.position - motion.begin.position).tolist()
+
+    def complete(self, response: object, age_s: float) -> None:
+        """Count the answer of a stop from its call, which came a little earlier: the robot moved meanwhile."""
+        if self._stopped is None or not isinstance(response, Stop.Response):
+            return
+        (now_ns, stop), self._stopped = self._stopped, None
+        begun_s = age_s - (self.now_ns() - now_ns) * 1e-9
+        if begun_s <= 0 or self._node.get_clock().ros_time_is_active:
+            return
+        then = self._published.present.commanded(now_ns - round(begun_s * 1e9))
+        if then is not None and stop.seam is not None:
+            response.duration += begun_s
+            response.distance = np.asarray(stop.motion.end.position - then.position).tolist()
 
     def reconfigure(self, parameters: NodeParameters) -> None:
         """Continue with other parameters; what is in execution is brought within their limits at once."""

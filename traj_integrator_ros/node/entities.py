@@ -71,8 +71,8 @@ class Entities:
     Args:
         node: the node to create them on.
         answers: has a method for each input by its name, called with serialized messages and their info; `serve`,
-            called with the name of a service and as `create_deferring_service` says; and `supervise`, called every
-            10 ms.
+            called with the name of a service and as `create_deferring_service` says; `complete`, which it says, too;
+            and `supervise`, called every 10 ms.
         describe: called with a String, the robot's URDF; None: nobody needs it.
 
     Raises:
@@ -117,7 +117,8 @@ class Entities:
                 self._subscription(String, ROBOT_DESCRIPTION, describe, latched)
             for name, kind in _SERVICES.items():
                 calls = QoSProfile(depth=_CALL_DEPTH)
-                service = create_deferring_service(node, kind, f"~/{name}", partial(answers.serve, name), calls)
+                serve = partial(answers.serve, name)
+                service = create_deferring_service(node, kind, f"~/{name}", serve, calls, answers.complete)
                 self._owned.callback(node.destroy_service, service)
                 self._services.append(service)
             self._owned = self._owned.pop_all()

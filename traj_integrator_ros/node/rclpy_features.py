@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
@@ -33,12 +34,19 @@ __all__ = [
     "with_message_info",
 ]
 
+_LONGEST_WAY_S = 5e-3
+"""Of a request on one machine, as far as its stamps tell: longer, clocks may differ."""
 NO_EVENTS = "disabled"
 """Value of `introspection_state` that every release has."""
 
 
 def create_deferring_service(
-    node: Node, kind: type, name: str, answer: Callable[[object, object, Callable[[], None]], bool], qos: QoSProfile
+    node: Node,
+    kind: type,
+    name: str,
+    answer: Callable[[object, object, Callable[[], None]], bool],
+    qos: QoSProfile,
+    complete: Callable[[object, float], None],
 ) -> Service:
     """Create a service whose answers may come later than its callback returns.
 
@@ -52,6 +60,7 @@ def create_deferring_service(
         answer: called with a request, a response, and a function that sends the response; returns whether it is filled
             in, and otherwise calls that function later.
         qos: of the service.
+        complete: called with a response that is about to be sent at once, and how long ago it was asked for, s.
 
     """
     deferred: dict[int, list] = {}
@@ -69,6 +78,7 @@ def create_deferring_service(
 
     def send_unless_deferred(response: object, header: object) -> None:
         if (waiting := deferred.pop(id(response), None)) is None:
+            complete(response, _age_s(header))
             send_now(response, header)
         else:
             waiting.append(header)
@@ -77,6 +87,16 @@ def create_deferring_service(
     send_now = service.send_response
     service.send_response = send_unless_deferred
     return service
+
+
+def _age_s(header: object) -> float:
+    """How long ago a request was sent, s; received, if its sender's clock does not seem to be this one's."""
+    received_ns, sent_ns = (int(getattr(header, f"{name}_timestamp", 0)) for name in ("received", "source"))
+    if received_ns <= 0:
+        return 0.0
+    on_its_way_s = (received_ns - sent_ns) * 1e-9
+    age_s = (time.time_ns() - received_ns) * 1e-9 + (on_its_way_s if 0 <= on_its_way_s <= _LONGEST_WAY_S else 0.0)
+    return max(age_s, 0.0)
 
 
 def answer_refused_transitions(node: LifecycleNode) -> None:
