@@ -174,6 +174,10 @@ class Motion(NamedTuple):
         coefficients[:, 0] += by
         return self._replace(coefficients=coefficients)
 
+    def scaled(self, share: np.ndarray) -> Motion:
+        """The same motion with all of its positions, and their derivatives, multiplied, `[D]`."""
+        return self._replace(coefficients=self.coefficients * share)
+
     def then(self, other: Motion) -> Motion:
         """One motion: this one, and `other` from its end on."""
         knots = np.concatenate([self.knots, self.knots[-1] + other.knots[1:]])

@@ -20,6 +20,8 @@ from .plan_rows import motion_between, rows_of
 
 _AGREES = 0.02 / 60
 """Times jerk dt^3: difference up to which a row lies on the previous plan; else a spline through both would swing."""
+_RINGS, _RINGS_AT_KNOTS = 5e-3, 2e-4
+"""Shares of a joint's range by which a spline may ring beyond a limit, between rows and where its end fades."""
 _SMOOTHED_BY_RAD = 0.0, 5e-3, 2e-3
 """Most by which smoothing may move a row of a plan, by `Smoothed`."""
 _ROWS_PER_KNOT = (2, 4, 8, 16)
@@ -121,7 +123,30 @@ class Left(NamedTuple):
 
     def moved(self, by: np.ndarray) -> Left:
         """The same, shifted by `[dof]`, rad."""
-        return self._replace(**{name: part.moved(by) for name, part in self._asdict().items() if type(part) is Motion})
+        return self._with(lambda motion: motion.moved(by))
+
+    def inside(self, low: np.ndarray, high: np.ndarray) -> Left:
+        """The same within positions `[dof]`, where its rows are, and what is between them is a little beyond.
+
+        A spline that comes to rest at a limit rings by up to a thousandth of its way there: that joint goes that much
+        less far. `low`, `high`: may be infinite.
+        """
+        least, most = extremes(self.valid)[:, 0]
+        beyond = np.maximum(low - least, most - high)
+        if not (beyond > 0).any():
+            return self
+        knots = np.vstack([self.valid.coefficients[:, 0], self.valid.end.position])
+        knots_beyond = np.maximum(low - knots, knots - high).max(axis=0)
+        size = np.where(np.isfinite(high - low), high - low, most - least)
+        joints = (beyond > 0) & (beyond <= _RINGS * size) & (knots_beyond <= _RINGS_AT_KNOTS * size)
+        span, lowest = most - least, np.clip(least, low, high)
+        share = np.where(span > 0, (np.clip(most, low, high) - lowest) / np.where(span > 0, span, 1.0), 1.0)
+        share = np.where(joints, share, 1.0)
+        by = np.where(joints, lowest - share * least, 0.0)
+        return self._with(lambda motion: motion.scaled(share).moved(by))
+
+    def _with(self, change: Callable[[Motion], Motion]) -> Left:
+        return self._replace(**{name: change(part) for name, part in self._asdict().items() if type(part) is Motion})
 
 
 def left_of(course: Course, join_ns: int) -> Left:

@@ -147,6 +147,8 @@ class Ways:
                 forced.append(course)
                 break
             left = left_of(course, join_ns)
+            if not course.is_complete:
+                left = left.inside(bounds.position_min, bounds.position_max)
             demands = bounds.demands_of(left.valid)
             if course.is_complete or demands.max() <= 1 + self._parameters.limits_tolerance:
                 yield left
