@@ -24,6 +24,7 @@ from ..handling.parameters import NodeParameters
 from ..handling.pipeline import Pipeline
 from ..handling.plan import GOALS, ExecutableTrajectory, Plan
 from ..handling.published import PublishedMotion
+from ..handling.rehearsal import rehearse
 from ..handling.rejection import Rejected, RejectionReason
 from ..handling.requests import IntegratedBatch
 from ..wire import messages
@@ -109,6 +110,8 @@ class Answers:
         self.controller_was: set[ControllerStatus] = set()
         """What the controller did since this was last cleared."""
         self._writer = JointTrajectoryWriter(parameters.joint_names)
+        for trajectory in rehearse(parameters, engine):
+            self._writer.serialize(trajectory.points, (0, 0))
         self._gaps: dict[str, SequenceGaps] = defaultdict(SequenceGaps)
         self._brake_reason = ""
         self._stopped: tuple[int, ExecutableTrajectory] | None = None
