@@ -302,7 +302,7 @@ def deactivated(send: GoalSender) -> None:
 LEFT = {
     newer_plan: ("INVALID_GOAL", "superseded: goal: a newer trajectory came on ~/position_trajectory"),
     stopped: ("INVALID_GOAL", "stopped: "),
-    stands_still: ("PATH_TOLERANCE_VIOLATED", "deviation: node: joint_a is "),
+    stands_still: ("PATH_TOLERANCE_VIOLATED", "deviation: node: joint_a "),
     joint_states_end: ("INVALID_GOAL", "state_too_old: node: joint states ended "),
     restarted: ("INVALID_GOAL", "controller_unavailable: controller_state: "),
     deactivated: ("INVALID_GOAL", "not_active: node: deactivated"),
