@@ -160,6 +160,8 @@ def test_arrays_and_messages_as_python_prints_them_are_read(tmp_path: Path) -> N
         (echoed({**trajectory(), "points": [*trajectory()["points"], "..."]}), "give it --full-length"),
         (echoed(joint_state(states()[0], position=[0.0, "..."])), "give it --full-length"),
         (echoed(trajectory("hours")), "'sec' is missing"),
+        (echoed(trajectory() | {"header": {"stamp": {"sec": 10**10, "nanosec": 0}}}), "no message has a time of 1e+10"),
+        (echoed({**BATCH, "batch": None}), "expected JointTrajectory messages with joint_names and points, Trajectory"),
         (echoed({**BATCH, "jerk": [1.0, "..."]}), "give it --full-length"),
         (echoed({**BATCH, "jerk": [1.0]}), "expected a batch of [2, 3, 2] numbers in every field, got 3 times, 12, 12"),
         (echoed({**BATCH, "position": []}), "got 3 times, 0, 12, 12, 12 numbers"),

@@ -279,6 +279,7 @@ def test_action_sequences_that_ros_prints_are_read_and_lack_a_start_unless_they_
     (tmp_path / "echo.yaml").write_text(printed({**SEQUENCE, "start": {"position": [5.0, 6.0]}}, SPLINE))
     own, spline = read_sequences(tmp_path / "echo.yaml", "position", None, pytest.fail)
     assert own.fields["data"].shape == (2, 3, 2) and own.fields["dt_per"] == 1
+    np.testing.assert_array_equal(own.fields["dt"], np.float32([0.1, 0.2]), strict=True)
     np.testing.assert_allclose(own.fields["start_position"], [5, 6])
     assert_is_the_spline(spline.fields)
     arguments = ("integrate", "echo.yaml", "--rows", "--out", "out.npz", "--quiet")
@@ -289,6 +290,9 @@ def test_action_sequences_that_ros_prints_are_read_and_lack_a_start_unless_they_
     np.testing.assert_allclose(read_plain(tmp_path / "out.npz", row=1).position[0], [5, 6])
     (tmp_path / "echo.yaml").write_text(printed({**SEQUENCE, "data": [0.0, "..."]}))
     assert "give it --full-length" in tool(*arguments).stderr
+    (tmp_path / "echo.yaml").write_text(printed({**SEQUENCE, "batch": None}))
+    refused = tool(*arguments)
+    assert refused.returncode == 2 and "message 0: expected an ActionSequence, got other values in it" in refused.stderr
 
 
 def test_what_had_to_be_assumed_about_actions_is_said(tool: Tool, tmp_path: Path, table: Path) -> None:

@@ -21,7 +21,7 @@ def motions_of_batch(message: TrajectoryBatch | Any, source: str) -> Iterator[Sa
 
     Raises RecordingError where lengths do not go together.
     """
-    batch, horizon, names = int(message.batch), int(message.horizon), tuple(message.joint_names)
+    batch, horizon, names = int(message.batch), int(message.horizon), tuple(map(str, message.joint_names))
     shape = batch, horizon, len(names)
     time, *outputs = (np.asarray(getattr(message, name), np.float64) for name in ("time_from_start", *QUANTITIES))
     wanted = [(len(outputs[0]), (np.prod(shape),)), *((len(values), (0, np.prod(shape))) for values in outputs[1:])]

@@ -14,7 +14,7 @@ from .batches import BATCH, motions_of_batch
 from .extras import load_documents, read_text
 from .joint_states import StateRow, Tell, motion_of_states
 from .samples import RecordingError, Samples
-from .trajectories import FIELDS, TRAJECTORY, PlannedTrajectory, Point, nanoseconds, within
+from .trajectories import FIELDS, SECOND_NS, TRAJECTORY, PlannedTrajectory, Point, nanoseconds, within
 
 _JOINT_STATE = ("name", "position")
 _END = re.compile(r"^---[ \t]*$", re.MULTILINE)
@@ -24,6 +24,7 @@ _CUT = "..."
 """What `ros2 topic echo` prints in place of the end of a long array."""
 _CUT_ARRAY = "arrays are cut off by ros2 topic echo; give it --full-length"
 _SECONDS, _NANOSECONDS = ("sec", "secs"), ("nanosec", "nsecs", "nsec")
+_LONGEST_NS = 2**63
 _SHOWN_KEYS = 12
 _LAST_CUT = "the last message is cut off, and left out"
 _EXPECTED = (
@@ -42,8 +43,12 @@ def motions_printed(path: Path, tell: Tell) -> list[PlannedTrajectory] | list[Sa
     messages, is_open = _messages(path, tell)
     if trajectories := _found(path, messages, TRAJECTORY, _trajectory, is_open, tell):
         return trajectories
-    if batches := _found(path, messages, BATCH, _object, is_open, tell):
-        return [one for batch in batches for one in motions_of_batch(batch, str(path))]
+
+    def of_batch(message: dict[str, Any]) -> list[Samples]:
+        return [*motions_of_batch(_object(message), str(path))]
+
+    if batches := _found(path, messages, BATCH, of_batch, is_open, tell):
+        return [motion for batch in batches for motion in batch]
     if states := _found(path, messages, _JOINT_STATE, _state, is_open, tell):
         return [motion_of_states(states, str(path), "joint states as ROS prints them", tell)]
     keys = dict.fromkeys(str(key) for message in messages for key in message)
@@ -147,11 +152,17 @@ def _numbers(values: object) -> list[float]:
 
 
 def _time_ns(value: object) -> int | None:
-    """A time in s, or as ROS 1 or ROS 2 prints it; None if it is not finite."""
-    if not isinstance(value, dict):
-        return nanoseconds(float(value))  # type: ignore[arg-type]
-    seconds, rest = (next((name for name in names if name in value), names[0]) for names in (_SECONDS, _NANOSECONDS))
-    return int(value[seconds]) * 1_000_000_000 + int(value[rest])
+    """A time in s, or as ROS 1 or ROS 2 prints it; None if it is not finite. Raises ValueError for one of centuries."""
+    if isinstance(value, dict):
+        seconds, rest = (
+            next((name for name in names if name in value), names[0]) for names in (_SECONDS, _NANOSECONDS)
+        )
+        found = int(value[seconds]) * SECOND_NS + int(value[rest])
+    else:
+        found = nanoseconds(float(value))  # type: ignore[arg-type]
+    if found is not None and abs(found) >= _LONGEST_NS:
+        raise ValueError(f"no message has a time of {found / SECOND_NS:g} s")
+    return found
 
 
 def _of_python(value: object) -> object:

@@ -95,7 +95,7 @@ def read_sequences(
     if format_ == "bag" and (sequences := list(_in_bag(path, topic))):
         return sequences
     if format_ == "yaml" and (messages := messages_printed(path, _ACTIONS, tell)):
-        return [_of_message(f"{path}, message {number}", one, {}, ()) for number, one in enumerate(messages)]
+        return [_of_printed(f"{path}, message {number}", one) for number, one in enumerate(messages)]
     if format_ == "archive" and "actions" in (arrays := load_arrays(path)):
         return [_of_arrays(path, arrays)]
     if format_ == "table" and (found := read_actions(path, tell)) is not None:
@@ -229,6 +229,17 @@ def _in_bag(path: Path, topic: str | None) -> Iterator[Sequence]:
                     last = tuple(state)
                 continue
             yield _of_message(f"{path}, message {number} on {connection.topic}", message, known, last)
+
+
+def _of_printed(place: str, message: Any) -> Sequence:
+    """A message as ROS prints it, its numbers in the types of a message."""
+    try:
+        message.joint_names = [str(name) for name in getattr(message, "joint_names", ())]
+        for name, dtype in {"dt": np.float32, **dict.fromkeys(_INDICES, np.uint32)}.items():
+            setattr(message, name, np.array(getattr(message, name, ()), dtype))
+        return _of_message(place, message, {}, ())
+    except (AttributeError, TypeError, ValueError, OverflowError) as error:
+        raise RecordingError(f"{place}: expected an ActionSequence, got other values in it: {error}") from None
 
 
 def _of_message(
