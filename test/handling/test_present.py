@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from pipelines import NOW_S, SimulatedNode, ns, rejected
+from pipelines import NOW_S, SimulatedNode, at, largest, ns, rejected
 
-from traj_integrator_ros.execution.motion import Motion
+from traj_integrator_ros.execution.motion import Motion, State
 from traj_integrator_ros.handling.committed import commanded_at, measured_at
-from traj_integrator_ros.handling.controller_reports import ControllerStatus
+from traj_integrator_ros.handling.controller_reports import ControllerReport, ControllerStatus
 from traj_integrator_ros.handling.courses import Course
 from traj_integrator_ros.handling.measured import JointStates
 from traj_integrator_ros.handling.published import PresentCommand
@@ -52,6 +52,32 @@ def test_a_controller_that_executes_what_was_published_is_executing(node):
     assert status(node) is ControllerStatus.EXECUTING
     present = node.published.present.at(ns(NOW_S + 0.5))
     assert present.follows and present.known_from_ns == ns(NOW_S + 0.5)
+
+
+def test_a_controller_that_holds_where_the_motion_before_had_ended_has_restarted_if_it_executed_a_newer_one(node):
+    follow(node, 0.03, 2.6)
+    (end, *_), begin = node.commanded(NOW_S + 2.6), 2.6
+    node.send(end + LINE, now=NOW_S + begin)
+    node.report(end, now=NOW_S + begin + 0.03)
+    assert status(node) is ControllerStatus.LATE, "the newer one is on its way"
+    follow(node, begin + 0.04, begin + 0.3)
+    node.report(end, now=NOW_S + begin + 0.31)
+    assert status(node) is ControllerStatus.RESTARTED
+
+
+@pytest.mark.parametrize("acceleration", [0.0, 1.0])
+@pytest.mark.parametrize("age", [0.002, 0.03])
+def test_a_stop_of_another_programs_motion_begins_where_that_is_when_it_arrives(acceleration: float, age: float):
+    """As after a restart of the node: all that is known is a report, which is some time old."""
+    node = SimulatedNode(limits__velocity=[2.0] * 2, limits__acceleration=[10.0] * 2, limits__jerk=[500.0] * 2)
+    node.measure(0.0, 0.5)
+    reference = State(np.zeros(2), np.full(2, 0.5), np.full(2, acceleration))
+    node.pipeline.take_controller_state(ControllerReport(ns(NOW_S), reference), ns(NOW_S + 1e-3))
+    stop = node.stop(NOW_S + age)
+    for time in np.linspace(age, age + 0.02, 5):
+        expected = [0.5 * time + acceleration * time**2 / 2, 0.5 + acceleration * time, acceleration]
+        np.testing.assert_allclose(at(stop, NOW_S + time)[:, 0], expected, atol=1e-9)
+    assert stop.motion.ends_at_rest and largest(stop.motion)[1].max() <= 10.0 + 1e-6
 
 
 def test_a_few_milliseconds_late_is_blending(node):

@@ -89,6 +89,8 @@ class PresentCommand:
     sent: deque[Sent] = field(default_factory=lambda: deque(maxlen=_MOST_KEPT))
     _in_use: int = 0
     """Number of the newest that the controller may execute."""
+    _taken: Sent | None = None
+    """The newest that the controller has been seen to execute: it does not return to those before it."""
     _report: ControllerReport | None = None
     _received_ns: int = 0
     _period_s: float = 0.0
@@ -151,12 +153,16 @@ class PresentCommand:
                 exact = matches(report, one.course)
                 # Whoever rests where an earlier motion ended has lost the newest one, if that should be there by now.
                 if exact is not None and (on_time or not rests(report.reference)):
+                    if one is not self._taken and not self._is_of_others(report, one):
+                        self._taken = one
                     if one is newest:
                         self.status = ControllerStatus.EXECUTING if exact else ControllerStatus.BLENDING
                     elif on_time:
                         late = matches(report, newest.course) is None
                         self.status = ControllerStatus.LATE if late else ControllerStatus.EXECUTING
                     return
+                if one is self._taken:
+                    break  # it has dropped that: restarted, it may hold where an earlier one ended
                 replaced_ns = one.sent_ns
             self._in_use = 0
             self.status = ControllerStatus.RESTARTED if rests(report.reference) else ControllerStatus.OTHER
@@ -164,6 +170,11 @@ class PresentCommand:
             self.status = ControllerStatus.HOLDING if rests(report.reference) else ControllerStatus.OTHER
         elif not rests(report.reference):
             self.status = ControllerStatus.OTHER
+
+    def _is_of_others(self, report: ControllerReport, motion: Sent) -> bool:
+        """Whether a report of a motion could as well be of an earlier one."""
+        before = (one.course for one in self._own() if one.course.start_ns < motion.course.start_ns)
+        return any(matches(report, course) is not None for course in before)
 
     def is_silent(self, now_ns: int) -> bool:
         """Whether the controller reported and no longer does."""

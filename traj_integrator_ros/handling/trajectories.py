@@ -11,7 +11,7 @@ import numpy as np
 
 from ..execution.join import SAME
 from ..execution.limits import find_motion_violation
-from ..execution.motion import State, resting
+from ..execution.motion import Motion, State, resting
 from ..execution.reaching import fastest_stop
 from ..execution.rows import continued, points_of
 from .beside import PATIENCE_S, Finding, Findings
@@ -402,8 +402,10 @@ class TrajectoryMaker:
             reference = present.moving_reference()
             if reference is None or present.is_silent(now_ns):
                 return None
-            stamp_ns, state = reference
-            motion = fastest_stop(state, self.assumed.bounds)
+            stamp_ns, (position, velocity, acceleration) = reference
+            # As far as anybody knows, it goes on like that until the stop is taken up.
+            lasts = (now_ns - stamp_ns) * _NANOSECOND_S + self._parameters.publish_lead_time + _MOMENT_S
+            motion = Motion(np.array([0.0, lasts]), np.stack([position, velocity, acceleration / 2])[None])
             return Present(Course(stamp_ns, motion), False, now_ns)
 
     def _require_states(self, now_ns: int) -> None:
