@@ -156,3 +156,13 @@ def test_a_caller_that_only_asks_is_told_when_it_is_known_and_changes_nothing(no
     node.threads.work()
     assert is_known(ns(NOW_S)) and not node.refused
     assert node.made(NOW_S + 0.1), "the plan that was sent meanwhile"
+
+
+def test_a_short_plan_that_needs_no_search_needs_no_thread_and_is_the_same(node: Busy) -> None:
+    plain = SimulatedNode(**Busy.GIVEN)
+    plain.measure(0.0)
+    plain.execute(0.0)
+    here, there = (one.send(0.2 * TOO_FAST, stamp=NOW_S) for one in (node, plain))
+    assert here is not None and not node.threads.submitted
+    for mine, other in zip(here.points, there.points, strict=True):
+        np.testing.assert_array_equal(mine, other)

@@ -14,6 +14,8 @@ THREADS = 4
 """For two that are wanted, and as many that are not any more and end soon."""
 PATIENCE_S = 8e-3
 """How long a caller waits: nearly all plans are joined within that."""
+_SHORT = 64
+"""Rows of a plan whose most exact course takes a few milliseconds to be joined."""
 _ROOM = 1.5
 """Times that the last way took, which the next one may take."""
 _FORGETTING = 0.8
@@ -94,7 +96,10 @@ class Findings:
         """How long the way to a plan of so many rows may take; 0: the last one was found at once."""
 
     def begin(self, finding: Finding, ways: Ways, read: Read) -> Finding:
-        """Begin a search."""
+        """Begin a search, and end it at once where a short plan needs none: threads have their turn later."""
+        if self._threads is not None and len(finding.plan.steps) <= _SHORT:
+            if (way := ways.at_once(read, finding.seam)) is not None:
+                return Finding.of(way, finding.plan, finding.seam, finding.dropped)
         if self._threads is None:
             finding.run(ways, read)
         else:

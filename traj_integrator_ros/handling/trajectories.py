@@ -128,6 +128,8 @@ class TrajectoryMaker:
         if finding is None:
             expected = self._findings.expected_s(key)
             finding = self._begun(plan, present, now_ns, max(plan.making, expected))
+            if expected and finding.is_done():  # it need not be taken up as late as was expected
+                finding = self._begun(plan, present, now_ns, plan.making)
             patience = 0.0 if expected else PATIENCE_S
         elif finding.is_done() and finding.took_s < PATIENCE_S < self._findings.expected_s(key):
             self._findings.take(key, finding)  # it need not be taken up as late as was expected

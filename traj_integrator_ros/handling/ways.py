@@ -137,6 +137,18 @@ class Ways:
             finding += f"; it cannot be slowed (speeds as parts of the plan's): {reason}"
         return fallback, finding
 
+    @np.errstate(over="ignore", invalid="ignore", divide="ignore")
+    def at_once(self, read: Read, seam: Seam) -> Way | None:
+        """What `way` finds where the most exact course needs neither smoothing nor slowing; None: it needs a search."""
+        course = next(read(self._reading))
+        require_finite("motion", course.motion.coefficients, RejectionReason.NON_FINITE_RESULT)
+        left = left_of(course, seam.join_ns)
+        most = 1 + self._parameters.limits_tolerance
+        if not course.is_complete and seam.bounds.demands_of(left.valid).max() > most:
+            return None
+        way, violation = self._joined(left, seam)
+        return None if violation else way
+
     def _gentlest_first(self, courses: Iterator[Course], join_ns: int, bounds: Bounds) -> Iterator[Left]:
         """The rests of courses: as they come while they keep the bounds, the others by how far they exceed them."""
         wilder: list[tuple[float, int, Left]] = []
