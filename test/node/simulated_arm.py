@@ -84,6 +84,12 @@ class SimulatedArm:
                 self._asked = time.monotonic()
             self._pass_cycle()
 
+    def tell_time(self) -> None:
+        """Publish the present time, as `run` does at 100 Hz."""
+        message = Clock()
+        message.clock.sec, message.clock.nanosec = divmod(self.now_ns, SECOND_NS)
+        self._clock.publish(message)
+
     @property
     def position(self) -> np.ndarray:
         """The present command, rad."""
@@ -122,9 +128,7 @@ class SimulatedArm:
     def _pass_cycle(self) -> None:
         self.now_ns += _CYCLE_NS
         if self.now_ns % (_STATES_EVERY * _CYCLE_NS) == 0:
-            message = Clock()
-            message.clock.sec, message.clock.nanosec = divmod(self.now_ns, SECOND_NS)
-            self._clock.publish(message)
+            self.tell_time()
         for message in self.client.trajectories[self._received :]:
             self._receive(message)
         self._commands.append(np.array(self.robot.update((self.now_ns - self.begin_ns) * 1e-9)))

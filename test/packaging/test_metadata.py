@@ -32,7 +32,7 @@ ROSDEP_KEYS = {
 }
 # Without a rosdep key: device kernels, which are imported if installed, and what only pip installs.
 FROM_PIP = {"torch", "ruckig", "rosbags"}
-WITHOUT_KEY = {"triton", *FROM_PIP}
+WITHOUT_KEY = {"triton", "lerobot", *FROM_PIP}
 # Packages that tests need and never import.
 PYTEST_PLUGINS = {"python3-pytest-timeout"}
 PACKAGE = "traj_integrator_ros"
@@ -183,6 +183,7 @@ def test_package_xml_names_what_the_tests_import_and_nothing_else(
     imported = imported_modules(python_files(project_root / "test", project_root / "examples"))
     ours = [*(project_root / "test").rglob("*.py"), *(project_root / "scripts").glob("*.py")]
     of_tests = {file.stem for file in ours}  # they borrow from one another, and try the scripts
+    of_tests |= {file.parent.name for file in (project_root / "examples").glob("*/*/__init__.py")}  # and the examples
     outside = imported - WITHOUT_KEY - PACKAGES - BUILD_TOOLS - of_tests
     needed = {ROSDEP_KEYS.get(name, name) for name in outside}
     run = keys(package_xml, "depend", "exec_depend")

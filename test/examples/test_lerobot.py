@@ -1,0 +1,203 @@
+"""The robot for LeRobot, closed around the arm of the rig; with LeRobot's own command lines where it is installed."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import numpy as np
+import pytest
+
+pytest.importorskip("rclpy", reason="rclpy cannot be imported")
+pytest.importorskip("traj_integrator_interfaces", reason="traj_integrator_interfaces cannot be imported")
+
+from control_msgs_package import report_type
+from lerobot_robot_ros2_control.arm import Arm
+from lerobot_robot_ros2_control.pace import Pace
+from node_fixtures import JOINTS
+from simulated_arm import RATE, SimulatedArm
+from test_what_an_arm_is_commanded import LIMITS, MakeArm, arm_of_node, make_arm, node
+
+from traj_integrator_ros.client import SECOND_NS
+
+__all__ = ["arm_of_node", "make_arm", "node", "report_type"]
+pytestmark = [pytest.mark.ros, pytest.mark.slow]
+ORDER = ("joint_c", "joint_a", "joint_b")
+COLUMNS = [JOINTS.index(name) for name in ORDER]
+PERIOD_S = 0.1
+PERIOD_NS = round(PERIOD_S * SECOND_NS)
+DELAY = 2
+SIM_TIME = ("-p", "use_sim_time:=true")
+
+
+def smooth(time_s: object) -> np.ndarray:
+    """A motion `[times, joints]` in the order of the policy, at rest at 0; its derivatives are known."""
+    return 0.15 * (1 - np.cos(2 * np.pi * np.asarray(time_s)[..., None] / 4.0)) * np.array([0.5, 1.0, -0.7])
+
+
+class Closed:
+    """The robot's arm for LeRobot, and the one that it moves, whose time passes only in `play`."""
+
+    def __init__(self, simulated: SimulatedArm) -> None:
+        self.simulated = simulated
+        with self._states():
+            self.arm = Arm(ORDER, PERIOD_S, delay=DELAY, ros_arguments=SIM_TIME)
+        self.begin = simulated.cycles
+
+    def play(self, duration_s: float, period_s: float = PERIOD_S, send: Callable[[], None] | None = None) -> None:
+        """Let the time pass, and call `send` at a period, when the arm's clock is there.
+
+        The node has what is sent before the time goes on: it answers a call that the arm makes later.
+        """
+
+        def send_then() -> None:
+            self._wait_for_clock()
+            send()
+            self.arm.prefix(self.simulated.now_ns, 1, 0.0)
+
+        self.simulated.run(duration_s, period_s, send and send_then)
+
+    def commanded(self, time_ns: int) -> np.ndarray:
+        """The command for a time that has passed, in the order of the policy, rad."""
+        cycle = (time_ns - self.simulated.begin_ns) * RATE // SECOND_NS - 2
+        return self.simulated.commands[cycle, 0, COLUMNS]
+
+    def _wait_for_clock(self) -> None:
+        deadline = time.monotonic() + 10.0
+        while self.arm.now_ns() < self.simulated.now_ns - PERIOD_NS // 5:
+            assert time.monotonic() < deadline, "the clock arrives"
+            self.simulated.tell_time()
+            self.simulated.client.spin_once(0.01)
+
+    @contextmanager
+    def _states(self) -> Iterator[None]:
+        """Joint states while the time stands still."""
+        arm, client = self.simulated, self.simulated.client
+
+        def tell() -> None:
+            arm.tell_time()
+            client.publish_state(*arm.robot.measured(), stamp_ns=arm.now_ns)
+
+        with client.periodically(0.02, tell), client.in_background():
+            yield
+
+
+@pytest.fixture
+def closed(make_arm: MakeArm) -> Iterator[Callable[..., Closed]]:
+    """Makes both arms, for a node with these parameters."""
+    made: list[Closed] = []
+
+    def make(**parameters: object) -> Closed:
+        made.append(Closed(make_arm(**parameters)))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.arm.close()
+
+
+def test_single_actions_are_one_motion_through_them_within_the_limits(closed: Callable[..., Closed]) -> None:
+    both, due, sent = closed(), [], []
+
+    def act() -> None:
+        now_ns = both.simulated.now_ns
+        sent.append(smooth((len(sent) + 1) * PERIOD_S))
+        both.arm.send(sent[-1])
+        due.append(now_ns)
+
+    both.play(5.0, PERIOD_S, act)
+    both.simulated.assert_within(LIMITS, both.begin)
+    assert (both.arm.pace.early, both.arm.pace.late) == (0, 0)
+    # Each action is executed `DELAY` periods after it was meant. Between the clock's arrival and the call lies less
+    # than a fifth of a period, at a speed of at most 0.15 * pi / 2 rad/s.
+    times_ns = np.array(due[10:-6]) + (1 + DELAY) * PERIOD_NS
+    found = np.array([both.commanded(at) for at in times_ns])
+    np.testing.assert_allclose(found, sent[10:-6], atol=0.15 * np.pi / 2 * PERIOD_S / 5 + 2e-3)
+    measured = both.simulated.robot.measured()[0][COLUMNS]
+    assert np.abs(np.subtract.outer(measured, measured))[np.triu_indices(3, 1)].min() > 0.02, "their order matters"
+    np.testing.assert_allclose(both.arm.observe()[0], measured, atol=0.15 * np.pi / 2 * PERIOD_S)
+    # The policy's own motion has 0.15 (pi / 2)^2 = 0.37 rad/s2; stop and go would have 4 times its speed / period.
+    assert np.abs(both.simulated.commands[both.begin :, 2]).max() < 2.5 * 0.15 * (np.pi / 2) ** 2
+
+
+def test_actions_that_stop_coming_end_at_rest_and_later_ones_go_on(closed: Callable[..., Closed]) -> None:
+    both, step = closed(), iter(range(1, 1000))
+    act = lambda: both.arm.send(0.02 * next(step) * np.ones(3))  # noqa: E731
+    both.play(1.5, PERIOD_S, act)
+    assert both.simulated.commands[-1, 1, 0] > 0.1, "it moves"
+    both.play(1.5)
+    both.simulated.assert_at_rest()
+    where = both.simulated.position[0]
+    assert where > 0.2
+    both.play(1.5, PERIOD_S, act)
+    assert both.arm.pace.late == 1 and both.simulated.position[0] > where + 0.1
+    both.simulated.assert_within(LIMITS, both.begin)
+
+
+def test_actions_that_come_too_fast_do_not_queue_up(closed: Callable[..., Closed]) -> None:
+    both, sent = closed(), []
+
+    def act() -> None:
+        sent.append(0.005 * (len(sent) + 1) * np.ones(3))
+        both.arm.send(sent[-1])
+
+    both.play(3.0, PERIOD_S / 3, act)
+    assert both.arm.pace.early > len(sent) // 3
+    behind = sent[-1][0] - both.simulated.position[0]
+    assert behind < (DELAY + 3) * 3 * 0.005, "periods behind, three actions in each"
+    both.simulated.assert_within(LIMITS, both.begin)
+
+
+def test_the_prefix_of_a_chunk_is_what_is_executed_at_its_actions(closed: Callable[..., Closed]) -> None:
+    both = closed()
+    stamp_ns = both.simulated.now_ns
+    both.arm.send_chunk(smooth(PERIOD_S * np.arange(1, 31)), stamp_ns)
+    both.play(1.0)
+    observed_ns = both.simulated.now_ns
+    found = both.arm.prefix(observed_ns, 16, inference_s=2.5 * PERIOD_S)
+    # What lies within the lead of 0.12 s, and the periods of the inference.
+    assert found.shape == (int(0.12 / PERIOD_S) + 3, 3)
+    assert both.arm.prefix(observed_ns, 2, inference_s=1.0).shape == (2, 3)
+    both.arm.send_chunk(np.concatenate([found, found[-1] + np.zeros((12, 3))]), observed_ns)
+    both.play(1.0)
+    executed = [both.commanded(observed_ns + (k + 1) * PERIOD_NS) for k in range(len(found))]
+    np.testing.assert_allclose(found, executed, atol=2e-3)
+    assert np.abs(found).max() > 0.05
+
+
+def test_what_the_node_rejects_is_counted(closed: Callable[..., Closed]) -> None:
+    both = closed()
+    both.arm.send_chunk(np.full((4, 3), np.nan), both.simulated.now_ns)
+    both.play(0.2)
+    both.simulated.client.wait_for(lambda: both.arm.rejected, "the rejection")
+    assert both.arm.rejected == 1
+    both.simulated.assert_at_rest()
+
+
+def test_joint_states_that_stop_coming_are_an_error(closed: Callable[..., Closed]) -> None:
+    both = closed()
+    both.play(0.1)
+    position, stamp_ns = both.arm.observe()
+    np.testing.assert_allclose(position, 0.0, atol=1e-9)
+    assert 0 <= both.simulated.now_ns - stamp_ns < SECOND_NS
+    both.simulated.robot.reading = False
+    both.play(0.8)
+    both._wait_for_clock()
+    with pytest.raises(TimeoutError, match=r"/joint_states: expected one every 0.5 s, the last one came 0\.\d s ago"):
+        both.arm.observe()
+
+
+def test_an_arm_without_joint_states_is_refused_with_their_names(make_arm: MakeArm) -> None:
+    make_arm()
+    with pytest.raises(TimeoutError, match=r"/nowhere: expected joint_a within 3 s"):
+        Arm(["joint_a"], PERIOD_S, joint_states="/nowhere", ros_arguments=SIM_TIME, within_s=3.0)
+
+
+def test_an_early_action_replaces_the_one_before_and_its_stamp() -> None:
+    pace, zero = Pace(10, delay=1), lambda _: np.zeros(1)
+    (first, at), (second, then) = pace.chunk(np.ones(1), 100, zero), pace.chunk(np.full(1, 2.0), 101, zero)
+    assert (first.ravel().tolist(), at) == ([0.0, 1.0, 2.0], 100)
+    assert (second.ravel().tolist(), then) == ([1.0, 2.0, 3.0], 110)
+    third, stamp = pace.chunk(np.full(1, 5.0), 102, zero)
+    assert (third.ravel().tolist(), stamp, pace.early) == ([1.0, 5.0, 9.0], 110, 1)
