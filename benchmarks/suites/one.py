@@ -20,6 +20,7 @@ from .cpu import IN_TORCH, POINTS, STATE, in_torch
 # Least times of JAX in ours: with the loss in torch or in one pass, and by the vector-Jacobian product.
 AUTOGRAD_TARGET, VJP_TARGET = 1.0, 2.0
 LEARNED_TARGET = 3.0
+FEW = "clique", "jerk", "bspline_tight"
 COST = QuadraticCost(*[CostTerm(weight=1.0)] * 4)
 
 
@@ -29,7 +30,7 @@ def cpu_one_trajectory(quick: bool, only: int | None = None) -> Iterator[Case]:
     peers = {"torch.compile": by_compiled} if only is None else {}  # tests compile nothing
     if only is None:
         peers |= {name: make for module, (name, make) in INSTALLED.items() if find_spec(module)}
-    for name, kernel in MAPS.items():
+    for name, kernel in chosen(quick, only):
         rows = POINTS if kernel.control_space is ControlSpace.BSPLINE else HORIZON
         action, *start = random(1, rows, DOF), *(random(1, DOF, seed=1 + k) for k in range(STATE))
         matrices = matrices_of(kernel, rows)
@@ -50,7 +51,7 @@ def cpu_one_trajectory(quick: bool, only: int | None = None) -> Iterator[Case]:
 @suite("cpu_learned_dt")
 def cpu_learned_dt(quick: bool, only: int | None = None) -> Iterator[Case]:
     """Every map, one trajectory: gradients of actions and step length, and tangents in forward mode."""
-    for name, kernel in MAPS.items():
+    for name, kernel in chosen(quick, only):
         rows = POINTS if kernel.control_space is ControlSpace.BSPLINE else HORIZON
         action, *start = random(1, rows, DOF), *(random(1, DOF, seed=1 + k) for k in range(STATE))
         upstream = [random(1, kernel.output_horizon(rows), DOF, seed=10 + k) for k in range(4)]
@@ -67,6 +68,11 @@ def cpu_learned_dt(quick: bool, only: int | None = None) -> Iterator[Case]:
             peer = Contender(IN_TORCH, theirs, is_close_to(*right, limit=1e-3))
             ours = Contender("ours", mine, is_close_to(*right))
             yield Case(f"{name}, {way}", 1, rows, DOF, ours, (peer,), targets={IN_TORCH: LEARNED_TARGET})
+
+
+def chosen(quick: bool, only: int | None) -> list[tuple[str, ControlMap]]:
+    """All maps, or one of each kind."""
+    return [(name, kernel) for name, kernel in MAPS.items() if not quick or only is not None or name in FEW]
 
 
 def by_tangents(step: Step, leaves: Sequence[Tensor], tangents: Sequence[Tensor]) -> list[Tensor]:
