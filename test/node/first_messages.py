@@ -40,12 +40,19 @@ def answered(count: int) -> bool:
     return len(client.trajectories) >= count
 
 
+def work(until: float) -> None:
+    """Let the node and the client work, the robot resting at 0, until a time."""
+    while time.monotonic() < until:
+        client.publish_state(np.zeros(len(JOINTS)))
+        executor.spin_once(timeout_sec=0.01)
+        client.spin_once(0.01)
+
+
 end = time.monotonic() + 20
-while not (client.sequences.get_subscription_count() and client.plans.get_subscription_count()):
-    executor.spin_once(timeout_sec=0.01)
-    client.spin_once(0.01)
+while not all(one.get_subscription_count() for one in (client.sequences, client.plans, client.states)):
+    work(time.monotonic() + 0.01)
     assert time.monotonic() < end
-client.publish_state(np.zeros(len(JOINTS)))
+work(time.monotonic() + 0.5)
 loaded, rows = set(sys.modules), np.tile(np.linspace(0.01, 0.3, 16)[:, None], len(JOINTS))
 for number, message in enumerate(
     (

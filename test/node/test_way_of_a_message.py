@@ -50,7 +50,7 @@ def test_a_sequence_and_an_evaluation_pass_the_files_of_the_page_and_no_others(s
     process.stop()
     ways = dict(re.findall(r"^way of (\w+): (.*)$", process.output, re.MULTILINE))
     for kind, heading, most in (
-        ("sequence", "The way of an action sequence", 29),
+        ("sequence", "The way of an action sequence", 30),
         ("evaluate", "The way of an evaluation", 20),
     ):
         passed = {file.removeprefix("traj_integrator_ros/") for file in ways[kind].split()}

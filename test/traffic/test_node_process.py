@@ -36,7 +36,7 @@ def test_a_program_that_ends_by_itself_is_reported_with_the_end_of_its_output(tm
 def test_a_program_is_interrupted_and_can_be_started_again(tmp_path: Path) -> None:
     process = PythonProcess(["-c", OBEDIENT], tmp_path / "log")
     for _ in range(2):
-        process.wait_for_output("up")
+        process.wait_for_output("up\n")
         assert (
             process.is_running()
             and 0 < process.memory_bytes("VmRSS") <= process.memory_bytes("VmHWM")
