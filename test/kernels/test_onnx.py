@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from operator_cases import MAP
 
 from traj_integrator_ros.kernels import MAPS
 
@@ -19,14 +18,17 @@ pytestmark = [
 
 
 class Policy(torch.nn.Module):
-    """A layer and a step."""
+    """A layer, and every step after it: an export takes ten seconds, of however many."""
 
-    def __init__(self, kernel, **options):
+    def __init__(self):
         super().__init__()
-        self.net, self.kernel, self.options = torch.nn.Linear(2, 2), kernel, options
+        self.net = torch.nn.Linear(2, 2)
 
     def forward(self, features, position, velocity):
-        return self.kernel.step(self.net(features), position, velocity, dt=0.05, **self.options)
+        start = self.net(features), position, velocity
+        steps = [kernel.step(*start, dt=0.05) for kernel in MAPS.values()]
+        steps.append(MAPS["bspline_tight"].step(*start, dt=0.05, goal_position=torch.ones(1, 2)))
+        return tuple(output for step in steps for output in step)
 
 
 def assert_exports(policy: Policy, *, of_program: bool = False) -> None:
@@ -47,15 +49,9 @@ def assert_exports(policy: Policy, *, of_program: bool = False) -> None:
         np.testing.assert_allclose(one, right, rtol=0, atol=2e-6 * np.abs(right).max())
 
 
-@MAP
-def test_a_policy_that_ends_in_a_step_is_exported(kernel):
-    assert_exports(Policy(kernel))
+def test_a_policy_that_ends_in_any_step_is_exported():
+    assert_exports(Policy())
 
 
 def test_a_program_that_torch_exported_before_is_exported():
-    assert_exports(Policy(MAPS["jerk"]), of_program=True)
-
-
-def test_a_spline_to_a_goal_is_exported():
-    goal = torch.ones(1, 2)
-    assert_exports(Policy(MAPS["bspline_tight"], goal_position=goal))
+    assert_exports(Policy(), of_program=True)
