@@ -56,11 +56,12 @@ def _books(record: Record) -> list[str]:
     balance = Balance(sent, answered, node.refused, node_down=0, lost=lost, missed=missed)
     superseded = node.by_reason.get("superseded", 0)  # sequences that were accepted, and had to wait until a newer came
     others = node.brakes - superseded
-    trajectories = controller["received"] + controller["missed"] - others
+    trajectories = controller["received"] + controller["missed"] - others + node.batches_alone
+    refused = node.refused + node.batches_alone + superseded + optimizer["refused"]
     return [
         *ledger.violations(balance, planner["unknown"], trajectories=trajectories, node=node),
         *ledger.differences(
-            ("sequences and calls refused, by reason", node.refused + superseded + optimizer["refused"], node.rejected),
+            ("sequences and calls refused, by reason", refused, node.rejected),
             ("gradient calls that the node counted", optimizer["called"], node.service_calls),
             ("gradient calls answered or refused", optimizer["called"], optimizer["answered"] + optimizer["refused"]),
         ),

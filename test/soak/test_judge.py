@@ -42,6 +42,11 @@ def test_a_soak_in_which_everything_lost_was_counted_passes(record: Record) -> N
     assert violations(record, Limits()) == [], "a brake answers no sequence"
     _chunks(2000, late=20)(record)
     assert violations(record, Limits()) == []
+    # Two came too late for the robot, and had their batches.
+    _row("planner", answered=2)(record)
+    _row("planner", sent=2)(record)
+    _counts(sequences=122, batches=119, rejected=5, by_reason={"queue_overflow": 3, "stale_sequence": 2})(record)
+    assert violations(record, Limits()) == []
 
 
 def _counts(**changes: int) -> Callable[[Record], None]:

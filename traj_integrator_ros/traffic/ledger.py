@@ -145,18 +145,26 @@ class NodeCounts:
     by_reason: dict[str, int] = field(default_factory=dict)
     brakes: int = 0
     """Trajectories that answer no sequence: the node had to stop the robot."""
+    batches: int = 0
+    """Sequences that were answered by a batch, whatever became of the row for the robot."""
 
     @classmethod
     def of_values(cls, values: Mapping[str, str]) -> NodeCounts:
         """The counts among the values of a diagnostic status."""
         reasons = {key.partition(".")[2]: int(value) for key, value in values.items() if key.startswith("rejected.")}
         names = ("sequences", "published", "service_calls", "rejected")
-        return cls(*(int(values[name]) for name in names), reasons, int(values.get("supervision_brakes", 0)))
+        others = (int(values.get(name, 0)) for name in ("supervision_brakes", "batches_published"))
+        return cls(*(int(values[name]) for name in names), reasons, *others)
+
+    @property
+    def batches_alone(self) -> int:
+        """Sequences that had their batch, and were refused for the robot."""
+        return max(self.batches - self.published, 0)
 
     @property
     def refused(self) -> int:
-        """Sequences that the node received and did not answer by a trajectory."""
-        return self.sequences - self.published
+        """Sequences that the node received and did not answer at all."""
+        return self.sequences - self.published - self.batches_alone
 
     def since(self, before: NodeCounts) -> NodeCounts:
         """The counts since `before`."""
@@ -193,7 +201,7 @@ def violations(
         found.append(f"{trajectories} joint trajectories for {answered} answered sequences")
     if node is not None:
         sequences = "sequences that the node counted", balance.sent, node.sequences
-        found += differences(sequences, ("trajectory batches published", node.published, answered))
+        found += differences(sequences, ("trajectory batches published", node.published + node.batches_alone, answered))
     return found
 
 
