@@ -11,7 +11,7 @@ from soak.streams.command import Task, judged
 from soak.streams.scenes import Kind
 
 pytestmark = pytest.mark.slow
-SEEDS, GROUP = 15, 5
+SEEDS, GROUP = 10, 5
 WITH, WITHOUT = "with the controller's state", "without it"
 KINDS = {WITH: Kind(), WITHOUT: Kind(with_state=False, encoder=False, droop=False, restarts=False)}
 FAILED_ONCE = {WITH: (76429, 81140, 87456, 87682, 90166, 110625, 700149), WITHOUT: (76286, 84408, 84715, 86111, 110773)}
