@@ -56,6 +56,8 @@ class JointStates:
         self._position, self._velocity = np.zeros(dof), np.zeros(dof)
         self._stamps_ns, self._received_ns = np.zeros(dof, np.int64), np.zeros(dof, np.int64)
         self._known = np.zeros(dof, bool)
+        self._arrived_ns = 0
+        """When the newest part arrived; 0: none has."""
 
     def update(
         self, names: Sequence[str], position: np.ndarray, velocity: np.ndarray, stamp_ns: int, now_ns: int
@@ -96,7 +98,7 @@ class JointStates:
             self._position[taken] = position[known]
             self._velocity[taken] = np.where(np.isnan(velocity), 0.0, velocity)[known]
             self._stamps_ns[taken], self._received_ns[taken] = stamp, now_ns
-            self._known[taken] = True
+            self._known[taken], self._arrived_ns = True, now_ns
             self.jumped_back = False
             if self._known.all():
                 parts = self._position.copy(), self._velocity.copy()
@@ -169,7 +171,7 @@ class JointStates:
 
     def check_clock(self, now_ns: int) -> None:
         """Drop the state if the node's clock is now earlier than when the state arrived."""
-        if self._known.any() and now_ns < int(self._received_ns.max()):
+        if now_ns < self._arrived_ns:
             self.drop_for_jump()
 
     def drop_for_jump(self) -> None:
