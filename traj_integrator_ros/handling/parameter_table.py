@@ -30,7 +30,7 @@ class ParameterKind(Enum):
 class Changeable(Enum):
     """When a parameter can be set."""
 
-    RUN_TIME = "at run time"
+    RUN_TIME = "anytime"
     UNCONFIGURED = "before configure"
     """Refused while the node is configured, because configure builds what depends on it."""
     START_UP = "at start-up"
@@ -96,7 +96,7 @@ def _choice(default: Enum, description: str) -> Any:
     return _value(name, description, choices=tuple(members), convert=members.__getitem__)
 
 
-def _limits(description: str, unit: str, *, otherwise: str = "that of limits.moveit, or else of the URDF") -> Any:
+def _limits(description: str, unit: str, *, otherwise: str = "limits.moveit or the URDF") -> Any:
     """A row for a number of each joint; empty: `otherwise`."""
     kind, description = ParameterKind.DOUBLE_ARRAY, f"{description}; empty: {otherwise}"
     return field(metadata={"spec": ParameterSpec("", kind, [], description, unit)})
@@ -115,43 +115,43 @@ class ParameterTable:
     )
     device: str = _value(
         "auto",
-        "Where kernels run: auto (CUDA where there is one, the CPU for small calls), cpu, cuda or cuda:N",
+        "Where kernels run: auto (CUDA if present, the CPU for small calls), cpu, cuda or cuda:N",
         pattern=r"auto|cpu|cuda(:\d+)?",
         form="auto, cpu, cuda or cuda:N",
         **_UNTIL_CONFIGURED,
     )
     dtype: str = _value(
         "float32",
-        "Floating-point type the kernels compute in",
+        "Floating-point type of the kernels",
         choices=("float32", "float64"),
         **_UNTIL_CONFIGURED,
     )
-    control_space: ControlSpace = _choice(ControlSpace.POSITION, "What actions are if a sequence does not say")
-    dt: float = _value(0.02, "Time step if a sequence gives none", (1e-6, 1e4, "s"))
+    control_space: ControlSpace = _choice(ControlSpace.POSITION, "What actions are, if a sequence does not say")
+    dt: float = _value(0.02, "Time step, if a sequence gives none", (1e-6, 1e4, "s"))
     finite_difference: FiniteDifference = _choice(
         FiniteDifference.BACKWARD,
-        "How positions become velocity, acceleration and jerk; central has 4 more points than actions",
+        "Scheme for velocity, acceleration and jerk of positions; central has 4 more points than actions",
     )
     acceleration_integrator: AccelerationIntegrator = _choice(
         AccelerationIntegrator.ZOH,
-        "How accelerations become velocity and position: zoh is exact for accelerations held over a step",
+        "Scheme for velocity and position of accelerations; zoh is exact if they are held over a step",
     )
-    bspline_degree: int = _value(3, "Degree of B-splines if a sequence does not say", (3, 5))
-    bspline_steps: int = _value(4, "Rows in each segment of a B-spline if a sequence does not say", (1, 255))
+    bspline_degree: int = _value(3, "Degree of B-splines, if a sequence does not say", (3, 5))
+    bspline_steps: int = _value(4, "Rows in a B-spline segment, if a sequence does not say", (1, 255))
     bspline_layout: BsplineLayout = _choice(
         BsplineLayout.TIGHT,
-        "How start and goal meet the control points: tight (both exact, no dead time) or curobo (as in cuRobo)",
+        "Start and goal of B-splines: tight (both exact, no dead time) or curobo (as in cuRobo)",
     )
-    max_batch: int = _value(1024, "Most trajectories accepted in one message", (1, 10_000_000), **_UNTIL_CONFIGURED)
+    max_batch: int = _value(1024, "Most trajectories in one message", (1, 10_000_000), **_UNTIL_CONFIGURED)
     max_horizon: int = _value(
         256,
-        "Most actions accepted in one trajectory, and most points in a position trajectory",
+        "Most actions in a trajectory, and most points in a position trajectory",
         (1, 1_000_000),
         **_UNTIL_CONFIGURED,
     )
     warmup: tuple[tuple[int, int], ...] = _value(
         ["1x32"],
-        "Shapes (batch x action horizon, as BxH) run once in configure, so that the first message is not slower",
+        "Shapes (batch x action horizon, BxH) run once in configure, so that the first message is not slower",
         pattern=r"\d+x\d+",
         form="BxH, such as 64x32",
         convert=_shapes,
@@ -160,8 +160,8 @@ class ParameterTable:
     state_timeout: float = _value(0.5, "Oldest joint state to start from; 0 accepts any age", (0.0, _MAXIMUM, "s"))
     start_from: str = _value(
         "measured",
-        "What sequences without a start are integrated from: measured (the latest joint state), or previous (the "
-        "commanded state, on the schedule of their stamps); the motion of the robot always continues its command",
+        "Start of rows without one: measured (latest joint state) or previous (commanded state, on the schedule of "
+        "the stamps)",
         choices=("measured", START_FROM_PREVIOUS),
     )
     limits_position_min: np.ndarray | None = _limits("Lowest position of each joint", "rad or m")
@@ -173,167 +173,157 @@ class ParameterTable:
     limits_deceleration: np.ndarray | None = _limits(
         "Largest acceleration of each joint while it slows down",
         "rad/s^2 or m/s^2",
-        otherwise="limits.acceleration, if that is given, or else that of limits.moveit or the URDF",
+        otherwise="limits.acceleration, if given, else limits.moveit or the URDF",
     )
     limits_jerk: np.ndarray | None = _limits("Largest jerk of each joint, either sign", "rad/s^3 or m/s^3")
     limits_assumed_velocity: float = _value(
         0.0,
-        "Largest speed that is assumed for joints without a limit of velocity, for joins and brakes; 0: without one, "
-        "nothing is published for a controller",
+        "Limit of velocity assumed for joints without one; 0: without one, nothing is published for a controller",
         (0.0, 1000.0, "rad/s or m/s"),
     )
     limits_tolerance: float = _value(
         1e-3,
-        "Relative excess of velocity, acceleration and jerk up to which a limit counts as kept",
+        "Relative excess of velocity, acceleration and jerk that is accepted",
         (0.0, 0.1, "relative"),
     )
     limits_continuous: tuple[str, ...] = _value(
         [],
-        "Joints that turn without end, beside those of the URDF: their positions are unwrapped, on topics and in "
-        "services",
+        "Joints that turn without end, beside those of the URDF: their positions are unwrapped",
     )
     limits_start_deviation: float = _value(
         0.1,
-        "Largest distance of any joint between the start that a sequence gives and the measured state; 0 is off",
+        "Largest distance of any joint between a sequence's start and the measured state; 0 is off",
         (0.0, _MAXIMUM, "rad or m"),
     )
     limits_urdf: str = _value(
         "topic",
-        "Where limits come from that neither parameters nor limits.moveit give: topic (the URDF on robot_description), "
-        "none, or the path of a URDF file",
+        "URDF with limits: topic (robot_description), none, or the path of a file",
         **_UNTIL_CONFIGURED,
     )
     limits_moveit: str = _value(
         "none",
-        "Where limits come from that no parameter gives, before the URDF: none, the path of MoveIt's joint_limits.yaml "
-        "or node:NAME, the parameters robot_description_planning of a running node, such as node:/move_group",
+        "Limits that go before the URDF: none, the path of MoveIt's joint_limits.yaml, or node:NAME, a running "
+        "node with robot_description_planning, such as node:/move_group",
         **_UNTIL_CONFIGURED,
     )
     limits_moveit_scaling: bool = _value(
         True,
-        "Whether the default scaling factors of limits.moveit scale its velocities and accelerations",
+        "Apply the default scaling factors of limits.moveit",
         **_UNTIL_CONFIGURED,
     )
     limits_action: str = _value(
         ACTION_RETIME,
-        "What happens if a limit is violated: retime (a plan is slowed along its path where it exceeds the limit, or "
-        "rejected if that is impossible), reject, or warn (published nevertheless)",
+        "What happens to a plan that exceeds a limit: retime (slowed along its path, or rejected if that is "
+        "impossible), reject, or warn (published nevertheless)",
         choices=(ACTION_RETIME, ACTION_REJECT, ACTION_WARN),
     )
-    publish_row: int = _value(0, "Trajectory of a batch that is published on ~/joint_trajectory", (0, 10_000_000))
+    publish_row: int = _value(0, "Row of a batch for ~/joint_trajectory", (0, 10_000_000))
     publish_joint_trajectory: bool = _value(True, "Publish one trajectory of each sequence on ~/joint_trajectory")
     publish_trajectory_batch: bool = _value(
-        True, "Publish all trajectories of each sequence on ~/trajectory_batch while it has subscribers"
+        True, "Publish all trajectories on ~/trajectory_batch while it has subscribers"
     )
     publish_end: str = _value(
         END_STOP,
-        "End of ~/joint_trajectory: stop (a brake follows if the plan ends in motion) or as_planned",
+        "End of ~/joint_trajectory: stop (brake if the plan ends in motion) or as_planned",
         choices=(END_STOP, "as_planned"),
     )
     publish_rest_tolerance: float = _value(
         0.01,
-        "End velocity up to which a plan counts as ending at rest: it is removed without a brake",
+        "End velocity that counts as rest, and is removed without a brake",
         (0.0, _MAXIMUM, "rad/s or m/s"),
     )
     publish_brake_time: float = _value(
         0.25,
-        "T of the limits that are assumed for joins and brakes where none are given: a joint stops from its largest "
-        "velocity v within T, with acceleration 2 v / T and jerk 4 v / T^2 (with limits.acceleration a: jerk 2 a / T)",
+        "T of assumed limits: a joint stops from its largest velocity v within T, with acceleration 2 v / T and "
+        "jerk 4 v / T^2 (with limits.acceleration a: jerk 2 a / T)",
         (1e-3, 30.0, "s"),
     )
     publish_on_reject: str = _value(
         ON_REJECT_CONTINUE,
-        "What a rejected sequence means for the motion in execution: continue (to its end and brake), or brake at once",
+        "After a rejected sequence: continue the motion in execution to its end and brake, or brake at once",
         choices=(ON_REJECT_CONTINUE, ON_REJECT_BRAKE),
     )
     publish_start_held: bool = _value(
         False,
-        "Begin held, as after ~/stop with hold: sequences are rejected until ~/stop is called with hold: false; for a "
-        "node that is started anew by itself, which cannot know that the robot was held",
+        "Begin held, as after ~/stop with hold, until ~/stop is called with hold: false; for a node that is "
+        "restarted automatically",
         **_UNTIL_CONFIGURED,
     )
     publish_bridge_time: float = _value(
         0.2,
-        "Without controller_state, and while nothing of this node is in execution: time in which the controller comes "
-        "to the first point, which is the measured state; nothing else is sent meanwhile",
+        "Without a known command: time in which the controller moves to the first point, which is the measured state",
         (0.02, 2.0, "s"),
     )
     publish_catch_up: float = _value(
         1.5,
-        "Largest speed of a joint that catches up with its plan, relative to the plan's own",
+        "Speed of a joint that catches up with its plan, relative to the plan's own",
         (1.0, 10.0, "relative"),
     )
     position_trajectory_end: str = _value(
         END_GOAL,
-        "What the last point of a message on ~/position_trajectory is: goal (the robot comes to rest there; velocities "
-        "and accelerations of the points are used) or stream (positions of a chunk: the next message goes on, and "
-        "publish.end says what happens where none does)",
+        "Last point of a message on ~/position_trajectory: goal (the robot comes to rest there) or stream "
+        "(positions of a chunk, which the next message continues)",
         choices=(END_GOAL, "stream"),
     )
     supervision_deviation: float = _value(
         0.05,
-        "Largest distance of a joint from its command, lag taken out, and at full speed by which it may move "
-        "otherwise, less for a range below 1 rad; beyond, the robot is braked and sequences are rejected until it "
-        "rests; 0 is off",
+        "Largest distance of a joint from its command, lag taken out, less for a range below 1 rad; beyond, the "
+        "robot is braked and sequences are rejected until it rests; 0 is off",
         (0.0, _MAXIMUM, "rad or m"),
     )
     publish_lead_time: float = _value(
         0.02,
-        "How long the motion in execution goes on before a new plan is taken up, so that the transport to the "
-        "controller does not delay it",
+        "Time from now until a new plan is taken up; longer than the transport to the controller",
         (0.0, 10.0, "s"),
     )
     publish_fade_time: float = _value(
         0.2,
-        "Longest time in which a difference between the motion in execution and a new plan fades, if the limits allow "
-        "it (a half and a quarter of it are tried, too); 0: joints take the fastest way within their limits",
+        "Longest time in which a difference to a new plan fades (half and a quarter are tried, too); 0: joints "
+        "take the fastest motion within their limits",
         (0.0, 30.0, "s"),
     )
     publish_lead_in: bool = _value(
         True,
-        "Trajectories begin with what the robot does until the new plan is taken up: right for controllers that "
-        "replace at once (allow_trajectory_replacement: false); without, they begin in the future, as blending ones "
-        "expect",
+        "Trajectories begin with the present motion: for controllers that replace at once "
+        "(allow_trajectory_replacement: false); otherwise in the future, for controllers that blend",
     )
     publish_longest_wait: float = _value(
-        1.0, "With start_from = previous: how far ahead the stamp of a sequence may lie", (0.0, 3600.0, "s")
+        1.0, "How far ahead a stamp may lie (start_from: previous)", (0.0, 3600.0, "s")
     )
     constraints_goal_time: float = _value(
         0.0,
-        "Longest time from the end of an action goal's trajectory until the robot is at the goal; 0: no limit",
+        "Time after an action goal's trajectory in which the robot must reach the goal; 0: no limit",
         (0.0, _MAXIMUM, "s"),
     )
     constraints_stopped_velocity_tolerance: float = _value(
         0.01,
-        "Largest velocity of each joint that has reached an action goal; 0: any",
+        "Largest velocity of a joint at an action goal; 0: any",
         (0.0, _MAXIMUM, "rad/s or m/s"),
     )
-    action_monitor_rate: float = _value(20.0, "Rate of the feedback of an action goal", (0.1, 100.0, "Hz"))
+    action_monitor_rate: float = _value(20.0, "Feedback rate of action goals", (0.1, 100.0, "Hz"))
     chunks_ensemble: str = _value(
         "latest",
-        "With start_from = previous: which of the stamped position sequences that cover a time are used: latest, or "
-        "weighted (the average of all, as in ACT's temporal ensembling)",
+        "Which stamped position sequences that cover a time count (start_from: previous): latest, or weighted "
+        "(their average, as ACT's temporal ensembling)",
         choices=("latest", ENSEMBLE_WEIGHTED),
     )
     chunks_decay: float = _value(
         0.01,
-        "With chunks.ensemble = weighted: m of the weights exp(-m i) of the chunks that cover a time; 0: equal weights",
+        "m of the weights exp(-m i); 0: equal weights",
         (0.0, 1000.0, "per chunk"),
     )
     chunks_heaviest: str = _value(
         "oldest",
-        "With chunks.ensemble = weighted: the chunk that i counts from, by stamp: oldest (as in ACT) or newest",
+        "Chunk with i = 0, by stamp: oldest (as in ACT) or newest",
         choices=("oldest", HEAVIEST_NEWEST),
     )
-    diagnostics_period: float = _value(1.0, "Time between two messages on /diagnostics", (0.01, 3600.0, "s"))
+    diagnostics_period: float = _value(1.0, "Time between messages on /diagnostics", (0.01, 3600.0, "s"))
     service_introspection: str = _value(
         "disabled",
-        "What ros2 service echo shows of the node's own services",
+        "What ros2 service echo shows of the node's services",
         choices=("disabled", "metadata", "contents"),
     )
-    autostart: bool = _value(
-        True, "Configure and activate at start-up without a request", changeable=Changeable.START_UP
-    )
+    autostart: bool = _value(True, "Configure and activate at start-up", changeable=Changeable.START_UP)
 
 
 def _named(field_: Field) -> ParameterSpec:
