@@ -18,8 +18,8 @@ import torch
 
 from soak.streams.core import ActionFields, NodeCore
 from traj_integrator_ros.execution.motion import State
-from traj_integrator_ros.handling.rejection import Rejected
 from traj_integrator_ros.kernels import ControlSpace
+from traj_integrator_ros.requests.rejection import Rejected
 
 DOF, ROWS, NOW_NS, NS = 7, 32, 10**12, 10**9
 LIMITS = {"velocity": 2.0, "acceleration": 10.0, "jerk": 200.0, "position_max": 6.0, "position_min": -6.0}

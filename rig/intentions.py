@@ -15,8 +15,10 @@ def way(seed, dof, v, a, j, lo, hi, seconds, start, begin=0.0, pause=0.3, share=
     """Jerk-limited point-to-point motions within shares of limits; a function of times: [3, n, dof]."""
     r = np.random.default_rng(seed)
     segments, t, p = [], begin, np.asarray(start, float).copy()
+
     def as_list(x):
         return (np.broadcast_to(np.asarray(x, float), dof) * share).tolist()
+
     while t < begin + seconds:
         i = ruckig.InputParameter(dof)
         i.current_position, i.current_velocity, i.current_acceleration = list(p), [0.0] * dof, [0.0] * dof

@@ -43,9 +43,13 @@ def table(record: Record) -> str:
         lines["trajectories executed"] = f"{robot['executed']}, of which {late} came too late{jump}"
     for what, client in _LATENCIES:
         p50, p99, largest, begun, ended = _latency(record, client)
-        lines[f"{what} latency"] = "none" if np.isnan(p50) else (
-            f"p50 {p50:.2f} ms, p99 {p99:.2f} ms, max {largest:.1f} ms; p99 of the first {window} {begun:.2f} ms, "
-            f"of the last {ended:.2f} ms ({ended / begun:.2f}x)"
+        lines[f"{what} latency"] = (
+            "none"
+            if np.isnan(p50)
+            else (
+                f"p50 {p50:.2f} ms, p99 {p99:.2f} ms, max {largest:.1f} ms; p99 of the first {window} {begun:.2f} ms, "
+                f"of the last {ended:.2f} ms ({ended / begun:.2f}x)"
+            )
         )
     lines |= {
         "resident memory": f"median of the first {window} {first:.1f} MiB, of the last {last:.1f} MiB",

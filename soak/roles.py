@@ -18,7 +18,7 @@ from traj_integrator_interfaces.msg import ActionSequence, TrajectoryBatch
 from traj_integrator_interfaces.srv import ComputeGradient
 from traj_integrator_ros.client import ORDERS, Gradient, sequence
 from traj_integrator_ros.execution.rows import Points
-from traj_integrator_ros.handling.limits import JointLimits
+from traj_integrator_ros.limits.joint_limits import JointLimits
 from traj_integrator_ros.tools.checker import Expectation
 from traj_integrator_ros.tools.controller_model import scheduled_points
 from traj_integrator_ros.traffic.ledger import Ledger

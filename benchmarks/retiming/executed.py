@@ -12,9 +12,9 @@ from soak.streams.core import ActionFields, Message
 from soak.streams.plans import Way
 from traj_integrator_ros.execution.motion import State
 from traj_integrator_ros.execution.rows import Points
-from traj_integrator_ros.handling.rejection import Rejected
 from traj_integrator_ros.kernels import ControlSpace
 from traj_integrator_ros.kernels.retime import Retimed, retime
+from traj_integrator_ros.requests.rejection import Rejected
 from traj_integrator_ros.tools.controller_model import ControllerModel
 
 from ..executed.motions import actions_of, bounds, rows_of

@@ -20,7 +20,7 @@ from soak.streams.core import NodeCore
 from traj_integrator_interfaces.msg import ActionSequence, TrajectoryBatch
 from traj_integrator_ros.client import ORDERS, packed, sequence
 from traj_integrator_ros.execution.rows import Points
-from traj_integrator_ros.handling.measured import JointStates
+from traj_integrator_ros.governor.measured import JointStates
 from traj_integrator_ros.kernels import clique_step
 from traj_integrator_ros.wire.messages import sequence_fields
 from traj_integrator_ros.wire.readers import read_action_sequence, read_joint_state

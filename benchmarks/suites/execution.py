@@ -11,9 +11,9 @@ import torch
 from soak.streams.core import ActionFields, NodeCore
 from traj_integrator_ros.execution.motion import State
 from traj_integrator_ros.execution.rows import cubic_spline, points_of
-from traj_integrator_ros.handling.pipeline import Pipeline
-from traj_integrator_ros.handling.requests import SequenceFields
+from traj_integrator_ros.governor.pipeline import Pipeline
 from traj_integrator_ros.kernels import ControlSpace
+from traj_integrator_ros.requests.sequences import SequenceFields
 
 from ..problems import DOF, DT, is_close_to
 from ..registry import Case, Contender, sizes, suite

@@ -19,8 +19,10 @@ def parameters_in_motion(name: str) -> Iterator[Rig]:
     """lead_time, fade_time and velocity limits (below the present speed) change in motion."""
     rig = Rig(limits=FREE, start_from="previous")
     t0 = rig.t + 0.1
+
     def send():
         return rig.seq(ramp(rig.t - t0 + 0.05 * np.arange(1, 21), 1.0, 0.8), 0.05)
+
     rig.go(1.5, 0.1, send)
     said = []
     for change in (
@@ -53,8 +55,10 @@ def urdf_in_motion(name: str) -> Iterator[Rig]:
     """A URDF with lower limits arrives in motion, 0.6 rad before its position limit: the arm stays inside."""
     rig = Rig(limits=None, start_from="previous", limits__urdf="topic", limits__assumed_velocity=2.0)
     t0 = rig.t + 0.1
+
     def send():
         return rig.seq(ramp(rig.t - t0 + 0.05 * np.arange(1, 21), 1.0, 0.8), 0.05)
+
     rig.go(1.8, 0.1, send)
     place = rig.robot._state.position[0]
     hi = place + 0.6
@@ -84,8 +88,10 @@ def near_limit(name: str) -> Iterator[Rig]:
     rig = Rig(start=[2.3, 0.0], limits={"v": 2.0, "a": 10.0, "j": 200.0, "lo": -2.9, "hi": 2.9}, start_from="previous")
     t0 = rig.t + 0.1
     x = 0.05 * np.arange(1, 17)
+
     def one(y):
         return np.stack([y, 0 * y], -1)
+
     if name == "near-limit":
         rig.go(2.5, 0.1, lambda: rig.seq(one(2.3 + ramp(rig.t - t0 + x, 0.8)), 0.05))
     else:

@@ -18,8 +18,10 @@ def reactivate(name: str) -> Iterator[Rig]:
     """Deactivate and activate in motion, the stream goes on: ends at rest, and is joined without a jump."""
     rig = Rig(limits=FREE, start_from="previous")
     t0 = rig.t + 0.1
+
     def send():
         return rig.seq(ramp(rig.t - t0 + 0.05 * np.arange(1, 41), 0.8, 0.8), 0.05)
+
     rig.go(1.6, 0.1, send)
     rig.check(rig.lifecycle(4), "deactivated")
     rig.go(0.05, 0.1, send)
@@ -39,8 +41,10 @@ def ctrl_c(name: str) -> Iterator[Rig]:
     """The node ends in motion: the motion in execution ends at rest, within limits."""
     rig = Rig(limits=FREE, start_from="previous")
     t0 = rig.t + 0.1
+
     def send():
         return rig.seq(ramp(rig.t - t0 + 0.05 * np.arange(1, 17), 1.0, 0.8), 0.05)
+
     rig.go(1.6, 0.1, send)
     process = rig.node
     process.send_signal(signal.SIGINT if name == "ctrl-c" else signal.SIGKILL)
@@ -112,8 +116,10 @@ def abort(name: str) -> Iterator[Rig]:
     """The controller aborts in motion (0.5 rad/s) and holds what it measures, at once, while the stream goes on."""
     rig = Rig(limits=FREE, start_from="previous", reports_hz=100)
     t0 = rig.t + 0.1
+
     def send():
         return rig.seq(ramp(rig.t - t0 + 0.05 * np.arange(1, 17), 0.5, 0.8), 0.05)
+
     rig.go(1.6, 0.1, send)
     rig.go(0.05)
     at = rig.t
@@ -133,8 +139,10 @@ def estop(name: str) -> Iterator[Rig]:
     """Emergency stop in slow motion, off for 1.5 s, then holds the measured place: no motion, no jump."""
     rig = Rig(limits=FREE, start_from="previous", arm={"lag": 0.02})
     t0 = rig.t + 0.1
+
     def send():
         return rig.seq(ramp(rig.t - t0 + 0.05 * np.arange(1, 17), 0.3, 0.8), 0.05)
+
     rig.go(1.6, 0.1, send)
     rig.event(lambda r: setattr(r, "frozen", True))
     rig.event(lambda r: setattr(r, "off", True))

@@ -20,8 +20,10 @@ def nan_velocity(name: str) -> Iterator[Rig]:
     """joint_states with NaN for velocities, as joint_state_broadcaster says where a joint has none."""
     rig = Rig(limits=FREE, start_from="previous")
     t0 = rig.t + 0.1
+
     def send():
         return rig.seq(ramp(rig.t - t0 + 0.05 * np.arange(1, 17), 0.5), 0.05)
+
     rig.go(1.5, 0.1, send)
     bad = rig.t
 
@@ -116,8 +118,10 @@ def old_state(name: str) -> Iterator[Rig]:
     """One joint state with a stamp 0.2 s old (a second publisher) in motion at 0.8 rad/s; the stream goes on."""
     rig = Rig(limits=FREE, start_from="previous")
     t0 = rig.t + 0.1
+
     def send():
         return rig.seq(ramp(rig.t - t0 + 0.05 * np.arange(1, 17), 0.8, 0.8), 0.05)
+
     rig.go(1.6, 0.1, send)
 
     one_old_state(rig)

@@ -65,8 +65,10 @@ def states_end(name: str) -> Iterator[Rig]:
     """Joint states end in motion, the stream goes on: at rest within state_timeout and a brake, for good."""
     rig = Rig(start_from="previous")
     t0 = rig.t + 0.1
+
     def send():
         return rig.seq(ramp(rig.t - t0 + 0.05 * np.arange(1, 17), 0.5), 0.05)
+
     rig.go(2.0, 0.1, send)
     rig.speak = False
     ended = rig.t
@@ -86,8 +88,10 @@ def frozen(name: str) -> Iterator[Rig]:
     rig = Rig(limits=FINGER if size < 1 else LIM, start_from="previous")
     t0 = rig.t + 0.1
     x = [0.0]
+
     def send():
         return rig.seq(x[0] + ramp(rig.t - t0 + 0.05 * np.arange(1, 17), speed), 0.05)
+
     rig.go(1.4, 0.1, send)
     at = rig.t
     rig.event(lambda r: setattr(r, "frozen", True))
@@ -140,9 +144,7 @@ def stop_foreign(name: str) -> Iterator[Rig]:
     spline = CubicSpline(t, p, bc_type=((1, np.zeros(2)), (1, np.zeros(2))))
     columns = [spline(t), spline(t, 1), spline(t, 2)]
     columns[1][-1] = 0
-    rig.arrivals.append(
-        Arrival(rig.next, rig.names, np.rint(t * NS).astype(np.int64), columns, 0, 0.0)
-    )
+    rig.arrivals.append(Arrival(rig.next, rig.names, np.rint(t * NS).astype(np.int64), columns, 0, 0.0))
     rig.go(2.0)
     asked, place = rig.t, rig.robot._state.position[0]
     answer = rig.stop()
@@ -213,8 +215,10 @@ def hold(name: str) -> Iterator[Rig]:
     """~/stop with hold: the arm stays, whatever else happens to the node."""
     rig = Rig(limits=FREE, start_from="previous")
     x, begin = [0.0], [rig.t + 0.1]
+
     def send():
         return rig.seq(x[0] + ramp(rig.t - begin[0] + 0.05 * np.arange(1, 17), 0.4), 0.05)
+
     rig.go(1.5, 0.1, send)
     answer = rig.stop(hold=True)
     rig.go(1.0, 0.1, send)

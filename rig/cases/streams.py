@@ -53,8 +53,10 @@ def end(name: str) -> Iterator[Rig]:
     """Chunks end while the robot moves: a stop within the limits, at rest, not backwards."""
     rig = Rig(limits=FREE, start_from="previous")
     t0 = rig.t
+
     def at(x):
         return np.stack([np.repeat(ramp(np.asarray(x) - t0 - 0.3, 1.0, 0.8)[:, None], 2, 1)] * 3)
+
     stream(rig, at, 1.5, horizon=12)
     rig.go(2.0)
     rig.within()

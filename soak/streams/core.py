@@ -10,14 +10,14 @@ import numpy as np
 from traj_integrator_ros.engine.integrator import TrajectoryIntegrator
 from traj_integrator_ros.execution.motion import Motion, State
 from traj_integrator_ros.execution.rows import Points
-from traj_integrator_ros.handling.controller_reports import ControllerReport
-from traj_integrator_ros.handling.courses import Course
-from traj_integrator_ros.handling.parameters import NodeParameters, default_values
-from traj_integrator_ros.handling.pipeline import Pipeline
-from traj_integrator_ros.handling.plan import ExecutableTrajectory
-from traj_integrator_ros.handling.position_trajectory import PositionFields
-from traj_integrator_ros.handling.published import PublishedMotion
-from traj_integrator_ros.handling.requests import SequenceFields
+from traj_integrator_ros.governor.controller_reports import ControllerReport
+from traj_integrator_ros.governor.courses import Course
+from traj_integrator_ros.governor.executable import ExecutableTrajectory
+from traj_integrator_ros.governor.pipeline import Pipeline
+from traj_integrator_ros.governor.published import PublishedMotion
+from traj_integrator_ros.parameters.parameters import NodeParameters, default_values
+from traj_integrator_ros.requests.position_trajectory import PositionFields
+from traj_integrator_ros.requests.sequences import SequenceFields
 
 from .plans import Bounds
 

@@ -307,9 +307,7 @@ class _Judge:
         cycle, joint = np.unravel_index(int((values / np.maximum(limit, 1e-12)).argmax()), values.shape)
         self._fail(invariant, joint, first + cycle, float(values[cycle, joint]), float(limit[joint]), words)
 
-    def _fail(
-        self, invariant: str, joint: int | None, cycle: int, value: float, limit: float, words: str = ""
-    ) -> None:
+    def _fail(self, invariant: str, joint: int | None, cycle: int, value: float, limit: float, words: str = "") -> None:
         name = "" if joint is None else self.scene.joints[joint]
         time = self.run.time(cycle) - BEGIN_S
         other = self.found.get(invariant)

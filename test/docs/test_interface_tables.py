@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import pytest
 from documentation_pages import ROOT, section, table
 
-from traj_integrator_ros.handling.parameter_table import PARAMETERS, ParameterSpec
-from traj_integrator_ros.handling.rejection import RejectionReason
+from traj_integrator_ros.parameters.table import PARAMETERS, ParameterSpec
+from traj_integrator_ros.requests.rejection import RejectionReason
 
 if TYPE_CHECKING:
     from traj_integrator_ros.traffic.participant import Participant

@@ -15,9 +15,9 @@ import yaml
 from documentation_pages import NODE, OFFLINE, PAGES, ROBOT, ROOT, Block, blocks, prose
 from preloaded_python import preloaded_python
 
-from traj_integrator_ros.handling.parameter_table import SPECS, of_joints
-from traj_integrator_ros.handling.parameters import NodeParameters, default_values
-from traj_integrator_ros.handling.plan import GOALS
+from traj_integrator_ros.parameters.parameters import NodeParameters, default_values
+from traj_integrator_ros.parameters.table import SPECS, of_joints
+from traj_integrator_ros.requests.plan import GOALS
 from traj_integrator_ros.tools.robot import dotted
 
 BLOCK_TIMEOUT_S = 150

@@ -7,9 +7,9 @@ import numpy as np
 from traj_integrator_ros.execution.limits import Bounds
 from traj_integrator_ros.execution.motion import Motion, State
 from traj_integrator_ros.execution.rows import cubic_spline, rests_at_end, settle, taken_up
-from traj_integrator_ros.handling.plan import Plan
-from traj_integrator_ros.handling.plan_rows import motion_between, rows_of
+from traj_integrator_ros.governor.plan_rows import motion_between, rows_of
 from traj_integrator_ros.kernels import MAPS
+from traj_integrator_ros.requests.plan import Plan
 
 HELD = [name for name, row in MAPS.items() if not row.uniform_dt_only]
 """Maps of actions over steps that may differ."""

@@ -14,16 +14,16 @@ from diagnostic_msgs.msg import DiagnosticStatus
 from node_fixtures import ClientFactory, NodeServer
 from rclpy.node import Node
 
-from traj_integrator_ros.handling.controller_reports import ControllerStatus
-from traj_integrator_ros.handling.limits import AssumedLimits
-from traj_integrator_ros.handling.parameters import NodeParameters, default_values
-from traj_integrator_ros.handling.published import ExecutionReport
-from traj_integrator_ros.handling.rejection import RejectionReason
-from traj_integrator_ros.handling.supervision import Guard
+from traj_integrator_ros.governor.controller_reports import ControllerStatus
+from traj_integrator_ros.governor.published import ExecutionReport
+from traj_integrator_ros.governor.supervision import Guard
+from traj_integrator_ros.limits.joint_limits import AssumedLimits
 from traj_integrator_ros.node import accounts
 from traj_integrator_ros.node.accounts import Accounts, LatencyRing, ThrottledLog, one_line
 from traj_integrator_ros.node.diagnostics import Diagnostics, NodeStatus
 from traj_integrator_ros.node.namesakes import Namesakes
+from traj_integrator_ros.parameters.parameters import NodeParameters, default_values
+from traj_integrator_ros.requests.rejection import RejectionReason
 
 OK, WARN, ERROR, STALE = (getattr(DiagnosticStatus, level) for level in ("OK", "WARN", "ERROR", "STALE"))
 

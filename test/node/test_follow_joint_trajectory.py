@@ -17,7 +17,7 @@ from test_what_an_arm_is_commanded import LIMITS, MakeArm, arm_of_node, make_arm
 from trajectory_msgs.msg import JointTrajectory, MultiDOFJointTrajectoryPoint
 
 from traj_integrator_interfaces.srv import Stop
-from traj_integrator_ros.handling.goals import ResultCode
+from traj_integrator_ros.governor.goals import ResultCode
 from traj_integrator_ros.traffic.messages import SECOND_NS
 from traj_integrator_ros.traffic.node_process import NodeProcess
 

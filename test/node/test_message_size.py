@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from traj_integrator_ros.handling.parameter_table import SPECS
 from traj_integrator_ros.node.message_size import USUAL_DOF, MessageSize, largest_message
+from traj_integrator_ros.parameters.table import SPECS
 
 DEFAULT = MessageSize(SPECS["max_batch"].default, SPECS["max_horizon"].default, USUAL_DOF)
 

@@ -16,7 +16,7 @@ from rclpy.qos import DurabilityPolicy, QoSProfile
 from std_msgs.msg import String
 
 from traj_integrator_interfaces.msg import ActionSequence
-from traj_integrator_ros.handling.found_limits import LimitsError
+from traj_integrator_ros.limits.found import LimitsError
 from traj_integrator_ros.node.planning_parameters import planning_parameters
 
 pytestmark = pytest.mark.ros

@@ -13,8 +13,8 @@ from ros_client import RosClient
 
 from traj_integrator_interfaces.msg import ActionSequence
 from traj_integrator_ros.client import sequence, stamp_of
-from traj_integrator_ros.handling.rejection import RejectionReason
 from traj_integrator_ros.kernels import ControlSpace, control_map
+from traj_integrator_ros.requests.rejection import RejectionReason
 
 pytestmark = pytest.mark.ros
 DOF = 3

@@ -49,11 +49,8 @@ def test_a_sequence_and_an_evaluation_pass_the_files_of_the_page_and_no_others(s
     assert client.evaluate(request).success
     process.stop()
     ways = dict(re.findall(r"^way of (\w+): (.*)$", process.output, re.MULTILINE))
-    for kind, heading, most in (
-        ("sequence", "The way of an action sequence", 30),
-        ("evaluate", "The way of an evaluation", 20),
-    ):
+    for kind, heading in (("sequence", "The way of an action sequence"), ("evaluate", "The way of an evaluation")):
         passed = {file.removeprefix("traj_integrator_ros/") for file in ways[kind].split()}
         named = files_named(heading)
         assert passed == named
-        assert len(named) <= most and f"{len(named)} files" in PAGE
+        assert f"{len(named)} files" in PAGE

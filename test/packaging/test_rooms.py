@@ -30,7 +30,10 @@ LIBRARIES: dict[str, set[str]] = {
     KERNELS: {"torch", "numpy", "triton"},
     "engine": {"torch", "numpy"},
     "execution": {"numpy", "ruckig"},
-    "handling": {"torch", "numpy", "yaml"},
+    "limits": {"numpy", "yaml"},
+    "parameters": {"torch", "numpy"},
+    "requests": {"torch", "numpy"},
+    "governor": {"torch", "numpy"},
     "client": {
         "numpy", "rclpy", "lifecycle_msgs", "rcl_interfaces", "trajectory_msgs", "traj_integrator_interfaces",
         "torch",  # for annotations; test/client has the client without it
@@ -169,6 +172,6 @@ def test_an_import_upwards_is_found(tmp_path: Path, line: str) -> None:
         folder.mkdir(parents=True)
         (folder / "module.py").write_text("from . import other\n")
     assert upward_imports(tmp_path) == []
-    (tmp_path / PACKAGE / "handling" / "module.py").write_text(f"def late():\n    {line}\n")
+    (tmp_path / PACKAGE / "governor" / "module.py").write_text(f"def late():\n    {line}\n")
     (found,) = upward_imports(tmp_path)
-    assert found.startswith(f"{PACKAGE}/handling/module.py:2: handling imports ")
+    assert found.startswith(f"{PACKAGE}/governor/module.py:2: governor imports ")

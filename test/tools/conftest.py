@@ -15,8 +15,7 @@ from tool_runs import JOINTS, Result, Tool
 
 from traj_integrator_ros.motions.samples import Nature, Samples
 
-for _name in ("handling", "motions"):  # the node's pipeline, to compare with; joint states
-    sys.path.append(str(Path(__file__).resolve().parents[1] / _name))
+sys.path.append(str(Path(__file__).resolve().parents[1] / "motions"))  # joint states
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import math
 import numpy as np
 import pytest
 
-from traj_integrator_ros.handling.limits import JointLimits
+from traj_integrator_ros.limits.joint_limits import JointLimits
 from traj_integrator_ros.motions.trajectories import PlannedTrajectory, Point
 from traj_integrator_ros.tools.checker import Expectation, Rule, check, motion_between
 
@@ -70,7 +70,11 @@ BROKEN = {
     "moving end": (with_point(4, velocities=[0.0, 2e-7, 0.0]), Rule.REST, "elbow", 4, "1.2e-07 rad/s), got 2e-07"),
     "away from the robot": (with_point(0, positions=[0.21, 0.2, 0.3]), Rule.START, "shoulder", 0, "0.1 (the robot)"),
     "away from the robot by a turn": (
-        with_point(0, positions=[0.1, 0.2 + 2 * math.pi, 0.3]), Rule.START, "elbow", 0, "0.2 (the robot)"
+        with_point(0, positions=[0.1, 0.2 + 2 * math.pi, 0.3]),
+        Rule.START,
+        "elbow",
+        0,
+        "0.2 (the robot)",
     ),
     "too high": (with_point(2, positions=[1.1, 0.2, 99.0]), Rule.LIMITS, "shoulder", 2, "at most 1 rad, got 1.1"),
     "too low": (with_point(2, positions=[0.1, -1.1, 99.0]), Rule.LIMITS, "elbow", 2, "at least -1 rad, got -1.1"),

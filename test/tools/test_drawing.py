@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from tool_runs import JOINTS, Tool
 
-from traj_integrator_ros.handling.limits import JointLimits
+from traj_integrator_ros.limits.joint_limits import JointLimits
 from traj_integrator_ros.motions import figures
 from traj_integrator_ros.motions.samples import Samples
 from traj_integrator_ros.motions.units import JointUnits

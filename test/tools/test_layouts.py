@@ -36,7 +36,7 @@ def keys() -> set[str]:
     """What a status of the node holds."""
     from builtin_interfaces.msg import Time
 
-    from traj_integrator_ros.handling.published import PublishedMotion
+    from traj_integrator_ros.governor.published import PublishedMotion
     from traj_integrator_ros.node.accounts import Accounts
     from traj_integrator_ros.node.diagnostics import Diagnostics, NodeStatus
 

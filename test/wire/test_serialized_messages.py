@@ -24,9 +24,9 @@ from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 from traj_integrator_interfaces.msg import ActionSequence, TrajectoryBatch
 from traj_integrator_ros.client import packed, stamp_of
 from traj_integrator_ros.execution.rows import Points
-from traj_integrator_ros.handling.parameters import NodeParameters, default_values
-from traj_integrator_ros.handling.position_trajectory import plan_of_positions
-from traj_integrator_ros.handling.rejection import Rejected, RejectionReason
+from traj_integrator_ros.parameters.parameters import NodeParameters, default_values
+from traj_integrator_ros.requests.position_trajectory import plan_of_positions
+from traj_integrator_ros.requests.rejection import Rejected, RejectionReason
 from traj_integrator_ros.wire import writers
 from traj_integrator_ros.wire.readers import (
     SequenceGaps,

@@ -12,8 +12,8 @@ from types import TracebackType
 import numpy as np
 from rclpy.node import Node
 
-from ..handling.goals import Ended
-from ..handling.rejection import Rejected, RejectionCounters, RejectionReason
+from ..governor.goals import Ended
+from ..requests.rejection import Rejected, RejectionCounters, RejectionReason
 
 _LONGEST_LINE = 500
 _LATENCIES_KEPT = 1000

@@ -17,16 +17,17 @@ from traj_integrator_interfaces.msg import Rejection, TrajectoryBatch
 from traj_integrator_interfaces.srv import Committed, ComputeGradient, Evaluate, Integrate, Retime, Stop
 
 from ..engine.integrator import TrajectoryIntegrator
-from ..handling.beside import THREADS, Findings
-from ..handling.controller_reports import ControllerStatus
-from ..handling.parameter_table import ON_REJECT_BRAKE, START_FROM_PREVIOUS
-from ..handling.parameters import NodeParameters
-from ..handling.pipeline import Pipeline
-from ..handling.plan import GOALS, ExecutableTrajectory, Plan
-from ..handling.published import PublishedMotion
-from ..handling.rehearsal import rehearse
-from ..handling.rejection import Rejected, RejectionReason
-from ..handling.requests import IntegratedBatch
+from ..governor.beside import THREADS, Findings
+from ..governor.controller_reports import ControllerStatus
+from ..governor.executable import ExecutableTrajectory
+from ..governor.pipeline import Pipeline
+from ..governor.published import PublishedMotion
+from ..governor.rehearsal import rehearse
+from ..parameters.parameters import NodeParameters
+from ..parameters.table import ON_REJECT_BRAKE, START_FROM_PREVIOUS
+from ..requests.plan import GOALS, Plan
+from ..requests.rejection import Rejected, RejectionReason
+from ..requests.sequences import IntegratedBatch
 from ..wire import messages
 from ..wire.readers import (
     SequenceGaps,

@@ -9,7 +9,8 @@ from rclpy.exceptions import ParameterException
 from rclpy.node import Node
 from rclpy.parameter import Parameter
 
-from ..handling.parameter_table import (
+from ..parameters.parameters import InvalidParameters, NodeParameters, check_joint_names, check_value
+from ..parameters.table import (
     CONSTRAINTS,
     PARAMETERS,
     SPECS,
@@ -19,7 +20,6 @@ from ..handling.parameter_table import (
     ParameterValue,
     of_joints,
 )
-from ..handling.parameters import InvalidParameters, NodeParameters, check_joint_names, check_value
 from .rclpy_features import guard_parameters
 
 _ARRAYS = (ParameterKind.STRING_ARRAY, ParameterKind.DOUBLE_ARRAY)

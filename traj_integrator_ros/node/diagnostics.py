@@ -9,14 +9,14 @@ from builtin_interfaces.msg import Time
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
 from std_msgs.msg import Header
 
-from ..handling.controller_reports import ControllerStatus
-from ..handling.goals import Ended
-from ..handling.limits import AssumedLimits
-from ..handling.parameter_table import START_FROM_PREVIOUS
-from ..handling.parameters import NodeParameters
-from ..handling.published import ExecutionReport
-from ..handling.rejection import RejectionReason
-from ..handling.supervision import Guard
+from ..governor.controller_reports import ControllerStatus
+from ..governor.goals import Ended
+from ..governor.published import ExecutionReport
+from ..governor.supervision import Guard
+from ..limits.joint_limits import AssumedLimits
+from ..parameters.parameters import NodeParameters
+from ..parameters.table import START_FROM_PREVIOUS
+from ..requests.rejection import RejectionReason
 from .accounts import Accounts, Output
 
 CONSPICUOUS = {

@@ -10,9 +10,9 @@ from rclpy.action.server import ServerGoalHandle
 from rclpy.lifecycle import LifecycleNode
 from rclpy.serialization import serialize_message
 
-from ..handling.goals import Ended, Feedback, Goals, Result, refused
-from ..handling.plan import GOALS
-from ..handling.rejection import Rejected, RejectionReason
+from ..governor.goals import Ended, Feedback, Goals, Result, refused
+from ..requests.plan import GOALS
+from ..requests.rejection import Rejected, RejectionReason
 from ..wire.messages import fill_feedback, goal_fields
 from ..wire.readers import read_position_trajectory
 from .accounts import Accounts, Output
@@ -30,7 +30,7 @@ _UNTIL_SENT_S = 0.5
 
 
 class GoalServer:
-    """The action server, and what it tells about goals; the goals themselves are those of `handling/goals.py`.
+    """The action server, and what it tells about goals; the goals themselves are those of `governor/goals.py`.
 
     Args:
         node: on which it is created.

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import yaml
 
-from ..handling.parameter_table import SPECS
+from ..parameters.table import SPECS
 
 USUAL_DOF = 7
 """Number of joints if none are named yet: a client may still name them before it configures the node."""

@@ -12,10 +12,10 @@ from rclpy.timer import Timer
 from std_msgs.msg import String
 
 from ..engine.integrator import TrajectoryIntegrator
-from ..handling.found_limits import LimitsError
-from ..handling.parameters import NodeParameters
-from ..handling.published import PublishedMotion
-from ..handling.robot_limits import FROM_TOPIC, RobotLimits
+from ..governor.published import PublishedMotion
+from ..limits.found import LimitsError
+from ..parameters.in_force import FROM_TOPIC, RobotLimits
+from ..parameters.parameters import NodeParameters
 from .accounts import Accounts, one_line
 from .answers import ACTIVE, Answers
 from .compiled_parts import require_compiled_parts

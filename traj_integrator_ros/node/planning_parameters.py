@@ -10,8 +10,8 @@ from rclpy.executors import SingleThreadedExecutor
 from rclpy.node import Node
 from rclpy.parameter import parameter_value_to_python
 
-from ..handling.found_limits import LimitsError
-from ..handling.moveit_limits import OF_NODE, PLANNING
+from ..limits.found import LimitsError
+from ..limits.moveit import OF_NODE, PLANNING
 
 TIMEOUT_S = 20.0
 """For a node that is started together with this one."""

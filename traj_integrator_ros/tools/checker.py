@@ -20,7 +20,7 @@ import numpy as np
 from ..execution.limits import Violation, shown_excess, worst_violations
 from ..execution.motion import Motion
 from ..execution.rows import Points, motion_of_points
-from ..handling.limits import JointLimits, excess, forward_rows
+from ..limits.joint_limits import JointLimits, excess, forward_rows
 from ..motions.trajectories import FIELDS, PlannedTrajectory
 from ..motions.units import JointUnits
 

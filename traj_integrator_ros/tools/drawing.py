@@ -13,7 +13,7 @@ import numpy as np
 from ..execution.limits import told_excess
 from ..execution.motion import Motion
 from ..execution.rows import Points, cubic_spline, motion_of_points
-from ..handling.limits import JointLimits, excess
+from ..limits.joint_limits import JointLimits, excess
 from ..motions.figures import BLUE, JOINT_COLORS, MOTION_GREY, ORANGE, at_least, figure, short_name, tight_time
 from ..motions.samples import QUANTITIES, Samples
 from .robot import Robot

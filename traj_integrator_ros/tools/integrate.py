@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..handling.rejection import DT_MAX_S, DT_MIN_S
 from ..motions.extras import require
 from ..motions.files import read_samples
 from ..motions.samples import QUANTITIES, Samples
+from ..requests.rejection import DT_MAX_S, DT_MIN_S
 from .command_line import ToolParser, UserError, count, names, natural, note, numbers, positive, run_tool
 from .drawing import PICTURES, draw_motion
 from .integration_input import (

@@ -17,13 +17,8 @@ from ..engine.integrator import TrajectoryIntegrator
 from ..execution.limits import Bounds, find_motion_violation, worst_violations
 from ..execution.motion import Motion
 from ..execution.rows import DEFAULT_FADE_TIME
-from ..handling.courses import Reading, courses_of
-from ..handling.limits import JointLimits, assumed_limits
-from ..handling.plan import plan_of_sequence
-from ..handling.rejection import Rejected
-from ..handling.requests import ActionRequest, RequestRules, SequenceFields, check_sequence
-from ..handling.turning import unwrapped_request
-from ..handling.ways import stopped_at_end
+from ..governor.courses import Reading, courses_of
+from ..governor.ways import stopped_at_end
 from ..kernels import (
     AccelerationIntegrator,
     BsplineLayout,
@@ -33,8 +28,13 @@ from ..kernels import (
     differentiate_positions,
     fit_bspline,
 )
+from ..limits.joint_limits import JointLimits, assumed_limits
 from ..motions.samples import QUANTITIES, Nature, RecordingError, Samples
 from ..motions.units import JointUnits
+from ..requests.plan import plan_of_sequence
+from ..requests.rejection import Rejected
+from ..requests.sequences import ActionRequest, RequestRules, SequenceFields, check_sequence
+from ..requests.turning import unwrapped_request
 from .drawing import violations
 from .integration_input import BSPLINE, ENDS, STATE, Sequence, derivatives_at, fields_of, number_of, sequence_of_states
 from .integration_output import from_start

@@ -24,7 +24,7 @@ from .integration_input import ENDS, Sequence, completed, fields_of
 from .progress import Progress
 
 if TYPE_CHECKING:
-    from ..handling.requests import ActionRequest
+    from ..requests.sequences import ActionRequest
 
 PART_BYTES = 32 * 2**20
 """Bytes of results in a part, unless --part is given: large enough that the overhead of calls is negligible."""

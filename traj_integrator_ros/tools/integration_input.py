@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from ..handling.rejection import DT_PER_TRAJECTORY
 from ..motions.files import format_of, read_samples
 from ..motions.joint_states import Tell
 from ..motions.printed import messages_printed
@@ -18,6 +17,7 @@ from ..motions.read_bag import JOINT_STATE, open_bag, usable_state
 from ..motions.read_csv import read_actions
 from ..motions.read_npz import joint_names, load_arrays, numbers, text_of
 from ..motions.samples import QUANTITIES, RecordingError, Samples
+from ..requests.rejection import DT_PER_TRAJECTORY
 
 ACTION_SEQUENCE = "traj_integrator_interfaces/msg/ActionSequence"
 BSPLINE = "bspline"
@@ -242,9 +242,7 @@ def _of_printed(place: str, message: Any) -> Sequence:
         raise RecordingError(f"{place}: expected an ActionSequence, got other values in it: {error}") from None
 
 
-def _of_message(
-    place: str, message: Any, known: Mapping[str, tuple[float, float]], last: tuple[str, ...]
-) -> Sequence:
+def _of_message(place: str, message: Any, known: Mapping[str, tuple[float, float]], last: tuple[str, ...]) -> Sequence:
     """A message; `known` are position and velocity of joints, of which the latest joint state had the `last`."""
     cells, length = int(message.batch) * int(message.horizon), len(message.data)
     if not cells or not length or length % cells:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..handling.background import in_background
+from ..governor.background import in_background
 from ..motions.files import read_samples
 from ..motions.samples import Nature, Samples, samples_of
 from .command_line import EXIT_FAILED, ToolFailure, ToolParser, UserError, note, positive, run_tool
@@ -122,8 +122,8 @@ def _limits_of(robot: Robot, samples: Samples, options: argparse.Namespace) -> M
     """The limits of the motion's joints. Raises UserError where one is missing."""
     import torch
 
-    from ..handling.retiming import limits_lacking
     from ..kernels.retime import MotionLimits
+    from ..limits.joint_limits import limits_lacking
 
     found: dict[str, object] = {}
     for name in _KINDS[: options.order]:

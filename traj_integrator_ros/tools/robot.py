@@ -8,9 +8,9 @@ from pathlib import Path
 
 import numpy as np
 
-from ..handling.found_limits import LimitsError
-from ..handling.limits import JointLimits
-from ..handling.urdf_limits import load_joint_types, load_urdf, read_joint_types
+from ..limits.found import LimitsError
+from ..limits.joint_limits import JointLimits
+from ..limits.urdf import load_joint_types, load_urdf, read_joint_types
 from ..motions.extras import load_yaml
 from ..motions.samples import Samples
 from ..motions.units import JointUnits
@@ -115,9 +115,9 @@ def load_robot(params: Path | None, urdf: Path | None) -> Robot:
 
 
 def _of_parameters(path: Path, urdf: Path | None) -> Robot:
-    from ..handling.parameter_table import SPECS  # brings torch with it
-    from ..handling.parameters import InvalidParameters, NodeParameters, default_values
-    from ..handling.robot_limits import FROM_NOWHERE, FROM_TOPIC, RobotLimits
+    from ..parameters.in_force import FROM_NOWHERE, FROM_TOPIC, RobotLimits
+    from ..parameters.parameters import InvalidParameters, NodeParameters, default_values
+    from ..parameters.table import SPECS  # brings torch with it
 
     given = {name: value for name, value in dotted(_section(path)).items() if name in SPECS}
     if urdf is not None:

@@ -20,7 +20,7 @@ from rclpy.subscription import Subscription
 from ..client.calls import Calls
 from ..client.client import NODE_NAME
 from ..client.services import Services
-from ..handling.background import in_background
+from ..governor.background import in_background
 from ..tools.ros_session import POLL_S, RosSession
 
 START_TIMEOUT_S = 60.0  # on a busy machine, importing torch takes ten seconds and more

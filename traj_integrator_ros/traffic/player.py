@@ -10,7 +10,7 @@ from concurrent.futures import Future, wait
 import numpy as np
 from sensor_msgs.msg import JointState
 
-from ..handling.background import in_background
+from ..governor.background import in_background
 from ..motions.samples import Samples
 from ..tools.replay import due_samples
 from .messages import Template

@@ -13,14 +13,14 @@ from traj_integrator_interfaces.msg import TrajectoryBatch
 from traj_integrator_interfaces.srv import Committed, ComputeGradient, Evaluate, Retime
 
 from ..engine.call import Wanted
-from ..handling import committed
-from ..handling.evaluation import BatchGradient, EvaluatedBatch, EvaluationFields, UpstreamFields
-from ..handling.goals import Feedback, GoalFields
-from ..handling.position_trajectory import PositionFields
-from ..handling.requests import OUTPUTS, IntegratedBatch, SequenceFields
-from ..handling.retime_requests import RetimedBatch, RetimeFields
-from ..handling.tolerances import ToleranceFields
+from ..governor import committed
+from ..governor.goals import Feedback, GoalFields
 from ..kernels import CostTerm, QuadraticCost
+from ..requests.evaluation_requests import BatchGradient, EvaluatedBatch, EvaluationFields, UpstreamFields
+from ..requests.goal_tolerances import ToleranceFields
+from ..requests.position_trajectory import PositionFields
+from ..requests.retime_requests import RetimedBatch, RetimeFields
+from ..requests.sequences import OUTPUTS, IntegratedBatch, SequenceFields
 from .arrays import packed, viewed
 from .readers import SEQUENCE_FIELDS, nanoseconds
 

@@ -17,9 +17,9 @@ from trajectory_msgs.msg import JointTrajectory
 
 from traj_integrator_interfaces.msg import ActionSequence
 
-from ..handling.position_trajectory import PositionFields
-from ..handling.rejection import Rejected, RejectionReason, shown
-from ..handling.requests import SequenceFields
+from ..requests.position_trajectory import PositionFields
+from ..requests.rejection import Rejected, RejectionReason, shown
+from ..requests.sequences import SequenceFields
 
 Stamp = tuple[int, int]
 """Seconds and nanoseconds."""

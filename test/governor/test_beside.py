@@ -1,0 +1,168 @@
+"""Ways that take long are sought in threads: the caller goes on, the newest counts, and a stop needs none of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import Executor
+
+import numpy as np
+import pytest
+from pipelines import NOW_S, SimulatedNode, largest, limits, ns
+
+from traj_integrator_ros.governor.beside import Findings
+from traj_integrator_ros.governor.executable import ExecutableTrajectory
+from traj_integrator_ros.kernels import ControlSpace
+from traj_integrator_ros.requests.rejection import RejectionReason
+
+VELOCITY = 1.0
+STEPS = np.arange(1, 51)[:, None] / 50
+TOO_FAST = (10 * STEPS**3 - 15 * STEPS**4 + 6 * STEPS**5) * [1.5, 0.2]
+"""In 1 s, at up to 2.8 rad/s."""
+KEPT = 1 + 1e-3
+"""limits.tolerance."""
+SUPERSEDED, STOPPED = RejectionReason.SUPERSEDED, RejectionReason.STOPPED
+
+
+class Later(Executor):
+    """Does what is submitted when it is told to; or at once, while `waits` is false."""
+
+    def __init__(self) -> None:
+        self.waits, self.submitted = True, []
+
+    def submit(self, work: Callable[..., None], *arguments: object) -> None:
+        """Take note of work, or do it."""
+        self.submitted.append((work, arguments))
+        if not self.waits:
+            self.work()
+
+    def work(self) -> None:
+        """Do what was submitted."""
+        done, self.submitted = self.submitted, []
+        for work, arguments in done:
+            work(*arguments)
+
+
+class Busy(SimulatedNode):
+    """A node whose threads are as slow as a test wants them to be; it rests at 0."""
+
+    GIVEN = limits(velocity=VELOCITY, acceleration=8.0, jerk=80.0) | {
+        "start_from": "previous", "limits__action": "retime", "publish__longest_wait": 2.0,
+    }  # fmt: skip
+
+    def __init__(self) -> None:
+        super().__init__(**self.GIVEN)
+        self.threads, self.woken = Later(), 0
+        self.pipeline._findings = Findings(self.threads, self._wake)
+        self.pipeline.reconfigure(self.parameters)
+        self.measure(0.0)
+        self.execute(0.0)
+
+    def _wake(self) -> None:
+        self.woken += 1
+
+    def fast(self, now: float, size: float = 1.0) -> ExecutableTrajectory | None:
+        """Send the rest of a plan that was begun at NOW_S, with its stamp."""
+        into = round((now - NOW_S) / 0.02)
+        return self.send(size * TOO_FAST[into:], now=now, stamp=NOW_S + 0.02 * into)
+
+    def made(self, now: float) -> tuple[ExecutableTrajectory, float]:
+        """What is published once the threads are done, as often as they are asked, and when."""
+        for _ in range(6):
+            self.threads.work()
+            if (trajectory := self.tick(now)) is not None:
+                return trajectory, now
+            now += 0.01
+        raise AssertionError("nothing was published")
+
+
+@pytest.fixture
+def node() -> Busy:
+    return Busy()
+
+
+def test_a_way_that_takes_long_is_taken_up_when_it_is_found_as_if_it_had_been_at_once(node: Busy) -> None:
+    assert node.fast(NOW_S) is None and node.tick(NOW_S + 0.01) is None and not node.woken
+    trajectory, now = node.made(NOW_S + 0.1)
+    assert node.woken and not node.refused
+    lead = node.parameters.publish_lead_time
+    assert now < trajectory.due_ns * 1e-9 < now + 0.5 + lead and trajectory.start_ns * 1e-9 == pytest.approx(now)
+    assert trajectory.delay > 0 and largest(trajectory.motion)[0].max() <= VELOCITY * KEPT
+    np.testing.assert_allclose(trajectory.motion.end.position, TOO_FAST[-1], atol=1e-9)
+    assert trajectory.topic == "action_sequence" and trajectory.received_ns == round(NOW_S * 1e9)
+
+
+def test_of_plans_that_come_faster_than_their_ways_are_found_the_first_and_the_newest_are_published(node: Busy) -> None:
+    for cycle in range(5):
+        assert node.fast(NOW_S + 0.02 * cycle) is None
+    assert [reason for reason, _ in node.refused] == [SUPERSEDED] * 3
+    first, now = node.made(NOW_S + 0.1)
+    newest, _ = node.made(now + 0.01)
+    assert len(node.refused) == 3 and first.origin_ns < newest.origin_ns == round((NOW_S + 0.08) * 1e9)
+
+
+def test_a_plan_whose_way_is_found_at_once_takes_the_place_of_those_that_are_sought(node: Busy) -> None:
+    node.fast(NOW_S)
+    node.fast(NOW_S + 0.02)
+    node.threads.waits = False
+    quick = node.send(0.02 * TOO_FAST[:8], now=NOW_S + 0.04, stamp=NOW_S + 0.04)
+    assert quick is not None and [reason for reason, _ in node.refused] == [SUPERSEDED] * 2
+    node.threads.work()
+    assert node.tick(NOW_S + 0.05) is None, "what was sought is dropped"
+
+
+def test_a_stop_by_velocities_of_0_does_not_come_after_what_is_sought(node: Busy) -> None:
+    node.execute([0.0, 0.0], [0.5, 0.0])
+    node.send(4.0 * np.ones((60, 2)), space=ControlSpace.VELOCITY, dt=0.05, stamp=NOW_S)
+    node.threads.waits = False
+    stop = node.send(np.zeros((60, 2)), space=ControlSpace.VELOCITY, dt=0.05, now=NOW_S + 0.02, stamp=NOW_S + 0.02)
+    assert stop is not None and stop.motion.end.position[0] < 0.2
+    assert [reason for reason, _ in node.refused] == [SUPERSEDED]
+
+
+def test_a_stop_is_made_at_once_and_drops_what_is_sought(node: Busy) -> None:
+    node.threads.waits = False
+    assert node.send(0.2 * TOO_FAST, now=NOW_S, stamp=NOW_S)
+    node.threads.waits, now = True, NOW_S + 0.5
+    node.measure(*node.commanded(now)[:2], now=now)
+    node.fast(now)
+    node.fast(now + 0.02)
+    stop = node.stop(now + 0.03)
+    assert stop is not None and stop.due_ns * 1e-9 == pytest.approx(now + 0.03 + node.parameters.publish_lead_time)
+    assert [reason for reason, _ in node.refused] == [STOPPED] * 2
+    node.threads.work()
+    assert all(node.tick(now + 0.04 + 0.01 * cycle) is None for cycle in range(40))
+
+
+def test_what_is_wrong_with_a_plan_is_told_when_it_is_found(node: Busy) -> None:
+    far = np.full((3, 2), 1e30)
+    assert node.send(far, stamp=NOW_S) is None and not node.refused
+    node.threads.work()
+    assert node.tick(NOW_S + 0.01) is None and len(node.refused) == 1
+    assert node.refused[0][0] not in (SUPERSEDED, STOPPED)
+
+
+def test_limits_that_change_meanwhile_count(node: Busy) -> None:
+    node.fast(NOW_S)
+    lower = Busy.GIVEN | limits(velocity=VELOCITY / 2)
+    node.pipeline.reconfigure(SimulatedNode(**lower).parameters)
+    node.threads.work()
+    trajectory, _ = node.made(NOW_S + 0.05)
+    assert largest(trajectory.motion)[0].max() <= VELOCITY / 2 * KEPT
+
+
+def test_a_caller_that_only_asks_is_told_when_it_is_known_and_changes_nothing(node: Busy) -> None:
+    is_known = node.send(TOO_FAST, only_asked=True)
+    assert not is_known(ns(NOW_S)) and node.fast(NOW_S) is None
+    node.threads.work()
+    assert is_known(ns(NOW_S)) and not node.refused
+    assert node.made(NOW_S + 0.1), "the plan that was sent meanwhile"
+
+
+def test_a_short_plan_that_needs_no_search_needs_no_thread_and_is_the_same(node: Busy) -> None:
+    plain = SimulatedNode(**Busy.GIVEN)
+    plain.measure(0.0)
+    plain.execute(0.0)
+    here, there = (one.send(0.2 * TOO_FAST, stamp=NOW_S) for one in (node, plain))
+    assert here is not None and not node.threads.submitted
+    for mine, other in zip(here.points, there.points, strict=True):
+        np.testing.assert_array_equal(mine, other)

@@ -1,0 +1,208 @@
+"""Plans on ~/position_trajectory that are complete: they end at their goal, within limits, and never beyond."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from pipelines import SimulatedNode, rejected
+from plans_within_limits import (
+    FURTHEST,
+    GIVEN,
+    GOAL_RAD,
+    ORDERS,
+    SLACK,
+    SWUNG,
+    VALUES,
+    A,
+    J,
+    V,
+    between,
+    limits,
+    outermost,
+    played,
+    random_plan,
+)
+from test_plans_that_pass import s_curves
+
+from traj_integrator_ros.execution.limits import Limits, extremes, worst_violations
+from traj_integrator_ros.requests.rejection import RejectionReason
+
+
+@pytest.mark.parametrize("limited", GIVEN)
+@pytest.mark.parametrize("given", ["positions", "velocities", "accelerations"])
+def test_random_plans_end_at_rest_at_their_goal_and_never_go_further_than_they_say(given: str, limited: str) -> None:
+    for seed in range(70):  # of each kind of limits: 210 of each kind of plan
+        times, rows = random_plan(seed)
+        parts = {}
+        if given != "positions":
+            parts["velocities"] = np.gradient(rows, times, axis=0)
+            parts["velocities"][[0, -1]] = 0.0
+        if given == "accelerations":
+            parts["accelerations"] = np.gradient(parts["velocities"], times, axis=0)
+            parts["accelerations"][[0, -1]] = 0.0
+        dof = rows.shape[1]
+        node = SimulatedNode(dof, **limits(GIVEN[limited], dof))
+        node.measure(rows[0])
+        trajectory = node.plan(times, rows, **parts)
+        motion, points = played(trajectory), trajectory.points
+        assert np.abs(points.position[-1] - rows[-1]).max() <= GOAL_RAD, seed
+        assert not points.velocity[-1].any() and trajectory.brakes_at == np.inf, seed
+        low, high = outermost(between(times, rows, *parts.values())) if parts else (rows.min(axis=0), rows.max(axis=0))
+        reached = outermost(motion)
+        assert (reached[0] >= low - GOAL_RAD).all() and (reached[1] <= high + GOAL_RAD).all(), seed
+        swung = {} if trajectory.delay > 0 or given == "positions" else SWUNG
+        for name in set(GIVEN[limited]) & set(ORDERS):
+            if name == "jerk" and points.acceleration is None:
+                continue  # accelerations of cubics jump
+            largest = np.abs(extremes(motion)[:, ORDERS[name]]).max()
+            assert largest <= VALUES[name] * swung.get(name, 1.0) * (1 + SLACK), (seed, name)
+
+
+@pytest.mark.parametrize("limited", GIVEN)
+def test_a_goal_in_motion_is_an_error_of_the_sender(limited: str) -> None:
+    node = SimulatedNode(2, **limits(GIVEN[limited], 2))
+    node.measure(0.0)
+    refused = rejected(node.plan, [0, 1], [[0, 0], [0.5, 0.1]], velocities=[[0, 0], [0.0, 0.2]])
+    assert refused.reason is RejectionReason.GOAL_IN_MOTION
+    assert "points[-1].velocities: expected 0 at the goal, got 0.2 for b" in refused.message
+    streaming = SimulatedNode(2, position_trajectory__end="stream", **limits(GIVEN[limited], 2))
+    streaming.measure(0.0)
+    assert streaming.plan([0, 1], [[0, 0], [0.5, 0.1]], velocities=[[0, 0], [0.0, 0.2]]) is not None
+
+
+@pytest.mark.parametrize("part", ["velocities", "accelerations"])
+def test_a_field_that_only_some_points_have_is_named(part: str) -> None:
+    node = SimulatedNode(1)
+    parts = {"velocities": [[0.0], [0.0]], part: [[0.0], []]}
+    parts = {name: [np.asarray(row) for row in rows] for name, rows in parts.items()}
+    refused = rejected(node.plan, [0, 1], [[0.0], [0.1]], **parts)
+    assert f"points[1].{part}: expected some, as in points[0], got 0" in refused.message
+
+
+def test_joints_that_a_plan_leaves_out_stay_and_leave_it_as_it_is() -> None:
+    node = SimulatedNode(3, **limits(GIVEN["complete"], 3))
+    node.measure([0.1, 0.2, 0.3])
+    times, position, velocity, acceleration = s_curves(np.array([0.5]), 0.05)
+    trajectory = node.plan(times, position + 0.2, velocities=velocity, accelerations=acceleration, names="b")
+    np.testing.assert_allclose(trajectory.points.position[:, 1], position[:, 0] + 0.2, atol=1e-12)
+    assert (trajectory.points.position[:, [0, 2]] == [0.1, 0.3]).all() and len(trajectory.points.time_ns) == len(times)
+
+
+@pytest.mark.parametrize("stamped", [0.0, 1000.5])
+def test_one_point_at_time_zero_is_a_path_of_one_point_wherever_the_robot_is(stamped: float) -> None:
+    node = SimulatedNode(2, state_timeout=0.0, **limits(GIVEN["complete"], 2))
+    node.measure([0.1, -0.2])
+    found = [node.plan([0.0], [[0.5, 0.3]], stamp=stamped), *(node.tick(1000.0 + 0.01 * k) for k in range(1, 60))]
+    (trajectory,) = [one for one in found if one is not None]
+    np.testing.assert_allclose(trajectory.points.position[-1], [0.5, 0.3], atol=GOAL_RAD)
+    assert np.abs(extremes(played(trajectory))[:, 3]).max() <= J * (1 + SLACK)
+
+
+OUTSIDE = 3e-4
+INWARD, ALONG, OUTWARD = 0.4, 0.0, -1e-3
+
+
+@pytest.mark.parametrize("begins", [None, 0.0, -OUTSIDE], ids=["without a start", "clamped", "as measured"])
+@pytest.mark.parametrize("fields", ["positions", "velocities"])
+def test_a_robot_slightly_outside_a_limit_may_come_back_or_stay_but_not_go_further(begins, fields: str) -> None:
+    for goal in (INWARD, ALONG, OUTWARD):
+        node = SimulatedNode(2, **limits(GIVEN["complete"], 2) | {"limits__position_min": [0.0, -2.0]})
+        node.measure([-OUTSIDE, 0.0])
+        first = -OUTSIDE if begins is None else begins
+        last = goal if goal != ALONG else first
+        rows = np.array([[first, 0.0], [(first + last) / 2, 0.1], [last, 0.2]])
+        times = np.array([0.0, 0.75, 1.5])
+        if begins is None:
+            rows, times = rows[1:], times[1:]
+        parts = {"velocities": np.zeros_like(rows)} if fields == "velocities" else {}
+        if goal == OUTWARD:
+            refused = rejected(node.plan, times, rows, **parts)
+            assert refused.reason is RejectionReason.LIMITS and "position of a exceeds its limit" in refused.message
+        else:
+            trajectory = node.plan(times, rows, **parts)
+            np.testing.assert_allclose(trajectory.points.position[-1], rows[-1], atol=GOAL_RAD)
+            assert outermost(played(trajectory))[0, 0] >= -OUTSIDE - GOAL_RAD
+
+
+def test_a_plan_for_a_robot_in_motion_goes_on_from_there_and_ends_at_its_goal() -> None:
+    for seed in range(40):
+        random = np.random.default_rng(seed)
+        node = SimulatedNode(2, limits__start_deviation=0.0, **limits(GIVEN["complete"], 2))
+        velocity = random.uniform(-0.8, 0.8, 2)
+        node.execute([0.0, 0.0], velocity)
+        times = random.uniform(0.2, 0.6, int(random.integers(2, 6))).cumsum()
+        rows = velocity * 0.4 + random.normal(scale=0.2, size=(len(times), 2)).cumsum(axis=0)
+        trajectory = node.plan(times, rows)
+        np.testing.assert_allclose(trajectory.points.position[-1], rows[-1], atol=GOAL_RAD)
+        assert not trajectory.points.velocity[-1].any()
+        most = Limits(**{name: np.full(2, VALUES[name]) for name in ORDERS})
+        assert not worst_violations(played(trajectory), most, of_points=True), seed
+
+
+TOO_FAST = {
+    "all of it": ([0.0, 0.1], [[0.0], [1.0]]),
+    "a step of it": ([0.0, 0.1, 0.6, 1.2], [[0.0], [0.05], [1.0], [1.05]]),
+    "a short last step": ([0.0, 1.0, 1.001], [[0.0], [0.3], [0.6]]),
+}
+
+
+@pytest.mark.parametrize("limited", GIVEN)
+@pytest.mark.parametrize("fields", ["positions", "velocities"])
+@pytest.mark.parametrize("name", TOO_FAST)
+def test_a_plan_beyond_limits_is_slowed_and_says_by_how_much_or_refused_or_as_it_is(
+    name: str, fields: str, limited: str
+) -> None:
+    times, rows = TOO_FAST[name]
+    parts = {"velocities": np.zeros_like(rows)} if fields == "velocities" else {}
+    node = SimulatedNode(1, **limits(GIVEN[limited], 1))
+    node.measure(0.0)
+    trajectory = node.plan(times, rows, **parts)
+    assert (
+        trajectory.delay == pytest.approx(trajectory.points.time_ns[-1] * 1e-9 - times[-1], abs=1e-6)
+        and trajectory.delay > 0
+    )
+    report = node.published.report()
+    assert report.slowed == 1 and report.slowed_by_s == trajectory.delay
+    assert node.published.report().slowed_by_s == 0.0, "since the report before"
+    strict = SimulatedNode(1, limits__action="reject", **limits(GIVEN[limited], 1))
+    strict.measure(0.0)
+    assert rejected(strict.plan, times, rows, **parts).reason is RejectionReason.LIMITS
+    lenient = SimulatedNode(1, limits__action="warn", **limits(GIVEN[limited], 1))
+    lenient.measure(0.0)
+    assert lenient.plan(times, rows, **parts).points.time_ns[-1] == round(times[-1] * 1e9)
+    assert [one.reason for one in lenient.warnings] == [RejectionReason.LIMITS]
+    assert lenient.published.report().slowed == 0
+
+
+@pytest.mark.parametrize("limited", GIVEN)
+def test_rates_that_contradict_positions_slow_a_plan_by_no_more_than_its_duration_or_as_positions_alone_do(
+    limited: str,
+) -> None:
+    for seed in range(25):
+        times, rows = random_plan(seed)
+        random = np.random.default_rng(1000 + seed)
+        velocities, accelerations = (random.uniform(-most, most, rows.shape) for most in (0.75 * V, 0.75 * A))
+        velocities[[0, -1]] = accelerations[[0, -1]] = 0.0
+        delays = []
+        for parts in ({}, {"velocities": velocities, "accelerations": accelerations}):
+            node = SimulatedNode(rows.shape[1], **limits(GIVEN[limited], rows.shape[1]))
+            node.measure(rows[0])
+            trajectory = node.plan(times, rows, **parts)
+            assert np.abs(trajectory.points.position[-1] - rows[-1]).max() <= GOAL_RAD
+            delays.append(trajectory.delay)
+        assert delays[1] <= max(times[-1], delays[0]) * (1 + SLACK), seed
+
+
+@pytest.mark.parametrize("limited", GIVEN)
+def test_steps_as_uneven_as_can_be_do_not_lead_beyond_the_outermost_positions(limited: str) -> None:
+    for seed in range(60):
+        random = np.random.default_rng(seed)
+        count = int(random.integers(2, 15))
+        times = np.concatenate([[0], (10 ** random.uniform(-2, 0, count)).cumsum()])
+        rows = random.normal(scale=0.3, size=(count + 1, 1)).cumsum(axis=0).clip(-0.99 * FURTHEST, 0.99 * FURTHEST)
+        node = SimulatedNode(1, **limits(GIVEN[limited], 1))
+        node.measure(rows[0])
+        trajectory = node.plan(times, rows)
+        np.testing.assert_allclose(trajectory.points.position[-1], rows[-1], atol=GOAL_RAD)
+        reached = outermost(played(trajectory))
+        assert reached[0] >= rows.min() - GOAL_RAD and reached[1] <= rows.max() + GOAL_RAD, seed

@@ -1,0 +1,121 @@
+"""How plans are read: on from the previous plan, by their rows alone, or with their noise taken out."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from execution_cases import bounds
+
+from traj_integrator_ros.execution.limits import extremes
+from traj_integrator_ros.execution.motion import Motion, State
+from traj_integrator_ros.execution.rows import cubic_spline
+from traj_integrator_ros.governor.courses import Course, Reading, Smoothed, courses_of
+from traj_integrator_ros.kernels import MAPS
+from traj_integrator_ros.requests.plan import Plan
+
+DT, ORIGIN_NS = 0.02, 10**12
+READING = Reading(0.01, 0.2, bounds(1))
+
+
+def at_a_speed(velocity: float, **fields: float) -> Course:
+    """A plan that passes 0 at the origin, a second after it began."""
+    line = Motion(np.array([0.0, 9.0]), np.array([[[-velocity], [velocity]]]))
+    return Course(ORIGIN_NS - 10**9, line, **fields)
+
+
+def read(rows: np.ndarray, at_s: float = 0.01, **changes: object) -> list:
+    plan = Plan(MAPS["clique"], np.full(len(rows), DT), rows[:, None], None, ORIGIN_NS)
+    plan = Plan(**{**plan.__dict__, **changes}) if changes else plan
+    return list(courses_of(plan, ORIGIN_NS, ORIGIN_NS + round(at_s * 1e9), lambda _: at_a_speed(0.5), READING))
+
+
+LINE = 0.5 * DT * np.arange(1, 33)
+
+
+def test_rows_that_are_still_ahead_continue_the_previous_plan():
+    course = read(LINE)[0]
+    assert course.start_ns == ORIGIN_NS and course.valid_from_ns <= ORIGIN_NS
+    np.testing.assert_allclose(course.motion.states_at(np.linspace(0, 0.6, 50))[1], 0.5, atol=1e-9)
+
+
+@pytest.mark.parametrize(("off", "continues"), [(0.0, True), (1e-6, True), (1e-3, False)])
+def test_rows_that_are_over_must_lie_on_the_previous_plan_or_the_rows_are_read_alone(off, continues):
+    course = read(LINE + off, at_s=0.05)[0]
+    assert (course.valid_from_ns <= ORIGIN_NS) == continues
+    times = ORIGIN_NS + np.rint(DT * 1e9 * np.arange(3, 30)).astype(int)
+    np.testing.assert_allclose([course.state_at(time).position[0] for time in times], LINE[2:29] + off, atol=1e-6)
+
+
+def test_rows_that_hold_a_position_do_not_continue_a_plan_in_motion():
+    """A spline from 0.5 rad/s to rows 8 mrad ahead would pass them by 0.6 mrad, and swing there."""
+    course = read(np.full(10, 0.008))[0]
+    assert course.valid_from_ns == ORIGIN_NS + round(DT * 1e9)
+    np.testing.assert_array_equal(course.motion.states_at(np.linspace(0, 0.2, 50))[0], 0.008)
+
+
+def test_a_start_is_where_the_plan_begins():
+    start = State(np.array([0.003]), np.array([0.4]), None)
+    course = read(LINE, start=start)[0]
+    np.testing.assert_allclose(np.ravel(course.state_at(ORIGIN_NS)[:2]), [0.003, 0.4], atol=1e-12)
+
+
+def test_noise_is_taken_out_step_by_step_and_no_row_moves_by_more_than_2_mrad():
+    noisy = LINE + np.random.default_rng(0).normal(scale=1e-4, size=len(LINE))
+    courses = read(noisy)
+    accelerations = [np.abs(extremes(course.motion)[:, 2]).max() for course in courses[1:]]
+    assert len(courses) > 3 and accelerations[-1] < 0.2 * accelerations[0]
+    for course in courses:
+        passed = [course.state_at(ORIGIN_NS + round(DT * 1e9) * k).position[0] for k in range(1, len(noisy))]
+        assert np.abs(np.array(passed) - noisy[:-1]).max() <= 2e-3
+    rough = LINE + np.random.default_rng(0).normal(scale=1e-2, size=len(LINE))
+    assert len(read(rough)) == 2, "what would move further is not noise"
+
+
+def test_a_single_position_is_a_goal_at_rest():
+    course = read(np.array([0.1]), at_s=0.0)[0]
+    assert course.motion.ends_at_rest and course.motion.end.position == pytest.approx(0.1)
+
+
+def test_corners_of_a_plan_are_no_noise():
+    """A plan of constant velocities with a corner alternates in a few fourth differences, noise in all of them."""
+    corner = np.concatenate([np.linspace(0.0, 0.15, 18), 0.15 + 0.002 * np.arange(1, 26)])
+    noisy = corner + np.random.default_rng(0).normal(scale=1e-3, size=len(corner))
+    assert Smoothed.NOISE not in {course.smoothed for course in read(corner)}
+    assert Smoothed.NOISE in {course.smoothed for course in read(noisy)}
+
+
+@pytest.mark.parametrize("side", [1.0, -1.0])
+@pytest.mark.parametrize("start", [None, State(np.zeros(1), np.array([0.55]), np.zeros(1))])
+def test_a_plan_that_goes_forward_to_its_end_does_not_turn_in_its_last_piece(side, start):
+    rows = side * np.array([0.055, 0.098, 0.123, 0.1319, 0.1331])
+    start = start and State(*(side * part for part in start))
+    for course in read(rows, steps=np.full(len(rows), 0.1), start=start):
+        last = course.motion.duration - np.linspace(0.1, 1e-6, 100)
+        moved = side * course.motion.states_at(last)[0, :, 0]
+        assert (np.diff(moved) > -1e-6).all() and not course.motion.ends_at_rest
+
+
+def test_a_plan_that_would_begin_backwards_begins_at_rest_unless_that_asks_for_more_jerk():
+    fast = np.array([0.0, -0.03, -2.2, -4.8, -7.5, -10.1])
+    for rows, rests in ((1e-5 * fast, True), (fast, False)):
+        course = read(rows, at_s=0.05)[0]
+        free = cubic_spline(np.full(len(rows) - 1, DT), rows[:, None])
+        assert free.begin.velocity[0] > 0, "against the way"
+        assert course.motion.begin.velocity[0] == pytest.approx(0.0 if rests else free.begin.velocity[0], abs=1e-12)
+
+
+@pytest.mark.parametrize("braking", [False, True])
+def test_velocities_after_a_brake_begin_with_their_own(braking):
+    """The velocity of a brake is nobody's plan: a spline that began with it would swing, and its brake turn round."""
+    plan = Plan(MAPS["velocity"], np.full(2, DT), np.full((2, 1), 0.3), None, ORIGIN_NS)
+    before = at_a_speed(-0.4, brakes_at=0.5 if braking else np.inf)
+    course = next(courses_of(plan, ORIGIN_NS, ORIGIN_NS, lambda _: before, READING))
+    velocities = course.motion.states_at(np.linspace(0, 0.039, 40))[1]
+    assert (np.abs(velocities - 0.3).max() < 1e-9) == braking
+    assert course.continues != braking
+
+
+def test_a_plan_that_turns_soon_continues_the_previous_plan_up_to_there():
+    """It rises for 20 ms yet, and falls then: a robot on its way up is not ahead of where the plan goes."""
+    rows = 0.01 - 20.0 * (DT * np.arange(32)) ** 2
+    assert read(rows)[0].valid_from_ns <= ORIGIN_NS

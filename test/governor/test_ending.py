@@ -1,0 +1,98 @@
+"""The end of a motion: a stop within limits, that adds no way and no speed to a joint that rests."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from execution_cases import motion_of_actions
+
+from traj_integrator_ros.execution.limits import Bounds, extremes
+from traj_integrator_ros.execution.motion import Motion, State
+from traj_integrator_ros.execution.rows import cubic_spline
+from traj_integrator_ros.governor.ways import stopped_at_end
+from traj_integrator_ros.requests.rejection import Rejected
+
+
+def limits(dof: int, position: float = np.inf) -> Bounds:
+    return Bounds(*(np.full(dof, value) for value in (-position, position, 2.0, 5.0, 100.0)))
+
+
+def at_the_speed_of(start: State) -> Motion:
+    """Half a second of it."""
+    return cubic_spline(np.full(10, 0.05), start.position + 0.05 * np.arange(11)[:, None] * start.velocity)
+
+
+def test_bang_bang_plans_stop_within_the_limits_with_a_joint_at_rest_that_stays():
+    """Jerks that change their sign at random, joint 0 at rest; 500 of them, each cut while it moves."""
+    random = np.random.default_rng(0)
+    bounds = limits(3)
+    for _ in range(500):
+        jerks = random.choice([-100.0, 0.0, 100.0], (int(random.integers(1, 12)), 3))
+        jerks[:, 0] = 0.0
+        plan = motion_of_actions("jerk", np.full(len(jerks), 0.01), jerks, State(*np.zeros((3, 3))))
+        motion = stopped_at_end(plan, bounds, 0.0)
+        least, most = extremes(motion)
+        assert np.isfinite(motion.coefficients).all() and motion.ends_at_rest
+        assert not most[:, 0].any() and not least[:, 0].any()
+        own = np.abs(extremes(plan)).max(axis=0)
+        largest = np.maximum(np.abs(least), np.abs(most))
+        assert (largest[2:] <= np.maximum(own[2:], [[5.0], [100.0]]) * (1 + 1e-6) + 1e-6).all()
+        end = plan.end
+        led = np.abs(end.velocity + end.acceleration * np.abs(end.acceleration) / 200)
+        assert (largest[1] <= np.maximum(own[1], led) * (1 + 1e-6) + 1e-6).all(), "no speed beyond what the end demands"
+
+
+@pytest.mark.parametrize("velocity", [1e3, 1e30, 1e200])
+def test_an_end_that_nobody_can_stop_is_refused(velocity):
+    start = State(np.zeros(2), np.array([velocity, 0.2]), np.zeros(2))
+    plan = at_the_speed_of(start)
+    raised = Bounds(*(np.full(2, value) for value in (-np.inf, np.inf, velocity, 8 * velocity, 64 * velocity)))
+    for bounds in (limits(2), *[raised] * (velocity > 1e100)):
+        with pytest.raises(Rejected, match="brake"):
+            stopped_at_end(plan, bounds, 0.01)
+
+
+def test_a_plan_that_rests_is_left_alone():
+    plan = cubic_spline(np.full(5, 0.1), np.linspace(0, 0.1, 6)[:, None] * np.ones(2), ends_at_rest=True)
+    assert stopped_at_end(plan, limits(2), 0.01) is plan
+
+
+@pytest.mark.parametrize("side", [1.0, -1.0])
+def test_a_joint_leaves_its_plan_as_late_as_it_can_to_stop_before_a_position_limit(side):
+    start = State(np.zeros(2), np.array([side, 0.2]), np.zeros(2))
+    plan = at_the_speed_of(start)
+    assert abs(stopped_at_end(plan, limits(2), 0.01).end.position[0]) > 0.6
+    motion = stopped_at_end(plan, limits(2, position=0.55), 0.01)
+    assert abs(motion.end.position[0]) == pytest.approx(0.55, abs=1e-5)
+    assert np.abs(extremes(motion)[:, 0]).max() <= 0.55 + 1e-6
+    np.testing.assert_allclose(motion.states_at(np.array([0.2, 0.499]))[1, :, 1], 0.2, atol=1e-9)
+
+
+@pytest.mark.parametrize("side", [1.0, -1.0])
+@pytest.mark.parametrize("velocity", [0.0, 0.01, -0.02])
+def test_a_joint_leaves_its_plan_rather_than_turn_round_at_its_end(side, velocity):
+    """A plan that ends while it slows down: its deceleration cannot be taken back before the joint turns."""
+    times = np.arange(21) * 0.02
+    rows = (velocity + 2.5 * (0.4 - times / 2)) * times  # constant acceleration of -2.5, to `velocity` after 0.4 s
+    rows = np.stack([side * rows, 0.2 * times], axis=1)
+    plan = cubic_spline(np.full(20, 0.02), rows)
+    motion = stopped_at_end(plan, limits(2), 0.0)
+    forward = side * motion.states_at(np.linspace(0.0, motion.duration, 2000))[0, :, 0]
+    assert forward.max() - forward[-1] < 3e-5
+    assert abs(forward[-1] - side * plan.end.position[0]) < 2e-3, "as late as it can"
+    assert np.abs(extremes(motion)[:, 3]).max() <= 100.0 * (1 + 1e-6)
+    assert np.isclose(motion.state_at(0.4).velocity[1], 0.2)
+
+
+@pytest.mark.parametrize("side", [1.0, -1.0])
+def test_a_joint_that_speeds_up_leaves_its_plan_rather_than_brake_harder(side):
+    """It could not take its last acceleration back before it exceeds its velocity, but for a larger jerk."""
+    start = State(np.zeros(1), np.array([1.4 * side]), np.array([5.0 * side]))
+    plan = motion_of_actions("jerk", np.full(10, 0.01), np.zeros((10, 1)), start)
+    bounds = replace(limits(1), most=np.array([[2.0], [np.inf], [np.inf]]))  # the velocity is given, the rest assumed
+    motion = stopped_at_end(plan, bounds, 0.0)
+    largest = np.abs(extremes(motion)).max(axis=0)[:, 0]
+    assert largest[1] <= 2.0 * (1 + 1e-6) and largest[3] <= 100.0 * (1 + 1e-6)
+    assert motion.state_at(0.09).velocity[0] == pytest.approx(1.85 * side), "as late as it can"

@@ -1,0 +1,190 @@
+"""Action goals on a simulated clock: when they are over, and why; test/node has what their sender sees of that."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from pipelines import NOW_S, SimulatedNode, ns, rejected
+
+from traj_integrator_ros.governor.executable import ExecutableTrajectory
+from traj_integrator_ros.governor.goals import Ended, Feedback, GoalFields, Goals, Result, ResultCode
+from traj_integrator_ros.requests.plan import GOALS
+from traj_integrator_ros.requests.position_trajectory import PositionFields
+from traj_integrator_ros.requests.rejection import Rejected, RejectionReason
+
+GOAL = np.array([0.5, -0.2])
+AWAY = [0.4, -0.2]
+WITHOUT_TIMES = [0.0, 0.0]
+
+
+class GoalsOfNode:
+    """The goals of a simulated node, and what became of them, by the names that the tests give them."""
+
+    def __init__(self, **parameters: object) -> None:
+        limits = {f"limits__{name}": [value] * 2 for name, value in (("velocity", 2.0), ("acceleration", 10.0))}
+        self.node = SimulatedNode(**limits, **parameters)
+        self.node.pipeline.commands._refuse = lambda rejected, plan: self.goals.refuse_waiting(rejected)
+        self.results: dict[str, Result] = {}
+        self.feedback: list[Feedback] = []
+        self.goals = Goals(
+            self.node.pipeline,
+            lambda name, result: self.results.update({name: result}),
+            lambda name, feedback: self.feedback.append(feedback),
+        )
+        self.reports = self.measures = True
+
+    def begin(self, name: str, at: float, times: object = (1.0,), rows: object = None) -> None:
+        """Send a goal."""
+        rows = np.outer(np.linspace(0, 1, len(times) + 1)[1:], GOAL) if rows is None else np.asarray(rows)
+        joints = list(self.node.parameters.joint_names)
+        plan = PositionFields(joints, 0, len(rows), [ns(time) for time in times], list(rows))
+        now_ns = ns(NOW_S + at)
+        self._published(self.goals.begin(name, GoalFields(plan, [], [], 0.0, False), now_ns, lambda: now_ns), at)
+
+    def run(self, begin: float, end: float, where: object = None) -> None:
+        """Let the time pass, 10 ms at a time, with a robot that follows, or is somewhere."""
+        for at in np.arange(begin, end, 0.01):
+            now = NOW_S + at
+            state = self.node.published.present.commanded(ns(now))
+            position, velocity = (state or [np.zeros(2)] * 2)[:2]
+            if self.reports:
+                self.node.report(position, velocity, now=now)
+            if self.measures:
+                self.node.measure(*((position, velocity) if where is None else (where, 0.0)), now=now)
+            self._recorded(self.node.tick(now))
+            self._published(self.goals.look(ns(now)), at)
+
+    def _published(self, trajectory: ExecutableTrajectory | None, at: float) -> None:
+        if trajectory is not None:
+            self.node.published.record(trajectory, ns(NOW_S + at))
+        self._recorded(trajectory)
+
+    def _recorded(self, trajectory: ExecutableTrajectory | None) -> None:
+        if trajectory is not None and trajectory.topic == GOALS:
+            self.goals.published(trajectory)
+
+
+@pytest.fixture
+def of_node() -> GoalsOfNode:
+    """Goals of a node whose robot rests at 0."""
+    made = GoalsOfNode()
+    made.run(-0.1, 0.0)
+    return made
+
+
+def test_a_goal_is_over_when_the_robot_was_measured_there_and_not_before(of_node):
+    of_node.begin("one", 0.0)
+    of_node.run(0.0, 1.02)
+    assert not of_node.results, "lead_time and 1 s"
+    of_node.run(1.02, 1.05)
+    assert of_node.results["one"].ended is Ended.SUCCEEDED and of_node.goals.state == "idle"
+    assert len(of_node.feedback) == pytest.approx(20, abs=2)
+
+
+def test_a_goal_needs_joint_states_by_which_it_is_judged():
+    made = GoalsOfNode()
+    made.measures = False
+    made.run(-0.1, 0.0)
+    assert rejected(made.begin, "one", 0.0).reason is RejectionReason.NO_JOINT_STATE
+
+
+def test_the_newest_of_several_goals_that_wait_is_executed(of_node):
+    of_node.begin("executed", 0.0)
+    of_node.run(0.0, 0.5)
+    for name in ("first", "second"):
+        of_node.begin(name, 0.5, WITHOUT_TIMES)
+    assert of_node.results["first"].text.startswith("superseded: ")
+    of_node.run(0.5, 3.0)
+    assert of_node.results["executed"].text.startswith("superseded: "), "by the stop for the next one"
+    assert of_node.results["second"].ended is Ended.SUCCEEDED
+
+
+def test_a_goal_that_waits_and_is_refused_then_says_why(of_node):
+    of_node.begin("executed", 0.0)
+    of_node.run(0.0, 0.5)
+    of_node.begin("waits", 0.5, WITHOUT_TIMES)
+    of_node.node.stop(NOW_S + 0.51)
+    assert of_node.results["waits"].text.startswith("stopped: ")
+    assert of_node.results["waits"].code is ResultCode.INVALID_GOAL
+
+
+def test_a_goal_that_is_canceled_while_it_waits_is_never_begun(of_node):
+    of_node.begin("executed", 0.0)
+    of_node.run(0.0, 0.5)
+    of_node.begin("waits", 0.5, WITHOUT_TIMES)
+    assert of_node.goals.has("waits")
+    assert of_node.goals.cancel("waits", ns(NOW_S + 0.5)) is None
+    of_node.run(0.5, 3.0)
+    assert of_node.results["waits"].ended is Ended.CANCELED and not of_node.goals.has("waits")
+    assert np.abs(of_node.node.commanded(NOW_S + 3.0)[0]).max() < 0.45, "it was stopped, and rests there"
+
+
+@pytest.mark.parametrize("happens", ["another goal", "deactivated"])
+def test_a_goal_that_is_canceled_while_it_waits_is_over_whatever_happens_next(of_node, happens):
+    of_node.begin("executed", 0.0)
+    of_node.run(0.0, 0.5)
+    of_node.begin("waits", 0.5, WITHOUT_TIMES)
+    of_node.goals.cancel("waits", ns(NOW_S + 0.5))
+    if happens == "another goal":
+        of_node.begin("newer", 0.5, WITHOUT_TIMES)
+    else:
+        of_node.goals.abort(Rejected(RejectionReason.NOT_ACTIVE, "node: deactivated"))
+    assert of_node.results["waits"].ended is Ended.CANCELED
+
+
+@pytest.fixture
+def away() -> GoalsOfNode:
+    """Goals of a node whose robot is not where the motion of a goal has ended."""
+    made = GoalsOfNode(**{"constraints.a.goal": 0.01, "supervision__deviation": 0.0})
+    made.run(-0.1, 0.0)
+    made.begin("one", 0.0)
+    made.run(0.0, 1.2, where=AWAY)
+    assert not made.results
+    return made
+
+
+def test_a_goal_whose_motion_is_over_is_canceled_at_once(away):
+    assert away.goals.cancel("one", ns(NOW_S + 1.2)) is None
+    away.run(1.2, 1.22, where=AWAY)
+    assert away.results["one"].ended is Ended.CANCELED
+
+
+def test_a_newer_plan_from_elsewhere_ends_a_goal(of_node):
+    of_node.begin("one", 0.0)
+    of_node.run(0.0, 0.3)
+    of_node.node.plan([1.0], [[0.1, 0.1]], now=NOW_S + 0.3)
+    of_node.run(0.3, 0.32)
+    assert of_node.results["one"].text == "superseded: goal: a newer trajectory came on ~/position_trajectory"
+
+
+def test_a_controller_that_is_off_ends_a_goal_and_a_gap_in_its_reports_does_not(of_node):
+    of_node.begin("one", 0.0, [2.0])
+    of_node.run(0.0, 0.3)
+    of_node.reports = False
+    of_node.run(0.3, 0.6)
+    of_node.reports = True
+    of_node.run(0.6, 0.7)
+    assert not of_node.results
+    of_node.reports = False
+    of_node.run(0.7, 1.3)
+    assert of_node.results["one"].text.startswith("controller_unavailable: controller_state: expected reports")
+
+
+def test_a_clock_that_jumps_back_ends_a_goal(of_node):
+    of_node.begin("one", 0.0)
+    of_node.run(0.0, 0.3)
+    of_node.run(-500.0, -499.9)
+    assert of_node.results["one"].code is ResultCode.INVALID_GOAL
+    assert of_node.results["one"].text.startswith("clock_jumped_back: ")
+
+
+def test_joint_states_that_end_after_the_motion_end_the_goal(away):
+    away.measures = False
+    away.run(1.2, 1.8)
+    assert away.results["one"].text.startswith("state_too_old: joint_states: ended 0.5")
+
+
+def test_only_what_is_not_over_is_known(of_node):
+    assert not of_node.goals.has("one")
+    of_node.goals.abort(Rejected(RejectionReason.STOPPED, "node: a stop was requested"))
+    assert not of_node.results

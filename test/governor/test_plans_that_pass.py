@@ -1,0 +1,212 @@
+"""Complete plans that are within the limits, as those of time parameterizations are: they pass unchanged."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from itertools import product
+
+import numpy as np
+import pytest
+from pipelines import SimulatedNode
+from plans_within_limits import GOAL_RAD, ORDERS, SLACK, SWUNG, SWUNG_VELOCITY, VALUES, A, J, V, between, limits, played
+from ruckig import InputParameter, Ruckig, Synchronization, Trajectory
+
+from traj_integrator_ros.execution.limits import extremes
+from traj_integrator_ros.execution.motion import Motion
+from traj_integrator_ros.execution.rows import Points, motion_of_points
+from traj_integrator_ros.governor.executable import ExecutableTrajectory
+
+
+def trapezoids(way: np.ndarray, dt: float) -> tuple[np.ndarray, ...]:
+    """Times, positions, velocities and accelerations of the fastest straight way within V and A, sampled every dt."""
+    longest = np.abs(way).max()
+    rising = min(V / A, np.sqrt(longest / A))
+    peak = A * rising
+    duration = 2 * rising + max(longest - peak * rising, 0) / peak
+    times = np.append(np.arange(0, duration - 1e-6, dt), duration)
+    left = duration - times
+    along = [
+        np.select([times < rising, left < rising], [begin, end], cruise)
+        for begin, end, cruise in (
+            (A * times**2 / 2, longest - A * left**2 / 2, peak * (times - rising / 2)),
+            (A * times, A * left, np.full(len(times), peak)),
+            (np.full(len(times), A), np.full(len(times), -A), np.zeros(len(times))),
+        )
+    ]
+    along[1][-1] = 0.0
+    return times, *(part[:, None] * way / longest for part in along)
+
+
+def s_curves(way: np.ndarray, dt: float) -> tuple[np.ndarray, ...]:
+    """The same within J, too."""
+    dof = len(way)
+    given, motion = InputParameter(dof), Trajectory(dof)
+    given.current_position, given.target_position = [0.0] * dof, way.tolist()
+    given.max_velocity, given.max_acceleration, given.max_jerk = [V] * dof, [A] * dof, [J] * dof
+    given.synchronization = Synchronization.Phase
+    Ruckig(dof).calculate(given, motion)
+    times = np.append(np.arange(0, motion.duration - 1e-6, dt), motion.duration)
+    states = np.array([motion.at_time(time)[:3] for time in times]).transpose(1, 0, 2)
+    states[0, -1], states[1, -1] = way, 0.0
+    return times, *states
+
+
+PROFILES = {"trapezoids": (trapezoids, ("velocity", "acceleration")), "s-curves": (s_curves, tuple(ORDERS))}
+
+
+@pytest.mark.parametrize("fields", [1, 2], ids=["velocities", "accelerations, too"])
+@pytest.mark.parametrize("dt", [0.01, 0.02, 0.05, 0.1, 0.2])
+@pytest.mark.parametrize("profile", PROFILES)
+def test_plans_of_a_time_parameterization_at_exactly_the_limits_pass_unchanged(
+    profile: str, dt: float, fields: int
+) -> None:
+    made, kept = PROFILES[profile]
+    for seed in range(5):
+        random = np.random.default_rng(seed)
+        dof = int(random.integers(1, 8))
+        start, way = random.uniform(-1, 1, dof), random.uniform(-2, 2, dof)
+        times, position, *rates = made(way, dt)
+        position, rates = position + start, rates[:fields]
+        node = SimulatedNode(dof, **limits(kept, dof))
+        node.measure(start)
+        trajectory = node.plan(times, position, **dict(zip(("velocities", "accelerations"), rates, strict=False)))
+        assert_unchanged(trajectory, between(times, position, *rates), times)
+
+
+@lru_cache
+def planned_by_toppra(parametrizer: str, seed: int):
+    """A random path of 1 to 7 joints, as fast as V and A allow; with all else as it is by default."""
+    toppra = pytest.importorskip("toppra", reason="toppra is not installed (requirements/peers.txt)")
+    algorithm, constraint = (pytest.importorskip(f"toppra.{name}") for name in ("algorithm", "constraint"))
+    toppra.setup_logging("ERROR")
+    random = np.random.default_rng(seed)
+    dof, count = int(random.integers(1, 8)), int(random.integers(2, 8))
+    rows = np.concatenate([random.uniform(-1, 1, (1, dof)), random.normal(scale=0.5, size=(count, dof))]).cumsum(axis=0)
+    path = toppra.SplineInterpolator(np.linspace(0, 1, len(rows)), rows, "clamped" if seed % 2 else "natural")
+    bounds = [np.tile([-limit, limit], (dof, 1)) for limit in (V, A)]
+    limited = [constraint.JointVelocityConstraint(bounds[0]), constraint.JointAccelerationConstraint(bounds[1])]
+    return algorithm.TOPPRA(limited, path, parametrizer=parametrizer).compute_trajectory(0, 0)
+
+
+@pytest.mark.parametrize("fields", [1, 2], ids=["velocities", "accelerations, too"])
+@pytest.mark.parametrize("dt", [0.01, 0.02, 0.05, 0.1, 0.2])
+@pytest.mark.parametrize("parametrizer", ["ParametrizeSpline", "ParametrizeConstAccel"])
+def test_plans_of_toppra_at_exactly_the_limits_pass_unchanged(parametrizer: str, dt: float, fields: int) -> None:
+    """Its motions exceed the limits between the places of its grid, by up to 1 % of velocity."""
+    for seed in range(10):
+        planned = planned_by_toppra(parametrizer, seed)
+        times = np.append(np.arange(0, planned.duration - 1e-6, dt), planned.duration)
+        position, *rates = (planned(times, order) for order in range(fields + 1))
+        node = SimulatedNode(
+            position.shape[1], max_horizon=1000, **limits(("velocity", "acceleration"), position.shape[1])
+        )
+        node.measure(position[0])
+        trajectory = node.plan(times, position, **dict(zip(("velocities", "accelerations"), rates, strict=False)))
+        assert_unchanged(trajectory, between(times, position, *rates), times)
+
+
+def assert_unchanged(trajectory: ExecutableTrajectory, by_itself: Motion, times: np.ndarray) -> None:
+    """The message has the plan's points, and a controller makes of it what it would make of the plan by itself."""
+    assert trajectory.delay == 0 and len(trajectory.points.time_ns) == len(times)
+    assert np.abs(trajectory.points.time_ns - np.rint(times * 1e9)).max() <= 1
+    at = np.linspace(0, times[-1] * (1 - 1e-12), 2000)
+    assert np.abs(played(trajectory).states_at(at)[0] - by_itself.states_at(at)[0]).max() <= GOAL_RAD
+
+
+@pytest.mark.parametrize(("beyond", "passes"), [(0.02, True), (0.1, False)], ids=["within a grid's error", "beyond it"])
+@pytest.mark.parametrize("name", ["velocity", "acceleration"])
+@pytest.mark.parametrize("fields", [1, 2], ids=["velocities", "accelerations, too"])
+def test_a_smooth_plan_beyond_a_limit_passes_as_far_as_a_time_parameterization_would_be_off(
+    fields: int, name: str, beyond: float, passes: bool
+) -> None:
+    time, dt = 1.0, 0.02
+    share = np.linspace(0, time, round(time / dt) + 1)[:, None] / time
+    parts = (
+        10 * share**3 - 15 * share**4 + 6 * share**5,
+        30 * share**2 * (1 - share) ** 2,
+        60 * share * (1 - share) * (1 - 2 * share),
+    )
+    largest = {"velocity": 1.875, "acceleration": 10 / np.sqrt(3)}[name]
+    if name == "velocity" and passes:
+        beyond /= 4
+    way = VALUES[name] / largest * (1 + beyond)
+    node = SimulatedNode(1, **limits((name,), 1))
+    node.measure(0.0)
+    rates = dict(zip(("velocities", "accelerations"), (way * part for part in parts[1 : fields + 1]), strict=False))
+    trajectory = node.plan(share[:, 0] * time, way * parts[0], **rates)
+    assert (trajectory.delay == 0) == passes
+    if not passes:
+        assert np.abs(extremes(played(trajectory))[:, ORDERS[name]]).max() <= VALUES[name] * (1 + SLACK)
+
+
+def pieces_that_jump(order: int) -> tuple[np.ndarray, ...]:
+    """Steps of 1 s in which the derivative of an order jumps up to twice, from -1, 0 or 1 to one of these.
+
+    Returns derivatives 0 to `order` at the end `[order + 1, N]`, the last one at the beginning, and velocities within.
+    """
+    grid = np.linspace(0, 1, 41)
+    levels, first, second = zip(
+        *((level, a, b) for level in product((-1, 0, 1), repeat=3) for a in grid for b in grid if a <= b), strict=True
+    )
+    levels, first, second = np.array(levels, float), np.array(first), np.array(second)
+    within = np.linspace(0, 1, 201)[:, None]
+
+    def after(time: np.ndarray, power: int) -> np.ndarray:
+        """The integral over `power` times, at a time."""
+        jumps = levels[:, 0], levels[:, 1] - levels[:, 0], levels[:, 2] - levels[:, 1]
+        return sum(
+            jump * np.maximum(time - since, 0) ** power / np.prod(np.arange(1, power + 1), dtype=float)
+            for jump, since in zip(jumps, (0.0, first, second), strict=True)
+        )
+
+    ends = [after(np.array(1.0), order - derivative) for derivative in range(order)]
+    return np.array([*ends, levels[:, 2]]), levels[:, 0], after(within, order - 1)
+
+
+def test_what_a_controller_makes_of_a_motion_within_limits_swings_as_far_as_is_allowed() -> None:
+    step_ns = np.array([0, 10**9])
+
+    def made(*parts: np.ndarray) -> np.ndarray:
+        return extremes(motion_of_points(Points(step_ns, *parts, *[None] * (3 - len(parts)))))
+
+    end, begin, velocity = pieces_that_jump(2)
+    rest = np.zeros_like(begin)
+    quintic = made(*(np.stack(rows) for rows in ((rest, end[0]), (rest, end[1]), (begin, end[2]))))
+    cubic = made(np.stack([rest, end[0]]), np.stack([rest, end[1]]))
+    of_acceleration = max(np.abs(one[:, 2]).max() for one in (quintic, cubic))
+    assert 0.95 * SWUNG["acceleration"] < of_acceleration <= SWUNG["acceleration"] + 1e-9
+    beyond = max(
+        np.maximum(one[1, 1] - velocity.max(axis=0), velocity.min(axis=0) - one[0, 1]).max() for one in (quintic, cubic)
+    )
+    assert 0.95 * SWUNG_VELOCITY < beyond <= SWUNG_VELOCITY
+    end, begin, _ = pieces_that_jump(3)
+    of_jerk = np.abs(made(*(np.stack([rest, part]) for part in end[:3]))[:, 3]).max()
+    assert 0.95 * SWUNG["jerk"] < of_jerk <= SWUNG["jerk"]
+
+
+@pytest.mark.parametrize("fields", [1, 2], ids=["velocities", "accelerations, too"])
+@pytest.mark.parametrize("dt", [0.02, 0.1])
+def test_plans_whose_accelerations_jump_twice_within_a_step_pass_unchanged(dt: float, fields: int) -> None:
+    for seed in range(40):
+        random = np.random.default_rng(seed)
+        levels, lengths = [1.0], [3.0]
+        for _ in range(random.integers(1, 6)):
+            levels += random.choice([-1.0, 0.0, 1.0], 2).tolist()
+            lengths += random.uniform(0.05, 0.9, 2).tolist()
+        speed = np.dot(levels, lengths)
+        levels, lengths = np.array([*levels, -np.sign(speed)]), np.array([*lengths, abs(speed)])
+        begins = np.concatenate([[0], lengths.cumsum()])
+        times = np.append(np.arange(0, begins[-1] - 1e-9, 1.0), begins[-1])
+        jumps = np.diff(levels, prepend=0.0)
+        late = np.maximum(times[:, None] - begins[:-1], 0)
+        rates = [late @ jumps, levels[np.searchsorted(begins[1:-1], times, side="right")]]
+        rates[0][-1] = 0.0
+        scale = A * dt
+        position = (late**2 / 2 @ jumps * scale * dt)[:, None]
+        rates = [(rates[0] * scale)[:, None], (rates[1] * A)[:, None]][:fields]
+        fastest = np.abs(np.concatenate([[0], (levels * lengths).cumsum()])).max() * scale
+        node = SimulatedNode(1, **limits(("velocity", "acceleration"), 1, velocity=fastest))
+        node.measure(0.0)
+        trajectory = node.plan(times * dt, position, **dict(zip(("velocities", "accelerations"), rates, strict=False)))
+        assert_unchanged(trajectory, between(times * dt, position, *rates), times * dt)
+        assert extremes(played(trajectory))[1, 1] <= fastest + SWUNG_VELOCITY * A * dt

@@ -1,0 +1,208 @@
+"""What the controller does, as it reports it: restarts, late messages, silence, other speeds; and what it did."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from pipelines import NOW_S, SimulatedNode, at, largest, ns, rejected
+
+from traj_integrator_ros.execution.motion import Motion, State
+from traj_integrator_ros.governor.committed import commanded_at, measured_at
+from traj_integrator_ros.governor.controller_reports import ControllerReport, ControllerStatus
+from traj_integrator_ros.governor.courses import Course
+from traj_integrator_ros.governor.measured import JointStates
+from traj_integrator_ros.governor.published import PresentCommand
+from traj_integrator_ros.requests.rejection import RejectionReason
+
+LINE = 0.005 * np.arange(1, 101)[:, None] * np.ones(2)
+"""Positions every 20 ms at 0.25 rad/s."""
+
+
+@pytest.fixture
+def node() -> SimulatedNode:
+    """A node whose controller reports; it executes a line from 0 since NOW_S."""
+    node = SimulatedNode()
+    node.measure(0.0)
+    node.report(0.0)
+    assert status(node) is ControllerStatus.HOLDING
+    node.send(LINE)
+    return node
+
+
+def status(node: SimulatedNode) -> ControllerStatus:
+    return node.published.present.status
+
+
+def follow(node: SimulatedNode, begin: float, end: float, late: float = 0.0) -> None:
+    """Joint states and reports at 100 Hz of a controller that executes what was published."""
+    for time in np.arange(begin, end, 0.01):
+        position, velocity, _ = node.commanded(NOW_S + time - late)
+        node.measure(position, velocity, now=NOW_S + time)
+        node.report(position, velocity, now=NOW_S + time)
+
+
+def refused(node: SimulatedNode, now: float) -> str:
+    error = rejected(node.send, LINE, now=NOW_S + now)
+    assert error.reason is RejectionReason.CONTROLLER_UNAVAILABLE
+    return error.message
+
+
+def test_a_controller_that_executes_what_was_published_is_executing(node):
+    follow(node, 0.03, 0.5)
+    assert status(node) is ControllerStatus.EXECUTING
+    present = node.published.present.at(ns(NOW_S + 0.5))
+    assert present.follows and present.known_from_ns == ns(NOW_S + 0.5)
+
+
+def test_a_controller_that_holds_where_the_motion_before_had_ended_has_restarted_if_it_executed_a_newer_one(node):
+    follow(node, 0.03, 2.6)
+    (end, *_), begin = node.commanded(NOW_S + 2.6), 2.6
+    node.send(end + LINE, now=NOW_S + begin)
+    node.report(end, now=NOW_S + begin + 0.03)
+    assert status(node) is ControllerStatus.LATE, "the newer one is on its way"
+    follow(node, begin + 0.04, begin + 0.3)
+    node.report(end, now=NOW_S + begin + 0.31)
+    assert status(node) is ControllerStatus.RESTARTED
+
+
+@pytest.mark.parametrize("acceleration", [0.0, 1.0])
+@pytest.mark.parametrize("age", [0.002, 0.03])
+def test_a_stop_of_another_programs_motion_begins_where_that_is_when_it_arrives(acceleration: float, age: float):
+    """As after a restart of the node: all that is known is a report, which is some time old."""
+    node = SimulatedNode(limits__velocity=[2.0] * 2, limits__acceleration=[10.0] * 2, limits__jerk=[500.0] * 2)
+    node.measure(0.0, 0.5)
+    reference = State(np.zeros(2), np.full(2, 0.5), np.full(2, acceleration))
+    node.pipeline.take_controller_state(ControllerReport(ns(NOW_S), reference), ns(NOW_S + 1e-3))
+    stop = node.stop(NOW_S + age)
+    for time in np.linspace(age, age + 0.02, 5):
+        expected = [0.5 * time + acceleration * time**2 / 2, 0.5 + acceleration * time, acceleration]
+        np.testing.assert_allclose(at(stop, NOW_S + time)[:, 0], expected, atol=1e-9)
+    assert stop.motion.ends_at_rest and largest(stop.motion)[1].max() <= 10.0 + 1e-6
+
+
+def test_a_few_milliseconds_late_is_blending(node):
+    follow(node, 0.1, 0.5, late=0.0025)
+    assert status(node) is ControllerStatus.BLENDING and node.published.present.at(ns(NOW_S + 0.5)).follows
+
+
+def test_a_restart_is_seen_and_the_next_trajectory_begins_at_the_new_reference(node):
+    follow(node, 0.03, 0.5)
+    node.report(0.1, now=NOW_S + 0.5)
+    assert status(node) is ControllerStatus.RESTARTED
+    trajectory = node.send(0.1 + LINE, now=NOW_S + 0.505)
+    np.testing.assert_allclose(trajectory.motion.begin.position, 0.1)
+    assert not trajectory.motion.begin.velocity.any() and trajectory.start_ns == ns(NOW_S + 0.505)
+
+
+@pytest.mark.parametrize("says", [True, False], ids=["with velocities", "without"])
+def test_a_restart_where_the_motion_just_passes_is_seen_by_the_velocity(node, says):
+    follow(node, 0.03, 0.5)
+    passed = node.commanded(NOW_S + 0.5)[0]
+    node.report(passed, 0.0 if says else None, now=NOW_S + 0.5)
+    assert status(node) is (ControllerStatus.RESTARTED if says else ControllerStatus.EXECUTING)
+
+
+def test_a_restart_within_an_encoders_step_of_where_the_motion_rests_is_seen(node):
+    """12 urad, which are commanded in one cycle if the motion is taken to be in execution."""
+    follow(node, 0.03, 0.5)
+    end = node.published.present.at(ns(NOW_S + 0.5)).course.motion
+    at = NOW_S + 0.5 + end.duration + 0.1
+    node.report(end.end.position[0], 0.0, now=at)
+    assert status(node) is ControllerStatus.EXECUTING
+    node.report(end.end.position[0] + 1.2e-5, 0.0, now=at + 0.02)
+    assert status(node) is ControllerStatus.RESTARTED
+
+
+def test_a_restart_near_a_motion_that_still_creeps_is_seen(node):
+    """It holds 5 urad from where the motion is, at 1e-4 rad/s: further than that goes within the tolerance of time."""
+    follow(node, 0.03, 0.5)
+    course = node.published.present.at(ns(NOW_S + 0.5)).course
+    speeds = [(abs(course.state_at(ns(t)).velocity[0]), t) for t in NOW_S + 0.5 + np.arange(0, 3, 1e-4)]
+    speed, at = next(it for it in speeds if it[0] < 1e-4)
+    assert speed > 0
+    node.report(course.state_at(ns(at)).position[0] + 5e-6, 0.0, now=at)
+    assert status(node) is ControllerStatus.RESTARTED
+
+
+def test_a_replacement_that_has_not_arrived_is_late_and_forgotten_is_a_restart(node):
+    follow(node, 0.03, 0.5)
+    before = node.published.present.at(ns(NOW_S + 0.5)).course
+    node.send(LINE[::-1] * 0.2, now=NOW_S + 0.5)
+    for time, expected in ((0.7, ControllerStatus.LATE), (1.1, ControllerStatus.LATE)):
+        state = before.state_at(ns(NOW_S + time))
+        node.report(state.position, state.velocity, now=NOW_S + time)
+        assert status(node) is expected
+    node.measure(5.0, 0.3, now=NOW_S + 1.2)
+    node.report(5.0, 0.3, now=NOW_S + 1.2)
+    assert status(node) is ControllerStatus.OTHER
+    assert "expected it at rest" in refused(node, 1.2)
+
+
+def test_a_restart_where_an_earlier_motion_had_ended_is_late_only_as_long_as_a_message_may_travel(node):
+    """It has lost the newest motion, of 1.5 rad, and holds where that was to begin: the next one begins there, too."""
+    follow(node, 0.03, 2.5)
+    held = node.commanded(NOW_S + 2.5)[0]
+    node.send(held + 3 * LINE, now=NOW_S + 2.5)
+    for time in np.arange(2.65, 5.0, 0.01):
+        node.measure(held, now=NOW_S + time)
+        node.report(held, now=NOW_S + time)
+        if time < 2.9:
+            assert status(node) is ControllerStatus.LATE
+    assert status(node) in (ControllerStatus.RESTARTED, ControllerStatus.HOLDING)
+    trajectory = node.send(held + LINE, now=NOW_S + 5.0)
+    np.testing.assert_allclose(trajectory.motion.begin.position, held, atol=1e-9)
+
+
+def test_a_silent_controller_refuses_until_it_reports_again(node):
+    follow(node, 0.03, 0.5)
+    assert "got none for 0.3" in refused(node, 0.8)
+    assert status(node) is ControllerStatus.SILENT
+    follow(node, 0.8, 0.82)
+    assert node.send(LINE + 0.2, now=NOW_S + 0.82) is not None
+
+
+def test_another_speed_is_refused(node):
+    follow(node, 0.03, 0.5)
+    position, velocity, _ = node.commanded(NOW_S + 0.5)
+    node.report(position, velocity, now=NOW_S + 0.5, speed_scaling=0.5)
+    assert status(node) is ControllerStatus.SCALED and "expected 1, got 0.5" in refused(node, 0.5)
+
+
+def test_reports_out_of_order_are_ignored(node):
+    follow(node, 0.03, 0.5)
+    node.report(3.0, now=NOW_S + 0.2)
+    assert status(node) is ControllerStatus.EXECUTING
+
+
+# What was commanded and measured at times that are over
+
+
+MS = 1_000_000
+
+
+def line(start_ns: int, speed: float) -> Course:
+    """From 0 at a speed, for 10 s."""
+    return Course(start_ns, Motion(np.array([0.0, 10.0]), np.array([[[0.0], [speed]]])))
+
+
+def test_the_motion_that_was_published_last_counts_from_its_time_on():
+    present = PresentCommand()
+    for start_ms, speed in ((0, 1.0), (500, 2.0), (500, 3.0), (800, 4.0)):
+        present.published(line(start_ms * MS, speed), 0, 0)
+    position, velocity = commanded_at(present.sent, np.array([-1, 400, 600, 900]) * MS, 1)
+    np.testing.assert_allclose(velocity[:, 0], [np.nan, 1.0, 3.0, 4.0])
+    np.testing.assert_allclose(position[:, 0], [np.nan, 0.4, 0.3, 0.4])
+    present.published(line(500 * MS, 5.0), 0, 0)
+    present.drop()
+    assert commanded_at(present.sent, np.array([900]) * MS, 1)[0].tolist() == [[pytest.approx(np.nan, nan_ok=True)]]
+
+
+def test_between_joint_states_it_is_linear_and_nothing_is_said_where_they_are_far_apart():
+    states = JointStates(("a",))
+    for time_ms, value in ((1, 0.0), (101, 2.0), (401, 3.0)):
+        states.update(["a"], np.array([value]), np.array([-value]), time_ms * MS, time_ms * MS)
+    position, velocity = measured_at(states.recent, np.array([0, 1, 26, 101, 201, 401, 402]) * MS, 1, np.zeros(1, bool))
+    np.testing.assert_allclose(position[:, 0], [np.nan, 0.0, 0.5, np.nan, np.nan, 3.0, np.nan])
+    np.testing.assert_allclose(velocity, -position)
+    states.drop_for_jump()
+    assert np.isnan(measured_at(states.recent, np.array([50]) * MS, 1, np.zeros(1, bool))).all()

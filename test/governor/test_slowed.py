@@ -1,0 +1,161 @@
+"""limits.action: retime. Plans that exceed limits are slowed along their paths, from the present command on."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from pipelines import GIVEN, LIMITS, NOW_S, SimulatedNode, largest, limits, ratio, rejected
+
+from traj_integrator_ros.execution.limits import extremes
+from traj_integrator_ros.execution.motion import Motion
+from traj_integrator_ros.kernels import ControlSpace
+from traj_integrator_ros.requests.rejection import Rejected
+
+KEPT = 1 + 1e-3
+"""limits.tolerance."""
+LEAST_JUMP = 2e-6 * LIMITS[2].max()
+"""Of an acceleration, where a piece shorter than a microsecond is left out."""
+STEPS = np.arange(1, 51)[:, None] / 50
+SHAPE = 10 * STEPS**3 - 15 * STEPS**4 + 6 * STEPS**5
+"""From rest to rest in 50 steps."""
+
+
+def limited(action: str = "", **parameters: object) -> SimulatedNode:
+    """Plans are slowed by default."""
+    node = SimulatedNode(**limits(**GIVEN) | ({"limits__action": action} if action else {}) | parameters)
+    node.measure(0.0)
+    node.execute(0.0)
+    return node
+
+
+def largest_jump(motion: Motion) -> float:
+    """Of the acceleration, from one piece to the next."""
+    powers = np.arange(motion.size)
+    last = (powers * (powers - 1) * motion.steps[:-1, None] ** np.maximum(powers - 2, 0))[..., None]
+    ends = (last * motion.coefficients[:-1]).sum(axis=1)
+    return float(np.abs(ends - 2 * motion.coefficients[1:, 2]).max())
+
+
+def away(motion: Motion, rows: np.ndarray) -> float:
+    """The most by which a motion misses one of these rows, rad."""
+    positions = motion.states_at(np.linspace(0, motion.duration, 10_001))[0]
+    return max(float(np.abs(positions - row).max(axis=1).min()) for row in rows)
+
+
+SPEED = 0.06 * np.minimum(np.minimum(np.arange(51), np.arange(51)[::-1]), 15)
+TRAPEZOID = 0.01 * (SPEED[1:] + SPEED[:-1]).cumsum()[:, None]
+"""Its corners ask for too much jerk: accepted as a smoother plan."""
+
+
+@pytest.mark.parametrize("rows", [SHAPE, TRAPEZOID, SHAPE[:40]], ids=["as it is", "smoothed", "braked"])
+def test_what_reject_accepts_is_the_same_with_retime(rows: np.ndarray) -> None:
+    slowed, usual = (limited(action).send(rows * [1.0, 0.2]) for action in ("retime", "reject"))
+    assert slowed.delay == 0.0
+    assert all(np.array_equal(one, other) for one, other in zip(slowed.points, usual.points, strict=True))
+
+
+@pytest.mark.parametrize(("size", "most_delay"), [(1.07, 0.01), (1.2, 0.04), (2.0, 0.5)])
+def test_a_plan_is_slowed_along_its_path_where_it_exceeds_a_limit(size: float, most_delay: float) -> None:
+    rows = SHAPE * [size, 0.2]
+    with pytest.raises(Rejected, match="velocity of a exceeds its limit"):
+        limited("reject").send(rows)
+    node = limited()
+    trajectory = node.send(rows)
+    assert 0 < trajectory.delay < most_delay < size * 1.875 / 2 - 0.99, "less than slowed as a whole"
+    assert 0.99 < ratio(trajectory.motion) <= KEPT and largest_jump(trajectory.motion) < 1e-6
+    assert away(trajectory.motion, rows) < 1e-3
+    np.testing.assert_allclose(trajectory.motion.end.position, rows[-1], atol=1e-9)
+    assert node.published.report().slowed == 1 and not node.warnings
+
+
+def test_a_plan_without_jerk_limits_is_slowed_too() -> None:
+    node = limited(limits__jerk=[], limits__acceleration=[])
+    trajectory = node.send(SHAPE * [2.0, 0.2])
+    assert largest(trajectory.motion)[0].max() <= 2.0 * KEPT and largest_jump(trajectory.motion) < 1e-6
+
+
+def test_held_accelerations_are_slowed_where_jerk_is_not_limited() -> None:
+    node = limited(limits__jerk=[], publish__end="as_planned")
+    accelerations = np.repeat([[6.0, 0.5], [-6.0, -0.5]], 25, axis=0)
+    trajectory = node.send(accelerations, space=ControlSpace.ACCELERATION)
+    assert trajectory.delay > 0 and trajectory.points.acceleration is None
+    assert (largest(trajectory.motion)[:2, 0] <= np.array([2.0, 8.0]) * KEPT).all()
+    with pytest.raises(Rejected, match="limits_violated"):
+        limited().send(accelerations, space=ControlSpace.ACCELERATION)
+
+
+def test_a_robot_that_stands_beyond_a_limit_of_positions_may_stay_or_come_back_but_go_no_further_out() -> None:
+    node = limited(limits__position_max=[-0.1, 1.0])
+    assert node.send(np.zeros((3, 2))).motion.end.position[0] == 0.0
+    node = limited(limits__position_max=[-0.1, 1.0])
+    assert node.plan([0.0, 1.0], [[0.0, 0.0], [-0.2, 0.0]]).motion.end.position[0] == pytest.approx(-0.2, abs=1e-9)
+    node = limited(limits__position_max=[-0.1, 1.0])
+    with pytest.raises(Rejected, match=r"limits_violated: position of a exceeds its limit by 0\.01 "):
+        node.plan([0.0, 1.0], [[0.0, 0.0], [0.01, 0.0]])
+
+
+def test_what_slowing_does_not_help_is_refused_as_with_reject() -> None:
+    nodes = [limited(action, limits__position_max=[0.8, 1.0]) for action in ("reject", "retime")]
+    told = [str(rejected(node.send, SHAPE * [1.0, 0.2])) for node in nodes]
+    assert told[0] == told[1] and "position of a exceeds its limit by 0.2" in told[0]
+
+
+@pytest.mark.parametrize("size", [1.0, 1.3, 2.0])
+def test_a_stream_of_chunks_of_a_plan_beyond_limits_is_one_motion_within_them(size: float) -> None:
+    node, plan = limited(start_from="previous", publish__longest_wait=2.0), SHAPE * [1.1 * size, 0.3]
+    plan = np.vstack([plan, np.repeat(plan[-1:], 40, axis=0)])
+    commanded, slowed = [], 0
+    for cycle in range(120):
+        now = NOW_S + 0.02 * cycle
+        node.measure(*node.commanded(now)[:2], now=now)
+        if cycle % 10 == 0 and cycle <= 60:
+            trajectory = node.send(plan[cycle : cycle + 30], dt=0.02, now=now, stamp=NOW_S + 0.02 * cycle + 0.02)
+            assert ratio(trajectory.motion) <= KEPT and largest_jump(trajectory.motion) < LEAST_JUMP
+            slowed += trajectory.delay > 0
+        commanded += [node.commanded(now + 1e-3 * step) for step in range(20)]
+    states = np.array(commanded)
+    assert slowed
+    assert (np.abs(np.diff(states[:, 2], axis=0)) / 1e-3 <= LIMITS[2] * 1.01).all(), "of what is commanded at 1 kHz"
+    assert (np.abs(states[:, 1]) <= LIMITS[0] * KEPT).all() and (np.abs(states[:, 2]) <= LIMITS[1] * KEPT).all()
+    np.testing.assert_allclose(states[-1, 0], plan[-1], atol=1e-4)
+
+
+def test_what_is_assumed_does_not_grow_with_each_chunk_that_is_slowed() -> None:
+    """Only velocities are limited, as by most URDFs; each message was given half as much again as the one before."""
+    node = limited(limits__jerk=[], limits__acceleration=[], start_from="previous", publish__longest_wait=2.0)
+    plan, asked = SHAPE * [2.5, 0.3], []
+    for cycle in range(0, 40, 4):
+        now = NOW_S + 0.02 * cycle
+        node.measure(*node.commanded(now)[:2], now=now)
+        motion = node.send(plan[cycle : cycle + 30], dt=0.02, now=now, stamp=now + 0.02).motion
+        asked.append(largest(motion)[1:].max(axis=1))
+    assert (np.array(asked) <= 1.2 * asked[0]).all()
+
+
+def test_velocities_after_slowed_ones_lead_on_from_where_the_robot_is() -> None:
+    node, rate = limited(start_from="previous"), 0.02
+    speed = 3.0 * np.sin(np.linspace(0, np.pi, 60))[:, None] * [1.0, 0.2]  # limits: 2 and 1
+    commanded = []
+    for cycle in range(90):
+        now = NOW_S + rate * cycle
+        node.measure(*node.commanded(now)[:2], now=now)
+        if cycle % 15 == 0 and cycle < 60:
+            node.send(speed[cycle:], dt=rate, now=now, stamp=now, space=ControlSpace.VELOCITY)
+        commanded += [node.commanded(now + 1e-3 * step)[0] for step in range(20)]
+    assert node.published.report().slowed >= 2
+    assert np.diff(commanded, axis=0).min() > -1e-6, "never back"
+
+
+def test_a_plan_that_takes_long_to_be_slowed_is_joined_when_that_is_done() -> None:
+    node = limited()
+    lead, took = node.parameters.publish_lead_time, 0.1
+    trajectory = node.send(SHAPE * [2.0, 0.2], delay=took)
+    assert trajectory.due_ns * 1e-9 >= NOW_S + 2 * took + lead
+    kept = limited().send(SHAPE * [1.0, 0.2], delay=took)
+    assert kept.due_ns * 1e-9 == pytest.approx(NOW_S + took + lead)
+
+
+def test_a_smaller_deceleration_is_kept() -> None:
+    trajectory = limited(limits__deceleration=[5.0, 3.0]).send(SHAPE * [1.2, 0.2])
+    least, _ = extremes(trajectory.motion)
+    assert trajectory.delay > 0 and -least[2, 0] <= 5.0 * KEPT

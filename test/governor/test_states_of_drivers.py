@@ -1,0 +1,114 @@
+"""States as drivers and controllers send them: of several publishers, without velocities, repeated, out of order."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from pipelines import NOW_S, SimulatedNode, ns, rejected
+
+from traj_integrator_ros.governor.controller_reports import ControllerReports, ControllerStatus
+from traj_integrator_ros.governor.measured import JointStates
+from traj_integrator_ros.governor.supervision import allowance_of
+from traj_integrator_ros.requests.rejection import Rejected, RejectionReason
+
+ARM, GRIPPER = ("a", "b"), ("finger",)
+NOTHING = np.zeros(0)
+
+
+@pytest.fixture
+def states() -> JointStates:
+    return JointStates((*ARM, *GRIPPER))
+
+
+def take(
+    states: JointStates, names: tuple[str, ...], position: object, now: float, velocity: object = NOTHING
+) -> Rejected | None:
+    states.update(names, np.asarray(position, float), np.asarray(velocity, float), ns(now), ns(now))
+    return states.refused
+
+
+def test_joints_of_several_publishers_are_merged_each_with_its_own_age(states: JointStates) -> None:
+    take(states, ARM, [0.1, 0.2], NOW_S, [0.3, 0.4])
+    missing = rejected(states.latest, ns(NOW_S), 0.5)
+    assert missing.reason is RejectionReason.NO_JOINT_STATE and "none of 'finger' arrived" in missing.message
+    take(states, ("other", "finger"), [9.0, 0.04], NOW_S + 0.1)
+    for count in range(1, 200):
+        take(states, ARM, [0.1 + count, 0.2], NOW_S + 0.1 + 0.002 * count, [0.3, 0.4])
+    now_ns = ns(NOW_S + 0.5)
+    state = states.latest(now_ns, 0.5)
+    assert state.position.tolist() == [199.1, 0.2, 0.04] and state.velocity.tolist() == [0.3, 0.4, 0.0]
+    assert state.stamps_ns.tolist() == [state.stamp_ns, state.stamp_ns, ns(NOW_S + 0.1)]
+    assert states.age_s(now_ns) == pytest.approx(0.4) and states.oldest(now_ns) == "finger"
+    old = rejected(states.latest, ns(NOW_S + 0.7), 0.5)
+    assert old.reason is RejectionReason.STATE_TOO_OLD and "joint state of finger is 0.600 s old" in old.message
+
+
+@pytest.mark.parametrize("velocity", [[], [np.nan] * 3, [0.5, np.nan, np.nan]])
+def test_a_velocity_that_is_not_given_is_zero(states: JointStates, velocity: list[float]) -> None:
+    take(states, (*ARM, *GRIPPER), [0.1, 0.2, 0.04], NOW_S, velocity)
+    given = 0.5 if 0.5 in velocity else 0.0
+    assert states.latest(ns(NOW_S), 0.5).velocity.tolist() == [given, 0.0, 0.0]
+
+
+def test_a_position_that_is_no_number_is_refused_for_that_joint_alone(states: JointStates) -> None:
+    take(states, (*ARM, *GRIPPER), [0.1, 0.2, 0.04], NOW_S)
+    refused = take(states, (*ARM, *GRIPPER), [0.3, np.nan, 0.05], NOW_S + 0.01)
+    assert refused.reason is RejectionReason.NOT_FINITE and "got nan for 'b'" in refused.message
+    state = states.latest(ns(NOW_S + 0.01), 0.5)
+    assert state.position.tolist() == [0.3, 0.2, 0.05] and states.oldest(ns(NOW_S + 0.01)) == "b"
+
+
+def test_repeated_stamps_are_taken_and_late_ones_of_the_same_joints_are_not(states: JointStates) -> None:
+    everything = (*ARM, *GRIPPER)
+    take(states, everything, [0.1, 0.2, 0.04], NOW_S)
+    take(states, everything, [0.2, 0.2, 0.04], NOW_S)
+    assert states.latest(ns(NOW_S), 0.5).position[0] == 0.2
+    late = rejected(states.update, everything, np.zeros(3), NOTHING, ns(NOW_S - 0.01), ns(NOW_S + 0.01))
+    assert late.reason is RejectionReason.CLOCK_JUMPED_BACK and "ignored as late" in late.message
+    take(states, ARM, [0.5, 0.2], NOW_S + 0.02)
+    states.update(GRIPPER, np.array([0.03]), NOTHING, ns(NOW_S + 0.01), ns(NOW_S + 0.03))  # late, but not for it
+    assert states.latest(ns(NOW_S + 0.03), 0.5).position.tolist() == [0.5, 0.2, 0.03]
+
+
+def test_a_state_without_a_stamp_is_of_now_and_one_without_names_is_counted(states: JointStates) -> None:
+    states.update((*ARM, *GRIPPER), np.zeros(3), NOTHING, 0, ns(NOW_S))
+    assert states.latest(ns(NOW_S), 0.5).stamp_ns == ns(NOW_S)
+    empty = rejected(states.update, (), NOTHING, NOTHING, 0, ns(NOW_S))
+    assert empty.reason is RejectionReason.JOINT_COUNT and "expected names of joints, got none" in empty.message
+
+
+def test_a_slow_publisher_of_a_moving_joint_is_compared_with_the_command_of_its_own_time() -> None:
+    """A gripper that follows exactly at 1 rad/s, heard 50 ms later than the arm beside it, does not deviate."""
+    node = SimulatedNode(2, supervision__deviation=0.02)
+    node.measure([0.0, 0.0])
+    node.execute([0.0, 0.0], [0.0, 1.0], lasts=2.0)
+    guard, allowance = node.published.guard, allowance_of(node.parameters)
+    for count in range(200):
+        now = NOW_S + 0.002 * count
+        at = ns(now)
+        node.pipeline.take_joint_state(("a",), np.zeros(1), np.zeros(1), at, at)
+        if count % 25 == 0:
+            position = np.array([0.002 * count])
+            node.pipeline.take_joint_state(("b",), position, np.ones(1), at, at)
+        assert guard.exceeded(allowance, node.parameters.joint_names) is None, count
+
+
+@pytest.mark.parametrize("rates", [[np.nan, np.nan], [0.3, np.nan], []], ids=["all", "of one joint", "left out"])
+def test_rates_of_the_controllers_reference_that_are_not_given_leave_its_positions_usable(rates: list[float]) -> None:
+    """Where hardware has no values for an interface, ros2_control has NaN."""
+    node = SimulatedNode(2)
+    node.execute([0.0, 0.2], [0.3, 0.1])
+    reports = ControllerReports(ARM)
+    for time, moved, expected in ((0.0, 0.0, ControllerStatus.EXECUTING), (0.1, 0.05, ControllerStatus.OTHER)):
+        position = node.commanded(NOW_S + time)[0] + moved
+        report = reports.report(ARM, position, np.array(rates), np.array(rates), ns(NOW_S + time), 1.0)
+        assert not report.has_velocity and np.isfinite(report.reference).all()
+        node.pipeline.take_controller_state(report, ns(NOW_S + time))
+        if moved and not any(report.reference.velocity):
+            expected = ControllerStatus.RESTARTED  # it holds another position, as far as it says
+        assert node.published.present.status is expected
+
+
+def test_a_reference_whose_position_is_no_number_is_refused() -> None:
+    refused = rejected(ControllerReports(ARM).report, ARM, np.array([0.1, np.nan]), NOTHING, NOTHING, ns(NOW_S), 1.0)
+    assert refused.reason is RejectionReason.NOT_FINITE and "controller_state.reference.positions" in refused.message

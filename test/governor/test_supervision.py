@@ -1,0 +1,141 @@
+"""Whether the robot follows: a lag does, a robot that is held does not; then it is braked until it rests."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from pipelines import NOW_S, SimulatedNode, rejected
+
+from traj_integrator_ros.requests.rejection import Rejected, RejectionReason
+
+LINE = 0.01 * np.arange(1, 101)[:, None] * np.ones(2)
+"""Positions every 20 ms at 0.5 rad/s, for 2 s."""
+
+
+@pytest.fixture
+def node() -> SimulatedNode:
+    """A node whose robot is at 0.5 rad/s from NOW_S on."""
+    node = SimulatedNode()
+    node.measure(0.0, 0.5)
+    node.execute(0.0, 0.5, at=NOW_S + 0.02)
+    node.send(LINE)
+    return node
+
+
+def move(node: SimulatedNode, begin: float, end: float, lag: float = 0.0, held_at: float | None = None) -> list:
+    """Joint states at 100 Hz of a robot that lags, or is held; what was published meanwhile."""
+    published = []
+    for time in np.arange(begin, end, 0.01):
+        state = (held_at, 0.0) if held_at is not None else node.commanded(NOW_S + time - lag)[:2]
+        node.measure(*state, now=NOW_S + time)
+        trajectory = node.tick(NOW_S + time)
+        if trajectory is not None:
+            published.append((time, trajectory))
+    return published
+
+
+def refused(node: SimulatedNode, now: float) -> Rejected:
+    """What a sequence is refused with, and a caller who asks whether it would be published is told."""
+    told = rejected(node.send, LINE, now=NOW_S + now, only_checked=True)
+    error = rejected(node.send, LINE, now=NOW_S + now)
+    assert (told.reason, told.message) == (error.reason, error.message)
+    return error
+
+
+@pytest.mark.parametrize("lag", [0.0, 0.06, 0.1])
+def test_a_lag_is_no_deviation_and_is_estimated_where_the_speed_changes(node, lag):
+    assert not move(node, 0.0, 2.5, lag=lag)
+    guard = node.published.guard
+    assert guard.deviation.max() < 1e-3 and not guard.reason
+    assert guard.lag_s == pytest.approx(lag, abs=0.015)
+
+
+def test_a_robot_that_reports_at_1_khz_and_jumps_is_braked_within_5_ms(node):
+    for time in np.arange(0.0, 0.3, 0.001):
+        node.measure(*node.commanded(NOW_S + time)[:2], now=NOW_S + time)
+        assert node.tick(NOW_S + time) is None
+    braked = None
+    for time in np.arange(0.3, 0.32, 0.001):
+        position, velocity = node.commanded(NOW_S + time)[:2]
+        node.measure(position + 0.2, velocity, now=NOW_S + time)
+        braked = time if braked is None and node.tick(NOW_S + time) is not None else braked
+    assert braked is not None and braked <= 0.305
+
+
+def test_a_robot_that_is_held_is_braked_once_refused_and_goes_on_from_where_it_is_once_it_rests(node):
+    assert not move(node, 0.0, 0.5)
+    ((time, brake),) = move(node, 0.5, 1.5, held_at=0.24)
+    assert time < 0.6
+    assert brake.motion.duration < 0.3 and not brake.points.velocity[-1].any()
+    assert node.published.guard.brakes == 1 and not node.published.guard.reason, "it rests"
+    trajectory = node.send(0.24 + LINE, now=NOW_S + 1.5)
+    np.testing.assert_allclose(trajectory.motion.begin.position, 0.24)
+
+
+def test_a_brake_does_not_wait_for_a_report_that_is_late(node):
+    braked = []
+    for time in np.arange(0.0, 1.2, 0.01):
+        position, velocity = node.commanded(NOW_S + time)[:2]
+        if time < 0.5:
+            node.measure(position, velocity, now=NOW_S + time)
+        if not 0.97 < time < 1.05:
+            node.report(position, velocity, now=NOW_S + time)
+        if node.tick(NOW_S + time) is not None:
+            braked.append(time)
+    assert braked == [pytest.approx(1.0)], "joint states ended 0.5 s before"
+
+
+@pytest.mark.parametrize("joint", [0, 1])
+def test_while_it_moves_after_a_deviation_sequences_are_refused_with_the_joint(node, joint):
+    move(node, 0.0, 0.5)
+    held = np.arange(2) == joint
+    for time in np.arange(0.5, 0.8, 0.01):
+        node.measure(np.where(held, 0.24, node.commanded(NOW_S + time)[0]), 0.3 * ~held, now=NOW_S + time)
+        node.tick(NOW_S + time)
+    error = refused(node, 0.8)
+    assert error.reason is RejectionReason.DEVIATION and f"{'ab'[joint]} moved 0.03 otherwise" in error.message
+
+
+def test_a_plan_away_from_a_robot_that_is_away_from_its_command_is_refused():
+    node = SimulatedNode()
+    node.report(0.0)
+    node.measure(0.2)
+    error = rejected(node.send, 0.5 + LINE)
+    assert error.reason is RejectionReason.DEVIATION and "a begins" in error.message
+    assert node.send(0.2 + LINE) is not None, "it leads back to where the robot is"
+
+
+@pytest.mark.parametrize("hold", [False, True])
+def test_a_stop_brakes_at_once_and_sequences_wait_until_it_is_over_or_released(node, hold):
+    move(node, 0.0, 0.5)
+    brake = node.stop(NOW_S + 0.5, hold=hold)
+    assert not brake.points.velocity[-1].any() and 0.02 < brake.motion.duration < 0.2
+    assert node.tick(NOW_S + 0.51) is None
+    assert refused(node, 0.52).reason is RejectionReason.STOPPED
+    move(node, 0.51, 0.8)
+    if hold:
+        assert "until it is released" in refused(node, 0.8).message
+        node.pipeline.commands.release()
+    assert node.send(LINE, now=NOW_S + 0.8) is not None
+
+
+def test_nothing_to_stop_is_no_trajectory():
+    node = SimulatedNode()
+    node.measure(0.0)
+    assert node.stop(NOW_S) is None
+
+
+@pytest.mark.parametrize("called", [0.0, 0.05, 0.15])
+@pytest.mark.parametrize("speed", [0.0, 0.5, 1.0])
+def test_a_stop_while_the_controller_comes_to_the_first_point_is_known_before_it_is_made(speed: float, called: float):
+    node = SimulatedNode()
+    node.measure(0.0, speed)
+    node.send(LINE)
+    called += NOW_S
+    assert node.stop(called) is None, "it would be executed from its middle"
+    expected = node.pipeline.commands.awaited_stop(round(called * 1e9))
+    assert node.tick(expected.start_ns * 1e-9 - 1e-3) is None
+    made = node.tick(expected.start_ns * 1e-9 + 1e-3)
+    lasts = [stop.start_ns * 1e-9 - called + stop.motion.duration for stop in (expected, made)]
+    assert lasts[0] == pytest.approx(lasts[1], rel=0.05)
+    np.testing.assert_allclose(expected.motion.end.position, made.motion.end.position, atol=0.02)

@@ -1,0 +1,295 @@
+"""What is published for the controller: points of one motion, from its present command on to rest."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pipelines import HELD, NOW_S, SimulatedNode, rejected
+
+from traj_integrator_ros.engine.call import call_of, ends_of
+from traj_integrator_ros.execution.limits import extremes
+from traj_integrator_ros.execution.rows import motion_of_points
+from traj_integrator_ros.kernels import ControlSpace, control_map
+from traj_integrator_ros.requests.rejection import Rejected, RejectionReason
+
+LINE = 0.01 * np.arange(1, 11)[:, None] * np.ones(2)
+"""Positions every 20 ms at 0.5 rad/s."""
+MOVING = (np.zeros(2), np.full(2, 0.5), np.zeros(2))
+LEAD = 0.02
+
+
+# Points of one motion
+
+
+@pytest.mark.parametrize("times", [[0.4], [0.0, 0.4]])
+def test_a_single_position_is_a_goal_at_which_the_robot_rests(times: list[float]) -> None:
+    node = SimulatedNode()
+    node.report(0.0)
+    trajectory = node.plan(times, [[0.0, 0.0], [0.1, -0.1]][-len(times) :])
+    assert np.allclose(trajectory.motion.end.position, [0.1, -0.1])
+    least, most = extremes(trajectory.motion)
+    assert most[0, 0] <= 0.1 + 1e-9 and least[0, 1] >= -0.1 - 1e-9, "no overshoot"
+    assert trajectory.brakes_at == np.inf and trajectory.motion.duration == pytest.approx(0.4)
+
+
+@pytest.mark.parametrize("count", [1, 10])
+def test_velocities_of_zero_are_the_fastest_stop(count: int) -> None:
+    node = SimulatedNode(limits__velocity=[2.0] * 2, limits__acceleration=[5.0] * 2, limits__jerk=[100.0] * 2)
+    node.measure(0.0)
+    node.execute(0.0, [1.0, -0.5], at=NOW_S + LEAD)
+    trajectory = node.send(np.zeros((count, 2)), space=ControlSpace.VELOCITY)
+    assert not trajectory.points.velocity[-1].any()
+    stop = 1.0 / 5 + 5 / 100
+    assert trajectory.motion.state_at(LEAD + stop - 1e-4).velocity[0] > 0
+    way = [stop / 2, -(0.5 / 5 + 5 / 100) / 4]
+    assert np.allclose(trajectory.motion.state_at(LEAD + stop).position, way, atol=1e-4)
+
+
+def test_nothing_is_published_without_a_limit_of_velocity() -> None:
+    node = SimulatedNode(limits__assumed_velocity=0.0, limits__velocity=[1.0, np.inf])
+    node.measure(0.0)
+    refused = rejected(node.send, LINE)
+    assert refused.reason is RejectionReason.NO_LIMITS and "got none for b" in refused.message
+
+
+@pytest.mark.parametrize("space", HELD)
+@pytest.mark.parametrize("finite_difference", ["backward", "central"])
+def test_the_motion_passes_through_the_rows_of_the_map_and_has_a_point_at_each(
+    space: ControlSpace, finite_difference: str
+) -> None:
+    rng = np.random.default_rng(0)
+    actions, start = rng.normal(scale=0.1, size=(8, 2)), rng.normal(scale=0.1, size=(3, 2))
+    faded = 4 if space in (ControlSpace.POSITION, ControlSpace.VELOCITY) else 0  # the start's acceleration
+    node = SimulatedNode(finite_difference=finite_difference, publish__lead_time=0.0)
+    trajectory = node.send_from(start, actions, space=space, dt=0.1)
+    kernel, float32 = control_map(space, finite_difference), [row[None].astype(np.float32) for row in start]
+    call = call_of(kernel, actions[None].astype(np.float32), 0.1, ends_of(float32))
+    first = kernel.start_row
+    planned = node.pipeline.engine.integrate(call)[0, 0, first + faded : first + 8]
+    assert np.allclose(trajectory.motion.states_at(0.1 * np.arange(faded, 8))[0], planned, atol=1e-6)
+    assert {100_000_000 * k for k in range(9)} <= set(trajectory.points.time_ns.tolist())
+
+
+@pytest.mark.parametrize("space", HELD)
+@pytest.mark.parametrize("start_from", ["measured", "previous"])
+def test_a_controller_repeats_the_motion_exactly(space: ControlSpace, start_from: str) -> None:
+    rng = np.random.default_rng(space.value)
+    node = SimulatedNode(start_from=start_from)
+    node.measure(0.0)
+    for k in range(2):  # the second one takes over from the first
+        scale = 0.02 if space is ControlSpace.POSITION else 0.5
+        actions = rng.normal(scale=scale, size=(7, 2))
+        trajectory = node.send(actions, space=space, dt=0.05, now=NOW_S + 0.33 * k, took=0.001)
+    points = trajectory.points
+    played = motion_of_points(points)
+    begin = points.time_ns[0] * 1e-9
+    times = np.linspace(begin, trajectory.motion.duration, 500, endpoint=False)
+    meant, commanded = (motion.states_at(t)[:3] for motion, t in ((trajectory.motion, times), (played, times - begin)))
+    for value, played_value, tolerance in zip(meant, commanded, (1e-9, 1e-8, 1e-6), strict=True):
+        assert np.abs(value - played_value).max() < tolerance  # points of a brake are rounded to nanoseconds
+
+
+@given(steps=st.lists(st.floats(1e-6, 1e4), min_size=1, max_size=30), velocity=st.floats(-10, 10),
+       end=st.sampled_from(["stop", "as_planned"]), space=st.sampled_from(HELD))  # fmt: skip
+def test_times_increase_by_whole_nanoseconds_for_any_steps(
+    steps: list[float], velocity: float, end: str, space: ControlSpace
+) -> None:
+    node = SimulatedNode(publish__end=end, publish__lead_time=0.0)
+    dt = steps * 2 if len(steps) == 1 else steps
+    try:
+        trajectory = node.send_from(MOVING, np.full((len(dt), 2), velocity), space=space, dt=dt)
+    except Rejected as refused:
+        assert refused.reason in (RejectionReason.BRAKE_IMPOSSIBLE, RejectionReason.NON_FINITE_RESULT)
+        return
+    time_ns = trajectory.points.time_ns
+    assert time_ns.dtype == np.int64 and (np.diff(time_ns) > 0).all() and time_ns[0] == 0
+    assert np.isfinite(trajectory.points.position).all()
+    assert end == "as_planned" or not trajectory.points.velocity[-1].any()
+
+
+def test_what_no_message_can_tell_is_rejected() -> None:
+    node = SimulatedNode()
+    node.measure(0.0)
+    late = rejected(node.plan, [0.0, 2.0**31 - 1], [[0.0, 0.0], [1e9, 1e9]])
+    assert late.reason in (RejectionReason.INVALID_TIMES, RejectionReason.BRAKE_IMPOSSIBLE)
+
+
+def test_uneven_positions_of_some_joints_pass_through_their_points_and_the_others_hold() -> None:
+    node = SimulatedNode(3, position_trajectory__end="stream", limits__start_deviation=0.0, publish__lead_time=0.0)
+    node.execute([1.0, 2.0, 3.0], [0.2, 0.0, 0.0])
+    times = np.array([0.1, 0.25, 0.3, 0.6])
+    trajectory = node.plan(times, 1.0 + 0.2 * times[:, None], names="a")
+    state = trajectory.motion.states_at(times)
+    assert np.allclose(state[0][:, 0], 1.0 + 0.2 * times) and np.allclose(state[0][:, 1:], [2.0, 3.0])
+    assert np.allclose(state[1][:-1, 0], 0.2) and np.allclose(state[2][:-1], 0.0, atol=1e-6)
+
+
+# The end
+
+
+@pytest.mark.parametrize("space", [ControlSpace.POSITION, ControlSpace.VELOCITY])
+def test_a_plan_that_rests_at_its_end_is_clamped_to_rest_and_gets_no_brake(space: ControlSpace) -> None:
+    positions = 0.01 * np.minimum(np.arange(1, 11), 7)[:, None] * np.ones(2)
+    actions = positions if space is ControlSpace.POSITION else np.diff(positions, axis=0, prepend=0.0) / 0.02
+    trajectory = SimulatedNode(publish__lead_time=0.0).send_from(MOVING, actions, space=space)
+    assert trajectory.brakes_at == np.inf and trajectory.motion.duration == pytest.approx(0.2)
+    assert not trajectory.points.velocity[-1].any()
+    assert np.allclose(trajectory.points.position[-1], 0.07)
+
+
+@pytest.mark.parametrize("space", [ControlSpace.ACCELERATION, ControlSpace.JERK])
+def test_a_residual_end_velocity_is_taken_away_smoothly_and_the_end_stays(space: ControlSpace) -> None:
+    node = SimulatedNode(publish__rest_tolerance=0.01, publish__lead_time=0.0)
+    start = (np.zeros(2), np.array([0.009, -0.005]), np.zeros(2))
+    trajectory = node.send_from(start, np.zeros((50, 2)), space=space)
+    assert trajectory.brakes_at == np.inf and trajectory.motion.duration == pytest.approx(1.0)
+    assert not trajectory.points.velocity[-1].any()
+    assert np.allclose(trajectory.points.position[-1], [0.009, -0.005])
+    assert np.abs(extremes(trajectory.motion)[:, 2]).max() < 0.3
+
+
+@pytest.mark.parametrize("space", HELD)
+def test_an_end_in_motion_is_braked_within_the_limits(space: ControlSpace) -> None:
+    acceleration, jerk = [4.0, 6.0], [60.0, 90.0]
+    node = SimulatedNode(limits__acceleration=acceleration, limits__jerk=jerk, publish__lead_time=0.0)
+    velocity = np.array([1.0, -0.7])
+    actions = {
+        ControlSpace.POSITION: 0.02 * np.arange(1, 21)[:, None] * velocity,
+        ControlSpace.VELOCITY: np.tile(velocity, (20, 1)),
+        ControlSpace.ACCELERATION: np.zeros((20, 2)),
+        ControlSpace.JERK: np.zeros((20, 2)),
+    }[space]
+    trajectory = node.send_from((np.zeros(2), velocity, np.zeros(2)), actions, space=space)
+    assert not node.warnings
+    assert trajectory.brakes_at == pytest.approx(0.4, abs=1e-6)
+    assert not trajectory.points.velocity[-1].any()
+    least, most = extremes(trajectory.motion)
+    assert (np.maximum(-least, most)[2] <= np.multiply(acceleration, 1 + 1e-5)).all()
+    assert (np.maximum(-least, most)[3] <= np.multiply(jerk, 1 + 1e-5)).all()
+    assert (least[1] >= [-1e-6, -0.7001]).all() and (most[1] <= [1.0001, 1e-6]).all(), "no joint turns back"
+
+
+@pytest.mark.parametrize("deceleration", [2.0, 8.0])
+def test_brakes_and_stops_use_the_deceleration_and_plans_are_held_to_it(deceleration: float) -> None:
+    given = {"limits__acceleration": [4.0] * 2, "limits__deceleration": [deceleration] * 2, "limits__action": "reject"}
+    node = SimulatedNode(**given, limits__jerk=[200.0] * 2)
+    braked = node.send_from(MOVING, LINE)
+    assert -extremes(braked.motion)[0, 2].min() == pytest.approx(deceleration, rel=1e-3)
+    stopped = node.stop(NOW_S + 0.05)
+    assert -extremes(stopped.motion)[0, 2].min() == pytest.approx(deceleration, rel=1e-3)
+    node = SimulatedNode(**given, limits__jerk=[2000.0] * 2)
+    rows = np.repeat([3.5, -0.9 * deceleration], [20, 8])[:, None] * np.ones(2)
+    assert node.send_from((np.zeros(2),), rows, space=ControlSpace.ACCELERATION) is not None
+    rows[20:] = -1.1 * deceleration
+    told = rejected(node.send_from, (np.zeros(2), np.full(2, 2.0)), rows, space=ControlSpace.ACCELERATION).message
+    assert "deceleration of a exceeds its limit by 10 %" in told
+
+
+def test_without_limits_a_brake_from_the_assumed_velocity_takes_its_time() -> None:
+    node = SimulatedNode(publish__brake_time=0.5, limits__assumed_velocity=0.5)
+    trajectory = node.send_from(MOVING, LINE)
+    assert trajectory.motion.duration - trajectory.brakes_at == pytest.approx(0.5, abs=1e-3)
+
+
+def test_as_planned_leaves_the_end_alone() -> None:
+    trajectory = SimulatedNode(publish__end="as_planned").send_from(MOVING, LINE)
+    assert trajectory.brakes_at == np.inf and trajectory.motion.duration == pytest.approx(LEAD + 0.2)
+    assert np.allclose(trajectory.points.velocity[-1], 0.5, atol=1e-4)
+
+
+@pytest.mark.parametrize("action", ["warn", "reject"])
+def test_a_brake_that_takes_minutes_is_refused(action: str) -> None:
+    node = SimulatedNode(limits__jerk=[1e-6, 1e-6], limits__action=action)
+    refused = rejected(node.send_from, MOVING, LINE)
+    assert refused.reason is (RejectionReason.BRAKE_IMPOSSIBLE)
+    assert "a moves at 0.5" in refused.message
+
+
+# Limits between the points
+
+
+def test_a_limit_that_is_exceeded_between_points_is_found_with_time_joint_and_value() -> None:
+    # Rows within 0.1 .. 0.2, and in between the way around.
+    rows = np.zeros((10, 2))
+    rows[3:, 1] = 0.1
+    node = SimulatedNode(limits__position_max=[1.0, 0.1005], limits__action="reject")
+    refused = rejected(node.send_from, (np.zeros(2),), rows, dt=0.1)
+    assert refused.reason is RejectionReason.LIMITS
+    assert refused.message.startswith("position of b exceeds its limit by 0.01")
+    assert refused.message.endswith("of 0.1005)")
+    assert 0.4 < float(re.search(r"at (\S+) s", refused.message).group(1)) < 0.5
+
+
+def test_a_joint_brakes_earlier_where_its_brake_would_pass_a_position_limit() -> None:
+    gentle = {"limits__acceleration": [2.0] * 2, "limits__jerk": [100.0] * 2, "publish__lead_time": 0.0}
+    node = SimulatedNode(limits__position_max=[0.12, 1.0], **gentle)
+    motion = node.send_from(MOVING, LINE).motion
+    least, most = extremes(motion)
+    assert 0.115 < most[0, 0] <= 0.12 + 1e-5 and motion.ends_at_rest and least[1].min() > -1e-6
+    assert np.allclose(motion.state_at(0.2)[:2], [[motion.state_at(0.2).position[0], 0.1], [0.4, 0.5]], atol=0.11)
+    assert motion.state_at(0.2).position[1] == pytest.approx(0.1, abs=1e-6), "the other joint follows its plan"
+    node = SimulatedNode(limits__position_max=[0.06, 1.0], **gentle)
+    refused = rejected(node.send_from, (np.full(2, 0.05), *MOVING[1:]), 0.05 + LINE)
+    assert refused.reason is RejectionReason.LIMITS and refused.message.endswith("of 0.06)")
+
+
+def test_a_gentle_central_difference_keeps_its_limits() -> None:
+    """Its rows end with a hold that is not in the motion."""
+    node = SimulatedNode(
+        finite_difference="central", limits__action="reject", limits__acceleration=[5.0, 5.0], limits__jerk=[100.0] * 2
+    )
+    assert node.send_from(MOVING, LINE).brakes_at == pytest.approx(0.2 + LEAD)
+
+
+def test_a_joint_that_begins_outside_a_limit_may_come_back() -> None:
+    node = SimulatedNode(limits__position_max=[0.0, 1.0], limits__velocity=[0.4, 1.0], limits__action="reject")
+    back = np.linspace(0, -0.01, 10)[:, None] * np.ones(2)
+    outside = (np.array([0.0005, 0.0]), np.zeros(2))
+    node.send_from(outside, back)
+    refused = rejected(node.send_from, outside, -back)
+    assert refused.message.startswith("position of a")
+
+
+def test_held_accelerations_keep_the_jerk_limit_step_by_step() -> None:
+    node = SimulatedNode(limits__jerk=[100.0, 100.0], limits__action="reject")
+    actions = np.zeros((10, 2))
+    actions[4:, 1] = 3.0
+    refused = rejected(node.send_from, (np.zeros(2),), actions, space=ControlSpace.ACCELERATION)
+    assert refused.message.startswith(
+        "jerk of b exceeds its limit by 50 % in a step of acceleration at 0.080 s (150 of 100)"
+    )
+    actions[4:, 1] = 1.9
+    node.send_from((np.zeros(2),), actions, space=ControlSpace.ACCELERATION)
+
+
+def test_with_warn_a_violation_is_published_nevertheless() -> None:
+    node = SimulatedNode(limits__velocity=[0.1, 0.1], limits__action="warn")
+    node.send_from(MOVING, LINE)
+    assert [finding.reason for finding in node.warnings] == [RejectionReason.LIMITS]
+
+
+# Where the robot is
+
+
+def test_a_start_away_from_the_robot_is_refused() -> None:
+    node = SimulatedNode(limits__action="reject")
+    node.measure(0.2)
+    assert rejected(node.send, LINE, start=MOVING).reason is RejectionReason.START_MISMATCH
+    node.measure(0.05)
+    node.send(LINE, start=MOVING)
+
+
+def test_a_start_that_the_robot_will_have_reached_by_then_is_none_away() -> None:
+    node = SimulatedNode(start_from="previous")
+    options = {"start": (np.full(2, 0.15), np.ones(2)), "stamp": NOW_S + 0.15}
+    node.execute(0.0, 1.0)
+    node.measure(0.0, 1.0)
+    assert node.send(0.15 + 2 * LINE, **options) is not None
+    node.measure(0.0, 0.0, now=NOW_S + 0.001)
+    assert rejected(node.send, 0.15 + 2 * LINE, now=NOW_S + 0.001, **options).reason is RejectionReason.START_MISMATCH
+    node.measure(0.12, 0.0, now=NOW_S + 0.002)
+    assert node.send(0.15 + 2 * LINE, now=NOW_S + 0.002, **options) is not None

@@ -1,0 +1,197 @@
+"""The node's pipeline without a node: what a sequence or plan becomes at a given time."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from traj_integrator_ros.engine.integrator import TrajectoryIntegrator
+from traj_integrator_ros.execution.limits import extremes
+from traj_integrator_ros.execution.motion import Motion, State
+from traj_integrator_ros.governor import background
+from traj_integrator_ros.governor.controller_reports import ControllerReport
+from traj_integrator_ros.governor.courses import Course
+from traj_integrator_ros.governor.executable import ExecutableTrajectory
+from traj_integrator_ros.governor.pipeline import Pipeline
+from traj_integrator_ros.governor.published import PublishedMotion
+from traj_integrator_ros.kernels import ControlSpace
+from traj_integrator_ros.parameters.parameters import NodeParameters, default_values
+from traj_integrator_ros.requests.plan import Plan
+from traj_integrator_ros.requests.position_trajectory import PositionFields
+from traj_integrator_ros.requests.rejection import Rejected, RejectionReason
+from traj_integrator_ros.requests.sequences import SequenceFields
+
+SECOND = 10**9
+NOW_S = 1000.0
+NONE = np.zeros(0, np.float32)
+HELD = (ControlSpace.POSITION, ControlSpace.VELOCITY, ControlSpace.ACCELERATION, ControlSpace.JERK)
+"""Control spaces whose actions are held over a step."""
+
+
+class SimulatedNode:
+    """A pipeline for joints `a`, `b`, ...; times are s of the node's clock. Speeds are assumed up to 10 rad/s."""
+
+    def __init__(self, dof: int = 2, **parameters: object) -> None:
+        values = default_values() | {"joint_names": [chr(ord("a") + i) for i in range(dof)], "device": "cpu"}
+        values["limits.assumed_velocity"] = 10.0
+        values |= {name.replace("__", "."): value for name, value in parameters.items()}
+        self.parameters = NodeParameters.from_values(values)
+        self.dof = dof
+        self.warnings: list[Rejected] = []
+        self.refused: list[tuple[RejectionReason, float]] = []
+        """Reasons and stamps, s, of what had to wait and was refused then."""
+        self.refused_with: list[Rejected] = []
+        self.published = PublishedMotion()
+        engine = TrajectoryIntegrator("cpu")
+        self.pipeline = Pipeline(self.parameters, engine, self.published, self.warnings.append, self._refused)
+
+    def _refused(self, rejected: Rejected, plan: Plan) -> None:
+        self.refused.append((rejected.reason, plan.stamp_ns * 1e-9))
+        self.refused_with.append(rejected)
+
+    def measure(self, position: object, velocity: object = 0.0, now: float = NOW_S) -> None:
+        """Take a joint state measured now."""
+        state = self._state(position, velocity)
+        self.pipeline.take_joint_state(self.parameters.joint_names, *state[:2], ns(now), ns(now))
+
+    def report(
+        self, position: object, velocity: object | None = 0.0, now: float = NOW_S, speed_scaling: float = 1.0
+    ) -> None:
+        """Take a report of the controller about the command of this cycle; without a velocity, it says none."""
+        says = velocity is not None
+        reference = self._state(position, velocity if says else 0.0)
+        self.pipeline.take_controller_state(ControllerReport(ns(now), reference, speed_scaling, says), ns(now))
+
+    def execute(self, *state: object, at: float = NOW_S, lasts: float = 1.0) -> None:
+        """Let the controller execute a motion of this node's since a second, that is in a state at a time."""
+        position, velocity, acceleration = self._state(*state)
+        begin = position - velocity + acceleration / 2
+        motion = Motion(
+            np.array([0.0, 1.0 + lasts]), np.stack([begin, velocity - acceleration, acceleration / 2])[None]
+        )
+        since_ns = ns(at - 1)
+        self.published.present.published(Course(since_ns, motion), since_ns, since_ns)
+
+    def _state(self, *parts: object) -> State:
+        return State(*(np.broadcast_to(np.asarray(part, float), self.dof).copy() for part in (*parts, 0.0, 0.0)[:3]))
+
+    def send(
+        self,
+        actions: object,
+        *,
+        space: ControlSpace = ControlSpace.POSITION,
+        dt: object = 0.02,
+        now: float = NOW_S,
+        stamp: float = 0.0,
+        start: tuple[object, ...] = (),
+        took: float = 0.0,
+        delay: float = 0.0,
+        only_checked: bool = False,
+        only_asked: bool = False,
+        **fields_of_splines: object,
+    ) -> ExecutableTrajectory | Callable[[int], bool] | None:
+        """Make the trajectory of one row of actions `[H, dof]` and record it as published `took` seconds later.
+
+        `delay`: until it was made, by the node's clock. `only_asked`: returns what says whether it could be published
+        (as_published); `only_checked`: that is asked once.
+        None: it has to wait.
+        """
+        data = np.asarray(actions, np.float32)
+        rows = [np.asarray(row, np.float32).ravel() for row in start] + [NONE] * (3 - len(start))
+        steps = np.atleast_1d(np.asarray(dt, np.float32))
+        fields = SequenceFields((), space.value, 1, len(data), steps, *rows, np.zeros(0, np.uint32), data.ravel())
+        request = self.pipeline.checked(fields._replace(**fields_of_splines))
+        self.pipeline.started(request, lambda: ns(now))
+        if only_asked:
+            return self.pipeline.publishable(request, ns(stamp))
+        if only_checked:
+            assert self.pipeline.publishable(request, ns(stamp))(ns(now))
+            return None
+        trajectory = self.pipeline.trajectory(request, ns(stamp), ns(now), lambda: ns(now + delay))
+        return self._recorded(trajectory, now + max(took, delay))
+
+    def send_from(self, start: object, actions: object, **options: object) -> ExecutableTrajectory:
+        """Like `send` with a start, in which the command is when the plan is taken up."""
+        start = [np.asarray(row, np.float32) for row in start]
+        now, lead = options.get("now", NOW_S), self.parameters.publish_lead_time
+        self.execute(*start, at=now + lead)
+        return self.send(actions, start=tuple(start), **options)
+
+    def plan(
+        self,
+        times: object,
+        positions: object,
+        *,
+        velocities: object = (),
+        accelerations: object = (),
+        names: str = "",
+        now: float = NOW_S,
+        stamp: float = 0.0,
+    ) -> ExecutableTrajectory | None:
+        """Make the trajectory of positions `[N, k]`, and perhaps velocities and accelerations, at times; record it."""
+        time_ns = np.rint(np.asarray(times) * 1e9).astype(np.int64).tolist()
+        joints, parts = list(names) or list(self.parameters.joint_names), (positions, velocities, accelerations)
+        values = ([np.asarray(row, float) for row in part] for part in parts)
+        fields = PositionFields(joints, ns(stamp), len(time_ns), time_ns, *values)
+        trajectory = self.pipeline.position_trajectory(fields, ns(now))
+        return self._recorded(trajectory, now)
+
+    def tick(self, now: float) -> ExecutableTrajectory | None:
+        """What has to be published at a time although nothing arrives, and work in the background is done."""
+        for thread in threading.enumerate():
+            if thread.name == background.NAME:
+                thread.join()
+        return self._recorded(self.pipeline.commands.tick(ns(now)), now)
+
+    def stop(self, now: float, *, hold: bool = False) -> ExecutableTrajectory | None:
+        """Stop."""
+        return self._recorded(self.pipeline.commands.stop(ns(now), hold), now)
+
+    def _recorded(self, trajectory: ExecutableTrajectory | None, now: float) -> ExecutableTrajectory | None:
+        if trajectory is not None:
+            self.published.record(trajectory, ns(now))
+        return trajectory
+
+    def commanded(self, time_s: float) -> np.ndarray:
+        """The state published for a time, `[3, dof]`."""
+        return np.stack(self.published.present.commanded(ns(time_s)))
+
+
+GIVEN = {"velocity": [2.0, 1.0], "acceleration": [8.0, 4.0], "jerk": [80.0, 60.0]}
+"""Limits of two joints, for tests that need any."""
+LIMITS = np.array([*GIVEN.values()])
+
+
+def limits(**values: object) -> dict[str, list[float]]:
+    """Limits by quantity as parameters of two joints."""
+    return {f"limits__{name}": np.broadcast_to(value, 2).tolist() for name, value in values.items()}
+
+
+def largest(motion: Motion) -> np.ndarray:
+    """Absolute values of velocity, acceleration and jerk, `[3, dof]`."""
+    return np.abs(extremes(motion)).max(axis=0)[1:]
+
+
+def ratio(motion: Motion) -> float:
+    """Of what a motion asks for to `LIMITS`, at most."""
+    return float((largest(motion) / LIMITS).max())
+
+
+def rejected(function: Callable[..., object], *arguments: object, **options: object) -> Rejected:
+    """What a call is rejected with."""
+    with pytest.raises(Rejected) as caught:
+        function(*arguments, **options)
+    return caught.value
+
+
+def ns(time_s: float) -> int:
+    """Nanoseconds."""
+    return round(time_s * 1e9)
+
+
+def at(trajectory: ExecutableTrajectory, time_s: float) -> np.ndarray:
+    """Position, velocity and acceleration of a trajectory at a time of the node's clock, `[3, dof]`."""
+    return np.stack(trajectory.motion.state_at(time_s - trajectory.start_ns * 1e-9)[:3])

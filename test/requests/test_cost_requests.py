@@ -1,0 +1,158 @@
+"""Requests for costs: the weight of the duration, and the signed violations of limits."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pipelines import NONE, SimulatedNode
+
+from traj_integrator_ros.engine.call import Wanted
+from traj_integrator_ros.kernels import ControlSpace, CostTerm, QuadraticCost
+from traj_integrator_ros.requests.evaluation_requests import EvaluatedBatch, EvaluationFields
+from traj_integrator_ros.requests.rejection import Rejected
+from traj_integrator_ros.requests.sequences import SequenceFields
+
+BATCH, HORIZON, DOF = 3, 4, 2
+NO_INDEX = np.zeros(0, np.uint32)
+OUTPUTS = ("position", "velocity", "acceleration", "jerk")
+
+
+def sequence(names: tuple[str, ...] = (), dt: float = 0.1, scale: float = 1.0) -> SequenceFields:
+    """Random accelerations from rest at 0."""
+    data = np.random.default_rng(0).normal(scale=scale, size=(BATCH, HORIZON, DOF)).astype(np.float32)
+    start = np.zeros(DOF, np.float32)
+    steps = np.array([dt], np.float32)
+    space = ControlSpace.ACCELERATION.value
+    return SequenceFields(names, space, BATCH, HORIZON, steps, start, start, NONE, NO_INDEX, data.ravel())
+
+
+def request(
+    duration_weight: object = (),
+    rows: object = (),
+    violations: bool = True,
+    violation_fields: int = 0,
+    want_dt: bool = False,
+    **terms: dict[str, object],
+) -> EvaluationFields:
+    """Terms by the names of outputs, their fields by name."""
+    cost = QuadraticCost(
+        *(
+            CostTerm(*(np.asarray(terms.get(name, {}).get(field, ()), np.float32) for field in CostTerm._fields))
+            for name in OUTPUTS
+        ),
+        np.asarray(duration_weight, np.float32),
+    )
+    wanted = Wanted(action=True, dt=want_dt)
+    return EvaluationFields(cost, wanted, np.asarray(rows, np.uint32), 0, violations, violation_fields)
+
+
+def evaluate(node: SimulatedNode, fields: SequenceFields, asked: EvaluationFields) -> EvaluatedBatch:
+    return node.pipeline.evaluate(fields, asked, lambda: 0)
+
+
+@pytest.fixture(scope="module")
+def limitless() -> SimulatedNode:
+    """A node without limits of its own."""
+    return SimulatedNode(DOF)
+
+
+bounds = st.floats(-2.0, 2.0, width=32) | st.just(np.inf)
+
+
+@given(
+    lowest=st.tuples(bounds, bounds),
+    room=st.tuples(bounds, bounds),
+    reverse=st.booleans(),
+    output=st.sampled_from(OUTPUTS),
+)
+@settings(max_examples=60, deadline=None)
+def test_violations_are_those_of_the_trajectories_in_the_order_of_the_message(limitless, lowest, room, reverse, output):
+    lower = np.where(np.isinf(lowest), -np.inf, lowest).astype(np.float32)
+    upper = np.where(np.isinf(lowest), 0.0, lower) + np.abs(room, dtype=np.float32)
+    names = ("b", "a") if reverse else ()
+    asked = request(rows=[2, 0, 1], **{output: {"lower": lower, "upper": upper}})
+    answer = evaluate(limitless, sequence(names), asked)
+    trajectories = dict(zip(OUTPUTS, answer.trajectories.trajectories.astype(float), strict=True))
+    columns = answer.trajectories.request.columns
+    found = dict(zip(OUTPUTS, answer.violations, strict=True))
+    x = columns.out_of_node(trajectories[output])[[1, 2, 0]]
+    with np.errstate(invalid="ignore"):
+        expected = np.maximum(x - upper.astype(float), lower.astype(float) - x)
+    assert found[output].dtype == np.float32
+    np.testing.assert_allclose(found.pop(output), expected, rtol=1e-6, atol=1e-6)
+    assert all(values is None for values in found.values())
+
+
+def test_limits_that_a_term_lacks_are_those_of_the_node():
+    node = SimulatedNode(DOF, limits__velocity=[0.1, 0.2], limits__jerk=[1.0, 2.0])
+    position, velocity, acceleration, jerk = evaluate(
+        node, sequence(), request(velocity={"upper": [0.05, 0.05]}, rows=[0, 1, 2])
+    ).violations
+    assert position is None and acceleration is None
+    answer = evaluate(node, sequence(), request(rows=[0, 1, 2]))
+    _, v, _, j = answer.trajectories.trajectories.astype(float)
+    np.testing.assert_allclose(velocity, np.maximum(v - 0.05, [-0.1, -0.2] - v), atol=1e-6)
+    np.testing.assert_allclose(answer.violations[1], np.abs(v) - [0.1, 0.2], atol=1e-6)
+    np.testing.assert_allclose(jerk, np.abs(j) - [1.0, 2.0], rtol=1e-6, atol=1e-6)
+
+
+def test_limits_without_a_weight_cost_nothing_and_those_with_one_cost_the_same():
+    node = SimulatedNode(DOF, limits__velocity=[0.1, 0.1])
+    bounds = {"lower": [-0.05, -0.05], "upper": [0.05, 0.05]}
+    penalized = {"limit_weight": [3.0, 3.0], **bounds}
+    answer = evaluate(node, sequence(), request(velocity=penalized, acceleration=bounds))
+    without = evaluate(node, sequence(), request(velocity=penalized, violations=False))
+    squares = 3.0 * np.square(np.maximum(answer.violations[1], 0)).sum((1, 2))
+    assert (squares > 0).all()
+    np.testing.assert_allclose(answer.cost, squares, rtol=1e-5)
+    np.testing.assert_array_equal(answer.cost, without.cost)
+    assert without.violations == ()
+
+
+@pytest.mark.parametrize("want_dt", [False, True], ids=["fused", "composed"])
+@pytest.mark.parametrize("weight", [[2.0], [1.0, -2.0, 0.5]], ids=["one", "of each"])
+def test_the_duration_is_weighed(limitless, weight, want_dt):
+    asked = request(duration_weight=weight, want_dt=want_dt, violations=False)
+    answer = evaluate(limitless, sequence(), asked)
+    np.testing.assert_allclose(answer.cost, np.broadcast_to(weight, BATCH) * 0.1 * (HORIZON - 1), rtol=1e-6)
+    assert not answer.gradient.action.any()
+    if want_dt:
+        np.testing.assert_allclose(answer.gradient.dt, np.broadcast_to(weight, BATCH).sum() * (HORIZON - 1), rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("asked", "reason"),
+    [
+        (request(), "want_limit_violations: expected limits in the cost, because the node has none of its own"),
+        (
+            request(velocity={"upper": [1, 1]}, violation_fields=1),
+            "cost.velocity.limit_weight: expected a limit_weight",
+        ),
+        (request(velocity={"upper": [1, 1]}, violation_fields=3), "cost.position.lower: expected limits, because"),
+        (request(velocity={"upper": [1, 1]}, violations=False), "cost.velocity.limit_weight: expected a limit_weight"),
+        (request(velocity={"upper": [0, 1], "lower": [1, 0]}), "cost.velocity.lower: expected at most upper, 0, got 1"),
+        (request(violation_fields=16), r"violation_fields: expected 0 \(all\) or a sum"),
+        (request(duration_weight=[1, 1]), r"cost.duration_weight: expected 0, 1 or 3 \(batch\) values, got 2"),
+        (request(duration_weight=[np.inf], velocity={"upper": [1, 1]}), "cost.duration_weight: expected finite"),
+        (request(duration_weight=[3e38], violations=False), "cost: expected finite numbers, got inf"),
+        (
+            request(jerk={"upper": [-3e38] * 2, "lower": [-3e38] * 2}),
+            "violation_jerk: expected finite numbers, got inf",
+        ),
+    ],
+)
+def test_what_cannot_be_is_refused_by_name(limitless, asked, reason):
+    large = "violation_jerk" in reason
+    fields = sequence(dt=10.0) if not large else sequence(scale=1e37)
+    with pytest.raises(Rejected, match=reason):
+        evaluate(limitless, fields, asked)
+
+
+def test_violations_count_towards_the_size_of_the_answer(limitless, monkeypatch):
+    node, terms = limitless, {"jerk": {"upper": [1, 1]}, "velocity": {"upper": [1, 1]}}
+    monkeypatch.setattr("traj_integrator_ros.requests.evaluation_requests.LARGEST_RESULT_BYTES", 500)
+    evaluate(node, sequence(), request(jerk=terms["jerk"]))
+    with pytest.raises(Rejected, match="violation_fields: expected an answer of at most 500 bytes"):
+        evaluate(node, sequence(), request(**terms))

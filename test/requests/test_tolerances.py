@@ -1,0 +1,68 @@
+"""What a goal's tolerances are, and which joint exceeds them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from pipelines import rejected
+
+from traj_integrator_ros.execution.motion import State
+from traj_integrator_ros.parameters.parameters import NodeParameters, default_values
+from traj_integrator_ros.requests.goal_tolerances import ToleranceFields, goal_tolerances
+from traj_integrator_ros.requests.rejection import RejectionReason
+
+VALUES = default_values() | {
+    "joint_names": ["a", "b"],
+    "constraints.goal_time": 0.5,
+    "constraints.a.trajectory": 0.05,
+    "constraints.b.goal": 0.03,
+}
+PARAMETERS = NodeParameters.from_values(VALUES)
+ANY = np.inf
+
+
+@pytest.mark.parametrize(
+    ("given", "path", "goal"),
+    [
+        ((0.0, 0.0), ([0.05, ANY], [ANY, ANY]), ([ANY, 0.03], [0.01, 0.01])),  # those of the parameters
+        ((0.2, 0.3), ([0.05, 0.2], [ANY, 0.3]), ([ANY, 0.2], [0.01, 0.3])),
+        ((-1.0, -1.0), ([0.05, ANY], [ANY, ANY]), ([ANY, ANY], [0.01, ANY])),
+        ((ANY, 0.0), ([0.05, ANY], [ANY, ANY]), ([ANY, ANY], [0.01, 0.01])),
+    ],
+    ids=["none", "given", "erased", "infinite"],
+)
+def test_a_goal_goes_before_the_parameters_0_is_the_parameter_and_negative_is_any(given, path, goal):
+    one = [ToleranceFields("b", *given)]
+    found = goal_tolerances(one, one, 0.0, PARAMETERS)
+    np.testing.assert_array_equal(np.array(found.path), path)
+    np.testing.assert_array_equal(np.array(found.goal), goal)
+
+
+@pytest.mark.parametrize(("given", "expected"), [(0.0, 0.5), (2.0, 2.0), (-1.0, ANY)])
+def test_the_time_of_a_goal_is_its_own_or_the_parameters(given, expected):
+    assert goal_tolerances([], [], given, PARAMETERS).goal_time == expected
+
+
+@pytest.mark.parametrize(
+    ("tolerances", "reason", "named"),
+    [
+        ([ToleranceFields("c", 0.1, 0.0)], RejectionReason.UNKNOWN_JOINT, "goal_tolerance.name"),
+        ([ToleranceFields("a", 0.1, 0.0)] * 2, RejectionReason.DUPLICATE_JOINT, "goal_tolerance.name"),
+        ([ToleranceFields("a", np.nan, 0.0)], RejectionReason.NOT_FINITE, "goal_tolerance.position"),
+    ],
+)
+def test_tolerances_that_make_no_sense_are_refused(tolerances, reason, named):
+    error = rejected(goal_tolerances, [], tolerances, 0.0, PARAMETERS)
+    assert error.reason is reason and error.message.startswith(named)
+
+
+def test_what_is_exceeded_names_the_joint_that_is_beyond_by_most():
+    tolerance = goal_tolerances([ToleranceFields("b", 0.1, 0.2)], [], 0.0, PARAMETERS).path
+    there = State(np.array([1.0, 2.0]), np.zeros(2))
+    for position, velocity, expected in (
+        ([0.04, 0.09], [9.0, 0.2], ""),
+        ([0.06, 0.3], [0.0, 0.0], "b: position 0.3 away from its command, expected at most 0.1"),
+        ([0.0, 0.0], [0.0, -0.3], "b: velocity 0.3 away from its command, expected at most 0.2"),
+    ):
+        actual = State(there.position - position, np.array(velocity))
+        assert tolerance.exceeded(there, actual, PARAMETERS, "its command") == expected

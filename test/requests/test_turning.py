@@ -1,0 +1,172 @@
+"""Joints that turn on and on: services read angles that pass pi as topics do, and those of revolute joints never."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from pipelines import NONE, SimulatedNode, ns
+
+from traj_integrator_ros.engine.call import Wanted
+from traj_integrator_ros.governor.committed import measured_at
+from traj_integrator_ros.governor.measured import JointStates
+from traj_integrator_ros.kernels import ControlSpace, CostTerm, QuadraticCost
+from traj_integrator_ros.requests.evaluation_requests import EvaluationFields, UpstreamFields
+from traj_integrator_ros.requests.retime_requests import RetimeFields
+from traj_integrator_ros.requests.sequences import SequenceFields
+
+NO_INDEX = np.zeros(0, np.uint32)
+WAY = np.array([[[3.0 + 0.05 * k, 0.02 * k] for k in range(1, 11)], [[-2.0 - 0.3 * k, -0.1] for k in range(1, 11)]])
+STARTS = np.array([[3.0, 0.0], [-2.0, 0.0]])
+ROUNDING = 1e-6
+"""Of angles up to 7 rad in float32, over steps of 0.1 s; `INTO_RATES` is that of the acceleration."""
+INTO_RATES = 4 * ROUNDING / 0.1**2
+
+
+def wrapped(path: np.ndarray, joint: int = 0) -> np.ndarray:
+    """The same with the angles of a joint within pi."""
+    values = np.array(path)
+    values[..., joint] = (values[..., joint] + np.pi) % (2 * np.pi) - np.pi
+    return values
+
+
+def turning(*joints: str) -> SimulatedNode:
+    return SimulatedNode(limits__continuous=list(joints))
+
+
+def fields(
+    actions: np.ndarray, start: np.ndarray = STARTS, space: ControlSpace = ControlSpace.POSITION, **more: object
+) -> SequenceFields:
+    batch, horizon, _ = actions.shape
+    data, rows = (np.asarray(values, np.float32).ravel() for values in (actions, start))
+    dt = np.array([0.1], np.float32)
+    return SequenceFields((), space.value, batch, horizon, dt, rows, NONE, NONE, NO_INDEX, data)._replace(**more)
+
+
+def integrated(node: SimulatedNode, asked: SequenceFields) -> np.ndarray:
+    request = node.pipeline.checked(asked)
+    start = node.pipeline.started(request, lambda: ns(100.0))
+    return np.array(node.pipeline.integrate(request, start).trajectories)
+
+
+GOALS = [{}, {"goal_position": np.float32([3.5, 0.2, -5.0, -0.1])}]
+of_positions = pytest.mark.parametrize("space", [ControlSpace.POSITION, ControlSpace.BSPLINE], ids=lambda x: x.name)
+
+
+def with_turns(more: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    return {name: wrapped(rows.reshape(2, 2)).astype(np.float32).ravel() for name, rows in more.items()}
+
+
+@of_positions
+@pytest.mark.parametrize("more", GOALS, ids=["", "goal"])
+def test_integrate_takes_the_short_way_from_the_start_on(more: dict[str, np.ndarray], space: ControlSpace) -> None:
+    found = integrated(turning("a"), fields(wrapped(WAY), space=space, **with_turns(more)))
+    expected = integrated(turning(), fields(WAY, space=space, **more))
+    np.testing.assert_allclose(found[0], expected[0], atol=2 * ROUNDING)
+    np.testing.assert_allclose(found[2], expected[2], atol=INTO_RATES)
+
+
+@of_positions
+@pytest.mark.parametrize("more", GOALS, ids=["", "goal"])
+def test_the_topic_publishes_the_same_way(more: dict[str, np.ndarray], space: ControlSpace) -> None:
+    ends = []
+    for joints, asked in ((["a"], fields(wrapped(WAY), space=space, **with_turns(more))),
+                          ([], fields(WAY, space=space, **more))):  # fmt: skip
+        node = turning(*joints)
+        request = node.pipeline.checked(asked)
+        ends.append(node.pipeline.trajectory(request, 0, ns(100.0)).points.position)
+    np.testing.assert_allclose(*ends, atol=2 * ROUNDING)
+
+
+def test_starts_of_a_pool_and_turns_between_start_and_actions_are_no_way() -> None:
+    pool = STARTS[::-1] + np.array([[4 * np.pi, 0.0], [-2 * np.pi, 0.0]])
+    found = integrated(turning("a"), fields(wrapped(WAY), pool, start_index=np.array([1, 0], np.uint32)))
+    turns = np.array([-2 * np.pi, 4 * np.pi])[:, None]
+    expected = integrated(turning(), fields(WAY))[0][..., 0] + turns
+    np.testing.assert_allclose(found[0][..., 0], expected, atol=4 * ROUNDING)
+
+
+def test_revolute_joints_and_other_control_spaces_are_never_unwrapped() -> None:
+    actions = wrapped(WAY)
+    for other in (turning(), turning("b")):
+        found = integrated(other, fields(actions))[0, 0]
+        np.testing.assert_array_equal(found[1:, 0], actions[0, :-1, 0].astype(np.float32))
+    velocities = fields(10 * WAY, space=ControlSpace.VELOCITY)
+    np.testing.assert_array_equal(integrated(turning("a"), velocities), integrated(turning(), velocities))
+
+
+def test_costs_and_gradients_are_those_of_the_way() -> None:
+    weights = np.ones(2, np.float32)
+    terms = [CostTerm(*(weights if name == "weight" else NONE for name in CostTerm._fields)) for _ in range(4)]
+    asked = EvaluationFields(QuadraticCost(*terms, NONE), Wanted(action=True, dt=True), NO_INDEX, 0)
+    upstream = UpstreamFields(*[np.ones(40, np.float32)] * 2, NONE, NONE)
+    costs, gradients = [], []
+    for node, actions in ((turning("a"), wrapped(WAY)), (turning(), WAY)):
+        costs.append(node.pipeline.evaluate(fields(actions), asked, lambda: ns(100.0)))
+        gradients.append(node.pipeline.gradient(fields(actions), upstream, lambda: ns(100.0)))
+    np.testing.assert_allclose(costs[0].cost, costs[1].cost, rtol=1e-3)
+    np.testing.assert_allclose(gradients[0].dt, gradients[1].dt, rtol=1e-3)
+    np.testing.assert_allclose(gradients[0].action, gradients[1].action, atol=1e-6)
+
+
+TARGETS = {
+    "of all rows": np.array([3.45, 0.1]),
+    "of each row": np.linspace([3.0, 0.0], [3.5, 0.2], 10),
+    "of each trajectory": WAY + 0.02,
+}
+
+
+@pytest.mark.parametrize("target", TARGETS.values(), ids=TARGETS)
+@pytest.mark.parametrize("way", [WAY, WAY + np.array([4 * np.pi, 0.0])], ids=["", "two turns on"])
+def test_a_cost_is_that_of_the_short_way_to_its_target(target: np.ndarray, way: np.ndarray) -> None:
+    """As the target that is nearest to each row says; where a trajectory is half a turn away, either is as far."""
+    wanted = Wanted(action=True, start=True)
+    places = np.concatenate([STARTS[:, None], WAY[:, :-1]], axis=1)  # of the rows
+    near = np.broadcast_to(target, places.shape).copy()
+    near[..., 0] += 2 * np.pi * np.rint((places - near)[..., 0] / (2 * np.pi))
+    found = []
+    for node, rows, actions in ((turning("a"), wrapped(target), wrapped(way)), (turning(), near, WAY)):
+        weighted = {"weight": np.ones(2), "target": rows.ravel(), "terminal_weight": np.full(2, 3.0)}
+        term = CostTerm(*(np.float32(weighted.get(name, ())) for name in CostTerm._fields))
+        cost = QuadraticCost(term, *[CostTerm(*[NONE] * 6)] * 3, NONE)
+        asked = EvaluationFields(cost, wanted, NO_INDEX, 0)
+        found.append(node.pipeline.evaluate(fields(actions), asked, lambda: ns(100.0)))
+    # A deviation d is off by ROUNDING twice, d^2 by 2 d as much; 13 are weighed, and |d| is at most their root sum.
+    of_cost = 4 * ROUNDING * np.sqrt(13 * np.abs(found[1].cost))
+    assert (np.abs(found[0].cost - found[1].cost) <= of_cost).all()
+    # 2 x weights of 4 at most x rounding of angles, twice
+    np.testing.assert_allclose(found[0].gradient.action, found[1].gradient.action, atol=16 * ROUNDING)
+    np.testing.assert_allclose(found[0].gradient.start_position, found[1].gradient.start_position, atol=16 * ROUNDING)
+
+
+def test_a_cost_of_a_revolute_joint_goes_the_long_way() -> None:
+    term = CostTerm(*(np.ones(2, np.float32) if name == "weight" else NONE for name in CostTerm._fields))
+    cost = QuadraticCost(term._replace(target=np.float32([2 * np.pi, 0.0])), *[CostTerm(*[NONE] * 6)] * 3, NONE)
+    asked = EvaluationFields(cost, Wanted(), NO_INDEX, 0)
+    rest = fields(np.zeros((1, 4, 2)), np.zeros((1, 2)))
+    costs = [turning(*joints).pipeline.evaluate(rest, asked, lambda: ns(100.0)).cost for joints in ([], ["b"], ["a"])]
+    np.testing.assert_allclose(np.ravel(costs), [4 * (2 * np.pi) ** 2, 4 * (2 * np.pi) ** 2, 0.0], atol=1e-9)
+
+
+def test_retiming_follows_the_way_and_revolute_joints_never() -> None:
+    limits = {"limits.velocity": [2.0] * 2, "limits.acceleration": [5.0] * 2, "limits.jerk": [50.0] * 2}
+    path = np.array([[3.0, 0.0], [3.2, 0.1], [3.4, 0.0]])
+    numbers = dict.fromkeys(RetimeFields._fields[-6:-2], 0.0)
+
+    def retimed(joints: list[str], rows: np.ndarray) -> object:
+        arrays = [rows.ravel(), *[np.zeros(0)] * 6]
+        asked = RetimeFields((), 1, 3, *arrays, **numbers, order=0)
+        return SimulatedNode(**{"limits.continuous": joints, **limits}).pipeline.retiming(asked).answer()
+
+    expected = retimed([], path)
+    found = retimed(["a"], wrapped(path))
+    np.testing.assert_allclose(found.duration, expected.duration, rtol=1e-6)
+    np.testing.assert_allclose(found.result_position, expected.result_position, atol=1e-6)
+    assert retimed(["b"], wrapped(path)).duration[0] > 4 * expected.duration[0]
+
+
+def test_between_two_joint_states_an_angle_takes_the_short_way() -> None:
+    states = JointStates(("a", "b"))
+    for time_ns, angle in ((1, 3.1), (100_000_001, -3.1)):
+        states.update(["a", "b"], np.array([angle, angle]), np.zeros(2), time_ns, time_ns)
+    middle = measured_at(states.recent, np.array([50_000_001]), 2, np.array([True, False]))[0]
+    np.testing.assert_allclose(middle, [[np.pi, 0.0]], atol=1e-12)

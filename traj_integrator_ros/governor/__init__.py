@@ -1,0 +1,13 @@
+"""From a plan to the motion that the controller executes. Knows neither ROS nor messages.
+
+A plan passes five questions, in this order:
+
+1. What is commanded now? `published.py`: the controller's report, or else the motion that was published last.
+2. What does the plan mean? `courses.py`: its readings as motions; `complete_plan.py` where it ends at its goal.
+3. How is it joined? `ways.py`: from the present command on; `beside.py` where that takes long.
+4. Does it fit? `ways.py` checks it whole; `retiming.py` slows it along its path where it exceeds limits.
+5. How does it stop? `trajectories.py`: at the end of each plan, on request, and where `supervision.py` sees a robot
+   that does not follow.
+
+`pipeline.py` is the room's front: what the node calls. `commands.py` decides when a plan begins.
+"""

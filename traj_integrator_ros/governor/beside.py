@@ -1,0 +1,149 @@
+"""Ways to plans, found beside their caller: what takes long keeps nothing else waiting, least of all a stop. No ROS."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Executor, Future, wait
+
+from ..requests.plan import Plan
+from .courses import Course, Reading, stops_of
+from .ways import Read, Seam, Way, Ways
+
+THREADS = 4
+"""For two that are wanted, and as many that are not any more and end soon."""
+PATIENCE_S = 8e-3
+"""How long a caller waits: nearly all plans are joined within that."""
+_SHORT = 64
+"""Rows of a plan whose most exact course takes a few milliseconds to be joined."""
+_ROOM = 1.5
+"""Times that the last way took, which the next one may take."""
+_FORGETTING = 0.8
+
+
+class Finding:
+    """The search for the way to a plan from where it is taken up, which can be dropped.
+
+    Args:
+        plan: for which it is.
+        seam: where that is.
+        dropped: number of its steps that are over then.
+
+    """
+
+    def __init__(self, plan: Plan, seam: Seam, dropped: int) -> None:
+        self.plan, self.seam, self.dropped = plan, seam, dropped
+        self.took_s = 0.0
+        self._is_wanted = True
+        self._found: Future[tuple[Way | None, str]] = Future()
+
+    @staticmethod
+    def of(way: Way, plan: Plan, seam: Seam, dropped: int) -> Finding:
+        """The search for a way that is known."""
+        finding = Finding(plan, seam, dropped)
+        finding._found.set_result((way, ""))
+        return finding
+
+    def run(self, ways: Ways, read: Read) -> None:
+        """Search, in any thread."""
+        began = time.monotonic()
+
+        def wanted(reading: Reading) -> Iterator[Course]:
+            for course in read(reading):
+                if not self._is_wanted:
+                    raise _NotWanted
+                yield course
+
+        try:
+            found = ways.way(wanted, self.seam)
+        except BaseException as error:  # whatever it is, it belongs to who asks for the result
+            self.took_s = time.monotonic() - began
+            self._found.set_exception(error)
+        else:
+            self.took_s = time.monotonic() - began
+            self._found.set_result(found)
+
+    def drop(self) -> None:
+        """End soon: nobody wants the result."""
+        self._is_wanted = False
+
+    def is_done(self, within_s: float = 0.0) -> bool:
+        """Whether it is over, or will be within a time, s."""
+        return self._found.done() or (within_s > 0 and bool(wait([self._found], within_s).done))
+
+    def result(self) -> tuple[Way | None, str]:
+        """The way, and what is wrong with it. Raises Rejected."""
+        return self._found.result()
+
+    def tell(self, over: Callable[[], None]) -> None:
+        """Call this when it is over, in its thread."""
+        self._found.add_done_callback(lambda _: over())
+
+
+class Findings:
+    """The searches that go on, by their plans.
+
+    Args:
+        threads: where; None: in the caller's own, at once.
+        wake: called, in any thread, when one is over for which nobody waits.
+
+    """
+
+    def __init__(self, threads: Executor | None = None, wake: Callable[[], None] = lambda: None) -> None:
+        self._threads, self._wake = threads, wake
+        self._kept: dict[int, tuple[Plan, Finding]] = {}
+        self._usual_s, self._rows = 0.0, 0
+        """How long the way to a plan of so many rows may take; 0: the last one was found at once."""
+
+    def begin(self, finding: Finding, ways: Ways, read: Read) -> Finding:
+        """Begin a search, and end it at once where a short plan needs none: threads have their turn later."""
+        if self._threads is not None and len(finding.plan.steps) <= _SHORT:
+            if (way := ways.at_once(read, finding.seam)) is not None:
+                return Finding.of(way, finding.plan, finding.seam, finding.dropped)
+        if self._threads is None:
+            finding.run(ways, read)
+        else:
+            self._threads.submit(finding.run, ways, read)
+        return finding
+
+    def expected_s(self, plan: Plan) -> float:
+        """How long the way to a plan will take, s, if it is like the last one that took long; 0: nobody knows."""
+        return self._usual_s if is_like(plan, self._rows) else 0.0
+
+    def keep(self, plan: Plan, finding: Finding) -> None:
+        """Remember a search that goes on."""
+        if self.of(plan) is not finding:
+            self._kept[id(plan)] = plan, finding
+            finding.tell(self._wake)
+
+    def of(self, plan: Plan) -> Finding | None:
+        """The search for a plan that was kept."""
+        return self._kept.get(id(plan), (plan, None))[1]
+
+    def take(self, plan: Plan, finding: Finding) -> None:
+        """Forget a search that is over."""
+        if self._kept.pop(id(plan), None) is not None:
+            took_long = finding.took_s > PATIENCE_S
+            self._usual_s = max(_ROOM * finding.took_s, _FORGETTING * self._usual_s) if took_long else 0.0
+            self._rows = len(plan.steps)
+
+    def drop(self, plan: Plan) -> None:
+        """Drop the search for a plan, if there is one."""
+        if (finding := self.of(plan)) is not None:
+            del self._kept[id(plan)]
+            finding.drop()
+
+    def drop_all(self) -> None:
+        """Drop them all: they began from what is not so any more."""
+        for _, finding in self._kept.values():
+            finding.drop()
+        self._kept.clear()
+
+
+def is_like(plan: Plan, rows: int) -> bool:
+    """Whether a plan is as long as one of so many rows, or nearly, and no stop, whose way is found at once."""
+    return len(plan.steps) > rows / 2 and not stops_of(plan).all()
+
+
+class _NotWanted(Exception):
+    """A search that was dropped ends."""

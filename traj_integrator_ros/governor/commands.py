@@ -1,0 +1,293 @@
+"""What the controller is commanded, and when: plans in time, those that wait, brakes and stops. Knows no ROS."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from ..limits.joint_limits import JointLimits
+from ..parameters.parameters import NodeParameters
+from ..parameters.table import ENSEMBLE_WEIGHTED, HEAVIEST_NEWEST
+from ..requests.plan import GOALS, Plan, turned
+from ..requests.rejection import Rejected, RejectionReason
+from .beside import is_like
+from .executable import ExecutableTrajectory
+from .measured import JointStates
+from .published import OFF_S, NotYet, PublishedMotion
+from .trajectories import TrajectoryMaker
+
+Refuse = Callable[[Rejected, Plan], None]
+"""Called with plans that were accepted, had to wait, and were refused then."""
+_MAKING = 2.0
+"""Times that it took to make a trajectory, which making it once more may take."""
+_SPARE_NS = 5_000_000
+"""Before it is due, a trajectory that was slowed has to have been made: it takes about as long as the lead."""
+_RESTARTS_S = 0.16
+"""An arm stands while its controller restarts, which takes less: a brake then would be executed from its middle."""
+_OFF = "controller_state"
+"""The input that ended, where a robot is braked for that."""
+_TRIES = 3
+"""Times that a trajectory that is slowed is made once more."""
+
+
+class Commands:
+    """Brings plans to the controller, and stops the robot where it, its states or somebody ask for that.
+
+    Args:
+        joint_states: the latest joint states.
+        published: the last published motion.
+        refuse: called with plans that had to wait and were refused then.
+
+    """
+
+    def __init__(self, joint_states: JointStates, published: PublishedMotion, refuse: Refuse) -> None:
+        self._joint_states, self._published, self._refuse = joint_states, published, refuse
+        self._waiting: Plan | None = None
+        self._next: Plan | None = None
+        """The newest after one that waits until its way is found."""
+        self._trajectories: TrajectoryMaker | None = None
+        self._kept: JointLimits | None = None
+        """Limits before they changed, until it is known whether what is in execution keeps the present ones."""
+
+    def reconfigure(self, parameters: NodeParameters, trajectories: TrajectoryMaker) -> None:
+        """Continue with other parameters; `tick` brings what is in execution within their limits."""
+        if self._trajectories is not None and self._kept is None:
+            self._kept = self._trajectories.limits
+        self._parameters, self._trajectories = parameters, trajectories
+
+    def require_newer(self, plan: Plan, now_ns: int, *, count: bool = True) -> None:
+        """Refuse a plan that is older than the one in execution. Raises Rejected: stale_sequence."""
+        if self._published.is_older(plan.origin_ns, count=count):
+            raise Rejected(
+                RejectionReason.STALE_SEQUENCE,
+                f"header.stamp: began {(now_ns - plan.origin_ns) * 1e-9:.3f} s ago, before the sequence in execution",
+            )
+
+    def in_time(self, plan: Plan, now_ns: int, clock: Callable[[], int] | None = None) -> ExecutableTrajectory | None:
+        """The trajectory of a plan, or None if it has to wait; then it replaces another one that waits.
+
+        But one that is like another whose way is being sought comes after that: in a stream of plans whose ways take
+        longer than it takes the next one to come, none would ever be found otherwise.
+
+        If it is due when it has been made, it is made once more; one that is slowed takes as long then, or longer.
+        """
+        self.require_following(now_ns)
+        if self._comes_after(plan):
+            following, self._next = self._next, plan
+            self._refuse_one(following, _superseded())
+            return None
+        try:
+            trajectory = self._executable(plan, now_ns)
+            tries = _TRIES
+            while tries and clock is not None:
+                later_ns = clock()
+                if trajectory.due_ns >= later_ns + (_SPARE_NS if trajectory.delay else 0):
+                    break
+                plan = replace(plan, making=_MAKING * (later_ns - now_ns) * 1e-9 if trajectory.delay else 0.0)
+                trajectory = self._executable(plan, later_ns)
+                now_ns, tries = later_ns, tries - 1 if trajectory.delay else 0
+        except NotYet as later:
+            self._supersede()
+            self._waiting = plan
+            return later.meanwhile
+        self._supersede()
+        return trajectory
+
+    def is_possible(self, plan: Plan, now_ns: int) -> bool:
+        """Whether it is known that a plan could be executed now: otherwise, ask again. Nothing is changed.
+
+        Raises:
+            Rejected: it could not, as `in_time` and `require_newer`.
+
+        """
+        if (is_possible := self._trajectories.is_possible(plan)) is not None:
+            return is_possible
+        self.require_newer(plan, now_ns, count=False)
+        self.require_following(now_ns)
+        try:
+            with self._published.guard.unchanged():
+                self._executable(plan, now_ns)
+        except NotYet as later:
+            return not later.is_sought
+        return True
+
+    def require_following(self, now_ns: int) -> None:
+        """Refuse sequences, and what is in execution, while the robot is, or was, braked.
+
+        Raises:
+            Rejected: deviation or stopped.
+
+        """
+        guard = self._published.guard
+        if guard.held or guard.stopped_until_rest:
+            held = "and holds until it is released (~/stop with hold: false)" if guard.held else "and is not over"
+            raise Rejected(RejectionReason.STOPPED, f"node: a stop was requested {held}")
+        if guard.reason:
+            raise self._braked()
+
+    def tick(self, now_ns: int, clock: Callable[[], int] | None = None) -> ExecutableTrajectory | None:
+        """Supervise: return a trajectory to publish at once, a brake or one that had to wait, or None.
+
+        Called every few milliseconds, also while nothing arrives; `clock` as in `in_time`.
+        """
+        published, guard = self._published, self._published.guard
+        self.check_clock(now_ns)
+        moving = published.is_moving(now_ns)
+        if guard.stopped_until_rest and not moving:
+            guard.stopped_until_rest = False
+        away = guard.is_away(self._trajectories.allowance)
+        if guard.reason and not moving and guard.rests(now_ns, away):
+            guard.recover(away=away)
+            if away:  # whatever the controller holds: the next motion begins where the robot is
+                published.drop()
+        if not guard.reason:
+            reason, joint = self._why_brake(now_ns, moving)
+            if reason:
+                guard.brake(reason, joint)
+                self._refuse_waiting(self._braked())
+                return self._stopped(now_ns) if moving else None
+        if guard.stop_waits:
+            return self._stopped(now_ns)
+        if self._kept is not None and (within := self._within_limits(now_ns)) is not None:
+            return within
+        if self._waiting is None or published.present.is_silent(now_ns):
+            return None  # the controller is off: a motion now would be executed from its middle when it is back
+        if self._trajectories.is_sought(self._waiting):
+            return None
+        (plan, self._waiting), (following, self._next) = (self._waiting, None), (self._next, None)
+        try:
+            return self.in_time(plan, now_ns, clock)
+        except Rejected as rejected:
+            self._refuse_one(plan, rejected)
+            return None
+        finally:
+            if self._waiting is None:
+                self._waiting = following
+            else:
+                self._next = following
+
+    def stop(self, now_ns: int, hold: bool = False) -> ExecutableTrajectory | None:
+        """Return the fastest stop from the present command; None if nothing moves, or if `tick` will return it.
+
+        Sequences are rejected until the robot rests, or with `hold` until `release`.
+        """
+        guard = self._published.guard
+        guard.held = hold
+        self._refuse_waiting(Rejected(RejectionReason.STOPPED, "node: stopped before the sequence was begun"))
+        if not self._published.is_moving(now_ns) and not self._published.present.may_move():
+            return None
+        guard.stopped_until_rest = True
+        return self._stopped(now_ns)
+
+    def awaited_stop(self, now_ns: int) -> ExecutableTrajectory | None:
+        """Return the stop that `tick` will return once the controller is at the first point of a motion; or None."""
+        if not self._published.guard.stop_waits:
+            return None
+        try:
+            return self._trajectories.stop(now_ns)
+        except NotYet as later:
+            return self._trajectories.stop(later.until_ns) if later.until_ns else None
+
+    def release(self) -> None:
+        """Take sequences again after a stop that was to hold."""
+        self._published.guard.held = False
+
+    def withdraw(self) -> None:
+        """Forget what waits, because its sender does not want it any more."""
+        if self._waiting is not None:
+            self._trajectories.forget(self._waiting)
+        self._waiting, self._next = self._next, None
+
+    def deactivate(self) -> None:
+        """Refuse what waits: it must not be begun when the node is active again."""
+        self._refuse_waiting(Rejected(RejectionReason.NOT_ACTIVE, "node: deactivated before the sequence was begun"))
+
+    def supervise(self, now_ns: int) -> None:
+        """Compare the latest joint state with the command of its time, where that is due."""
+        state = self._joint_states.latest(now_ns, 0.0)
+        if not self._published.guard.is_due(state.stamp_ns):
+            return
+        position, turning = state.position, self._parameters.continuous
+        commanded = self._published.present.commanded
+        if turning.any() and (then := commanded(state.stamp_ns)) is not None:
+            position = turned(position, then.position, turning)
+        full_speed = self._trajectories.allowance.full_speed
+        self._published.guard.take(position, state.velocity, state.stamps_ns, commanded, full_speed)
+
+    def check_clock(self, now_ns: int) -> None:
+        """Forget states that were measured, and motions that were published, later than now."""
+        self._joint_states.check_clock(now_ns)
+        if self._published.check_clock(now_ns):
+            self._joint_states.drop_for_jump()
+
+    def _braked(self) -> Rejected:
+        guard = self._published.guard
+        if guard.reason.startswith(_OFF):
+            return Rejected(RejectionReason.CONTROLLER_UNAVAILABLE, f"{guard.reason}; rejecting until it is back")
+        reason = RejectionReason.DEVIATION if guard.joint >= 0 else RejectionReason.STATE_TOO_OLD
+        return Rejected(reason, f"node: {guard.reason}; rejecting until the robot rests")
+
+    def _why_brake(self, now_ns: int, moving: bool) -> tuple[str, int]:
+        """Why the robot is to be braked, and the joint; empty if it is not."""
+        age, timeout = self._joint_states.age_s(now_ns), self._parameters.state_timeout
+        if moving and timeout > 0 and age is not None and age > timeout:
+            return f"joint states ended {age:.3f} s ago, expected at most {timeout:g} s (parameter state_timeout)", -1
+        present = self._published.present
+        quiet = present.silent_s(now_ns)
+        if moving and quiet > OFF_S:
+            return f"{_OFF}: expected reports of the controller, got none for {quiet:.3f} s", -1
+        if present.reports and (not moving or (present.is_overdue(now_ns) and present.quiet_s(now_ns) < _RESTARTS_S)):
+            return "", -1
+        found = self._published.guard.exceeded(self._trajectories.allowance, self._parameters.joint_names)
+        return (found.text, found.joint) if found else ("", -1)
+
+    def _stopped(self, now_ns: int) -> ExecutableTrajectory | None:
+        guard = self._published.guard
+        try:
+            stop = self._trajectories.stop(now_ns)
+        except NotYet:
+            guard.stop_waits = True
+            return None
+        guard.stop_waits = False
+        return stop
+
+    def _comes_after(self, plan: Plan) -> bool:
+        """Whether a plan is to come after the one that waits, whose way is being sought: not where either is a goal."""
+        first = self._waiting
+        if first is None or GOALS in (first.topic, plan.topic) or not self._trajectories.is_sought(first):
+            return False
+        return is_like(plan, len(first.steps))
+
+    def _within_limits(self, now_ns: int) -> ExecutableTrajectory | None:
+        """What brings the motion in execution within limits that have changed; None: it keeps them, or that waits."""
+        try:
+            within = self._trajectories.kept(now_ns, self._kept)
+        except NotYet:
+            return None
+        self._kept = None
+        return within
+
+    def _supersede(self) -> None:
+        self._refuse_waiting(_superseded())
+
+    def _refuse_waiting(self, rejected: Rejected) -> None:
+        waiting, self._waiting, self._next = (self._waiting, self._next), None, None
+        for plan in waiting:
+            self._refuse_one(plan, rejected)
+
+    def _refuse_one(self, plan: Plan | None, rejected: Rejected) -> None:
+        if plan is not None:
+            self._trajectories.forget(plan)
+            self._refuse(rejected, plan)
+
+    def _executable(self, plan: Plan, now_ns: int) -> ExecutableTrajectory:
+        parameters = self._parameters
+        if parameters.chunks_ensemble != ENSEMBLE_WEIGHTED or not plan.is_chunk:
+            return self._trajectories.trajectory(plan, now_ns)
+        newest = parameters.chunks_heaviest == HEAVIEST_NEWEST
+        averaged = self._published.chunks.averaged(plan, parameters.chunks_decay, newest_first=newest)
+        return replace(self._trajectories.trajectory(averaged, now_ns, plan), chunk=plan)
+
+
+def _superseded() -> Rejected:
+    return Rejected(RejectionReason.SUPERSEDED, "sequence: a newer one came before it was begun")

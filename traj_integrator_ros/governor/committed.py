@@ -1,0 +1,161 @@
+"""The motion in execution at the times of a chunk that is being planned, and what of it is fixed. Knows no ROS."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from ..parameters.parameters import NodeParameters
+from ..requests.plan import turned
+from ..requests.rejection import Rejected, RejectionReason, require_steps
+from .measured import JointStates, MeasuredState
+from .published import PresentCommand, Sent
+
+_TRANSPORT_PERCENT = 95
+_LONGEST_GAP_NS = 200_000_000
+"""Between two joint states that are further apart, nothing is said about where the robot was."""
+
+
+class CommittedFields(NamedTuple):
+    """The request."""
+
+    stamp_ns: int
+    """Time of row 0; 0: now."""
+    dt: float
+    """s; 0: that of the parameters."""
+    rows: int
+    rows_before: int
+
+
+class Committed(NamedTuple):
+    """Rows of the motion in execution, `[rows, dof]` each, float64."""
+
+    now_ns: int
+    lead: float
+    """Time until a sequence that arrives now can change the motion, s."""
+    committed: int
+    """Rows that nothing can change any more."""
+    executing: bool
+    position: np.ndarray
+    velocity: np.ndarray
+    commanded_position: np.ndarray
+    commanded_velocity: np.ndarray
+    measured_position: np.ndarray
+    measured_velocity: np.ndarray
+
+
+def committed_rows(
+    fields: CommittedFields,
+    parameters: NodeParameters,
+    present: PresentCommand,
+    joint_states: JointStates,
+    now_ns: int,
+) -> Committed:
+    """Find rows of the motion in execution by the clock.
+
+    Raises:
+        Rejected: not_finite, invalid_dt, size_out_of_range or future_sequence; where nothing is known about the
+            command, no_joint_state, state_too_old or clock_jumped_back; controller_unavailable.
+
+    """
+    dt = fields.dt if fields.dt != 0 else parameters.dt
+    require_steps(np.array([dt]))
+    for name, count, most in (
+        ("rows", fields.rows, parameters.max_horizon + 1), ("rows_before", fields.rows_before, parameters.max_horizon)
+    ):  # fmt: skip
+        if count > most:
+            raise Rejected(
+                RejectionReason.SIZE_OUT_OF_RANGE, f"{name}: expected at most {most} (max_horizon), got {count}"
+            )
+    origin_ns, step_ns = fields.stamp_ns or now_ns, dt * 1e9
+    if (origin_ns - now_ns) * 1e-9 > parameters.publish_longest_wait:
+        raise Rejected(
+            RejectionReason.FUTURE_SEQUENCE,
+            f"stamp: expected at most {parameters.publish_longest_wait:g} s ahead of the node's clock (parameter "
+            f"publish.longest_wait), got {(origin_ns - now_ns) * 1e-9:.3f} s",
+        )
+    dof = len(parameters.joint_names)
+    times_ns = origin_ns + np.rint(np.arange(fields.rows) * step_ns).astype(np.int64)
+    before_ns = origin_ns - np.rint(np.arange(fields.rows_before, 0, -1) * step_ns).astype(np.int64)
+    position, velocity = commanded_at(present.sent, times_ns, dof)
+    follows = _fill_ahead(position, velocity, times_ns, parameters, present, joint_states, now_ns)
+    lead = parameters.publish_lead_time + transport_s(present)
+    fixed = int(np.searchsorted(times_ns, now_ns + round(lead * 1e9), side="right"))
+    commanded = commanded_at(present.sent, before_ns, dof)
+    measured = measured_at(joint_states.recent, before_ns, dof, parameters.continuous)
+    near = np.where(np.isnan(commanded[0]), measured[0], commanded[0])
+    measured = turned(measured[0], near, parameters.continuous), measured[1]
+    return Committed(now_ns, lead, fixed, follows, position, velocity, *commanded, *measured)
+
+
+def transport_s(present: PresentCommand) -> float:
+    """The 95th percentile of the time from the controller to the node, s; 0 where it does not report."""
+    return float(np.percentile(present.transport, _TRANSPORT_PERCENT)) if present.transport else 0.0
+
+
+def _fill_ahead(
+    position: np.ndarray,
+    velocity: np.ndarray,
+    times_ns: np.ndarray,
+    parameters: NodeParameters,
+    present: PresentCommand,
+    joint_states: JointStates,
+    now_ns: int,
+) -> bool:
+    """Write what is commanded from now on, and where nothing else is known; whether a motion is in execution."""
+    now = present.at(now_ns, waits=False)
+    if now is None:
+        state = joint_states.latest(now_ns, parameters.state_timeout)
+        ahead = np.ones(len(times_ns), bool)
+        position[ahead], velocity[ahead] = state.position, 0.0
+        return False
+    for row in np.flatnonzero((times_ns >= now_ns) | np.isnan(position).any(axis=1)):
+        state = now.course.state_at(int(times_ns[row]))
+        position[row], velocity[row] = state.position, state.velocity
+    ends_ns = now.course.start_ns + round(now.course.motion.duration * 1e9)
+    return now.follows and now_ns < ends_ns
+
+
+def commanded_at(sent: Iterable[Sent], times_ns: np.ndarray, dof: int) -> tuple[np.ndarray, np.ndarray]:
+    """Commanded positions and velocities `[N, dof]` at times `[N]`; NaN where they are not known."""
+    position, velocity = np.full((2, len(times_ns), dof), np.nan)
+    executed: list[Sent] = []
+    for one in sent:
+        while executed and executed[-1].course.start_ns >= one.course.start_ns:
+            executed.pop()
+        executed.append(one)
+    begins = [one.course.start_ns for one in executed]
+    for row, time_ns in enumerate(times_ns.tolist()):
+        index = bisect_right(begins, time_ns) - 1
+        if index >= 0 and executed[index].is_known:
+            state = executed[index].course.state_at(time_ns)
+            position[row], velocity[row] = state.position, state.velocity
+    return position, velocity
+
+
+def measured_at(
+    states: Sequence[MeasuredState], times_ns: np.ndarray, dof: int, turning: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Measured positions and velocities `[N, dof]` at times `[N]`, linear between joint states; NaN elsewhere.
+
+    Those of `turning` joints, bool `[dof]`, take the short way between two joint states.
+    """
+    position, velocity = np.full((2, len(times_ns), dof), np.nan)
+    stamps = [state.stamp_ns for state in states]
+    for row, time_ns in enumerate(times_ns.tolist()):
+        index = bisect_right(stamps, time_ns)
+        if not 0 < index < len(stamps):
+            if stamps and time_ns == stamps[-1]:
+                position[row], velocity[row] = states[-1].position, states[-1].velocity
+            continue
+        before, after = states[index - 1], states[index]
+        before_ns, after_ns = before.stamp_ns, after.stamp_ns
+        if after_ns - before_ns > _LONGEST_GAP_NS:
+            continue
+        share = (time_ns - before_ns) / (after_ns - before_ns)
+        position[row] = before.position + share * (turned(after.position, before.position, turning) - before.position)
+        velocity[row] = before.velocity + share * (after.velocity - before.velocity)
+    return position, velocity

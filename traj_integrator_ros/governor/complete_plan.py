@@ -1,0 +1,216 @@
+"""Complete plans: the motion that a controller makes of their points, at rest at the last one. Knows no ROS."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+
+from ..execution.complete import through_to_rest
+from ..execution.limits import Bounds, extremes, find_motion_violation
+from ..execution.motion import Motion, State
+from ..execution.rows import Points, motion_of_points
+from ..limits.joint_limits import JointLimits, forward_rows
+from ..requests.plan import Plan
+
+_NO_LIMIT = 1e9
+"""Stands for a limit that nobody gave, where an infinite one would make differences of infinities."""
+_ROUNDING_RAD = 1e-9
+"""rad or m by which positions of a message are rounded."""
+_SHORTEST_STEP_S = 1e-3
+"""A cycle of a controller: positions closer together in time say nothing about a velocity."""
+_LONGEST_STEP_S = 60.0
+"""A way that takes longer within limits is none of this robot."""
+_STOPPING = 0.99
+"""Times the shortest time of a way to rest: below, a plan that takes just that is not later by rounding."""
+_SWUNG = 2.0, 2.2
+"""Times an acceleration (a jerk) that jumps up to twice within a step: how far the controller's polynomial reaches."""
+_SWUNG_VELOCITY, _OF_VELOCITY = 0.13, 0.1
+"""Times the acceleration and the step: by how much its velocity swings beyond that of such a motion; and the most of a
+limit by which it may, however long steps are.
+"""
+_OF_SLACK, _MOST_OFF = 10.0, 0.01
+"""Times limits.tolerance, and at most: by which part of its limit a velocity at a point may lie beyond it. Time
+parameterizations keep limits at the places of a grid, and between these to about so much.
+"""
+_AT_POINT = 1.3
+"""Times a limit of acceleration: the spline of a time parameterization through its grid reaches 3 - sqrt(3) times where
+the acceleration jumps from one limit to the other.
+"""
+
+
+def motions_of(
+    plan: Plan, before: State, fade_time: float, limits: JointLimits, assumed: Bounds, *, slows: bool
+) -> Iterator[tuple[Motion, bool]]:
+    """Yield the motions of a complete plan, the best first, and whether each keeps the limits at its points.
+
+    Positions alone become a C2 spline from the state of the robot to rest. Positions and velocities become cubics, with
+    accelerations quintics, as a controller makes them. For limits that these exceed, there are also motions with
+    accelerations in place of cubics, which cannot keep a jerk, and the spline through the positions; where the plan may
+    end later, also the spline at times that follow from the distances.
+
+    A motion whose points are those of a motion within the limits keeps them, even if the controller's interpolation
+    between the points exceeds them: where accelerations jump, that is how it plays a plan which keeps its limits. It
+    may do so as far as it does where accelerations, or jerks, jump twice within a step.
+
+    Args:
+        plan: with at least one step, and with all values finite.
+        before: state of the robot when the plan begins.
+        fade_time: s, within which accelerations at both ends fade.
+        limits: of the joints.
+        assumed: the same, assumed where there are none.
+        slows: whether it may end later, so that steps are no shorter than limits ask for.
+
+    """
+    before = before.known
+    position = np.vstack([before.position if plan.start is None else plan.start.position, plan.actions])
+    if plan.velocities is not None:
+        begin = before if plan.start is None else plan.start
+        velocity, given = np.vstack([begin.velocity, plan.velocities]), None
+        if plan.accelerations is not None:
+            given = np.vstack([begin.known.acceleration, plan.accelerations])
+        motion = _between(plan.steps, position, velocity, given)
+        kept = _swings_little(motion, limits, assumed, position[0])
+        kept = kept and keeps_at_points(plan.steps, position, velocity, given, limits, before.acceleration)
+        long_enough = bool((plan.steps >= _SHORTEST_STEP_S).all())
+        if kept or long_enough:
+            yield motion, kept
+        if given is None and limits.jerk is not None and long_enough:
+            smooth = _between(plan.steps, position, velocity, _smooth(motion, before.acceleration))
+            outward = np.array([[-1.0], [1.0]])  # it must not swing further than what the sender may expect
+            if (outward * (extremes(smooth) - extremes(motion))[:, 0] <= _ROUNDING_RAD).all():
+                yield smooth, False
+    steps = _possible(plan.steps, position, assumed) if slows else plan.steps
+    yield through_to_rest(steps, position, before, fade_time, assumed.jerk), False
+    even = _even(position, assumed)
+    if slows and even.max() <= _LONGEST_STEP_S:
+        yield through_to_rest(even, position, before, fade_time, assumed.jerk), False
+
+
+def _possible(steps: np.ndarray, position: np.ndarray, assumed: Bounds) -> np.ndarray:
+    """Steps `[N]`, s, none of them shorter than what velocities ask for, and for the last move accelerations, too."""
+    distance = np.abs(np.diff(position, axis=0))
+    least = _even(position, assumed)
+    last = int(np.flatnonzero(distance.any(axis=1)).max(initial=0))
+    least[last] = max(least[last], _STOPPING * np.sqrt(2 * distance[last] / assumed.stopping).max())
+    return np.where(least <= _LONGEST_STEP_S, np.maximum(steps, least), steps)
+
+
+def _even(position: np.ndarray, assumed: Bounds) -> np.ndarray:
+    """Steps `[N]`, s, in which every move takes as long as its velocities allow it to."""
+    return np.maximum((np.abs(np.diff(position, axis=0)) / assumed.velocity).max(axis=1), _SHORTEST_STEP_S)
+
+
+def _smooth(motion: Motion, begins: np.ndarray) -> np.ndarray:
+    """Accelerations at the knots of cubics, rad/s^2, `[N + 1, dof]`: the smaller one of both sides, or 0 between."""
+    after, jerk = 2 * motion.coefficients[:, 2], 6 * motion.coefficients[:, 3]
+    left, right = (after + jerk * motion.steps[:, None])[:-1], after[1:]
+    smaller = np.where(np.abs(left) < np.abs(right), left, right)
+    return np.vstack([begins, np.where(left * right > 0, smaller, 0.0), np.zeros_like(begins)])
+
+
+def _between(steps: np.ndarray, position: np.ndarray, velocity: np.ndarray, acceleration: np.ndarray | None) -> Motion:
+    time_ns = np.concatenate([[0], np.rint(steps.cumsum() * 1e9).astype(np.int64)])
+    return motion_of_points(Points(time_ns, position, velocity, acceleration))._replace(ends_at_rest=True)
+
+
+def _swings_little(motion: Motion, limits: JointLimits, assumed: Bounds, begin: np.ndarray) -> bool:
+    """Whether the controller's polynomials stay as near to limits as those of a motion within them; see `_SWUNG`."""
+    of_acceleration, of_jerk = _SWUNG
+    swing = _SWUNG_VELOCITY * assumed.acceleration * motion.steps.max()
+    swing = np.minimum(swing, _OF_VELOCITY * assumed.velocity)
+    wider = {"velocity": (1 + _off_by(limits), swing), "acceleration": (of_acceleration, 0.0), "jerk": (of_jerk, 0.0)}
+    wider["deceleration"] = wider["acceleration"]
+    given = {name: getattr(limits, name) for name in wider}
+    loose = {name: times * given[name] + more for name, (times, more) in wider.items() if given[name] is not None}
+    return not find_motion_violation(motion, replace(limits, **loose).containing(begin), steps=False)
+
+
+def keeps_at_points(
+    steps: np.ndarray,
+    position: np.ndarray,
+    velocity: np.ndarray,
+    acceleration: np.ndarray | None,
+    limits: JointLimits,
+    begins: np.ndarray,
+) -> bool:
+    """Whether a motion within the limits passes the points of a plan at their times.
+
+    It exists if no velocity exceeds its limit, no velocity changes from a point to any later one by more than limits of
+    acceleration allow in that time, and the distance between two points lies between the shortest and the longest that
+    they allow from the one velocity to the other. Velocities may be off by a little, and accelerations at points by
+    more, since a time parameterization keeps limits on a grid only. A limit of jerk is kept if that is so for the mean
+    accelerations of neighbouring pieces (or those given), and at both ends, where the robot rests.
+
+    Args:
+        steps: time between the points, s, `[N]`.
+        position: rad, `[N + 1, dof]`.
+        velocity: rad/s, `[N + 1, dof]`.
+        acceleration: rad/s^2, `[N + 1, dof]`, or None.
+        limits: of the joints.
+        begins: acceleration of the robot when the plan begins, rad/s^2, `[dof]`.
+
+    """
+    more, h = 1 + limits.slack, steps[:, None]
+    dof = position.shape[1]
+    fastest, speeding, slowing, of_jerk = (
+        np.minimum(np.full(dof, _NO_LIMIT) if limit is None else limit, _NO_LIMIT) * more
+        for limit in (limits.velocity, limits.acceleration, limits.deceleration, limits.jerk)
+    )
+    if limits.deceleration is None:
+        slowing = speeding
+    either = np.maximum(speeding, slowing)
+    little = _off_by(limits) * np.minimum(np.abs(velocity).max(axis=0), fastest)
+    if (np.abs(velocity) > fastest + little).any():
+        return False
+    if acceleration is not None:
+        forward = forward_rows(acceleration, velocity, (-slowing, speeding))
+        if (forward < -_AT_POINT * slowing).any() or (forward > _AT_POINT * speeding).any():
+            return False
+    distance, v, w = np.diff(position, axis=0), velocity[:-1], velocity[1:]
+    off = _ROUNDING_RAD * (1 + np.abs(position).max())
+    rises, falls = (_most_rise(sign * velocity, h * _rising(sign * v, sign * w, speeding, slowing)) for sign in (1, -1))
+    if (np.maximum(rises, falls) > little + off / h.min()).any():
+        return False
+    longest = _longest(v, w, h, fastest, either)
+    shortest = -_longest(-v, -w, h, fastest, either)
+    off = off + little * h
+    if ((distance > longest + off) | (distance < shortest - off)).any():
+        return False
+    if acceleration is not None:
+        changes, over = np.diff(acceleration, axis=0), h
+        ends = np.abs([acceleration[0] - begins, acceleration[-1]]), 0.0
+    else:
+        mean = (w - v) / h
+        changes, over = np.diff(mean, axis=0), (h[1:] + h[:-1]) / 2
+        ends = np.abs([mean[0] - begins, mean[-1]]), np.array([h[0], h[-1]]) / 2
+    is_limited = of_jerk < _NO_LIMIT
+    room = limits.slack * np.where(is_limited, either, 0.0)  # equality is no violation
+    jumps = (np.abs(changes) > of_jerk * over + room).any(axis=0) | (ends[0] > of_jerk * ends[1] + room).any(axis=0)
+    return not (is_limited & jumps).any()
+
+
+def _off_by(limits: JointLimits) -> float:
+    """By which part of its limit a velocity at a point may lie beyond it."""
+    return max(limits.slack, min(_OF_SLACK * limits.slack, _MOST_OFF))
+
+
+def _rising(v: np.ndarray, w: np.ndarray, speeding: np.ndarray, slowing: np.ndarray) -> np.ndarray:
+    """Limits, rad/s^2, `[N, dof]`, of steps in which a velocity rises: where it is negative, the joint slows down."""
+    either = np.maximum(speeding, slowing)
+    return np.where(np.minimum(v, w) >= 0, speeding, np.where(np.maximum(v, w) <= 0, slowing, either))
+
+
+def _most_rise(velocity: np.ndarray, allowed: np.ndarray) -> np.ndarray:
+    """By how much a velocity rises beyond what each step allows, at most from a point to any later one, `[dof]`."""
+    more = velocity.copy()
+    more[1:] -= allowed.cumsum(axis=0)
+    return (more - np.minimum.accumulate(more)).max(axis=0)
+
+
+def _longest(v: np.ndarray, w: np.ndarray, h: np.ndarray, fastest: np.ndarray, most: np.ndarray) -> np.ndarray:
+    """The longest distance from one velocity to another in a time, within a velocity and an acceleration."""
+    peak = np.minimum((v + w + most * h) / 2, fastest)
+    changing = (2 * peak - v - w) / most
+    return (2 * peak**2 - v**2 - w**2) / (2 * most) + peak * (h - changing)

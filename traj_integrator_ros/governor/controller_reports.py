@@ -1,0 +1,139 @@
+"""What the controller reports about itself, in the node's joint order, and compared with a motion. Knows no ROS."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+import numpy as np
+
+from ..execution.motion import State
+from ..requests.joint_order import find_columns, values_of_joints
+from ..requests.rejection import Rejected, RejectionReason, shown_names
+from .courses import Course
+
+_MATCH_S = 3e-3
+"""The reference is compared with own motions within this time: stamps are those of cycles, and blending shifts them."""
+_MATCH_RAD, _MATCH_RAD_S, _HOLDS_RAD_S = 2e-5, 7e-3, 2e-4
+"""What blending adds to a motion; and how fast one may be that is taken for a hold."""
+_REST_RAD_S, _HELD_RAD = 1e-6, 2e-8
+"""Up to this speed a reference is held; and how far a motion may be from it then: one that restarted holds another."""
+
+
+class ControllerStatus(Enum):
+    """What the controller does, as far as the node knows."""
+
+    UNKNOWN = "unknown"
+    """It does not report, and nothing has been published to it that it would execute."""
+    ASSUMED = "assumed"
+    """It does not report; joint states agree with what was published."""
+    HOLDING = "holding"
+    """It reports a reference at rest."""
+    EXECUTING = "executing"
+    LATE = "late"
+    """It still executes a motion that has been replaced: the new one has not arrived in time."""
+    BLENDING = "blending"
+    """It executes the motion, up to 3 ms early or late, as after a replacement that blends."""
+    RESTARTED = "restarted"
+    """It has dropped the motion: restarted, aborted, or refused it."""
+    OTHER = "other"
+    """It executes a motion that this node has not published."""
+    SCALED = "scaled"
+    """It executes at another speed than planned."""
+    SILENT = "silent"
+    """It reported, and does not any more."""
+
+
+@dataclass(frozen=True)
+class ControllerReport:
+    """One message of the controller about itself, in the node's joint order, float64 `[dof]`."""
+
+    stamp_ns: int
+    reference: State
+    speed_scaling: float = 1.0
+    has_velocity: bool = True
+    """Whether it says the velocity of its reference, of all joints: of the others it is 0."""
+
+
+class ControllerReports:
+    """Checks what the controller reports, and brings it into the node's joint order."""
+
+    def __init__(self, joint_names: tuple[str, ...]) -> None:
+        self._joint_names = joint_names
+        self._scales = False
+
+    def report(
+        self,
+        names: tuple[str, ...],
+        position: np.ndarray,
+        velocity: np.ndarray,
+        acceleration: np.ndarray,
+        stamp_ns: int,
+        speed_scaling: float,
+    ) -> ControllerReport:
+        """Check a report.
+
+        Args:
+            names: joints of the controller, in any order.
+            position: of the reference, one value for each name, rad.
+            velocity: of the reference, rad/s; empty, or NaN as ros2_control has it for what was never given, for 0.
+            acceleration: of the reference, rad/s^2; the same.
+            stamp_ns: of the cycle.
+            speed_scaling: 0 counts as 1 until it has been another number: then the controller does not fill it in.
+
+        Raises:
+            Rejected: joint_missing, duplicate_joint, joint_count or not_finite.
+
+        """
+        columns = find_columns(names, self._joint_names, "controller_state.joint_names")
+        if columns is None:
+            raise Rejected(
+                RejectionReason.JOINT_MISSING,
+                f"controller_state.joint_names: expected the joints of the node, got {shown_names(names) or 'none'}",
+            )
+
+        def values_of(part: str, values: np.ndarray, *, optional: bool = True) -> np.ndarray:
+            field = f"controller_state.reference.{part}"
+            return values_of_joints(field, values, columns, len(names), optional=optional, nan=optional)
+
+        rates = values_of("velocities", velocity), values_of("accelerations", acceleration)
+        has_velocity = bool(len(velocity)) and not np.isnan(rates[0]).any()
+        given = (np.where(np.isnan(rate), 0.0, rate) for rate in rates)
+        state = State(values_of("positions", position, optional=False), *given)
+        if not np.isfinite(speed_scaling):
+            raise Rejected(
+                RejectionReason.NOT_FINITE,
+                f"controller_state.speed_scaling_factor: expected a number, got {speed_scaling}",
+            )
+        self._scales = self._scales or speed_scaling != 0.0
+        return ControllerReport(stamp_ns, state, speed_scaling if self._scales else 1.0, has_velocity)
+
+
+def matches(report: ControllerReport, course: Course) -> bool | None:
+    """Whether a reference is a motion's exactly (True), within 3 ms (False), or not at all (None)."""
+    own = course.state_at(report.stamp_ns)
+    apart = np.abs(report.reference.position - own.position)
+    speed = np.maximum(np.abs(own.velocity), np.abs(report.reference.velocity))
+    turn = np.abs(own.acceleration) * _MATCH_S**2
+    least = np.where(np.abs(report.reference.velocity) < _REST_RAD_S, _HELD_RAD, _MATCH_RAD)
+    if (apart > speed * _MATCH_S + turn + least).any() or _is_at_another_speed(report, course, own):
+        return None
+    return bool((apart <= speed * _MATCH_S / 2 + turn + least).all())
+
+
+def _is_at_another_speed(report: ControllerReport, course: Course, own: State) -> bool:
+    """Whether a reference only passes where a motion passes: its velocity is not the motion's within 3 ms."""
+    if not report.has_velocity:
+        return False
+    least = _HOLDS_RAD_S if rests(report.reference) else _MATCH_RAD_S
+    if (np.abs(report.reference.velocity - own.velocity) <= least).all():
+        return False
+    span_ns = round(_MATCH_S * 1e9)
+    near = np.stack([own.velocity, *(course.state_at(report.stamp_ns + by).velocity for by in (-span_ns, span_ns))])
+    beyond = np.maximum(report.reference.velocity - near.max(axis=0), near.min(axis=0) - report.reference.velocity)
+    return bool((beyond > least).any())
+
+
+def rests(state: State) -> bool:
+    """Whether a reference is held."""
+    return float(np.abs(state.velocity).max(initial=0.0)) < _REST_RAD_S

@@ -1,0 +1,391 @@
+"""From a plan to its course, a motion from its origin on, in the ways in which it can be read. Knows no ROS."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from enum import IntEnum
+from typing import NamedTuple
+
+import numpy as np
+
+from ..execution.limits import Bounds, extremes
+from ..execution.motion import Motion, State, resting
+from ..execution.reaching import RETREAT, RETREAT_RAD, retreat
+from ..execution.rows import cubic_spline, rests_at_end, settle, taken_up
+from ..limits.joint_limits import JointLimits
+from ..requests.plan import Plan
+from . import smoothing
+from .complete_plan import motions_of
+from .plan_rows import motion_between, rows_of
+
+_AGREES = 0.02 / 60
+"""Times jerk dt^3: difference up to which a row lies on the previous plan; else a spline through both would swing."""
+_RINGS, _RINGS_AT_KNOTS = 5e-3, 2e-4
+"""Shares of a joint's range by which a spline may ring beyond a limit, between rows and where its end fades."""
+_SMOOTHED_BY_RAD = 0.0, 5e-3, 2e-3
+"""Most by which smoothing may move a row of a plan, by `Smoothed`."""
+_ROWS_PER_KNOT = (2, 4, 8, 16)
+_SWINGS = 3
+"""Pieces in which a spline swings that does not know what was before its first row, or comes after its last."""
+_LONGER_FADES = (6, 12, 24)
+"""Steps in which the last acceleration of a plan fades where fewer would exceed the jerk limit."""
+_MOMENT_S = 1e-3
+_NO_LIMITS = JointLimits()
+
+
+class Smoothed(IntEnum):
+    """Whether a course passes near the rows of its plan only."""
+
+    NOT = 0
+    NOISE = 1
+    """Noise was taken out."""
+    FORCED = 2
+    """There is no noise: only for a plan that exceeds its limits otherwise."""
+
+
+class Course(NamedTuple):
+    """A plan as a motion on the node's clock; from its end on it rests, unless it ends in motion as planned."""
+
+    start_ns: int
+    motion: Motion
+    valid_from_ns: int = 0
+    """The motion is the plan's from here on only."""
+    smoothed: Smoothed = Smoothed.NOT
+    own_until: float = np.inf
+    """s from its start; until then it shows what it asks for itself, not what its end makes of it."""
+    brakes_at: float = np.inf
+    """s from its start; from then on it is a brake, which says nothing about its plan."""
+    is_complete: bool = False
+    """Whether it is of a complete plan, whose courses come in the order in which they are tried."""
+    keeps_limits: bool = False
+    """Whether its points keep limits that the interpolation between them may exceed (see `complete_plan`)."""
+    continues: bool = False
+    """Whether its first rows are led to from a state that its plan does not say: a spline swings there."""
+
+    def state_at(self, time_ns: int) -> State:
+        """State at a time; before the start, the first state."""
+        return self.motion.state_at(max(time_ns - self.start_ns, 0) * 1e-9)
+
+    def is_braking(self, time_ns: int) -> bool:
+        """Whether it is over at a time, but not yet at rest."""
+        return self.brakes_at <= (time_ns - self.start_ns) * 1e-9 < self.motion.duration
+
+    def rest_from(self, time_ns: int) -> Motion:
+        """The rest of the motion at a time, at least a moment of rest; from its start if that is later."""
+        into = max(time_ns - self.start_ns, 0) * 1e-9
+        if into <= 0:
+            return self.motion
+        if into >= self.motion.duration - 1e-9:
+            return resting(self.motion.end.position, _MOMENT_S)
+        return self.motion.from_time(into)
+
+    def between(self, begin_ns: int, end_ns: int) -> Motion:
+        """The motion between two times, followed by rest where it ends before."""
+        span = (end_ns - begin_ns) * 1e-9
+        into, until = (begin_ns - self.start_ns) * 1e-9, (end_ns - self.start_ns) * 1e-9
+        if 0 <= into < until <= self.motion.duration:  # nearly always: only this part is copied
+            part = self.motion.until(until).from_time(into)
+            part.knots[-1] = span  # without rounding
+            return part
+        motion = self.rest_from(begin_ns)
+        if self.start_ns > begin_ns:
+            motion = resting(motion.begin.position, (self.start_ns - begin_ns) * 1e-9).then(motion)
+        missing = span - motion.duration
+        if missing <= 1e-9:
+            return motion.until(min(span, motion.duration))
+        return motion.then(resting(motion.end.position, missing))
+
+    def own_of(self, rest: Motion, time_ns: int) -> Motion:
+        """The rest of the motion at a time, as `rest_from` has it, as far as it shows what it asks for."""
+        left = self.own_until - max(time_ns - self.start_ns, 0) * 1e-9
+        return rest.until(left) if _MOMENT_S < left < rest.duration else rest
+
+
+class Left(NamedTuple):
+    """The rest of a course when it is taken up."""
+
+    motion: Motion
+    earliest: float
+    """s; before, it is not the plan's."""
+    valid: Motion
+    """The motion from there on."""
+    own: Motion
+    """The part of it that shows how much the plan itself asks for."""
+    own_until: float
+    """s; the end of that."""
+    whole: Motion
+    """The course from its start on."""
+    into: float
+    """s; how much of that is over."""
+    keeps_limits: bool = False
+    is_complete: bool = False
+    """See `Course`."""
+
+    def moved(self, by: np.ndarray) -> Left:
+        """The same, shifted by `[dof]`, rad."""
+        return self._with(lambda motion: motion.moved(by))
+
+    def inside(self, low: np.ndarray, high: np.ndarray) -> Left:
+        """The same within positions `[dof]`, where its rows are, and what is between them is a little beyond.
+
+        A spline that comes to rest at a limit rings by up to a thousandth of its way there: that joint goes that much
+        less far. `low`, `high`: may be infinite.
+        """
+        least, most = extremes(self.valid)[:, 0]
+        beyond = np.maximum(low - least, most - high)
+        if not (beyond > 0).any():
+            return self
+        knots = np.vstack([self.valid.coefficients[:, 0], self.valid.end.position])
+        knots_beyond = np.maximum(low - knots, knots - high).max(axis=0)
+        size = np.where(np.isfinite(high - low), high - low, most - least)
+        joints = (beyond > 0) & (beyond <= _RINGS * size) & (knots_beyond <= _RINGS_AT_KNOTS * size)
+        span, lowest = most - least, np.clip(least, low, high)
+        share = np.where(span > 0, (np.clip(most, low, high) - lowest) / np.where(span > 0, span, 1.0), 1.0)
+        share = np.where(joints, share, 1.0)
+        by = np.where(joints, lowest - share * least, 0.0)
+        return self._with(lambda motion: motion.scaled(share).moved(by))
+
+    def _with(self, change: Callable[[Motion], Motion]) -> Left:
+        return self._replace(**{name: change(part) for name, part in self._asdict().items() if type(part) is Motion})
+
+
+def left_of(course: Course, join_ns: int) -> Left:
+    """The rest of a course at a time; if it begins later, it is continued backwards until then."""
+    rest = course.rest_from(join_ns)
+    if course.start_ns > join_ns:
+        rest = rest.begun_earlier((course.start_ns - join_ns) * 1e-9)
+    earliest = max(course.valid_from_ns - join_ns, 0) * 1e-9
+    into = (join_ns - course.start_ns) * 1e-9
+    begin, end, knots = earliest, rest.duration, course.motion.knots
+    if course.valid_from_ns or course.continues:
+        begin = max(begin, knots[min(_SWINGS, len(knots) - 2)] - into)
+    if not rest.ends_at_rest:
+        end = knots[max(len(knots) - 1 - _SWINGS, 0)] - into
+    valid = rest_of(rest, earliest)
+    own = rest_of(rest.until(end), begin) if end > begin + _MOMENT_S else valid
+    return Left(rest, earliest, valid, own, end, course.motion, max(into, 0.0), course.keeps_limits, course.is_complete)
+
+
+def rest_of(motion: Motion, time: float) -> Motion:
+    """The motion from a time on, or its last moment."""
+    last = max(motion.duration - _MOMENT_S / 10, 0.9 * motion.duration)
+    return motion if time <= 0 else motion.from_time(min(time, last))
+
+
+class Reading(NamedTuple):
+    """What plans are read with."""
+
+    rest_tolerance: float
+    """rad/s."""
+    fade_time: float
+    """s, within which the last acceleration of a plan that ends at rest goes to 0."""
+    assumed: Bounds
+    """Limits, assumed where none are given."""
+    limits: JointLimits = _NO_LIMITS
+    """Those that are given."""
+    slows: bool = False
+    """Whether plans that exceed limits are slowed: then they end where they say, whatever that asks for."""
+
+
+def courses_of(
+    plan: Plan,
+    origin_ns: int,
+    at_ns: int,
+    previous: Callable[[int], Course],
+    reading: Reading,
+) -> Iterator[Course]:
+    """Yield the courses of a plan, the most exact first: later ones are for when those before exceed limits.
+
+    A complete plan has motions of its own (`complete_plan`). A plan with a start begins there. Any other continues the
+    previous plan, from its state at the origin, unless positions say that the plan is another one: then their spline
+    begins with the first of them. At last, noise is taken out of positions by a spline with fewer knots.
+
+    Args:
+        plan: with all positions finite.
+        origin_ns: when its first step begins, ns.
+        at_ns: when it is taken up, ns; not before the origin.
+        previous: the previous plan by the time, ns, that it is known for.
+        reading: see `Reading`.
+
+    """
+    if not len(plan.steps):
+        yield Course(origin_ns, resting(plan.start.position, _MOMENT_S))
+        return
+    before = plan.start or previous(origin_ns).state_at(origin_ns)
+    if plan.is_complete:
+        own = previous(origin_ns).state_at(origin_ns)
+        given = reading.fade_time, reading.limits, reading.assumed
+        for motion, keeps in motions_of(plan, own, *given, slows=reading.slows):
+            yield Course(origin_ns, motion, is_complete=True, keeps_limits=keeps)
+        return
+    states = rows_of(plan, before)
+    if (motion := motion_between(plan, states)) is not None:
+        yield Course(origin_ns, motion)
+        return
+    whole, absolute = states[0], plan.is_positions
+    rows = whole[1:]
+    is_goal = absolute and len(rows) == 1  # at which the robot comes to rest
+    rests = is_goal or rests_at_end(whole, float(plan.steps[-1]), reading.rest_tolerance)
+    # Velocities that continued a brake would begin with one that nobody planned.
+    if plan.start is not None or (
+        _continues(plan, rows, origin_ns, at_ns, previous, reading.assumed.jerk)
+        if absolute
+        else not previous(origin_ns).is_braking(origin_ns)
+    ):
+        comes_to_rest = rests and len(rows) == 1  # within its only step
+        begin = before._replace(acceleration=None) if plan.start is None or comes_to_rest else before
+        through = _through(plan.steps, whole, begin, rests, comes_to_rest or _still(whole), reading)
+        yield Course(origin_ns, through, continues=plan.start is None and not absolute)
+    first_ns = origin_ns
+    steps = plan.steps
+    if absolute:
+        first_ns += round(float(steps[0]) * 1e9)
+        steps = steps[1:]
+        if not len(steps):
+            yield Course(origin_ns, resting(rows[0], float(plan.steps[0])), first_ns)
+            return
+    else:
+        rows = whole
+    for smoothed, alone in _alone(steps, rows, rests, reading):
+        yield Course(first_ns, alone, first_ns, smoothed)
+
+
+def stops_of(plan: Plan) -> np.ndarray:
+    """Which joints stop wherever they come to rest, bool `[dof]`: by velocities of 0, or since nobody names them."""
+    if plan.left_out is not None:
+        return plan.left_out
+    if not plan.is_velocities or not len(plan.steps):
+        return np.zeros(plan.actions.shape[1] if plan.actions.ndim == 2 else 0, bool)
+    return ~plan.actions.any(axis=0)
+
+
+def _through(
+    steps: np.ndarray, rows: np.ndarray, begin: State | None, rests: bool, still: bool, reading: Reading
+) -> Motion:
+    """The motion through rows `[N + 1, dof]`, from a state at the first one, or None: that is open.
+
+    `still`: whether the plan stands at its end.
+    """
+    spline = cubic_spline(steps, rows, begin and begin.velocity, ends_at_rest=rests)
+    if begin is None:
+        spline = _begun_forward(spline, steps, rows, rests, reading)
+        begin = spline.begin._replace(acceleration=None)
+    if begin.acceleration is not None:
+        spline = taken_up(spline, begin.acceleration, reading.fade_time)
+    if not rests:
+        return _ended_forward(spline, steps, rows, begin, reading)
+    settled = settle(spline, reading.fade_time)
+    if begin.acceleration is not None:
+        return settled
+    return _gently_ended(settled, steps, rows, begin.velocity, still, reading)
+
+
+def _gently_ended(
+    motion: Motion, steps: np.ndarray, rows: np.ndarray, velocity: np.ndarray, still: bool, reading: Reading
+) -> Motion:
+    """A motion that comes to rest at the last of rows `[N + 1, dof]`; where that asks for too much jerk, another one.
+
+    Its last acceleration fades for longer; or, unless the plan stands `still` at its end, it does not rest there.
+    """
+    if (_jerk_of(motion) <= reading.assumed.jerk).all():
+        return motion
+    free = cubic_spline(steps, rows, velocity)
+    most = np.maximum(reading.assumed.jerk, _jerk_of(free))
+    clamped = cubic_spline(steps, rows, velocity, ends_at_rest=True)
+    for count in _LONGER_FADES:
+        longer = settle(clamped, reading.fade_time, count)
+        if (_jerk_of(longer) <= most).all():
+            return longer
+    return motion if still or reading.slows else free
+
+
+def _jerk_of(motion: Motion) -> np.ndarray:
+    """Largest jerk of each joint, rad/s^3, `[dof]`."""
+    return np.abs(extremes(motion)[:, 3]).max(axis=0)
+
+
+def _continues(
+    plan: Plan, rows: np.ndarray, origin_ns: int, at_ns: int, previous: Callable[[int], Course], jerk: np.ndarray
+) -> bool:
+    """Whether positions continue the previous plan: none of them is over yet, or those that are over lie on it.
+
+    Rows that hold a position do not: a spline that came to them in motion would swing.
+    """
+    over = int(plan.ends.searchsorted((at_ns - origin_ns) * 1e-9, side="right"))
+    tolerance = _AGREES * jerk * plan.steps[0] ** 3 + 1e-9
+    for row in range(over):
+        row_ns = origin_ns + round(float(plan.ends[row]) * 1e9)
+        state = previous(row_ns).state_at(row_ns)
+        if np.count_nonzero(np.abs(rows[row] - state.position) > tolerance):
+            return False
+    if over > 0:
+        return True
+    holds = len(rows) > 1 and bool((rows == rows[0]).all())
+    return not (holds or _goes_back(rows, previous(origin_ns).state_at(origin_ns)))
+
+
+def _goes_back(rows: np.ndarray, before: State) -> bool:
+    """Whether a joint would go back from the previous plan to rows that go forward; not where that plan goes there."""
+    if len(rows) < 2:
+        return False
+    sign = np.where(rows[-1] < rows[0], -1.0, 1.0)
+    own = retreat(sign * rows)
+    forward = own <= 0.1 * np.abs(rows[-1] - rows[0])
+    ahead = before.position - rows[0]
+    return bool((forward & (before.velocity * ahead >= 0) & (sign * ahead > RETREAT * own + RETREAT_RAD)).any())
+
+
+def _alone(steps: np.ndarray, rows: np.ndarray, rests: bool, reading: Reading) -> Iterator[tuple[Smoothed, Motion]]:
+    """Yield the spline through rows `[N + 1, dof]`, and smoother ones near those that are noisy, or near all.
+
+    Those near all are left out where plans are slowed: a plan without noise keeps its path then.
+    """
+    noisy, still = smoothing.noisy(rows), _still(rows)
+    yield Smoothed.NOT, _through(steps, rows, None, rests, still, reading)
+    everywhere = np.full_like(noisy, not reading.slows)
+    for smoothed, joints in ((Smoothed.NOISE, noisy), (Smoothed.FORCED, everywhere)):
+        for stride in _ROWS_PER_KNOT if joints.any() else ():
+            if len(steps) < 2 * stride:
+                break
+            fitted = smoothing.fitted(steps, rows, joints, rests, stride, _SMOOTHED_BY_RAD[smoothed])
+            if fitted is not None:
+                yield smoothed, _through(steps, fitted, None, rests, still, reading)
+
+
+def _still(rows: np.ndarray) -> bool:
+    """Whether the last two rows are the same."""
+    return bool((rows[-1] == rows[-2]).all())
+
+
+def _begun_forward(spline: Motion, steps: np.ndarray, rows: np.ndarray, rests: bool, reading: Reading) -> Motion:
+    """The spline through rows; joints that would begin against the way to the second one begin at rest.
+
+    But not where that asks for too much jerk.
+    """
+    against = spline.begin.velocity * (rows[1] - rows[0]) < 0
+    if not np.count_nonzero(against):
+        return spline
+    resting = cubic_spline(steps, rows, np.where(against, 0.0, spline.begin.velocity), ends_at_rest=rests)
+    return _exchanged(spline, resting, against, reading)
+
+
+def _ended_forward(motion: Motion, steps: np.ndarray, rows: np.ndarray, begin: State, reading: Reading) -> Motion:
+    """A motion through rows `[N + 1, dof]`; joints that would end against the way from the row before end at rest.
+
+    But not where that asks for too much jerk: where a plan turns.
+    """
+    against = motion.end.velocity * (rows[-1] - rows[-2]) < 0
+    if not np.count_nonzero(against):
+        return motion
+    resting = cubic_spline(steps, rows, begin.velocity, ends_at_rest=True)
+    if begin.acceleration is not None:
+        resting = taken_up(resting, begin.acceleration, reading.fade_time)
+    return _exchanged(motion, resting, against, reading)
+
+
+def _exchanged(motion: Motion, other: Motion, joints: np.ndarray, reading: Reading) -> Motion:
+    """A motion with some joints of another one, where they do not ask for too much jerk."""
+    joints = joints & (_jerk_of(other) <= np.maximum(reading.assumed.jerk, _jerk_of(motion)))
+    size = max(motion.size, other.size)
+    mine, theirs = motion.raised(size), other.raised(size)
+    return mine._replace(coefficients=np.where(joints, theirs.coefficients, mine.coefficients))

@@ -1,0 +1,88 @@
+"""A motion to be published, and when a plan can begin. Knows no ROS."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..execution.motion import Motion, State
+from ..execution.rows import Points
+from ..requests.plan import Plan
+from ..requests.rejection import Rejected, RejectionReason
+from .courses import Course
+
+_NANOSECOND_S = 1e-9
+_SHORTEST_REST_S = 1e-6
+"""A step with less time left counts as over: points closer together than this are of no use to a controller."""
+
+
+@dataclass(frozen=True)
+class ExecutableTrajectory:
+    """A motion to be published: its points, its start, and how it follows the previous motion."""
+
+    motion: Motion
+    """From the controller's present command on."""
+    points: Points
+    start_ns: int
+    """When the motion starts, ns of the node's clock; the stamp of the message."""
+    due_ns: int
+    """When the plan is taken up: the controller must have received the message by then."""
+    course: Course
+    """The plan that the motion leads to."""
+    known_from_ns: int
+    """The controller executes the motion from here on; later than now where it comes to the first point by itself."""
+    brakes_at: float = np.inf
+    """When the plan ends and a brake begins, s from the start; infinite: there is no brake."""
+    own_until: float = np.inf
+    """s from the start; see `Course`."""
+    delay: float = 0.0
+    """By how much the plan was slowed to keep its limits, s."""
+    dropped: int = 0
+    """Number of steps that were over at its start."""
+    seam: State | None = None
+    """Difference of the command from the plan when it is taken up; None if nothing was in execution."""
+    origin_ns: int = 0
+    """When the plan's first step began according to its sender, ns; 0: unknown."""
+    topic: str = ""
+    """Where its plan came; empty: it is a stop."""
+    received_ns: int = 0
+    """When its plan came, ns."""
+    chunk: Plan | None = None
+    """The chunk as the policy sent it, to be averaged with later ones; None if chunks are not averaged."""
+
+
+def schedule(plan: Plan, earliest_ns: int, now_ns: int, longest_wait: float) -> tuple[float, int]:
+    """How long a plan waits from the earliest start on, s, and how many of its steps are over then.
+
+    Args:
+        plan: without an origin or steps, it begins at once.
+        earliest_ns: the earliest time at which a motion can start.
+        now_ns: the node's clock.
+        longest_wait: longest time from now until the plan begins, s.
+
+    Raises:
+        Rejected: stale_sequence, if all steps are over at the start; future_sequence.
+
+    """
+    into = (earliest_ns - plan.origin_ns) * _NANOSECOND_S
+    if not plan.origin_ns or not (len(plan.steps) or plan.untimed):
+        return 0.0, 0
+    if into < 0:
+        ahead = (plan.origin_ns - now_ns) * _NANOSECOND_S
+        if ahead > longest_wait:
+            raise Rejected(
+                RejectionReason.FUTURE_SEQUENCE,
+                f"header.stamp: expected at most {longest_wait:g} s ahead of the node's clock (parameter "
+                f"publish.longest_wait), got {ahead:.3f} s",
+            )
+        return -into, 0
+    dropped = int(plan.ends.searchsorted(into + _SHORTEST_REST_S, side="right"))
+    if dropped == len(plan.steps):
+        raise Rejected(
+            RejectionReason.STALE_SEQUENCE,
+            f"header.stamp: all {dropped} steps are over; the first began {(now_ns - plan.origin_ns) * 1e-9:.3f} s ago "
+            f"and the last ended {into - plan.duration:.3f} s before a trajectory can start "
+            f"(in {(earliest_ns - now_ns) * 1e-9:.3f} s, parameter publish.lead_time)",
+        )
+    return 0.0, dropped

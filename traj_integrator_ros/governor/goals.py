@@ -1,0 +1,348 @@
+"""Action goals: plans whose execution is watched until the robot has reached their end, or does not. Knows no ROS."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import Enum, IntEnum
+from typing import NamedTuple
+
+import numpy as np
+
+from ..execution.motion import State
+from ..parameters.table import END_GOAL
+from ..requests.goal_tolerances import GoalTolerances, Tolerance, ToleranceFields, goal_tolerances
+from ..requests.joint_order import resolve_subset
+from ..requests.plan import GOALS, turned
+from ..requests.position_trajectory import PositionFields
+from ..requests.rejection import Rejected, RejectionReason
+from .executable import ExecutableTrajectory
+from .pipeline import Pipeline
+from .published import OFF_S
+
+_LATE_S = 1.0
+"""A joint state of a time is here so much later, at the latest."""
+
+
+class ResultCode(IntEnum):
+    """The codes that the action defines."""
+
+    SUCCESSFUL = 0
+    INVALID_GOAL = -1
+    INVALID_JOINTS = -2
+    OLD_HEADER_TIMESTAMP = -3
+    PATH_TOLERANCE_VIOLATED = -4
+    GOAL_TOLERANCE_VIOLATED = -5
+
+
+_JOINTS = (
+    RejectionReason.UNKNOWN_JOINT,
+    RejectionReason.DUPLICATE_JOINT,
+    RejectionReason.JOINT_COUNT,
+    RejectionReason.JOINT_MISSING,
+)
+_PAST = RejectionReason.INVALID_TIMES, RejectionReason.STALE_SEQUENCE
+
+
+class Ended(Enum):
+    """How a goal ended."""
+
+    SUCCEEDED = "succeeded"
+    CANCELED = "canceled"
+    ABORTED = "aborted"
+
+
+class Result(NamedTuple):
+    """What the sender of a goal is told at its end."""
+
+    ended: Ended
+    code: ResultCode
+    text: str
+
+
+class Feedback(NamedTuple):
+    """What the sender of a goal is told on the way, in the node's joint order."""
+
+    stamp_ns: int
+    """When `actual` was measured."""
+    desired: State
+    """What was commanded then."""
+    actual: State
+    error: State
+    """desired - actual."""
+
+
+class GoalFields(NamedTuple):
+    """The fields of a goal that are used."""
+
+    plan: PositionFields
+    path_tolerance: Sequence[ToleranceFields]
+    goal_tolerance: Sequence[ToleranceFields]
+    goal_time: float
+    """s."""
+    has_multi_dof: bool
+    """Whether it is about joints of more than one degree of freedom, too."""
+
+
+@dataclass
+class _Goal:
+    """A goal that is not over."""
+
+    handle: object
+    tolerances: GoalTolerances
+    target: np.ndarray
+    """Where it ends, `[dof]`; NaN for joints that it leaves out."""
+    trajectory: ExecutableTrajectory | None = None
+    """None while it waits."""
+    is_canceled: bool = False
+    told_ns: int = 0
+
+
+def refused(line: str) -> Result:
+    """The result of a goal that is not executed, from the reason and the message of what was raised."""
+    reason, _, message = line.partition(": ")
+    if reason in {one.value for one in _JOINTS}:
+        code = ResultCode.INVALID_JOINTS
+    elif reason in {one.value for one in _PAST} and "header.stamp" in message.partition(":")[0]:
+        code = ResultCode.OLD_HEADER_TIMESTAMP
+    else:
+        code = ResultCode.INVALID_GOAL
+    return Result(Ended.ABORTED, code, line)
+
+
+class Goals:
+    """The goal in execution, and one that has to wait before it takes its place.
+
+    A goal is in execution as long as its trajectory is the one that was published last.
+
+    Args:
+        pipeline: makes trajectories, and knows what is executed and measured.
+        finish: called with the handle of a goal and its result, once.
+        tell: called with the handle of the goal in execution and its feedback.
+
+    """
+
+    def __init__(
+        self,
+        pipeline: Pipeline,
+        finish: Callable[[object, Result], None],
+        tell: Callable[[object, Feedback], None],
+    ) -> None:
+        self._pipeline, self._published = pipeline, pipeline.published
+        self._finish, self._tell = finish, tell
+        self._executed: _Goal | None = None
+        self._waiting: _Goal | None = None
+
+    @property
+    def state(self) -> str:
+        """What there is: idle, waiting, executing or canceling."""
+        if self._executed is None:
+            return "idle" if self._waiting is None else "waiting"
+        return "canceling" if self._executed.is_canceled else "executing"
+
+    def begin(
+        self, handle: object, fields: GoalFields, now_ns: int, clock: Callable[[], int]
+    ) -> ExecutableTrajectory | None:
+        """Check a goal and make its trajectory, to be published; None: it has to wait. Another goal goes on until then.
+
+        Args:
+            handle: of the goal.
+            fields: the goal.
+            now_ns: the node's clock.
+            clock: reads the time again; see `Pipeline.position_trajectory`.
+
+        Raises:
+            Rejected: with the reason.
+
+        """
+        parameters = self._pipeline.parameters
+        if fields.has_multi_dof:
+            raise Rejected(
+                RejectionReason.JOINT_COUNT,
+                "multi_dof_trajectory: expected none, and no component tolerances, since the node's joints have one "
+                "degree of freedom each, got some",
+            )
+        tolerances = goal_tolerances(fields.path_tolerance, fields.goal_tolerance, fields.goal_time, parameters)
+        self._require_states(now_ns)
+        trajectory = self._pipeline.position_trajectory(fields.plan, now_ns, clock, end=END_GOAL, topic=GOALS)
+        columns = resolve_subset(fields.plan.joint_names, parameters.joint_names, "joint_names")
+        target = np.full(len(parameters.joint_names), np.nan)
+        target[columns] = fields.plan.positions[-1]
+        self._end_withdrawn()
+        self._waiting = _Goal(handle, tolerances, target)
+        return trajectory
+
+    def published(self, trajectory: ExecutableTrajectory) -> None:
+        """Take note that the trajectory of the goal that waits has been published and recorded."""
+        self.abort(_superseded(GOALS))
+        self._executed, self._waiting = self._waiting, None
+        self._executed.trajectory = trajectory
+
+    def refuse_waiting(self, rejected: Rejected) -> None:
+        """The goal that waits was refused."""
+        if self._waiting is not None:
+            handle, self._waiting = self._waiting.handle, None
+            self._finish(handle, refused(str(rejected)))
+
+    def forget(self, handle: object) -> None:
+        """Forget a goal that waits; nobody is told."""
+        if self._waiting is not None and self._waiting.handle == handle:
+            self._waiting = None
+
+    def abort(self, rejected: Rejected) -> None:
+        """End the goal in execution for a reason; the robot is not stopped."""
+        self._end_withdrawn()
+        if self._executed is None:
+            return
+        if self._executed.is_canceled:
+            self._end(_CANCELED)
+            return
+        deviates = rejected.reason is RejectionReason.DEVIATION
+        code = ResultCode.PATH_TOLERANCE_VIOLATED if deviates else ResultCode.INVALID_GOAL
+        self._end(Result(Ended.ABORTED, code, str(rejected)))
+
+    def has(self, handle: object) -> bool:
+        """Whether this goal is not over."""
+        return any(goal is not None and goal.handle == handle for goal in (self._executed, self._waiting))
+
+    def cancel(self, handle: object, now_ns: int) -> ExecutableTrajectory | None:
+        """Cancel a goal that is not over: return the fastest stop of the one in execution, to be published."""
+        if self._waiting is not None and self._waiting.handle == handle:
+            self._pipeline.commands.withdraw()
+            self._waiting.is_canceled = True
+            return None
+        self._executed.is_canceled = True
+        return self._stop(now_ns)
+
+    def look(self, now_ns: int) -> ExecutableTrajectory | None:
+        """Look whether a goal is over; return the stop of one that is left, to be published.
+
+        Called every few milliseconds.
+        """
+        self._end_withdrawn()
+        goal = self._executed
+        if goal is None:
+            return None
+        guard = self._published.guard
+        if goal.is_canceled:
+            if not guard.stopped_until_rest and not guard.stop_waits:
+                self._end(_CANCELED)
+            else:
+                self._feed_back(goal, now_ns)
+            return None
+        try:
+            self._require_executed(goal, now_ns)
+        except Rejected as rejected:
+            self.abort(rejected)
+            return None
+        self._feed_back(goal, now_ns)
+        return self._judge(goal, now_ns)
+
+    def stop(self, now_ns: int) -> ExecutableTrajectory | None:
+        """The fastest stop of the goal in execution; None if there is none, or if it does not move."""
+        return None if self._executed is None else self._stop(now_ns)
+
+    # What is measured decides
+
+    def _judge(self, goal: _Goal, now_ns: int) -> ExecutableTrajectory | None:
+        """End a goal that is reached or missed, by the last measured state; return the stop of one that is left."""
+        actual, measured_ns = self._measured(now_ns)
+        end_ns = goal.trajectory.start_ns + round(goal.trajectory.motion.duration * 1e9)
+        if measured_ns < end_ns:
+            desired = self._published.present.commanded(measured_ns)
+            found = "" if desired is None else self._exceeded(goal.tolerances.path, desired, actual, "its command")
+            if found:
+                self._end(Result(Ended.ABORTED, ResultCode.PATH_TOLERANCE_VIOLATED, f"path_tolerance: {found}"))
+                return self._stop(now_ns)
+            found = "expected a joint state after the end of the trajectory, got none"
+        else:
+            place = goal.trajectory.motion.end.position
+            desired = State(np.where(np.isnan(goal.target), place, goal.target), np.zeros_like(place))
+            found = self._exceeded(goal.tolerances.goal, desired, actual, "the goal")
+            if not found:
+                self._end(Result(Ended.SUCCEEDED, ResultCode.SUCCESSFUL, "the goal is reached"))
+                return None
+        late = (max(measured_ns, now_ns - round(_LATE_S * 1e9)) - end_ns) * 1e-9
+        if late > goal.tolerances.goal_time:
+            text = f"goal_tolerance: {found}, {goal.tolerances.goal_time:g} s after the end (goal_time_tolerance)"
+            self._end(Result(Ended.ABORTED, ResultCode.GOAL_TOLERANCE_VIOLATED, text))
+        return None
+
+    def _exceeded(self, tolerance: Tolerance, desired: State, actual: State, what: str) -> str:
+        near = actual._replace(position=self._turned(actual.position, desired.position))
+        return tolerance.exceeded(desired, near, self._pipeline.parameters, what)
+
+    def _measured(self, now_ns: int) -> tuple[State, int]:
+        """The last measured state, and when that was: a stamp that runs ahead counts as its arrival."""
+        state = self._pipeline.joint_states.latest(now_ns, 0.0)
+        return State(state.position, state.velocity), min(state.stamp_ns, state.received_ns)
+
+    def _turned(self, position: np.ndarray, near: np.ndarray) -> np.ndarray:
+        return turned(position, near, self._pipeline.parameters.continuous)
+
+    def _feed_back(self, goal: _Goal, now_ns: int) -> None:
+        due = now_ns - goal.told_ns >= round(1e9 / self._pipeline.parameters.action_monitor_rate)
+        if not due or self._pipeline.joint_states.known(now_ns, 0.0) is None:
+            return
+        goal.told_ns = now_ns
+        actual, measured_ns = self._measured(now_ns)
+        desired = (self._published.present.commanded(measured_ns) or goal.trajectory.motion.begin).known
+        near = self._turned(actual.position, desired.position)
+        error = State(desired.position - near, desired.velocity - actual.velocity)
+        self._tell(goal.handle, Feedback(measured_ns, desired, actual, error))
+
+    # Whether it is still executed
+
+    def _require_executed(self, goal: _Goal, now_ns: int) -> None:
+        """Raises Rejected with the reason why the goal is not executed any more, or cannot be judged."""
+        self._pipeline.commands.require_following(now_ns)
+        last, present = self._published.last, self._published.present
+        if last is None and self._pipeline.joint_states.jumped_back:
+            raise Rejected(RejectionReason.CLOCK_JUMPED_BACK, "node: the clock jumped back")
+        if last is None:
+            raise Rejected(
+                RejectionReason.CONTROLLER_UNAVAILABLE,
+                f"controller_state: the controller does not execute the trajectory any more ({present.status.value})",
+            )
+        if last is not goal.trajectory:
+            raise _superseded(last.topic)
+        if present.is_silent(now_ns) and present.quiet_s(now_ns) > OFF_S:
+            raise Rejected(
+                RejectionReason.CONTROLLER_UNAVAILABLE,
+                f"controller_state: expected reports of the controller, got none for {present.quiet_s(now_ns):.3f} s",
+            )
+        self._require_states(now_ns)
+
+    def _require_states(self, now_ns: int) -> None:
+        """Refuse goals while nobody knows where the robot is. Raises Rejected: no_joint_state or state_too_old."""
+        age, timeout = self._pipeline.joint_states.age_s(now_ns), self._pipeline.parameters.state_timeout
+        if age is None:
+            raise Rejected(
+                RejectionReason.NO_JOINT_STATE, "joint_states: expected one, by which the goal is judged, got none"
+            )
+        if 0 < timeout < age:
+            raise Rejected(
+                RejectionReason.STATE_TOO_OLD,
+                f"joint_states: ended {age:.3f} s ago, expected at most {timeout:g} s (parameter state_timeout)",
+            )
+
+    def _stop(self, now_ns: int) -> ExecutableTrajectory | None:
+        return self._pipeline.commands.stop(now_ns, self._published.guard.held)
+
+    def _end_withdrawn(self) -> None:
+        """End the goal that was canceled while it waited: not at once, since its cancellation is answered first."""
+        if self._waiting is not None and self._waiting.is_canceled:
+            handle, self._waiting = self._waiting.handle, None
+            self._finish(handle, _CANCELED)
+
+    def _end(self, result: Result) -> None:
+        goal, self._executed = self._executed, None
+        self._finish(goal.handle, result)
+
+
+def _superseded(topic: str) -> Rejected:
+    came = {GOALS: "a newer goal came", "": "the robot was stopped for a newer one, or for lower limits"}
+    return Rejected(RejectionReason.SUPERSEDED, f"goal: {came.get(topic, f'a newer trajectory came on ~/{topic}')}")
+
+
+_CANCELED = Result(Ended.CANCELED, ResultCode.SUCCESSFUL, "canceled: the robot was stopped")

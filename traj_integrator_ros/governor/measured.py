@@ -1,0 +1,253 @@
+"""Where the robot is: its latest joint state, and what may begin there. Knows no ROS."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from ..parameters.parameters import NodeParameters
+from ..requests.joint_order import named_joints, values_of_joints
+from ..requests.plan import Plan, turned
+from ..requests.rejection import Rejected, RejectionReason, shown_names
+
+REORDER_WINDOW_S = 0.1
+"""A stamp older than the newest by less than this is a late message; by more, the clock has jumped back."""
+_MOST_KEPT = 4096
+_LONGEST_OUTLOOK_S = 0.5
+"""Longest time over which a measured velocity is used to bound how far the robot may have moved."""
+
+
+class MeasuredState(NamedTuple):
+    """One state of all joints in the node's order, float64 `[dof]`, SI units."""
+
+    position: np.ndarray
+    velocity: np.ndarray
+    stamp_ns: int
+    """When the newest part of it was measured, or for a message without a stamp, when it arrived; node's clock."""
+    received_ns: int
+    stamps_ns: np.ndarray
+    """When each joint was measured, int64 `[dof]`: publishers of different joints differ."""
+
+
+class JointStates:
+    """Keeps the latest state of each joint, in the node's joint order, and knows how old it is.
+
+    Joints may come from several publishers: a message updates those that it names. All times are nanoseconds of the
+    node's clock. A clock that jumps back (simulation reset, restarted bag) makes the stored states meaningless: they
+    are dropped, and so is the message that revealed the jump; the next one is taken.
+    """
+
+    def __init__(self, joint_names: tuple[str, ...]) -> None:
+        self._joint_names = joint_names
+        self._state: MeasuredState | None = None
+        self.jumped_back = False
+        """Whether a clock has jumped back and no state has arrived since."""
+        self.refused: Rejected | None = None
+        """Why joints of the last message were not taken."""
+        self.recent: deque[MeasuredState] = deque(maxlen=_MOST_KEPT)
+        """Those that were taken, the oldest first."""
+        self._forget()
+
+    def _forget(self) -> None:
+        dof = len(self._joint_names)
+        self._position, self._velocity = np.zeros(dof), np.zeros(dof)
+        self._stamps_ns, self._received_ns = np.zeros(dof, np.int64), np.zeros(dof, np.int64)
+        self._known = np.zeros(dof, bool)
+        self._arrived_ns = 0
+        """When the newest part arrived; 0: none has."""
+
+    def update(
+        self, names: Sequence[str], position: np.ndarray, velocity: np.ndarray, stamp_ns: int, now_ns: int
+    ) -> bool:
+        """Take the joints of a joint state.
+
+        Args:
+            names: joints of the message, in any order; joints that the node does not have are ignored.
+            position: one value for each name, rad; a joint with NaN is not taken.
+            velocity: one value for each name, rad/s; empty, or NaN as ros2_control fills in for a joint without one,
+                for 0.
+            stamp_ns: when it was measured; 0 means now.
+            now_ns: the node's clock.
+
+        Returns:
+            Whether a joint was taken; `refused` says why others were not. False for a message about other joints only.
+
+        Raises:
+            Rejected: duplicate_joint, joint_count, not_finite or clock_jumped_back. The stored state is kept, unless
+                the clock jumped.
+
+        """
+        self.check_clock(now_ns)
+        if not len(names):
+            raise Rejected(RejectionReason.JOINT_COUNT, "joint_states.name: expected names of joints, got none")
+        columns, joints = named_joints(tuple(names), self._joint_names, "joint_states.name")
+        self.refused = None
+        if not len(joints):
+            return False
+        position = values_of_joints("joint_states.position", position, columns, len(names), optional=False, nan=True)
+        velocity = values_of_joints("joint_states.velocity", velocity, columns, len(names), optional=True, nan=True)
+        stamp = stamp_ns if stamp_ns else now_ns
+        if self._known[joints].any() and stamp_ns and stamp < (newest := int(self._stamps_ns[joints].max())):
+            self._reject_older(stamp, newest)
+        known = ~np.isnan(position)
+        taken = joints[known]
+        if len(taken):
+            self._position[taken] = position[known]
+            self._velocity[taken] = np.where(np.isnan(velocity), 0.0, velocity)[known]
+            self._stamps_ns[taken], self._received_ns[taken] = stamp, now_ns
+            self._known[taken], self._arrived_ns = True, now_ns
+            self.jumped_back = False
+            if self._known.all():
+                parts = self._position.copy(), self._velocity.copy()
+                newest = int(self._stamps_ns.max())
+                self._state = MeasuredState(*parts, newest, now_ns, self._stamps_ns.copy())
+                self.recent.append(self._state)
+        if not known.all():
+            lacking = [self._joint_names[joint] for joint in joints[~known].tolist()]
+            self.refused = Rejected(
+                RejectionReason.NOT_FINITE,
+                f"joint_states.position: expected finite numbers, got nan for {shown_names(lacking)}",
+            )
+        return bool(len(taken))
+
+    def latest(self, now_ns: int, timeout_s: float) -> MeasuredState:
+        """Return the stored state.
+
+        Args:
+            now_ns: the node's clock.
+            timeout_s: the oldest that is acceptable of any joint, s; 0 accepts any age.
+
+        Raises:
+            Rejected: no_joint_state, clock_jumped_back (no state since the jump) or state_too_old.
+
+        """
+        self.check_clock(now_ns)
+        if self._state is None:
+            if self.jumped_back:
+                raise Rejected(
+                    RejectionReason.CLOCK_JUMPED_BACK, "start: the clock jumped back, and no joint state arrived since"
+                )
+            unknown = [name for name, known in zip(self._joint_names, self._known, strict=True) if not known]
+            lacking = "none arrived" if not self._known.any() else f"none of {shown_names(unknown)} arrived"
+            raise Rejected(
+                RejectionReason.NO_JOINT_STATE,
+                f"start: empty, so the latest joint state is needed, but {lacking} on joint_states",
+            )
+        age = self.age_s(now_ns)
+        if timeout_s > 0 and age is not None and age > timeout_s:
+            joint = self.oldest(now_ns)
+            raise Rejected(
+                RejectionReason.STATE_TOO_OLD,
+                f"start: the latest joint state{f' of {joint}' if joint else ''} is {age:.3f} s old, expected at most "
+                f"{timeout_s:g} s (parameter state_timeout)",
+            )
+        return self._state
+
+    def known(self, now_ns: int, timeout_s: float) -> MeasuredState | None:
+        """The same, or None instead of errors."""
+        try:
+            return self.latest(now_ns, timeout_s)
+        except Rejected:
+            return None
+
+    def age_s(self, now_ns: int) -> float | None:
+        """Age of the oldest joint, s, by its stamp or its arrival, whichever is longer ago; None without a state.
+
+        The arrival counts because stamps may run ahead of this clock and would then never age.
+        """
+        return None if self._state is None else float(self._ages_s(now_ns).max())
+
+    def oldest(self, now_ns: int) -> str:
+        """The joint whose state is the oldest; empty where no joint's is older than another's."""
+        if self._state is None or np.ptp(ages := self._ages_s(now_ns)) == 0:
+            return ""
+        return self._joint_names[int(ages.argmax())]
+
+    def _ages_s(self, now_ns: int) -> np.ndarray:
+        return (now_ns - np.minimum(self._stamps_ns, self._received_ns)) * 1e-9
+
+    def check_clock(self, now_ns: int) -> None:
+        """Drop the state if the node's clock is now earlier than when the state arrived."""
+        if now_ns < self._arrived_ns:
+            self.drop_for_jump()
+
+    def drop_for_jump(self) -> None:
+        """Forget the states because a clock has jumped back."""
+        self._state = None
+        self._forget()
+        self.recent.clear()
+        self.jumped_back = True
+
+    def _reject_older(self, stamp_ns: int, newest_ns: int) -> None:
+        back_s = (newest_ns - stamp_ns) * 1e-9
+        consequence = "ignored as late"
+        if back_s > REORDER_WINDOW_S:
+            self.drop_for_jump()
+            consequence = "the state held is dropped"
+        raise Rejected(
+            RejectionReason.CLOCK_JUMPED_BACK,
+            f"joint_states.header.stamp: {back_s:.3f} s before the newest one; {consequence}",
+        )
+
+
+def check_start(plan: Plan, measured: MeasuredState, parameters: NodeParameters, now_ns: int) -> None:
+    """Refuse a plan with a start that is not where the robot is, or may be by then.
+
+    Raises:
+        Rejected: start_mismatch.
+
+    """
+    tolerance, position = parameters.limits_start_deviation, plan.start.position
+    if tolerance <= 0:
+        return
+    until = ((plan.origin_ns or now_ns) - measured.stamp_ns) * 1e-9
+    reach = np.abs(measured.velocity) * min(max(until, 0.0), _LONGEST_OUTLOOK_S)
+    beyond = np.abs(position - turned(measured.position, position, parameters.continuous)) - reach
+    joint = int(beyond.argmax())
+    if beyond[joint] > tolerance:
+        raise Rejected(
+            RejectionReason.START_MISMATCH,
+            f"start.position of {parameters.joint_names[joint]}: expected within {tolerance:g} "
+            f"(parameter limits.start_deviation) of the measured {measured.position[joint]:.6g}, "
+            f"got {position[joint]:.6g}",
+        )
+
+
+def check_place(
+    commanded: np.ndarray,
+    planned: np.ndarray,
+    measured: MeasuredState,
+    parameters: NodeParameters,
+    allowed: tuple[np.ndarray, np.ndarray],
+) -> np.ndarray | None:
+    """How far the robot is from its command, rad, `[dof]`, where that is more than is allowed; None: it is not.
+
+    Args:
+        commanded: position `[dof]`.
+        planned: where the plan begins, `[dof]`.
+        measured: where the robot is.
+        parameters: of the node.
+        allowed: how far it may be from its command, and from the plan, `[dof]`.
+
+    Raises:
+        Rejected: deviation, if the plan does not begin where the robot is, either.
+
+    """
+    gap, apart = (
+        np.abs(turned(measured.position, place, parameters.continuous) - place) for place in (commanded, planned)
+    )
+    if (gap <= allowed[0]).all():
+        return None
+    joint, away = int((apart / allowed[1]).argmax()), int((gap / allowed[0]).argmax())
+    if apart[joint] > allowed[1][joint]:
+        names = parameters.joint_names
+        raise Rejected(
+            RejectionReason.DEVIATION,
+            f"{names[away]} is {gap[away]:.4g} away from its command, and the plan of {names[joint]} begins "
+            f"{apart[joint]:.4g} away from it; expected at most {allowed[1][joint]:.4g} (parameter "
+            "supervision.deviation)",
+        )
+    return gap

@@ -1,0 +1,184 @@
+"""Motions whose times follow from limits: the fastest along a path, and plans slowed where they exceed them. No ROS."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import Future
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ..execution.motion import Motion, resting
+from ..execution.rows import points_of
+from ..kernels.retime import MotionLimits, Retimed, retime
+from ..requests.rejection import Rejected, RejectionReason
+from ..requests.retime_requests import motion_of
+from .background import in_background
+
+_MOMENT_S = 1e-3
+_FEWEST_INTERVALS, _MOST_INTERVALS = 8, 10_000
+_INTERVAL_S = {2: 0.007, 3: 0.02}
+"""Length of an interval by order, s: cubics of this length, or quintics, stay within a urad of the path."""
+_SLOWER = 1.5
+"""Times a plan's duration, from which on intervals that were chosen for it are too long for what it became."""
+_FINENESS = 1.0, 2.0, 0.5
+"""Times the usual number of intervals, tried one after the other: a solution may be found with one of them only."""
+_MOST_SLOWED = 1e3
+"""Times a plan's duration, above which what is found stands still."""
+_LEAST_STEP_NS = 1_000_000
+_SAME_ACCELERATION = 1e-3
+"""rad/s^2."""
+_SHARES_OF_START = (0.98, 0.8, 0.0, 0.0)
+"""Of the largest rate at the start that the limits of acceleration allow, which are tried one after the other."""
+_BELOW = 1 - 1e-7
+"""Of limits, which are used: equality is none after rounding."""
+
+
+def fastest(rows: np.ndarray, limits: np.ndarray, joint_names: Sequence[str]) -> Motion:
+    """The fastest motion along a path, from rest to rest.
+
+    Args:
+        rows: waypoints, rad, `[N, dof]`.
+        limits: velocity, acceleration and jerk, `[3, dof]`.
+        joint_names: for errors.
+
+    Raises:
+        Rejected: limits_violated, if no motion within limits is found.
+
+    """
+    if (rows == rows[0]).all():
+        return resting(rows[-1], _MOMENT_S)
+    found = retime(torch.from_numpy(rows[None]), _tensors(limits))
+    reason = found.reason(0, joint_names)
+    if reason:
+        raise Rejected(
+            RejectionReason.LIMITS, f"points: expected a path that can be passed within limits, but {reason}"
+        )
+    return motion_of(found, 0)
+
+
+class PathTimer:
+    """Times one path at a time, in the background; a path that was timed, or is, is not timed again."""
+
+    def __init__(self) -> None:
+        self._path = b""
+        self._begin = np.zeros(0)
+        self._motion: Future[Motion] | None = None
+
+    def motion(self, rows: np.ndarray, limits: np.ndarray, joint_names: Sequence[str], apart: float) -> Motion | None:
+        """What `fastest` finds, or None until it has; it may begin up to `apart` rad away from the first row.
+
+        Raises:
+            Rejected: limits_violated.
+
+        """
+        path = rows[1:].tobytes() + limits.tobytes()
+        known = self._motion is not None and path == self._path and float(np.abs(self._begin - rows[0]).max()) <= apart
+        if not known:
+            self._path, self._begin = path, rows[0].copy()
+            self._motion = in_background(lambda: fastest(rows, limits, joint_names))
+        return self._motion.result() if known and self._motion.done() else None
+
+
+class Slowed(NamedTuple):
+    """A motion that was slowed."""
+
+    motion: Motion
+    before: np.ndarray
+    """Times, s, of the motion as it was."""
+    after: np.ndarray
+    """When the slowed one is where it was at these times, s."""
+
+    def time(self, before: float) -> float:
+        """When the slowed motion is where the other one was at a time, s."""
+        return before if before > self.before[-1] else float(np.interp(before, self.before, self.after))
+
+
+def slowed(
+    motion: Motion, limits: np.ndarray, joint_names: Sequence[str] = (), *, from_state: bool = False
+) -> Slowed | str:
+    """A motion slowed along its path where it exceeds limits, and nowhere else; or why that is not found.
+
+    Args:
+        motion: at rest at its end, or to end as fast as it does.
+        limits: velocity, acceleration and jerk, `[3, dof]`; jerk is not counted where accelerations jump.
+        joint_names: for the reason.
+        from_state: whether it has to begin as fast as it did; otherwise as fast as it may.
+
+    """
+    moving = _until_rest(motion)
+    points = points_of(moving)
+    order = 3 if motion.with_accelerations else 2
+    kept = _apart(points.time_ns)
+    before = points.time_ns[kept] * 1e-9
+    p, v, a = (None if x is None else torch.from_numpy(x[kept][None]) for x in points[1:])
+    if bool((p == p[:, :1]).all()):
+        return "the plan stands still"
+    given = {"order": order, "dt": torch.from_numpy(np.diff(before)), "velocity": v, "acceleration": a}
+    rate, reason = 1.0, ""
+    for share in _SHARES_OF_START:
+        found = _slower(p, _tensors(limits), before[-1], _FINENESS[:1] if from_state else _FINENESS, rate, given)
+        if bool(found.ok[0]) and float(found.row_times[0, -1]) <= _MOST_SLOWED * before[-1]:
+            made = motion_of(found, 0, order)
+            gap = np.abs(made.begin.acceleration - motion.begin.acceleration).max()
+            if from_state and order == 3 and gap > _SAME_ACCELERATION:
+                return ""  # it turned, in all joints at once, where it was to be continued
+            result = Motion(made.knots, made.coefficients, made.with_accelerations, motion.ends_at_rest)
+            after = found.row_times[0].numpy()
+            if moving is not motion:
+                rest = motion.duration - moving.duration
+                result = result.then(resting(motion.end.position, rest))
+                before, after = np.append(before, motion.duration), np.append(after, after[-1] + rest)
+            return Slowed(result, before, after)
+        reason = reason or found.reason(0, joint_names) or "it would stand still"
+        if from_state:
+            break
+        rate = share * min(rate, float(found.largest_start_speed[0]))
+    return reason
+
+
+def _slower(
+    rows: Tensor, limits: MotionLimits, duration: float, fineness: Sequence[float], rate: float, given: dict
+) -> Retimed:
+    """Slow a plan `[1, N, dof]` of a duration, s: as finely as its slowed form asks for, or as one is found."""
+    pieces = rows.shape[1] - 1
+
+    def slow(lasting: float) -> Retimed:
+        each = round(lasting / _INTERVAL_S[given["order"]] / pieces)  # whole ones: solutions change where pieces begin
+        each = max(1, min(each, _MOST_INTERVALS // pieces))
+        intervals = max(_FEWEST_INTERVALS, each * pieces)
+        return retime(rows, limits, mode="slow only", intervals=intervals, start_speed=rate, **given)
+
+    for times in fineness:
+        found = slow(times * duration)
+        if bool(found.ok[0]) and float(found.row_times[0, -1]) <= _MOST_SLOWED * duration:
+            lasts = float(found.row_times[0, -1])
+            finer = slow(lasts) if lasts > _SLOWER * times * duration else found
+            return finer if bool(finer.ok[0]) else found
+    return found
+
+
+def _until_rest(motion: Motion) -> Motion:
+    """A motion without the pieces at its end in which no joint moves."""
+    moving = np.flatnonzero(np.count_nonzero(motion.coefficients[:, 1:], axis=(1, 2)))
+    if not len(moving) or moving[-1] == len(motion.coefficients) - 1 or not motion.ends_at_rest:
+        return motion
+    count = int(moving[-1]) + 1
+    return motion._replace(knots=motion.knots[: count + 1], coefficients=motion.coefficients[:count])
+
+
+def _apart(time_ns: np.ndarray) -> np.ndarray:
+    """Which points are far enough from the one before, bool: first and last, and no two within a millisecond."""
+    kept, last = np.zeros(len(time_ns), bool), time_ns[0] - _LEAST_STEP_NS
+    for index, time in enumerate(time_ns[:-1].tolist()):
+        if time - last >= _LEAST_STEP_NS and time_ns[-1] - time >= _LEAST_STEP_NS:
+            kept[index], last = True, time
+    kept[0] = kept[-1] = True
+    return kept
+
+
+def _tensors(limits: np.ndarray) -> MotionLimits:
+    velocity, acceleration, jerk = torch.from_numpy(limits * _BELOW)
+    return MotionLimits(velocity=velocity, acceleration=acceleration, jerk=jerk)

@@ -1,0 +1,332 @@
+"""Whether the robot follows its command, and until when it is braked where it does not. Knows no ROS."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import NamedTuple
+
+import numpy as np
+
+from ..execution.motion import State
+from ..parameters.parameters import NodeParameters
+
+LONGEST_LAG_S = 0.12
+"""While nothing is known about the lag of a joint, it may be where the command was up to so long ago."""
+_LAG_SLACK_S, _LAG_SLACK = 0.015, 0.25
+"""By how much a lag that was learned may be another one: stamps of cycles, and arms that are no mere delays."""
+_AHEAD_S = 3e-3
+_LEARNED_OVER = 2.0
+"""Times the standard deviation of velocity from which a lag was learned: up to such speeds, it is known."""
+_STEP_NS = 10_000_000
+_WITHIN_S = 0.3
+"""Motion within this time is compared: what an arm hangs low, or was pushed away, is not in it."""
+_ROWS = round((_WITHIN_S + 2 * LONGEST_LAG_S) * 1e9) // _STEP_NS
+_FASTEST_ROWS = round((_WITHIN_S + 0.06) * 1e9) // _STEP_NS
+"""Of their speed: where a joint that stood for a moment has caught up, as much is allowed as when it stood."""
+_LATELY = 0.3
+"""Share of what is missing that is so in the second half of the time, too: otherwise the joint has caught up."""
+_SHARES = np.linspace(0.0, 1.0, 7)[:, None]
+"""Of the span of lags of a joint: what was commanded that long ago."""
+_EVERY_NS = 3_500_000
+"""A robot that reports at 1 kHz is compared every 4 ms: that is more often than anybody looks."""
+_FORGETTING = 0.995
+_LEAST_WEIGHT = 10
+_MOVES = 1e-4
+"""Variance of velocity, relative to full speed, below which nothing is said about the lag."""
+_FOLLOWS_S = 0.02
+"""A joint whose motion is short of its command by more than it goes in this time says nothing about the lag."""
+_RESTS = 0.02
+"""Relative to full speed; measured velocities up to this count as rest."""
+_REST_S = 0.1
+_STAYS_S = 1.0
+"""A robot that stood still comes back to a command that is held by then, if it does."""
+_USUAL_S = 1.0
+"""Time within which a joint may come to hang otherwise."""
+_SLOW = 0.2
+"""Share of the allowance by which the motion of a joint that goes slowly may differ from its command."""
+_FULL_RANGE = 1.0
+"""rad or m; a joint with a smaller range is allowed less, in proportion."""
+
+
+class Allowance(NamedTuple):
+    """By how much joints may be away from their command, `[dof]`."""
+
+    distance: np.ndarray
+    """rad or m; 0: any."""
+    full_speed: np.ndarray
+    """rad/s or m/s; the allowance of a motion that is slower is smaller, in proportion, down to a fifth."""
+
+    def of_motion(self, speed: np.ndarray) -> np.ndarray:
+        """By how much a motion at a commanded speed, rad/s, `[dof]`, may be another one; at rest, by anything."""
+        return np.where(speed > 0, self.distance * np.clip(speed / self.full_speed, _SLOW, 1.0), np.inf)
+
+
+def allowance_of(parameters: NodeParameters) -> Allowance:
+    """The allowance that parameters mean: `supervision.deviation`, less for joints with a range below 1 rad or m."""
+    size, low, high = (np.full(len(parameters.joint_names), _FULL_RANGE), *parameters.joint_limits.of("position"))
+    if low is not None and high is not None:
+        size = np.minimum(high - low, size)
+    return Allowance(parameters.supervision_deviation * size, size)
+
+
+class Finding(NamedTuple):
+    """How a joint does not follow."""
+
+    joint: int
+    text: str
+
+
+class Guard:
+    """Compares the robot with its command, and decides when it is braked because it does not follow, and until when.
+
+    A joint is where its command was a lag ago, which is learned for each joint while its speed changes, and up to
+    0.12 s until then. It deviates by its distance from what was commanded within the lags that it may have; and by how
+    much the motion of the last 0.3 s was another one, which an arm that hangs low does not change. A deviation is held
+    against the robot until its command and its joints rest. Where it begins away from its command, which a plan may do
+    that leads back to it, that distance is allowed, and shrinks with it.
+    """
+
+    def __init__(self) -> None:
+        self.deviation = np.zeros(0)
+        """rad, `[dof]`, of the last measured state."""
+        self.lag_s: float | None = None
+        """By how much the joint that says most about it lags behind its command; None: not known."""
+        self.reason = ""
+        """Why the robot was braked; empty: it was not, or that is over."""
+        self.joint = -1
+        """The joint that deviated."""
+        self.stopped_until_rest = False
+        self.held = False
+        """Whether a stop holds on until it is released: by a call, never because something else is forgotten."""
+        self.stop_waits = False
+        """Whether a stop was requested that cannot be made yet."""
+        self.brakes = 0
+        self._allowed: np.ndarray | None = None
+        self.stood = False
+        """Whether a joint stood, and nothing has been begun since where it stands."""
+        self._resting_since_ns = 0
+        self._lag, self._learned, self._usual = np.zeros((3, 0))
+        """s; the standard deviation of velocity that it was learned from, rad/s, or 0: it is not known; and how far
+        joints are beside their command where they follow, rad.
+        """
+        self._compare_anew(0)
+
+    def clear(self) -> None:
+        """Forget everything but that it is held, which nothing but a release ends."""
+        held = self.held
+        self.__init__()
+        self.held = held
+
+    def _compare_anew(self, dof: int) -> None:
+        """Forget the comparison; the lag of the joints stays what it was."""
+        self._moments, self._weight = np.zeros((4, dof)), np.zeros(dof)
+        self._compared_ns = 0
+        self.forget_command(dof)
+
+    def forget_command(self, dof: int | None = None) -> None:
+        """What was commanded is not executed any more, or another motion is than the one before."""
+        dof = len(self.deviation) if dof is None else dof
+        self.deviation, self._away, self._off, self._short, self._speed = np.zeros((5, dof))
+        self._line, self._line_ns = np.zeros((0, dof)), 0
+        """What was commanded every 10 ms, and when that begins."""
+        self._seen: deque[tuple[int, np.ndarray, np.ndarray, np.ndarray]] = deque()
+        """When a state was measured; its joints' own times; their positions; by how much they were away."""
+
+    def is_due(self, stamp_ns: int) -> bool:
+        """Whether a state measured then is to be compared: of those that come faster than every 4 ms, most are not."""
+        return not 0 <= stamp_ns - self._compared_ns < _EVERY_NS
+
+    def take(
+        self,
+        position: np.ndarray,
+        velocity: np.ndarray,
+        stamps_ns: np.ndarray,
+        commanded: Callable[[int], State | None],
+        full_speed: np.ndarray,
+    ) -> None:
+        """Compare a measured state `[dof]` with what was commanded before its stamps.
+
+        Args:
+            position: rad.
+            velocity: rad/s.
+            stamps_ns: when each joint was measured.
+            commanded: state commanded at a time, ns; None: not known.
+            full_speed: see `Allowance`.
+
+        """
+        if len(self.deviation) != len(position):
+            self._lag, self._learned, self._usual = np.zeros((3, len(position)))
+            self._compare_anew(len(position))
+        newest_ns = int(stamps_ns.max())
+        self._compared_ns = newest_ns
+        if self._extended(newest_ns + round(_AHEAD_S * 1e9), commanded):
+            self._compare(position, stamps_ns, newest_ns, full_speed)
+            if self._allowed is not None:
+                self._allowed = np.minimum(self._allowed, self.deviation)
+        else:
+            self.forget_command()
+        if (np.abs(velocity) > _RESTS * full_speed).any():
+            self._resting_since_ns = newest_ns
+
+    def _extended(self, until_ns: int, commanded: Callable[[int], State | None]) -> bool:
+        """Know what was commanded up to a time, which may be up to 13 ms from now; False: that is not known."""
+        rows, end_ns = [], self._line_ns + (len(self._line) - 1) * _STEP_NS
+        if len(self._line) and until_ns - end_ns < _ROWS * _STEP_NS:
+            while end_ns < until_ns:
+                end_ns += _STEP_NS
+                if (state := commanded(end_ns)) is None:
+                    return False
+                rows.append(state.position)
+            if rows:
+                self._line = np.vstack([self._line, *rows])[-_ROWS:]
+        else:
+            end_ns = -(-until_ns // _STEP_NS) * _STEP_NS
+            while len(rows) < _ROWS and (state := commanded(end_ns - len(rows) * _STEP_NS)) is not None:
+                rows.append(state.position)
+            self._line = np.array(rows[::-1])
+        self._line_ns = end_ns - (len(self._line) - 1) * _STEP_NS
+        return len(self._line) > 1
+
+    def _commanded_at(self, times_ns: np.ndarray) -> np.ndarray:
+        """Positions at times `[n, dof]` of each joint, linear between 10 ms; before the first, that."""
+        place = np.clip((times_ns - self._line_ns) / _STEP_NS, 0, len(self._line) - 1)
+        row = np.minimum(place.astype(int), len(self._line) - 2)
+        joints = np.arange(place.shape[1])
+        return self._line[row, joints] + (place - row) * (self._line[row + 1, joints] - self._line[row, joints])
+
+    def _compare(self, position: np.ndarray, stamps_ns: np.ndarray, newest_ns: int, full_speed: np.ndarray) -> None:
+        steps = np.diff(self._line[-_FASTEST_ROWS:], axis=0) / (_STEP_NS * 1e-9)
+        self._speed = np.abs(steps).max(axis=0)
+        lags_ns = self._lags() * 1e9
+        then = self._commanded_at(stamps_ns - lags_ns)
+        self._away = _outside(position, then)
+        self.deviation = np.abs(self._away)
+        seen = self._seen
+        while seen and newest_ns - seen[0][0] > _WITHIN_S * 1e9:
+            seen.popleft()
+        self._short = np.zeros_like(position)
+        if seen:
+            whole, half = (
+                _outside(position - before, then - self._commanded_at(their_stamps_ns - lags_ns))
+                for _, their_stamps_ns, before, _ in (seen[0], seen[len(seen) // 2])
+            )
+            self._short = np.where(np.abs(half) > _LATELY * np.abs(whole), whole, 0.0)
+        if not seen or newest_ns - seen[-1][0] >= _STEP_NS:
+            if not self.stood and self._allowed is None:
+                share = min((newest_ns - seen[-1][0]) * 1e-9 / _USUAL_S, 1.0) if seen else 1.0
+                self._usual = self._usual + share * (self._away - self._usual)
+            seen.append((newest_ns, stamps_ns, position, self._away))
+        now = self._commanded_at(stamps_ns - np.array([[0.0], [_STEP_NS]]))
+        self._off = position - now[0]
+        self._learn_lag((now[0] - now[1]) / (_STEP_NS * 1e-9), -self._off, full_speed)
+
+    def _lags(self) -> np.ndarray:
+        """Lags that each joint may have, s, `[7, dof]`, the shortest first."""
+        known = self._learned > 0
+        slack = np.maximum(_LAG_SLACK_S, _LAG_SLACK * self._lag)
+        faster = np.where(known, self._speed / np.where(known, _LEARNED_OVER * self._learned, 1.0), 1.0)
+        longest = np.where(known, np.maximum(self._lag + slack, LONGEST_LAG_S), LONGEST_LAG_S)
+        slack = np.where(known, slack * np.maximum(faster, 1.0), longest)
+        low, high = np.maximum(self._lag - slack, -_AHEAD_S), np.minimum(self._lag + slack, longest)
+        return low + _SHARES * (high - low)
+
+    def _learn_lag(self, velocity: np.ndarray, error: np.ndarray, full_speed: np.ndarray) -> None:
+        """By linear regression of the error on the velocity, old values forgotten; a droop does not count."""
+        follows = np.abs(self._short) <= _FOLLOWS_S * self._speed
+        moments = self._moments * _FORGETTING + np.stack([velocity, error, velocity**2, velocity * error])
+        self._moments = np.where(follows, moments, self._moments)
+        self._weight = np.where(follows, self._weight * _FORGETTING + 1.0, self._weight)
+        v, e, vv, ve = self._moments / np.maximum(self._weight, 1.0)
+        variance = vv - v * v
+        # What was learned from a faster motion says more than what a slower one does.
+        least = np.maximum(_MOVES * full_speed**2, self._learned**2 / 4)
+        learns = follows & (self._weight > _LEAST_WEIGHT) & (variance > least)
+        self._lag = np.where(learns, np.maximum((ve - v * e) / np.where(learns, variance, 1.0), 0.0), self._lag)
+        self._learned = np.where(learns, np.sqrt(np.maximum(variance, 0.0)), self._learned)
+        if learns.any():
+            self.lag_s = float(self._lag[self._learned.argmax()])
+
+    def exceeded(self, allowance: Allowance, names: tuple[str, ...]) -> Finding | None:
+        """The joint that is furthest beyond the allowance; None: none is."""
+        if not len(self.deviation) or not allowance.distance.all():
+            return None
+        if self._allowed is not None and self._seen and not _beside(self._away, self._usual, allowance):
+            self._allowed = None
+        distance, short = allowance.distance, np.abs(self._short)
+        if self._allowed is not None:
+            more = np.where(self._allowed > distance, self._allowed + distance / 2, 0.0)
+            distance = np.maximum(distance, more)
+            if self._seen:  # on the way back to where it usually is, it may move as it likes
+                now, then = (np.abs(away - self._usual) for away in (self._away, self._seen[0][3]))
+                short = np.minimum(short, now - then)
+        missing = allowance.of_motion(self._speed)
+        beyond = np.stack([self.deviation / distance, short / missing])
+        kind, joint = np.unravel_index(beyond.argmax(), beyond.shape)
+        if beyond[kind, joint] <= 1.0:
+            return None
+        found, allowed, what = (
+            (self.deviation, distance, "is {:.4g} away from its command"),
+            (short, missing, "moved {:.4g} otherwise than commanded"),
+        )[kind]
+        told = what.format(found[joint])
+        parameter = "(parameter supervision.deviation)"
+        return Finding(int(joint), f"{names[joint]} {told}, expected at most {allowed[joint]:.4g} {parameter}")
+
+    def is_away(self, allowance: Allowance) -> bool:
+        """Whether a joint stood, and is away from its command, which rests, yet: further than it was before."""
+        return self.stood and (
+            _beside(self._off, self._usual, allowance) or bool((self.deviation > allowance.distance).any())
+        )
+
+    def of_place(self, allowance: Allowance) -> tuple[np.ndarray, np.ndarray]:
+        """Where joints usually are beside their command, rad, and by how much more they may be where a motion begins.
+
+        After a brake because one of them stood, that is less: nothing is to lead further away from one that stands.
+        """
+        if not self.stood:
+            return np.zeros_like(allowance.distance), allowance.distance
+        return self._usual, _SLOW * allowance.distance
+
+    def allow(self, gap: np.ndarray | None) -> None:
+        """A motion begins, this far from the command, rad, `[dof]`; None: where the robot is."""
+        self.stood = False
+        if gap is not None:
+            self._allowed = gap.copy()
+
+    @contextmanager
+    def unchanged(self) -> Iterator[None]:
+        """Allow, within, what is then allowed no more."""
+        before = self._allowed, self.stood
+        try:
+            yield
+        finally:
+            self._allowed, self.stood = before
+
+    def brake(self, reason: str, joint: int = -1) -> None:
+        """The robot is braked for a reason."""
+        self.reason, self.joint = reason, joint
+        self.brakes += 1
+        self.stood = joint >= 0
+
+    def rests(self, now_ns: int, away: bool = False) -> bool:
+        """Whether the joints have been at rest for a moment; `away` from their command, for so long that they stay."""
+        return (now_ns - self._resting_since_ns) * 1e-9 >= (_STAYS_S if away else _REST_S)
+
+    def recover(self, *, away: bool) -> None:
+        """The robot rests: the next sequence may begin where it is."""
+        self.reason, self.joint = "", -1
+        self._allowed = None
+        self.stood = away
+        self._compare_anew(len(self.deviation))
+
+
+def _beside(away: np.ndarray, usual: np.ndarray, allowance: Allowance) -> bool:
+    """Whether a joint is elsewhere beside its command than it usually is."""
+    return bool((np.abs(away - usual) > _SLOW * allowance.distance).any())
+
+
+def _outside(values: np.ndarray, within: np.ndarray) -> np.ndarray:
+    """By how much values `[dof]` are above the largest, or (negative) below the least of others, `[n, dof]`."""
+    return np.maximum(values - within.max(axis=0), 0.0) + np.minimum(values - within.min(axis=0), 0.0)

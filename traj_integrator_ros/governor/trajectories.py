@@ -1,0 +1,529 @@
+"""From plans to trajectories for the controller: one motion from its present command on, checked as a whole. No ROS."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+
+from ..execution.join import SAME
+from ..execution.limits import find_motion_violation
+from ..execution.motion import Motion, State, resting
+from ..execution.reaching import fastest_stop
+from ..execution.rows import continued, points_of
+from ..limits.joint_limits import JointLimits, assumed_limits, limits_lacking
+from ..parameters.parameters import NodeParameters
+from ..parameters.table import ACTION_WARN, START_FROM_PREVIOUS
+from ..requests.plan import Plan, turned
+from ..requests.rejection import Rejected, RejectionReason, all_finite, require_finite
+from .beside import PATIENCE_S, Finding, Findings
+from .courses import Course, courses_of, stops_of
+from .executable import ExecutableTrajectory, schedule
+from .measured import JointStates, check_place, check_start
+from .published import NotYet, Present, PublishedMotion
+from .retiming import PathTimer, slowed
+from .supervision import allowance_of
+from .ways import Read, Seam, Way, Ways
+
+_NANOSECOND_S = 1e-9
+_LONGEST_NS = (2**31 - 1) * 1_000_000_000
+"""Limit of a Duration message, whose seconds are int32."""
+_MOMENT_S = 1e-3
+_LATE_S = 1e-6
+"""By which a complete plan may end later by rounding of its times."""
+_MAKING = 2.0
+"""Times that it took to find a way, which finding it once more may take."""
+_SPARE_NS = 6_000_000
+"""Before it is due, a trajectory has to have been made."""
+_MOST_SLOWED_AT_ONCE = 128
+"""Pieces of a motion in execution that is slowed, which takes up to some 10 ms then; longer ones are stopped."""
+_AT_START_RAD = 0.01
+"""Distance of a path's first row from the robot up to which that is its start; MoveIt's default, too."""
+_ALREADY_STOPPING_S = 5e-3
+_SAME_END_RAD = 1e-3
+_QUINTIC_PEAKS = (1.88, 5.78, 4 * 60.0)
+"""Largest velocity, acceleration and (four times the) jerk of a quintic between rests, over a way of 1 in 1 s."""
+_QUINTIC_MOVING = 0.4
+"""Share of the way that a joint goes during a quintic, by which it asks for less because it ends as fast as that."""
+_BRIDGED_AGAIN = 8
+_FURTHEST_RAD = 0.5
+"""Furthest that a robot which something else moves is assumed to go on, rad or m."""
+
+
+class TrajectoryMaker:
+    """Makes the trajectories that are published, one after the other.
+
+    Args:
+        parameters: the node's configuration.
+        limits: of the joints.
+        joint_states: the latest joint states.
+        published: the last published motion.
+        warn: called with violations that are let through.
+        findings: searches for ways to plans.
+
+    """
+
+    def __init__(
+        self,
+        parameters: NodeParameters,
+        limits: JointLimits,
+        joint_states: JointStates,
+        published: PublishedMotion,
+        warn: Callable[[Rejected], None],
+        findings: Findings,
+    ) -> None:
+        self._parameters = parameters
+        self.limits = limits
+        self._joint_states = joint_states
+        self._published = published
+        self._warn = warn
+        self._findings = findings
+        self._on_schedule = parameters.start_from == START_FROM_PREVIOUS
+        self.assumed = assumed_limits(
+            limits,
+            parameters.publish_brake_time,
+            parameters.limits_assumed_velocity,
+            exceeded=parameters.limits_action == ACTION_WARN,
+        )
+        self.allowance = allowance_of(parameters)
+        """By how much joints may be away from their command."""
+        self._ways = Ways(parameters, limits, self.assumed.bounds)
+        self._timer = PathTimer()
+
+    def predicted(self, now_ns: int) -> State | None:
+        """The commanded state at the earliest start, to start from instead of a measured one; or None."""
+        if not self._on_schedule:
+            return None
+        try:
+            present = self._published.present.at(now_ns, waits=False)
+        except Rejected:
+            return None
+        if present is None or not present.follows:
+            return None
+        return present.course.state_at(self._join_ns(present, now_ns))
+
+    def trajectory(self, plan: Plan, now_ns: int, sender: Plan | None = None) -> ExecutableTrajectory:
+        """Make the trajectory of a plan; where that takes long, in several calls with the same plan.
+
+        Args:
+            plan: the plan.
+            now_ns: the node's clock.
+            sender: the same as it was sent, where it is another object.
+
+        Raises:
+            Rejected: with the reason.
+            NotYet: it can be made only later.
+
+        """
+        self._require_limits()
+        present = self._present(plan, now_ns)
+        if plan.untimed:
+            return self._fastest_along(plan, present, now_ns)
+        if present.follows and present.known_from_ns > now_ns:
+            raise NotYet(present.known_from_ns)
+        key = sender or plan
+        finding = self._findings.of(key)
+        if finding is None:
+            expected = self._findings.expected_s(key)
+            finding = self._begun(plan, present, now_ns, max(plan.making, expected))
+            if expected and finding.is_done():  # it need not be taken up as late as was expected
+                finding = self._begun(plan, present, now_ns, plan.making)
+            patience = 0.0 if expected else PATIENCE_S
+        elif finding.is_done() and finding.took_s < PATIENCE_S < self._findings.expected_s(key):
+            self._findings.take(key, finding)  # it need not be taken up as late as was expected
+            finding, patience = self._begun(plan, present, now_ns, plan.making), PATIENCE_S
+        elif finding.is_done() and not self._fits(finding.seam, present, now_ns):
+            finding, patience = self._begun(plan, present, now_ns, _MAKING * finding.took_s), 0.0
+        else:
+            patience = 0.0
+        if not finding.is_done(patience):
+            self._findings.keep(key, finding)
+            raise NotYet(is_sought=True)
+        way, join_ns = self._found(key, finding), finding.seam.join_ns
+        if plan.is_complete and way.course is not present.course:
+            began_ns = way.course.start_ns - self._origin_ns(plan, join_ns)
+            late = began_ns * _NANOSECOND_S + way.course.motion.duration - plan.duration
+            way = way._replace(delay=late if late > _LATE_S else 0.0)
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            self._check_place(way, present, join_ns, now_ns)
+            return self._executable(finding.plan, present, way, join_ns, now_ns, finding.dropped)
+
+    def is_possible(self, plan: Plan) -> bool | None:
+        """Whether the search for the way to a plan has found one; None: there is no search. Raises Rejected: none."""
+        finding = self._findings.of(plan)
+        if finding is None or not finding.is_done():
+            return None if finding is None else False
+        self._found(plan, finding)
+        return True
+
+    def is_sought(self, plan: Plan) -> bool:
+        """Whether the way to a plan is being sought, as it was sent."""
+        finding = self._findings.of(plan)
+        return finding is not None and not finding.is_done()
+
+    def forget(self, plan: Plan) -> None:
+        """Nobody wants the trajectory of a plan any more, as it was sent."""
+        self._findings.drop(plan)
+
+    def _found(self, key: Plan, finding: Finding) -> Way:
+        self._findings.take(key, finding)
+        way, told = finding.result()
+        if way is None:
+            raise Rejected(RejectionReason.LIMITS, told)
+        self.refuse_or_warn(told)
+        return way
+
+    def _begun(self, plan: Plan, present: Present, now_ns: int, making: float) -> Finding:
+        """The search for the way to a plan, which may take `making` s. Raises Rejected: with the reason."""
+        plan = plan.completed(present.course.motion, self._parameters.continuous)
+        self._check_start(plan, now_ns)
+        join_ns = self._join_ns(present, now_ns) + round(making * 1e9)
+        try:
+            wait, dropped = schedule(plan, join_ns, now_ns, self._parameters.publish_longest_wait)
+        except Rejected as rejected:
+            lead_ns = round(self._parameters.publish_lead_time * 1e9)
+            over_at_once = plan.origin_ns + plan.duration * 1e9 <= now_ns + lead_ns
+            if rejected.reason is not RejectionReason.STALE_SEQUENCE or present.known_from_ns <= now_ns or over_at_once:
+                raise
+            # Over before the controller is where it has to begin: it goes there for the sequences that follow.
+            way = Way(present.course.motion, present.course)
+            return Finding.of(way, plan, self._seam(plan, present, join_ns, now_ns), len(plan.steps))
+        if wait:
+            join_ns = plan.origin_ns
+        finding = Finding(plan, self._seam(plan, present, join_ns, now_ns), dropped)
+        return self._findings.begin(finding, self._ways, self._read(plan, present, join_ns))
+
+    def _fits(self, seam: Seam, present: Present, now_ns: int) -> bool:
+        """Whether a way from there may be taken yet: the command will be as it was assumed."""
+        earliest_ns = present.known_from_ns if present.known_from_ns > now_ns else now_ns + _SPARE_NS
+        if seam.join_ns < earliest_ns:
+            return False
+        return not (np.abs(present.course.state_at(seam.join_ns).beyond(seam.state)) > np.array(SAME)[:, None]).any()
+
+    def stop(self, now_ns: int) -> ExecutableTrajectory | None:
+        """Make the fastest stop from the present command; None if nothing is commanded that could be stopped.
+
+        Raises:
+            NotYet: it can be made only later.
+
+        """
+        present = self._to_stop(now_ns)
+        if present is None:
+            return None
+        if present.follows and present.known_from_ns > now_ns:
+            raise NotYet(present.known_from_ns)
+        join_ns = self._join_ns(present, now_ns)
+        state = present.course.state_at(join_ns)
+        rest = present.course.rest_from(join_ns)
+        bounds = self.assumed.bounds.raised_to(present.course.own_of(rest, join_ns))
+        return self._executable(None, present, Way.alone(join_ns, fastest_stop(state, bounds)), join_ns, now_ns)
+
+    def kept(self, now_ns: int, before: JointLimits) -> ExecutableTrajectory | None:
+        """The motion in execution within limits that were lowered: slowed along its path, or else stopped.
+
+        Args:
+            now_ns: the node's clock.
+            before: the limits that it keeps.
+
+        Returns:
+            None if it keeps these limits, too, or never kept the others, or if nothing is in execution.
+
+        Raises:
+            NotYet: it can be made only later.
+
+        """
+        present = self._to_stop(now_ns)
+        if present is None or not present.follows or self._parameters.limits_action == ACTION_WARN:
+            return None
+        if present.known_from_ns > now_ns:
+            raise NotYet(present.known_from_ns)
+        join_ns = self._join_ns(present, now_ns)
+        rest, state = present.course.rest_from(join_ns), present.course.state_at(join_ns)
+        limits = self.limits.containing(state.position)
+        if not find_motion_violation(rest, limits, steps=False):
+            return None
+        if find_motion_violation(rest, before.containing(state.position), steps=False):
+            return None
+        rates = self.assumed.bounds.raised_to(rest).rates
+        if len(rest.coefficients) > _MOST_SLOWED_AT_ONCE or (np.abs(state.velocity) > rates[0]).any():
+            return self.stop(now_ns)
+        found = slowed(rest, rates, self._parameters.joint_names, from_state=True)
+        if isinstance(found, str) or find_motion_violation(found.motion, limits, steps=False):
+            return self.stop(now_ns)
+        way = Way.alone(join_ns, found.motion)._replace(delay=found.motion.duration - rest.duration)
+        return self._executable(None, present, way, join_ns, now_ns)
+
+    # Paths without times
+
+    def without_start(self, plan: Plan, now_ns: int) -> Plan:
+        """A path without its first row where the robot is, or is commanded to be: most planners begin with that."""
+        first, known = plan.actions[0], []
+        with suppress(Rejected, NotYet):
+            present = self._published.present.at(now_ns)
+            known += [] if present is None else [present.course.state_at(now_ns).position]
+        measured = self._joint_states.known(now_ns, self._parameters.state_timeout)
+        known += [] if measured is None else [measured.position]
+        turning = self._parameters.continuous
+        if len(plan.actions) == 1:
+            return plan
+        away = [np.nanmax(np.abs(turned(first, position, turning) - position)) for position in known]
+        return replace(plan, actions=plan.actions[1:]) if min(away, default=np.inf) <= _AT_START_RAD else plan
+
+    def _fastest_along(self, plan: Plan, present: Present, now_ns: int) -> ExecutableTrajectory:
+        """The trajectory that passes a path as fast as limits allow, from where the command comes to rest.
+
+        Raises:
+            NotYet: it had to be stopped, or timed, first.
+            Rejected: no_limits, future_sequence, limits_violated, or what `trajectory` raises.
+
+        """
+        names, bounds = self._parameters.joint_names, self.assumed.bounds
+        for name, limit in (("velocity", self.limits.velocity), ("acceleration", self.limits.acceleration)):
+            if lacking := limits_lacking(names, limit):
+                raise Rejected(
+                    RejectionReason.NO_LIMITS,
+                    f"limits.{name}: expected a limit of each joint, by which points without times are timed, got none "
+                    f"for {lacking}",
+                )
+        join_ns = self._join_ns(present, now_ns)
+        if plan.origin_ns > join_ns:
+            join_ns += round(schedule(plan, join_ns, now_ns, self._parameters.publish_longest_wait)[0] * 1e9)
+        rest = present.course.rest_from(join_ns)
+        if present.follows and present.known_from_ns <= now_ns and rest.duration > _MOMENT_S:
+            braking = bounds.raised_to(present.course.own_of(rest, join_ns))
+            stop = fastest_stop(present.course.state_at(join_ns), braking)
+            if stop.duration < rest.duration - _ALREADY_STOPPING_S:
+                raise NotYet(meanwhile=self.stop(now_ns))
+        end = rest.end.position
+        apart = SAME[0] if present.follows else _SAME_END_RAD  # the controller bridges what is between two joint states
+        path = np.vstack([end, plan.completed(rest, self._parameters.continuous).actions])
+        found = self._timer.motion(path, bounds.rates, names, apart)
+        if found is None or (present.follows and present.known_from_ns > now_ns):
+            raise NotYet(present.known_from_ns)
+        motion = found if rest.duration <= _MOMENT_S else rest.then(found)
+        self.refuse_or_warn(find_motion_violation(motion, self.limits.containing(end)))
+        way = Way.alone(join_ns, motion)
+        self._check_place(way, present, join_ns, now_ns)
+        return self._executable(plan, present, way, join_ns, now_ns)
+
+    def refuse_or_warn(self, finding: str, reason: RejectionReason = RejectionReason.LIMITS) -> None:
+        """Refuse what exceeds limits, or warn of it, as limits.action says; an empty finding is none."""
+        if finding and self._parameters.limits_action != ACTION_WARN:
+            raise Rejected(reason, finding)
+        if finding:
+            self._warn(Rejected(reason, finding))
+
+    def _require_limits(self) -> None:
+        if self.assumed.lacking:
+            raise Rejected(
+                RejectionReason.NO_LIMITS,
+                f"limits.velocity: expected a limit for each joint, got none for {', '.join(self.assumed.lacking)}; "
+                "give limits (parameters or a URDF), or permit an assumed one (parameter limits.assumed_velocity)",
+            )
+
+    def _join_ns(self, present: Present, now_ns: int) -> int:
+        """When the new plan is taken up, unless it begins later."""
+        if present.known_from_ns > now_ns:
+            return present.known_from_ns
+        return now_ns + round(self._parameters.publish_lead_time * 1e9)
+
+    # Where the motion begins
+
+    def _present(self, plan: Plan, now_ns: int) -> Present:
+        """What the controller does from now on; where nobody knows, it is at the measured state a little later.
+
+        Raises:
+            Rejected: no_joint_state, state_too_old, clock_jumped_back, controller_unavailable or deviation.
+
+        """
+        present = self._published.present.at(now_ns)
+        if present is not None:
+            self._require_states(now_ns)
+            return present
+        try:
+            measured = self._joint_states.latest(now_ns, self._parameters.state_timeout)
+            position, velocity = measured.position, measured.velocity
+        except Rejected:
+            if plan.start is None or not all_finite(plan.start.position):
+                raise
+            position, velocity = plan.start.position, np.zeros_like(plan.start.position)
+        if np.abs(velocity).max() <= self._parameters.publish_rest_tolerance:
+            velocity = np.zeros_like(velocity)
+        known_ns = now_ns + round(self._bridge_time(position, velocity) * 1e9)
+        if not velocity.any():
+            motion = resting(position, _MOMENT_S)
+        else:  # something else moves it: as if it went on until the controller is there, and then stopped
+            further = velocity * ((known_ns - now_ns) * _NANOSECOND_S)
+            self._require_near(velocity, further)
+            motion = fastest_stop(State(position + further, velocity), self.assumed.bounds)
+        return Present(Course(known_ns, motion), False, known_ns)
+
+    def _require_near(self, velocity: np.ndarray, further: np.ndarray) -> None:
+        """Refuse to meet a robot far from where it is: it may as well stop, or only come back to what it is commanded.
+
+        Raises:
+            Rejected: deviation.
+
+        """
+        joint = int(np.abs(further).argmax())
+        if abs(further[joint]) > _FURTHEST_RAD:
+            raise Rejected(
+                RejectionReason.DEVIATION,
+                f"{self._parameters.joint_names[joint]} moves at {velocity[joint]:.3g}, and the node did not command "
+                f"it; the controller could meet it {abs(further[joint]):.3g} further, expected at most "
+                f"{_FURTHEST_RAD:g}: once it is slower",
+            )
+
+    def _bridge_time(self, position: np.ndarray, velocity: np.ndarray) -> float:
+        """Time in which the controller comes to where joints are then, s: enough for a quintic from where it may be.
+
+        It begins with twice the acceleration, as if its last command were a cycle older, when the message is there.
+        """
+        time, left_at = self._parameters.publish_bridge_time, self._published.present.left_at
+        bounds, lead = self.assumed.bounds, self._parameters.publish_lead_time
+        if left_at is None:
+            return time
+        gap = np.abs(position - left_at)
+        for _ in range(_BRIDGED_AGAIN):  # until then, moving joints go on
+            way = gap + np.abs(velocity) * (time - _QUINTIC_MOVING * max(time - lead, 0.0))
+            parts = zip(_QUINTIC_PEAKS, bounds.rates, (1, 2, 3), strict=True)
+            needed = [float(((peak * way / bound) ** (1 / order)).max()) for peak, bound, order in parts]
+            time = max(time, max(needed) + lead)
+        return time
+
+    def _to_stop(self, now_ns: int) -> Present | None:
+        """The motion to stop, also one of another node; None: nothing is known to move."""
+        present = self._published.present
+        if present.is_silent(now_ns) and (own := present.own(now_ns)):
+            return own  # silence is a reason to stop, never one not to
+        try:
+            return present.at(now_ns, waits=False)
+        except Rejected:
+            reference = present.moving_reference()
+            if reference is None or present.is_silent(now_ns):
+                return None
+            stamp_ns, (position, velocity, acceleration) = reference
+            # As far as anybody knows, it goes on like that until the stop is taken up.
+            lasts = (now_ns - stamp_ns) * _NANOSECOND_S + self._parameters.publish_lead_time + _MOMENT_S
+            motion = Motion(np.array([0.0, lasts]), np.stack([position, velocity, acceleration / 2])[None])
+            return Present(Course(stamp_ns, motion), False, now_ns)
+
+    def _require_states(self, now_ns: int) -> None:
+        """Refuse to go on where joint states were received, but are too old."""
+        if self._joint_states.age_s(now_ns) is not None or self._joint_states.jumped_back:
+            self._joint_states.latest(now_ns, self._parameters.state_timeout)
+
+    def _check_start(self, plan: Plan, now_ns: int) -> None:
+        """Refuse a plan whose start is not where the robot is, or may be by then, or warn of it."""
+        measured = self._joint_states.known(now_ns, self._parameters.state_timeout)
+        if plan.start is not None and measured is not None:
+            try:
+                check_start(plan, measured, self._parameters, now_ns)
+            except Rejected as finding:
+                self.refuse_or_warn(finding.message, finding.reason)
+
+    def _check_place(self, way: Way, present: Present, join_ns: int, now_ns: int) -> None:
+        """Refuse to begin away from the robot, where its command is away from it. Raises Rejected: deviation."""
+        if present.follows or not self.allowance.distance.all():
+            return
+        commanded = present.course.motion.begin.position
+        if present.known_from_ns > now_ns:  # it begins at the measured state; commanded yet is where it was left
+            commanded = self._published.present.left_at
+            if commanded is None or not self._published.guard.stood:
+                return
+        measured = self._joint_states.known(now_ns, self._parameters.state_timeout)
+        if measured is not None:
+            planned = way.course.state_at(max(join_ns, way.course.valid_from_ns)).position
+            usual, allowed = self._published.guard.of_place(self.allowance)
+            allowed = allowed, self.allowance.distance
+            self._published.guard.allow(check_place(commanded + usual, planned, measured, self._parameters, allowed))
+
+    # The way to the plan, and along it: where from, and how it is read
+
+    def _origin_ns(self, plan: Plan, join_ns: int) -> int:
+        """When the first step of a plan begins."""
+        return plan.origin_ns if self._on_schedule and plan.origin_ns else join_ns
+
+    def _read(self, plan: Plan, present: Present, join_ns: int) -> Read:
+        """How a plan is read, in any thread."""
+        relative = not (plan.is_positions or plan.is_velocities or plan.spline is not None)
+        planned = self._published.present.plans()
+
+        def before(time_ns: int) -> Course:
+            known = None if relative and not self._on_schedule else planned(time_ns)
+            return known if known is not None and present.follows else present.course
+
+        return partial(courses_of, plan, self._origin_ns(plan, join_ns), join_ns, before)
+
+    def _seam(self, plan: Plan, present: Present, join_ns: int, now_ns: int) -> Seam:
+        """Where a plan is taken up."""
+        state = present.course.state_at(join_ns)
+        by_speed = plan.is_velocities and plan.start is None
+        floating = np.full(len(state.position), by_speed and (not plan.origin_ns or self._published.is_delayed))
+        bounds, executed = self.assumed.bounds, present.course.rest_from(join_ns)
+        if present.follows:  # what the motion in execution uses yet, the next one may use too, to slow down as it would
+            bounds = bounds.raised_to(present.course.own_of(executed, join_ns))
+        limits = self.limits.containing(state.position)
+        measured = self._joint_states.known(now_ns, self._parameters.state_timeout)
+        if measured is not None:  # it may stand a little outside of a limit, and is to come back
+            limits = limits.containing(measured.position)
+        return Seam(state, join_ns, stops_of(plan), floating, bounds.within(limits), executed, limits)
+
+    # The message
+
+    def _executable(
+        self, plan: Plan | None, present: Present, way: Way, join_ns: int, now_ns: int, dropped: int = 0
+    ) -> ExecutableTrajectory:
+        """The trajectory from the controller's present command on."""
+        motion, start_ns, brakes_at, own_until = way.joined, join_ns, way.brakes_at, way.own_until
+        state = present.course.state_at(join_ns)
+        begins_ns = max(present.known_from_ns, now_ns)
+        skips = present.follows and not self._parameters.publish_lead_in
+        before = present.course.between(begins_ns, join_ns) if join_ns > begins_ns and not skips else None
+        if before is not None and (before.moves or plan is None or not plan.is_complete):
+            motion, start_ns = continued(before, motion), begins_ns
+            brakes_at, own_until = brakes_at + before.duration, own_until + before.duration
+        motion = motion.without_slivers()
+        points = points_of(motion)
+        for name, values in zip(("position", "velocity", "acceleration"), points[1:], strict=True):
+            if values is not None:
+                require_finite(name, values, RejectionReason.NON_FINITE_RESULT)
+        self._require_times(points.time_ns)
+        planned = way.course.state_at(join_ns)
+        a = np.zeros_like(state.position) if state.acceleration is None else state.acceleration
+        seam = State(state.position - planned.position, state.velocity - planned.velocity, a - planned.acceleration)
+        origin_ns = plan.origin_ns if plan is not None and self._on_schedule else 0
+        return ExecutableTrajectory(
+            motion=motion,
+            points=points,
+            start_ns=start_ns,
+            due_ns=join_ns,
+            course=way.course,
+            known_from_ns=max(start_ns, now_ns) if present.follows or start_ns <= now_ns else start_ns,
+            brakes_at=brakes_at,
+            own_until=own_until,
+            delay=way.delay,
+            dropped=dropped,
+            seam=seam if present.follows else None,
+            origin_ns=origin_ns,
+            topic="" if plan is None else plan.topic,
+            received_ns=0 if plan is None else plan.received_ns,
+        )
+
+    def _require_times(self, time_ns: np.ndarray) -> None:
+        """Check that a message can represent the times of its points.
+
+        Raises:
+            Rejected: invalid_times.
+
+        """
+        if time_ns[-1] >= _LONGEST_NS or time_ns[-1] < 0:
+            raise Rejected(
+                RejectionReason.INVALID_TIMES,
+                f"dt: the trajectory comes to its end after {time_ns[-1] * _NANOSECOND_S:g} s, beyond 2^31 s",
+            )
+        if np.count_nonzero(time_ns[1:] <= time_ns[:-1]):
+            raise Rejected(RejectionReason.INVALID_TIMES, "dt: expected steps of at least one nanosecond")

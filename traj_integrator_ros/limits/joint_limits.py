@@ -1,0 +1,153 @@
+"""Joint limits: whether a trajectory keeps them, where it does not, and what is assumed without. Knows no ROS."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
+from typing import NamedTuple
+
+import numpy as np
+
+from ..execution.limits import (
+    DECELERATION,
+    POSITION_SLACK,
+    QUANTITIES,
+    Bounds,
+    Limits,
+    excess,
+    relative_excess,
+    told_excess,
+)
+
+_OF_SLACK = 0.5
+"""Share of the slack of a limit that joins and brakes use where the plan uses it, too."""
+
+
+@dataclass(frozen=True)
+class JointLimits(Limits):
+    """Limits of joints that have names, `[dof]` in the node's order."""
+
+    def of_joints(self, joint_names: Sequence[str]) -> JointLimits:
+        """The limits of other joints, in their order; none for joints that these do not name."""
+        places = [self.joint_names.index(name) if name in self.joint_names else -1 for name in joint_names]
+        arranged = {}
+        for field in fields(Limits):
+            if isinstance(values := getattr(self, field.name), np.ndarray):
+                off = -np.inf if field.name == "position_min" else np.inf
+                arranged[field.name] = np.append(values, off)[places]
+        return replace(self, joint_names=tuple(joint_names), **arranged)
+
+
+def find_violation(trajectories: np.ndarray, limits: JointLimits, start_row: int = 0) -> str:
+    """Describe where trajectories exceed their limits most, see `relative_excess`; empty if they do not.
+
+    The start state, and rows before it, are where the robot is rather than part of the plan, and are not checked.
+
+    Args:
+        trajectories: position, velocity, acceleration and jerk, `[4, B, H, dof]`, finite.
+        limits: the limits to check.
+        start_row: row of the start state.
+
+    """
+    first = start_row + 1
+    planned, allowed = trajectories[:, :, first:], limits.slackened
+    if allowed is None or not planned.size:
+        return ""
+    # The extremes of each row: over the batch first, which is contiguous, and 20 times faster.
+    extremes = planned.min(axis=1), planned.max(axis=1)
+    if (extremes[0] >= allowed[0][:, None]).all() and (extremes[1] <= allowed[1][:, None]).all():
+        return ""
+    worst, told = 0.0, ""
+    for order, quantity in enumerate(QUANTITIES):
+        values, reached = planned[order], [of_rows[order] for of_rows in extremes]
+        slack = min(limits.slack, POSITION_SLACK) if quantity == "position" else limits.slack
+        slowing, bounds = quantity, limits.of(quantity)
+        if quantity == "acceleration" and limits.forward is not None:
+            slowing, bounds = DECELERATION, limits.forward
+            values = forward_rows(values, planned[1], bounds)
+            reached = [values.min(axis=0), values.max(axis=0)]
+        for reduce, sign, of_rows, bound in zip((np.min, np.max), (-1.0, 1.0), reached, bounds, strict=True):
+            if bound is None:
+                continue
+            of_joints = reduce(of_rows, axis=0)
+            for joint in np.flatnonzero(excess(sign * of_joints, sign * bound, slack) > 0):
+                value, limit = float(of_joints[joint]), float(bound[joint])
+                by = relative_excess(quantity, value, limit)
+                if told and by <= worst:
+                    continue
+                row, step = np.argwhere(values[:, :, joint] == value)[0]
+                if sign < 0 and slowing is DECELERATION:
+                    value, limit = -value, -limit
+                named, place = slowing if sign < 0 else quantity, f"at step {step + first} of trajectory {row}"
+                worst, told = by, told_excess(named, limits.joint_names[joint], value, limit, place)
+    return told
+
+
+def forward_rows(acceleration: np.ndarray, velocity: np.ndarray, bounds: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
+    """Accelerations `[..., dof]`, above 0 where joints speed up; of a joint that rests, on the side with more room."""
+    either = np.where(bounds[1] >= -bounds[0], 1.0, -1.0) * np.abs(acceleration)
+    return np.where(velocity == 0, either, acceleration * np.sign(velocity))
+
+
+def limits_lacking(joint_names: Sequence[str], limits: np.ndarray | None) -> str:
+    """Joints without a limit, in words; empty if there are none."""
+    limited = np.zeros(len(joint_names), bool) if limits is None else np.isfinite(limits)
+    return ", ".join(name for name, known in zip(joint_names, limited, strict=True) if not known)
+
+
+# Limits that nobody gave, assumed for joins and brakes: never a reason to refuse a plan
+
+
+class AssumedLimits(NamedTuple):
+    """Limits with which every motion to a plan, and every brake, is made."""
+
+    bounds: Bounds
+    lacking: tuple[str, ...]
+    """Joints whose velocity nobody limits: nothing is published for a controller."""
+    description: str
+    """The assumptions, in words; empty if everything was given."""
+
+
+def assumed_limits(
+    limits: JointLimits, stop_time: float, assumed_velocity: float, *, exceeded: bool = False
+) -> AssumedLimits:
+    """Complete the limits of joints.
+
+    A joint without a limit of acceleration stops from its largest velocity v within T: its acceleration is 2 v / T and
+    its jerk 4 v / T^2. One with an acceleration a, but without jerk, has the jerk 2 a / T.
+
+    Args:
+        limits: as they were given; missing or infinite ones are assumed.
+        stop_time: T, s.
+        assumed_velocity: rad/s, of joints whose velocity is not limited; 0: none is assumed.
+        exceeded: whether plans may exceed limits that were given, and their brakes with them.
+
+    """
+    names, made, told = limits.joint_names, [], []
+    bounds = limits.velocity, limits.acceleration, limits.jerk
+    given = np.stack([_full(bound, len(names), np.inf) for bound in bounds])
+    missing = ~np.isfinite(given)
+    for what, bound, unknown in zip(("velocity", "acceleration", "jerk"), given, missing, strict=True):
+        otherwise = 2 * made[-1] / stop_time if made else assumed_velocity if assumed_velocity > 0 else 1.0
+        made.append(np.where(unknown, otherwise, bound))
+        if unknown.any():
+            told.append(f"{what} of {_names(names, unknown)} ({_numbers(made[-1][unknown])})")
+    lacking = () if assumed_velocity > 0 else tuple(np.array(names)[missing[0]].tolist())
+    position = [
+        _full(bound, len(names), off) for bound, off in zip(limits.of("position"), (-np.inf, np.inf), strict=True)
+    ]
+    most = np.full_like(given, np.inf) if exceeded else given * (1 + _OF_SLACK * limits.slack)
+    return AssumedLimits(Bounds(*position, *made, most, limits.deceleration), lacking, ", ".join(told))
+
+
+def _full(bound: np.ndarray | None, dof: int, off: float) -> np.ndarray:
+    return np.full(dof, off) if bound is None else np.asarray(bound, np.float64)
+
+
+def _names(names: tuple[str, ...], chosen: np.ndarray) -> str:
+    return "all joints" if chosen.all() else ", ".join(name for name, take in zip(names, chosen, strict=True) if take)
+
+
+def _numbers(values: np.ndarray) -> str:
+    distinct = sorted({f"{value:.4g}" for value in values}, key=float)
+    return distinct[0] if len(distinct) == 1 else f"{distinct[0]} to {distinct[-1]}"

@@ -1,0 +1,149 @@
+"""Limits from MoveIt's joint_limits.yaml, as a file or as the parameters of a node. Knows no ROS.
+
+`has_X_limits: false` means that this source has none: the next one counts. A value without `has_X_limits` counts.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from .found import FoundLimits, LimitsError, found_limits, number
+
+OF_NODE = "node:"
+"""Begins a value of the parameter limits.moveit that names a running node; otherwise it is a path, or none."""
+PLANNING = "robot_description_planning"
+"""Prefix of the parameters in a node, and the key above them in some files."""
+_JOINTS, _SECTION = "joint_limits", "ros__parameters"
+_SCALED = {
+    "velocity": "default_velocity_scaling_factor",
+    "acceleration": "default_acceleration_scaling_factor",
+    "deceleration": "default_acceleration_scaling_factor",
+}
+_KEYS = {
+    "position": {"min_position": "position_min", "max_position": "position_max"},
+    **{kind: {f"max_{kind}": kind} for kind in ("velocity", "acceleration", "deceleration", "jerk")},
+}
+"""By what can be limited: its fields, and the limits that they are."""
+
+Tree = Mapping[str, object]
+
+
+def load_moveit(path: str, joint_names: Sequence[str], *, scaled: bool) -> FoundLimits:
+    """Read a file. Raises LimitsError."""
+    import yaml
+
+    class Loader(yaml.SafeLoader):
+        """Reads angles with units, as launch files of MoveIt do."""
+
+    Loader.add_constructor("!degrees", lambda loader, node: math.radians(float(loader.construct_scalar(node))))
+    Loader.add_constructor("!radians", lambda loader, node: float(loader.construct_scalar(node)))
+    try:
+        content = yaml.load(Path(os.path.expanduser(path)).read_text(encoding="utf-8"), Loader)
+    except OSError as error:
+        raise LimitsError(
+            f"limits.moveit: expected none, {OF_NODE}NAME or a file, got {path!r}: {error.strerror}"
+        ) from None
+    except (yaml.YAMLError, ValueError) as error:
+        raise LimitsError(f"{path}: expected a YAML file with {_JOINTS}, got {' '.join(str(error).split())}") from None
+    return read_moveit(_planning(content), joint_names, path, scaled=scaled)
+
+
+def read_moveit(planning: object, joint_names: Sequence[str], source: str, *, scaled: bool) -> FoundLimits:
+    """Read the limits of some joints.
+
+    Args:
+        planning: the map with `joint_limits` and the scaling factors.
+        joint_names: the joints; others are not looked at.
+        source: for errors.
+        scaled: whether velocities and accelerations are to be scaled by the factors that are given.
+
+    Raises:
+        LimitsError: with the source, the joint and the field, what was expected and what was found.
+
+    """
+    joints = planning.get(_JOINTS) if isinstance(planning, Mapping) else None
+    if not isinstance(joints, Mapping):
+        raise LimitsError(f"{source}: expected a map {_JOINTS} of joints, got {_shown(planning, joints)}")
+    names = tuple(joint_names)
+    known = [name for name in names if name in joints]
+    if not known:
+        raise LimitsError(
+            f"{source}: expected limits of {', '.join(names)}, got those of {', '.join(map(str, joints)) or 'no joint'}"
+        )
+    factors = {quantity: _factor(planning, key, source) for quantity, key in _SCALED.items()}
+    scales = {quantity: factor for quantity, factor in factors.items() if scaled and factor != 1}
+    found = {}
+    for name in known:
+        of_joint = joints[name]
+        if not isinstance(of_joint, Mapping):
+            raise LimitsError(f"{source}: joint {name}: expected a map such as max_velocity: 1.0, got {of_joint!r}")
+        values = _of_joint(of_joint, f"{source}: joint {name}")
+        found[name] = {quantity: value * scales.get(quantity, 1) for quantity, value in values.items()}
+    return found_limits(source, names, found, scales=tuple(scales.items()))
+
+
+def tree_of(parameters: Mapping[str, object]) -> dict[str, object]:
+    """The map with `joint_limits` from a node's parameters by name; joints may have dots in their names."""
+    tree: dict[str, object] = {}
+    for name, value in parameters.items():
+        within = name.removeprefix(f"{PLANNING}.")
+        joint, _, field = within.removeprefix(f"{_JOINTS}.").rpartition(".")
+        if within.startswith(f"{_JOINTS}.") and joint:
+            tree.setdefault(_JOINTS, {}).setdefault(joint, {})[field] = value
+        else:
+            tree[within] = value
+    return tree
+
+
+def _planning(content: object) -> object:
+    """The map with `joint_limits`, which a file may have at its top, or where a parameter file has it."""
+    while isinstance(content, Mapping) and _JOINTS not in content:
+        inner = [content[key] for key in (_SECTION, PLANNING) if key in content] or [
+            one for one in content.values() if isinstance(one, Mapping) and _SECTION in one
+        ]
+        if not inner:
+            break
+        content = inner[0]
+    return content
+
+
+def _of_joint(fields: Tree, place: str) -> dict[str, float]:
+    """The limits of one joint by quantity."""
+    found: dict[str, float] = {}
+    for kind, keys in _KEYS.items():
+        has = fields.get(f"has_{kind}_limits")
+        if has is not None and not isinstance(has, bool):
+            raise LimitsError(f"{place}: has_{kind}_limits: expected true or false, got {has!r}")
+        if has is False:
+            continue
+        given = {key: number(fields[key], f"{place}: {key}") for key in keys if fields.get(key) is not None}
+        if has and not given:
+            wanted = " or ".join(keys)
+            raise LimitsError(f"{place}: {wanted}: expected a number, because has_{kind}_limits is true, got none")
+        for key, value in given.items():
+            if kind == "deceleration":
+                value = abs(value)  # Pilz's planner has it below 0, ros2_control above
+            if kind != "position" and not value > 0:
+                raise LimitsError(f"{place}: {key}: expected more than 0, got {value:g}")
+            found[keys[key]] = value
+    low, high = (found.get(quantity) for quantity in ("position_min", "position_max"))
+    if low is not None and high is not None and not low < high:
+        raise LimitsError(f"{place}: min_position: expected less than max_position, {high:g}, got {low:g}")
+    return found
+
+
+def _factor(planning: Tree, key: str, source: str) -> float:
+    value = planning.get(key)
+    factor = 1.0 if value is None else number(value, f"{source}: {key}")
+    if not 0 < factor <= 1:
+        raise LimitsError(f"{source}: {key}: expected more than 0 and at most 1, got {factor:g}")
+    return factor
+
+
+def _shown(planning: object, joints: object) -> str:
+    if joints is not None or not isinstance(planning, Mapping):
+        return repr(planning if joints is None else joints)[:60]
+    return f"the keys {', '.join(map(str, planning)) or 'none'}"

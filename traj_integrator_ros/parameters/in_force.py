@@ -1,0 +1,132 @@
+"""The limits that are in force: of the parameters, then of MoveIt's file, then of the URDF. Knows no ROS."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from functools import cached_property
+
+import numpy as np
+
+from ..limits.found import QUANTITIES, FoundLimits, LimitsError, unlimited
+from ..limits.moveit import OF_NODE, load_moveit, read_moveit, tree_of
+from ..limits.urdf import load_urdf, read_urdf
+from .parameters import InvalidParameters, NodeParameters, check_limits
+
+FROM_TOPIC, FROM_NOWHERE = "topic", "none"
+"""Values of the parameter limits.urdf (the second one of limits.moveit, too); any other is the path of a file."""
+
+
+@dataclasses.dataclass(frozen=True)
+class RobotLimits:
+    """The parameters as they were given, and what else gives the limits that they leave open.
+
+    A parameter counts for all joints. Where there is none, each joint has the limit of MoveIt's file, or else of the
+    URDF. A limit of acceleration holds for either sign, unless the same source, or one before it, has one of
+    deceleration.
+
+    Raises LimitsError where a limit of one source contradicts another source's.
+    """
+
+    given: NodeParameters
+    urdf: FoundLimits | None = None
+    moveit: FoundLimits | None = None
+
+    @staticmethod
+    def configured(given: NodeParameters, ask: Callable[[str], Mapping[str, object]] | None = None) -> RobotLimits:
+        """Return the limits from the parameters, and from the files and the node that they name.
+
+        Args:
+            given: the parameters.
+            ask: returns the parameters of a node by its name; None: no node is asked.
+
+        Raises:
+            LimitsError: one of them is wrong.
+
+        """
+        names = given.joint_names
+        urdf = None if given.limits_urdf in (FROM_TOPIC, FROM_NOWHERE) else load_urdf(given.limits_urdf, names)
+        moveit, source, scaled = None, given.limits_moveit, given.limits_moveit_scaling
+        if not source.startswith(OF_NODE):
+            moveit = None if source == FROM_NOWHERE else load_moveit(source, names, scaled=scaled)
+        elif ask is not None:
+            name = source.removeprefix(OF_NODE)
+            moveit = read_moveit(tree_of(ask(name)), names, name, scaled=scaled)
+        return RobotLimits(given, urdf, moveit)
+
+    def described(self, text: str, source: str) -> RobotLimits:
+        """Return the same with a URDF received on a topic. Raises LimitsError."""
+        return dataclasses.replace(self, urdf=read_urdf(text, self.given.joint_names, source))
+
+    def __post_init__(self) -> None:
+        self.parameters  # noqa: B018 - raises LimitsError for limits that contradict each other
+
+    @property
+    def _sources(self) -> tuple[FoundLimits, ...]:
+        return tuple(source for source in (self.moveit, self.urdf) if source is not None)
+
+    @cached_property
+    def parameters(self) -> NodeParameters:
+        """The parameters with the limits that were found where they have none."""
+        if not self._sources:
+            return self.given
+        taken = {name: values for name in QUANTITIES if (values := self._found(name)[0]) is not None}
+        filled = dataclasses.replace(self.given, **{f"limits_{name}": values for name, values in taken.items()})
+        self._check(filled)
+        return dataclasses.replace(filled, limits_continuous=self._continuous(filled))
+
+    def _found(self, name: str) -> tuple[np.ndarray | None, tuple[str, ...]]:
+        """What the sources give for a quantity that the parameters leave open, `[dof]`, and which of them do."""
+        if getattr(self.given, f"limits_{name}") is not None:
+            return None, ()
+        dof = len(self.given.joint_names)
+        values, origins = np.full(dof, unlimited(name)), []
+        # Joints whose acceleration, either sign, somebody with precedence has limited.
+        settled = np.full(dof, name == "deceleration" and self.given.limits_acceleration is not None)
+        for source in self._sources:
+            own = getattr(source.limits, name)
+            if own is not None:
+                takes = ~np.isfinite(values) & np.isfinite(own) & ~settled
+                values[takes] = own[takes]
+                origins += [source.origin(name)] if takes.any() else []
+            if name == "deceleration" and source.limits.acceleration is not None:
+                settled |= np.isfinite(source.limits.acceleration)
+        return (values if origins else None), tuple(origins)
+
+    def _continuous(self, filled: NodeParameters) -> tuple[str, ...]:
+        """Joints that turn without end: the given ones, and those of the URDF to which nobody gave a position limit."""
+        bounded = np.zeros(len(filled.joint_names), bool)
+        for bound in (filled.limits_position_min, filled.limits_position_max):
+            bounded |= False if bound is None else np.isfinite(bound)
+        turning = () if self.urdf is None else self.urdf.continuous
+        given = self.given.limits_continuous
+        named = zip(filled.joint_names, bounded, strict=True)
+        return tuple(name for name, ends in named if name in given or (name in turning and not ends))
+
+    def _check(self, filled: NodeParameters) -> None:
+        """Check that limits of several sources go together, and can be braked within."""
+        try:
+            check_limits(filled)
+        except InvalidParameters as error:
+            names = " and ".join(source.source for source in self._sources)
+            raise LimitsError(f"{names}: {error}; limits that are given as parameters go before these") from None
+
+    @cached_property
+    def origins(self) -> str:
+        """Where the limit of each quantity comes from, in one line."""
+        origins = {name: self._origin(name) for name in QUANTITIES}
+        if origins["position_min"] == origins["position_max"]:
+            origins = {"position": origins["position_min"], **origins}
+            del origins["position_min"], origins["position_max"]
+        if origins["deceleration"] == "none":
+            del origins["deceleration"]  # as acceleration
+        line = ", ".join(f"{name}: {origin}" for name, origin in origins.items())
+        for source in self._sources:
+            if source.without and any(source.source in origin for origin in origins.values()):
+                line += f" ({source.source} has none of {', '.join(source.without)})"
+        return line
+
+    def _origin(self, name: str) -> str:
+        if getattr(self.given, f"limits_{name}") is not None:
+            return "parameters"
+        return " and ".join(self._found(name)[1]) or "none"

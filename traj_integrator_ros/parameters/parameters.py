@@ -1,0 +1,172 @@
+"""The checked configuration from the values of the node's parameters. Knows no ROS."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from ..execution.limits import LONGEST_BRAKE_S
+from ..limits.found import QUANTITIES
+from ..limits.joint_limits import JointLimits, assumed_limits
+from .table import (
+    END_STOP,
+    PARAMETERS,
+    ParameterKind,
+    ParameterSpec,
+    ParameterTable,
+    ParameterValue,
+    of_joints,
+)
+
+
+class InvalidParameters(ValueError):
+    """Parameter values that are wrong, or contradict each other; the message names them."""
+
+
+@dataclass(frozen=True)
+class NodeParameters(ParameterTable):
+    """All parameters, checked."""
+
+    constraints_trajectory: np.ndarray
+    """rad or m, `[dof]`; 0: any."""
+    constraints_goal: np.ndarray
+    """The same for the goal."""
+
+    @property
+    def joint_limits(self) -> JointLimits:
+        """The limits of the joints; None for those that are off."""
+        limits = {name: getattr(self, f"limits_{name}") for name in QUANTITIES}
+        return JointLimits(**limits, slack=self.limits_tolerance, joint_names=self.joint_names)
+
+    @cached_property
+    def continuous(self) -> np.ndarray:
+        """Which joints turn without end, bool `[dof]`."""
+        return np.array([name in self.limits_continuous for name in self.joint_names])
+
+    @staticmethod
+    def from_values(values: Mapping[str, ParameterValue]) -> NodeParameters:
+        """Check a value for every parameter of the table, individually and together; joints may have theirs, too.
+
+        Raises:
+            InvalidParameters: with the parameter, what was expected and what was given.
+
+        """
+        check_joint_names(values["joint_names"])
+        converted = {}
+        for spec in PARAMETERS:
+            value = values[spec.name]
+            check_value(spec, value)
+            if spec.kind is ParameterKind.DOUBLE_ARRAY:
+                value = _checked_limit(spec.name, value, len(values["joint_names"]))
+            converted[spec.name.replace(".", "_")] = spec.convert(value)
+        for kind in ("trajectory", "goal"):
+            specs = of_joints(kind, values["joint_names"])
+            given = [values.get(spec.name, spec.default) for spec in specs]
+            for spec, value in zip(specs, given, strict=True):
+                check_value(spec, value)
+            converted[f"constraints_{kind}"] = np.array(given)
+        parameters = NodeParameters(**converted)
+        _check_together(parameters)
+        return parameters
+
+
+def default_values() -> dict[str, ParameterValue]:
+    """Return the default of every parameter."""
+    return {spec.name: spec.default for spec in PARAMETERS}
+
+
+def check_value(spec: ParameterSpec, value: ParameterValue) -> None:
+    """Check one value against its line of the table.
+
+    Raises:
+        InvalidParameters: with the parameter, what was expected and what was given.
+
+    """
+    if spec.range is not None:
+        low, high = spec.range
+        if not low <= value <= high:  # NaN counts as outside
+            raise InvalidParameters(f"{spec.name}: expected {low:g} to {high:g}{f' {spec.unit}'.rstrip()}, got {value}")
+    if spec.choices and value not in spec.choices:
+        raise InvalidParameters(f"{spec.name}: expected one of {', '.join(spec.choices)}, got {value!r}")
+    if spec.pattern:
+        for text in [value] if isinstance(value, str) else value:
+            if not re.fullmatch(spec.pattern, text):
+                raise InvalidParameters(f"{spec.name}: expected {spec.form}, got {text!r}")
+
+
+def check_joint_names(names: Sequence[str]) -> None:
+    """Check that each joint has a name of its own. Raises InvalidParameters."""
+    if not names:
+        raise InvalidParameters(
+            "joint_names: expected the robot's joints, got none; give them in a parameter file "
+            "(see config/franka.yaml) whose section matches this node's name"
+        )
+    for name in names:
+        if not name:
+            raise InvalidParameters("joint_names: expected non-empty names, got an empty one")
+        if list(names).count(name) > 1:
+            raise InvalidParameters(f"joint_names: expected every joint once, got {name!r} twice")
+
+
+def _checked_limit(name: str, values: Sequence[float], dof: int) -> np.ndarray | None:
+    if len(values) == 0:
+        return None
+    if len(values) != dof:
+        raise InvalidParameters(f"{name}: expected 0 or {dof} values, one for each joint, got {len(values)}")
+    if any(math.isnan(value) for value in values):
+        raise InvalidParameters(f"{name}: expected numbers (.inf is no limit), got NaN")
+    if not name.startswith("limits.position") and any(value <= 0 for value in values):
+        raise InvalidParameters(f"{name}: expected values > 0, got {min(values):g}")
+    return np.asarray(values, np.float64)
+
+
+def _check_together(parameters: NodeParameters) -> None:
+    names = parameters.joint_names
+    for name in parameters.limits_continuous:
+        if name not in names:
+            raise InvalidParameters(f"limits.continuous: expected some of {', '.join(names)}, got {name!r}")
+    check_limits(parameters)
+    for batch, horizon in parameters.warmup:
+        if not (1 <= batch <= parameters.max_batch and 1 <= horizon <= parameters.max_horizon):
+            raise InvalidParameters(
+                f"warmup: expected at least 1x1 and at most max_batch x max_horizon = "
+                f"{parameters.max_batch}x{parameters.max_horizon}, got {batch}x{horizon}"
+            )
+    if parameters.publish_lead_time > parameters.publish_longest_wait:
+        raise InvalidParameters(
+            f"publish.lead_time: expected at most publish.longest_wait ({parameters.publish_longest_wait:g} s), "
+            f"got {parameters.publish_lead_time:g}"
+        )
+    if parameters.publish_row >= parameters.max_batch:
+        raise InvalidParameters(
+            f"publish.row: expected less than max_batch ({parameters.max_batch}), got {parameters.publish_row}"
+        )
+
+
+def check_limits(parameters: NodeParameters) -> None:
+    """Check limits together, and that the largest velocities can be braked within them. Raises InvalidParameters."""
+    names = parameters.joint_names
+    low, high = parameters.limits_position_min, parameters.limits_position_max
+    if low is not None and high is not None and not (low < high).all():
+        joint = int(np.argmin(low < high))
+        raise InvalidParameters(
+            f"limits.position_min of {names[joint]}: expected less than limits.position_max ({high[joint]:g}), "
+            f"got {low[joint]:g}"
+        )
+    velocity = parameters.limits_velocity
+    if velocity is None or parameters.publish_end != END_STOP:
+        return
+    fastest = np.where(np.isfinite(velocity), velocity, 0.0)
+    assumed = assumed_limits(parameters.joint_limits, parameters.publish_brake_time, 1.0)
+    durations = assumed.bounds.stop_durations(fastest)
+    joint = int(durations.argmax())
+    if not durations[joint] <= LONGEST_BRAKE_S:
+        raise InvalidParameters(
+            f"limits.acceleration, limits.jerk of {parameters.joint_names[joint]}: expected to stop within "
+            f"{LONGEST_BRAKE_S:g} s from limits.velocity ({velocity[joint]:g}), got {durations[joint]:.3g} s"
+        )

@@ -1,0 +1,188 @@
+"""One trajectory as its sender planned it. Knows no ROS."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
+
+import numpy as np
+
+from ..engine.call import Ends
+from ..execution.motion import Motion, State
+from ..execution.rows import action_steps
+from ..kernels import AccelerationIntegrator, ControlMap, ControlSpace, SplineForm
+from .sequences import ActionRequest
+
+GOALS = "follow_joint_trajectory"
+"""The `topic` of plans that are goals of the action."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """One planned trajectory, in the node's joint order; the arrays must not be changed."""
+
+    map: ControlMap
+    """Its kernel makes the rows of the actions."""
+    steps: np.ndarray
+    """Length of each step, s, in whole nanoseconds, `[H]`; none for a position trajectory of one point at time 0."""
+    actions: np.ndarray
+    """float64 `[H, dof]`; NaN for joints that a position trajectory leaves out: they hold their position."""
+    start: State | None
+    """State at the origin; None: the robot's own state. NaN as in actions."""
+    origin_ns: int
+    """When the first step begins, ns of the node's clock; 0: when the trajectory starts."""
+    spline: SplineForm | None = None
+    """Form of the spline if the actions are control points; steps are then segments."""
+    goal: State | None = None
+    """For a spline: the state in which it ends."""
+    left_out: np.ndarray | None = None
+    """Joints that a position trajectory does not name, bool `[dof]`; None: it names all."""
+    untimed: bool = False
+    """Whether its actions are a path without times: it has no steps, and is passed as fast as limits allow."""
+    stamp_ns: int = 0
+    """Of the message, which is told where it is refused, ns."""
+    topic: str = "action_sequence"
+    """Where the message came."""
+    is_complete: bool = False
+    """Whether it ends at rest at its last position, which is its goal; otherwise another plan may follow."""
+    velocities: np.ndarray | None = None
+    """Of a complete plan: at the end of each step, rad/s, `[H, dof]`, NaN as in actions; None: not given."""
+    accelerations: np.ndarray | None = None
+    """Likewise, rad/s^2."""
+    received_ns: int = 0
+    """When it came, ns of the node's clock."""
+    making: float = 0.0
+    """How long its trajectory takes to be made, s, beyond what publish.lead_time allows for."""
+
+    @cached_property
+    def ends(self) -> np.ndarray:
+        """End of each step, s from the origin, `[H]`."""
+        return self.steps.cumsum()
+
+    @property
+    def is_positions(self) -> bool:
+        """Whether actions are positions at the ends of steps."""
+        return self.map.control_space is ControlSpace.POSITION
+
+    @property
+    def is_velocities(self) -> bool:
+        """Whether actions are mean velocities of steps."""
+        return self.map.control_space is ControlSpace.VELOCITY
+
+    @property
+    def holds_accelerations(self) -> bool:
+        """Whether actions are accelerations that are held over steps, which semi-implicit Euler does not."""
+        is_acceleration = self.map.control_space is ControlSpace.ACCELERATION
+        return is_acceleration and self.map.schemes["acceleration_integrator"] == AccelerationIntegrator.ZOH.value
+
+    @property
+    def is_chunk(self) -> bool:
+        """Whether its actions are positions at times of the clock, for which other chunks may have positions, too."""
+        return bool(self.origin_ns) and self.is_positions and not (self.untimed or self.is_complete)
+
+    @property
+    def duration(self) -> float:
+        """Duration of all steps, s."""
+        return float(self.ends[-1]) if len(self.steps) else 0.0
+
+    def completed(self, before: Motion, turning: np.ndarray) -> Plan:
+        """The same with left-out joints resting where a motion ends, and `turning` joints, `[dof]`, near it."""
+        if self.left_out is None and not np.count_nonzero(turning):
+            return self
+        position, start, actions = before.end.position, self.start, self.actions
+        changes: dict[str, object] = {}
+        if start is not None:
+            where = turned(_filled(start.position, position), position, turning)
+            rates = (None if part is None else _filled(part, 0.0) for part in start[1:])
+            changes["start"] = start = State(where, *rates)
+        if (self.is_positions or self.spline is not None) and len(actions):
+            actions = _filled(actions, position)
+            if np.count_nonzero(turning):
+                rows = np.vstack([position if start is None else start.position, actions])
+                rows[:, turning] = np.unwrap(rows[:, turning], axis=0)
+                actions = rows[1:]
+            changes["actions"] = actions
+        if self.goal is not None and len(actions):
+            changes["goal"] = self.goal._replace(position=turned(self.goal.position, actions[-1], turning))
+        for name in ("velocities", "accelerations"):
+            if (values := getattr(self, name)) is not None:
+                changes[name] = _filled(values, 0.0)
+        return replace(self, **changes)
+
+
+def _filled(values: np.ndarray, otherwise: np.ndarray | float) -> np.ndarray:
+    """Values with others where they are not a number."""
+    return np.where(np.isnan(values), otherwise, values)
+
+
+def plan_of_sequence(
+    request: ActionRequest, row: int, default_dt: float, origin_ns: int, stamp_ns: int = 0, now_ns: int = 0
+) -> Plan:
+    """Return one trajectory of a checked sequence as a plan.
+
+    Args:
+        request: with actions.
+        row: of the batch.
+        default_dt: s, used if the sequence gives none.
+        origin_ns: when the first step begins, ns; 0: when the trajectory starts.
+        stamp_ns: of the sequence.
+        now_ns: when it came.
+
+    """
+    dt = request.dt
+    if isinstance(dt, np.ndarray) and dt.ndim == 2:
+        dt = dt[row]
+    actions, goal = request.actions[row].astype(np.float64), _state_of(request.goal, row)
+    start = _state_of(request.start, row)
+    spline, came = request.spline, {"stamp_ns": stamp_ns, "received_ns": now_ns}
+    if spline is not None:
+        step = default_dt if dt is None else _decimal(dt).ravel()[0]
+        segments = _whole_nanoseconds(np.full(spline.segments(request.horizon), spline.steps * step))
+        return Plan(request.control_map, segments, actions, start, origin_ns, spline, goal, **came)
+    if goal is not None:  # later rows would only lead away from the goal
+        actions[request.control_map.goal_place :] = goal.position
+    if dt is None:
+        steps = _equal_steps(default_dt, True, request.horizon)
+    elif isinstance(dt, float):
+        steps = _equal_steps(dt, False, request.horizon)
+    else:
+        steps = _whole_nanoseconds(action_steps(_decimal(dt), request.horizon))
+    return Plan(request.control_map, steps, actions, start, origin_ns, **came)
+
+
+@lru_cache(maxsize=32)
+def _equal_steps(dt: float, is_exact: bool, horizon: int) -> np.ndarray:
+    """Steps of one length, in whole nanoseconds; cached, so they must not be changed."""
+    steps = _whole_nanoseconds(action_steps(dt if is_exact else _decimal(dt), horizon))
+    steps.flags.writeable = False
+    return steps
+
+
+def _whole_nanoseconds(steps: np.ndarray) -> np.ndarray:
+    return np.maximum(np.rint(steps * 1e9), 1) * 1e-9
+
+
+def _decimal(dt: np.ndarray | float) -> np.ndarray:
+    """Step lengths in float64; those from float32 rounded to 7 digits: 0.05 s is 50 ms to the nanosecond."""
+    if isinstance(dt, np.ndarray) and dt.dtype == np.float64:
+        return dt
+    dt = np.asarray(dt, np.float64)
+    scale = 10.0 ** (6 - np.floor(np.log10(dt)))
+    return np.rint(dt * scale) / scale
+
+
+def _state_of(ends: Ends, row: int) -> State | None:
+    """State of a trajectory from the rows; an acceleration that the sequence does not give is unknown."""
+    if not ends.rows:
+        return None
+    index = min(row, ends.count - 1) if ends.index is None else int(ends.index[row])
+    given = [None if values is None else values[index].astype(np.float64) for values in ends.rows]
+    position, velocity, acceleration = given + [None] * (3 - len(given))
+    return State(position, np.zeros(position.shape) if velocity is None else velocity, acceleration)
+
+
+def turned(position: np.ndarray, near: np.ndarray, turning: np.ndarray) -> np.ndarray:
+    """Positions `[dof]`, those of joints that turn on and on, bool `[dof]`, by whole turns next to others."""
+    if not np.count_nonzero(turning):
+        return position
+    return position + np.where(turning, 2 * np.pi * np.rint((near - position) / (2 * np.pi)), 0.0)

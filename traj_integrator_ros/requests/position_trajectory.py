@@ -1,0 +1,165 @@
+"""Plans from planners that do not use our messages: the points of a JointTrajectory, checked. Knows no ROS."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from ..execution.motion import State
+from ..kernels import MAPS
+from ..parameters.parameters import NodeParameters
+from ..parameters.table import END_GOAL
+from .joint_order import resolve_subset
+from .plan import Plan
+from .rejection import Rejected, RejectionReason, require_finite
+
+_NANOSECOND_S = 1e-9
+_AT_REST = float(np.finfo(np.float32).eps)
+"""rad/s up to which the last velocity of a plan is 0, as joint_trajectory_controller has it."""
+
+
+class PositionFields(NamedTuple):
+    """The fields of a JointTrajectory that are used; efforts are ignored."""
+
+    joint_names: Sequence[str]
+    stamp_ns: int
+    """The time from which times_from_start count, ns; 0: when the trajectory starts."""
+    count: int
+    """Number of points; if it is larger than is accepted, the fields below may be empty."""
+    time_ns: Sequence[int]
+    positions: Sequence[np.ndarray]
+    """For each point, one value for each joint name."""
+    velocities: Sequence[np.ndarray] = ()
+    """The same, or none for any point; of a chunk they are ignored."""
+    accelerations: Sequence[np.ndarray] = ()
+    """Likewise; without velocities they are ignored, as by joint_trajectory_controller."""
+
+
+def plan_of_positions(fields: PositionFields, parameters: NodeParameters, now_ns: int, end: str | None = None) -> Plan:
+    """Check a trajectory of positions, without knowing the robot's state, and return it as a plan.
+
+    A point at time 0 is where it starts; where it gives no velocity, that is the robot's. Points that are all at time
+    0, or one point alone at time 0, are a path without times.
+
+    Args:
+        fields: the message.
+        parameters: the node's configuration.
+        now_ns: the node's clock.
+        end: "goal" for a complete plan, "stream" for a chunk; None: as the parameter position_trajectory.end says.
+
+    Raises:
+        Rejected: the first thing that is wrong, named with what was expected and what was given.
+
+    """
+    names, joint_names = list(fields.joint_names), parameters.joint_names
+    if not names:
+        raise Rejected(RejectionReason.JOINT_COUNT, "joint_names: expected at least one joint, got none")
+    columns = resolve_subset(names, joint_names, "joint_names")
+    count, most = fields.count, parameters.max_horizon
+    if not 1 <= count <= most:
+        raise Rejected(
+            RejectionReason.SIZE_OUT_OF_RANGE, f"points: expected 1 to {most} (parameter max_horizon), got {count}"
+        )
+    time_ns = np.asarray(fields.time_ns, np.int64)
+    untimed = not time_ns.any()
+    is_complete = (end or parameters.position_trajectory_end) == END_GOAL
+
+    def table(part: str) -> np.ndarray:
+        rows = np.full((count, len(joint_names)), np.nan)
+        rows[:, columns] = _values(part, getattr(fields, part), len(names))
+        return rows
+
+    rows, velocities, accelerations = table("positions"), None, None
+    if is_complete and not untimed and _are_given("velocities", fields.velocities):
+        velocities = table("velocities")
+        _require_rest(velocities[-1][columns], names)
+        if _are_given("accelerations", fields.accelerations):
+            accelerations = table("accelerations")
+    _require_times(time_ns, fields.stamp_ns, now_ns, untimed=untimed)
+    start = None
+    if untimed:
+        time_ns = time_ns[:0]
+    elif time_ns[0] == 0:
+        start = State(rows[0], np.zeros(len(joint_names)) if velocities is None else velocities[0])
+        if accelerations is not None:
+            start = start._replace(acceleration=accelerations[0])
+        rows, time_ns = rows[1:], time_ns[1:]
+        velocities, accelerations = (None if part is None else part[1:] for part in (velocities, accelerations))
+    left_out = None
+    if len(columns) < len(joint_names):
+        left_out = np.ones(len(joint_names), bool)
+        left_out[columns] = False
+    stamp_ns = fields.stamp_ns
+    return Plan(
+        MAPS["clique"],
+        np.diff(time_ns, prepend=0) * _NANOSECOND_S,
+        rows,
+        start,
+        0 if untimed and stamp_ns <= now_ns else stamp_ns,
+        left_out=left_out,
+        untimed=untimed,
+        stamp_ns=stamp_ns,
+        topic="position_trajectory",
+        is_complete=is_complete,
+        velocities=velocities,
+        accelerations=accelerations,
+    )
+
+
+def _values(part: str, points: Sequence[np.ndarray], count: int) -> np.ndarray:
+    """The values of all points, `[N, count]`. Raises Rejected: joint_count or not_finite."""
+    for index, row in enumerate(points):
+        if len(row) != count:
+            raise Rejected(
+                RejectionReason.JOINT_COUNT,
+                f"points[{index}].{part}: expected {count} values, one for each joint name, got {len(row)}",
+            )
+    values = np.asarray(points, np.float64)
+    require_finite(f"points.{part}", values)
+    return values
+
+
+def _are_given(part: str, points: Sequence[np.ndarray]) -> bool:
+    """Whether all points have values; none may have some alone. Raises Rejected: joint_count."""
+    given = [len(row) > 0 for row in points]
+    if any(given) and not all(given):
+        index = given.index(not given[0])
+        raise Rejected(
+            RejectionReason.JOINT_COUNT,
+            f"points[{index}].{part}: expected {'some' if given[0] else 'none'}, as in points[0], got "
+            f"{len(points[index])}; all points need the same fields",
+        )
+    return any(given)
+
+
+def _require_rest(velocity: np.ndarray, names: Sequence[str]) -> None:
+    """Refuse a goal that is passed in motion. Raises Rejected: goal_in_motion."""
+    joint = int(np.abs(velocity).argmax())
+    if abs(velocity[joint]) > _AT_REST:
+        raise Rejected(
+            RejectionReason.GOAL_IN_MOTION,
+            f"points[-1].velocities: expected 0 at the goal, got {velocity[joint]:.6g} for {names[joint]}; "
+            "position_trajectory.end = stream takes plans that another one goes on from",
+        )
+
+
+def _require_times(time_ns: np.ndarray, stamp_ns: int, now_ns: int, *, untimed: bool) -> None:
+    """Check that times increase, and that the last one is to come. Raises Rejected: invalid_times."""
+    if time_ns[0] < 0:
+        raise Rejected(
+            RejectionReason.INVALID_TIMES,
+            f"points[0].time_from_start: expected at least 0 s, got {time_ns[0] * _NANOSECOND_S:g}",
+        )
+    later = np.diff(time_ns) > 0
+    if not untimed and not later.all():
+        index = int(np.argmin(later)) + 1
+        raise Rejected(
+            RejectionReason.INVALID_TIMES,
+            f"points[{index}].time_from_start: expected more than {time_ns[index - 1] * _NANOSECOND_S:.9g} s "
+            f"(the point before), got {time_ns[index] * _NANOSECOND_S:.9g}",
+        )
+    if stamp_ns and not untimed and stamp_ns + int(time_ns[-1]) <= now_ns:
+        ended = (now_ns - stamp_ns - int(time_ns[-1])) * _NANOSECOND_S
+        raise Rejected(RejectionReason.INVALID_TIMES, f"header.stamp: the trajectory ended {ended:.3f} s ago")

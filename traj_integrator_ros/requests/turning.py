@@ -1,0 +1,65 @@
+"""Positions of joints that turn on and on, as a continuous way: an angle that passes pi goes on. Knows no ROS."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from ..engine.call import Ends
+from ..kernels import ControlSpace, QuadraticCost
+from .plan import turned
+from .sequences import ActionRequest
+
+_POSITIONS = (ControlSpace.POSITION, ControlSpace.BSPLINE)
+"""Control spaces whose actions are positions, of points or control points."""
+
+
+def unwrapped(path: np.ndarray, turning: np.ndarray) -> np.ndarray:
+    """Positions `[..., N, dof]`, those of `turning` joints, bool `[dof]`, by whole turns next to the row before.
+
+    The first row stays, and so do other joints.
+    """
+    if not turning.any():
+        return path
+    way = np.array(path)
+    way[..., turning] = np.unwrap(way[..., turning].astype(np.float64), axis=-2)
+    return way
+
+
+def unwrapped_request(request: ActionRequest, start: Ends, turning: np.ndarray) -> ActionRequest:
+    """A request whose actions are positions, from its start on, as a plan on the topic is read; any other as it is."""
+    actions, goal = request.actions, request.goal
+    if actions is None or not turning.any() or request.control_map.control_space not in _POSITIONS:
+        return request
+    before = start.rows[0] if start.index is None else start.rows[0][start.index]
+    before = np.broadcast_to(before, (len(actions), actions.shape[2]))
+    way = unwrapped(np.concatenate([before[:, None], actions], axis=1, dtype=np.float64), turning)
+    if goal.rows:  # a row that several trajectories share is next to the first one's
+        last, rows = way[:, request.control_map.goal_place - 1], np.array(goal.rows[0])
+        used = np.arange(len(actions)) if goal.index is None else goal.index
+        for row in range(len(rows)):
+            first = np.flatnonzero(used == row)[:1]
+            if first.size:
+                rows[row] = turned(rows[row].astype(np.float64), last[first[0]], turning)
+        goal = goal._replace(rows=(rows, *goal.rows[1:]))
+    return request._replace(actions=way[:, 1:].astype(actions.dtype), goal=goal)
+
+
+def turned_cost(cost: QuadraticCost, positions: Callable[[], np.ndarray], turning: np.ndarray) -> QuadraticCost:
+    """A cost whose targets of `turning` joints are by whole turns next to the trajectories, row by row.
+
+    So it is that of the short way to an angle, which is continuous, and the same for all angles that are a whole turn
+    apart. Its gradient is that of a target that stands still. `positions` computes `[batch, output horizon, dof]`.
+    """
+    target = cost.position.target
+    if target is None or not turning.any():
+        return cost
+    near = positions()[..., turning].astype(np.float64)
+    with np.errstate(invalid="ignore"):  # what is not finite is so in the cost, too
+        turns = np.rint((near - target[..., turning]) / (2 * np.pi))
+    if not turns.any():
+        return cost
+    target = np.broadcast_to(target, (*turns.shape[:2], target.shape[-1])).copy()
+    target[..., turning] += (2 * np.pi * turns).astype(target.dtype)
+    return cost._replace(position=cost.position._replace(target=target))
