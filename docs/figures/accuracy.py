@@ -1,4 +1,4 @@
-"""Prints the accuracy table of docs/kernels.md: float32 results against float64 arithmetic on the same float32 inputs.
+"""Prints what docs/kernels.md says of accuracy, by map: float32 results against float64 arithmetic on the same float32 inputs.
 
 Run `python docs/figures/accuracy.py` in the project's environment.
 """
