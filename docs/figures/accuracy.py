@@ -1,4 +1,4 @@
-"""Prints what docs/kernels.md says of accuracy, by map: float32 results against float64 arithmetic on the same float32 inputs.
+"""Prints the accuracy of each map (docs/kernels.md): float32 results against float64 arithmetic on the same inputs.
 
 Run `python docs/figures/accuracy.py` in the project's environment.
 """
