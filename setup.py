@@ -25,11 +25,12 @@ EXECUTABLES = {
     **{tool: f"{PACKAGE}.tools.{tool}" for tool in TOOLS},
 }
 NATIVE = f"{PACKAGE}/kernels/native"  # through the link: an sdist has no other way there
-_SHARED = ("instruction_set", "parallel")
+_POLYNOMIALS = "shared/polynomials"
+_SHARED = ("instruction_set", "parallel", _POLYNOMIALS)
 NATIVE_PARTS = (
     ("kernels.native._loops", "kernels/native"),
     ("kernels.retime._native", "kernels/retime", *(f"kernels/native/src/{name}.cpp" for name in _SHARED)),
-    ("execution._native", "execution", "kernels/retime/src/polynomials.cpp"),
+    ("execution._native", "execution", f"kernels/native/src/{_POLYNOMIALS}.cpp"),
 )
 """Modules in C++, the folder that has their `src/`, and what else they need."""
 NODE = ["PyYAML", "ruckig>=0.14"]
@@ -118,7 +119,7 @@ def extension(name: str, folder: str, *more: str) -> Extension:
     return Extension(
         f"{PACKAGE}.{name}",
         sorted(file for pattern in sources for file in glob(pattern)),
-        include_dirs=[f"{NATIVE}/include", f"{NATIVE}/src"],
+        include_dirs=[f"{NATIVE}/include", f"{NATIVE}/src", f"{NATIVE}/src/shared"],
         depends=sorted(str(path) for end in ("h", "inc") for path in Path(PACKAGE).glob(f"**/src/**/*.{end}")),
         define_macros=[("Py_LIMITED_API", LIMITED_API[1])],
         extra_compile_args=COMPILE_ARGS,

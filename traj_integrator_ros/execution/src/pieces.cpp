@@ -2,7 +2,7 @@
 #include <cmath>
 #include <vector>
 
-#include "../../kernels/retime/src/polynomials.h"
+#include "polynomials.h"
 #include "motions.h"
 
 namespace traj_integrator::execution {
