@@ -64,8 +64,12 @@ CHANGES = {
 NUMBER = r"\d+\.\d*(?:e[+-]?\d+)?|\d+e[+-]?\d+"
 MODULES = {
     "kernels/native": ["_loops"],
-    "kernels/retime": ["_native", "kernels/native/src/instruction_set.cpp", "kernels/native/src/parallel.cpp",
-                       "kernels/native/src/shared/polynomials.cpp"],
+    "kernels/retime": [
+        "_native",
+        "kernels/native/src/instruction_set.cpp",
+        "kernels/native/src/parallel.cpp",
+        "kernels/native/src/shared/polynomials.cpp",
+    ],
     "traj_integrator_ros/execution": ["_native", "kernels/native/src/shared/polynomials.cpp"],
 }
 """Modules in C++ by the folder that has their `src/`: name, and what else they need (NATIVE_PARTS in setup.py)."""
@@ -171,7 +175,8 @@ def compile_native(root: Path, room: str, objects: Path) -> None:
     """Compile the missing objects of a module, as fast as can be."""
     name, *others = MODULES[room]
     kernels = root / "kernels" / "native"
-    include = [f"-I{folder}" for folder in (kernels / "include", kernels / "src", kernels / "src" / "shared", sysconfig.get_path("include"))]
+    headers = kernels / "include", kernels / "src", kernels / "src" / "shared", sysconfig.get_path("include")
+    include = [f"-I{folder}" for folder in headers]
     options = ["-O0", "-std=c++20", "-ffp-contract=off", "-fPIC", "-DPy_LIMITED_API=0x030A0000", *include]
     sources = [*sorted((root / room / "src").glob("*.cpp")), *(root / other for other in others)]
     targets = {source: objects / f"{source.stem}.o" for source in sources}

@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from rclpy.action import ActionServer, CancelResponse, GoalResponse
 from rclpy.action.server import ServerGoalHandle
 from rclpy.lifecycle import LifecycleNode
 from rclpy.serialization import serialize_message
 
+from ..governor.executable import ExecutableTrajectory
 from ..governor.goals import Ended, Feedback, Goals, Result, refused
+from ..governor.pipeline import Pipeline
 from ..requests.plan import GOALS
 from ..requests.rejection import Rejected, RejectionReason
 from ..wire.messages import fill_feedback, goal_fields
-from ..wire.readers import read_position_trajectory
+from ..wire.readers import Stamp, read_position_trajectory
 from .accounts import Accounts, Output
-
-if TYPE_CHECKING:  # it imports this
-    from .answers import Answers
 
 try:  # not a part of every installation of ROS 2
     from control_msgs.action import FollowJointTrajectory
@@ -29,17 +28,38 @@ _UNTIL_SENT_S = 0.5
 """How long the server stays when it is closed with a result that is still to be sent."""
 
 
+class Publisher(Protocol):
+    """What publishes the trajectories of goals."""
+
+    pipeline: Pipeline
+
+    def accepting(self) -> Pipeline:
+        """What answers input. Raises Rejected: not_active."""
+
+    def update(self) -> int:
+        """Read the states that have arrived and return the time, ns."""
+
+    def now_ns(self) -> int:
+        """The node's clock, ns."""
+
+    def hand_over(self, trajectory: ExecutableTrajectory | None) -> None:
+        """Publish a trajectory; None: it has to wait."""
+
+    def refuse(self, topic: str, stamp: Stamp, line: str) -> None:
+        """Do what a goal means that was refused."""
+
+
 class GoalServer:
     """The action server, and what it tells about goals; the goals themselves are those of `governor/goals.py`.
 
     Args:
         node: on which it is created.
         accounts: count and log what fails.
-        answers: publishes trajectories.
+        answers: publishes its trajectories.
 
     """
 
-    def __init__(self, node: LifecycleNode, accounts: Accounts, answers: Answers) -> None:
+    def __init__(self, node: LifecycleNode, accounts: Accounts, answers: Publisher) -> None:
         self._node, self._accounts, self._answers = node, accounts, answers
         self._unsent = False
         self.goals = Goals(answers.pipeline, self._finish, self._tell)
