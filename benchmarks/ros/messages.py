@@ -114,7 +114,7 @@ def trajectory_batch_out(batch: int) -> Case:
         "TrajectoryBatch out",
         batch,
         HORIZON,
-        lambda: serialize_batch(JOINTS, (0, 0), batch, HORIZON, time, arrays),
+        lambda: b"".join(serialize_batch(JOINTS, (0, 0), batch, HORIZON, time, arrays)),
         lambda: serialize_message(objects()),
         is_message(objects()),
     )
@@ -175,7 +175,7 @@ def callback(batch: int) -> Case:
         sizes = request.batch, request.output_horizon
         return (
             writer.serialize(trajectory.points),
-            serialize_batch(request.columns.names, stamp, *sizes, made.times, made.trajectories),
+            b"".join(serialize_batch(request.columns.names, stamp, *sizes, made.times, made.trajectories)),
         )
 
     def check(result: object) -> None:

@@ -82,6 +82,26 @@ def with_a_fault_in_its_kernels() -> None:
     extension.step = faulty
 
 
+SLOW_S, MANY = 1.0, 100
+
+
+def with_slow_kernels() -> None:
+    """A batch of hundreds takes the engine a second, as if it were much larger, and other threads can go on."""
+    import time
+
+    from traj_integrator_ros.engine.integrator import TrajectoryIntegrator
+
+    for name in ("integrate", "vjp", "evaluate"):
+        compute = getattr(TrajectoryIntegrator, name)
+
+        @functools.wraps(compute)
+        def slow(*given: object, compute: Callable = compute, **options: object) -> object:
+            time.sleep(SLOW_S if given[1].shape[0] >= MANY else 0.0)
+            return compute(*given, **options)
+
+        setattr(TrajectoryIntegrator, name, slow)
+
+
 def short_of_memory() -> None:
     """A device that holds no buffer of more than 10,000 elements."""
     import torch

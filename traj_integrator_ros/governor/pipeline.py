@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TypeVar
 
 import numpy as np
 
-from ..engine.call import Ends, Gradient, step_lengths, time_from_start
+from ..engine.call import Ends, Gradient, Wanted, step_lengths, time_from_start
 from ..engine.evaluation import violations_of
 from ..engine.integrator import TrajectoryIntegrator
 from ..engine.runners import OutOfDeviceMemory
@@ -51,6 +51,8 @@ from .published import PublishedMotion
 from .trajectories import TrajectoryMaker
 
 Result = TypeVar("Result")
+Beside = Callable[[int, Callable[[], Result]], Result]
+"""Does work on so many numbers, which needs nothing that others change, and returns its result."""
 Warn = Callable[[Rejected], None]
 """Called with violations that are let through (limits.action = warn)."""
 _TIMES_KEPT = 16
@@ -66,6 +68,7 @@ class Pipeline:
         warn: called with violations that are let through.
         refuse: called with plans that had to wait and were refused then; by default, `warn` is.
         findings: searches for ways to plans; by default, in the caller's thread.
+        beside: does what takes long with large batches; by default, at once.
 
     """
 
@@ -77,7 +80,9 @@ class Pipeline:
         warn: Warn,
         refuse: Refuse | None = None,
         findings: Findings | None = None,
+        beside: Beside = lambda size, work: work(),
     ) -> None:
+        self._beside = beside
         self._findings = findings or Findings()
         self.joint_states = JointStates(parameters.joint_names)
         self.controller_reports = ControllerReports(parameters.joint_names)
@@ -152,7 +157,7 @@ class Pipeline:
         """
         wanted = check_fields(wanted, "fields")
         request = unwrapped_request(request, start, self.parameters.continuous)
-        return self._batch(request, self._integrated(request, start), wanted)
+        return self._beside(_size(request), lambda: self._batch(request, self._integrated(request, start), wanted))
 
     def _integrated(self, request: ActionRequest, start: Ends) -> np.ndarray:
         return _computed(self.engine.integrate, request.call(start, self.parameters.dt))
@@ -174,7 +179,9 @@ class Pipeline:
 
         """
         start_row = batch.request.control_map.start_row
-        self._trajectories.refuse_or_warn(find_violation(batch.trajectories, self._limits, start_row))
+        look = partial(find_violation, batch.trajectories, self._limits, start_row)
+        violation = self._beside(_size(batch.request), look)
+        self._trajectories.refuse_or_warn(violation)
 
     def trajectory(
         self, request: ActionRequest, stamp_ns: int, now_ns: int, clock: Callable[[], int] | None = None
@@ -305,7 +312,9 @@ class Pipeline:
         if want_dt:
             request = unwrapped_request(request, start, self.parameters.continuous)
         call = request.call(start, self.parameters.dt)._replace(upstream=gradients)
-        return _arranged(request, _computed(self.engine.vjp, call, want_dt=want_dt))
+        return self._beside(
+            _size(request), lambda: _arranged(request, _computed(self.engine.vjp, call, want_dt=want_dt))
+        )
 
     def evaluate(self, fields: SequenceFields, asked: EvaluationFields, update: Callable[[], int]) -> EvaluatedBatch:
         """Check a request for the cost of a sequence and answer it.
@@ -329,6 +338,19 @@ class Pipeline:
         if wanted.dt:
             _require_dt_with_gradient(request, "ask for none")
         start = self.started(request, update)
+        answer = partial(self._evaluated, request, start, cost, wanted, limits, rows, outputs)
+        return self._beside(_size(request), answer)
+
+    def _evaluated(
+        self,
+        request: ActionRequest,
+        start: Ends,
+        cost: QuadraticCost,
+        wanted: Wanted,
+        limits: QuadraticCost | None,
+        rows: np.ndarray,
+        outputs: int,
+    ) -> EvaluatedBatch:
         turning = self.parameters.continuous
         request = unwrapped_request(request, start, turning)
         cost = turned_cost(cost, lambda: self._integrated(request, start)[0], turning)
@@ -377,6 +399,10 @@ class Pipeline:
             state = measured.position, measured.velocity
         # In the engine's type at once: the C++ loops read that in place.
         return tuple(values[None].astype(self.parameters.dtype) for values in state)
+
+
+def _size(request: ActionRequest) -> int:
+    return request.batch * request.output_horizon * len(request.columns.names)
 
 
 def _times(control_map: ControlMap, dt: float | np.ndarray, horizon: int) -> np.ndarray:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import time
 from collections import defaultdict
 from collections.abc import Callable, Generator, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from threading import Timer
+from typing import TypeVar
 
 import numpy as np
 from rclpy.lifecycle import LifecycleNode
@@ -44,11 +46,13 @@ from .accounts import OUTPUTS_OF, Accounts, Guard, Output
 from .diagnostics import CONSPICUOUS
 from .entities import (
     STATE_DEPTH,
+    SUPERVISION_PERIOD_S,
     Entities,
     JointTrajectoryControllerState,
     take_waiting,
 )
 from .goal_server import GoalServer
+from .rclpy_features import publish_parts
 
 ACTIVE, INACTIVE = "active", "inactive"
 _SECOND_NS = 1_000_000_000
@@ -60,6 +64,11 @@ _WITHDRAWN = RejectionReason.SUPERSEDED, RejectionReason.STOPPED, RejectionReaso
 _LATER_S = 5e-4
 """After the controller is at the first point, by the node's clock."""
 _OVER = object()
+_LARGE = 1 << 17
+"""Numbers of a batch on which work takes milliseconds."""
+_LOOKS_S = 2e-3
+"""How long a stop waits for work on a large batch."""
+Result = TypeVar("Result")
 Steps = Generator[None, None, None]
 """An answer that may take long: it yields as long as it is not there."""
 
@@ -102,9 +111,12 @@ class Answers:
         self._node, self._accounts, self._published = node, accounts, published
         self._threads = ThreadPoolExecutor(THREADS, "ways to plans")
         self._work = ThreadPoolExecutor(1, "services")
+        self._batches = ThreadPoolExecutor(1, "large batches")
         self._calls: list[_Call] = []
         findings = Findings(self._threads, lambda: self.entities.wake())
-        self.pipeline = Pipeline(parameters, engine, published, accounts.let_through, self._refuse_waiting, findings)
+        self.pipeline = Pipeline(
+            parameters, engine, published, accounts.let_through, self._refuse_waiting, findings, self._beside
+        )
         self.pipeline.warm_up()
         self.state = INACTIVE
         """State of the lifecycle: input is accepted only while it is active."""
@@ -117,6 +129,8 @@ class Answers:
         self._brake_reason = ""
         self._stopped: tuple[int, ExecutableTrajectory] | None = None
         """When ~/stop was answered, and its motion, until the answer is sent."""
+        self._stops = 0
+        """Calls of ~/stop."""
         self._read_report = None
         if JointTrajectoryControllerState is not None:
             self._read_report = controller_state_reader(JointTrajectoryControllerState.get_fields_and_field_types())
@@ -130,7 +144,7 @@ class Answers:
         with self._answering("action_sequence", message, info) as judging:
             pipeline = self.accepting()
             parameters = pipeline.parameters
-            now_ns = self.update()
+            now_ns, stops = self.update(), self._stops
             stamp, fields = read_action_sequence(message)
             request = pipeline.checked(fields)
             start = pipeline.started(request, lambda: now_ns)
@@ -138,12 +152,15 @@ class Answers:
             if parameters.publish_trajectory_batch and publisher.get_subscription_count() > 0:
                 # First, and whatever becomes of the row: those who receive the batch command nobody by it.
                 with judging(Output.BATCH) as batch:
-                    publisher.publish(_serialized(pipeline.integrate(request, start), stamp))
+                    rows = pipeline.integrate(request, start)
+                    self._beside(rows.trajectories.size, lambda: publish_parts(publisher, _serialized(rows, stamp)))
                 published, now_ns = not batch.reason, self.now_ns()
             # Otherwise, the reader of the batch executes it.
             followed = published and parameters.start_from == START_FROM_PREVIOUS
             if parameters.publish_joint_trajectory or followed:
                 with judging(Output.ROW) as row:
+                    if stops != self._stops:  # while the batch was computed
+                        raise Rejected(RejectionReason.STOPPED, "node: stopped before the sequence was begun")
                     trajectory = pipeline.trajectory(request, nanoseconds(stamp), now_ns, self.now_ns)
                     row.waits = trajectory is None
                     self.hand_over(trajectory)
@@ -164,6 +181,7 @@ class Answers:
 
         What fails within concerns all outputs; what fails within a guard that it gives for one output, that one only.
         """
+        self._answer_stops()
         outputs = OUTPUTS_OF[topic]
         missed = self._gaps[topic].missed_before(info, lambda: self.entities.count_publishers(topic))
         self._accounts.sequences += 1 + missed
@@ -235,6 +253,8 @@ class Answers:
         """
         if isinstance(request, Stop.Request):  # in every state: a robot that is held stays so, whatever fails
             self._published.guard.held = request.hold
+        else:
+            self._answer_stops()
         call = _Call(name, response, time.perf_counter(), self._steps(name, request, response), send)
         if answered := self._go_on(call):
             return answered
@@ -272,7 +292,8 @@ class Answers:
         now_ns, stamp = self.update(), request.actions.header.stamp
         sequence = pipeline.checked(messages.sequence_fields(request.actions))
         batch = pipeline.integrate(sequence, pipeline.started(sequence, lambda: now_ns), request.fields)
-        messages.fill_trajectories(response.trajectory, batch, stamp)
+        fill = partial(messages.fill_trajectories, response.trajectory, batch, stamp)
+        self._beside(batch.trajectories.size, fill)
         try:
             if not request.as_published:
                 pipeline.check_limits(batch)
@@ -315,6 +336,7 @@ class Answers:
 
     def stop(self, pipeline: Pipeline, request: Stop.Request, response: Stop.Response) -> None:
         """Brake, and fill in how long and how far that takes."""
+        self._stops += 1
         now_ns = self.update()
         stop = pipeline.commands.stop(now_ns, request.hold)
         self.hand_over(stop)
@@ -370,7 +392,7 @@ class Answers:
         self.state = INACTIVE
         self._answer_calls()
         self.entities.destroy()
-        for threads in (self._threads, self._work):
+        for threads in (self._threads, self._work, self._batches):
             threads.shutdown(wait=False, cancel_futures=True)
         self.goal_server.close(at_once=at_once)
 
@@ -378,7 +400,28 @@ class Answers:
 
     def supervise(self) -> None:
         """Look at what has arrived, and publish what the pipeline wants to be published by itself."""
+        self._answer_stops()
         self._answer_calls()
+        self._supervise()
+
+    def _answer_stops(self) -> None:
+        """Answer the calls of ~/stop that have arrived: what else waits for its turn may take long."""
+        with self._accounts.guard(_UNCOUNTED):
+            self.entities.answer_stops()
+
+    def _beside(self, size: int, work: Callable[[], Result]) -> Result:
+        """The result of work on so many numbers; what takes long lets stops, and the supervision, go on meanwhile."""
+        if size < _LARGE:
+            return work()
+        result, looked_s = self._batches.submit(work), time.monotonic()
+        while not wait([result], _LOOKS_S).done:
+            self._answer_stops()
+            if time.monotonic() > looked_s + SUPERVISION_PERIOD_S:
+                self._supervise()
+                looked_s = time.monotonic()
+        return result.result()
+
+    def _supervise(self) -> None:
         if self.state != ACTIVE:
             self.poll_states()
             return
@@ -459,7 +502,7 @@ class Answers:
         return self._node.get_clock().now().nanoseconds
 
 
-def _serialized(batch: IntegratedBatch, stamp: Stamp) -> bytes:
+def _serialized(batch: IntegratedBatch, stamp: Stamp) -> list[bytes | np.ndarray]:
     request = batch.request
     columns = request.columns
     trajectories = columns.out_of_node(batch.trajectories)

@@ -28,6 +28,7 @@ from . import controller_topic
 from .rclpy_features import (
     NO_EVENTS,
     SubscriptionEventCallbacks,
+    answer_waiting,
     create_deferring_service,
     introspection_state,
     with_message_info,
@@ -136,6 +137,10 @@ class Entities:
         for service in self._services:
             service.configure_introspection(self._node.get_clock(), qos_profile_services_default, state)
         self._events = events
+
+    def answer_stops(self) -> None:
+        """Answer the calls of ~/stop that have arrived, before their turn."""
+        answer_waiting(self._services[0])
 
     def count_publishers(self, topic: str) -> int:
         """How many publishers there are on action_sequence or position_trajectory."""

@@ -5,16 +5,22 @@
 
 from __future__ import annotations
 
+import ctypes
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from functools import lru_cache
 from types import MappingProxyType
 
+import numpy as np
 from lifecycle_msgs.srv import ChangeState
 from rcl_interfaces.msg import SetParametersResult
+from rclpy.exceptions import InvalidHandle
 from rclpy.impl.implementation_singleton import rclpy_implementation
 from rclpy.lifecycle import LifecycleNode
 from rclpy.node import Node
 from rclpy.parameter import Parameter
+from rclpy.publisher import Publisher
 from rclpy.qos import QoSProfile
 from rclpy.service import Service
 from rclpy.subscription import Subscription
@@ -28,14 +34,17 @@ __all__ = [
     "NO_EVENTS",
     "SubscriptionEventCallbacks",
     "answer_refused_transitions",
+    "answer_waiting",
     "create_deferring_service",
     "guard_parameters",
     "introspection_state",
+    "publish_parts",
     "with_message_info",
 ]
 
 _LONGEST_WAY_S = 5e-3
 """Of a request on one machine, as far as its stamps tell: longer, clocks may differ."""
+_LARGE_BYTES = 1 << 20
 NO_EVENTS = "disabled"
 """Value of `introspection_state` that every release has."""
 
@@ -87,6 +96,55 @@ def create_deferring_service(
     send_now = service.send_response
     service.send_response = send_unless_deferred
     return service
+
+
+def answer_waiting(service: Service) -> None:
+    """Answer the calls of a service that have arrived, before the executor comes to it; none if it is gone."""
+    with suppress(InvalidHandle), service.handle:
+        while True:
+            request, header = service.handle.service_take_request(service.srv_type.Request)
+            if header is None:
+                return
+            service.send_response(service.callback(request, service.srv_type.Response()), header)
+
+
+class _Serialized(ctypes.Structure):
+    """rcl_serialized_message_t; the allocator is for those who change its size."""
+
+    _fields_ = (
+        ("buffer", ctypes.c_void_p),
+        ("length", ctypes.c_size_t),
+        ("capacity", ctypes.c_size_t),
+        ("allocator", ctypes.c_void_p * 5),
+    )
+
+
+@lru_cache(maxsize=1)
+def _rcl() -> ctypes.CDLL | None:
+    try:
+        return ctypes.CDLL("librcl.so")
+    except OSError:
+        return None
+
+
+def publish_parts(publisher: Publisher, parts: Sequence[bytes | np.ndarray]) -> None:
+    """Publish a serialized message; while a large one is copied, other threads go on.
+
+    rclpy lets none go on: 50 ms for 36 MB.
+    """
+    pieces = [np.frombuffer(part, np.uint8) for part in parts]
+    size = sum(piece.size for piece in pieces)
+    publish = getattr(_rcl(), "rcl_publish_serialized_message", None)
+    if size > _LARGE_BYTES and publish is not None and publisher.is_activated:
+        whole, end = np.empty(size, np.uint8), 0
+        for piece in pieces:
+            whole[end : end + piece.size] = piece
+            end += piece.size
+        serialized = _Serialized(whole.ctypes.data, size, size)
+        with publisher.handle:
+            if publish(ctypes.c_void_p(publisher.handle.pointer), ctypes.byref(serialized), None) == 0:
+                return
+    publisher.publish(b"".join(parts))  # it also says what is wrong
 
 
 def _age_s(header: object) -> float:

@@ -89,8 +89,8 @@ def serialize_batch(
     horizon: int,
     time_from_start: np.ndarray,
     trajectories: Sequence[np.ndarray],
-) -> bytes:
-    """Return the bytes that rclpy would serialize for a TrajectoryBatch, except for padding; copies each array once.
+) -> list[bytes | np.ndarray]:
+    """Return the bytes that rclpy would serialize for a TrajectoryBatch, except for padding, in parts to be joined.
 
     Args:
         joint_names: order of the columns.
@@ -104,7 +104,7 @@ def serialize_batch(
     parts = [_ENCODING, _TIME.pack(*stamp), _names(joint_names), _SIZES.pack(batch, horizon)]
     for values in (time_from_start, *trajectories):
         parts += (_LENGTH.pack(values.size), values)
-    return b"".join(parts)
+    return parts
 
 
 @functools.lru_cache(maxsize=16)
