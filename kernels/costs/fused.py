@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 from torch.autograd.function import _SingleLevelFunction
 
-from ..arguments import is_watched
-from ..backends import Backend, default_backend, native_kernels
+from ..backends import Backend, native_kernels
 from ..call import fast_map
 from ..maps.table import ControlMap
 from ..reference_backend import collect_rows
 from ..sharding import shards
 from ..types import Inputs
-from .terms import CostTerm, QuadraticCost, Terms, checked_terms, cost_of, without_free_limits
+from .terms import CostTerm, QuadraticCost, Terms, checked_terms, cost_of
 
 _PLAIN = (Tensor, torch.nn.Parameter)
 _HAS_ROWS = CostTerm(weight=True, target=True, terminal_weight=False, limit_weight=False, lower=False, upper=False)
@@ -30,7 +28,7 @@ class CostProblem(NamedTuple):
     kernel: ControlMap
     inputs: Inputs
     terms: Terms
-    backend: str | None
+    backend: str | None = None
 
     def with_variables(self, variables: Sequence[Tensor | None]) -> CostProblem:
         """Return the same problem with other actions, start rows and goal rows."""
@@ -52,8 +50,13 @@ class CostProblem(NamedTuple):
 
 
 def cost_of_problem(problem: CostProblem) -> Tensor:
-    """Return the cost, `[B]` in the action's dtype: by a fused pass where one applies, otherwise composed."""
-    return _fused(problem) if _is_fusable(problem) else problem.composed()
+    """Return the cost, `[B]` in the action's dtype: by one pass of the loops where it applies, otherwise composed."""
+    value = None
+    if problem.backend in (None, Backend.NATIVE.value):
+        values, indices, dt = problem.inputs
+        terms = tuple(CostTerm(*map(_real, term)) for term in problem.terms)
+        value = _in_one_pass(values, CostProblem(problem.kernel, Inputs((), indices, dt.double()), terms))
+    return problem.composed() if value is None else value
 
 
 def ordinary_cost(
@@ -69,19 +72,13 @@ def ordinary_cost(
     left to the general way, which says what is wrong.
     """
     action = values[0]
-    if type(dt) is not float or not 0 < dt < math.inf or values[1] is None:
+    if torch.compiler.is_compiling() or type(dt) is not float or type(action) not in _PLAIN:
         return None
-    if torch.compiler.is_compiling() or type(action) not in _PLAIN or action.dim() != 3 or action.shape[1] < 1:
-        return None
-    if any(index is not None and type(index) is not Tensor for index in indices):
+    if action.dim() != 3 or action.shape[1] < 1:
         return None
     batch, horizon, dof = action.shape
-    terms = without_free_limits(checked_terms(cost, action, (batch, kernel.output_horizon(horizon), dof)))
-    problem = CostProblem(kernel, Inputs(values, indices, dt), terms, None)
-    try:
-        return _fused(problem) if _is_fusable(problem) else None
-    except IndexError:
-        return None
+    terms = checked_terms(cost, action, (batch, kernel.output_horizon(horizon), dof))
+    return _in_one_pass(values, CostProblem(kernel, Inputs((), indices, dt), terms))
 
 
 def sharded_cost(problem: CostProblem) -> Tensor:
@@ -99,93 +96,57 @@ def sharded_cost(problem: CostProblem) -> Tensor:
     return split.whole(cost_of_problem(local), table.COSTS, inputs.action.shape[:1])
 
 
-def _is_fusable(problem: CostProblem) -> bool:
-    """Whether a fused pass applies: it has the map, only its variables require grad, no transform or mode is active."""
-    action, dt = problem.inputs.action, problem.inputs.dt
-    if torch.compiler.is_compiling() or action.dtype not in (torch.float32, torch.float64):
-        return False
-    chosen = default_backend(action.device) if problem.backend is None else problem.backend
-    if chosen != Backend.NATIVE or action.device.type != "cpu" or native_kernels() is None:
-        return False
-    if is_watched() or torch._C._len_torch_function_stack() > 0:
-        return False
-    fixed = [part for term in problem.terms for part in term if part is not None]
-    if isinstance(dt, Tensor):
-        fixed.append(dt)
-    given = [*fixed, *(rows for rows in problem.inputs.values if rows is not None)]
-    if any(type(tensor) not in _PLAIN for tensor in given):
-        return False
-    return not (torch.is_grad_enabled() and any(tensor.requires_grad for tensor in fixed))
+def _in_one_pass(values: Sequence[Tensor | None], problem: CostProblem) -> Tensor | None:
+    """The cost by the loops; None, having done nothing, where they do not apply.
 
-
-def _fused(problem: CostProblem) -> Tensor:
-    if torch.is_grad_enabled():
-        return _FusedCost.apply(problem, *problem.inputs.values)
-    return _run(problem, [False] * len(problem.inputs.values))[0]
+    They do to ordinary tensors on the CPU of which `values` alone require grad, outside of transforms and modes. The
+    problem has no values, because it is kept: autograd tracks only tensors that are saved through ctx.
+    """
+    native = None if torch.compiler.is_compiling() else native_kernels()
+    if native is None:
+        return None
+    kernel, (_, (start_index, goal_index), dt), terms, _ = problem
+    kind = fast_map(kernel.operator, *kernel.scheme).kind
+    given = values[0], values[1:5], start_index, values[5:], goal_index, dt, terms
+    return native.cost(_FusedCost.apply, problem, kind, *given)
 
 
 class _FusedCost(_SingleLevelFunction):
+    """A cost of one pass, which has computed the gradients that will be asked for, too."""
+
     @staticmethod
-    def forward(ctx, problem: CostProblem, *variables: Tensor | None) -> Tensor:
-        """Compute the cost, and the gradients that will be asked for."""
-        cost, gradients = _run(problem, ctx.needs_input_grad[1:])
-        # The variables are not kept in the problem: autograd tracks only tensors that are saved through ctx.
-        ctx.problem = problem.with_variables([None] * len(variables))
-        ctx.save_for_backward(*variables, *gradients)
+    def forward(ctx, found: tuple[Tensor, CostProblem, Sequence[Tensor | None]], *variables: Tensor | None) -> Tensor:
+        cost, ctx.problem, saved = found
+        ctx.save_for_backward(*saved)
         return cost
 
     @staticmethod
     def backward(ctx, upstream: Tensor) -> tuple[Tensor | None, ...]:
         """Scale the gradients; if they are themselves differentiated, use the gradients of the composition."""
-        saved, count = ctx.saved_tensors, len(ctx.needs_input_grad) - 1
-        variables, gradients = saved[:count], saved[count:]
-        problem, needs = ctx.problem.with_variables(variables), ctx.needs_input_grad[1:]
+        saved, needs = ctx.saved_tensors, ctx.needs_input_grad[1:]
+        variables, gradients = saved[:9], saved[9:]
         if torch.is_grad_enabled():
-            wanted = [rows for rows, need in zip(variables, needs, strict=True) if need]
+            problem = ctx.problem.with_variables(variables)
+            wanted = [rows for rows, need in zip(variables, needs, strict=False) if need]
             found = iter(torch.autograd.grad(problem.composed(), wanted, upstream, create_graph=True))
             return (None, *(next(found) if need else None for need in needs))
-        return (None, *_scaled(problem, upstream, gradients))
+        action = None if gradients[0] is None else gradients[0] * upstream.view(-1, 1, 1)
+        if len(needs) == 1:
+            return None, action
+        return (None, action, *_of_rows(ctx.problem.with_variables(variables), upstream, gradients[1 : len(needs)]))
 
 
-def _run(problem: CostProblem, needs: Sequence[bool]) -> tuple[Tensor, list[Tensor | None]]:
-    """Cost `[B]`, and the gradients of the variables; each one of start and goal is `[B, D]` in float64."""
-    native, inputs, kernel = native_kernels(), problem.inputs, problem.kernel
-    action, *rows = (None if value is None else value.contiguous() for value in inputs.values)
-    start_index, goal_index = (None if index is None else index.contiguous() for index in inputs.indices)
-    batch, _, dof = action.shape
-    cost = action.new_empty(batch)
-    gradients = [action.new_empty(batch, dof, dtype=torch.float64) if need else None for need in needs]
-    gradients[0] = torch.empty_like(action) if needs[0] else None
-    done = native.quadratic_cost_into(
-        fast_map(kernel.operator, *kernel.scheme).kind,
-        action,
-        rows[:4],
-        start_index,
-        rows[4:],
-        goal_index,
-        inputs.dt.double().contiguous() if isinstance(inputs.dt, Tensor) else inputs.dt,
-        tuple(part if part is None else _real(part) for term in problem.terms for part in term),
-        cost,
-        gradients[0],
-        gradients[1:],
-    )
-    if not done:
-        raise IndexError("start_index, goal_index: expected rows of the pools, got indices out of range")
-    return cost, gradients
+def _of_rows(problem: CostProblem, upstream: Tensor, gradients: Sequence[Tensor | None]) -> Iterator[Tensor | None]:
+    """Gradients of start and goal: times the upstream gradient, summed over trajectories that share a row."""
+    inputs = problem.inputs
+    places = [(row, end.index) for end in inputs.ends for row in end.rows]
+    for (row, index), gradient in zip(places, gradients, strict=False):
+        if gradient is None:
+            yield None
+        else:
+            yield collect_rows(gradient * upstream[:, None], index, row.shape[0], inputs.action)
 
 
-def _scaled(problem: CostProblem, upstream: Tensor, gradients: Sequence[Tensor | None]) -> tuple[Tensor | None, ...]:
-    """Gradients times the upstream gradient of their trajectory's cost, summed over trajectories that share a row."""
-    like = problem.inputs.action
-    results = [None if gradients[0] is None else gradients[0] * upstream.view(-1, 1, 1)]
-    of_rows = iter(gradients[1:])
-    for end in problem.inputs.ends:
-        for row, gradient in zip(end.rows, of_rows, strict=False):
-            of_row = None if gradient is None else gradient * upstream[:, None]
-            results.append(None if of_row is None else collect_rows(of_row, end.index, row.shape[0], like))
-    return tuple(results)
-
-
-def _real(tensor: Tensor) -> Tensor:
-    wide = tensor if tensor.dtype in (torch.float32, torch.float64) else tensor.float()
-    return wide.detach().contiguous()
+def _real(tensor: Tensor | None) -> Tensor | None:
+    """In a dtype that the loops take."""
+    return tensor if tensor is None or tensor.dtype in (torch.float32, torch.float64) else tensor.float()

@@ -12,7 +12,7 @@ from ..sharding import is_sharded
 from ..types import DT_PER, ControlSpace, End, Trajectory
 from ..validation import prepare_step
 from .fused import CostProblem, cost_of_problem, ordinary_cost, sharded_cost
-from .terms import QuadraticCost, checked_duration_weight, checked_terms, without_free_limits
+from .terms import QuadraticCost, checked_duration_weight, checked_terms
 
 
 def quadratic_cost(
@@ -79,7 +79,7 @@ def quadratic_cost(
         goal, goal_index = goal_or_rest(action, goal, goal_index, goal_mask, operator.action_name), None
     inputs = prepare_step(operator, action, End(start, start_index), End(goal, goal_index), dt, dt_per)
     batch, horizon, dof = action.shape
-    terms = without_free_limits(checked_terms(cost, action, (batch, kernel.output_horizon(horizon), dof)))
+    terms = checked_terms(cost, action, (batch, kernel.output_horizon(horizon), dof))
     problem = CostProblem(kernel, inputs, terms, chosen)
     value = sharded_cost(problem) if is_sharded(action) else cost_of_problem(problem)
     if cost.duration_weight is None:

@@ -127,14 +127,6 @@ def checked_terms(cost: QuadraticCost, like: Tensor, shape: tuple[int, int, int]
     )
 
 
-def without_free_limits(terms: Terms) -> Terms:
-    """Return the terms without the limits that have no weight, which cost nothing."""
-    return tuple(
-        term if term.lower is None or term.limit_weight is not None else term._replace(lower=None, upper=None)
-        for term in terms
-    )
-
-
 def checked_duration_weight(cost: QuadraticCost, like: Tensor) -> Tensor | None:
     """Return the weight of the duration, `[1]` or `[B]`."""
     return _tensor("duration_weight", cost.duration_weight, like, {1: (like.shape[0],)})

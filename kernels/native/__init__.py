@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from torch import Tensor
+
 from .extension import UNFIT
 from .extension import extension as _C
 from .fast import FastMap  # noqa: F401
@@ -32,6 +34,15 @@ kept_bytes: Callable[[], int] = _C.kept_bytes
 
 release_kept_memory: Callable[[], None] = _C.release_kept_memory
 """Releases them to the system."""
+
+
+cost: Callable[..., Tensor | None] = _C.cost
+"""`cost(apply, kept, map, action, start, start_index, goal, goal_index, dt, terms)`: of ordinary tensors, `[B]`.
+
+The arguments are those of `quadratic_cost_into`. Where autograd records it, the result is what `apply((cost, kept,
+saved), action, *rows)` returns; saved are action, four rows of start and four of goal, and their gradients, those of
+rows `[B, D]` in float64. None, having done nothing, if anything is out of the ordinary.
+"""
 
 
 def step_into(*arguments: object) -> bool:
@@ -59,8 +70,8 @@ def vjp_into(*arguments: object) -> bool:
 def quadratic_cost_into(*arguments: object) -> bool:
     """`quadratic_cost_into(map, action, start, start_index, goal, goal_index, dt, terms, cost, grad_action, ends)`.
 
-    Map, cost and gradients in one pass, on arrays as above. `terms` is a tuple of twenty-four: weight, target, terminal
-    weight, limit weight, lower and upper limit of position, of velocity and so on. Writes `cost` `[B]`, `grad_action`
+    Map, cost and gradients in one pass, on arrays as above. `terms` has a tuple of six for each output: weight, target,
+    terminal weight, limit weight, lower and upper limit. Writes `cost` `[B]`, `grad_action`
     `[B, Ha, D]` or None, and `ends`, a tuple of eight `[B, D]` in float64 or None: those of start and goal, not
     summed over a pool.
     """

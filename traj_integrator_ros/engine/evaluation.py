@@ -61,9 +61,8 @@ def fused_evaluation(call: Call, cost: QuadraticCost, wanted: Wanted, buffers: B
 
 def _given(call: Call, cost: QuadraticCost) -> tuple[Array | tuple | None, ...]:
     """The inputs in the order of the loops' arguments."""
-    terms = tuple(part for term in cost.outputs for part in term)
     ends = (four(call.start.rows), call.start.index, four(call.goal.rows), call.goal.index)
-    return (call.actions, *ends, call.dt, terms)
+    return (call.actions, *ends, call.dt, cost.outputs)
 
 
 def _contiguous(given: Array | tuple | None) -> Array | tuple | None:

@@ -78,6 +78,13 @@ class Arguments {
     return true;
   }
 
+  // A tuple of those of each output.
+  bool take_terms(PyObject* object, CostCall& call) {
+    bool fits = size_of(object) == kOutputs;
+    for (int k = 0; fits && k < kOutputs; ++k) fits = take_all(item(object, k), call.terms[k], CostCall::kFields);
+    return fits;
+  }
+
   // What every vjp reads: map, upstream, start_index, goal_index, dt.
   bool take_upstream(PyObject* const* args, Call& call) {
     return take_map(args[0], call) && take_all(args[1], call.outputs, kOutputs) && take(args[2], call.index[0]) &&

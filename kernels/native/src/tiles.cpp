@@ -109,9 +109,8 @@ void expect_fields(const Fields& fields, const Sizes& sizes) {
     }
     expect(fits && field.is_real(), Wrong::kValue, "terms: expected real numbers that fit trajectories, got shape ", field);
   }
-  const bool limits = fields[kLimitWeight].given();
-  expect(limits == fields[kLower].given() && limits == fields[kUpper].given(), Wrong::kValue,
-         "terms: expected both limits and a weight");
+  expect(!fields[kLimitWeight].given() || (fields[kLower].given() && fields[kUpper].given()), Wrong::kValue,
+         "terms: expected both limits with their weight");
 }
 
 // Fills in the terms that differ by trajectory, or the others, as the loops read them.
