@@ -11,7 +11,9 @@ from traj_integrator_ros.governor.executable import ExecutableTrajectory
 
 V, A, J, FURTHEST = 2.0, 8.0, 80.0, 3.0
 GOAL_RAD = 1e-6
-"""How near a plan ends to its goal, and by how much it may pass the outermost of what its points say."""
+"""How near a plan ends to its goal, and by how much it may pass the outermost of its points."""
+PASSED_RAD = 2e-6
+"""By how much it may pass the outermost of what a controller makes of points with velocities."""
 SLACK = 1e-3
 """limits.tolerance, up to which a limit counts as kept."""
 GIVEN = {
