@@ -56,9 +56,17 @@ READERS = {
     "replay": Reader("replay", ("--speed", "50"), f"{COUNT} joint states published"),
 }  # fmt: skip
 DEMO = "demo"
-every_reader = pytest.mark.parametrize(
-    "reader", [pytest.param(name, marks=pytest.mark.ros if name == "replay" else ()) for name in (*READERS, DEMO)]
-)
+ONE = "check_trajectory"
+"""Reads every form; the others, which read by the same function, one form of each kind of files."""
+
+
+def readers_of(forms: dict[str, object], *of_all: str) -> list:
+    """Every form with one tool and the demo, and these forms with all tools."""
+    pairs = [(name, reader) for name in forms for reader in (*READERS, DEMO) if name in of_all or reader in (ONE, DEMO)]
+    ros = {"replay": pytest.mark.ros}
+    return [
+        pytest.param(reader, *forms[name], id=f"{name}-{reader}", marks=ros.get(reader, ())) for name, reader in pairs
+    ]
 
 
 @pytest.fixture
@@ -167,8 +175,12 @@ def written(folder: Path, name: str, content: object) -> Path:
     return path
 
 
-@every_reader
-@pytest.mark.parametrize(("name", "content", "note"), INPUTS.values(), ids=INPUTS)
+@pytest.mark.parametrize(
+    ("reader", "name", "content", "note"),
+    readers_of(
+        INPUTS, "table: last row cut off", "yaml: JointTrajectory", "bag: of two publishers", "bag: TrajectoryBatch"
+    ),
+)
 def test_every_tool_reads_every_form_and_tells_what_it_left_out(
     read: Callable[..., Result], tmp_path: Path, reader: str, name: str, content: object, note: str
 ) -> None:
@@ -195,8 +207,10 @@ REFUSED = {
 }
 
 
-@every_reader
-@pytest.mark.parametrize(("name", "content", "told"), REFUSED.values(), ids=REFUSED)
+@pytest.mark.parametrize(
+    ("reader", "name", "content", "told"),
+    readers_of(REFUSED, "bag: velocities only", "table: columns of something else"),
+)
 def test_every_tool_refuses_what_is_no_motion_in_one_line_that_says_what_it_is(
     read: Callable[..., Result], tmp_path: Path, reader: str, name: str, content: object, told: str
 ) -> None:
@@ -236,8 +250,14 @@ EXCEEDED = {
 """By tool, what tells that the limit of the URDF counts."""
 
 
-@pytest.mark.parametrize("reader", EXCEEDED)
-@pytest.mark.parametrize("urdf", URDFS.values(), ids=URDFS)
+def tools_with(urdfs: dict[str, str]) -> list:
+    """Every URDF with one tool, and the first with all."""
+    first = next(iter(urdfs))
+    pairs = [(name, reader) for name in urdfs for reader in EXCEEDED if reader == ONE or name == first]
+    return [pytest.param(reader, urdfs[name], id=f"{name}-{reader}") for name, reader in pairs]
+
+
+@pytest.mark.parametrize(("reader", "urdf"), tools_with(URDFS))
 def test_every_tool_takes_the_limits_of_a_urdf_that_ros_reads(
     read: Callable[..., Result], tmp_path: Path, reader: str, urdf: str
 ) -> None:
@@ -247,8 +267,7 @@ def test_every_tool_takes_the_limits_of_a_urdf_that_ros_reads(
     assert EXCEEDED[reader] in result.stdout
 
 
-@pytest.mark.parametrize("reader", EXCEEDED)
-@pytest.mark.parametrize("urdf", NOT_URDFS.values(), ids=NOT_URDFS)
+@pytest.mark.parametrize(("reader", "urdf"), tools_with(NOT_URDFS))
 def test_every_tool_refuses_another_urdf_in_one_line(
     read: Callable[..., Result], tmp_path: Path, reader: str, urdf: str
 ) -> None:
