@@ -66,6 +66,8 @@ JUDGES = {
 }
 """What must become of a message, by its channel."""
 ANSWER_TIMEOUT_S = 15.0
+GOOD_EVERY = 4
+"""Calls of services."""
 MAY_BE_ODD = ("violation", "commanded", "measured")
 TOLERATED_GROWTH = 1.05
 
@@ -73,8 +75,8 @@ TOLERATED_GROWTH = 1.05
 class HostileNode:
     """Sends messages of every kind and judges the answers; every trajectory received is checked.
 
-    Each bad message is followed by a good one on the same channel, which must be answered. What the node tells of each
-    one (in the response, on ~/rejections) is added up, and must be what it has counted in the end.
+    Bad messages, on a topic each one, are followed by a good one on the same channel, which must be answered. What the
+    node tells of each one (in the response, on ~/rejections) is added up, and must be what it has counted in the end.
     """
 
     def __init__(self, process: NodeProcess, report_type: type | None = None) -> None:
@@ -297,7 +299,7 @@ class HostileNode:
     # Services
 
     def _call(self, channel: str, request: object, verdict: Verdict) -> None:
-        """Call a service with a request and, while the node serves, a good one."""
+        """Call a service with a request; now and then, while the node serves, with a good one after it."""
         service, make_good, check = _SERVICES[channel]
         response = self.client.call(service, channel.removeprefix("~/"), request, ANSWER_TIMEOUT_S)
         text = response.message
@@ -313,7 +315,7 @@ class HostileNode:
             problem = "not one printable line"
         self._judge(channel, request, verdict, told, problem and f"{problem}: {text}")
         answers = [] if told else [(request, response)]
-        if self.serves:
+        if self.serves and self._next() % GOOD_EVERY == 0:
             good = make_good()
             answers.append((good, self.client.call(service, channel.removeprefix("~/"), good, ANSWER_TIMEOUT_S)))
         for asked, answer in answers:
