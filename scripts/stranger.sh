@@ -1,6 +1,6 @@
 #!/bin/sh
 # Sets this project up as on a fresh machine, with the package index's own torch (a CUDA build, 3 GB) instead of wheels
-# that lie here, and runs what depends on the torch: demo, C++ example, ways of installing, memory, compiled kernels.
+# that lie here, and runs what depends on the torch: demo, C++ example, memory, compiled kernels.
 # With --set-up, only the first of it. In a checkout of its own, of what is committed. Skipped where the index is away or
 # slow, or .venv has that torch already; whatever else goes wrong is a failure.
 cd "$(dirname "$0")/.." || exit
@@ -40,6 +40,4 @@ fi
 [ "$1" != --set-up ] || exit 0
 make demo || exit
 .venv/bin/python -c 'import sys, torch; sys.exit(torch.version.cuda is None)' || { echo "stranger: expected a CUDA build" >&2; exit 1; }
-# colcon builds the workspace of that test without what torch is linked to; the rest of test/packaging reads sources.
-make test PYTEST_ARGS="test/examples test/packaging/test_install_modes.py --deselect test/packaging/test_install_modes.py::test_colcon \
-  test/benchmarks/test_memory.py test/engine/test_allocation.py test/kernels/test_native.py test/kernels/test_native_absent.py"
+make test PYTEST_ARGS="test/examples/test_cpp.py test/benchmarks/test_memory.py test/engine/test_allocation.py test/kernels/test_native.py"
