@@ -233,7 +233,7 @@ def test_demo_carries_the_exit_status_of_a_demo_that_fails(launch):
     assert "/nowhere.db3" in process.output
 
 
-def test_the_demo_judges_the_main_job_and_ends_the_launch(launch, tmp_path):
+def test_the_demo_does_the_main_job_and_ends_the_launch(launch, tmp_path):
     process = launch("demo.launch.py", f"out:={tmp_path}", "device:=cpu", "namespace:=arm")
     assert process.wait(150.0) == 0, process.output
     assert len(re.findall(r"process started with pid", process.output)) == 3

@@ -1,4 +1,4 @@
-"""The main job as a program: a moving robot, a planner and an optimizer around a real node, with plots and verdicts.
+"""The main job as a program: a moving robot, a planner and an optimizer around a real node, with plots.
 
-May import tools and the rooms below; nothing imports from here.
+It talks to the node as a user's program does, by `client/`. May import tools and the rooms below; nothing imports it.
 """

@@ -1,24 +1,29 @@
-"""The main job from the command line: load or plan a motion, start the node, run, judge, draw."""
+"""The main job from the command line: load or plan a motion, start the node, run, draw, report."""
 
 from __future__ import annotations
 
 import argparse
+import math
+import os
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..motions.extras import require
 from ..motions.samples import RecordingError
-from ..tools.command_line import EXIT_FAILED, ToolFailure, ToolParser, UserError, number, run_tool
+from ..tools.command_line import EXIT_FAILED, ToolFailure, ToolParser, UserError, natural, note, number, run_tool
 from ..tools.progress import Progress
+from ..wire.transport import prepare_transport
 from .motion import Motion, cut, load_recording, write_motion, write_recordings
+from .node import NodeProcess
 
 # Torch and ROS are imported where they are needed, so that a faulty recording is reported at once.
 if TYPE_CHECKING:
-    from .report import Outcome
-    from .windows import Prepared
+    from ..client import IntegratorClient
+    from .report import Report
 
 MAX_SECONDS = 30.0
 """Longer motions are cut, so that the demo ends within a minute."""
@@ -35,8 +40,8 @@ RESULTS = REPORT, TRAJECTORIES, OPTIMIZER, GOAL = "report.json", "trajectories.p
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the demo; returns the exit code.
 
-    0: nothing lost, everything in bounds; 1: otherwise, or the node failed; 2: wrong arguments or recording;
-    130: interrupted; 143: terminated.
+    0: every sequence answered, and the optimum found; 1: otherwise; 2: wrong arguments or recording; 130: interrupted;
+    143: terminated.
     """
     begin = time.monotonic()
     parser = ToolParser(
@@ -54,7 +59,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.option("--topic", "JointState topic of a bag (default: /joint_states, or the only one)")
     parser.option("--out", "default: %(default)s", "DIR", Path, Path("build/demo"))
     parser.option("--seconds", "use the first S seconds of the motion only", "S", _seconds)
-    parser.option("--batch", "candidates in a sequence (default: %(default)s)", "B", _batch, 32)
+    parser.option("--batch", "candidates in a sequence (default: %(default)s)", "B", natural, 32)
     parser.option("--device", "device parameter of the node (default: %(default)s)", default="auto")
     parser.flag("--external-node", "use the node traj_integrator that runs already (started by a launch file)")
     parser.option("--write-node-params", "write the parameter file of a node for this motion, and end", "FILE", Path)
@@ -73,31 +78,26 @@ def _seconds(text: str) -> float:
     return value
 
 
-def _batch(text: str) -> int:
-    if not text.isdecimal() or not 1 <= int(text) <= 256:
-        raise argparse.ArgumentTypeError(f"expected a whole number from 1 to 256, got {text!r}")
-    return int(text)
-
-
 def _main(options: argparse.Namespace, begin: float) -> int:
-    motion = _motion(options)
-    from .windows import prepare, write_node_parameters
-
-    prepared = prepare(motion)
-    if options.write_node_params is not None:
-        write_node_parameters(prepared, options.batch, options.device, options.write_node_params)
+    recording = _recording(options)
+    if options.write_motion is not None:
+        try:
+            write_motion(recording, options.write_motion)
+        except (RecordingError, UserError) as error:
+            raise UserError(f"--write-motion: {str(error).removeprefix('--out: ')}") from None
+        print(f"written: {options.write_motion}: {_size(recording)}")
         return 0
-    if options.write_motion is None:
-        return _run(options, prepared, begin)
-    try:
-        write_motion(motion, options.write_motion)
-    except (RecordingError, UserError) as error:
-        raise UserError(f"--write-motion: {str(error).removeprefix('--out: ')}") from None
-    print(f"written: {options.write_motion}: {_size(motion)}")
-    return 0
+    from .planning import plan_on
+    from .windows import write_node_parameters
+
+    planned = plan_on(recording)
+    if options.write_node_params is not None:
+        write_node_parameters(recording, planned, options.batch, options.device, options.write_node_params)
+        return 0
+    return _run(options, recording, planned, begin)
 
 
-def _motion(options: argparse.Namespace) -> Motion:
+def _recording(options: argparse.Namespace) -> Motion:
     require("matplotlib", "drawing", extra="demo")
     if options.data is not None:
         motion = load_recording(options.data, options.topic)
@@ -113,74 +113,84 @@ def _size(motion: Motion) -> str:
     return f"{motion.duration:.1f} s, {motion.dof} joints, {motion.samples} samples"
 
 
-def _run(options: argparse.Namespace, prepared: Prepared, begin: float) -> int:
-    from ..traffic.local_dds import stay_local
-    from ..traffic.node_process import NodeProcess, ProcessEnded
-    from ..wire.transport import prepare_transport
-    from .windows import MAX_HORIZON, write_node_parameters
+def _run(options: argparse.Namespace, recording: Motion, planned: Motion, begin: float) -> int:
+    """Run, draw and report; returns the exit code."""
+    from .windows import horizon_of, write_node_parameters
 
-    motion, out = prepared.recording, options.out
+    out = options.out
     out.mkdir(parents=True, exist_ok=True)
     for name in RESULTS:
         (out / name).unlink(missing_ok=True)
-    if not options.external_node:
-        stay_local()
+    print(f"Motion: {recording.source} ({recording.kind}), {_size(recording)}", flush=True)
+    for told in planned.notes:
+        print(f"  {told}")
+    recordings = write_recordings(recording, out)
+    ros_arguments = options.ros_arguments[1:]
+    if not options.external_node:  # nothing reaches another robot, or another machine
+        os.environ.setdefault("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST")
+        ros_arguments += ["-r", f"__ns:=/demo_{os.getpid()}"]
+    passes = max(1, math.ceil(min(PLAY_AT_LEAST, options.seconds or PLAY_AT_LEAST) / recording.duration - 0.5))
+    largest = options.batch, horizon_of(planned), recording.dof
+    with Progress() as progress, _client(ros_arguments, largest) as client:
+        from .report import report_of
+        from .session import Session
+
+        node = None
+        progress.stage(f"{'Waiting for' if options.external_node else 'Starting'} the node {client.integrator}")
+        if not options.external_node:
+            parameters = out / "node_params.yaml"
+            write_node_parameters(recording, planned, options.batch, options.device, parameters)
+            node = NodeProcess(parameters, ros_arguments, out / "node.log")
+        with node or nullcontext():
+            session = Session(client, recording, planned, node.check if node else lambda: None)
+            session.wait_for_node()
+            session.play_and_plan(passes, options.batch, progress)
+            progress.stage("Optimizing over the services")
+            optimized = session.optimize()
+        progress.stage("Drawing")
+        from .drawing import draw_optimizer, draw_trajectories
+
+        draw_trajectories(recording, planned, session.traffic, out / TRAJECTORIES)
+        for result, name in zip(optimized, (OPTIMIZER, GOAL), strict=True):
+            draw_optimizer(result, out / name)
+    report = report_of(recording, planned, options.batch, session.traffic, optimized)
+    return _conclude(report, node, out, recordings, begin)
+
+
+def _client(ros_arguments: list[str], largest: tuple[int, int, int]) -> IntegratorClient:
+    """The client of the node, with transports for messages up to the largest: batch, horizon, dof."""
     try:
-        transport = prepare_transport(options.batch, MAX_HORIZON, motion.dof)
+        transport = prepare_transport(*largest)
     except ValueError as error:
         raise UserError(str(error)) from None
     if transport.is_short:
-        print(f"demo: {transport.reason}", file=sys.stderr)
-    print(f"Motion: {motion.source} ({motion.kind}), {_size(motion)}", flush=True)
-    for note in prepared.planned.notes:
-        print(f"  {note}")
-    recordings = write_recordings(motion, out)
-    try:
-        # The environment must be complete before the middleware is loaded.
-        from .session import run_session
+        note(transport.reason)
+    try:  # the environment must be complete before the middleware is loaded
+        from ..client import IntegratorClient
     except ImportError as error:
         raise ToolFailure(f"ROS 2 and the messages of traj_integrator_interfaces are needed: {error}") from None
-
-    node = None
-    play_at_least = min(PLAY_AT_LEAST, options.seconds or PLAY_AT_LEAST)
-    with Progress() as progress:
-        try:
-            if not options.external_node:
-                progress.stage("Starting the node")
-                parameters = out / "node_params.yaml"
-                write_node_parameters(prepared, options.batch, options.device, parameters)
-                node = NodeProcess(out, parameters)
-            outcome = run_session(prepared, options.batch, play_at_least, options.ros_arguments, node, progress)
-        except ProcessEnded as error:  # with the last lines of its log
-            print(f"{NAME}: {error}", file=sys.stderr)
-            return EXIT_FAILED
-        finally:
-            code = node.stop().code if node is not None else 0
-        progress.stage("Drawing")
-        from .drawing import draw_goal, draw_optimizer, draw_trajectories
-
-        draw_trajectories(outcome, out / TRAJECTORIES)
-        draw_optimizer(outcome.optimized, out / OPTIMIZER)
-        draw_goal(outcome.optimized, out / GOAL)
-    return _conclude(outcome, code, out, recordings, time.monotonic() - begin)
+    try:
+        return IntegratorClient(name="demo", ros_arguments=ros_arguments)
+    except Exception as error:  # rclpy has several kinds for wrong arguments
+        raise UserError(f"--ros-args: {error}") from None
 
 
-def _conclude(outcome: Outcome, node_exit_code: int, out: Path, recordings: str, seconds: float) -> int:
-    """Write the report, print the summary, and judge."""
-    from .report import as_json, summary, write_report
+def _conclude(report: Report, node: NodeProcess | None, out: Path, recordings: str, begin: float) -> int:
+    """Write the report, print the summary, and return the exit code."""
+    from .report import failures, summary, write_report
 
-    report = as_json(outcome, node_exit_code, seconds)
-    write_report(report, out / REPORT)
+    seconds, failed = time.monotonic() - begin, failures(report)
+    if node is not None and node.code:
+        failed.append(f"the node ended with exit code {node.code} when interrupted")
+    write_report({"passed": not failed, "failures": failed, "wall_s": seconds, **report}, out / REPORT)
     lines = [
-        *summary(outcome),
+        *summary(report),
         ("time", f"{seconds:.0f} s"),
         ("written", f"{', '.join(RESULTS)} in {out}"),
-        ("motion", f"{recordings} in {out}, for the tools (docs/tools.md)"),
+        ("recording", f"{recordings} in {out}, for the tools (docs/tools.md)"),
     ]
     width = max(len(name) for name, _ in lines)
-    print()
-    for name, value in lines:
-        print(f"  {name:<{width}}  {value}")
-    for failure in report["failures"]:
-        print(f"demo: FAILED: {failure}", file=sys.stderr)
-    return EXIT_FAILED if report["failures"] else 0
+    print("", *(f"  {name:<{width}}  {value}" for name, value in lines), sep="\n")
+    for failure in failed:
+        print(f"{NAME}: FAILED: {failure}", file=sys.stderr)
+    return EXIT_FAILED if failed else 0

@@ -1,4 +1,4 @@
-"""A joint motion over time, as the demo's player, planner and figures use it, read and written. Knows no ROS."""
+"""A recorded or planned joint motion, as the demo reads, plays and writes it. Knows no ROS."""
 
 from __future__ import annotations
 
@@ -9,17 +9,12 @@ from pathlib import Path
 
 import numpy as np
 
-from ..execution.rows import Points, motion_of_points
 from ..motions.extras import MissingLibrary, require
 from ..motions.files import read_samples
-from ..motions.samples import QUANTITIES, Nature, RecordingError, Samples
+from ..motions.samples import RecordingError, Samples
 from ..tools.command_line import UserError
 from ..tools.integration_output import BAGS, write_bag, write_table
 
-VELOCITY_BOUNDS = {Nature.MEASURED: 0.02, Nature.SET_POINTS: 0.005, Nature.EXACT: 0.003}
-"""RMS [rad/s] that integrated velocities may differ, at least, from a source's."""
-UNIFORM_TOLERANCE = 0.01
-"""Steps that differ from their mean by less than this share of it count as uniform."""
 AT_REST = 1e-3
 """Velocities up to this [rad/s] count as standing still, so that equal frames are no contradiction."""
 FASTEST = 30.0
@@ -48,11 +43,6 @@ class Motion(Samples):
         """Mean step [s]."""
         return self.duration / (self.samples - 1)
 
-    @property
-    def is_uniform(self) -> bool:
-        """Whether every step is the mean step, within UNIFORM_TOLERANCE."""
-        return bool(np.all(np.abs(np.diff(self.time) - self.step) <= UNIFORM_TOLERANCE * self.step))
-
     def with_note(self, note: str, **changes: object) -> Motion:
         """The motion with some fields changed and one more sentence about it for the report."""
         return dataclasses.replace(self, notes=(*self.notes, note), **changes)  # type: ignore[arg-type]
@@ -64,25 +54,6 @@ class Motion(Samples):
         return dataclasses.replace(self, **{**chosen, "time": chosen["time"] - chosen["time"][0]})
 
 
-def accelerations(motion: Motion) -> np.ndarray:
-    """Acceleration [N, D] in rad/s²: the motion's own, or its velocity differentiated (second-order differences)."""
-    if motion.acceleration is not None:
-        return motion.acceleration
-    return np.gradient(motion.velocity, motion.time, axis=0, edge_order=2)
-
-
-def largest_acceleration(motion: Motion) -> float:
-    """Largest |acceleration| of the motion [rad/s²]; without its one-sided differences where it is derived."""
-    acceleration = accelerations(motion)
-    inner = acceleration if motion.acceleration is not None else acceleration[1:-1]
-    return float(np.abs(inner).max())
-
-
-def state_at(motion: Motion, k: int) -> np.ndarray:
-    """Position, velocity and acceleration [3, D] of a sample."""
-    return np.stack([motion.position[k], motion.velocity[k], accelerations(motion)[k]])
-
-
 def cut(motion: Motion, seconds: float) -> Motion:
     """The first `seconds` of the motion, or the motion itself if it is not longer."""
     if motion.duration <= seconds:
@@ -90,28 +61,6 @@ def cut(motion: Motion, seconds: float) -> Motion:
     stop = int(np.searchsorted(motion.time, seconds, side="right"))
     short = motion.rows(slice(0, stop))
     return short.with_note(f"cut to its first {short.duration:.1f} s of {motion.duration:.1f} s")
-
-
-def resample(motion: Motion, step: float) -> Motion:
-    """The motion on a uniform grid of `step` s, through its positions and velocities (cubic Hermite).
-
-    Velocity and acceleration are the derivatives of the same cubic, so they match the positions exactly.
-    """
-    count = int(np.floor(motion.duration / step + 1e-9)) + 1
-    time = np.arange(count) * step
-    time_ns = np.rint(motion.time * 1e9).astype(np.int64)
-    between = motion_of_points(Points(time_ns, motion.position, motion.velocity, None))
-    states = between.states_at(time)[:3]
-    if time[-1] >= between.knots[-1]:  # where the cubics are over
-        states[:, -1] = between.end
-    rows = dict(zip(QUANTITIES, states, strict=False))
-    return dataclasses.replace(motion, time=time, repeated=np.zeros(count, dtype=bool), **rows)
-
-
-def thin_out(motion: Motion, step: float) -> Motion:
-    """Every n-th sample of a uniform motion, so that its step comes nearest to `step` s from a finer one."""
-    stride = max(1, round(step / motion.step)) if motion.is_uniform else 1
-    return motion.rows(slice(None, None, stride))
 
 
 def load_recording(path: Path, topic: str | None = None) -> Motion:

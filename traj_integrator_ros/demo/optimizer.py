@@ -1,114 +1,159 @@
-"""The demo's optimizer: minimizes its cost using only the node's services ~/integrate and ~/compute_gradient."""
+"""The demo's optimizer: least jerk from a moving start to a goal at rest, by L-BFGS over the node's ~/evaluate."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
 
 import numpy as np
 import torch
+from torch import Tensor
 
-from ..client.requests import ORDERS
-from ..client.services import Services
-from ..kernels import Trajectory
-from .goal_problem import DEGREE, STEPS, GoalProblem, Optimum, Steering, closed_form
+from ..client import IntegratorClient, Trajectories
+from ..kernels import ControlSpace, CostTerm, QuadraticCost, quadratic_cost
+from ..motions.samples import QUANTITIES
+from .motion import Motion
+from .windows import DEGREE, SEGMENT
 
+DURATION = 1.575
+"""s, of the motion to the goal."""
+JERK_WEIGHT = 1e-3
+"""Of the cost, per rad²/s⁵ (squared jerk over time)."""
+END_WEIGHTS = (2000.0, 200.0, 5.0)
+"""Of position, velocity and acceleration of the last row, per rad², (rad/s)², (rad/s²)²."""
 MAX_ITERATIONS = 60
 CONVERGED = 1e-7
 """Share of the cost; two iterations in a row that do not lower it by more are the last ones."""
 
 
 @dataclass(frozen=True)
-class OptimizerResult:
-    """What the optimizer found. Costs are in float64, of trajectories that the node integrated."""
+class Problem:
+    """Minimize, over actions [n, dof] from a start in motion, the jerk and the distance to a goal at rest:
 
-    problem: GoalProblem
-    optimum: Optimum
-    iteration_costs: tuple[float, ...]
-    """Cost of the first guess and after every iteration."""
-    iterations: int
+        w_jerk dt Σ_h |j[h]|²  +  w_position |p[H-1] - goal|²  +  w_velocity |v[H-1]|²  +  w_acceleration |a[H-1]|²
+
+    The actions are jerks, or control points of a spline, which ends in the goal by itself. `start` is [3, dof]:
+    position, velocity, acceleration; `goal` [dof]. float64, in rad, rad/s, rad/s².
+    """
+
+    name: str
+    space: ControlSpace
+    n: int
+    dt: float
+    """Time between rows, s."""
+    joint_names: tuple[str, ...]
+    start: np.ndarray
+    goal: np.ndarray
+
+    @property
+    def fields(self) -> dict[str, object]:
+        """Of the action sequence, beside its actions."""
+        fields = {"dt": self.dt, "control_space": self.space, "joint_names": self.joint_names}
+        spline = {"goal_position": self.goal, "degree": DEGREE, "steps": SEGMENT} if self.is_spline else {}
+        return {**fields, **spline, **dict(zip(QUANTITIES, self.start, strict=False))}
+
+    @property
+    def is_spline(self) -> bool:
+        """Whether the actions are control points."""
+        return self.space is ControlSpace.BSPLINE
+
+    def cost(self, goal: np.ndarray) -> QuadraticCost:
+        """The cost as the service takes it, and the kernels."""
+        ends = [CostTerm(terminal_weight=weight) for weight in END_WEIGHTS]
+        ends[0] = ends[0]._replace(target=torch.from_numpy(goal))
+        return QuadraticCost(*ends, CostTerm(weight=JERK_WEIGHT * self.dt))
+
+    def gradient(self, actions: np.ndarray, start: np.ndarray, goal: np.ndarray) -> tuple[Tensor, np.ndarray]:
+        """Costs [B] of actions [B, n, dof], and their gradients, by the kernels in float64."""
+        points = torch.from_numpy(actions).requires_grad_()
+        state = [torch.from_numpy(row)[None] for row in start]
+        end = torch.from_numpy(goal)[None] if self.is_spline else None
+        costs = quadratic_cost(
+            points, *state, cost=self.cost(goal), control_map=self.space, dt=self.dt, goal_position=end
+        )
+        return costs.detach(), torch.autograd.grad(costs.sum(), points)[0].numpy()
+
+    def optimum(self) -> float:
+        """The least cost: the gradient is linear in the actions. An action without effect has the optimum 0."""
+        nowhere = np.zeros((3, 1)), np.zeros(1)
+        hessian = self.gradient(np.eye(self.n)[:, :, None], *nowhere)[1][:, :, 0]
+        at_zero = self.gradient(np.zeros((1, self.n, len(self.goal))), self.start, self.goal)[1][0]
+        actions = np.linalg.lstsq(hessian, -at_zero, rcond=None)[0]
+        return float(self.gradient(actions[None], self.start, self.goal)[0][0])
+
+    def guess_and_basis(self) -> tuple[np.ndarray, np.ndarray]:
+        """Initial actions [n, dof]: no jerk, or a straight line to the goal; and the basis [n, n] of what is added.
+
+        Jerk is the third difference of control points, between the fixed points of start and goal. In this basis the
+        variables have the same sum of squares, so all have equal weight.
+        """
+        if not self.is_spline:
+            return np.zeros((self.n, len(self.goal))), np.eye(self.n)
+        differences = np.diff(np.eye(self.n + 2 * DEGREE), 3, axis=0)[:, DEGREE:-DEGREE]
+        way = np.linspace(0, 1, self.n + 1)[1:, None] * (self.goal - self.start[0])
+        return self.start[0] + way, np.linalg.inv(np.linalg.cholesky(differences.T @ differences).T)
+
+
+@dataclass(frozen=True)
+class Result:
+    """What the optimizer found."""
+
+    problem: Problem
+    optimum: float
+    costs: tuple[float, ...]
+    """Of the first guess, and after every iteration."""
     calls: int
     seconds: float
-    found: Trajectory
-    """As ~/integrate returned it, arrays `[rows, dof]`."""
-
-    @property
-    def gap(self) -> float:
-        """Cost at the end above the closed-form optimum, relative to it."""
-        return (self.iteration_costs[-1] - self.optimum.cost) / self.optimum.cost
-
-    @property
-    def missed(self) -> float:
-        """Largest distance of the last row from the goal at rest, in rad, rad/s and rad/s²."""
-        ends = (self.found.position[-1] - self.problem.goal, self.found.velocity[-1], self.found.acceleration[-1])
-        return float(max(np.abs(end).max() for end in ends))
+    found: Trajectories
+    """As ~/integrate returned it, arrays [1, rows, dof]."""
 
 
-def minimize(problem: GoalProblem, services: Services) -> OptimizerResult:
+def problems_of(motion: Motion) -> list[Problem]:
+    """From the motion's fastest state to rest at its position a second later, or at its end, by each kind of action."""
+    speed = np.linalg.norm(motion.velocity, axis=1)
+    first = int(np.argmax(speed[: max(1, int(0.7 * motion.samples))]))
+    goal = min(int(np.searchsorted(motion.time, motion.time[first] + 1.0)), motion.samples - 1)
+    start = [rows[first] for rows in (motion.position, motion.velocity, motion.acceleration)]
+    # The node receives float32: the optimum is of the same numbers.
+    given = [np.array(values, np.float32).astype(np.float64) for values in (start, motion.position[goal])]
+    kinds = (
+        ("jerks", ControlSpace.JERK, 64, DURATION / 63),
+        ("control points", ControlSpace.BSPLINE, 16, DURATION / ((16 + DEGREE) * SEGMENT)),
+    )
+    return [Problem(*kind, motion.joint_names, *given) for kind in kinds]
+
+
+def minimize(problem: Problem, client: IntegratorClient) -> Result:
     """Minimize the problem's cost by L-BFGS from its guess.
 
     Raises Refused if the node refuses a request, TimeoutError if it does not answer.
     """
-    _import_optimizers()
-    begin, calls = time.monotonic(), _Calls(problem, services)
-    guessed, basis = torch.from_numpy(problem.guess), torch.from_numpy(problem.basis)
-    variables = torch.zeros_like(guessed)
+    torch.optim.SGD([torch.zeros(1, requires_grad=True)]).step()  # the first step of all imports for seconds
+    begin, calls, cost = time.monotonic(), 0, problem.cost(problem.goal)
+    guess, basis = map(torch.from_numpy, problem.guess_and_basis())
+    variables = torch.zeros_like(guess)
     search = {"max_iter": 1, "max_eval": 30, "history_size": 20, "line_search_fn": "strong_wolfe"}
     optimizer = torch.optim.LBFGS([variables], **search, tolerance_grad=0, tolerance_change=0)
 
-    def trajectory() -> Trajectory:
-        return calls.trajectory((guessed + basis @ variables).numpy())
+    def actions() -> np.ndarray:
+        return (guess + basis @ variables).numpy()[None]
 
     def evaluate() -> float:
-        cost, upstream = problem.cost(trajectory())
-        variables.grad = basis.T @ torch.from_numpy(calls.action_gradient(upstream))
-        return cost
+        nonlocal calls
+        calls += 1
+        answer = client.evaluate(actions(), cost, **problem.fields)
+        variables.grad = basis.T @ torch.from_numpy(answer.gradient.action[0].astype(np.float64))
+        return float(answer.cost[0])
 
-    costs = [problem.cost(trajectory())[0]]
+    costs = [evaluate()]
     # One iteration a step, for the costs in between: the optimizer keeps its curvature pairs from step to step.
-    while len(costs) <= MAX_ITERATIONS and not (costs[2:] and costs[-3] - costs[-1] <= CONVERGED * abs(costs[-1])):
+    while len(costs) <= MAX_ITERATIONS and not (costs[2:] and costs[-3] - costs[-1] <= CONVERGED * costs[-1]):
         before = variables.clone()
         optimizer.step(evaluate)
-        costs.append(problem.cost(trajectory())[0])
-        if costs[-1] > costs[-2]:
-            # The limit of float32 trajectories: any further descent is within their rounding.
+        costs.append(evaluate())
+        if costs[-1] > costs[-2]:  # the limit of float32: any further descent is within its rounding
             variables.copy_(before)
             costs.pop()
             break
-    found = trajectory()
-    seconds = time.monotonic() - begin
-    return OptimizerResult(problem, closed_form(problem), tuple(costs), len(costs) - 1, calls.count, seconds, found)
-
-
-@cache
-def _import_optimizers() -> None:
-    """Let torch import what its optimizers import at their first step, which takes seconds once in a process."""
-    torch.optim.SGD([torch.zeros(1, requires_grad=True)]).step()
-
-
-class _Calls:
-    """The problem's calls of the services, counted."""
-
-    def __init__(self, problem: GoalProblem, services: Services) -> None:
-        self.count = 0
-        self._problem, self._services = problem, services
-        steering, start = problem.steering, dict(zip(ORDERS[:3], problem.start, strict=True))
-        spline = {"goal_position": problem.goal, "degree": DEGREE, "steps": STEPS}
-        self._fields = {
-            "dt": steering.dt, "control_space": steering.control_space, "joint_names": problem.joint_names,
-            **start, **(spline if steering is Steering.SPLINE else {}),
-        }  # fmt: skip
-
-    def trajectory(self, actions: np.ndarray) -> Trajectory:
-        self.count += 1
-        found = self._services.integrate(actions[None], **self._fields)
-        return Trajectory(*(values[0].astype(np.float64) for values in found.outputs))
-
-    def action_gradient(self, upstream: Sequence[np.ndarray]) -> np.ndarray:
-        self.count += 1
-        gradients = {name: values[None] for name, values in zip(ORDERS, upstream, strict=True)}
-        # The map is linear: the gradient does not depend on the actions.
-        found = self._services.compute_gradient(self._problem.guess[None], gradients, **self._fields)
-        return found.action[0].astype(np.float64)
+    found = client.integrate(actions(), **problem.fields)
+    return Result(problem, problem.optimum(), tuple(costs), calls, time.monotonic() - begin, found)

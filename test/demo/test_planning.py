@@ -6,23 +6,8 @@ import numpy as np
 import pytest
 from motions import AMPLITUDE, PHASE, RATE, sine_motion
 
-from traj_integrator_ros.demo.cleaning import (
-    clean,
-    filter_states,
-    fit_parabolas,
-    plan_on,
-    states_of_positions,
-    velocity_disagreement,
-)
-from traj_integrator_ros.demo.motion import (
-    Motion,
-    accelerations,
-    cut,
-    find_repeated_frames,
-    largest_acceleration,
-    resample,
-    thin_out,
-)
+from traj_integrator_ros.demo.motion import Motion, cut, find_repeated_frames
+from traj_integrator_ros.demo.planning import clean, filtered, plan_on, velocity_disagreement
 
 
 def held(motion: Motion, at: list[int]) -> Motion:
@@ -54,20 +39,19 @@ def test_repeated_frames_are_those_that_contradict_their_velocity(sine):
 def test_held_stream_is_timed_evenly(sine):
     recording = held(sine, [20, 60, 100, 140, 180])
     cleaned = clean(recording)
-    assert cleaned.samples == sine.samples
     np.testing.assert_allclose(cleaned.time, sine.time, atol=1e-9)
     assert velocity_disagreement(cleaned) < 0.01 * velocity_disagreement(recording)
-    assert "5 repeated frames dropped and the rest timed evenly" in cleaned.notes[-1]
+    assert "5 repeated frames dropped, the rest timed evenly" in cleaned.notes[-1]
 
 
 def test_stream_with_missing_frames_keeps_its_stamps_and_a_clean_one_all(sine):
-    assert clean(sine) is sine and plan_on(sine) is sine
+    assert clean(sine) is sine
     cleaned = clean(with_gaps(sine, [20, 60, 100]))
     np.testing.assert_array_equal(cleaned.time, np.delete(sine.time, [20, 60, 100]))
     assert "recorded stamps kept" in cleaned.notes[-1]
 
 
-def test_filter_reduces_noise_and_its_states_are_consistent():
+def test_noise_is_filtered_and_velocities_in_degrees_are_found_out():
     exact = sine_motion(300, 0.03)
     random = np.random.default_rng(0)
     noisy = dataclasses.replace(
@@ -76,14 +60,17 @@ def test_filter_reduces_noise_and_its_states_are_consistent():
         velocity=exact.velocity + 1e-2 * random.standard_normal(exact.velocity.shape),
         acceleration=None,
     )
-    planned = filter_states(noisy)
+    planned = plan_on(noisy)
+    np.testing.assert_allclose(planned.time, exact.time, atol=1e-9)
     assert np.abs(planned.position - exact.position).max() < 2e-3
     # A trajectory that starts with the noisy velocity would accelerate by noise / dt.
     assert (
         np.abs(planned.acceleration - exact.acceleration).max()
-        < 1.0
+        < 1
         < np.abs(np.diff(noisy.velocity, axis=0)).max() / 0.03
     )
+    assert "filtered motion" in planned.notes[-1]
+    assert "check units" in plan_on(dataclasses.replace(noisy, velocity=np.degrees(noisy.velocity))).notes[-1]
 
 
 @pytest.mark.parametrize("uniform", [True, False])
@@ -96,42 +83,25 @@ def test_parabolas_are_fitted_exactly_up_to_the_ends(uniform):
     parabola = dataclasses.replace(
         motion, time=time, position=p0 + v0 * t + a0 * t**2 / 2, velocity=v0 + a0 * t, acceleration=None
     )
-    position, velocity, acceleration = fit_parabolas(parabola)
-    np.testing.assert_allclose(position, parabola.position, atol=1e-10)
-    np.testing.assert_allclose(velocity, parabola.velocity, atol=1e-9)
-    np.testing.assert_allclose(acceleration, np.broadcast_to(a0, position.shape), atol=1e-7)
+    fitted = filtered(parabola)
+    np.testing.assert_allclose(fitted.position, parabola.position, atol=1e-10)
+    np.testing.assert_allclose(fitted.velocity, parabola.velocity, atol=1e-9)
+    np.testing.assert_allclose(fitted.acceleration, np.broadcast_to(a0, t.shape[:1] + a0.shape), atol=1e-7)
 
 
-def test_plan_with_wrong_velocities_starts_with_those_of_its_positions(sine):
-    wrong = dataclasses.replace(sine, velocity=0.9 * sine.velocity)
-    planned = plan_on(wrong)
-    np.testing.assert_allclose(planned.velocity[1:-1], sine.velocity[1:-1], atol=1e-3)
-    np.testing.assert_allclose(planned.acceleration[1:-1], sine.acceleration[1:-1], atol=1e-2)
-    np.testing.assert_array_equal(states_of_positions(wrong).velocity[[0, -1]], wrong.velocity[[0, -1]])
-    assert "disagree" in planned.notes[-1]
+@pytest.mark.parametrize("step", [0.002, 0.08])
+def test_a_plan_at_any_step_is_sampled_evenly_and_keeps_its_states(step):
+    motion = sine_motion(round(4 / step), step)
+    planned = plan_on(motion)
+    np.testing.assert_allclose(np.diff(planned.time), 0.01, rtol=1e-9)
+    assert planned.duration == pytest.approx(motion.duration, abs=0.01)
+    angle = planned.time[:, None] * RATE + PHASE
+    np.testing.assert_allclose(planned.position, AMPLITUDE * np.sin(angle), atol=1e-6)
+    np.testing.assert_allclose(planned.velocity, AMPLITUDE * RATE * np.cos(angle), atol=1e-5)
+    np.testing.assert_allclose(planned.acceleration, -AMPLITUDE * RATE**2 * np.sin(angle), atol=1e-3)
 
 
-def test_resampling_keeps_states_at_samples_and_is_consistent_between_them():
-    motion = sine_motion(50, 0.08)
-    fine = resample(motion, 0.01)
-    np.testing.assert_allclose(fine.position[::8], motion.position, atol=1e-12)
-    np.testing.assert_allclose(fine.velocity[::8], motion.velocity, atol=1e-12)
-    np.testing.assert_allclose(fine.position, AMPLITUDE * np.sin(fine.time[:, None] * RATE + PHASE), atol=1e-5)
-    np.testing.assert_allclose(np.gradient(fine.position, 0.01, axis=0)[1:-1], fine.velocity[1:-1], atol=2e-3)
-
-
-def test_cut_and_thin_out_keep_samples(sine):
+def test_cut_keeps_samples(sine):
     short = cut(sine, 1.0)
     assert short.duration == pytest.approx(1.0) and "cut to its first 1.0 s" in short.notes[-1]
     assert cut(sine, 100.0) is sine
-    thin = thin_out(sine_motion(500, 0.002), 0.01)
-    assert thin.samples == 100 and thin.step == pytest.approx(0.01)
-    assert thin_out(sine, 0.01).samples == sine.samples
-
-
-def test_largest_acceleration_leaves_out_one_sided_differences(sine):
-    velocity = sine.velocity.copy()
-    velocity[0] += 5.0  # a first sample that is off shows in one one-sided difference, and half in the next
-    spoiled = dataclasses.replace(sine, velocity=velocity, acceleration=None)
-    assert np.abs(accelerations(spoiled)[0]).max() > 200
-    assert largest_acceleration(spoiled) < 130

@@ -1,0 +1,48 @@
+"""The demo's own node: a process that ends with the demo, and whose log says why it ended before."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+
+from ..tools.command_line import ToolFailure, one_line
+
+STOPS_WITHIN_S = 20.0
+FAULT = "configure failed: "
+
+
+class NodeProcess(AbstractContextManager):
+    """`python -m traj_integrator_ros` with a parameter file and other ROS arguments; its output goes to `log`."""
+
+    def __init__(self, parameters: Path, ros_arguments: Sequence[str], log: Path) -> None:
+        self._log, self.code = log, 0
+        given = ["--ros-args", *ros_arguments, "--params-file", str(parameters)]
+        with log.open("wb") as output:
+            # In a process session of its own: Ctrl-C in the terminal goes to the demo, which then ends the node.
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "traj_integrator_ros", *given],
+                stdout=output, stderr=subprocess.STDOUT, start_new_session=True,
+            )  # fmt: skip
+
+    def __exit__(self, *error: object) -> None:
+        """Interrupt it, and kill it if that does not end it; `code` is how it ended."""
+        if self._process.poll() is None:
+            self._process.send_signal(signal.SIGINT)
+            try:
+                self._process.wait(STOPS_WITHIN_S)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+        self.code = self._process.wait()
+
+    def check(self) -> None:
+        """Raise ToolFailure where it has ended, or could not configure itself."""
+        lines = self._log.read_text(encoding="utf-8", errors="replace").splitlines()
+        if (code := self._process.poll()) is not None:
+            print("\n".join(lines[-15:]), file=sys.stderr)
+            raise ToolFailure(f"the integrator node ended with exit code {code}; the end of {self._log} is above")
+        if reasons := [line.partition(FAULT)[2] for line in lines if FAULT in line]:
+            raise ToolFailure(f"the node could not configure itself: {one_line(reasons[0])}")
