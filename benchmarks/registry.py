@@ -64,6 +64,8 @@ class Case:
     """Samples of each contender; None leaves it to the run."""
     most_us: float | None = None
     """Most that ours may take."""
+    worst_us: float | None = None
+    """Most that the slowest sample of ours may take."""
     memory: MemoryUse | None = None
 
     @property

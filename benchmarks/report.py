@@ -17,7 +17,7 @@ Row = dict[str, object]
 
 KEPT_RUNS = 5
 _RATIOS = ("ratio", "of_limit")
-_VERDICTS = ("met", "limit_met", "added_met", "most_met", "memory_met")
+_VERDICTS = ("met", "limit_met", "added_met", "most_met", "worst_met", "memory_met")
 
 
 def rows_of(suite: str, case: Case, timings: list[Timing]) -> list[Row]:
@@ -30,6 +30,9 @@ def rows_of(suite: str, case: Case, timings: list[Timing]) -> list[Row]:
     }  # fmt: skip
     if case.most_us is not None:
         shared |= {"most_us": case.most_us, "most_met": ours.median_us <= case.most_us}
+    if case.worst_us is not None:
+        shared |= {"p99_us": _digits(ours.p99_us), "worst_us": _digits(ours.worst_us)}
+        shared |= {"worst_most_us": case.worst_us, "worst_met": ours.worst_us <= case.worst_us}
     if case.memory is not None:
         peak, floor, most = case.memory
         shared |= {"memory_mb": _digits(peak / 1e6), "memory_floor_mb": _digits(floor / 1e6)}
@@ -75,6 +78,10 @@ def _lines(row: Row) -> list[str]:
         lines.append(f"{head} {limit}")
     if "most_us" in row:
         lines.append(f"{head} {'most':30} {_time(row['most_us'])} {_met(row['most_met']):>21}")
+    if "worst_most_us" in row:
+        lines.append(f"{head} {'p99':30} {_time(row['p99_us'])}")
+        most = f"<= {row['worst_most_us'] / 1e3:g} ms {_met(row['worst_met'])}"
+        lines.append(f"{head} {'slowest':30} {_time(row['worst_us'])} {most}")
     if "memory_most" in row:
         memory = f"{row['memory_ratio']:.2f} of inputs + outputs ({row['memory_floor_mb']:.0f} MB)"
         lines.append(f"{'':78}    memory {memory}, <= {row['memory_most']:g} {_met(row['memory_met'])}")

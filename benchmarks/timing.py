@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import math
 import statistics
 import time
 from collections.abc import Callable, Sequence
@@ -18,6 +19,8 @@ class Timing(NamedTuple):
     median_us: float
     spread: float
     """Half the distance between the quartiles, as a fraction of the median."""
+    p99_us: float
+    worst_us: float
 
 
 def interleaved(samplers: Sequence[Sampler], rounds: int) -> list[Timing]:
@@ -58,4 +61,5 @@ def repeated(run: Callable[[], object], sample_s: float, wait: Callable[[], None
 def _summary(samples: list[float]) -> Timing:
     median = statistics.median(samples)
     low, _, high = statistics.quantiles(samples, n=4)
-    return Timing(1e6 * median, (high - low) / 2 / median)
+    p99 = sorted(samples)[math.ceil(0.99 * len(samples)) - 1]
+    return Timing(1e6 * median, (high - low) / 2 / median, 1e6 * p99, 1e6 * max(samples))

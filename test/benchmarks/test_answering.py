@@ -5,8 +5,20 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from benchmarks import answering
-from benchmarks.answering import CYCLE_S, KINDS, NOW_NS, NS, SLOWED, begun, chunk, plan_within
+from benchmarks import __main__ as program
+from benchmarks.suites.answering import (
+    CYCLE_S,
+    KINDS,
+    NOW_NS,
+    NS,
+    SLOWED,
+    answering,
+    begun,
+    chunk,
+    one_after_another,
+    plan_within,
+    took_s,
+)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -27,11 +39,33 @@ def test_what_is_exact_continues_the_plan_in_execution() -> None:
     assert np.abs(seam.position).max() < 5e-5, "what is left of how it was begun"
 
 
-def test_the_table_has_a_line_for_each_kind(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr("sys.argv", ["answering", "--count", str(len(KINDS))])
-    assert answering.main() in (0, 1)
-    lines = capsys.readouterr().out.splitlines()
-    assert [line.split(" | ")[0].removeprefix("| ") for line in lines[4:]] == [*KINDS]
-    assert all(float(number) > 0 for line in lines[4:] for number in line.split(" | ")[1:4])
+def test_each_kind_is_bounded_but_for_what_is_slowed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("benchmarks.suites.answering.FEW", 3)
+    rows = {case.name: program.measure("answering", case, quick=True) for case in answering(quick=True)}
+    assert list(rows) == [*KINDS]
+    for kind, ((row,), wrong) in rows.items():
+        assert not wrong
+        assert (row["ours_us"] > 0, "most_met" in row, "worst_met" in row) == (True, kind != SLOWED, kind != SLOWED)
+
+
+def test_only_sequences_of_a_kind_are_timed(monkeypatch: pytest.MonkeyPatch) -> None:
+    answers = {3: (1e-3, ""), 4: (2e-3, "slowed"), 5: (3e-3, "exact"), 6: (4e-3, "exact")}
+    monkeypatch.setattr("benchmarks.suites.answering.took_s", lambda kind, seed: answers.get(seed, (0.0, kind)))
+    clock = one_after_another("exact")
+    assert [clock(), clock()] == [3e-3, 4e-3]
+
+
+def test_what_takes_too_long_is_measured_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    times = iter([0.0, 0.0, 0.0, 0.5, 0.02, 0.011, 0.3])
+    monkeypatch.setattr("benchmarks.suites.answering.took_s", lambda kind, seed: (next(times), kind))
+    assert one_after_another("exact")() == 0.011
+
+
+def test_a_refused_sequence_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("benchmarks.suites.answering.KINDS", {"exact": lambda rng: (begun(plan_within(rng)), late())})
+    assert took_s("exact", 0)[1] == ""
+
+
+def late() -> object:
+    """A sequence from before the one in execution."""
+    return chunk(plan_within(np.random.default_rng(0)), -1.0)

@@ -10,11 +10,11 @@ from execution_cases import bounds, largest_jumps
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from traj_integrator_ros.execution.join import Joining, Problem
+from traj_integrator_ros.execution.join import Joining, Problem, Work
 from traj_integrator_ros.execution.join import join as join_as_given
 from traj_integrator_ros.execution.limits import Limits, extremes, worst_violation
 from traj_integrator_ros.execution.motion import Motion, State, resting
-from traj_integrator_ros.execution.reaching import fastest_stop, retreat
+from traj_integrator_ros.execution.reaching import Reach, fastest_stop, retreat
 from traj_integrator_ros.execution.rows import cubic_spline
 
 JOINING = Joining((0.2, 0.1, 0.05), 1.5)
@@ -351,3 +351,29 @@ def test_a_plan_that_rings_at_its_end_does_not_make_a_joint_swing():
     joined = joined_to(plan, np.add([part[0] for part in plan.begin], [-2e-4, 4e-3, 1.07]), (1.3, 10.4, 144.4))
     back, allowed = (leads_back(motion, 0.3, -1.0) for motion in (joined, plan))
     assert allowed > 5e-4 and back < 2 * allowed
+
+
+def test_joints_look_at_no_more_ways_than_there_is_work_left_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked = []
+    motion = Reach.motion
+    monkeypatch.setattr(Reach, "motion", lambda self, *given: looked.append(0) or motion(self, *given))
+
+    def looked_at(work: Work, seed: int) -> int:
+        looked.clear()
+        random = np.random.default_rng(seed)
+        plan = a_plan(random)
+        found = join(away_from(plan, random, 1.0), plan, BOUNDS, Joining((), 1.5), work=work)
+        assert found is None or np.allclose(found[0].end.position, plan.end.position)
+        return len(looked)
+
+    free = [looked_at(Work(10**6), seed) for seed in range(40)]
+    assert max(free) > 10
+    for left in (0, 5, 10):
+        assert max(looked_at(Work(left), seed) for seed in range(40)) <= plan_joints() + left
+    work = Work(10)  # of a search that joins several readings of a plan
+    assert sum(looked_at(work, seed) for seed in range(40)) <= 40 * plan_joints() + 10
+
+
+def plan_joints() -> int:
+    """Joints of a plan: each is joined, whatever work is left."""
+    return len(BOUNDS.velocity)

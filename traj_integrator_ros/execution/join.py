@@ -49,6 +49,24 @@ class Joining:
     """Largest speed while joining, relative to the plan's largest from row to row."""
 
 
+_MOST_WORK = 90
+
+
+@dataclass
+class Work:
+    """What a search for a way may still do, counted in ways of one joint that are looked at (some 50 us each).
+
+    A count, not a clock: the same is found wherever and whenever it is sought.
+    """
+
+    left: int = _MOST_WORK
+
+    def spend(self, by: int = 1) -> bool:
+        """Do something that takes as long as so many ways; whether that is left to be done."""
+        self.left -= by
+        return self.left >= 0
+
+
 @dataclass  # a frozen one takes longer to make than to see that nothing has to be joined
 class Problem:
     """A join: from what is commanded to a plan; must not be changed."""
@@ -70,6 +88,8 @@ class Problem:
     """s; until then the plan shows what it asks for, not how it is stopped."""
     brakes_at: float = np.inf
     """s; from then on the plan is being stopped; infinite: it rests by itself."""
+    work: Work = field(default_factory=Work)
+    """What joints may be better joined with; each is joined somehow."""
 
     lack: np.ndarray = field(init=False)
     """Position, velocity and acceleration of the present state beyond the plan's, `[3, D]`."""

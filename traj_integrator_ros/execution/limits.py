@@ -231,12 +231,13 @@ def worst_violations(motion: Motion, limits: Limits, *, of_points: bool = False)
     if allowed is None or keeps(motion, allowed):
         return []
     found: dict[tuple[int, int], Violation] = {}
+    of_all = _extremes_of_pieces(motion)
     for order, quantity in enumerate(QUANTITIES):
-        judged, bounds, sides = motion, limits.of(quantity), allowed[:, order]
+        judged, bounds, sides, of_pieces = motion, limits.of(quantity), allowed[:, order], of_all[:, :, order]
         if forwards := quantity == "acceleration" and limits.forward is not None:
             judged, bounds = forward(motion, bounds[1]), limits.forward
             sides = [side * (1 + limits.slack) for side in bounds]
-        of_pieces = _extremes_of_pieces(judged)[:, :, order]
+            of_pieces = _extremes_of_pieces(judged)[:, :, order]
         unknown = np.zeros((len(judged.steps), judged.dof))
         if of_points and quantity == "jerk":
             unknown += _ROUNDING * np.abs(judged.coefficients[:, 0]) / judged.steps[:, None] ** 3
@@ -258,7 +259,9 @@ def worst_violations(motion: Motion, limits: Limits, *, of_points: bool = False)
     return list(found.values())
 
 
-def find_motion_violation(motion: Motion, limits: Limits, brakes_at: float = np.inf, *, steps: bool = True) -> str:
+def find_motion_violation(
+    motion: Motion, limits: Limits, brakes_at: float = np.inf, *, steps: bool = True, told: bool = True
+) -> str:
     """Describe where a motion exceeds its limits, between its points as well; empty if it does not.
 
     A joint that begins outside a limit may return within the first piece: the robot is there, but it was not planned.
@@ -269,8 +272,12 @@ def find_motion_violation(motion: Motion, limits: Limits, brakes_at: float = np.
         limits: the limits to check.
         brakes_at: when the plan ends and a brake begins, s; infinite: no brake.
         steps: whether held accelerations are checked, which needs the plan's own knots.
+        told: whether it is looked for where that is, which takes 1 ms.
 
     """
+    allowed = limits.slackened
+    if not told and allowed is not None and not keeps(motion, allowed):
+        return "limits are exceeded"
     found, step = worst_violation(motion, limits), None
     if steps and limits.jerk is not None and not motion.with_accelerations:
         step = _step_beyond(motion, limits, brakes_at)

@@ -7,7 +7,7 @@ ruckig's objects.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -40,6 +40,12 @@ _SEARCH = 1e-4
 _LATER, _BARELY_LATER = 1.15, 1.02
 """Times the last one that is tried for joining a plan; the second, once the plan has come to where the joint waits."""
 _MOST_TRIES = 40
+_OF_A_SEARCH = 5
+"""Ways that could be looked at while the earliest one is sought."""
+_TO_NO_FLAW = 0.7
+"""Share of the time in which a flaw that went on to become less would be gone, after which the next way is tried."""
+_NEVER = 3.0
+"""Times the rest of a plan after which a flaw would be gone that does not become much less until its end."""
 _SHARE = 0.7
 """Of acceleration and jerk, with which a joint catches up with a plan that moves, where that is enough."""
 _BARELY = 1e-4
@@ -165,6 +171,7 @@ def reaching(problem: Problem, joint: int) -> tuple[Motion, float] | None:
     """The fastest way to the earliest point of a plan that a joint can reach in time, and the plan from there on.
 
     To a plan that moves, a share of the rates is kept for the next plan, which may slow down earlier than this one.
+    Where more work is not left, it is the best way that was found.
     """
     rates, bounds = problem.rates_of(joint), problem.bounds
     allowed = [rates]
@@ -179,6 +186,8 @@ def reaching(problem: Problem, joint: int) -> tuple[Motion, float] | None:
     good: list[tuple[float, Motion]] = []
     flawed: list[tuple[float, Motion]] = []
     for these in allowed:
+        if (good or flawed) and not problem.work.spend(_OF_A_SEARCH):
+            break
         tried = 0
         for time, way, flaw in _ways_within(problem, joint, these):
             tried += 1
@@ -231,6 +240,7 @@ def _ways_within(problem: Problem, joint: int, rates: Rates) -> Iterator[tuple[f
     if time is None:
         return
     comes = _comes(problem, joint, time, latest)
+    found: list[tuple[float, float]] = []
     for _ in range(_MOST_TRIES):
         at_last = rests and time >= latest
         if at_last:  # at rest it may be there before: not every longer time is possible
@@ -247,10 +257,23 @@ def _ways_within(problem: Problem, joint: int, rates: Rates) -> Iterator[tuple[f
                 too_fast = max(float(max(most[1], -least[1])) - fastest, 0.0)
                 flaw = too_fast + float(retreats(way, problem, one)[0])
                 yield time, way if at_last else _and_on(way, plan), flaw
-        if at_last or time >= latest:
+                found.append((time, flaw))
+        if at_last or time >= latest or (found and not problem.work.spend()):
             break
         later = max(time * (_LATER if time < comes else _BARELY_LATER), time + 0.01)
+        if (gone := _gone(found)) < latest:
+            later = max(later, time + _TO_NO_FLAW * (gone - time))
+        elif gone < np.inf and gone - time > _NEVER * (latest - time):
+            later = latest
         time = min(comes if time < comes < later else later, latest)
+
+
+def _gone(found: Sequence[tuple[float, float]]) -> float:
+    """When the flaw will be gone if it becomes less as between the last two times; infinite: it does not."""
+    if len(found) < 2:
+        return np.inf
+    (before, was), (time, flaw) = found[-2:]
+    return time + flaw * (time - before) / (was - flaw) if flaw < was else np.inf
 
 
 def _and_on(way: Motion, plan: Motion) -> Motion:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..execution.join import SAME, Joining, Problem, join
+from ..execution.join import SAME, Joining, Problem, Work, join
 from ..execution.limits import INSIDE, LONGEST_BRAKE_S, Bounds, extremes, find_motion_violation, keeping, keeps
 from ..execution.motion import Motion, State, united
 from ..execution.reaching import RETREAT, RETREAT_RAD, fastest_stop
@@ -39,6 +39,8 @@ _ROOM = 1.5
 _SETTLING_S = 0.25, 0.12, 0.06, 0.03
 """Within which a small last velocity is taken out of a plan: the longest that moves its rows little."""
 _LITTLE_RAD = 5e-4
+_OF_A_READING = 8
+"""Ways of one joint that could be looked at while a plan is read, ended and judged."""
 _DOUBLINGS, _HALVINGS = 8, 20
 _TURNED_WITHIN = 4.0
 """Times that it takes to take an acceleration back: the earliest that a joint leaves its plan in order not to turn."""
@@ -77,6 +79,8 @@ class Seam(NamedTuple):
     """The rest of the motion in execution."""
     limits: JointLimits
     """Of the plan: positions contain those where the robot is."""
+    work: Work | None = None
+    """What the search may still do; None: it has not begun."""
 
 
 class Ways:
@@ -111,13 +115,16 @@ class Ways:
 
         """
         finding, reason, fallback = "", "", None
+        seam = seam._replace(work=Work())
         action = self._parameters.limits_action
         for left in self._gentlest_first(read(self._reading), seam.join_ns, seam.bounds):
-            way, violation = self._joined(left, seam, lenient=action == ACTION_WARN)
+            way, violation = self._joined(left, seam, lenient=action == ACTION_WARN, told=not finding)
             if way is not None and not violation:
                 return way, ""
             finding = finding or violation
             fallback = fallback or way
+            if not seam.work.spend(_OF_A_READING):
+                break
         soonest: Way | None = None
         slowly = read(self._reading._replace(slows=True)) if action == ACTION_RETIME else iter(())
         for left in islice(self._gentlest_first(slowly, seam.join_ns, seam.bounds), _MOST_SLOWED):
@@ -146,7 +153,7 @@ class Ways:
         most = 1 + self._parameters.limits_tolerance
         if not course.is_complete and seam.bounds.demands_of(left.valid).max() > most:
             return None
-        way, violation = self._joined(left, seam)
+        way, violation = self._joined(left, seam._replace(work=Work()), told=False)
         return None if violation else way
 
     def _gentlest_first(self, courses: Iterator[Course], join_ns: int, bounds: Bounds) -> Iterator[Left]:
@@ -200,15 +207,16 @@ class Ways:
         slows: bool = False,
         lenient: bool = False,
         judges: bool = True,
+        told: bool = True,
         shifted: bool = False,
     ) -> tuple[Way | None, str]:
         """A course with its brake, joined from a state; and what is wrong with it, empty if nothing is.
 
         With `slows`, it is slowed before that; `lenient`: it is joined although it exceeds limits itself; without
-        `judges`, whether it does is not looked for.
+        `judges`, whether it does is not looked for; without `told`, not where.
         """
         rest, earliest, _, own = left[:4]
-        state, join_ns, stopped, floating, bounds, executed, limits = seam
+        state, join_ns, stopped, floating, bounds, executed, limits, work = seam
         if left.keeps_limits:  # what the plan makes of its points is no violation, nor is it of the way to it
             limits, bounds = limits.raised_to(rest), replace(bounds, most=np.inf)
         brakes_at, raised = np.inf, bounds.raised_to(own, _NOT_RINGING)
@@ -231,12 +239,12 @@ class Ways:
             rest = found.motion if earliest <= 0 else _led_to(found.motion, earliest)
         violation, held = "", not left.keeps_limits
         if judges:
-            violation = find_motion_violation(rest_of(rest, earliest), limits, brakes_at, steps=held)
+            violation = find_motion_violation(rest_of(rest, earliest), limits, brakes_at, steps=held, told=told)
         if violation and not lenient:
             return None, violation
         within = raised if raised is bounds else raised.containing(own)
         problem = Problem(
-            state, rest, within, self._joining, earliest, floating & ~stopped, executed, own_until, brakes_at
+            state, rest, within, self._joining, earliest, floating & ~stopped, executed, own_until, brakes_at, work
         )
         # Where accelerations jump within a plan, it also begins with a jump.
         result = (rest, np.zeros(rest.dof)) if left.keeps_limits and problem.jumps_only else join(problem)
@@ -244,7 +252,7 @@ class Ways:
             return None, violation or "motion: the plan cannot be joined from the present command within the limits"
         joined, shift = result
         if judges and joined is not rest and not violation:
-            violation = find_motion_violation(joined, limits, steps=False)
+            violation = find_motion_violation(joined, limits, steps=False, told=told)
             if violation and brakes_at < np.inf and shift.any() and not shifted:
                 # It was stopped where it was planned, and is shifted: stopped where it goes, it may keep the limits.
                 return self._joined(left.moved(shift), seam, slows=slows, lenient=lenient, shifted=True)
