@@ -161,8 +161,15 @@ def table(results: dict[str, Result]) -> str:
     for distro in set_up_machine.DISTROS:
         for version in sorted(PYTHONS):
             cells = [results.get(f"{distro}-{version}-{torch}") for torch in ("oldest", "pinned", "newest")]
-            lines.append(f"| {distro.capitalize()} | {version} | {' | '.join(map(description, cells))} |")
+            lines.append(f"| {distro.capitalize()} | {version} | {' | '.join(map(shown, cells))} |")
     return "\n".join(lines) + "\n"
+
+
+def shown(result: Result | None) -> str:
+    """A cell of the table: torch and day where all passed; RESULTS has the rest."""
+    if result is None or result.outcome != "passed":
+        return description(result)
+    return f"{result.versions['torch']} ({result.date})"
 
 
 def description(result: Result | None) -> str:

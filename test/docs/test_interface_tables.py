@@ -110,7 +110,7 @@ def test_qualities_of_service_are_those_of_the_table(observer: Participant) -> N
     rows, topics = table(NODE_PAGE, "Quality of service"), table(NODE_PAGE, "Topics and services")
     names, expected = [], []
     absent = {row[0] for row in topics if row not in _installed(topics)}
-    for topic, kind, reliability, durability, depth, _ in rows:
+    for topic, kind, reliability, durability, depth in rows:
         if topic in absent:
             continue
         entity = {"in": "subscription", "out": "publisher"}[kind]

@@ -29,6 +29,8 @@ WRITTEN = {
     ),
 }  # fmt: skip
 """What must lie in the folder after a page's blocks have run."""
+MOST_WORDS = 26_000
+"""Of all pages, CONTRIBUTING and the examples' included: nobody reads more. Marks of tables and blocks are no words."""
 # A command in an indented block would not be run.
 COMMAND = re.compile(r"^(?:    |\$ )(?:ros2|python3?|make|cmake|colcon|pip|fastdds|taskset|chrt) ", re.M)
 
@@ -151,3 +153,9 @@ def test_every_page_is_linked_and_every_figure_shown() -> None:
     assert [page.name for page in PAGES[1:] if f"docs/{page.name}" not in readme] == []
     figures = [path for path in (ROOT / "docs" / "figures").iterdir() if path.suffix in (".png", ".svg")]
     assert [figure.name for figure in figures if f"figures/{figure.name}" not in text] == []
+
+
+def test_all_pages_together_are_short_enough_to_be_read() -> None:
+    pages = (*PAGES, ROOT / "CONTRIBUTING.md", *(ROOT / "examples").rglob("*.md"))
+    words = {page.name: len(re.findall(r"\S*\w\S*", page.read_text(encoding="utf-8"))) for page in pages}
+    assert sum(words.values()) <= MOST_WORDS, words
