@@ -16,10 +16,8 @@ except ImportError as error:
         "its output says what is missing)"
     ) from None
 
-_NAMES = ("_are_functorch_transforms_active", "_len_torch_dispatch_stack", "_len_torch_function_stack", "_is_tracing")
-
-MODES = tuple(getattr(torch._C, name) for name in _NAMES)
-"""Functions that say whether transforms, modes or tracing are active, which have to see torch's operators."""
+# Functions that say whether transforms, modes or tracing are active, which have to see torch's operators.
+_MODES = ("_are_functorch_transforms_active", "_len_torch_dispatch_stack", "_len_torch_function_stack", "_is_tracing")
 
 # All that it knows of torch: it links none of it, and one build works with every version.
 extension.use(
@@ -30,7 +28,7 @@ extension.use(
     torch._C._from_dlpack,
     torch.is_grad_enabled,
     forward_ad,
-    MODES,
+    tuple(getattr(torch._C, name) for name in _MODES),
     getattr(torch.Tensor, "__dlpack_c_exchange_api__", None),
 )
 

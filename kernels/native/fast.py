@@ -19,7 +19,7 @@ from ..derivatives import dt_gradient, moved_inputs
 from ..signature import Signature, four
 from ..splines.form import SplineForm
 from ..types import DT_PER, Inputs, Trajectory, VjpInputs, encoded_rows, first_given
-from .extension import MODES, UNFIT
+from .extension import UNFIT
 from .extension import extension as _C
 from .launch import map_of
 
@@ -61,7 +61,7 @@ class FastMap:
 
         `start` and `goal` are numbers of rows and indices, `horizons` those of actions and outputs.
         """
-        if forward_ad._current_level >= 0 or not _is_ordinary((*upstream, start[1], goal[1], dt)):
+        if forward_ad._current_level >= 0 or not _C.are_plain(*upstream, start[1], goal[1], dt):
             return None
         try:
             steps = dt if type(dt) is float else _steps(dt, dt_per)
@@ -95,7 +95,7 @@ class FastMap:
         None also where autograd records the step, or dt has a tangent and a value for each step.
         """
         given = [action, *four(start), *(four(goal) if self.operator.goals else four(())), dt]
-        if start[0] is None or dt_per not in DT_PER or not _is_ordinary((*given, start_index, goal_index)):
+        if start[0] is None or dt_per not in DT_PER or not _C.are_plain(*given, start_index, goal_index):
             return None
         values, tangents = zip(*(_unpacked(one) for one in given), strict=True)
         try:
@@ -234,16 +234,6 @@ def _steps(dt: Tensor, dt_per: str) -> Tensor:
     elif dt.dim() < 2:
         dt = dt.reshape(1, -1)
     return dt.contiguous() if dt.dtype is torch.float64 else dt.double().contiguous()
-
-
-def _is_ordinary(given: Sequence[object]) -> bool:
-    """Whether no mode has to see torch's operators, and tensors are of no subclass and not recorded by autograd."""
-    if any(mode() for mode in MODES):
-        return False
-    tensors = [one for one in given if isinstance(one, Tensor)]
-    if torch.is_grad_enabled() and any(one.requires_grad for one in tensors):
-        return False
-    return all(type(one) in _PLAIN for one in tensors)
 
 
 def _unpacked(given: object) -> tuple[object, Tensor | None]:

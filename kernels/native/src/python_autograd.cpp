@@ -233,4 +233,14 @@ PyObject* py_backward(PyObject*, PyObject* const* args, Py_ssize_t count) {
   return handed_over(results, used, 1);
 }
 
+// are_plain(*objects) -> whether no mode has to see torch's operators, and tensors are of no subclass and not recorded by autograd
+PyObject* py_are_plain(PyObject*, PyObject* const* args, Py_ssize_t count) {
+  const bool are_recorded = is_grad_enabled();
+  const bool are_plain = has_no_modes() && std::all_of(args, args + count, [&](PyObject* object) {
+    if (is_tensor(object)) return !are_recorded || !requires_grad(object);
+    return object == Py_None || PyFloat_CheckExact(object) || PyObject_IsInstance(object, torch.tensor) == 0;
+  });
+  return PyErr_Occurred() == nullptr ? PyBool_FromLong(are_plain) : nullptr;
+}
+
 }  // namespace traj_integrator

@@ -1,5 +1,7 @@
 #include "python_torch.h"
 
+#include <algorithm>
+
 namespace traj_integrator {
 
 Torch torch{};
@@ -65,11 +67,15 @@ Object readable(PyObject* tensor) {
   return resolved.get() == nullptr ? Object() : called(resolved.get(), "contiguous");
 }
 
-bool is_ordinary() {
-  for (PyObject* const mode : torch.modes) {
+bool has_no_modes() {
+  return std::all_of(std::begin(torch.modes), std::end(torch.modes), [](PyObject* mode) {
     const Object active(PyObject_CallNoArgs(mode));
-    if (active.get() == nullptr || PyObject_IsTrue(active.get()) != 0) return false;
-  }
+    return active.get() != nullptr && PyObject_IsTrue(active.get()) == 0;
+  });
+}
+
+bool is_ordinary() {
+  if (!has_no_modes()) return false;
   static const Name current_level("_current_level");
   const Object level = current_level.of(torch.forward_ad);
   return level.get() != nullptr && PyLong_AsLong(level.get()) < 0;

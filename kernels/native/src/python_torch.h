@@ -51,7 +51,8 @@ bool read_tensor(PyObject* tensor, Array& array);
 // One that `read_tensor` reads: the same, or a copy. Null without a Python error.
 Object readable(PyObject* tensor);
 
-// Whether nothing is active that has to see torch's operators: transforms, modes, tracing, forward mode.
+// Whether nothing is active that has to see torch's operators: transforms, modes, tracing; and forward mode.
+bool has_no_modes();
 bool is_ordinary();
 bool requires_grad(PyObject* tensor);
 bool is_grad_enabled();
