@@ -33,7 +33,7 @@ def spoiled(result):
         (cpu.cpu_entries, [5]),
         (cpu.cpu_kernels, [*[4, 3, 2] * 2, 2, 2, *[3] * 6, *[2] * 4]),
         (cpu.cpu_splines, [3, 2]),
-        (one.cpu_one_trajectory, [1] * 24),
+        (one.cpu_one_trajectory, [2, 1, 1] * 8),
         (one.cpu_learned_dt, [2] * 16),
         (engine.engine, [3, 3, 2]),
         (execution.execution, [2, 2, 2, 2]),
