@@ -121,7 +121,7 @@ def jerk(action: Tensor, p0: Tensor, v0: Tensor, a0: Tensor, dt: Tensor) -> Traj
 def bspline(
     action: Tensor, start: Sequence[Tensor], goal: Sequence[Tensor] | None, dt: Tensor, form: SplineForm
 ) -> Trajectory:
-    """Control points to the rows of the uniform B-spline between start and goal, four rows each (docs/kernels.md).
+    """Control points to the rows of the uniform B-spline between start and goal, four rows each (docs/bsplines.md).
 
     dt is `[1 or B, 1, 1]`. Without a goal the spline comes to rest at the last control point.
     """

@@ -172,7 +172,7 @@ class AccelerationIntegrator(str, enum.Enum):
 
 
 class BsplineLayout(str, enum.Enum):
-    """How the control points of a B-spline represent start and goal (docs/kernels.md, B-spline control)."""
+    """How the control points of a B-spline represent start and goal (docs/bsplines.md)."""
 
     TIGHT = "tight"
     """Start exact at the first row, goal exact at the last, every control point has an effect."""

@@ -1,4 +1,4 @@
-"""Prints the table of docs/execution.md: `python -m benchmarks.executed [FOLDER] [--blending]`.
+"""Prints all lines of what docs/execution.md sums up: `python -m benchmarks.executed [FOLDER] [--blending]`.
 
 FOLDER has recordings of robots; without it, a planned motion is used instead. Returns 1 if a bound is not kept.
 """

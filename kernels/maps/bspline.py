@@ -1,4 +1,4 @@
-"""Uniform B-splines between a start and a goal state (docs/kernels.md, B-spline control)."""
+"""Uniform B-splines between a start and a goal state (docs/bsplines.md)."""
 
 from __future__ import annotations
 
