@@ -7,7 +7,7 @@ import os
 import sys
 import traceback
 
-from traj_integrator_ros.traffic.local_dds import isolate
+from kit.local_dds import isolate
 
 from .environment import environment, is_ready
 

@@ -20,10 +20,9 @@ from sensor_msgs.msg import JointState
 from std_msgs.msg import String
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
+from kit.arm import Robot
 from traj_integrator_interfaces.msg import ActionSequence, Rejection
 from traj_integrator_interfaces.srv import Stop
-
-from .arm import Robot
 
 try:
     from control_msgs.msg import JointTrajectoryControllerState

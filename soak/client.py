@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from pathlib import Path
 
-from traj_integrator_ros.traffic.ledger import Ledger
+from kit.ledger import Ledger
 
 from .records import ClientRecord
 

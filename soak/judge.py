@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from traj_integrator_ros.traffic import ledger
-from traj_integrator_ros.traffic.ledger import Balance
+from kit import ledger
+from kit.ledger import Balance
 
 from .records import Record
 

@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from traj_integrator_ros.traffic.ledger import NodeCounts
-from traj_integrator_ros.traffic.node_process import NodeProcess
+from kit.ledger import NodeCounts
+from kit.node_process import NodeProcess
 
 Ends = tuple[float, float]
 """A figure of the first and of the last window."""

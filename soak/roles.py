@@ -14,6 +14,11 @@ import numpy as np
 from sensor_msgs.msg import JointState
 from trajectory_msgs.msg import JointTrajectory
 
+from kit.ledger import Ledger
+from kit.messages import Template
+from kit.participant import Participant, received_ns
+from kit.player import StatePublisher
+from kit.roles import Controller, Planner
 from traj_integrator_interfaces.msg import ActionSequence, TrajectoryBatch
 from traj_integrator_interfaces.srv import ComputeGradient
 from traj_integrator_ros.client import ORDERS, Gradient, sequence
@@ -21,11 +26,6 @@ from traj_integrator_ros.execution.rows import Points
 from traj_integrator_ros.limits.joint_limits import JointLimits
 from traj_integrator_ros.tools.checker import Expectation
 from traj_integrator_ros.tools.controller_model import scheduled_points
-from traj_integrator_ros.traffic.ledger import Ledger
-from traj_integrator_ros.traffic.messages import Template
-from traj_integrator_ros.traffic.participant import Participant, received_ns
-from traj_integrator_ros.traffic.player import StatePublisher
-from traj_integrator_ros.traffic.roles import Controller, Planner
 from traj_integrator_ros.wire.readers import SequenceGaps
 
 from .client import Role, work

@@ -8,12 +8,12 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
+from kit.ledger import NodeCounts
+from kit.node_process import NodeProcess, ProcessEnded
+from kit.participant import Participant
+from kit.roles import NodeStatus
 from traj_integrator_ros.tools.progress import Progress
 from traj_integrator_ros.tools.robot import load_robot
-from traj_integrator_ros.traffic.ledger import NodeCounts
-from traj_integrator_ros.traffic.node_process import NodeProcess, ProcessEnded
-from traj_integrator_ros.traffic.participant import Participant
-from traj_integrator_ros.traffic.roles import NodeStatus
 
 from .client import ClientProcess
 from .records import Record, sample_node

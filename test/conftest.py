@@ -21,13 +21,14 @@ import pytest
 from forked_workers import ForkedWorkers
 from preloaded_python import share_preloaded_python
 
-from traj_integrator_ros.node.shared_memory import remove_abandoned_segments
-from traj_integrator_ros.traffic.local_dds import isolate
-
 PROJECT_ROOT = Path(__file__).resolve().parent.parent
-SHARED_DATA = PROJECT_ROOT.parent / "shared" / "data"
-sys.path.append(str(PROJECT_ROOT))  # benchmarks, rig and soak are tools of the repository, not of the package
+sys.path.append(str(PROJECT_ROOT))  # kit, benchmarks, rig and soak are tools of the repository, not of the package
 sys.path.append(str(PROJECT_ROOT / "test" / "kernels"))  # whose cases are those of the maps and the engine, too
+
+from kit.local_dds import isolate  # noqa: E402
+from traj_integrator_ros.node.shared_memory import remove_abandoned_segments  # noqa: E402
+
+SHARED_DATA = PROJECT_ROOT.parent / "shared" / "data"
 
 
 def _prepare_environment() -> None:

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from preloaded_python import preloaded_python, start_server
 
-from traj_integrator_ros.traffic.node_process import NodeProcess, PythonProcess, source_environment
+from kit.node_process import NodeProcess, PythonProcess, source_environment
 
 _NODE = ["-m", "traj_integrator_ros"]
 _IN_NODES = ("node.node", "node.main", "kernels.native.extension")

@@ -12,18 +12,18 @@ from rclpy.node import NodeNameNonExistentError
 from sensor_msgs.msg import JointState
 from trajectory_msgs.msg import JointTrajectory
 
-from traj_integrator_interfaces.msg import ActionSequence, TrajectoryBatch
-from traj_integrator_interfaces.srv import ComputeGradient, Evaluate, Integrate
-from traj_integrator_ros.client import set_stamp
-from traj_integrator_ros.motions.trajectories import planned_trajectory
-from traj_integrator_ros.tools.checker import Expectation, check
-from traj_integrator_ros.traffic.participant import (
+from kit.participant import (
     ANSWER_TIMEOUT_S,
     NODE_NAME,
     START_TIMEOUT_S,
     Participant,
     received_ns,
 )
+from traj_integrator_interfaces.msg import ActionSequence, TrajectoryBatch
+from traj_integrator_interfaces.srv import ComputeGradient, Evaluate, Integrate
+from traj_integrator_ros.client import set_stamp
+from traj_integrator_ros.motions.trajectories import planned_trajectory
+from traj_integrator_ros.tools.checker import Expectation, check
 
 
 class RosClient(Participant):

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from rig.controller import Controller as BlendingController
+from kit.controller import Controller as BlendingController
 from soak.streams.core import ActionFields, Message, NodeCore
 from traj_integrator_ros.execution.motion import State
 from traj_integrator_ros.execution.rows import Points, motion_of_points

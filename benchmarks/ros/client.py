@@ -26,12 +26,12 @@ from rclpy.subscription import Subscription
 from sensor_msgs.msg import JointState
 from trajectory_msgs.msg import JointTrajectory
 
+from kit.local_dds import config_file, isolate
+from kit.node_process import NodeProcess, PythonProcess
+from kit.participant import Participant
 from traj_integrator_interfaces.msg import ActionSequence, TrajectoryBatch
 from traj_integrator_interfaces.srv import ComputeGradient, Evaluate, Integrate
 from traj_integrator_ros.client import sequence, set_stamp
-from traj_integrator_ros.traffic.local_dds import config_file, isolate
-from traj_integrator_ros.traffic.node_process import NodeProcess, PythonProcess
-from traj_integrator_ros.traffic.participant import Participant
 from traj_integrator_ros.wire.transport import LIMIT_VARIABLE, prepare_transport
 
 OURS, ECHO = "/traj_integrator", "/echo"

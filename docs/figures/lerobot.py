@@ -20,7 +20,7 @@ sys.path[:0] = [str(ROOT / "examples" / "lerobot" / "lerobot_robot_ros2_control"
 from pace import Pace  # noqa: E402
 
 from benchmarks.executed.playing import CYCLE_S, Node  # noqa: E402
-from rig.arm import Robot  # noqa: E402
+from kit.arm import Robot  # noqa: E402
 from soak.streams.core import ActionFields, Message  # noqa: E402
 from traj_integrator_ros.execution.motion import State  # noqa: E402
 from traj_integrator_ros.kernels import ControlSpace  # noqa: E402

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import os
+import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from traj_integrator_ros.traffic.local_dds import config_file, isolate
-from traj_integrator_ros.traffic.node_process import NodeProcess, PythonProcess, source_environment
-
 ROOT = Path(__file__).resolve().parents[2]
+sys.path.append(str(ROOT))
+
+from kit.local_dds import config_file, isolate  # noqa: E402
+from kit.node_process import NodeProcess, PythonProcess, source_environment  # noqa: E402
 
 
 def isolated_environment() -> None:

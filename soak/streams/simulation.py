@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rig.arm import Robot
+from kit.arm import Robot
 from traj_integrator_ros.requests.rejection import Rejected
 
 from .core import ActionFields, Message, NodeCore, Positions

@@ -18,11 +18,11 @@ from rclpy.executors import SingleThreadedExecutor
 from rclpy.node import Node
 from ros_client import RosClient
 
+from kit.node_process import NodeProcess
 from traj_integrator_interfaces.msg import Rejection
 from traj_integrator_interfaces.srv import Retime
 from traj_integrator_ros.client import IntegratorClient, JointMotion, Refused, Trajectories
 from traj_integrator_ros.kernels import CostTerm, QuadraticCost, acceleration_step, quadratic_cost, velocity_step
-from traj_integrator_ros.traffic.node_process import NodeProcess
 
 pytestmark = pytest.mark.ros
 DT_S = 0.1

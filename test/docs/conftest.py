@@ -12,8 +12,8 @@ from documentation_pages import ROOT
 from preloaded_process import PreloadedNode, PreloadedProcess
 from preloaded_python import preloaded_python
 
+from kit.node_process import PythonProcess
 from traj_integrator_ros.client import IntegratorClient, Refused
-from traj_integrator_ros.traffic.node_process import PythonProcess
 
 HEARD_WITHIN_S = 30.0  # a loaded machine takes seconds to discover
 

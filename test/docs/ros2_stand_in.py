@@ -13,9 +13,11 @@ import shutil
 import sys
 from pathlib import Path
 
-from traj_integrator_ros.traffic import ros2
-
 ROOT = Path(__file__).resolve().parents[2]
+sys.path.append(str(ROOT))
+
+from kit import ros2  # noqa: E402
+
 PACKAGE = "traj_integrator_ros"
 
 

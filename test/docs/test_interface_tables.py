@@ -14,7 +14,7 @@ from traj_integrator_ros.parameters.table import PARAMETERS, ParameterSpec
 from traj_integrator_ros.requests.rejection import RejectionReason
 
 if TYPE_CHECKING:
-    from traj_integrator_ros.traffic.participant import Participant
+    from kit.participant import Participant
 
 NODE_PAGE = ROOT / "docs" / "node.md"
 NODE = "/traj_integrator"
@@ -65,7 +65,7 @@ def test_every_reason_for_a_rejection_is_explained() -> None:
 def observer(panda_node: None) -> Iterator[Participant]:
     """A participant that looks at the node for the Panda."""
     pytest.importorskip("rclpy", reason="rclpy cannot be imported")
-    from traj_integrator_ros.traffic.participant import Participant
+    from kit.participant import Participant
 
     participant = Participant(name="observer")
     yield participant

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from execution_cases import HELD, bounds, motion_of_actions
 
-from rig.controller import Controller
+from kit.controller import Controller
 from traj_integrator_ros.execution.limits import extremes
 from traj_integrator_ros.execution.motion import Motion, State, united
 from traj_integrator_ros.execution.reaching import fastest_stop

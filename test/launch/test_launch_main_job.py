@@ -14,7 +14,7 @@ pytest.importorskip(
 )
 pytest.importorskip("traj_integrator_interfaces.msg", reason="traj_integrator_interfaces is not built")
 # launch_test, unlike pytest, does not look beside the test for what it imports.
-sys.path.extend(map(str, Path(__file__).resolve().parents[:2]))
+sys.path.extend(map(str, Path(__file__).resolve().parents[:3]))
 
 import launch_testing
 from launch import LaunchDescription
@@ -25,7 +25,7 @@ from launch_testing.actions import ReadyToTest
 from launch_testing.asserts import assertExitCodes
 from scenarios import CHECKS, OTHER_ROBOTS, REPOSITORY, SCENARIOS
 
-from traj_integrator_ros.traffic import local_dds
+from kit import local_dds
 
 
 @pytest.mark.launch_test

@@ -14,7 +14,7 @@ from preloaded_process import PreloadedNode
 from ros_client import RosClient
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
-from traj_integrator_ros.traffic.node_process import NodeProcess
+from kit.node_process import NodeProcess
 
 JOINTS = ("joint_a", "joint_b", "joint_c")
 PARAMETERS = {

@@ -16,7 +16,7 @@ from ros_client import RosClient
 from rosgraph_msgs.msg import Clock
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
-from rig.arm import Robot
+from kit.arm import Robot
 from traj_integrator_ros.client import SECOND_NS, set_stamp, stamp_of
 from traj_integrator_ros.motions.trajectories import planned_trajectory
 from traj_integrator_ros.node.entities import SUPERVISION_PERIOD_S

@@ -10,7 +10,7 @@ from node_fixtures import JOINTS, PARAMETERS
 from ros_client import RosClient
 from trajectory_msgs.msg import JointTrajectoryPoint
 
-from traj_integrator_ros.traffic.node_process import NodeProcess
+from kit.node_process import NodeProcess
 
 pytestmark = [pytest.mark.ros, pytest.mark.slow]
 REMAPPED = ["-r", "controller_state:=/said/controller_state"]

@@ -16,10 +16,10 @@ from simulated_arm import SimulatedArm
 from test_what_an_arm_is_commanded import LIMITS, MakeArm, arm_of_node, make_arm, node
 from trajectory_msgs.msg import JointTrajectory, MultiDOFJointTrajectoryPoint
 
+from kit.messages import SECOND_NS
+from kit.node_process import NodeProcess
 from traj_integrator_interfaces.srv import Stop
 from traj_integrator_ros.governor.goals import ResultCode
-from traj_integrator_ros.traffic.messages import SECOND_NS
-from traj_integrator_ros.traffic.node_process import NodeProcess
 
 __all__ = ["arm_of_node", "make_arm", "node"]
 pytestmark = [pytest.mark.ros, pytest.mark.slow]

@@ -10,10 +10,10 @@ from node_fixtures import JOINTS, PARAMETERS, TRANSITIONS, ClientFactory, NodeFa
 from preloaded_process import PreloadedNode
 from ros_client import RosClient
 
+from kit.node_process import NodeProcess
 from traj_integrator_interfaces.msg import ActionSequence
 from traj_integrator_interfaces.srv import Stop
 from traj_integrator_ros.client import sequence
-from traj_integrator_ros.traffic.node_process import NodeProcess
 
 pytestmark = pytest.mark.ros
 SEQUENCE = sequence(np.zeros((1, 4, 3)), position=np.zeros(3))

@@ -12,7 +12,7 @@ from node_fixtures import JOINTS, PARAMETERS, NodeFactory, NodeServer
 from preloaded_process import PreloadedNode
 from preloaded_python import preloaded_python
 
-from traj_integrator_ros.traffic.node_process import source_environment
+from kit.node_process import source_environment
 
 pytestmark = pytest.mark.ros
 

@@ -10,11 +10,11 @@ import torch
 from node_fixtures import changed, table
 from ros_client import RosClient
 
+from kit.node_process import NodeProcess
 from traj_integrator_interfaces.msg import ActionSequence, TrajectoryBatch
 from traj_integrator_interfaces.srv import ComputeGradient, Evaluate, Retime
 from traj_integrator_ros.client import packed, sequence
 from traj_integrator_ros.kernels import ControlMap, ControlSpace, CostTerm, QuadraticCost, control_map, quadratic_cost
-from traj_integrator_ros.traffic.node_process import NodeProcess
 
 pytestmark = pytest.mark.ros
 DOF = 3

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from node_fixtures import ClientFactory, NodeFactory, NodeServer
 
+from kit.node_process import NodeProcess
 from traj_integrator_ros.client import sequence
-from traj_integrator_ros.traffic.node_process import NodeProcess
 
 pytestmark = [pytest.mark.ros, pytest.mark.alone]
 SEQUENCE = sequence(np.zeros((1, 4, 3)), position=np.zeros(3))

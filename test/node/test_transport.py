@@ -15,8 +15,8 @@ import pytest
 from node_fixtures import NodeFactory, NodeServer
 from preloaded_python import preloaded_python
 
+from kit.node_process import NodeProcess, source_environment
 from traj_integrator_ros.client import sequence
-from traj_integrator_ros.traffic.node_process import NodeProcess, source_environment
 from traj_integrator_ros.wire import transport
 from traj_integrator_ros.wire.transport import DEFAULT_LIMIT_MIB, MIB, PROFILE_VARIABLES
 

@@ -11,11 +11,11 @@ from node_fixtures import JOINTS, NodeServer, plan
 from ros_client import RosClient
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
+from kit.node_process import NodeProcess
 from traj_integrator_interfaces.msg import ActionSequence, Rejection, TrajectoryBatch
 from traj_integrator_interfaces.srv import Stop
 from traj_integrator_ros.client import sequence
 from traj_integrator_ros.client.requests import set_stamp
-from traj_integrator_ros.traffic.node_process import NodeProcess
 
 DOF = 3
 NEAR, FAR = np.zeros(DOF), np.full(DOF, 0.5)

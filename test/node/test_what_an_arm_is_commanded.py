@@ -14,10 +14,10 @@ from node_fixtures import JOINTS, PARAMETERS, plan
 from ros_client import RosClient
 from simulated_arm import RATE, Limits, SimulatedArm
 
+from kit.node_process import NodeProcess
 from traj_integrator_interfaces.msg import ActionSequence
 from traj_integrator_interfaces.srv import Committed, Stop
 from traj_integrator_ros.client import SECOND_NS, sequence
-from traj_integrator_ros.traffic.node_process import NodeProcess
 
 pytestmark = [pytest.mark.ros, pytest.mark.slow]
 DOF = len(JOINTS)

@@ -36,7 +36,7 @@ WITHOUT_KEY = {"triton", "lerobot", *FROM_PIP}
 # Packages that tests need and never import.
 PYTEST_PLUGINS = {"python3-pytest-timeout"}
 PACKAGE = "traj_integrator_ros"
-PACKAGES = {PACKAGE, "traj_integrator_interfaces", "benchmarks", "rig", "soak"}
+PACKAGES = {PACKAGE, "traj_integrator_interfaces", "benchmarks", "kit", "rig", "soak"}
 # The tests of the packaging run these only where they are.
 BUILD_TOOLS = {"setuptools", "catkin_pkg", "packaging", "colcon"}
 

@@ -100,7 +100,7 @@ def modules_of(root: Path) -> dict[tuple[str, ...], tuple[Path, tuple[str, ...]]
     modules = {}
     for folder, prefix in (
         (KERNELS, (PACKAGE, KERNELS)), (PACKAGE, (PACKAGE,)), ("benchmarks", ("benchmarks",)), ("soak", ("soak",)),
-        ("rig", ("rig",)),
+        ("rig", ("rig",)), ("kit", ("kit",)),
         ("scripts", ()),
     ):  # fmt: skip
         for file in sorted((root / folder).rglob("*.py")):

@@ -27,10 +27,10 @@ from ros_client import RosClient
 from sensor_msgs.msg import JointState
 from trajectory_msgs.msg import JointTrajectory
 
+from kit.node_process import NodeProcess
 from traj_integrator_interfaces.msg import ActionSequence, Rejection, TrajectoryBatch
 from traj_integrator_interfaces.srv import Committed, ComputeGradient, Evaluate, Integrate
 from traj_integrator_ros.client import set_stamp
-from traj_integrator_ros.traffic.node_process import NodeProcess
 
 PARAMETERS = {
     "joint_names": list(NODE.joint_names),

@@ -13,10 +13,10 @@ from ros_client import RosClient
 from rosgraph_msgs.msg import Clock
 from trajectory_msgs.msg import JointTrajectory
 
+from kit.participant import received_ns
 from soak.commanded import Commanded
 from traj_integrator_ros.client import SECOND_NS, sequence, set_stamp, stamp_of
 from traj_integrator_ros.tools.controller_model import scheduled_points
-from traj_integrator_ros.traffic.participant import received_ns
 
 pytestmark = [pytest.mark.ros, pytest.mark.slow]
 HORIZON, DT_S = 16, 0.05

@@ -21,10 +21,10 @@ from rclpy.qos import QoSProfile
 from rclpy.serialization import serialize_message
 from ros_client import RosClient
 
+from kit.node_process import NodeProcess, source_environment
 from traj_integrator_interfaces.srv import Integrate
 from traj_integrator_ros.client import sequence
 from traj_integrator_ros.node.entities import SEQUENCE_DEPTH
-from traj_integrator_ros.traffic.node_process import NodeProcess, source_environment
 
 pytestmark = [pytest.mark.ros, pytest.mark.slow]
 DOF = 3
@@ -39,7 +39,7 @@ import sys, time
 import numpy as np, rclpy
 from traj_integrator_interfaces.srv import Integrate
 from traj_integrator_ros.client import sequence
-from traj_integrator_ros.traffic.participant import Participant
+from kit.participant import Participant
 
 rclpy.init()
 participant = Participant("/traj_integrator", name="caller")

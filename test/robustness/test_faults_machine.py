@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from node_fixtures import ClientFactory, NodeFactory
 
+from kit.node_process import NodeProcess
 from traj_integrator_interfaces.srv import ComputeGradient
 from traj_integrator_ros.client import sequence
-from traj_integrator_ros.traffic.node_process import NodeProcess
 
 pytestmark = [pytest.mark.ros, pytest.mark.slow]
 DOF = 3

@@ -41,10 +41,10 @@ from ros_client import RosClient
 from sensor_msgs.msg import JointState
 from std_msgs.msg import String
 
+from kit.node_process import NodeProcess
 from traj_integrator_interfaces.msg import ActionSequence
 from traj_integrator_interfaces.srv import Committed, ComputeGradient, Integrate, Stop
 from traj_integrator_ros.client import packed, sequence, set_stamp
-from traj_integrator_ros.traffic.node_process import NodeProcess
 
 pytestmark = [pytest.mark.ros, pytest.mark.slow]
 BAD_AT_LEAST = 0.4

@@ -17,7 +17,7 @@ ENCLAVE = "/traj_integrator"
 def running(tmp_path: Path, project_root: Path) -> Iterator[set[Grant]]:
     """What a running node has that uses everything it can: simulated time, events."""
     pytest.importorskip("rclpy", reason="rclpy cannot be imported: no ROS 2")
-    from traj_integrator_ros.traffic.participant import START_TIMEOUT_S, Participant
+    from kit.participant import START_TIMEOUT_S, Participant
 
     file = tmp_path / "parameters.yaml"
     robot = (project_root / "config" / "franka.yaml").read_text(encoding="utf-8")

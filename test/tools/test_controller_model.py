@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from rig.controller import Controller
+from kit.controller import Controller
 from traj_integrator_ros.execution.motion import State
 from traj_integrator_ros.execution.rows import Points
 from traj_integrator_ros.tools.controller_model import CYCLE_NS, ControllerModel

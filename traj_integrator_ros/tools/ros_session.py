@@ -1,4 +1,4 @@
-"""A ROS node of one's own, for as long as it is needed: what tools, and all traffic around a node, talk through."""
+"""A ROS node of one's own, for as long as it is needed: what tools talk through."""
 
 from __future__ import annotations
 

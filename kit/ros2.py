@@ -17,7 +17,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from ..tools.command_line import EXIT_FAILED, EXIT_USAGE, ToolFailure, run_tool
+from traj_integrator_ros.tools.command_line import EXIT_FAILED, EXIT_USAGE, ToolFailure, run_tool
 
 if TYPE_CHECKING:
     from .participant import Participant

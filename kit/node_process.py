@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 KILL_AFTER_S = 20.0
-_ROOT = Path(__file__).resolve().parents[2]
+_ROOT = Path(__file__).resolve().parents[1]
 
 
 class ProcessEnded(Exception):
@@ -163,7 +163,5 @@ def write_parameters(file: Path, parameters: Mapping[str, object]) -> Path:
 
 
 def source_environment() -> dict[str, str]:
-    """The path of the source tree, so that Python programs find this package from any working directory."""
-    if not (_ROOT / "setup.py").is_file():
-        return {}
+    """The path of the source tree, so that Python programs find the package and this kit from any working directory."""
     return {"PYTHONPATH": os.pathsep.join([str(_ROOT), os.environ.get("PYTHONPATH", "")])}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from traj_integrator_ros.traffic.ledger import Ledger, NodeCounts
+from kit.ledger import Ledger, NodeCounts
 
 
 def sent(count: int, answered: set[int], rejected: set[int] = frozenset()) -> Ledger[str]:

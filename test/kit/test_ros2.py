@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 import yaml
 
+from kit import ros2
 from traj_integrator_ros.motions.files import read_samples
 from traj_integrator_ros.tools.integration_input import read_sequences
-from traj_integrator_ros.traffic import ros2
 
 pytestmark = pytest.mark.ros
 

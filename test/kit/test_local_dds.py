@@ -9,9 +9,9 @@ import sys
 
 import pytest
 
-from traj_integrator_ros.traffic import local_dds
+from kit import local_dds
 
-CLAIM = "from traj_integrator_ros.traffic.local_dds import claim_domain; print(claim_domain(), flush=True); input()"
+CLAIM = "from kit.local_dds import claim_domain; print(claim_domain(), flush=True); input()"
 
 
 def test_what_the_user_has_set_stays(monkeypatch: pytest.MonkeyPatch) -> None:

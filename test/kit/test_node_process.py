@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from traj_integrator_ros.traffic.node_process import ProcessEnded, PythonProcess
+from kit.node_process import ProcessEnded, PythonProcess
 
 STUBBORN = "import signal, time; signal.signal(signal.SIGINT, signal.SIG_IGN); print('up', flush=True); time.sleep(60)"
 OBEDIENT = """
@@ -50,7 +50,7 @@ def test_a_program_is_interrupted_and_can_be_started_again(tmp_path: Path) -> No
 
 
 def test_a_program_that_does_not_obey_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("traj_integrator_ros.traffic.node_process.KILL_AFTER_S", 0.5)
+    monkeypatch.setattr("kit.node_process.KILL_AFTER_S", 0.5)
     process = PythonProcess(["-c", STUBBORN], tmp_path / "log")
     process.wait_for_output("up")
     ended = process.stop(signal.SIGINT, again_s=0.1)

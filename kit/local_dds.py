@@ -1,4 +1,4 @@
-"""DDS that stays on this machine, in a ROS domain of its own: for tests, demo, soak, benchmarks and figures.
+"""DDS that stays on this machine, in a ROS domain of its own: for tests, soak, benchmarks and figures.
 
 Knows no ROS.
 """
@@ -9,11 +9,10 @@ import fcntl
 import os
 import random
 import socket
-import sys
 import tempfile
 from pathlib import Path
 
-from ..wire.transport import PROFILE_VARIABLES, profile_variable
+from traj_integrator_ros.wire.transport import PROFILE_VARIABLES, profile_variable
 
 PROFILE = "fastdds_localhost.xml"
 DOMAINS = range(1, 102)  # larger ids collide with the ports that Linux hands out to ordinary connections
@@ -31,8 +30,7 @@ def stay_local(profile: str | None = PROFILE) -> None:
     if "ROS_DOMAIN_ID" not in os.environ:
         os.environ["ROS_DOMAIN_ID"] = str(claim_domain())
     if profile is not None and not any(name in os.environ for name in PROFILE_VARIABLES):
-        if (file := config_file(profile)) is not None:
-            os.environ[profile_variable()] = str(file)
+        os.environ[profile_variable()] = str(config_file(profile))
 
 
 def isolate(profile: str | None = PROFILE) -> None:
@@ -42,16 +40,9 @@ def isolate(profile: str | None = PROFILE) -> None:
     stay_local(profile)
 
 
-def config_file(name: str) -> Path | None:
-    """A file of config/, in the source tree or installed; None if there is none."""
-    source = Path(__file__).resolve().parents[2] / "config" / name
-    if source.is_file():
-        return source
-    for prefix in [*os.environ.get("AMENT_PREFIX_PATH", "").split(os.pathsep), sys.prefix]:
-        installed = Path(prefix) / "share" / "traj_integrator_ros" / "config" / name
-        if prefix and installed.is_file():
-            return installed
-    return None
+def config_file(name: str) -> Path:
+    """A file of config/."""
+    return Path(__file__).resolve().parents[1] / "config" / name
 
 
 def claim_domain() -> int:

@@ -11,11 +11,11 @@ from diagnostic_msgs.msg import DiagnosticArray
 from trajectory_msgs.msg import JointTrajectory
 
 from traj_integrator_interfaces.msg import ActionSequence, TrajectoryBatch
+from traj_integrator_ros.client.requests import SECOND_NS, stamp_of
+from traj_integrator_ros.motions.trajectories import planned_trajectory
+from traj_integrator_ros.tools.checker import Expectation, Finding, check
+from traj_integrator_ros.wire.readers import SequenceGaps
 
-from ..client.requests import SECOND_NS, stamp_of
-from ..motions.trajectories import planned_trajectory
-from ..tools.checker import Expectation, Finding, check
-from ..wire.readers import SequenceGaps
 from .ledger import Ledger, NodeCounts
 from .messages import Template
 from .participant import Participant, received_ns

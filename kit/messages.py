@@ -7,7 +7,7 @@ import struct
 import numpy as np
 from rclpy.serialization import serialize_message
 
-from ..client.requests import SECOND_NS
+from traj_integrator_ros.client.requests import SECOND_NS
 
 _STAMP = struct.Struct("<iI")
 _STAMP_AT = 4

@@ -17,11 +17,11 @@ from rclpy.publisher import Publisher
 from rclpy.qos import QoSProfile
 from rclpy.subscription import Subscription
 
-from ..client.calls import Calls
-from ..client.client import NODE_NAME
-from ..client.services import Services
-from ..governor.background import in_background
-from ..tools.ros_session import POLL_S, RosSession
+from traj_integrator_ros.client.calls import Calls
+from traj_integrator_ros.client.client import NODE_NAME
+from traj_integrator_ros.client.services import Services
+from traj_integrator_ros.governor.background import in_background
+from traj_integrator_ros.tools.ros_session import POLL_S, RosSession
 
 START_TIMEOUT_S = 60.0  # on a busy machine, importing torch takes ten seconds and more
 ANSWER_TIMEOUT_S = 10.0

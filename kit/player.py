@@ -10,9 +10,10 @@ from concurrent.futures import Future, wait
 import numpy as np
 from sensor_msgs.msg import JointState
 
-from ..governor.background import in_background
-from ..motions.samples import Samples
-from ..tools.replay import due_samples
+from traj_integrator_ros.governor.background import in_background
+from traj_integrator_ros.motions.samples import Samples
+from traj_integrator_ros.tools.replay import due_samples
+
 from .messages import Template
 from .participant import Participant
 
