@@ -9,7 +9,7 @@ import torch
 import yaml
 from motions import sine_motion
 
-from traj_integrator_ros.demo.motion import Motion, load_recording
+from traj_integrator_ros.demo.motion import MIN_SAMPLES, Motion, load_recording
 from traj_integrator_ros.demo.planned import planned_motion
 from traj_integrator_ros.demo.planning import plan_on
 from traj_integrator_ros.demo.windows import MAX_HORIZON, cut_window, horizon_of, write_node_parameters
@@ -29,6 +29,7 @@ def assert_follows(motion: Motion, first: int, space: ControlSpace, tolerance: f
     actions, fields = cut_window(space, motion, first, 8, np.random.default_rng(0))
     found = [rows.numpy() for rows in integrate(actions, fields)[:3]]
     rows = slice(first, first + found[0].shape[1])
+    assert found[0].shape[1] - horizon_of(motion) in (0, 1)
     np.testing.assert_allclose(found[0][0], motion.position[rows], atol=tolerance)
     for order, quantity in enumerate(QUANTITIES[:3]):
         expected = getattr(motion, quantity)[first]
@@ -40,7 +41,16 @@ def assert_follows(motion: Motion, first: int, space: ControlSpace, tolerance: f
 def test_row_0_is_the_motion_and_every_row_starts_with_it(space):
     motion = plan_on(sine_motion(300, 0.01))
     assert_follows(motion, motion.samples // 3, space, 1e-3)
-    assert horizon_of(motion) == MAX_HORIZON and horizon_of(sine_motion(17)) == 8
+    assert horizon_of(motion) == MAX_HORIZON
+
+
+@pytest.mark.parametrize("accelerations", [True, False])
+def test_the_shortest_recording_has_room_for_windows(accelerations):
+    for recording in (sine_motion(MIN_SAMPLES, 0.02), sine_motion(MIN_SAMPLES, 0.1)):
+        motion = plan_on(recording if accelerations else dataclasses.replace(recording, acceleration=None))
+        assert motion.samples > horizon_of(motion) >= 16
+        for space in ControlSpace:
+            assert_follows(motion, motion.samples - 1 - horizon_of(motion), space, 0.02)
 
 
 RECORDINGS = [

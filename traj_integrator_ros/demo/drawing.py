@@ -14,19 +14,7 @@ import numpy as np
 from ..client import JointMotion
 from ..execution.limits import extremes
 from ..kernels.types import ControlSpace
-from ..motions.figures import (
-    BLUE,
-    GREEN,
-    JOINT_COLORS,
-    MOTION_GREY,
-    ORANGE,
-    PURPLE,
-    SKY,
-    at_least,
-    figure,
-    short_name,
-    tight_time,
-)  # fmt: skip
+from ..motions.figures import BLUE, JOINT_COLORS, MOTION_GREY, ORANGE, at_least, figure, short_name, tight_time
 from ..motions.samples import QUANTITIES
 from ..motions.units import JointUnits
 from .motion import Motion
@@ -38,7 +26,7 @@ from .session import Sent, Traffic
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-COLORS = dict(zip(ControlSpace, (BLUE, ORANGE, GREEN, PURPLE, SKY), strict=True))
+COLORS = dict(zip(ControlSpace, JOINT_COLORS[:5], strict=True))
 FLOOR = 1e-8
 """Relative cost below which there is only the rounding of float32."""
 DASHED = {"color": "black", "linewidth": 1, "linestyle": (0, (6, 4))}

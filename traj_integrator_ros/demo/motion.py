@@ -81,7 +81,7 @@ def load_recording(path: Path, topic: str | None = None) -> Motion:
     velocity = samples.velocity
     if velocity is None:
         velocity = np.gradient(samples.position, samples.time, axis=0, edge_order=2)
-        notes.append("no velocities in the recording: those of its own positions are used, so errors say little")
+        notes.append("no velocities in the recording: those of its own positions are used")
     if not np.any(velocity):
         raise RecordingError(f"{samples.source}: nothing moves in it: every velocity is 0")
     fields = {**vars(samples), "velocity": velocity, "jerk": None}

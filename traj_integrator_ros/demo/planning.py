@@ -16,7 +16,8 @@ from ..motions.samples import QUANTITIES
 from .motion import Motion
 
 STEP = 0.01
-"""s, of what is planned; what was measured more slowly keeps its own mean step."""
+"""s, of what is planned; what was measured more slowly keeps its own mean step, unless LEAST_STEPS are too few then."""
+LEAST_STEPS = 32
 FILTER_SPAN = 0.07
 """Half width of the filter, s: measured joint states are fitted over about twice that."""
 LARGEST_DISAGREEMENT = 0.25
@@ -31,7 +32,7 @@ def plan_on(recording: Motion) -> Motion:
     cleaned = clean(recording)
     motion, step = cleaned, STEP
     if motion.acceleration is None:
-        motion, step = filtered(motion), max(STEP, motion.step)
+        motion, step = filtered(motion), max(STEP, min(motion.step, motion.duration / LEAST_STEPS))
     error, speed = velocity_disagreement(cleaned), float(np.sqrt(np.mean(cleaned.velocity**2)))
     if error > LARGEST_DISAGREEMENT * speed:
         told = f"velocities ({speed:.3f} rad/s RMS) are {error:.3f} rad/s RMS away from the slopes of positions"

@@ -20,8 +20,8 @@ CANDIDATE_SPREAD = 0.5
 
 
 def horizon_of(motion: Motion) -> int:
-    """Rows of a window after its start: whole segments of splines, and fewer where the motion is short."""
-    return min(MAX_HORIZON, motion.samples // 2 // SEGMENT * SEGMENT)
+    """Rows of a window after its start: half of a short motion, in whole segments of a spline, at least DEGREE + 1."""
+    return min(MAX_HORIZON, max(DEGREE + 1, motion.samples // 2 // SEGMENT) * SEGMENT)
 
 
 def cut_window(
@@ -52,7 +52,7 @@ def cut_window(
         points = position - (SEGMENT * dt) ** 2 / 6 * acceleration
         fields |= {f"goal_{name}": rows[:, -1] for name, rows in zip(QUANTITIES, states, strict=False)}
         fields |= {"degree": DEGREE, "steps": SEGMENT, "goal_index": range(batch)}
-        return points[:, 2 * SEGMENT : -SEGMENT : SEGMENT], fields
+        return points[:, 2 * SEGMENT : -SEGMENT - 1 : SEGMENT], fields
     # The velocity that reaches the next position in one step, and so on.
     order = (ControlSpace.VELOCITY, ControlSpace.ACCELERATION, ControlSpace.JERK).index(space)
     return np.diff(states[order], axis=1) / dt, fields
