@@ -1,9 +1,14 @@
-"""What was commanded, by an exact replay of what arrived, and what must hold of it.
+"""What must hold of what was commanded, cycle by cycle: of the rig's replay of what arrived, and of simulated streams.
 
-Velocity, acceleration and jerk are differences of commanded positions from cycle to cycle: a jump is in them, too.
+Velocity, acceleration and jerk are differences of commanded positions from cycle to cycle: a jump is in them, too. A
+motion is judged by its limits, continuity, rest, goals and holds, by as much as quantization, transport and the
+cycle explain.
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
 
 import numpy as np
 
@@ -11,10 +16,71 @@ RATE_SLACK, JERK_SLACK = 1e-3, 5e-3
 """Relative slack of limits. Knots of points less than 1 us apart become one, which moves a
 change of jerk: by 2 us of twice its limit, 4e-3 of it in a cycle of 1 ms, and by less than 1e-3 of the others.
 """
+SLACKS = {"v": RATE_SLACK, "a": RATE_SLACK, "j": JERK_SLACK}
 POSITION_SLACK_RAD = 1e-6
 """Limits are float64 in the node, rows of sequences float32: 2.4e-7 of an angle of 4 rad, and as much of its start."""
 REST_RAD_S = 1e-6
 """Speed that differences of positions near 3 rad have by their own rounding, 4e-16 / 1 ms, is far below."""
+RESTING_CYCLES = 20
+"""In which that is seen, more than the cycles from one of a controller of 100 Hz to the next."""
+GOAL_RAD = 1e-6
+"""As for limits of position: rows are float32."""
+JUMP = 3.0
+"""Times what a plan may ask for where nobody gave a limit: how its spline begins and ends is the node's to choose, and
+changes that by less; a jump by 1 urad in a cycle of 1 ms is a jerk of 1,000 rad/s^3, and so is one by 1 mrad/s.
+"""
+
+
+class Finding(NamedTuple):
+    """The largest of some quantity, where it is."""
+
+    quantity: str
+    """v, a, j, lo or hi."""
+    value: float
+    """As part of its limit; of positions how far they are beyond it, rad."""
+    most: float
+    """That it may be."""
+    cycle: int
+    joint: int
+
+    @property
+    def good(self) -> bool:
+        """Whether that holds."""
+        return self.value <= self.most
+
+
+def differences(positions: np.ndarray, rate: float) -> list[np.ndarray]:
+    """Positions `[T, D]` and their three differences at a rate, Hz, by the last cycle of each: `[T - 3, D]`, T > 3."""
+    found = [positions]
+    for _ in range(3):
+        found.append(np.diff(found[-1], axis=0) * rate)
+    return [part[len(part) - len(found[3]) :] for part in found]
+
+
+def held_against(parts: list[np.ndarray], limits: Mapping[str, object]) -> Iterator[Finding]:
+    """The largest of each `differences` that has a limit: v, a, j (0 or more), lo, hi, numbers or `[D]`."""
+    position, *rates = parts
+    for (name, slack), values in zip(SLACKS.items(), rates, strict=True):
+        if limits.get(name) is not None:
+            yield _largest(name, np.abs(values) / np.maximum(np.asarray(limits[name], float), 1e-12), 1 + slack)
+    for name, sign in (("lo", -1.0), ("hi", 1.0)):
+        if limits.get(name) is not None:
+            yield _largest(name, sign * (position - np.asarray(limits[name])), POSITION_SLACK_RAD)
+
+
+def _largest(name: str, values: np.ndarray, most: float) -> Finding:
+    cycle, joint = np.unravel_index(int(values.argmax()), values.shape)
+    return Finding(name, float(values[cycle, joint]), most, int(cycle), int(joint))
+
+
+def last_speed(velocity: np.ndarray) -> float:
+    """The largest speed in the last cycles, rad/s."""
+    return float(np.abs(velocity[-RESTING_CYCLES:]).max(initial=0.0))
+
+
+def way_back(positions: np.ndarray) -> np.ndarray:
+    """How far positions `[T, D]` go back from the furthest until then, at most, `[D]`."""
+    return (np.maximum.accumulate(positions, axis=0) - positions).max(axis=0)
 
 
 class Judged:
@@ -33,49 +99,36 @@ class Judged:
         """Times, positions and their three differences within [t0, t1]: `[n, dof]` each, of equal length."""
         t, p = self.played()
         t0 = self.judged_from if t0 is None else t0
-        differences = [p]
-        for _ in range(3):
-            differences.append(np.diff(differences[-1], axis=0) * self.judge_rate)
-        n = len(differences[3])
-        keep = np.ones(n, bool)
-        if t0 is not None:
-            keep &= t[3:] >= t0
-        if t1 is not None:
-            keep &= t[3:] <= t1
-        return tuple(x[len(x) - n :][keep] for x in (t, *differences))
+        t, *parts = t[3:], *differences(p, self.judge_rate)
+        keep = (t >= (-np.inf if t0 is None else t0)) & (t <= (np.inf if t1 is None else t1))
+        return t[keep], *(part[keep] for part in parts)
 
     def within(
         self, t0: float | None = None, t1: float | None = None, limits: dict | None = None, what: str = ""
     ) -> None:
         """All given limits are kept, the command is finite, and the controller refused nothing."""
-        limits = self.limits if limits is None else limits
-        t, p, *rates = self.rates(t0, t1)
+        t, *parts = self.rates(t0, t1)
         if not len(t):
             self.check(False, f"{what}nothing was commanded")
             return
-        self.check(bool(np.isfinite(p).all()), "finite")
-        for name, x, slack in zip("vaj", rates, (RATE_SLACK, RATE_SLACK, JERK_SLACK), strict=True):
-            if limits.get(name) is None:
-                continue
-            ratio = np.abs(x) / np.asarray(limits[name], float)
-            i = np.unravel_index(ratio.argmax(), ratio.shape)
-            self.check(ratio[i] <= 1 + slack, f"{what}{name} {ratio[i]:.4g}x limit at {t[i[0]]:.3f} s joint {i[1]}")
-        for name, sign in (("lo", -1), ("hi", 1)):
-            if limits.get(name) is not None:
-                beyond = float((sign * (p - np.asarray(limits[name]))).max())
-                if beyond > POSITION_SLACK_RAD:
-                    self.check(False, f"{what}{beyond:.4g} beyond position limit {name}")
+        self.check(bool(np.isfinite(parts[0]).all()), "finite")
+        for found in held_against(parts, (self.limits if limits is None else limits) or {}):
+            place = f"at {t[found.cycle]:.3f} s joint {found.joint}"
+            if found.quantity in SLACKS:
+                self.check(found.good, f"{what}{found.quantity} {found.value:.4g}x limit {place}")
+            elif not found.good:
+                self.check(False, f"{what}{found.value:.4g} beyond position limit {found.quantity} {place}")
         if self.refused:
             self.check(False, f"controller refused {len(self.refused)}: {self.refused[0]}")
 
     def rests(self, at: float | None = None, what: str = "") -> bool:
         """The command rests in the end, or from a time on."""
         v = self.rates(at)[2]
-        speed = np.abs(v[-20:] if at is None else v).max(initial=0.0)
+        speed = last_speed(v) if at is None else float(np.abs(v).max(initial=0.0))
         when = "at the end" if at is None else f"after {at:.2f} s"
         return self.check(speed < REST_RAD_S, f"{what}{when} speed {speed:.2g} rad/s")
 
-    def ends_at(self, place: object, tolerance: float = 1e-6, what: str = "") -> bool:
+    def ends_at(self, place: object, tolerance: float = GOAL_RAD, what: str = "") -> bool:
         """The last command is a goal."""
         off = np.abs(self.played()[1][-1] - place).max()
         return self.check(off <= tolerance, f"{what}ends {off:.3g} away from the goal")
@@ -84,8 +137,7 @@ class Judged:
         self, sign: object = 1, t0: float | None = None, t1: float | None = None, allowed: float = 1e-3, what: str = ""
     ) -> bool:
         """The command goes forward, or in the direction of `sign`, alone."""
-        p = self.rates(t0, t1)[1] * np.asarray(sign)
-        back = (np.maximum.accumulate(p, axis=0) - p).max()
+        back = way_back(self.rates(t0, t1)[1] * np.asarray(sign)).max()
         return self.check(back <= allowed, f"{what}goes back {back * 1e3:.2f} mrad")
 
     def jump(self, t0: float | None = None, t1: float | None = None) -> tuple[float, float]:

@@ -136,31 +136,8 @@ def sampled(spline: CubicSpline, begin: float = 0.0, end: float = np.inf) -> np.
     return spline(np.clip(times, 0.0, spline.x[-1]))
 
 
-def retreats(positions: np.ndarray) -> np.ndarray:
-    """How far positions `[T, D]` are back from the furthest until then `[T, D]`."""
-    return np.maximum.accumulate(positions, axis=0) - positions
-
-
-def retreat(positions: np.ndarray) -> np.ndarray:
-    """How far positions `[T, D]` go back, at most `[D]`."""
-    return retreats(positions).max(axis=0)
-
-
 def _inputs(state: np.ndarray, bounds: Bounds) -> ruckig.InputParameter:
     inputs = ruckig.InputParameter(state.shape[1])
     inputs.current_position, inputs.current_velocity, inputs.current_acceleration = (row.tolist() for row in state)
     inputs.max_velocity, inputs.max_acceleration, inputs.max_jerk = (part.tolist() for part in bounds)
     return inputs
-
-
-def stopping_way(state: np.ndarray, bounds: Bounds) -> tuple[np.ndarray, np.ndarray]:
-    """How far forward joints go, at most, and how long, s, until they come to rest from a state `[3, D]`, as fast as
-    they may.
-    """
-    inputs = _inputs(np.array([np.zeros_like(state[0]), *state[1:]]), bounds)
-    inputs.control_interface = ruckig.ControlInterface.Velocity
-    inputs.synchronization = ruckig.Synchronization.No
-    trajectory = ruckig.Trajectory(state.shape[1])
-    ruckig.Ruckig(state.shape[1]).calculate(inputs, trajectory)
-    way = np.array([extrema.max for extrema in trajectory.position_extrema])
-    return way, np.array(trajectory.independent_min_durations)

@@ -8,7 +8,9 @@ from typing import Protocol
 
 import numpy as np
 
-from .plans import Bounds, Course, retreat, sampled, spline_peaks, spline_through
+from rig.judge import way_back
+
+from .plans import Bounds, Course, sampled, spline_peaks, spline_through
 
 POSITION, VELOCITY, JERK = 1, 2, 4
 """Control spaces, as in ActionSequence."""
@@ -136,7 +138,7 @@ class Policy:
             data=data.astype(np.float32),
             position=through,
             peaks=peaks,
-            retreat=retreat(self.direction * sampled(spline)),
+            retreat=way_back(self.direction * sampled(spline)),
             rests=bool(still and len(rows) > 1 and (rows[-1] == rows[-2]).all()),
         )
 
@@ -147,7 +149,7 @@ class Policy:
     def retreat(self) -> np.ndarray:
         """How far any of the courses goes back against the direction of the stream `[D]`: those from a moving start."""
         ways = [course.states(np.linspace(course.begin, course.end, 500))[0] for course in self._courses]
-        return np.max([retreat(self.direction * way) for way in ways], axis=0)
+        return np.max([way_back(self.direction * way) for way in ways], axis=0)
 
     def _motion(self, now: float, measured: np.ndarray) -> Motion:
         if not self._courses:

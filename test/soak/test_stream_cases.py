@@ -12,16 +12,16 @@ import numpy as np
 import pytest
 from plain_scenes import FIRST_S, LIMITS, MEANT, along, quiet, streaming, streaming_velocity, way_to
 
+from rig.judge import way_back
 from soak.streams.core import ActionFields, Message, Positions
-from soak.streams.invariants import failures
-from soak.streams.plans import Bounds, Way, retreat
+from soak.streams.invariants import DEVIATION, failures
+from soak.streams.plans import Bounds, Way
 from soak.streams.policies import POSITION, VELOCITY, Form
-from soak.streams.retreats import DEVIATION
 from soak.streams.scenes import DEAD, FREEZE, RESTART, Disturbance, Scene
 from soak.streams.simulation import SECOND, STOP, Refusal, Run, Step, simulate
 
 pytestmark = pytest.mark.slow
-ALWAYS = {"finite", "position", "velocity", "acceleration", "jerk", "c2", "rest", "unfit"}
+ALWAYS = {"finite", "position", "velocity", "acceleration", "jerk", "rest", "unfit"}
 AT_S = FIRST_S + 1.0
 """When something happens to a stream."""
 Play = Callable[..., Run]
@@ -193,7 +193,7 @@ def test_a_robot_that_lags_by_60_ms_moves_fast(play: Play) -> None:
 def test_a_robot_that_hangs_low_does_not_sink_in_ten_pauses(play: Play, speed: float) -> None:
     run = play(replace(streaming_velocity(speed, seconds=5.0, rate=10, pauses=10), droop=np.array([-0.02])))
     assert not refusals(run)
-    assert (retreat(commanded(run)) if speed else np.ptp(commanded(run))) <= 1e-4
+    assert (way_back(commanded(run)) if speed else np.ptp(commanded(run))) <= 1e-4
 
 
 # Streams
@@ -214,7 +214,7 @@ def test_a_plan_whose_first_chunk_is_late_is_joined_without_a_race(play: Play) -
     assert not refusals(run) and np.abs(run.commands[1]).max() <= 1.51 * 0.4
     time = FIRST_S + late + 2.0
     assert abs(commanded(run, time)[0] - way.state(time + 1e-3)[0, 0]) <= 2e-3, "it has caught up"
-    assert retreat(commanded(run)) <= 1e-4 and ends_at(run, 1.2)
+    assert way_back(commanded(run)) <= 1e-4 and ends_at(run, 1.2)
 
 
 def test_a_chunk_older_than_the_one_in_execution_is_dropped(play: Play) -> None:
@@ -223,7 +223,7 @@ def test_a_chunk_older_than_the_one_in_execution_is_dropped(play: Play) -> None:
     )
     scene = streaming(way_to(0.8), Form(POSITION, 0.02, 60, True), rate=10, seconds=1.5)
     run = play(scene, Step(FIRST_S + 0.65, lambda now_ns, measured: older))
-    assert not taken(run) and ends_at(run, 0.8) and retreat(commanded(run)) <= 1e-4
+    assert not taken(run) and ends_at(run, 0.8) and way_back(commanded(run)) <= 1e-4
 
 
 def test_a_plan_that_rests_soon_is_taken_while_the_robot_moves(play: Play) -> None:
