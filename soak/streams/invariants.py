@@ -31,6 +31,8 @@ _CAUGHT_UP_S = 2.0
 """After the first chunk is there."""
 _SETTLED_S = 1.0
 """After a disturbance, within which the node may wait for the robot to rest, and the policy begin anew."""
+_FADING_RAD = 1e-3
+"""As far as the node lets a difference from the plan grow while it fades."""
 _WRITTEN_RAD = 1e-4
 """Of a way back: by as much the spline of a plan may go back whose rows do not, and that is not ours."""
 
@@ -120,8 +122,9 @@ class _Judge:
         cycles = np.arange(first, end)
         meant = run.policy.motion_at((run.begin_ns + (cycles + 1) * run.period_ns) / SECOND)
         asked = _asked(run)
-        # A cubic spline is as far from a motion as its second derivative is off, times dt^2 / 8: by twice that of both.
-        allowed = asked.acceleration * form.dt**2 / 4 + _WRITTEN_RAD
+        # A spline through rows is off by dt^2 / 8 times the difference of second derivatives, its own being at most 3
+        # times that of the motion; and a difference that fades may grow.
+        allowed = asked.acceleration * form.dt**2 / 2 + _FADING_RAD
         if begin < end:
             self._below("follows", np.abs(self.position[begin:end] - meant[begin - first :]), allowed, begin)
         if scene.forward is not None and scene.complete:
