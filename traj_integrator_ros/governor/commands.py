@@ -236,7 +236,8 @@ class Commands:
         quiet = present.silent_s(now_ns)
         if moving and quiet > OFF_S:
             return f"{_OFF}: expected reports of the controller, got none for {quiet:.3f} s", -1
-        if present.reports and (not moving or (present.is_overdue(now_ns) and present.quiet_s(now_ns) < _RESTARTS_S)):
+        restart_s = _RESTARTS_S + present.report_period_s  # until a report says that it is over
+        if present.reports and (not moving or (present.is_overdue(now_ns) and present.quiet_s(now_ns) < restart_s)):
             return "", -1
         found = self._published.guard.exceeded(self._trajectories.allowance, self._parameters.joint_names)
         return (found.text, found.joint) if found else ("", -1)

@@ -199,6 +199,11 @@ class PresentCommand:
         """Time since the last report, s."""
         return (now_ns - self._received_ns) * 1e-9
 
+    @property
+    def report_period_s(self) -> float:
+        """Usual time from one report to the next, s; 0: not known."""
+        return self._period_s
+
     def is_overdue(self, now_ns: int) -> bool:
         """Whether the next report should have come: the controller may have stopped."""
         if self._report is None or not self._period_s:
