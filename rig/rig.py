@@ -38,6 +38,7 @@ class Rig(Loop, Planner, Judged):
         desired: it joins them from the last command.
         arm: further options of the model of the arm.
         shim: give the node a clock that can be stepped apart from the controller's.
+        ahead: by how much the controller's clock is ahead of the node's, s; needs the shim.
         warm: let the node move a little before the case begins.
         judge: rate of the replay, Hz.
         options: rate, states_hz, reports_hz, listen_states, states_delay of the loop; others: parameters of the node,
@@ -57,6 +58,7 @@ class Rig(Loop, Planner, Judged):
         desired: bool = True,
         arm: dict[str, object] | None = None,
         shim: bool = False,
+        ahead: float = 0.0,
         warm: bool = True,
         judge: int = 1000,
         **options: object,
@@ -76,7 +78,7 @@ class Rig(Loop, Planner, Judged):
         self.shim = None
         if shim:
             self.shim_file = tempfile.NamedTemporaryFile(dir=CACHE, prefix="clock", delete=False)
-            self.shim_file.write(struct.pack("<q", 0))
+            self.shim_file.write(struct.pack("<q", -round(ahead * NS)))
             self.shim_file.flush()
             self.shim = mmap.mmap(self.shim_file.fileno(), 8)
         self.node: subprocess.Popen | None = None

@@ -281,10 +281,10 @@ def test_brakes_and_chunks_that_come_too_late_for_them_are_counted() -> None:
 # Clocks
 
 
-@pytest.mark.parametrize("back", [0.001, 0.05, 0.3, 100.0])
+@pytest.mark.parametrize("back", [0.006, 0.05, 0.3, 100.0])
 def test_a_clock_that_jumps_back_is_reported_and_forgets_the_motion(back: float) -> None:
     """The joint state is older than a short jump; what was published is not."""
-    node = moving_node()
+    node = moving_node(publish__start_moving=True)
     node.measure(0.1, 1.0, now=NOW_S + 0.1)
     node.send(positions(0.5, 16), dt=0.05, now=NOW_S + 0.5)
     error = rejected(node.send, positions(0.5 - back, 16), dt=0.05, now=NOW_S + 0.5 - back)
@@ -314,9 +314,35 @@ def test_for_any_jump_of_the_clock_the_last_trajectory_ends_at_rest(jumps: list[
         assert trajectory.start_ns >= ns(now)
 
 
+def test_nothing_begins_with_a_robot_that_moves_while_nobody_knows_what_its_controller_does() -> None:
+    """It may still execute what the node published before it was started anew."""
+    node = SimulatedNode(start_from="previous", limits__start_deviation=0.0)
+    rows = np.linspace(0.2, 0.3, 30)[:, None] * np.ones(2)
+    node.measure(0.0, np.array([0.0, 0.3]))
+    error = rejected(node.send, rows, dt=0.05)
+    assert error.reason is RejectionReason.DEVIATION and "b moves at 0.3" in error.message
+    node.measure(0.0, np.array([0.0, 0.01]), now=NOW_S + 0.1)
+    trajectory = node.send(rows, dt=0.05, now=NOW_S + 0.1)
+    assert not trajectory.motion.begin.position.any() and not trajectory.motion.begin.velocity.any()
+
+
+@pytest.mark.parametrize(("moves", "says"), [(0.3, 0.0), (0.0, 0.3)])
+def test_whether_a_robot_rests_is_seen_by_where_it_is(moves: float, says: float) -> None:
+    """Velocities are noise in some drivers, and missing in others."""
+    node = SimulatedNode(start_from="previous", limits__start_deviation=0.0)
+    for time in np.arange(0.0, 0.3, 0.02):
+        node.measure(moves * time, says, now=NOW_S + time)
+    rows = np.linspace(0.2, 0.3, 30)[:, None] * np.ones(2)
+    if moves:
+        error = rejected(node.send, rows, dt=0.05, now=NOW_S + 0.3)
+        assert error.reason is RejectionReason.DEVIATION and f"moves at {moves:g}" in error.message
+    else:
+        assert not node.send(rows, dt=0.05, now=NOW_S + 0.3).motion.begin.velocity.any()
+
+
 @pytest.mark.parametrize("inference", [0.0, 0.1])
 def test_the_first_chunk_for_a_robot_that_moves_meets_it_where_it_will_be(inference: float) -> None:
-    node = SimulatedNode(start_from="previous", limits__start_deviation=0.0)
+    node = SimulatedNode(start_from="previous", limits__start_deviation=0.0, publish__start_moving=True)
     velocity = np.array([1.0, -0.5])
     node.measure(velocity * inference, velocity)
     positions = 0.02 * np.arange(1, 31)[:, None] * velocity
@@ -330,7 +356,8 @@ def test_the_first_chunk_for_a_robot_that_moves_meets_it_where_it_will_be(infere
 
 def held_node(**given: float) -> SimulatedNode:
     """A node with limits, whose controller holds 0 because the motion of before is over."""
-    node = SimulatedNode(start_from="previous", limits__start_deviation=0.0, **limits(**given))
+    usual = {"limits__start_deviation": 0.0, "publish__start_moving": True}
+    node = SimulatedNode(start_from="previous", **usual, **limits(**given))
     node.execute(0.0)
     node.published.drop()
     return node

@@ -135,6 +135,8 @@ class Commands:
         moving = published.is_moving(now_ns)
         if guard.stopped_until_rest and not moving:
             guard.stopped_until_rest = False
+        if published.present.is_doubtful and not moving and guard.rests(now_ns):
+            published.drop()
         away = guard.is_away(self._trajectories.allowance)
         if guard.reason and not moving and guard.rests(now_ns, away):
             guard.recover(away=away)
@@ -212,7 +214,8 @@ class Commands:
         if turning.any() and (then := commanded(state.stamp_ns)) is not None:
             position = turned(position, then.position, turning)
         full_speed = self._trajectories.allowance.full_speed
-        self._published.guard.take(position, state.velocity, state.stamps_ns, commanded, full_speed)
+        slack = self._published.clock.slack()
+        self._published.guard.take(position, state.velocity, state.stamps_ns, commanded, full_speed, slack)
 
     def check_clock(self, now_ns: int) -> None:
         """Forget states that were measured, and motions that were published, later than now."""
@@ -229,7 +232,8 @@ class Commands:
 
     def _why_brake(self, now_ns: int, moving: bool) -> tuple[str, int]:
         """Why the robot is to be braked, and the joint; empty if it is not."""
-        age, timeout = self._joint_states.age_s(now_ns), self._parameters.state_timeout
+        unsure, timeout = self._published.clock.is_unsure, self._parameters.state_timeout
+        age = self._joint_states.age_s(now_ns, arrived=unsure)
         if moving and timeout > 0 and age is not None and age > timeout:
             return f"joint states ended {age:.3f} s ago, expected at most {timeout:g} s (parameter state_timeout)", -1
         present = self._published.present

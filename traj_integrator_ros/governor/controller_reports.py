@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
 import numpy as np
@@ -16,6 +16,8 @@ _MATCH_S = 3e-3
 """The reference is compared with own motions within this time: stamps are those of cycles, and blending shifts them."""
 _MATCH_RAD, _MATCH_RAD_S, _HOLDS_RAD_S = 2e-5, 7e-3, 2e-4
 """What blending adds to a motion; and how fast one may be that is taken for a hold."""
+_STEPS, _NEAR_NS = 4, 20_000_000
+"""Of a search for when a motion was like that; and how far from where it is expected."""
 _REST_RAD_S, _HELD_RAD = 1e-6, 2e-8
 """Up to this speed a reference is held; and how far a motion may be from it then: one that restarted holds another."""
 
@@ -119,6 +121,22 @@ def matches(report: ControllerReport, course: Course) -> bool | None:
     if (apart > speed * _MATCH_S + turn + least).any() or _is_at_another_speed(report, course, own):
         return None
     return bool((apart <= speed * _MATCH_S / 2 + turn + least).all())
+
+
+def found_in(course: Course, report: ControllerReport, near_ns: int) -> int | None:
+    """When a motion is as a report says, near a time, by its velocity; None: it is not, or does not move."""
+    time_ns = near_ns
+    for _ in range(_STEPS):
+        own = course.state_at(time_ns)
+        speed = float(own.velocity @ own.velocity)
+        if speed < _MATCH_RAD_S**2:
+            return None
+        missing = report.reference.position - own.position
+        time_ns += round(float(missing @ own.velocity) / speed * 1e9)
+        if abs(time_ns - near_ns) > _NEAR_NS:
+            return None
+    found = matches(replace(report, stamp_ns=time_ns), course)
+    return time_ns if found else None
 
 
 def _is_at_another_speed(report: ControllerReport, course: Course, own: State) -> bool:

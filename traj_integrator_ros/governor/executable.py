@@ -30,8 +30,6 @@ class ExecutableTrajectory:
     """When the plan is taken up: the controller must have received the message by then."""
     course: Course
     """The plan that the motion leads to."""
-    known_from_ns: int
-    """The controller executes the motion from here on; later than now where it comes to the first point by itself."""
     brakes_at: float = np.inf
     """When the plan ends and a brake begins, s from the start; infinite: there is no brake."""
     own_until: float = np.inf

@@ -12,10 +12,12 @@ from ..parameters.parameters import NodeParameters
 from ..requests.joint_order import named_joints, values_of_joints
 from ..requests.plan import Plan, turned
 from ..requests.rejection import Rejected, RejectionReason, shown_names
+from .robot_clock import STEP_NS
 
 REORDER_WINDOW_S = 0.1
 """A stamp older than the newest by less than this is a late message; by more, the clock has jumped back."""
 _MOST_KEPT = 4096
+_LATELY_NS = 200_000_000
 _LONGEST_OUTLOOK_S = 0.5
 """Longest time over which a measured velocity is used to bound how far the robot may have moved."""
 
@@ -153,12 +155,31 @@ class JointStates:
         except Rejected:
             return None
 
-    def age_s(self, now_ns: int) -> float | None:
+    def speed(self) -> np.ndarray | None:
+        """How fast joints have moved lately, rad/s, `[dof]`, by their positions; None: that is not known yet.
+
+        Measured velocities may be noise, or are not given at all.
+        """
+        newest = self.recent[-1].stamp_ns if self.recent else 0
+        lately = [one for one in self.recent if newest - one.stamp_ns <= _LATELY_NS] if newest else []
+        if not lately or newest - lately[0].stamp_ns < _LATELY_NS // 4:
+            return None
+        half = len(lately) // 2
+        before, after = (
+            [np.mean([np.append(one.position, (one.stamp_ns - newest) * 1e-9) for one in part], axis=0)]
+            for part in (lately[:half], lately[half:])
+        )
+        moved = np.abs(after[0] - before[0])
+        return moved[:-1] / moved[-1]
+
+    def age_s(self, now_ns: int, *, arrived: bool = False) -> float | None:
         """Age of the oldest joint, s, by its stamp or its arrival, whichever is longer ago; None without a state.
 
-        The arrival counts because stamps may run ahead of this clock and would then never age.
+        The arrival counts because stamps may run ahead of this clock and would then never age; `arrived`, it alone.
         """
-        return None if self._state is None else float(self._ages_s(now_ns).max())
+        if self._state is None:
+            return None
+        return float((now_ns - self._received_ns).max()) * 1e-9 if arrived else float(self._ages_s(now_ns).max())
 
     def oldest(self, now_ns: int) -> str:
         """The joint whose state is the oldest; empty where no joint's is older than another's."""
@@ -170,9 +191,21 @@ class JointStates:
         return (now_ns - np.minimum(self._stamps_ns, self._received_ns)) * 1e-9
 
     def check_clock(self, now_ns: int) -> None:
-        """Drop the state if the node's clock is now earlier than when the state arrived."""
-        if now_ns < self._arrived_ns:
+        """Drop the state if the clock is now earlier than when the state arrived."""
+        if now_ns + STEP_NS < self._arrived_ns:
             self.drop_for_jump()
+
+    def set_clock(self, by_ns: int) -> None:
+        """The clock was set: what was measured was so at other times of it."""
+        if not self._known.any():
+            return
+        self._stamps_ns, self._received_ns = self._stamps_ns + by_ns, self._received_ns + by_ns
+        self._arrived_ns += by_ns
+        self.recent.clear()
+        if (state := self._state) is not None:
+            stamps_ns = state.stamps_ns + by_ns
+            times_ns = state.stamp_ns + by_ns, state.received_ns + by_ns
+            self._state = MeasuredState(state.position, state.velocity, *times_ns, stamps_ns)
 
     def drop_for_jump(self) -> None:
         """Forget the states because a clock has jumped back."""

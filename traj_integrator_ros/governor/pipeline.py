@@ -48,6 +48,7 @@ from .controller_reports import ControllerReport, ControllerReports, ControllerS
 from .executable import ExecutableTrajectory
 from .measured import JointStates
 from .published import PublishedMotion
+from .robot_clock import Stamps
 from .trajectories import TrajectoryMaker
 
 Result = TypeVar("Result")
@@ -112,6 +113,7 @@ class Pipeline:
             parameters, self._limits, self.joint_states, self.published, self._warn, self._findings
         )
         self.commands.reconfigure(parameters, self._trajectories)
+        self.published.clock.lead_ns = round(parameters.publish_lead_time * 1e9)
 
     def warm_up(self) -> None:
         """Make the first calls, of the configured map, in the sizes that the parameters name."""
@@ -121,6 +123,7 @@ class Pipeline:
         self, names: Sequence[str], position: np.ndarray, velocity: np.ndarray, stamp_ns: int, now_ns: int
     ) -> None:
         """Take a joint state; arguments and errors as for `JointStates.update`, joints that are not taken included."""
+        stamp_ns = self.published.clock.measured_ns(stamp_ns)
         taken = self.joint_states.update(names, position, velocity, stamp_ns, now_ns)
         if taken and self.joint_states.known(now_ns, 0.0) is not None:
             self.commands.supervise(now_ns)
@@ -134,6 +137,12 @@ class Pipeline:
         status = self.published.present.status
         if status is not before and status in (ControllerStatus.RESTARTED, ControllerStatus.OTHER):
             self.published.drop()
+
+    def take_stamp(self, stamps: Stamps, stamp_ns: int, arrived_ns: int) -> None:
+        """Take the stamp of a joint state or of a report, and when it arrived; see `RobotClock`."""
+        if by_ns := self.published.clock.take(stamps, stamp_ns, arrived_ns):
+            self.joint_states.set_clock(by_ns)
+            self.published.set_clock(by_ns, self.published.clock.at(arrived_ns))
 
     def checked(self, fields: SequenceFields) -> ActionRequest:
         """Check an action sequence. Raises Rejected as `check_sequence`."""
@@ -218,8 +227,12 @@ class Pipeline:
                 f"batch: expected at least {row + 1}, so that there is row {row} (parameter publish.row), "
                 f"got {request.batch}",
             )
-        origin_ns = stamp_ns if self.parameters.start_from == START_FROM_PREVIOUS else 0
+        origin_ns = self._by_robot(stamp_ns) if self.parameters.start_from == START_FROM_PREVIOUS else 0
         return plan_of_sequence(request, row, self.parameters.dt, origin_ns, stamp_ns, now_ns)
+
+    def _by_robot(self, stamp_ns: int) -> int:
+        """A time of the node's clock by the robot's; 0 means now."""
+        return stamp_ns and stamp_ns + self.published.clock.applied_ns
 
     def publishable(self, request: ActionRequest, stamp_ns: int) -> Callable[[int], bool]:
         """Check that a trajectory could be published from a checked sequence; nothing is changed.
@@ -248,7 +261,9 @@ class Pipeline:
 
         """
         self.commands.check_clock(now_ns)
-        return committed_rows(fields, self.parameters, self.published.present, self.joint_states, now_ns)
+        fields = fields._replace(stamp_ns=self._by_robot(fields.stamp_ns))
+        found = committed_rows(fields, self.parameters, self.published.present, self.joint_states, now_ns)
+        return found._replace(now_ns=now_ns - self.published.clock.applied_ns)
 
     def retiming(self, fields: RetimeFields) -> RetimeRequest:
         """Check a request to retime paths or plans; its `answer` may take long.
@@ -284,7 +299,9 @@ class Pipeline:
 
         """
         self.commands.check_clock(now_ns)
-        plan = replace(plan_of_positions(fields, self.parameters, now_ns, end), topic=topic, received_ns=now_ns)
+        by_robot = fields._replace(stamp_ns=self._by_robot(fields.stamp_ns))
+        plan = plan_of_positions(by_robot, self.parameters, now_ns, end)
+        plan = replace(plan, topic=topic, received_ns=now_ns, stamp_ns=fields.stamp_ns)
         if plan.untimed:
             plan = self._trajectories.without_start(plan, now_ns)
         return self.commands.in_time(plan, now_ns, clock)

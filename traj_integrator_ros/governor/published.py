@@ -17,10 +17,11 @@ import numpy as np
 from ..execution.motion import State, resting
 from ..requests.rejection import Rejected, RejectionReason
 from .chunks import ChunkMemory
-from .controller_reports import ControllerReport, ControllerStatus, matches, rests
+from .controller_reports import ControllerReport, ControllerStatus, found_in, matches, rests
 from .courses import Course
 from .executable import ExecutableTrajectory
 from .supervision import Guard
+from .robot_clock import STEP_NS, RobotClock
 
 _REMEMBERED_S = 0.5
 """How long a motion that was replaced may still be in execution: until the next one has arrived."""
@@ -78,12 +79,20 @@ class Sent(NamedTuple):
     is_known: bool = True
     """Whether it was executed until the next one began."""
 
+    def shifted(self, by_ns: int) -> Sent:
+        """The same, executed that much later."""
+        course = self.course._replace(start_ns=self.course.start_ns + by_ns)
+        plan = self.plan and self.plan._replace(
+            start_ns=self.plan.start_ns + by_ns, valid_from_ns=self.plan.valid_from_ns + by_ns
+        )
+        return self._replace(course=course, plan=plan, known_from_ns=self.known_from_ns + by_ns)
+
 
 @dataclass
 class PresentCommand:
     """The motions that were published, in the last 30 s at most, and the controller's reports.
 
-    All times are nanoseconds of the node's clock.
+    All times are nanoseconds of the robot's clock.
     """
 
     status: ControllerStatus = ControllerStatus.UNKNOWN
@@ -97,6 +106,11 @@ class PresentCommand:
     _period_s: float = 0.0
     left_at: np.ndarray | None = None
     """Where the last motion that was dropped ended, rad: the controller may still hold it."""
+    clock: RobotClock = field(default_factory=RobotClock)
+    is_doubtful: bool = False
+    """Whether a clock was set in motion, and no report says what the controller made of it: until the robot rests."""
+    _set_by_ns: int = 0
+    """By how much the robot's clock was set, if no report has come since."""
     transport: deque[float] = field(default_factory=lambda: deque(maxlen=256))
     """Ages of reports at their arrival, s."""
 
@@ -130,7 +144,10 @@ class PresentCommand:
     def take_report(self, report: ControllerReport, now_ns: int) -> None:
         """Take a report of the controller; older ones than the last are ignored."""
         last = self._report
-        if last is not None and report.stamp_ns <= last.stamp_ns:
+        if self._set_by_ns:
+            self._shift(report)
+            last = None
+        elif last is not None and report.stamp_ns <= last.stamp_ns:
             if (last.stamp_ns - report.stamp_ns) * 1e-9 < 1.0:
                 return
             last = None
@@ -176,6 +193,32 @@ class PresentCommand:
         """Whether a report of a motion could as well be of an earlier one."""
         before = (one.course for one in self._own() if one.course.start_ns < motion.course.start_ns)
         return any(matches(report, course) is not None for course in before)
+
+    def set_clock(self, by_ns: int) -> None:
+        """The robot's clock was set, by that much: the controller executes its motion by it."""
+        self.sent = deque((one._replace(sent_ns=one.sent_ns + by_ns) for one in self.sent), maxlen=_MOST_KEPT)
+        self._received_ns += by_ns
+        self._set_by_ns = by_ns if self.reports else 0
+        self.is_doubtful = not self.reports and self._in_use > 0
+
+    def _shift(self, report: ControllerReport) -> None:
+        """Shift the motions in execution as a report shows them: some controllers count cycles, others read the clock.
+
+        What a report showed before the clock was set, is as it was: stamps may be those of another cycle.
+        """
+        by_ns, self._set_by_ns, was = self._set_by_ns, 0, self._report
+        for number, one in enumerate(self._own()):
+            if matches(report, one.course):
+                return
+            by_report = found_in(one.course, report, report.stamp_ns - by_ns)
+            if by_report is None:
+                continue
+            usual = found_in(one.course, was, was.stamp_ns) or was.stamp_ns
+            shift_ns = report.stamp_ns - by_report + usual - was.stamp_ns
+            kept = len(self.sent) - self._in_use
+            for index in range(kept, len(self.sent) - number):
+                self.sent[index] = self.sent[index].shifted(shift_ns)
+            return
 
     def is_silent(self, now_ns: int) -> bool:
         """Whether the controller reported and no longer does."""
@@ -230,8 +273,13 @@ class PresentCommand:
                 "controller_state: expected reports of the controller, got none for "
                 f"{self.quiet_s(now_ns):.3f} s; it is off, and would not take a trajectory",
             )
-        if waits and self.is_overdue(now_ns):
+        if waits and (self.is_overdue(now_ns) or self.clock.is_doubted or self._set_by_ns):
             raise NotYet
+        if waits and self.is_doubtful:
+            raise Rejected(
+                RejectionReason.CONTROLLER_UNAVAILABLE,
+                "node: a clock was set, and no report says what the controller made of it; expected it at rest",
+            )
         if self.status is ControllerStatus.SCALED:
             raise Rejected(
                 RejectionReason.CONTROLLER_UNAVAILABLE,
@@ -283,6 +331,7 @@ class PresentCommand:
 
     def drop(self) -> None:
         """Forget what is in execution: the controller may not execute it any more, since nobody knows when."""
+        self.is_doubtful = False
         if newest := self._newest:
             self.left_at = newest.course.motion.end.position
         if self.sent:
@@ -358,7 +407,7 @@ class PublishedMotion:
         if continues:
             self._seam = np.maximum(self._seam, np.abs(np.array(trajectory.seam)).max(axis=1))
         commanded = Course(trajectory.start_ns, trajectory.motion, own_until=trajectory.own_until)
-        self.present.published(commanded, trajectory.known_from_ns, now_ns, trajectory.course, continues=continues)
+        self.present.published(commanded, trajectory.start_ns, now_ns, trajectory.course, continues=continues)
         self._last, self._brake_counted = trajectory, False
         self.chunks.take(trajectory.chunk, now_ns)
 
@@ -386,10 +435,22 @@ class PublishedMotion:
 
     def check_clock(self, now_ns: int) -> bool:
         """Forget a motion published later than now, and return whether there was one: then the clock jumped back."""
-        if self._last is None or now_ns >= self.present.sent[-1].sent_ns:
+        if self._last is None or now_ns + STEP_NS >= self.present.sent[-1].sent_ns:
             return False
         self.clear()
         return True
+
+    @property
+    def clock(self) -> RobotClock:
+        """The robot's clock, by which all times are."""
+        return self.present.clock
+
+    def set_clock(self, by_ns: int, now_ns: int) -> None:
+        """The robot's clock was set, by that much, and shows `now_ns`."""
+        self.present.set_clock(by_ns)
+        self.guard.set_clock(now_ns)
+        if self._newest_origin_ns:
+            self._newest_origin_ns += by_ns
 
     @property
     def last(self) -> ExecutableTrajectory | None:

@@ -11,6 +11,7 @@ import numpy as np
 
 from ..execution.motion import State
 from ..parameters.parameters import NodeParameters
+from .robot_clock import Slack
 
 LONGEST_LAG_S = 0.12
 """While nothing is known about the lag of a joint, it may be where the command was up to so long ago."""
@@ -111,6 +112,7 @@ class Guard:
         """s; the standard deviation of velocity that it was learned from, rad/s, or 0: it is not known; and how far
         joints are beside their command where they follow, rad.
         """
+        self._slack = Slack()
         self._compare_anew(0)
 
     def clear(self) -> None:
@@ -134,6 +136,11 @@ class Guard:
         self._seen: deque[tuple[int, np.ndarray, np.ndarray, np.ndarray]] = deque()
         """When a state was measured; its joints' own times; their positions; by how much they were away."""
 
+    def set_clock(self, now_ns: int) -> None:
+        """The clock was set: nothing is known of what was before."""
+        self._compare_anew(len(self.deviation))
+        self._resting_since_ns = now_ns
+
     def is_due(self, stamp_ns: int) -> bool:
         """Whether a state measured then is to be compared: of those that come faster than every 4 ms, most are not."""
         return not 0 <= stamp_ns - self._compared_ns < _EVERY_NS
@@ -145,6 +152,7 @@ class Guard:
         stamps_ns: np.ndarray,
         commanded: Callable[[int], State | None],
         full_speed: np.ndarray,
+        slack: Slack = Slack(),
     ) -> None:
         """Compare a measured state `[dof]` with what was commanded before its stamps.
 
@@ -154,14 +162,16 @@ class Guard:
             stamps_ns: when each joint was measured.
             commanded: state commanded at a time, ns; None: not known.
             full_speed: see `Allowance`.
+            slack: of the stamps.
 
         """
+        self._slack = slack
         if len(self.deviation) != len(position):
             self._lag, self._learned, self._usual = np.zeros((3, len(position)))
             self._compare_anew(len(position))
         newest_ns = int(stamps_ns.max())
         self._compared_ns = newest_ns
-        if self._extended(newest_ns + round(_AHEAD_S * 1e9), commanded):
+        if self._extended(newest_ns + round((_AHEAD_S + slack.early) * 1e9), commanded):
             self._compare(position, stamps_ns, newest_ns, full_speed)
             if self._allowed is not None:
                 self._allowed = np.minimum(self._allowed, self.deviation)
@@ -227,9 +237,10 @@ class Guard:
         known = self._learned > 0
         slack = np.maximum(_LAG_SLACK_S, _LAG_SLACK * self._lag)
         faster = np.where(known, self._speed / np.where(known, _LEARNED_OVER * self._learned, 1.0), 1.0)
-        longest = np.where(known, np.maximum(self._lag + slack, LONGEST_LAG_S), LONGEST_LAG_S)
+        most = LONGEST_LAG_S + self._slack.late
+        longest = np.where(known, np.maximum(self._lag + slack, most), most)
         slack = np.where(known, slack * np.maximum(faster, 1.0), longest)
-        low, high = np.maximum(self._lag - slack, -_AHEAD_S), np.minimum(self._lag + slack, longest)
+        low, high = np.maximum(self._lag - slack, -_AHEAD_S - self._slack.early), np.minimum(self._lag + slack, longest)
         return low + _SHARES * (high - low)
 
     def _learn_lag(self, velocity: np.ndarray, error: np.ndarray, full_speed: np.ndarray) -> None:

@@ -49,6 +49,8 @@ _QUINTIC_PEAKS = (1.88, 5.78, 4 * 60.0)
 _QUINTIC_MOVING = 0.4
 """Share of the way that a joint goes during a quintic, by which it asks for less because it ends as fast as that."""
 _BRIDGED_AGAIN = 8
+_RESTS = 0.02
+"""Relative to full speed: a robot that is slower than this rests."""
 _FURTHEST_RAD = 0.5
 """Furthest that a robot which something else moves is assumed to go on, rad or m."""
 
@@ -349,7 +351,11 @@ class TrajectoryMaker:
         except Rejected:
             if plan.start is None or not all_finite(plan.start.position):
                 raise
+            measured = None
             position, velocity = plan.start.position, np.zeros_like(plan.start.position)
+        if measured is not None and not self._parameters.publish_start_moving:
+            self._require_rest(velocity)
+            velocity = np.zeros_like(velocity)
         if np.abs(velocity).max() <= self._parameters.publish_rest_tolerance:
             velocity = np.zeros_like(velocity)
         known_ns = now_ns + round(self._bridge_time(position, velocity) * 1e9)
@@ -360,6 +366,23 @@ class TrajectoryMaker:
             self._require_near(velocity, further)
             motion = fastest_stop(State(position + further, velocity), self.assumed.bounds)
         return Present(Course(known_ns, motion), False, known_ns)
+
+    def _require_rest(self, velocity: np.ndarray) -> None:
+        """Refuse to begin with a robot that moves: it may execute what the node published before it was restarted.
+
+        Raises:
+            Rejected: deviation.
+
+        """
+        speed = self._joint_states.speed()
+        speed = np.abs(velocity) if speed is None else speed
+        joint = int((speed / self.allowance.full_speed).argmax())
+        if speed[joint] > _RESTS * self.allowance.full_speed[joint]:
+            raise Rejected(
+                RejectionReason.DEVIATION,
+                f"{self._parameters.joint_names[joint]} moves at {speed[joint]:.3g}, and it is not known what the "
+                "controller does; expected a report of it, or a robot at rest (parameter publish.start_moving)",
+            )
 
     def _require_near(self, velocity: np.ndarray, further: np.ndarray) -> None:
         """Refuse to meet a robot far from where it is: it may as well stop, or only come back to what it is commanded.
@@ -481,6 +504,8 @@ class TrajectoryMaker:
         motion, start_ns, brakes_at, own_until = way.joined, join_ns, way.brakes_at, way.own_until
         state = present.course.state_at(join_ns)
         begins_ns = max(present.known_from_ns, now_ns)
+        if present.follows and begins_ns == now_ns:  # a clock that is behind is not there yet
+            begins_ns = max(present.course.start_ns, now_ns - self._published.clock.unsure_ns)
         skips = present.follows and not self._parameters.publish_lead_in
         before = present.course.between(begins_ns, join_ns) if join_ns > begins_ns and not skips else None
         if before is not None and (before.moves or plan is None or not plan.is_complete):
@@ -502,7 +527,6 @@ class TrajectoryMaker:
             start_ns=start_ns,
             due_ns=join_ns,
             course=way.course,
-            known_from_ns=max(start_ns, now_ns) if present.follows or start_ns <= now_ns else start_ns,
             brakes_at=brakes_at,
             own_until=own_until,
             delay=way.delay,

@@ -25,6 +25,7 @@ from ..governor.executable import ExecutableTrajectory
 from ..governor.pipeline import Pipeline
 from ..governor.published import PublishedMotion
 from ..governor.rehearsal import rehearse
+from ..governor.robot_clock import Stamps
 from ..parameters.parameters import NodeParameters
 from ..parameters.table import ON_REJECT_BRAKE, START_FROM_PREVIOUS
 from ..requests.plan import GOALS, Plan
@@ -122,6 +123,7 @@ class Answers:
         """State of the lifecycle: input is accepted only while it is active."""
         self.controller_was: set[ControllerStatus] = set()
         """What the controller did since this was last cleared."""
+        self._first_joint = parameters.joint_names[0]
         self._writer = JointTrajectoryWriter(parameters.joint_names)
         for trajectory in rehearse(parameters, engine):
             self._writer.serialize(trajectory.points, (0, 0))
@@ -352,8 +354,9 @@ class Answers:
         if expected is not None:
             self._stopped = now_ns, expected
             motion = expected.motion
-            response.duration = max((expected.start_ns - now_ns) * 1e-9, 0.0) + motion.duration
-            response.distance = np.asarray(motion.end.position - motion.begin.position).tolist()
+            response.duration = (expected.start_ns - now_ns) * 1e-9 + motion.duration
+            now = motion.state_at(max((now_ns - expected.start_ns) * 1e-9, 0.0))
+            response.distance = np.asarray(motion.end.position - now.position).tolist()
 
     def complete(self, response: object, age_s: float) -> None:
         """Count the answer of a stop from its call, which came a little earlier: the robot moved meanwhile."""
@@ -458,18 +461,25 @@ class Answers:
     def poll_states(self) -> None:
         """Read all joint states and reports of the controller that have arrived."""
         with self._accounts.guard("joint_states"):
-            now_ns = self.now_ns()
-            for message, _ in take_waiting(self.entities.joint_states, STATE_DEPTH):
+            now_ns, stamps = self.now_ns(), self._published.clock.states
+            for message, info in take_waiting(self.entities.joint_states, STATE_DEPTH):
                 with self._accounts.guard("joint_states"):
-                    self.pipeline.take_joint_state(*read_joint_state(message), now_ns)
+                    names, *state, stamp_ns = read_joint_state(message)
+                    if self._first_joint in names:  # not of several publishers
+                        self._take_stamp(stamps, stamp_ns, info)
+                    self.pipeline.take_joint_state(names, *state, stamp_ns, now_ns)
         if self._read_report is not None:
             with self._accounts.guard("controller_state"):
                 self._poll_reports(self._read_report)
 
     def _poll_reports(self, read: Callable[[bytes], tuple]) -> None:
-        """Take the newest report that can be taken: it says everything that the ones before it do."""
+        """Take all stamps, and the newest report that can be taken: it says everything that those before it do."""
         refused: list[Rejected] = []
-        for message, info in reversed([*take_waiting(self.entities.controller_state, STATE_DEPTH)]):
+        stamps = self._published.clock.reports
+        waiting = [*take_waiting(self.entities.controller_state, STATE_DEPTH)]
+        for message, info in waiting:
+            self._take_stamp(stamps, nanoseconds(stamp_of_message(message)), info)
+        for message, info in reversed(waiting):
             try:
                 names, *reference, stamp_ns, speed_scaling = read(message)
                 arrived_ns = self.now_ns() - _age_ns(info)
@@ -483,6 +493,14 @@ class Answers:
             break
         for rejected in refused:
             self._accounts.refused("controller_state", rejected)
+
+    def _take_stamp(self, stamps: Stamps, stamp_ns: int, info: Mapping[str, object]) -> None:
+        received_ns = info.get("received_timestamp")
+        if stamp_ns and isinstance(received_ns, int) and received_ns > 0:
+            age_ns = time.time_ns() - received_ns  # in this order: whoever is interrupted here believes it was later
+            arrived_ns = time.monotonic_ns() - age_ns
+            if age_ns >= 0:  # otherwise it came before this clock was set
+                self.pipeline.take_stamp(stamps, stamp_ns, arrived_ns)
 
     # What all input shares
 
@@ -498,8 +516,9 @@ class Answers:
         return self.now_ns()
 
     def now_ns(self) -> int:
-        """The node's clock, ns."""
-        return self._node.get_clock().now().nanoseconds
+        """The robot's clock, ns, by which everything is commanded and compared; a simulation has only one."""
+        clock, node_ns = self._node.get_clock(), self._node.get_clock().now().nanoseconds
+        return node_ns if clock.ros_time_is_active else self._published.clock.read(node_ns, time.monotonic_ns())
 
 
 def _serialized(batch: IntegratedBatch, stamp: Stamp) -> list[bytes | np.ndarray]:

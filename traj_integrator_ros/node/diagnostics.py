@@ -12,6 +12,7 @@ from std_msgs.msg import Header
 from ..governor.controller_reports import ControllerStatus
 from ..governor.goals import Ended
 from ..governor.published import ExecutionReport
+from ..governor.robot_clock import RobotClock
 from ..governor.supervision import Guard
 from ..limits.joint_limits import AssumedLimits
 from ..parameters.parameters import NodeParameters
@@ -48,6 +49,7 @@ class NodeStatus:
     execution: ExecutionReport
     guard: Guard
     controller: ControllerStatus
+    clock: RobotClock
     robot: str = ""
     """Which one it is, for people."""
 
@@ -88,6 +90,7 @@ class Diagnostics:
         self._counted: list[Counter[RejectionReason]] = [Counter(), Counter()]
         """Rejections, and violations that were let through."""
         self._execution = ExecutionReport()
+        self._clock_steps = 0
 
     def message(self, status: NodeStatus, stamp: Time) -> DiagnosticArray:
         """Build the message for a status."""
@@ -95,6 +98,8 @@ class Diagnostics:
         rejected, warned = (now - before for now, before in zip(counted, self._counted, strict=True))
         before, now = self._execution, status.execution
         untimely = {name: getattr(now, name) - getattr(before, name) for name in _UNTIMELY}
+        untimely["clock set"] = status.clock.steps - self._clock_steps
+        self._clock_steps = status.clock.steps
         self._counted, self._execution = counted, now
         if status.parameters is None or status.parameters.start_from != START_FROM_PREVIOUS:
             untimely["starved"] = 0  # a trajectory of its own comes after the brake of the one before it, or during it
@@ -141,6 +146,10 @@ def _judge(
         return DiagnosticStatus.WARN, f"published in spite of {_listed(warned)}"
     if any(untimely.values()):
         return DiagnosticStatus.WARN, ", ".join(f"{count} x {what}" for what, count in untimely.items() if count > 0)
+    offset_s, most_s = (status.clock.offset_ns or 0) * 1e-9, status.parameters.supervision_clock_offset
+    if 0 < most_s < abs(offset_s):
+        how = "ahead of" if offset_s > 0 else "behind, or its stamps take so long to"
+        return DiagnosticStatus.WARN, f"the robot's clock is {abs(offset_s):.3f} s {how} this node"
     return DiagnosticStatus.OK, "active" if age_s is not None else "active, no joint state yet"
 
 
@@ -172,6 +181,8 @@ def _values(status: NodeStatus) -> dict[str, str]:
         "service_latency_p99_ms": _shown(accounts.service_latency.percentile_ms(99)),
         "controller": status.controller.value,
         "controller_state": status.controller_state,
+        "clock_offset_ms": None if status.clock.offset_ns is None else f"{status.clock.offset_ns * 1e-6:.3f}",
+        "clock_steps": status.clock.steps,
         "deviation_rad": _shown(guard.deviation.max() if len(guard.deviation) else None, ".6f"),
         "lag_ms": _shown(guard.lag_s, ".1f", 1e3),
         "follow_joint_trajectory": status.goal,

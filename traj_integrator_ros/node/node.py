@@ -217,7 +217,7 @@ class IntegratorNode(LifecycleNode):
         answers, published = self._answers, self._published
         if answers is not None:
             answers.poll_states()
-        published.observe(self.get_clock().now().nanoseconds)
+            published.observe(answers.now_ns())
         status = NodeStatus(
             lifecycle_state=answers.state if answers else self._unconfigured,
             failure=self._failure,
@@ -226,6 +226,7 @@ class IntegratorNode(LifecycleNode):
             execution=published.report(),
             guard=published.guard,
             controller=published.present.status,
+            clock=published.clock,
             robot=self._robot(),
             **(self._known_of_robot(answers) if answers else {}),
         )
@@ -244,7 +245,7 @@ class IntegratorNode(LifecycleNode):
 
     def _known_of_robot(self, answers: Answers) -> dict[str, object]:
         """Fields of a status."""
-        pipeline, engine, now_ns = answers.pipeline, self._engine, self.get_clock().now().nanoseconds
+        pipeline, engine, now_ns = answers.pipeline, self._engine, answers.now_ns()
         controller_was = frozenset(answers.controller_was)
         answers.controller_was.clear()
         reported_on = answers.entities.follow_controller()

@@ -249,6 +249,11 @@ class ParameterTable:
         "restarted automatically",
         **_UNTIL_CONFIGURED,
     )
+    publish_start_moving: bool = _value(
+        False,
+        "Begin also with a robot that moves, where it will be then, while no report says what its controller does: for "
+        "one that something else moves",
+    )
     publish_bridge_time: float = _value(
         0.2,
         "Without a known command: time in which the controller moves to the first point, which is the measured state",
@@ -270,6 +275,11 @@ class ParameterTable:
         "Largest distance of a joint from its command, lag taken out, less for a range below 1 rad; beyond, the "
         "robot is braked and sequences are rejected until it rests; 0 is off",
         (0.0, _MAXIMUM, "rad or m"),
+    )
+    supervision_clock_offset: float = _value(
+        0.02,
+        "By how much the robot's clock may be another one than the node's before the diagnostics warn; 0 is off",
+        (0.0, _MAXIMUM, "s"),
     )
     publish_lead_time: float = _value(
         0.02,

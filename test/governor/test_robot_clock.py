@@ -1,0 +1,135 @@
+"""The robot's clock, from stamps and their arrivals; and what becomes of motions when a clock is set."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from traj_integrator_ros.governor.robot_clock import RobotClock
+
+MS = 1_000_000
+BEGIN_NS, LEAD_NS = 1_000_000 * MS, 20 * MS
+EPOCH_NS = 10**18
+
+
+class Clocks:
+    """A node's clock and a robot's that differ by `ahead` ms, and reports or joint states that come late by some."""
+
+    def __init__(self, ahead: float = 0.0, *, late: float = 0.3, every: float = 20.0, reports: bool = True) -> None:
+        self.clock, self.random = RobotClock(), np.random.default_rng(0)
+        self.clock.lead_ns = LEAD_NS
+        self.stamps = self.clock.reports if reports else self.clock.states
+        self.steady_ns, self.node_ns, self.robot_ns = BEGIN_NS, EPOCH_NS, EPOCH_NS + round(ahead * MS)
+        self.late, self.every = late, every
+
+    def go(self, count: int = 50, jitter: float = 0.0) -> list[int]:
+        """Some stamps arrive; by how much the clock was found to be set, if it was."""
+        found = []
+        for _ in range(count):
+            self.steady_ns += round(self.every * MS)
+            late_ns = round((self.late + self.random.uniform(0.0, jitter or 1e-9)) * MS)
+            self.read()
+            found.append(self.clock.take(self.stamps, self.steady_ns + self.robot_ns - late_ns, self.steady_ns))
+        return [by for by in found if by]
+
+    def read(self) -> float:
+        """By how much what is read is ahead of the robot's clock, ms."""
+        return (self.clock.read(self.steady_ns + self.node_ns, self.steady_ns) - self.steady_ns - self.robot_ns) / MS
+
+    def set_clock(self, node: float = 0.0, robot: float = 0.0) -> None:
+        """Set clocks, by ms."""
+        self.node_ns += round(node * MS)
+        self.robot_ns += round(robot * MS)
+
+
+@pytest.mark.parametrize("jitter", [0.0, 15.0])
+@pytest.mark.parametrize("ahead", [0.0, 2.0, 15.0, 60.0, 3_600_000.0])
+def test_a_clock_ahead_is_read_to_the_shortest_time_on_the_way(ahead: float, jitter: float) -> None:
+    clocks = Clocks(ahead)
+    clocks.go(jitter=jitter)
+    assert abs(clocks.read()) <= 0.3 + (jitter > 0) * 2.0
+    assert clocks.clock.offset_ns == pytest.approx((ahead - 0.3) * MS, abs=2 * MS if jitter else 1)
+    assert not clocks.clock.steps
+
+
+@pytest.mark.parametrize("behind", [2.0, 15.0, 60.0, 1000.0])
+def test_what_is_late_by_less_than_a_lead_is_transport_and_the_rest_a_clock_behind(behind: float) -> None:
+    """By what is left, a message begins earlier: it is never more than a lead, and never less than the error."""
+    clocks = Clocks(-behind)
+    clocks.go()
+    assert clocks.read() == pytest.approx(min(behind, 20.0 - 0.3), abs=1e-3)
+    assert clocks.read() <= clocks.clock.unsure_ns / MS <= 20.0
+    same = Clocks(late=behind if behind < 20 else 19.0)
+    same.go()
+    assert same.read() == 0.0, "transport is no offset"
+
+
+def test_joint_states_that_are_late_say_nothing_about_a_clock_behind_but_their_time_is_taken_so() -> None:
+    clocks = Clocks(-60.0, reports=False)
+    clocks.go()
+    assert clocks.read() == pytest.approx(60.0)
+    measured_ns = clocks.clock.measured_ns(clocks.steady_ns + clocks.robot_ns)
+    assert (measured_ns - clocks.steady_ns - clocks.node_ns) / MS == pytest.approx(-20.0 + 0.3)
+    assert clocks.clock.slack().early == pytest.approx(0.02) and clocks.clock.slack().late == pytest.approx(0.0403)
+
+
+def test_reports_go_before_joint_states_of_another_clock() -> None:
+    clocks = Clocks(15.0)
+    clocks.go()
+    other = clocks.clock.states
+    for _ in range(3):
+        clocks.steady_ns += 4 * MS
+        clocks.clock.take(other, clocks.steady_ns + EPOCH_NS + 5000 * MS, clocks.steady_ns)
+    assert clocks.read() == pytest.approx(-0.3)
+    measured_ns = clocks.clock.measured_ns(clocks.steady_ns + EPOCH_NS + 5000 * MS)
+    assert abs(measured_ns - clocks.steady_ns - clocks.robot_ns) <= MS, "just now, by the robot's clock"
+
+
+@pytest.mark.parametrize("every", [2.0, 10.0, 20.0, 100.0])
+@pytest.mark.parametrize("by", [-200.0, -30.0, -12.0, 12.0, 30.0, 200.0])
+@pytest.mark.parametrize("whose", ["node", "robot", "both"])
+def test_a_clock_that_is_set_is_noticed_and_read_again_after_two_stamps(whose: str, by: float, every: float) -> None:
+    clocks = Clocks(300.0, every=every)
+    clocks.go()
+    clocks.set_clock(by * (whose != "robot"), by * (whose != "node"))
+    before = clocks.read()
+    assert clocks.clock.is_unsure == (whose != "robot")
+    assert before == pytest.approx(-0.3 - by * (whose != "node"), abs=1e-3), "until then, it is what it was"
+    found = clocks.go(3 if every > 2 or by > 0 or whose != "robot" else 10)
+    assert clocks.read() == pytest.approx(-0.3, abs=1e-3) and not clocks.clock.is_doubted
+    assert clocks.clock.steps == 1
+    assert found == ([] if whose == "node" else [pytest.approx(by * MS, abs=MS)])
+
+
+def test_one_stamp_that_is_off_is_not_believed_and_one_that_is_late_does_not_even_raise_a_doubt() -> None:
+    clocks = Clocks(100.0)
+    clocks.go()
+    for off, doubted in ((5000.0, True), (-7.0, True), (0.0, False)):
+        clocks.set_clock(robot=off)
+        clocks.go(1)
+        clocks.set_clock(robot=-off)
+        assert clocks.clock.is_doubted == doubted
+        clocks.go(1)
+        assert clocks.read() == pytest.approx(-0.3) and not clocks.clock.is_doubted
+    clocks.steady_ns += 30 * MS
+    clocks.clock.take(clocks.stamps, clocks.steady_ns + clocks.robot_ns - 10 * MS, clocks.steady_ns)
+    assert not clocks.clock.is_doubted and not clocks.clock.steps
+
+
+def test_clocks_that_drift_apart_are_followed() -> None:
+    clocks = Clocks(30.0)
+    for _ in range(600):
+        clocks.go(5)
+        clocks.set_clock(robot=-0.005)  # 50 ppm
+        assert abs(clocks.read()) < 1.0
+    assert not clocks.clock.steps
+
+
+def test_what_was_received_before_the_clock_was_set_says_nothing_about_it() -> None:
+    clocks = Clocks()
+    clocks.go()
+    clocks.set_clock(node=30.0)
+    clocks.read()
+    for early in (8, 4, 0):
+        clocks.clock.take(clocks.stamps, clocks.steady_ns + clocks.robot_ns, clocks.steady_ns - early * MS)
+    assert clocks.clock.is_unsure

@@ -1,0 +1,203 @@
+"""The robot's clock, in which all that is commanded and measured is compared, from its stamps. Knows no ROS."""
+
+from __future__ import annotations
+
+from collections import deque
+from statistics import median
+from typing import NamedTuple
+
+STEP_NS = 5_000_000
+"""A clock that is off by more from one moment to the next has been set."""
+_WINDOW_NS = 10_000_000_000
+"""The shortest way of a stamp is that of so long: in more, clocks drift by a millisecond."""
+_JITTER_NS = 4_000_000
+"""Of the time between two stamps; at most a quarter of it."""
+_PERIODS = 9
+_LATE_IN_A_ROW = 8
+"""Stamps that are late by more than a step one after the other: then it was one."""
+
+
+class Slack(NamedTuple):
+    """By how much later or earlier than it seems a joint state may have been measured, s."""
+
+    late: float = 0.0
+    early: float = 0.0
+
+
+class Stamps:
+    """How far a sender's clock is ahead of the steady one, at least: by the stamp that came the soonest.
+
+    A clock that was set back looks like a sender that is late, but then its stamps are not whole periods apart. Two
+    stamps in a row that agree are believed, one alone is not.
+    """
+
+    def __init__(self) -> None:
+        self._soonest: deque[tuple[int, int]] = deque()
+        """When one arrived, and by how much its stamp was ahead, ns: the furthest ahead, then the furthest after it."""
+        self._gaps: deque[int] = deque(maxlen=_PERIODS)
+        self._stamp_ns = self._late = 0
+        self._alone: tuple[int, int] | None = None
+        """The last one, as in `_soonest`, if it does not agree with those before it."""
+
+    @property
+    def ahead_ns(self) -> int | None:
+        """By how much the clock is ahead, less the shortest time on the way, ns; None: not known."""
+        return self._soonest[0][1] if self._soonest else None
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether the last stamp does not agree with those before it."""
+        return self._alone is not None
+
+    def forget(self) -> None:
+        """Begin anew, because a clock was set."""
+        self._soonest.clear()
+        self._late, self._alone = 0, None
+
+    def take(self, stamp_ns: int, arrived_ns: int) -> None:
+        """Take a stamp, ns, and when it arrived by the steady clock."""
+        one, best, alone = (arrived_ns, stamp_ns - arrived_ns), self.ahead_ns, self._alone
+        gap, self._stamp_ns, self._alone = stamp_ns - self._stamp_ns, stamp_ns, None
+        if best is not None and abs(one[1] - best) <= STEP_NS:
+            self._gaps.append(gap)
+            self._late = 0
+            self._keep(one)
+        elif alone is not None and abs(one[1] - alone[1]) <= STEP_NS:
+            self.forget()
+            self._keep(alone)
+            self._keep(one)
+        elif best is not None and one[1] < best and self._late < _LATE_IN_A_ROW and self._is_whole(gap):
+            self._late += 1
+        else:
+            self._alone = one
+
+    def _keep(self, one: tuple[int, int]) -> None:
+        soonest = self._soonest
+        while soonest and soonest[-1][1] <= one[1]:
+            soonest.pop()
+        soonest.append(one)
+        while one[0] - soonest[0][0] > _WINDOW_NS:
+            soonest.popleft()
+
+    def _is_whole(self, gap_ns: int) -> bool:
+        """Whether a time between two stamps is one or more periods."""
+        period = max(median(self._gaps), 1) if self._gaps else 1
+        periods = round(gap_ns / period)
+        return periods > 0 and abs(gap_ns - periods * period) <= min(period / 4, _JITTER_NS)
+
+
+class RobotClock:
+    """Reads the robot's clock: the node's, and the offset between the two as far as it is certain.
+
+    No stamp arrives before it was made: the robot's clock is ahead by that at least. Where all stamps are late, that is
+    transport up to the lead of a message, and only what is beyond it is an offset; by the rest, `unsure_ns`, the clock
+    may be behind. Reports of the controller go before joint states, which do not say that a clock is behind, since
+    drivers may be slow. Where a clock is set, nothing changes until stamps that arrive later say which one it was.
+
+    Until `read` is called, everything is by one clock.
+    """
+
+    def __init__(self) -> None:
+        self.lead_ns = 0
+        """Lead of messages: see above."""
+        self.reports, self.states = Stamps(), Stamps()
+        self.has_reports = False
+        """Whether reports have arrived."""
+        self.steps = 0
+        """How often a clock was set."""
+        self.is_unsure = False
+        """Whether the node's was, and it is not known what the robot's did."""
+        self._node_ns = self._robot_ns = 0
+        """By how much the two are ahead of the steady clock; 0: that is not known."""
+        self._since_ns = 0
+        """When it became unsure, by the steady clock."""
+
+    @property
+    def offset_ns(self) -> int | None:
+        """By how much the robot's clock is ahead of the node's, less the time on the way, ns; None: not known."""
+        ahead = self._source.ahead_ns
+        return None if ahead is None or not self._node_ns else ahead - self._node_ns
+
+    @property
+    def applied_ns(self) -> int:
+        """The offset that is certain: the time that is read, less the node's."""
+        return self._robot_ns - self._node_ns
+
+    @property
+    def unsure_ns(self) -> int:
+        """By how much the robot's clock may be behind what is read."""
+        return 0 if (offset := self.offset_ns) is None else min(max(self.applied_ns - offset, 0), self.lead_ns)
+
+    @property
+    def is_doubted(self) -> bool:
+        """Whether a clock was set, or perhaps was, and it is not known yet what the robot's shows."""
+        return self.is_unsure or (self.has_reports and self.reports.is_alone)
+
+    @property
+    def _source(self) -> Stamps:
+        return self.reports if self.has_reports else self.states
+
+    def read(self, node_ns: int, steady_ns: int) -> int:
+        """The robot's time, ns, from the node's clock and the steady one."""
+        ahead = node_ns - steady_ns
+        if self._node_ns and abs(ahead - self._node_ns) > STEP_NS:
+            self.reports.forget()
+            self.states.forget()
+            self.is_unsure, self._since_ns = True, steady_ns
+            self.steps += 1
+        self._node_ns = ahead
+        if not self.is_unsure:
+            self._robot_ns = self._estimated()
+        return self.at(steady_ns)
+
+    def at(self, steady_ns: int) -> int:
+        """The robot's time, ns, at a time of the steady clock."""
+        return steady_ns + self._robot_ns
+
+    def take(self, stamps: Stamps, stamp_ns: int, arrived_ns: int) -> int:
+        """Take a stamp of `reports` or `states`, ns, and when it arrived by the steady clock.
+
+        Returns:
+            By how much the robot's time is another one than it was read before, ns, where that is a step; otherwise 0.
+
+        """
+        if not self._node_ns or (self.is_unsure and arrived_ns <= self._since_ns):
+            return 0
+        was_known = self._source.ahead_ns is not None
+        self.has_reports |= stamps is self.reports
+        stamps.take(stamp_ns, arrived_ns)
+        if self._source.ahead_ns is None:
+            return 0
+        self.is_unsure, was = False, self._robot_ns
+        self._robot_ns = self._estimated()
+        by = self._robot_ns - was
+        if abs(by) <= STEP_NS:
+            return 0
+        self.steps += was_known
+        return by
+
+    def measured_ns(self, stamp_ns: int) -> int:
+        """When a joint state with a stamp was measured, by what is read: drivers may have a clock of their own."""
+        return stamp_ns + self._shift_ns() if stamp_ns else 0
+
+    def slack(self) -> Slack:
+        """Of joint states: what they are shifted by may be a slow driver, what they are not may be another clock."""
+        ahead = self.states.ahead_ns
+        if ahead is None or not self._node_ns:
+            return Slack()
+        behind = min(max(self._robot_ns - ahead, 0), self.lead_ns)
+        return Slack(max(self._shift_ns(), 0) * 1e-9, behind * 1e-9)
+
+    def _shift_ns(self) -> int:
+        ahead = self.states.ahead_ns
+        if ahead is None or not self._node_ns:
+            return 0
+        behind = self._robot_ns - ahead
+        return behind - min(max(behind, 0), self.lead_ns)
+
+    def _estimated(self) -> int:
+        ahead = self._source.ahead_ns
+        if ahead is None:
+            return self._node_ns
+        estimated = max(self._node_ns, ahead)
+        return min(estimated, ahead + self.lead_ns) if self.has_reports else estimated
