@@ -15,7 +15,7 @@ _OFFSETS = {f"clock-{sign}{by}ms": (1 if sign == "+" else -1) * by * 1e-3 for by
 
 @case(*_OFFSETS)
 def clock(name: str) -> Iterator[Rig]:
-    """The robot's clock, and the planner's, is ahead of the node's, or behind: a stream, a stop, a point; within limits."""
+    """The robot's clock, and the planner's, is ahead of the node's, or behind: a stream, a stop, a plan; in limits."""
     rig = Rig(limits=FREE, start_from="previous", shim=True, ahead=_OFFSETS[name])
     t0 = rig.t + 0.1
 
@@ -41,7 +41,7 @@ _STEPS = {f"clock-step-{sign}{by}ms": (1 if sign == "+" else -1) * by * 1e-3 for
 
 @case(*_STEPS, *(f"{name}-{whose}" for name in _STEPS for whose in ("node", "robot")))
 def clock_step(name: str) -> Iterator[Rig]:
-    """The clock of the machine, or of the node's or the robot's alone, is set in motion: nothing is to be seen of it."""
+    """The clock of the machine, or of the node's or the robot's, is set in motion: nothing is to be seen of it."""
     rig = Rig(limits=FREE, start_from="previous", shim=True)
     t0 = rig.t + 0.1
 

@@ -167,26 +167,32 @@ def estop(name: str) -> Iterator[Rig]:
 
 @case("respawn-early", "respawn-stream")
 def respawn_early(name: str) -> Iterator[Rig]:
-    """The node is killed and comes back in a long motion, or a stream, while sequences arrive before any report does."""
+    """The node is killed, comes back in a long motion, or a stream, and gets sequences before any report."""
     rig = Rig(limits=FREE, start_from="previous", max_horizon=1000)
     t0 = rig.t + 0.1
-    rows = 600 if name == "respawn-early" else 60
-    speed = 0.05 if name == "respawn-early" else 0.5
+    rows, speed = (1000, 0.05) if name == "respawn-early" else (60, 0.5)
 
     def send() -> None:
         rig.seq(ramp(rig.t - t0 + 0.05 * np.arange(1, rows), speed, 0.8), 0.05)
+
+    def go_on() -> None:
+        rig.seq(rig.robot._place[0] + speed * 0.05 * np.arange(1, 17), 0.05)
 
     rig.go(1.6, 0.1, send)
     rig.node.kill()
     rig.node.wait()
     rig.node = None
     rig.start_node()
-    n = len(rig.arrivals)
-    rig.go(8.0, 0.02, lambda: rig.seq(rig.robot._place[0] + speed * 0.05 * np.arange(1, 17), 0.05))
+    published, known = len(rig.arrivals), len(rig.diagnostics)
+    for _ in range(100):
+        rig.go(0.25, 0.02, go_on)
+        if any(d.get("lifecycle_state") == "active" for d in rig.diagnostics[known:]):
+            break
+    rig.go(2.0, 0.02, go_on)
     rig.stop()
     rig.go(2.0)
     rig.within()
     rig.rests()
     rig.back([1, 1])
-    rig.figures.append(f"{len(rig.arrivals) - n} published, {rig.reasons()}")
+    rig.figures.append(f"{len(rig.arrivals) - published} published, {rig.reasons()}")
     yield rig

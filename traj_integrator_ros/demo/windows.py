@@ -78,6 +78,7 @@ def write_node_parameters(recording: Motion, planned: Motion, batch: int, device
         "state_timeout": round(max(5.0, 3 * float(np.diff(recording.time).max())), 3),
         **{f"limits.{name}": value for name, value in limits.items()},
         "supervision.deviation": 0.0,  # the robot plays its recording, whatever it is sent
+        "publish.start_moving": True,
     }
     import yaml
 

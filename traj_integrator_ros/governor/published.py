@@ -20,8 +20,8 @@ from .chunks import ChunkMemory
 from .controller_reports import ControllerReport, ControllerStatus, found_in, matches, rests
 from .courses import Course
 from .executable import ExecutableTrajectory
-from .supervision import Guard
 from .robot_clock import STEP_NS, RobotClock
+from .supervision import Guard
 
 _REMEMBERED_S = 0.5
 """How long a motion that was replaced may still be in execution: until the next one has arrived."""

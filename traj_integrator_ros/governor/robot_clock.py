@@ -24,6 +24,9 @@ class Slack(NamedTuple):
     early: float = 0.0
 
 
+EXACT = Slack()
+
+
 class Stamps:
     """How far a sender's clock is ahead of the steady one, at least: by the stamp that came the soonest.
 
@@ -184,7 +187,7 @@ class RobotClock:
         """Of joint states: what they are shifted by may be a slow driver, what they are not may be another clock."""
         ahead = self.states.ahead_ns
         if ahead is None or not self._node_ns:
-            return Slack()
+            return EXACT
         behind = min(max(self._robot_ns - ahead, 0), self.lead_ns)
         return Slack(max(self._shift_ns(), 0) * 1e-9, behind * 1e-9)
 

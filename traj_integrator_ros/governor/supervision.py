@@ -11,7 +11,7 @@ import numpy as np
 
 from ..execution.motion import State
 from ..parameters.parameters import NodeParameters
-from .robot_clock import Slack
+from .robot_clock import EXACT, Slack
 
 LONGEST_LAG_S = 0.12
 """While nothing is known about the lag of a joint, it may be where the command was up to so long ago."""
@@ -112,7 +112,7 @@ class Guard:
         """s; the standard deviation of velocity that it was learned from, rad/s, or 0: it is not known; and how far
         joints are beside their command where they follow, rad.
         """
-        self._slack = Slack()
+        self._slack = EXACT
         self._compare_anew(0)
 
     def clear(self) -> None:
@@ -152,7 +152,7 @@ class Guard:
         stamps_ns: np.ndarray,
         commanded: Callable[[int], State | None],
         full_speed: np.ndarray,
-        slack: Slack = Slack(),
+        slack: Slack = EXACT,
     ) -> None:
         """Compare a measured state `[dof]` with what was commanded before its stamps.
 

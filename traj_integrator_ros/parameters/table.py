@@ -251,8 +251,8 @@ class ParameterTable:
     )
     publish_start_moving: bool = _value(
         False,
-        "Begin also with a robot that moves, where it will be then, while no report says what its controller does: for "
-        "one that something else moves",
+        "Without a known command: begin also with a robot that moves, where it will be then; for one that something "
+        "else moves",
     )
     publish_bridge_time: float = _value(
         0.2,
@@ -278,7 +278,7 @@ class ParameterTable:
     )
     supervision_clock_offset: float = _value(
         0.02,
-        "By how much the robot's clock may be another one than the node's before the diagnostics warn; 0 is off",
+        "Offset between the clocks of robot and node from which on the diagnostics warn; 0 is off",
         (0.0, _MAXIMUM, "s"),
     )
     publish_lead_time: float = _value(
