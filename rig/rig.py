@@ -83,7 +83,11 @@ class Rig(Loop, Planner, Judged):
             self.shim = mmap.mmap(self.shim_file.fileno(), 8)
         self.node: subprocess.Popen | None = None
         self.start_node()
-        self.wait_active()
+        try:
+            self.wait_active()
+        except RuntimeError:  # nobody could end it otherwise, and the next cases would meet it
+            self.node.kill()
+            raise
         if warm and self.limits and self.speak:
             self.warm_up()
 

@@ -64,6 +64,8 @@ _WITHDRAWN = RejectionReason.SUPERSEDED, RejectionReason.STOPPED, RejectionReaso
 """Reasons for which a sequence that waits is refused, and that are none to brake."""
 _LATER_S = 5e-4
 """After the controller is at the first point, by the node's clock."""
+_READINGS, _AT_ONCE_NS = 8, 1_000_000
+"""Of two clocks: whoever is interrupted between them tries again."""
 _OVER = object()
 _LARGE = 1 << 17
 """Numbers of a batch on which work takes milliseconds."""
@@ -517,8 +519,13 @@ class Answers:
 
     def now_ns(self) -> int:
         """The robot's clock, ns, by which everything is commanded and compared; a simulation has only one."""
-        clock, node_ns = self._node.get_clock(), self._node.get_clock().now().nanoseconds
-        return node_ns if clock.ros_time_is_active else self._published.clock.read(node_ns, time.monotonic_ns())
+        clock = self._node.get_clock()
+        for _ in range(_READINGS):
+            steady_ns = time.monotonic_ns()
+            node_ns = clock.now().nanoseconds
+            if (between_ns := time.monotonic_ns() - steady_ns) < _AT_ONCE_NS:
+                break
+        return node_ns if clock.ros_time_is_active else self._published.clock.read(node_ns, steady_ns + between_ns // 2)
 
 
 def _serialized(batch: IntegratedBatch, stamp: Stamp) -> list[bytes | np.ndarray]:
