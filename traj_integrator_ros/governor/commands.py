@@ -207,15 +207,15 @@ class Commands:
     def supervise(self, now_ns: int) -> None:
         """Compare the latest joint state with the command of its time, where that is due."""
         state = self._joint_states.latest(now_ns, 0.0)
-        if not self._published.guard.is_due(state.stamp_ns):
+        clock, unsure = self._published.clock, self._published.present.is_unsure
+        if unsure or clock.states.is_alone or not self._published.guard.is_due(state.stamp_ns):
             return
         position, turning = state.position, self._parameters.continuous
         commanded = self._published.present.commanded
         if turning.any() and (then := commanded(state.stamp_ns)) is not None:
             position = turned(position, then.position, turning)
         full_speed = self._trajectories.allowance.full_speed
-        slack = self._published.clock.slack()
-        self._published.guard.take(position, state.velocity, state.stamps_ns, commanded, full_speed, slack)
+        self._published.guard.take(position, state.velocity, state.stamps_ns, commanded, full_speed, clock.slack())
 
     def check_clock(self, now_ns: int) -> None:
         """Forget states that were measured, and motions that were published, later than now."""

@@ -144,6 +144,9 @@ class PresentCommand:
     def take_report(self, report: ControllerReport, now_ns: int) -> None:
         """Take a report of the controller; older ones than the last are ignored."""
         last = self._report
+        if self.clock.is_doubted:  # its stamp may be of another clock than the motions are
+            self._received_ns = now_ns
+            return
         if self._set_by_ns:
             self._shift(report)
             last = None
@@ -220,6 +223,11 @@ class PresentCommand:
                 self.sent[index] = self.sent[index].shifted(shift_ns)
             return
 
+    @property
+    def is_unsure(self) -> bool:
+        """Whether a clock was set, or perhaps was, and no report has said yet what the controller made of it."""
+        return self.clock.is_doubted or self._set_by_ns != 0
+
     def is_silent(self, now_ns: int) -> bool:
         """Whether the controller reported and no longer does."""
         if self._report is None:
@@ -273,7 +281,7 @@ class PresentCommand:
                 "controller_state: expected reports of the controller, got none for "
                 f"{self.quiet_s(now_ns):.3f} s; it is off, and would not take a trajectory",
             )
-        if waits and (self.is_overdue(now_ns) or self.clock.is_doubted or self._set_by_ns):
+        if waits and (self.is_overdue(now_ns) or self.is_unsure):
             raise NotYet
         if waits and self.is_doubtful:
             raise Rejected(
