@@ -16,6 +16,7 @@ from rclpy.node import Node
 
 from traj_integrator_ros.governor.controller_reports import ControllerStatus
 from traj_integrator_ros.governor.published import ExecutionReport
+from traj_integrator_ros.governor.robot_clock import RobotClock
 from traj_integrator_ros.governor.supervision import Guard
 from traj_integrator_ros.limits.joint_limits import AssumedLimits
 from traj_integrator_ros.node import accounts
@@ -48,8 +49,18 @@ def status(
         lifecycle_state="active", failure="", accounts=accounts, namesakes=0, execution=ExecutionReport(),
         guard=watched, controller=ControllerStatus.UNKNOWN, device="cpu", backend="reference", dtype="float32",
         parameters=NodeParameters.from_values(values), assumed=AssumedLimits(None, lacking, assumed), state_age_s=0.1,
+        clock=RobotClock(),
     )  # fmt: skip
     return dataclasses.replace(usual, **changes)
+
+
+def clock_that_is(ahead_s: float) -> RobotClock:
+    """The robot's, ahead of the node's; its stamps take 0.4 ms."""
+    clock, hour_ns = RobotClock(), 3600 * 10**9
+    for arrived_ns in (10**12, 10**12 + 10**7):
+        clock.read(arrived_ns + hour_ns, arrived_ns)
+        clock.take(clock.reports, arrived_ns + hour_ns + round(ahead_s * 1e9) - 400_000, arrived_ns)
+    return clock
 
 
 def level_and_text(given: NodeStatus) -> tuple[bytes, str]:
@@ -70,6 +81,13 @@ def level_and_text(given: NodeStatus) -> tuple[bytes, str]:
         ({"execution": ExecutionReport(starved=3), "start_from": "measured"}, OK, "active"),
         ({"execution": ExecutionReport(late=1, starved=3), "start_from": "measured"}, WARN, "1 x late"),
         ({"execution": ExecutionReport(out_of_order=2)}, WARN, "2 x out_of_order"),
+        ({"clock": clock_that_is(0.015)}, OK, "active"),
+        ({"clock": clock_that_is(0.06)}, WARN, "the robot's clock is 0.060 s ahead of this node's"),
+        (
+            {"clock": clock_that_is(-0.06)},
+            WARN, "the robot's clock is 0.060 s behind this node's, unless its stamps take so long",
+        ),
+        ({"clock": clock_that_is(-0.06), "supervision.clock_offset": 0.0}, OK, "active"),
         ({"warned": RejectionReason.LIMITS}, WARN, "published in spite of 2 x limits_violated"),
         ({"state_age_s": 2.0}, STALE, "joint state is 2.00 s old (state_timeout 0.5 s)"),
         ({"state_age_s": 2.0, "state_timeout": 0.0}, OK, "active"),

@@ -148,8 +148,8 @@ def _judge(
         return DiagnosticStatus.WARN, ", ".join(f"{count} x {what}" for what, count in untimely.items() if count > 0)
     offset_s, most_s = (status.clock.offset_ns or 0) * 1e-9, status.parameters.supervision_clock_offset
     if 0 < most_s < abs(offset_s):
-        how = "ahead of" if offset_s > 0 else "behind, or its stamps take so long to"
-        return DiagnosticStatus.WARN, f"the robot's clock is {abs(offset_s):.3f} s {how} this node"
+        how = "ahead of this node's" if offset_s > 0 else "behind this node's, unless its stamps take so long"
+        return DiagnosticStatus.WARN, f"the robot's clock is {abs(offset_s):.3f} s {how}"
     return DiagnosticStatus.OK, "active" if age_s is not None else "active, no joint state yet"
 
 
