@@ -51,6 +51,8 @@ def clock_step(name: str) -> Iterator[Rig]:
     step = next(by for key, by in _STEPS.items() if name.startswith(key))
     rig.go(1.33, 0.1, send)
     rig.step_clock(step, node="robot" not in name, controller="node" not in name)
+    if "robot" in name:  # nobody can know it before the next report
+        rig.go(0.05)
     rig.go(1.5, 0.1, send)
     rig.go(2.0)
     rig.check(int(rig.diag("clock_steps")) >= 1, f"clock_steps {rig.diag('clock_steps')}")
