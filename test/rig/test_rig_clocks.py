@@ -1,4 +1,4 @@
-"""Clocks that differ or are set, and a node that is started anew in motion: the real node around an arm in real time."""
+"""Clocks that differ or are set, and a node that is started anew in motion: the real node around an arm."""
 
 from __future__ import annotations
 
