@@ -82,7 +82,7 @@ def committed_rows(
     before_ns = origin_ns - np.rint(np.arange(fields.rows_before, 0, -1) * step_ns).astype(np.int64)
     position, velocity = commanded_at(present.sent, times_ns, dof)
     follows = _fill_ahead(position, velocity, times_ns, parameters, present, joint_states, now_ns)
-    lead = parameters.publish_lead_time + transport_s(present)
+    lead = present.lead.seconds + transport_s(present)
     fixed = int(np.searchsorted(times_ns, now_ns + round(lead * 1e9), side="right"))
     commanded = commanded_at(present.sent, before_ns, dof)
     measured = measured_at(joint_states.recent, before_ns, dof, parameters.continuous)

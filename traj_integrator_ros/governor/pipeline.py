@@ -113,7 +113,8 @@ class Pipeline:
             parameters, self._limits, self.joint_states, self.published, self._warn, self._findings
         )
         self.commands.reconfigure(parameters, self._trajectories)
-        self.published.clock.lead_ns = round(parameters.publish_lead_time * 1e9)
+        self.published.lead.configure(parameters)
+        self.published.clock.lead_ns = self.published.lead.transport_ns
 
     def warm_up(self) -> None:
         """Make the first calls, of the configured map, in the sizes that the parameters name."""

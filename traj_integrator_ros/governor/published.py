@@ -16,10 +16,12 @@ import numpy as np
 
 from ..execution.motion import State, resting
 from ..requests.rejection import Rejected, RejectionReason
+from .beside import PATIENCE_S
 from .chunks import ChunkMemory
 from .controller_reports import ControllerReport, ControllerStatus, found_in, matches, rests
 from .courses import Course
 from .executable import ExecutableTrajectory
+from .lead import Lead
 from .robot_clock import STEP_NS, RobotClock
 from .supervision import Guard
 
@@ -107,6 +109,7 @@ class PresentCommand:
     left_at: np.ndarray | None = None
     """Where the last motion that was dropped ended, rad: the controller may still hold it."""
     clock: RobotClock = field(default_factory=RobotClock)
+    lead: Lead = field(default_factory=Lead)
     is_doubtful: bool = False
     """Whether a clock was set in motion, and no report says what the controller made of it: until the robot rests."""
     _set_by_ns: int = 0
@@ -159,6 +162,7 @@ class PresentCommand:
             self._period_s = gap if not self._period_s else 0.9 * self._period_s + 0.1 * min(gap, 2 * self._period_s)
         self._report, self._received_ns = report, now_ns
         self.transport.append(max((now_ns - report.stamp_ns) * 1e-9, 0.0))
+        self.lead.reported(now_ns, self.transport[-1])
         self._compare(report)
 
     def _compare(self, report: ControllerReport) -> None:
@@ -364,6 +368,8 @@ class ExecutionReport(NamedTuple):
     lead_margin_least_s: float | None = None
     """Times by which trajectories were published ahead of their start; None: none had a start in the future."""
     lead_margin_median_s: float | None = None
+    lead_s: float = 0.0
+    """Time from now until a new plan is taken up."""
     dropped_steps: int = 0
     late: int = 0
     """Number of trajectories that were published after their own start."""
@@ -408,6 +414,9 @@ class PublishedMotion:
             margin = (trajectory.due_ns - now_ns) * _NANOSECOND_S
             self._counts["late"] += margin < 0
             self._margins.append(margin)
+        if trajectory.topic:
+            took = (now_ns - trajectory.received_ns) * _NANOSECOND_S
+            self.lead.computed(now_ns, min(took, PATIENCE_S))  # what takes longer is taken up later by itself
         self._counts["dropped_steps"] += trajectory.dropped
         self._counts["slowed"] += trajectory.delay > 0
         self._delay = max(self._delay, trajectory.delay)
@@ -439,7 +448,7 @@ class PublishedMotion:
         self._seam, self._delay = np.zeros(3), 0.0
         least, median = min(margins, default=None), median_of(margins) if margins else None
         chunks = {"chunks_averaged": self.chunks.most_averaged(), "chunks_forgotten": self.chunks.forgotten}
-        return ExecutionReport(seam, least, median, slowed_by_s=delay, **chunks, **self._counts)
+        return ExecutionReport(seam, least, median, self.lead.seconds, slowed_by_s=delay, **chunks, **self._counts)
 
     def check_clock(self, now_ns: int) -> bool:
         """Forget a motion published later than now, and return whether there was one: then the clock jumped back."""
@@ -452,6 +461,11 @@ class PublishedMotion:
     def clock(self) -> RobotClock:
         """The robot's clock, by which all times are."""
         return self.present.clock
+
+    @property
+    def lead(self) -> Lead:
+        """The time from now until a new plan is taken up."""
+        return self.present.lead
 
     def set_clock(self, by_ns: int, now_ns: int) -> None:
         """The robot's clock was set, by that much, and shows `now_ns`."""

@@ -186,8 +186,7 @@ class TrajectoryMaker:
         try:
             wait, dropped = schedule(plan, join_ns, now_ns, self._parameters.publish_longest_wait)
         except Rejected as rejected:
-            lead_ns = round(self._parameters.publish_lead_time * 1e9)
-            over_at_once = plan.origin_ns + plan.duration * 1e9 <= now_ns + lead_ns
+            over_at_once = plan.origin_ns + plan.duration * 1e9 <= now_ns + self._published.lead.ns
             if rejected.reason is not RejectionReason.STALE_SEQUENCE or present.known_from_ns <= now_ns or over_at_once:
                 raise
             # Over before the controller is where it has to begin: it goes there for the sequences that follow.
@@ -330,7 +329,7 @@ class TrajectoryMaker:
         """When the new plan is taken up, unless it begins later."""
         if present.known_from_ns > now_ns:
             return present.known_from_ns
-        return now_ns + round(self._parameters.publish_lead_time * 1e9)
+        return now_ns + self._published.lead.ns
 
     # Where the motion begins
 
@@ -406,7 +405,7 @@ class TrajectoryMaker:
         It begins with twice the acceleration, as if its last command were a cycle older, when the message is there.
         """
         time, left_at = self._parameters.publish_bridge_time, self._published.present.left_at
-        bounds, lead = self.assumed.bounds, self._parameters.publish_lead_time
+        bounds, lead = self.assumed.bounds, self._published.lead.seconds
         if left_at is None:
             return time
         gap = np.abs(position - left_at)
@@ -430,7 +429,7 @@ class TrajectoryMaker:
                 return None
             stamp_ns, (position, velocity, acceleration) = reference
             # As far as anybody knows, it goes on like that until the stop is taken up.
-            lasts = (now_ns - stamp_ns) * _NANOSECOND_S + self._parameters.publish_lead_time + _MOMENT_S
+            lasts = (now_ns - stamp_ns) * _NANOSECOND_S + self._published.lead.seconds + _MOMENT_S
             motion = Motion(np.array([0.0, lasts]), np.stack([position, velocity, acceleration / 2])[None])
             return Present(Course(stamp_ns, motion), False, now_ns)
 

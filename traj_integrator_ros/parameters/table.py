@@ -286,6 +286,11 @@ class ParameterTable:
         "Time from now until a new plan is taken up; longer than the transport to the controller",
         (0.0, 10.0, "s"),
     )
+    publish_lead_time_auto: bool = _value(
+        False,
+        "Lengthen publish.lead_time to what computing and transport took lately (p99 of a minute; needs "
+        "controller_state); ages up to 0.2 s then count as transport",
+    )
     publish_fade_time: float = _value(
         0.2,
         "Longest time in which a difference to a new plan fades (half and a quarter are tried, too); 0: joints "

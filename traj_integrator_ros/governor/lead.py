@@ -1,0 +1,82 @@
+"""How far ahead of now plans are taken up: by then, they are computed and have reached the controller. Knows no ROS."""
+
+from __future__ import annotations
+
+from collections import deque
+
+import numpy as np
+
+from ..parameters.parameters import NodeParameters
+
+_WINDOW_NS, _MOST_KEPT = 60_000_000_000, 6_000
+"""Time that is looked back, and the most values in it: 100 a second."""
+_PERCENT = 99
+_COUNTED_NS = 500_000_000
+"""Between two looks at all values."""
+_LONGEST_TRANSPORT_S = 0.2
+"""Of a usable connection to a controller; a stamp that is older is of another clock."""
+
+
+class Lately:
+    """The largest value of the last minute, but for one in a hundred."""
+
+    def __init__(self) -> None:
+        self._values: deque[tuple[int, float]] = deque(maxlen=_MOST_KEPT)
+        self._counted_ns = 0
+        self.value = 0.0
+        """0: there is none."""
+
+    def take(self, now_ns: int, value: float) -> None:
+        """Take a value, and when it was found, ns."""
+        if self._values and now_ns < self._values[-1][0]:  # the clock was set back
+            self._values.clear()
+        self._values.append((now_ns, value))
+        if 0 <= now_ns - self._counted_ns < _COUNTED_NS and len(self._values) > 1:
+            return
+        self._counted_ns = now_ns
+        while now_ns - self._values[0][0] > _WINDOW_NS:
+            self._values.popleft()
+        self.value = float(np.percentile([value for _, value in self._values], _PERCENT))
+
+
+class Lead:
+    """The time from now until a new plan is taken up.
+
+    It is `publish.lead_time`. With `publish.lead_time_auto`, it is what computing and transport together took lately,
+    where that is more, and at most `publish.longest_wait`. The way to the controller is taken to be as long as the way
+    back from it.
+    """
+
+    def __init__(self) -> None:
+        self._least = self._most = 0.0
+        self._is_auto = False
+        self._computing, self._transport = Lately(), Lately()
+
+    def configure(self, parameters: NodeParameters) -> None:
+        """Take the parameters."""
+        self._least, self._most = parameters.publish_lead_time, parameters.publish_longest_wait
+        self._is_auto = parameters.publish_lead_time_auto
+
+    @property
+    def seconds(self) -> float:
+        """The lead, s."""
+        needed = self._computing.value + self._transport.value if self._is_auto else 0.0
+        return max(self._least, min(needed, self._most))
+
+    @property
+    def ns(self) -> int:
+        """The same in ns."""
+        return round(self.seconds * 1e9)
+
+    @property
+    def transport_ns(self) -> int:
+        """Up to which age a stamp may be late for its transport, ns; beyond, its clock is behind."""
+        return round(max(self._least, _LONGEST_TRANSPORT_S if self._is_auto else 0.0) * 1e9)
+
+    def computed(self, now_ns: int, seconds: float) -> None:
+        """Take how long a plan took from its arrival until its trajectory was published."""
+        self._computing.take(now_ns, seconds)
+
+    def reported(self, now_ns: int, age: float) -> None:
+        """Take the age of a report of the controller, s, when it arrived."""
+        self._transport.take(now_ns, age)
