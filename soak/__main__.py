@@ -67,7 +67,7 @@ def _parameters(settings: list[tuple[str, object]], chunks: bool) -> dict[str, o
     franka = yaml.safe_load(config_file("franka.yaml").read_text(encoding="utf-8"))["/**"]["ros__parameters"]
     own = {"start_from": "previous" if chunks else "measured", "diagnostics.period": 0.25, "warmup": ["16x32"]}
     if not chunks:  # the robot swings by itself, whatever is published for it
-        own["supervision.deviation"] = 0.0
+        own |= {"supervision.deviation": 0.0, "publish.start_moving": True}
     return dotted(franka) | own | {"device": "auto"} | dict(settings)
 
 

@@ -47,6 +47,7 @@ PARAMETERS = {
     "start_from": "previous",
     "state_timeout": 0.0,
     "supervision.deviation": 0.0,
+    "publish.start_moving": True,
     "limits.start_deviation": 0.0,
     "publish.rest_tolerance": 0.0,
 }

@@ -25,6 +25,8 @@ LIMITS = {"velocity": 2.0, "acceleration": 10.0, "jerk": 200.0, "position_max": 
 USED = 0.6
 """Share of its limits that a plan uses."""
 CYCLE_S, DT, LEAD_S = 0.4, 0.02, 0.02
+STATES_NS = 10_000_000
+"""Between joint states."""
 USUAL_US, MOST_US = 5e3, 10e3
 """Most that the median, and the slowest, of a kind may take."""
 COUNT, FEW = 1250, 40
@@ -89,8 +91,9 @@ def resent_standing(rng: np.random.Generator) -> tuple[NodeCore, ActionFields]:
     by, x = plan_within(rng)(np.array(0.0)), np.linspace(0, 1, ROWS + 1)[1:, None]
     rows = by + (10 * x**3 - 15 * x**4 + 6 * x**5) * rng.uniform(-0.1, 0.1, DOF)
     node = idle()
-    now_ns = NOW_NS + round(CYCLE_S * NS)
-    node.joint_state(by, rng.choice([-0.1, 0.1], DOF), now_ns, now_ns)
+    now_ns, said = NOW_NS + round(CYCLE_S * NS), rng.choice([-0.1, 0.1], DOF)
+    for stamp_ns in range(now_ns - 10 * STATES_NS, now_ns + 1, STATES_NS):
+        node.joint_state(by, said, stamp_ns, stamp_ns)
     return node, ActionFields(now_ns, ControlSpace.POSITION.value, DT, rows)
 
 

@@ -28,6 +28,7 @@ PARAMETERS = {
     "max_horizon": 64,
     "limits.assumed_velocity": 10.0,  # without any limit, nothing is published for a controller
     "supervision.deviation": 0.0,  # the robot of most tests stands still, whatever is published for it
+    "publish.start_moving": True,  # or is suddenly elsewhere
     "publish.bridge_time": 0.02,
     "limits.action": "warn",  # the robot of most tests rests at 0, wherever their sequences start
 }

@@ -44,6 +44,7 @@ PARAMETERS = {
     # Nobody moves as it is told, and no limits are given: they would count for ~/evaluate, too.
     "limits.assumed_velocity": 10.0,
     "supervision.deviation": 0.0,
+    "publish.start_moving": True,
     "publish.bridge_time": 0.02,
     # Counts are read after each joint state.
     "diagnostics.period": 0.02,

@@ -43,7 +43,7 @@ def keys() -> set[str]:
     motion = PublishedMotion()
     status = NodeStatus(
         lifecycle_state="unconfigured", failure="", accounts=Accounts(None), namesakes=0, execution=motion.report(),
-        guard=motion.guard, controller=motion.present.status,
+        guard=motion.guard, controller=motion.present.status, clock=motion.clock,
     )  # fmt: skip
     return {pair.key for pair in Diagnostics(STATUS).message(status, Time()).status[0].values}
 

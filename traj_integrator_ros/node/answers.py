@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
 from threading import Timer
 from typing import TypeVar
@@ -25,7 +24,6 @@ from ..governor.executable import ExecutableTrajectory
 from ..governor.pipeline import Pipeline
 from ..governor.published import PublishedMotion
 from ..governor.rehearsal import rehearse
-from ..governor.robot_clock import Stamps
 from ..parameters.parameters import NodeParameters
 from ..parameters.table import ON_REJECT_BRAKE, START_FROM_PREVIOUS
 from ..requests.plan import GOALS, Plan
@@ -35,30 +33,25 @@ from ..wire import messages
 from ..wire.readers import (
     SequenceGaps,
     Stamp,
-    controller_state_reader,
     nanoseconds,
     read_action_sequence,
-    read_joint_state,
     read_position_trajectory,
     stamp_of_message,
 )
 from ..wire.writers import JointTrajectoryWriter, serialize_batch
 from .accounts import OUTPUTS_OF, Accounts, Guard, Output
+from .calls import UNCOUNTED, Calls, Steps
 from .diagnostics import CONSPICUOUS
 from .entities import (
-    STATE_DEPTH,
     SUPERVISION_PERIOD_S,
     Entities,
-    JointTrajectoryControllerState,
-    take_waiting,
 )
 from .goal_server import GoalServer
 from .rclpy_features import publish_parts
+from .states import States, age_ns
 
 ACTIVE, INACTIVE = "active", "inactive"
 _SECOND_NS = 1_000_000_000
-_UNCOUNTED = "stop"
-"""The service whose calls are not counted and timed: it is not about a sequence."""
 _SEQUENCES = "action_sequence"
 _WITHDRAWN = RejectionReason.SUPERSEDED, RejectionReason.STOPPED, RejectionReason.NOT_ACTIVE
 """Reasons for which a sequence that waits is refused, and that are none to brake."""
@@ -66,25 +59,11 @@ _LATER_S = 5e-4
 """After the controller is at the first point, by the node's clock."""
 _READINGS, _AT_ONCE_NS = 8, 1_000_000
 """Of two clocks: whoever is interrupted between them tries again."""
-_OVER = object()
 _LARGE = 1 << 17
 """Numbers of a batch on which work takes milliseconds."""
 _LOOKS_S = 2e-3
 """How long a stop waits for work on a large batch."""
 Result = TypeVar("Result")
-Steps = Generator[None, None, None]
-"""An answer that may take long: it yields as long as it is not there."""
-
-
-@dataclass
-class _Call:
-    """A call of a service that is not answered."""
-
-    name: str
-    response: object
-    began_s: float
-    steps: Steps
-    send: Callable[[], None]
 
 
 class Answers:
@@ -115,7 +94,7 @@ class Answers:
         self._threads = ThreadPoolExecutor(THREADS, "ways to plans")
         self._work = ThreadPoolExecutor(1, "services")
         self._batches = ThreadPoolExecutor(1, "large batches")
-        self._calls: list[_Call] = []
+        self._calls = Calls(accounts, self.accepting)
         findings = Findings(self._threads, lambda: self.entities.wake())
         self.pipeline = Pipeline(
             parameters, engine, published, accounts.let_through, self._refuse_waiting, findings, self._beside
@@ -125,7 +104,6 @@ class Answers:
         """State of the lifecycle: input is accepted only while it is active."""
         self.controller_was: set[ControllerStatus] = set()
         """What the controller did since this was last cleared."""
-        self._first_joint = parameters.joint_names[0]
         self._writer = JointTrajectoryWriter(parameters.joint_names)
         for trajectory in rehearse(parameters, engine):
             self._writer.serialize(trajectory.points, (0, 0))
@@ -135,10 +113,8 @@ class Answers:
         """When ~/stop was answered, and its motion, until the answer is sent."""
         self._stops = 0
         """Calls of ~/stop."""
-        self._read_report = None
-        if JointTrajectoryControllerState is not None:
-            self._read_report = controller_state_reader(JointTrajectoryControllerState.get_fields_and_field_types())
         self.entities = Entities(node, self, describe)
+        self._states = States(self.entities, accounts, self.pipeline, self.now_ns)
         self.goal_server = GoalServer(node, accounts, self)
 
     # Topics
@@ -207,8 +183,8 @@ class Answers:
             self._tell_rejection(topic, stamp_of_message(message), reason, output)
         if not refused:
             self._accounts.published += 1
-            if not waits and (age_ns := _age_ns(info)):
-                self._accounts.sequence_latency.add(age_ns * 1e-9)
+            if not waits and (took_ns := age_ns(info)):
+                self._accounts.sequence_latency.add(took_ns * 1e-9)
         elif self.state == ACTIVE and refused.keys() != {Output.BATCH}:
             self._brake_after_rejection()
 
@@ -259,37 +235,7 @@ class Answers:
             self._published.guard.held = request.hold
         else:
             self._answer_stops()
-        call = _Call(name, response, time.perf_counter(), self._steps(name, request, response), send)
-        if answered := self._go_on(call):
-            return answered
-        self._calls.append(call)
-        return False
-
-    def _steps(self, name: str, request: object, response: object) -> Steps:
-        steps = getattr(self, name)(self.accepting(), request, response)
-        if steps is not None:
-            yield from steps
-
-    def _go_on(self, call: _Call) -> bool:
-        """Go on with the answer to a call; whether it is there."""
-        response = call.response
-        with self._accounts.guard(call.name) as outcome:
-            self.accepting()
-            if next(call.steps, _OVER) is not _OVER:
-                return False
-        response.success, response.message = not outcome.reason, outcome.reason or response.message
-        if call.name != _UNCOUNTED:
-            self._accounts.service_calls += 1
-            if response.success:
-                self._accounts.service_latency.add(time.perf_counter() - call.began_s)
-        return True
-
-    def _answer_calls(self) -> None:
-        """Answer calls whose answers were not there at once, and are now."""
-        for call in [*self._calls]:
-            if self._go_on(call):
-                self._calls.remove(call)
-                call.send()
+        return self._calls.begin(name, response, lambda: getattr(self, name)(self.accepting(), request, response), send)
 
     def integrate(self, pipeline: Pipeline, request: Integrate.Request, response: Integrate.Response) -> Steps:
         """Fill in the trajectories of a sequence."""
@@ -395,7 +341,7 @@ class Answers:
         if self.state == ACTIVE and self._node.context.ok():
             self.deactivate()
         self.state = INACTIVE
-        self._answer_calls()
+        self._calls.go_on()
         self.entities.destroy()
         for threads in (self._threads, self._work, self._batches):
             threads.shutdown(wait=False, cancel_futures=True)
@@ -406,12 +352,12 @@ class Answers:
     def supervise(self) -> None:
         """Look at what has arrived, and publish what the pipeline wants to be published by itself."""
         self._answer_stops()
-        self._answer_calls()
+        self._calls.go_on()
         self._supervise()
 
     def _answer_stops(self) -> None:
         """Answer the calls of ~/stop that have arrived: what else waits for its turn may take long."""
-        with self._accounts.guard(_UNCOUNTED):
+        with self._accounts.guard(UNCOUNTED):
             self.entities.answer_stops()
 
     def _beside(self, size: int, work: Callable[[], Result]) -> Result:
@@ -428,7 +374,7 @@ class Answers:
 
     def _supervise(self) -> None:
         if self.state != ACTIVE:
-            self.poll_states()
+            self._states.poll()
             return
         with self._accounts.guard("supervision"):
             now_ns = self.update()
@@ -458,53 +404,11 @@ class Answers:
             if brakes and not guard.reason and not guard.stopped_until_rest:
                 self.hand_over(self.pipeline.commands.stop(self.update(), guard.held))
 
-    # States, read when they are needed, since both topics may have 1,000 messages a second
+    # What all input shares
 
     def poll_states(self) -> None:
-        """Read all joint states and reports of the controller that have arrived."""
-        with self._accounts.guard("joint_states"):
-            now_ns, stamps = self.now_ns(), self._published.clock.states
-            for message, info in take_waiting(self.entities.joint_states, STATE_DEPTH):
-                with self._accounts.guard("joint_states"):
-                    names, *state, stamp_ns = read_joint_state(message)
-                    if self._first_joint in names:  # not of several publishers
-                        self._take_stamp(stamps, stamp_ns, info)
-                    self.pipeline.take_joint_state(names, *state, stamp_ns, now_ns)
-        if self._read_report is not None:
-            with self._accounts.guard("controller_state"):
-                self._poll_reports(self._read_report)
-
-    def _poll_reports(self, read: Callable[[bytes], tuple]) -> None:
-        """Take all stamps, and the newest report that can be taken: it says everything that those before it do."""
-        refused: list[Rejected] = []
-        stamps = self._published.clock.reports
-        waiting = [*take_waiting(self.entities.controller_state, STATE_DEPTH)]
-        for message, info in waiting:
-            self._take_stamp(stamps, nanoseconds(stamp_of_message(message)), info)
-        for message, info in reversed(waiting):
-            try:
-                names, *reference, stamp_ns, speed_scaling = read(message)
-                arrived_ns = self.now_ns() - _age_ns(info)
-                report = self.pipeline.controller_reports.report(
-                    names, *reference, stamp_ns or arrived_ns, speed_scaling
-                )
-            except Rejected as rejected:
-                refused.append(rejected)
-                continue
-            self.pipeline.take_controller_state(report, arrived_ns)
-            break
-        for rejected in refused:
-            self._accounts.refused("controller_state", rejected)
-
-    def _take_stamp(self, stamps: Stamps, stamp_ns: int, info: Mapping[str, object]) -> None:
-        received_ns = info.get("received_timestamp")
-        if stamp_ns and isinstance(received_ns, int) and received_ns > 0:
-            age_ns = time.time_ns() - received_ns  # in this order: whoever is interrupted here believes it was later
-            arrived_ns = time.monotonic_ns() - age_ns
-            if age_ns >= 0:  # otherwise it came before this clock was set
-                self.pipeline.take_stamp(stamps, stamp_ns, arrived_ns)
-
-    # What all input shares
+        """Read the states that have arrived."""
+        self._states.poll()
 
     def accepting(self) -> Pipeline:
         """What answers input. Raises Rejected: not_active."""
@@ -514,7 +418,7 @@ class Answers:
 
     def update(self) -> int:
         """Read the states that have arrived and return the time, ns."""
-        self.poll_states()
+        self._states.poll()
         return self.now_ns()
 
     def now_ns(self) -> int:
@@ -533,14 +437,6 @@ def _serialized(batch: IntegratedBatch, stamp: Stamp) -> list[bytes | np.ndarray
     columns = request.columns
     trajectories = columns.out_of_node(batch.trajectories)
     return serialize_batch(columns.names, stamp, request.batch, request.output_horizon, batch.times, trajectories)
-
-
-def _age_ns(info: Mapping[str, object]) -> int:
-    """How long ago a message arrived, ns, by its message info; 0 if that does not say."""
-    arrived_ns = info.get("received_timestamp")
-    if not isinstance(arrived_ns, int) or arrived_ns <= 0:
-        return 0
-    return max(0, time.time_ns() - arrived_ns)
 
 
 def _told(expected: ExecutableTrajectory | None, stop: ExecutableTrajectory | None, hold: bool) -> str:

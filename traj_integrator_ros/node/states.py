@@ -1,0 +1,85 @@
+"""Joint states and reports of the controller, read when they are needed: both may have 1,000 messages a second."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+
+from ..governor.pipeline import Pipeline
+from ..governor.robot_clock import Stamps
+from ..requests.rejection import Rejected
+from ..wire.readers import controller_state_reader, nanoseconds, read_joint_state, stamp_of_message
+from .accounts import Accounts
+from .entities import STATE_DEPTH, Entities, JointTrajectoryControllerState, take_waiting
+
+
+class States:
+    """Hands what robot and controller have said to the pipeline.
+
+    Args:
+        entities: where it waits.
+        accounts: count and log what is refused.
+        pipeline: takes it.
+        now_ns: the robot's clock.
+
+    """
+
+    def __init__(self, entities: Entities, accounts: Accounts, pipeline: Pipeline, now_ns: Callable[[], int]) -> None:
+        self._entities, self._accounts, self._pipeline, self._now_ns = entities, accounts, pipeline, now_ns
+        self._clock = pipeline.published.clock
+        self._first_joint = pipeline.parameters.joint_names[0]
+        self._read_report = None
+        if JointTrajectoryControllerState is not None:
+            self._read_report = controller_state_reader(JointTrajectoryControllerState.get_fields_and_field_types())
+
+    def poll(self) -> None:
+        """Read all joint states and reports of the controller that have arrived."""
+        with self._accounts.guard("joint_states"):
+            now_ns, stamps = self._now_ns(), self._clock.states
+            for message, info in take_waiting(self._entities.joint_states, STATE_DEPTH):
+                with self._accounts.guard("joint_states"):
+                    names, *state, stamp_ns = read_joint_state(message)
+                    if self._first_joint in names:  # not of several publishers
+                        self._take_stamp(stamps, stamp_ns, info)
+                    self._pipeline.take_joint_state(names, *state, stamp_ns, now_ns)
+        if self._read_report is not None:
+            with self._accounts.guard("controller_state"):
+                self._poll_reports(self._read_report)
+
+    def _poll_reports(self, read: Callable[[bytes], tuple]) -> None:
+        """Take all stamps, and the newest report that can be taken: it says everything that those before it do."""
+        refused: list[Rejected] = []
+        stamps = self._clock.reports
+        waiting = [*take_waiting(self._entities.controller_state, STATE_DEPTH)]
+        for message, info in waiting:
+            self._take_stamp(stamps, nanoseconds(stamp_of_message(message)), info)
+        for message, info in reversed(waiting):
+            try:
+                names, *reference, stamp_ns, speed_scaling = read(message)
+                arrived_ns = self._now_ns() - age_ns(info)
+                report = self._pipeline.controller_reports.report(
+                    names, *reference, stamp_ns or arrived_ns, speed_scaling
+                )
+            except Rejected as rejected:
+                refused.append(rejected)
+                continue
+            self._pipeline.take_controller_state(report, arrived_ns)
+            break
+        for rejected in refused:
+            self._accounts.refused("controller_state", rejected)
+
+    def _take_stamp(self, stamps: Stamps, stamp_ns: int, info: Mapping[str, object]) -> None:
+        received_ns = info.get("received_timestamp")
+        if stamp_ns and isinstance(received_ns, int) and received_ns > 0:
+            age_ns = time.time_ns() - received_ns  # in this order: whoever is interrupted here believes it was later
+            arrived_ns = time.monotonic_ns() - age_ns
+            if age_ns >= 0:  # otherwise it came before this clock was set
+                self._pipeline.take_stamp(stamps, stamp_ns, arrived_ns)
+
+
+def age_ns(info: Mapping[str, object]) -> int:
+    """How long ago a message arrived, ns, by its message info; 0 if that does not say."""
+    arrived_ns = info.get("received_timestamp")
+    if not isinstance(arrived_ns, int) or arrived_ns <= 0:
+        return 0
+    return max(0, time.time_ns() - arrived_ns)
