@@ -13,9 +13,9 @@ from traj_integrator_ros.execution.limits import extremes
 from traj_integrator_ros.execution.motion import Motion, State
 from traj_integrator_ros.governor import background
 from traj_integrator_ros.governor.controller_reports import ControllerReport
-from traj_integrator_ros.governor.courses import Course
 from traj_integrator_ros.governor.executable import ExecutableTrajectory
 from traj_integrator_ros.governor.pipeline import Pipeline
+from traj_integrator_ros.governor.planned_motions import PlannedMotion
 from traj_integrator_ros.governor.published import PublishedMotion
 from traj_integrator_ros.kernels import ControlSpace
 from traj_integrator_ros.parameters.parameters import NodeParameters, default_values
@@ -73,7 +73,7 @@ class SimulatedNode:
             np.array([0.0, 1.0 + lasts]), np.stack([begin, velocity - acceleration, acceleration / 2])[None]
         )
         since_ns = ns(at - 1)
-        self.published.present.published(Course(since_ns, motion), since_ns, since_ns)
+        self.published.present.published(PlannedMotion(since_ns, motion), since_ns, since_ns)
 
     def _state(self, *parts: object) -> State:
         return State(*(np.broadcast_to(np.asarray(part, float), self.dof).copy() for part in (*parts, 0.0, 0.0)[:3]))

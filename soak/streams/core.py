@@ -11,9 +11,9 @@ from traj_integrator_ros.engine.integrator import TrajectoryIntegrator
 from traj_integrator_ros.execution.motion import Motion, State
 from traj_integrator_ros.execution.rows import Points
 from traj_integrator_ros.governor.controller_reports import ControllerReport
-from traj_integrator_ros.governor.courses import Course
 from traj_integrator_ros.governor.executable import ExecutableTrajectory
 from traj_integrator_ros.governor.pipeline import Pipeline
+from traj_integrator_ros.governor.planned_motions import PlannedMotion
 from traj_integrator_ros.governor.published import PublishedMotion
 from traj_integrator_ros.parameters.parameters import NodeParameters, default_values
 from traj_integrator_ros.requests.position_trajectory import PositionFields
@@ -93,7 +93,7 @@ class NodeCore:
         self.joint_state(p, v, now_ns, now_ns)
         motion = Motion(np.array([0.0, 2.0]), np.stack([p - v + a / 2, v - a, a / 2])[None])
         since_ns = now_ns - 10**9
-        self.published.present.published(Course(since_ns, motion), since_ns, since_ns)
+        self.published.present.published(PlannedMotion(since_ns, motion), since_ns, since_ns)
 
     def answer(self, fields: ActionFields | Positions, now_ns: int, done_ns: int) -> Message | None:
         """Answer a sequence or a position trajectory; None: nothing is to be published. Raises Rejected.

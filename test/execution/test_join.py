@@ -293,7 +293,7 @@ def test_a_plan_is_caught_up_with_by_its_own_speed_not_by_the_speed_of_its_brake
     brake = fastest_stop(plan.end, bounds(1, acceleration=8.0, jerk=20.0))
     own, of_brake = largest(plan, 1), largest(brake, 1)
     assert of_brake > 1.3 * own
-    joined = joined_to(plan.then(brake), (-0.08,), (3.0, 20.0, 400.0), brakes_at=plan.duration)
+    joined = joined_to(plan.then(brake), (-0.08,), (3.0, 20.0, 400.0), brake_from=plan.duration)
     assert largest(joined, 1) <= max(1.5 * own, of_brake) * (1 + 1e-6)
 
 
@@ -334,7 +334,7 @@ def test_a_joint_waits_where_its_plan_ends_in_motion_a_little_behind_it(ahead, w
     """What stops the plan is no goal, and the plan's next rows will lead on; where they are far, it goes there."""
     rows = spline(0.02, 0.05 * 0.02 * np.arange(11), 0.05)
     plan = rows.then(spline(0.02, [0.01, 0.0105], 0.05, ends_at_rest=True))
-    joined = joined_to(plan, (plan.end.position + ahead,), brakes_at=rows.duration)
+    joined = joined_to(plan, (plan.end.position + ahead,), brake_from=rows.duration)
     np.testing.assert_allclose(joined.end.position, plan.end.position + ahead * waits, atol=1e-9)
 
 

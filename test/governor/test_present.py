@@ -9,8 +9,8 @@ from pipelines import NOW_S, SimulatedNode, at, largest, ns, rejected
 from traj_integrator_ros.execution.motion import Motion, State
 from traj_integrator_ros.governor.committed import commanded_at, measured_at
 from traj_integrator_ros.governor.controller_reports import ControllerReport, ControllerStatus
-from traj_integrator_ros.governor.courses import Course
 from traj_integrator_ros.governor.measured import JointStates
+from traj_integrator_ros.governor.planned_motions import PlannedMotion
 from traj_integrator_ros.governor.published import PresentCommand
 from traj_integrator_ros.requests.rejection import RejectionReason
 
@@ -180,9 +180,9 @@ def test_reports_out_of_order_are_ignored(node):
 MS = 1_000_000
 
 
-def line(start_ns: int, speed: float) -> Course:
+def line(start_ns: int, speed: float) -> PlannedMotion:
     """From 0 at a speed, for 10 s."""
-    return Course(start_ns, Motion(np.array([0.0, 10.0]), np.array([[[0.0], [speed]]])))
+    return PlannedMotion(start_ns, Motion(np.array([0.0, 10.0]), np.array([[[0.0], [speed]]])))
 
 
 def test_the_motion_that_was_published_last_counts_from_its_time_on():

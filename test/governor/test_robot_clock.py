@@ -10,7 +10,7 @@ from pipelines import SimulatedNode
 
 from traj_integrator_ros.execution.motion import State
 from traj_integrator_ros.governor.controller_reports import ControllerReport, ControllerStatus
-from traj_integrator_ros.governor.courses import Course
+from traj_integrator_ros.governor.planned_motions import PlannedMotion
 from traj_integrator_ros.governor.robot_clock import RobotClock
 from traj_integrator_ros.requests.rejection import Rejected, RejectionReason
 
@@ -150,7 +150,7 @@ class Machine(Clocks):
         self.node = SimulatedNode(start_from="previous", publish__catch_up=10.0)
         self.clock, self.counts = self.node.published.clock, counts
         self.reports, self.base_ns = reports, 0
-        self.executed: Course | None = None
+        self.executed: PlannedMotion | None = None
         self.go(10)
 
     @property
@@ -164,14 +164,14 @@ class Machine(Clocks):
         """What the controller commands now: position, velocity and acceleration."""
         return self.executed.state_at(self.robot_time_ns - self.base_ns) if self.executed else State(*np.zeros((3, 2)))
 
-    executed: Course | None = None
+    executed: PlannedMotion | None = None
 
     def send(self) -> None:
         """Positions at 0.5 rad/s, from now on."""
         ahead = 0.5 * (self.steady_ns - BEGIN_NS) * 1e-9 + 0.025 * np.arange(1, 21)
         rows, now, stamp = ahead[:, None] * np.ones(2), self.now_ns() * 1e-9, (self.steady_ns + self.node_ns) * 1e-9
         if (made := self.node.send(rows, dt=0.05, now=now, stamp=stamp)) is not None:
-            self.executed, self.base_ns = Course(made.start_ns, made.motion), 0
+            self.executed, self.base_ns = PlannedMotion(made.start_ns, made.motion), 0
 
     def go(self, count: int = 5, jitter: float = 0.0) -> list[int]:
         """Reports and joint states arrive."""

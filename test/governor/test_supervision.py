@@ -128,7 +128,9 @@ def test_nothing_to_stop_is_no_trajectory():
 @pytest.mark.parametrize("called", [0.0, 0.05, 0.15])
 @pytest.mark.parametrize("speed", [0.0, 0.5, 1.0])
 def test_a_stop_while_the_controller_comes_to_the_first_point_is_known_before_it_is_made(speed: float, called: float):
-    node = SimulatedNode(publish__start_moving=True, )
+    node = SimulatedNode(
+        publish__start_moving=True,
+    )
     node.measure(0.0, speed)
     node.send(LINE)
     called += NOW_S

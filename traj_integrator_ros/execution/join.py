@@ -84,9 +84,9 @@ class Problem:
     """Joints whose plan is about velocities, bool `[D]`: it is shifted to where they have reached them."""
     executed: Motion | None = None
     """What would be executed from the present state on without the plan; None: not known."""
-    own_until: float = np.inf
+    planned_until: float = np.inf
     """s; until then the plan shows what it asks for, not how it is stopped."""
-    brakes_at: float = np.inf
+    brake_from: float = np.inf
     """s; from then on the plan is being stopped; infinite: it rests by itself."""
     work: Work = field(default_factory=Work)
     """What joints may be better joined with; each is joined somehow."""
@@ -150,7 +150,7 @@ class Problem:
         """
         plan, knots = self.plan, self.plan.knots
         begin = max(self.earliest, float(knots[1]))
-        last = max(int(knots.searchsorted(min(self.brakes_at, plan.duration) - SHORTEST_GAP)), 1)
+        last = max(int(knots.searchsorted(min(self.brake_from, plan.duration) - SHORTEST_GAP)), 1)
         rows = plan.coefficients[: last + 1, 0]
         if last == len(plan.coefficients):
             rows = np.vstack([rows, plan.end.position])
@@ -245,7 +245,7 @@ def blended(joined: Motion, problem: Problem, joints: np.ndarray, time: float) -
         leads = apart.max(where=joints, initial=0.0)
     if not np.count_nonzero(joints):
         return None
-    until = min(time, problem.plan.duration, problem.own_until)
+    until = min(time, problem.plan.duration, problem.planned_until)
     bounds = problem.bounds
     if until > problem.earliest:  # before, it is not the plan's
         own = problem.plan.until(until)

@@ -260,7 +260,7 @@ def worst_violations(motion: Motion, limits: Limits, *, of_points: bool = False)
 
 
 def find_motion_violation(
-    motion: Motion, limits: Limits, brakes_at: float = np.inf, *, steps: bool = True, told: bool = True
+    motion: Motion, limits: Limits, brake_from: float = np.inf, *, steps: bool = True, told: bool = True
 ) -> str:
     """Describe where a motion exceeds its limits, between its points as well; empty if it does not.
 
@@ -270,7 +270,7 @@ def find_motion_violation(
     Args:
         motion: the one to command.
         limits: the limits to check.
-        brakes_at: when the plan ends and a brake begins, s; infinite: no brake.
+        brake_from: when the plan ends and a brake begins, s; infinite: no brake.
         steps: whether held accelerations are checked, which needs the plan's own knots.
         told: whether it is looked for where that is, which takes 1 ms.
 
@@ -280,19 +280,19 @@ def find_motion_violation(
         return "limits are exceeded"
     found, step = worst_violation(motion, limits), None
     if steps and limits.jerk is not None and not motion.with_accelerations:
-        step = _step_beyond(motion, limits, brakes_at)
+        step = _step_beyond(motion, limits, brake_from)
     if found is None and step is None:
         return ""
     worst = max((one for one in (found, step) if one is not None), key=lambda one: one.excess)
     place = f"in a step of acceleration at {worst.time:.3f} s" if worst is step else f"at {worst.time:.3f} s"
-    if worst.time > brakes_at:
-        place += f", while braking from the end of the plan at {brakes_at:.3f} s"
+    if worst.time > brake_from:
+        place += f", while braking from the end of the plan at {brake_from:.3f} s"
     return worst.told(limits.joint_names[worst.joint], place)
 
 
-def _step_beyond(motion: Motion, limits: Limits, brakes_at: float) -> Violation | None:
+def _step_beyond(motion: Motion, limits: Limits, brake_from: float) -> Violation | None:
     """Where held accelerations change by more than the jerk limit allows within a step, at the worst."""
-    held = motion.knots[:-1] < brakes_at - 1e-9
+    held = motion.knots[:-1] < brake_from - 1e-9
     accelerations = 2 * motion.coefficients[held, 2]
     if len(accelerations) < 2:
         return None

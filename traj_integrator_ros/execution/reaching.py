@@ -210,9 +210,9 @@ def peak_speed(v: np.ndarray | float, a: np.ndarray | float, jerk: np.ndarray | 
 
 def _waiting(problem: Problem, joint: int) -> Motion | None:
     """The stop of a joint that is ahead of where its plan is stopped; None: that would not come there soon."""
-    if problem.brakes_at == np.inf:
+    if problem.brake_from == np.inf:
         return None
-    velocity = problem.plan.state_at(problem.brakes_at).velocity[joint]
+    velocity = problem.plan.state_at(problem.brake_from).velocity[joint]
     stop = fastest_stop(problem.present.of(joint), problem.bounds.of(joint))
     ahead = stop.end.position[0] - problem.plan.end.position[joint]
     return stop if velocity != 0 and 0 < ahead / velocity <= _WAITS_S else None

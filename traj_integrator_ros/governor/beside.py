@@ -7,22 +7,22 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, Future, wait
 
 from ..requests.plan import Plan
-from .courses import Course, Reading, stops_of
-from .ways import Read, Seam, Way, Ways
+from .candidates import Candidate, Candidates, JoinPoint, Read
+from .planned_motions import PlannedMotion, Reading, stops_of
 
 THREADS = 4
 """For two that are wanted, and as many that are not any more and end soon."""
 PATIENCE_S = 8e-3
 """How long a caller waits: nearly all plans are joined within that."""
 _SHORT = 64
-"""Rows of a plan whose most exact course takes a few milliseconds to be joined."""
+"""Rows of a plan whose most exact planned motion takes a few milliseconds to be joined."""
 _ROOM = 1.5
-"""Times that the last way took, which the next one may take."""
+"""Times that the last search took, which the next one may take."""
 _FORGETTING = 0.8
 
 
 class Finding:
-    """The search for the way to a plan from where it is taken up, which can be dropped.
+    """The search for the motion to a plan from where it is taken up, which can be dropped.
 
     Args:
         plan: for which it is.
@@ -31,31 +31,31 @@ class Finding:
 
     """
 
-    def __init__(self, plan: Plan, seam: Seam, dropped: int) -> None:
+    def __init__(self, plan: Plan, seam: JoinPoint, dropped: int) -> None:
         self.plan, self.seam, self.dropped = plan, seam, dropped
         self.took_s = 0.0
         self._is_wanted = True
-        self._found: Future[tuple[Way | None, str]] = Future()
+        self._found: Future[tuple[Candidate | None, str]] = Future()
 
     @staticmethod
-    def of(way: Way, plan: Plan, seam: Seam, dropped: int) -> Finding:
-        """The search for a way that is known."""
+    def of(candidate: Candidate, plan: Plan, seam: JoinPoint, dropped: int) -> Finding:
+        """The search for a candidate that is known."""
         finding = Finding(plan, seam, dropped)
-        finding._found.set_result((way, ""))
+        finding._found.set_result((candidate, ""))
         return finding
 
-    def run(self, ways: Ways, read: Read) -> None:
+    def run(self, candidates: Candidates, read: Read) -> None:
         """Search, in any thread."""
         began = time.monotonic()
 
-        def wanted(reading: Reading) -> Iterator[Course]:
+        def wanted(reading: Reading) -> Iterator[PlannedMotion]:
             for course in read(reading):
                 if not self._is_wanted:
                     raise _NotWanted
                 yield course
 
         try:
-            found = ways.way(wanted, self.seam)
+            found = candidates.first(wanted, self.seam)
         except BaseException as error:  # whatever it is, it belongs to who asks for the result
             self.took_s = time.monotonic() - began
             self._found.set_exception(error)
@@ -71,8 +71,8 @@ class Finding:
         """Whether it is over, or will be within a time, s."""
         return self._found.done() or (within_s > 0 and bool(wait([self._found], within_s).done))
 
-    def result(self) -> tuple[Way | None, str]:
-        """The way, and what is wrong with it. Raises Rejected."""
+    def result(self) -> tuple[Candidate | None, str]:
+        """The candidate, and what is wrong with it. Raises Rejected."""
         return self._found.result()
 
     def tell(self, over: Callable[[], None]) -> None:
@@ -93,21 +93,21 @@ class Findings:
         self._threads, self._wake = threads, wake
         self._kept: dict[int, tuple[Plan, Finding]] = {}
         self._usual_s, self._rows = 0.0, 0
-        """How long the way to a plan of so many rows may take; 0: the last one was found at once."""
+        """How long the search for the motion to a plan of so many rows may take; 0: the last one was found at once."""
 
-    def begin(self, finding: Finding, ways: Ways, read: Read) -> Finding:
+    def begin(self, finding: Finding, candidates: Candidates, read: Read) -> Finding:
         """Begin a search, and end it at once where a short plan needs none: threads have their turn later."""
         if self._threads is not None and len(finding.plan.steps) <= _SHORT:
-            if (way := ways.at_once(read, finding.seam)) is not None:
-                return Finding.of(way, finding.plan, finding.seam, finding.dropped)
+            if (candidate := candidates.at_once(read, finding.seam)) is not None:
+                return Finding.of(candidate, finding.plan, finding.seam, finding.dropped)
         if self._threads is None:
-            finding.run(ways, read)
+            finding.run(candidates, read)
         else:
-            self._threads.submit(finding.run, ways, read)
+            self._threads.submit(finding.run, candidates, read)
         return finding
 
     def expected_s(self, plan: Plan) -> float:
-        """How long the way to a plan will take, s, if it is like the last one that took long; 0: nobody knows."""
+        """How long the search for a plan like the last one that took long will take, s; 0: it is not like that."""
         return self._usual_s if is_like(plan, self._rows) else 0.0
 
     def keep(self, plan: Plan, finding: Finding) -> None:
@@ -141,7 +141,7 @@ class Findings:
 
 
 def is_like(plan: Plan, rows: int) -> bool:
-    """Whether a plan is as long as one of so many rows, or nearly, and no stop, whose way is found at once."""
+    """Whether a plan is as long as one of so many rows, or nearly, and no stop, whose motion is found at once."""
     return len(plan.steps) > rows / 2 and not stops_of(plan).all()
 
 

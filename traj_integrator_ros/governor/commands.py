@@ -44,7 +44,7 @@ class Commands:
         self._joint_states, self._published, self._refuse = joint_states, published, refuse
         self._waiting: Plan | None = None
         self._next: Plan | None = None
-        """The newest after one that waits until its way is found."""
+        """The newest after one that waits until its motion is found."""
         self._trajectories: TrajectoryMaker | None = None
         self._kept: JointLimits | None = None
         """Limits before they changed, until it is known whether what is in execution keeps the present ones."""
@@ -66,7 +66,7 @@ class Commands:
     def in_time(self, plan: Plan, now_ns: int, clock: Callable[[], int] | None = None) -> ExecutableTrajectory | None:
         """The trajectory of a plan, or None if it has to wait; then it replaces another one that waits.
 
-        But one that is like another whose way is being sought comes after that: in a stream of plans whose ways take
+        But one that is like another whose motion is being sought comes after that: in a stream of plans whose ways take
         longer than it takes the next one to come, none would ever be found otherwise.
 
         If it is due when it has been made, it is made once more; one that is slowed takes as long then, or longer.
@@ -257,7 +257,7 @@ class Commands:
         return stop
 
     def _comes_after(self, plan: Plan) -> bool:
-        """Whether a plan is to come after the one that waits, whose way is being sought: not where either is a goal."""
+        """Whether a plan is to come after the one that waits, whose motion is sought: not where either is a goal."""
         first = self._waiting
         if first is None or GOALS in (first.topic, plan.topic) or not self._trajectories.is_sought(first):
             return False

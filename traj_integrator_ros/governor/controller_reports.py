@@ -10,7 +10,7 @@ import numpy as np
 from ..execution.motion import State
 from ..requests.joint_order import find_columns, values_of_joints
 from ..requests.rejection import Rejected, RejectionReason, shown_names
-from .courses import Course
+from .planned_motions import PlannedMotion
 
 _MATCH_S = 3e-3
 """The reference is compared with own motions within this time: stamps are those of cycles, and blending shifts them."""
@@ -111,7 +111,7 @@ class ControllerReports:
         return ControllerReport(stamp_ns, state, speed_scaling if self._scales else 1.0, has_velocity)
 
 
-def matches(report: ControllerReport, course: Course) -> bool | None:
+def matches(report: ControllerReport, course: PlannedMotion) -> bool | None:
     """Whether a reference is a motion's exactly (True), within 3 ms (False), or not at all (None)."""
     own = course.state_at(report.stamp_ns)
     apart = np.abs(report.reference.position - own.position)
@@ -123,7 +123,7 @@ def matches(report: ControllerReport, course: Course) -> bool | None:
     return bool((apart <= speed * _MATCH_S / 2 + turn + least).all())
 
 
-def found_in(course: Course, report: ControllerReport, near_ns: int) -> int | None:
+def found_in(course: PlannedMotion, report: ControllerReport, near_ns: int) -> int | None:
     """When a motion is as a report says, near a time, by its velocity; None: it is not, or does not move."""
     time_ns = near_ns
     for _ in range(_STEPS):
@@ -139,7 +139,7 @@ def found_in(course: Course, report: ControllerReport, near_ns: int) -> int | No
     return time_ns if found else None
 
 
-def _is_at_another_speed(report: ControllerReport, course: Course, own: State) -> bool:
+def _is_at_another_speed(report: ControllerReport, course: PlannedMotion, own: State) -> bool:
     """Whether a reference only passes where a motion passes: its velocity is not the motion's within 3 ms."""
     if not report.has_velocity:
         return False

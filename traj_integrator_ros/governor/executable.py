@@ -10,7 +10,7 @@ from ..execution.motion import Motion, State
 from ..execution.rows import Points
 from ..requests.plan import Plan
 from ..requests.rejection import Rejected, RejectionReason
-from .courses import Course
+from .planned_motions import PlannedMotion
 
 _NANOSECOND_S = 1e-9
 _SHORTEST_REST_S = 1e-6
@@ -28,12 +28,12 @@ class ExecutableTrajectory:
     """When the motion starts, ns of the node's clock; the stamp of the message."""
     due_ns: int
     """When the plan is taken up: the controller must have received the message by then."""
-    course: Course
+    course: PlannedMotion
     """The plan that the motion leads to."""
-    brakes_at: float = np.inf
+    brake_from: float = np.inf
     """When the plan ends and a brake begins, s from the start; infinite: there is no brake."""
-    own_until: float = np.inf
-    """s from the start; see `Course`."""
+    planned_until: float = np.inf
+    """s from the start; see `PlannedMotion`."""
     delay: float = 0.0
     """By how much the plan was slowed to keep its limits, s."""
     dropped: int = 0

@@ -68,7 +68,7 @@ class Pipeline:
         published: the last published motion.
         warn: called with violations that are let through.
         refuse: called with plans that had to wait and were refused then; by default, `warn` is.
-        findings: searches for ways to plans; by default, in the caller's thread.
+        findings: searches for motions to plans; by default, in the caller's thread.
         beside: does what takes long with large batches; by default, at once.
 
     """

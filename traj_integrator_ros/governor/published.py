@@ -19,9 +19,9 @@ from ..requests.rejection import Rejected, RejectionReason
 from .beside import PATIENCE_S
 from .chunks import ChunkMemory
 from .controller_reports import ControllerReport, ControllerStatus, found_in, matches, rests
-from .courses import Course
 from .executable import ExecutableTrajectory
 from .lead import Lead
+from .planned_motions import PlannedMotion
 from .robot_clock import STEP_NS, RobotClock
 from .supervision import Guard
 
@@ -47,7 +47,7 @@ class NotYet(Exception):
     Args:
         until_ns: when that will be known; 0: nobody knows.
         meanwhile: a trajectory that has to be published first, if there is one.
-        is_sought: it is known, and the way to the plan is being sought.
+        is_sought: it is known, and the motion to the plan is being sought.
 
     """
 
@@ -59,22 +59,22 @@ class NotYet(Exception):
 class Present(NamedTuple):
     """What the controller does from now on, until it is told otherwise."""
 
-    course: Course
+    course: PlannedMotion
     follows: bool
     """Whether it executes a motion of this node; otherwise it rests."""
     known_from_ns: int
-    """The course is certain from here on: later than now while the controller bridges to its first point."""
+    """The planned motion is certain from here on: later than now while the controller bridges to its first point."""
 
 
 class Sent(NamedTuple):
     """A motion that was published."""
 
     sent_ns: int
-    course: Course
+    course: PlannedMotion
     """What is commanded from its start on."""
     known_from_ns: int
     """From when on it is certain."""
-    plan: Course | None = None
+    plan: PlannedMotion | None = None
     """What it leads to."""
     continues: bool = True
     """Whether something was in execution that it continues."""
@@ -132,7 +132,13 @@ class PresentCommand:
         return islice(reversed(self.sent), self._in_use)
 
     def published(
-        self, course: Course, known_from_ns: int, now_ns: int, plan: Course | None = None, *, continues: bool = True
+        self,
+        course: PlannedMotion,
+        known_from_ns: int,
+        now_ns: int,
+        plan: PlannedMotion | None = None,
+        *,
+        continues: bool = True,
     ) -> None:
         """Take note of a motion that was published; see `Sent`."""
         self.sent.append(Sent(now_ns, course, known_from_ns, plan, continues))
@@ -309,7 +315,7 @@ class PresentCommand:
                 "controller_state: the controller executes a motion that this node has not published; expected it at "
                 f"rest (largest velocity {np.abs(report.reference.velocity).max():.3g})",
             )
-        return Present(Course(now_ns, resting(report.reference.position, _MOMENT_S)), False, now_ns)
+        return Present(PlannedMotion(now_ns, resting(report.reference.position, _MOMENT_S)), False, now_ns)
 
     def may_move(self) -> bool:
         """Whether the controller reports a motion."""
@@ -327,11 +333,11 @@ class PresentCommand:
                 return one.course.state_at(time_ns)
         return None
 
-    def plans(self) -> Callable[[int], Course | None]:
+    def plans(self) -> Callable[[int], PlannedMotion | None]:
         """What had been published by now: a function, for any thread, that returns the newest plan begun at a time."""
         sent = tuple(self.sent)
 
-        def planned(time_ns: int) -> Course | None:
+        def planned(time_ns: int) -> PlannedMotion | None:
             for one in reversed(sent):
                 if one.plan is not None and time_ns >= max(one.plan.start_ns, one.plan.valid_from_ns):
                     return one.plan
@@ -423,7 +429,7 @@ class PublishedMotion:
         self._newest_origin_ns = max(self._newest_origin_ns, trajectory.origin_ns)
         if continues:
             self._seam = np.maximum(self._seam, np.abs(np.array(trajectory.seam)).max(axis=1))
-        commanded = Course(trajectory.start_ns, trajectory.motion, own_until=trajectory.own_until)
+        commanded = PlannedMotion(trajectory.start_ns, trajectory.motion, planned_until=trajectory.planned_until)
         self.present.published(commanded, trajectory.start_ns, now_ns, trajectory.course, continues=continues)
         self._last, self._brake_counted = trajectory, False
         self.chunks.take(trajectory.chunk, now_ns)
@@ -437,7 +443,7 @@ class PublishedMotion:
     def observe(self, now_ns: int) -> None:
         """Notice that a brake has begun."""
         last = self._last
-        if last is not None and not self._brake_counted and (now_ns - last.start_ns) * 1e-9 >= last.brakes_at:
+        if last is not None and not self._brake_counted and (now_ns - last.start_ns) * 1e-9 >= last.brake_from:
             self._brake_counted = True
             self._counts["brakes"] += 1
 

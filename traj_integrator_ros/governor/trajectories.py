@@ -20,13 +20,13 @@ from ..parameters.table import ACTION_WARN, START_FROM_PREVIOUS
 from ..requests.plan import Plan, turned
 from ..requests.rejection import Rejected, RejectionReason, all_finite, require_finite
 from .beside import PATIENCE_S, Finding, Findings
-from .courses import Course, courses_of, stops_of
+from .candidates import Candidate, Candidates, JoinPoint, Read
 from .executable import ExecutableTrajectory, schedule
 from .measured import JointStates, check_place, check_start
+from .planned_motions import PlannedMotion, planned_motions_of, stops_of
 from .published import NotYet, Present, PublishedMotion
 from .retiming import PathTimer, slowed
 from .supervision import allowance_of
-from .ways import Read, Seam, Way, Ways
 
 _NANOSECOND_S = 1e-9
 _LONGEST_NS = (2**31 - 1) * 1_000_000_000
@@ -35,7 +35,7 @@ _MOMENT_S = 1e-3
 _LATE_S = 1e-6
 """By which a complete plan may end later by rounding of its times."""
 _MAKING = 2.0
-"""Times that it took to find a way, which finding it once more may take."""
+"""Times that it took to find a candidate, which finding it once more may take."""
 _SPARE_NS = 6_000_000
 """Before it is due, a trajectory has to have been made."""
 _MOST_SLOWED_AT_ONCE = 128
@@ -64,7 +64,7 @@ class TrajectoryMaker:
         joint_states: the latest joint states.
         published: the last published motion.
         warn: called with violations that are let through.
-        findings: searches for ways to plans.
+        findings: searches for motions to plans.
 
     """
 
@@ -92,7 +92,7 @@ class TrajectoryMaker:
         )
         self.allowance = allowance_of(parameters)
         """By how much joints may be away from their command."""
-        self._ways = Ways(parameters, limits, self.assumed.bounds)
+        self._candidates = Candidates(parameters, limits, self.assumed.bounds)
         self._timer = PathTimer()
 
     def predicted(self, now_ns: int) -> State | None:
@@ -144,17 +144,17 @@ class TrajectoryMaker:
         if not finding.is_done(patience):
             self._findings.keep(key, finding)
             raise NotYet(is_sought=True)
-        way, join_ns = self._found(key, finding), finding.seam.join_ns
-        if plan.is_complete and way.course is not present.course:
-            began_ns = way.course.start_ns - self._origin_ns(plan, join_ns)
-            late = began_ns * _NANOSECOND_S + way.course.motion.duration - plan.duration
-            way = way._replace(delay=late if late > _LATE_S else 0.0)
+        candidate, join_ns = self._found(key, finding), finding.seam.join_ns
+        if plan.is_complete and candidate.course is not present.course:
+            began_ns = candidate.course.start_ns - self._origin_ns(plan, join_ns)
+            late = began_ns * _NANOSECOND_S + candidate.course.motion.duration - plan.duration
+            candidate = candidate._replace(delay=late if late > _LATE_S else 0.0)
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            self._check_place(way, present, join_ns, now_ns)
-            return self._executable(finding.plan, present, way, join_ns, now_ns, finding.dropped)
+            self._check_place(candidate, present, join_ns, now_ns)
+            return self._executable(finding.plan, present, candidate, join_ns, now_ns, finding.dropped)
 
     def is_possible(self, plan: Plan) -> bool | None:
-        """Whether the search for the way to a plan has found one; None: there is no search. Raises Rejected: none."""
+        """Whether the search for the motion to a plan has found one; None: none is sought. Raises Rejected: none."""
         finding = self._findings.of(plan)
         if finding is None or not finding.is_done():
             return None if finding is None else False
@@ -162,7 +162,7 @@ class TrajectoryMaker:
         return True
 
     def is_sought(self, plan: Plan) -> bool:
-        """Whether the way to a plan is being sought, as it was sent."""
+        """Whether the motion to a plan is being sought, as it was sent."""
         finding = self._findings.of(plan)
         return finding is not None and not finding.is_done()
 
@@ -170,16 +170,16 @@ class TrajectoryMaker:
         """Nobody wants the trajectory of a plan any more, as it was sent."""
         self._findings.drop(plan)
 
-    def _found(self, key: Plan, finding: Finding) -> Way:
+    def _found(self, key: Plan, finding: Finding) -> Candidate:
         self._findings.take(key, finding)
-        way, told = finding.result()
-        if way is None:
+        candidate, told = finding.result()
+        if candidate is None:
             raise Rejected(RejectionReason.LIMITS, told)
         self.refuse_or_warn(told)
-        return way
+        return candidate
 
     def _begun(self, plan: Plan, present: Present, now_ns: int, making: float) -> Finding:
-        """The search for the way to a plan, which may take `making` s. Raises Rejected: with the reason."""
+        """The search for the motion to a plan, which may take `making` s. Raises Rejected: with the reason."""
         plan = plan.completed(present.course.motion, self._parameters.continuous)
         self._check_start(plan, now_ns)
         join_ns = self._join_ns(present, now_ns) + round(making * 1e9)
@@ -190,15 +190,15 @@ class TrajectoryMaker:
             if rejected.reason is not RejectionReason.STALE_SEQUENCE or present.known_from_ns <= now_ns or over_at_once:
                 raise
             # Over before the controller is where it has to begin: it goes there for the sequences that follow.
-            way = Way(present.course.motion, present.course)
-            return Finding.of(way, plan, self._seam(plan, present, join_ns, now_ns), len(plan.steps))
+            candidate = Candidate(present.course.motion, present.course)
+            return Finding.of(candidate, plan, self._seam(plan, present, join_ns, now_ns), len(plan.steps))
         if wait:
             join_ns = plan.origin_ns
         finding = Finding(plan, self._seam(plan, present, join_ns, now_ns), dropped)
-        return self._findings.begin(finding, self._ways, self._read(plan, present, join_ns))
+        return self._findings.begin(finding, self._candidates, self._read(plan, present, join_ns))
 
-    def _fits(self, seam: Seam, present: Present, now_ns: int) -> bool:
-        """Whether a way from there may be taken yet: the command will be as it was assumed."""
+    def _fits(self, seam: JoinPoint, present: Present, now_ns: int) -> bool:
+        """Whether a candidate from there may be taken yet: the command will be as it was assumed."""
         earliest_ns = present.known_from_ns if present.known_from_ns > now_ns else now_ns + _SPARE_NS
         if seam.join_ns < earliest_ns:
             return False
@@ -219,8 +219,8 @@ class TrajectoryMaker:
         join_ns = self._join_ns(present, now_ns)
         state = present.course.state_at(join_ns)
         rest = present.course.rest_from(join_ns)
-        bounds = self.assumed.bounds.raised_to(present.course.own_of(rest, join_ns))
-        return self._executable(None, present, Way.alone(join_ns, fastest_stop(state, bounds)), join_ns, now_ns)
+        bounds = self.assumed.bounds.raised_to(present.course.planned_part_of(rest, join_ns))
+        return self._executable(None, present, Candidate.alone(join_ns, fastest_stop(state, bounds)), join_ns, now_ns)
 
     def kept(self, now_ns: int, before: JointLimits) -> ExecutableTrajectory | None:
         """The motion in execution within limits that were lowered: slowed along its path, or else stopped.
@@ -254,8 +254,8 @@ class TrajectoryMaker:
         found = slowed(rest, rates, self._parameters.joint_names, from_state=True)
         if isinstance(found, str) or find_motion_violation(found.motion, limits, steps=False):
             return self.stop(now_ns)
-        way = Way.alone(join_ns, found.motion)._replace(delay=found.motion.duration - rest.duration)
-        return self._executable(None, present, way, join_ns, now_ns)
+        candidate = Candidate.alone(join_ns, found.motion)._replace(delay=found.motion.duration - rest.duration)
+        return self._executable(None, present, candidate, join_ns, now_ns)
 
     # Paths without times
 
@@ -294,7 +294,7 @@ class TrajectoryMaker:
             join_ns += round(schedule(plan, join_ns, now_ns, self._parameters.publish_longest_wait)[0] * 1e9)
         rest = present.course.rest_from(join_ns)
         if present.follows and present.known_from_ns <= now_ns and rest.duration > _MOMENT_S:
-            braking = bounds.raised_to(present.course.own_of(rest, join_ns))
+            braking = bounds.raised_to(present.course.planned_part_of(rest, join_ns))
             stop = fastest_stop(present.course.state_at(join_ns), braking)
             if stop.duration < rest.duration - _ALREADY_STOPPING_S:
                 raise NotYet(meanwhile=self.stop(now_ns))
@@ -306,9 +306,9 @@ class TrajectoryMaker:
             raise NotYet(present.known_from_ns)
         motion = found if rest.duration <= _MOMENT_S else rest.then(found)
         self.refuse_or_warn(find_motion_violation(motion, self.limits.containing(end)))
-        way = Way.alone(join_ns, motion)
-        self._check_place(way, present, join_ns, now_ns)
-        return self._executable(plan, present, way, join_ns, now_ns)
+        candidate = Candidate.alone(join_ns, motion)
+        self._check_place(candidate, present, join_ns, now_ns)
+        return self._executable(plan, present, candidate, join_ns, now_ns)
 
     def refuse_or_warn(self, finding: str, reason: RejectionReason = RejectionReason.LIMITS) -> None:
         """Refuse what exceeds limits, or warn of it, as limits.action says; an empty finding is none."""
@@ -364,7 +364,7 @@ class TrajectoryMaker:
             further = velocity * ((known_ns - now_ns) * _NANOSECOND_S)
             self._require_near(velocity, further)
             motion = fastest_stop(State(position + further, velocity), self.assumed.bounds)
-        return Present(Course(known_ns, motion), False, known_ns)
+        return Present(PlannedMotion(known_ns, motion), False, known_ns)
 
     def _require_rest(self, velocity: np.ndarray) -> None:
         """Refuse to begin with a robot that moves: it may execute what the node published before it was restarted.
@@ -410,9 +410,9 @@ class TrajectoryMaker:
             return time
         gap = np.abs(position - left_at)
         for _ in range(_BRIDGED_AGAIN):  # until then, moving joints go on
-            way = gap + np.abs(velocity) * (time - _QUINTIC_MOVING * max(time - lead, 0.0))
+            distance = gap + np.abs(velocity) * (time - _QUINTIC_MOVING * max(time - lead, 0.0))
             parts = zip(_QUINTIC_PEAKS, bounds.rates, (1, 2, 3), strict=True)
-            needed = [float(((peak * way / bound) ** (1 / order)).max()) for peak, bound, order in parts]
+            needed = [float(((peak * distance / bound) ** (1 / order)).max()) for peak, bound, order in parts]
             time = max(time, max(needed) + lead)
         return time
 
@@ -431,7 +431,7 @@ class TrajectoryMaker:
             # As far as anybody knows, it goes on like that until the stop is taken up.
             lasts = (now_ns - stamp_ns) * _NANOSECOND_S + self._published.lead.seconds + _MOMENT_S
             motion = Motion(np.array([0.0, lasts]), np.stack([position, velocity, acceleration / 2])[None])
-            return Present(Course(stamp_ns, motion), False, now_ns)
+            return Present(PlannedMotion(stamp_ns, motion), False, now_ns)
 
     def _require_states(self, now_ns: int) -> None:
         """Refuse to go on where joint states were received, but are too old."""
@@ -447,7 +447,7 @@ class TrajectoryMaker:
             except Rejected as finding:
                 self.refuse_or_warn(finding.message, finding.reason)
 
-    def _check_place(self, way: Way, present: Present, join_ns: int, now_ns: int) -> None:
+    def _check_place(self, candidate: Candidate, present: Present, join_ns: int, now_ns: int) -> None:
         """Refuse to begin away from the robot, where its command is away from it. Raises Rejected: deviation."""
         if present.follows or not self.allowance.distance.all():
             return
@@ -458,12 +458,12 @@ class TrajectoryMaker:
                 return
         measured = self._joint_states.known(now_ns, self._parameters.state_timeout)
         if measured is not None:
-            planned = way.course.state_at(max(join_ns, way.course.valid_from_ns)).position
+            planned = candidate.course.state_at(max(join_ns, candidate.course.valid_from_ns)).position
             usual, allowed = self._published.guard.of_place(self.allowance)
             allowed = allowed, self.allowance.distance
             self._published.guard.allow(check_place(commanded + usual, planned, measured, self._parameters, allowed))
 
-    # The way to the plan, and along it: where from, and how it is read
+    # The motion to the plan, and along it: where from, and how it is read
 
     def _origin_ns(self, plan: Plan, join_ns: int) -> int:
         """When the first step of a plan begins."""
@@ -474,33 +474,38 @@ class TrajectoryMaker:
         relative = not (plan.is_positions or plan.is_velocities or plan.spline is not None)
         planned = self._published.present.plans()
 
-        def before(time_ns: int) -> Course:
+        def before(time_ns: int) -> PlannedMotion:
             known = None if relative and not self._on_schedule else planned(time_ns)
             return known if known is not None and present.follows else present.course
 
-        return partial(courses_of, plan, self._origin_ns(plan, join_ns), join_ns, before)
+        return partial(planned_motions_of, plan, self._origin_ns(plan, join_ns), join_ns, before)
 
-    def _seam(self, plan: Plan, present: Present, join_ns: int, now_ns: int) -> Seam:
+    def _seam(self, plan: Plan, present: Present, join_ns: int, now_ns: int) -> JoinPoint:
         """Where a plan is taken up."""
         state = present.course.state_at(join_ns)
         by_speed = plan.is_velocities and plan.start is None
         floating = np.full(len(state.position), by_speed and (not plan.origin_ns or self._published.is_delayed))
         bounds, executed = self.assumed.bounds, present.course.rest_from(join_ns)
         if present.follows:  # what the motion in execution uses yet, the next one may use too, to slow down as it would
-            bounds = bounds.raised_to(present.course.own_of(executed, join_ns))
+            bounds = bounds.raised_to(present.course.planned_part_of(executed, join_ns))
         limits = self.limits.containing(state.position)
         measured = self._joint_states.known(now_ns, self._parameters.state_timeout)
         if measured is not None:  # it may stand a little outside of a limit, and is to come back
             limits = limits.containing(measured.position)
-        return Seam(state, join_ns, stops_of(plan), floating, bounds.within(limits), executed, limits)
+        return JoinPoint(state, join_ns, stops_of(plan), floating, bounds.within(limits), executed, limits)
 
     # The message
 
     def _executable(
-        self, plan: Plan | None, present: Present, way: Way, join_ns: int, now_ns: int, dropped: int = 0
+        self, plan: Plan | None, present: Present, candidate: Candidate, join_ns: int, now_ns: int, dropped: int = 0
     ) -> ExecutableTrajectory:
         """The trajectory from the controller's present command on."""
-        motion, start_ns, brakes_at, own_until = way.joined, join_ns, way.brakes_at, way.own_until
+        motion, start_ns, brake_from, planned_until = (
+            candidate.joined,
+            join_ns,
+            candidate.brake_from,
+            candidate.planned_until,
+        )
         state = present.course.state_at(join_ns)
         begins_ns = max(present.known_from_ns, now_ns)
         if present.follows and begins_ns == now_ns:  # a clock that is behind is not there yet
@@ -509,14 +514,14 @@ class TrajectoryMaker:
         before = present.course.between(begins_ns, join_ns) if join_ns > begins_ns and not skips else None
         if before is not None and (before.moves or plan is None or not plan.is_complete):
             motion, start_ns = continued(before, motion), begins_ns
-            brakes_at, own_until = brakes_at + before.duration, own_until + before.duration
+            brake_from, planned_until = brake_from + before.duration, planned_until + before.duration
         motion = motion.without_slivers()
         points = points_of(motion)
         for name, values in zip(("position", "velocity", "acceleration"), points[1:], strict=True):
             if values is not None:
                 require_finite(name, values, RejectionReason.NON_FINITE_RESULT)
         self._require_times(points.time_ns)
-        planned = way.course.state_at(join_ns)
+        planned = candidate.course.state_at(join_ns)
         a = np.zeros_like(state.position) if state.acceleration is None else state.acceleration
         seam = State(state.position - planned.position, state.velocity - planned.velocity, a - planned.acceleration)
         origin_ns = plan.origin_ns if plan is not None and self._on_schedule else 0
@@ -525,10 +530,10 @@ class TrajectoryMaker:
             points=points,
             start_ns=start_ns,
             due_ns=join_ns,
-            course=way.course,
-            brakes_at=brakes_at,
-            own_until=own_until,
-            delay=way.delay,
+            course=candidate.course,
+            brake_from=brake_from,
+            planned_until=planned_until,
+            delay=candidate.delay,
             dropped=dropped,
             seam=seam if present.follows else None,
             origin_ns=origin_ns,

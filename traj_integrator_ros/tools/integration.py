@@ -17,8 +17,8 @@ from ..engine.integrator import TrajectoryIntegrator
 from ..execution.limits import Bounds, find_motion_violation, worst_violations
 from ..execution.motion import Motion
 from ..execution.rows import DEFAULT_FADE_TIME
-from ..governor.courses import Reading, courses_of
-from ..governor.ways import stopped_at_end
+from ..governor.candidates import stopped_at_end
+from ..governor.planned_motions import Reading, planned_motions_of
 from ..kernels import (
     AccelerationIntegrator,
     BsplineLayout,
@@ -142,7 +142,7 @@ def _motions_of(sequence: Sequence, request: ActionRequest) -> list[Motion]:
         plan = plan_of_sequence(request, row, dt, 0)
         if recorded is not None:
             plan = replace(plan, steps=plan.steps[:-1], actions=plan.actions[:-1])
-        motions.append(next(courses_of(plan, 0, 0, lambda _: None, reading)).motion)
+        motions.append(next(planned_motions_of(plan, 0, 0, lambda _: None, reading)).motion)
     return motions
 
 

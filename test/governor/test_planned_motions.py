@@ -9,7 +9,7 @@ from execution_cases import bounds
 from traj_integrator_ros.execution.limits import extremes
 from traj_integrator_ros.execution.motion import Motion, State
 from traj_integrator_ros.execution.rows import cubic_spline
-from traj_integrator_ros.governor.courses import Course, Reading, Smoothed, courses_of
+from traj_integrator_ros.governor.planned_motions import PlannedMotion, Reading, Smoothed, planned_motions_of
 from traj_integrator_ros.kernels import MAPS
 from traj_integrator_ros.requests.plan import Plan
 
@@ -17,16 +17,16 @@ DT, ORIGIN_NS = 0.02, 10**12
 READING = Reading(0.01, 0.2, bounds(1))
 
 
-def at_a_speed(velocity: float, **fields: float) -> Course:
+def at_a_speed(velocity: float, **fields: float) -> PlannedMotion:
     """A plan that passes 0 at the origin, a second after it began."""
     line = Motion(np.array([0.0, 9.0]), np.array([[[-velocity], [velocity]]]))
-    return Course(ORIGIN_NS - 10**9, line, **fields)
+    return PlannedMotion(ORIGIN_NS - 10**9, line, **fields)
 
 
 def read(rows: np.ndarray, at_s: float = 0.01, **changes: object) -> list:
     plan = Plan(MAPS["clique"], np.full(len(rows), DT), rows[:, None], None, ORIGIN_NS)
     plan = Plan(**{**plan.__dict__, **changes}) if changes else plan
-    return list(courses_of(plan, ORIGIN_NS, ORIGIN_NS + round(at_s * 1e9), lambda _: at_a_speed(0.5), READING))
+    return list(planned_motions_of(plan, ORIGIN_NS, ORIGIN_NS + round(at_s * 1e9), lambda _: at_a_speed(0.5), READING))
 
 
 LINE = 0.5 * DT * np.arange(1, 33)
@@ -108,8 +108,8 @@ def test_a_plan_that_would_begin_backwards_begins_at_rest_unless_that_asks_for_m
 def test_velocities_after_a_brake_begin_with_their_own(braking):
     """The velocity of a brake is nobody's plan: a spline that began with it would swing, and its brake turn round."""
     plan = Plan(MAPS["velocity"], np.full(2, DT), np.full((2, 1), 0.3), None, ORIGIN_NS)
-    before = at_a_speed(-0.4, brakes_at=0.5 if braking else np.inf)
-    course = next(courses_of(plan, ORIGIN_NS, ORIGIN_NS, lambda _: before, READING))
+    before = at_a_speed(-0.4, brake_from=0.5 if braking else np.inf)
+    course = next(planned_motions_of(plan, ORIGIN_NS, ORIGIN_NS, lambda _: before, READING))
     velocities = course.motion.states_at(np.linspace(0, 0.039, 40))[1]
     assert (np.abs(velocities - 0.3).max() < 1e-9) == braking
     assert course.continues != braking

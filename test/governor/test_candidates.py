@@ -9,8 +9,8 @@ from pipelines import SECOND, SimulatedNode
 from traj_integrator_ros.execution.limits import extremes
 from traj_integrator_ros.execution.motion import State, resting
 from traj_integrator_ros.execution.rows import cubic_spline
-from traj_integrator_ros.governor.courses import Course
-from traj_integrator_ros.governor.ways import Seam, Ways
+from traj_integrator_ros.governor.candidates import Candidates, JoinPoint
+from traj_integrator_ros.governor.planned_motions import PlannedMotion
 from traj_integrator_ros.limits.joint_limits import assumed_limits
 
 DT, LINE = 0.02, 0.23 * 0.02 * np.arange(51)[:, None]
@@ -26,9 +26,9 @@ def test_the_first_pieces_of_a_plan_that_continues_another_one_may_not_raise_an_
     assumed = assumed_limits(limits, parameters.publish_brake_time, 0.0).bounds
     state, at_ns = State(np.array([1e-4]), np.array([0.2]), np.zeros(1)), 1000 * SECOND
     nobody = np.zeros(1, bool)
-    seam = Seam(state, at_ns, nobody, nobody, assumed, resting(state.position, 1e-3), limits)
-    way, finding = Ways(parameters, limits, assumed).way(
-        lambda _: iter([Course(at_ns, motion, continues=continues)]), seam
+    seam = JoinPoint(state, at_ns, nobody, nobody, assumed, resting(state.position, 1e-3), limits)
+    way, finding = Candidates(parameters, limits, assumed).first(
+        lambda _: iter([PlannedMotion(at_ns, motion, continues=continues)]), seam
     )
     jerk = np.abs(extremes(way.joined)[:, 3]).max()
     assert not finding and (jerk <= 128.0 * (1 + 1e-6)) == continues

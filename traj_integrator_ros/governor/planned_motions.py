@@ -1,4 +1,4 @@
-"""From a plan to its course, a motion from its origin on, in the ways in which it can be read. Knows no ROS."""
+"""From a plan to its planned motion, a motion from its origin on, in the ways in which it can be read. Knows no ROS."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _NO_LIMITS = JointLimits()
 
 
 class Smoothed(IntEnum):
-    """Whether a course passes near the rows of its plan only."""
+    """Whether a planned motion passes near the rows of its plan only."""
 
     NOT = 0
     NOISE = 1
@@ -43,7 +43,7 @@ class Smoothed(IntEnum):
     """There is no noise: only for a plan that exceeds its limits otherwise."""
 
 
-class Course(NamedTuple):
+class PlannedMotion(NamedTuple):
     """A plan as a motion on the node's clock; from its end on it rests, unless it ends in motion as planned."""
 
     start_ns: int
@@ -51,12 +51,12 @@ class Course(NamedTuple):
     valid_from_ns: int = 0
     """The motion is the plan's from here on only."""
     smoothed: Smoothed = Smoothed.NOT
-    own_until: float = np.inf
+    planned_until: float = np.inf
     """s from its start; until then it shows what it asks for itself, not what its end makes of it."""
-    brakes_at: float = np.inf
+    brake_from: float = np.inf
     """s from its start; from then on it is a brake, which says nothing about its plan."""
     is_complete: bool = False
-    """Whether it is of a complete plan, whose courses come in the order in which they are tried."""
+    """Whether it is of a complete plan, whose planned motions come in the order in which they are tried."""
     keeps_limits: bool = False
     """Whether its points keep limits that the interpolation between them may exceed (see `complete_plan`)."""
     continues: bool = False
@@ -68,7 +68,7 @@ class Course(NamedTuple):
 
     def is_braking(self, time_ns: int) -> bool:
         """Whether it is over at a time, but not yet at rest."""
-        return self.brakes_at <= (time_ns - self.start_ns) * 1e-9 < self.motion.duration
+        return self.brake_from <= (time_ns - self.start_ns) * 1e-9 < self.motion.duration
 
     def rest_from(self, time_ns: int) -> Motion:
         """The rest of the motion at a time, at least a moment of rest; from its start if that is later."""
@@ -95,14 +95,14 @@ class Course(NamedTuple):
             return motion.until(min(span, motion.duration))
         return motion.then(resting(motion.end.position, missing))
 
-    def own_of(self, rest: Motion, time_ns: int) -> Motion:
+    def planned_part_of(self, rest: Motion, time_ns: int) -> Motion:
         """The rest of the motion at a time, as `rest_from` has it, as far as it shows what it asks for."""
-        left = self.own_until - max(time_ns - self.start_ns, 0) * 1e-9
+        left = self.planned_until - max(time_ns - self.start_ns, 0) * 1e-9
         return rest.until(left) if _MOMENT_S < left < rest.duration else rest
 
 
-class Left(NamedTuple):
-    """The rest of a course when it is taken up."""
+class Remainder(NamedTuple):
+    """The rest of a planned motion when it is taken up."""
 
     motion: Motion
     earliest: float
@@ -111,21 +111,21 @@ class Left(NamedTuple):
     """The motion from there on."""
     own: Motion
     """The part of it that shows how much the plan itself asks for."""
-    own_until: float
+    planned_until: float
     """s; the end of that."""
     whole: Motion
-    """The course from its start on."""
+    """The planned motion from its start on."""
     into: float
     """s; how much of that is over."""
     keeps_limits: bool = False
     is_complete: bool = False
-    """See `Course`."""
+    """See `PlannedMotion`."""
 
-    def moved(self, by: np.ndarray) -> Left:
+    def moved(self, by: np.ndarray) -> Remainder:
         """The same, shifted by `[dof]`, rad."""
         return self._with(lambda motion: motion.moved(by))
 
-    def inside(self, low: np.ndarray, high: np.ndarray) -> Left:
+    def inside(self, low: np.ndarray, high: np.ndarray) -> Remainder:
         """The same within positions `[dof]`, where its rows are, and what is between them is a little beyond.
 
         A spline that comes to rest at a limit rings by up to a thousandth of its way there: that joint goes that much
@@ -145,12 +145,12 @@ class Left(NamedTuple):
         by = np.where(joints, lowest - share * least, 0.0)
         return self._with(lambda motion: motion.scaled(share).moved(by))
 
-    def _with(self, change: Callable[[Motion], Motion]) -> Left:
+    def _with(self, change: Callable[[Motion], Motion]) -> Remainder:
         return self._replace(**{name: change(part) for name, part in self._asdict().items() if type(part) is Motion})
 
 
-def left_of(course: Course, join_ns: int) -> Left:
-    """The rest of a course at a time; if it begins later, it is continued backwards until then."""
+def remainder_of(course: PlannedMotion, join_ns: int) -> Remainder:
+    """The rest of a planned motion at a time; if it begins later, it is continued backwards until then."""
     rest = course.rest_from(join_ns)
     if course.start_ns > join_ns:
         rest = rest.begun_earlier((course.start_ns - join_ns) * 1e-9)
@@ -163,7 +163,9 @@ def left_of(course: Course, join_ns: int) -> Left:
         end = knots[max(len(knots) - 1 - _SWINGS, 0)] - into
     valid = rest_of(rest, earliest)
     own = rest_of(rest.until(end), begin) if end > begin + _MOMENT_S else valid
-    return Left(rest, earliest, valid, own, end, course.motion, max(into, 0.0), course.keeps_limits, course.is_complete)
+    return Remainder(
+        rest, earliest, valid, own, end, course.motion, max(into, 0.0), course.keeps_limits, course.is_complete
+    )
 
 
 def rest_of(motion: Motion, time: float) -> Motion:
@@ -187,14 +189,14 @@ class Reading(NamedTuple):
     """Whether plans that exceed limits are slowed: then they end where they say, whatever that asks for."""
 
 
-def courses_of(
+def planned_motions_of(
     plan: Plan,
     origin_ns: int,
     at_ns: int,
-    previous: Callable[[int], Course],
+    previous: Callable[[int], PlannedMotion],
     reading: Reading,
-) -> Iterator[Course]:
-    """Yield the courses of a plan, the most exact first: later ones are for when those before exceed limits.
+) -> Iterator[PlannedMotion]:
+    """Yield the planned motions of a plan, the most exact first: later ones are for when those before exceed limits.
 
     A complete plan has motions of its own (`complete_plan`). A plan with a start begins there. Any other continues the
     previous plan, from its state at the origin, unless positions say that the plan is another one: then their spline
@@ -209,18 +211,18 @@ def courses_of(
 
     """
     if not len(plan.steps):
-        yield Course(origin_ns, resting(plan.start.position, _MOMENT_S))
+        yield PlannedMotion(origin_ns, resting(plan.start.position, _MOMENT_S))
         return
     before = plan.start or previous(origin_ns).state_at(origin_ns)
     if plan.is_complete:
         own = previous(origin_ns).state_at(origin_ns)
         given = reading.fade_time, reading.limits, reading.assumed
         for motion, keeps in motions_of(plan, own, *given, slows=reading.slows):
-            yield Course(origin_ns, motion, is_complete=True, keeps_limits=keeps)
+            yield PlannedMotion(origin_ns, motion, is_complete=True, keeps_limits=keeps)
         return
     states = rows_of(plan, before)
     if (motion := motion_between(plan, states)) is not None:
-        yield Course(origin_ns, motion)
+        yield PlannedMotion(origin_ns, motion)
         return
     whole, absolute = states[0], plan.is_positions
     rows = whole[1:]
@@ -235,19 +237,19 @@ def courses_of(
         comes_to_rest = rests and len(rows) == 1  # within its only step
         begin = before._replace(acceleration=None) if plan.start is None or comes_to_rest else before
         through = _through(plan.steps, whole, begin, rests, comes_to_rest or _still(whole), reading)
-        yield Course(origin_ns, through, continues=plan.start is None and not absolute)
+        yield PlannedMotion(origin_ns, through, continues=plan.start is None and not absolute)
     first_ns = origin_ns
     steps = plan.steps
     if absolute:
         first_ns += round(float(steps[0]) * 1e9)
         steps = steps[1:]
         if not len(steps):
-            yield Course(origin_ns, resting(rows[0], float(plan.steps[0])), first_ns)
+            yield PlannedMotion(origin_ns, resting(rows[0], float(plan.steps[0])), first_ns)
             return
     else:
         rows = whole
     for smoothed, alone in _alone(steps, rows, rests, reading):
-        yield Course(first_ns, alone, first_ns, smoothed)
+        yield PlannedMotion(first_ns, alone, first_ns, smoothed)
 
 
 def stops_of(plan: Plan) -> np.ndarray:
@@ -305,7 +307,7 @@ def _jerk_of(motion: Motion) -> np.ndarray:
 
 
 def _continues(
-    plan: Plan, rows: np.ndarray, origin_ns: int, at_ns: int, previous: Callable[[int], Course], jerk: np.ndarray
+    plan: Plan, rows: np.ndarray, origin_ns: int, at_ns: int, previous: Callable[[int], PlannedMotion], jerk: np.ndarray
 ) -> bool:
     """Whether positions continue the previous plan: none of them is over yet, or those that are over lie on it.
 

@@ -1,4 +1,4 @@
-"""Ways from the controller's present command to a plan: read, joined, stopped at the end, slowed if need be. No ROS."""
+"""Motions from the present command to a plan: read, joined, stopped at the end, slowed if need be. No ROS."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from ..limits.joint_limits import JointLimits
 from ..parameters.parameters import NodeParameters
 from ..parameters.table import ACTION_RETIME, ACTION_WARN, END_STOP
 from ..requests.rejection import Rejected, RejectionReason, require_finite
-from .courses import Course, Left, Reading, Smoothed, left_of, rest_of
+from .planned_motions import PlannedMotion, Reading, Remainder, Smoothed, remainder_of, rest_of
 from .retiming import slowed
 
-Read = Callable[[Reading], Iterator[Course]]
-"""Yields the courses of a plan, the most exact first."""
+Read = Callable[[Reading], Iterator[PlannedMotion]]
+"""Yields the planned motions of a plan, the most exact first."""
 _NANOSECOND_S = 1e-9
 _SMOOTHING = 1.5
 """By how much a smoothed plan must ask less than one through its rows: noise asks for much more, a plan does not."""
@@ -46,26 +46,26 @@ _TURNED_WITHIN = 4.0
 """Times that it takes to take an acceleration back: the earliest that a joint leaves its plan in order not to turn."""
 
 
-class Way(NamedTuple):
-    """A motion from the present command to a plan, and the rest of the plan's own course."""
+class Candidate(NamedTuple):
+    """A motion from the present command to a plan, and the rest of the planned motion."""
 
     joined: Motion
-    course: Course
-    brakes_at: float = np.inf
+    course: PlannedMotion
+    brake_from: float = np.inf
     """s from the join; infinite: the plan ends at rest by itself."""
-    own_until: float = np.inf
-    """s from the join; see `Course`."""
+    planned_until: float = np.inf
+    """s from the join; see `PlannedMotion`."""
     delay: float = 0.0
     """By how much the plan was slowed, s."""
 
     @staticmethod
-    def alone(join_ns: int, motion: Motion) -> Way:
-        """A motion that is its own course."""
-        return Way(motion, Course(join_ns, motion))
+    def alone(join_ns: int, motion: Motion) -> Candidate:
+        """A motion that is the plan itself."""
+        return Candidate(motion, PlannedMotion(join_ns, motion))
 
 
-class Seam(NamedTuple):
-    """Where a plan is taken up, and what every way of joining it is given."""
+class JoinPoint(NamedTuple):
+    """Where a plan is taken up, and what every candidate is made of."""
 
     state: State
     """Commanded then."""
@@ -83,8 +83,8 @@ class Seam(NamedTuple):
     """What the search may still do; None: it has not begun."""
 
 
-class Ways:
-    """Finds the ways of joining plans.
+class Candidates:
+    """Finds the motions that join plans.
 
     Args:
         parameters: the node's configuration.
@@ -100,15 +100,15 @@ class Ways:
         self._reading = Reading(parameters.publish_rest_tolerance, fade, assumed, limits)
 
     @np.errstate(over="ignore", invalid="ignore", divide="ignore")
-    def way(self, read: Read, seam: Seam) -> tuple[Way | None, str]:
-        """The first way of joining a plan that keeps its limits, or that can be made to by slowing it; in any thread.
+    def first(self, read: Read, seam: JoinPoint) -> tuple[Candidate | None, str]:
+        """The first candidate that keeps its limits, or that can be made to by slowing it; in any thread.
 
         Args:
             read: the plan.
             seam: where it is taken up.
 
         Returns:
-            The way, and what is wrong with it: empty if nothing is. None: there is no way.
+            The candidate, and what is wrong with it: empty if nothing is. None: there is none.
 
         Raises:
             Rejected: non_finite_result or brake_impossible.
@@ -118,25 +118,25 @@ class Ways:
         seam = seam._replace(work=Work())
         action = self._parameters.limits_action
         for left in self._gentlest_first(read(self._reading), seam.join_ns, seam.bounds):
-            way, violation = self._joined(left, seam, lenient=action == ACTION_WARN, told=not finding)
-            if way is not None and not violation:
-                return way, ""
+            candidate, violation = self._joined(left, seam, lenient=action == ACTION_WARN, told=not finding)
+            if candidate is not None and not violation:
+                return candidate, ""
             finding = finding or violation
-            fallback = fallback or way
+            fallback = fallback or candidate
             if not seam.work.spend(_OF_A_READING):
                 break
-        soonest: Way | None = None
+        soonest: Candidate | None = None
         slowly = read(self._reading._replace(slows=True)) if action == ACTION_RETIME else iter(())
         for left in islice(self._gentlest_first(slowly, seam.join_ns, seam.bounds), _MOST_SLOWED):
-            way, violation = self._slowed(left, seam)
-            if way is None or violation:
-                reason = reason or ("" if way else violation)
-                way, violation = self._joined(left, seam, slows=True)
-            if way is None or violation:
+            candidate, violation = self._slowed(left, seam)
+            if candidate is None or violation:
+                reason = reason or ("" if candidate else violation)
+                candidate, violation = self._joined(left, seam, slows=True)
+            if candidate is None or violation:
                 continue
-            if soonest is None or way.joined.duration < soonest.joined.duration:
-                soonest = way
-            if not left.is_complete or way.joined.duration <= _CONTRADICTORY * left.whole.duration:
+            if soonest is None or candidate.joined.duration < soonest.joined.duration:
+                soonest = candidate
+            if not left.is_complete or candidate.joined.duration <= _CONTRADICTORY * left.whole.duration:
                 break
         if soonest is not None:
             return soonest, ""
@@ -145,27 +145,27 @@ class Ways:
         return fallback, finding
 
     @np.errstate(over="ignore", invalid="ignore", divide="ignore")
-    def at_once(self, read: Read, seam: Seam) -> Way | None:
-        """What `way` finds where the most exact course needs neither smoothing nor slowing; None: it needs a search."""
+    def at_once(self, read: Read, seam: JoinPoint) -> Candidate | None:
+        """What `first` finds where the most exact reading is neither smoothed nor slowed; None: it takes a search."""
         course = next(read(self._reading))
         require_finite("motion", course.motion.coefficients, RejectionReason.NON_FINITE_RESULT)
-        left = left_of(course, seam.join_ns)
+        left = remainder_of(course, seam.join_ns)
         most = 1 + self._parameters.limits_tolerance
         if not course.is_complete and seam.bounds.demands_of(left.valid).max() > most:
             return None
-        way, violation = self._joined(left, seam._replace(work=Work()), told=False)
-        return None if violation else way
+        candidate, violation = self._joined(left, seam._replace(work=Work()), told=False)
+        return None if violation else candidate
 
-    def _gentlest_first(self, courses: Iterator[Course], join_ns: int, bounds: Bounds) -> Iterator[Left]:
-        """The rests of courses: as they come while they keep the bounds, the others by how far they exceed them."""
-        wilder: list[tuple[float, int, Left]] = []
-        forced: list[Course] = []
+    def _gentlest_first(self, courses: Iterator[PlannedMotion], join_ns: int, bounds: Bounds) -> Iterator[Remainder]:
+        """Remainders of planned motions: as they come while they keep the bounds, others by their excess."""
+        wilder: list[tuple[float, int, Remainder]] = []
+        forced: list[PlannedMotion] = []
         for course in courses:
             require_finite("motion", course.motion.coefficients, RejectionReason.NON_FINITE_RESULT)
             if course.smoothed is Smoothed.FORCED:
                 forced.append(course)
                 break
-            left = left_of(course, join_ns)
+            left = remainder_of(course, join_ns)
             if not course.is_complete:
                 left = left.inside(bounds.position_min, bounds.position_max)
             demands = bounds.demands_of(left.valid)
@@ -179,38 +179,38 @@ class Ways:
         for _, _, left in sorted(wilder, key=lambda it: it[:2]):
             yield left
         for course in chain(forced, courses):
-            yield left_of(course, join_ns)
+            yield remainder_of(course, join_ns)
 
-    def _slowed(self, left: Left, seam: Seam) -> tuple[Way | None, str]:
-        """A course joined as if it kept its limits, and then slowed; and what is wrong with it."""
+    def _slowed(self, left: Remainder, seam: JoinPoint) -> tuple[Candidate | None, str]:
+        """A planned motion joined as if it kept its limits, and then slowed; and what is wrong with it."""
         kept, raised = (replace(seam.bounds, most=most).raised_to(left.valid) for most in (seam.bounds.most, np.inf))
         velocity, acceleration, jerk = (_ROOM * part for part in (raised.velocity, raised.acceleration, raised.jerk))
         free = replace(raised, velocity=velocity, acceleration=acceleration, jerk=jerk, deceleration=None)
-        way, violation = self._joined(left, seam._replace(bounds=free), judges=False)
-        if way is None:
+        candidate, violation = self._joined(left, seam._replace(bounds=free), judges=False)
+        if candidate is None:
             return None, violation
         moves = bool((np.abs(seam.state.known[1:]) > np.array(SAME[1:])[:, None]).any())
-        found = slowed(way.joined, kept.rates, self._parameters.joint_names, from_state=moves)
+        found = slowed(candidate.joined, kept.rates, self._parameters.joint_names, from_state=moves)
         if isinstance(found, str):
             return None, found
-        brakes_at = found.time(way.brakes_at)
-        violation = find_motion_violation(found.motion, seam.limits, brakes_at)
-        course = Course(seam.join_ns, found.motion, seam.join_ns + round(found.time(left.earliest) * 1e9))
-        delay = found.motion.duration - way.joined.duration
-        return Way(found.motion, course, brakes_at, found.time(way.own_until), delay), violation
+        brake_from = found.time(candidate.brake_from)
+        violation = find_motion_violation(found.motion, seam.limits, brake_from)
+        course = PlannedMotion(seam.join_ns, found.motion, seam.join_ns + round(found.time(left.earliest) * 1e9))
+        delay = found.motion.duration - candidate.joined.duration
+        return Candidate(found.motion, course, brake_from, found.time(candidate.planned_until), delay), violation
 
     def _joined(
         self,
-        left: Left,
-        seam: Seam,
+        left: Remainder,
+        seam: JoinPoint,
         *,
         slows: bool = False,
         lenient: bool = False,
         judges: bool = True,
         told: bool = True,
         shifted: bool = False,
-    ) -> tuple[Way | None, str]:
-        """A course with its brake, joined from a state; and what is wrong with it, empty if nothing is.
+    ) -> tuple[Candidate | None, str]:
+        """A planned motion with its brake, joined from a state; and what is wrong with it, empty if nothing is.
 
         With `slows`, it is slowed before that; `lenient`: it is joined although it exceeds limits itself; without
         `judges`, whether it does is not looked for; without `told`, not where.
@@ -219,32 +219,32 @@ class Ways:
         state, join_ns, stopped, floating, bounds, executed, limits, work = seam
         if left.keeps_limits:  # what the plan makes of its points is no violation, nor is it of the way to it
             limits, bounds = limits.raised_to(rest), replace(bounds, most=np.inf)
-        brakes_at, raised = np.inf, bounds.raised_to(own, _NOT_RINGING)
+        brake_from, raised = np.inf, bounds.raised_to(own, _NOT_RINGING)
         if self._parameters.publish_end == END_STOP:
             tolerance = self._parameters.publish_rest_tolerance
             whole = stopped_at_end(rest, raised, tolerance, self._parameters.joint_names)
-            brakes_at = rest.duration if whole.duration > rest.duration else np.inf
+            brake_from = rest.duration if whole.duration > rest.duration else np.inf
             rest = whole
         stopped = stopped & (np.abs(state[1:]).max(axis=0) > 0)  # the others rest in the plan
         if np.count_nonzero(stopped):
             rest = _with_stops(rest, state, stopped, bounds)
-        own_until, delay = left.own_until, 0.0
+        planned_until, delay = left.planned_until, 0.0
         if slows and earliest < rest.duration:
             after = rest_of(rest, earliest)
             found = slowed(after, self._assumed.raised_to(after).rates)
             if isinstance(found, str):
                 return None, found
             delay = found.motion.duration + earliest - rest.duration
-            own_until, brakes_at = (earliest + found.time(time - earliest) for time in (own_until, brakes_at))
+            planned_until, brake_from = (earliest + found.time(time - earliest) for time in (planned_until, brake_from))
             rest = found.motion if earliest <= 0 else _led_to(found.motion, earliest)
         violation, held = "", not left.keeps_limits
         if judges:
-            violation = find_motion_violation(rest_of(rest, earliest), limits, brakes_at, steps=held, told=told)
+            violation = find_motion_violation(rest_of(rest, earliest), limits, brake_from, steps=held, told=told)
         if violation and not lenient:
             return None, violation
         within = raised if raised is bounds else raised.containing(own)
         problem = Problem(
-            state, rest, within, self._joining, earliest, floating & ~stopped, executed, own_until, brakes_at, work
+            state, rest, within, self._joining, earliest, floating & ~stopped, executed, planned_until, brake_from, work
         )
         # Where accelerations jump within a plan, it also begins with a jump.
         result = (rest, np.zeros(rest.dof)) if left.keeps_limits and problem.jumps_only else join(problem)
@@ -253,16 +253,18 @@ class Ways:
         joined, shift = result
         if judges and joined is not rest and not violation:
             violation = find_motion_violation(joined, limits, steps=False, told=told)
-            if violation and brakes_at < np.inf and shift.any() and not shifted:
+            if violation and brake_from < np.inf and shift.any() and not shifted:
                 # It was stopped where it was planned, and is shifted: stopped where it goes, it may keep the limits.
                 return self._joined(left.moved(shift), seam, slows=slows, lenient=lenient, shifted=True)
         kept, begun_ns = rest, join_ns
         if 0 < left.into < left.whole.duration:  # a later plan may begin before this one was taken up
             kept, begun_ns = left.whole.until(left.into).then(rest), join_ns - round(left.into * 1e9)
         kept = kept.moved(shift) if np.count_nonzero(shift) else kept
-        braked = brakes_at + (join_ns - begun_ns) * _NANOSECOND_S
-        kept = Course(begun_ns, kept, join_ns + round(earliest * 1e9) if earliest else begun_ns, brakes_at=braked)
-        return Way(joined, kept, brakes_at, own_until, delay), violation
+        braked = brake_from + (join_ns - begun_ns) * _NANOSECOND_S
+        kept = PlannedMotion(
+            begun_ns, kept, join_ns + round(earliest * 1e9) if earliest else begun_ns, brake_from=braked
+        )
+        return Candidate(joined, kept, brake_from, planned_until, delay), violation
 
 
 def _led_to(motion: Motion, time: float) -> Motion:
@@ -365,8 +367,8 @@ def _turning(motion: Motion, last: State, stop: Motion, bounds: Bounds) -> np.nd
     end, velocity, acceleration = last
     states = (part.tolist() for part in (end - motion.coefficients[-1, 0], velocity, acceleration, bounds.jerk))
     goes = [  # faster than numpy for a few numbers
-        a != 0 and a * way <= 0 and (v * a > 0 or a * a > 2 * jerk * abs(v))
-        for way, v, a, jerk in zip(*states, strict=True)
+        a != 0 and a * direction <= 0 and (v * a > 0 or a * a > 2 * jerk * abs(v))
+        for direction, v, a, jerk in zip(*states, strict=True)
     ]
     if not any(goes):
         return np.zeros(stop.dof)
