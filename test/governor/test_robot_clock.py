@@ -37,7 +37,7 @@ class Clocks:
             late_ns = round((self.late + self.random.uniform(0.0, jitter or 1e-9)) * MS)
             self.read()
             found.append(self.clock.take(self.stamps, self.steady_ns + self.robot_ns, self.steady_ns + late_ns))
-        return [by for by in found if by]
+        return [step.stamps_ns for step in found if step is not None]
 
     def read(self) -> float:
         """By how much what is read is ahead of the robot's clock, ms."""
@@ -197,7 +197,7 @@ class Machine(Clocks):
 
 
 @pytest.mark.parametrize("counts", [True, False])
-@pytest.mark.parametrize("by", [-200.0, -30.0, 30.0, 200.0])
+@pytest.mark.parametrize("by", [-200.0, -30.0, -12.0, 12.0, 30.0, 200.0])
 @pytest.mark.parametrize("whose", ["node", "robot", "both"])
 def test_when_a_clock_is_set_the_command_goes_on_from_what_the_controller_commands(
     whose: str, by: float, counts: bool

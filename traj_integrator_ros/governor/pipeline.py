@@ -141,9 +141,9 @@ class Pipeline:
 
     def take_stamp(self, stamps: Stamps, stamp_ns: int, arrived_ns: int) -> None:
         """Take the stamp of a joint state or of a report, and when it arrived; see `RobotClock`."""
-        if by_ns := self.published.clock.take(stamps, stamp_ns, arrived_ns):
-            self.joint_states.set_clock(by_ns)
-            self.published.set_clock(by_ns, self.published.clock.at(arrived_ns))
+        if (step := self.published.clock.take(stamps, stamp_ns, arrived_ns)) is not None:
+            self.joint_states.set_clock(step.read_ns)
+            self.published.set_clock(step, self.published.clock.at(arrived_ns))
 
     def checked(self, fields: SequenceFields) -> ActionRequest:
         """Check an action sequence. Raises Rejected as `check_sequence`."""

@@ -22,7 +22,7 @@ from .controller_reports import ControllerReport, ControllerStatus, found_in, ma
 from .executable import ExecutableTrajectory
 from .lead import Lead
 from .planned_motions import PlannedMotion
-from .robot_clock import STEP_NS, RobotClock
+from .robot_clock import STEP_NS, RobotClock, Step
 from .supervision import Guard
 
 _REMEMBERED_S = 0.5
@@ -207,11 +207,11 @@ class PresentCommand:
         before = (one.course for one in self._own() if one.course.start_ns < motion.course.start_ns)
         return any(matches(report, course) is not None for course in before)
 
-    def set_clock(self, by_ns: int) -> None:
-        """The robot's clock was set, by that much: the controller executes its motion by it."""
-        self.sent = deque((one._replace(sent_ns=one.sent_ns + by_ns) for one in self.sent), maxlen=_MOST_KEPT)
-        self._received_ns += by_ns
-        self._set_by_ns = by_ns if self.reports else 0
+    def set_clock(self, step: Step) -> None:
+        """The robot's clock was set: the controller executes its motion by it."""
+        self.sent = deque((one._replace(sent_ns=one.sent_ns + step.read_ns) for one in self.sent), maxlen=_MOST_KEPT)
+        self._received_ns += step.read_ns
+        self._set_by_ns = step.stamps_ns if self.reports else 0
         self.is_doubtful = not self.reports and self._in_use > 0
 
     def _shift(self, report: ControllerReport) -> None:
@@ -473,12 +473,12 @@ class PublishedMotion:
         """The time from now until a new plan is taken up."""
         return self.present.lead
 
-    def set_clock(self, by_ns: int, now_ns: int) -> None:
-        """The robot's clock was set, by that much, and shows `now_ns`."""
-        self.present.set_clock(by_ns)
+    def set_clock(self, step: Step, now_ns: int) -> None:
+        """The robot's clock was set, and shows `now_ns`."""
+        self.present.set_clock(step)
         self.guard.set_clock(now_ns)
         if self._newest_origin_ns:
-            self._newest_origin_ns += by_ns
+            self._newest_origin_ns += step.read_ns
 
     @property
     def last(self) -> ExecutableTrajectory | None:

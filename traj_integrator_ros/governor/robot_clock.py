@@ -27,6 +27,15 @@ class Slack(NamedTuple):
 EXACT = Slack()
 
 
+class Step(NamedTuple):
+    """By how much the robot's clock was set."""
+
+    read_ns: int
+    """In what is read: less, where some of it may as well be transport."""
+    stamps_ns: int
+    """In its stamps."""
+
+
 class Stamps:
     """How far a sender's clock is ahead of the steady one, at least: by the stamp that came the soonest.
 
@@ -157,27 +166,29 @@ class RobotClock:
         """The robot's time, ns, at a time of the steady clock."""
         return steady_ns + self._robot_ns
 
-    def take(self, stamps: Stamps, stamp_ns: int, arrived_ns: int) -> int:
+    def take(self, stamps: Stamps, stamp_ns: int, arrived_ns: int) -> Step | None:
         """Take a stamp of `reports` or `states`, ns, and when it arrived by the steady clock.
 
         Returns:
-            By how much the robot's time is another one than it was read before, ns, where that is a step; otherwise 0.
+            By how much the clock was set, where that is seen now.
 
         """
         if not self._node_ns or (self.is_unsure and arrived_ns <= self._since_ns):
-            return 0
-        was_known = self._source.ahead_ns is not None
+            return None
+        source, before_ns, was_ns = self._source, self._source.ahead_ns, self._robot_ns
         self.has_reports |= stamps is self.reports
         stamps.take(stamp_ns, arrived_ns)
-        if self._source.ahead_ns is None:
-            return 0
-        self.is_unsure, was = False, self._robot_ns
+        if (ahead_ns := self._source.ahead_ns) is None:
+            return None
+        self.is_unsure = False
         self._robot_ns = self._estimated()
-        by = self._robot_ns - was
-        if abs(by) <= STEP_NS:
-            return 0
-        self.steps += was_known
-        return by
+        read_ns = self._robot_ns - was_ns
+        is_same = self._source is source and before_ns is not None
+        step = Step(read_ns, ahead_ns - before_ns if is_same else read_ns)
+        if max(map(abs, step)) <= STEP_NS:
+            return None
+        self.steps += before_ns is not None
+        return step
 
     def measured_ns(self, stamp_ns: int) -> int:
         """When a joint state with a stamp was measured, by what is read: drivers may have a clock of their own."""
