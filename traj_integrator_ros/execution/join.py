@@ -17,6 +17,7 @@ from . import native
 from .limits import Bounds, extremes, keeping, keeps
 from .motion import SHORTEST_GAP, SIZE, Motion, State, resting, united
 from .reaching import RETREAT_RAD, ROUNDING, Rates, fastest_stop, floating_to, peak_speed, reaching, retreats
+from .tolerances import SAME_END_RAD
 
 SAME = (1e-10, 1e-8, 1e-6)
 """rad, rad/s, rad/s^2: differences up to these are rounding, and nothing is done about them."""
@@ -32,7 +33,6 @@ _NEAR_RAD = 1e-3
 """By how much a difference may grow while it fades: a plan may be known no better between its rows."""
 _SAME_PLAN_RAD = 5e-3
 """Difference up to which the motion in execution may be on the same plan."""
-_SAME_END_RAD = 1e-3
 _GROWS_BY_VELOCITY, _GROWS_BY_ACCELERATION = 0.17, 0.0173
 """Greatest value of the quintic to 0 from a velocity, or acceleration, of 1, in 1 s."""
 _OF_JERK = 1.25
@@ -128,7 +128,7 @@ class Problem:
         if self.executed is None:
             return np.full(self.plan.dof, np.inf)
         least, most = extremes(self.executed)
-        same = np.abs(self.executed.end.position - self.plan.end.position) <= _SAME_END_RAD
+        same = np.abs(self.executed.end.position - self.plan.end.position) <= SAME_END_RAD
         return np.where(same, np.maximum(most[1], -least[1]), np.inf)
 
     @cached_property

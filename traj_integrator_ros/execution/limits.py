@@ -21,7 +21,7 @@ _ROUNDED_RAD = 1e-9
 """rad or m by which rounding may pass a limit of positions, also where that is 0."""
 DECELERATION = "deceleration"
 """Quantity of violations where a joint slows down, if that has limits of its own; both numbers are above 0."""
-_ROUNDING = 60 * 2.0**-52
+_ROUNDED_JERK = 60 * 2.0**-52
 """Times a position, over the cube of a piece's length: the jerk that the rounding of positions at its ends makes."""
 _MERGED_S = 18e-6
 """Times the largest jerk, over a piece's length: the jerk where points less than 1 us apart became one, which moves a
@@ -30,7 +30,7 @@ length.
 """
 _AT_END = 1e-9
 """Share of a piece within which a velocity that is 0 is so at its end."""
-_RESTS = 1e-6
+_NO_DIRECTION = 1e-6
 """rad/s; up to here a velocity is rounding and has no direction."""
 LONGEST_BRAKE_S = 30.0
 """A brake that takes longer means that the limits cannot belong to a robot."""
@@ -206,7 +206,7 @@ def forward(motion: Motion, either: np.ndarray) -> Motion:
     shifts = taylor_shift(cut[:-1] - motion.knots[piece], motion.size)
     coefficients = shifts @ motion.coefficients[piece]
     control = bernstein(coefficients, np.diff(cut), 1)
-    sign = np.where(np.abs(control).max(axis=1) > _RESTS, np.sign(control.sum(axis=1)), 0.0)
+    sign = np.where(np.abs(control).max(axis=1) > _NO_DIRECTION, np.sign(control.sum(axis=1)), 0.0)
     return Motion(cut, coefficients * sign[:, None])
 
 
@@ -240,7 +240,7 @@ def worst_violations(motion: Motion, limits: Limits, *, of_points: bool = False)
             of_pieces = _extremes_of_pieces(judged)[:, :, order]
         unknown = np.zeros((len(judged.steps), judged.dof))
         if of_points and quantity == "jerk":
-            unknown += _ROUNDING * np.abs(judged.coefficients[:, 0]) / judged.steps[:, None] ** 3
+            unknown += _ROUNDED_JERK * np.abs(judged.coefficients[:, 0]) / judged.steps[:, None] ** 3
             unknown += _MERGED_S * sides[1] / judged.steps[:, None]
         for side, sign in enumerate((-1.0, 1.0)):
             values, most = sign * of_pieces[:, side] - unknown, np.tile(sign * sides[side], (len(unknown), 1))

@@ -10,7 +10,7 @@ import numpy as np
 
 SIZE = 6
 """Most coefficients of a piece: what a controller reproduces from the states at its ends."""
-_ROUNDING = 1e-12
+_NO_COEFFICIENT = 1e-12
 """Of coefficients, as a share of the largest one."""
 
 
@@ -42,7 +42,7 @@ def roots_within(polynomial: np.ndarray, margin: float = 0.0) -> np.ndarray:
     """Real roots of a polynomial `[K]` between `margin` and 1 - `margin`."""
     sizes = np.abs(polynomial)
     # A leading coefficient that is rounding adds a root far away, beside which the others are computed inexactly.
-    trimmed = np.trim_zeros(np.where(sizes > _ROUNDING * sizes.max(initial=0.0), polynomial, 0.0), "b")
+    trimmed = np.trim_zeros(np.where(sizes > _NO_COEFFICIENT * sizes.max(initial=0.0), polynomial, 0.0), "b")
     roots = np.polynomial.polynomial.polyroots(trimmed) if len(trimmed) > 1 else np.zeros(0)
     # A double root may be computed as a slightly complex pair; checking one time too many does no harm.
     return roots.real[(np.abs(roots.imag) < 1e-3) & (roots.real > margin) & (roots.real < 1 - margin)]

@@ -29,9 +29,9 @@ _FORWARD = 0.1
 """A plan goes forward if it goes back by at most this share of its way."""
 _ALL = 1e9
 """No limit."""
-_RINGS, _RESTS = 2e-3, 5e-4
+_RINGS, _STAYS = 2e-3, 5e-4
 """rad; a plan that goes back by less than the first only rings, and one that stays within the second rests."""
-_RULES = np.array([_FORWARD, _RINGS, _RESTS, RETREAT, RETREAT_RAD])
+_RULES = np.array([_FORWARD, _RINGS, _STAYS, RETREAT, RETREAT_RAD])
 _OUTLOOK_S = 0.3
 """Shortest time over which it shows where a plan goes."""
 _SAMPLES = 65

@@ -23,7 +23,7 @@ _SHORT = 0.8
 _SAME_TIME = 1e-9
 """Rounding of times, s."""
 _ALTERNATING = ((-1.0) ** np.arange(6))[:, None]
-_ROUNDING = 5e-3
+_LAST_ACCELERATION = 5e-3
 """Last acceleration of a motion that ends at rest, rad/s^2, which is of rounding and of knots that became one."""
 _NOTHING = 1e-12
 """Velocities and accelerations, rad/s and rad/s^2, that are what sums leave of 0."""
@@ -39,7 +39,7 @@ _JUMP_NS = 10_000
 """In which an acceleration jumps, where points have accelerations: in less, the rounding of positions shows."""
 _NO_JUMP = 1e-6
 """Difference of accelerations, rad/s^2, that is rounding."""
-_RULES = np.array([_NO_TIME, _SHORT_S, _SHORTER, _NOTHING, _ROUNDING])
+_RULES = np.array([_NO_TIME, _SHORT_S, _SHORTER, _NOTHING, _LAST_ACCELERATION])
 
 
 def action_steps(dt: float | np.ndarray, horizon: int) -> np.ndarray:

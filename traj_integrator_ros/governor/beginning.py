@@ -7,6 +7,7 @@ import numpy as np
 from ..execution.limits import Bounds
 from ..execution.motion import Motion, State, resting
 from ..execution.reaching import fastest_stop
+from ..execution.tolerances import MOMENT_S, NANOSECOND_S, RESTS
 from ..parameters.parameters import NodeParameters
 from ..requests.plan import Plan
 from ..requests.rejection import Rejected, RejectionReason, all_finite
@@ -15,15 +16,11 @@ from .planned_motions import PlannedMotion
 from .published import Present, PublishedMotion
 from .supervision import Allowance
 
-_NANOSECOND_S = 1e-9
-_MOMENT_S = 1e-3
 _QUINTIC_PEAKS = (1.88, 5.78, 4 * 60.0)
 """Largest velocity, acceleration and (four times the) jerk of a quintic between rests, over a way of 1 in 1 s."""
 _QUINTIC_MOVING = 0.4
 """Share of the way that a joint goes during a quintic, by which it asks for less because it ends as fast as that."""
 _BRIDGED_AGAIN = 8
-_RESTS = 0.02
-"""Relative to full speed: a robot that is slower than this rests."""
 _FURTHEST_RAD = 0.5
 """Furthest that a robot which something else moves is assumed to go on, rad or m."""
 
@@ -77,9 +74,9 @@ class Beginning:
             velocity = np.zeros_like(velocity)
         known_ns = now_ns + round(self._bridge_time(position, velocity) * 1e9)
         if not velocity.any():
-            motion = resting(position, _MOMENT_S)
+            motion = resting(position, MOMENT_S)
         else:  # something else moves it: as if it went on until the controller is there, and then stopped
-            further = velocity * ((known_ns - now_ns) * _NANOSECOND_S)
+            further = velocity * ((known_ns - now_ns) * NANOSECOND_S)
             self._require_near(velocity, further)
             motion = fastest_stop(State(position + further, velocity), self._bounds)
         return Present(PlannedMotion(known_ns, motion), False, known_ns)
@@ -97,7 +94,7 @@ class Beginning:
                 return None
             stamp_ns, (position, velocity, acceleration) = reference
             # As far as anybody knows, it goes on like that until the stop is taken up.
-            lasts = (now_ns - stamp_ns) * _NANOSECOND_S + self._published.lead.seconds + _MOMENT_S
+            lasts = (now_ns - stamp_ns) * NANOSECOND_S + self._published.lead.seconds + MOMENT_S
             motion = Motion(np.array([0.0, lasts]), np.stack([position, velocity, acceleration / 2])[None])
             return Present(PlannedMotion(stamp_ns, motion), False, now_ns)
 
@@ -116,7 +113,7 @@ class Beginning:
         speed = self._joint_states.speed()
         speed = np.abs(velocity) if speed is None else speed
         joint = int((speed / self._allowance.full_speed).argmax())
-        if speed[joint] > _RESTS * self._allowance.full_speed[joint]:
+        if speed[joint] > RESTS * self._allowance.full_speed[joint]:
             raise Rejected(
                 RejectionReason.DEVIATION,
                 f"{self._parameters.joint_names[joint]} moves at {speed[joint]:.3g}, and it is not known what the "

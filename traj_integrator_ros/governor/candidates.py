@@ -14,6 +14,7 @@ from ..execution.limits import INSIDE, LONGEST_BRAKE_S, Bounds, extremes, find_m
 from ..execution.motion import Motion, State, united
 from ..execution.reaching import RETREAT, RETREAT_RAD, fastest_stop
 from ..execution.rows import brought_to_rest
+from ..execution.tolerances import NANOSECOND_S
 from ..limits.joint_limits import JointLimits
 from ..parameters.parameters import NodeParameters
 from ..parameters.table import ACTION_RETIME, ACTION_WARN, END_STOP
@@ -23,7 +24,6 @@ from .retiming import slowed
 
 Read = Callable[[Reading], Iterator[PlannedMotion]]
 """Yields the planned motions of a plan, the most exact first."""
-_NANOSECOND_S = 1e-9
 _SMOOTHING = 1.5
 """By how much a smoothed plan must ask less than one through its rows: noise asks for much more, a plan does not."""
 _NOT_RINGING = 0.9
@@ -260,7 +260,7 @@ class Candidates:
         if 0 < left.into < left.whole.duration:  # a later plan may begin before this one was taken up
             kept, begun_ns = left.whole.until(left.into).then(rest), join_ns - round(left.into * 1e9)
         kept = kept.moved(shift) if np.count_nonzero(shift) else kept
-        braked = brake_from + (join_ns - begun_ns) * _NANOSECOND_S
+        braked = brake_from + (join_ns - begun_ns) * NANOSECOND_S
         kept = PlannedMotion(
             begun_ns, kept, join_ns + round(earliest * 1e9) if earliest else begun_ns, brake_from=braked
         )

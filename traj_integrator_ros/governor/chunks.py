@@ -14,7 +14,7 @@ from ..requests.plan import Plan
 _MOST_CHUNKS = 128
 """Most chunks that are remembered; more than ACT needs at most: chunks of 100 actions, one with each action."""
 _SAME_TIME_NS = 1_000
-_MOMENT_S = 1e-6
+_ONE_ROW_S = 1e-6
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ def _row_times(chunk: Plan) -> np.ndarray:
 def _remembered(chunk: Plan) -> _Remembered:
     times_ns = _row_times(chunk)
     several = len(chunk.steps) > 1
-    positions = cubic_spline(chunk.steps[1:], chunk.actions) if several else resting(chunk.actions[0], _MOMENT_S)
+    positions = cubic_spline(chunk.steps[1:], chunk.actions) if several else resting(chunk.actions[0], _ONE_ROW_S)
     return _Remembered(chunk.origin_ns, int(times_ns[0]), int(times_ns[-1]), positions)
 
 

@@ -8,11 +8,11 @@ import numpy as np
 
 from ..execution.motion import Motion, State
 from ..execution.rows import Points
+from ..execution.tolerances import NANOSECOND_S
 from ..requests.plan import Plan
 from ..requests.rejection import Rejected, RejectionReason
 from .planned_motions import PlannedMotion
 
-_NANOSECOND_S = 1e-9
 _SHORTEST_REST_S = 1e-6
 """A step with less time left counts as over: points closer together than this are of no use to a controller."""
 
@@ -63,11 +63,11 @@ def schedule(plan: Plan, earliest_ns: int, now_ns: int, longest_wait: float) -> 
         Rejected: stale_sequence, if all steps are over at the start; future_sequence.
 
     """
-    into = (earliest_ns - plan.origin_ns) * _NANOSECOND_S
+    into = (earliest_ns - plan.origin_ns) * NANOSECOND_S
     if not plan.origin_ns or not (len(plan.steps) or plan.untimed):
         return 0.0, 0
     if into < 0:
-        ahead = (plan.origin_ns - now_ns) * _NANOSECOND_S
+        ahead = (plan.origin_ns - now_ns) * NANOSECOND_S
         if ahead > longest_wait:
             raise Rejected(
                 RejectionReason.FUTURE_SEQUENCE,

@@ -12,6 +12,7 @@ from ..execution.limits import Bounds, extremes
 from ..execution.motion import Motion, State, resting
 from ..execution.reaching import RETREAT, RETREAT_RAD, retreat
 from ..execution.rows import cubic_spline, rests_at_end, settle, taken_up
+from ..execution.tolerances import MOMENT_S
 from ..limits.joint_limits import JointLimits
 from ..requests.plan import Plan
 from . import smoothing
@@ -29,7 +30,6 @@ _SWINGS = 3
 """Pieces in which a spline swings that does not know what was before its first row, or comes after its last."""
 _LONGER_FADES = (6, 12, 24)
 """Steps in which the last acceleration of a plan fades where fewer would exceed the jerk limit."""
-_MOMENT_S = 1e-3
 _NO_LIMITS = JointLimits()
 
 
@@ -76,7 +76,7 @@ class PlannedMotion(NamedTuple):
         if into <= 0:
             return self.motion
         if into >= self.motion.duration - 1e-9:
-            return resting(self.motion.end.position, _MOMENT_S)
+            return resting(self.motion.end.position, MOMENT_S)
         return self.motion.from_time(into)
 
     def between(self, begin_ns: int, end_ns: int) -> Motion:
@@ -98,7 +98,7 @@ class PlannedMotion(NamedTuple):
     def planned_part_of(self, rest: Motion, time_ns: int) -> Motion:
         """The rest of the motion at a time, as `rest_from` has it, as far as it shows what it asks for."""
         left = self.planned_until - max(time_ns - self.start_ns, 0) * 1e-9
-        return rest.until(left) if _MOMENT_S < left < rest.duration else rest
+        return rest.until(left) if MOMENT_S < left < rest.duration else rest
 
 
 class Remainder(NamedTuple):
@@ -162,7 +162,7 @@ def remainder_of(course: PlannedMotion, join_ns: int) -> Remainder:
     if not rest.ends_at_rest:
         end = knots[max(len(knots) - 1 - _SWINGS, 0)] - into
     valid = rest_of(rest, earliest)
-    own = rest_of(rest.until(end), begin) if end > begin + _MOMENT_S else valid
+    own = rest_of(rest.until(end), begin) if end > begin + MOMENT_S else valid
     return Remainder(
         rest, earliest, valid, own, end, course.motion, max(into, 0.0), course.keeps_limits, course.is_complete
     )
@@ -170,7 +170,7 @@ def remainder_of(course: PlannedMotion, join_ns: int) -> Remainder:
 
 def rest_of(motion: Motion, time: float) -> Motion:
     """The motion from a time on, or its last moment."""
-    last = max(motion.duration - _MOMENT_S / 10, 0.9 * motion.duration)
+    last = max(motion.duration - MOMENT_S / 10, 0.9 * motion.duration)
     return motion if time <= 0 else motion.from_time(min(time, last))
 
 
@@ -211,7 +211,7 @@ def planned_motions_of(
 
     """
     if not len(plan.steps):
-        yield PlannedMotion(origin_ns, resting(plan.start.position, _MOMENT_S))
+        yield PlannedMotion(origin_ns, resting(plan.start.position, MOMENT_S))
         return
     before = plan.start or previous(origin_ns).state_at(origin_ns)
     if plan.is_complete:

@@ -15,6 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..execution.motion import State, resting
+from ..execution.tolerances import MOMENT_S, NANOSECOND_S
 from ..requests.rejection import Rejected, RejectionReason
 from .beside import PATIENCE_S
 from .chunks import ChunkMemory
@@ -27,7 +28,6 @@ from .supervision import Guard
 
 _REMEMBERED_S = 0.5
 """How long a motion that was replaced may still be in execution: until the next one has arrived."""
-_MOMENT_S = 1e-3
 _SILENT_S = 0.05
 _SILENT_PERIODS = 6.0
 OFF_S = 0.5
@@ -38,7 +38,6 @@ _KEPT_S, _MOST_KEPT = 30.0, 2048
 _MOST_IN_USE = 64
 """Motions that the controller may execute."""
 _MARGINS_KEPT = 10_000
-_NANOSECOND_S = 1e-9
 
 
 class NotYet(Exception):
@@ -315,7 +314,7 @@ class PresentCommand:
                 "controller_state: the controller executes a motion that this node has not published; expected it at "
                 f"rest (largest velocity {np.abs(report.reference.velocity).max():.3g})",
             )
-        return Present(PlannedMotion(now_ns, resting(report.reference.position, _MOMENT_S)), False, now_ns)
+        return Present(PlannedMotion(now_ns, resting(report.reference.position, MOMENT_S)), False, now_ns)
 
     def may_move(self) -> bool:
         """Whether the controller reports a motion."""
@@ -417,11 +416,11 @@ class PublishedMotion:
         continues = trajectory.seam is not None
         self._counts["starved"] += self._brake_counted and continues
         if trajectory.due_ns > trajectory.start_ns:
-            margin = (trajectory.due_ns - now_ns) * _NANOSECOND_S
+            margin = (trajectory.due_ns - now_ns) * NANOSECOND_S
             self._counts["late"] += margin < 0
             self._margins.append(margin)
         if trajectory.topic:
-            took = (now_ns - trajectory.received_ns) * _NANOSECOND_S
+            took = (now_ns - trajectory.received_ns) * NANOSECOND_S
             self.lead.computed(now_ns, min(took, PATIENCE_S))  # what takes longer is taken up later by itself
         self._counts["dropped_steps"] += trajectory.dropped
         self._counts["slowed"] += trajectory.delay > 0
@@ -493,7 +492,7 @@ class PublishedMotion:
     def is_moving(self, now_ns: int) -> bool:
         """Whether the motion that was published is not over."""
         last = self._last
-        return last is not None and (now_ns - last.start_ns) * _NANOSECOND_S < last.motion.duration
+        return last is not None and (now_ns - last.start_ns) * NANOSECOND_S < last.motion.duration
 
     def drop(self) -> None:
         """Forget the motion and its plans, because the controller does not execute them any more."""

@@ -12,12 +12,12 @@ from torch import Tensor
 
 from ..execution.motion import Motion, resting
 from ..execution.rows import points_of
+from ..execution.tolerances import MOMENT_S
 from ..kernels.retime import MotionLimits, Retimed, retime
 from ..requests.rejection import Rejected, RejectionReason
 from ..requests.retime_requests import motion_of
 from .background import in_background
 
-_MOMENT_S = 1e-3
 _FEWEST_INTERVALS, _MOST_INTERVALS = 8, 10_000
 _INTERVAL_S = {2: 0.007, 3: 0.02}
 """Length of an interval by order, s: cubics of this length, or quintics, stay within a urad of the path."""
@@ -49,7 +49,7 @@ def fastest(rows: np.ndarray, limits: np.ndarray, joint_names: Sequence[str]) ->
 
     """
     if (rows == rows[0]).all():
-        return resting(rows[-1], _MOMENT_S)
+        return resting(rows[-1], MOMENT_S)
     found = retime(torch.from_numpy(rows[None]), _tensors(limits))
     reason = found.reason(0, joint_names)
     if reason:

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..execution.motion import State
+from ..execution.tolerances import RESTS
 from ..parameters.parameters import NodeParameters
 from .robot_clock import EXACT, Slack
 
@@ -38,8 +39,6 @@ _MOVES = 1e-4
 """Variance of velocity, relative to full speed, below which nothing is said about the lag."""
 _FOLLOWS_S = 0.02
 """A joint whose motion is short of its command by more than it goes in this time says nothing about the lag."""
-_RESTS = 0.02
-"""Relative to full speed; measured velocities up to this count as rest."""
 _REST_S = 0.1
 _STAYS_S = 1.0
 """A robot that stood still comes back to a command that is held by then, if it does."""
@@ -177,7 +176,7 @@ class Guard:
                 self._allowed = np.minimum(self._allowed, self.deviation)
         else:
             self.forget_command()
-        if (np.abs(velocity) > _RESTS * full_speed).any():
+        if (np.abs(velocity) > RESTS * full_speed).any():
             self._resting_since_ns = newest_ns
 
     def _extended(self, until_ns: int, commanded: Callable[[int], State | None]) -> bool:

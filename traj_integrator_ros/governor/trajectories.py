@@ -14,6 +14,7 @@ from ..execution.limits import find_motion_violation
 from ..execution.motion import State
 from ..execution.reaching import fastest_stop
 from ..execution.rows import continued, points_of
+from ..execution.tolerances import MOMENT_S, NANOSECOND_S, SAME_END_RAD
 from ..limits.joint_limits import JointLimits, assumed_limits, limits_lacking
 from ..parameters.parameters import NodeParameters
 from ..parameters.table import ACTION_WARN, START_FROM_PREVIOUS
@@ -29,10 +30,8 @@ from .published import NotYet, Present, PublishedMotion
 from .retiming import PathTimer, slowed
 from .supervision import allowance_of
 
-_NANOSECOND_S = 1e-9
 _LONGEST_NS = (2**31 - 1) * 1_000_000_000
 """Limit of a Duration message, whose seconds are int32."""
-_MOMENT_S = 1e-3
 _LATE_S = 1e-6
 """By which a complete plan may end later by rounding of its times."""
 _MAKING = 2.0
@@ -44,7 +43,6 @@ _MOST_SLOWED_AT_ONCE = 128
 _AT_START_RAD = 0.01
 """Distance of a path's first row from the robot up to which that is its start; MoveIt's default, too."""
 _ALREADY_STOPPING_S = 5e-3
-_SAME_END_RAD = 1e-3
 
 
 class TrajectoryMaker:
@@ -140,7 +138,7 @@ class TrajectoryMaker:
         candidate, join_ns = self._found(key, finding), finding.seam.join_ns
         if plan.is_complete and candidate.course is not present.course:
             began_ns = candidate.course.start_ns - self._origin_ns(plan, join_ns)
-            late = began_ns * _NANOSECOND_S + candidate.course.motion.duration - plan.duration
+            late = began_ns * NANOSECOND_S + candidate.course.motion.duration - plan.duration
             candidate = candidate._replace(delay=late if late > _LATE_S else 0.0)
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             self._check_place(candidate, present, join_ns, now_ns)
@@ -286,18 +284,18 @@ class TrajectoryMaker:
         if plan.origin_ns > join_ns:
             join_ns += round(schedule(plan, join_ns, now_ns, self._parameters.publish_longest_wait)[0] * 1e9)
         rest = present.course.rest_from(join_ns)
-        if present.follows and present.known_from_ns <= now_ns and rest.duration > _MOMENT_S:
+        if present.follows and present.known_from_ns <= now_ns and rest.duration > MOMENT_S:
             braking = bounds.raised_to(present.course.planned_part_of(rest, join_ns))
             stop = fastest_stop(present.course.state_at(join_ns), braking)
             if stop.duration < rest.duration - _ALREADY_STOPPING_S:
                 raise NotYet(meanwhile=self.stop(now_ns))
         end = rest.end.position
-        apart = SAME[0] if present.follows else _SAME_END_RAD  # the controller bridges what is between two joint states
+        apart = SAME[0] if present.follows else SAME_END_RAD  # the controller bridges what is between two joint states
         path = np.vstack([end, plan.completed(rest, self._parameters.continuous).actions])
         found = self._timer.motion(path, bounds.rates, names, apart)
         if found is None or (present.follows and present.known_from_ns > now_ns):
             raise NotYet(present.known_from_ns)
-        motion = found if rest.duration <= _MOMENT_S else rest.then(found)
+        motion = found if rest.duration <= MOMENT_S else rest.then(found)
         self.refuse_or_warn(find_motion_violation(motion, self.limits.containing(end)))
         candidate = Candidate.alone(join_ns, motion)
         self._check_place(candidate, present, join_ns, now_ns)
@@ -437,7 +435,7 @@ class TrajectoryMaker:
         if time_ns[-1] >= _LONGEST_NS or time_ns[-1] < 0:
             raise Rejected(
                 RejectionReason.INVALID_TIMES,
-                f"dt: the trajectory comes to its end after {time_ns[-1] * _NANOSECOND_S:g} s, beyond 2^31 s",
+                f"dt: the trajectory comes to its end after {time_ns[-1] * NANOSECOND_S:g} s, beyond 2^31 s",
             )
         if np.count_nonzero(time_ns[1:] <= time_ns[:-1]):
             raise Rejected(RejectionReason.INVALID_TIMES, "dt: expected steps of at least one nanosecond")

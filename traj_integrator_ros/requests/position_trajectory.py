@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..execution.motion import State
+from ..execution.tolerances import NANOSECOND_S
 from ..kernels import MAPS
 from ..parameters.parameters import NodeParameters
 from ..parameters.table import END_GOAL
@@ -15,7 +16,6 @@ from .joint_order import resolve_subset
 from .plan import Plan
 from .rejection import Rejected, RejectionReason, require_finite
 
-_NANOSECOND_S = 1e-9
 _AT_REST = float(np.finfo(np.float32).eps)
 """rad/s up to which the last velocity of a plan is 0, as joint_trajectory_controller has it."""
 
@@ -94,7 +94,7 @@ def plan_of_positions(fields: PositionFields, parameters: NodeParameters, now_ns
     stamp_ns = fields.stamp_ns
     return Plan(
         MAPS["clique"],
-        np.diff(time_ns, prepend=0) * _NANOSECOND_S,
+        np.diff(time_ns, prepend=0) * NANOSECOND_S,
         rows,
         start,
         0 if untimed and stamp_ns <= now_ns else stamp_ns,
@@ -150,16 +150,16 @@ def _require_times(time_ns: np.ndarray, stamp_ns: int, now_ns: int, *, untimed: 
     if time_ns[0] < 0:
         raise Rejected(
             RejectionReason.INVALID_TIMES,
-            f"points[0].time_from_start: expected at least 0 s, got {time_ns[0] * _NANOSECOND_S:g}",
+            f"points[0].time_from_start: expected at least 0 s, got {time_ns[0] * NANOSECOND_S:g}",
         )
     later = np.diff(time_ns) > 0
     if not untimed and not later.all():
         index = int(np.argmin(later)) + 1
         raise Rejected(
             RejectionReason.INVALID_TIMES,
-            f"points[{index}].time_from_start: expected more than {time_ns[index - 1] * _NANOSECOND_S:.9g} s "
-            f"(the point before), got {time_ns[index] * _NANOSECOND_S:.9g}",
+            f"points[{index}].time_from_start: expected more than {time_ns[index - 1] * NANOSECOND_S:.9g} s "
+            f"(the point before), got {time_ns[index] * NANOSECOND_S:.9g}",
         )
     if stamp_ns and not untimed and stamp_ns + int(time_ns[-1]) <= now_ns:
-        ended = (now_ns - stamp_ns - int(time_ns[-1])) * _NANOSECOND_S
+        ended = (now_ns - stamp_ns - int(time_ns[-1])) * NANOSECOND_S
         raise Rejected(RejectionReason.INVALID_TIMES, f"header.stamp: the trajectory ended {ended:.3f} s ago")
