@@ -9,8 +9,8 @@ from execution_cases import HELD, bounds, motion_of_actions
 from kit.controller import Controller
 from traj_integrator_ros.execution.limits import extremes
 from traj_integrator_ros.execution.motion import Motion, State, united
-from traj_integrator_ros.execution.reaching import fastest_stop
 from traj_integrator_ros.execution.rows import Points, cubic_spline, motion_of_points, points_of
+from traj_integrator_ros.execution.stopping import fastest_stop
 
 
 def random_points(random: np.random.Generator, columns: int) -> Points:

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from traj_integrator_ros.execution.limits import extremes
 from traj_integrator_ros.execution.motion import State
-from traj_integrator_ros.execution.reaching import Rates, Reach, fastest_stop
+from traj_integrator_ros.execution.reaching import Reach
+from traj_integrator_ros.execution.stopping import Rates, fastest_stop
 
 
 def states(count: int):

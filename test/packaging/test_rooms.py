@@ -43,14 +43,10 @@ LIBRARIES: dict[str, set[str]] = {
 START = "__main__.py"  # `python -m traj_integrator_ros` is the node
 
 
-def imports(file: Path, package: tuple[str, ...], *, annotations: bool = True) -> Iterator[tuple[int, tuple[str, ...]]]:
+def imports(file: Path, package: tuple[str, ...]) -> Iterator[tuple[int, tuple[str, ...]]]:
     """Line and dotted parts of all that a file of a package imports, wherever in the file it does."""
     tree = ast.parse(file.read_text(encoding="utf-8"))
-    checked = [node for node in ast.walk(tree) if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test)]
-    skipped = set() if annotations else {inner for node in checked for inner in ast.walk(node)}
     for node in ast.walk(tree):
-        if node in skipped:
-            continue
         if isinstance(node, ast.Import):
             for alias in node.names:
                 yield node.lineno, tuple(alias.name.split("."))
@@ -114,8 +110,8 @@ def modules_of(root: Path) -> dict[tuple[str, ...], tuple[Path, tuple[str, ...]]
 def imported_modules(
     modules: dict[tuple[str, ...], tuple[Path, tuple[str, ...]]], file: Path, package: tuple[str, ...]
 ) -> Iterator[tuple[str, ...]]:
-    """Those that one of them imports, wherever in the file; not the packages around its own, nor for annotations."""
-    for _, parts in imports(file, package, annotations=False):
+    """Those that one of them imports, wherever in the file, for annotations, too; not the packages around its own."""
+    for _, parts in imports(file, package):
         found = next((parts[:end] for end in (len(parts), len(parts) - 1) if parts[:end] in modules), ())
         if found and (found == package or found != package[: len(found)]):
             yield found

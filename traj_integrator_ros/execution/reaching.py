@@ -1,25 +1,23 @@
-"""The fastest motions of joints: to rest, and by ruckig to a plan, without a way back on a plan that goes forward.
+"""The fastest motions of joints to a plan, by ruckig, without a way back on a plan that goes forward.
 
 ruckig (MIT) is well kept, and solves in microseconds what is hard. It ignores limits of position, and misses extremes
-of position, so these are checked. Every sequence ends in a stop: that is a formula here, in a third of the time of
-ruckig's objects.
+of position, so these are checked. Every sequence ends in a stop: that is a formula (`stopping.py`), in a third of the
+time of ruckig's objects.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from ruckig import ControlInterface, InputParameter, Result, Ruckig
 from ruckig import Trajectory as RuckigTrajectory
 
 from . import native
-from .limits import Bounds, extremes
-from .motion import BESIDE, SHORTEST_GAP, SIZE, Motion, State
-
-if TYPE_CHECKING:  # it imports this
-    from .join import Problem
+from .limits import extremes
+from .motion import SHORTEST_GAP, SIZE, Motion
+from .problem import Problem
+from .stopping import Rates, fastest_stop, peak_speed
 
 ROUNDING = 1e-9
 RETREAT = 1.5
@@ -65,44 +63,12 @@ _LEFT = 1 - 5e-4
 """Share of the jerk that ruckig is given: the rest corrects its ends, which are exact to 1e-8 rad only."""
 
 
-def fastest_stop(state: State, bounds: Bounds) -> Motion:
-    """Return the fastest stop of each joint by itself; only accelerations and jerks are bounded.
-
-    A joint reverses only if its acceleration cannot be taken back before its velocity changes its sign.
-
-    Raises:
-        ValueError: there is none, for example because the state is not finite.
-
-    """
-    states = np.array(state.known)
-    most = 15 * states.shape[1]  # 5 knots of each joint, and as many as `united` may add
-    knots, coefficients = np.empty(most), np.empty((most - 1, SIZE, states.shape[1]))
-    count = native.stop(states, bounds.stopping, bounds.jerk, SHORTEST_GAP, BESIDE, knots, coefficients)
-    if count is None:
-        raise ValueError("state: expected finite values from which joints can stop")
-    return Motion(knots[: count + 1], coefficients[:count], ends_at_rest=True)
-
-
 def _solves(solver: Ruckig, request: InputParameter, trajectory: RuckigTrajectory) -> bool:
     """Whether ruckig finds a trajectory; it reports what it cannot solve in several ways."""
     try:
         return solver.calculate(request, trajectory) in _DONE
     except Exception:
         return False
-
-
-class Rates(NamedTuple):
-    """How fast a joint may move: rad/s, rad/s^2, rad/s^3."""
-
-    velocity: float
-    acceleration: float
-    jerk: float
-    deceleration: float
-    """Instead of `acceleration` against the way that it has to go; it may turn round on its way."""
-
-    def shared(self, share: float) -> Rates:
-        """The same with a share of accelerations and jerk."""
-        return Rates(self.velocity, share * self.acceleration, share * self.jerk, share * self.deceleration)
 
 
 class Reach:
@@ -201,11 +167,6 @@ def reaching(problem: Problem, joint: int) -> tuple[Motion, float] | None:
         return waiting, 0.0
     best = min(good or flawed, key=lambda it: it[0], default=None)
     return None if best is None else (best[1], 0.0)
-
-
-def peak_speed(v: np.ndarray | float, a: np.ndarray | float, jerk: np.ndarray | float) -> np.ndarray | float:
-    """Largest speed on the fastest way from a velocity and an acceleration to none, rad/s."""
-    return np.maximum(np.abs(v), np.abs(v + a * np.abs(a) / (2 * jerk)))
 
 
 def _waiting(problem: Problem, joint: int) -> Motion | None:

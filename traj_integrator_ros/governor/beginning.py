@@ -6,7 +6,7 @@ import numpy as np
 
 from ..execution.limits import Bounds
 from ..execution.motion import Motion, State, resting
-from ..execution.reaching import fastest_stop
+from ..execution.stopping import fastest_stop
 from ..execution.tolerances import MOMENT_S, NANOSECOND_S, RESTS
 from ..parameters.parameters import NodeParameters
 from ..requests.plan import Plan

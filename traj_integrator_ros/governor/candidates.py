@@ -9,11 +9,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..execution.join import SAME, Joining, Problem, Work, join
+from ..execution.join import join
 from ..execution.limits import INSIDE, LONGEST_BRAKE_S, Bounds, extremes, find_motion_violation, keeping, keeps
 from ..execution.motion import Motion, State, united
-from ..execution.reaching import RETREAT, RETREAT_RAD, fastest_stop
+from ..execution.problem import SAME, Joining, Problem, Work
+from ..execution.reaching import RETREAT, RETREAT_RAD
 from ..execution.rows import brought_to_rest
+from ..execution.stopping import fastest_stop
 from ..execution.tolerances import NANOSECOND_S
 from ..limits.joint_limits import JointLimits
 from ..parameters.parameters import NodeParameters

@@ -9,11 +9,11 @@ from functools import partial
 
 import numpy as np
 
-from ..execution.join import SAME
 from ..execution.limits import find_motion_violation
 from ..execution.motion import State
-from ..execution.reaching import fastest_stop
+from ..execution.problem import SAME
 from ..execution.rows import continued, points_of
+from ..execution.stopping import fastest_stop
 from ..execution.tolerances import MOMENT_S, NANOSECOND_S, SAME_END_RAD
 from ..limits.joint_limits import JointLimits, assumed_limits, limits_lacking
 from ..parameters.parameters import NodeParameters

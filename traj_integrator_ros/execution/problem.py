@@ -1,0 +1,162 @@
+"""What has to be joined: a state that the controller commands, and a plan; and how that may be done."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+
+from .limits import Bounds, extremes
+from .motion import SHORTEST_GAP, Motion, State
+from .stopping import Rates, fastest_stop, peak_speed
+from .tolerances import SAME_END_RAD
+
+SAME = (1e-10, 1e-8, 1e-6)
+"""rad, rad/s, rad/s^2: differences up to these are rounding, and nothing is done about them."""
+_SAME = np.array(SAME)[:, None]
+_CLOSING_S = 5.0
+"""A joint catches up fast enough to close a gap within this time, even if its plan is slow."""
+_SLOW = 1e-6
+_SLOWEST = 0.01
+"""Share of the largest velocity that a joint may always use to catch up."""
+
+
+@dataclass(frozen=True)
+class Joining:
+    """How plans are joined."""
+
+    fade_times: Sequence[float]
+    """s, tried in this order."""
+    catch_up: float
+    """Largest speed while joining, relative to the plan's largest from row to row."""
+
+
+_MOST_WORK = 90
+
+
+@dataclass
+class Work:
+    """What a search for a way may still do, counted in ways of one joint that are looked at (some 50 us each).
+
+    A count, not a clock: the same is found wherever and whenever it is sought.
+    """
+
+    left: int = _MOST_WORK
+
+    def spend(self, by: int = 1) -> bool:
+        """Do something that takes as long as so many ways; whether that is left to be done."""
+        self.left -= by
+        return self.left >= 0
+
+
+@dataclass  # a frozen one takes longer to make than to see that nothing has to be joined
+class Problem:
+    """A join: from what is commanded to a plan; must not be changed."""
+
+    present: State
+    """What is commanded when the plan begins, with an acceleration."""
+    plan: Motion
+    """From then on; if it does not rest at its end, it is joined before."""
+    bounds: Bounds
+    """They hold for the plan."""
+    joining: Joining
+    earliest: float = 0.0
+    """s; the plan holds from this time on only, and is not joined before."""
+    floating: np.ndarray | bool = False
+    """Joints whose plan is about velocities, bool `[D]`: it is shifted to where they have reached them."""
+    executed: Motion | None = None
+    """What would be executed from the present state on without the plan; None: not known."""
+    planned_until: float = np.inf
+    """s; until then the plan shows what it asks for, not how it is stopped."""
+    brake_from: float = np.inf
+    """s; from then on the plan is being stopped; infinite: it rests by itself."""
+    work: Work = field(default_factory=Work)
+    """What joints may be better joined with; each is joined somehow."""
+
+    lack: np.ndarray = field(init=False)
+    """Position, velocity and acceleration of the present state beyond the plan's, `[3, D]`."""
+    beyond: np.ndarray = field(init=False)
+    """Which of these are more than rounding, bool `[3, D]`."""
+
+    def __post_init__(self) -> None:
+        self.lack = self.present.beyond(self.plan.begin)
+        if not self.plan.with_accelerations:
+            self.lack[2] = 0.0  # it jumps anyway
+        self.beyond = np.abs(self.lack) > _SAME
+
+    @property
+    def jumps_only(self) -> bool:
+        """Whether the present state is on the plan but for its acceleration."""
+        return self.earliest <= 0 and not np.count_nonzero(self.beyond[:2])
+
+    @cached_property
+    def floats(self) -> np.ndarray:
+        """Joints that float, and have not reached the velocities of their plan, bool `[D]`."""
+        return self.floating & self.beyond[1:].any(axis=0)
+
+    @property
+    def longest(self) -> float:
+        """Longest time in which a difference fades, s."""
+        return max(self.joining.fade_times, default=0.0)
+
+    @property
+    def moves(self) -> np.ndarray:
+        """Joints whose plan moves, bool `[D]`."""
+        return self._speeds[0] > _SLOW
+
+    @property
+    def pace(self) -> np.ndarray:
+        """Speed, rad/s, `[D]`, of joints that are already on their way to where the plan ends; infinite of others."""
+        if self.executed is None:
+            return np.full(self.plan.dof, np.inf)
+        least, most = extremes(self.executed)
+        same = np.abs(self.executed.end.position - self.plan.end.position) <= SAME_END_RAD
+        return np.where(same, np.maximum(most[1], -least[1]), np.inf)
+
+    @cached_property
+    def caps(self) -> np.ndarray:
+        """Largest speed of each joint while it joins, rad/s, `[D]`."""
+        (own, peak), bounds = self._speeds, self.bounds
+        speed = peak_speed(self.present.velocity, self.present.acceleration, bounds.jerk)
+        closing = np.maximum(np.abs(self.lack[0]) / _CLOSING_S + _SLOWEST * bounds.velocity, speed)
+        own_pace = np.maximum(self.joining.catch_up * own, peak)
+        pace = own_pace if self.moves.all() else np.where(self.moves, own_pace, self.pace)
+        return np.minimum(np.maximum(pace, closing), bounds.velocity)
+
+    @cached_property
+    def _speeds(self) -> tuple[np.ndarray, np.ndarray]:
+        """Largest mean speed of the plan's pieces, `[D]`, and the largest speed of the plan and its brake.
+
+        A spline that rings is faster than its plan, which is not to be caught up with at even more. Nor does the first
+        piece show how fast a plan of positions is: it leads from the plan before, wherever that is.
+        """
+        plan, knots = self.plan, self.plan.knots
+        begin = max(self.earliest, float(knots[1]))
+        last = max(int(knots.searchsorted(min(self.brake_from, plan.duration) - SHORTEST_GAP)), 1)
+        rows = plan.coefficients[: last + 1, 0]
+        if last == len(plan.coefficients):
+            rows = np.vstack([rows, plan.end.position])
+        means = np.abs(rows[1:] - rows[:-1]) / (knots[1 : last + 1] - knots[:last])[:, None]
+        first = int(knots.searchsorted(begin - SHORTEST_GAP))
+        own = means[min(first, last - 1) :].max(axis=0)
+        least, most = extremes(plan.from_time(begin) if begin < plan.duration else plan)
+        return np.where(self.floats, means.max(axis=0), own), np.maximum(most[1], -least[1])
+
+    @cached_property
+    def stopping(self) -> np.ndarray:
+        """Least and greatest positions during the fastest stop, `[2, D]`, rad; infinite where none is found."""
+        try:
+            return extremes(fastest_stop(self.present, self.bounds))[:, 0]
+        except ValueError:
+            return np.array([[-np.inf], [np.inf]]) * np.ones(self.plan.dof)
+
+    def start(self, joint: int) -> np.ndarray:
+        """The present state of one joint, `[3]`."""
+        return np.array([part[joint] for part in self.present])
+
+    def rates_of(self, joint: int) -> Rates:
+        """Its rates while it joins, whether it speeds up or slows down."""
+        either = float(self.bounds.either[joint])
+        return Rates(float(self.caps[joint]), either, float(self.bounds.jerk[joint]), either)

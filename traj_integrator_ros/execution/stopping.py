@@ -1,0 +1,48 @@
+"""How fast joints may move, and the fastest way for them to stop, by a formula."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from . import native
+from .limits import Bounds
+from .motion import BESIDE, SHORTEST_GAP, SIZE, Motion, State
+
+
+def fastest_stop(state: State, bounds: Bounds) -> Motion:
+    """Return the fastest stop of each joint by itself; only accelerations and jerks are bounded.
+
+    A joint reverses only if its acceleration cannot be taken back before its velocity changes its sign.
+
+    Raises:
+        ValueError: there is none, for example because the state is not finite.
+
+    """
+    states = np.array(state.known)
+    most = 15 * states.shape[1]  # 5 knots of each joint, and as many as `united` may add
+    knots, coefficients = np.empty(most), np.empty((most - 1, SIZE, states.shape[1]))
+    count = native.stop(states, bounds.stopping, bounds.jerk, SHORTEST_GAP, BESIDE, knots, coefficients)
+    if count is None:
+        raise ValueError("state: expected finite values from which joints can stop")
+    return Motion(knots[: count + 1], coefficients[:count], ends_at_rest=True)
+
+
+def peak_speed(v: np.ndarray | float, a: np.ndarray | float, jerk: np.ndarray | float) -> np.ndarray | float:
+    """Largest speed on the fastest way from a velocity and an acceleration to none, rad/s."""
+    return np.maximum(np.abs(v), np.abs(v + a * np.abs(a) / (2 * jerk)))
+
+
+class Rates(NamedTuple):
+    """How fast a joint may move: rad/s, rad/s^2, rad/s^3."""
+
+    velocity: float
+    acceleration: float
+    jerk: float
+    deceleration: float
+    """Instead of `acceleration` against the way that it has to go; it may turn round on its way."""
+
+    def shared(self, share: float) -> Rates:
+        """The same with a share of accelerations and jerk."""
+        return Rates(self.velocity, share * self.acceleration, share * self.jerk, share * self.deceleration)
