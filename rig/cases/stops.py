@@ -212,7 +212,7 @@ def one_old_state(rig, by=0.2):
 
 @case("hold", "hold-old-state", "hold-reactivate", "hold-respawn")
 def hold(name: str) -> Iterator[Rig]:
-    """~/stop with hold: the arm stays, whatever else happens to the node."""
+    """~/stop with hold: the arm stays, whatever else happens to the node; one that is restarted is told to."""
     rig = Rig(limits=FREE, start_from="previous")
     x, begin = [0.0], [rig.t + 0.1]
 
@@ -234,6 +234,7 @@ def hold(name: str) -> Iterator[Rig]:
         rig.node.kill()
         rig.node.wait()
         rig.node = None
+        rig.parameters["publish__start_held"] = True
         rig.start_node()
         rig.wait_active(25)
     rig.go(0.3)
