@@ -7,7 +7,7 @@ time of ruckig's objects.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 
 import numpy as np
 from ruckig import ControlInterface, InputParameter, Result, Ruckig
@@ -40,10 +40,6 @@ _LATER, _BARELY_LATER = 1.15, 1.02
 _MOST_TRIES = 40
 _OF_A_SEARCH = 5
 """Ways that could be looked at while the earliest one is sought."""
-_TO_NO_FLAW = 0.7
-"""Share of the time in which a flaw that went on to become less would be gone, after which the next way is tried."""
-_NEVER = 3.0
-"""Times the rest of a plan after which a flaw would be gone that does not become much less until its end."""
 _SHARE = 0.7
 """Of acceleration and jerk, with which a joint catches up with a plan that moves, where that is enough."""
 _BARELY = 1e-4
@@ -201,7 +197,7 @@ def _ways_within(problem: Problem, joint: int, rates: Rates) -> Iterator[tuple[f
     if time is None:
         return
     comes = _comes(problem, joint, time, latest)
-    found: list[tuple[float, float]] = []
+    is_found = False
     for _ in range(_MOST_TRIES):
         at_last = rests and time >= latest
         if at_last:  # at rest it may be there before: not every longer time is possible
@@ -218,23 +214,11 @@ def _ways_within(problem: Problem, joint: int, rates: Rates) -> Iterator[tuple[f
                 too_fast = max(float(max(most[1], -least[1])) - fastest, 0.0)
                 flaw = too_fast + float(retreats(way, problem, one)[0])
                 yield time, way if at_last else _and_on(way, plan), flaw
-                found.append((time, flaw))
-        if at_last or time >= latest or (found and not problem.work.spend()):
+                is_found = True
+        if at_last or time >= latest or (is_found and not problem.work.spend()):
             break
         later = max(time * (_LATER if time < comes else _BARELY_LATER), time + 0.01)
-        if (gone := _gone(found)) < latest:
-            later = max(later, time + _TO_NO_FLAW * (gone - time))
-        elif gone < np.inf and gone - time > _NEVER * (latest - time):
-            later = latest
         time = min(comes if time < comes < later else later, latest)
-
-
-def _gone(found: Sequence[tuple[float, float]]) -> float:
-    """When the flaw will be gone if it becomes less as between the last two times; infinite: it does not."""
-    if len(found) < 2:
-        return np.inf
-    (before, was), (time, flaw) = found[-2:]
-    return time + flaw * (time - before) / (was - flaw) if flaw < was else np.inf
 
 
 def _and_on(way: Motion, plan: Motion) -> Motion:
