@@ -108,6 +108,22 @@ def test_a_clock_that_is_set_is_noticed_and_read_again_after_two_stamps(whose: s
     assert found == ([] if whose == "node" else [pytest.approx(by * MS, abs=MS)])
 
 
+@pytest.mark.parametrize("reports", [True, False])
+@pytest.mark.parametrize("every", [1.0, 4.0, 10.0])
+def test_stamps_that_were_held_up_and_arrive_at_once_are_no_step(every: float, reports: bool) -> None:
+    clocks = Clocks(0.0, every=every, reports=reports)
+    clocks.go()
+    for _ in range(10):
+        made_ns = [clocks.steady_ns + round(every * MS * index) for index in range(1, round(200 / every) + 1)]
+        clocks.steady_ns = made_ns[-1]
+        for index, stamp_ns in enumerate(made_ns):
+            clocks.read()
+            arrived_ns = clocks.steady_ns + 20_000 * index
+            assert clocks.clock.take(clocks.stamps, stamp_ns + clocks.robot_ns, arrived_ns) is None
+        assert clocks.go(20) == []
+    assert not clocks.clock.steps and not clocks.clock.is_doubted
+
+
 def test_one_stamp_that_is_off_is_not_believed_and_one_that_is_late_does_not_even_raise_a_doubt() -> None:
     clocks = Clocks(100.0)
     clocks.go()

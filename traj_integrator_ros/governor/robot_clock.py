@@ -40,7 +40,7 @@ class Stamps:
     """How far a sender's clock is ahead of the steady one, at least: by the stamp that came the soonest.
 
     A clock that was set back looks like a sender that is late, but then its stamps are not whole periods apart. Two
-    stamps in a row that agree are believed, one alone is not.
+    stamps in a row that agree are believed, one alone is not, nor are those that were held up and arrive at once.
     """
 
     def __init__(self) -> None:
@@ -74,7 +74,7 @@ class Stamps:
             self._gaps.append(gap)
             self._late = 0
             self._keep(one)
-        elif alone is not None and abs(one[1] - alone[1]) <= STEP_NS:
+        elif alone is not None and abs(one[1] - alone[1]) <= STEP_NS and _are_apart(alone, one):
             self.forget()
             self._keep(alone)
             self._keep(one)
@@ -96,6 +96,12 @@ class Stamps:
         period = max(median(self._gaps), 1) if self._gaps else 1
         periods = round(gap_ns / period)
         return periods > 0 and abs(gap_ns - periods * period) <= min(period / 4, _JITTER_NS)
+
+
+def _are_apart(one: tuple[int, int], later: tuple[int, int]) -> bool:
+    """Whether two stamps arrived as far apart as they were made, or nearly: not at once, after having been held up."""
+    arrived_ns = later[0] - one[0]
+    return 2 * arrived_ns >= arrived_ns + later[1] - one[1]
 
 
 class RobotClock:
@@ -184,7 +190,7 @@ class RobotClock:
         self._robot_ns = self._estimated()
         read_ns = self._robot_ns - was_ns
         is_same = self._source is source and before_ns is not None
-        step = Step(read_ns, ahead_ns - before_ns if is_same else read_ns)
+        step = Step(read_ns, ahead_ns - before_ns if is_same and self.has_reports else read_ns)
         if max(map(abs, step)) <= STEP_NS:
             return None
         self.steps += before_ns is not None
