@@ -38,7 +38,7 @@ _MOST_WORK = 90
 
 @dataclass
 class Work:
-    """What a search for a way may still do, counted in ways of one joint that are looked at (some 50 us each).
+    """What a search may still do, in candidates of one joint that are looked at (some 50 us each).
 
     A count, not a clock: the same is found wherever and whenever it is sought.
     """
@@ -46,7 +46,7 @@ class Work:
     left: int = _MOST_WORK
 
     def spend(self, by: int = 1) -> bool:
-        """Do something that takes as long as so many ways; whether that is left to be done."""
+        """Do something that takes as long as so many candidates; whether that is left to be done."""
         self.left -= by
         return self.left >= 0
 

@@ -1,4 +1,4 @@
-"""Ways to plans, found beside their caller: what takes long keeps nothing else waiting, least of all a stop. No ROS."""
+"""Motions to plans, found beside their caller: what takes long keeps nothing waiting, least of all a stop. No ROS."""
 
 from __future__ import annotations
 
