@@ -46,6 +46,18 @@ def test_rows_that_are_over_must_lie_on_the_previous_plan_or_the_rows_are_read_a
     np.testing.assert_allclose([course.state_at(time).position[0] for time in times], LINE[2:29] + off, atol=1e-6)
 
 
+@pytest.mark.parametrize("off", [2e-3, -2e-3, 1e-4])
+def test_the_previous_plan_moved_is_read_alone(off):
+    """A spline from it to the moved rows would swing by several times as much."""
+    assert read(LINE + off)[0].valid_from_ns == ORIGIN_NS + round(DT * 1e9)
+
+
+@pytest.mark.parametrize("power", [1, 2, 3])
+def test_a_plan_that_leaves_the_previous_one_continues_it(power):
+    leaving = 2e-3 * np.arange(1, 33.0) ** power
+    assert read(LINE + leaving)[0].valid_from_ns <= ORIGIN_NS
+
+
 def test_rows_that_hold_a_position_do_not_continue_a_plan_in_motion():
     """A spline from 0.5 rad/s to rows 8 mrad ahead would pass them by 0.6 mrad, and swing there."""
     course = read(np.full(10, 0.008))[0]

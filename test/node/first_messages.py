@@ -1,6 +1,6 @@
-"""A program with the node in it: which modules are loaded by the first messages, as a line of JSON.
+"""A program with the node in it: which modules the first messages, and a URDF in motion, load, as a line of JSON.
 
-A module that is loaded then keeps them waiting, as does all that is done for the first time; the process must be fresh.
+Its argument: whether limits are `given` before, or only `described` by that URDF. A module that is loaded then keeps them waiting, as does all that is done for the first time; the process must be fresh.
 """
 
 from __future__ import annotations
@@ -15,16 +15,26 @@ import rclpy
 from node_fixtures import JOINTS, PARAMETERS, plan
 from rclpy.executors import SingleThreadedExecutor
 from rclpy.parameter import Parameter
+from rclpy.qos import DurabilityPolicy, QoSProfile
 from ros_client import RosClient
+from std_msgs.msg import String
 
 from traj_integrator_interfaces.msg import ActionSequence
 from traj_integrator_ros.client import sequence
 from traj_integrator_ros.node.node import IntegratorNode
 
+JOINT = (
+    '<link name="of_{name}"/><joint name="{name}" type="revolute"><parent link="base"/><child link="of_{name}"/>'
+    '<axis xyz="0 0 1"/><limit lower="-3" upper="0.2" velocity="9" effort="1" acceleration="4" jerk="100"/></joint>'
+)
+URDF = '<?xml version="1.0"?><robot name="narrow"><link name="base"/>{}</robot>'
+
 rclpy.init()
-client = RosClient(JOINTS)
+client, latched = RosClient(JOINTS), QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
 limits = {f"limits.{name}": [value] * len(JOINTS) for name, value in (("velocity", 2.0), ("acceleration", 10.0))}
-given = PARAMETERS | limits | {"limits.action": "retime"}
+if sys.argv[1] == "described":
+    limits = {"limits.assumed_velocity": 2.0}
+given = PARAMETERS | limits | {"limits.action": "retime", "limits.urdf": "topic"}
 node = IntegratorNode(parameter_overrides=[Parameter(name, value=value) for name, value in given.items()])
 executor = SingleThreadedExecutor()
 executor.add_node(node)
@@ -54,15 +64,16 @@ while not all(one.get_subscription_count() for one in (client.sequences, client.
     assert time.monotonic() < end
 work(time.monotonic() + 0.5)
 loaded, rows = set(sys.modules), np.tile(np.linspace(0.01, 0.3, 16)[:, None], len(JOINTS))
-for number, message in enumerate(
-    (
-        sequence(rows[None], dt=[0.05], control_space=ActionSequence.POSITION),
-        sequence((rows + 0.03)[None], dt=[0.05], control_space=ActionSequence.POSITION),
-        sequence((5 * rows)[None], dt=[0.05], control_space=ActionSequence.POSITION),
-        plan([0.0] * 16, rows),
-    )
-):
-    (client.plans if number == 3 else client.sequences).publish(message)
+sequences = [
+    sequence(actions[None], dt=[0.05], control_space=ActionSequence.POSITION)
+    for actions in (rows, rows + 0.03, 5 * rows)
+]
+paths = [plan([0.0] * 16, rows)] if sys.argv[1] == "given" else []  # which nothing but limits can time
+for number, message in enumerate(sequences + paths):
+    (client.sequences if message in sequences else client.plans).publish(message)
     assert answered(number + 1), f"message {number} was not answered"
+description = client.node.create_publisher(String, "robot_description", latched)
+description.publish(String(data=URDF.format("".join(JOINT.format(name=name) for name in JOINTS))))
+assert answered(number + 2), "the motion in execution was not brought within the limits of the URDF"
 print(json.dumps(sorted(set(sys.modules) - loaded)), flush=True)
 os._exit(0)  # the middleware's threads are not waited for

@@ -6,6 +6,7 @@ from dataclasses import dataclass, fields, replace
 from functools import cached_property
 
 import numpy as np
+from numpy.polynomial.polynomial import polyder
 
 from . import native
 from .motion import Motion
@@ -198,7 +199,7 @@ def forward(motion: Motion, either: np.ndarray) -> Motion:
     turns &= np.abs(bernstein(motion.coefficients, motion.steps, 2)).max(axis=1) > either
     for piece, joint in zip(*np.nonzero(turns), strict=True):
         span = float(motion.steps[piece])
-        velocity = np.polynomial.polynomial.polyder(motion.coefficients[piece, :, joint])
+        velocity = polyder(motion.coefficients[piece, :, joint])
         inside = roots_within(velocity * span ** np.arange(len(velocity)), _AT_END)
         knots.append(motion.knots[piece] + inside * span)
     cut = np.unique(np.concatenate(knots))

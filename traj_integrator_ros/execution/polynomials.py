@@ -7,6 +7,7 @@ from functools import lru_cache
 from math import comb
 
 import numpy as np
+from numpy.polynomial.polynomial import polyder, polyroots, polyval  # now: numpy imports it at its first use
 
 SIZE = 6
 """Most coefficients of a piece: what a controller reproduces from the states at its ends."""
@@ -32,10 +33,10 @@ def bernstein(coefficients: np.ndarray, steps: np.ndarray, order: int) -> np.nda
 def extremes_of_piece(coefficients: np.ndarray, span: float, order: int) -> tuple[np.ndarray, np.ndarray]:
     """Times within `[0, span]` where a derivative of the polynomial `[K]` may be extreme, and its values there."""
     scaled = coefficients * span ** np.arange(len(coefficients))  # in units of the span: roots of similar size
-    polynomial = np.polynomial.polynomial.polyder(scaled, order) if order else scaled
-    inside = roots_within(np.polynomial.polynomial.polyder(polynomial))
+    polynomial = polyder(scaled, order) if order else scaled
+    inside = roots_within(polyder(polynomial))
     at = np.concatenate([[0.0], inside, [1.0]])
-    return at * span, np.polynomial.polynomial.polyval(at, polynomial) / span**order
+    return at * span, polyval(at, polynomial) / span**order
 
 
 def roots_within(polynomial: np.ndarray, margin: float = 0.0) -> np.ndarray:
@@ -43,7 +44,7 @@ def roots_within(polynomial: np.ndarray, margin: float = 0.0) -> np.ndarray:
     sizes = np.abs(polynomial)
     # A leading coefficient that is rounding adds a root far away, beside which the others are computed inexactly.
     trimmed = np.trim_zeros(np.where(sizes > _NO_COEFFICIENT * sizes.max(initial=0.0), polynomial, 0.0), "b")
-    roots = np.polynomial.polynomial.polyroots(trimmed) if len(trimmed) > 1 else np.zeros(0)
+    roots = polyroots(trimmed) if len(trimmed) > 1 else np.zeros(0)
     # A double root may be computed as a slightly complex pair; checking one time too many does no harm.
     return roots.real[(np.abs(roots.imag) < 1e-3) & (roots.real > margin) & (roots.real < 1 - margin)]
 

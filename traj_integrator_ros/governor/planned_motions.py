@@ -21,6 +21,10 @@ from .plan_rows import motion_between, rows_of
 
 _AGREES = 0.02 / 60
 """Times jerk dt^3: difference up to which a row lies on the previous plan; else a spline through both would swing."""
+_PARALLEL = 3
+"""Rows that show whether a plan is the previous one, moved: what begins on that and leaves it is twice as far from it
+at the second row as at the first one.
+"""
 _RINGS, _RINGS_AT_KNOTS = 5e-3, 2e-4
 """Shares of a joint's range by which a spline may ring beyond a limit, between rows and where its end fades."""
 _SMOOTHED_BY_RAD = 0.0, 5e-3, 2e-3
@@ -311,17 +315,19 @@ def _continues(
 ) -> bool:
     """Whether positions continue the previous plan: none of them is over yet, or those that are over lie on it.
 
-    Rows that hold a position do not: a spline that came to them in motion would swing.
+    Rows that hold a position do not, nor does the previous plan, moved: a spline that came to them would swing.
     """
     over = int(plan.ends.searchsorted((at_ns - origin_ns) * 1e-9, side="right"))
     tolerance = _AGREES * jerk * plan.steps[0] ** 3 + 1e-9
-    for row in range(over):
-        row_ns = origin_ns + round(float(plan.ends[row]) * 1e9)
-        state = previous(row_ns).state_at(row_ns)
-        if np.count_nonzero(np.abs(rows[row] - state.position) > tolerance):
-            return False
+    count = min(max(over, _PARALLEL), len(rows))
+    times_ns = [origin_ns + round(float(end) * 1e9) for end in plan.ends[:count]]
+    apart = rows[:count] - [previous(time_ns).state_at(time_ns).position for time_ns in times_ns]
     if over > 0:
-        return True
+        return not np.count_nonzero(np.abs(apart[:over]) > tolerance)
+    first = np.abs(apart[0])
+    moved = (first > tolerance) & (np.abs(apart - apart[0]) <= first / 2).all(axis=0)
+    if count == _PARALLEL and np.count_nonzero(moved):
+        return False
     holds = len(rows) > 1 and bool((rows == rows[0]).all())
     return not (holds or _goes_back(rows, previous(origin_ns).state_at(origin_ns)))
 
