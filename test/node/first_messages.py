@@ -1,6 +1,7 @@
 """A program with the node in it: which modules the first messages, and a URDF in motion, load, as a line of JSON.
 
-Its argument: whether limits are `given` before, or only `described` by that URDF. A module that is loaded then keeps them waiting, as does all that is done for the first time; the process must be fresh.
+Its argument: whether limits are `given` before, or only `described` by that URDF. A module that is loaded then keeps
+them waiting, as does all that is done for the first time; the process must be fresh.
 """
 
 from __future__ import annotations
