@@ -232,15 +232,18 @@ class Guard:
         self._learn_lag((now[0] - now[1]) / (_STEP_NS * 1e-9), -self._off, full_speed)
 
     def _lags(self) -> np.ndarray:
-        """Lags that each joint may have, s, `[7, dof]`, the shortest first."""
+        """Lags that each joint may have, s, `[7, dof]`, the shortest first.
+
+        None is too short: a joint that stood for a moment, which taught a long one, follows as before when it goes on.
+        """
         known = self._learned > 0
         slack = np.maximum(_LAG_SLACK_S, _LAG_SLACK * self._lag)
         faster = np.where(known, self._speed / np.where(known, _LEARNED_OVER * self._learned, 1.0), 1.0)
         most = LONGEST_LAG_S + self._slack.late
         longest = np.where(known, np.maximum(self._lag + slack, most), most)
         slack = np.where(known, slack * np.maximum(faster, 1.0), longest)
-        low, high = np.maximum(self._lag - slack, -_AHEAD_S - self._slack.early), np.minimum(self._lag + slack, longest)
-        return low + _SHARES * (high - low)
+        low = -_AHEAD_S - self._slack.early
+        return low + _SHARES * (np.minimum(self._lag + slack, longest) - low)
 
     def _learn_lag(self, velocity: np.ndarray, error: np.ndarray, full_speed: np.ndarray) -> None:
         """By linear regression of the error on the velocity, old values forgotten; a droop does not count."""
