@@ -104,19 +104,18 @@ def _velocities(steps: np.ndarray, positions: np.ndarray, first: np.ndarray | No
 def points(
     coefficients: np.ndarray,
     knots: np.ndarray,
-    rules: np.ndarray,
     ends_pieces: bool,
     rests: bool,
     time_ns: np.ndarray,
     out: np.ndarray,
 ) -> None:
-    """`rows.points_of`: rules are its constants, `[5]`; times, int64 `[N + 1]`, and states `[3, N + 1, D]`.
+    """`rows.points_of`: times, int64 `[N + 1]`, and states `[3, N + 1, D]`.
 
     Points after short pieces, before longer ones, have the states in which these end: where knots became one, an
     acceleration jumps by as much as a change of jerk was moved. Between points the longer piece leads there: its jerk
     changes by 9 times the jump over its length.
     """
-    no_time, short, shorter, nothing, rounding = rules
+    no_time, short, shorter, nothing, rounding = 1e-14, 1e-2, 0.9, 1e-12, 5e-3
     time_ns[:] = np.rint(knots * 1e9)
     whole = time_ns * 1e-9
     times = np.where(np.abs(whole - knots) > no_time, whole, knots)
@@ -270,12 +269,14 @@ def retreats(
     moved: np.ndarray,
     begin: np.ndarray,
     stopping: np.ndarray,
-    shares: np.ndarray,
-    rules: np.ndarray,
+    floats: np.ndarray,
+    retreat: float,
+    retreat_rad: float,
     out: np.ndarray,
 ) -> None:
-    """`reaching.retreats` of plans `[T, M]` and ways `[S, M]`, into `[M]`; rules are its constants, `[5]`."""
-    forwards, rings, rests, retreat, retreat_rad = rules
+    """`reaching.retreats` of plans `[T, M]` and ways `[S, M]`, into `[M]`."""
+    forwards, rings, rests = 0.1, 2e-3, 5e-4
+    shares = np.where(floats, 1e9, forwards)
     total, gap = planned[-1] - planned[0], planned[-1] - begin
     total = np.where(np.abs(total) > forwards * np.abs(gap), total, gap)
     sign = np.where(total < 0, -1.0, 1.0)

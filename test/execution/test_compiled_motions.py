@@ -99,7 +99,7 @@ CALLS = {
     "state_at": (COEFFICIENTS, KNOTS, 0.1, sevens(4, 3)),
     "the end": (COEFFICIENTS, KNOTS, None, sevens(3, 3)),
     "add": (ROWS, TIMES, sevens(2, 3, 3)),
-    "points": (COEFFICIENTS, KNOTS, np.full(5, 1e-6), True, True, sevens(3, dtype=int), sevens(3, 3, 3)),
+    "points": (COEFFICIENTS, KNOTS, True, True, sevens(3, dtype=int), sevens(3, 3, 3)),
     "united": ([(KNOTS, PIECES)], TIMES, 1e-6, 0.01, sevens(15), sevens(14, 6, 1)),
     "blend": (COEFFICIENTS, KNOTS, COEFFICIENTS, KNOTS, ROWS, 0.2, KNOTS, sevens(2, 6, 3)),
     "spline": (KNOTS, ROWS, ROW, False, sevens(2, 4, 3)),
@@ -155,5 +155,6 @@ def test_what_does_not_belong_together_is_refused():
     refuses(native.widen, np.zeros((2, 1, 3)), KNOTS, sevens(2, 4, 3))
     refuses(native.shift, frozen(ROWS), 0.1)
     refuses(native.shift, ROWS.copy(), 1)
-    refuses(native.retreats, ROWS, ROWS, ROW, np.zeros((2, 2)), ROW, np.zeros(5), sevens(3))
+    refuses(native.retreats, ROWS, ROWS, ROW, np.zeros((2, 2)), ROW > 0, 1.5, 1e-5, sevens(3))
+    refuses(native.retreats, ROWS, ROWS, ROW, np.zeros((2, 3)), ROW, 1.5, 1e-5, sevens(3))
     assert native.all_finite(np.zeros(3, np.int64)) is None and native.all_finite([1.0]) is None

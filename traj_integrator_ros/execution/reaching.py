@@ -23,13 +23,6 @@ ROUNDING = 1e-9
 RETREAT = 1.5
 RETREAT_RAD = 2e-5
 """Most of its way that a joint goes back while it joins a plan that goes forward, beyond the plan's own."""
-_FORWARD = 0.1
-"""A plan goes forward if it goes back by at most this share of its way."""
-_ALL = 1e9
-"""No limit."""
-_RINGS, _STAYS = 2e-3, 5e-4
-"""rad; a plan that goes back by less than the first only rings, and one that stays within the second rests."""
-_RULES = np.array([_FORWARD, _RINGS, _STAYS, RETREAT, RETREAT_RAD])
 _OUTLOOK_S = 0.3
 """Shortest time over which it shows where a plan goes."""
 _SAMPLES = 65
@@ -293,14 +286,14 @@ def retreats(way: Motion, problem: Problem, joints: np.ndarray) -> np.ndarray:
     Forward is where the plan goes; if it hardly moves, where it is. What a joint cannot help in its state is allowed.
     A plan that is shifted to where its velocities are reached gives no reason to go back, whatever it does itself.
     """
-    begin = way.begin
+    begin, floats = way.begin, problem.floats[joints]
     ahead = np.linspace(problem.earliest, max(way.duration, problem.earliest + _OUTLOOK_S), _SAMPLES)
     planned = problem.plan.states_at(ahead, 1)[0][:, joints]
     moved = way.states_at(np.linspace(0.0, way.duration, _SAMPLES), 1)[0]
-    planned += np.where(problem.floats[joints], begin.position - planned[0], 0.0)
+    planned += np.where(floats, begin.position - planned[0], 0.0)
     stopping, back = np.ascontiguousarray(problem.stopping[:, joints]), np.empty(len(joints))
-    shares = np.where(problem.floats[joints], _ALL, _FORWARD)
-    native.retreats(np.ascontiguousarray(planned), moved, begin.position, stopping, shares, _RULES, back)
+    planned = np.ascontiguousarray(planned)
+    native.retreats(planned, moved, begin.position, stopping, floats, RETREAT, RETREAT_RAD, back)
     return back
 
 

@@ -23,23 +23,12 @@ _SHORT = 0.8
 _SAME_TIME = 1e-9
 """Rounding of times, s."""
 _ALTERNATING = ((-1.0) ** np.arange(6))[:, None]
-_LAST_ACCELERATION = 5e-3
-"""Last acceleration of a motion that ends at rest, rad/s^2, which is of rounding and of knots that became one."""
-_NOTHING = 1e-12
-"""Velocities and accelerations, rad/s and rad/s^2, that are what sums leave of 0."""
-_SHORT_S = 1e-2
-"""Length of a piece, s, in which a jump of an acceleration would show."""
-_SHORTER = 0.9
-"""Share of the next piece's length up to which a piece is shorter: equal steps differ by rounding."""
-_NO_TIME = 1e-14
-"""Rounding of times, s, that has no visible effect."""
 _FINE_S = 2e-3
 """Length of cubics that stand for quintics: their accelerations differ by less than 1e-4 of a fade's."""
 _JUMP_NS = 10_000
 """In which an acceleration jumps, where points have accelerations: in less, the rounding of positions shows."""
 _NO_JUMP = 1e-6
 """Difference of accelerations, rad/s^2, that is rounding."""
-_RULES = np.array([_NO_TIME, _SHORT_S, _SHORTER, _NOTHING, _LAST_ACCELERATION])
 
 
 def action_steps(dt: float | np.ndarray, horizon: int) -> np.ndarray:
@@ -200,7 +189,7 @@ def points_of(motion: Motion) -> Points:
     """
     time_ns, state = np.empty(len(motion.knots), np.int64), np.empty((3, len(motion.knots), motion.dof))
     ends_pieces, rests = motion.with_accelerations and motion.size > 2, motion.ends_at_rest
-    native.points(motion.coefficients, motion.knots, _RULES, ends_pieces, rests, time_ns, state)
+    native.points(motion.coefficients, motion.knots, ends_pieces, rests, time_ns, state)
     position, velocity, acceleration = state
     return Points(time_ns, position, velocity, acceleration if motion.with_accelerations else None)
 

@@ -42,14 +42,9 @@ void states_at(const Pieces& motion, const double* times, long count, long order
 // [3, dof] to 0 within a span, s.
 void blend(const Pieces& executed, const Pieces& plan, const double* lack, double span, const Knots& knots, double* out);
 
-// See the constants of `rows.py`.
-struct PointRules {
-  double no_time, brief, shorter, nothing, rounding;
-};
-
 // The nearest whole nanoseconds to the knots, and states there: out [3, knots.count + 1, dof]. With `ends_pieces`,
 // points after short pieces have the states in which these end.
-void points(const Pieces& motion, const PointRules& rules, bool ends_pieces, bool rests, long* time_ns, double* out);
+void points(const Pieces& motion, bool ends_pieces, bool rests, long* time_ns, double* out);
 
 // Coefficients [knots.count, 4, dof] of the C2 cubic spline through rows [knots.count + 1, dof], whose first velocity
 // [dof] is open if that is null.
@@ -100,14 +95,14 @@ struct Samples {
   long rows;
 };
 
-// See the constants of `reaching.py`.
-struct RetreatRules {
-  double forward, rings, rests, share, least;
+// What joints may go back: a share of what their plans do and of the way to a stop, and the least that counts, rad.
+struct Retreat {
+  double share, least;
 };
 
 // How far joints go back while they join plans, where `stopping` [2, dof] are the least and greatest positions of a stop
-// from the present state, and plans that go back by at most a share [dof] of their way are judged: back [dof].
+// from the present state, and plans are judged that go forward or that float [dof]: back [dof].
 void retreats(const Samples& planned, const Samples& moved, const double* begin, const double* stopping,
-              const double* shares, long dof, const RetreatRules& rules, double* back);
+              const bool* floats, long dof, const Retreat& allowed, double* back);
 
 }  // namespace traj_integrator::execution

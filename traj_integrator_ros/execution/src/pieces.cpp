@@ -8,6 +8,12 @@
 namespace traj_integrator::execution {
 namespace {
 
+// Of points: a rounding of times, s, that has no visible effect; the length of a piece, s, in which a jump of an
+// acceleration would show; the share of the next piece's length up to which a piece is shorter, for equal steps differ by
+// rounding; velocities and accelerations that are what sums leave of 0; and the last acceleration of a motion that ends at
+// rest, rad/s^2, which is of rounding and of knots that became one.
+constexpr double kNoTime = 1e-14, kBrief = 1e-2, kShorter = 0.9, kNothing = 1e-12, kLastAcceleration = 5e-3;
+
 // The first orders of a piece `t` seconds after its begin.
 void evaluate(const Pieces& motion, long piece, double t, long orders, double* out, long plane) {
   const double* c = motion.at(piece);
@@ -60,25 +66,25 @@ void states_at(const Pieces& motion, const double* times, long count, long order
   for (long i = 0; i < count; ++i) state_at(motion, times[i], orders, out + i * motion.dof, count * motion.dof);
 }
 
-void points(const Pieces& motion, const PointRules& rules, bool ends_pieces, bool rests, long* time_ns, double* out) {
+void points(const Pieces& motion, bool ends_pieces, bool rests, long* time_ns, double* out) {
   const long dof = motion.dof, last = motion.knots.count, plane = (last + 1) * dof;
   for (long i = 0; i <= last; ++i) {
     const double knot = motion.knots.times[i], whole_ns = std::nearbyint(knot * 1e9), whole = whole_ns * 1e-9;
-    const double time = std::abs(whole - knot) > rules.no_time ? whole : knot;
+    const double time = std::abs(whole - knot) > kNoTime ? whole : knot;
     const double before = i > 0 ? motion.knots.step(i - 1) : HUGE_VAL;
     double *state = out + i * dof, *velocity = state + plane, *acceleration = velocity + plane;
     time_ns[i] = static_cast<long>(whole_ns);
     if (i == last) {
       evaluate(motion, i - 1, before, 3, state, plane);
       if (rests) std::fill_n(velocity, dof, 0.0);
-    } else if (ends_pieces && before < rules.brief && before < rules.shorter * motion.knots.step(i)) {
+    } else if (ends_pieces && before < kBrief && before < kShorter * motion.knots.step(i)) {
       evaluate(motion, i - 1, time - motion.knots.times[i - 1], 3, state, plane);
     } else {
       state_at(motion, time, 3, state, plane);
     }
-    const double still = i == last && rests ? rules.rounding : rules.nothing;
+    const double still = i == last && rests ? kLastAcceleration : kNothing;
     for (long d = 0; d < dof; ++d) {
-      if (std::abs(velocity[d]) < rules.nothing) velocity[d] = 0;
+      if (std::abs(velocity[d]) < kNothing) velocity[d] = 0;
       if (std::abs(acceleration[d]) < still) acceleration[d] = 0;
     }
   }

@@ -65,13 +65,12 @@ PyObject* py_states_at(ArrayArguments& given) {
 
 PyObject* py_points(ArrayArguments& given) {
   const Pieces motion = motion_of(given);
-  const double* of = given.doubles({5});
   const bool ends_pieces = given.flag(), rests = given.flag();
   const long count = motion.knots.count + 1;
   long* time_ns = given.array({count}, 'l', true).as<long>();
   double* out = given.out({3, count, motion.dof});
   if (!given.fit()) return nullptr;
-  points(motion, {of[0], of[1], of[2], of[3], of[4]}, ends_pieces, rests, time_ns, out);
+  points(motion, ends_pieces, rests, time_ns, out);
   return none();
 }
 
@@ -109,13 +108,14 @@ PyObject* py_blend(ArrayArguments& given) {
 PyObject* py_retreats(ArrayArguments& given) {
   const Array planned = given.array({kAny, kAny}), moved = given.array({kAny, planned.shape[1]});
   const long dof = planned.shape[1];
-  const double *begin = given.doubles({dof}), *stopping = given.doubles({2, dof}), *shares = given.doubles({dof});
-  const double *of = given.doubles({5});
+  const double *begin = given.doubles({dof}), *stopping = given.doubles({2, dof});
+  const bool* floats = given.array({dof}, '?').as<bool>();
+  const double share = given.number(), least = given.number();
   double* back = given.out({dof});
   given.require(planned.shape[0] > 0 && moved.shape[0] > 0);
   if (!given.fit()) return nullptr;
   const Samples of_plan{planned.as<double>(), planned.shape[0]}, of_way{moved.as<double>(), moved.shape[0]};
-  retreats(of_plan, of_way, begin, stopping, shares, dof, {of[0], of[1], of[2], of[3], of[4]}, back);
+  retreats(of_plan, of_way, begin, stopping, floats, dof, {share, least}, back);
   return none();
 }
 
