@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from itertools import product
 
 import numpy as np
 import pytest
@@ -159,13 +160,16 @@ def test_what_was_received_before_the_clock_was_set_says_nothing_about_it() -> N
 
 
 class Machine(Clocks):
-    """A node, and a controller that executes what it publishes, by a clock that counts cycles or one that is read."""
+    """A node, and a controller that executes what it publishes, by a clock that counts cycles or one that is read.
 
-    def __init__(self, *, reports: bool, counts: bool) -> None:
+    It reports the command of the next cycle.
+    """
+
+    def __init__(self, *, reports: bool, counts: bool, cycle: float = 0.0) -> None:
         super().__init__(reports=reports)
         self.node = SimulatedNode(start_from="previous", publish__catch_up=10.0)
         self.clock, self.counts = self.node.published.clock, counts
-        self.reports, self.base_ns = reports, 0
+        self.reports, self.base_ns, self.cycle = reports, 0, cycle
         self.executed: PlannedMotion | None = None
         self.go(10)
 
@@ -176,11 +180,10 @@ class Machine(Clocks):
     def now_ns(self) -> int:
         return self.clock.read(self.steady_ns + self.node_ns, self.steady_ns)
 
-    def commanded(self) -> State:
-        """What the controller commands now: position, velocity and acceleration."""
-        return self.executed.state_at(self.robot_time_ns - self.base_ns) if self.executed else State(*np.zeros((3, 2)))
-
-    executed: PlannedMotion | None = None
+    def commanded(self, ahead: float = 0.0) -> State:
+        """What the controller commands, ms from now: position, velocity and acceleration."""
+        time_ns = self.robot_time_ns - self.base_ns + round(ahead * MS)
+        return self.executed.state_at(time_ns) if self.executed else State(*np.zeros((3, 2)))
 
     def send(self) -> None:
         """Positions at 0.5 rad/s, from now on."""
@@ -192,7 +195,8 @@ class Machine(Clocks):
     def go(self, count: int = 5, jitter: float = 0.0) -> list[int]:
         """Reports and joint states arrive."""
         for _ in range(count):
-            self.steady_ns += round(self.every * MS)
+            period_ns = round(self.every * MS)
+            self.steady_ns += period_ns - (self.steady_ns - BEGIN_NS) % period_ns
             now_ns, stamp_ns, state = self.now_ns(), self.robot_time_ns, self.commanded()
             self.node.pipeline.take_stamp(self.clock.states, stamp_ns, self.steady_ns)
             if self.reports:
@@ -201,7 +205,8 @@ class Machine(Clocks):
             with suppress(Rejected):
                 self.node.pipeline.take_joint_state(names, state.position, state.velocity, stamp_ns, now_ns)
             if self.reports:
-                self.node.pipeline.take_controller_state(ControllerReport(stamp_ns, State(*state)), self.now_ns())
+                reference = State(*self.commanded(self.cycle))
+                self.node.pipeline.take_controller_state(ControllerReport(stamp_ns, reference), self.now_ns())
             self.node.pipeline.commands.tick(self.now_ns())
         return []
 
@@ -212,16 +217,20 @@ class Machine(Clocks):
             self.base_ns += round(robot * MS)
 
 
-@pytest.mark.parametrize("counts", [True, False])
-@pytest.mark.parametrize("by", [-200.0, -30.0, -12.0, 12.0, 30.0, 200.0])
+# A controller that reads the clock stands still where that is set back to before its motion: for 0.2 s, that is noticed.
+@pytest.mark.parametrize(("counts", "by"), [*product([True, False], [-30.0, -12.0, 12.0, 30.0, 200.0]), (True, -200.0)])
 @pytest.mark.parametrize("whose", ["node", "robot", "both"])
+@pytest.mark.parametrize("just_sent", [False, True])
 def test_when_a_clock_is_set_the_command_goes_on_from_what_the_controller_commands(
-    whose: str, by: float, counts: bool
+    just_sent: bool, whose: str, by: float, counts: bool
 ) -> None:
-    machine = Machine(reports=True, counts=counts)
+    machine = Machine(reports=True, counts=counts, cycle=1.0)
     for _ in range(10):
         machine.send()
         machine.go(5)
+    if just_sent:  # and not reported yet
+        machine.steady_ns += round(0.7 * machine.every * MS)
+        machine.send()
     machine.set_clock(by * (whose != "robot"), by * (whose != "node"))
     if whose != "robot":
         was = machine.executed

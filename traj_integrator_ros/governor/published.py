@@ -225,12 +225,17 @@ class PresentCommand:
             by_report = found_in(one.course, report, report.stamp_ns - by_ns)
             if by_report is None:
                 continue
-            usual = found_in(one.course, was, was.stamp_ns) or was.stamp_ns
-            shift_ns = report.stamp_ns - by_report + usual - was.stamp_ns
+            shift_ns = report.stamp_ns - by_report + self._report_ahead_ns(was)
             kept = len(self.sent) - self._in_use
             for index in range(kept, len(self.sent) - number):
                 self.sent[index] = self.sent[index].shifted(shift_ns)
             return
+
+    def _report_ahead_ns(self, report: ControllerReport) -> int:
+        """By how much a report of the motion in execution is ahead of its stamp, ns; 0 where nothing moves."""
+        begun = (one.course for one in self._own() if one.course.start_ns <= report.stamp_ns)
+        times = (found_in(course, report, report.stamp_ns) for course in begun)
+        return next((time_ns - report.stamp_ns for time_ns in times if time_ns is not None), 0)
 
     @property
     def is_unsure(self) -> bool:
