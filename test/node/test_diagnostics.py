@@ -15,7 +15,7 @@ from node_fixtures import ClientFactory, NodeServer
 from rclpy.node import Node
 
 from traj_integrator_ros.governor.controller_reports import ControllerStatus
-from traj_integrator_ros.governor.published import ExecutionReport
+from traj_integrator_ros.governor.executed import ExecutionReport
 from traj_integrator_ros.governor.robot_clock import RobotClock
 from traj_integrator_ros.governor.supervision import Guard
 from traj_integrator_ros.limits.joint_limits import AssumedLimits

@@ -2,7 +2,7 @@
 
 A plan passes five questions, in this order:
 
-1. What is commanded now? `published.py`: the controller's report, or else the motion that was published last;
+1. What is commanded now? `present.py`: the controller's report, or else the motion that was published last;
    `beginning.py` where nobody knows.
 2. What does the plan mean? `planned_motions.py`: its readings as motions; `complete_plan.py` where it ends at its goal.
 3. How is it joined? `candidates.py`: from the present command on; `beside.py` where that takes long.

@@ -13,7 +13,8 @@ from ..requests.plan import Plan
 from ..requests.rejection import Rejected, RejectionReason, all_finite
 from .measured import JointStates
 from .planned_motions import PlannedMotion
-from .published import Present, PublishedMotion
+from .present import Present
+from .published import PublishedMotion
 from .supervision import Allowance
 
 _QUINTIC_PEAKS = (1.88, 5.78, 4 * 60.0)

@@ -13,7 +13,8 @@ from ..requests.rejection import Rejected, RejectionReason
 from .beside import is_like
 from .executable import ExecutableTrajectory
 from .measured import JointStates
-from .published import OFF_S, NotYet, PublishedMotion
+from .present import OFF_S, NotYet
+from .published import PublishedMotion
 from .trajectories import TrajectoryMaker
 
 Refuse = Callable[[Rejected, Plan], None]

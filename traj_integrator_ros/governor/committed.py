@@ -12,7 +12,7 @@ from ..parameters.parameters import NodeParameters
 from ..requests.plan import turned
 from ..requests.rejection import Rejected, RejectionReason, require_steps
 from .measured import JointStates, MeasuredState
-from .published import PresentCommand, Sent
+from .present import PresentCommand, Sent
 
 _TRANSPORT_PERCENT = 95
 _LONGEST_GAP_NS = 200_000_000

@@ -18,7 +18,7 @@ from ..requests.position_trajectory import PositionFields
 from ..requests.rejection import Rejected, RejectionReason
 from .executable import ExecutableTrajectory
 from .pipeline import Pipeline
-from .published import OFF_S
+from .present import OFF_S
 
 _LATE_S = 1.0
 """A joint state of a time is here so much later, at the latest."""

@@ -26,7 +26,8 @@ from .candidates import Candidate, Candidates, JoinPoint, Read
 from .executable import ExecutableTrajectory, schedule
 from .measured import JointStates, check_place, check_start
 from .planned_motions import PlannedMotion, planned_motions_of, stops_of
-from .published import NotYet, Present, PublishedMotion
+from .present import NotYet, Present
+from .published import PublishedMotion
 from .retiming import PathTimer, slowed
 from .supervision import allowance_of
 

@@ -10,8 +10,8 @@ from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
 from std_msgs.msg import Header
 
 from ..governor.controller_reports import ControllerStatus
+from ..governor.executed import ExecutionReport
 from ..governor.goals import Ended
-from ..governor.published import ExecutionReport
 from ..governor.robot_clock import RobotClock
 from ..governor.supervision import Guard
 from ..limits.joint_limits import AssumedLimits

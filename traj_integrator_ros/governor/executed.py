@@ -1,0 +1,94 @@
+"""What diagnostics say about the motions that were executed: how they came, how they were taken up, how they ended."""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from statistics import median as median_of
+from typing import NamedTuple
+
+import numpy as np
+
+from ..execution.tolerances import NANOSECOND_S
+from .executable import ExecutableTrajectory
+
+_MARGINS_KEPT = 10_000
+
+
+class ExecutionReport(NamedTuple):
+    """Diagnostics of executed motions: counts since the start, other values since the previous report."""
+
+    seam_offset: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    """Largest difference in position, velocity and acceleration between a new plan and the previous motion."""
+    lead_margin_least_s: float | None = None
+    """Times by which trajectories were published ahead of their start; None: none had a start in the future."""
+    lead_margin_median_s: float | None = None
+    lead_s: float = 0.0
+    """Time from now until a new plan is taken up."""
+    dropped_steps: int = 0
+    late: int = 0
+    """Number of trajectories that were published after their own start."""
+    starved: int = 0
+    """Number of trajectories that came when the previous one was already braking, or had been stopped by a brake."""
+    brakes: int = 0
+    """Number of brakes that were executed, at least in part."""
+    chunks_averaged: int = 0
+    """Largest number of chunks averaged for one time since the previous report."""
+    chunks_forgotten: int = 0
+    """Number of chunks that were not over when something took over with which they are not averaged."""
+    out_of_order: int = 0
+    """Number of plans that were refused because they began before one that had already been published."""
+    slowed: int = 0
+    """Number of trajectories that were slowed to keep limits."""
+    slowed_by_s: float = 0.0
+    """By how much one of them ends later than its plan, at most since the previous report."""
+
+
+class Executed:
+    """Statistics of the motions that were published, and of their replacements."""
+
+    def __init__(self) -> None:
+        self._last: ExecutableTrajectory | None = None
+        self._brake_counted = False
+        self._seam, self._delay = np.zeros(3), 0.0
+        self._margins: deque[float] = deque(maxlen=_MARGINS_KEPT)
+        self._counts: Counter[str] = Counter()
+        """By the fields of `ExecutionReport`."""
+
+    def take(self, trajectory: ExecutableTrajectory, now_ns: int) -> None:
+        """Take note of a trajectory that has just been published."""
+        self.observe(max(trajectory.start_ns, now_ns))
+        continues = trajectory.seam is not None
+        self._counts["starved"] += self._brake_counted and continues
+        if trajectory.due_ns > trajectory.start_ns:
+            margin = (trajectory.due_ns - now_ns) * NANOSECOND_S
+            self._counts["late"] += margin < 0
+            self._margins.append(margin)
+        self._counts["dropped_steps"] += trajectory.dropped
+        self._counts["slowed"] += trajectory.delay > 0
+        self._delay = max(self._delay, trajectory.delay)
+        if continues:
+            self._seam = np.maximum(self._seam, np.abs(np.array(trajectory.seam)).max(axis=1))
+        self._last, self._brake_counted = trajectory, False
+
+    def refuse_older(self) -> None:
+        """Count a plan that began before the one in execution."""
+        self._counts["out_of_order"] += 1
+
+    def observe(self, now_ns: int) -> None:
+        """Notice that a brake has begun."""
+        last = self._last
+        if last is not None and not self._brake_counted and (now_ns - last.start_ns) * NANOSECOND_S >= last.brake_from:
+            self._brake_counted = True
+            self._counts["brakes"] += 1
+
+    def drop(self) -> None:
+        """The last motion is executed no more."""
+        self._last, self._brake_counted = None, False
+
+    def report(self, **others: object) -> ExecutionReport:
+        """Return the report with other fields of it, and reset the values that count since the previous one."""
+        margins, seam, delay = [*self._margins], tuple(self._seam.tolist()), self._delay
+        self._margins.clear()
+        self._seam, self._delay = np.zeros(3), 0.0
+        least, median = min(margins, default=None), median_of(margins) if margins else None
+        return ExecutionReport(seam, least, median, slowed_by_s=delay, **others, **self._counts)

@@ -1,0 +1,364 @@
+"""What the controller is commanded now, and later if nothing new arrives. Knows no ROS.
+
+Its command is known from its own report, where there is one, and otherwise from the published motions.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import NamedTuple
+
+import numpy as np
+
+from ..execution.motion import State, resting
+from ..execution.tolerances import MOMENT_S
+from ..requests.rejection import Rejected, RejectionReason
+from .controller_reports import ControllerReport, ControllerStatus, found_in, matches, rests
+from .lead import Lead
+from .planned_motions import PlannedMotion
+from .robot_clock import RobotClock, Step
+
+_REMEMBERED_S = 0.5
+"""How long a motion that was replaced may still be in execution: until the next one has arrived."""
+_SILENT_S = 0.05
+_SILENT_PERIODS = 6.0
+OFF_S = 0.5
+"""Without a report for so long, a controller counts as off: longer than a busy machine or network keeps them."""
+_OVERDUE_PERIODS = 1.2
+_OVERDUE_S = 4e-3
+_KEPT_S, _MOST_KEPT = 30.0, 2048
+_MOST_IN_USE = 64
+"""Motions that the controller may execute."""
+
+
+class NotYet(Exception):
+    """A trajectory can be made only later, because it is not known yet what the controller does.
+
+    Args:
+        until_ns: when that will be known; 0: nobody knows.
+        meanwhile: a trajectory that has to be published first, if there is one.
+        is_sought: it is known, and the motion to the plan is being sought.
+
+    """
+
+    def __init__(self, until_ns: int = 0, meanwhile: object = None, *, is_sought: bool = False) -> None:
+        super().__init__()
+        self.until_ns, self.meanwhile, self.is_sought = until_ns, meanwhile, is_sought
+
+
+class Present(NamedTuple):
+    """What the controller does from now on, until it is told otherwise."""
+
+    course: PlannedMotion
+    follows: bool
+    """Whether it executes a motion of this node; otherwise it rests."""
+    known_from_ns: int
+    """The planned motion is certain from here on: later than now while the controller bridges to its first point."""
+
+
+class Sent(NamedTuple):
+    """A motion that was published."""
+
+    sent_ns: int
+    course: PlannedMotion
+    """What is commanded from its start on."""
+    known_from_ns: int
+    """From when on it is certain."""
+    plan: PlannedMotion | None = None
+    """What it leads to."""
+    continues: bool = True
+    """Whether something was in execution that it continues."""
+    is_known: bool = True
+    """Whether it was executed until the next one began."""
+
+    def shifted(self, by_ns: int) -> Sent:
+        """The same, executed that much later."""
+        course = self.course._replace(start_ns=self.course.start_ns + by_ns)
+        plan = self.plan and self.plan._replace(
+            start_ns=self.plan.start_ns + by_ns, valid_from_ns=self.plan.valid_from_ns + by_ns
+        )
+        return self._replace(course=course, plan=plan, known_from_ns=self.known_from_ns + by_ns)
+
+
+@dataclass
+class PresentCommand:
+    """The motions that were published, in the last 30 s at most, and the controller's reports.
+
+    All times are nanoseconds of the robot's clock.
+    """
+
+    status: ControllerStatus = ControllerStatus.UNKNOWN
+    sent: deque[Sent] = field(default_factory=lambda: deque(maxlen=_MOST_KEPT))
+    _in_use: int = 0
+    """Number of the newest that the controller may execute."""
+    _taken: Sent | None = None
+    """The newest that the controller has been seen to execute: it does not return to those before it."""
+    _report: ControllerReport | None = None
+    _received_ns: int = 0
+    _period_s: float = 0.0
+    left_at: np.ndarray | None = None
+    """Where the last motion that was dropped ended, rad: the controller may still hold it."""
+    clock: RobotClock = field(default_factory=RobotClock)
+    lead: Lead = field(default_factory=Lead)
+    is_doubtful: bool = False
+    """Whether a clock was set in motion, and no report says what the controller made of it: until the robot rests."""
+    _set_by_ns: int = 0
+    """By how much the robot's clock was set, if no report has come since."""
+    transport: deque[float] = field(default_factory=lambda: deque(maxlen=256))
+    """Ages of reports at their arrival, s."""
+
+    @property
+    def reports(self) -> bool:
+        """Whether the controller has reported."""
+        return self._report is not None
+
+    @property
+    def _newest(self) -> Sent | None:
+        """What the controller executes, or will; None: nothing that was published."""
+        return self.sent[-1] if self._in_use else None
+
+    def _own(self) -> Iterator[Sent]:
+        """Those that the controller may execute, the newest first."""
+        return islice(reversed(self.sent), self._in_use)
+
+    def published(
+        self,
+        course: PlannedMotion,
+        known_from_ns: int,
+        now_ns: int,
+        plan: PlannedMotion | None = None,
+        *,
+        continues: bool = True,
+    ) -> None:
+        """Take note of a motion that was published; see `Sent`."""
+        self.sent.append(Sent(now_ns, course, known_from_ns, plan, continues))
+        self._in_use = min(self._in_use + 1, _MOST_IN_USE)
+        while self._in_use > 2 and (now_ns - self.sent[1 - self._in_use].sent_ns) * 1e-9 > _REMEMBERED_S:
+            self._in_use -= 1
+        while len(self.sent) > self._in_use and (now_ns - self.sent[1].sent_ns) * 1e-9 > _KEPT_S:
+            self.sent.popleft()
+        if not self.reports:
+            self.status = ControllerStatus.ASSUMED
+
+    def take_report(self, report: ControllerReport, now_ns: int) -> None:
+        """Take a report of the controller; older ones than the last are ignored."""
+        last = self._report
+        if self.clock.is_doubted:  # its stamp may be of another clock than the motions are
+            self._received_ns = now_ns
+            return
+        if self._set_by_ns:
+            self._shift(report)
+            last = None
+        elif last is not None and report.stamp_ns <= last.stamp_ns:
+            if (last.stamp_ns - report.stamp_ns) * 1e-9 < 1.0:
+                return
+            last = None
+        if last is not None:
+            gap = (report.stamp_ns - last.stamp_ns) * 1e-9
+            self._period_s = gap if not self._period_s else 0.9 * self._period_s + 0.1 * min(gap, 2 * self._period_s)
+        self._report, self._received_ns = report, now_ns
+        self.transport.append(max((now_ns - report.stamp_ns) * 1e-9, 0.0))
+        self.lead.reported(now_ns, self.transport[-1])
+        self._compare(report)
+
+    def _compare(self, report: ControllerReport) -> None:
+        if abs(report.speed_scaling - 1.0) > 1e-3:
+            self.status = ControllerStatus.SCALED
+        elif newest := self._newest:
+            if report.stamp_ns < newest.known_from_ns:
+                self.status = ControllerStatus.EXECUTING  # it bridges to the first point
+                return
+            replaced_ns = report.stamp_ns
+            for one in self._own():
+                on_time = report.stamp_ns <= replaced_ns + round(_REMEMBERED_S * 1e9)
+                exact = matches(report, one.course)
+                # Whoever rests where an earlier motion ended has lost the newest one, if that should be there by now.
+                if exact is not None and (on_time or not rests(report.reference)):
+                    if one is not self._taken and not self._is_of_others(report, one):
+                        self._taken = one
+                    if one is newest:
+                        self.status = ControllerStatus.EXECUTING if exact else ControllerStatus.BLENDING
+                    elif on_time:
+                        late = matches(report, newest.course) is None
+                        self.status = ControllerStatus.LATE if late else ControllerStatus.EXECUTING
+                    return
+                if one is self._taken:
+                    break  # it has dropped that: restarted, it may hold where an earlier one ended
+                replaced_ns = one.sent_ns
+            self._in_use = 0
+            self.status = ControllerStatus.RESTARTED if rests(report.reference) else ControllerStatus.OTHER
+        elif self.status is not ControllerStatus.RESTARTED:
+            self.status = ControllerStatus.HOLDING if rests(report.reference) else ControllerStatus.OTHER
+        elif not rests(report.reference):
+            self.status = ControllerStatus.OTHER
+
+    def _is_of_others(self, report: ControllerReport, motion: Sent) -> bool:
+        """Whether a report of a motion could as well be of an earlier one."""
+        before = (one.course for one in self._own() if one.course.start_ns < motion.course.start_ns)
+        return any(matches(report, course) is not None for course in before)
+
+    def set_clock(self, step: Step) -> None:
+        """The robot's clock was set: the controller executes its motion by it."""
+        self.sent = deque((one._replace(sent_ns=one.sent_ns + step.read_ns) for one in self.sent), maxlen=_MOST_KEPT)
+        self._received_ns += step.read_ns
+        self._set_by_ns = step.stamps_ns if self.reports else 0
+        self.is_doubtful = not self.reports and self._in_use > 0
+
+    def _shift(self, report: ControllerReport) -> None:
+        """Shift the motions in execution as a report shows them: some controllers count cycles, others read the clock.
+
+        What a report showed before the clock was set, is as it was: stamps may be those of another cycle.
+        """
+        by_ns, self._set_by_ns, was = self._set_by_ns, 0, self._report
+        for number, one in enumerate(self._own()):
+            if matches(report, one.course):
+                return
+            by_report = found_in(one.course, report, report.stamp_ns - by_ns)
+            if by_report is None:
+                continue
+            shift_ns = report.stamp_ns - by_report + self._report_ahead_ns(was)
+            kept = len(self.sent) - self._in_use
+            for index in range(kept, len(self.sent) - number):
+                self.sent[index] = self.sent[index].shifted(shift_ns)
+            return
+
+    def _report_ahead_ns(self, report: ControllerReport) -> int:
+        """By how much a report of the motion in execution is ahead of its stamp, ns; 0 where nothing moves."""
+        begun = (one.course for one in self._own() if one.course.start_ns <= report.stamp_ns)
+        times = (found_in(course, report, report.stamp_ns) for course in begun)
+        return next((time_ns - report.stamp_ns for time_ns in times if time_ns is not None), 0)
+
+    @property
+    def is_unsure(self) -> bool:
+        """Whether a clock was set, or perhaps was, and no report has said yet what the controller made of it."""
+        return self.clock.is_doubted or self._set_by_ns != 0
+
+    def is_silent(self, now_ns: int) -> bool:
+        """Whether the controller reported and no longer does."""
+        if self._report is None:
+            return False
+        silent = self.quiet_s(now_ns) > max(_SILENT_S, _SILENT_PERIODS * self._period_s)
+        if silent:
+            self.status = ControllerStatus.SILENT
+        return silent
+
+    def silent_s(self, now_ns: int) -> float:
+        """For how long the controller, which reported, does not any more, s; 0 while it does."""
+        return self.quiet_s(now_ns) if self.is_silent(now_ns) else 0.0
+
+    def own(self, now_ns: int) -> Present | None:
+        """What was published and is executed if nobody says otherwise; None: nothing was."""
+        newest = self._newest
+        return newest and Present(newest.course, True, max(newest.known_from_ns, now_ns))
+
+    def quiet_s(self, now_ns: int) -> float:
+        """Time since the last report, s."""
+        return (now_ns - self._received_ns) * 1e-9
+
+    @property
+    def report_period_s(self) -> float:
+        """Usual time from one report to the next, s; 0: not known."""
+        return self._period_s
+
+    def is_overdue(self, now_ns: int) -> bool:
+        """Whether the next report should have come: the controller may have stopped."""
+        if self._report is None or not self._period_s:
+            return False
+        ages = sorted(self.transport)
+        jitter = ages[int(0.95 * (len(ages) - 1))] - ages[0]
+        return self.quiet_s(now_ns) > _OVERDUE_PERIODS * self._period_s + jitter + _OVERDUE_S
+
+    def at(self, now_ns: int, *, waits: bool = True) -> Present | None:
+        """Return what the controller does from now on; None if that is not known.
+
+        Args:
+            now_ns: the time.
+            waits: whether a report that is overdue is waited for.
+
+        Raises:
+            NotYet: a report is overdue.
+            Rejected: controller_unavailable, if it reports something that cannot be continued.
+
+        """
+        if self.is_silent(now_ns):
+            raise Rejected(
+                RejectionReason.CONTROLLER_UNAVAILABLE,
+                "controller_state: expected reports of the controller, got none for "
+                f"{self.quiet_s(now_ns):.3f} s; it is off, and would not take a trajectory",
+            )
+        if waits and (self.is_overdue(now_ns) or self.is_unsure):
+            raise NotYet
+        if waits and self.is_doubtful:
+            raise Rejected(
+                RejectionReason.CONTROLLER_UNAVAILABLE,
+                "node: a clock was set, and no report says what the controller made of it; expected it at rest",
+            )
+        if self.status is ControllerStatus.SCALED:
+            raise Rejected(
+                RejectionReason.CONTROLLER_UNAVAILABLE,
+                f"controller_state.speed_scaling_factor: expected 1, got {self._report.speed_scaling:g}: motions are "
+                "not executed at the speed that they are checked at",
+            )
+        if own := self.own(now_ns):
+            return own
+        report = self._report
+        if report is None:
+            return None
+        if not rests(report.reference):
+            raise Rejected(
+                RejectionReason.CONTROLLER_UNAVAILABLE,
+                "controller_state: the controller executes a motion that this node has not published; expected it at "
+                f"rest (largest velocity {np.abs(report.reference.velocity).max():.3g})",
+            )
+        return Present(PlannedMotion(now_ns, resting(report.reference.position, MOMENT_S)), False, now_ns)
+
+    def may_move(self) -> bool:
+        """Whether the controller reports a motion."""
+        return self._report is not None and not rests(self._report.reference)
+
+    def moving_reference(self) -> tuple[int, State] | None:
+        """The last report's reference and its stamp, for a stop of a motion that is not this node's."""
+        return None if self._report is None else (self._report.stamp_ns, self._report.reference)
+
+    def commanded(self, time_ns: int) -> State | None:
+        """State that was, or will be, commanded at a time according to what was published; None if nothing was."""
+        oldest = self.sent[-self._in_use] if self._in_use else None
+        for one in self._own():
+            if (one.sent_ns <= time_ns or one is oldest) and time_ns >= one.course.start_ns:
+                return one.course.state_at(time_ns)
+        return None
+
+    def plans(self) -> Callable[[int], PlannedMotion | None]:
+        """What had been published by now: a function, for any thread, that returns the newest plan begun at a time."""
+        sent = tuple(self.sent)
+
+        def planned(time_ns: int) -> PlannedMotion | None:
+            for one in reversed(sent):
+                if one.plan is not None and time_ns >= max(one.plan.start_ns, one.plan.valid_from_ns):
+                    return one.plan
+                if not one.continues:
+                    break
+            return None
+
+        return planned
+
+    def drop(self) -> None:
+        """Forget what is in execution: the controller may not execute it any more, since nobody knows when."""
+        self.is_doubtful = False
+        if newest := self._newest:
+            self.left_at = newest.course.motion.end.position
+        if self.sent:
+            self.sent[-1] = self.sent[-1]._replace(is_known=False, plan=None, continues=False)
+        self._in_use = 0
+        if not self.reports:
+            self.status = ControllerStatus.UNKNOWN
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self.sent.clear()
+        self._in_use = 0
+        self.left_at = None
+        self._report, self.status = None, ControllerStatus.UNKNOWN
