@@ -217,7 +217,7 @@ class Machine(Clocks):
             self.base_ns += round(robot * MS)
 
 
-# A controller that reads the clock stands still where that is set back to before its motion: for 0.2 s, that is noticed.
+# A controller that reads the clock stands still where that is set back to before its motion: for 0.2 s, it is noticed.
 @pytest.mark.parametrize(("counts", "by"), [*product([True, False], [-30.0, -12.0, 12.0, 30.0, 200.0]), (True, -200.0)])
 @pytest.mark.parametrize("whose", ["node", "robot", "both"])
 @pytest.mark.parametrize("just_sent", [False, True])
