@@ -169,8 +169,8 @@ def callback(batch: int) -> Case:
 
     def ours() -> tuple[bytes, bytes]:
         stamp, fields = read_action_sequence(data)
-        request = pipeline.checked(fields)
-        made = pipeline.integrate(request, pipeline.started(request, lambda: NOW_NS))
+        request = pipeline.batches.checked(fields)
+        made = pipeline.batches.integrate(request, pipeline.batches.started(request, lambda: NOW_NS))
         trajectory = pipeline.trajectory(request, 0, NOW_NS)
         sizes = request.batch, request.output_horizon
         return (

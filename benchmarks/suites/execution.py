@@ -80,9 +80,9 @@ def sequence_to_trajectory(horizon: int) -> Iterator[Case]:
 
 
 def integrated(pipeline: Pipeline, fields: SequenceFields) -> np.ndarray:
-    request = pipeline.checked(fields)
-    return pipeline.integrate(request, pipeline.started(request, lambda: NOW_NS)).trajectories
+    request = pipeline.batches.checked(fields)
+    return pipeline.batches.integrate(request, pipeline.batches.started(request, lambda: NOW_NS)).trajectories
 
 
 def trajectory(pipeline: Pipeline, fields: SequenceFields) -> np.ndarray:
-    return pipeline.trajectory(pipeline.checked(fields), 0, NOW_NS).points.position
+    return pipeline.trajectory(pipeline.batches.checked(fields), 0, NOW_NS).points.position

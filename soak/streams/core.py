@@ -108,8 +108,8 @@ class NodeCore:
             times, names = [int(t) for t in fields.time_ns], self.parameters.joint_names
             given = PositionFields(names, fields.stamp_ns, len(times), times, list(fields.positions))
             return self._hand_over(self.pipeline.position_trajectory(given, now_ns), done_ns)
-        request = self.pipeline.checked(fields.sequence)
-        self.pipeline.started(request, lambda: now_ns)
+        request = self.pipeline.batches.checked(fields.sequence)
+        self.pipeline.batches.started(request, lambda: now_ns)
         return self._hand_over(self.pipeline.trajectory(request, fields.stamp_ns, now_ns, lambda: done_ns), done_ns)
 
     def tick(self, now_ns: int) -> Message | None:

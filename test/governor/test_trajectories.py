@@ -69,7 +69,7 @@ def test_the_motion_passes_through_the_rows_of_the_map_and_has_a_point_at_each(
     kernel, float32 = control_map(space, finite_difference), [row[None].astype(np.float32) for row in start]
     call = call_of(kernel, actions[None].astype(np.float32), 0.1, ends_of(float32))
     first = kernel.start_row
-    planned = node.pipeline.engine.integrate(call)[0, 0, first + faded : first + 8]
+    planned = node.pipeline.batches.engine.integrate(call)[0, 0, first + faded : first + 8]
     assert np.allclose(trajectory.motion.states_at(0.1 * np.arange(faded, 8))[0], planned, atol=1e-6)
     assert {100_000_000 * k for k in range(9)} <= set(trajectory.points.time_ns.tolist())
 

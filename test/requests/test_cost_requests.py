@@ -49,7 +49,7 @@ def request(
 
 
 def evaluate(node: SimulatedNode, fields: SequenceFields, asked: EvaluationFields) -> EvaluatedBatch:
-    return node.pipeline.evaluate(fields, asked, lambda: 0)
+    return node.pipeline.batches.evaluate(fields, asked, lambda: 0)
 
 
 @pytest.fixture(scope="module")

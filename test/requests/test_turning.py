@@ -43,9 +43,9 @@ def fields(
 
 
 def integrated(node: SimulatedNode, asked: SequenceFields) -> np.ndarray:
-    request = node.pipeline.checked(asked)
-    start = node.pipeline.started(request, lambda: ns(100.0))
-    return np.array(node.pipeline.integrate(request, start).trajectories)
+    request = node.pipeline.batches.checked(asked)
+    start = node.pipeline.batches.started(request, lambda: ns(100.0))
+    return np.array(node.pipeline.batches.integrate(request, start).trajectories)
 
 
 GOALS = [{}, {"goal_position": np.float32([3.5, 0.2, -5.0, -0.1])}]
@@ -72,7 +72,7 @@ def test_the_topic_publishes_the_same_way(more: dict[str, np.ndarray], space: Co
     for joints, asked in ((["a"], fields(wrapped(WAY), space=space, **with_turns(more))),
                           ([], fields(WAY, space=space, **more))):  # fmt: skip
         node = turning(*joints)
-        request = node.pipeline.checked(asked)
+        request = node.pipeline.batches.checked(asked)
         ends.append(node.pipeline.trajectory(request, 0, ns(100.0)).points.position)
     np.testing.assert_allclose(*ends, atol=2 * ROUNDING)
 
@@ -101,8 +101,8 @@ def test_costs_and_gradients_are_those_of_the_way() -> None:
     upstream = UpstreamFields(*[np.ones(40, np.float32)] * 2, NONE, NONE)
     costs, gradients = [], []
     for node, actions in ((turning("a"), wrapped(WAY)), (turning(), WAY)):
-        costs.append(node.pipeline.evaluate(fields(actions), asked, lambda: ns(100.0)))
-        gradients.append(node.pipeline.gradient(fields(actions), upstream, lambda: ns(100.0)))
+        costs.append(node.pipeline.batches.evaluate(fields(actions), asked, lambda: ns(100.0)))
+        gradients.append(node.pipeline.batches.gradient(fields(actions), upstream, lambda: ns(100.0)))
     np.testing.assert_allclose(costs[0].cost, costs[1].cost, rtol=1e-3)
     np.testing.assert_allclose(gradients[0].dt, gradients[1].dt, rtol=1e-3)
     np.testing.assert_allclose(gradients[0].action, gradients[1].action, atol=1e-6)
@@ -129,7 +129,7 @@ def test_a_cost_is_that_of_the_short_way_to_its_target(target: np.ndarray, way: 
         term = CostTerm(*(np.float32(weighted.get(name, ())) for name in CostTerm._fields))
         cost = QuadraticCost(term, *[CostTerm(*[NONE] * 6)] * 3, NONE)
         asked = EvaluationFields(cost, wanted, NO_INDEX, 0)
-        found.append(node.pipeline.evaluate(fields(actions), asked, lambda: ns(100.0)))
+        found.append(node.pipeline.batches.evaluate(fields(actions), asked, lambda: ns(100.0)))
     # A deviation d is off by ROUNDING twice, d^2 by 2 d as much; 13 are weighed, and |d| is at most their root sum.
     of_cost = 4 * ROUNDING * np.sqrt(13 * np.abs(found[1].cost))
     assert (np.abs(found[0].cost - found[1].cost) <= of_cost).all()
@@ -143,7 +143,9 @@ def test_a_cost_of_a_revolute_joint_goes_the_long_way() -> None:
     cost = QuadraticCost(term._replace(target=np.float32([2 * np.pi, 0.0])), *[CostTerm(*[NONE] * 6)] * 3, NONE)
     asked = EvaluationFields(cost, Wanted(), NO_INDEX, 0)
     rest = fields(np.zeros((1, 4, 2)), np.zeros((1, 2)))
-    costs = [turning(*joints).pipeline.evaluate(rest, asked, lambda: ns(100.0)).cost for joints in ([], ["b"], ["a"])]
+    costs = [
+        turning(*joints).pipeline.batches.evaluate(rest, asked, lambda: ns(100.0)).cost for joints in ([], ["b"], ["a"])
+    ]
     np.testing.assert_allclose(np.ravel(costs), [4 * (2 * np.pi) ** 2, 4 * (2 * np.pi) ** 2, 0.0], atol=1e-9)
 
 

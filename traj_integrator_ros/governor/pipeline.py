@@ -1,46 +1,22 @@
-"""The node's processing from checked arrays to results: start state, engine, limits. Knows no ROS."""
+"""The node's processing from what arrives to the motion that is commanded. Knows no ROS."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import lru_cache, partial
-from typing import TypeVar
 
 import numpy as np
 
-from ..engine.call import Ends, Gradient, Wanted, step_lengths, time_from_start
-from ..engine.evaluation import violations_of
 from ..engine.integrator import TrajectoryIntegrator
-from ..engine.runners import OutOfDeviceMemory
-from ..kernels import ControlMap, QuadraticCost, SplineForm, Trajectory
-from ..limits.joint_limits import AssumedLimits, find_violation
+from ..limits.joint_limits import AssumedLimits
 from ..parameters.parameters import NodeParameters
 from ..parameters.table import START_FROM_PREVIOUS
-from ..requests.evaluation_requests import (
-    BatchGradient,
-    EvaluatedBatch,
-    EvaluationFields,
-    UpstreamFields,
-    check_cost,
-    check_rows_wanted,
-    check_upstream,
-    rows_of_request,
-)
 from ..requests.plan import Plan, plan_of_sequence
 from ..requests.position_trajectory import PositionFields, plan_of_positions
-from ..requests.rejection import Rejected, RejectionReason, all_finite, require_finite
+from ..requests.rejection import Rejected, RejectionReason
 from ..requests.retime_requests import RetimeFields, RetimeRequest, check_retiming
-from ..requests.sequences import (
-    OUTPUTS,
-    ActionRequest,
-    IntegratedBatch,
-    RequestRules,
-    SequenceFields,
-    check_fields,
-    check_sequence,
-)
-from ..requests.turning import turned_cost, unwrapped_request
+from ..requests.sequences import ActionRequest, IntegratedBatch
+from .batches import Batches, Beside, at_once
 from .beside import Findings
 from .commands import Commands, Refuse
 from .committed import Committed, CommittedFields, committed_rows
@@ -51,16 +27,12 @@ from .published import PublishedMotion
 from .robot_clock import Stamps
 from .trajectories import TrajectoryMaker
 
-Result = TypeVar("Result")
-Beside = Callable[[int, Callable[[], Result]], Result]
-"""Does work on so many numbers, which needs nothing that others change, and returns its result."""
 Warn = Callable[[Rejected], None]
 """Called with violations that are let through (limits.action = warn)."""
-_TIMES_KEPT = 16
 
 
 class Pipeline:
-    """Answers requests; holds what they share: the engine, the latest joint state, and the last published motion.
+    """Makes what is commanded of what arrives; holds the latest joint state, and the last published motion.
 
     Args:
         parameters: the node's configuration.
@@ -81,33 +53,22 @@ class Pipeline:
         warn: Warn,
         refuse: Refuse | None = None,
         findings: Findings | None = None,
-        beside: Beside = lambda size, work: work(),
+        beside: Beside = at_once,
     ) -> None:
-        self._beside = beside
         self._findings = findings or Findings()
         self.joint_states = JointStates(parameters.joint_names)
         self.controller_reports = ControllerReports(parameters.joint_names)
         self.published = published
         self._warn = warn
         self.commands = Commands(self.joint_states, published, refuse or (lambda rejected, _: warn(rejected)))
-        self.engine = engine
+        self.batches = Batches(engine, self.start, beside)
         self.reconfigure(parameters)
 
     def reconfigure(self, parameters: NodeParameters) -> None:
         """Continue with other parameters, for the same joints, device and dtype."""
         self.parameters = parameters
-        self._rules = RequestRules(
-            joint_names=parameters.joint_names,
-            control_space=parameters.control_space,
-            finite_difference=parameters.finite_difference,
-            acceleration_integrator=parameters.acceleration_integrator,
-            max_batch=parameters.max_batch,
-            max_horizon=parameters.max_horizon,
-            spline=SplineForm(parameters.bspline_degree, parameters.bspline_steps, parameters.bspline_layout),
-        )
-        # With equal steps, every batch has the same times.
-        self._uniform_times = lru_cache(_TIMES_KEPT)(_times)
         self._limits = parameters.joint_limits
+        self.batches.reconfigure(parameters)
         self._findings.drop_all()
         self._trajectories = TrajectoryMaker(
             parameters, self._limits, self.joint_states, self.published, self._warn, self._findings
@@ -115,10 +76,6 @@ class Pipeline:
         self.commands.reconfigure(parameters, self._trajectories)
         self.published.lead.configure(parameters)
         self.published.clock.lead_ns = self.published.lead.transport_ns
-
-    def warm_up(self) -> None:
-        """Make the first calls, of the configured map, in the sizes that the parameters name."""
-        self.engine.warm_up(self._rules.maps[0], self._rules.dof, self.parameters.warmup)
 
     def take_joint_state(
         self, names: Sequence[str], position: np.ndarray, velocity: np.ndarray, stamp_ns: int, now_ns: int
@@ -145,42 +102,6 @@ class Pipeline:
             self.joint_states.set_clock(step.read_ns)
             self.published.set_clock(step, self.published.clock.at(arrived_ns))
 
-    def checked(self, fields: SequenceFields) -> ActionRequest:
-        """Check an action sequence. Raises Rejected as `check_sequence`."""
-        return check_sequence(fields, self._rules)
-
-    def started(self, request: ActionRequest, now_ns: Callable[[], int]) -> Ends:
-        """The start of a request: its own, or the robot's state. Raises Rejected as `start`."""
-        return request.start if request.start.rows else request.start._replace(rows=self.start(now_ns()))
-
-    def integrate(self, request: ActionRequest, start: Ends, wanted: int = 0) -> IntegratedBatch:
-        """Integrate all trajectories of an action sequence.
-
-        Args:
-            request: the checked sequence.
-            start: of the request, as from `started`.
-            wanted: which outputs are wanted, as in `IntegratedBatch.fields`; 0 for all.
-
-        Raises:
-            Rejected: invalid_fields, non_finite_result or out_of_device_memory.
-
-        """
-        wanted = check_fields(wanted, "fields")
-        request = unwrapped_request(request, start, self.parameters.continuous)
-        return self._beside(_size(request), lambda: self._batch(request, self._integrated(request, start), wanted))
-
-    def _integrated(self, request: ActionRequest, start: Ends) -> np.ndarray:
-        return _computed(self.engine.integrate, request.call(start, self.parameters.dt))
-
-    def _batch(self, request: ActionRequest, result: np.ndarray, wanted: int) -> IntegratedBatch:
-        trajectories = _narrowed(result)
-        if not all_finite(trajectories):
-            for name, part in zip(Trajectory._fields, trajectories, strict=True):
-                require_finite(name, part, RejectionReason.NON_FINITE_RESULT)
-        dt = self.parameters.dt if request.dt is None else request.dt
-        times = self._uniform_times if isinstance(dt, float) else _times
-        return IntegratedBatch(request, trajectories, times(request.control_map, dt, request.horizon), wanted)
-
     def check_limits(self, batch: IntegratedBatch) -> None:
         """Check all rows of all trajectories of a batch against the limits.
 
@@ -188,10 +109,7 @@ class Pipeline:
             Rejected: limits_violated, unless limits.action is warn.
 
         """
-        start_row = batch.request.control_map.start_row
-        look = partial(find_violation, batch.trajectories, self._limits, start_row)
-        violation = self._beside(_size(batch.request), look)
-        self._trajectories.refuse_or_warn(violation)
+        self._trajectories.refuse_or_warn(self.batches.violation(batch))
 
     def trajectory(
         self, request: ActionRequest, stamp_ns: int, now_ns: int, clock: Callable[[], int] | None = None
@@ -307,99 +225,6 @@ class Pipeline:
             plan = self._trajectories.without_start(plan, now_ns)
         return self.commands.in_time(plan, now_ns, clock)
 
-    def gradient(self, fields: SequenceFields, upstream: UpstreamFields, update: Callable[[], int]) -> BatchGradient:
-        """Check a request for a vector-Jacobian product and compute it.
-
-        The maps are linear, so the start state is needed for the gradient of dt only, and not at all without data.
-
-        Args:
-            fields: the integrated trajectories.
-            upstream: gradients with respect to the trajectory.
-            update: brings the joint states up to date and returns the time, ns; called if a start state is needed.
-
-        Raises:
-            Rejected: with the reason.
-
-        """
-        request = check_sequence(fields, self._rules, data_optional=True)
-        gradients = check_upstream(upstream, request)
-        want_dt = request.actions is not None and request.dt is not None
-        if want_dt:
-            _require_dt_with_gradient(request, "leave data empty")
-        start = self.started(request, update) if want_dt else request.start
-        if want_dt:
-            request = unwrapped_request(request, start, self.parameters.continuous)
-        call = request.call(start, self.parameters.dt)._replace(upstream=gradients)
-        return self._beside(
-            _size(request), lambda: _arranged(request, _computed(self.engine.vjp, call, want_dt=want_dt))
-        )
-
-    def evaluate(self, fields: SequenceFields, asked: EvaluationFields, update: Callable[[], int]) -> EvaluatedBatch:
-        """Check a request for the cost of a sequence and answer it.
-
-        Args:
-            fields: the sequence.
-            asked: the cost, and which results are wanted.
-            update: brings the joint states up to date and returns the time, ns; called if a start state is needed.
-
-        Raises:
-            Rejected: with the reason.
-
-        """
-        request = check_sequence(fields, self._rules)
-        cost, limits = check_cost(asked, request, self._limits)
-        rows = check_rows_wanted(asked.rows, request, limits)
-        outputs = check_fields(asked.fields, "trajectory_fields")
-        wanted = asked.wanted
-        if wanted.dt and request.dt is None:
-            wanted = wanted._replace(dt=False)
-        if wanted.dt:
-            _require_dt_with_gradient(request, "ask for none")
-        start = self.started(request, update)
-        answer = partial(self._evaluated, request, start, cost, wanted, limits, rows, outputs)
-        return self._beside(_size(request), answer)
-
-    def _evaluated(
-        self,
-        request: ActionRequest,
-        start: Ends,
-        cost: QuadraticCost,
-        wanted: Wanted,
-        limits: QuadraticCost | None,
-        rows: np.ndarray,
-        outputs: int,
-    ) -> EvaluatedBatch:
-        turning = self.parameters.continuous
-        request = unwrapped_request(request, start, turning)
-        cost = turned_cost(cost, lambda: self._integrated(request, start)[0], turning)
-        costs, gradient = _computed(self.engine.evaluate, request.call(start, self.parameters.dt), cost, wanted)
-        values = _narrowed(costs)
-        require_finite("cost", values, RejectionReason.NON_FINITE_RESULT)
-        arranged = _arranged(request, gradient)
-        violations = ()
-        if limits is not None:
-            violations = self._violations(request, start, limits)
-        trajectories = None
-        if rows.size:
-            some = rows_of_request(request._replace(start=start), rows)
-            trajectories = self._batch(some, self._integrated(some, some.start), outputs)
-        return EvaluatedBatch(values, arranged, trajectories, violations)
-
-    def _violations(self, request: ActionRequest, start: Ends, limits: QuadraticCost) -> tuple[np.ndarray | None, ...]:
-        """By how much all trajectories exceed limits. Raises Rejected: non_finite_result."""
-        found = violations_of(self._integrated(request, start), limits)
-        arranged = []
-        for name, values in zip(OUTPUTS, found, strict=True):
-            if values is None:
-                arranged.append(None)
-                continue
-            narrowed = _narrowed(values)
-            if not all_finite(narrowed):  # -inf where nothing is limited
-                checked = np.where(np.isneginf(values), 0, narrowed)
-                require_finite(f"violation_{name}", checked, RejectionReason.NON_FINITE_RESULT)
-            arranged.append(request.columns.out_of_node(narrowed))
-        return tuple(arranged)
-
     def start(self, now_ns: int) -> tuple[np.ndarray, ...]:
         """Return the start state for input without one: position, velocity and perhaps acceleration, `[1, dof]`.
 
@@ -417,49 +242,3 @@ class Pipeline:
             state = measured.position, measured.velocity
         # In the engine's type at once: the C++ loops read that in place.
         return tuple(values[None].astype(self.parameters.dtype) for values in state)
-
-
-def _size(request: ActionRequest) -> int:
-    return request.batch * request.output_horizon * len(request.columns.names)
-
-
-def _times(control_map: ControlMap, dt: float | np.ndarray, horizon: int) -> np.ndarray:
-    return _narrowed(time_from_start(control_map, step_lengths(dt), horizon))
-
-
-def _arranged(request: ActionRequest, gradient: Gradient) -> BatchGradient:
-    """Gradients as float32, columns in the request's order. Raises Rejected: non_finite_result."""
-    parts = {"action": gradient.action, "dt": gradient.dt}
-    for end, rows in (("start", gradient.start), ("goal", gradient.goal)):
-        parts |= {f"{end}_{part}": values for part, values in zip(OUTPUTS, rows or (), strict=False)}
-    found = {name: _narrowed(part) for name, part in parts.items() if part is not None}
-    for name, part in found.items():
-        require_finite(f"grad_{name}", part, RejectionReason.NON_FINITE_RESULT)
-    return BatchGradient(
-        **{name: part if name == "dt" else request.columns.out_of_node(part) for name, part in found.items()}
-    )
-
-
-def _require_dt_with_gradient(request: ActionRequest, instead: str) -> None:
-    if request.control_map.uniform_dt_only and request.dt_length != np.size(request.dt):
-        raise Rejected(
-            RejectionReason.SIZE_MISMATCH,
-            f"dt: {request.control_map.name} has a gradient for one step length of each trajectory, got "
-            f"{request.dt_length} values; give one, or {request.batch} with dt_per: DT_PER_TRAJECTORY, or {instead}",
-        )
-
-
-def _computed(compute: Callable[..., Result], *arguments: object, **options: object) -> Result:
-    """What the engine computes. Raises Rejected: out_of_device_memory."""
-    try:
-        return compute(*arguments, **options)
-    except OutOfDeviceMemory as error:
-        raise Rejected(RejectionReason.OUT_OF_DEVICE_MEMORY, f"batch: {error}") from error
-
-
-def _narrowed(values: np.ndarray) -> np.ndarray:
-    """Return a result as float32, as messages have it; values that are too large become infinite."""
-    if values.dtype == np.float32:
-        return values
-    with np.errstate(over="ignore"):
-        return values.astype(np.float32)

@@ -88,7 +88,7 @@ def _sequence(
 ) -> ExecutableTrajectory | None:
     steps, data = np.array([_DT_S], np.float32), np.asarray(rows, np.float32).ravel()
     fields = SequenceFields((), space.value, 1, len(rows), steps, *[_NONE] * 3, np.zeros(0, np.uint32), data)
-    return pipeline.trajectory(pipeline.checked(fields), now_ns, now_ns)
+    return pipeline.trajectory(pipeline.batches.checked(fields), now_ns, now_ns)
 
 
 def _plan(pipeline: Pipeline, rows: np.ndarray, now_ns: int) -> ExecutableTrajectory | None:

@@ -99,7 +99,7 @@ class Answers:
         self.pipeline = Pipeline(
             parameters, engine, published, accounts.let_through, self._refuse_waiting, findings, self._beside
         )
-        self.pipeline.warm_up()
+        self.pipeline.batches.warm_up()
         self.state = INACTIVE
         """State of the lifecycle: input is accepted only while it is active."""
         self.controller_was: set[ControllerStatus] = set()
@@ -126,13 +126,13 @@ class Answers:
             parameters = pipeline.parameters
             now_ns, stops = self.update(), self._stops
             stamp, fields = read_action_sequence(message)
-            request = pipeline.checked(fields)
-            start = pipeline.started(request, lambda: now_ns)
+            request = pipeline.batches.checked(fields)
+            start = pipeline.batches.started(request, lambda: now_ns)
             publisher, published = self.entities.trajectory_batch, False
             if parameters.publish_trajectory_batch and publisher.get_subscription_count() > 0:
                 # First, and whatever becomes of the row: those who receive the batch command nobody by it.
                 with judging(Output.BATCH) as batch:
-                    rows = pipeline.integrate(request, start)
+                    rows = pipeline.batches.integrate(request, start)
                     self._beside(rows.trajectories.size, lambda: publish_parts(publisher, _serialized(rows, stamp)))
                 published, now_ns = not batch.reason, self.now_ns()
             # Otherwise, the reader of the batch executes it.
@@ -240,8 +240,8 @@ class Answers:
     def integrate(self, pipeline: Pipeline, request: Integrate.Request, response: Integrate.Response) -> Steps:
         """Fill in the trajectories of a sequence."""
         now_ns, stamp = self.update(), request.actions.header.stamp
-        sequence = pipeline.checked(messages.sequence_fields(request.actions))
-        batch = pipeline.integrate(sequence, pipeline.started(sequence, lambda: now_ns), request.fields)
+        sequence = pipeline.batches.checked(messages.sequence_fields(request.actions))
+        batch = pipeline.batches.integrate(sequence, pipeline.batches.started(sequence, lambda: now_ns), request.fields)
         fill = partial(messages.fill_trajectories, response.trajectory, batch, stamp)
         self._beside(batch.trajectories.size, fill)
         try:
@@ -260,12 +260,12 @@ class Answers:
     ) -> None:
         """Fill in a vector-Jacobian product."""
         fields, upstream = messages.sequence_fields(request.actions), messages.upstream_fields(request)
-        messages.fill_gradient(response, pipeline.gradient(fields, upstream, self.update))
+        messages.fill_gradient(response, pipeline.batches.gradient(fields, upstream, self.update))
 
     def evaluate(self, pipeline: Pipeline, request: Evaluate.Request, response: Evaluate.Response) -> None:
         """Fill in the cost of a sequence, and what else is asked for."""
         fields, asked = messages.sequence_fields(request.actions), messages.evaluation_fields(request)
-        evaluated = pipeline.evaluate(fields, asked, self.update)
+        evaluated = pipeline.batches.evaluate(fields, asked, self.update)
         messages.fill_evaluation(response, evaluated, request.actions.header.stamp)
 
     def committed(self, pipeline: Pipeline, request: Committed.Request, response: Committed.Response) -> None:

@@ -1,0 +1,263 @@
+"""What sequences become in batches: trajectories, gradients, costs. Nothing of it is commanded; knows no ROS."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache, partial
+from typing import TypeVar
+
+import numpy as np
+
+from ..engine.call import Ends, Gradient, Wanted, step_lengths, time_from_start
+from ..engine.evaluation import violations_of
+from ..engine.integrator import TrajectoryIntegrator
+from ..engine.runners import OutOfDeviceMemory
+from ..kernels import ControlMap, QuadraticCost, SplineForm, Trajectory
+from ..limits.joint_limits import find_violation
+from ..parameters.parameters import NodeParameters
+from ..requests.evaluation_requests import (
+    BatchGradient,
+    EvaluatedBatch,
+    EvaluationFields,
+    UpstreamFields,
+    check_cost,
+    check_rows_wanted,
+    check_upstream,
+    rows_of_request,
+)
+from ..requests.rejection import Rejected, RejectionReason, all_finite, require_finite
+from ..requests.sequences import (
+    OUTPUTS,
+    ActionRequest,
+    IntegratedBatch,
+    RequestRules,
+    SequenceFields,
+    check_fields,
+    check_sequence,
+)
+from ..requests.turning import turned_cost, unwrapped_request
+
+Result = TypeVar("Result")
+Beside = Callable[[int, Callable[[], Result]], Result]
+"""Does work on so many numbers, which needs nothing that others change, and returns its result."""
+_TIMES_KEPT = 16
+
+
+def at_once(size: int, work: Callable[[], Result]) -> Result:
+    """`Beside`, in the caller's turn."""
+    return work()
+
+
+class Batches:
+    """Answers what is asked of batches.
+
+    Args:
+        engine: for the node's device and dtype.
+        start: called with the time, ns; returns the start state of input without one, or raises Rejected.
+        beside: does what takes long with large batches.
+
+    """
+
+    def __init__(
+        self, engine: TrajectoryIntegrator, start: Callable[[int], tuple[np.ndarray, ...]], beside: Beside
+    ) -> None:
+        self.engine, self._start, self._beside = engine, start, beside
+
+    def reconfigure(self, parameters: NodeParameters) -> None:
+        """Continue with other parameters, for the same joints, device and dtype."""
+        self._parameters, self._limits = parameters, parameters.joint_limits
+        self._rules = RequestRules(
+            joint_names=parameters.joint_names,
+            control_space=parameters.control_space,
+            finite_difference=parameters.finite_difference,
+            acceleration_integrator=parameters.acceleration_integrator,
+            max_batch=parameters.max_batch,
+            max_horizon=parameters.max_horizon,
+            spline=SplineForm(parameters.bspline_degree, parameters.bspline_steps, parameters.bspline_layout),
+        )
+        # With equal steps, every batch has the same times.
+        self._uniform_times = lru_cache(_TIMES_KEPT)(_times)
+
+    def warm_up(self) -> None:
+        """Make the first calls, of the configured map, in the sizes that the parameters name."""
+        self.engine.warm_up(self._rules.maps[0], self._rules.dof, self._parameters.warmup)
+
+    def checked(self, fields: SequenceFields) -> ActionRequest:
+        """Check an action sequence. Raises Rejected as `check_sequence`."""
+        return check_sequence(fields, self._rules)
+
+    def started(self, request: ActionRequest, now_ns: Callable[[], int]) -> Ends:
+        """The start of a request: its own, or the robot's state. Raises Rejected as `start`."""
+        return request.start if request.start.rows else request.start._replace(rows=self._start(now_ns()))
+
+    def integrate(self, request: ActionRequest, start: Ends, wanted: int = 0) -> IntegratedBatch:
+        """Integrate all trajectories of an action sequence.
+
+        Args:
+            request: the checked sequence.
+            start: of the request, as from `started`.
+            wanted: which outputs are wanted, as in `IntegratedBatch.fields`; 0 for all.
+
+        Raises:
+            Rejected: invalid_fields, non_finite_result or out_of_device_memory.
+
+        """
+        wanted = check_fields(wanted, "fields")
+        request = unwrapped_request(request, start, self._parameters.continuous)
+        return self._beside(_size(request), lambda: self._batch(request, self._integrated(request, start), wanted))
+
+    def _integrated(self, request: ActionRequest, start: Ends) -> np.ndarray:
+        return _computed(self.engine.integrate, request.call(start, self._parameters.dt))
+
+    def _batch(self, request: ActionRequest, result: np.ndarray, wanted: int) -> IntegratedBatch:
+        trajectories = _narrowed(result)
+        if not all_finite(trajectories):
+            for name, part in zip(Trajectory._fields, trajectories, strict=True):
+                require_finite(name, part, RejectionReason.NON_FINITE_RESULT)
+        dt = self._parameters.dt if request.dt is None else request.dt
+        times = self._uniform_times if isinstance(dt, float) else _times
+        return IntegratedBatch(request, trajectories, times(request.control_map, dt, request.horizon), wanted)
+
+    def violation(self, batch: IntegratedBatch) -> str:
+        """Where a row of a trajectory exceeds limits most, in words; empty if none does."""
+        look = partial(find_violation, batch.trajectories, self._limits, batch.request.control_map.start_row)
+        return self._beside(_size(batch.request), look)
+
+    def gradient(self, fields: SequenceFields, upstream: UpstreamFields, update: Callable[[], int]) -> BatchGradient:
+        """Check a request for a vector-Jacobian product and compute it.
+
+        The maps are linear, so the start state is needed for the gradient of dt only, and not at all without data.
+
+        Args:
+            fields: the integrated trajectories.
+            upstream: gradients with respect to the trajectory.
+            update: brings the joint states up to date and returns the time, ns; called if a start state is needed.
+
+        Raises:
+            Rejected: with the reason.
+
+        """
+        request = check_sequence(fields, self._rules, data_optional=True)
+        gradients = check_upstream(upstream, request)
+        want_dt = request.actions is not None and request.dt is not None
+        if want_dt:
+            _require_dt_with_gradient(request, "leave data empty")
+        start = self.started(request, update) if want_dt else request.start
+        if want_dt:
+            request = unwrapped_request(request, start, self._parameters.continuous)
+        call = request.call(start, self._parameters.dt)._replace(upstream=gradients)
+        return self._beside(
+            _size(request), lambda: _arranged(request, _computed(self.engine.vjp, call, want_dt=want_dt))
+        )
+
+    def evaluate(self, fields: SequenceFields, asked: EvaluationFields, update: Callable[[], int]) -> EvaluatedBatch:
+        """Check a request for the cost of a sequence and answer it.
+
+        Args:
+            fields: the sequence.
+            asked: the cost, and which results are wanted.
+            update: brings the joint states up to date and returns the time, ns; called if a start state is needed.
+
+        Raises:
+            Rejected: with the reason.
+
+        """
+        request = check_sequence(fields, self._rules)
+        cost, limits = check_cost(asked, request, self._limits)
+        rows = check_rows_wanted(asked.rows, request, limits)
+        outputs = check_fields(asked.fields, "trajectory_fields")
+        wanted = asked.wanted
+        if wanted.dt and request.dt is None:
+            wanted = wanted._replace(dt=False)
+        if wanted.dt:
+            _require_dt_with_gradient(request, "ask for none")
+        start = self.started(request, update)
+        answer = partial(self._evaluated, request, start, cost, wanted, limits, rows, outputs)
+        return self._beside(_size(request), answer)
+
+    def _evaluated(
+        self,
+        request: ActionRequest,
+        start: Ends,
+        cost: QuadraticCost,
+        wanted: Wanted,
+        limits: QuadraticCost | None,
+        rows: np.ndarray,
+        outputs: int,
+    ) -> EvaluatedBatch:
+        turning = self._parameters.continuous
+        request = unwrapped_request(request, start, turning)
+        cost = turned_cost(cost, lambda: self._integrated(request, start)[0], turning)
+        costs, gradient = _computed(self.engine.evaluate, request.call(start, self._parameters.dt), cost, wanted)
+        values = _narrowed(costs)
+        require_finite("cost", values, RejectionReason.NON_FINITE_RESULT)
+        arranged = _arranged(request, gradient)
+        violations = ()
+        if limits is not None:
+            violations = self._violations(request, start, limits)
+        trajectories = None
+        if rows.size:
+            some = rows_of_request(request._replace(start=start), rows)
+            trajectories = self._batch(some, self._integrated(some, some.start), outputs)
+        return EvaluatedBatch(values, arranged, trajectories, violations)
+
+    def _violations(self, request: ActionRequest, start: Ends, limits: QuadraticCost) -> tuple[np.ndarray | None, ...]:
+        """By how much all trajectories exceed limits. Raises Rejected: non_finite_result."""
+        found = violations_of(self._integrated(request, start), limits)
+        arranged = []
+        for name, values in zip(OUTPUTS, found, strict=True):
+            if values is None:
+                arranged.append(None)
+                continue
+            narrowed = _narrowed(values)
+            if not all_finite(narrowed):  # -inf where nothing is limited
+                checked = np.where(np.isneginf(values), 0, narrowed)
+                require_finite(f"violation_{name}", checked, RejectionReason.NON_FINITE_RESULT)
+            arranged.append(request.columns.out_of_node(narrowed))
+        return tuple(arranged)
+
+
+def _size(request: ActionRequest) -> int:
+    return request.batch * request.output_horizon * len(request.columns.names)
+
+
+def _times(control_map: ControlMap, dt: float | np.ndarray, horizon: int) -> np.ndarray:
+    return _narrowed(time_from_start(control_map, step_lengths(dt), horizon))
+
+
+def _arranged(request: ActionRequest, gradient: Gradient) -> BatchGradient:
+    """Gradients as float32, columns in the request's order. Raises Rejected: non_finite_result."""
+    parts = {"action": gradient.action, "dt": gradient.dt}
+    for end, rows in (("start", gradient.start), ("goal", gradient.goal)):
+        parts |= {f"{end}_{part}": values for part, values in zip(OUTPUTS, rows or (), strict=False)}
+    found = {name: _narrowed(part) for name, part in parts.items() if part is not None}
+    for name, part in found.items():
+        require_finite(f"grad_{name}", part, RejectionReason.NON_FINITE_RESULT)
+    return BatchGradient(
+        **{name: part if name == "dt" else request.columns.out_of_node(part) for name, part in found.items()}
+    )
+
+
+def _require_dt_with_gradient(request: ActionRequest, instead: str) -> None:
+    if request.control_map.uniform_dt_only and request.dt_length != np.size(request.dt):
+        raise Rejected(
+            RejectionReason.SIZE_MISMATCH,
+            f"dt: {request.control_map.name} has a gradient for one step length of each trajectory, got "
+            f"{request.dt_length} values; give one, or {request.batch} with dt_per: DT_PER_TRAJECTORY, or {instead}",
+        )
+
+
+def _computed(compute: Callable[..., Result], *arguments: object, **options: object) -> Result:
+    """What the engine computes. Raises Rejected: out_of_device_memory."""
+    try:
+        return compute(*arguments, **options)
+    except OutOfDeviceMemory as error:
+        raise Rejected(RejectionReason.OUT_OF_DEVICE_MEMORY, f"batch: {error}") from error
+
+
+def _narrowed(values: np.ndarray) -> np.ndarray:
+    """Return a result as float32, as messages have it; values that are too large become infinite."""
+    if values.dtype == np.float32:
+        return values
+    with np.errstate(over="ignore"):
+        return values.astype(np.float32)
