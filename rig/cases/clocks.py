@@ -49,7 +49,7 @@ def clock_step(name: str) -> Iterator[Rig]:
         rig.seq(ramp(rig.t - t0 + 0.05 * np.arange(1, 25), 0.8, 0.8), 0.05)
 
     step = next(by for key, by in _STEPS.items() if name.startswith(key))
-    rig.go(1.33, 0.1, send)
+    rig.go(1.38, 0.1, send)  # what is under way then, the controller executes by the other clock
     rig.step_clock(step, node="robot" not in name, controller="node" not in name)
     if "robot" in name:  # nobody can know it before the next report
         rig.go(0.05)
