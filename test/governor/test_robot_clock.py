@@ -7,12 +7,14 @@ from itertools import product
 
 import numpy as np
 import pytest
-from pipelines import SimulatedNode
+from pipelines import SECOND, SimulatedNode
 
 from traj_integrator_ros.execution.motion import State
 from traj_integrator_ros.governor.controller_reports import ControllerReport, ControllerStatus
+from traj_integrator_ros.governor.goals import Ended, GoalFields, Goals
 from traj_integrator_ros.governor.planned_motions import PlannedMotion
 from traj_integrator_ros.governor.robot_clock import RobotClock
+from traj_integrator_ros.requests.position_trajectory import PositionFields
 from traj_integrator_ros.requests.rejection import Rejected, RejectionReason
 
 MS = 1_000_000
@@ -197,13 +199,14 @@ class Machine(Clocks):
         for _ in range(count):
             period_ns = round(self.every * MS)
             self.steady_ns += period_ns - (self.steady_ns - BEGIN_NS) % period_ns
-            now_ns, stamp_ns, state = self.now_ns(), self.robot_time_ns, self.commanded()
+            self.now_ns()
+            stamp_ns, state = self.robot_time_ns, self.commanded()
             self.node.pipeline.take_stamp(self.clock.states, stamp_ns, self.steady_ns)
             if self.reports:
                 self.node.pipeline.take_stamp(self.clock.reports, stamp_ns, self.steady_ns)
             names = self.node.parameters.joint_names
             with suppress(Rejected):
-                self.node.pipeline.take_joint_state(names, state.position, state.velocity, stamp_ns, now_ns)
+                self.node.pipeline.take_joint_state(names, state.position, state.velocity, stamp_ns, self.now_ns())
             if self.reports:
                 reference = State(*self.commanded(self.cycle))
                 self.node.pipeline.take_controller_state(ControllerReport(stamp_ns, reference), self.now_ns())
@@ -261,3 +264,24 @@ def test_without_reports_nothing_begins_after_a_clock_was_set_in_motion_before_t
     machine.go(200)
     assert not machine.commanded().velocity.any()
     machine.send()
+
+
+@pytest.mark.parametrize("by", [-500.0, 500.0])
+def test_a_goal_ends_with_its_motion_though_a_clock_is_set_on_the_way(by: float) -> None:
+    machine, results = Machine(reports=True, counts=True), []
+    goals = Goals(machine.node.pipeline, lambda _, result: results.append(result), lambda *_: None)
+    joints, goal = list(machine.node.parameters.joint_names), np.full(2, 0.3)
+    plan = PositionFields(joints, 0, 1, [SECOND], [goal], [], [])
+    made = goals.begin("goal", GoalFields(plan, [], [], 0.05, False), machine.now_ns(), machine.now_ns)
+    machine.node.published.record(made, machine.now_ns())
+    goals.published(made)
+    machine.executed = PlannedMotion(made.start_ns, made.motion)
+    for tick in range(100):
+        if tick == 10:
+            machine.set_clock(by, by)
+        machine.go(1)
+        assert goals.look(machine.now_ns()) is None
+        if results:
+            break
+    assert results[0].ended is Ended.SUCCEEDED and np.abs(machine.commanded().position - goal).max() < 1e-6
+    assert machine.commanded(-3 * machine.every).velocity.max() > 0, "not later, either"

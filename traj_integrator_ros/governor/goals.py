@@ -230,6 +230,8 @@ class Goals:
             else:
                 self._feed_back(goal, now_ns)
             return None
+        if self._published.present.is_unsure and not guard.reason:  # of the clock: stamps say nothing yet
+            return None
         try:
             self._require_executed(goal, now_ns)
         except Rejected as rejected:
@@ -247,7 +249,9 @@ class Goals:
     def _judge(self, goal: _Goal, now_ns: int) -> ExecutableTrajectory | None:
         """End a goal that is reached or missed, by the last measured state; return the stop of one that is left."""
         actual, measured_ns = self._measured(now_ns)
-        end_ns = goal.trajectory.start_ns + round(goal.trajectory.motion.duration * 1e9)
+        executed = self._published.present.own(now_ns)  # by the clock as it was set meanwhile
+        start_ns = goal.trajectory.start_ns if executed is None else executed.course.start_ns
+        end_ns = start_ns + round(goal.trajectory.motion.duration * 1e9)
         if measured_ns < end_ns:
             desired = self._published.present.commanded(measured_ns)
             found = "" if desired is None else self._exceeded(goal.tolerances.path, desired, actual, "its command")

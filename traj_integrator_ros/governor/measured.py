@@ -196,16 +196,17 @@ class JointStates:
             self.drop_for_jump()
 
     def set_clock(self, by_ns: int) -> None:
-        """The clock was set: what was measured was so at other times of it."""
+        """The clock was set: what was measured was so at other times of it, unless its stamp was of this clock."""
         if not self._known.any():
             return
-        self._stamps_ns, self._received_ns = self._stamps_ns + by_ns, self._received_ns + by_ns
+        self._received_ns = self._received_ns + by_ns
+        self._stamps_ns = np.minimum(self._stamps_ns + by_ns, self._received_ns)
         self._arrived_ns += by_ns
         self.recent.clear()
         if (state := self._state) is not None:
-            stamps_ns = state.stamps_ns + by_ns
-            times_ns = state.stamp_ns + by_ns, state.received_ns + by_ns
-            self._state = MeasuredState(state.position, state.velocity, *times_ns, stamps_ns)
+            received_ns = state.received_ns + by_ns
+            stamps_ns = np.minimum(state.stamps_ns + by_ns, received_ns)
+            self._state = MeasuredState(state.position, state.velocity, int(stamps_ns.max()), received_ns, stamps_ns)
 
     def drop_for_jump(self) -> None:
         """Forget the states because a clock has jumped back."""

@@ -35,13 +35,13 @@ class States:
     def poll(self) -> None:
         """Read all joint states and reports of the controller that have arrived."""
         with self._accounts.guard("joint_states"):
-            now_ns, stamps = self._now_ns(), self._clock.states
+            stamps = self._clock.states
             for message, info in take_waiting(self._entities.joint_states, STATE_DEPTH):
                 with self._accounts.guard("joint_states"):
                     names, *state, stamp_ns = read_joint_state(message)
                     if self._first_joint in names:  # not of several publishers
                         self._take_stamp(stamps, stamp_ns, info)
-                    self._pipeline.take_joint_state(names, *state, stamp_ns, now_ns)
+                    self._pipeline.take_joint_state(names, *state, stamp_ns, self._now_ns())  # as the stamp may set it
         if self._read_report is not None:
             with self._accounts.guard("controller_state"):
                 self._poll_reports(self._read_report)
