@@ -125,7 +125,7 @@ def reordered(name: str) -> Iterator[Rig]:
     yield rig
 
 
-@case("replan-20hz-noise", "replan-50hz-noise", "replan-50hz-noise-lead-50ms")
+@case("replan-20hz-noise", "replan-50hz-noise", "replan-50hz-noise-lead-50ms", "replan-50hz-noise-lead-auto")
 def replan_noise(name: str) -> Iterator[Rig]:
     """Positions replanned at 20 or 50 Hz, each plan off by a constant of its own of 1 mrad, 7 joints."""
     dof, rate = 7, int(name[7:9])
@@ -133,7 +133,8 @@ def replan_noise(name: str) -> Iterator[Rig]:
         dof,
         limits={"v": 2.0, "a": 10.0, "j": 500.0, "lo": None, "hi": None},
         start_from="previous",
-        publish__lead_time=0.05 if "lead" in name else 0.02,
+        publish__lead_time=0.05 if "lead-50ms" in name else 0.02,
+        publish__lead_time_auto="lead-auto" in name,
     )
     at = way(16, dof, 1.0, 3.0, 40.0, -1.0, 1.0, 4.0, [0] * dof, begin=rig.t + 0.3)
     t0, random_ = rig.t, np.random.default_rng(6)
@@ -152,7 +153,7 @@ def replan_noise(name: str) -> Iterator[Rig]:
     rig.rests()
     rig.figures.append(
         f"a {np.abs(a).max() / 3:.2f}x meant, rms {np.sqrt((a**2).mean() / (at(t)[2] ** 2).mean()):.2f}x, "
-        f"{len(rig.arrivals)} published {rig.reasons()}, p99 {rig.diag('sequence_latency_p99_ms')} ms"
+        f"{len(rig.arrivals)} published {rig.reasons()}, p99 {rig.diag('sequence_latency_p99_ms')} ms, lead {rig.diag('lead_time_ms')} ms"
     )
     yield rig
 
