@@ -1,4 +1,4 @@
-"""What the node does with what arrives while it is configured: sequences, requests, states, and the time itself."""
+"""What the node does with what arrives on its topics while it is configured, and as time passes."""
 
 from __future__ import annotations
 
@@ -7,15 +7,12 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
-from functools import partial
-from threading import Timer
 from typing import TypeVar
 
 import numpy as np
 from rclpy.lifecycle import LifecycleNode
 
-from traj_integrator_interfaces.msg import Rejection, TrajectoryBatch
-from traj_integrator_interfaces.srv import Committed, ComputeGradient, Evaluate, Integrate, Retime, Stop
+from traj_integrator_interfaces.msg import Rejection
 
 from ..engine.integrator import TrajectoryIntegrator
 from ..governor.beside import THREADS, Findings
@@ -29,7 +26,6 @@ from ..parameters.table import ON_REJECT_BRAKE, START_FROM_PREVIOUS
 from ..requests.plan import GOALS, Plan
 from ..requests.rejection import Rejected, RejectionReason
 from ..requests.sequences import IntegratedBatch
-from ..wire import messages
 from ..wire.readers import (
     SequenceGaps,
     Stamp,
@@ -40,7 +36,7 @@ from ..wire.readers import (
 )
 from ..wire.writers import JointTrajectoryWriter, serialize_batch
 from .accounts import OUTPUTS_OF, Accounts, Guard, Output
-from .calls import UNCOUNTED, Calls, Steps
+from .calls import UNCOUNTED
 from .diagnostics import CONSPICUOUS
 from .entities import (
     SUPERVISION_PERIOD_S,
@@ -48,6 +44,7 @@ from .entities import (
 )
 from .goal_server import GoalServer
 from .rclpy_features import publish_parts
+from .services import Services
 from .states import States, age_ns
 
 ACTIVE, INACTIVE = "active", "inactive"
@@ -55,8 +52,6 @@ _SECOND_NS = 1_000_000_000
 _SEQUENCES = "action_sequence"
 _WITHDRAWN = RejectionReason.SUPERSEDED, RejectionReason.STOPPED, RejectionReason.NOT_ACTIVE
 """Reasons for which a sequence that waits is refused, and that are none to brake."""
-_LATER_S = 5e-4
-"""After the controller is at the first point, by the node's clock."""
 _READINGS, _AT_ONCE_NS = 8, 1_000_000
 """Of two clocks: whoever is interrupted between them tries again."""
 _LARGE = 1 << 17
@@ -67,9 +62,9 @@ Result = TypeVar("Result")
 
 
 class Answers:
-    """Answers messages and requests, brakes the robot where it has to be, and owns the entities for all of that.
+    """Answers messages, brakes the robot where it has to be, and owns the services, and the entities for all of that.
 
-    Methods named like an input or a service are called with what arrives there.
+    Methods named like an input are called with what arrives there.
 
     Args:
         node: on which the entities are created, and whose clock and log are used.
@@ -92,12 +87,11 @@ class Answers:
     ) -> None:
         self._node, self._accounts, self._published = node, accounts, published
         self._threads = ThreadPoolExecutor(THREADS, "ways to plans")
-        self._work = ThreadPoolExecutor(1, "services")
         self._batches = ThreadPoolExecutor(1, "large batches")
-        self._calls = Calls(accounts, self.accepting)
-        findings = Findings(self._threads, lambda: self.entities.wake())
+        self.services = Services(node, accounts, published, self)
+        findings = Findings(self._threads, self.wake)
         self.pipeline = Pipeline(
-            parameters, engine, published, accounts.let_through, self._refuse_waiting, findings, self._beside
+            parameters, engine, published, accounts.let_through, self._refuse_waiting, findings, self.beside
         )
         self.pipeline.batches.warm_up()
         self.state = INACTIVE
@@ -109,11 +103,7 @@ class Answers:
             self._writer.serialize(trajectory.points, (0, 0))
         self._gaps: dict[str, SequenceGaps] = defaultdict(SequenceGaps)
         self._brake_reason = ""
-        self._stopped: tuple[int, ExecutableTrajectory] | None = None
-        """When ~/stop was answered, and its motion, until the answer is sent."""
-        self._stops = 0
-        """Calls of ~/stop."""
-        self.entities = Entities(node, self, describe)
+        self.entities = Entities(node, self, self.services, describe)
         self._states = States(self.entities, accounts, self.pipeline, self.now_ns)
         self.goal_server = GoalServer(node, accounts, self)
 
@@ -124,7 +114,7 @@ class Answers:
         with self._answering("action_sequence", message, info) as judging:
             pipeline = self.accepting()
             parameters = pipeline.parameters
-            now_ns, stops = self.update(), self._stops
+            now_ns, stops = self.update(), self.services.stops
             stamp, fields = read_action_sequence(message)
             request = pipeline.batches.checked(fields)
             start = pipeline.batches.started(request, lambda: now_ns)
@@ -133,13 +123,13 @@ class Answers:
                 # First, and whatever becomes of the row: those who receive the batch command nobody by it.
                 with judging(Output.BATCH) as batch:
                     rows = pipeline.batches.integrate(request, start)
-                    self._beside(rows.trajectories.size, lambda: publish_parts(publisher, _serialized(rows, stamp)))
+                    self.beside(rows.trajectories.size, lambda: publish_parts(publisher, _serialized(rows, stamp)))
                 published, now_ns = not batch.reason, self.now_ns()
             # Otherwise, the reader of the batch executes it.
             followed = published and parameters.start_from == START_FROM_PREVIOUS
             if parameters.publish_joint_trajectory or followed:
                 with judging(Output.ROW) as row:
-                    if stops != self._stops:  # while the batch was computed
+                    if stops != self.services.stops:  # while the batch was computed
                         raise Rejected(RejectionReason.STOPPED, "node: stopped before the sequence was begun")
                     trajectory = pipeline.trajectory(request, nanoseconds(stamp), now_ns, self.now_ns)
                     row.waits = trajectory is None
@@ -161,7 +151,7 @@ class Answers:
 
         What fails within concerns all outputs; what fails within a guard that it gives for one output, that one only.
         """
-        self._answer_stops()
+        self.answer_stops()
         outputs = OUTPUTS_OF[topic]
         missed = self._gaps[topic].missed_before(info, lambda: self.entities.count_publishers(topic))
         self._accounts.sequences += 1 + missed
@@ -224,101 +214,6 @@ class Answers:
         if trajectory.topic == GOALS:
             self.goal_server.goals.published(trajectory)
 
-    # Services
-
-    def serve(self, name: str, request: object, response: object, send: Callable[[], None]) -> bool:
-        """Answer a request to a service, and say in the response whether that succeeded.
-
-        Returns whether it is answered; if not, `send` is called once it is.
-        """
-        if isinstance(request, Stop.Request):  # in every state: a robot that is held stays so, whatever fails
-            self._published.guard.held = request.hold
-        else:
-            self._answer_stops()
-        return self._calls.begin(name, response, lambda: getattr(self, name)(self.accepting(), request, response), send)
-
-    def integrate(self, pipeline: Pipeline, request: Integrate.Request, response: Integrate.Response) -> Steps:
-        """Fill in the trajectories of a sequence."""
-        now_ns, stamp = self.update(), request.actions.header.stamp
-        sequence = pipeline.batches.checked(messages.sequence_fields(request.actions))
-        batch = pipeline.batches.integrate(sequence, pipeline.batches.started(sequence, lambda: now_ns), request.fields)
-        fill = partial(messages.fill_trajectories, response.trajectory, batch, stamp)
-        self._beside(batch.trajectories.size, fill)
-        try:
-            if not request.as_published:
-                pipeline.check_limits(batch)
-                return
-            is_known = pipeline.publishable(sequence, nanoseconds((stamp.sec, stamp.nanosec)))
-            while not is_known(self.update()):
-                yield
-        except Rejected:
-            response.trajectory = TrajectoryBatch()
-            raise
-
-    def compute_gradient(
-        self, pipeline: Pipeline, request: ComputeGradient.Request, response: ComputeGradient.Response
-    ) -> None:
-        """Fill in a vector-Jacobian product."""
-        fields, upstream = messages.sequence_fields(request.actions), messages.upstream_fields(request)
-        messages.fill_gradient(response, pipeline.batches.gradient(fields, upstream, self.update))
-
-    def evaluate(self, pipeline: Pipeline, request: Evaluate.Request, response: Evaluate.Response) -> None:
-        """Fill in the cost of a sequence, and what else is asked for."""
-        fields, asked = messages.sequence_fields(request.actions), messages.evaluation_fields(request)
-        evaluated = pipeline.batches.evaluate(fields, asked, self.update)
-        messages.fill_evaluation(response, evaluated, request.actions.header.stamp)
-
-    def committed(self, pipeline: Pipeline, request: Committed.Request, response: Committed.Response) -> None:
-        """Fill in the motion in execution."""
-        found = pipeline.committed(messages.committed_fields(request), self.update())
-        messages.fill_committed(response, found, pipeline.parameters.joint_names)
-
-    def retime(self, pipeline: Pipeline, request: Retime.Request, response: Retime.Response) -> Steps:
-        """Fill in retimed trajectories."""
-        answer = self._work.submit(pipeline.retiming(messages.retime_fields(request)).answer)
-        answer.add_done_callback(lambda _: self.entities.wake())
-        try:
-            while not answer.done():
-                yield
-        finally:
-            answer.cancel()
-        messages.fill_retime(response, answer.result())
-
-    def stop(self, pipeline: Pipeline, request: Stop.Request, response: Stop.Response) -> None:
-        """Brake, and fill in how long and how far that takes."""
-        self._stops += 1
-        now_ns = self.update()
-        stop = pipeline.commands.stop(now_ns, request.hold)
-        self.hand_over(stop)
-        self.goal_server.goals.abort(Rejected(RejectionReason.STOPPED, "node: a stop was requested"))
-        response.joint_names = list(pipeline.parameters.joint_names)
-        expected = pipeline.commands.awaited_stop(now_ns) if stop is None else stop
-        response.message = _told(expected, stop, request.hold)
-        if stop is None and expected is not None:  # it is true of a stop that is made then, not at the next supervision
-            alarm = Timer((expected.start_ns - now_ns) * 1e-9 + _LATER_S, self.entities.wake)
-            alarm.daemon = True
-            alarm.start()
-        response.distance = [0.0] * len(response.joint_names)
-        if expected is not None:
-            self._stopped = now_ns, expected
-            motion = expected.motion
-            response.duration = (expected.start_ns - now_ns) * 1e-9 + motion.duration
-            now = motion.state_at(max((now_ns - expected.start_ns) * 1e-9, 0.0))
-            response.distance = np.asarray(motion.end.position - now.position).tolist()
-
-    def complete(self, response: object, age_s: float) -> None:
-        """Count the answer of a stop from its call, which came a little earlier: the robot moved meanwhile."""
-        if self._stopped is None or not isinstance(response, Stop.Response):
-            return
-        (now_ns, stop), self._stopped = self._stopped, None
-        begun_s = age_s - (self.now_ns() - now_ns) * 1e-9
-        if begun_s <= 0 or self._node.get_clock().ros_time_is_active:
-            return
-        then = self._published.present.commanded(now_ns - round(begun_s * 1e9))
-        if then is not None and stop.seam is not None:
-            response.duration += begun_s
-            response.distance = np.asarray(stop.motion.end.position - then.position).tolist()
-
     def reconfigure(self, parameters: NodeParameters) -> None:
         """Continue with other parameters; what is in execution is brought within their limits at once."""
         self.pipeline.reconfigure(parameters)
@@ -341,9 +236,10 @@ class Answers:
         if self.state == ACTIVE and self._node.context.ok():
             self.deactivate()
         self.state = INACTIVE
-        self._calls.go_on()
+        self.services.go_on()
         self.entities.destroy()
-        for threads in (self._threads, self._work, self._batches):
+        self.services.close()
+        for threads in (self._threads, self._batches):
             threads.shutdown(wait=False, cancel_futures=True)
         self.goal_server.close(at_once=at_once)
 
@@ -351,22 +247,22 @@ class Answers:
 
     def supervise(self) -> None:
         """Look at what has arrived, and publish what the pipeline wants to be published by itself."""
-        self._answer_stops()
-        self._calls.go_on()
+        self.answer_stops()
+        self.services.go_on()
         self._supervise()
 
-    def _answer_stops(self) -> None:
+    def answer_stops(self) -> None:
         """Answer the calls of ~/stop that have arrived: what else waits for its turn may take long."""
         with self._accounts.guard(UNCOUNTED):
             self.entities.answer_stops()
 
-    def _beside(self, size: int, work: Callable[[], Result]) -> Result:
+    def beside(self, size: int, work: Callable[[], Result]) -> Result:
         """The result of work on so many numbers; what takes long lets stops, and the supervision, go on meanwhile."""
         if size < _LARGE:
             return work()
         result, looked_s = self._batches.submit(work), time.monotonic()
         while not wait([result], _LOOKS_S).done:
-            self._answer_stops()
+            self.answer_stops()
             if time.monotonic() > looked_s + SUPERVISION_PERIOD_S:
                 self._supervise()
                 looked_s = time.monotonic()
@@ -406,6 +302,14 @@ class Answers:
 
     # What all input shares
 
+    def wake(self) -> None:
+        """Have `supervise` called soon; from any thread."""
+        self.entities.wake()
+
+    def abort_goal(self, rejected: Rejected) -> None:
+        """End the goal that is executed, because of a stop."""
+        self.goal_server.goals.abort(rejected)
+
     def poll_states(self) -> None:
         """Read the states that have arrived."""
         self._states.poll()
@@ -437,14 +341,3 @@ def _serialized(batch: IntegratedBatch, stamp: Stamp) -> list[bytes | np.ndarray
     columns = request.columns
     trajectories = columns.out_of_node(batch.trajectories)
     return serialize_batch(columns.names, stamp, request.batch, request.output_horizon, batch.times, trajectories)
-
-
-def _told(expected: ExecutableTrajectory | None, stop: ExecutableTrajectory | None, hold: bool) -> str:
-    if expected is None:
-        done = "nothing was in motion"
-    elif stop is None:
-        done = "will brake as soon as the controller is at the first point of the motion"
-    else:
-        done = "braking"
-    held = "sequences are rejected until a call with hold: false" if hold else "sequences are rejected until it rests"
-    return f"{done}; {held}" if hold or expected is not None else done

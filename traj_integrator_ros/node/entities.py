@@ -71,9 +71,10 @@ class Entities:
 
     Args:
         node: the node to create them on.
-        answers: has a method for each input by its name, called with serialized messages and their info; `serve`,
-            called with the name of a service and as `create_deferring_service` says; `complete`, which it says, too;
-            and `supervise`, called every 10 ms.
+        answers: has a method for each input by its name, called with serialized messages and their info; and
+            `supervise`, called every 10 ms.
+        services: have `serve`, called with the name of a service and as `create_deferring_service` says; and
+            `complete`, which it says, too.
         describe: called with a String, the robot's URDF; None: nobody needs it.
 
     Raises:
@@ -81,7 +82,7 @@ class Entities:
 
     """
 
-    def __init__(self, node: LifecycleNode, answers: object, describe: Callable | None) -> None:
+    def __init__(self, node: LifecycleNode, answers: object, services: object, describe: Callable | None) -> None:
         self._node = node
         self._events = NO_EVENTS
         self._services: list[Service] = []
@@ -118,8 +119,8 @@ class Entities:
                 self._subscription(String, ROBOT_DESCRIPTION, describe, latched)
             for name, kind in _SERVICES.items():
                 calls = QoSProfile(depth=_CALL_DEPTH)
-                serve = partial(answers.serve, name)
-                service = create_deferring_service(node, kind, f"~/{name}", serve, calls, answers.complete)
+                serve = partial(services.serve, name)
+                service = create_deferring_service(node, kind, f"~/{name}", serve, calls, services.complete)
                 self._owned.callback(node.destroy_service, service)
                 self._services.append(service)
             self._owned = self._owned.pop_all()

@@ -1,0 +1,180 @@
+"""What the node answers to calls of its services."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from threading import Timer
+from typing import Protocol, TypeVar
+
+import numpy as np
+from rclpy.lifecycle import LifecycleNode
+
+from traj_integrator_interfaces.msg import TrajectoryBatch
+from traj_integrator_interfaces.srv import Committed, ComputeGradient, Evaluate, Integrate, Retime, Stop
+
+from ..governor.executable import ExecutableTrajectory
+from ..governor.pipeline import Pipeline
+from ..governor.published import PublishedMotion
+from ..requests.rejection import Rejected, RejectionReason
+from ..wire import messages
+from ..wire.readers import nanoseconds
+from .accounts import Accounts
+from .calls import Calls, Steps
+from .goal_server import Publisher
+
+_LATER_S = 5e-4
+"""After the controller is at the first point, by the node's clock."""
+Result = TypeVar("Result")
+
+
+class Turns(Publisher, Protocol):
+    """What publishes the trajectories of stops, and gives others their turn while something takes long."""
+
+    def answer_stops(self) -> None:
+        """Answer the calls of ~/stop that have arrived."""
+
+    def beside(self, size: int, work: Callable[[], Result]) -> Result:
+        """The result of work on so many numbers, while stops, and the supervision, go on."""
+
+    def wake(self) -> None:
+        """Have what waits looked at soon; from any thread."""
+
+    def abort_goal(self, rejected: Rejected) -> None:
+        """End the goal that is executed, because of a stop."""
+
+
+class Services:
+    """Answers calls; methods named like a service fill in its response.
+
+    Args:
+        node: whose clock tells how old calls are.
+        accounts: count and log what fails.
+        published: the motion in execution.
+        answers: publishes stops.
+
+    """
+
+    def __init__(self, node: LifecycleNode, accounts: Accounts, published: PublishedMotion, answers: Turns) -> None:
+        self._node, self._published, self._answers = node, published, answers
+        self._work = ThreadPoolExecutor(1, "services")
+        self._calls = Calls(accounts, answers.accepting)
+        self._stopped: tuple[int, ExecutableTrajectory] | None = None
+        """When ~/stop was answered, and its motion, until the answer is sent."""
+        self.stops = 0
+        """Calls of ~/stop."""
+
+    def serve(self, name: str, request: object, response: object, send: Callable[[], None]) -> bool:
+        """Answer a request to a service, and say in the response whether that succeeded.
+
+        Returns whether it is answered; if not, `send` is called once it is.
+        """
+        if isinstance(request, Stop.Request):  # in every state: a robot that is held stays so, whatever fails
+            self._published.guard.held = request.hold
+        else:
+            self._answers.answer_stops()
+        return self._calls.begin(
+            name, response, lambda: getattr(self, name)(self._answers.accepting(), request, response), send
+        )
+
+    def integrate(self, pipeline: Pipeline, request: Integrate.Request, response: Integrate.Response) -> Steps:
+        """Fill in the trajectories of a sequence."""
+        now_ns, stamp = self._answers.update(), request.actions.header.stamp
+        sequence = pipeline.batches.checked(messages.sequence_fields(request.actions))
+        batch = pipeline.batches.integrate(sequence, pipeline.batches.started(sequence, lambda: now_ns), request.fields)
+        fill = partial(messages.fill_trajectories, response.trajectory, batch, stamp)
+        self._answers.beside(batch.trajectories.size, fill)
+        try:
+            if not request.as_published:
+                pipeline.check_limits(batch)
+                return
+            is_known = pipeline.publishable(sequence, nanoseconds((stamp.sec, stamp.nanosec)))
+            while not is_known(self._answers.update()):
+                yield
+        except Rejected:
+            response.trajectory = TrajectoryBatch()
+            raise
+
+    def compute_gradient(
+        self, pipeline: Pipeline, request: ComputeGradient.Request, response: ComputeGradient.Response
+    ) -> None:
+        """Fill in a vector-Jacobian product."""
+        fields, upstream = messages.sequence_fields(request.actions), messages.upstream_fields(request)
+        messages.fill_gradient(response, pipeline.batches.gradient(fields, upstream, self._answers.update))
+
+    def evaluate(self, pipeline: Pipeline, request: Evaluate.Request, response: Evaluate.Response) -> None:
+        """Fill in the cost of a sequence, and what else is asked for."""
+        fields, asked = messages.sequence_fields(request.actions), messages.evaluation_fields(request)
+        evaluated = pipeline.batches.evaluate(fields, asked, self._answers.update)
+        messages.fill_evaluation(response, evaluated, request.actions.header.stamp)
+
+    def committed(self, pipeline: Pipeline, request: Committed.Request, response: Committed.Response) -> None:
+        """Fill in the motion in execution."""
+        found = pipeline.committed(messages.committed_fields(request), self._answers.update())
+        messages.fill_committed(response, found, pipeline.parameters.joint_names)
+
+    def retime(self, pipeline: Pipeline, request: Retime.Request, response: Retime.Response) -> Steps:
+        """Fill in retimed trajectories."""
+        answer = self._work.submit(pipeline.retiming(messages.retime_fields(request)).answer)
+        answer.add_done_callback(lambda _: self._answers.wake())
+        try:
+            while not answer.done():
+                yield
+        finally:
+            answer.cancel()
+        messages.fill_retime(response, answer.result())
+
+    def stop(self, pipeline: Pipeline, request: Stop.Request, response: Stop.Response) -> None:
+        """Brake, and fill in how long and how far that takes."""
+        self.stops += 1
+        now_ns = self._answers.update()
+        stop = pipeline.commands.stop(now_ns, request.hold)
+        self._answers.hand_over(stop)
+        self._answers.abort_goal(Rejected(RejectionReason.STOPPED, "node: a stop was requested"))
+        response.joint_names = list(pipeline.parameters.joint_names)
+        expected = pipeline.commands.awaited_stop(now_ns) if stop is None else stop
+        response.message = _told(expected, stop, request.hold)
+        if stop is None and expected is not None:  # it is true of a stop that is made then, not at the next supervision
+            alarm = Timer((expected.start_ns - now_ns) * 1e-9 + _LATER_S, self._answers.wake)
+            alarm.daemon = True
+            alarm.start()
+        response.distance = [0.0] * len(response.joint_names)
+        if expected is not None:
+            self._stopped = now_ns, expected
+            motion = expected.motion
+            response.duration = (expected.start_ns - now_ns) * 1e-9 + motion.duration
+            now = motion.state_at(max((now_ns - expected.start_ns) * 1e-9, 0.0))
+            response.distance = np.asarray(motion.end.position - now.position).tolist()
+
+    def complete(self, response: object, age_s: float) -> None:
+        """Count the answer of a stop from its call, which came a little earlier: the robot moved meanwhile."""
+        if self._stopped is None or not isinstance(response, Stop.Response):
+            return
+        (now_ns, stop), self._stopped = self._stopped, None
+        begun_s = age_s - (self._answers.now_ns() - now_ns) * 1e-9
+        if begun_s <= 0 or self._node.get_clock().ros_time_is_active:
+            return
+        then = self._published.present.commanded(now_ns - round(begun_s * 1e9))
+        if then is not None and stop.seam is not None:
+            response.duration += begun_s
+            response.distance = np.asarray(stop.motion.end.position - then.position).tolist()
+
+    def go_on(self) -> None:
+        """Answer the calls whose answers were not there at once, and are now."""
+        self._calls.go_on()
+
+    def close(self) -> None:
+        """Begin nothing more in other threads."""
+        self._work.shutdown(wait=False, cancel_futures=True)
+
+
+def _told(expected: ExecutableTrajectory | None, stop: ExecutableTrajectory | None, hold: bool) -> str:
+    if expected is None:
+        done = "nothing was in motion"
+    elif stop is None:
+        done = "will brake as soon as the controller is at the first point of the motion"
+    else:
+        done = "braking"
+    held = "sequences are rejected until a call with hold: false" if hold else "sequences are rejected until it rests"
+    return f"{done}; {held}" if hold or expected is not None else done
