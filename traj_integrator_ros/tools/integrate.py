@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 import time
+from collections.abc import Iterator, Mapping
 from collections.abc import Sequence as Arguments
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,7 +21,6 @@ from .drawing import PICTURES, draw_motion
 from .integration_input import (
     BSPLINE,
     CONTROL_SPACES,
-    DEFAULT_DT_S,
     ENDS,
     FORM,
     STATE,
@@ -28,6 +28,7 @@ from .integration_input import (
     completed,
     number_of,
     read_sequences,
+    told_assumed,
 )
 from .integration_output import BAGS, from_start, write_archive, write_bag, write_table
 from .progress import Progress
@@ -108,11 +109,6 @@ def main(arguments: Arguments[str] | None = None) -> int:
     return run_tool(NAME, lambda: _run(options))
 
 
-def _run(options: argparse.Namespace) -> int:
-    require("ruckig", "joining motions")
-    return _integrate_batch(options) if options.batch_file else _integrate(options)
-
-
 def _row(text: str) -> list[float] | Path:
     """An argument of numbers with commas between them, or an .npy of rows."""
     return Path(text) if text.endswith(".npy") else numbers(text)
@@ -128,80 +124,57 @@ def _step(text: str) -> float:
 
 def _check(parser: ToolParser, options: argparse.Namespace) -> None:
     """Check what options need and exclude of each other, and fill in defaults that depend on others."""
-
-    def refuse(expected: str, *unwanted: str) -> None:
-        for name in unwanted:
+    out, is_fit, in_parts = options.out, options.fit is not None, options.batch_file
+    paths = [name for name in ENDS if isinstance(getattr(options, name), Path)]
+    refused = (
+        (is_fit, ("dt",), "without --fit: the motion's time is divided among the segments"),
+        (is_fit, ENDS[3:], "without --fit: the spline ends as the motion does"),
+        (in_parts, NOT_OF_BATCH_FILES, "without --batch-file"),
+        (in_parts, ("dtype",), "without --batch-file, which keeps that of FILE"),
+        (not in_parts, OF_BATCH_FILES, "with --batch-file only"),
+        (not in_parts, paths, "numbers, a file with --batch-file only"),
+        (not in_parts and not options.rows, OF_ROWS, "with --rows only: nothing else goes through the kernels"),
+    )
+    for applies, names_, expected in refused:
+        for name in names_ if applies else ():
             if getattr(options, name) is not None:
                 parser.error(f"--{name.replace('_', '-')}: expected {expected}")
-
-    if options.fit is not None:
-        refuse("without --fit: the motion's time is divided among the segments", "dt")
-        refuse("without --fit: the spline ends as the motion does", *ENDS[3:])
-        options.control_space = BSPLINE
-    if options.batch_file:
-        refuse("without --batch-file", *NOT_OF_BATCH_FILES)
-        refuse("without --batch-file, which keeps that of FILE", "dtype")
-        if options.out is None or options.out.suffix:
-            parser.error(f"--out: expected a folder without a suffix with --batch-file, got {options.out}")
-        for name in options.fields or ():
-            if name not in QUANTITIES:
-                parser.error(f"--fields: expected some of {','.join(QUANTITIES)}, got {name}")
-        options.fields = [name for name in QUANTITIES if options.fields is None or name in options.fields]
-    else:
-        refuse("with --batch-file only", *OF_BATCH_FILES)
-        refuse("numbers, a file with --batch-file only", *(x for x in ENDS if isinstance(getattr(options, x), Path)))
-        if not options.rows:
-            refuse("with --rows only: nothing else goes through the kernels", *OF_ROWS)
-        if options.out is None and options.plot is None:
-            parser.error("--out, --plot: expected at least one of them, got none")
-        if options.out is not None and options.out.suffix not in (".csv", ".npz", *BAGS, ""):
-            formats = ".csv, .npz, .db3, .mcap or a folder without a suffix for a bag"
-            parser.error(f"--out: expected {formats}, got {options.out}")
-        if options.plot is not None and options.plot.suffix not in PICTURES:
-            parser.error(f"--plot: expected a file ending in {', '.join(PICTURES)}, got {options.plot}")
+    unknown = [name for name in options.fields or () if name not in QUANTITIES]
+    if in_parts and (out is None or out.suffix):
+        parser.error(f"--out: expected a folder without a suffix with --batch-file, got {out}")
+    if unknown:
+        parser.error(f"--fields: expected some of {','.join(QUANTITIES)}, got {unknown[0]}")
+    if out is None and options.plot is None:
+        parser.error("--out, --plot: expected at least one of them, got none")
+    if out is not None and out.suffix not in (".csv", ".npz", *BAGS, ""):
+        parser.error(f"--out: expected .csv, .npz, .db3, .mcap or a folder without a suffix for a bag, got {out}")
+    if options.plot is not None and options.plot.suffix not in PICTURES:
+        parser.error(f"--plot: expected a file ending in {', '.join(PICTURES)}, got {options.plot}")
+    options.fields = [name for name in QUANTITIES if options.fields is None or name in options.fields]
     for name, default in OF_ROWS.items():
         setattr(options, name, getattr(options, name) or default)
 
 
-def _integrate_batch(options: argparse.Namespace) -> int:
-    from .integration_batch import integrate_file
-
-    given = _given(options)
-    rows = {name: given.pop(name) for name in ENDS if name in given}
-    assumed = _assumed(given, [rows])
-    integrate_file(options, given, rows)
-    if assumed:
-        print(f"note: {assumed}")
-    for name in (*options.fields, "time"):
-        print(f"written: {options.out / name}.npy")
-    for name in QUANTITIES:
-        if name not in options.fields and (options.out / f"{name}.npy").exists():
-            print(f"left unchanged: {options.out / name}.npy, which does not belong to these results")
-    return 0
-
-
-def _given(options: argparse.Namespace) -> dict[str, object]:
-    """The fields of a sequence that options give."""
+def _run(options: argparse.Namespace) -> int:
+    """Integrate what the options name: a batch in parts, everything else in memory."""
+    require("ruckig", "joining motions")
     given = {name: value for name in (*ENDS, *FORM) if (value := getattr(options, name)) is not None}
     if options.control_space is not None:
         given["control_space"] = number_of(options.control_space)
-    return given if options.dt is None else {**given, "dt": np.array([options.dt])}
+    if options.dt is not None:
+        given["dt"] = np.array([options.dt])
+    if options.batch_file:
+        from .integration_batch import integrate_file
+
+        integrate_file(options, given)
+        return 0
+    for told in _integrate(options, given):
+        print(told)
+    return 0
 
 
-def _assumed(given: dict[str, object], known: list[dict[str, object]]) -> str:
-    """A line about what neither options nor all of the known fields say: control space, steps or start; or ""."""
-    assumed = {
-        "control_space": "actions are positions (--control-space)",
-        "dt": f"steps are {DEFAULT_DT_S:g} s (--dt)",
-        "start_position": "the start is at position 0 (--start-position)",
-    }
-    found = [
-        told for name, told in assumed.items() if name not in given and not all(name in fields for fields in known)
-    ]
-    return f"assumed, since neither the file nor an option says otherwise: {', '.join(found)}" if found else ""
-
-
-def _integrate(options: argparse.Namespace) -> int:
+def _integrate(options: argparse.Namespace, given: Mapping[str, object]) -> Iterator[str]:
+    """Read, select, integrate and write; then what was done, in lines."""
     if options.plot is not None:
         require("matplotlib", "--plot")
     if options.out is not None and options.out.suffix in ("", *BAGS):
@@ -209,7 +182,12 @@ def _integrate(options: argparse.Namespace) -> int:
     robot = load_robot(options.params, options.urdf)  # before the work, because it may be wrong
     with Progress(options.quiet) as progress:
         progress.stage("Reading")
-        sequences, assumed = _read(options, robot)
+        sequences = _read(options, given, robot)
+        assumed = told_assumed(sequences)
+        if options.sequence is not None:
+            if options.sequence >= len(sequences):
+                raise UserError(f"--sequence: expected less than {len(sequences)}, got {options.sequence}")
+            sequences = [sequences[options.sequence]]
         robot = robot.for_motion([*dict.fromkeys(name for one in sequences for name in one.joint_names)])
         progress.stage("Integrating", float(len(sequences)), "sequences" if len(sequences) > 1 else "sequence")
         from .integration import integrated  # brings torch with it, which a wrong file does not need
@@ -225,51 +203,33 @@ def _integrate(options: argparse.Namespace) -> int:
         seconds = time.monotonic() - begin
         progress.stage("Writing")
         _write(results, robot, options)
-    _conclude(results, robot, options, seconds, assumed)
-    exceeded = [line for one in results for line in one.exceeded]
-    for line in exceeded[:SHOWN_VIOLATIONS]:
-        print(f"limit exceeded: {line}")
-    if len(exceeded) > SHOWN_VIOLATIONS:
-        print(f"limit exceeded: ... and {len(exceeded) - SHOWN_VIOLATIONS} more")
-    return 0
+    yield from _told(results, robot, options, seconds, assumed)
 
 
-def _read(options: argparse.Namespace, robot: Robot) -> tuple[list[Sequence], str]:
-    """The sequences, and a line about what had to be assumed for lack of a word in the file or an option."""
-    given = _given(options)
-    if options.fit is not None:
-        from .integration import fit
+def _read(options: argparse.Namespace, given: Mapping[str, object], robot: Robot) -> list[Sequence]:
+    """The sequences of the file, completed by options; or the control points of its motion."""
+    if options.fit is None:
+        space = options.control_space or "position"
+        sequences = read_sequences(options.file, space, options.topic, note, robot.unwrapped)
+        return [completed(sequence, given) for sequence in sequences]
+    from .integration import fit
 
-        form = {name: given[name] for name in FORM if name in given}
-        return [fit(robot.unwrapped(read_samples(options.file, options.topic, note)), options.fit, form)], ""
-    space = options.control_space or "position"
-    sequences = read_sequences(options.file, space, options.topic, note, robot.unwrapped)
-    # Those that a bag brings without a start begin at a joint state.
-    assumed = _assumed(given, [{**one.fields, **(one.measured or {})} for one in sequences])
-    sequences = [completed(sequence, given) for sequence in sequences]
-    if options.sequence is None:
-        return sequences, assumed
-    if options.sequence >= len(sequences):
-        raise UserError(f"--sequence: expected less than {len(sequences)}, got {options.sequence}")
-    return [sequences[options.sequence]], assumed
+    form = {name: given[name] for name in FORM if name in given}
+    return [fit(robot.unwrapped(read_samples(options.file, options.topic, note)), options.fit, form)]
 
 
 def _write(results: list[Integrated], robot: Robot, options: argparse.Namespace) -> None:
-    first = results[0]
+    first, out = results[0], options.out
     if options.row >= len(first.trajectories):
         raise UserError(f"--row: expected less than {len(first.trajectories)} (the batch), got {options.row}")
     chosen = from_start(first.trajectories[options.row])
-    if options.out is not None and options.out.suffix == ".csv":
-        write_table(options.out, chosen)
-    elif options.out is not None and options.out.suffix == ".npz":
-        fields, fitted = first.sequence.fields, {}
-        if options.fit is not None:
-            of_points = {name: fields[name] for name in ("dt", *FORM, *ENDS)}
-            fitted = {"actions": fields["data"], "control_space": BSPLINE, **of_points}
-        write_archive(options.out, [one.trajectories for one in results], fitted)
-    elif options.out is not None:
+    if out is not None and out.suffix == ".csv":
+        write_table(out, chosen)
+    elif out is not None and out.suffix == ".npz":
+        write_archive(out, [one.trajectories for one in results], first.sequence.archived)
+    elif out is not None:
         with_accelerations = not first.motions or first.motions[0].with_accelerations
-        write_bag(options.out, [from_start(row) for one in results for row in one.trajectories], with_accelerations)
+        write_bag(out, [from_start(row) for one in results for row in one.trajectories], with_accelerations)
     if options.plot is not None:
         if first.motions and first.sequence.control_space == BSPLINE:  # its points would not show it
             from .integration import between_points
@@ -292,36 +252,38 @@ def _title(sequence: Sequence, options: argparse.Namespace) -> str:
     return f"{options.file.name}{row}: {what}"
 
 
-def _conclude(
-    results: list[Integrated], robot: Robot, options: argparse.Namespace, seconds: float, assumed: str
-) -> None:
+def _told(
+    results: list[Integrated], robot: Robot, options: argparse.Namespace, seconds: float, assumed: list[str]
+) -> Iterator[str]:
+    """What was read, assumed, derived, written, and what exceeds a limit, in lines."""
     first, shown = results[0].sequence, results[0].trajectories[0]
     trajectories, dof = sum(len(one.trajectories) for one in results), shown.dof
     of = f" of {len(results)} sequences" if len(results) > 1 else ""
-    print(
+    yield (
         f"{trajectories} {'trajectory' if trajectories == 1 else 'trajectories'}{of}, {len(shown.time)} points, "
         f"{dof} {'joint' if dof == 1 else 'joints'}, integrated in {1e3 * seconds:.1f} ms"
     )
     used = ("acceleration", "velocity") if options.rows else ("velocity",)
-    derived = [name for name in used if first.recorded is not None and getattr(first.recorded, name) is None]
-    notes = [", ".join(f"start {name} by differences" for name in derived)]
+    if derived := [name for name in used if first.recorded is not None and getattr(first.recorded, name) is None]:
+        yield f"note: {', '.join(f'start {name} by differences' for name in derived)}"
     if not options.rows and options.end == "stop":
-        notes.append("at rest in the end, after a brake where the plan does not stop (--end as_planned: without)")
+        yield "note: at rest in the end, after a brake where the plan does not stop (--end as_planned: without)"
     if options.rows and options.finite_difference == "backward" and first.has_uneven_positions:
-        notes.append("uneven steps: divided differences, as on ~/position_trajectory")
-    for told in filter(None, (*notes, assumed)):
-        print(f"note: {told}")
+        yield "note: uneven steps: divided differences, as on ~/position_trajectory"
+    yield from (f"note: {told}" for told in assumed)
     if first.is_fitted:
         from .integration import told_residual
 
-        print(f"fit: {told_residual(first, robot.units)}")
+        yield f"fit: {told_residual(first, robot.units)}"
     elif first.recorded is not None:
-        print(f"RMS difference from the recording: {_differences(from_start(shown), first.recorded, robot)}")
+        yield f"RMS difference from the recording: {_differences(from_start(shown), first.recorded, robot)}"
     if options.out is not None and options.out.suffix == ".csv" and trajectories > 1:
-        print(f"note: {options.out} has trajectory {options.row} of the first sequence; NPZ and bags take all")
-    for path in (options.out, options.plot):
-        if path is not None:
-            print(f"written: {path}")
+        yield f"note: {options.out} has trajectory {options.row} of the first sequence; NPZ and bags take all"
+    yield from (f"written: {path}" for path in (options.out, options.plot) if path is not None)
+    exceeded = [line for one in results for line in one.exceeded]
+    yield from (f"limit exceeded: {line}" for line in exceeded[:SHOWN_VIOLATIONS])
+    if len(exceeded) > SHOWN_VIOLATIONS:
+        yield f"limit exceeded: ... and {len(exceeded) - SHOWN_VIOLATIONS} more"
 
 
 def _differences(integrated: Samples, recorded: Samples, robot: Robot) -> str:

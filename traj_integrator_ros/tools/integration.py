@@ -82,7 +82,7 @@ def request_of(
     sequence: Sequence, finite_difference: str = "backward", acceleration_integrator: str = "zoh"
 ) -> ActionRequest:
     """A sequence as the node checks it. Raises ValueError for what does not fit together."""
-    fields = {"start_position": np.zeros(len(sequence.joint_names)), **sequence.fields}
+    fields = dict(sequence.fields)
     rules = RequestRules(
         sequence.joint_names,
         ControlSpace.POSITION,

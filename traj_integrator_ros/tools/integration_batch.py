@@ -13,6 +13,7 @@ import time
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
@@ -20,7 +21,7 @@ import numpy as np
 
 from ..motions.samples import QUANTITIES
 from .command_line import ToolFailure, UserError
-from .integration_input import ENDS, Sequence, completed, fields_of
+from .integration_input import ENDS, Sequence, completed, fields_of, told_assumed
 from .progress import Progress
 
 if TYPE_CHECKING:
@@ -32,10 +33,8 @@ SPARE_BYTES = 16 * 2**20
 """Bytes to leave free on the disk."""
 
 
-def integrate_file(
-    options: argparse.Namespace, given: Mapping[str, object], ends: Mapping[str, list[float] | Path]
-) -> None:
-    """Integrate the array that the options name; `given` are the fields of a sequence that they say, without its ends.
+def integrate_file(options: argparse.Namespace, given: Mapping[str, object]) -> None:
+    """Integrate the array that the options name; `given` are the fields of a sequence that they say.
 
     Raises UserError, and ToolFailure where the file ends before its trajectories do.
     """
@@ -44,15 +43,16 @@ def integrate_file(
 
     actions, out, fields = _opened(options.file), options.out, options.fields
     batch, _, dof = actions.shape
-    ends = {"start_position": [0.0] * dof, **ends}
-    rows = {name: _rows(name, values, actions) for name, values in ends.items()}
-    names = tuple(f"joint_{i}" for i in range(dof))
+    ends = {name: _end(name, given[name], actions) for name in ENDS if name in given}
+    form = {name: value for name, value in given.items() if name not in ENDS}
+    whole = completed(Sequence(tuple(f"joint_{i}" for i in range(dof)), fields_of(actions) | ends), form)
+    rows = {name: np.broadcast_to(whole.fields[name], (batch, dof)) for name in ENDS if name in whole.fields}
 
     def request(begin: int, data: np.ndarray) -> ActionRequest:
         """The request of a part, with its rows of starts and goals."""
         part = fields_of(data) | {name: values[begin : begin + len(data)] for name, values in rows.items()}
         try:
-            sequence = completed(Sequence(names, part), given)
+            sequence = replace(whole, fields=whole.fields | part)
             return request_of(sequence, options.finite_difference, options.acceleration_integrator)
         except ValueError as error:
             place = re.sub(r"(?<=at \[)\d+", lambda row: str(begin + int(row[0])), str(error))
@@ -93,6 +93,13 @@ def integrate_file(
         f"{batch} trajectories, {shape[1]} rows, {dof} {'joint' if dof == 1 else 'joints'}, "
         f"integrated in {seconds:.1f} s ({batch / max(seconds, 1e-9):.3g} trajectories/s)"
     )
+    for told in told_assumed([whole]):
+        print(f"note: {told}")
+    for name in (*fields, "time"):
+        print(f"written: {out / name}.npy")
+    for name in QUANTITIES:
+        if name not in fields and (out / f"{name}.npy").exists():
+            print(f"left unchanged: {out / name}.npy, which does not belong to these results")
 
 
 def _opened(path: Path) -> np.memmap:
@@ -112,8 +119,8 @@ def _opened(path: Path) -> np.memmap:
     return found
 
 
-def _rows(name: str, given: list[float] | Path, actions: np.memmap) -> np.ndarray:
-    """Rows [B, D] of a start or goal, mapped where they come from a file, which may have one row for all."""
+def _end(name: str, given: list[float] | Path, actions: np.memmap) -> np.ndarray:
+    """Rows [1, D] or [B, D] of a start or goal, mapped where they come from a file."""
     option, (batch, _, dof) = f"--{name.replace('_', '-')}", actions.shape
     try:
         found = np.load(given, mmap_mode="r", allow_pickle=False) if isinstance(given, Path) else np.array([given])
@@ -123,7 +130,7 @@ def _rows(name: str, given: list[float] | Path, actions: np.memmap) -> np.ndarra
         raise UserError(f"{option}: expected [1, {dof}] or [{batch}, {dof}], got {list(found.shape)}")
     if found.dtype.kind != "f":
         raise UserError(f"{option}: expected floating-point numbers, got {found.dtype}")
-    return np.broadcast_to(found, (batch, dof))
+    return found
 
 
 def _check_place(options: argparse.Namespace, actions: np.memmap, shape: tuple[int, ...]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from math import factorial
 from pathlib import Path
@@ -27,6 +27,12 @@ STATE = ("position", "velocity", "acceleration")
 ENDS = tuple(f"{end}_{name}" for end in ("start", "goal") for name in STATE)
 FORM = ("degree", "steps", "layout")
 DEFAULT_DT_S = 0.02
+ASSUMED = {
+    "control_space": "actions are positions (--control-space)",
+    "dt": f"steps are {DEFAULT_DT_S:g} s (--dt)",
+    "start_position": "the start is at position 0 (--start-position)",
+}
+"""What is assumed of a sequence where neither the file nor an option says it."""
 UNIFORM_TOLERANCE = 1e-3
 """Steps that differ from their mean by less than this share of it count as uniform."""
 _SAMPLES = 4
@@ -43,7 +49,7 @@ class Sequence:
 
     Among the fields may be `layout`, which messages do not have. `recorded` is the motion from which the actions were
     taken, if any. A message of a bag has a `place`, and begins in the state `measured` before it where neither it nor
-    an option has a start.
+    an option has a start. `assumed` are the fields that had to be assumed.
     """
 
     joint_names: tuple[str, ...]
@@ -51,6 +57,7 @@ class Sequence:
     recorded: Samples | None = None
     place: str = ""
     measured: Mapping[str, np.ndarray] | None = None
+    assumed: tuple[str, ...] = ()
 
     @property
     def control_space(self) -> str:
@@ -62,6 +69,14 @@ class Sequence:
     def is_fitted(self) -> bool:
         """Whether these are the control points that come closest to a motion."""
         return self.recorded is not None and self.control_space == BSPLINE
+
+    @property
+    def archived(self) -> dict[str, object]:
+        """Arrays of fitted control points, by which an archive can be integrated again; none for other sequences."""
+        if not self.is_fitted:
+            return {}
+        fields = {name: self.fields[name] for name in ("dt", *FORM, *ENDS)}
+        return {"actions": self.fields["data"], "control_space": BSPLINE, **fields}
 
     @property
     def has_uneven_positions(self) -> bool:
@@ -112,17 +127,18 @@ def fields_of(actions: np.ndarray) -> dict[str, Any]:
 def completed(sequence: Sequence, given: Mapping[str, Any]) -> Sequence:
     """The sequence with the fields that options give where it has none; steps that they give replace its own.
 
-    What neither gives is assumed: positions, steps of DEFAULT_DT_S. Raises RecordingError for options that do not fit
-    the sequence.
+    What neither gives is assumed, see ASSUMED. Raises RecordingError for options that do not fit the sequence.
     """
-    assumed = {"control_space": 1, "dt": np.array([DEFAULT_DT_S])}
-    fields = {**assumed, **given, **sequence.fields, **{name: given[name] for name in ("dt",) if name in given}}
+    dof = len(sequence.joint_names)
+    fields = {**given, **sequence.fields, **{name: given[name] for name in ("dt",) if name in given}}
     if sequence.place and "start_position" not in fields:
         if not sequence.measured:
             lacking = "it has no start, and no joint state of its joints was recorded before it"
             raise RecordingError(f"{sequence.place}: {lacking}; give --start-position")
         fields = {**sequence.measured, **fields}
-    sequence, dof = replace(sequence, fields=fields), len(sequence.joint_names)
+    defaults = {"control_space": 1, "dt": np.array([DEFAULT_DT_S]), "start_position": np.zeros(dof)}
+    fields, assumed = defaults | fields, tuple(name for name in defaults if name not in fields)
+    sequence = replace(sequence, fields=fields, assumed=assumed)
     for name, value in given.items():
         option = f"--{name.replace('_', '-')}"
         if name in ENDS[3:] and sequence.recorded is not None:
@@ -135,6 +151,13 @@ def completed(sequence: Sequence, given: Mapping[str, Any]) -> Sequence:
         if name in FORM and fields[name] != value:
             raise RecordingError(f"{option}: expected {fields[name]}, as in the file, got {value}")
     return sequence
+
+
+def told_assumed(sequences: Iterable[Sequence]) -> list[str]:
+    """A line about what had to be assumed for some of the sequences; none where nothing had to be."""
+    names = {name for sequence in sequences for name in sequence.assumed}
+    told = ", ".join(ASSUMED[name] for name in ASSUMED if name in names)
+    return [f"assumed, since neither the file nor an option says otherwise: {told}"] if told else []
 
 
 def sequence_of_states(samples: Samples, control_space: str) -> Sequence:
