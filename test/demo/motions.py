@@ -25,5 +25,4 @@ def sine_motion(samples: int = 200, step: float = 0.02, *, acceleration: bool = 
         source="test",
         kind="test",
         nature=Nature.EXACT,
-        repeated=np.zeros(samples, dtype=bool),
     )

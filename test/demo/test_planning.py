@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from motions import AMPLITUDE, PHASE, RATE, sine_motion
 
-from traj_integrator_ros.demo.motion import Motion, cut, find_repeated_frames
+from traj_integrator_ros.demo.motion import Motion, cut
 from traj_integrator_ros.demo.planning import clean, filtered, plan_on, velocity_disagreement
 
 
@@ -15,10 +15,7 @@ def held(motion: Motion, at: list[int]) -> Motion:
     index = np.sort(np.concatenate([np.arange(motion.samples), at]))
     position, velocity = motion.position[index], motion.velocity[index]
     time = np.linspace(0, motion.duration, len(index))
-    repeated = find_repeated_frames(position, velocity)
-    return dataclasses.replace(
-        motion, time=time, position=position, velocity=velocity, acceleration=None, repeated=repeated
-    )
+    return dataclasses.replace(motion, time=time, position=position, velocity=velocity, acceleration=None)
 
 
 def with_gaps(motion: Motion, at: list[int]) -> Motion:
@@ -26,14 +23,13 @@ def with_gaps(motion: Motion, at: list[int]) -> Motion:
     position, velocity = motion.position.copy(), motion.velocity.copy()
     for k in at:
         position[k], velocity[k] = position[k - 1], velocity[k - 1]
-    repeated = find_repeated_frames(position, velocity)
-    return dataclasses.replace(motion, position=position, velocity=velocity, acceleration=None, repeated=repeated)
+    return dataclasses.replace(motion, position=position, velocity=velocity, acceleration=None)
 
 
 def test_repeated_frames_are_those_that_contradict_their_velocity(sine):
     assert np.flatnonzero(held(sine, [10, 55, 120]).repeated).tolist() == [11, 57, 123]
-    at_rest = np.zeros((5, 2))
-    assert not find_repeated_frames(at_rest, at_rest).any()
+    at_rest = np.zeros_like(sine.position)
+    assert not dataclasses.replace(sine, position=at_rest, velocity=at_rest).repeated.any()
 
 
 def test_held_stream_is_timed_evenly(sine):

@@ -26,17 +26,22 @@ TABLE, BAG = "motion.csv", "motion_bag"
 
 @dataclass(frozen=True)
 class Motion(Samples):
-    """Samples with velocities, without jerk. `repeated` is [N] bool: samples that repeat the one before although the
-    robot moved (see find_repeated_frames).
-    """
+    """Samples with velocities, without jerk."""
 
-    repeated: np.ndarray
     notes: tuple[str, ...] = ()
 
     @property
     def samples(self) -> int:
         """N."""
         return len(self.time)
+
+    @property
+    def repeated(self) -> np.ndarray:
+        """[N] bool: samples that repeat position and velocity of the one before exactly although a joint moves."""
+        position, velocity = self.position, self.velocity
+        same = np.all(position[1:] == position[:-1], axis=1) & np.all(velocity[1:] == velocity[:-1], axis=1)
+        moving = np.any(np.abs(velocity[1:]) > AT_REST, axis=1)
+        return np.concatenate([[False], same & moving])
 
     @property
     def step(self) -> float:
@@ -46,12 +51,6 @@ class Motion(Samples):
     def with_note(self, note: str, **changes: object) -> Motion:
         """The motion with some fields changed and one more sentence about it for the report."""
         return dataclasses.replace(self, notes=(*self.notes, note), **changes)  # type: ignore[arg-type]
-
-    def rows(self, index: np.ndarray | slice) -> Motion:
-        """The motion at some of its samples, its time starting at 0 again."""
-        arrays = {name: values for name, values in vars(self).items() if isinstance(values, np.ndarray)}
-        chosen = {name: values[index] for name, values in arrays.items()}
-        return dataclasses.replace(self, **{**chosen, "time": chosen["time"] - chosen["time"][0]})
 
 
 def cut(motion: Motion, seconds: float) -> Motion:
@@ -84,8 +83,7 @@ def load_recording(path: Path, topic: str | None = None) -> Motion:
         notes.append("no velocities in the recording: those of its own positions are used")
     if not np.any(velocity):
         raise RecordingError(f"{samples.source}: nothing moves in it: every velocity is 0")
-    fields = {**vars(samples), "velocity": velocity, "jerk": None}
-    return Motion(**fields, repeated=find_repeated_frames(samples.position, velocity), notes=tuple(notes))
+    return Motion(**{**vars(samples), "velocity": velocity, "jerk": None}, notes=tuple(notes))
 
 
 def _turned_on(samples: Samples, notes: list[str]) -> Samples:
@@ -129,10 +127,3 @@ def write_recordings(motion: Motion, folder: Path) -> str:
     except (MissingLibrary, UserError) as error:
         return f"{TABLE} (no {BAG}: {str(error).removeprefix('--out: ')})"
     return f"{TABLE}, {BAG}"
-
-
-def find_repeated_frames(position: np.ndarray, velocity: np.ndarray) -> np.ndarray:
-    """[N] bool: sample k repeats position and velocity [N, D] of sample k-1 exactly although a joint moves."""
-    same = np.all(position[1:] == position[:-1], axis=1) & np.all(velocity[1:] == velocity[:-1], axis=1)
-    moving = np.any(np.abs(velocity[1:]) > AT_REST, axis=1)
-    return np.concatenate([[False], same & moving])

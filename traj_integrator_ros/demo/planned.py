@@ -88,5 +88,4 @@ def planned_motion() -> Motion:
         source="planned on the spot with ruckig",
         kind="planned, jerk-limited, exact",
         nature=Nature.EXACT,
-        repeated=np.zeros(len(time), dtype=bool),
     )

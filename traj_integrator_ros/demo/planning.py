@@ -42,8 +42,7 @@ def plan_on(recording: Motion) -> Motion:
     between = motion_of_points(points)
     states = between.states_at(time)[:3]
     states[:, time >= between.knots[-1]] = np.stack(between.end)[:, None]
-    rows = dict(zip(QUANTITIES, states, strict=False))
-    return dataclasses.replace(motion, time=time, repeated=np.zeros(len(time), bool), **rows)
+    return dataclasses.replace(motion, time=time, **dict(zip(QUANTITIES, states, strict=False)))
 
 
 def clean(recording: Motion) -> Motion:

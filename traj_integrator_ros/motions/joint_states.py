@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .samples import QUANTITIES, Nature, RecordingError, Samples, samples_of
+from .samples import Nature, RecordingError, Samples, samples_of
 
 Tell = Callable[[str], None]
 """Takes a note for the user, of one line, about what was left out, merged or put in order."""
@@ -86,8 +86,7 @@ def in_order(samples: Samples, tell: Tell) -> Samples:
         "left out, with the time of another one": len(time) - len(order),
     }
     _tell_counts(tell, "row", of_rows)
-    rows = {name: None if (values := getattr(samples, name)) is None else values[order] for name in QUANTITIES}
-    return replace(samples, time=time[order] - time[order[0]], **rows)
+    return samples.rows(order)
 
 
 def with_velocity(samples: Samples, tell: Tell) -> Samples:

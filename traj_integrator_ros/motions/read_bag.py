@@ -18,7 +18,7 @@ from .samples import RecordingError
 
 JOINT_STATE, JOINT_TRAJECTORY = "sensor_msgs/msg/JointState", "trajectory_msgs/msg/JointTrajectory"
 OUR_INTERFACES = "traj_integrator_interfaces"
-TRAJECTORY_BATCH = f"{OUR_INTERFACES}/msg/TrajectoryBatch"
+ACTION_SEQUENCE, TRAJECTORY_BATCH = (f"{OUR_INTERFACES}/msg/{name}" for name in ("ActionSequence", "TrajectoryBatch"))
 DEFAULT_TOPIC = "/joint_states"
 UNREADABLE = (sqlite3.Error, struct.error, OSError, ValueError, LookupError, AssertionError)
 """Errors that the reader's dependencies raise for a broken file, besides its own."""

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 
 QUANTITIES = ("position", "velocity", "acceleration", "jerk")
+OfSamples = TypeVar("OfSamples", bound="Samples")
 
 
 class RecordingError(Exception):
@@ -52,6 +54,12 @@ class Samples:
     def duration(self) -> float:
         """Time from the first to the last sample [s]."""
         return float(self.time[-1])
+
+    def rows(self: OfSamples, index: np.ndarray | slice) -> OfSamples:
+        """The same at some of its samples, its time starting at 0 again."""
+        found = {name: getattr(self, name) for name in ("time", *QUANTITIES)}
+        chosen = {name: values[index] for name, values in found.items() if values is not None}
+        return replace(self, **{**chosen, "time": chosen["time"] - chosen["time"][0]})
 
     def checked(self) -> Samples:
         """The same. Raises RecordingError for a joint twice, and numbers or times that are no motion."""

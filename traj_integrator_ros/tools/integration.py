@@ -62,20 +62,20 @@ class Integrated(NamedTuple):
 
 def integrated(sequence: Sequence, robot: Robot, options: argparse.Namespace) -> Integrated:
     """Integrate a sequence as the options say, and find what exceeds a limit. Raises ValueError."""
-    schemes = options.finite_difference, options.acceleration_integrator
-    request, source = request_of(sequence, *schemes), str(options.file)
+    request = request_of(sequence, options.finite_difference, options.acceleration_integrator)
+    limits = (robot.limits or JointLimits()).of_joints(sequence.joint_names)
     turning = np.isin(sequence.joint_names, robot.continuous)
     request = unwrapped_request(request, request.start, turning)
     with np.errstate(all="ignore"):  # numbers that are not finite are reported
-        if options.rows:
-            rows = _rows_of(sequence, request, source, engine_on(options.device, options.dtype))
-            return Integrated(sequence, rows, [], [line for row in rows for line in violations(from_start(row), robot)])
-        plans = motions = _motions_of(sequence, request)
-        limits = (robot.limits or JointLimits()).of_joints(sequence.joint_names)
+        plans = motions = [] if options.rows else _motions_of(sequence, request)
         if all(np.isfinite(motion.coefficients).all() for motion in motions) and options.end == "stop":
             motions = [_stopped(motion, limits) for motion in motions]
-        points = _points_of(sequence, motions, source)
-    return Integrated(sequence, points, motions, list(_exceeded(plans, motions, limits, robot.units)))
+        found = _points_of(motions) if motions else _rows_of(sequence, request, options)
+        trajectories = _samples(sequence, *found, str(options.file))
+    if motions:
+        return Integrated(sequence, trajectories, motions, list(_exceeded(plans, motions, limits, robot.units)))
+    exceeded = [line for row in trajectories for line in violations(from_start(row), robot)]
+    return Integrated(sequence, trajectories, [], exceeded)
 
 
 def request_of(
@@ -112,17 +112,15 @@ def between_points(samples: Samples, motion: Motion) -> Samples:
     return replace(samples, time=time, **dict(zip(QUANTITIES, _states_at(motion, time), strict=True)))
 
 
-def _rows_of(sequence: Sequence, request: ActionRequest, source: str, engine: TrajectoryIntegrator) -> list[Samples]:
-    """The rows of all trajectories, as of ~/integrate. Raises ValueError where they are not finite."""
+def _rows_of(sequence: Sequence, request: ActionRequest, options: argparse.Namespace) -> tuple[np.ndarray, np.ndarray]:
+    """Times `[H]` or `[B, H]` and rows `[4, B, H, D]` of all trajectories, as of ~/integrate."""
     if sequence.has_uneven_positions and request.control_map.name == "clique":
         recorded, start = sequence.recorded, (sequence.fields[name][0] for name in ENDS[1:3])
         arrays = [torch.from_numpy(np.array(values)) for values in (recorded.position, recorded.time, *start)]
-        time, states = recorded.time, np.stack(differentiate_positions(*arrays))[:, None]
-    else:
-        call = request.call(request.start)
-        states = engine.integrate(call)
-        time = time_from_start(call.kernel, call.dt, request.horizon)
-    return _samples(sequence, time, states.astype(np.float64), source)
+        return recorded.time, np.stack(differentiate_positions(*arrays))[:, None]
+    call = request.call(request.start)
+    states = engine_on(options.device, options.dtype).integrate(call)
+    return time_from_start(call.kernel, call.dt, request.horizon), states.astype(np.float64)
 
 
 def _motions_of(sequence: Sequence, request: ActionRequest) -> list[Motion]:
@@ -159,15 +157,15 @@ def _stopped(motion: Motion, limits: JointLimits) -> Motion:
         raise ValueError(str(refusal)) from None
 
 
-def _points_of(sequence: Sequence, motions: list[Motion], source: str) -> list[Samples]:
-    """The motions at their points; one that ends before the others rests. Raises ValueError as `_rows_of`."""
+def _points_of(motions: list[Motion]) -> tuple[np.ndarray, np.ndarray]:
+    """The motions at their points, as `_rows_of`; one that ends before the others rests."""
     count = max(len(motion.knots) for motion in motions)
     times, states = [], []
     for motion in motions:
         more = np.arange(1, count - len(motion.knots) + 1)
         times.append(np.append(motion.knots, motion.knots[-1] + motion.steps[-1] * more))
         states.append(_states_at(motion, times[-1]))
-    return _samples(sequence, np.stack(times), np.stack(states, axis=1), source)
+    return np.stack(times), np.stack(states, axis=1)
 
 
 def _states_at(motion: Motion, time: np.ndarray) -> np.ndarray:
@@ -180,7 +178,7 @@ def _states_at(motion: Motion, time: np.ndarray) -> np.ndarray:
 
 
 def _samples(sequence: Sequence, time: np.ndarray, states: np.ndarray, source: str) -> list[Samples]:
-    """The trajectories `[4, B, H, D]` at times `[H]` or `[B, H]`."""
+    """The trajectories `[4, B, H, D]` at times `[H]` or `[B, H]`. Raises ValueError where they are not finite."""
     for name, values in zip(QUANTITIES, states, strict=True):
         if not np.isfinite(values).all():
             raise ValueError(f"expected a finite trajectory, got a {name} that is not")

@@ -22,6 +22,7 @@ import numpy as np
 from ..motions.samples import QUANTITIES
 from .command_line import ToolFailure, UserError
 from .integration_input import ENDS, Sequence, completed, fields_of, told_assumed
+from .integration_output import complete
 from .progress import Progress
 
 if TYPE_CHECKING:
@@ -153,19 +154,13 @@ def _check_place(options: argparse.Namespace, actions: np.memmap, shape: tuple[i
 @contextmanager
 def _written(out: Path, fields: list[str], shape: tuple[int, ...], dtype: np.dtype) -> Iterator[dict[str, BinaryIO]]:
     """Files to write the fields to. They get their final names when all are complete; otherwise they are removed."""
-    parts = {name: out / f"{name}.npy.part" for name in fields}
     header = {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": False, "shape": shape}
-    try:
-        with ExitStack() as stack:
-            files = {name: stack.enter_context(path.open("wb", buffering=0)) for name, path in parts.items()}
-            for file in files.values():
-                np.lib.format.write_array_header_1_0(file, header)
-            yield files
-        for name, path in parts.items():
-            path.replace(out / f"{name}.npy")
-    finally:
-        for path in parts.values():
-            path.unlink(missing_ok=True)
+    with ExitStack() as stack:
+        parts = {name: stack.enter_context(complete(out / f"{name}.npy")) for name in fields}
+        files = {name: stack.enter_context(part.open("wb", buffering=0)) for name, part in parts.items()}
+        for file in files.values():
+            np.lib.format.write_array_header_1_0(file, header)
+        yield files
 
 
 def _parts(actions: np.memmap, size: int) -> Iterator[np.ndarray]:

@@ -13,13 +13,12 @@ import numpy as np
 from ..motions.files import format_of, read_samples
 from ..motions.joint_states import Tell
 from ..motions.printed import messages_printed
-from ..motions.read_bag import JOINT_STATE, open_bag, usable_state
+from ..motions.read_bag import ACTION_SEQUENCE, JOINT_STATE, open_bag, usable_state
 from ..motions.read_csv import read_actions
 from ..motions.read_npz import joint_names, load_arrays, numbers, text_of
 from ..motions.samples import QUANTITIES, RecordingError, Samples
 from ..requests.rejection import DT_PER_TRAJECTORY
 
-ACTION_SEQUENCE = "traj_integrator_interfaces/msg/ActionSequence"
 BSPLINE = "bspline"
 CONTROL_SPACES = (*QUANTITIES, BSPLINE)
 """Control spaces, in the order of ActionSequence's constants from 1 on."""

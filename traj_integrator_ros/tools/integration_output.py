@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -12,35 +12,38 @@ import numpy as np
 
 from ..motions.read_bag import JOINT_STATE, JOINT_TRAJECTORY
 from ..motions.samples import QUANTITIES, Samples
+from ..motions.trajectories import SECOND_NS
 from .command_line import UserError
 
 STATES_TOPIC, TRAJECTORIES_TOPIC = "/joint_states", "/traj_integrator/joint_trajectory"
 BAGS = {".db3": "SQLITE3", ".mcap": "MCAP"}
 """Storage of a recording in one file, without metadata.yaml, by its suffix."""
-_NS = 1_000_000_000
+
+
+@contextmanager
+def complete(path: Path) -> Iterator[Path]:
+    """A file to write instead of `path`, which it becomes at the end of the block, unless that ends by an error."""
+    part = path.with_name(f"{path.name}.part")
+    try:
+        yield part
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
 
 
 def from_start(samples: Samples) -> Samples:
     """A trajectory from its start on: a point before it (central differences have one) is left out."""
-    kept = samples.time >= 0
-    if kept.all():
-        return samples
-    return replace(samples, **{name: getattr(samples, name)[kept] for name in ("time", *QUANTITIES)})
+    return samples.rows(samples.time >= 0)
 
 
 def write_table(path: Path, samples: Samples) -> None:
     """A CSV of time, position_<joint> and so on, without what the samples lack; a run that ends before leaves none."""
     found = [name for name in QUANTITIES if getattr(samples, name) is not None]
     columns = [samples.time[:, None], *(getattr(samples, name) for name in found)]
-    part = path.with_name(f"{path.name}.part")
-    try:
-        with part.open("w", newline="", encoding="utf-8") as file:
-            writer = csv.writer(file)
-            writer.writerow(["time", *(f"{name}_{joint}" for name in found for joint in samples.joint_names)])
-            writer.writerows(np.concatenate(columns, axis=1).tolist())
-        part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)
+    with complete(path) as part, part.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(["time", *(f"{name}_{joint}" for name in found for joint in samples.joint_names)])
+        writer.writerows(np.concatenate(columns, axis=1).tolist())
 
 
 def write_archive(path: Path, results: list[list[Samples]], fitted: Mapping[str, object]) -> None:
@@ -86,11 +89,11 @@ def _write_folder(path: Path, storage: str, motions: list[Samples], acceleration
     message = types.types
 
     def header(stamp_ns: int) -> object:
-        stamp = message["builtin_interfaces/msg/Time"](stamp_ns // _NS, stamp_ns % _NS)
+        stamp = message["builtin_interfaces/msg/Time"](stamp_ns // SECOND_NS, stamp_ns % SECOND_NS)
         return message["std_msgs/msg/Header"](stamp, "")
 
     def point(time_ns: int, position: np.ndarray, velocity: np.ndarray, acceleration: np.ndarray) -> object:
-        time = message["builtin_interfaces/msg/Duration"](time_ns // _NS, time_ns % _NS)
+        time = message["builtin_interfaces/msg/Duration"](time_ns // SECOND_NS, time_ns % SECOND_NS)
         given = acceleration if accelerations else nothing
         return message["trajectory_msgs/msg/JointTrajectoryPoint"](position, velocity, given, nothing, time)
 
@@ -100,9 +103,9 @@ def _write_folder(path: Path, storage: str, motions: list[Samples], acceleration
             states = writer.add_connection(STATES_TOPIC, JOINT_STATE, typestore=types)
             if not states_only:
                 plans = writer.add_connection(TRAJECTORIES_TOPIC, JOINT_TRAJECTORY, typestore=types)
-            begin = _NS
+            begin = SECOND_NS
             for samples in motions:
-                names, times_ns = list(samples.joint_names), np.rint(samples.time * _NS).astype(int).tolist()
+                names, times_ns = list(samples.joint_names), np.rint(samples.time * SECOND_NS).astype(int).tolist()
                 rows = [np.ascontiguousarray(values) for values in (samples.position, samples.velocity)]
                 if not states_only:
                     points = [*map(point, times_ns, *rows, np.ascontiguousarray(samples.acceleration))]
@@ -111,6 +114,6 @@ def _write_folder(path: Path, storage: str, motions: list[Samples], acceleration
                 for time, position, velocity in zip(times_ns, *rows, strict=True):
                     state = message[JOINT_STATE](header(begin + time), names, position, velocity, nothing)
                     writer.write(states, begin + time, types.serialize_cdr(state, JOINT_STATE))
-                begin += round(samples.duration * _NS) + _NS
+                begin += round(samples.duration * SECOND_NS) + SECOND_NS
     except WriterError as error:
         raise UserError(f"--out: {error}") from None

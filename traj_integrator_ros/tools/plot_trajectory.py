@@ -10,6 +10,7 @@ from pathlib import Path
 from ..motions.batches import motions_of_batch
 from ..motions.extras import require
 from ..motions.files import read_samples
+from ..motions.read_bag import JOINT_TRAJECTORY, TRAJECTORY_BATCH
 from ..motions.samples import Nature, Samples
 from ..motions.trajectories import planned_trajectory, samples_of_trajectory
 from .command_line import ToolFailure, ToolParser, UserError, count, names, note, positive, run_tool
@@ -19,7 +20,6 @@ from .ros_session import RosSession
 
 NAME = "plot_trajectory"
 TOPIC = "traj_integrator/joint_trajectory"
-SINGLE, BATCH = "trajectory_msgs/msg/JointTrajectory", "traj_integrator_interfaces/msg/TrajectoryBatch"
 EXAMPLES = (
     (f"{NAME} --params config/franka.yaml", f"the next trajectory on {TOPIC}, against the limits"),
     (
@@ -76,18 +76,18 @@ def _from_file(options: argparse.Namespace, robot: Robot) -> Samples:
 def _from_topic(options: argparse.Namespace, robot: Robot) -> tuple[Samples, Robot]:
     with RosSession(NAME, options.ros_arguments) as session:
         topic = session.resolve(options.topic or TOPIC)
-        kind = session.type_of(topic, (SINGLE, BATCH), options.timeout)
+        kind = session.type_of(topic, (JOINT_TRAJECTORY, TRAJECTORY_BATCH), options.timeout)
         from trajectory_msgs.msg import JointTrajectory
 
         from traj_integrator_interfaces.msg import TrajectoryBatch
 
         received: list[JointTrajectory | TrajectoryBatch] = []
-        message_type = JointTrajectory if kind == SINGLE else TrajectoryBatch
+        message_type = JointTrajectory if kind == JOINT_TRAJECTORY else TrajectoryBatch
         session.node.create_subscription(message_type, topic, received.append, session.qos_for(topic))
         if not session.spin_until(lambda: bool(received), options.timeout):
             raise ToolFailure(f"no message on {topic} within {options.timeout:g} s")
         robot = robot.described(*session.robot_description())
-    if kind == BATCH:
+    if kind == TRAJECTORY_BATCH:
         rows = [*motions_of_batch(received[0], topic)]
         if options.row >= len(rows):
             raise UserError(f"--row: expected less than {len(rows)} (the batch), got {options.row}")

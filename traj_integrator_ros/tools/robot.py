@@ -68,7 +68,14 @@ class Robot:
         Joints that it does not have are reported in a line on standard error. Raises UserError if it has none of
         them, because then it is another robot, or if a limit of theirs is wrong.
         """
-        robot = self._with_limits_of(tuple(joint_names))
+        robot = self
+        if self.urdf:
+            try:
+                found = load_urdf(self.urdf, tuple(joint_names))
+            except LimitsError as error:
+                raise UserError(str(error)) from None
+            limited = [name for name in joint_names if name not in found.without]
+            robot = replace(self, limits=found.limits.of_joints(limited))
         if robot.limits is None:
             return robot
         missing = [name for name in joint_names if name not in robot.limits.joint_names]
@@ -80,16 +87,6 @@ class Robot:
         if missing:
             note(f"{self.source} has no limits of {', '.join(missing)}")
         return robot
-
-    def _with_limits_of(self, joint_names: tuple[str, ...]) -> Robot:
-        if not self.urdf:
-            return self
-        try:
-            found = load_urdf(self.urdf, joint_names)
-        except LimitsError as error:
-            raise UserError(str(error)) from None
-        limited = [name for name in joint_names if name not in found.without]
-        return replace(self, limits=found.limits.of_joints(limited))
 
 
 def add_robot_options(parser: ToolParser, params_help: str) -> None:
