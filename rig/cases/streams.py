@@ -153,7 +153,8 @@ def replan_noise(name: str) -> Iterator[Rig]:
     rig.rests()
     rig.figures.append(
         f"a {np.abs(a).max() / 3:.2f}x meant, rms {np.sqrt((a**2).mean() / (at(t)[2] ** 2).mean()):.2f}x, "
-        f"{len(rig.arrivals)} published {rig.reasons()}, p99 {rig.diag('sequence_latency_p99_ms')} ms, lead {rig.diag('lead_time_ms')} ms"
+        f"{len(rig.arrivals)} published {rig.reasons()}, p99 {rig.diag('sequence_latency_p99_ms')} ms, "
+        f"lead {rig.diag('lead_time_ms')} ms"
     )
     yield rig
 
