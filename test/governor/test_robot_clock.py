@@ -11,6 +11,7 @@ from pipelines import SECOND, SimulatedNode
 
 from traj_integrator_ros.execution.motion import State
 from traj_integrator_ros.governor.controller_reports import ControllerReport, ControllerStatus
+from traj_integrator_ros.governor.executable import ExecutableTrajectory
 from traj_integrator_ros.governor.goals import Ended, GoalFields, Goals
 from traj_integrator_ros.governor.planned_motions import PlannedMotion
 from traj_integrator_ros.governor.robot_clock import RobotClock
@@ -173,6 +174,8 @@ class Machine(Clocks):
         self.clock, self.counts = self.node.published.clock, counts
         self.reports, self.base_ns, self.cycle = reports, 0, cycle
         self.executed: PlannedMotion | None = None
+        self.made: list[ExecutableTrajectory] = []
+        """What the node published by itself."""
         self.go(10)
 
     @property
@@ -210,7 +213,9 @@ class Machine(Clocks):
             if self.reports:
                 reference = State(*self.commanded(self.cycle))
                 self.node.pipeline.take_controller_state(ControllerReport(stamp_ns, reference), self.now_ns())
-            self.node.pipeline.commands.tick(self.now_ns())
+            if (made := self.node.tick(self.now_ns() * 1e-9)) is not None:
+                self.made.append(made)
+                self.executed, self.base_ns = PlannedMotion(made.start_ns, made.motion), 0
         return []
 
     def set_clock(self, node: float = 0.0, robot: float = 0.0) -> None:
@@ -239,12 +244,15 @@ def test_when_a_clock_is_set_the_command_goes_on_from_what_the_controller_comman
         was = machine.executed
         machine.send()
         assert machine.executed is was, "nothing is published before a report has told"
-    for _ in range(5):
+    for _ in range(8):
         machine.go(5)
         before = machine.commanded()
         machine.send()
         assert machine.node.published.present.status is ControllerStatus.EXECUTING
         assert np.abs(np.stack(machine.commanded().beyond(before))).max() < 1e-6, "without a jump"
+    planned = 0.5 * (machine.steady_ns - BEGIN_NS) * 1e-9
+    unsure = 0.5 * LEAD_NS * 1e-9  # a node that is ahead cannot tell that from transport
+    assert np.abs(machine.commanded().position - planned).max() < unsure + 1e-4, "and by the planner's clock"
 
 
 def test_without_reports_nothing_begins_after_a_clock_was_set_in_motion_before_the_robot_rests() -> None:
@@ -264,6 +272,24 @@ def test_without_reports_nothing_begins_after_a_clock_was_set_in_motion_before_t
     machine.go(200)
     assert not machine.commanded().velocity.any()
     machine.send()
+
+
+@pytest.mark.parametrize("by", [-200.0, 200.0])
+@pytest.mark.parametrize("counts", [True, False])
+def test_without_reports_no_brake_begins_where_the_command_may_not_be(by: float, counts: bool) -> None:
+    """The motion goes on and ends by itself: nobody knows where the controller is in it."""
+    machine = Machine(reports=False, counts=counts)
+    for _ in range(10):
+        machine.go(5)
+        with suppress(Rejected):
+            machine.send()
+    machine.made.clear()
+    machine.set_clock(by, by)
+    machine.go(100)
+    assert not machine.made and not machine.commanded().velocity.any()
+    machine.go(60)
+    machine.send()
+    assert machine.commanded(500.0).velocity.any()
 
 
 @pytest.mark.parametrize("by", [-500.0, 500.0])

@@ -208,7 +208,8 @@ class Commands:
     def supervise(self, now_ns: int) -> None:
         """Compare the latest joint state with the command of its time, where that is due."""
         state = self._joint_states.latest(now_ns, 0.0)
-        clock, unsure = self._published.clock, self._published.present.is_unsure
+        clock, present = self._published.clock, self._published.present
+        unsure = present.is_unsure or present.is_doubtful  # a brake would begin where the command perhaps is not
         if unsure or clock.states.is_alone or not self._published.guard.is_due(state.stamp_ns):
             return
         position, turning = state.position, self._parameters.continuous
@@ -217,6 +218,16 @@ class Commands:
             position = turned(position, then.position, turning)
         full_speed = self._trajectories.allowance.full_speed
         self._published.guard.take(position, state.velocity, state.stamps_ns, commanded, full_speed, clock.slack())
+
+    def set_clock(self, by_ns: int) -> None:
+        """The clock was set: what waits begins at another time of it."""
+        for plan in filter(None, (self._waiting, self._next)):
+            self._trajectories.forget(plan)  # what is sought for it is to be taken up by the clock before
+        self._waiting, self._next = (
+            plan
+            and replace(plan, origin_ns=plan.origin_ns and plan.origin_ns + by_ns, received_ns=plan.received_ns + by_ns)
+            for plan in (self._waiting, self._next)
+        )
 
     def check_clock(self, now_ns: int) -> None:
         """Forget states that were measured, and motions that were published, later than now."""

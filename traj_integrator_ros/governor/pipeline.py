@@ -101,6 +101,7 @@ class Pipeline:
         if (step := self.published.clock.take(stamps, stamp_ns, arrived_ns)) is not None:
             self.joint_states.set_clock(step.read_ns)
             self.published.set_clock(step, self.published.clock.at(arrived_ns))
+            self.commands.set_clock(step.read_ns)
 
     def check_limits(self, batch: IntegratedBatch) -> None:
         """Check all rows of all trajectories of a batch against the limits.
