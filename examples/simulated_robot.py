@@ -6,7 +6,9 @@ late, as real ones do; `--hand` adds the fingers of a Franka Hand to joint_state
 """
 
 import argparse
+import sys
 from array import array
+from pathlib import Path
 
 import numpy as np
 import rclpy
@@ -16,32 +18,31 @@ from rclpy.utilities import remove_ros_args
 from sensor_msgs.msg import JointState
 from trajectory_msgs.msg import JointTrajectory
 
-from traj_integrator_ros.execution.motion import State
-from traj_integrator_ros.execution.rows import Points
-from traj_integrator_ros.tools.controller_model import ControllerModel, scheduled_points
+sys.path.append(str(Path(__file__).resolve().parents[1]))
+
+from kit.arm import Robot
+from kit.controller import fields_of
 
 RATE = 200  # cycles and joint states a second
-CYCLE_NS = 10**9 // RATE
 PANDA = ",".join(f"panda_joint{i}" for i in range(1, 8))
 FINGERS, FINGER_OPEN = ["panda_finger_joint1", "panda_finger_joint2"], 0.04  # m
 READY = "0.0,-0.785,0.0,-2.356,0.0,1.571,0.785"  # rad
 
 
 class SimulatedRobot(Node):
-    """Executes trajectories, with a first-order lag behind the command."""
+    """Executes trajectories; a new one replaces the old one at once."""
 
     def __init__(self, options: argparse.Namespace) -> None:
         super().__init__("simulated_robot")
-        self.joints = options.joints.split(",")
-        self.position = np.array([float(value) for value in options.position.split(",")])
-        self.velocity = self.still = np.zeros_like(self.position)
-        self.controller = ControllerModel(
-            State(self.position, self.still, self.still),
-            from_desired=options.interpolate_from_desired_state,
-            cycle_ns=CYCLE_NS,
+        self.robot = Robot(
+            options.joints.split(","),
+            rate=RATE,
+            lag=options.lag,
+            hard_replacement=True,
+            interpolate_from_desired_state=options.interpolate_from_desired_state,
         )
-        self.waiting: tuple[int, Points] | None = None
-        self.lag = options.lag
+        self.robot.set_state([float(value) for value in options.position.split(",")])
+        self.next_ns = 0  # the next cycle
         self.fingers = FINGERS if options.hand else []
         self.states = self.create_publisher(JointState, "joint_states", 10)
         self.create_subscription(JointTrajectory, "traj_integrator/joint_trajectory", self.follow, 10)
@@ -49,22 +50,20 @@ class SimulatedRobot(Node):
 
     def follow(self, trajectory: JointTrajectory) -> None:
         """Replace the current trajectory in the next cycle."""
-        self.waiting = scheduled_points(trajectory, self.joints)
+        if not self.robot.receive(**fields_of(trajectory), now_ns=self.get_clock().now().nanoseconds):
+            self.get_logger().warning(f"refuses a trajectory: {self.robot.refusal}")
 
     def step(self) -> None:
-        """Move by one step and publish the joint state."""
+        """Move by the cycles that are due, and publish the joint state."""
         now = self.get_clock().now()
-        if self.waiting is not None:
-            self.controller.take(*self.waiting, now.nanoseconds, State(self.position, self.velocity, self.still))
-            self.waiting = None
-        command = self.controller.at(now.nanoseconds + CYCLE_NS).position
-        share = 1.0 if self.lag == 0 else 1 - np.exp(-1 / (RATE * self.lag))
-        before, self.position = self.position, self.position + share * (command - self.position)
-        self.velocity = (self.position - before) * RATE
+        if abs(now.nanoseconds - self.next_ns) > 10**9:  # at first, and where the clock was set
+            self.next_ns = now.nanoseconds
+        self.next_ns += self.robot.run(self.next_ns, now.nanoseconds + 1).shape[1] * self.robot.period
+        position, velocity = self.robot.measured()
         still = np.zeros(len(self.fingers))
-        state = JointState(name=[*self.joints, *self.fingers])
-        state.position = array("d", np.append(self.position, still + FINGER_OPEN))
-        state.velocity = array("d", np.append(self.velocity, still))
+        state = JointState(name=[*self.robot.joints, *self.fingers])
+        state.position = array("d", np.append(position, still + FINGER_OPEN))
+        state.velocity = array("d", np.append(velocity, still))
         state.header.stamp = now.to_msg()
         self.states.publish(state)
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from .controller import Controller, Point
+from .controller import SECOND, Controller, Point
 
 
 class Robot(Controller):
@@ -38,7 +38,7 @@ class Robot(Controller):
         **options: object,
     ) -> None:
         super().__init__(joints, **options)
-        self.lag = round(lag * 1e9 / self.period)
+        self.lag = round(lag * SECOND / self.period)
         self.droop = np.zeros(len(self.joints)) if droop is None else np.asarray(droop, float)
         self.quantization, self.noise, self._random = quantization, noise, np.random.default_rng(seed)
         self.frozen = False
@@ -70,22 +70,19 @@ class Robot(Controller):
 
     def controller_state(self) -> tuple[tuple[np.ndarray, ...], tuple[np.ndarray, np.ndarray]]:
         """What controller_state carries: reference (position, velocity, acceleration) and feedback (two of them)."""
-        state = self._state
-        reference = (state.position.copy(), state.velocity.copy(), state.acceleration.copy())
-        return reference, self.measured()
+        return tuple(part.copy() for part in self._state.parts), self.measured()
 
-    def update(self, now: float) -> list[np.ndarray]:
-        """One cycle, as `Controller.update`; then the arm moves."""
-        command = super().update(now)
+    def _cycles(self, now: int, count: int) -> np.ndarray:
+        """Cycles of the controller; then the arm has moved."""
+        commands = super()._cycles(now, count)
         if self.frozen:
             self._speed = np.zeros(len(self.joints))
-            return command
-        self._commands.append(command[0])
-        self._commands = self._commands[-self.lag - 2 :]
-        before, place = (self._commands[max(len(self._commands) - 1 - self.lag - back, 0)] for back in (1, 0))
-        self._place = place
-        self._speed = command[1] if self.lag == 0 else (place - before) * 1e9 / self.period
-        return command
+        elif count:
+            self._commands = [*self._commands, *commands[0]][-self.lag - 2 :]
+            before, self._place = (self._commands[max(len(self._commands) - 1 - self.lag - k, 0)] for k in (1, 0))
+            moved = (self._place - before) * SECOND / self.period
+            self._speed = commands[1, -1].copy() if self.lag == 0 else moved
+        return commands
 
     def restart(self) -> None:
         """Stop and start the controller, as after an emergency stop: it forgets its plan and holds what is measured."""

@@ -8,23 +8,26 @@ same messages, and its commands were equal to 1e-10. Not modelled: tolerances, u
 
     controller = Controller(["a", "b"], rate=1000)
     controller.set_state([0, 0])
-    accepted = controller.receive(["a", "b"], times, positions, velocities, accelerations, now=0.0)
-    time, position, velocity, acceleration = controller.run(0.0, 1.0)
+    accepted = controller.receive(["a", "b"], time_ns, positions, velocities, accelerations, now_ns=0)
+    position, velocity, acceleration = controller.run(0, 10**9)
 
-Times are seconds, or int64 nanoseconds for the points; all arithmetic on times is in whole nanoseconds, as in the
-controller.
+Times are whole nanoseconds, as in the controller; those of points count from the start of their trajectory.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from itertools import pairwise
+from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 
 SECOND = 1_000_000_000
 FLOAT_EPSILON = float(np.finfo(np.float32).eps)
+_POWERS = np.arange(6)
+_FACTORS = np.stack([np.ones(6), _POWERS, _POWERS * (_POWERS - 1)])[:, None]
+_EXPONENTS = np.maximum(_POWERS - np.arange(3)[:, None], 0)[:, None]
+"""Of the terms of a polynomial and its two derivatives, `[3, 1, 6]`."""
 
 
 @dataclass
@@ -36,6 +39,11 @@ class Point:
     velocity: np.ndarray | None
     acceleration: np.ndarray | None
 
+    @property
+    def parts(self) -> tuple[np.ndarray | None, ...]:
+        """Position, velocity, acceleration."""
+        return self.position, self.velocity, self.acceleration
+
 
 @dataclass
 class Plan:
@@ -44,6 +52,28 @@ class Plan:
     start: int
     points: list[Point]
     sampled: bool = False
+    pieces: dict[int, np.ndarray] = field(default_factory=dict)
+    """Polynomials `[6, joints]` by the number of the point in which they end, as far as they were needed."""
+
+    @cached_property
+    def times(self) -> np.ndarray:
+        """Of the points [ns]."""
+        return np.array([point.time for point in self.points])
+
+
+def fields_of(message: object) -> dict[str, object]:
+    """What `Controller.receive` takes of a JointTrajectory message."""
+    times = [point.time_from_start.sec * SECOND + point.time_from_start.nanosec for point in message.points]
+    names = ("positions", "velocities", "accelerations")
+    columns = {name: np.array([getattr(point, name) for point in message.points], float) for name in names}
+    given = {name: values if values.size else None for name, values in columns.items()}
+    stamp = message.header.stamp
+    return {
+        "joints": list(message.joint_names),
+        "time_ns": np.array(times, np.int64),
+        **given,
+        "stamp_ns": stamp.sec * SECOND + stamp.nanosec,
+    }
 
 
 class Controller:
@@ -91,62 +121,65 @@ class Controller:
         """Say where the joints are before the first cycle."""
         zeros = np.zeros(len(self.joints))
         given = (position, velocity, acceleration)
-        self._state = Point(0, *(zeros.copy() if x is None else np.array(x, float) for x in given))
+        self._state = Point(0, *(zeros if x is None else np.array(x, float) for x in given))
 
     def receive(
         self,
         joints: Sequence[str],
-        times: np.ndarray,
+        time_ns: np.ndarray,
         positions: np.ndarray | None,
         velocities: np.ndarray | None = None,
         accelerations: np.ndarray | None = None,
         *,
-        now: float = 0.0,
-        stamp: float = 0.0,
+        now_ns: int = 0,
+        stamp_ns: int = 0,
     ) -> bool:
         """Hand over a message. False: refused, `refusal` says why. The next cycle takes it.
 
         Args:
             joints: names, the order of the columns.
-            times: of the points, from the start [s], or integers [ns].
+            time_ns: of the points, from the start, int64 `[points]`.
             positions: `[points, joints]`.
             velocities: as positions, or None where the message has none.
             accelerations: the same.
-            now: time of arrival [s].
-            stamp: of the header [s]; 0: starts with the next cycle.
+            now_ns: time of arrival.
+            stamp_ns: of the header; 0: starts with the next cycle.
         """
-        times = np.asarray(times)
-        times = times if times.dtype.kind == "i" else np.rint(times * SECOND).astype(np.int64)
         given = (positions, velocities, accelerations)
         columns = [None if x is None else np.atleast_2d(np.asarray(x, float)) for x in given]
-        self.refusal = self._refusal(list(joints), times, columns, _ns(now), _ns(stamp))
+        self.refusal = self._refusal(list(joints), time_ns, columns, now_ns, stamp_ns)
         if self.refusal:
             return False
-        points = [Point(int(t), *(None if c is None else c[i] for c in columns)) for i, t in enumerate(times)]
-        self._waiting = (_ns(stamp), list(joints), points)
+        points = [Point(int(t), *(None if c is None else c[i] for c in columns)) for i, t in enumerate(time_ns)]
+        self._waiting = (stamp_ns, list(joints), points)
         return True
 
-    def update(self, now: float) -> list[np.ndarray]:
-        """One cycle at `now` [s]: position, velocity, acceleration commanded for one period later, `[joints]` each."""
-        now = _ns(now)
-        if self._waiting is not None:
-            self._take(now)
-        if self._plan is not None:
-            if self._plan.sampled:
-                self._clock += self.period
-            else:
-                self._join(now)
-            command = self._sample(self._clock + self.period)
-            if command is not None:
-                self._state, self._commanded_at = command, now
-        return [part.copy() for part in (self._state.position, self._state.velocity, self._state.acceleration)]
+    def update(self, now_ns: int) -> np.ndarray:
+        """One cycle: position, velocity, acceleration commanded for one period later, `[3, joints]`."""
+        return self._cycles(now_ns, 1)[:, 0]
 
-    def run(self, begin: float, end: float) -> tuple[np.ndarray, ...]:
-        """All cycles from `begin` up to `end` [s]: times that the commands are for `[n]`, and three `[n, joints]`."""
-        cycles = range(_ns(begin), _ns(end), self.period)
-        rows = [self.update(cycle / SECOND) for cycle in cycles]
-        times = np.array([(cycle + self.period) / SECOND for cycle in cycles])
-        return times, *(np.array([row[k] for row in rows]) for k in range(3))
+    def run(self, begin_ns: int, end_ns: int) -> np.ndarray:
+        """All cycles from `begin_ns` up to `end_ns`: commands as those of `update`, `[3, cycles, joints]`."""
+        return self._cycles(begin_ns, len(range(begin_ns, end_ns, self.period)))
+
+    def _cycles(self, now: int, count: int) -> np.ndarray:
+        """Consecutive cycles; the first one takes what has arrived."""
+        if self._waiting is not None and count:
+            self._take(now)
+        commands = np.repeat(np.stack(self._state.parts)[:, None], count, axis=1)
+        if self._plan is None or not count:
+            return commands
+        if self._plan.sampled:
+            self._clock += self.period
+        else:
+            self._join(now)
+        times = self._clock + self.period * np.arange(1, count + 1)
+        known = times >= self._first
+        self._clock += self.period * (count - 1)
+        if known.any():
+            commands[:, known] = self._sample(times[known])
+            self._state, self._commanded_at = Point(0, *commands[:, -1].copy()), now + self.period * (count - 1)
+        return commands
 
     # What is accepted
 
@@ -192,11 +225,11 @@ class Controller:
         """A point in the controller's order; joints that are not named take `others`, at rest unless `keep_moving`."""
         column = [self.joints.index(name) for name in names]
         full = []
-        for k, values in enumerate((point.position, point.velocity, point.acceleration)):
+        for k, values in enumerate(point.parts):
             if values is None:
                 full.append(None)
                 continue
-            rest = (others.position, others.velocity, others.acceleration)[k] if k == 0 or keep_moving else None
+            rest = others.parts[k] if k == 0 or keep_moving else None
             out = np.zeros(len(self.joints)) if rest is None else np.array(rest, float)
             out[column] = values
             full.append(out)
@@ -210,26 +243,22 @@ class Controller:
         """
         old, cursor = self._plan, self._clock
         begin = cursor + (stamp - now if stamp > now else 0)
-        bridge = self._sample(begin)
+        bridge = self._state_at(begin)
         merged = [
-            self._all_joints(p, names, self._sample(begin + p.time) or self._state, keep_moving=True) for p in points
+            self._all_joints(p, names, self._state_at(begin + p.time) or self._state, keep_moving=True) for p in points
         ]
         for point in merged:
             point.time += begin - cursor
-        head = [
-            Point(old.start + p.time - cursor, p.position, p.velocity, p.acceleration)
-            for p in old.points
-            if cursor < old.start + p.time < begin
-        ]
+        head = [Point(old.start + p.time - cursor, *p.parts) for p in old.points if cursor < old.start + p.time < begin]
         if bridge is not None and begin - cursor < merged[0].time:
-            head.append(Point(begin - cursor, bridge.position, bridge.velocity, bridge.acceleration))
+            head.append(Point(begin - cursor, *bridge.parts))
         tail = []
         omitted = [j for j, name in enumerate(self.joints) if name not in names]
         if omitted:
             end, last = cursor + merged[-1].time, merged[-1]
             for p in old.points:
                 if old.start + p.time > end:
-                    parts = [None if x is None else x.copy() for x in (p.position, p.velocity, p.acceleration)]
+                    parts = [None if x is None else x.copy() for x in p.parts]
                     named = [j for j in range(len(self.joints)) if j not in omitted]
                     for part, value in zip(parts, (last.position[named], 0.0, 0.0), strict=True):
                         if part is not None:
@@ -239,72 +268,71 @@ class Controller:
 
     def _join(self, now: int) -> None:
         """The first cycle of a plan: what it is joined from, and when."""
-        state = self._state
         since = self._commanded_at or now if self.from_desired else now
-        self._before = Point(since, state.position.copy(), state.velocity.copy(), state.acceleration.copy())
+        self._before = Point(since, *self._state.parts)
         self._clock = now
         self._plan.start = self._plan.start or now
         self._plan.sampled = True
 
     # Between the points
 
-    def _sample(self, time: int) -> Point | None:
+    @property
+    def _first(self) -> int:
+        """From when on the plan can be sampled [ns]."""
+        return min(self._before.time, self._plan.start + self._plan.points[0].time)
+
+    def _state_at(self, time: int) -> Point | None:
         """The state of the plan at `time` [ns]; None before it can be sampled."""
+        return None if time < self._first else Point(0, *self._sample(np.array([time]))[:, 0])
+
+    def _sample(self, times: np.ndarray) -> np.ndarray:
+        """The states of the plan at `times` [ns], `[3, times, joints]`."""
         plan = self._plan
-        if time < self._before.time and not (plan.points and time >= plan.start + plan.points[0].time):
-            return None
-        elapsed = time - plan.start
-        points = plan.points
-        if elapsed < points[0].time:
-            return _between(self._before, self._before.time, points[0], plan.start + points[0].time, time)
-        for left, right in pairwise(points):
-            if left.time <= elapsed < right.time:
-                return _between(left, left.time, right, right.time, elapsed)
-        last = points[-1]
-        zeros = np.zeros(len(self.joints))
-        rates = (zeros if x is None else x for x in (last.velocity, last.acceleration))
-        return Point(0, last.position, *rates)
+        elapsed = times - plan.start
+        ends = np.searchsorted(plan.times, elapsed, side="right")  # the point in which each piece ends
+        states = np.zeros((3, len(times), len(self.joints)))
+        for end in np.unique(ends):
+            if end == len(plan.points):  # held as it is, even in motion
+                for rows, part in zip(states, plan.points[-1].parts, strict=True):
+                    rows[ends == end] = 0.0 if part is None else part
+                break
+            here, before = ends == end, self._before.time - plan.start if end == 0 else plan.times[end - 1]
+            since = (elapsed[here] - before) / SECOND
+            states[:, here] = _FACTORS * since[:, None] ** _EXPONENTS @ self._piece(int(end), int(before))
+        return states
+
+    def _piece(self, end: int, before: int) -> np.ndarray:
+        """The polynomial that ends in a point and begins at `before` [ns]."""
+        points = self._plan.points
+        if end not in self._plan.pieces:
+            left = points[end - 1] if end else self._before
+            self._plan.pieces[end] = _polynomial(left, points[end], (points[end].time - before) / SECOND)
+        return self._plan.pieces[end]
 
 
-def _between(left: Point, left_time: int, right: Point, right_time: int, time: int) -> Point:
-    """The polynomial through two points, by what both of them have."""
-    span, t = (right_time - left_time) / SECOND, (time - left_time) / SECOND
+def _polynomial(left: Point, right: Point, span: float) -> np.ndarray:
+    """The coefficients `[6, joints]` of the way between two points, by what both of them have."""
     p0, p1 = left.position, right.position
     velocity = left.velocity is not None and right.velocity is not None
     acceleration = left.acceleration is not None and right.acceleration is not None
+    coefficients = np.zeros((6, len(p0)))
+    coefficients[0] = p0
     if span <= 0:
-        coefficients = [p0]
+        pass
     elif velocity and acceleration:
         v0, v1, a0, a1 = left.velocity, right.velocity, left.acceleration, right.acceleration
         p, v, a = p1 - p0 - v0 * span - a0 * span**2 / 2, v1 - v0 - a0 * span, a1 - a0
-        coefficients = [
-            p0,
+        coefficients[1:] = (
             v0,
             a0 / 2,
             (10 * p - 4 * v * span + a * span**2 / 2) / span**3,
             (-15 * p + 7 * v * span - a * span**2) / span**4,
             (6 * p - 3 * v * span + a * span**2 / 2) / span**5,
-        ]
+        )
     elif velocity:
         v0, v1 = left.velocity, right.velocity
         p, v = p1 - p0 - v0 * span, v1 - v0
-        coefficients = [p0, v0, (3 * p - v * span) / span**2, (-2 * p + v * span) / span**3]
+        coefficients[1:4] = v0, (3 * p - v * span) / span**2, (-2 * p + v * span) / span**3
     else:
-        coefficients = [p0, (p1 - p0) / span]
-    orders = [_value(coefficients, t, order) for order in range(3)]
-    return Point(0, *(np.broadcast_to(o, p0.shape).astype(float) for o in orders))
-
-
-def _value(coefficients: list[np.ndarray], t: float, order: int) -> np.ndarray | float:
-    """The `order`-th derivative at t, by Horner's rule."""
-    total = 0.0
-    for k in range(len(coefficients) - 1, order - 1, -1):
-        factor = 1.0
-        for m in range(order):
-            factor *= k - m
-        total = total * t + factor * coefficients[k]
-    return total
-
-
-def _ns(seconds: float) -> int:
-    return round(seconds * SECOND)
+        coefficients[1] = (p1 - p0) / span
+    return coefficients

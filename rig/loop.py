@@ -21,6 +21,7 @@ from std_msgs.msg import String
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
 from kit.arm import Robot
+from kit.controller import fields_of
 from traj_integrator_interfaces.msg import ActionSequence, Rejection
 from traj_integrator_interfaces.srv import Stop
 
@@ -42,14 +43,14 @@ class SwitchedArm(Robot):
 
     scale, off = 1.0, False
 
-    def update(self, now: float) -> list[np.ndarray]:
+    def update(self, now_ns: int) -> np.ndarray:
         """One cycle; a controller that is off commands nothing."""
         if self.off:
             self._plan = self._waiting = None
-            return [self.measured()[0], np.zeros(len(self.joints)), np.zeros(len(self.joints))]
+            return np.stack([self.measured()[0], *np.zeros((2, len(self.joints)))])
         exact, self.period = self.period, round(self.period * self.scale)
         try:
-            return super().update(now)
+            return super().update(now_ns)
         finally:
             self.period = exact
 
@@ -60,10 +61,8 @@ class Arrival:
 
     at: int
     """When, ns of the rig."""
-    names: list[str]
-    times: np.ndarray
-    columns: list[np.ndarray | None]
-    stamp: int
+    fields: dict[str, object]
+    """Those that the model of the controller takes."""
     age: float
     """s since its stamp."""
 
@@ -229,28 +228,14 @@ class Loop:
             if not now - 5 * NS < arrived <= now:
                 arrived = now
             arrived = max(arrived, self.next - self.period + 1, self.arrivals[-1].at if self.arrivals else 0)
-            times = np.array([p.time_from_start.sec * NS + p.time_from_start.nanosec for p in message.points], np.int64)
-            columns = [
-                np.array([getattr(p, f) for p in message.points])
-                if message.points and len(getattr(message.points[0], f))
-                else None
-                for f in ("positions", "velocities", "accelerations")
-            ]
-            stamp = message.header.stamp.sec * NS + message.header.stamp.nanosec
-            age = (arrived + self.mono0 + self.K + self.step - stamp) / NS
-            self.arrivals.append(Arrival(arrived, list(message.joint_names), times, columns, stamp, age))
-
-    def _base(self) -> int:
-        """The origin of the controller's time in seconds: small enough for float64 to hold nanoseconds."""
-        return self.mono0 + self.K - 100 * NS
+            fields = fields_of(message)
+            self.arrivals.append(Arrival(arrived, fields, (self.clock(arrived) - fields["stamp_ns"]) / NS))
 
     def _receive(self, robot: SwitchedArm, message: Arrival, at: int, step: int) -> str:
         if robot.off:
             return "off"
-        now = (at + self.mono0 + self.K + step - self._base()) / NS
-        stamp = (message.stamp - self._base()) / NS if message.stamp else 0.0
-        taken = robot.receive(message.names, message.times, *message.columns, now=now, stamp=stamp)
-        return "" if taken else robot.refusal
+        robot.receive(**message.fields, now_ns=at + self.mono0 + self.K + step)
+        return robot.refusal
 
     def _advance(self, upto: int) -> None:
         while self.next <= upto:
@@ -265,7 +250,7 @@ class Loop:
                 self._publish_state(position, velocity, measured)
             if self.reporter and self.cycle % self.reports_every == 0 and not self.robot.off:
                 self._publish_report(at)
-            self.robot.update((at + self.mono0 + self.K + self.step - self._base()) / NS)
+            self.robot.update(self.clock(at))
             self.next += self.period
             self.cycle += 1
 
@@ -311,6 +296,6 @@ class Loop:
                 refusal = self._receive(robot, messages.pop(0), at, step)
                 if refusal and refusal != "off":
                     self.refused.append((at / NS, refusal))
-            rows.append(robot.update((at + self.mono0 + self.K + step - self._base()) / NS)[0])
+            rows.append(robot.update(at + self.mono0 + self.K + step)[0])
             times.append((at + period) / NS)
         return np.array(times), np.array(rows)

@@ -14,6 +14,7 @@ import numpy as np
 from sensor_msgs.msg import JointState
 from trajectory_msgs.msg import JointTrajectory
 
+from kit.controller import fields_of
 from kit.ledger import Ledger
 from kit.messages import Template
 from kit.participant import Participant, received_ns
@@ -22,10 +23,8 @@ from kit.roles import Controller, Planner
 from traj_integrator_interfaces.msg import ActionSequence, TrajectoryBatch
 from traj_integrator_interfaces.srv import ComputeGradient
 from traj_integrator_ros.client import ORDERS, Gradient, sequence
-from traj_integrator_ros.execution.rows import Points
 from traj_integrator_ros.limits.joint_limits import JointLimits
 from traj_integrator_ros.tools.checker import Expectation
-from traj_integrator_ros.tools.controller_model import scheduled_points
 from traj_integrator_ros.wire.readers import SequenceGaps
 
 from .client import Role, work
@@ -117,19 +116,19 @@ def follower(participant: Participant, swing: Swing, rate_hz: float) -> Role:
     """
     states, limits, gaps = StatePublisher(participant, swing.joint_names), swing.limits, SequenceGaps()
     now_ns = time.time_ns() - LAG_NS
-    commanded = Commanded(swing.middle, swing.joint_names, limits.velocity, limits.acceleration, now_ns)
-    waiting: deque[tuple[int, int, Points]] = deque()
+    commanded = Commanded(swing.joint_names, swing.middle, limits.velocity, limits.acceleration, now_ns)
+    waiting: deque[tuple[int, JointTrajectory]] = deque()
 
     def on_trajectory(message: JointTrajectory, info: Mapping[str, object]) -> None:
         if gaps.missed_before(info):
             commanded.faults["joint_trajectory: the robot missed one"] += 1
-        waiting.append((received_ns(info), *scheduled_points(message)))
+        waiting.append((received_ns(info), message))
 
     def send() -> None:
         now_ns = time.time_ns()
         while waiting and waiting[0][0] <= now_ns - LAG_NS:
-            received, stamp_ns, points = waiting.popleft()
-            commanded.take(stamp_ns, points, received)
+            received, message = waiting.popleft()
+            commanded.receive(**fields_of(message), now_ns=received)
         states.publish(*commanded.at(now_ns - LAG_NS)[:2], now_ns)
 
     def peaks() -> dict[str, float]:

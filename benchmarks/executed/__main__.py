@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from .cases import items, met
-from .playing import BlendingModel, Controller, Node, RowsAsPoints
+from .playing import Controller, Node, RowsAsPoints
 
 _HEAD = ("what is sent", "figure", "bound", "rows as points", "the node", "")
 
@@ -25,7 +25,7 @@ def main() -> int:
     parser.add_argument("--blending", action="store_true", help="lines with a controller that blends trajectories, too")
     parser.add_argument("--quick", action="store_true", help="fewer motions")
     arguments = parser.parse_args()
-    blending = partial(Controller, model=BlendingModel) if arguments.blending else None
+    blending = partial(Controller, blending=True) if arguments.blending else None
     print("| " + " | ".join(_HEAD) + " |")
     print("|---" * len(_HEAD) + "|")
     kept = True

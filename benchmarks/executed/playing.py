@@ -5,19 +5,18 @@ Senders are the node, and an early version of it, which published the rows of th
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 import torch
 
-from kit.controller import Controller as BlendingController
+from kit.arm import Robot
 from soak.streams.core import ActionFields, Message, NodeCore
 from traj_integrator_ros.execution.motion import State
 from traj_integrator_ros.execution.rows import Points, motion_of_points
 from traj_integrator_ros.kernels import ControlSpace, control_map
-from traj_integrator_ros.tools.controller_model import CYCLE_NS, ControllerModel
 
+CYCLE_NS = 1_000_000
 CYCLE_S = CYCLE_NS * 1e-9
 
 
@@ -73,26 +72,6 @@ class RowsAsPoints:
 Sender = type[Node] | type[RowsAsPoints]
 
 
-class BlendingModel:
-    """A controller that blends trajectories, behind the interface of ControllerModel."""
-
-    def __init__(self, start: State) -> None:
-        self._joints = [f"joint{i}" for i in range(len(start.position))]
-        self._controller = BlendingController(self._joints, 1 / CYCLE_S, allow_nonzero_velocity_at_trajectory_end=True)
-        self._controller.set_state(*start)
-
-    def take(self, stamp_ns: int, points: Points, now_ns: int, measured: State) -> bool:
-        """Take a trajectory."""
-        if not self._controller.receive(self._joints, *points, now=now_ns * 1e-9, stamp=stamp_ns * 1e-9):
-            raise RuntimeError(self._controller.refusal)
-        return True
-
-    def states(self, times_ns: np.ndarray) -> np.ndarray:
-        """What it commands for consecutive cycles, each in the cycle before."""
-        updates = [np.stack(self._controller.update((int(time_ns) - CYCLE_NS) * 1e-9)) for time_ns in times_ns]
-        return np.stack(updates, axis=1)
-
-
 class Controller:
     """Executes messages cycle by cycle; each cycle commands the state for the next one.
 
@@ -100,44 +79,42 @@ class Controller:
         start: initial state of the joints.
         begin_ns: the first cycle, a whole number of cycles.
         lag: s, by which the measured state is behind the command.
-        model: of the controller, from the start.
-        options: of the model.
+        blending: trajectories are blended; else replaced at once.
+        from_desired: they are joined from the last command instead of the measured state.
 
     """
 
     def __init__(
-        self,
-        start: State,
-        begin_ns: int,
-        *,
-        lag: float = 0.0,
-        model: Callable[..., ControllerModel | BlendingModel] = ControllerModel,
-        **options: bool,
+        self, start: State, begin_ns: int, *, lag: float = 0.0, blending: bool = False, from_desired: bool = False
     ) -> None:
-        self._model = model(start, **options)
+        self._robot = Robot(
+            [f"joint{i}" for i in range(len(start.position))],
+            lag=lag,
+            allow_nonzero_velocity_at_trajectory_end=True,
+            hard_replacement=not blending,
+            interpolate_from_desired_state=from_desired,
+        )
+        self._robot.set_state(*start)
         self._commands = [np.stack(start)[:, None]]  # [3, cycles, D], the first one for begin_ns
         self._begin_ns = self._cycle_ns = begin_ns
-        self._lag_cycles = round(lag / CYCLE_S)
         self._joining: list[slice] = []
 
     def receive(self, message: Message, now_ns: int) -> None:
         """A message that arrives; the first cycle from now on takes it. Times must not decrease."""
         self.run(now_ns)
-        commands = np.concatenate(self._commands, axis=1)
-        measured = State(*commands[:, max(commands.shape[1] - 1 - self._lag_cycles, 0)])
-        stamp_ns, now_ns = message.stamp_ns, self._cycle_ns
-        if self._model.take(stamp_ns, message.points, now_ns, measured):
-            ahead_ns = max(int(message.points.time_ns[0]) + (stamp_ns - now_ns if stamp_ns else 0), 0)
-            cycle = (now_ns - self._begin_ns) // CYCLE_NS
-            if ahead_ns or isinstance(self._model, BlendingModel):  # which sends one command twice
-                self._joining.append(slice(cycle, cycle - -ahead_ns // CYCLE_NS + 2))
+        stamp_ns, now_ns, robot = message.stamp_ns, self._cycle_ns, self._robot
+        if not robot.receive(robot.joints, *message.points, now_ns=now_ns, stamp_ns=stamp_ns):
+            raise RuntimeError(robot.refusal)
+        ahead_ns = max(int(message.points.time_ns[0]) + (stamp_ns - now_ns if stamp_ns else 0), 0)
+        cycle = (now_ns - self._begin_ns) // CYCLE_NS
+        if ahead_ns or not robot.hard:  # blending sends one command twice
+            self._joining.append(slice(cycle, cycle - -ahead_ns // CYCLE_NS + 2))
 
     def run(self, until_ns: int) -> None:
         """All cycles before a time."""
-        cycles_ns = np.arange(self._cycle_ns, until_ns, CYCLE_NS)
-        if len(cycles_ns):
-            self._commands.append(self._model.states(cycles_ns + CYCLE_NS))
-            self._cycle_ns = int(cycles_ns[-1]) + CYCLE_NS
+        commands = self._robot.run(self._cycle_ns, until_ns)
+        self._commands.append(commands)
+        self._cycle_ns += commands.shape[1] * CYCLE_NS
 
     def commanded(self) -> Commanded:
         """All commands, the first one for the first cycle."""

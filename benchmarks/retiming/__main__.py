@@ -14,9 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from traj_integrator_ros.kernels.retime import RetimeStatus
-from traj_integrator_ros.tools.controller_model import ControllerModel
 
-from ..executed.playing import BlendingModel
 from . import executed as playing
 from . import paths, peers
 from . import problems as hard
@@ -58,7 +56,6 @@ def problems(options: argparse.Namespace) -> bool:
 
 def executed(options: argparse.Namespace) -> bool:
     """Play random motions; none may exceed a limit by more than 0.1 %."""
-    model = BlendingModel if options.blending else ControllerModel
     rng, found, failed = np.random.default_rng(options.seed), [], 0
     for case in range(options.count or 1000):
         motion, limits = playing.random_motion(rng)
@@ -66,7 +63,7 @@ def executed(options: argparse.Namespace) -> bool:
             failed += 1
             print(f"case {case}: {motion.reason(0)}")
             continue
-        found.append(playing.executed_ratios(motion, limits, model))
+        found.append(playing.executed_ratios(motion, limits, blending=options.blending))
         if found[-1].max() > playing.MOST:
             print(f"case {case}: {found[-1]}")
     worst = np.max(found, axis=0)

@@ -15,7 +15,6 @@ from traj_integrator_ros.execution.rows import Points
 from traj_integrator_ros.kernels import ControlSpace
 from traj_integrator_ros.kernels.retime import Retimed, retime
 from traj_integrator_ros.requests.rejection import Rejected
-from traj_integrator_ros.tools.controller_model import ControllerModel
 
 from ..executed.motions import actions_of, bounds, rows_of
 from ..executed.playing import CYCLE_NS, CYCLE_S, Controller, Node
@@ -36,17 +35,17 @@ def random_motion(rng: np.random.Generator) -> tuple[Retimed, Limits]:
     return retime(torch.tensor(way)[None], as_limits(limits)), limits
 
 
-def executed_ratios(motion: Retimed, limits: Limits, model: type = ControllerModel) -> np.ndarray:
+def executed_ratios(motion: Retimed, limits: Limits, *, blending: bool = False) -> np.ndarray:
     """`executed_points` of one trajectory."""
-    return executed_points(*states_of(motion, 0), limits, model)
+    return executed_points(*states_of(motion, 0), limits, blending=blending)
 
 
 def executed_points(
     times: np.ndarray,
     states: Sequence[np.ndarray],
     limits: Limits,
-    model: type = ControllerModel,
     *,
+    blending: bool = False,
     settled: int = _SETTLED,
 ) -> np.ndarray:
     """Greatest ratios `[3]` of what is commanded at 1 kHz: differences of velocities, and of positions.
@@ -55,14 +54,14 @@ def executed_points(
         times: of the points, s.
         states: their positions, velocities and perhaps accelerations.
         limits: of the joints.
-        model: of the controller, ControllerModel or BlendingModel.
+        blending: whether the controller blends trajectories.
         settled: cycles after the last point that count, too; fewer than 0: the last ones do not.
 
     """
     time_ns = np.rint(times * 1e9).astype(np.int64)
     three = [*states, *[None] * (3 - len(states))]
     start = State(*(np.zeros_like(states[0][0]) if state is None else state[0] for state in three))
-    controller = Controller(start, _NOW_NS, model=model)
+    controller = Controller(start, _NOW_NS, blending=blending)
     controller.receive(Message(0, Points(time_ns, *three)), _NOW_NS)
     controller.run(_NOW_NS + (int(time_ns[-1]) // CYCLE_NS + settled) * CYCLE_NS)
     of_position, of_velocity = (

@@ -19,11 +19,11 @@ sys.path[:0] = [str(ROOT / "examples"), str(ROOT)]
 from action_chunks import PACE, PERIOD, REACH, STEP, SWITCH, policy  # noqa: E402
 
 from benchmarks.executed.playing import Node, RowsAsPoints  # noqa: E402
+from kit.arm import Robot  # noqa: E402
 from soak.streams.core import ActionFields  # noqa: E402
 from traj_integrator_ros.execution.motion import State  # noqa: E402
 from traj_integrator_ros.kernels import ControlSpace  # noqa: E402
 from traj_integrator_ros.motions.figures import BLUE, GREEN, MOTION_GREY, ORANGE, figure  # noqa: E402
-from traj_integrator_ros.tools.controller_model import ControllerModel  # noqa: E402
 
 LAG, SECONDS, CYCLE = 0.04, 6.0, 0.001  # s
 INFERENCE, JITTER, TRANSPORT = 0.1, 0.03, (0.001, 0.004)  # s
@@ -64,13 +64,13 @@ def main() -> None:
 def command(node: Node | RowsAsPoints, space: ControlSpace) -> tuple[np.ndarray, np.ndarray]:
     """Positions that the controller commands, and the intended acceleration of the chunk that it follows."""
     random = np.random.default_rng(0)
-    position = velocity = still = np.zeros(1)
-    model = ControllerModel(State(position, velocity, still))
+    robot = Robot(["joint"], rate=1 / CYCLE, lag=LAG, hard_replacement=True)
     coming: list[tuple[float, Callable[[], None]]] = []
     commanded, meant, acceleration_of = [], [], lambda now: 0.0
     observed, next_observation = 0, 0.1
     for cycle in range(round(SECONDS / CYCLE)):
         now = cycle * CYCLE
+        position, velocity = robot.measured()
         if now >= next_observation:
             goal = REACH * (int(observed * PERIOD / SWITCH) % 2 == 0)
             observed, next_observation = observed + 1, next_observation + PERIOD
@@ -78,20 +78,18 @@ def command(node: Node | RowsAsPoints, space: ControlSpace) -> tuple[np.ndarray,
         for due, what in [event for event in coming if event[0] <= now]:
             coming.remove((due, what))
             if what[0] == "arrive":
-                model.take(*what[1][:2], ns(now), State(position, velocity, still))
+                stamp_ns, points, _ = what[1]
+                robot.receive(robot.joints, *points, now_ns=ns(now), stamp_ns=stamp_ns)
                 continue
             _, seen, seen_position, seen_velocity, goal = what
             chunk = policy(seen_position, seen_velocity, goal)
             acceleration_of = meant_acceleration(seen, seen_position, seen_velocity, goal)
             if space is ControlSpace.VELOCITY:
                 chunk = np.diff(chunk, axis=0, prepend=seen_position[None]) / STEP
-            node.measure(State(position, velocity, still), ns(now))
+            node.measure(State(position, velocity, np.zeros(1)), ns(now))
             made = node.answer(ActionFields(ns(seen), space.value, STEP, chunk), ns(now), ns(now))
             coming.append((now + random.uniform(*TRANSPORT), ("arrive", made)))
-        told = model.at(ns(now + CYCLE)).position
-        before, position = position, position + (1 - np.exp(-CYCLE / LAG)) * (told - position)
-        velocity = (position - before) / CYCLE
-        commanded.append(told[0])
+        commanded.append(robot.update(ns(now))[0, 0])
         meant.append(acceleration_of(now))
     return np.array(commanded), np.array(meant)
 

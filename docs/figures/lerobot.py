@@ -102,7 +102,8 @@ class Directly:
         """Hand over what has arrived."""
         for _, seen, rows in arrived:
             due = STEP * np.arange(1, len(rows) + 1) - (now - seen if len(rows) > 1 else 0.0)
-            robot.receive(robot.joints, due[due > 0], rows[due > 0, None], now=now)
+            due_ns = np.rint(due * 1e9).astype(np.int64)
+            robot.receive(robot.joints, due_ns[due > 0], rows[due > 0, None], now_ns=ns(now))
 
 
 class ThroughNode:
@@ -128,8 +129,7 @@ class ThroughNode:
             self._publish(now, self.node.answer(fields, ns(now), ns(now)))
         while self.coming and self.coming[0][0] <= now:
             _, made = self.coming.pop(0)
-            stamp = (made.stamp_ns - ns(0.0)) * 1e-9 if made.stamp_ns else 0.0
-            if not robot.receive(robot.joints, *made.points, now=now, stamp=stamp):
+            if not robot.receive(robot.joints, *made.points, now_ns=ns(now), stamp_ns=made.stamp_ns):
                 raise RuntimeError(robot.refusal)
 
     def _publish(self, now: float, made: Message | None) -> None:
@@ -150,7 +150,7 @@ def command(events: list[Arrival], way: Directly | ThroughNode, desired: bool) -
     for now in CYCLE_S * np.arange(round(SECONDS / CYCLE_S)):
         arrived = [events.pop(0) for _ in range(sum(at <= now for at, *_ in events))]
         way.step(robot, now, arrived)
-        commanded.append(robot.update(now)[0][0])
+        commanded.append(robot.update(ns(now))[0, 0])
     return np.array(commanded)
 
 

@@ -144,7 +144,9 @@ def stop_foreign(name: str) -> Iterator[Rig]:
     spline = CubicSpline(t, p, bc_type=((1, np.zeros(2)), (1, np.zeros(2))))
     columns = [spline(t), spline(t, 1), spline(t, 2)]
     columns[1][-1] = 0
-    rig.arrivals.append(Arrival(rig.next, rig.names, np.rint(t * NS).astype(np.int64), columns, 0, 0.0))
+    fields = ("time_ns", "positions", "velocities", "accelerations")
+    given = dict(zip(fields, (np.rint(t * NS).astype(np.int64), *columns), strict=True))
+    rig.arrivals.append(Arrival(rig.next, {"joints": rig.names} | given, 0.0))
     rig.go(2.0)
     asked, place = rig.t, rig.robot._state.position[0]
     answer = rig.stop()
@@ -183,7 +185,7 @@ def stop_under_load(name: str) -> Iterator[Rig]:
         moving = np.abs(rig.robot._state.velocity).max()
         future = rig.stop_later()
         rig.go(0.8, every, send) if k % 2 else rig.go(0.8)
-        brake = next((m.at / NS - asked for m in rig.arrivals[n:] if m.times[-1] < 0.9 * NS), math.nan)
+        brake = next((m.at / NS - asked for m in rig.arrivals[n:] if m.fields["time_ns"][-1] < 0.9 * NS), math.nan)
         worst = max(worst, brake if brake == brake else 9.0)
         said = future.result() if future.done() else None
         rig.figures.append(

@@ -263,7 +263,7 @@ class _Simulation:
             if tells and not scene.state_is_next:
                 self._tell("state", now_ns, robot.controller_state)
             if not off:
-                log.commands[:, self.cycle] = robot.update(now_ns / SECOND)
+                log.commands[:, self.cycle] = robot.update(now_ns)
             if tells and scene.state_is_next:
                 self._tell("state", now_ns, robot.controller_state)
             self._was_off = off
@@ -281,9 +281,9 @@ class _Simulation:
         if off:
             sent.refusal = "off"
             return
-        now, stamp = sent.arrived_ns / SECOND, sent.message.stamp_ns / SECOND
-        taken = self.robot.receive(self.scene.joints, *sent.message.points, now=now, stamp=stamp)
-        sent.refusal = "" if taken else self.robot.refusal
+        stamp_ns, points, _ = sent.message
+        self.robot.receive(self.scene.joints, *points, now_ns=sent.arrived_ns, stamp_ns=stamp_ns)
+        sent.refusal = self.robot.refusal
 
 
 def node_parameters(scene: Scene) -> dict[str, object]:

@@ -30,15 +30,15 @@ def test_evaluates_points_as_the_controller_does(columns):
         motion = motion_of_points(points)
         model = Controller([f"joint{k}" for k in range(points.position.shape[1])], hard_replacement=True)
         arrays = points.position, points.velocity, points.acceleration
-        assert model.receive(model.joints, points.time_ns, *arrays, stamp=5.0) or columns > 1
+        assert model.receive(model.joints, points.time_ns, *arrays, stamp_ns=5 * 10**9) or columns > 1
         model.moving_end = True
-        assert model.receive(model.joints, points.time_ns, *arrays, stamp=5.0), model.refusal
-        model.update(0.0)
+        assert model.receive(model.joints, points.time_ns, *arrays, stamp_ns=5 * 10**9), model.refusal
+        model.update(0)
         for time in random.uniform(0, motion.duration * 0.999, 10):
             time_ns = round(time * 1e9)
-            state = model._sample(5_000_000_000 + time_ns)
+            commanded = model._sample(np.array([5 * 10**9 + time_ns]))[:, 0]
             ours = motion.state_at(time_ns * 1e-9)
-            for part, expected in zip(ours, (state.position, state.velocity, state.acceleration), strict=True):
+            for part, expected in zip(ours[:3], commanded, strict=True):
                 np.testing.assert_allclose(part, expected, rtol=1e-9, atol=1e-9 * (1 + np.abs(expected).max()))
 
 

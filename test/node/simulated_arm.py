@@ -17,8 +17,8 @@ from rosgraph_msgs.msg import Clock
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
 from kit.arm import Robot
-from traj_integrator_ros.client import SECOND_NS, set_stamp, stamp_of
-from traj_integrator_ros.motions.trajectories import planned_trajectory
+from kit.controller import fields_of
+from traj_integrator_ros.client import SECOND_NS, set_stamp
 from traj_integrator_ros.node.entities import SUPERVISION_PERIOD_S
 
 RATE = 500
@@ -131,7 +131,7 @@ class SimulatedArm:
             self.tell_time()
         for message in self.client.trajectories[self._received :]:
             self._receive(message)
-        self._commands.append(np.array(self.robot.update((self.now_ns - self.begin_ns) * 1e-9)))
+        self._commands.append(self.robot.update(self.now_ns - self.begin_ns))
         if self.cycles % _STATES_EVERY == 0 and self.robot.reading:
             self.client.publish_state(*self.robot.measured(), stamp_ns=self.now_ns)
         if self.reporting and self.cycles % _REPORTS_EVERY == 0:
@@ -139,12 +139,9 @@ class SimulatedArm:
 
     def _receive(self, message: JointTrajectory) -> None:
         self._received += 1
-        time_ns = np.array([point.time_ns for point in planned_trajectory(message).points])
-        names = ("positions", "velocities", "accelerations")
-        fields = [np.array([getattr(point, name) for point in message.points]) for name in names]
-        now, stamp = ((at - self.begin_ns) * 1e-9 for at in (self.now_ns, stamp_of(message)))
-        rows = [values if values.size else None for values in fields]
-        if not self.robot.receive(message.joint_names, time_ns, *rows, now=now, stamp=stamp):
+        fields = fields_of(message)
+        fields["stamp_ns"] -= self.begin_ns
+        if not self.robot.receive(**fields, now_ns=self.now_ns - self.begin_ns):
             self.refused.append(self.robot.refusal)
 
     def _report(self) -> object:

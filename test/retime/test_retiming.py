@@ -14,7 +14,6 @@ import torch
 from scipy.interpolate import CubicSpline
 from scipy.optimize import linprog
 
-from benchmarks.executed.playing import BlendingModel
 from benchmarks.retiming.executed import MOST, executed_ratios, random_motion
 from benchmarks.retiming.paths import (
     ROUNDING,
@@ -26,7 +25,6 @@ from benchmarks.retiming.paths import (
 )
 from benchmarks.retiming.problems import FAMILIES, known_problems, random_problem, solve
 from traj_integrator_ros.kernels.retime import MotionLimits, RetimeStatus, retime
-from traj_integrator_ros.tools.controller_model import ControllerModel
 
 
 def by_linear_programs(waypoints: np.ndarray, limits: dict[str, np.ndarray], intervals: int) -> tuple[float, float]:
@@ -258,13 +256,13 @@ def test_random_problems_are_solved(family: str) -> None:
         assert not solve(replace(problem, waypoints=problem.waypoints[:200])).failure
 
 
-@pytest.mark.parametrize("model", [ControllerModel, BlendingModel])
-def test_what_a_controller_executes_keeps_the_limits(model: type) -> None:
+@pytest.mark.parametrize("blending", [False, True])
+def test_what_a_controller_executes_keeps_the_limits(blending: bool) -> None:
     rng = np.random.default_rng(0)
-    for _ in range(4 if model is ControllerModel else 1):  # the other one takes a millisecond for each of a motion
+    for _ in range(4):
         motion, limits = random_motion(rng)
         assert motion.ok.all(), motion.reason(0)
-        assert 0.98 < executed_ratios(motion, limits, model).max() <= MOST
+        assert 0.98 < executed_ratios(motion, limits, blending=blending).max() <= MOST
 
 
 def test_the_certificate_agrees_with_samples_and_accepts_no_piece_that_exceeds_it() -> None:

@@ -13,10 +13,10 @@ from ros_client import RosClient
 from rosgraph_msgs.msg import Clock
 from trajectory_msgs.msg import JointTrajectory
 
+from kit.controller import fields_of
 from kit.participant import received_ns
 from soak.commanded import Commanded
 from traj_integrator_ros.client import SECOND_NS, sequence, set_stamp, stamp_of
-from traj_integrator_ros.tools.controller_model import scheduled_points
 
 pytestmark = [pytest.mark.ros, pytest.mark.slow]
 HORIZON, DT_S = 16, 0.05
@@ -41,7 +41,7 @@ class StreamedRobot:
     def __init__(self, client: RosClient) -> None:
         self.client = client
         limits = (np.full(3, limit) for limit in (VELOCITY, ACCELERATION))
-        self.commanded = Commanded(np.zeros(3), tuple(client.joint_names), *limits, time.time_ns())
+        self.commanded = Commanded(client.joint_names, np.zeros(3), *limits, time.time_ns())
         self._origin, self._begin_ns = np.zeros(3), 0
         client.subscribe(JointTrajectory, "~/joint_trajectory", self._execute)
 
@@ -67,14 +67,14 @@ class StreamedRobot:
         return self._origin + swing[..., None] * [1.0, -1.0, 0.5]
 
     def _speed(self) -> float:
-        return float(np.abs(self.commanded.at(time.time_ns()).velocity).max())
+        return float(np.abs(self.commanded.at(time.time_ns())[1]).max())
 
     def _send(self) -> None:
         now_ns = time.time_ns()
-        state = self.commanded.at(now_ns)
-        is_lost = np.abs(self._plan(now_ns) - state.position).max() > LOST_RAD
-        if not self._begin_ns or (is_lost and not state.velocity.any()):
-            self._origin, self._begin_ns = state.position, now_ns
+        position, velocity, _ = self.commanded.at(now_ns)
+        is_lost = np.abs(self._plan(now_ns) - position).max() > LOST_RAD
+        if not self._begin_ns or (is_lost and not velocity.any()):
+            self._origin, self._begin_ns = position, now_ns
         times_ns = now_ns + np.rint(SECOND_NS * DT_S * np.arange(1, HORIZON + 1)).astype(np.int64)
         self.client.publish_sequence(sequence(self._plan(times_ns)[None], dt=[DT_S]))
 
@@ -85,7 +85,7 @@ class StreamedRobot:
         self.client.publish_state(position.tolist(), velocity.tolist(), stamp_ns=now_ns)
 
     def _execute(self, message: JointTrajectory, info: Mapping[str, object]) -> None:
-        self.commanded.take(*scheduled_points(message), received_ns(info))
+        self.commanded.receive(**fields_of(message), now_ns=received_ns(info))
 
 
 def test_streams_that_end_and_a_node_that_is_deactivated_or_killed_while_the_robot_moves(serve: NodeServer) -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from soak.commanded import Commanded
-from traj_integrator_ros.execution.rows import Points
+from traj_integrator_ros.execution.rows import Points, motion_of_points
 
 JOINTS = ("a", "b", "c")
 BEGIN_NS = 5_000_000_000
@@ -16,7 +16,11 @@ def robot(position: object = 0.0, velocity: object = 1.0, acceleration: object =
     """A robot at rest that may be commanded so much."""
     rows = (np.broadcast_to(np.asarray(values, float), 3).copy() for values in (position, velocity, acceleration))
     at, *limits = rows
-    return Commanded(at, JOINTS, *limits, BEGIN_NS)
+    return Commanded(JOINTS, at, *limits, BEGIN_NS)
+
+
+def take(commanded: Commanded, stamp_ns: int, sent: Points, now_ns: int) -> None:
+    assert commanded.receive(JOINTS, *sent, now_ns=now_ns, stamp_ns=stamp_ns), commanded.refusal
 
 
 def points(time_ns: object, *columns: object) -> Points:
@@ -33,7 +37,7 @@ def quintic(duration_s: float, distance: float) -> Points:
 
 def test_the_peaks_are_those_of_the_commands() -> None:
     commanded = robot(velocity=2.0, acceleration=6.0)
-    commanded.take(0, quintic(1.0, 1.0), BEGIN_NS)
+    take(commanded, 0, quintic(1.0, 1.0), BEGIN_NS)
     commanded.judge(BEGIN_NS + 2_000_000_000)
     assert not commanded.faults
     assert commanded.peaks["velocity"] == pytest.approx(1.875, rel=1e-3)
@@ -46,18 +50,27 @@ def test_a_piece_shorter_than_a_cycle_has_no_jerk_of_its_own() -> None:
     """Joined 50 ns before its first point, where rounding to nanoseconds has left a difference."""
     commanded = robot()
     off = [[1e-10] * 3] * 2
-    commanded.take(BEGIN_NS + 50, points([0, 10**9], off, np.zeros((2, 3)), np.zeros((2, 3))), BEGIN_NS)
+    take(commanded, BEGIN_NS + 50, points([0, 10**9], off, np.zeros((2, 3)), np.zeros((2, 3))), BEGIN_NS)
     commanded.judge(BEGIN_NS + 10**9)
     assert not commanded.faults and commanded.peaks["jerk"] < 1e-3
 
 
 def test_what_leaves_a_limit_between_the_points_is_a_fault() -> None:
     commanded = robot(velocity=[2.0, 1.8, 2.0], acceleration=[6.0, 6.0, 5.0])
-    commanded.take(0, quintic(1.0, 1.0), BEGIN_NS)
+    take(commanded, 0, quintic(1.0, 1.0), BEGIN_NS)
     commanded.judge(BEGIN_NS + 1_000_000_000)
     velocity, acceleration = commanded.faults
     assert velocity.startswith("commanded velocity of b: expected at most 1.8, got 1.875 0.5000 s into the motion")
     assert acceleration.startswith("commanded acceleration of c: expected at most 5, got 5.77")
+
+
+def test_what_the_controller_refuses_is_a_fault_unless_it_is_over() -> None:
+    commanded = robot()
+    sent = points([0, 10**6], np.zeros((2, 3)), [[0.0] * 3, [0.1] * 3])
+    assert not commanded.receive(JOINTS, *sent, now_ns=BEGIN_NS)
+    assert list(commanded.faults) == ["joint_trajectory: the controller refuses it: last velocity is 0.1, not 0"]
+    assert not commanded.receive(JOINTS, *quintic(0.1, 1.0), now_ns=BEGIN_NS, stamp_ns=BEGIN_NS - 10**9)
+    assert len(commanded.faults) == 1 and not commanded.taken
 
 
 @pytest.mark.parametrize("late_ns", [0, 20_000_000])
@@ -66,7 +79,7 @@ def test_a_jump_is_a_fault_unless_the_trajectory_came_after_its_own_start(late_n
     stamp_ns = BEGIN_NS + 1_000_000
     start = [[0.001] * 3] * 2
     sent = points([0, 1_000_000_000], start, np.zeros((2, 3)), np.zeros((2, 3)))
-    commanded.take(stamp_ns, sent, stamp_ns + late_ns)
+    take(commanded, stamp_ns, sent, stamp_ns + late_ns)
     commanded.judge(BEGIN_NS + 1_000_000_000)
     if late_ns:
         assert (commanded.late, commanded.faults) == (1, {})
@@ -79,10 +92,10 @@ def test_a_jump_is_a_fault_unless_the_trajectory_came_after_its_own_start(late_n
 
 def test_a_future_trajectory_that_continues_the_motion_leaves_no_trace() -> None:
     commanded = robot(velocity=2.0, acceleration=6.0)
-    commanded.take(0, quintic(1.0, 1.0), BEGIN_NS)
-    meant = [commanded.at(BEGIN_NS + at_ns) for at_ns in (320_000_000, 1_000_000_000)]
-    rows = [np.stack([state[k] for state in meant]) for k in range(3)]
-    commanded.take(BEGIN_NS + 320_000_000, points([0, 680_000_000], *rows), BEGIN_NS + 300_000_000)
+    take(commanded, 0, quintic(1.0, 1.0), BEGIN_NS)
+    rows = motion_of_points(quintic(1.0, 1.0)).states_at(np.array([0.32, 1.0]), 3)
+    rows[1:, -1] = 0.0  # but for rounding
+    take(commanded, BEGIN_NS + 320_000_000, points([0, 680_000_000], *rows), BEGIN_NS + 300_000_000)
     commanded.judge(BEGIN_NS + 1_000_000_000)
     assert (commanded.taken, commanded.late, commanded.faults) == (2, 0, {})
     assert commanded.peaks["acceleration"] == pytest.approx(10 / np.sqrt(3), rel=1e-3)
