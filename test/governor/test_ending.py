@@ -11,7 +11,7 @@ from execution_cases import motion_of_actions
 from traj_integrator_ros.execution.limits import Bounds, extremes
 from traj_integrator_ros.execution.motion import Motion, State
 from traj_integrator_ros.execution.rows import cubic_spline
-from traj_integrator_ros.governor.candidates import stopped_at_end
+from traj_integrator_ros.governor.ending import stopped_at_end
 from traj_integrator_ros.requests.rejection import Rejected
 
 

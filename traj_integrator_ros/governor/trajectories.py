@@ -368,8 +368,9 @@ class TrajectoryMaker:
     def _seam(self, plan: Plan, present: Present, join_ns: int, now_ns: int) -> JoinPoint:
         """Where a plan is taken up."""
         state = present.course.state_at(join_ns)
+        stopped = stops_of(plan) & (np.abs(state[1:]).max(axis=0) > 0)  # the others rest in the plan
         by_speed = plan.is_velocities and plan.start is None
-        floating = np.full(len(state.position), by_speed and (not plan.origin_ns or self._published.is_delayed))
+        floating = ~stopped & (by_speed and (not plan.origin_ns or self._published.is_delayed))
         bounds, executed = self.assumed.bounds, present.course.rest_from(join_ns)
         if present.follows:  # what the motion in execution uses yet, the next one may use too, to slow down as it would
             bounds = bounds.raised_to(present.course.planned_part_of(executed, join_ns))
@@ -377,7 +378,7 @@ class TrajectoryMaker:
         measured = self._joint_states.known(now_ns, self._parameters.state_timeout)
         if measured is not None:  # it may stand a little outside of a limit, and is to come back
             limits = limits.containing(measured.position)
-        return JoinPoint(state, join_ns, stops_of(plan), floating, bounds.within(limits), executed, limits)
+        return JoinPoint(state, join_ns, stopped, floating, bounds.within(limits), executed, limits)
 
     # The message
 

@@ -17,7 +17,7 @@ from ..engine.integrator import TrajectoryIntegrator
 from ..execution.limits import Bounds, find_motion_violation, worst_violations
 from ..execution.motion import Motion
 from ..execution.rows import DEFAULT_FADE_TIME
-from ..governor.candidates import stopped_at_end
+from ..governor.ending import stopped_at_end
 from ..governor.planned_motions import Reading, planned_motions_of
 from ..kernels import (
     AccelerationIntegrator,
