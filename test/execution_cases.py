@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from traj_integrator_ros.execution.limits import Bounds
+from traj_integrator_ros.execution.bounds import Bounds
 from traj_integrator_ros.execution.motion import Motion, State
 from traj_integrator_ros.execution.rows import cubic_spline, rests_at_end, settle, taken_up
 from traj_integrator_ros.governor.plan_rows import motion_between, rows_of

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from execution_cases import motion_of_actions
 
-from traj_integrator_ros.execution.limits import Bounds, extremes
+from traj_integrator_ros.execution.bounds import Bounds
+from traj_integrator_ros.execution.limits import extremes
 from traj_integrator_ros.execution.motion import Motion, State
 from traj_integrator_ros.execution.rows import cubic_spline
 from traj_integrator_ros.governor.ending import stopped_at_end

@@ -14,7 +14,8 @@ from traj_integrator_interfaces.srv import Evaluate
 from traj_integrator_ros.client import packed
 from traj_integrator_ros.engine.call import Wanted
 from traj_integrator_ros.requests.evaluation_requests import BatchGradient, EvaluatedBatch
-from traj_integrator_ros.requests.sequences import OUTPUTS, resolve_columns
+from traj_integrator_ros.requests.joint_order import resolve_columns
+from traj_integrator_ros.requests.sequences import OUTPUTS
 from traj_integrator_ros.wire.messages import evaluation_fields, fill_evaluation, fill_trajectories, sequence_fields
 
 

@@ -13,7 +13,8 @@ from functools import lru_cache, partial
 import numpy as np
 
 from . import native
-from .limits import Bounds, extremes, keeping, keeps
+from .bounds import Bounds
+from .limits import extremes, keeping, keeps
 from .motion import SHORTEST_GAP, SIZE, Motion, resting, united
 from .problem import Problem
 from .reaching import RETREAT_RAD, ROUNDING, floating_to, reaching, retreats

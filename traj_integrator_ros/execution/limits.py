@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 
 import numpy as np
@@ -36,8 +36,6 @@ _NO_DIRECTION = 1e-6
 """rad/s; up to here a velocity is rounding and has no direction."""
 LONGEST_BRAKE_S = 30.0
 """A brake that takes longer means that the limits cannot belong to a robot."""
-INSIDE = 1e-9
-"""Share, or rad, by which bounds of stops are exceeded by rounding."""
 
 
 @dataclass(frozen=True)
@@ -332,120 +330,3 @@ def _extremes_of_pieces(motion: Motion) -> np.ndarray:
     """Extremes of each piece, `[N, 2, 4, D]`."""
     knots, coefficients = motion.knots, motion.coefficients
     return np.stack([extremes(Motion(knots[k : k + 2], coefficients[k : k + 1])) for k in range(len(coefficients))])
-
-
-@dataclass(frozen=True)
-class Bounds:
-    """What joints may do while they join a plan, `[D]`: rad, rad/s, rad/s^2, rad/s^3; positions may be infinite."""
-
-    position_min: np.ndarray
-    position_max: np.ndarray
-    velocity: np.ndarray
-    acceleration: np.ndarray
-    jerk: np.ndarray
-    most: np.ndarray | float = np.inf
-    """Velocity, acceleration and jerk above which they are never raised, `[3, D]`: limits that somebody gave."""
-    deceleration: np.ndarray | None = None
-    """Instead of `acceleration` for joints that slow down, never raised; None or infinite: the same."""
-
-    @property
-    def stopping(self) -> np.ndarray:
-        """Largest acceleration of a stop, `[D]`."""
-        if self.deceleration is None:
-            return self.acceleration
-        return np.where(np.isfinite(self.deceleration), self.deceleration, self.acceleration)
-
-    @property
-    def either(self) -> np.ndarray:
-        """Largest acceleration that is allowed whether a joint speeds up or slows down, `[D]`."""
-        return self.acceleration if self.deceleration is None else np.minimum(self.acceleration, self.deceleration)
-
-    @property
-    def rates(self) -> np.ndarray:
-        """Largest velocity, acceleration (either way) and jerk, `[3, D]`."""
-        return np.array([self.velocity, self.either, self.jerk])
-
-    def steers(self, motion: Motion, joints: np.ndarray | slice = slice(None)) -> np.ndarray:
-        """By how much the accelerations of some joints use what is allowed as they speed up or slow down, `[M]`."""
-        least, most = extremes(forward(motion, self.either[joints]))[:, 2]
-        return np.maximum(most / self.acceleration[joints], -least / self.stopping[joints])
-
-    def of(self, joint: int) -> Bounds:
-        """Bounds of one joint, `[1]`."""
-        parts = (getattr(self, field.name) for field in fields(self))
-        return Bounds(*(part[..., joint : joint + 1] if isinstance(part, np.ndarray) else part for part in parts))
-
-    @cached_property
-    def sides(self) -> np.ndarray:
-        """Least and greatest value of each derivative, whether joints speed up or slow down, `[2, 4, D]`."""
-        return _ranges(self.position_min, self.position_max, self.rates)
-
-    @cached_property
-    def of_stops(self) -> np.ndarray:
-        """Least and greatest position and velocity of a stop; accelerations and jerks are infinite, `[2, 4, D]`."""
-        largest = np.full((3, len(self.jerk)), np.inf)
-        largest[0] = np.maximum(self.velocity, np.broadcast_to(self.most, largest.shape)[0]) * (1 + INSIDE)
-        return _ranges(self.position_min - INSIDE, self.position_max + INSIDE, largest)
-
-    @cached_property
-    def of_joins(self) -> np.ndarray:
-        """See `slower`: with all of the velocity."""
-        return self.slower(self.velocity)
-
-    def slower(self, velocity: np.ndarray) -> np.ndarray:
-        """Least and greatest value of each derivative of a joint up to some velocity, `[D]`: `[2, 4, D]`."""
-        largest = np.array([velocity, np.maximum(self.acceleration, self.stopping), self.jerk])
-        return _ranges(self.position_min - INSIDE, self.position_max + INSIDE, largest * (1 + INSIDE))
-
-    def stop_durations(self, velocity: np.ndarray) -> np.ndarray:
-        """Time to rest of each joint, s, `[D]`, from a constant velocity."""
-        v, a, j = np.abs(velocity), self.stopping, self.jerk
-        full, rise = v / a, a / j
-        return np.where(full > rise, full + rise, 2 * np.sqrt(v / j))
-
-    def demands_of(self, motion: Motion) -> np.ndarray:
-        """The largest velocity, acceleration or jerk of each joint, relative to these, `[D]`; 1 where it is no more."""
-        if keeps(motion, self.sides):
-            return np.ones(motion.dof)
-        least, most = extremes(motion)
-        largest = np.maximum(most[1:], -least[1:])
-        demand = largest / np.stack([self.velocity, self.acceleration, self.jerk])
-        if self.deceleration is not None:
-            demand[1] = self.steers(motion)
-        return demand.max(axis=0)
-
-    def raised_to(self, motion: Motion, jerk_share: float = 1.0) -> Bounds:
-        """Bounds whose rates a motion keeps, up to a share of its jerk: raised where assumed ones are exceeded."""
-        if keeps(motion, self.sides):
-            return self
-        least, most = extremes(motion)[:, 1:]
-        largest = np.maximum(most, -least) * np.array([[1.0], [1.0], [jerk_share]])
-        own = np.stack([self.velocity, self.acceleration, self.jerk])
-        velocity, acceleration, jerk = np.maximum(own, np.minimum(largest, self.most))
-        return replace(self, velocity=velocity, acceleration=acceleration, jerk=jerk)
-
-    def within(self, limits: Limits) -> Bounds:
-        """The same, with positions widened to those that limits allow, wherever a robot may stand."""
-        low, high = limits.position_min, limits.position_max
-        same = (low is None or (low >= self.position_min).all()) and (high is None or (high <= self.position_max).all())
-        if same:
-            return self
-        return replace(
-            self,
-            position_min=self.position_min if low is None else np.minimum(self.position_min, low),
-            position_max=self.position_max if high is None else np.maximum(self.position_max, high),
-        )
-
-    def containing(self, motion: Motion) -> Bounds:
-        """The same, with positions widened to those of a motion."""
-        least, most = extremes(motion)[:, 0]
-        low, high = np.minimum(self.position_min, least), np.maximum(self.position_max, most)
-        return replace(self, position_min=low, position_max=high)
-
-
-def _ranges(position_min: np.ndarray, position_max: np.ndarray, largest: np.ndarray) -> np.ndarray:
-    """Least and greatest value of each derivative, `[2, 4, D]`, from the largest of all but the first, `[3, D]`."""
-    ranges = np.empty((2, 4, len(position_min)))
-    ranges[0, 0], ranges[0, 1:] = position_min, -largest
-    ranges[1, 0], ranges[1, 1:] = position_max, largest
-    return ranges

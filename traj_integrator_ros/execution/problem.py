@@ -8,7 +8,8 @@ from functools import cached_property
 
 import numpy as np
 
-from .limits import Bounds, extremes
+from .bounds import Bounds
+from .limits import extremes
 from .motion import SHORTEST_GAP, Motion, State
 from .stopping import Rates, fastest_stop, peak_speed
 from .tolerances import SAME_END_RAD

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from . import native
-from .limits import Bounds
+from .bounds import Bounds
 from .motion import BESIDE, SHORTEST_GAP, SIZE, Motion, State
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..execution.limits import Bounds
+from ..execution.bounds import Bounds
 from ..execution.motion import Motion, State, resting
 from ..execution.stopping import fastest_stop
 from ..execution.tolerances import MOMENT_S, NANOSECOND_S, RESTS

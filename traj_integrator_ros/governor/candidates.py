@@ -9,8 +9,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..execution.bounds import Bounds
 from ..execution.join import join
-from ..execution.limits import Bounds, fault_of, find_motion_violation
+from ..execution.limits import fault_of, find_motion_violation
 from ..execution.motion import Motion, State, united
 from ..execution.problem import SAME, Joining, Problem, Work
 from ..execution.stopping import fastest_stop

@@ -7,8 +7,9 @@ from dataclasses import replace
 
 import numpy as np
 
+from ..execution.bounds import Bounds
 from ..execution.complete import through_to_rest
-from ..execution.limits import Bounds, extremes, find_motion_violation
+from ..execution.limits import extremes, find_motion_violation
 from ..execution.motion import Motion, State
 from ..execution.rows import Points, motion_of_points
 from ..limits.joint_limits import JointLimits, forward_rows

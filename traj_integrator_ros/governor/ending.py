@@ -7,7 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from ..execution.limits import INSIDE, LONGEST_BRAKE_S, Bounds, extremes, keeping, keeps
+from ..execution.bounds import INSIDE, Bounds
+from ..execution.limits import LONGEST_BRAKE_S, extremes, keeping, keeps
 from ..execution.motion import Motion, State, united
 from ..execution.reaching import RETREAT, RETREAT_RAD
 from ..execution.rows import brought_to_rest

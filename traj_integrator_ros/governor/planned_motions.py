@@ -8,7 +8,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..execution.limits import Bounds, extremes
+from ..execution.bounds import Bounds
+from ..execution.limits import extremes
 from ..execution.motion import Motion, State, resting
 from ..execution.reaching import RETREAT, RETREAT_RAD, retreat
 from ..execution.rows import cubic_spline, rests_at_end, settle, taken_up

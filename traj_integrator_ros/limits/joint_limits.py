@@ -8,16 +8,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..execution.limits import (
-    DECELERATION,
-    POSITION_SLACK,
-    QUANTITIES,
-    Bounds,
-    Limits,
-    excess,
-    relative_excess,
-    told_excess,
-)
+from ..execution.bounds import Bounds
+from ..execution.limits import DECELERATION, POSITION_SLACK, QUANTITIES, Limits, excess, relative_excess, told_excess
 
 _OF_SLACK = 0.5
 """Share of the slack of a limit that joins and brakes use where the plan uses it, too."""

@@ -1,13 +1,88 @@
-"""Where messages that may name other joints, or only some, have the node's joints. Knows no ROS."""
+"""In which columns messages have the node's joints: all, some, or also others. Knows no ROS."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 
 from .rejection import Rejected, RejectionReason, require_finite, shown, shown_names
+
+
+@dataclass(frozen=True)
+class ColumnOrder:
+    """How the columns of a message map to the node's joints, and back."""
+
+    names: tuple[str, ...]
+    """Column order of the message."""
+    to_node: np.ndarray | None
+    """Columns of the message in the node's order; None if both orders are the same."""
+    from_node: np.ndarray | None
+    """Columns of the node in the message's order; None if both orders are the same."""
+
+    def into_node(self, values: np.ndarray) -> np.ndarray:
+        """Reorder the last axis from the message's order into the node's; a reordered copy is contiguous."""
+        return values if self.to_node is None else np.take(values, self.to_node, axis=-1)
+
+    def out_of_node(self, values: np.ndarray) -> np.ndarray:
+        """Reorder the last axis from the node's order into the message's; a reordered copy is contiguous."""
+        return values if self.from_node is None else np.take(values, self.from_node, axis=-1)
+
+    def array(
+        self,
+        name: str,
+        flat: np.ndarray,
+        sizes: Mapping[str, int],
+        reason: RejectionReason = RejectionReason.SIZE_MISMATCH,
+    ) -> np.ndarray | None:
+        """A flat array of a message in the shape of `sizes`, with the node's columns; None for an empty one.
+
+        Raises:
+            Rejected: for `reason`, with the names of the sizes, if its length is another one; not_finite.
+
+        """
+        if not flat.size:
+            return None
+        if flat.size != math.prod(sizes.values()):
+            raise wrong_length(name, flat.size, sizes, reason, optional=True)
+        shaped = flat.reshape(tuple(sizes.values()))
+        require_finite(name, shaped)
+        return self.into_node(shaped)
+
+
+def resolve_columns(names: Sequence[str], joint_names: tuple[str, ...], field: str = "joint_names") -> ColumnOrder:
+    """Resolve the column order of a message that must name every joint of the node once.
+
+    Args:
+        names: the message's names; empty means the node's own order.
+        joint_names: the node's joints.
+        field: what error messages call the names.
+
+    Raises:
+        Rejected: duplicate_joint, unknown_joint, or joint_count if joints are missing.
+
+    """
+    return _resolved(tuple(names), joint_names, field)
+
+
+@lru_cache(maxsize=32)
+def _resolved(names: tuple[str, ...], joint_names: tuple[str, ...], field: str) -> ColumnOrder:
+    """Cached; only complete orders are stored, which are short, because all others raise."""
+    if not names or names == joint_names:
+        return ColumnOrder(joint_names, None, None)
+    columns = resolve_subset(names, joint_names, field)
+    if len(names) != len(joint_names):
+        missing = [name for name in joint_names if name not in set(names)]
+        raise Rejected(
+            RejectionReason.JOINT_COUNT,
+            f"{field}: expected all {len(joint_names)} joints of the node or none, got {len(names)}; "
+            f"missing {shown_names(missing)}",
+        )
+    from_node = np.asarray(columns)
+    return ColumnOrder(names, np.argsort(from_node), from_node)
 
 
 @lru_cache(maxsize=16)
@@ -84,6 +159,20 @@ def values_of_joints(
     values = values[columns]
     require_finite(field, np.where(np.isnan(values), 0.0, values) if nan else values)
     return values
+
+
+def wrong_length(
+    name: str,
+    length: int,
+    sizes: Mapping[str, int],
+    reason: RejectionReason = RejectionReason.SIZE_MISMATCH,
+    *,
+    optional: bool = False,
+) -> Rejected:
+    """Return the rejection of an array whose length does not match the sizes of its axes."""
+    product = " x ".join(f"{axis} {size}" for axis, size in sizes.items())
+    expected = f"{'0 or ' * optional}{math.prod(sizes.values())}"
+    return Rejected(reason, f"{name}: expected {expected} values ({product}), got {length}")
 
 
 def _columns(named: Iterable[tuple[int, str]], field: str) -> dict[str, int]:

@@ -14,8 +14,9 @@ from ..execution.motion import Motion
 from ..execution.rows import Points, motion_of_points
 from ..kernels.retime import MotionLimits, Retimed, RetimeStatus, retime
 from ..limits.joint_limits import JointLimits, limits_lacking
+from .joint_order import ColumnOrder, resolve_columns, wrong_length
 from .rejection import Rejected, RejectionReason, require_steps
-from .sequences import ColumnOrder, check_dt_size, resolve_columns, wrong_length
+from .sequences import check_dt_size
 from .turning import unwrapped
 
 POSITION = max(RetimeStatus) + 1

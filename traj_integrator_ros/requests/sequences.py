@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 
 from ..engine.call import NO_ENDS, Call, Ends, step_lengths
 from ..kernels import AccelerationIntegrator, ControlMap, ControlSpace, FiniteDifference, SplineForm, control_map
-from .joint_order import resolve_subset
+from .joint_order import ColumnOrder, resolve_columns, wrong_length
 from .rejection import (
     DT_MAX_S,
     DT_MIN_S,
@@ -22,7 +21,6 @@ from .rejection import (
     RejectionReason,
     require_finite,
     require_steps,
-    shown_names,
 )
 
 LARGEST_RESULT_BYTES = 2**31 - 2**20
@@ -34,47 +32,6 @@ ALL_FIELDS = 15
 _STATE = OUTPUTS[:3]
 _NO_VALUES = np.zeros(0, np.float32)
 USUAL_SPLINE = SplineForm()
-
-
-@dataclass(frozen=True)
-class ColumnOrder:
-    """How the columns of a message map to the node's joints, and back."""
-
-    names: tuple[str, ...]
-    """Column order of the message."""
-    to_node: np.ndarray | None
-    """Columns of the message in the node's order; None if both orders are the same."""
-    from_node: np.ndarray | None
-    """Columns of the node in the message's order; None if both orders are the same."""
-
-    def into_node(self, values: np.ndarray) -> np.ndarray:
-        """Reorder the last axis from the message's order into the node's; a reordered copy is contiguous."""
-        return values if self.to_node is None else np.take(values, self.to_node, axis=-1)
-
-    def out_of_node(self, values: np.ndarray) -> np.ndarray:
-        """Reorder the last axis from the node's order into the message's; a reordered copy is contiguous."""
-        return values if self.from_node is None else np.take(values, self.from_node, axis=-1)
-
-    def array(
-        self,
-        name: str,
-        flat: np.ndarray,
-        sizes: Mapping[str, int],
-        reason: RejectionReason = RejectionReason.SIZE_MISMATCH,
-    ) -> np.ndarray | None:
-        """A flat array of a message in the shape of `sizes`, with the node's columns; None for an empty one.
-
-        Raises:
-            Rejected: for `reason`, with the names of the sizes, if its length is another one; not_finite.
-
-        """
-        if not flat.size:
-            return None
-        if flat.size != math.prod(sizes.values()):
-            raise wrong_length(name, flat.size, sizes, reason, optional=True)
-        shaped = flat.reshape(tuple(sizes.values()))
-        require_finite(name, shaped)
-        return self.into_node(shaped)
 
 
 class SequenceFields(NamedTuple):
@@ -266,38 +223,6 @@ def check_dt_size(size: int, per: int, batch: int, count: int, name: str) -> Non
         raise Rejected(RejectionReason.SIZE_MISMATCH, f"dt: expected 0, {sizes} values, got {size}")
 
 
-def resolve_columns(names: Sequence[str], joint_names: tuple[str, ...], field: str = "joint_names") -> ColumnOrder:
-    """Resolve the column order of a message that must name every joint of the node once.
-
-    Args:
-        names: the message's names; empty means the node's own order.
-        joint_names: the node's joints.
-        field: what error messages call the names.
-
-    Raises:
-        Rejected: duplicate_joint, unknown_joint, or joint_count if joints are missing.
-
-    """
-    return _resolved(tuple(names), joint_names, field)
-
-
-@lru_cache(maxsize=32)
-def _resolved(names: tuple[str, ...], joint_names: tuple[str, ...], field: str) -> ColumnOrder:
-    """Cached; only complete orders are stored, which are short, because all others raise."""
-    if not names or names == joint_names:
-        return ColumnOrder(joint_names, None, None)
-    columns = resolve_subset(names, joint_names, field)
-    if len(names) != len(joint_names):
-        missing = [name for name in joint_names if name not in set(names)]
-        raise Rejected(
-            RejectionReason.JOINT_COUNT,
-            f"{field}: expected all {len(joint_names)} joints of the node or none, got {len(names)}; "
-            f"missing {shown_names(missing)}",
-        )
-    from_node = np.asarray(columns)
-    return ColumnOrder(names, np.argsort(from_node), from_node)
-
-
 def _unknown_control_space(value: int) -> Rejected:
     known = ", ".join(f"{space.value} ({space.name})" for space in ControlSpace)
     return Rejected(RejectionReason.INVALID_CONTROL_SPACE, f"control_space: expected 0 (DEFAULT), {known}, got {value}")
@@ -427,17 +352,3 @@ def _check_index(name: str, values: np.ndarray, batch: int, rows: int) -> np.nda
             f"{name}_index: expected 0 to {rows - 1} ({rows} {name} rows), got {largest} at [{int(values.argmax())}]",
         )
     return values.astype(np.int64)
-
-
-def wrong_length(
-    name: str,
-    length: int,
-    sizes: Mapping[str, int],
-    reason: RejectionReason = RejectionReason.SIZE_MISMATCH,
-    *,
-    optional: bool = False,
-) -> Rejected:
-    """Return the rejection of an array whose length does not match the sizes of its axes."""
-    product = " x ".join(f"{axis} {size}" for axis, size in sizes.items())
-    expected = f"{'0 or ' * optional}{math.prod(sizes.values())}"
-    return Rejected(reason, f"{name}: expected {expected} values ({product}), got {length}")

@@ -14,7 +14,8 @@ import torch
 
 from ..engine.call import time_from_start
 from ..engine.integrator import TrajectoryIntegrator
-from ..execution.limits import Bounds, find_motion_violation, worst_violations
+from ..execution.bounds import Bounds
+from ..execution.limits import find_motion_violation, worst_violations
 from ..execution.motion import Motion
 from ..execution.rows import DEFAULT_FADE_TIME
 from ..governor.ending import stopped_at_end
