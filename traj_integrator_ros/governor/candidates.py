@@ -21,7 +21,8 @@ from ..parameters.parameters import NodeParameters
 from ..parameters.table import ACTION_RETIME, ACTION_WARN, END_STOP
 from ..requests.rejection import RejectionReason, require_finite
 from .ending import stopped_at_end
-from .planned_motions import PlannedMotion, Reading, Remainder, Smoothed, remainder_of, rest_of
+from .planned_motions import PlannedMotion, Reading, Smoothed
+from .remainder import Remainder, rest_of
 from .retiming import slowed
 
 Read = Callable[[Reading], Iterator[PlannedMotion]]
@@ -169,7 +170,7 @@ class Candidates:
                 candidate = tried.candidate
             if soonest is None or candidate.joined.duration < soonest.joined.duration:
                 soonest = candidate
-            if not left.is_complete or candidate.joined.duration <= _CONTRADICTORY * left.whole.duration:
+            if not left.course.is_complete or candidate.joined.duration <= _CONTRADICTORY * left.course.motion.duration:
                 break
         if soonest is not None:
             return soonest, ""
@@ -182,7 +183,7 @@ class Candidates:
         """What `first` finds where the most exact reading is neither smoothed nor slowed; None: it takes a search."""
         course = next(read(self._reading))
         require_finite("motion", course.motion.coefficients, RejectionReason.NON_FINITE_RESULT)
-        left = remainder_of(course, seam.join_ns)
+        left = Remainder(course, seam.join_ns)
         most = 1 + self._parameters.limits_tolerance
         if not course.is_complete and seam.bounds.demands_of(left.valid).max() > most:
             return None
@@ -198,7 +199,7 @@ class Candidates:
             if course.smoothed is Smoothed.FORCED:
                 forced.append(course)
                 break
-            left = remainder_of(course, join_ns)
+            left = Remainder(course, join_ns)
             if not course.is_complete:
                 left = left.inside(bounds.position_min, bounds.position_max)
             demands = bounds.demands_of(left.valid)
@@ -212,7 +213,7 @@ class Candidates:
         for _, _, left in sorted(wilder, key=lambda it: it[:2]):
             yield left
         for course in chain(forced, courses):
-            yield remainder_of(course, join_ns)
+            yield Remainder(course, join_ns)
 
     def _slowed(self, left: Remainder, seam: JoinPoint) -> tuple[Candidate | None, str]:
         """A planned motion joined as if it kept its limits, and then slowed; and what is wrong with it."""
@@ -244,7 +245,7 @@ class Candidates:
     def _ended(self, left: Remainder, seam: JoinPoint) -> Ended:
         """A planned motion with its brake, and with the stops of joints that stop where they come to rest."""
         rest, limits, bounds = left.motion, seam.limits, seam.bounds
-        if left.keeps_limits:  # what the plan makes of its points is no violation, nor is it of the way to it
+        if left.course.keeps_limits:  # what the plan makes of its points is no violation, nor is it of the way to it
             limits, bounds = limits.raised_to(rest), replace(bounds, most=np.inf)
         brake_from, raised = np.inf, bounds.raised_to(left.own, _NOT_RINGING)
         if self._parameters.publish_end == END_STOP:
@@ -278,7 +279,7 @@ class Candidates:
             return Tried(None, lambda: ended)
         left, limits = ended.left, ended.limits
         own = rest_of(ended.motion, left.earliest)
-        fault = fault_of(own, limits, ended.brake_from, steps=not left.keeps_limits)
+        fault = fault_of(own, limits, ended.brake_from, steps=not left.course.keeps_limits)
         if fault is not None and self._parameters.limits_action != ACTION_WARN:
             return Tried(None, fault)
         joined = self._joined(ended, seam)
@@ -299,7 +300,7 @@ class Candidates:
             ended.planned_until, ended.brake_from, seam.work,
         )  # fmt: skip
         # Where accelerations jump within a plan, it also begins with a jump.
-        if ended.left.keeps_limits and problem.jumps_only:
+        if ended.left.course.keeps_limits and problem.jumps_only:
             return Joined(motion, np.zeros(motion.dof))
         found = join(problem)
         return None if found is None else Joined(*found)
@@ -308,8 +309,8 @@ class Candidates:
 def _candidate(ended: Ended, joined: Joined, join_ns: int) -> Candidate:
     """What is executed, and the planned motion that later plans continue: as it was planned, where it is joined."""
     left, kept, begun_ns = ended.left, ended.motion, join_ns
-    if 0 < left.into < left.whole.duration:  # a later plan may begin before this one was taken up
-        kept, begun_ns = left.whole.until(left.into).then(kept), join_ns - round(left.into * 1e9)
+    if 0 < left.into < left.course.motion.duration:  # a later plan may begin before this one was taken up
+        kept, begun_ns = left.course.motion.until(left.into).then(kept), join_ns - round(left.into * 1e9)
     kept = kept.moved(joined.shift) if np.count_nonzero(joined.shift) else kept
     valid_from_ns = join_ns + round(left.earliest * 1e9) if left.earliest else begun_ns
     braked = ended.brake_from + (join_ns - begun_ns) * NANOSECOND_S

@@ -26,13 +26,9 @@ _PARALLEL = 3
 """Rows that show whether a plan is the previous one, moved: what begins on that and leaves it is twice as far from it
 at the second row as at the first one.
 """
-_RINGS, _RINGS_AT_KNOTS = 5e-3, 2e-4
-"""Shares of a joint's range by which a spline may ring beyond a limit, between rows and where its end fades."""
 _SMOOTHED_BY_RAD = 0.0, 5e-3, 2e-3
 """Most by which smoothing may move a row of a plan, by `Smoothed`."""
 _ROWS_PER_KNOT = (2, 4, 8, 16)
-_SWINGS = 3
-"""Pieces in which a spline swings that does not know what was before its first row, or comes after its last."""
 _LONGER_FADES = (6, 12, 24)
 """Steps in which the last acceleration of a plan fades where fewer would exceed the jerk limit."""
 _NO_LIMITS = JointLimits()
@@ -104,79 +100,6 @@ class PlannedMotion(NamedTuple):
         """The rest of the motion at a time, as `rest_from` has it, as far as it shows what it asks for."""
         left = self.planned_until - max(time_ns - self.start_ns, 0) * 1e-9
         return rest.until(left) if MOMENT_S < left < rest.duration else rest
-
-
-class Remainder(NamedTuple):
-    """The rest of a planned motion when it is taken up."""
-
-    motion: Motion
-    earliest: float
-    """s; before, it is not the plan's."""
-    valid: Motion
-    """The motion from there on."""
-    own: Motion
-    """The part of it that shows how much the plan itself asks for."""
-    planned_until: float
-    """s; the end of that."""
-    whole: Motion
-    """The planned motion from its start on."""
-    into: float
-    """s; how much of that is over."""
-    keeps_limits: bool = False
-    is_complete: bool = False
-    """See `PlannedMotion`."""
-
-    def moved(self, by: np.ndarray) -> Remainder:
-        """The same, shifted by `[dof]`, rad."""
-        return self._with(lambda motion: motion.moved(by))
-
-    def inside(self, low: np.ndarray, high: np.ndarray) -> Remainder:
-        """The same within positions `[dof]`, where its rows are, and what is between them is a little beyond.
-
-        A spline that comes to rest at a limit rings by up to a thousandth of its way there: that joint goes that much
-        less far. `low`, `high`: may be infinite.
-        """
-        least, most = extremes(self.valid)[:, 0]
-        beyond = np.maximum(low - least, most - high)
-        if not (beyond > 0).any():
-            return self
-        knots = np.vstack([self.valid.coefficients[:, 0], self.valid.end.position])
-        knots_beyond = np.maximum(low - knots, knots - high).max(axis=0)
-        size = np.where(np.isfinite(high - low), high - low, most - least)
-        joints = (beyond > 0) & (beyond <= _RINGS * size) & (knots_beyond <= _RINGS_AT_KNOTS * size)
-        span, lowest = most - least, np.clip(least, low, high)
-        share = np.where(span > 0, (np.clip(most, low, high) - lowest) / np.where(span > 0, span, 1.0), 1.0)
-        share = np.where(joints, share, 1.0)
-        by = np.where(joints, lowest - share * least, 0.0)
-        return self._with(lambda motion: motion.scaled(share).moved(by))
-
-    def _with(self, change: Callable[[Motion], Motion]) -> Remainder:
-        return self._replace(**{name: change(part) for name, part in self._asdict().items() if type(part) is Motion})
-
-
-def remainder_of(course: PlannedMotion, join_ns: int) -> Remainder:
-    """The rest of a planned motion at a time; if it begins later, it is continued backwards until then."""
-    rest = course.rest_from(join_ns)
-    if course.start_ns > join_ns:
-        rest = rest.begun_earlier((course.start_ns - join_ns) * 1e-9)
-    earliest = max(course.valid_from_ns - join_ns, 0) * 1e-9
-    into = (join_ns - course.start_ns) * 1e-9
-    begin, end, knots = earliest, rest.duration, course.motion.knots
-    if course.valid_from_ns or course.continues:
-        begin = max(begin, knots[min(_SWINGS, len(knots) - 2)] - into)
-    if not rest.ends_at_rest:
-        end = knots[max(len(knots) - 1 - _SWINGS, 0)] - into
-    valid = rest_of(rest, earliest)
-    own = rest_of(rest.until(end), begin) if end > begin + MOMENT_S else valid
-    return Remainder(
-        rest, earliest, valid, own, end, course.motion, max(into, 0.0), course.keeps_limits, course.is_complete
-    )
-
-
-def rest_of(motion: Motion, time: float) -> Motion:
-    """The motion from a time on, or its last moment."""
-    last = max(motion.duration - MOMENT_S / 10, 0.9 * motion.duration)
-    return motion if time <= 0 else motion.from_time(min(time, last))
 
 
 class Reading(NamedTuple):
