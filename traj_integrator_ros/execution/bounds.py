@@ -9,9 +9,7 @@ import numpy as np
 
 from .limits import Limits, extremes, forward, keeps
 from .motion import Motion
-
-INSIDE = 1e-9
-"""Share, or rad, by which bounds of stops are exceeded by rounding."""
+from .tolerances import ROUNDING
 
 
 @dataclass(frozen=True)
@@ -64,8 +62,8 @@ class Bounds:
     def of_stops(self) -> np.ndarray:
         """Least and greatest position and velocity of a stop; accelerations and jerks are infinite, `[2, 4, D]`."""
         largest = np.full((3, len(self.jerk)), np.inf)
-        largest[0] = np.maximum(self.velocity, np.broadcast_to(self.most, largest.shape)[0]) * (1 + INSIDE)
-        return _ranges(self.position_min - INSIDE, self.position_max + INSIDE, largest)
+        largest[0] = np.maximum(self.velocity, np.broadcast_to(self.most, largest.shape)[0]) * (1 + ROUNDING)
+        return _ranges(self.position_min - ROUNDING, self.position_max + ROUNDING, largest)
 
     @cached_property
     def of_joins(self) -> np.ndarray:
@@ -75,7 +73,7 @@ class Bounds:
     def slower(self, velocity: np.ndarray) -> np.ndarray:
         """Least and greatest value of each derivative of a joint up to some velocity, `[D]`: `[2, 4, D]`."""
         largest = np.array([velocity, np.maximum(self.acceleration, self.stopping), self.jerk])
-        return _ranges(self.position_min - INSIDE, self.position_max + INSIDE, largest * (1 + INSIDE))
+        return _ranges(self.position_min - ROUNDING, self.position_max + ROUNDING, largest * (1 + ROUNDING))
 
     def stop_durations(self, velocity: np.ndarray) -> np.ndarray:
         """Time to rest of each joint, s, `[D]`, from a constant velocity."""

@@ -9,9 +9,9 @@ import numpy as np
 from .limits import extremes
 from .motion import Motion, State
 from .polynomials import quintics
-from .rows import FADE_STEPS, cubic_spline, faded_in, faded_out
+from .rows import FADE_STEPS, LONGER_FADES, cubic_spline, faded_in, faded_out
 
-_FADES = (FADE_STEPS, 6, 12, 24)
+_FADES = (FADE_STEPS, *LONGER_FADES)
 """Steps in which the accelerations of both ends fade: the fewest that keep the jerk."""
 _PASSED_RAD = 1e-7
 """rad or m by which rounding may pass the outermost row."""

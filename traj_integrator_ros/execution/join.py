@@ -17,10 +17,10 @@ from .bounds import Bounds
 from .limits import extremes, keeping, keeps
 from .motion import SHORTEST_GAP, SIZE, Motion, resting, united
 from .problem import Problem
-from .reaching import RETREAT_RAD, ROUNDING, floating_to, reaching, retreats
+from .reaching import RETREAT_RAD, floating_to, reaching, retreats
+from .rows import FADE_STEPS
+from .tolerances import ROUNDING
 
-_STEPS = 3
-"""Steps of the plan in which a difference of acceleration alone fades: it leads away from the rows meanwhile."""
 _NEAR_RAD = 1e-3
 """By how much a difference may grow while it fades: a plan may be known no better between its rows."""
 _SAME_PLAN_RAD = 5e-3
@@ -76,7 +76,7 @@ def _fades(problem: Problem, joints: np.ndarray) -> Iterator[tuple[Fades, Sequen
     """Yield the ways in which a difference may fade, the times in which each is tried, and the joints."""
     times = problem.joining.fade_times
     yield blended, times, joints
-    far, release = problem.beyond[:2].any(axis=0), min(_STEPS * float(problem.plan.knots[1]), problem.longest)
+    far, release = problem.beyond[:2].any(axis=0), min(FADE_STEPS * float(problem.plan.knots[1]), problem.longest)
     yield faded, (release, *reversed(times)), joints & ~far
     yield partial(faded, near=True), times, joints & far
     yield faded, times, joints & far

@@ -12,6 +12,7 @@ from numpy.polynomial.polynomial import polyder
 from . import native
 from .motion import Motion
 from .polynomials import bernstein, extremes_of_piece, roots_within, taylor_shift
+from .tolerances import ROUNDING, STANDS_RAD_S
 
 QUANTITIES = ("position", "velocity", "acceleration", "jerk")
 """By order of derivative."""
@@ -19,8 +20,6 @@ RELATIVE_SLACK = 1e-3
 """Relative slack by default: equality is no violation, nor is the ripple of interpolation."""
 POSITION_SLACK = 1e-5
 """Relative slack of positions: a joint ends where it ends, wherever its 0 is."""
-_ROUNDED_RAD = 1e-9
-"""rad or m by which rounding may pass a limit of positions, also where that is 0."""
 DECELERATION = "deceleration"
 """Quantity of violations where a joint slows down, if that has limits of its own; both numbers are above 0."""
 _ROUNDED_JERK = 60 * 2.0**-52
@@ -30,10 +29,6 @@ _MERGED_S = 18e-6
 change of jerk, of twice as much, by as long: a quintic's jerk is 9 times a wrong acceleration at its end, over its
 length.
 """
-_AT_END = 1e-9
-"""Share of a piece within which a velocity that is 0 is so at its end."""
-_NO_DIRECTION = 1e-6
-"""rad/s; up to here a velocity is rounding and has no direction."""
 LONGEST_BRAKE_S = 30.0
 """A brake that takes longer means that the limits cannot belong to a robot."""
 
@@ -87,7 +82,7 @@ class Limits:
         )
         # Positions end where the joint ends, wherever its 0 is.
         relative = np.array([min(self.slack, POSITION_SLACK), *[self.slack] * 3])[:, None]
-        rounding = np.array([_ROUNDED_RAD, 0.0, 0.0, 0.0])[:, None]
+        rounding = np.array([ROUNDING, 0.0, 0.0, 0.0])[:, None]
         return np.stack([low - relative * np.abs(low) - rounding, high + relative * np.abs(high) + rounding])
 
     def raised_to(self, motion: Motion) -> Limits:
@@ -199,14 +194,14 @@ def forward(motion: Motion, either: np.ndarray) -> Motion:
     for piece, joint in zip(*np.nonzero(turns), strict=True):
         span = float(motion.steps[piece])
         velocity = polyder(motion.coefficients[piece, :, joint])
-        inside = roots_within(velocity * span ** np.arange(len(velocity)), _AT_END)
+        inside = roots_within(velocity * span ** np.arange(len(velocity)), ROUNDING)
         knots.append(motion.knots[piece] + inside * span)
     cut = np.unique(np.concatenate(knots))
     piece = np.clip(np.searchsorted(motion.knots, cut[:-1], side="right") - 1, 0, len(motion.steps) - 1)
     shifts = taylor_shift(cut[:-1] - motion.knots[piece], motion.size)
     coefficients = shifts @ motion.coefficients[piece]
     control = bernstein(coefficients, np.diff(cut), 1)
-    sign = np.where(np.abs(control).max(axis=1) > _NO_DIRECTION, np.sign(control.sum(axis=1)), 0.0)
+    sign = np.where(np.abs(control).max(axis=1) > STANDS_RAD_S, np.sign(control.sum(axis=1)), 0.0)
     return Motion(cut, coefficients * sign[:, None])
 
 
@@ -307,7 +302,7 @@ def _exceeds(motion: Motion, limits: Limits) -> bool:
 
 def _step_beyond(motion: Motion, limits: Limits, brake_from: float) -> Violation | None:
     """Where held accelerations change by more than the jerk limit allows within a step, at the worst."""
-    held = motion.knots[:-1] < brake_from - 1e-9
+    held = motion.knots[:-1] < brake_from - ROUNDING
     accelerations = 2 * motion.coefficients[held, 2]
     if len(accelerations) < 2:
         return None

@@ -12,14 +12,13 @@ from .bounds import Bounds
 from .limits import extremes
 from .motion import SHORTEST_GAP, Motion, State
 from .stopping import Rates, fastest_stop, peak_speed
-from .tolerances import SAME_END_RAD
+from .tolerances import SAME_END_RAD, STANDS_RAD_S
 
 SAME = (1e-10, 1e-8, 1e-6)
 """rad, rad/s, rad/s^2: differences up to these are rounding, and nothing is done about them."""
 _SAME = np.array(SAME)[:, None]
 _CLOSING_S = 5.0
 """A joint catches up fast enough to close a gap within this time, even if its plan is slow."""
-_SLOW = 1e-6
 _SLOWEST = 0.01
 """Share of the largest velocity that a joint may always use to catch up."""
 
@@ -105,7 +104,7 @@ class Problem:
     @property
     def moves(self) -> np.ndarray:
         """Joints whose plan moves, bool `[D]`."""
-        return self._speeds[0] > _SLOW
+        return self._speeds[0] > STANDS_RAD_S
 
     @property
     def pace(self) -> np.ndarray:

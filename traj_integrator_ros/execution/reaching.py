@@ -14,12 +14,12 @@ from ruckig import ControlInterface, InputParameter, Result, Ruckig
 from ruckig import Trajectory as RuckigTrajectory
 
 from . import native
-from .limits import extremes
+from .limits import LONGEST_BRAKE_S, extremes
 from .motion import SHORTEST_GAP, SIZE, Motion
 from .problem import Problem
 from .stopping import Rates, fastest_stop, peak_speed
+from .tolerances import NANOSECOND_S, ROUNDING, SECOND_NS
 
-ROUNDING = 1e-9
 RETREAT = 1.5
 RETREAT_RAD = 2e-5
 """Most of its way that a joint goes back while it joins a plan that goes forward, beyond the plan's own."""
@@ -43,11 +43,9 @@ _WINDOW = 0.05
 """s, from 1 s on relative: shortest time for which a plan can be reached that is found. One that brakes can be reached
 before that, not while it brakes, and again at its end.
 """
-_LONGEST_STOP_S = 30.0
 _WAITS_S = 0.5
 """Longest time in which a plan that ends in motion would come to where a joint is, for that to wait there."""
 _DONE = (Result.Working, Result.Finished)
-_RAISE = 1e-9
 _LEFT = 1 - 5e-4
 """Share of the jerk that ruckig is given: the rest corrects its ends, which are exact to 1e-8 rad only."""
 
@@ -84,7 +82,7 @@ class Reach:
     def reach(self, target: np.ndarray, duration: float) -> bool:
         """Whether the joint can be in a state `[3]` after exactly `duration`, s; then `motion` is how."""
         found = self.least_duration(target, duration)
-        return found is not None and found <= duration + 1e-9
+        return found is not None and found <= duration + ROUNDING
 
     def least_duration(self, target: np.ndarray, at_least: float = 0.0) -> float | None:
         """The shortest time, s, not less than another, in which the joint reaches a state; None: it does not."""
@@ -94,11 +92,11 @@ class Reach:
         if position < self._start[0]:
             up, down = down, up
         # A target at the limit exceeds it by its rounding; its acceleration comes from, or leads to, a higher speed.
-        needed = (abs(velocity) + acceleration * acceleration / (2 * rates.jerk)) * (1 + _RAISE)
+        needed = (abs(velocity) + acceleration * acceleration / (2 * rates.jerk)) * (1 + ROUNDING)
         if needed > rates.velocity * (1 + 1e-3) or not -down <= acceleration / (1 + 1e-3) <= up:
             return None
-        request.max_velocity = [max(rates.velocity, needed, 1e-9)]
-        own = abs(acceleration) * (1 + _RAISE)
+        request.max_velocity = [max(rates.velocity, needed, ROUNDING)]
+        own = abs(acceleration) * (1 + ROUNDING)
         request.max_acceleration, request.min_acceleration = [max(up, own)], [-max(down, own)]
         request.target_position, request.target_velocity = [position], [velocity]
         request.target_acceleration = [acceleration]
@@ -196,7 +194,7 @@ def _ways_within(problem: Problem, joint: int, rates: Rates) -> Iterator[tuple[f
         if at_last:  # at rest it may be there before: not every longer time is possible
             end = at(latest)  # where it all but is, the way would be too short for what rounding leaves
             time = reach.least_duration(end, _SHORTEST_S) or reach.least_duration(end)
-        time = np.ceil(time * 1e9) * 1e-9
+        time = np.ceil(time * SECOND_NS) * NANOSECOND_S
         if at_last or reach.reach(at(time), time):
             way = reach.motion(at(latest if at_last else time), time)
             least, most = extremes(way)[:, :3, 0]
@@ -237,8 +235,8 @@ def floating_to(problem: Problem, joint: int) -> tuple[Motion, float] | None:
     """The fastest way to the velocity of a plan, and the plan from there on, shifted to where that leads."""
     plan = problem.plan.of(joint)
     reach, at = Reach(problem.start(joint), problem.rates_of(joint), velocity_only=True), _evaluated(plan)
-    time = _earliest(reach.reach, at, max(problem.earliest, _SHORTEST_S), plan.duration + _LONGEST_STOP_S)
-    time = None if time is None else np.ceil(time * 1e9) * 1e-9
+    time = _earliest(reach.reach, at, max(problem.earliest, _SHORTEST_S), plan.duration + LONGEST_BRAKE_S)
+    time = None if time is None else np.ceil(time * SECOND_NS) * NANOSECOND_S
     if time is None or not reach.reach(at(time), time):
         return None
     way = reach.motion(at(time), time)

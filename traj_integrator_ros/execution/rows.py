@@ -12,16 +12,17 @@ import numpy as np
 from . import native
 from .motion import SHORTEST_GAP, Motion, State, quintic, shifted
 from .polynomials import powers_of, quintics, spaced
+from .tolerances import NANOSECOND_S, ROUNDING, SECOND_NS
 
 DEFAULT_FADE_TIME = 0.2
 FADE_STEPS = 3
 """Number of steps in which an acceleration difference fades: with fewer, jerk is larger and a step of the first row
 overshoots more; with more than 4, a motion that is replaced repeatedly drifts further and further from its plans.
 """
+LONGER_FADES = (6, 12, 24)
+"""Steps in which an acceleration fades where fewer would exceed the jerk limit."""
 _SHORT = 0.8
 """Share of the fade's time below which the next knot is the better end."""
-_SAME_TIME = 1e-9
-"""Rounding of times, s."""
 _ALTERNATING = ((-1.0) ** np.arange(6))[:, None]
 _FINE_S = 2e-3
 """Length of cubics that stand for quintics: their accelerations differ by less than 1e-4 of a fade's."""
@@ -91,7 +92,7 @@ def settle(motion: Motion, fade_time: float, steps: int = FADE_STEPS) -> Motion:
 def faded_in(motion: Motion, acceleration: np.ndarray, span: float) -> Motion:
     """Return the motion begun with an acceleration `[D]`, rad/s^2, which fades to its own until a knot, s."""
     knots, taken = motion.knots, motion.raised()
-    count = bisect_left(knots, span - _SAME_TIME)
+    count = bisect_left(knots, span - ROUNDING)
     fading = _fading(span) * (acceleration - motion.begin.acceleration)
     native.add(fading, knots[:count], taken.coefficients[:count])
     return taken
@@ -101,7 +102,7 @@ def faded_out(motion: Motion, span: float) -> Motion:
     """Return the motion with its last acceleration removed by a fade that begins at a knot, s before its end."""
     knots, settled = motion.knots, motion.raised()
     begin = knots[-1] - span
-    first = bisect_left(knots, begin - _SAME_TIME)
+    first = bisect_left(knots, begin - ROUNDING)
     backwards = shifted(_fading(span) * -motion.end.acceleration, span) * _ALTERNATING
     native.add(backwards, knots[first:-1] - begin, settled.coefficients[first:])
     return settled
@@ -112,7 +113,7 @@ def _fade_span(knots: np.ndarray, fade_time: float, steps: int) -> float:
 
     If the last knot within `fade_time` is much earlier than that, the next one is its end.
     """
-    last = max(int(knots.searchsorted(fade_time * (1 + 1e-9), side="right")), 2)
+    last = max(int(knots.searchsorted(fade_time * (1 + ROUNDING), side="right")), 2)
     if last < len(knots) and knots[last - 1] < _SHORT * fade_time:
         last += 1
     first = 2 if len(knots) > 2 and knots[1] < 0.9 * (knots[2] - knots[1]) else 1
@@ -196,8 +197,8 @@ def points_of(motion: Motion) -> Points:
 
 def motion_of_points(points: Points) -> Motion:
     """The motion that a controller commands between points: quintic, cubic or linear, by what the points have."""
-    knots = points.time_ns * 1e-9
-    h = np.diff(points.time_ns)[:, None] * 1e-9
+    knots = points.time_ns * NANOSECOND_S
+    h = np.diff(points.time_ns)[:, None] * NANOSECOND_S
     p0, p1 = points.position[:-1], points.position[1:]
     if points.velocity is None:
         return Motion(knots - knots[0], powers_of([p0, (p1 - p0) / h]), with_accelerations=False)
@@ -221,8 +222,9 @@ def _as_cubics(motion: Motion) -> Motion:
         np.linspace(begin, end, max(int(np.ceil((end - begin) / _FINE_S)), 1), endpoint=False)
         for begin, end in pairwise(motion.knots.tolist())
     ]
-    times = np.rint(spaced(np.append(np.concatenate(parts), motion.duration), SHORTEST_GAP) * 1e9).astype(np.int64)
-    states = motion.states_at(np.minimum(times * 1e-9, motion.duration * (1 - 1e-12)), orders=2)
+    chosen = spaced(np.append(np.concatenate(parts), motion.duration), SHORTEST_GAP)
+    times = np.rint(chosen * SECOND_NS).astype(np.int64)
+    states = motion.states_at(np.minimum(times * NANOSECOND_S, motion.duration * (1 - 1e-12)), orders=2)
     states[:, -1] = motion.end[:2]
     return motion_of_points(Points(times, *states, None))._replace(ends_at_rest=motion.ends_at_rest)
 
@@ -239,8 +241,8 @@ def _with_jumps(motion: Motion) -> Motion:
     has_room = np.minimum(steps[:-1], steps[1:]) > 2 * _JUMP_NS  # in a shorter piece it changes on all of it
     jumps = np.flatnonzero((np.abs(change) > _NO_JUMP).any(axis=1) & has_room)
     sides_ns = points.time_ns[1 + jumps] + np.array([[-1], [1]]) * (_JUMP_NS // 2)
-    sides = motion.states_at(sides_ns.ravel() * 1e-9, orders=3)
-    sides[0, len(jumps) :] += change[jumps] * (_JUMP_NS * 1e-9) ** 2 / 24  # what an even change goes further
+    sides = motion.states_at(sides_ns.ravel() * NANOSECOND_S, orders=3)
+    sides[0, len(jumps) :] += change[jumps] * (_JUMP_NS * NANOSECOND_S) ** 2 / 24  # what an even change goes further
     times = np.concatenate([np.delete(points.time_ns, 1 + jumps), sides_ns.ravel()])
     states = np.concatenate([np.delete(np.stack(points[1:]), 1 + jumps, axis=1), sides], axis=1)
     order = times.argsort()

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
-NANOSECOND_S = 1e-9
-"""Of messages and clocks."""
+NANOSECOND_S, SECOND_NS = 1e-9, 10**9
+"""Messages and clocks count nanoseconds."""
+ROUNDING = 1e-9
+"""Relative, or in rad, rad/s or s: differences up to this are rounding."""
+STANDS_RAD_S = 1e-6
+"""Commanded velocities up to this are rounding of rest, and have no direction."""
 MOMENT_S = 1e-3
 """Duration of a motion that only says where joints rest; what is shorter is not cut out of a motion."""
 SAME_END_RAD = 1e-3
 """Two motions that end closer than this end at one place."""
 RESTS = 0.02
 """Relative to full speed: measured velocities up to this count as rest."""
+
+
+def whole_ns(seconds: float) -> int:
+    """A time, s, in whole nanoseconds."""
+    return round(seconds * SECOND_NS)

@@ -7,7 +7,7 @@ import numpy as np
 from ..execution.bounds import Bounds
 from ..execution.motion import Motion, State, resting
 from ..execution.stopping import fastest_stop
-from ..execution.tolerances import MOMENT_S, NANOSECOND_S, RESTS
+from ..execution.tolerances import MOMENT_S, NANOSECOND_S, RESTS, whole_ns
 from ..parameters.parameters import NodeParameters
 from ..requests.plan import Plan
 from ..requests.rejection import Rejected, RejectionReason, all_finite
@@ -73,7 +73,7 @@ class Beginning:
             velocity = np.zeros_like(velocity)
         if np.abs(velocity).max() <= self._parameters.publish_rest_tolerance:
             velocity = np.zeros_like(velocity)
-        known_ns = now_ns + round(self._bridge_time(position, velocity) * 1e9)
+        known_ns = now_ns + whole_ns(self._bridge_time(position, velocity))
         if not velocity.any():
             motion = resting(position, MOMENT_S)
         else:  # something else moves it: as if it went on until the controller is there, and then stopped

@@ -14,6 +14,8 @@ THREADS = 4
 """For two that are wanted, and as many that are not any more and end soon."""
 PATIENCE_S = 8e-3
 """How long a caller waits: nearly all plans are joined within that."""
+MAKING = 2.0
+"""Times that it took to make a trajectory, or to find a candidate, which doing it once more may take."""
 _SHORT = 64
 """Rows of a plan whose most exact planned motion takes a few milliseconds to be joined."""
 _ROOM = 1.5

@@ -15,7 +15,7 @@ from ..execution.limits import fault_of, find_motion_violation
 from ..execution.motion import Motion, State, united
 from ..execution.problem import SAME, Joining, Problem, Work
 from ..execution.stopping import fastest_stop
-from ..execution.tolerances import NANOSECOND_S
+from ..execution.tolerances import NANOSECOND_S, whole_ns
 from ..limits.joint_limits import JointLimits
 from ..parameters.parameters import NodeParameters
 from ..parameters.table import ACTION_RETIME, ACTION_WARN, END_STOP
@@ -231,7 +231,7 @@ class Candidates:
             return None, found
         brake_from = found.time(ended.brake_from)
         violation = find_motion_violation(found.motion, seam.limits, brake_from)
-        course = PlannedMotion(seam.join_ns, found.motion, seam.join_ns + round(found.time(left.earliest) * 1e9))
+        course = PlannedMotion(seam.join_ns, found.motion, seam.join_ns + whole_ns(found.time(left.earliest)))
         delay = found.motion.duration - joined.motion.duration
         return Candidate(found.motion, course, brake_from, found.time(ended.planned_until), delay), violation
 
@@ -310,9 +310,9 @@ def _candidate(ended: Ended, joined: Joined, join_ns: int) -> Candidate:
     """What is executed, and the planned motion that later plans continue: as it was planned, where it is joined."""
     left, kept, begun_ns = ended.left, ended.motion, join_ns
     if 0 < left.into < left.course.motion.duration:  # a later plan may begin before this one was taken up
-        kept, begun_ns = left.course.motion.until(left.into).then(kept), join_ns - round(left.into * 1e9)
+        kept, begun_ns = left.course.motion.until(left.into).then(kept), join_ns - whole_ns(left.into)
     kept = kept.moved(joined.shift) if np.count_nonzero(joined.shift) else kept
-    valid_from_ns = join_ns + round(left.earliest * 1e9) if left.earliest else begun_ns
+    valid_from_ns = join_ns + whole_ns(left.earliest) if left.earliest else begun_ns
     braked = ended.brake_from + (join_ns - begun_ns) * NANOSECOND_S
     course = PlannedMotion(begun_ns, kept, valid_from_ns, brake_from=braked)
     return Candidate(joined.motion, course, ended.brake_from, ended.planned_until, ended.delay)

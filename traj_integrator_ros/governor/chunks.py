@@ -7,14 +7,14 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ..execution.motion import Motion, resting
+from ..execution.motion import SHORTEST_GAP, Motion, resting
 from ..execution.rows import cubic_spline
+from ..execution.tolerances import NANOSECOND_S, SECOND_NS, whole_ns
 from ..requests.plan import Plan
 
 _MOST_CHUNKS = 128
 """Most chunks that are remembered; more than ACT needs at most: chunks of 100 actions, one with each action."""
-_SAME_TIME_NS = 1_000
-_ONE_ROW_S = 1e-6
+_SAME_TIME_NS = whole_ns(SHORTEST_GAP)
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class _Remembered:
 
     def at(self, times_ns: np.ndarray) -> np.ndarray:
         """Positions `[N, dof]` at times `[N]`; NaN before its first row and after its last."""
-        found = self.positions.states_at((times_ns - self.first_ns) * 1e-9)[0]
+        found = self.positions.states_at((times_ns - self.first_ns) * NANOSECOND_S)[0]
         found[(times_ns < self.first_ns - _SAME_TIME_NS) | (times_ns > self.last_ns + _SAME_TIME_NS)] = np.nan
         return found
 
@@ -91,13 +91,13 @@ class ChunkMemory:
 
 
 def _row_times(chunk: Plan) -> np.ndarray:
-    return chunk.origin_ns + np.rint(chunk.ends * 1e9).astype(np.int64)
+    return chunk.origin_ns + np.rint(chunk.ends * SECOND_NS).astype(np.int64)
 
 
 def _remembered(chunk: Plan) -> _Remembered:
     times_ns = _row_times(chunk)
     several = len(chunk.steps) > 1
-    positions = cubic_spline(chunk.steps[1:], chunk.actions) if several else resting(chunk.actions[0], _ONE_ROW_S)
+    positions = cubic_spline(chunk.steps[1:], chunk.actions) if several else resting(chunk.actions[0], SHORTEST_GAP)
     return _Remembered(chunk.origin_ns, int(times_ns[0]), int(times_ns[-1]), positions)
 
 

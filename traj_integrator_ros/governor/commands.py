@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+from ..execution.tolerances import NANOSECOND_S
 from ..limits.joint_limits import JointLimits
 from ..parameters.parameters import NodeParameters
 from ..parameters.table import ENSEMBLE_WEIGHTED, HEAVIEST_NEWEST
 from ..requests.plan import GOALS, Plan, turned
 from ..requests.rejection import Rejected, RejectionReason
-from .beside import is_like
+from .beside import MAKING, is_like
 from .executable import ExecutableTrajectory
 from .measured import JointStates
 from .present import OFF_S, NotYet
@@ -19,8 +20,6 @@ from .trajectories import TrajectoryMaker
 
 Refuse = Callable[[Rejected, Plan], None]
 """Called with plans that were accepted, had to wait, and were refused then."""
-_MAKING = 2.0
-"""Times that it took to make a trajectory, which making it once more may take."""
 _SPARE_NS = 5_000_000
 """Before it is due, a trajectory that was slowed has to have been made: it takes about as long as the lead."""
 _RESTARTS_S = 0.16
@@ -59,9 +58,10 @@ class Commands:
     def require_newer(self, plan: Plan, now_ns: int, *, count: bool = True) -> None:
         """Refuse a plan that is older than the one in execution. Raises Rejected: stale_sequence."""
         if self._published.is_older(plan.origin_ns, count=count):
+            ago = (now_ns - plan.origin_ns) * NANOSECOND_S
             raise Rejected(
                 RejectionReason.STALE_SEQUENCE,
-                f"header.stamp: began {(now_ns - plan.origin_ns) * 1e-9:.3f} s ago, before the sequence in execution",
+                f"header.stamp: began {ago:.3f} s ago, before the sequence in execution",
             )
 
     def in_time(self, plan: Plan, now_ns: int, clock: Callable[[], int] | None = None) -> ExecutableTrajectory | None:
@@ -84,7 +84,7 @@ class Commands:
                 later_ns = clock()
                 if trajectory.due_ns >= later_ns + (_SPARE_NS if trajectory.delay else 0):
                     break
-                plan = replace(plan, making=_MAKING * (later_ns - now_ns) * 1e-9 if trajectory.delay else 0.0)
+                plan = replace(plan, making=MAKING * (later_ns - now_ns) * NANOSECOND_S if trajectory.delay else 0.0)
                 trajectory = self._executable(plan, later_ns)
                 now_ns, tries = later_ns, tries - 1 if trajectory.delay else 0
         except NotYet as later:

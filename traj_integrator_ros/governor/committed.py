@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..execution.tolerances import NANOSECOND_S, SECOND_NS, whole_ns
 from ..parameters.parameters import NodeParameters
 from ..requests.plan import turned
 from ..requests.rejection import Rejected, RejectionReason, require_steps
@@ -70,12 +71,12 @@ def committed_rows(
             raise Rejected(
                 RejectionReason.SIZE_OUT_OF_RANGE, f"{name}: expected at most {most} (max_horizon), got {count}"
             )
-    origin_ns, step_ns = fields.stamp_ns or now_ns, dt * 1e9
-    if (origin_ns - now_ns) * 1e-9 > parameters.publish_longest_wait:
+    origin_ns, step_ns = fields.stamp_ns or now_ns, dt * SECOND_NS
+    if (origin_ns - now_ns) * NANOSECOND_S > parameters.publish_longest_wait:
         raise Rejected(
             RejectionReason.FUTURE_SEQUENCE,
             f"stamp: expected at most {parameters.publish_longest_wait:g} s ahead of the node's clock (parameter "
-            f"publish.longest_wait), got {(origin_ns - now_ns) * 1e-9:.3f} s",
+            f"publish.longest_wait), got {(origin_ns - now_ns) * NANOSECOND_S:.3f} s",
         )
     dof = len(parameters.joint_names)
     times_ns = origin_ns + np.rint(np.arange(fields.rows) * step_ns).astype(np.int64)
@@ -83,7 +84,7 @@ def committed_rows(
     position, velocity = commanded_at(present.sent, times_ns, dof)
     follows = _fill_ahead(position, velocity, times_ns, parameters, present, joint_states, now_ns)
     lead = present.lead.seconds + transport_s(present)
-    fixed = int(np.searchsorted(times_ns, now_ns + round(lead * 1e9), side="right"))
+    fixed = int(np.searchsorted(times_ns, now_ns + whole_ns(lead), side="right"))
     commanded = commanded_at(present.sent, before_ns, dof)
     measured = measured_at(joint_states.recent, before_ns, dof, parameters.continuous)
     near = np.where(np.isnan(commanded[0]), measured[0], commanded[0])
@@ -115,7 +116,7 @@ def _fill_ahead(
     for row in np.flatnonzero((times_ns >= now_ns) | np.isnan(position).any(axis=1)):
         state = now.course.state_at(int(times_ns[row]))
         position[row], velocity[row] = state.position, state.velocity
-    ends_ns = now.course.start_ns + round(now.course.motion.duration * 1e9)
+    ends_ns = now.course.start_ns + whole_ns(now.course.motion.duration)
     return now.follows and now_ns < ends_ns
 
 

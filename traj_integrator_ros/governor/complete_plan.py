@@ -12,13 +12,12 @@ from ..execution.complete import through_to_rest
 from ..execution.limits import extremes, find_motion_violation
 from ..execution.motion import Motion, State
 from ..execution.rows import Points, motion_of_points
+from ..execution.tolerances import ROUNDING, SECOND_NS
 from ..limits.joint_limits import JointLimits, forward_rows
 from ..requests.plan import Plan
 
 _NO_LIMIT = 1e9
 """Stands for a limit that nobody gave, where an infinite one would make differences of infinities."""
-_ROUNDING_RAD = 1e-9
-"""rad or m by which positions of a message are rounded."""
 _SHORTEST_STEP_S = 1e-3
 """A cycle of a controller: positions closer together in time say nothing about a velocity."""
 _LONGEST_STEP_S = 60.0
@@ -80,7 +79,7 @@ def motions_of(
         if given is None and limits.jerk is not None and long_enough:
             smooth = _between(plan.steps, position, velocity, _smooth(motion, before.acceleration))
             outward = np.array([[-1.0], [1.0]])  # it must not swing further than what the sender may expect
-            if (outward * (extremes(smooth) - extremes(motion))[:, 0] <= _ROUNDING_RAD).all():
+            if (outward * (extremes(smooth) - extremes(motion))[:, 0] <= ROUNDING).all():
                 yield smooth, False
     steps = _possible(plan.steps, position, assumed) if slows else plan.steps
     yield through_to_rest(steps, position, before, fade_time, assumed.jerk), False
@@ -112,7 +111,7 @@ def _smooth(motion: Motion, begins: np.ndarray) -> np.ndarray:
 
 
 def _between(steps: np.ndarray, position: np.ndarray, velocity: np.ndarray, acceleration: np.ndarray | None) -> Motion:
-    time_ns = np.concatenate([[0], np.rint(steps.cumsum() * 1e9).astype(np.int64)])
+    time_ns = np.concatenate([[0], np.rint(steps.cumsum() * SECOND_NS).astype(np.int64)])
     return motion_of_points(Points(time_ns, position, velocity, acceleration))._replace(ends_at_rest=True)
 
 
@@ -170,7 +169,7 @@ def keeps_at_points(
         if (forward < -_AT_POINT * slowing).any() or (forward > _AT_POINT * speeding).any():
             return False
     distance, v, w = np.diff(position, axis=0), velocity[:-1], velocity[1:]
-    off = _ROUNDING_RAD * (1 + np.abs(position).max())
+    off = ROUNDING * (1 + np.abs(position).max())
     rises, falls = (_most_rise(sign * velocity, h * _rising(sign * v, sign * w, speeding, slowing)) for sign in (1, -1))
     if (np.maximum(rises, falls) > little + off / h.min()).any():
         return False

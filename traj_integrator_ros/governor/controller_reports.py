@@ -8,6 +8,7 @@ from enum import Enum
 import numpy as np
 
 from ..execution.motion import State
+from ..execution.tolerances import whole_ns
 from ..requests.joint_order import find_columns, values_of_joints
 from ..requests.rejection import Rejected, RejectionReason, shown_names
 from .planned_motions import PlannedMotion
@@ -132,7 +133,7 @@ def found_in(course: PlannedMotion, report: ControllerReport, near_ns: int) -> i
         if speed < _MATCH_RAD_S**2:
             return None
         missing = report.reference.position - own.position
-        time_ns += round(float(missing @ own.velocity) / speed * 1e9)
+        time_ns += whole_ns(float(missing @ own.velocity) / speed)
         if abs(time_ns - near_ns) > _NEAR_NS:
             return None
     found = matches(replace(report, stamp_ns=time_ns), course)
@@ -146,7 +147,7 @@ def _is_at_another_speed(report: ControllerReport, course: PlannedMotion, own: S
     least = _HOLDS_RAD_S if rests(report.reference) else _MATCH_RAD_S
     if (np.abs(report.reference.velocity - own.velocity) <= least).all():
         return False
-    span_ns = round(_MATCH_S * 1e9)
+    span_ns = whole_ns(_MATCH_S)
     near = np.stack([own.velocity, *(course.state_at(report.stamp_ns + by).velocity for by in (-span_ns, span_ns))])
     beyond = np.maximum(report.reference.velocity - near.max(axis=0), near.min(axis=0) - report.reference.velocity)
     return bool((beyond > least).any())

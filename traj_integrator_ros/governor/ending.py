@@ -7,12 +7,13 @@ from dataclasses import replace
 
 import numpy as np
 
-from ..execution.bounds import INSIDE, Bounds
+from ..execution.bounds import Bounds
 from ..execution.limits import LONGEST_BRAKE_S, extremes, keeping, keeps
 from ..execution.motion import Motion, State, united
 from ..execution.reaching import RETREAT, RETREAT_RAD
 from ..execution.rows import brought_to_rest
 from ..execution.stopping import fastest_stop
+from ..execution.tolerances import NANOSECOND_S, ROUNDING, SECOND_NS
 from ..requests.rejection import Rejected, RejectionReason
 
 _SETTLING_S = 0.25, 0.12, 0.06, 0.03
@@ -47,7 +48,7 @@ def stopped_at_end(motion: Motion, bounds: Bounds, rest_tolerance: float, joint_
         if not motion.with_accelerations:
             return brought_to_rest(motion, _SETTLING_S[0])
         settled = [brought_to_rest(motion, within) for within in _SETTLING_S]
-        kept = [one for one in settled if bounds.demands_of(one).max() <= 1 + INSIDE]
+        kept = [one for one in settled if bounds.demands_of(one).max() <= 1 + ROUNDING]
         moved = (np.abs(one.coefficients[:, 0] - motion.coefficients[:, 0]).max() for one in kept)
         near = next((one for one, by in zip(kept, moved, strict=True) if by <= _LITTLE_RAD), None)
         if kept:
@@ -135,7 +136,7 @@ def _stopped_early(motion: Motion, whole: Motion, joints: np.ndarray, bounds: Bo
         def stopping(time: float, joint: int = joint, of_joint: Bounds = of_joint, forward=forward) -> Motion | None:
             """The stop that begins at a time, s, if it does as it should."""
             stop = fastest_stop(motion.state_at(time).of(joint), of_joint)
-            return stop if keeps(stop, of_joint.of_stops) and _way_back(stop, forward)[0] <= INSIDE else None
+            return stop if keeps(stop, of_joint.of_stops) and _way_back(stop, forward)[0] <= ROUNDING else None
 
         most = motion.duration
         if turning[joint]:
@@ -156,7 +157,7 @@ def _stopped_early(motion: Motion, whole: Motion, joints: np.ndarray, bounds: Bo
                 high = middle
         if low <= 0:
             continue
-        low = np.floor(low * 1e9) * 1e-9  # messages count nanoseconds
+        low = np.floor(low * SECOND_NS) * NANOSECOND_S  # messages count nanoseconds
         begun = stopping(low) or begun
         tracks[joint] = motion.until(low).of(joint).raised().then(begun)
     return united(tracks, whole, with_accelerations=motion.with_accelerations) if tracks else whole

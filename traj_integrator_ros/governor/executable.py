@@ -6,15 +6,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..execution.motion import Motion, State
+from ..execution.motion import SHORTEST_GAP, Motion, State
 from ..execution.rows import Points
 from ..execution.tolerances import NANOSECOND_S
 from ..requests.plan import Plan
 from ..requests.rejection import Rejected, RejectionReason
 from .planned_motions import PlannedMotion
-
-_SHORTEST_REST_S = 1e-6
-"""A step with less time left counts as over: points closer together than this are of no use to a controller."""
 
 
 @dataclass(frozen=True)
@@ -75,12 +72,13 @@ def schedule(plan: Plan, earliest_ns: int, now_ns: int, longest_wait: float) -> 
                 f"publish.longest_wait), got {ahead:.3f} s",
             )
         return -into, 0
-    dropped = int(plan.ends.searchsorted(into + _SHORTEST_REST_S, side="right"))
+    dropped = int(plan.ends.searchsorted(into + SHORTEST_GAP, side="right"))
     if dropped == len(plan.steps):
+        ago = (now_ns - plan.origin_ns) * NANOSECOND_S
         raise Rejected(
             RejectionReason.STALE_SEQUENCE,
-            f"header.stamp: all {dropped} steps are over; the first began {(now_ns - plan.origin_ns) * 1e-9:.3f} s ago "
+            f"header.stamp: all {dropped} steps are over; the first began {ago:.3f} s ago "
             f"and the last ended {into - plan.duration:.3f} s before a trajectory can start "
-            f"(in {(earliest_ns - now_ns) * 1e-9:.3f} s, parameter publish.lead_time)",
+            f"(in {(earliest_ns - now_ns) * NANOSECOND_S:.3f} s, parameter publish.lead_time)",
         )
     return 0.0, dropped

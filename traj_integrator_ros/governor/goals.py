@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..execution.motion import State
+from ..execution.tolerances import NANOSECOND_S, SECOND_NS, whole_ns
 from ..parameters.table import END_GOAL
 from ..requests.goal_tolerances import GoalTolerances, Tolerance, ToleranceFields, goal_tolerances
 from ..requests.joint_order import resolve_subset
@@ -251,7 +252,7 @@ class Goals:
         actual, measured_ns = self._measured(now_ns)
         executed = self._published.present.own(now_ns)  # by the clock as it was set meanwhile
         start_ns = goal.trajectory.start_ns if executed is None else executed.course.start_ns
-        end_ns = start_ns + round(goal.trajectory.motion.duration * 1e9)
+        end_ns = start_ns + whole_ns(goal.trajectory.motion.duration)
         if measured_ns < end_ns:
             desired = self._published.present.commanded(measured_ns)
             found = "" if desired is None else self._exceeded(goal.tolerances.path, desired, actual, "its command")
@@ -266,7 +267,7 @@ class Goals:
             if not found:
                 self._end(Result(Ended.SUCCEEDED, ResultCode.SUCCESSFUL, "the goal is reached"))
                 return None
-        late = (max(measured_ns, now_ns - round(_LATE_S * 1e9)) - end_ns) * 1e-9
+        late = (max(measured_ns, now_ns - whole_ns(_LATE_S)) - end_ns) * NANOSECOND_S
         if late > goal.tolerances.goal_time:
             text = f"goal_tolerance: {found}, {goal.tolerances.goal_time:g} s after the end (goal_time_tolerance)"
             self._end(Result(Ended.ABORTED, ResultCode.GOAL_TOLERANCE_VIOLATED, text))
@@ -285,7 +286,7 @@ class Goals:
         return turned(position, near, self._pipeline.parameters.continuous)
 
     def _feed_back(self, goal: _Goal, now_ns: int) -> None:
-        due = now_ns - goal.told_ns >= round(1e9 / self._pipeline.parameters.action_monitor_rate)
+        due = now_ns - goal.told_ns >= round(SECOND_NS / self._pipeline.parameters.action_monitor_rate)
         if not due or self._pipeline.joint_states.known(now_ns, 0.0) is None:
             return
         goal.told_ns = now_ns

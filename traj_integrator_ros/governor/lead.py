@@ -6,6 +6,7 @@ from collections import deque
 
 import numpy as np
 
+from ..execution.tolerances import whole_ns
 from ..parameters.parameters import NodeParameters
 
 _WINDOW_NS, _MOST_KEPT = 60_000_000_000, 6_000
@@ -66,12 +67,12 @@ class Lead:
     @property
     def ns(self) -> int:
         """The same in ns."""
-        return round(self.seconds * 1e9)
+        return whole_ns(self.seconds)
 
     @property
     def transport_ns(self) -> int:
         """Up to which age a stamp may be late for its transport, ns; beyond, its clock is behind."""
-        return round(max(self._least, _LONGEST_TRANSPORT_S if self._is_auto else 0.0) * 1e9)
+        return whole_ns(max(self._least, _LONGEST_TRANSPORT_S if self._is_auto else 0.0))
 
     def computed(self, now_ns: int, seconds: float) -> None:
         """Take how long a plan took from its arrival until its trajectory was published."""

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..execution.tolerances import NANOSECOND_S
 from ..parameters.parameters import NodeParameters
 from ..requests.joint_order import named_joints, values_of_joints
 from ..requests.plan import Plan, turned
@@ -166,7 +167,7 @@ class JointStates:
             return None
         half = len(lately) // 2
         before, after = (
-            [np.mean([np.append(one.position, (one.stamp_ns - newest) * 1e-9) for one in part], axis=0)]
+            [np.mean([np.append(one.position, (one.stamp_ns - newest) * NANOSECOND_S) for one in part], axis=0)]
             for part in (lately[:half], lately[half:])
         )
         moved = np.abs(after[0] - before[0])
@@ -179,7 +180,8 @@ class JointStates:
         """
         if self._state is None:
             return None
-        return float((now_ns - self._received_ns).max()) * 1e-9 if arrived else float(self._ages_s(now_ns).max())
+        ages_s = (now_ns - self._received_ns) * NANOSECOND_S if arrived else self._ages_s(now_ns)
+        return float(ages_s.max())
 
     def oldest(self, now_ns: int) -> str:
         """The joint whose state is the oldest; empty where no joint's is older than another's."""
@@ -188,7 +190,7 @@ class JointStates:
         return self._joint_names[int(ages.argmax())]
 
     def _ages_s(self, now_ns: int) -> np.ndarray:
-        return (now_ns - np.minimum(self._stamps_ns, self._received_ns)) * 1e-9
+        return (now_ns - np.minimum(self._stamps_ns, self._received_ns)) * NANOSECOND_S
 
     def check_clock(self, now_ns: int) -> None:
         """Drop the state if the clock is now earlier than when the state arrived."""
@@ -216,7 +218,7 @@ class JointStates:
         self.jumped_back = True
 
     def _reject_older(self, stamp_ns: int, newest_ns: int) -> None:
-        back_s = (newest_ns - stamp_ns) * 1e-9
+        back_s = (newest_ns - stamp_ns) * NANOSECOND_S
         consequence = "ignored as late"
         if back_s > REORDER_WINDOW_S:
             self.drop_for_jump()
@@ -237,7 +239,7 @@ def check_start(plan: Plan, measured: MeasuredState, parameters: NodeParameters,
     tolerance, position = parameters.limits_start_deviation, plan.start.position
     if tolerance <= 0:
         return
-    until = ((plan.origin_ns or now_ns) - measured.stamp_ns) * 1e-9
+    until = ((plan.origin_ns or now_ns) - measured.stamp_ns) * NANOSECOND_S
     reach = np.abs(measured.velocity) * min(max(until, 0.0), _LONGEST_OUTLOOK_S)
     beyond = np.abs(position - turned(measured.position, position, parameters.continuous)) - reach
     joint = int(beyond.argmax())

@@ -12,8 +12,8 @@ from ..execution.bounds import Bounds
 from ..execution.limits import extremes
 from ..execution.motion import Motion, State, resting
 from ..execution.reaching import RETREAT, RETREAT_RAD, retreat
-from ..execution.rows import cubic_spline, rests_at_end, settle, taken_up
-from ..execution.tolerances import MOMENT_S
+from ..execution.rows import LONGER_FADES, cubic_spline, rests_at_end, settle, taken_up
+from ..execution.tolerances import MOMENT_S, NANOSECOND_S, ROUNDING, whole_ns
 from ..limits.joint_limits import JointLimits
 from ..requests.plan import Plan
 from . import smoothing
@@ -29,8 +29,6 @@ at the second row as at the first one.
 _SMOOTHED_BY_RAD = 0.0, 5e-3, 2e-3
 """Most by which smoothing may move a row of a plan, by `Smoothed`."""
 _ROWS_PER_KNOT = (2, 4, 8, 16)
-_LONGER_FADES = (6, 12, 24)
-"""Steps in which the last acceleration of a plan fades where fewer would exceed the jerk limit."""
 _NO_LIMITS = JointLimits()
 
 
@@ -65,40 +63,40 @@ class PlannedMotion(NamedTuple):
 
     def state_at(self, time_ns: int) -> State:
         """State at a time; before the start, the first state."""
-        return self.motion.state_at(max(time_ns - self.start_ns, 0) * 1e-9)
+        return self.motion.state_at(max(time_ns - self.start_ns, 0) * NANOSECOND_S)
 
     def is_braking(self, time_ns: int) -> bool:
         """Whether it is over at a time, but not yet at rest."""
-        return self.brake_from <= (time_ns - self.start_ns) * 1e-9 < self.motion.duration
+        return self.brake_from <= (time_ns - self.start_ns) * NANOSECOND_S < self.motion.duration
 
     def rest_from(self, time_ns: int) -> Motion:
         """The rest of the motion at a time, at least a moment of rest; from its start if that is later."""
-        into = max(time_ns - self.start_ns, 0) * 1e-9
+        into = max(time_ns - self.start_ns, 0) * NANOSECOND_S
         if into <= 0:
             return self.motion
-        if into >= self.motion.duration - 1e-9:
+        if into >= self.motion.duration - ROUNDING:
             return resting(self.motion.end.position, MOMENT_S)
         return self.motion.from_time(into)
 
     def between(self, begin_ns: int, end_ns: int) -> Motion:
         """The motion between two times, followed by rest where it ends before."""
-        span = (end_ns - begin_ns) * 1e-9
-        into, until = (begin_ns - self.start_ns) * 1e-9, (end_ns - self.start_ns) * 1e-9
+        span = (end_ns - begin_ns) * NANOSECOND_S
+        into, until = (begin_ns - self.start_ns) * NANOSECOND_S, (end_ns - self.start_ns) * NANOSECOND_S
         if 0 <= into < until <= self.motion.duration:  # nearly always: only this part is copied
             part = self.motion.until(until).from_time(into)
             part.knots[-1] = span  # without rounding
             return part
         motion = self.rest_from(begin_ns)
         if self.start_ns > begin_ns:
-            motion = resting(motion.begin.position, (self.start_ns - begin_ns) * 1e-9).then(motion)
+            motion = resting(motion.begin.position, (self.start_ns - begin_ns) * NANOSECOND_S).then(motion)
         missing = span - motion.duration
-        if missing <= 1e-9:
+        if missing <= ROUNDING:
             return motion.until(min(span, motion.duration))
         return motion.then(resting(motion.end.position, missing))
 
     def planned_part_of(self, rest: Motion, time_ns: int) -> Motion:
         """The rest of the motion at a time, as `rest_from` has it, as far as it shows what it asks for."""
-        left = self.planned_until - max(time_ns - self.start_ns, 0) * 1e-9
+        left = self.planned_until - max(time_ns - self.start_ns, 0) * NANOSECOND_S
         return rest.until(left) if MOMENT_S < left < rest.duration else rest
 
 
@@ -169,7 +167,7 @@ def planned_motions_of(
     first_ns = origin_ns
     steps = plan.steps
     if absolute:
-        first_ns += round(float(steps[0]) * 1e9)
+        first_ns += whole_ns(float(steps[0]))
         steps = steps[1:]
         if not len(steps):
             yield PlannedMotion(origin_ns, resting(rows[0], float(plan.steps[0])), first_ns)
@@ -222,7 +220,7 @@ def _gently_ended(
     free = cubic_spline(steps, rows, velocity)
     most = np.maximum(reading.assumed.jerk, _jerk_of(free))
     clamped = cubic_spline(steps, rows, velocity, ends_at_rest=True)
-    for count in _LONGER_FADES:
+    for count in LONGER_FADES:
         longer = settle(clamped, reading.fade_time, count)
         if (_jerk_of(longer) <= most).all():
             return longer
@@ -241,10 +239,10 @@ def _continues(
 
     Rows that hold a position do not, nor does the previous plan, moved: a spline that came to them would swing.
     """
-    over = int(plan.ends.searchsorted((at_ns - origin_ns) * 1e-9, side="right"))
-    tolerance = _AGREES * jerk * plan.steps[0] ** 3 + 1e-9
+    over = int(plan.ends.searchsorted((at_ns - origin_ns) * NANOSECOND_S, side="right"))
+    tolerance = _AGREES * jerk * plan.steps[0] ** 3 + ROUNDING
     count = min(max(over, _PARALLEL), len(rows))
-    times_ns = [origin_ns + round(float(end) * 1e9) for end in plan.ends[:count]]
+    times_ns = [origin_ns + whole_ns(float(end)) for end in plan.ends[:count]]
     apart = rows[:count] - [previous(time_ns).state_at(time_ns).position for time_ns in times_ns]
     if over > 0:
         return not np.count_nonzero(np.abs(apart[:over]) > tolerance)

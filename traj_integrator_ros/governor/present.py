@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..execution.motion import State, resting
-from ..execution.tolerances import MOMENT_S
+from ..execution.tolerances import MOMENT_S, NANOSECOND_S, whole_ns
 from ..requests.rejection import Rejected, RejectionReason
 from .controller_reports import ControllerReport, ControllerStatus, found_in, matches, rests
 from .lead import Lead
@@ -136,9 +136,9 @@ class PresentCommand:
         """Take note of a motion that was published; see `Sent`."""
         self.sent.append(Sent(now_ns, course, known_from_ns, plan, continues))
         self._in_use = min(self._in_use + 1, _MOST_IN_USE)
-        while self._in_use > 2 and (now_ns - self.sent[1 - self._in_use].sent_ns) * 1e-9 > _REMEMBERED_S:
+        while self._in_use > 2 and (now_ns - self.sent[1 - self._in_use].sent_ns) * NANOSECOND_S > _REMEMBERED_S:
             self._in_use -= 1
-        while len(self.sent) > self._in_use and (now_ns - self.sent[1].sent_ns) * 1e-9 > _KEPT_S:
+        while len(self.sent) > self._in_use and (now_ns - self.sent[1].sent_ns) * NANOSECOND_S > _KEPT_S:
             self.sent.popleft()
         if not self.reports:
             self.status = ControllerStatus.ASSUMED
@@ -153,14 +153,14 @@ class PresentCommand:
             self._shift(report)
             last = None
         elif last is not None and report.stamp_ns <= last.stamp_ns:
-            if (last.stamp_ns - report.stamp_ns) * 1e-9 < 1.0:
+            if (last.stamp_ns - report.stamp_ns) * NANOSECOND_S < 1.0:
                 return
             last = None
         if last is not None:
-            gap = (report.stamp_ns - last.stamp_ns) * 1e-9
+            gap = (report.stamp_ns - last.stamp_ns) * NANOSECOND_S
             self._period_s = gap if not self._period_s else 0.9 * self._period_s + 0.1 * min(gap, 2 * self._period_s)
         self._report, self._received_ns = report, now_ns
-        self.transport.append(max((now_ns - report.stamp_ns) * 1e-9, 0.0))
+        self.transport.append(max((now_ns - report.stamp_ns) * NANOSECOND_S, 0.0))
         self.lead.reported(now_ns, self.transport[-1])
         self._compare(report)
 
@@ -173,7 +173,7 @@ class PresentCommand:
                 return
             replaced_ns = report.stamp_ns
             for one in self._own():
-                on_time = report.stamp_ns <= replaced_ns + round(_REMEMBERED_S * 1e9)
+                on_time = report.stamp_ns <= replaced_ns + whole_ns(_REMEMBERED_S)
                 exact = matches(report, one.course)
                 # Whoever rests where an earlier motion ended has lost the newest one, if that should be there by now.
                 if exact is not None and (on_time or not rests(report.reference)):
@@ -256,7 +256,7 @@ class PresentCommand:
 
     def quiet_s(self, now_ns: int) -> float:
         """Time since the last report, s."""
-        return (now_ns - self._received_ns) * 1e-9
+        return (now_ns - self._received_ns) * NANOSECOND_S
 
     @property
     def report_period_s(self) -> float:

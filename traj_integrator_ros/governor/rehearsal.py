@@ -10,6 +10,7 @@ from functools import partial
 import numpy as np
 
 from ..engine.integrator import TrajectoryIntegrator
+from ..execution.tolerances import whole_ns
 from ..kernels import ControlSpace
 from ..parameters.parameters import NodeParameters
 from ..parameters.table import ACTION_RETIME, START_FROM_PREVIOUS
@@ -92,6 +93,6 @@ def _sequence(
 
 
 def _plan(pipeline: Pipeline, rows: np.ndarray, now_ns: int) -> ExecutableTrajectory | None:
-    times_ns = [round((row + 1) * _DT_S * 1e9) for row in range(len(rows))]
+    times_ns = [whole_ns((row + 1) * _DT_S) for row in range(len(rows))]
     names = list(pipeline.parameters.joint_names)
     return pipeline.position_trajectory(PositionFields(names, 0, len(rows), times_ns, [*rows], [], []), now_ns)

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from ..execution.motion import Motion, resting
 from ..execution.rows import points_of
-from ..execution.tolerances import MOMENT_S
+from ..execution.tolerances import MOMENT_S, NANOSECOND_S, whole_ns
 from ..kernels.retime import MotionLimits, Retimed, retime
 from ..requests.rejection import Rejected, RejectionReason
 from ..requests.retime_requests import motion_of
@@ -27,7 +27,7 @@ _FINENESS = 1.0, 2.0, 0.5
 """Times the usual number of intervals, tried one after the other: a solution may be found with one of them only."""
 _MOST_SLOWED = 1e3
 """Times a plan's duration, above which what is found stands still."""
-_LEAST_STEP_NS = 1_000_000
+_LEAST_STEP_NS = whole_ns(MOMENT_S)
 _SAME_ACCELERATION = 1e-3
 """rad/s^2."""
 _SHARES_OF_START = (0.98, 0.8, 0.0, 0.0)
@@ -112,7 +112,7 @@ def slowed(
     points = points_of(moving)
     order = 3 if motion.with_accelerations else 2
     kept = _apart(points.time_ns)
-    before = points.time_ns[kept] * 1e-9
+    before = points.time_ns[kept] * NANOSECOND_S
     p, v, a = (None if x is None else torch.from_numpy(x[kept][None]) for x in points[1:])
     if bool((p == p[:, :1]).all()):
         return "the plan stands still"

@@ -6,6 +6,8 @@ from collections import deque
 from statistics import median
 from typing import NamedTuple
 
+from ..execution.tolerances import NANOSECOND_S
+
 STEP_NS = 5_000_000
 """A clock that is off by more from one moment to the next has been set."""
 _WINDOW_NS = 10_000_000_000
@@ -206,7 +208,7 @@ class RobotClock:
         if ahead is None or not self._node_ns:
             return EXACT
         behind = min(max(self._robot_ns - ahead, 0), self.lead_ns)
-        return Slack(max(self._shift_ns(), 0) * 1e-9, behind * 1e-9)
+        return Slack(max(self._shift_ns(), 0) * NANOSECOND_S, behind * NANOSECOND_S)
 
     def _shift_ns(self) -> int:
         ahead = self.states.ahead_ns

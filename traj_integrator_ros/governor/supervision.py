@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..execution.motion import State
-from ..execution.tolerances import RESTS
+from ..execution.tolerances import NANOSECOND_S, RESTS, SECOND_NS, whole_ns
 from ..parameters.parameters import NodeParameters
 from .robot_clock import EXACT, Slack
 
@@ -24,8 +24,8 @@ _LEARNED_OVER = 2.0
 _STEP_NS = 10_000_000
 _WITHIN_S = 0.3
 """Motion within this time is compared: what an arm hangs low, or was pushed away, is not in it."""
-_ROWS = round((_WITHIN_S + 2 * LONGEST_LAG_S) * 1e9) // _STEP_NS
-_FASTEST_ROWS = round((_WITHIN_S + 0.06) * 1e9) // _STEP_NS
+_ROWS = whole_ns(_WITHIN_S + 2 * LONGEST_LAG_S) // _STEP_NS
+_FASTEST_ROWS = whole_ns(_WITHIN_S + 0.06) // _STEP_NS
 """Of their speed: where a joint that stood for a moment has caught up, as much is allowed as when it stood."""
 _LATELY = 0.3
 """Share of what is missing that is so in the second half of the time, too: otherwise the joint has caught up."""
@@ -170,7 +170,7 @@ class Guard:
             self._compare_anew(len(position))
         newest_ns = int(stamps_ns.max())
         self._compared_ns = newest_ns
-        if self._extended(newest_ns + round((_AHEAD_S + slack.early) * 1e9), commanded):
+        if self._extended(newest_ns + whole_ns(_AHEAD_S + slack.early), commanded):
             self._compare(position, stamps_ns, newest_ns, full_speed)
             if self._allowed is not None:
                 self._allowed = np.minimum(self._allowed, self.deviation)
@@ -206,14 +206,14 @@ class Guard:
         return self._line[row, joints] + (place - row) * (self._line[row + 1, joints] - self._line[row, joints])
 
     def _compare(self, position: np.ndarray, stamps_ns: np.ndarray, newest_ns: int, full_speed: np.ndarray) -> None:
-        steps = np.diff(self._line[-_FASTEST_ROWS:], axis=0) / (_STEP_NS * 1e-9)
+        steps = np.diff(self._line[-_FASTEST_ROWS:], axis=0) / (_STEP_NS * NANOSECOND_S)
         self._speed = np.abs(steps).max(axis=0)
-        lags_ns = self._lags() * 1e9
+        lags_ns = self._lags() * SECOND_NS
         then = self._commanded_at(stamps_ns - lags_ns)
         self._away = _outside(position, then)
         self.deviation = np.abs(self._away)
         seen = self._seen
-        while seen and newest_ns - seen[0][0] > _WITHIN_S * 1e9:
+        while seen and newest_ns - seen[0][0] > _WITHIN_S * SECOND_NS:
             seen.popleft()
         self._short = np.zeros_like(position)
         if seen:
@@ -224,12 +224,12 @@ class Guard:
             self._short = np.where(np.abs(half) > _LATELY * np.abs(whole), whole, 0.0)
         if not seen or newest_ns - seen[-1][0] >= _STEP_NS:
             if not self.stood and self._allowed is None:
-                share = min((newest_ns - seen[-1][0]) * 1e-9 / _USUAL_S, 1.0) if seen else 1.0
+                share = min((newest_ns - seen[-1][0]) * NANOSECOND_S / _USUAL_S, 1.0) if seen else 1.0
                 self._usual = self._usual + share * (self._away - self._usual)
             seen.append((newest_ns, stamps_ns, position, self._away))
         now = self._commanded_at(stamps_ns - np.array([[0.0], [_STEP_NS]]))
         self._off = position - now[0]
-        self._learn_lag((now[0] - now[1]) / (_STEP_NS * 1e-9), -self._off, full_speed)
+        self._learn_lag((now[0] - now[1]) / (_STEP_NS * NANOSECOND_S), -self._off, full_speed)
 
     def _lags(self) -> np.ndarray:
         """Lags that each joint may have, s, `[7, dof]`, the shortest first.
@@ -325,7 +325,7 @@ class Guard:
 
     def rests(self, now_ns: int, away: bool = False) -> bool:
         """Whether the joints have been at rest for a moment; `away` from their command, for so long that they stay."""
-        return (now_ns - self._resting_since_ns) * 1e-9 >= (_STAYS_S if away else _REST_S)
+        return (now_ns - self._resting_since_ns) * NANOSECOND_S >= (_STAYS_S if away else _REST_S)
 
     def recover(self, *, away: bool) -> None:
         """The robot rests: the next sequence may begin where it is."""

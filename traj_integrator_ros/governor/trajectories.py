@@ -10,18 +10,18 @@ from functools import partial
 import numpy as np
 
 from ..execution.limits import find_motion_violation
-from ..execution.motion import State
+from ..execution.motion import SHORTEST_GAP, State
 from ..execution.problem import SAME
 from ..execution.rows import continued, points_of
 from ..execution.stopping import fastest_stop
-from ..execution.tolerances import MOMENT_S, NANOSECOND_S, SAME_END_RAD
+from ..execution.tolerances import MOMENT_S, NANOSECOND_S, SAME_END_RAD, SECOND_NS, whole_ns
 from ..limits.joint_limits import JointLimits, assumed_limits, limits_lacking
 from ..parameters.parameters import NodeParameters
 from ..parameters.table import ACTION_WARN, START_FROM_PREVIOUS
 from ..requests.plan import Plan, turned
 from ..requests.rejection import Rejected, RejectionReason, require_finite
 from .beginning import Beginning
-from .beside import PATIENCE_S, Finding, Findings
+from .beside import MAKING, PATIENCE_S, Finding, Findings
 from .candidates import Candidate, Candidates, JoinPoint, Read
 from .executable import ExecutableTrajectory, schedule
 from .measured import JointStates, check_place, check_start
@@ -31,12 +31,8 @@ from .published import PublishedMotion
 from .retiming import PathTimer, slowed
 from .supervision import allowance_of
 
-_LONGEST_NS = (2**31 - 1) * 1_000_000_000
+_LONGEST_NS = (2**31 - 1) * SECOND_NS
 """Limit of a Duration message, whose seconds are int32."""
-_LATE_S = 1e-6
-"""By which a complete plan may end later by rounding of its times."""
-_MAKING = 2.0
-"""Times that it took to find a candidate, which finding it once more may take."""
 _SPARE_NS = 6_000_000
 """Before it is due, a trajectory has to have been made."""
 _MOST_SLOWED_AT_ONCE = 128
@@ -130,7 +126,7 @@ class TrajectoryMaker:
             self._findings.take(key, finding)  # it need not be taken up as late as was expected
             finding, patience = self._begun(plan, present, now_ns, plan.making), PATIENCE_S
         elif finding.is_done() and not self._fits(finding.seam, present, now_ns):
-            finding, patience = self._begun(plan, present, now_ns, _MAKING * finding.took_s), 0.0
+            finding, patience = self._begun(plan, present, now_ns, MAKING * finding.took_s), 0.0
         else:
             patience = 0.0
         if not finding.is_done(patience):
@@ -140,7 +136,7 @@ class TrajectoryMaker:
         if plan.is_complete and candidate.course is not present.course:
             began_ns = candidate.course.start_ns - self._origin_ns(plan, join_ns)
             late = began_ns * NANOSECOND_S + candidate.course.motion.duration - plan.duration
-            candidate = candidate._replace(delay=late if late > _LATE_S else 0.0)
+            candidate = candidate._replace(delay=late if late > SHORTEST_GAP else 0.0)
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             self._check_place(candidate, present, join_ns, now_ns)
             return self._executable(finding.plan, present, candidate, join_ns, now_ns, finding.dropped)
@@ -174,11 +170,11 @@ class TrajectoryMaker:
         """The search for the motion to a plan, which may take `making` s. Raises Rejected: with the reason."""
         plan = plan.completed(present.course.motion, self._parameters.continuous)
         self._check_start(plan, now_ns)
-        join_ns = self._join_ns(present, now_ns) + round(making * 1e9)
+        join_ns = self._join_ns(present, now_ns) + whole_ns(making)
         try:
             wait, dropped = schedule(plan, join_ns, now_ns, self._parameters.publish_longest_wait)
         except Rejected as rejected:
-            over_at_once = plan.origin_ns + plan.duration * 1e9 <= now_ns + self._published.lead.ns
+            over_at_once = plan.origin_ns + plan.duration * SECOND_NS <= now_ns + self._published.lead.ns
             if rejected.reason is not RejectionReason.STALE_SEQUENCE or present.known_from_ns <= now_ns or over_at_once:
                 raise
             # Over before the controller is where it has to begin: it goes there for the sequences that follow.
@@ -283,7 +279,7 @@ class TrajectoryMaker:
                 )
         join_ns = self._join_ns(present, now_ns)
         if plan.origin_ns > join_ns:
-            join_ns += round(schedule(plan, join_ns, now_ns, self._parameters.publish_longest_wait)[0] * 1e9)
+            join_ns += whole_ns(schedule(plan, join_ns, now_ns, self._parameters.publish_longest_wait)[0])
         rest = present.course.rest_from(join_ns)
         if present.follows and present.known_from_ns <= now_ns and rest.duration > MOMENT_S:
             braking = bounds.raised_to(present.course.planned_part_of(rest, join_ns))
