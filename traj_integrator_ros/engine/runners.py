@@ -120,53 +120,44 @@ class DirectRunner:
 
     def run(self, call: Call) -> None:
         """Compute a call."""
-        kind = fast_map(call.kernel.operator, *call.kernel.scheme).kind
-        has_goal = bool(call.kernel.operator.goals) and call.goal.count is not None
-        if call.upstream is None:
-            self._forward(kind, has_goal, call)
-        else:
-            self._vjp(kind, has_goal, call)
+        try:
+            self._compute(call)
+        except self._unfit:  # nothing was written: once more with converted arrays
+            try:
+                self._compute(self._fitting(call))
+            except self._unfit:
+                raise ValueError(unfit(call)) from None
 
     def release(self) -> None:
         """Free the memory for converted inputs."""
         self._buffers.release()
 
-    def _forward(self, kind: object, has_goal: bool, call: Call) -> None:
-        (out,) = call.results
-        start, goal = call.start, call.goal
-        goal_rows = goal.rows if has_goal else None
-        try:
-            self._loops.forward(kind, call.actions, start.rows, start.index, goal_rows, goal.index, call.dt, out)
+    def _compute(self, call: Call) -> None:
+        kernel, start, goal, dt = call.kernel, call.start, call.goal, call.dt
+        kind = fast_map(kernel.operator, *kernel.scheme).kind
+        if call.upstream is None:
+            goal_rows = goal.rows if kernel.operator.goals else ()
+            self._loops.forward(kind, call.actions, start.rows, start.index, goal_rows, goal.index, dt, *call.results)
             return
-        except self._unfit:
-            pass  # nothing was written: once more with converted arrays
-        action, start_rows = self._buffers.fitting("actions", call.actions), self._all_fitting("start", start.rows)
-        goal_rows = self._all_fitting("goal", goal.rows) if has_goal else None
-        result = out if out.is_contiguous() else self._buffers.view("input", "out", tuple(out.shape))
-        dt = np.ascontiguousarray(call.dt)
-        try:
-            self._loops.forward(kind, action, start_rows, start.index, goal_rows, goal.index, dt, result)
-        except self._unfit:
-            raise ValueError(unfit(call)) from None
-        if result is not out:
-            out.copy_(result)
-
-    def _vjp(self, kind: object, has_goal: bool, call: Call) -> None:
         action, *rows = call.results
-        into = (False, action, tuple(rows[:STARTS]), tuple(rows[STARTS:]) if has_goal else None)
-        indices = call.start.index, call.goal.index
-        try:
-            self._loops.vjp(kind, call.upstream, *indices, call.dt, *into)
-            return
-        except self._unfit:
-            upstream = self._all_fitting("upstream", call.upstream)
-        try:
-            self._loops.vjp(kind, upstream, *indices, np.ascontiguousarray(call.dt), *into)
-        except self._unfit:
-            raise ValueError(unfit(call)) from None
+        into = (False, action, rows[:STARTS], rows[STARTS:] or None)
+        self._loops.vjp(kind, call.upstream, start.index, goal.index, dt, *into)
 
-    def _all_fitting(self, name: str, values: tuple[Array | None, ...]) -> tuple[Tensor | None, ...]:
-        return tuple(self._buffers.fitting(f"{name}_{place}", value) for place, value in enumerate(values))
+    def _fitting(self, call: Call) -> Call:
+        """The call with inputs as the loops read them, and outputs one by one: slices of trajectories lie apart."""
+
+        def fitting(name: str, values: tuple[Array | None, ...]) -> tuple[Tensor | None, ...]:
+            return tuple(self._buffers.fitting(f"{name}_{place}", value) for place, value in enumerate(values))
+
+        is_forward = call.upstream is None
+        return call._replace(
+            actions=self._buffers.fitting("actions", call.actions),
+            start=call.start._replace(rows=fitting("start", call.start.rows)),
+            goal=call.goal._replace(rows=fitting("goal", call.goal.rows)),
+            upstream=None if is_forward else fitting("upstream", call.upstream),
+            dt=np.ascontiguousarray(call.dt),
+            results=(call.results[0].unbind(),) if is_forward else call.results,
+        )
 
 
 def unfit(call: Call) -> str:
