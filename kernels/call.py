@@ -17,9 +17,9 @@ from torch.compiler import is_compiling
 from .backends import Backend, check_backend, native_kernels
 from .leading import Leading
 from .operator import StepOperator
-from .signature import four
+from .signature import all_values
 from .splines.form import SplineForm
-from .types import End, Trajectory
+from .types import Inputs, Trajectory
 from .validation import prepare_step
 
 if TYPE_CHECKING:
@@ -28,38 +28,33 @@ if TYPE_CHECKING:
 
 def step(
     operator: StepOperator,
-    action: Tensor,
-    start: tuple[Tensor | None, ...],
+    values: tuple[Tensor | None, ...],
+    indices: tuple[Tensor | None, Tensor | None],
     dt: float | Tensor,
-    start_index: Tensor | None,
     dt_per: str,
     backend: Backend | str | None,
     *scheme: object,
-    goal: tuple[Tensor | None, ...] = (),
-    goal_index: Tensor | None = None,
 ) -> Trajectory:
-    """Check the arguments of a public step function and run the forward operator."""
+    """Check the arguments of a public step function and run the forward operator.
+
+    `values` are those of `Inputs`, as far as the map takes them.
+    """
     if backend is None and not is_compiling():
         fast = fast_map(operator, *scheme)
         if fast is not None:
-            given = action, start, start_index, goal, goal_index, dt, dt_per
-            trajectory = fast.step(*given)
+            trajectory = fast.step(values, indices, dt, dt_per)
             if trajectory is None and forward_ad._current_level >= 0:
-                trajectory = fast.dual_step(*given)
+                trajectory = fast.dual_step(values, indices, dt, dt_per)
             if trajectory is not None:
                 return trajectory
+    action, *rows = values
     leading = Leading.of(action)
     if leading is not None:
-        action, dt = leading.action(action), leading.dt(dt, dt_per)
-        (start, start_index), (goal, goal_index) = (
-            (tuple(map(leading.rows, rows)), leading.index(index))
-            for rows, index in ((start, start_index), (goal, goal_index))
-        )
-        options = {"goal": goal, "goal_index": goal_index}
-        return leading.trajectory(step(operator, action, start, dt, start_index, dt_per, backend, *scheme, **options))
+        values, indices = (leading.action(action), *map(leading.rows, rows)), tuple(map(leading.index, indices))
+        return leading.trajectory(step(operator, values, indices, leading.dt(dt, dt_per), dt_per, backend, *scheme))
     if operator.goals:
         scheme = SplineForm(*scheme).scheme
-    inputs = prepare_step(operator, action, End(four(start), start_index), End(four(goal), goal_index), dt, dt_per)
+    inputs = prepare_step(operator, Inputs(all_values(values), indices, dt), dt_per)
     return Trajectory(*operator.forward(*inputs.arguments, *scheme, check_backend(backend)))
 
 

@@ -112,3 +112,8 @@ class Signature:
 def four(rows: Sequence[Tensor | None]) -> tuple[Tensor | None, ...]:
     """Return rows of position, velocity, acceleration and jerk; None for those that a map does not take."""
     return (*rows, *[None] * (4 - len(rows)))
+
+
+def all_values(values: Sequence[Tensor | None]) -> tuple[Tensor | None, ...]:
+    """Return `Inputs.values`, nine, of those that a map takes."""
+    return (*values, *[None] * (1 + len(ROWS) - len(values)))

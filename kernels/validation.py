@@ -16,27 +16,24 @@ from .types import DT_PER, End, Inputs, VjpInputs, encoded_rows, first_given
 FLOATS = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
 
 
-def prepare_step(
-    operator: Signature,
-    action: Tensor,
-    start: End,
-    goal: End,
-    dt: float | Tensor,
-    dt_per: str,
-    action_name: str | None = None,
-) -> Inputs:
+def prepare_step(operator: Signature, given: Inputs, dt_per: str, action_name: str | None = None) -> Inputs:
     """Check shape, dtype and device of every argument of a step function, and convert it to the operators' form.
 
-    `start` and `goal` have four rows each; those of the goal, and all of the start but the position, may be None.
+    Of the values, all but the action and the start's position may be None; dt may be anything that a caller may give.
     `action_name` is that of the actions in errors, if it is not the operator's. Values of tensors are not checked (this
     would wait for the device); the value of a `dt` given as a number is.
     """
-    action, *rows = promoted((action, *start.rows, *goal.rows))
-    start, goal = End(rows[:4], start.index), End(rows[4:], goal.index)
+    given = given._replace(values=promoted(given.values))
+    action, (start, goal), dt = given.action, given.ends, given.dt
     name = action_name or operator.action_name
     check_action(action, name)
     if is_sharded(action):
-        others = {**dict(zip(ROWS, rows, strict=True)), "start_index": start.index, "goal_index": goal.index, "dt": dt}
+        others = {
+            **dict(zip(ROWS, given.values[1:], strict=True)),
+            "start_index": start.index,
+            "goal_index": goal.index,
+            "dt": dt,
+        }
         shards().check_together({name: action}, others)
     if start.rows[0] is None:
         raise TypeError("start_position: expected a tensor, got None")

@@ -105,10 +105,9 @@ def _in_one_pass(values: Sequence[Tensor | None], problem: CostProblem) -> Tenso
     native = None if torch.compiler.is_compiling() else native_kernels()
     if native is None:
         return None
-    kernel, (_, (start_index, goal_index), dt), terms, _ = problem
+    kernel, inputs = problem.kernel, problem.inputs
     kind = fast_map(kernel.operator, *kernel.scheme).kind
-    given = values[0], values[1:5], start_index, values[5:], goal_index, dt, terms
-    return native.cost(_FusedCost.apply, problem, kind, *given)
+    return native.cost(_FusedCost.apply, problem, kind, values, inputs.indices, inputs.dt, problem.terms)
 
 
 class _FusedCost(_SingleLevelFunction):

@@ -9,7 +9,7 @@ from ..maps.goal import goal_or_rest, with_goal
 from ..maps.table import ControlMap
 from ..maps.table import control_map as map_of
 from ..sharding import is_sharded
-from ..types import DT_PER, ControlSpace, End, Trajectory
+from ..types import DT_PER, ControlSpace, Inputs, Trajectory
 from ..validation import prepare_step
 from .fused import CostProblem, cost_of_problem, ordinary_cost, sharded_cost
 from .terms import QuadraticCost, checked_duration_weight, checked_terms
@@ -77,7 +77,7 @@ def quadratic_cost(
         goal, goal_index = (None,) * 4, None
     elif goal_mask is not None:
         goal, goal_index = goal_or_rest(action, goal, goal_index, goal_mask, operator.action_name), None
-    inputs = prepare_step(operator, action, End(start, start_index), End(goal, goal_index), dt, dt_per)
+    inputs = prepare_step(operator, Inputs((action, *start, *goal), (start_index, goal_index), dt), dt_per)
     batch, horizon, dof = action.shape
     terms = checked_terms(cost, action, (batch, kernel.output_horizon(horizon), dof))
     problem = CostProblem(kernel, inputs, terms, chosen)

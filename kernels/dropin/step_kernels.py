@@ -59,7 +59,7 @@ def _run(
         dt = _uniform(dt, u_act) if kernel.uniform_dt_only else dt
         fast = None if is_compiling else fast_map(kernel.operator, *kernel.scheme)
         if fast is not None:
-            written = fast.step_into(u_act, start, start_idx, dt, buffers, out_grad_position)
+            written = fast.step_into((u_act, *start), (start_idx, None), dt, buffers, out_grad_position)
             if written is not None:
                 return written
         action = with_gradient_buffer("out_grad_position", out_grad_position, u_act)

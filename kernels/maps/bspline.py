@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import torch
 from torch import Tensor
 
@@ -11,7 +9,7 @@ from ..backends import Backend
 from ..call import step
 from ..operator import StepOperator
 from ..reference_backend import start_rows
-from ..types import BsplineLayout, End, Trajectory
+from ..types import BsplineLayout, Inputs, Trajectory
 from ..validation import prepare_step
 from .goal import goal_or_rest
 
@@ -88,33 +86,26 @@ def bspline_step(
         BackendUnavailable: the backend cannot run on this device.
 
     """
-    start = (start_position, start_velocity, start_acceleration, start_jerk)
+    start = (control_points, start_position, start_velocity, start_acceleration, start_jerk)
     goal = (goal_position, goal_velocity, goal_acceleration, goal_jerk)
     if goal_mask is not None:
         goal, goal_index = goal_or_rest(control_points, goal, goal_index, goal_mask), None
-    scheme, ends = (degree, steps, layout), {"goal": goal, "goal_index": goal_index}
-    return step(BSPLINE, control_points, start, dt, start_index, dt_per, backend, *scheme, **ends)
+    return step(BSPLINE, (*start, *goal), (start_index, goal_index), dt, dt_per, backend, degree, steps, layout)
 
 
 def spline_arguments(
-    rows: Tensor,
-    start: Sequence[Tensor | None],
-    goal: Sequence[Tensor | None],
-    dt: float | Tensor,
-    start_index: Tensor | None,
-    goal_index: Tensor | None,
-    dt_per: str,
-    goal_mask: Tensor | None = None,
-    name: str = "control_points",
+    given: Inputs, dt_per: str, goal_mask: Tensor | None = None, name: str = "control_points"
 ) -> tuple[Tensor, list[Tensor], list[Tensor] | None, Tensor, torch.dtype]:
-    """Check the arguments as `bspline_step` does; `rows` are control points, or what `name` calls them in errors.
+    """Check the arguments as `bspline_step` does; actions are control points, or what `name` calls them in errors.
 
-    Returns what the functions of `reference` take, in float64: rows, start, goal, dt `[1 or B, 1, 1]`; and the dtype of
-    the result: that of the rows, or float32 where autocast widens them.
+    Returns what the functions of `reference` take, in float64: actions, start, goal, dt `[1 or B, 1, 1]`; and the dtype
+    of the result: that of the actions, or float32 where autocast widens them.
     """
     if goal_mask is not None:
-        goal, goal_index = goal_or_rest(rows, goal, goal_index, goal_mask, name), None
-    inputs = prepare_step(BSPLINE, rows, End(start, start_index), End(goal, goal_index), dt, dt_per, name)
+        action, goal = given.action, given.ends[1]
+        goal = goal_or_rest(action, *goal, goal_mask, name)
+        given = given._replace(values=(*given.values[:5], *goal), indices=(given.indices[0], None))
+    inputs = prepare_step(BSPLINE, given, dt_per, name)
     action = inputs.action
     begin, end = (None if end.rows[0] is None else start_rows(*end, action) for end in inputs.ends)
     return action.double(), begin, end, inputs.dt.double()[..., None], action.dtype

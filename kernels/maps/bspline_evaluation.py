@@ -14,7 +14,7 @@ from torch import Tensor
 from .. import reference
 from ..splines.form import SplineForm
 from ..splines.weights import ORDERS, POLYNOMIALS, basis
-from ..types import BsplineLayout, Trajectory
+from ..types import BsplineLayout, Inputs, Trajectory
 from ..validation import check_device
 from .bspline import spline_arguments
 
@@ -69,18 +69,18 @@ def evaluate_bspline(
 
     """
     form = SplineForm(degree, steps, layout)
-    start = (start_position, start_velocity, start_acceleration, start_jerk)
+    start = (control_points, start_position, start_velocity, start_acceleration, start_jerk)
     goal = (goal_position, goal_velocity, goal_acceleration, goal_jerk)
-    ends = start, goal, dt, start_index, goal_index, dt_per, goal_mask
-    points, start, goal, step, dtype = spline_arguments(control_points, *ends)
+    given = Inputs((*start, *goal), (start_index, goal_index), dt)
+    points, start, goal, step, dtype = spline_arguments(given, dt_per, goal_mask)
     batch, points_given, dof = points.shape
-    given = _check_times(times, control_points)
+    times = _check_times(times, control_points)
     length = form.steps * step
     points = reference.extended_points(points, start, goal, length, form)
 
-    place = given.double() / length[..., 0]  # [1 or B, T], in segments
+    place = times.double() / length[..., 0]  # [1 or B, T], in segments
     # A time that equals a row's except for rounding belongs to the segment that begins there, because jerk may jump.
-    rounding = 8 * torch.finfo(given.dtype).eps * form.segments(points_given)
+    rounding = 8 * torch.finfo(times.dtype).eps * form.segments(points_given)
     segment = (place.detach() + rounding).floor().clamp(0, form.segments(points_given) - 1)
     within = (place - segment).clamp(0, 1)
     first = segment.long().expand(batch, -1)
@@ -132,17 +132,13 @@ def bspline_segments(
 
     """
     form = SplineForm(degree, steps, layout)
-    start = (start_position, start_velocity, start_acceleration, start_jerk)
+    start = (control_points, start_position, start_velocity, start_acceleration, start_jerk)
     goal = (goal_position, goal_velocity, goal_acceleration, goal_jerk)
-    points, start, goal, step, _ = spline_arguments(
-        _real(control_points),
-        [None if rows is None else _real(rows) for rows in start],
-        [None if rows is None else _real(rows) for rows in goal],
-        _real(dt) if np.ndim(dt) else float(dt),
-        *(one.detach().cpu() if isinstance(one, Tensor) else one for one in (start_index, goal_index)),
-        "step",
-        goal_mask.detach().cpu() if isinstance(goal_mask, Tensor) else goal_mask,
-    )
+    values = [None if rows is None else _real(rows) for rows in (*start, *goal)]
+    picks = (start_index, goal_index, goal_mask)
+    *indices, mask = (one.detach().cpu() if isinstance(one, Tensor) else one for one in picks)
+    given = Inputs(values, indices, _real(dt) if np.ndim(dt) else float(dt))
+    points, start, goal, step, _ = spline_arguments(given, "step", mask)
     length, count = form.steps * step, form.segments(points.shape[1])
     with torch.no_grad():
         states = reference.bspline(points, start, goal, length, SplineForm(form.degree, 1, form.layout))

@@ -55,31 +55,22 @@ def fit_bspline(
 
     """
     form = SplineForm(degree, steps, layout)
-    start = (start_position, start_velocity, start_acceleration, start_jerk)
+    start = (position, start_position, start_velocity, start_acceleration, start_jerk)
     goal = (goal_position, goal_velocity, goal_acceleration, goal_jerk)
-    if goal_mask is None:
-        return _fit(position, start, goal, dt, start_index, goal_index, dt_per, form)
-    if goal_position is None:
+    if goal_mask is not None and goal_position is None:
         raise ValueError("goal_position: expected a tensor with goal_mask, got None")
-    to_goal = _fit(position, start, goal, dt, start_index, goal_index, dt_per, form)
-    to_rest = _fit(position, start, [None] * ORDERS, dt, start_index, None, dt_per, form)
+    to_goal = _fit(Inputs((*start, *goal), (start_index, goal_index), dt), dt_per, form)
+    if goal_mask is None:
+        return to_goal
+    to_rest = _fit(Inputs((*start, *[None] * ORDERS), (start_index, None), dt), dt_per, form)
     index = row_indices("goal_index", goal_index, position.device)
     holds = mask_of_each(goal_mask, goal_position.shape[0], index, position)
     return torch.where(holds[..., None], to_goal, to_rest)
 
 
-def _fit(
-    position: Tensor,
-    start: Sequence[Tensor | None],
-    goal: Sequence[Tensor | None],
-    dt: float | Tensor,
-    start_index: Tensor | None,
-    goal_index: Tensor | None,
-    dt_per: str,
-    form: SplineForm,
-) -> Tensor:
-    ends = start, goal, dt, start_index, goal_index, dt_per
-    wanted, start, goal, steps, dtype = spline_arguments(position, *ends, name="position")
+def _fit(given: Inputs, dt_per: str, form: SplineForm) -> Tensor:
+    wanted, start, goal, steps, dtype = spline_arguments(given, dt_per, name="position")
+    position = given.action
     pieces = position.shape[1] - 1  # not divmod, which torch.compile cannot trace for a symbolic size
     points = pieces // form.steps - form.head
     if pieces % form.steps != 0 or points < 1:

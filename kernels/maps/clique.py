@@ -60,8 +60,8 @@ def clique_step(
     """
     if goal_position is not None or goal_index is not None or goal_mask is not None:
         action = with_goal(action, goal_position, goal_index, CLIQUE_GOAL, goal_mask)
-    start = (start_position, start_velocity, start_acceleration)
-    return step(CLIQUE, action, start, dt, start_index, dt_per, backend)
+    values = (action, start_position, start_velocity, start_acceleration)
+    return step(CLIQUE, values, (start_index, None), dt, dt_per, backend)
 
 
 def clique_central_step(
@@ -96,8 +96,8 @@ def clique_central_step(
     """
     if goal_position is not None or goal_index is not None or goal_mask is not None:
         action = with_goal(action, goal_position, goal_index, CLIQUE_CENTRAL_GOAL, goal_mask)
-    start = (start_position, start_velocity, start_acceleration, start_jerk)
-    return step(CLIQUE_CENTRAL, action, start, dt, start_index, dt_per, backend, truncate_terminal_gradient)
+    values = (action, start_position, start_velocity, start_acceleration, start_jerk)
+    return step(CLIQUE_CENTRAL, values, (start_index, None), dt, dt_per, backend, truncate_terminal_gradient)
 
 
 CLIQUE_GOAL = -2

@@ -26,8 +26,8 @@ def velocity_step(
     Row 0 is the start state; `velocity[:, h] = action[:, h - 1]` for h >= 1, rad/s. `dt[0]` is not used. All arguments,
     the results and the errors are those of `clique_step`.
     """
-    start = (start_position, start_velocity, start_acceleration)
-    return step(VELOCITY, action, start, dt, start_index, dt_per, backend)
+    values = (action, start_position, start_velocity, start_acceleration)
+    return step(VELOCITY, values, (start_index, None), dt, dt_per, backend)
 
 
 def acceleration_step(
@@ -49,9 +49,8 @@ def acceleration_step(
     position by the velocity at the end of the step. All other arguments, the results and the errors are those of
     `clique_step`.
     """
-    start = (start_position, start_velocity, start_acceleration)
-    scheme = integrator_name(integrator)
-    return step(ACCELERATION, action, start, dt, start_index, dt_per, backend, scheme)
+    values = (action, start_position, start_velocity, start_acceleration)
+    return step(ACCELERATION, values, (start_index, None), dt, dt_per, backend, integrator_name(integrator))
 
 
 def jerk_step(
@@ -70,8 +69,8 @@ def jerk_step(
     Row 0 is the start state; `jerk[:, h] = action[:, h - 1]` for h >= 1, rad/s^3. `dt[0]` is not used. All arguments,
     the results and the errors are those of `clique_step`.
     """
-    start = (start_position, start_velocity, start_acceleration)
-    return step(JERK, action, start, dt, start_index, dt_per, backend)
+    values = (action, start_position, start_velocity, start_acceleration)
+    return step(JERK, values, (start_index, None), dt, dt_per, backend)
 
 
 def integrator_name(integrator: AccelerationIntegrator | str) -> str:

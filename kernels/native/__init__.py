@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 
 from torch import Tensor
 
+from ..signature import four
 from .extension import UNFIT
 from .extension import extension as _C
 from .fast import FastMap  # noqa: F401
@@ -37,11 +38,11 @@ release_kept_memory: Callable[[], None] = _C.release_kept_memory
 
 
 cost: Callable[..., Tensor | None] = _C.cost
-"""`cost(apply, kept, map, action, start, start_index, goal, goal_index, dt, terms)`: of ordinary tensors, `[B]`.
+"""`cost(apply, kept, map, values, indices, dt, terms)`: of ordinary tensors, `[B]`.
 
-The arguments are those of `quadratic_cost_into`. Where autograd records it, the result is what `apply((cost, kept,
-saved), action, *rows)` returns; saved are action, four rows of start and four of goal, and their gradients, those of
-rows `[B, D]` in float64. None, having done nothing, if anything is out of the ordinary.
+`values` and `indices` are those of `Inputs`; `terms` has six for each output. Where autograd records it, the result is
+what `apply((cost, kept, saved), *values)` returns; saved are nine values and their gradients, those of rows `[B, D]` in
+float64. None, having done nothing, if anything is out of the ordinary.
 """
 
 
@@ -55,7 +56,7 @@ def step_into(*arguments: object) -> bool:
     `dt` a number of seconds or float64 `[1 or B, 1 or Ha]`; `out` `[4, B, H, D]`, or four `[B, H, D]`. Returns False,
     having done nothing, if one of them does not fit. Without autograd.
     """
-    return _is_done(_C.forward, arguments)
+    return _is_done(_forward, arguments)
 
 
 def vjp_into(*arguments: object) -> bool:
@@ -64,18 +65,16 @@ def vjp_into(*arguments: object) -> bool:
     The same for the vjp: `upstream` is a tuple of four `[B, H, D]` or None. The last three are outputs: `[B, Ha, D]`,
     and tuples of at most four `[S, D]`; what is None is not computed, and `goal` is None where there is none.
     """
-    return _is_done(_C.vjp, arguments)
+    return _is_done(_vjp, arguments)
 
 
-def quadratic_cost_into(*arguments: object) -> bool:
-    """`quadratic_cost_into(map, action, start, start_index, goal, goal_index, dt, terms, cost, grad_action, ends)`.
+def _forward(kind, action, start, start_index, goal, goal_index, dt, out) -> None:
+    _C.forward(kind, (action, *four(start or ()), *four(goal or ())), (start_index, goal_index), dt, out)
 
-    Map, cost and gradients in one pass, on arrays as above. `terms` has a tuple of six for each output: weight, target,
-    terminal weight, limit weight, lower and upper limit. Writes `cost` `[B]`, `grad_action`
-    `[B, Ha, D]` or None, and `ends`, a tuple of eight `[B, D]` in float64 or None: those of start and goal, not
-    summed over a pool.
-    """
-    return _is_done(_C.quadratic_cost, arguments)
+
+def _vjp(kind, upstream, start_index, goal_index, dt, truncates, action, start, goal) -> None:
+    into = (action, *four(start or ()), *four(goal or ()))
+    _C.vjp(kind, upstream, (start_index, goal_index), dt, truncates, goal is not None, into)
 
 
 def _is_done(call: Callable[..., object], arguments: tuple[object, ...]) -> bool:

@@ -7,7 +7,7 @@ what is wrong by name.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 import torch
 from torch import Tensor
@@ -16,7 +16,7 @@ from torch.autograd.function import _SingleLevelFunction
 from torch.compiler import is_compiling
 
 from ..derivatives import dt_gradient, moved_inputs
-from ..signature import Signature, four
+from ..signature import Signature, all_values
 from ..splines.form import SplineForm
 from ..types import DT_PER, Inputs, Trajectory, VjpInputs, encoded_rows, first_given
 from .extension import UNFIT
@@ -38,14 +38,12 @@ class FastMap:
         self.operator = operator
         self.scheme = form.scheme if form else tuple(scheme)
         self.truncates = True in scheme
-        self.step = functools.partial(_C.step, self._route(_Step.apply))
-        """`step(action, start, start_index, goal, goal_index, dt, dt_per)`: the trajectory.
+        self.steps, self.results = _steps, Trajectory
+        self.step = functools.partial(_C.step, self, _Step.apply)
+        """`step(values, indices, dt, dt_per)`: the trajectory; `values` and `indices` as in `Inputs`.
 
         None, having done nothing, if anything is out of the ordinary.
         """
-
-    def _route(self, apply: Callable[..., tuple[Tensor, ...]]) -> tuple[object, ...]:
-        return self, self.kind, apply, _steps, Trajectory
 
     def vjp(
         self,
@@ -75,18 +73,15 @@ class FastMap:
                 count if want else None
                 for want, count in zip(wanted, (horizons[0], *[start[0]] * 4, *[goal[0]] * 4), strict=True)
             ]
-            ends = sizes[1:5], None if goal[0] is None else sizes[5:]
-            return _C.vjp(self.kind, tuple(upstream), start[1], goal[1], steps, self.truncates, sizes[0], *ends)
+            options = self.truncates, goal[0] is not None
+            return _C.vjp(self.kind, tuple(upstream), (start[1], goal[1]), steps, *options, sizes)
         except _UNFIT:
             return None
 
     def dual_step(
         self,
-        action: Tensor,
-        start: tuple[Tensor | None, ...],
-        start_index: Tensor | None,
-        goal: tuple[Tensor | None, ...],
-        goal_index: Tensor | None,
+        values: Sequence[Tensor | None],
+        indices: Sequence[Tensor | None],
         dt: float | Tensor,
         dt_per: str,
     ) -> Trajectory | None:
@@ -94,8 +89,8 @@ class FastMap:
 
         None also where autograd records the step, or dt has a tangent and a value for each step.
         """
-        given = [action, *four(start), *(four(goal) if self.operator.goals else four(())), dt]
-        if start[0] is None or dt_per not in DT_PER or not _C.are_plain(*given, start_index, goal_index):
+        given = [*all_values(values), dt]
+        if given[1] is None or dt_per not in DT_PER or not _C.are_plain(*given, *indices):
             return None
         values, tangents = zip(*(_unpacked(one) for one in given), strict=True)
         try:
@@ -105,24 +100,19 @@ class FastMap:
             if rate is not None:
                 if steps.shape[1] != 1:
                     return None
-                rate = (rate.reshape(steps.shape) / steps).to(action.dtype)
-            inputs = Inputs(values, (start_index, goal_index), steps)
-            outputs = self._forward(inputs)
+                rate = (rate.reshape(steps.shape) / steps).to(values[0].dtype)
+            inputs = Inputs(values, indices, steps)
+            outputs = _C.forward(self.kind, *inputs, None)
             moved = moved_inputs(inputs, tangents, rate, self.operator.action_order)
-            results = [None] * 4 if moved is None else self._forward(moved)
+            results = [None] * 4 if moved is None else _C.forward(self.kind, *moved, None)
         except _UNFIT:
             return None
         return Trajectory._make(_dual_outputs(outputs, results, rate))
 
-    def _forward(self, inputs: Inputs) -> tuple[Tensor, ...]:
-        (action, *rows), (start_index, goal_index) = inputs.values, inputs.indices
-        return _C.forward(self.kind, action, rows[:4], start_index, rows[4:], goal_index, inputs.dt, None)
-
     def step_into(
         self,
-        action: Tensor,
-        start: tuple[Tensor | None, ...],
-        start_index: Tensor | None,
+        values: Sequence[Tensor | None],
+        indices: Sequence[Tensor | None],
         dt: float | Tensor,
         buffers: tuple[Tensor, ...],
         gradient: Tensor | None,
@@ -131,7 +121,8 @@ class FastMap:
 
         `gradient` is a buffer for the gradient of the action.
         """
-        if type(action) not in _PLAIN or start[0] is None or torch.is_inference_mode_enabled():
+        action = values[0]
+        if type(action) not in _PLAIN or values[1] is None or torch.is_inference_mode_enabled():
             return None
         if isinstance(dt, Tensor) and dt.requires_grad:
             return None
@@ -142,8 +133,7 @@ class FastMap:
                 return None
             # A view that an earlier call returned has a graph, which is dropped here.
             memory = tuple(buffer.detach() if buffer.requires_grad else buffer for buffer in buffers)
-            call = action, start, start_index, None, None, dt, "step", memory, gradient
-            outputs = _C.step(self._route(_StepInto.apply), *call)
+            outputs = _C.step(self, _StepInto.apply, values, indices, dt, "step", memory, gradient)
             return outputs if outputs is None or outputs[0] is not None else Trajectory._make(_views(memory))
         except _UNFIT:
             return None
@@ -164,9 +154,9 @@ class _StepInto(_Step):
     """The same into the caller's buffers, one of which may be for the gradient of the action."""
 
     @staticmethod
-    def forward(ctx, bundle: tuple, action: Tensor, *rows: Tensor | None) -> tuple[Tensor, ...]:
-        _C.record(ctx, bundle)
-        memory, gradient = bundle[-2:]
+    def forward(ctx, recording: tuple, action: Tensor, *rows: Tensor | None) -> tuple[Tensor, ...]:
+        _C.record(ctx, recording)
+        memory, gradient = recording.memory, recording.gradient
         # The gradient is written to it, not computed from it: save_for_backward would treat the write as an error.
         ctx.buffer = None if gradient is None else (gradient, gradient._version, action.is_leaf)
         return _views(memory)
@@ -198,18 +188,18 @@ def _general_vjp(ctx, upstream: Sequence[Tensor | None]) -> Sequence[Tensor | No
     needs = ctx.needs_input_grad
     if all(gradient is None for gradient in upstream):
         return (None,) * len(needs)
-    fast, seconds, action_horizon, *counts = ctx.call
+    call, fast = ctx.call, ctx.call.map
     *indices, dt = ctx.saved_tensors[:3] or (None, None, None)
     of_dt, *values = ctx.saved_tensors[3:] or (None,)
     if of_dt is not None:
         dt = of_dt.reshape(dt.shape)
     elif dt is None:
-        dt = torch.full((1, 1), seconds, dtype=torch.float64)
-    rows = encoded_rows(counts, indices, first_given(upstream).shape[0])
+        dt = torch.full((1, 1), call.seconds, dtype=torch.float64)
+    rows = encoded_rows((call.start_rows, call.goal_rows), indices, first_given(upstream).shape[0])
     wanted = [*needs[1:10], *[False] * (10 - len(needs))]
     gradients = [None] * 9
     if any(wanted):
-        inputs = VjpInputs(upstream, indices, dt, rows, action_horizon, wanted)
+        inputs = VjpInputs(upstream, indices, dt, rows, call.action_horizon, wanted)
         gradients = fast.operator.vjp(*inputs.arguments, *fast.scheme, None)
     if len(needs) > 10:
         inputs, scheme = Inputs(values, indices, dt), fast.operator.scheme(fast.scheme)

@@ -65,20 +65,12 @@ def launchers(name: str) -> tuple[Callable[..., tuple[Tensor, ...]], Callable[..
             upstream = [None if gradient is None else gradient.to(wide) for gradient in upstream]
         start, goal = inputs.rows
         counts, into = [inputs.action_horizon, *[start] * 4, *[goal] * 4], out or [None] * _RESULTS
-        sizes = [
+        wanted = [
             None if not want else count if to is None else to
             for want, count, to in zip(inputs.needs, counts, into, strict=True)
         ]
-        results = _C.vjp(
-            map_of(name, **scheme),
-            upstream,
-            *indices,
-            dt.double(),
-            truncate_terminal_gradient,
-            sizes[0],
-            sizes[1:5],
-            None if goal < 0 else sizes[5:],
-        )
+        options = truncate_terminal_gradient, goal >= 0
+        results = _C.vjp(map_of(name, **scheme), upstream, indices, dt.double(), *options, wanted)
         written = [to for want, to in zip(inputs.needs, into, strict=True) if want and to is not None]
         if written:
             torch.autograd.graph.increment_version(written)
@@ -103,11 +95,9 @@ def dt_gradient(name: str, inputs: Inputs, upstream: Sequence[Tensor | None], **
     return result
 
 
-def _readable(inputs: Inputs) -> tuple[object, ...]:
-    """The inputs as the extension reads them: action, start and its index, goal and its index, dt."""
-    action, *rows = _plain(inputs.values)
-    start_index, goal_index, dt = _plain((*inputs.indices, inputs.dt))
-    return action, rows[:4], start_index, rows[4:], goal_index, dt.double()
+def _readable(inputs: Inputs) -> Inputs:
+    *indices, dt = _plain((*inputs.indices, inputs.dt))
+    return Inputs(_plain(inputs.values), indices, dt.double())
 
 
 def _plain(tensors: Sequence[Tensor | None]) -> list[Tensor | None]:

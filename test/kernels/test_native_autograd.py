@@ -170,7 +170,7 @@ def test_transforms_and_tracers_see_the_general_operator():
     fast = native.FastMap(MAPS["clique"].operator, ())
 
     def takes_it(x):
-        return fast.step(x, (position, None, None), None, (), None, 0.1, "step") is not None
+        return fast.step((x, position), (None, None), 0.1, "step") is not None
 
     assert takes_it(action)
 

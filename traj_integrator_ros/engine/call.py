@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from ..kernels import ControlMap
+from ..kernels.signature import four
 
 Array = np.ndarray | Tensor
 
@@ -95,6 +96,15 @@ class Call(NamedTuple):
         for name, arrays in (("upstream", self.upstream or ()), ("start", self.start.rows), ("goal", self.goal.rows)):
             named |= {f"{name}_{place}": array for place, array in enumerate(arrays)}
         return {**named, "start_index": self.start.index, "goal_index": self.goal.index, "dt": self.dt}
+
+    @property
+    def of_map(self) -> tuple[tuple[Array | None, ...], tuple[np.ndarray | None, ...], np.ndarray]:
+        """The parts of `kernels.types.Inputs`; a goal that replaces an action is none of them."""
+        start, goal = self.start, self.goal
+        values = (self.actions, *start.rows)
+        if self.kernel.operator.goals:
+            values = (self.actions, *four(start.rows), *goal.rows)
+        return values, (start.index, goal.index), self.dt
 
     @property
     def summed(self) -> range:

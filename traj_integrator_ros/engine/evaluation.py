@@ -27,7 +27,7 @@ def fused_evaluation(call: Call, cost: QuadraticCost, wanted: Wanted, buffers: B
         ValueError: arrays whose shapes do not match.
 
     """
-    from ..kernels import native
+    from ..kernels.native.extension import UNFIT, extension
 
     kernel, goal, shape = call.kernel, call.goal, call.shape
     batch, _, dof = shape
@@ -42,11 +42,15 @@ def fused_evaluation(call: Call, cost: QuadraticCost, wanted: Wanted, buffers: B
     if starts or goals:
         ends = buffers.view("output", "gradients of the ends", (2 * STARTS, batch, dof), torch.float64).numpy()
         into = (*four(tuple(ends[:starts])), *four(tuple(ends[STARTS : STARTS + goals])))
-    given = _given(without_goal(call, buffers), cost)
-    number = fast_map(kernel.operator, *kernel.scheme).kind
-    done = native.quadratic_cost_into(number, *given, costs, action, into)
-    if not done and not native.quadratic_cost_into(number, *_contiguous(given), costs, action, into):
-        raise ValueError(unfit(call))
+    given = (*without_goal(call, buffers).of_map, cost.outputs)
+    kind = fast_map(kernel.operator, *kernel.scheme).kind
+    try:
+        extension.quadratic_cost(kind, *given, costs, action, into)
+    except UNFIT:  # nothing was written
+        try:
+            extension.quadratic_cost(kind, *_contiguous(given), costs, action, into)
+        except UNFIT:
+            raise ValueError(unfit(call)) from None
     if cost.duration_weight is not None:
         with np.errstate(over="ignore"):  # as in the loops, what is too large becomes infinite
             costs += cost.duration_weight * kernel.duration(call.dt, shape[1])
@@ -57,12 +61,6 @@ def fused_evaluation(call: Call, cost: QuadraticCost, wanted: Wanted, buffers: B
         action[:, kernel.goal_place] = 0
     of_start = tuple(summed(rows, call.start) for rows in ends[:starts]) if starts else None
     return costs, Gradient(action if wanted.action else None, of_start, of_goal, None)
-
-
-def _given(call: Call, cost: QuadraticCost) -> tuple[Array | tuple | None, ...]:
-    """The inputs in the order of the loops' arguments."""
-    ends = (four(call.start.rows), call.start.index, four(call.goal.rows), call.goal.index)
-    return (call.actions, *ends, call.dt, cost.outputs)
 
 
 def _contiguous(given: Array | tuple | None) -> Array | tuple | None:

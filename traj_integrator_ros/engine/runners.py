@@ -120,11 +120,18 @@ class DirectRunner:
 
     def run(self, call: Call) -> None:
         """Compute a call."""
+        given, upstream, results = call.of_map, call.upstream, call.results
         try:
-            self._compute(call)
+            self._compute(call, given, upstream, results)
         except self._unfit:  # nothing was written: once more with converted arrays
+            values, indices, dt = given
+            given = self._fitting("value", values), indices, np.ascontiguousarray(dt)
+            if upstream is not None:
+                upstream = self._fitting("upstream", upstream)
+            elif not results[0].is_contiguous():  # a slice of trajectories, whose outputs lie apart
+                results = (results[0].unbind(),)
             try:
-                self._compute(self._fitting(call))
+                self._compute(call, given, upstream, results)
             except self._unfit:
                 raise ValueError(unfit(call)) from None
 
@@ -132,32 +139,16 @@ class DirectRunner:
         """Free the memory for converted inputs."""
         self._buffers.release()
 
-    def _compute(self, call: Call) -> None:
-        kernel, start, goal, dt = call.kernel, call.start, call.goal, call.dt
-        kind = fast_map(kernel.operator, *kernel.scheme).kind
-        if call.upstream is None:
-            goal_rows = goal.rows if kernel.operator.goals else ()
-            self._loops.forward(kind, call.actions, start.rows, start.index, goal_rows, goal.index, dt, *call.results)
+    def _compute(self, call: Call, given: tuple[object, ...], upstream: object, results: tuple[Tensor, ...]) -> None:
+        kind = fast_map(call.kernel.operator, *call.kernel.scheme).kind
+        if upstream is None:
+            self._loops.forward(kind, *given, *results)
             return
-        action, *rows = call.results
-        into = (False, action, rows[:STARTS], rows[STARTS:] or None)
-        self._loops.vjp(kind, call.upstream, start.index, goal.index, dt, *into)
+        starts, goals = results[: 1 + STARTS], results[1 + STARTS :]
+        self._loops.vjp(kind, upstream, *given[1:], False, bool(goals), (*starts, None, *goals))
 
-    def _fitting(self, call: Call) -> Call:
-        """The call with inputs as the loops read them, and outputs one by one: slices of trajectories lie apart."""
-
-        def fitting(name: str, values: tuple[Array | None, ...]) -> tuple[Tensor | None, ...]:
-            return tuple(self._buffers.fitting(f"{name}_{place}", value) for place, value in enumerate(values))
-
-        is_forward = call.upstream is None
-        return call._replace(
-            actions=self._buffers.fitting("actions", call.actions),
-            start=call.start._replace(rows=fitting("start", call.start.rows)),
-            goal=call.goal._replace(rows=fitting("goal", call.goal.rows)),
-            upstream=None if is_forward else fitting("upstream", call.upstream),
-            dt=np.ascontiguousarray(call.dt),
-            results=(call.results[0].unbind(),) if is_forward else call.results,
-        )
+    def _fitting(self, name: str, arrays: tuple[Array | None, ...]) -> tuple[Tensor | None, ...]:
+        return tuple(self._buffers.fitting(f"{name}_{place}", array) for place, array in enumerate(arrays))
 
 
 def unfit(call: Call) -> str:

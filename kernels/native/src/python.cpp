@@ -9,57 +9,56 @@
 namespace traj_integrator {
 namespace {
 
-// forward(map, action, start, start_index, goal, goal_index, dt, outputs) -> outputs that were None, made here
+// forward(map, values, indices, dt, outputs) -> outputs that were None, made here
 PyObject* py_forward(PyObject*, PyObject* const* args, Py_ssize_t count) {
   Call call;
   Arguments given;
-  if (count != 8 || !given.take_inputs(args, call) || !given.take_outputs(args[7], call.outputs)) return unfit();
+  if (count != 5 || !given.take_inputs(args, call) || !given.take_outputs(args[4], call.outputs)) return unfit();
   return forward_results(call);
 }
 
-// vjp(map, upstream, start_index, goal_index, dt, truncate_terminal_gradient, action, start, goal) -> nine gradients
+// vjp(map, upstream, indices, dt, truncate_terminal_gradient, has_goal, gradients) -> those that were made here
 //
-// Each of action, start and goal is an array to write to, a number of rows, then it is made here, or None. Without a goal,
-// `goal` is None.
+// Gradients are those of the values, each an array to write to, a number of rows, then it is made here, or None.
 PyObject* py_vjp(PyObject*, PyObject* const* args, Py_ssize_t count) {
   Call call;
   Arguments given;
-  if (count != 9 || !given.take_upstream(args, call)) return unfit();
-  call.truncate_terminal = args[5] == Py_True;
-  call.has_goal = args[8] != Py_None;
-  int64_t sizes[kResults];
-  for (int k = 0; k < kResults; ++k) {
-    PyObject* const rows = k == 0 ? Py_None : args[7 + (k - 1) / kStartRows];
-    const Py_ssize_t size = Arguments::size_of(rows), place = (k - 1) % kStartRows;
-    if (size < 0 || size > kStartRows) return unfit();
-    PyObject* const object = k == 0 ? args[6] : place < size ? Arguments::item(rows, place) : Py_None;
+  if (count != 7 || !given.take_upstream(args, call) || Arguments::size_of(args[6]) > kValues) return unfit();
+  call.truncate_terminal = args[4] == Py_True;
+  call.has_goal = args[5] == Py_True;
+  int64_t sizes[kValues];
+  for (int k = 0; k < kValues; ++k) {
+    PyObject* const object = Arguments::item(args[6], k);
     sizes[k] = PyLong_Check(object) ? PyLong_AsLongLong(object) : -1;
-    if (!PyLong_Check(object) && !given.take(object, result_of(call, k), true)) return unfit();
+    if (!PyLong_Check(object) && !given.take(object, value_of(call, k), true)) return unfit();
   }
-  Result results[kResults];
-  return make_gradients(call, sizes, results) ? handed_over(results, kResults) : nullptr;
+  Result results[kValues];
+  return make_gradients(call, sizes, results) ? handed_over(results, kValues) : nullptr;
 }
 
-// dt_gradient(map, action, start, start_index, goal, goal_index, dt, upstream, result)
+// dt_gradient(map, values, indices, dt, upstream, result)
 PyObject* py_dt_gradient(PyObject*, PyObject* const* args, Py_ssize_t count) {
   Call call;
   Array result;
   Arguments given;
-  if (count != 9 || !given.take_inputs(args, call) || !given.take_all(args[7], call.outputs, kOutputs) ||
-      !given.take(args[8], result, true)) {
+  if (count != 6 || !given.take_inputs(args, call) || !given.take_all(args[4], call.outputs, kOutputs) ||
+      !given.take(args[5], result, true)) {
     return unfit();
   }
   if (!run(elements_of(call.outputs), [&](int threads) { dt_gradient(call, result, threads); })) return nullptr;
   Py_RETURN_NONE;
 }
 
-// quadratic_cost(map, action, start, start_index, goal, goal_index, dt, terms, cost, grad_action, grad_ends)
+// quadratic_cost(map, values, indices, dt, terms, cost, grad_action, grad_ends)
+//
+// Terms have six for each output: weight, target, terminal weight, limit weight, lower and upper limit. Writes the cost `[B]`
+// and, where they are given, gradients of the action, and of start and goal: eight `[B, D]` in double, not summed over a pool.
 PyObject* py_quadratic_cost(PyObject*, PyObject* const* args, Py_ssize_t count) {
   CostCall call;
   Arguments given;
-  if (count != 11 || !given.take_inputs(args, call.map) ||
-      !given.take_terms(args[7], call) || !given.take(args[8], call.cost, true) ||
-      !given.take(args[9], call.grad_action, true) || !given.take_all(args[10], call.grad_ends, kEnds, true)) {
+  if (count != 8 || !given.take_inputs(args, call.map) || !given.take_terms(args[4], call) ||
+      !given.take(args[5], call.cost, true) || !given.take(args[6], call.grad_action, true) ||
+      !given.take_all(args[7], call.grad_ends, kEnds, true)) {
     return unfit();
   }
   if (!run(call.map.action.size(), [&](int threads) { quadratic_cost(call, threads); })) return nullptr;

@@ -10,6 +10,10 @@
 
 namespace traj_integrator {
 
+// What a map is linear in, and its gradients: action, position to jerk of the start, and of the goal.
+constexpr int kValues = 1 + kEnds;
+inline Array& value_of(Call& call, int k) { return k == 0 ? call.action : call.ends[k - 1]; }
+
 // The arrays of one call. Every function returns false, without a Python error, where something is none.
 class Arguments {
  public:
@@ -66,16 +70,15 @@ class Arguments {
     return number >= 0 && number < static_cast<long long>(std::size(kControlMaps));
   }
 
-  // What every map reads: map, action, start, start_index, goal, goal_index, dt. Goal rows that are all None are no goal.
-  static constexpr Py_ssize_t kInputs = 7;
+  // What every map reads: map, values, indices, dt (see `Inputs` in types.py). Goal rows that are all None are no goal; what
+  // tuples lack at their ends is None.
   bool take_inputs(PyObject* const* args, Call& call) {
-    if (!take_map(args[0], call) || !take(args[1], call.action) || !take_dt(args[6], call.dt)) return false;
-    for (int end = 0; end < 2; ++end) {
-      if (!take_all(args[2 + 2 * end], call.ends + kStartRows * end, kStartRows)) return false;
-      if (!take(args[3 + 2 * end], call.index[end])) return false;
+    if (!take_map(args[0], call) || size_of(args[1]) > kValues) return false;
+    for (int k = 0; k < kValues; ++k) {
+      if (!take(item(args[1], k), value_of(call, k))) return false;
+      call.has_goal = call.has_goal || (k > kStartRows && call.ends[k - 1].given());
     }
-    for (int k = kStartRows; k < kEnds; ++k) call.has_goal = call.has_goal || call.ends[k].given();
-    return true;
+    return take_all(args[2], call.index, 2) && take_dt(args[3], call.dt);
   }
 
   // A tuple of those of each output.
@@ -85,17 +88,19 @@ class Arguments {
     return fits;
   }
 
-  // What every vjp reads: map, upstream, start_index, goal_index, dt.
+  // What every vjp reads: map, upstream, indices, dt.
   bool take_upstream(PyObject* const* args, Call& call) {
-    return take_map(args[0], call) && take_all(args[1], call.outputs, kOutputs) && take(args[2], call.index[0]) &&
-           take(args[3], call.index[1]) && take_dt(args[4], call.dt);
+    return take_map(args[0], call) && take_all(args[1], call.outputs, kOutputs) && take_all(args[2], call.index, 2) &&
+           take_dt(args[3], call.dt);
   }
 
   // Of a tuple or list; 0 of None, -1 of anything else.
   static Py_ssize_t size_of(PyObject* objects) {
     return PyTuple_Check(objects) ? PyTuple_Size(objects) : PyList_Check(objects) ? PyList_Size(objects) : objects == Py_None ? 0 : -1;
   }
+  // None beyond the end.
   static PyObject* item(PyObject* objects, Py_ssize_t k) {
+    if (k >= size_of(objects)) return Py_None;
     return PyList_Check(objects) ? PyList_GetItem(objects, k) : PyTuple_GetItem(objects, k);
   }
 

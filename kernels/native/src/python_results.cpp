@@ -38,18 +38,18 @@ PyObject* forward_results(Call& call) {
   return done ? handed_over(results, kOutputs) : nullptr;
 }
 
-bool make_gradients(Call& call, const int64_t (&sizes)[kResults], Result* results) {
+bool make_gradients(Call& call, const int64_t (&sizes)[kValues], Result* results) {
   return run(elements_of(call.outputs), [&](int threads) {
     const Array* const like = std::find_if(call.outputs, call.outputs + kOutputs, [](const Array& a) { return a.given(); });
     const bool fits = like != call.outputs + kOutputs && like->is_real() && like->dims == 3;  // else `vjp` says what is wrong
-    for (int k = 0; fits && k < kResults; ++k) {
+    for (int k = 0; fits && k < kValues; ++k) {
       if (sizes[k] < 0) continue;
       const int64_t batch = like->shape[0], dof = like->shape[2];
       if (k == 0) {
         results[k].make(like->type, {batch, sizes[k], dof}, call.action,
                         {&call.outputs[0], &call.outputs[1], &call.outputs[2], &call.outputs[3]});
       } else {
-        results[k].make(like->type, {sizes[k], dof}, result_of(call, k));
+        results[k].make(like->type, {sizes[k], dof}, value_of(call, k));
       }
     }
     vjp(call, threads);

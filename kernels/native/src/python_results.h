@@ -14,11 +14,8 @@ PyObject* handed_over(Result* results, Py_ssize_t count, Py_ssize_t before = 0);
 // The outputs, which are made unless the first is given, then None.
 PyObject* forward_results(Call& call);
 
-constexpr int kResults = 1 + kEnds;  // gradients of action, start and goal
-inline Array& result_of(Call& call, int k) { return k == 0 ? call.action : call.ends[k - 1]; }
-
 // Makes the gradients of a vjp with as many rows as `sizes` says, where that is not negative; false: an error is set.
-bool make_gradients(Call& call, const int64_t (&sizes)[kResults], Result* results);
+bool make_gradients(Call& call, const int64_t (&sizes)[kValues], Result* results);
 
 // Makes the gradient of dt, in the shape and the type in which it was given; false: an error is set.
 bool make_dt_gradient(const Call& call, const Array& dt, Result& result);
