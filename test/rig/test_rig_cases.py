@@ -1,0 +1,35 @@
+"""Ten cases of `make rig`: the real node around an arm in real time, two at a time, one on each of two cores."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytestmark = [pytest.mark.ros, pytest.mark.slow, pytest.mark.alone]
+ROOT = Path(__file__).resolve().parents[2]
+CASES = (
+    ("clock-step--30ms", "urdf-in-motion", "stop-service", "respawn-stream", "replan-50hz-noise"),
+    ("clock-+60ms", "hold-old-state", "states-end", "outside-limit", "goal-1"),
+)
+"""Clocks, limits that come in motion, stops and holds, a restart, noise, joint states that end or are old, a goal."""
+
+
+def test_what_goes_wrong_on_a_real_robot_does_not_here() -> None:
+    environment = {name: value for name, value in os.environ.items() if name != "RIG_READY"}
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True, "cwd": ROOT, "env": environment}
+    rig = [sys.executable, "-m", "rig"]
+    listed = subprocess.run([*rig, "--list"], timeout=200, check=False, **pipes)  # and built, by one of them
+    if "without controller_state" in listed.stdout:
+        pytest.skip("there is no control_msgs")
+    rigs = [subprocess.Popen([*rig, *cases], **pipes) for cases in CASES]
+    try:
+        said = [one.communicate(timeout=300)[0] for one in rigs]
+    finally:
+        for one in rigs:
+            one.kill()
+    assert not any(one.returncode for one in rigs), "\n".join(said)
+    assert "0 of 5 cases fail" in said[0] and "0 of 5 cases fail" in said[1]
