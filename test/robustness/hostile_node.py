@@ -172,6 +172,8 @@ class HostileNode:
                 self._await_outputs(channel, 1)
                 told = self._told()
                 self.reset()
+            elif "limits_violated" in verdict.reasons:  # a motion may be sought that keeps them, until the next comes
+                self._await_outputs(channel, 1)
             if self.serves:
                 self._publish(publisher, good)
                 client.wait_for(lambda: any(map(is_good, answers)), "the good one answered", ANSWER_TIMEOUT_S)

@@ -301,9 +301,7 @@ def test_what_exceeds_limits_is_refused_with_limits_action_reject(node: Node) ->
             node.send(ACTIONS, message, refused("limits_violated", "velocity"))
             for as_published in (False, True):
                 node.send(INTEGRATE, integration(message, as_published), refused("limits_violated", "velocity"))
-            node.settle()  # what waits to be judged is given up for the next
             node.send(PLAN, plan([0.0, 0.5, 1.0], positions), refused("limits_violated"))
-            node.settle()
     with changed(node.client, limits__action="reject", limits__start_deviation=0.1):
         node.send(ACTIONS, good_sequence(start_position=packed([0.0, 0.2, 0.0])), refused("start_mismatch"))
         node.send(PLAN, plan([0.0, 1.0], [[0.0, 0.0, 0.2]] * 2), refused("start_mismatch"))
