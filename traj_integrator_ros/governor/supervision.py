@@ -132,6 +132,8 @@ class Guard:
         self.deviation, self._away, self._off, self._short, self._speed = np.zeros((5, dof))
         self._line, self._line_ns = np.zeros((0, dof)), 0
         """What was commanded every 10 ms, and when that begins."""
+        self._begun_ns = 0
+        """When the first of these was measured."""
         self._seen: deque[tuple[int, np.ndarray, np.ndarray, np.ndarray]] = deque()
         """When a state was measured; its joints' own times; their positions; by how much they were away."""
 
@@ -224,8 +226,12 @@ class Guard:
             self._short = np.where(np.abs(half) > _LATELY * np.abs(whole), whole, 0.0)
         if not seen or newest_ns - seen[-1][0] >= _STEP_NS:
             if not self.stood and self._allowed is None:
-                share = min((newest_ns - seen[-1][0]) * NANOSECOND_S / _USUAL_S, 1.0) if seen else 1.0
-                self._usual = self._usual + share * (self._away - self._usual)
+                if seen:
+                    share = min((newest_ns - seen[-1][0]) * NANOSECOND_S / _USUAL_S, 1.0)
+                    self._usual = self._usual + share * (self._away - self._usual)
+                else:  # an arm that is where its controller has just begun may yet come to hang as before
+                    self._usual = np.where(np.abs(self._away) > np.abs(self._usual), self._away, self._usual)
+            self._begun_ns = self._begun_ns if seen else newest_ns
             seen.append((newest_ns, stamps_ns, position, self._away))
         now = self._commanded_at(stamps_ns - np.array([[0.0], [_STEP_NS]]))
         self._off = position - now[0]
@@ -271,9 +277,10 @@ class Guard:
         if self._allowed is not None:
             more = np.where(self._allowed > distance, self._allowed + distance / 2, 0.0)
             distance = np.maximum(distance, more)
-            if self._seen:  # on the way back to where it usually is, it may move as it likes
-                now, then = (np.abs(away - self._usual) for away in (self._away, self._seen[0][3]))
-                short = np.minimum(short, now - then)
+        begins = bool(self._seen) and self._seen[0][0] == self._begun_ns
+        if begins or (self._seen and self._allowed is not None):  # on the way to where it usually is, it may move
+            now, then = (np.abs(away - self._usual) for away in (self._away, self._seen[0][3]))
+            short = np.minimum(short, now - then)
         missing = allowance.of_motion(self._speed)
         beyond = np.stack([self.deviation / distance, short / missing])
         kind, joint = np.unravel_index(beyond.argmax(), beyond.shape)
