@@ -209,7 +209,8 @@ class Commands:
         """Compare the latest joint state with the command of its time, where that is due."""
         state = self._joint_states.latest(now_ns, 0.0)
         clock, present = self._published.clock, self._published.present
-        unsure = present.is_unsure or present.is_doubtful  # a brake would begin where the command perhaps is not
+        # While nobody knows where the controller is in its motion, a brake could begin where the command is not.
+        unsure = present.is_unsure or present.is_doubtful
         if unsure or clock.states.is_alone or not self._published.guard.is_due(state.stamp_ns):
             return
         position, turning = state.position, self._parameters.continuous
@@ -222,7 +223,7 @@ class Commands:
     def set_clock(self, by_ns: int) -> None:
         """The clock was set: what waits begins at another time of it."""
         for plan in filter(None, (self._waiting, self._next)):
-            self._trajectories.forget(plan)  # what is sought for it is to be taken up by the clock before
+            self._trajectories.forget(plan)  # its motion was sought from a time of the clock before
         self._waiting, self._next = (
             plan
             and replace(plan, origin_ns=plan.origin_ns and plan.origin_ns + by_ns, received_ns=plan.received_ns + by_ns)

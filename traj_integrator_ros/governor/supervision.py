@@ -133,7 +133,7 @@ class Guard:
         self._line, self._line_ns = np.zeros((0, dof)), 0
         """What was commanded every 10 ms, and when that begins."""
         self._begun_ns = 0
-        """When the first of these was measured."""
+        """When the first state was measured since a motion is compared anew."""
         self._seen: deque[tuple[int, np.ndarray, np.ndarray, np.ndarray]] = deque()
         """When a state was measured; its joints' own times; their positions; by how much they were away."""
 
@@ -278,7 +278,8 @@ class Guard:
             more = np.where(self._allowed > distance, self._allowed + distance / 2, 0.0)
             distance = np.maximum(distance, more)
         begins = bool(self._seen) and self._seen[0][0] == self._begun_ns
-        if begins or (self._seen and self._allowed is not None):  # on the way to where it usually is, it may move
+        # Where a motion begins, or is led back to, a joint may move as it likes to where it usually is.
+        if begins or (self._seen and self._allowed is not None):
             now, then = (np.abs(away - self._usual) for away in (self._away, self._seen[0][3]))
             short = np.minimum(short, now - then)
         missing = allowance.of_motion(self._speed)
