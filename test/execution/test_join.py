@@ -339,6 +339,20 @@ def test_a_joint_waits_where_its_plan_ends_in_motion_a_little_behind_it(ahead, w
     np.testing.assert_allclose(joined.end.position, plan.end.position + ahead * waits, atol=1e-9)
 
 
+def test_a_joint_that_is_ahead_of_plans_of_a_tenth_of_a_second_falls_back_to_them():
+    """Each is stopped at its end, and replaced 26 ms later: on its stop the joint could join it at once, for ever."""
+    speed, rates, planned = 0.39, (0.86, 3.04, 38.3), Motion(np.array([0.0, 0.1]), np.array([[[0.0], [0.39]]]))
+    stop = fastest_stop(planned.end._replace(acceleration=np.zeros(1)), bounds(1, *rates))
+    whole = planned.then(stop)
+    state = State(np.array([6e-3]), np.array([speed]), np.zeros(1))
+    for _ in range(20):
+        joined = joined_to(whole, state, rates, brake_from=0.1)
+        assert retreat(joined.states_at(np.linspace(0, joined.duration, 200), 1)[0]).max() == 0
+        state = joined.state_at(0.026)
+        state = state._replace(position=state.position - speed * 0.026)
+    assert np.abs(state.position) < 1e-3
+
+
 def test_a_floating_joint_that_almost_rests_does_not_go_back_to_where_velocities_of_0_were_planned():
     """Its plan floats: it is behind the joint by 13 mrad, which a fade over 0.2 s would lead back by half."""
     state, floating = (1.9533, 0.0151, -2.437), np.ones(1, bool)

@@ -16,6 +16,7 @@ from . import native
 from .bounds import Bounds
 from .limits import extremes, keeping, keeps
 from .motion import SHORTEST_GAP, SIZE, Motion, resting, united
+from .polynomials import to_nothing
 from .problem import Problem
 from .reaching import RETREAT_RAD, floating_to, reaching, retreats
 from .rows import FADE_STEPS
@@ -131,19 +132,12 @@ def faded(joined: Motion, problem: Problem, joints: np.ndarray, time: float, *, 
         joints = joints & (problem.floats | (grown <= np.abs(p) + _NEAR_RAD))
         if not np.count_nonzero(joints):
             return None
-    fade = _to_nothing(time) @ np.array([led, v, a])
+    fade = to_nothing(time) @ np.array([led, v, a])
     knots = longer.knots[: int(longer.knots.searchsorted(time - SHORTEST_GAP))]
     added = np.zeros((len(knots), *fade.shape))
     native.add(fade, knots, added)
     leads = (np.abs(p) + np.abs(v) * time + np.abs(a) * time**2).max()
     return _with(longer, added, problem, joints, problem.bounds, leads, p - led)
-
-
-@lru_cache(maxsize=64)
-def _to_nothing(time: float) -> np.ndarray:
-    """Matrix from a position, velocity and acceleration to the quintic from there to 0 within a time, s, `[6, 3]`."""
-    powers = time ** np.array([[3.0, 2.0, 1.0], [4.0, 3.0, 2.0], [5.0, 4.0, 3.0]])
-    return np.vstack([np.diag([1.0, 1.0, 0.5]), [[-10, -6, -1.5], [15, 8, 1.5], [-6, -3, -0.5]] / powers])
 
 
 def _with(

@@ -77,6 +77,13 @@ def quintics(steps: np.ndarray, states: np.ndarray) -> np.ndarray:
 
 
 @lru_cache(maxsize=64)
+def to_nothing(time: float) -> np.ndarray:
+    """Matrix from a position, velocity and acceleration to the quintic from there to 0 within a time, s, `[6, 3]`."""
+    powers = time ** np.array([[3.0, 2.0, 1.0], [4.0, 3.0, 2.0], [5.0, 4.0, 3.0]])
+    return np.vstack([np.diag([1.0, 1.0, 0.5]), [[-10, -6, -1.5], [15, 8, 1.5], [-6, -3, -0.5]] / powers])
+
+
+@lru_cache(maxsize=64)
 def _to_bernstein(degree: int, order: int) -> np.ndarray:
     """Matrix from coefficients of powers from `order` on, over a unit span, to control points of the derivative."""
     n = degree - order

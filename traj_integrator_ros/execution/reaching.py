@@ -14,8 +14,9 @@ from ruckig import ControlInterface, InputParameter, Result, Ruckig
 from ruckig import Trajectory as RuckigTrajectory
 
 from . import native
-from .limits import LONGEST_BRAKE_S, extremes
+from .limits import LONGEST_BRAKE_S, extremes, keeps
 from .motion import SHORTEST_GAP, SIZE, Motion
+from .polynomials import to_nothing
 from .problem import Problem
 from .stopping import Rates, fastest_stop, peak_speed
 from .tolerances import NANOSECOND_S, ROUNDING, SECOND_NS
@@ -45,6 +46,8 @@ before that, not while it brakes, and again at its end.
 """
 _WAITS_S = 0.5
 """Longest time in which a plan that ends in motion would come to where a joint is, for that to wait there."""
+_FALLING_BACK = (1, 2, 4)
+"""Times the longest fade: how long who is ahead takes to be back on a plan of which less than that is known."""
 _DONE = (Result.Working, Result.Finished)
 _LEFT = 1 - 5e-4
 """Share of the jerk that ruckig is given: the rest corrects its ends, which are exact to 1e-8 rad only."""
@@ -153,7 +156,30 @@ def reaching(problem: Problem, joint: int) -> tuple[Motion, float] | None:
     if not good and (waiting := _waiting(problem, joint)) is not None:
         return waiting, 0.0
     best = min(good or flawed, key=lambda it: it[0], default=None)
+    if good and best[0] > problem.brake_from and (falling := _falling_back(problem, joint)) is not None:
+        return falling, 0.0
     return None if best is None else (best[1], 0.0)
+
+
+def _falling_back(problem: Problem, joint: int) -> Motion | None:
+    """The plan until it is stopped, with a difference that fades for longer, and the stop from there; None: not so.
+
+    Who is ahead reaches a plan that is stopped soon as it stops only, and stays ahead while newer plans come.
+    """
+    plan, bounds, until = problem.plan.of(joint), problem.bounds.of(joint), problem.brake_from
+    if problem.earliest > 0 or plan.state_at(until).velocity[0] * problem.lack[0, joint] <= 0:
+        return None
+    for time in (times * problem.longest for times in _FALLING_BACK):
+        if time <= until:
+            continue
+        way = plan.until(until).raised()
+        native.add(to_nothing(time) @ problem.lack[:, joint, None], way.knots[:-1], way.coefficients)
+        if not keeps(way, bounds.slower(problem.caps[[joint]])):
+            continue
+        whole = way.then(fastest_stop(way.end, bounds))
+        if keeps(whole, bounds.of_stops) and retreats(whole, problem, np.array([joint]))[0] <= 0:
+            return whole
+    return None
 
 
 def _waiting(problem: Problem, joint: int) -> Motion | None:

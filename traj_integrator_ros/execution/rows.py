@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from . import native
-from .motion import SHORTEST_GAP, Motion, State, quintic, shifted
+from .motion import BESIDE, SHORTEST_GAP, Motion, State, quintic, shifted
 from .polynomials import powers_of, quintics, spaced
 from .tolerances import NANOSECOND_S, ROUNDING, SECOND_NS
 
@@ -213,7 +213,17 @@ def continued(before: Motion, motion: Motion) -> Motion:
     """One motion after the other; both have the same kind of points afterwards."""
     if before.with_accelerations != motion.with_accelerations:
         before = _with_jumps(before) if motion.with_accelerations else _as_cubics(before)
+    if motion.with_accelerations and (np.abs(motion.begin.beyond(before.end)[2]) > _NO_JUMP).any():
+        before, motion = _cut(before, before.duration - BESIDE), _cut(motion, BESIDE)
     return before.then(motion)
+
+
+def _cut(motion: Motion, time: float) -> Motion:
+    """The motion with a knot at a time, s, if there is that time, and no knot within 1 us."""
+    inside = SHORTEST_GAP < time < motion.duration - SHORTEST_GAP
+    if not inside or np.abs(motion.knots - time).min() < SHORTEST_GAP:
+        return motion
+    return motion.until(time).then(motion.from_time(time))
 
 
 def _as_cubics(motion: Motion) -> Motion:

@@ -45,7 +45,7 @@ class Lead:
 
     It is `publish.lead_time`. With `publish.lead_time_auto`, it is what computing and transport together took lately,
     where that is more, and at most `publish.longest_wait`. The way to the controller is taken to be as long as the way
-    back from it.
+    back from it, and longer where its reports show that trajectories come too late.
     """
 
     def __init__(self) -> None:
@@ -81,3 +81,8 @@ class Lead:
     def reported(self, now_ns: int, age: float) -> None:
         """Take the age of a report of the controller, s, when it arrived."""
         self._transport.take(now_ns, age)
+
+    def missed(self, now_ns: int, age: float) -> None:
+        """Take the age of a trajectory, s, that the controller does not execute although it is due."""
+        if age <= _LONGEST_TRANSPORT_S:  # beyond, it was lost
+            self._transport.take(now_ns, age)

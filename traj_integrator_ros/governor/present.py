@@ -184,6 +184,8 @@ class PresentCommand:
                     elif on_time:
                         late = matches(report, newest.course) is None
                         self.status = ControllerStatus.LATE if late else ControllerStatus.EXECUTING
+                        if late:
+                            self.lead.missed(self._received_ns, (report.stamp_ns - newest.sent_ns) * NANOSECOND_S)
                     return
                 if one is self._taken:
                     break  # it has dropped that: restarted, it may hold where an earlier one ended
@@ -197,7 +199,8 @@ class PresentCommand:
 
     def _is_of_others(self, report: ControllerReport, motion: Sent) -> bool:
         """Whether a report of a motion could as well be of an earlier one."""
-        before = (one.course for one in self._own() if one.course.start_ns < motion.course.start_ns)
+        others = (one.course for one in self._own() if one is not motion)
+        before = (course for course in others if course.start_ns <= motion.course.start_ns)
         return any(matches(report, course) is not None for course in before)
 
     def set_clock(self, step: Step) -> None:
