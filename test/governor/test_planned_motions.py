@@ -9,6 +9,7 @@ from execution_cases import bounds
 from traj_integrator_ros.execution.limits import extremes
 from traj_integrator_ros.execution.motion import Motion, State
 from traj_integrator_ros.execution.rows import cubic_spline
+from traj_integrator_ros.execution.stopping import fastest_stop
 from traj_integrator_ros.governor.planned_motions import PlannedMotion, Reading, Smoothed, planned_motions_of
 from traj_integrator_ros.kernels import MAPS
 from traj_integrator_ros.requests.plan import Plan
@@ -44,6 +45,25 @@ def test_rows_that_are_over_must_lie_on_the_previous_plan_or_the_rows_are_read_a
     assert (course.valid_from_ns <= ORIGIN_NS) == continues
     times = ORIGIN_NS + np.rint(DT * 1e9 * np.arange(3, 30)).astype(int)
     np.testing.assert_allclose([course.state_at(time).position[0] for time in times], LINE[2:29] + off, atol=1e-6)
+
+
+@pytest.mark.parametrize("earlier_s", [0.05, 0.07, 0.08])
+def test_coarse_rows_of_a_stop_continue_the_previous_rows_of_it(earlier_s):
+    """Through rows 0.1 s apart, the splines differ by up to 0.2 mrad at the other's rows; read alone, they ring."""
+    within, step = bounds(1, velocity=2.0, acceleration=13.0, jerk=134.0), 0.1
+    stop = fastest_stop(State(np.zeros(1), np.ones(1), np.zeros(1)), within)
+
+    def stopping(times: np.ndarray) -> np.ndarray:
+        return np.minimum(times, 0.0) + stop.states_at(np.maximum(times, 0.0))[0][:, 0]
+
+    begins = -0.25 - earlier_s - 3 * step
+    before = cubic_spline(np.full(12, step), stopping(begins + step * np.arange(13))[:, None], np.ones(1))
+    previous = PlannedMotion(ORIGIN_NS - round((earlier_s + 3 * step) * 1e9), before)
+    rows = stopping(-0.25 + step * np.arange(1, 11))[:, None]
+    plan = Plan(MAPS["clique"], np.full(10, step), rows, None, ORIGIN_NS)
+    reading = READING._replace(assumed=within)
+    course = next(planned_motions_of(plan, ORIGIN_NS, ORIGIN_NS + 120_000_000, lambda _: previous, reading))
+    assert course.valid_from_ns <= ORIGIN_NS
 
 
 @pytest.mark.parametrize("off", [2e-3, -2e-3, 1e-4])

@@ -34,6 +34,7 @@ class Joining:
 
 
 _MOST_WORK = 90
+"""Some 5 ms, which a sequence may take on an idle core."""
 
 
 @dataclass

@@ -41,6 +41,7 @@ Result = TypeVar("Result")
 Beside = Callable[[int, Callable[[], Result]], Result]
 """Does work on so many numbers, which needs nothing that others change, and returns its result."""
 _TIMES_KEPT = 16
+"""By step length and horizon; a planner has one or two of them."""
 
 
 def at_once(size: int, work: Callable[[], Result]) -> Result:

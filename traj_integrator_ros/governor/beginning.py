@@ -22,6 +22,7 @@ _QUINTIC_PEAKS = (1.88, 5.78, 4 * 60.0)
 _QUINTIC_MOVING = 0.4
 """Share of the way that a joint goes during a quintic, by which it asks for less because it ends as fast as that."""
 _BRIDGED_AGAIN = 8
+"""How often the time is found from where the joint is at its end: it converges."""
 _FURTHEST_RAD = 0.5
 """Furthest that a robot which something else moves is assumed to go on, rad or m."""
 

@@ -21,6 +21,7 @@ _SHORT = 64
 _ROOM = 1.5
 """Times that the last search took, which the next one may take."""
 _FORGETTING = 0.8
+"""Share of the longest time so far that is expected again after a shorter one."""
 
 
 class Finding:

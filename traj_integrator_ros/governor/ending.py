@@ -19,7 +19,9 @@ from ..requests.rejection import Rejected, RejectionReason
 _SETTLING_S = 0.25, 0.12, 0.06, 0.03
 """Within which a small last velocity is taken out of a plan: the longest that moves its rows little."""
 _LITTLE_RAD = 5e-4
+"""By how much taking a last velocity out of a plan moves its rows little."""
 _DOUBLINGS, _HALVINGS = 8, 20
+"""Of the time before the end at which a joint leaves its plan, then of the last step: to 4e-9 of the plan."""
 _TURNED_WITHIN = 4.0
 """Times that it takes to take an acceleration back: the earliest that a joint leaves its plan in order not to turn."""
 

@@ -12,6 +12,7 @@ from ..parameters.parameters import NodeParameters
 _WINDOW_NS, _MOST_KEPT = 60_000_000_000, 6_000
 """Time that is looked back, and the most values in it: 100 a second."""
 _PERCENT = 99
+"""Nearly all: who waits for the very last one waits for what happens once a minute."""
 _COUNTED_NS = 500_000_000
 """Between two looks at all values."""
 _LONGEST_TRANSPORT_S = 0.2

@@ -19,6 +19,7 @@ REORDER_WINDOW_S = 0.1
 """A stamp older than the newest by less than this is a late message; by more, the clock has jumped back."""
 _MOST_KEPT = 4096
 _LATELY_NS = 200_000_000
+"""Over which the speed of joints is measured."""
 _LONGEST_OUTLOOK_S = 0.5
 """Longest time over which a measured velocity is used to bound how far the robot may have moved."""
 

@@ -20,8 +20,10 @@ from . import smoothing
 from .complete_plan import motions_of
 from .plan_rows import motion_between, rows_of
 
-_AGREES = 0.02 / 60
-"""Times jerk dt^3: difference up to which a row lies on the previous plan; else a spline through both would swing."""
+_AGREES = 0.1 / 60
+"""Times jerk dt^3: difference up to which a row lies on the previous plan, to whose spline it adds a tenth of the jerk
+limit: the splines through other rows of one coarse plan differ by nearly as much. Beyond, one through both would swing.
+"""
 _PARALLEL = 3
 """Rows that show whether a plan is the previous one, moved: what begins on that and leaves it is twice as far from it
 at the second row as at the first one.
@@ -29,6 +31,7 @@ at the second row as at the first one.
 _SMOOTHED_BY_RAD = 0.0, 5e-3, 2e-3
 """Most by which smoothing may move a row of a plan, by `Smoothed`."""
 _ROWS_PER_KNOT = (2, 4, 8, 16)
+"""Of splines near rows that are noisy, tried in this order: the nearest first."""
 _NO_LIMITS = JointLimits()
 
 

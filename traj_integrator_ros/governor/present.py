@@ -25,10 +25,12 @@ _REMEMBERED_S = 0.5
 """How long a motion that was replaced may still be in execution: until the next one has arrived."""
 _SILENT_S = 0.05
 _SILENT_PERIODS = 6.0
+"""Without a report for both, a controller is silent: a few may be lost, or wait for a busy machine."""
 OFF_S = 0.5
 """Without a report for so long, a controller counts as off: longer than a busy machine or network keeps them."""
 _OVERDUE_PERIODS = 1.2
 _OVERDUE_S = 4e-3
+"""After its period and its jitter, a report is overdue: by what a thread waits for its turn."""
 _KEPT_S, _MOST_KEPT = 30.0, 2048
 _MOST_IN_USE = 64
 """Motions that the controller may execute."""

@@ -24,7 +24,9 @@ from .published import PublishedMotion
 
 _NONE = np.zeros(0, np.float32)
 _BEGIN_NS, _EVERY_NS = 1_000_000_000_000, 100_000_000
+"""When the rehearsal begins, by a clock of its own, and from one sequence to the next."""
 _ROWS, _DT_S = 16, 0.05
+"""A sequence as policies send it."""
 _SHARE = 0.2
 """Of the largest velocity, and of the range: how fast and how far joints go."""
 

@@ -19,6 +19,7 @@ from ..requests.retime_requests import motion_of
 from .background import in_background
 
 _FEWEST_INTERVALS, _MOST_INTERVALS = 8, 10_000
+"""In which a path is divided: with less its ends are not seen, more take longer than anybody waits."""
 _INTERVAL_S = {2: 0.007, 3: 0.02}
 """Length of an interval by order, s: cubics of this length, or quintics, stay within a urad of the path."""
 _SLOWER = 1.5

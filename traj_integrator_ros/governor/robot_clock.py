@@ -15,6 +15,7 @@ _WINDOW_NS = 10_000_000_000
 _JITTER_NS = 4_000_000
 """Of the time between two stamps; at most a quarter of it."""
 _PERIODS = 9
+"""Whose median is the period of a sender: four of them may be late."""
 _LATE_IN_A_ROW = 8
 """Stamps that are late by more than a step one after the other: then it was one."""
 

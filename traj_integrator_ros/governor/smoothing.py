@@ -11,6 +11,7 @@ from ..execution.rows import cubic_spline
 _FEWEST_NOISY = 10
 """Rows; with fewer, noise cannot be told from a plan."""
 _ALTERNATES = -0.4
+"""Half of the correlation of noise, see `noisy`."""
 _MOST_OF = 3.0
 """Times their median: fourth differences count as no larger, for a plan with corners has a few that alternate, too."""
 _LEAST_NOISE_RAD = 5e-5

@@ -19,9 +19,11 @@ LONGEST_LAG_S = 0.12
 _LAG_SLACK_S, _LAG_SLACK = 0.015, 0.25
 """By how much a lag that was learned may be another one: stamps of cycles, and arms that are no mere delays."""
 _AHEAD_S = 3e-3
+"""By how much a robot may seem to be ahead of its command: by a cycle, and by when its stamp is taken."""
 _LEARNED_OVER = 2.0
 """Times the standard deviation of velocity from which a lag was learned: up to such speeds, it is known."""
 _STEP_NS = 10_000_000
+"""From one row of what was commanded to the next: between them it is interpolated."""
 _WITHIN_S = 0.3
 """Motion within this time is compared: what an arm hangs low, or was pushed away, is not in it."""
 _ROWS = whole_ns(_WITHIN_S + 2 * LONGEST_LAG_S) // _STEP_NS
@@ -35,11 +37,13 @@ _EVERY_NS = 3_500_000
 """A robot that reports at 1 kHz is compared every 4 ms: that is more often than anybody looks."""
 _FORGETTING = 0.995
 _LEAST_WEIGHT = 10
+"""Share of what was learned that is kept at each comparison, and after how many a lag is known."""
 _MOVES = 1e-4
 """Variance of velocity, relative to full speed, below which nothing is said about the lag."""
 _FOLLOWS_S = 0.02
 """A joint whose motion is short of its command by more than it goes in this time says nothing about the lag."""
 _REST_S = 0.1
+"""For which a robot has to stand to be at rest."""
 _STAYS_S = 1.0
 """A robot that stood still comes back to a command that is held by then, if it does."""
 _USUAL_S = 1.0

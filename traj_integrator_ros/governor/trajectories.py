@@ -40,6 +40,7 @@ _MOST_SLOWED_AT_ONCE = 128
 _AT_START_RAD = 0.01
 """Distance of a path's first row from the robot up to which that is its start; MoveIt's default, too."""
 _ALREADY_STOPPING_S = 5e-3
+"""A motion that ends at most so much later than its stop is a stop already."""
 
 
 class TrajectoryMaker:
