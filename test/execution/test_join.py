@@ -353,6 +353,28 @@ def test_a_joint_that_is_ahead_of_plans_of_a_tenth_of_a_second_falls_back_to_the
     assert np.abs(state.position) < 1e-3
 
 
+@pytest.mark.parametrize("seed", range(60))
+def test_a_chunk_of_the_plan_in_execution_is_joined_between_both_where_the_plan_has_corners(seed):
+    """Nobody gave a limit of jerk, and what is assumed is what the splines ask for: a detour led 19 mrad away."""
+    random, step = np.random.default_rng(seed), 0.02
+    speed, *turns = random.uniform(-1, 1, 3) * [1, 3, 3]
+    corner, begins = random.uniform(0, 0.1), random.uniform(-0.1, 0.1, 2)
+
+    def meant(times: np.ndarray) -> np.ndarray:
+        after = np.maximum([times, times - corner], 0)
+        return speed * times + turns @ after**2
+
+    splines = [spline(step, meant(begin + step * np.arange(33))) for begin in begins]
+    at = begins.max() + 0.01
+    old, new = (one.from_time(at - begin) for one, begin in zip(splines, begins, strict=True))
+    jerk = max(np.abs(extremes(one.until(0.2))[:, 3]).max() for one in (old, new))
+    given = bounds(1, velocity=3.0, acceleration=30.0, jerk=max(jerk, 1.0))
+    joined, _ = join(old.begin, new, given, JOINING, executed=old)
+    times = np.linspace(0, 0.4, 400)
+    apart = [np.abs(one.states_at(times, 1)[0] - new.states_at(times, 1)[0]).max() for one in (joined, old)]
+    assert apart[0] <= 1.1 * apart[1] + 1e-9
+
+
 def test_a_floating_joint_that_almost_rests_does_not_go_back_to_where_velocities_of_0_were_planned():
     """Its plan floats: it is behind the joint by 13 mrad, which a fade over 0.2 s would lead back by half."""
     state, floating = (1.9533, 0.0151, -2.437), np.ones(1, bool)

@@ -94,7 +94,7 @@ class Bounds:
 
     def raised_to(self, motion: Motion, jerk_share: float = 1.0) -> Bounds:
         """Bounds whose rates a motion keeps, up to a share of its jerk: raised where assumed ones are exceeded."""
-        if keeps(motion, self.sides):
+        if jerk_share <= 1.0 and keeps(motion, self.sides):
             return self
         least, most = extremes(motion)[:, 1:]
         largest = np.maximum(most, -least) * np.array([[1.0], [1.0], [jerk_share]])

@@ -28,8 +28,10 @@ _SAME_PLAN_RAD = 5e-3
 """Difference up to which the motion in execution may be on the same plan."""
 _GROWS_BY_VELOCITY, _GROWS_BY_ACCELERATION = 0.17, 0.0173
 """Greatest value of the quintic to 0 from a velocity, or acceleration, of 1, in 1 s."""
-_OF_JERK = 1.25
-"""Times what a plan asks for, where jerk is only assumed: two splines through other rows of it cross."""
+_OF_JERK = 1.7
+"""Times what each of two splines of a plan asks for, where jerk is only assumed: going over from one to the other asks
+for as much where the plan has corners.
+"""
 
 
 def join(problem: Problem) -> tuple[Motion, np.ndarray] | None:
@@ -104,7 +106,8 @@ def blended(joined: Motion, problem: Problem, joints: np.ndarray, time: float) -
     if until > problem.earliest:  # before, it is not the plan's
         own = problem.plan.until(until)
         own = own.from_time(problem.earliest) if problem.earliest > 0 else own
-        bounds = bounds.raised_to(own, _OF_JERK)
+        executed = problem.executed
+        bounds = bounds.raised_to(own, _OF_JERK).raised_to(executed.until(min(until, executed.duration)), _OF_JERK)
     return _with(longer, added, problem, joints, bounds, leads)
 
 
