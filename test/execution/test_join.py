@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from traj_integrator_ros.execution.join import join as join_as_given
 from traj_integrator_ros.execution.limits import Limits, extremes, worst_violation
 from traj_integrator_ros.execution.motion import Motion, State, resting
-from traj_integrator_ros.execution.problem import Joining, Problem, Work
+from traj_integrator_ros.execution.problem import CROSSING, Joining, Problem, Work
 from traj_integrator_ros.execution.reaching import Reach, retreat
 from traj_integrator_ros.execution.rows import cubic_spline
 from traj_integrator_ros.execution.stopping import fastest_stop
@@ -368,8 +368,8 @@ def test_a_chunk_of_the_plan_in_execution_is_joined_between_both_where_the_plan_
     at = begins.max() + 0.01
     old, new = (one.from_time(at - begin) for one, begin in zip(splines, begins, strict=True))
     jerk = max(np.abs(extremes(one.until(0.2))[:, 3]).max() for one in (old, new))
-    given = bounds(1, velocity=3.0, acceleration=30.0, jerk=max(jerk, 1.0))
-    joined, _ = join(old.begin, new, given, JOINING, executed=old)
+    given, crossing = bounds(1, velocity=3.0, acceleration=30.0, jerk=max(jerk, 1.0)), np.full(1, CROSSING * jerk)
+    joined, _ = join(old.begin, new, given, JOINING, executed=old, crossing=crossing)
     times = np.linspace(0, 0.4, 400)
     apart = [np.abs(one.states_at(times, 1)[0] - new.states_at(times, 1)[0]).max() for one in (joined, old)]
     assert apart[0] <= 1.1 * apart[1] + 1e-9

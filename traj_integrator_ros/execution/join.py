@@ -8,6 +8,7 @@ the joint takes the fastest way (ruckig) to the earliest point of the plan that 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import lru_cache, partial
 
 import numpy as np
@@ -17,7 +18,7 @@ from .bounds import Bounds
 from .limits import extremes, keeping, keeps
 from .motion import SHORTEST_GAP, SIZE, Motion, resting, united
 from .polynomials import to_nothing
-from .problem import Problem
+from .problem import CROSSING, Problem
 from .reaching import RETREAT_RAD, floating_to, reaching, retreats
 from .rows import FADE_STEPS
 from .tolerances import ROUNDING
@@ -28,10 +29,6 @@ _SAME_PLAN_RAD = 5e-3
 """Difference up to which the motion in execution may be on the same plan."""
 _GROWS_BY_VELOCITY, _GROWS_BY_ACCELERATION = 0.17, 0.0173
 """Greatest value of the quintic to 0 from a velocity, or acceleration, of 1, in 1 s."""
-_OF_JERK = 1.7
-"""Times what each of two splines of a plan asks for, where jerk is only assumed: going over from one to the other asks
-for as much where the plan has corners.
-"""
 
 
 def join(problem: Problem) -> tuple[Motion, np.ndarray] | None:
@@ -106,8 +103,9 @@ def blended(joined: Motion, problem: Problem, joints: np.ndarray, time: float) -
     if until > problem.earliest:  # before, it is not the plan's
         own = problem.plan.until(until)
         own = own.from_time(problem.earliest) if problem.earliest > 0 else own
-        executed = problem.executed
-        bounds = bounds.raised_to(own, _OF_JERK).raised_to(executed.until(min(until, executed.duration)), _OF_JERK)
+        bounds = bounds.raised_to(own, CROSSING)
+    if problem.crossing is not None:
+        bounds = replace(bounds, jerk=np.maximum(bounds.jerk, problem.crossing))
     return _with(longer, added, problem, joints, bounds, leads)
 
 

@@ -23,6 +23,12 @@ _SLOWEST = 0.01
 """Share of the largest velocity that a joint may always use to catch up."""
 
 
+CROSSING = 1.7
+"""Times the jerk that each of two splines of a plan asks for, where jerk is only assumed: going over from one to the
+other asks for as much where the plan has corners.
+"""
+
+
 @dataclass(frozen=True)
 class Joining:
     """How plans are joined."""
@@ -69,6 +75,8 @@ class Problem:
     """Joints whose plan is about velocities, bool `[D]`: it is shifted to where they have reached them."""
     executed: Motion | None = None
     """What would be executed from the present state on without the plan; None: not known."""
+    crossing: np.ndarray | None = None
+    """Jerk, rad/s^3, `[D]`, that going over from the plan before may ask for; None: as the bounds say."""
     planned_until: float = np.inf
     """s; until then the plan shows what it asks for, not how it is stopped."""
     brake_from: float = np.inf

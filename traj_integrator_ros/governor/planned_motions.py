@@ -81,6 +81,11 @@ class PlannedMotion(NamedTuple):
             return resting(self.motion.end.position, MOMENT_S)
         return self.motion.from_time(into)
 
+    @property
+    def unbraked(self) -> Motion:
+        """The motion until it is a brake."""
+        return self.motion.until(self.brake_from) if 0 < self.brake_from < self.motion.duration else self.motion
+
     def between(self, begin_ns: int, end_ns: int) -> Motion:
         """The motion between two times, followed by rest where it ends before."""
         span = (end_ns - begin_ns) * NANOSECOND_S

@@ -42,12 +42,16 @@ _MOVES = 1e-4
 """Variance of velocity, relative to full speed, below which nothing is said about the lag."""
 _FOLLOWS_S = 0.02
 """A joint whose motion is short of its command by more than it goes in this time says nothing about the lag."""
+_GOES = 0.3
+"""Share of the commanded speed from which a joint goes: with less, a lag is not learned."""
 _REST_S = 0.1
 """For which a robot has to stand to be at rest."""
 _STAYS_S = 1.0
 """A robot that stood still comes back to a command that is held by then, if it does."""
 _USUAL_S = 1.0
 """Time within which a joint may come to hang otherwise."""
+_HANGS_S = 0.01
+"""Times full speed: most by which an arm is taken to hang otherwise than usual."""
 _SLOW = 0.2
 """Share of the allowance by which the motion of a joint that goes slowly may differ from its command."""
 _FULL_RANGE = 1.0
@@ -228,18 +232,22 @@ class Guard:
                 for _, their_stamps_ns, before, _ in (seen[0], seen[len(seen) // 2])
             )
             self._short = np.where(np.abs(half) > _LATELY * np.abs(whole), whole, 0.0)
+        moved = self._speed if not seen else _speed_between(seen[-1], stamps_ns, position)
         if not seen or newest_ns - seen[-1][0] >= _STEP_NS:
             if not self.stood and self._allowed is None:
                 if seen:
                     share = min((newest_ns - seen[-1][0]) * NANOSECOND_S / _USUAL_S, 1.0)
-                    self._usual = self._usual + share * (self._away - self._usual)
+                    most = _HANGS_S * full_speed  # an arm that stands while its controller restarts does not hang
+                    self._usual = self._usual + share * np.clip(self._away - self._usual, -most, most)
                 else:  # an arm that is where its controller has just begun may yet come to hang as before
                     self._usual = np.where(np.abs(self._away) > np.abs(self._usual), self._away, self._usual)
             self._begun_ns = self._begun_ns if seen else newest_ns
             seen.append((newest_ns, stamps_ns, position, self._away))
         now = self._commanded_at(stamps_ns - np.array([[0.0], [_STEP_NS]]))
         self._off = position - now[0]
-        self._learn_lag((now[0] - now[1]) / (_STEP_NS * NANOSECOND_S), -self._off, full_speed)
+        velocity = (now[0] - now[1]) / (_STEP_NS * NANOSECOND_S)
+        goes = moved >= _GOES * np.abs(velocity)  # one that stands has no lag, but does not follow
+        self._learn_lag(velocity, -self._off, full_speed, goes)
 
     def _lags(self) -> np.ndarray:
         """Lags that each joint may have, s, `[7, dof]`, the shortest first.
@@ -255,9 +263,9 @@ class Guard:
         low = -_AHEAD_S - self._slack.early
         return low + _SHARES * (np.minimum(self._lag + slack, longest) - low)
 
-    def _learn_lag(self, velocity: np.ndarray, error: np.ndarray, full_speed: np.ndarray) -> None:
+    def _learn_lag(self, velocity: np.ndarray, error: np.ndarray, full_speed: np.ndarray, goes: np.ndarray) -> None:
         """By linear regression of the error on the velocity, old values forgotten; a droop does not count."""
-        follows = np.abs(self._short) <= _FOLLOWS_S * self._speed
+        follows = goes & (np.abs(self._short) <= _FOLLOWS_S * self._speed)
         moments = self._moments * _FORGETTING + np.stack([velocity, error, velocity**2, velocity * error])
         self._moments = np.where(follows, moments, self._moments)
         self._weight = np.where(follows, self._weight * _FORGETTING + 1.0, self._weight)
@@ -355,3 +363,12 @@ def _beside(away: np.ndarray, usual: np.ndarray, allowance: Allowance) -> bool:
 def _outside(values: np.ndarray, within: np.ndarray) -> np.ndarray:
     """By how much values `[dof]` are above the largest, or (negative) below the least of others, `[n, dof]`."""
     return np.maximum(values - within.max(axis=0), 0.0) + np.minimum(values - within.min(axis=0), 0.0)
+
+
+def _speed_between(
+    before: tuple[int, np.ndarray, np.ndarray, np.ndarray], stamps_ns: np.ndarray, position: np.ndarray
+) -> np.ndarray:
+    """Mean speed of joints since a state that was seen, rad/s, `[dof]`; infinite where none was measured since."""
+    _, their_stamps_ns, then, _ = before
+    elapsed_ns = stamps_ns - their_stamps_ns
+    return np.where(elapsed_ns > 0, np.abs(position - then) / (np.maximum(elapsed_ns, 1) * NANOSECOND_S), np.inf)

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..execution.limits import find_motion_violation
 from ..execution.motion import SHORTEST_GAP, State
-from ..execution.problem import SAME
+from ..execution.problem import CROSSING, SAME
 from ..execution.rows import continued, points_of
 from ..execution.stopping import fastest_stop
 from ..execution.tolerances import MOMENT_S, NANOSECOND_S, SAME_END_RAD, SECOND_NS, whole_ns
@@ -371,11 +371,13 @@ class TrajectoryMaker:
         bounds, executed = self.assumed.bounds, present.course.rest_from(join_ns)
         if present.follows:  # what the motion in execution uses yet, the next one may use too, to slow down as it would
             bounds = bounds.raised_to(present.course.planned_part_of(executed, join_ns))
+        planned = self._published.present.plans()(join_ns) if present.follows else None
+        crossing = bounds.raised_to(planned.unbraked, CROSSING).jerk if planned is not None else bounds.jerk
         limits = self.limits.containing(state.position)
         measured = self._joint_states.known(now_ns, self._parameters.state_timeout)
         if measured is not None:  # it may stand a little outside of a limit, and is to come back
             limits = limits.containing(measured.position)
-        return JoinPoint(state, join_ns, stopped, floating, bounds.within(limits), executed, limits)
+        return JoinPoint(state, join_ns, stopped, floating, bounds.within(limits), executed, crossing, limits)
 
     # The message
 
