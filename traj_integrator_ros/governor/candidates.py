@@ -76,16 +76,11 @@ class JoinPoint(NamedTuple):
     executed: Motion
     """The rest of the motion in execution."""
     crossing: np.ndarray
-    """Jerk, rad/s^3, `[dof]`, that plans may ask for, and going over from the plan before."""
+    """Jerk, rad/s^3, `[dof]`, that going over from the plan before may ask for."""
     limits: JointLimits
     """Of the plan: positions contain those where the robot is."""
     work: Work | None = None
     """What the search may still do; None: it has not begun."""
-
-    @property
-    def of_plans(self) -> Bounds:
-        """Bounds within which a plan is taken as it is."""
-        return replace(self.bounds, jerk=self.crossing)
 
 
 class Ended(NamedTuple):
@@ -157,7 +152,7 @@ class Candidates:
         finding, reason, fallback = "", "", None
         seam = seam._replace(work=Work())
         action = self._parameters.limits_action
-        for left in self._gentlest_first(read(self._reading), seam.join_ns, seam.of_plans):
+        for left in self._gentlest_first(read(self._reading), seam.join_ns, seam.bounds):
             tried = self._tried(left, seam, self._ended)
             if tried.fault is None:
                 return tried.candidate, ""
@@ -192,7 +187,7 @@ class Candidates:
         require_finite("motion", course.motion.coefficients, RejectionReason.NON_FINITE_RESULT)
         left = Remainder(course, seam.join_ns)
         most = 1 + self._parameters.limits_tolerance
-        if not course.is_complete and seam.of_plans.demands_of(left.valid).max() > most:
+        if not course.is_complete and seam.bounds.demands_of(left.valid).max() > most:
             return None
         tried = self._tried(left, seam._replace(work=Work()), self._ended)
         return tried.candidate if tried.fault is None else None

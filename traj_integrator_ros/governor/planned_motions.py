@@ -81,10 +81,10 @@ class PlannedMotion(NamedTuple):
             return resting(self.motion.end.position, MOMENT_S)
         return self.motion.from_time(into)
 
-    @property
-    def unbraked(self) -> Motion:
-        """The motion until it is a brake."""
-        return self.motion.until(self.brake_from) if 0 < self.brake_from < self.motion.duration else self.motion
+    def unbraked_from(self, time_ns: int) -> Motion | None:
+        """The rest of the motion at a time, until it is a brake; None: a moment of it at most."""
+        into, until = (time_ns - self.start_ns) * NANOSECOND_S, min(self.brake_from, self.motion.duration)
+        return self.motion.until(until).from_time(into) if 0 <= into < until - MOMENT_S else None
 
     def between(self, begin_ns: int, end_ns: int) -> Motion:
         """The motion between two times, followed by rest where it ends before."""
