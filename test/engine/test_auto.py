@@ -16,9 +16,11 @@ from traj_integrator_ros.engine.call import Call, call_of, ends_of
 from traj_integrator_ros.engine.integrator import TrajectoryIntegrator
 from traj_integrator_ros.engine.runners import DirectRunner
 from traj_integrator_ros.engine.staged import StagedRunner
-from traj_integrator_ros.kernels import MAPS, Backend
+from traj_integrator_ros.kernels import MAPS, Backend, default_backend
 
-pytest.importorskip("traj_integrator_ros.kernels.native", exc_type=ImportError)
+pytestmark = pytest.mark.skipif(
+    default_backend(torch.device("cpu")) is not Backend.NATIVE, reason="the C++ kernels are not built"
+)
 HORIZON, DOF = 8, 3
 NUMBERS = 4 * HORIZON * DOF
 """In one trajectory."""
