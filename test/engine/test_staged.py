@@ -180,7 +180,8 @@ def test_memory_that_is_not_there_is_known_for_what_it_is(text):
     assert not is_out_of_memory(RuntimeError("CUDA error: an illegal memory access was encountered"))
 
 
-def test_if_recording_fails_the_engine_continues_eagerly_and_says_so_once(caplog):
+def test_if_recording_fails_the_engine_continues_eagerly_and_says_so_once(caplog, monkeypatch):
+    monkeypatch.setattr(engine_staged.logger, "propagate", True)  # where launch_testing is, launch has made it False
     recorder = BrokenRecorder()
     case = EngineCase()
     engine = engine_on(staged(recorder))
