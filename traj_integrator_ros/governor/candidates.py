@@ -73,6 +73,8 @@ class JoinPoint(NamedTuple):
     floating: np.ndarray
     """Joints whose plan is about velocities, and that do not stop, bool `[dof]`."""
     bounds: Bounds
+    asked: Bounds
+    """The same, for what plans ask for."""
     executed: Motion
     """The rest of the motion in execution."""
     crossing: np.ndarray
@@ -152,7 +154,7 @@ class Candidates:
         finding, reason, fallback = "", "", None
         seam = seam._replace(work=Work())
         action = self._parameters.limits_action
-        for left in self._gentlest_first(read(self._reading), seam.join_ns, seam.bounds):
+        for left in self._gentlest_first(read(self._reading), seam.join_ns, seam.asked):
             tried = self._tried(left, seam, self._ended)
             if tried.fault is None:
                 return tried.candidate, ""
@@ -187,7 +189,7 @@ class Candidates:
         require_finite("motion", course.motion.coefficients, RejectionReason.NON_FINITE_RESULT)
         left = Remainder(course, seam.join_ns)
         most = 1 + self._parameters.limits_tolerance
-        if not course.is_complete and seam.bounds.demands_of(left.valid).max() > most:
+        if not course.is_complete and seam.asked.demands_of(left.valid).max() > most:
             return None
         tried = self._tried(left, seam._replace(work=Work()), self._ended)
         return tried.candidate if tried.fault is None else None
