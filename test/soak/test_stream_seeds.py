@@ -25,8 +25,9 @@ let go, a plan with a fast brake, one that is passed into before it begins, knot
 controller that restarts where the motion before had ended, one whose report comes late after that, and an arm that
 stood for a moment: it taught a lag that it did not have when it went on; one that hangs low, which sinks again when its
 controller restarts; a joint that stayed ahead of plans of a tenth of a second, coarse rows that were taken for another
-plan, corners of a plan where jerk is only assumed (five), and slower joins than the motion in execution needed, an arm that seemed to hang otherwise while its controller
-restarted; a jump of an acceleration over the whole lead, and an arm that stands, which taught an ever longer lag.
+plan, corners of a plan where jerk is only assumed (five), joins slower than the motion in execution needed, an arm that
+seemed to hang otherwise while its controller restarted; a jump of an acceleration over the whole lead, and an arm that
+stands, which taught an ever longer lag.
 """
 
 
