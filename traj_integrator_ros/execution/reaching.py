@@ -167,7 +167,8 @@ def _falling_back(problem: Problem, joint: int) -> Motion | None:
     Who is ahead reaches a plan that is stopped soon as it stops only, and stays ahead while newer plans come.
     """
     plan, bounds, until = problem.plan.of(joint), problem.bounds.of(joint), problem.brake_from
-    if problem.earliest > 0 or plan.state_at(until).velocity[0] * problem.lack[0, joint] <= 0:
+    is_ahead = plan.state_at(until).velocity[0] * problem.lack[0, joint] > 0
+    if problem.earliest > 0 or until <= SHORTEST_GAP or not is_ahead:
         return None
     for time in (times * problem.longest for times in _FALLING_BACK):
         if time <= until:

@@ -73,8 +73,9 @@ class JoinPoint(NamedTuple):
     floating: np.ndarray
     """Joints whose plan is about velocities, and that do not stop, bool `[dof]`."""
     bounds: Bounds
+    """Of joins."""
     asked: Bounds
-    """The same, for what plans ask for."""
+    """Of what plans may ask for: the same, but for the jerk of going over from plan to plan."""
     executed: Motion
     """The rest of the motion in execution."""
     crossing: np.ndarray
