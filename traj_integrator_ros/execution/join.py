@@ -104,7 +104,7 @@ def blended(joined: Motion, problem: Problem, joints: np.ndarray, time: float) -
         own = problem.plan.until(until)
         own = own.from_time(problem.earliest) if problem.earliest > 0 else own
         bounds = bounds.raised_to(own, CROSSING)
-    if problem.crossing is not None:
+    if problem.crossing is not None and (problem.crossing > bounds.jerk).any():
         bounds = replace(bounds, jerk=np.maximum(bounds.jerk, problem.crossing))
     return _with(longer, added, problem, joints, bounds, leads)
 

@@ -369,15 +369,18 @@ class TrajectoryMaker:
         by_speed = plan.is_velocities and plan.start is None
         floating = ~stopped & (by_speed and (not plan.origin_ns or self._published.is_delayed))
         bounds, executed = self.assumed.bounds, present.course.rest_from(join_ns)
-        asked = bounds  # by plans: what goes over from one to the next would let jerk grow from plan to plan
-        crossing = bounds.jerk
+        asked, crossing = bounds, bounds.jerk
         if present.follows:  # what the motion in execution uses yet, the next one may use too, to slow down as it would
             bounds = bounds.raised_to(present.course.planned_part_of(executed, join_ns))
+        if present.follows and np.isinf(np.broadcast_to(bounds.most, (3, len(crossing)))[2]).any():
+            # By plans alone: what goes over from one to the next would let jerk grow from plan to plan.
             planned = self._published.present.plans()(join_ns)
             rest = planned and planned.unbraked_from(join_ns)
             if rest is not None:
                 asked, crossing = asked.raised_to(rest), asked.raised_to(rest, CROSSING).jerk
-        asked = replace(bounds, jerk=asked.jerk)
+            asked = replace(bounds, jerk=asked.jerk)
+        else:  # nothing is in execution, or its jerk keeps limits anyway
+            asked = bounds
         limits = self.limits.containing(state.position)
         measured = self._joint_states.known(now_ns, self._parameters.state_timeout)
         if measured is not None:  # it may stand a little outside of a limit, and is to come back
