@@ -74,6 +74,10 @@ def holds(name: str) -> bool:
 
 
 if __name__ == "__main__":
-    code = main()
+    try:
+        code = main()
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        code = 130
     sys.stdout.flush()
     os._exit(int(code))  # the middleware's threads are not waited for
