@@ -143,7 +143,7 @@ class _Books:
 
     def __init__(self, role: Role) -> None:
         self._role, self._before, self._given_up = role, role.counts(), role.ledger.open
-        role.ledger.forget_answered()
+        role.ledger.new_latencies_s()
         role.faults.clear()
         self.sending_s = 0.0
         self.due_s = time.monotonic() + REPORT_S
@@ -159,5 +159,5 @@ class _Books:
             "faults": dict(itertools.islice(role.faults.items(), FAULTS_KEPT)),
             "open": role.ledger.open - self._given_up,
             "sending_s": self.sending_s,
-            "latencies_ms": [1e3 * latency_s for latency_s in role.ledger.forget_answered()],
+            "latencies_ms": [1e3 * latency_s for latency_s in role.ledger.new_latencies_s()],
         }

@@ -18,8 +18,7 @@ from kit.controller import fields_of
 from kit.ledger import Ledger
 from kit.messages import Template
 from kit.participant import Participant, received_ns
-from kit.player import StatePublisher
-from kit.roles import Controller, Planner
+from kit.roles import Controller, Planner, StatePublisher
 from traj_integrator_interfaces.msg import ActionSequence, TrajectoryBatch
 from traj_integrator_interfaces.srv import ComputeGradient
 from traj_integrator_ros.client import ORDERS, Gradient, sequence
