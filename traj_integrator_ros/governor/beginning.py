@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+from dataclasses import replace
+
 import numpy as np
 
 from ..execution.bounds import Bounds
@@ -9,11 +12,11 @@ from ..execution.motion import Motion, State, resting
 from ..execution.stopping import fastest_stop
 from ..execution.tolerances import MOMENT_S, NANOSECOND_S, RESTS, whole_ns
 from ..parameters.parameters import NodeParameters
-from ..requests.plan import Plan
+from ..requests.plan import Plan, turned
 from ..requests.rejection import Rejected, RejectionReason, all_finite
-from .measured import JointStates
+from .measured import JointStates, MeasuredState
 from .planned_motions import PlannedMotion
-from .present import Present
+from .present import NotYet, Present
 from .published import PublishedMotion
 from .supervision import Allowance
 
@@ -25,6 +28,10 @@ _BRIDGED_AGAIN = 8
 """How often the time is found from where the joint is at its end: it converges."""
 _FURTHEST_RAD = 0.5
 """Furthest that a robot which something else moves is assumed to go on, rad or m."""
+_LONGEST_OUTLOOK_S = 0.5
+"""Longest time over which a measured velocity is used to bound how far the robot may have moved."""
+_AT_START_RAD = 0.01
+"""Distance of a path's first row from the robot up to which that is its start; MoveIt's default, too."""
 
 
 class Beginning:
@@ -99,6 +106,76 @@ class Beginning:
             lasts = (now_ns - stamp_ns) * NANOSECOND_S + self._published.lead.seconds + MOMENT_S
             motion = Motion(np.array([0.0, lasts]), np.stack([position, velocity, acceleration / 2])[None])
             return Present(PlannedMotion(stamp_ns, motion), False, now_ns)
+
+    def without_first_row(self, path: Plan, now_ns: int) -> Plan:
+        """A path without its first row where the robot is, or is commanded to be: most planners begin with that."""
+        known = [] if (measured := self._measured(now_ns)) is None else [measured.position]
+        with suppress(Rejected, NotYet):
+            if (present := self._published.present.at(now_ns)) is not None:
+                known.append(present.course.state_at(now_ns).position)
+        first, turning = path.actions[0], self._parameters.continuous
+        away = [np.nanmax(np.abs(turned(first, position, turning) - position)) for position in known]
+        if len(path.actions) == 1 or min(away, default=np.inf) > _AT_START_RAD:
+            return path
+        return replace(path, actions=path.actions[1:])
+
+    def mismatch(self, plan: Plan, now_ns: int) -> str:
+        """Where the start of a plan is not where the robot is, or may be by then, in words; empty: nowhere."""
+        tolerance, measured = self._parameters.limits_start_deviation, self._measured(now_ns)
+        if plan.start is None or measured is None or tolerance <= 0:
+            return ""
+        position, until = plan.start.position, ((plan.origin_ns or now_ns) - measured.stamp_ns) * NANOSECOND_S
+        reach = np.abs(measured.velocity) * min(max(until, 0.0), _LONGEST_OUTLOOK_S)
+        beyond = self._apart(measured, position) - reach
+        joint = int(beyond.argmax())
+        if beyond[joint] <= tolerance:
+            return ""
+        return (
+            f"start.position of {self._parameters.joint_names[joint]}: expected within {tolerance:g} "
+            f"(parameter limits.start_deviation) of the measured {measured.position[joint]:.6g}, "
+            f"got {position[joint]:.6g}"
+        )
+
+    def allow(self, course: PlannedMotion, present: Present, join_ns: int, now_ns: int) -> None:
+        """Let a planned motion begin, unless the robot is away both from its command and from where that begins.
+
+        Raises:
+            Rejected: deviation.
+
+        """
+        guard, distance = self._published.guard, self._allowance.distance
+        if present.follows or not distance.all():
+            return
+        commanded = present.course.motion.begin.position
+        if present.known_from_ns > now_ns:  # it begins at the measured state; commanded yet is where it was left
+            commanded = self._published.present.left_at
+            if commanded is None or not guard.stood:
+                return
+        if (measured := self._measured(now_ns)) is None:
+            return
+        usual, most = guard.of_place(self._allowance)
+        gap = self._apart(measured, commanded + usual)
+        if (gap <= most).all():
+            guard.allow(None)
+            return
+        apart = self._apart(measured, course.state_at(max(join_ns, course.valid_from_ns)).position)
+        joint, away = int((apart / distance).argmax()), int((gap / most).argmax())
+        if apart[joint] > distance[joint]:
+            names = self._parameters.joint_names
+            raise Rejected(
+                RejectionReason.DEVIATION,
+                f"{names[away]} is {gap[away]:.4g} away from its command, and the plan of {names[joint]} begins "
+                f"{apart[joint]:.4g} away from it; expected at most {distance[joint]:.4g} (parameter "
+                "supervision.deviation)",
+            )
+        guard.allow(gap)
+
+    def _measured(self, now_ns: int) -> MeasuredState | None:
+        return self._joint_states.known(now_ns, self._parameters.state_timeout)
+
+    def _apart(self, measured: MeasuredState, place: np.ndarray) -> np.ndarray:
+        """How far the robot is from a place, `[dof]`."""
+        return np.abs(turned(measured.position, place, self._parameters.continuous) - place)
 
     def _require_states(self, now_ns: int) -> None:
         """Refuse to go on where joint states were received, but are too old."""

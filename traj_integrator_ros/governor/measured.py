@@ -9,9 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..execution.tolerances import NANOSECOND_S
-from ..parameters.parameters import NodeParameters
 from ..requests.joint_order import named_joints, values_of_joints
-from ..requests.plan import Plan, turned
 from ..requests.rejection import Rejected, RejectionReason, shown_names
 from .robot_clock import STEP_NS
 
@@ -20,8 +18,6 @@ REORDER_WINDOW_S = 0.1
 _MOST_KEPT = 4096
 _LATELY_NS = 200_000_000
 """Over which the speed of joints is measured."""
-_LONGEST_OUTLOOK_S = 0.5
-"""Longest time over which a measured velocity is used to bound how far the robot may have moved."""
 
 
 class MeasuredState(NamedTuple):
@@ -228,63 +224,3 @@ class JointStates:
             RejectionReason.CLOCK_JUMPED_BACK,
             f"joint_states.header.stamp: {back_s:.3f} s before the newest one; {consequence}",
         )
-
-
-def check_start(plan: Plan, measured: MeasuredState, parameters: NodeParameters, now_ns: int) -> None:
-    """Refuse a plan with a start that is not where the robot is, or may be by then.
-
-    Raises:
-        Rejected: start_mismatch.
-
-    """
-    tolerance, position = parameters.limits_start_deviation, plan.start.position
-    if tolerance <= 0:
-        return
-    until = ((plan.origin_ns or now_ns) - measured.stamp_ns) * NANOSECOND_S
-    reach = np.abs(measured.velocity) * min(max(until, 0.0), _LONGEST_OUTLOOK_S)
-    beyond = np.abs(position - turned(measured.position, position, parameters.continuous)) - reach
-    joint = int(beyond.argmax())
-    if beyond[joint] > tolerance:
-        raise Rejected(
-            RejectionReason.START_MISMATCH,
-            f"start.position of {parameters.joint_names[joint]}: expected within {tolerance:g} "
-            f"(parameter limits.start_deviation) of the measured {measured.position[joint]:.6g}, "
-            f"got {position[joint]:.6g}",
-        )
-
-
-def check_place(
-    commanded: np.ndarray,
-    planned: np.ndarray,
-    measured: MeasuredState,
-    parameters: NodeParameters,
-    allowed: tuple[np.ndarray, np.ndarray],
-) -> np.ndarray | None:
-    """How far the robot is from its command, rad, `[dof]`, where that is more than is allowed; None: it is not.
-
-    Args:
-        commanded: position `[dof]`.
-        planned: where the plan begins, `[dof]`.
-        measured: where the robot is.
-        parameters: of the node.
-        allowed: how far it may be from its command, and from the plan, `[dof]`.
-
-    Raises:
-        Rejected: deviation, if the plan does not begin where the robot is, either.
-
-    """
-    gap, apart = (
-        np.abs(turned(measured.position, place, parameters.continuous) - place) for place in (commanded, planned)
-    )
-    if (gap <= allowed[0]).all():
-        return None
-    joint, away = int((apart / allowed[1]).argmax()), int((gap / allowed[0]).argmax())
-    if apart[joint] > allowed[1][joint]:
-        names = parameters.joint_names
-        raise Rejected(
-            RejectionReason.DEVIATION,
-            f"{names[away]} is {gap[away]:.4g} away from its command, and the plan of {names[joint]} begins "
-            f"{apart[joint]:.4g} away from it; expected at most {allowed[1][joint]:.4g} (parameter "
-            "supervision.deviation)",
-        )
-    return gap

@@ -67,12 +67,9 @@ class Pipeline:
     def reconfigure(self, parameters: NodeParameters) -> None:
         """Continue with other parameters, for the same joints, device and dtype."""
         self.parameters = parameters
-        self._limits = parameters.joint_limits
         self.batches.reconfigure(parameters)
         self._findings.drop_all()
-        self._trajectories = TrajectoryMaker(
-            parameters, self._limits, self.joint_states, self.published, self._warn, self._findings
-        )
+        self._trajectories = TrajectoryMaker(parameters, self.joint_states, self.published, self._warn, self._findings)
         self.commands.reconfigure(parameters, self._trajectories)
         self.published.lead.configure(parameters)
         self.published.clock.lead_ns = self.published.lead.transport_ns
@@ -194,7 +191,7 @@ class Pipeline:
         """
         parameters = self.parameters
         most = parameters.max_batch, parameters.max_horizon
-        return check_retiming(fields, self._limits, self.assumed.bounds.jerk, most, parameters.continuous)
+        return check_retiming(fields, parameters.joint_limits, self.assumed.bounds.jerk, most, parameters.continuous)
 
     @property
     def assumed(self) -> AssumedLimits:
@@ -223,7 +220,7 @@ class Pipeline:
         plan = plan_of_positions(by_robot, self.parameters, now_ns, end)
         plan = replace(plan, topic=topic, received_ns=now_ns, stamp_ns=fields.stamp_ns)
         if plan.untimed:
-            plan = self._trajectories.without_start(plan, now_ns)
+            plan = self._trajectories.beginning.without_first_row(plan, now_ns)
         return self.commands.in_time(plan, now_ns, clock)
 
     def start(self, now_ns: int) -> tuple[np.ndarray, ...]:

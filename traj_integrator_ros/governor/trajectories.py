@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 
@@ -18,13 +17,13 @@ from ..execution.tolerances import MOMENT_S, NANOSECOND_S, SAME_END_RAD, SECOND_
 from ..limits.joint_limits import JointLimits, assumed_limits, limits_lacking
 from ..parameters.parameters import NodeParameters
 from ..parameters.table import ACTION_WARN, START_FROM_PREVIOUS
-from ..requests.plan import Plan, turned
+from ..requests.plan import Plan
 from ..requests.rejection import Rejected, RejectionReason, require_finite
 from .beginning import Beginning
 from .beside import MAKING, PATIENCE_S, Finding, Findings
 from .candidates import Candidate, Candidates, JoinPoint, Read
 from .executable import ExecutableTrajectory, schedule
-from .measured import JointStates, check_place, check_start
+from .measured import JointStates
 from .planned_motions import PlannedMotion, planned_motions_of, stops_of
 from .present import NotYet, Present
 from .published import PublishedMotion
@@ -37,8 +36,6 @@ _SPARE_NS = 6_000_000
 """Before it is due, a trajectory has to have been made."""
 _MOST_SLOWED_AT_ONCE = 128
 """Pieces of a motion in execution that is slowed, which takes up to some 10 ms then; longer ones are stopped."""
-_AT_START_RAD = 0.01
-"""Distance of a path's first row from the robot up to which that is its start; MoveIt's default, too."""
 _ALREADY_STOPPING_S = 5e-3
 """A motion that ends at most so much later than its stop is a stop already."""
 
@@ -48,7 +45,6 @@ class TrajectoryMaker:
 
     Args:
         parameters: the node's configuration.
-        limits: of the joints.
         joint_states: the latest joint states.
         published: the last published motion.
         warn: called with violations that are let through.
@@ -59,14 +55,13 @@ class TrajectoryMaker:
     def __init__(
         self,
         parameters: NodeParameters,
-        limits: JointLimits,
         joint_states: JointStates,
         published: PublishedMotion,
         warn: Callable[[Rejected], None],
         findings: Findings,
     ) -> None:
         self._parameters = parameters
-        self.limits = limits
+        self.limits = limits = parameters.joint_limits
         self._joint_states = joint_states
         self._published = published
         self._warn = warn
@@ -81,7 +76,7 @@ class TrajectoryMaker:
         self.allowance = allowance_of(parameters)
         """By how much joints may be away from their command."""
         self._candidates = Candidates(parameters, limits, self.assumed.bounds)
-        self._beginning = Beginning(parameters, joint_states, published, self.assumed.bounds, self.allowance)
+        self.beginning = Beginning(parameters, joint_states, published, self.assumed.bounds, self.allowance)
         self._timer = PathTimer()
 
     def predicted(self, now_ns: int) -> State | None:
@@ -110,7 +105,7 @@ class TrajectoryMaker:
 
         """
         self._require_limits()
-        present = self._beginning.of(plan, now_ns)
+        present = self.beginning.of(plan, now_ns)
         if plan.untimed:
             return self._fastest_along(plan, present, now_ns)
         if present.follows and present.known_from_ns > now_ns:
@@ -139,7 +134,7 @@ class TrajectoryMaker:
             late = began_ns * NANOSECOND_S + candidate.course.motion.duration - plan.duration
             candidate = candidate._replace(delay=late if late > SHORTEST_GAP else 0.0)
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            self._check_place(candidate, present, join_ns, now_ns)
+            self.beginning.allow(candidate.course, present, join_ns, now_ns)
             return self._executable(finding.plan, present, candidate, join_ns, now_ns, finding.dropped)
 
     def is_possible(self, plan: Plan) -> bool | None:
@@ -170,7 +165,7 @@ class TrajectoryMaker:
     def _begun(self, plan: Plan, present: Present, now_ns: int, making: float) -> Finding:
         """The search for the motion to a plan, which may take `making` s. Raises Rejected: with the reason."""
         plan = plan.completed(present.course.motion, self._parameters.continuous)
-        self._check_start(plan, now_ns)
+        self.refuse_or_warn(self.beginning.mismatch(plan, now_ns), RejectionReason.START_MISMATCH)
         join_ns = self._join_ns(present, now_ns) + whole_ns(making)
         try:
             wait, dropped = schedule(plan, join_ns, now_ns, self._parameters.publish_longest_wait)
@@ -200,7 +195,7 @@ class TrajectoryMaker:
             NotYet: it can be made only later.
 
         """
-        present = self._beginning.to_stop(now_ns)
+        present = self.beginning.to_stop(now_ns)
         if present is None:
             return None
         if present.follows and present.known_from_ns > now_ns:
@@ -225,7 +220,7 @@ class TrajectoryMaker:
             NotYet: it can be made only later.
 
         """
-        present = self._beginning.to_stop(now_ns)
+        present = self.beginning.to_stop(now_ns)
         if present is None or not present.follows or self._parameters.limits_action == ACTION_WARN:
             return None
         if present.known_from_ns > now_ns:
@@ -247,20 +242,6 @@ class TrajectoryMaker:
         return self._executable(None, present, candidate, join_ns, now_ns)
 
     # Paths without times
-
-    def without_start(self, plan: Plan, now_ns: int) -> Plan:
-        """A path without its first row where the robot is, or is commanded to be: most planners begin with that."""
-        first, known = plan.actions[0], []
-        with suppress(Rejected, NotYet):
-            present = self._published.present.at(now_ns)
-            known += [] if present is None else [present.course.state_at(now_ns).position]
-        measured = self._joint_states.known(now_ns, self._parameters.state_timeout)
-        known += [] if measured is None else [measured.position]
-        turning = self._parameters.continuous
-        if len(plan.actions) == 1:
-            return plan
-        away = [np.nanmax(np.abs(turned(first, position, turning) - position)) for position in known]
-        return replace(plan, actions=plan.actions[1:]) if min(away, default=np.inf) <= _AT_START_RAD else plan
 
     def _fastest_along(self, plan: Plan, present: Present, now_ns: int) -> ExecutableTrajectory:
         """The trajectory that passes a path as fast as limits allow, from where the command comes to rest.
@@ -296,7 +277,7 @@ class TrajectoryMaker:
         motion = found if rest.duration <= MOMENT_S else rest.then(found)
         self.refuse_or_warn(find_motion_violation(motion, self.limits.containing(end)))
         candidate = Candidate.alone(join_ns, motion)
-        self._check_place(candidate, present, join_ns, now_ns)
+        self.beginning.allow(candidate.course, present, join_ns, now_ns)
         return self._executable(plan, present, candidate, join_ns, now_ns)
 
     def refuse_or_warn(self, finding: str, reason: RejectionReason = RejectionReason.LIMITS) -> None:
@@ -319,31 +300,6 @@ class TrajectoryMaker:
         if present.known_from_ns > now_ns:
             return present.known_from_ns
         return now_ns + self._published.lead.ns
-
-    def _check_start(self, plan: Plan, now_ns: int) -> None:
-        """Refuse a plan whose start is not where the robot is, or may be by then, or warn of it."""
-        measured = self._joint_states.known(now_ns, self._parameters.state_timeout)
-        if plan.start is not None and measured is not None:
-            try:
-                check_start(plan, measured, self._parameters, now_ns)
-            except Rejected as finding:
-                self.refuse_or_warn(finding.message, finding.reason)
-
-    def _check_place(self, candidate: Candidate, present: Present, join_ns: int, now_ns: int) -> None:
-        """Refuse to begin away from the robot, where its command is away from it. Raises Rejected: deviation."""
-        if present.follows or not self.allowance.distance.all():
-            return
-        commanded = present.course.motion.begin.position
-        if present.known_from_ns > now_ns:  # it begins at the measured state; commanded yet is where it was left
-            commanded = self._published.present.left_at
-            if commanded is None or not self._published.guard.stood:
-                return
-        measured = self._joint_states.known(now_ns, self._parameters.state_timeout)
-        if measured is not None:
-            planned = candidate.course.state_at(max(join_ns, candidate.course.valid_from_ns)).position
-            usual, allowed = self._published.guard.of_place(self.allowance)
-            allowed = allowed, self.allowance.distance
-            self._published.guard.allow(check_place(commanded + usual, planned, measured, self._parameters, allowed))
 
     # The motion to the plan, and along it: where from, and how it is read
 
@@ -393,12 +349,7 @@ class TrajectoryMaker:
         self, plan: Plan | None, present: Present, candidate: Candidate, join_ns: int, now_ns: int, dropped: int = 0
     ) -> ExecutableTrajectory:
         """The trajectory from the controller's present command on."""
-        motion, start_ns, brake_from, planned_until = (
-            candidate.joined,
-            join_ns,
-            candidate.brake_from,
-            candidate.planned_until,
-        )
+        motion, start_ns, later = candidate.joined, join_ns, 0.0
         state = present.course.state_at(join_ns)
         begins_ns = max(present.known_from_ns, now_ns)
         if present.follows and begins_ns == now_ns:  # a clock that is behind is not there yet
@@ -406,32 +357,29 @@ class TrajectoryMaker:
         skips = present.follows and not self._parameters.publish_lead_in
         before = present.course.between(begins_ns, join_ns) if join_ns > begins_ns and not skips else None
         if before is not None and (before.moves or plan is None or not plan.is_complete):
-            motion, start_ns = continued(before, motion), begins_ns
-            brake_from, planned_until = brake_from + before.duration, planned_until + before.duration
+            motion, start_ns, later = continued(before, motion), begins_ns, before.duration
         motion = motion.without_slivers()
         points = points_of(motion)
         for name, values in zip(("position", "velocity", "acceleration"), points[1:], strict=True):
             if values is not None:
                 require_finite(name, values, RejectionReason.NON_FINITE_RESULT)
         self._require_times(points.time_ns)
-        planned = candidate.course.state_at(join_ns)
-        a = np.zeros_like(state.position) if state.acceleration is None else state.acceleration
-        seam = State(state.position - planned.position, state.velocity - planned.velocity, a - planned.acceleration)
-        origin_ns = plan.origin_ns if plan is not None and self._on_schedule else 0
+        of_plan: dict[str, object] = {}
+        if plan is not None:
+            origin_ns = plan.origin_ns if self._on_schedule else 0
+            of_plan = {"origin_ns": origin_ns, "topic": plan.topic, "received_ns": plan.received_ns}
         return ExecutableTrajectory(
             motion=motion,
             points=points,
             start_ns=start_ns,
             due_ns=join_ns,
             course=candidate.course,
-            brake_from=brake_from,
-            planned_until=planned_until,
+            brake_from=candidate.brake_from + later,
+            planned_until=candidate.planned_until + later,
             delay=candidate.delay,
             dropped=dropped,
-            seam=seam if present.follows else None,
-            origin_ns=origin_ns,
-            topic="" if plan is None else plan.topic,
-            received_ns=0 if plan is None else plan.received_ns,
+            seam=State(*state.beyond(candidate.course.state_at(join_ns))) if present.follows else None,
+            **of_plan,
         )
 
     def _require_times(self, time_ns: np.ndarray) -> None:
