@@ -115,7 +115,7 @@ def test_a_stop_brakes_at_once_and_sequences_wait_until_it_is_over_or_released(n
     move(node, 0.51, 0.8)
     if hold:
         assert "until it is released" in refused(node, 0.8).message
-        node.pipeline.commands.release()
+        assert node.stop(NOW_S + 0.8) is None
     assert node.send(LINE, now=NOW_S + 0.8) is not None
 
 

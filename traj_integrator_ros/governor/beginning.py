@@ -98,14 +98,13 @@ class Beginning:
         try:
             return present.at(now_ns, waits=False)
         except Rejected:
-            reference = present.moving_reference()
-            if reference is None or present.is_silent(now_ns):
+            if (report := present.report) is None or present.is_silent(now_ns):
                 return None
-            stamp_ns, (position, velocity, acceleration) = reference
             # As far as anybody knows, it goes on like that until the stop is taken up.
-            lasts = (now_ns - stamp_ns) * NANOSECOND_S + self._published.lead.seconds + MOMENT_S
+            lasts = (now_ns - report.stamp_ns) * NANOSECOND_S + self._published.lead.seconds + MOMENT_S
+            position, velocity, acceleration = report.reference
             motion = Motion(np.array([0.0, lasts]), np.stack([position, velocity, acceleration / 2])[None])
-            return Present(PlannedMotion(stamp_ns, motion), False, now_ns)
+            return Present(PlannedMotion(report.stamp_ns, motion), False, now_ns)
 
     def without_first_row(self, path: Plan, now_ns: int) -> Plan:
         """A path without its first row where the robot is, or is commanded to be: most planners begin with that."""

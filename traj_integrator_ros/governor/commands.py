@@ -14,7 +14,7 @@ from ..requests.rejection import Rejected, RejectionReason
 from .beside import MAKING, is_like
 from .executable import ExecutableTrajectory
 from .measured import JointStates
-from .present import OFF_S, NotYet
+from .present import NotYet
 from .published import PublishedMotion
 from .trajectories import TrajectoryMaker
 
@@ -57,7 +57,8 @@ class Commands:
 
     def require_newer(self, plan: Plan, now_ns: int, *, count: bool = True) -> None:
         """Refuse a plan that is older than the one in execution. Raises Rejected: stale_sequence."""
-        if self._published.is_older(plan.origin_ns, count=count):
+        if plan.origin_ns and plan.origin_ns < self._published.newest_origin_ns:
+            self._published.executed.counts["out_of_order"] += count
             ago = (now_ns - plan.origin_ns) * NANOSECOND_S
             raise Rejected(
                 RejectionReason.STALE_SEQUENCE,
@@ -88,10 +89,10 @@ class Commands:
                 trajectory = self._executable(plan, later_ns)
                 now_ns, tries = later_ns, tries - 1 if trajectory.delay else 0
         except NotYet as later:
-            self._supersede()
+            self._refuse_waiting(_superseded())
             self._waiting = plan
             return later.meanwhile
-        self._supersede()
+        self._refuse_waiting(_superseded())
         return trajectory
 
     def is_possible(self, plan: Plan, now_ns: int) -> bool:
@@ -191,10 +192,6 @@ class Commands:
         except NotYet as later:
             return self._trajectories.stop(later.until_ns) if later.until_ns else None
 
-    def release(self) -> None:
-        """Take sequences again after a stop that was to hold."""
-        self._published.guard.held = False
-
     def withdraw(self) -> None:
         """Forget what waits, because its sender does not want it any more."""
         if self._waiting is not None:
@@ -250,11 +247,10 @@ class Commands:
         if moving and timeout > 0 and age is not None and age > timeout:
             return f"joint states ended {age:.3f} s ago, expected at most {timeout:g} s (parameter state_timeout)", -1
         present = self._published.present
-        quiet = present.silent_s(now_ns)
-        if moving and quiet > OFF_S:
-            return f"{_OFF}: expected reports of the controller, got none for {quiet:.3f} s", -1
-        restart_s = _RESTARTS_S + present.report_period_s  # until a report says that it is over
-        if present.reports and (not moving or (present.is_overdue(now_ns) and present.quiet_s(now_ns) < restart_s)):
+        if present.is_off(now_ns) and moving:
+            return f"{_OFF}: expected reports of the controller, got none for {present.quiet_s(now_ns):.3f} s", -1
+        restart_s = _RESTARTS_S + present.period_s  # until a report says that it is over
+        if present.report and (not moving or (present.is_overdue(now_ns) and present.quiet_s(now_ns) < restart_s)):
             return "", -1
         found = self._published.guard.exceeded(self._trajectories.allowance, self._parameters.joint_names)
         return (found.text, found.joint) if found else ("", -1)
@@ -284,9 +280,6 @@ class Commands:
             return None
         self._kept = None
         return within
-
-    def _supersede(self) -> None:
-        self._refuse_waiting(_superseded())
 
     def _refuse_waiting(self, rejected: Rejected) -> None:
         waiting, self._waiting, self._next = (self._waiting, self._next), None, None

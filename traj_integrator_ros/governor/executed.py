@@ -51,35 +51,31 @@ class Executed:
         self._brake_counted = False
         self._seam, self._delay = np.zeros(3), 0.0
         self._margins: deque[float] = deque(maxlen=_MARGINS_KEPT)
-        self._counts: Counter[str] = Counter()
+        self.counts: Counter[str] = Counter()
         """By the fields of `ExecutionReport`."""
 
     def take(self, trajectory: ExecutableTrajectory, now_ns: int) -> None:
         """Take note of a trajectory that has just been published."""
         self.observe(max(trajectory.start_ns, now_ns))
         continues = trajectory.seam is not None
-        self._counts["starved"] += self._brake_counted and continues
+        self.counts["starved"] += self._brake_counted and continues
         if trajectory.due_ns > trajectory.start_ns:
             margin = (trajectory.due_ns - now_ns) * NANOSECOND_S
-            self._counts["late"] += margin < 0
+            self.counts["late"] += margin < 0
             self._margins.append(margin)
-        self._counts["dropped_steps"] += trajectory.dropped
-        self._counts["slowed"] += trajectory.delay > 0
+        self.counts["dropped_steps"] += trajectory.dropped
+        self.counts["slowed"] += trajectory.delay > 0
         self._delay = max(self._delay, trajectory.delay)
         if continues:
             self._seam = np.maximum(self._seam, np.abs(np.array(trajectory.seam)).max(axis=1))
         self._last, self._brake_counted = trajectory, False
-
-    def refuse_older(self) -> None:
-        """Count a plan that began before the one in execution."""
-        self._counts["out_of_order"] += 1
 
     def observe(self, now_ns: int) -> None:
         """Notice that a brake has begun."""
         last = self._last
         if last is not None and not self._brake_counted and (now_ns - last.start_ns) * NANOSECOND_S >= last.brake_from:
             self._brake_counted = True
-            self._counts["brakes"] += 1
+            self.counts["brakes"] += 1
 
     def drop(self) -> None:
         """The last motion is executed no more."""
@@ -91,4 +87,4 @@ class Executed:
         self._margins.clear()
         self._seam, self._delay = np.zeros(3), 0.0
         least, median = min(margins, default=None), median_of(margins) if margins else None
-        return ExecutionReport(seam, least, median, slowed_by_s=delay, **others, **self._counts)
+        return ExecutionReport(seam, least, median, slowed_by_s=delay, **others, **self.counts)

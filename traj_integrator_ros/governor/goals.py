@@ -19,7 +19,6 @@ from ..requests.position_trajectory import PositionFields
 from ..requests.rejection import Rejected, RejectionReason
 from .executable import ExecutableTrajectory
 from .pipeline import Pipeline
-from .present import OFF_S
 
 _LATE_S = 1.0
 """A joint state of a time is here so much later, at the latest."""
@@ -311,7 +310,7 @@ class Goals:
             )
         if last is not goal.trajectory:
             raise _superseded(last.topic)
-        if present.is_silent(now_ns) and present.quiet_s(now_ns) > OFF_S:
+        if present.is_off(now_ns):
             raise Rejected(
                 RejectionReason.CONTROLLER_UNAVAILABLE,
                 f"controller_state: expected reports of the controller, got none for {present.quiet_s(now_ns):.3f} s",

@@ -26,7 +26,7 @@ _REMEMBERED_S = 0.5
 _SILENT_S = 0.05
 _SILENT_PERIODS = 6.0
 """Without a report for both, a controller is silent: a few may be lost, or wait for a busy machine."""
-OFF_S = 0.5
+_OFF_S = 0.5
 """Without a report for so long, a controller counts as off: longer than a busy machine or network keeps them."""
 _OVERDUE_PERIODS = 1.2
 _OVERDUE_S = 4e-3
@@ -98,9 +98,11 @@ class PresentCommand:
     """Number of the newest that the controller may execute."""
     _taken: Sent | None = None
     """The newest that the controller has been seen to execute: it does not return to those before it."""
-    _report: ControllerReport | None = None
+    report: ControllerReport | None = None
+    """The controller's newest."""
     _received_ns: int = 0
-    _period_s: float = 0.0
+    period_s: float = 0.0
+    """Usual time from one report to the next; 0: not known."""
     left_at: np.ndarray | None = None
     """Where the last motion that was dropped ended, rad: the controller may still hold it."""
     clock: RobotClock = field(default_factory=RobotClock)
@@ -111,11 +113,6 @@ class PresentCommand:
     """By how much the robot's clock was set, if no report has come since."""
     transport: deque[float] = field(default_factory=lambda: deque(maxlen=256))
     """Ages of reports at their arrival, s."""
-
-    @property
-    def reports(self) -> bool:
-        """Whether the controller has reported."""
-        return self._report is not None
 
     @property
     def _newest(self) -> Sent | None:
@@ -142,12 +139,12 @@ class PresentCommand:
             self._in_use -= 1
         while len(self.sent) > self._in_use and (now_ns - self.sent[1].sent_ns) * NANOSECOND_S > _KEPT_S:
             self.sent.popleft()
-        if not self.reports:
+        if self.report is None:
             self.status = ControllerStatus.ASSUMED
 
     def take_report(self, report: ControllerReport, now_ns: int) -> None:
         """Take a report of the controller; older ones than the last are ignored."""
-        last = self._report
+        last = self.report
         if self.clock.is_doubted:  # its stamp may be of another clock than the motions are
             self._received_ns = now_ns
             return
@@ -160,8 +157,8 @@ class PresentCommand:
             last = None
         if last is not None:
             gap = (report.stamp_ns - last.stamp_ns) * NANOSECOND_S
-            self._period_s = gap if not self._period_s else 0.9 * self._period_s + 0.1 * min(gap, 2 * self._period_s)
-        self._report, self._received_ns = report, now_ns
+            self.period_s = gap if not self.period_s else 0.9 * self.period_s + 0.1 * min(gap, 2 * self.period_s)
+        self.report, self._received_ns = report, now_ns
         self.transport.append(max((now_ns - report.stamp_ns) * NANOSECOND_S, 0.0))
         self.lead.reported(now_ns, self.transport[-1])
         self._compare(report)
@@ -209,15 +206,15 @@ class PresentCommand:
         """The robot's clock was set: the controller executes its motion by it."""
         self.sent = deque((one._replace(sent_ns=one.sent_ns + step.read_ns) for one in self.sent), maxlen=_MOST_KEPT)
         self._received_ns += step.read_ns
-        self._set_by_ns = step.stamps_ns if self.reports else 0
-        self.is_doubtful = not self.reports and self._in_use > 0
+        self._set_by_ns = step.stamps_ns if self.report else 0
+        self.is_doubtful = self.report is None and self._in_use > 0
 
     def _shift(self, report: ControllerReport) -> None:
         """Shift the motions in execution as a report shows them: some controllers count cycles, others read the clock.
 
         What a report showed before the clock was set, is as it was: stamps may be those of another cycle.
         """
-        by_ns, self._set_by_ns, was = self._set_by_ns, 0, self._report
+        by_ns, self._set_by_ns, was = self._set_by_ns, 0, self.report
         for number, one in enumerate(self._own()):
             if matches(report, one.course):
                 return
@@ -243,16 +240,16 @@ class PresentCommand:
 
     def is_silent(self, now_ns: int) -> bool:
         """Whether the controller reported and no longer does."""
-        if self._report is None:
+        if self.report is None:
             return False
-        silent = self.quiet_s(now_ns) > max(_SILENT_S, _SILENT_PERIODS * self._period_s)
+        silent = self.quiet_s(now_ns) > max(_SILENT_S, _SILENT_PERIODS * self.period_s)
         if silent:
             self.status = ControllerStatus.SILENT
         return silent
 
-    def silent_s(self, now_ns: int) -> float:
-        """For how long the controller, which reported, does not any more, s; 0 while it does."""
-        return self.quiet_s(now_ns) if self.is_silent(now_ns) else 0.0
+    def is_off(self, now_ns: int) -> bool:
+        """Whether it has been silent for so long that it counts as off."""
+        return self.is_silent(now_ns) and self.quiet_s(now_ns) > _OFF_S
 
     def own(self, now_ns: int) -> Present | None:
         """What was published and is executed if nobody says otherwise; None: nothing was."""
@@ -263,18 +260,13 @@ class PresentCommand:
         """Time since the last report, s."""
         return (now_ns - self._received_ns) * NANOSECOND_S
 
-    @property
-    def report_period_s(self) -> float:
-        """Usual time from one report to the next, s; 0: not known."""
-        return self._period_s
-
     def is_overdue(self, now_ns: int) -> bool:
         """Whether the next report should have come: the controller may have stopped."""
-        if self._report is None or not self._period_s:
+        if self.report is None or not self.period_s:
             return False
         ages = sorted(self.transport)
         jitter = ages[int(0.95 * (len(ages) - 1))] - ages[0]
-        return self.quiet_s(now_ns) > _OVERDUE_PERIODS * self._period_s + jitter + _OVERDUE_S
+        return self.quiet_s(now_ns) > _OVERDUE_PERIODS * self.period_s + jitter + _OVERDUE_S
 
     def at(self, now_ns: int, *, waits: bool = True) -> Present | None:
         """Return what the controller does from now on; None if that is not known.
@@ -304,29 +296,25 @@ class PresentCommand:
         if self.status is ControllerStatus.SCALED:
             raise Rejected(
                 RejectionReason.CONTROLLER_UNAVAILABLE,
-                f"controller_state.speed_scaling_factor: expected 1, got {self._report.speed_scaling:g}: motions are "
+                f"controller_state.speed_scaling_factor: expected 1, got {self.report.speed_scaling:g}: motions are "
                 "not executed at the speed that they are checked at",
             )
         if own := self.own(now_ns):
             return own
-        report = self._report
-        if report is None:
+        if self.report is None:
             return None
-        if not rests(report.reference):
+        reference = self.report.reference
+        if not rests(reference):
             raise Rejected(
                 RejectionReason.CONTROLLER_UNAVAILABLE,
                 "controller_state: the controller executes a motion that this node has not published; expected it at "
-                f"rest (largest velocity {np.abs(report.reference.velocity).max():.3g})",
+                f"rest (largest velocity {np.abs(reference.velocity).max():.3g})",
             )
-        return Present(PlannedMotion(now_ns, resting(report.reference.position, MOMENT_S)), False, now_ns)
+        return Present(PlannedMotion(now_ns, resting(reference.position, MOMENT_S)), False, now_ns)
 
     def may_move(self) -> bool:
         """Whether the controller reports a motion."""
-        return self._report is not None and not rests(self._report.reference)
-
-    def moving_reference(self) -> tuple[int, State] | None:
-        """The last report's reference and its stamp, for a stop of a motion that is not this node's."""
-        return None if self._report is None else (self._report.stamp_ns, self._report.reference)
+        return self.report is not None and not rests(self.report.reference)
 
     def commanded(self, time_ns: int) -> State | None:
         """State that was, or will be, commanded at a time according to what was published; None if nothing was."""
@@ -358,7 +346,7 @@ class PresentCommand:
         if self.sent:
             self.sent[-1] = self.sent[-1]._replace(is_known=False, plan=None, continues=False)
         self._in_use = 0
-        if not self.reports:
+        if self.report is None:
             self.status = ControllerStatus.UNKNOWN
 
     def clear(self) -> None:
@@ -366,4 +354,4 @@ class PresentCommand:
         self.sent.clear()
         self._in_use = 0
         self.left_at = None
-        self._report, self.status = None, ControllerStatus.UNKNOWN
+        self.report, self.status = None, ControllerStatus.UNKNOWN

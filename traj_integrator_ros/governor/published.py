@@ -7,10 +7,9 @@ from .beside import PATIENCE_S
 from .chunks import ChunkMemory
 from .executable import ExecutableTrajectory
 from .executed import Executed, ExecutionReport
-from .lead import Lead
 from .planned_motions import PlannedMotion
 from .present import PresentCommand
-from .robot_clock import STEP_NS, RobotClock, Step
+from .robot_clock import STEP_NS, Step
 from .supervision import Guard
 
 
@@ -21,38 +20,31 @@ class PublishedMotion:
         self.chunks = ChunkMemory()
         """The chunks from which the motion was averaged."""
         self.present = PresentCommand()
+        self.clock, self.lead = self.present.clock, self.present.lead
+        """The robot's clock, by which all times are; and the time from now until a new plan is taken up."""
         self.guard = Guard()
-        self._executed = Executed()
-        self._last: ExecutableTrajectory | None = None
-        self._newest_origin_ns = 0
+        self.executed = Executed()
+        self.last: ExecutableTrajectory | None = None
+        """What was published last; None if the controller does not execute it any more, as far as is known."""
+        self.newest_origin_ns = 0
+        """When the first step of a plan began, of those that were published; 0: unknown."""
 
     def record(self, trajectory: ExecutableTrajectory, now_ns: int) -> None:
         """Record a trajectory that has just been published."""
-        self._executed.take(trajectory, now_ns)
+        self.executed.take(trajectory, now_ns)
         if trajectory.topic:
             took = (now_ns - trajectory.received_ns) * NANOSECOND_S
             self.lead.computed(now_ns, min(took, PATIENCE_S))  # what takes longer is taken up later by itself
-        self._newest_origin_ns = max(self._newest_origin_ns, trajectory.origin_ns)
+        self.newest_origin_ns = max(self.newest_origin_ns, trajectory.origin_ns)
         commanded = PlannedMotion(trajectory.start_ns, trajectory.motion, planned_until=trajectory.planned_until)
         continues = trajectory.seam is not None
         self.present.published(commanded, trajectory.start_ns, now_ns, trajectory.course, continues=continues)
-        self._last = trajectory
+        self.last = trajectory
         self.chunks.take(trajectory.chunk, now_ns)
-
-    def is_older(self, origin_ns: int, *, count: bool = True) -> bool:
-        """Whether a plan that began then is older than the one in execution; counted if it is."""
-        older = bool(origin_ns) and origin_ns < self._newest_origin_ns
-        if older and count:
-            self._executed.refuse_older()
-        return older
-
-    def observe(self, now_ns: int) -> None:
-        """Notice that a brake has begun."""
-        self._executed.observe(now_ns)
 
     def report(self) -> ExecutionReport:
         """Return the statistics, and reset the values that count since the previous report."""
-        return self._executed.report(
+        return self.executed.report(
             lead_s=self.lead.seconds,
             chunks_averaged=self.chunks.most_averaged(),
             chunks_forgotten=self.chunks.forgotten,
@@ -60,51 +52,36 @@ class PublishedMotion:
 
     def check_clock(self, now_ns: int) -> bool:
         """Forget a motion published later than now, and return whether there was one: then the clock jumped back."""
-        if self._last is None or now_ns + STEP_NS >= self.present.sent[-1].sent_ns:
+        if self.last is None or now_ns + STEP_NS >= self.present.sent[-1].sent_ns:
             return False
         self.clear()
         return True
-
-    @property
-    def clock(self) -> RobotClock:
-        """The robot's clock, by which all times are."""
-        return self.present.clock
-
-    @property
-    def lead(self) -> Lead:
-        """The time from now until a new plan is taken up."""
-        return self.present.lead
 
     def set_clock(self, step: Step, now_ns: int) -> None:
         """The robot's clock was set, and shows `now_ns`."""
         self.present.set_clock(step)
         self.guard.set_clock(now_ns)
-        if self._newest_origin_ns:
-            self._newest_origin_ns += step.read_ns
-
-    @property
-    def last(self) -> ExecutableTrajectory | None:
-        """What was published last; None if the controller does not execute it any more, as far as is known."""
-        return self._last
+        if self.newest_origin_ns:
+            self.newest_origin_ns += step.read_ns
 
     @property
     def is_delayed(self) -> bool:
         """Whether the motion that was published was slowed: it is not where its plan is by the clock."""
-        return self._last is not None and self._last.delay > 0
+        return self.last is not None and self.last.delay > 0
 
     def is_moving(self, now_ns: int) -> bool:
         """Whether the motion that was published is not over."""
-        last = self._last
+        last = self.last
         return last is not None and (now_ns - last.start_ns) * NANOSECOND_S < last.motion.duration
 
     def drop(self) -> None:
         """Forget the motion and its plans, because the controller does not execute them any more."""
-        self._last = None
-        self._newest_origin_ns = 0
+        self.last = None
+        self.newest_origin_ns = 0
         self.chunks.clear()
         self.present.drop()
         self.guard.forget_command()
-        self._executed.drop()
+        self.executed.drop()
 
     def clear(self) -> None:
         """Forget everything about the robot."""

@@ -217,7 +217,7 @@ class IntegratorNode(LifecycleNode):
         answers, published = self._answers, self._published
         if answers is not None:
             answers.poll_states()
-            published.observe(answers.now_ns())
+            published.executed.observe(answers.now_ns())
         status = NodeStatus(
             lifecycle_state=answers.state if answers else self._unconfigured,
             failure=self._failure,
