@@ -29,8 +29,8 @@ def node() -> SimulatedNode:
     return node
 
 
-def status(node: SimulatedNode) -> ControllerStatus:
-    return node.published.present.status
+def status(node: SimulatedNode, now: float = NOW_S) -> ControllerStatus:
+    return node.published.present.status(ns(now))
 
 
 def follow(node: SimulatedNode, begin: float, end: float, late: float = 0.0) -> None:
@@ -156,7 +156,7 @@ def test_a_restart_where_an_earlier_motion_had_ended_is_late_only_as_long_as_a_m
 def test_a_silent_controller_refuses_until_it_reports_again(node):
     follow(node, 0.03, 0.5)
     assert "got none for 0.3" in refused(node, 0.8)
-    assert status(node) is ControllerStatus.SILENT
+    assert status(node, NOW_S + 0.8) is ControllerStatus.SILENT
     follow(node, 0.8, 0.82)
     assert node.send(LINE + 0.2, now=NOW_S + 0.82) is not None
 

@@ -248,7 +248,7 @@ def test_when_a_clock_is_set_the_command_goes_on_from_what_the_controller_comman
         machine.go(5)
         before = machine.commanded()
         machine.send()
-        assert machine.node.published.present.status is ControllerStatus.EXECUTING
+        assert machine.node.published.present.status(0) is ControllerStatus.EXECUTING
         assert np.abs(np.stack(machine.commanded().beyond(before))).max() < 1e-6, "without a jump"
     planned = 0.5 * (machine.steady_ns - BEGIN_NS) * 1e-9
     unsure = 0.5 * LEAD_NS * 1e-9  # a node that is ahead cannot tell that from transport

@@ -106,7 +106,7 @@ def test_rates_of_the_controllers_reference_that_are_not_given_leave_its_positio
         node.pipeline.take_controller_state(report, ns(NOW_S + time))
         if moved and not any(report.reference.velocity):
             expected = ControllerStatus.RESTARTED  # it holds another position, as far as it says
-        assert node.published.present.status is expected
+        assert node.published.present.status(ns(NOW_S + time)) is expected
 
 
 def test_a_reference_whose_position_is_no_number_is_refused() -> None:

@@ -306,7 +306,8 @@ class Goals:
         if last is None:
             raise Rejected(
                 RejectionReason.CONTROLLER_UNAVAILABLE,
-                f"controller_state: the controller does not execute the trajectory any more ({present.status.value})",
+                "controller_state: the controller does not execute the trajectory any more "
+                f"({present.status(now_ns).value})",
             )
         if last is not goal.trajectory:
             raise _superseded(last.topic)

@@ -87,9 +87,10 @@ class Pipeline:
 
     def take_controller_state(self, report: ControllerReport, now_ns: int) -> None:
         """Take what the controller says about itself, in the node's joint order."""
-        before = self.published.present.status
-        self.published.present.take_report(report, now_ns)
-        status = self.published.present.status
+        present = self.published.present
+        before = present.status(now_ns)
+        present.take_report(report, now_ns)
+        status = present.status(now_ns)
         if status is not before and status in (ControllerStatus.RESTARTED, ControllerStatus.OTHER):
             self.published.drop()
 

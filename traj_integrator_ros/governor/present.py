@@ -92,7 +92,6 @@ class PresentCommand:
     All times are nanoseconds of the robot's clock.
     """
 
-    status: ControllerStatus = ControllerStatus.UNKNOWN
     sent: deque[Sent] = field(default_factory=lambda: deque(maxlen=_MOST_KEPT))
     _in_use: int = 0
     """Number of the newest that the controller may execute."""
@@ -100,6 +99,8 @@ class PresentCommand:
     """The newest that the controller has been seen to execute: it does not return to those before it."""
     report: ControllerReport | None = None
     """The controller's newest."""
+    _status: ControllerStatus = ControllerStatus.UNKNOWN
+    """By the last report, or by what was published."""
     _received_ns: int = 0
     period_s: float = 0.0
     """Usual time from one report to the next; 0: not known."""
@@ -140,7 +141,7 @@ class PresentCommand:
         while len(self.sent) > self._in_use and (now_ns - self.sent[1].sent_ns) * NANOSECOND_S > _KEPT_S:
             self.sent.popleft()
         if self.report is None:
-            self.status = ControllerStatus.ASSUMED
+            self._status = ControllerStatus.ASSUMED
 
     def take_report(self, report: ControllerReport, now_ns: int) -> None:
         """Take a report of the controller; older ones than the last are ignored."""
@@ -165,10 +166,10 @@ class PresentCommand:
 
     def _compare(self, report: ControllerReport) -> None:
         if abs(report.speed_scaling - 1.0) > 1e-3:
-            self.status = ControllerStatus.SCALED
+            self._status = ControllerStatus.SCALED
         elif newest := self._newest:
             if report.stamp_ns < newest.known_from_ns:
-                self.status = ControllerStatus.EXECUTING  # it bridges to the first point
+                self._status = ControllerStatus.EXECUTING  # it bridges to the first point
                 return
             replaced_ns = report.stamp_ns
             for one in self._own():
@@ -179,10 +180,10 @@ class PresentCommand:
                     if one is not self._taken and not self._is_of_others(report, one):
                         self._taken = one
                     if one is newest:
-                        self.status = ControllerStatus.EXECUTING if exact else ControllerStatus.BLENDING
+                        self._status = ControllerStatus.EXECUTING if exact else ControllerStatus.BLENDING
                     elif on_time:
                         late = matches(report, newest.course) is None
-                        self.status = ControllerStatus.LATE if late else ControllerStatus.EXECUTING
+                        self._status = ControllerStatus.LATE if late else ControllerStatus.EXECUTING
                         if late:
                             self.lead.missed(self._received_ns, (report.stamp_ns - newest.sent_ns) * NANOSECOND_S)
                     return
@@ -190,11 +191,11 @@ class PresentCommand:
                     break  # it has dropped that: restarted, it may hold where an earlier one ended
                 replaced_ns = one.sent_ns
             self._in_use = 0
-            self.status = ControllerStatus.RESTARTED if rests(report.reference) else ControllerStatus.OTHER
-        elif self.status is not ControllerStatus.RESTARTED:
-            self.status = ControllerStatus.HOLDING if rests(report.reference) else ControllerStatus.OTHER
+            self._status = ControllerStatus.RESTARTED if rests(report.reference) else ControllerStatus.OTHER
+        elif self._status is not ControllerStatus.RESTARTED:
+            self._status = ControllerStatus.HOLDING if rests(report.reference) else ControllerStatus.OTHER
         elif not rests(report.reference):
-            self.status = ControllerStatus.OTHER
+            self._status = ControllerStatus.OTHER
 
     def _is_of_others(self, report: ControllerReport, motion: Sent) -> bool:
         """Whether a report of a motion could as well be of an earlier one."""
@@ -242,10 +243,11 @@ class PresentCommand:
         """Whether the controller reported and no longer does."""
         if self.report is None:
             return False
-        silent = self.quiet_s(now_ns) > max(_SILENT_S, _SILENT_PERIODS * self.period_s)
-        if silent:
-            self.status = ControllerStatus.SILENT
-        return silent
+        return self.quiet_s(now_ns) > max(_SILENT_S, _SILENT_PERIODS * self.period_s)
+
+    def status(self, now_ns: int) -> ControllerStatus:
+        """What the controller does, as far as is known."""
+        return ControllerStatus.SILENT if self.is_silent(now_ns) else self._status
 
     def is_off(self, now_ns: int) -> bool:
         """Whether it has been silent for so long that it counts as off."""
@@ -293,7 +295,7 @@ class PresentCommand:
                 RejectionReason.CONTROLLER_UNAVAILABLE,
                 "node: a clock was set, and no report says what the controller made of it; expected it at rest",
             )
-        if self.status is ControllerStatus.SCALED:
+        if self._status is ControllerStatus.SCALED:
             raise Rejected(
                 RejectionReason.CONTROLLER_UNAVAILABLE,
                 f"controller_state.speed_scaling_factor: expected 1, got {self.report.speed_scaling:g}: motions are "
@@ -347,11 +349,11 @@ class PresentCommand:
             self.sent[-1] = self.sent[-1]._replace(is_known=False, plan=None, continues=False)
         self._in_use = 0
         if self.report is None:
-            self.status = ControllerStatus.UNKNOWN
+            self._status = ControllerStatus.UNKNOWN
 
     def clear(self) -> None:
         """Forget everything."""
         self.sent.clear()
         self._in_use = 0
         self.left_at = None
-        self.report, self.status = None, ControllerStatus.UNKNOWN
+        self.report, self._status = None, ControllerStatus.UNKNOWN

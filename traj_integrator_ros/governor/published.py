@@ -87,4 +87,4 @@ class PublishedMotion:
         """Forget everything about the robot."""
         self.drop()
         self.present.clear()
-        self.guard.clear()
+        self.guard = Guard(self.guard.held)  # nothing but a release ends a hold

@@ -96,7 +96,7 @@ class Guard:
     that leads back to it, that distance is allowed, and shrinks with it.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, held: bool = False) -> None:
         self.deviation = np.zeros(0)
         """rad, `[dof]`, of the last measured state."""
         self.lag_s: float | None = None
@@ -106,7 +106,7 @@ class Guard:
         self.joint = -1
         """The joint that deviated."""
         self.stopped_until_rest = False
-        self.held = False
+        self.held = held
         """Whether a stop holds on until it is released: by a call, never because something else is forgotten."""
         self.stop_waits = False
         """Whether a stop was requested that cannot be made yet."""
@@ -121,12 +121,6 @@ class Guard:
         """
         self._slack = EXACT
         self._compare_anew(0)
-
-    def clear(self) -> None:
-        """Forget everything but that it is held, which nothing but a release ends."""
-        held = self.held
-        self.__init__()
-        self.held = held
 
     def _compare_anew(self, dof: int) -> None:
         """Forget the comparison; the lag of the joints stays what it was."""

@@ -280,12 +280,11 @@ class Answers:
                 self._accounts.answered[Output.ROW] += 1
                 self._accounts.sequence_latency.add((self.now_ns() - made.received_ns) * 1e-9)
             self.goal_server.supervise(now_ns)
-            present = self._published.present
-            present.is_silent(now_ns)
-            if present.status not in self.controller_was:
-                self.controller_was.add(present.status)
-                if said := CONSPICUOUS.get(present.status):
-                    self._accounts.warn(("controller", present.status), f"controller {present.status.value}: {said}")
+            status = self._published.present.status(now_ns)
+            if status not in self.controller_was:
+                self.controller_was.add(status)
+                if said := CONSPICUOUS.get(status):
+                    self._accounts.warn(("controller", status), f"controller {status.value}: {said}")
             reason = self._published.guard.reason
             if reason != self._brake_reason:
                 self._brake_reason = reason

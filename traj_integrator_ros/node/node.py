@@ -225,7 +225,7 @@ class IntegratorNode(LifecycleNode):
             namesakes=self._count_namesakes(),
             execution=published.report(),
             guard=published.guard,
-            controller=published.present.status,
+            controller=published.present.status(answers.now_ns() if answers else 0),
             clock=published.clock,
             robot=self._robot(),
             **(self._known_of_robot(answers) if answers else {}),
