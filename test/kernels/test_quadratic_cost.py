@@ -149,7 +149,7 @@ def test_gradients_of_actions_start_and_goal_to_the_second_order(kernel):
     case = CostCase(kernel, batch=2, horizon=3, dof=2, has_goal=True)
     leaves = case.leaves()
     assert gradcheck(case, leaves, fast_mode=True)
-    assert gradgradcheck(case, leaves, fast_mode=True)
+    assert gradgradcheck(case, leaves)  # in fast mode, one random direction in 60 cancels and seems wrong
 
 
 @SIGNATURE
