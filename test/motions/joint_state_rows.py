@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 import numpy as np
+from recorded_messages import JOINT_STATE, write_bag
 
 from traj_integrator_ros.motions.joint_states import StateRow
 
@@ -30,3 +32,9 @@ def joint_state(row: StateRow, seconds: str = "sec", rest: str = "nanosec", **ch
     stamp = {seconds: row.stamp_ns // 10**9, rest: row.stamp_ns % 10**9}
     fields = {name: np.asarray(getattr(row, name)).tolist() for name in ("position", "velocity")}
     return {"header": {"stamp": stamp, "frame_id": ""}, "name": list(row.names), **fields, "effort": [], **changed}
+
+
+def bag_of(folder: Path, topics: Mapping[str, Sequence[StateRow]], *, storage: str = "SQLITE3") -> Path:
+    """A bag of joint states by their topics, in the order of recording; the folder."""
+    messages = {topic: [(row.recorded_ns, joint_state(row)) for row in rows] for topic, rows in topics.items()}
+    return write_bag(folder, [(topic, JOINT_STATE, recorded) for topic, recorded in messages.items()], storage=storage)

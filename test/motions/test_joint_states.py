@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
-from joint_state_rows import BEGIN_NS, states
+from joint_state_rows import BEGIN_NS, bag_of, states
 
 from traj_integrator_ros.motions.files import read_samples
 from traj_integrator_ros.motions.joint_states import StateRow, motion_of_states
@@ -183,21 +182,33 @@ def test_a_joint_twice_in_a_message_is_refused() -> None:
         motion_of_states([states()[0], states(("a", "a"))[0]], "here", "test", print)
 
 
-def test_topics_of_a_bag_that_are_not_taken_are_told(write_states: Callable[..., Path]) -> None:
+def test_topics_of_a_bag_that_are_not_taken_are_told_and_a_choice_is_left_to_the_user(tmp_path: Path) -> None:
     notes: list[str] = []
-    bag = write_states(joint_states=states(), other__joint_states=states(["c"]))
+    bag = bag_of(tmp_path / "bag", {"/joint_states": states(), "/other/joint_states": states(["c"])})
     assert_is_that_of(read_samples(bag, None, notes.append), states())
     assert notes == ["topic /joint_states taken, left out: /other/joint_states (--topic)"]
     assert_is_that_of(read_samples(bag, "/other/joint_states", pytest.fail), states(["c"]))
+    with pytest.raises(RecordingError, match="expected a JointState topic /c, got /joint_states, /other/joint_states"):
+        read_samples(bag, "/c", pytest.fail)
+    with pytest.raises(RecordingError, match="several JointState topics, choose one by --topic: /a, /b"):
+        read_samples(bag_of(tmp_path / "two", {"/a": states(), "/b": states()}), None, pytest.fail)
 
 
-def test_publishers_on_one_topic_of_a_bag_are_merged(write_states: Callable[..., Path]) -> None:
+def test_publishers_on_one_topic_of_a_bag_are_merged(tmp_path: Path) -> None:
     notes: list[str] = []
     rows = by_recording([*states(["finger"], 20, 0.1), EMPTY, *states()])
-    found = read_samples(write_states(arm__joint_states=rows), None, notes.append)
+    found = read_samples(bag_of(tmp_path / "bag", {"/arm/joint_states": rows}), None, notes.append)
     assert found.joint_names == ("a", "b", "finger") and len(found.time) == 100
     assert notes == [
         "left out of 121 messages: 1 without positions",
         "merged by name: messages with finger (20); a, b (100)",
         "finger (20 messages) interpolated at the times of a, b (100 messages)",
     ]
+
+
+@pytest.mark.parametrize("storage", ["SQLITE3", "MCAP"])
+def test_the_bare_file_of_a_bag_is_read_as_its_folder(tmp_path: Path, storage: str) -> None:
+    folder = bag_of(tmp_path / "bag", {"/arm/states": states()}, storage=storage)
+    (folder / "metadata.yaml").unlink()
+    (file,) = folder.iterdir()
+    assert_is_that_of(read_samples(file, None, pytest.fail), states())
