@@ -48,6 +48,7 @@ PRINTED = {
     "joint_names: [a]\npoints: [{positions: [1]}]": "'time_from_start' is missing",
     printed(IN_HOURS): "'sec' is missing",
     printed(OF_CENTURIES): "no message has a time of 1e+10 s",
+    "header: {stamp: .nan}\n" + POINT % "[1]": "header.stamp is not a number",
     POINT % "[1, 2]": "expected 1 positions in every point, got [2]",
     POINT % "[]": "expected 1 positions in every point, got [0]",
     POINT % "[x]": "could not convert string to float: 'x'",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import importlib.util
 import re
 from pathlib import Path
@@ -20,8 +19,6 @@ from traj_integrator_ros.motions.files import read_trajectories
 from traj_integrator_ros.motions.samples import QUANTITIES, Nature, Samples, samples_of
 from traj_integrator_ros.motions.trajectories import FIELDS
 from traj_integrator_ros.tools.integration_input import STATE, completed, read_sequences
-from traj_integrator_ros.tools.integration_output import write_archive
-from traj_integrator_ros.tools.integration_output import write_table as write_result
 
 
 @pytest.mark.parametrize("control_space", ["position", "acceleration"])
@@ -232,21 +229,6 @@ def test_a_batch_of_actions_is_written_to_an_archive_a_bag_and_a_figure(tool: To
     assert (tmp_path / "out.mcap").read_bytes()[:5] == b"\x89MCAP" and not list(tmp_path.glob(".*"))
 
 
-def test_an_archive_has_one_sequence_after_the_other_and_a_table_that_fails_leaves_nothing(
-    tmp_path: Path, quadratic: Samples
-) -> None:
-    values = np.random.default_rng(0).normal(size=(2, 4, 2, 3, 2))
-    time, more = 0.1 * np.arange(3), ("made up", "test", Nature.EXACT)
-    results = [[Samples(JOINTS, time, *rows, *more) for rows in batch.swapaxes(0, 1)] for batch in values]
-    write_archive(tmp_path / "all.npz", results, {})
-    found = np.load(tmp_path / "all.npz")
-    for name, (first, second) in zip(QUANTITIES, values.swapaxes(0, 1), strict=True):
-        np.testing.assert_array_equal(found[name], [*first, *second])
-    with pytest.raises(ValueError, match="dimensions"):
-        write_result(tmp_path / "table.csv", dataclasses.replace(quadratic, velocity=quadratic.velocity[1:]))
-    assert not list(tmp_path.glob("table*"))
-
-
 SEQUENCE = {"joint_names": list(JOINTS), "control_space": 3, "batch": 2, "horizon": 3, "dt": [0.1, 0.2], "dt_per": 1,
             "data": np.arange(12.0).tolist()}  # fmt: skip
 SPLINE = {**SEQUENCE, "control_space": 5, "degree": 4, "steps": 2, "goal_index": [1, 0],
@@ -285,9 +267,11 @@ def test_action_sequences_that_ros_prints_are_read_and_lack_a_start_unless_they_
     arguments = ("integrate", "echo.yaml", "--rows", "--out", "out.npz", "--quiet")
     refused = tool(*arguments)
     assert refused.returncode == 2 and "message 1: it has no start" in refused.stderr
-    (tmp_path / "echo.yaml").write_text(printed({**SEQUENCE, "start": {"position": [5.0, 6.0]}}))
+    both = ({**SEQUENCE, "start": {"position": start}} for start in ([5.0, 6.0], [7.0, 8.0]))
+    (tmp_path / "echo.yaml").write_text(printed(*both))
     assert tool(*arguments).returncode == 0
-    np.testing.assert_allclose(read_plain(tmp_path / "out.npz", row=1).position[0], [5, 6])
+    starts = [read_plain(tmp_path / "out.npz", row=row).position[0].tolist() for row in range(4)]
+    assert starts == [[5, 6], [5, 6], [7, 8], [7, 8]]
     (tmp_path / "echo.yaml").write_text(printed({**SEQUENCE, "data": [0.0, "..."]}))
     assert "give it --full-length" in tool(*arguments).stderr
     (tmp_path / "echo.yaml").write_text(printed({**SEQUENCE, "batch": None}))
@@ -351,49 +335,6 @@ def test_units_are_those_of_the_joints_in_the_urdf(tool: Tool, tmp_path: Path, t
     assert (told.returncode, told.stderr) == (
         2, "plot_trajectory: --urdf: expected a URDF file, got 'nowhere.urdf': No such file or directory\n"
     )  # fmt: skip
-
-
-@pytest.mark.parametrize("wrong", ['lower="0" upper="0"', 'lower="2.7" upper="-2.7"', 'lower="0" upper="1,5"'])
-def test_only_the_joints_of_the_motion_are_judged(tool: Tool, tmp_path: Path, table: Path, wrong: str) -> None:
-    joint = '<joint name="{}" type="revolute"><limit {} velocity="{}"/></joint>'
-    own = joint.format("arm_a", 'lower="-9" upper="9"', 0.3)
-    (tmp_path / "arm.urdf").write_text(f"<robot>{own}{joint.format('wheel', wrong, 1)}</robot>")
-    commands = (
-        ("check_trajectory", table, "--moving-end"),
-        ("integrate", table, "--out", "out.csv"),
-        ("plot_trajectory", table),
-        ("retime", table, "--velocity", "9", "--acceleration", "9", "--jerk", "900", "--out", "out.csv"),
-    )
-    for arguments in commands:
-        told = tool(*arguments, "--urdf", "arm.urdf")
-        judged = "velocity of arm_a" in told.stdout
-        assert told.stderr == "note: arm.urdf has no limits of arm_b\n", arguments
-        assert judged or arguments[0] == "retime", told.stdout
-    (tmp_path / "arm.urdf").write_text(f"<robot>{joint.format('arm_a', wrong, 1)}</robot>")
-    for arguments in commands:
-        told = tool(*arguments, "--urdf", "arm.urdf")
-        assert told.returncode == 2 and "arm.urdf: joint arm_a: expected" in told.stderr, arguments
-        assert told.stderr.count("\n") == 1
-
-
-@pytest.mark.parametrize("kind", ["continuous", "revolute"])
-def test_joints_that_turn_on_and_on_do_so_where_their_angles_pass_pi(tool: Tool, tmp_path: Path, kind: str) -> None:
-    joint = '<joint name="a" type="{}"><limit lower="-9" upper="9" velocity="2"/></joint>'
-    (tmp_path / "arm.urdf").write_text(f"<robot>{joint.format(kind)}</robot>")
-    time = np.linspace(0, 4, 81)
-    way = 2.0 + 2.0 * (3 * (time / 4) ** 2 - 2 * (time / 4) ** 3)  # at most 0.75 rad/s, and to 4 rad
-    for name, angles in (("way", way), ("wrapped", (way + np.pi) % (2 * np.pi) - np.pi)):
-        table = np.stack([time, angles], axis=1)
-        np.savetxt(tmp_path / f"{name}.csv", table, "%.17g", ",", header="time,position_a", comments="")
-    limits = ("--urdf", "arm.urdf", "--acceleration", "9", "--jerk", "900")
-    for name, arguments in (("integrate", ("--urdf", "arm.urdf")), ("retime", limits)):
-        told = [tool(name, f"{file}.csv", *arguments, "--out", f"{file}_out.csv") for file in ("way", "wrapped")]
-        found, expected = (read_plain(tmp_path / f"{file}_out.csv") for file in ("wrapped", "way"))
-        if kind == "continuous":
-            assert told[1].stderr == "note: a: turned on where angles pass pi (arm.urdf)\n" and not told[0].stderr
-            np.testing.assert_allclose(found.position, expected.position, atol=1e-9)
-        else:
-            assert not told[1].stderr and found.position.min() < 0
 
 
 def test_integrate_and_check_trajectory_name_the_same_worst_value(tool: Tool, tmp_path: Path) -> None:
