@@ -10,7 +10,6 @@ does not know is left out.
 from __future__ import annotations
 
 import argparse
-import contextlib
 import importlib
 import json
 import re
@@ -35,19 +34,17 @@ from traj_integrator_ros.kernels.types import Inputs, VjpInputs
 OLDEST = tuple(int(part) for part in triton.__version__.split(".")[:2]) < (3, 3)
 ARCHITECTURES = (80, 87, 89, 90) if OLDEST else (80, 87, 89, 90, 100, 120)
 AMD_ARCHITECTURES = ("gfx90a", "gfx942", "gfx1100")
-# Those that start kernels: the first one for all maps that have no module of their own.
-MODULES = [f"traj_integrator_ros.kernels.triton.{name}" for name in ("chain", "clique_central", "bspline")]
+ROOM = "traj_integrator_ros.kernels.triton"
 POINTERS = {
     torch.float64: "*fp64", torch.float32: "*fp32", torch.float16: "*fp16", torch.bfloat16: "*bf16",
     torch.int32: "*i32", torch.int64: "*i64",
 }  # fmt: skip
 DTYPES = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
-# Many trajectories, so that programs have the size for large batches.
-BATCH, POOL = 100_000, 3
-# Horizon and dof that make programs of each shape: the usual one, two blocks of rows, one joint, as many as they take.
-SCAN_SIZES = ((32, 7), (128, 7), (256, 1), (32, 32))
-QUICK = re.compile("float32 (one dt H(32 D7|128)|degree 4 to a goal)")
-"""One launch for each kernel, with and without a carry."""
+BATCH, HORIZON, POOL = 1000, 16, 3
+# Joints that make programs of each shape: the usual one, one joint, as many as they take.
+DOFS = (7, 1, 32)
+QUICK = re.compile("float32 (D7|degree 4 to a goal)")
+"""One launch for each kernel."""
 
 
 class Launch(NamedTuple):
@@ -57,7 +54,7 @@ class Launch(NamedTuple):
     kernel: triton.JITFunction
     arguments: dict[str, object]
     options: dict[str, int]
-    """`num_warps`, and `maxnreg` where there is a bound."""
+    """`num_warps` and `maxnreg`."""
 
 
 def main() -> None:
@@ -90,8 +87,7 @@ def main() -> None:
 def launches() -> Iterator[tuple[str, partial]]:
     """Names and launchers for every kernel, in each variant that makes other machine code.
 
-    A variant is a direction, a dtype, whether each step has a length of its own, and a horizon and dof; for splines a
-    degree and whether there is a goal, 16 control points to 77 rows of 7 joints.
+    A variant is a direction, a dtype and a dof; for splines of 7 joints, a degree and whether there is a goal.
     """
     for kernel, vjp, dtype in product(MAPS.values(), (False, True), DTYPES):
         operator, scheme = kernel.operator, (*kernel.scheme, None)
@@ -99,40 +95,36 @@ def launches() -> Iterator[tuple[str, partial]]:
         begin = partial(start, operator, vjp, dtype)
         if operator.goals:
             for degree, goal in product((3, 4, 5), (False, True)) if kernel.name == "bspline_tight" else ():
-                name = f"bspline {head} degree {degree}{' to a goal' if goal else ''} P16 D7"
-                yield name, partial(begin, False, (16, 7), (degree, *scheme[1:]), goal)
+                name = f"bspline {head} degree {degree}{' to a goal' if goal else ''}"
+                yield name, partial(begin, 7, (degree, *scheme[1:]), goal)
             continue
-        by_step = (False,) if kernel.uniform_dt_only else (False, True)
-        for size, per_step in product(SCAN_SIZES[:1] if kernel.uniform_dt_only else SCAN_SIZES, by_step):
-            name = f"{kernel.name} {head} {'dt/step' if per_step else 'one dt'} H{size[0]} D{size[1]}"
-            yield name, partial(begin, per_step, size, scheme, False)
+        for dof in DOFS[:1] if kernel.uniform_dt_only else DOFS:
+            yield f"{kernel.name} {head} D{dof}", partial(begin, dof, scheme, False)
 
 
 def start(
     operator: StepOperator,
     vjp: bool,
     dtype: torch.dtype,
-    per_step: bool,
-    size: tuple[int, int],
+    dof: int,
     scheme: tuple[object, ...],
     goal: bool,
 ) -> None:
     """Start a launcher with everything there: all upstream gradients, pools of starts; on tensors without memory."""
-    horizon, dof = size
     empty = partial(torch.empty, device="meta")
     index = empty(BATCH, dtype=torch.int32)
-    dt = empty(BATCH if operator.goals else 1, horizon if per_step else 1, dtype=torch.float64)
-    module = next((name for name in MODULES if name.endswith(f".{operator.name}")), MODULES[0])
-    launcher = getattr(importlib.import_module(module), f"{operator.name}_{'vjp' if vjp else 'forward'}")
+    dt = empty(1, 1, dtype=torch.float64)
+    module = operator.name if operator.name in ("clique_central", "bspline") else "chain"
+    launcher = getattr(importlib.import_module(f"{ROOM}.{module}"), f"{operator.name}_{'vjp' if vjp else 'forward'}")
     options = operator.scheme(scheme, vjp=vjp)
     there = [k < kinds for kinds in (operator.starts, operator.goals if goal else 0) for k in range(4)]
     indices = index, index if goal else None
     if vjp:
-        upstream = [empty(BATCH, operator.output_horizon(horizon, scheme), dof, dtype=dtype) for _ in range(4)]
+        upstream = [empty(BATCH, operator.output_horizon(HORIZON, scheme), dof, dtype=dtype) for _ in range(4)]
         counts = POOL, POOL if goal else -1
-        launcher(VjpInputs(upstream, indices, dt, counts, horizon, (True, *there)), **options)
+        launcher(VjpInputs(upstream, indices, dt, counts, HORIZON, (True, *there)), **options)
     else:
-        action, pool = empty(BATCH, horizon, dof, dtype=dtype), empty(POOL, dof, dtype=dtype)
+        action, pool = empty(BATCH, HORIZON, dof, dtype=dtype), empty(POOL, dof, dtype=dtype)
         launcher(Inputs((action, *(pool if one else None for one in there)), indices, dt), **options)
 
 
@@ -140,20 +132,12 @@ def record(name: str, launch: partial) -> list[Launch]:
     """Run a launcher and return what it would have started."""
     recorded = []
 
-    def stand_in(
-        kernel: triton.JITFunction,
-        programs: int,
-        arguments: dict[str, object],
-        warps: int,
-        registers: int | None = None,
-    ) -> None:
+    def stand_in(kernel: triton.JITFunction, programs: int, arguments: dict[str, object], warps: int) -> None:
         assert programs > 0
-        options = {"num_warps": warps} | ({} if registers is None else {"maxnreg": registers})
+        options = {"num_warps": warps, "maxnreg": importlib.import_module(f"{ROOM}.launch").REGISTERS}
         recorded.append(Launch(name, kernel, arguments, options))
 
-    with contextlib.ExitStack() as patches:
-        for module in MODULES:
-            patches.enter_context(mock.patch(f"{module}.run", stand_in))
+    with mock.patch(f"{ROOM}.launch.launch", stand_in):
         launch()
     return recorded
 

@@ -39,12 +39,12 @@ def test_kernels_hold_every_check_on_the_device():
 
 def test_every_kernel_compiles_without_spills(project_root):
     """One architecture of NVIDIA; `make offline` does all of them, for AMD, too, with the oldest Triton as well."""
-    compiled = offline("--no-amd", "--sm", "90", "--", "(H32|P16)", "jerk.*H128", root=project_root)
+    compiled = offline("--no-amd", "--sm", "90", root=project_root)
     assert {row["kernel"] for row in compiled} == ALL_KERNELS
     assert not [row for row in compiled if row["spilled"]]
 
 
-@pytest.mark.parametrize(("architectures", "pattern"), [(["80", "120"], "^jerk vjp.*H32"), ([], "^velocity vjp.*H32")])
+@pytest.mark.parametrize(("architectures", "pattern"), [(["80", "120"], "^jerk vjp"), ([], "^velocity vjp")])
 def test_other_architectures_compile(architectures, pattern, project_root):
     options = ["--no-amd", "--sm", *architectures] if architectures else ["--sm"]
     compiled = offline(*options, "--", pattern, root=project_root)
