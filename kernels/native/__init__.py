@@ -11,8 +11,7 @@ from collections.abc import Callable, Mapping
 
 from torch import Tensor
 
-from ..signature import four
-from .extension import UNFIT
+from .extension import UNFIT  # noqa: F401
 from .extension import extension as _C
 from .fast import FastMap  # noqa: F401
 from .launch import dt_gradient, launchers, spline_form  # noqa: F401
@@ -45,41 +44,19 @@ what `apply((cost, kept, saved), *values)` returns; saved are nine values and th
 float64. None, having done nothing, if anything is out of the ordinary.
 """
 
+forward: Callable[..., tuple[Tensor, ...] | None] = _C.forward
+"""`forward(map, values, indices, dt, outputs)`: a step on borrowed memory, without autograd.
 
-def step_into(*arguments: object) -> bool:
-    """`step_into(map, action, start, start_index, goal, goal_index, dt, out)`: a step on borrowed buffers.
+`values` and `indices` are those of `Inputs`, as far as they are given: contiguous arrays of one dtype (numpy's, or what
+else has the buffer protocol; they may be read-only), or CPU tensors of any strides. `map` is a number of `MAP_NUMBERS`
+or a `spline_form`; `dt` a number of seconds or float64 `[1 or B, 1 or Ha]`; `outputs` are `[4, B, H, D]`, or four
+`[B, H, D]`, or None: then they are made and returned. Raises an error of `UNFIT`, having written nothing, if one of
+them does not fit.
+"""
 
-    Arguments are contiguous numpy arrays (or other objects with the buffer protocol; inputs may be read-only) or CPU
-    tensors, of one dtype; tensors that are read may have any strides, and are copied then. `map` is a number of
-    `MAP_NUMBERS` or a `spline_form`; `action` is `[B, Ha, D]`; `start` a tuple of at most four `[1 or B, D]` or pools
-    `[S, D]` or None; `start_index` `[B]` int32 or int64 or None; `goal` and `goal_index` the same, None without a goal;
-    `dt` a number of seconds or float64 `[1 or B, 1 or Ha]`; `out` `[4, B, H, D]`, or four `[B, H, D]`. Returns False,
-    having done nothing, if one of them does not fit. Without autograd.
-    """
-    return _is_done(_forward, arguments)
+vjp: Callable[..., tuple[Tensor | None, ...]] = _C.vjp
+"""`vjp(map, upstream, indices, dt, truncate_terminal_gradient, has_goal, gradients)`: the same for the vjp.
 
-
-def vjp_into(*arguments: object) -> bool:
-    """`vjp_into(map, upstream, start_index, goal_index, dt, truncate_terminal_gradient, action, start, goal)`.
-
-    The same for the vjp: `upstream` is a tuple of four `[B, H, D]` or None. The last three are outputs: `[B, Ha, D]`,
-    and tuples of at most four `[S, D]`; what is None is not computed, and `goal` is None where there is none.
-    """
-    return _is_done(_vjp, arguments)
-
-
-def _forward(kind, action, start, start_index, goal, goal_index, dt, out) -> None:
-    _C.forward(kind, (action, *four(start or ()), *four(goal or ())), (start_index, goal_index), dt, out)
-
-
-def _vjp(kind, upstream, start_index, goal_index, dt, truncates, action, start, goal) -> None:
-    into = (action, *four(start or ()), *four(goal or ()))
-    _C.vjp(kind, upstream, (start_index, goal_index), dt, truncates, goal is not None, into)
-
-
-def _is_done(call: Callable[..., object], arguments: tuple[object, ...]) -> bool:
-    try:
-        call(*arguments)
-    except UNFIT:
-        return False
-    return True
+`upstream` are four `[B, H, D]` or None, `gradients` those of `Inputs.values` to write to; for a number of rows one is
+made and returned, for None it is not computed.
+"""

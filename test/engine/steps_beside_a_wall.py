@@ -8,7 +8,7 @@ import mmap
 
 import numpy as np
 
-from traj_integrator_ros.kernels.native import step_into, vjp_into
+from traj_integrator_ros.kernels import native
 
 LIBC = ctypes.CDLL(None, use_errno=True)
 PAGE = mmap.PAGESIZE
@@ -49,11 +49,11 @@ def main() -> None:
             dt = array(1, 1, dtype=np.float64)
             dt[...] = 0.1
             action, out = array(batch, horizon, dof), array(4, batch, rows, dof)
-            assert step_into(number, action, tuple(start), None, None, None, dt, out)
-            upstream = [array(batch, rows, dof) for _ in range(4)]
-            into = (None, None, dt, False, array(batch, horizon, dof), tuple(array(batch, dof) for _ in range(3)), None)
-            assert vjp_into(number, tuple(upstream), *into)
-            assert vjp_into(number, (upstream[0], None, None, upstream[3]), *into)
+            native.forward(number, (action, *start), None, dt, out)
+            upstream = tuple(array(batch, rows, dof) for _ in range(4))
+            into = array(batch, horizon, dof), *(array(batch, dof) for _ in range(3))
+            native.vjp(number, upstream, None, dt, False, False, into)
+            native.vjp(number, (upstream[0], None, None, upstream[3]), None, dt, False, False, into)
 
 
 if __name__ == "__main__":

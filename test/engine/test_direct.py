@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import sys
@@ -15,7 +16,7 @@ import torch
 from preloaded_python import preloaded_python
 
 try:
-    from traj_integrator_ros.kernels.native import step_into, vjp_into
+    from traj_integrator_ros.kernels import native
 except ImportError as error:
     pytest.skip(str(error), allow_module_level=True)
 
@@ -32,40 +33,35 @@ def nan(*shape: int) -> np.ndarray:
     return np.full(shape, np.nan, np.float32)
 
 
-def forward(**changes: object) -> tuple[Callable[[], bool], tuple[np.ndarray | None, ...]]:
-    """A call of `step_into` whose arguments suit, but for the changes; and its results."""
+def forward(**changes: object) -> tuple[Callable[[], object], tuple[np.ndarray | None, ...]]:
+    """A call of `native.forward` whose arguments suit, but for the changes; and its results."""
     arguments = {
         "map": 0,
         "action": np.ones((BATCH, HORIZON, DOF), np.float32),
         "start": (zeros(1, DOF), zeros(1, DOF), None),
         "start_index": None,
-        "goal": None,
-        "goal_index": None,
         "dt": np.full((1, 1), 0.1),
         "out": nan(4, BATCH, HORIZON, DOF),
     }
     assert changes.keys() <= arguments.keys()
-    arguments |= changes
-    return partial(step_into, *arguments.values()), (arguments["out"],)
+    which, action, start, index, dt, out = {**arguments, **changes}.values()
+    return partial(native.forward, which, (action, *start), (index, None), dt, out), (out,)
 
 
-def of_vjp(**changes: object) -> tuple[Callable[[], bool], tuple[np.ndarray | None, ...]]:
-    """The same of `vjp_into`."""
+def vjp(**changes: object) -> tuple[Callable[[], object], tuple[np.ndarray | None, ...]]:
+    """The same of `native.vjp`."""
     gradient = np.ones((BATCH, HORIZON, DOF), np.float32)
     arguments = {
         "map": 0,
         "upstream": (gradient, None, gradient, None),
         "start_index": None,
-        "goal_index": None,
         "dt": np.full((1, 1), 0.1),
-        "truncate": False,
         "action": nan(BATCH, HORIZON, DOF),
         "start": (nan(1, DOF), nan(1, DOF), None),
-        "goal": None,
     }
     assert changes.keys() <= arguments.keys()
-    arguments |= changes
-    return partial(vjp_into, *arguments.values()), (arguments["action"], *arguments["start"])
+    which, upstream, index, dt, action, start = {**arguments, **changes}.values()
+    return partial(native.vjp, which, upstream, (index, None), dt, False, False, (action, *start)), (action, *start)
 
 
 def read_only(array: np.ndarray) -> np.ndarray:
@@ -90,7 +86,7 @@ SUIT = {
         {"action": torch.zeros(BATCH, DOF, HORIZON).mT},
         {"action": torch.zeros(BATCH, HORIZON, DOF)._neg_view()},
     ],
-    of_vjp: [
+    vjp: [
         {},
         {"start": (None,) * 3},
         {"upstream": (None, torch.ones(BATCH, HORIZON, DOF), GRADIENT, None)},
@@ -127,7 +123,7 @@ UNFIT = {
         {"out": zeros(4, BATCH, HORIZON, DOF + 1)[..., :DOF]},
         {"out": read_only(zeros(4, BATCH, HORIZON, DOF))},
     ],
-    of_vjp: [
+    vjp: [
         {"upstream": (None,) * 4},
         {"upstream": (zeros(BATCH, HORIZON + 1, DOF), None, GRADIENT, None)},
         {"upstream": (zeros(BATCH, HORIZON, DOF, dtype=np.float64), None, GRADIENT, None)},
@@ -151,7 +147,7 @@ def each(table: dict[Callable, list[dict[str, object]]]) -> pytest.MarkDecorator
 @each(SUIT)
 def test_arrays_that_suit_are_taken_and_results_written(make, changes):
     call, results = make(**changes)
-    assert call() is True
+    call()
     assert all(result is None or np.isfinite(result).all() for result in results)
 
 
@@ -159,7 +155,8 @@ def test_arrays_that_suit_are_taken_and_results_written(make, changes):
 def test_what_does_not_suit_is_left_alone(make, changes):
     call, results = make(**changes)
     before = [None if result is None else result.copy() for result in results]
-    assert call() is False
+    with pytest.raises(native.UNFIT):
+        call()
     for result, kept in zip(results, before, strict=True):
         assert result is None or np.array_equal(result, kept, equal_nan=True)
 
@@ -171,7 +168,8 @@ def test_actions_and_outputs_may_touch_but_not_overlap(first, are_apart):
     memory = np.ones(6 * SIZE, np.float32)
     action = memory[first : first + SIZE].reshape(BATCH, HORIZON, DOF)
     out = memory[SIZE : 5 * SIZE].reshape(4, BATCH, HORIZON, DOF)
-    assert forward(action=action, out=out)[0]() is are_apart
+    with contextlib.nullcontext() if are_apart else pytest.raises(native.UNFIT):
+        forward(action=action, out=out)[0]()
 
 
 def test_rows_of_a_large_batch_are_summed_in_order_for_any_part():
@@ -182,7 +180,7 @@ def test_rows_of_a_large_batch_are_summed_in_order_for_any_part():
     index = random.integers(0, 5, batch)
     rows = np.empty((2, 5, dof), np.float32)
     given = {"upstream": (gradient, None, None, None), "start_index": index}
-    assert of_vjp(**given, action=np.empty_like(gradient), start=tuple(rows))[0]()
+    vjp(**given, action=np.empty_like(gradient), start=tuple(rows))[0]()
     expected = np.zeros((5, dof))
     np.add.at(expected, index, gradient[:, 0].astype(np.float64))
     assert np.array_equal(rows[0], expected.astype(np.float32))
@@ -198,5 +196,6 @@ def test_nothing_is_read_or_written_beyond_the_arrays(instruction_set):
 
 
 def test_the_wrong_number_of_arguments_is_refused():
-    assert step_into() is False
-    assert vjp_into(0) is False
+    for call in (native.forward, native.vjp):
+        with pytest.raises(ValueError, match="expected contiguous arrays"):
+            call()
