@@ -166,13 +166,6 @@ def test_gradients_of_dt_weights_targets_and_limits(kernel):
 
 
 @MAP
-def test_dt_alone_is_differentiated(kernel):
-    case = CostCase(kernel)
-    dt = torch.full((2, 1), 0.3, dtype=torch.float64, requires_grad=True)
-    assert gradcheck(lambda dt: case(dt=dt), (dt,), fast_mode=True)
-
-
-@MAP
 def test_upstream_gradients_may_be_batched(kernel):
     case = CostCase(kernel, has_goal=True)
     leaves = case.leaves()
@@ -266,13 +259,6 @@ MISUSES = [
 def test_misuse_is_named(name, options, error, message):
     with pytest.raises(error, match=message):
         CostCase(MAPS[name])(**options)
-
-
-def test_rows_of_another_dtype_raise():
-    case = CostCase(MAPS["clique"])
-    case.variables["start_velocity"] = case.variables["start_velocity"].float()
-    with pytest.raises(TypeError, match=r"start_velocity: expected the action's dtype torch\.float64, got"):
-        case()
 
 
 @NATIVE
