@@ -133,19 +133,23 @@ class Judged:
         off = np.abs(self.played()[1][-1] - place).max()
         return self.check(off <= tolerance, f"{what}ends {off:.3g} away from the goal")
 
-    def back(
-        self, sign: object = 1, t0: float | None = None, t1: float | None = None, allowed: float = 1e-3, what: str = ""
-    ) -> bool:
+    def back(self, sign: object = 1, t0: float | None = None, allowed: float = 1e-3, what: str = "") -> bool:
         """The command goes forward, or in the direction of `sign`, alone."""
-        back = way_back(self.rates(t0, t1)[1] * np.asarray(sign)).max()
+        back = way_back(self.rates(t0)[1] * np.asarray(sign)).max()
         return self.check(back <= allowed, f"{what}goes back {back * 1e3:.2f} mrad")
 
-    def jump(self, t0: float | None = None, t1: float | None = None) -> tuple[float, float]:
-        """The largest step of the command in a cycle, rad, and when."""
-        t, p, *_ = self.rates(t0, t1)
-        d = np.abs(np.diff(p, axis=0))
-        i = np.unravel_index(d.argmax(), d.shape)
-        return float(d[i]), float(t[i[0] + 1])
+    def good(self, forward: object = None, t0: float | None = None, what: str = "") -> None:
+        """Within limits, at rest in the end, and, where there is a direction, not backwards."""
+        self.within(t0, what=what)
+        self.rests(what=what)
+        if forward is not None:
+            self.back(forward, t0, what=what)
+
+    def steps(self, t0: float | None = None, most: float = 2.1e-3, what: str = "") -> bool:
+        """No step of the command from cycle to cycle is larger than that, rad."""
+        t, p, *_ = self.rates(t0)
+        d = np.abs(np.diff(p, axis=0)).max(axis=1)
+        return self.check(d.max() < most, f"{what}largest step {d.max() * 1e3:.2f} mrad at {t[d.argmax() + 1]:.2f} s")
 
     def played(self) -> tuple[np.ndarray, np.ndarray]:
         """Times and commanded positions of each cycle, from what has arrived so far."""

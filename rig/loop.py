@@ -9,7 +9,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from builtin_interfaces.msg import Time
 from diagnostic_msgs.msg import DiagnosticArray
 from lifecycle_msgs.srv import ChangeState
 from rcl_interfaces.srv import SetParameters
@@ -24,6 +23,7 @@ from kit.arm import Robot
 from kit.controller import fields_of
 from traj_integrator_interfaces.msg import ActionSequence, Rejection
 from traj_integrator_interfaces.srv import Stop
+from traj_integrator_ros.client import set_stamp
 
 try:
     from control_msgs.msg import JointTrajectoryControllerState
@@ -39,20 +39,16 @@ def doubles(values: np.ndarray) -> array.array:
 
 
 class SwitchedArm(Robot):
-    """An arm whose controller can also be off, or execute at another speed."""
+    """An arm whose controller can also be off."""
 
-    scale, off = 1.0, False
+    off = False
 
     def update(self, now_ns: int) -> np.ndarray:
         """One cycle; a controller that is off commands nothing."""
         if self.off:
             self._plan = self._waiting = None
             return np.stack([self.measured()[0], *np.zeros((2, len(self.joints)))])
-        exact, self.period = self.period, round(self.period * self.scale)
-        try:
-            return super().update(now_ns)
-        finally:
-            self.period = exact
+        return super().update(now_ns)
 
 
 @dataclass(frozen=True)
@@ -70,32 +66,13 @@ class Arrival:
 class Loop:
     """An arm in real time, at the controller's own rate, and a planner's entities; times are ns since it began.
 
-    Args:
-        names: of the joints.
-        start: where they are.
-        arm: options of the model.
-        rate: of the controller, Hz.
-        states_hz: of joint_states.
-        reports_hz: of controller_state; 0: none.
-        judge_rate: of the replay, Hz.
-        listen_states: whether joint states are published.
-        states_delay: by which they are, s.
-
+    The arguments are those of a rig; `arm` are all options of the model.
     """
 
     def __init__(
-        self,
-        names: list[str],
-        start: np.ndarray,
-        arm: dict[str, object],
-        *,
-        rate: int,
-        states_hz: int,
-        reports_hz: int,
-        judge_rate: int,
-        listen_states: bool,
-        states_delay: float,
-    ) -> None:
+        self, names: list[str], start: np.ndarray, arm: dict[str, object], *, rate: int, states_hz: int,
+        reports_hz: int, judge_rate: int, listen_states: bool, states_delay: float,
+    ) -> None:  # fmt: skip
         self.names, self.start, self.arm, self.judge_rate = names, start, arm, judge_rate
         self.dof, self.reports = len(names), bool(reports_hz) and JointTrajectoryControllerState is not None
         self.robot = self._robot(rate)
@@ -104,12 +81,13 @@ class Loop:
         self.speak = listen_states
         """Whether joint states are published."""
         self.states_delay = round(states_delay * NS)
-        self.filter: Callable | None = None
+        self.filter: Callable[[JointState], JointState | list[JointState]] | None = None
         """Changes a joint state before it is published."""
         self.arrivals: list[Arrival] = []
         self.events: list[tuple[int, object]] = []
         self.diagnostics: list[dict] = []
-        self.rejections: list[tuple[float, str, str]] = []
+        self.rejections: list[str] = []
+        """Reasons."""
         self.refused: list[tuple[float, str]] = []
         """By the controller, in the replay."""
         self.warmed, self.judged_from = 0, None
@@ -121,8 +99,7 @@ class Loop:
         """Steps of the machine's clock so far, ns."""
         self.mono0 = time.monotonic_ns()
         self.K = time.time_ns() - self.mono0
-        self.next = 0  # of the cycle, ns since mono0
-        self.cycle = 0
+        self.next = self.cycle = 0  # when, ns since mono0, and which
         self._played = None
         self._make_entities()
 
@@ -137,25 +114,20 @@ class Loop:
         tag = f"{os.getpid()}_{time.monotonic_ns() % 10**6}"
         self.arm_node, self.planner = Node(f"arm_{tag}"), Node(f"planner_{tag}")
         self.states = self.arm_node.create_publisher(JointState, "joint_states", 10)
-        self.reporter = (
-            self.arm_node.create_publisher(JointTrajectoryControllerState, "controller_state", 10)
-            if self.reports
-            else None
-        )
+        self.reporter = None
+        if self.reports:
+            self.reporter = self.arm_node.create_publisher(JointTrajectoryControllerState, "controller_state", 10)
         self.trajectories = self.arm_node.create_subscription(
             JointTrajectory, "traj_integrator/joint_trajectory", lambda m: None, 10
         )
         p = self.planner
         self.actions = p.create_publisher(ActionSequence, "traj_integrator/action_sequence", 10)
-        self.actions2 = p.create_publisher(ActionSequence, "traj_integrator/action_sequence", 10)
         self.positions = p.create_publisher(JointTrajectory, "traj_integrator/position_trajectory", 10)
         self.description = p.create_publisher(
             String, "robot_description", QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
         )
         p.create_subscription(DiagnosticArray, "/diagnostics", self._take_diagnostics, 50)
-        p.create_subscription(
-            Rejection, "traj_integrator/rejections", lambda m: self.rejections.append((self.t, m.reason, m.text)), 100
-        )
+        p.create_subscription(Rejection, "traj_integrator/rejections", lambda m: self.rejections.append(m.reason), 100)
         self.stopper = p.create_client(Stop, "traj_integrator/stop")
         self.setter = p.create_client(SetParameters, "traj_integrator/set_parameters")
         self.changer = p.create_client(ChangeState, "traj_integrator/change_state")
@@ -164,10 +136,8 @@ class Loop:
 
     def _take_diagnostics(self, message: DiagnosticArray) -> None:
         for status in message.status:
-            level = int.from_bytes(status.level, "little") if isinstance(status.level, bytes) else status.level
-            self.diagnostics.append(
-                {k.key: k.value for k in status.values} | {"level": level, "message": status.message, "t": self.t}
-            )
+            own = {"level": int.from_bytes(status.level, "little"), "message": status.message, "t": self.t}
+            self.diagnostics.append({entry.key: entry.value for entry in status.values} | own)
 
     # Time
 
@@ -184,8 +154,8 @@ class Loop:
         """The machine's clock, ns, at a time of the rig, ns."""
         return self.mono0 + self.K + self.step + (self.now() if at is None else at)
 
-    def event(self, what: Callable[[SwitchedArm], object] | tuple[str, int]) -> None:
-        """Something that happens to the robot in the next cycle: a function of it, or a step of its clock."""
+    def event(self, what: Callable[[SwitchedArm], object] | int) -> None:
+        """Something that happens to the robot in the next cycle: a function of it, or a step of its clock, ns."""
         self.events.append((self.next, what))
         if callable(what):
             what(self.robot)
@@ -195,8 +165,7 @@ class Loop:
     def go(self, seconds: float, every: float = 0.0, send: Callable[[], object] | None = None) -> None:
         """Let the time pass, and call `send` at a period, s."""
         begin = self.now()
-        end, k, due = begin + round(seconds * NS), 0, begin
-        spin = 0
+        end, k, due, spin = begin + round(seconds * NS), 0, begin, 0
         while (now := self.now()) < end:
             self._take()
             self.stall = max(self.stall, (now - self.next) / NS)
@@ -255,47 +224,37 @@ class Loop:
             self.cycle += 1
 
     def _publish_state(self, position: np.ndarray, velocity: np.ndarray, at: int) -> None:
-        m = JointState()
-        stamp = self.clock(at)
-        m.header.stamp = Time(sec=stamp // NS, nanosec=stamp % NS)
-        m.name, m.position, m.velocity = list(self.names), doubles(position), doubles(velocity)
-        if self.filter:
-            m = self.filter(m)
-        for one in m if isinstance(m, list) else [m]:
-            if one is not None:
-                self.states.publish(one)
+        m = JointState(name=self.names, position=doubles(position), velocity=doubles(velocity))
+        set_stamp(m, self.clock(at))
+        changed = self.filter(m) if self.filter else m
+        for one in changed if isinstance(changed, list) else [changed]:
+            self.states.publish(one)
 
     def _publish_report(self, at: int) -> None:
         (p, v, a), (fp, fv) = self.robot.controller_state()
-        m = JointTrajectoryControllerState(joint_names=self.names, speed_scaling_factor=float(self.robot.scale))
-        if self.robot.scale != 1.0:
-            v = v * self.robot.scale
+        m = JointTrajectoryControllerState(joint_names=self.names, speed_scaling_factor=1.0)
         m.reference = JointTrajectoryPoint(positions=doubles(p), velocities=doubles(v), accelerations=doubles(a))
         m.feedback = JointTrajectoryPoint(positions=doubles(fp), velocities=doubles(fv))
-        stamp = self.clock(at)
-        m.header.stamp = Time(sec=stamp // NS, nanosec=stamp % NS)
+        set_stamp(m, self.clock(at))
         self.reporter.publish(m)
 
     def replayed(self) -> tuple[np.ndarray, np.ndarray]:
-        """Play all that arrived at the judge's rate; [N + 1, dof] positions and their times, s of the rig."""
-        robot = self._robot(self.judge_rate)
-        period = NS // self.judge_rate
+        """Play all that arrived at the judge's rate; times, s of the rig, and positions `[N + 1, dof]`."""
+        robot, period = self._robot(self.judge_rate), NS // self.judge_rate
         first = (self.arrivals[0].at if self.arrivals else 0) - 200_000_000
         first = max(first // period * period, 0)
         events, messages, step = list(self.events), list(self.arrivals), 0
-        rows, times = [self.start.copy()], [first / NS]
-        self.refused = []
+        rows, self.refused = [self.start.copy()], []
         for at in range(first, self.next, period):
             while events and events[0][0] <= at:
                 what = events.pop(0)[1]
                 if callable(what):
                     what(robot)
                 else:
-                    step += what[1]
+                    step += what
             while messages and messages[0].at <= at:
                 refusal = self._receive(robot, messages.pop(0), at, step)
                 if refusal and refusal != "off":
                     self.refused.append((at / NS, refusal))
             rows.append(robot.update(at + self.mono0 + self.K + step)[0])
-            times.append((at + period) / NS)
-        return np.array(times), np.array(rows)
+        return (first + period * np.arange(len(rows))) / NS, np.array(rows)

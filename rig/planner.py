@@ -1,75 +1,67 @@
-"""The planner's side of a rig: sequences, plans, calls of services."""
+"""The planner's side of a rig: sequences, plans, streams, calls of services."""
 
 from __future__ import annotations
 
-import array
+import random
 import time
+from collections.abc import Callable
 
 import numpy as np
-from builtin_interfaces.msg import Duration, Time
 from lifecycle_msgs.srv import ChangeState
-from rcl_interfaces.msg import Parameter, ParameterType, ParameterValue
 from rcl_interfaces.srv import SetParameters
 from rclpy.client import Client
+from rclpy.parameter import Parameter
 from rclpy.task import Future
-from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
-from traj_integrator_interfaces.msg import ActionSequence
 from traj_integrator_interfaces.srv import Stop
+from traj_integrator_ros.client import sequence, set_stamp
+from traj_integrator_ros.client.requests import positions_message
 
+from .intentions import Motion, ramp
 from .loop import NS
 
-POS, VEL, ACC, JERK = 1, 2, 3, 4
+POS, VEL, ACC = 1, 2, 3
 """Control spaces of ActionSequence."""
-
-
-def _floats(values: object) -> array.array:
-    return array.array("f", np.ascontiguousarray(values, np.float32).tobytes())
 
 
 class Planner:
     """What is sent and asked: mixed into a loop."""
 
-    def seq(
-        self,
-        u: object,
-        dt: object,
-        space: int = POS,
-        stamp: bool | int | None = True,
-        start: tuple | None = None,
-        goal: tuple | None = None,
-    ) -> None:
-        """Send a sequence; stamp: True now, None 0, or ns of the machine's clock."""
+    def seq(self, u: object, dt: object, space: int = POS, stamp: int | None = None) -> None:
+        """Send a sequence `[n, dof]`, or `[n]` for all joints; stamp: ns of the machine's clock, None: now."""
         u = np.asarray(u, float)
         u = u if u.ndim == 2 else np.repeat(u[:, None], self.dof, 1)
-        m = ActionSequence(
-            batch=1,
-            horizon=len(u),
-            control_space=space,
-            dt=_floats(np.atleast_1d(dt)),
-            data=_floats(u),
-        )
-        stamp = self.clock() if stamp is True else stamp or 0
-        m.header.stamp = Time(sec=stamp // NS, nanosec=stamp % NS)
-        for state, field in ((start, m.start), (goal, m.goal)):
-            if state is not None:
-                for name, values in zip(("position", "velocity", "acceleration"), state, strict=False):
-                    setattr(field, name, _floats(values))
-        self.actions.publish(m)
+        message = sequence(u[None], dt=dt, control_space=space)
+        set_stamp(message, self.clock() if stamp is None else stamp)
+        self.actions.publish(message)
 
-    def traj(self, times: object, points: object, stamp: int = 0, names: list[str] | None = None) -> None:
+    def traj(self, times: object, points: object, stamp: int = 0) -> None:
         """Send positions at times as a position trajectory."""
-        m = JointTrajectory(joint_names=names or self.names)
-        m.header.stamp = Time(sec=stamp // NS, nanosec=stamp % NS)
-        for at, row in zip(times, points, strict=True):
-            ns = round(at * NS)
-            m.points.append(
-                JointTrajectoryPoint(
-                    positions=list(map(float, np.atleast_1d(row))),
-                    time_from_start=Duration(sec=ns // NS, nanosec=ns % NS),
-                )
-            )
-        self.positions.publish(m)
+        self.positions.publish(positions_message(points, times, self.names, stamp))
+
+    def ramping(
+        self, speed: float, seconds: float = 0.5, rows: int = 16, *, begin: float | None = None, dt: float = 0.05,
+        off: float = 0.0,
+    ) -> Callable[[], None]:  # fmt: skip
+        """Sends, when called, the next rows of all joints speeding up within seconds; default: from 0.1 s from now."""
+        begin = self.t + 0.1 if begin is None else begin
+        return lambda: self.seq(off + ramp(self.t - begin + dt * np.arange(1, rows + 1), speed, seconds), dt)
+
+    def stream(self, at: Motion, seconds: float, horizon: int = 24, inference: float = 0.0) -> int:
+        """Send chunks at 10 Hz, stamped with their observation, `inference` and up to 15 ms later; returns how many."""
+        random_, waiting = random.Random(3), []
+        begin, k, end = self.t, 0, self.t + seconds
+        while self.t < end:
+            due = begin + k / 10
+            if self.t >= due:
+                late = inference + random_.uniform(0, 0.015)
+                waiting.append((due + late, at(due + 0.04 * np.arange(1, horizon + 1))[0], self.clock(round(due * NS))))
+                k += 1
+            while waiting and waiting[0][0] <= self.t:
+                _, u, stamp = waiting.pop(0)
+                self.seq(u, 0.04, stamp=stamp)
+            self.go(0.002)
+        return k
 
     def call(self, client: Client, request: object, timeout: float = 5.0) -> object | None:
         """Call a service while the robot goes on; the answer, or None."""
@@ -85,26 +77,15 @@ class Planner:
         """Call ~/stop; the answer, or None."""
         return self.call(self.stopper, Stop.Request(hold=hold))
 
-    def stop_later(self, hold: bool = False) -> Future:
+    def stop_later(self) -> Future:
         """Call ~/stop without waiting for the answer."""
-        return self.stopper.call_async(Stop.Request(hold=hold))
+        return self.stopper.call_async(Stop.Request())
 
-    def set(self, **values: object) -> list[tuple[bool, str]] | None:
-        """Set parameters, `__` for dots; for each, whether that succeeded, and why not."""
-        request = SetParameters.Request()
-        for key, value in values.items():
-            v = ParameterValue()
-            if isinstance(value, bool):
-                v.type, v.bool_value = ParameterType.PARAMETER_BOOL, value
-            elif isinstance(value, float):
-                v.type, v.double_value = ParameterType.PARAMETER_DOUBLE, value
-            elif isinstance(value, str):
-                v.type, v.string_value = ParameterType.PARAMETER_STRING, value
-            else:
-                v.type, v.double_array_value = ParameterType.PARAMETER_DOUBLE_ARRAY, list(map(float, value))
-            request.parameters.append(Parameter(name=key.replace("__", "."), value=v))
-        answer = self.call(self.setter, request)
-        return answer and [(r.successful, r.reason) for r in answer.results]
+    def set(self, **values: object) -> list[str]:
+        """Set parameters, `__` for dots; why that did not succeed."""
+        given = [Parameter(name.replace("__", "."), value=value).to_parameter_msg() for name, value in values.items()]
+        answer = self.call(self.setter, SetParameters.Request(parameters=given))
+        return ["no answer"] if answer is None else [one.reason for one in answer.results if not one.successful]
 
     def lifecycle(self, transition: int) -> bool:
         """Ask for a transition by its number."""

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import mmap
 import os
-import pathlib
-import signal
 import struct
-import subprocess
-import sys
 import tempfile
 import time
+from collections import Counter
+from pathlib import Path
 
 import numpy as np
 
+from kit.node_process import PythonProcess, write_parameters
+
 from .environment import CACHE, CLOCK_SHIM
-from .intentions import minimum_jerk
+from .intentions import Motion, minimum_jerk
 from .judge import Judged
 from .loop import NS, Loop
 from .planner import Planner
@@ -23,6 +23,7 @@ from .planner import Planner
 LIM = {"v": 2.0, "a": 10.0, "j": 500.0, "lo": -2.9, "hi": 2.9}
 FREE = {"v": 2.0, "a": 10.0, "j": 200.0, "lo": None, "hi": None}
 """Limits of a joint: velocity, acceleration, jerk, and of position."""
+_NAMES = {"v": "velocity", "a": "acceleration", "j": "jerk", "lo": "position_min", "hi": "position_max"}
 
 
 class Rig(Loop, Planner, Judged):
@@ -31,9 +32,7 @@ class Rig(Loop, Planner, Judged):
     Args:
         dof: number of joints.
         limits: by the keys of `LIM`, for all joints or each; None: the node is given none.
-        names: of the joints.
         start: where they are, rad.
-        reports: whether the controller reports; default: as RIG_REPORTS says.
         hard: the controller replaces trajectories at once.
         desired: it joins them from the last command.
         arm: further options of the model of the arm.
@@ -41,8 +40,12 @@ class Rig(Loop, Planner, Judged):
         ahead: by how much the controller's clock is ahead of the node's, s; needs the shim.
         warm: let the node move a little before the case begins.
         judge: rate of the replay, Hz.
-        options: rate, states_hz, reports_hz, listen_states, states_delay of the loop; others: parameters of the node,
-            `__` for dots.
+        rate: of the controller, Hz.
+        states_hz: of joint_states.
+        listen_states: whether joint states are published.
+        states_delay: by which they are, s.
+        reports_hz: of controller_state, where RIG_REPORTS allows it.
+        parameters: of the node, `__` for dots.
 
     """
 
@@ -51,9 +54,7 @@ class Rig(Loop, Planner, Judged):
         dof: int = 2,
         *,
         limits: dict | None = LIM,
-        names: list[str] | None = None,
         start: object = None,
-        reports: bool | None = None,
         hard: bool = True,
         desired: bool = True,
         arm: dict[str, object] | None = None,
@@ -61,28 +62,34 @@ class Rig(Loop, Planner, Judged):
         ahead: float = 0.0,
         warm: bool = True,
         judge: int = 1000,
-        **options: object,
+        rate: int = 500,
+        states_hz: int = 250,
+        listen_states: bool = True,
+        states_delay: float = 0.0,
+        reports_hz: int = 50,
+        **parameters: object,
     ) -> None:
-        looping = {"rate": 500, "states_hz": 250, "reports_hz": 50, "listen_states": True, "states_delay": 0.0}
-        looping |= {name: options.pop(name) for name in looping.keys() & options.keys()}
-        if reports is None:
-            reports = os.environ.get("RIG_REPORTS") != "0"
-        if not reports:
-            looping["reports_hz"] = 0
-        start = np.zeros(dof) if start is None else np.asarray(start, float)
-        options_of_arm = {"hard_replacement": hard, "interpolate_from_desired_state": desired, **(arm or {})}
         Judged.__init__(self)
-        names = names or [f"joint{i}" for i in range(dof)]
-        Loop.__init__(self, names, start, options_of_arm, judge_rate=judge, **looping)
-        self.limits, self.parameters = limits, options
-        self.shim = None
+        self.limits, self.parameters = limits, parameters
+        Loop.__init__(
+            self,
+            [f"joint{i}" for i in range(dof)],
+            np.zeros(dof) if start is None else np.asarray(start, float),
+            {"hard_replacement": hard, "interpolate_from_desired_state": desired, **(arm or {})},
+            rate=rate, states_hz=states_hz, reports_hz=reports_hz * (os.environ.get("RIG_REPORTS") != "0"),
+            judge_rate=judge, listen_states=listen_states, states_delay=states_delay,
+        )  # fmt: skip
+        self._folder = tempfile.TemporaryDirectory(dir=CACHE)
+        clock, environment = Path(self._folder.name, "clock"), {}
         if shim:
-            self.shim_file = tempfile.NamedTemporaryFile(dir=CACHE, prefix="clock", delete=False)
-            self.shim_file.write(struct.pack("<q", -round(ahead * NS)))
-            self.shim_file.flush()
-            self.shim = mmap.mmap(self.shim_file.fileno(), 8)
-        self.node: subprocess.Popen | None = None
-        self.start_node()
+            clock.write_bytes(struct.pack("<q", -round(ahead * NS)))
+            with clock.open("r+b") as file:
+                self._shim = mmap.mmap(file.fileno(), 8)
+            environment = {"LD_PRELOAD": str(CLOCK_SHIM), "RIG_CLOCK": str(clock)}
+        file, log = (Path(self._folder.name, name) for name in ("parameters.yaml", "node.log"))
+        self._write_parameters(file)
+        program = ["-m", "traj_integrator_ros", "--ros-args", "--params-file", file]
+        self.node = PythonProcess(program, log, name="node", environment=environment)
         try:
             self.wait_active()
         except RuntimeError:  # nobody could end it otherwise, and the next cases would meet it
@@ -91,46 +98,12 @@ class Rig(Loop, Planner, Judged):
         if warm and self.limits and self.speak:
             self.warm_up()
 
-    def start_node(self) -> None:
-        """Start the process."""
-        lines = [
-            "/**:",
-            "  ros__parameters:",
-            f"    joint_names: [{', '.join(self.names)}]",
-            "    device: cpu",
-            "    limits.urdf: none",
-            "    diagnostics.period: 0.1",
-        ]
-        given = dict(self.parameters)
-        if self.limits:
-            for key, name in (
-                ("v", "velocity"),
-                ("a", "acceleration"),
-                ("j", "jerk"),
-                ("lo", "position_min"),
-                ("hi", "position_max"),
-            ):
-                if self.limits.get(key) is not None:
-                    given.setdefault(
-                        f"limits__{name}", np.broadcast_to(np.asarray(self.limits[key], float), self.dof).tolist()
-                    )
-        for key, value in given.items():
-            name = key.replace("__", ".")
-            lines = [line for line in lines if not line.startswith(f"    {name}:")]
-            lines.append(f"    {name}: {str(value).lower() if isinstance(value, bool) else value}")
-        self.yaml = tempfile.NamedTemporaryFile("w", dir=CACHE, suffix=".yaml", delete=False)
-        self.yaml.write("\n".join(lines) + "\n")
-        self.yaml.close()
-        env = dict(os.environ)
-        if self.shim:
-            env |= {"LD_PRELOAD": str(CLOCK_SHIM), "RIG_CLOCK": self.shim_file.name}
-        self.log = open(CACHE / f"node_{os.getpid()}.log", "a")
-        self.node = subprocess.Popen(
-            [sys.executable, "-m", "traj_integrator_ros", "--ros-args", "--params-file", self.yaml.name],
-            stdout=self.log,
-            stderr=subprocess.STDOUT,
-            env=env,
-        )
+    def _write_parameters(self, file: Path) -> None:
+        given = {"joint_names": self.names, "device": "cpu", "limits.urdf": "none", "diagnostics.period": 0.1}
+        for key, limit in (self.limits or {}).items():
+            if limit is not None:
+                given[f"limits.{_NAMES[key]}"] = np.broadcast_to(np.asarray(limit, float), self.dof).tolist()
+        write_parameters(file, given | {name.replace("__", "."): value for name, value in self.parameters.items()})
 
     def wait_active(self, timeout: float = 60) -> None:
         """Wait until the node is active, and connected. Raises RuntimeError."""
@@ -138,20 +111,16 @@ class Rig(Loop, Planner, Judged):
         mark = len(self.diagnostics)
         while time.monotonic() < end:
             self.go(0.1)
-            if (
-                self.actions.get_subscription_count()
-                and any(d.get("lifecycle_state") == "active" for d in self.diagnostics[mark:])
-                and self.trajectories.handle is not None
-                and self.planner.count_publishers("traj_integrator/joint_trajectory")
-            ):
+            is_active = any(d.get("lifecycle_state") == "active" for d in self.diagnostics[mark:])
+            is_heard = self.planner.count_publishers("traj_integrator/joint_trajectory")
+            if self.actions.get_subscription_count() and is_active and is_heard:
                 self.go(0.6)
                 return
-        raise RuntimeError(f"node is not active: {pathlib.Path(self.log.name).read_text()[-400:]}")
+        raise RuntimeError(f"node is not active: {self.node.output[-400:]}")
 
     def warm_up(self) -> None:
         """A motion of half a milliradian out and back, with a join in it: the first ones take several times as long."""
-        x = 0.02 * np.arange(1, 41)
-        inward = 1.0
+        x, inward = 0.02 * np.arange(1, 41), 1.0
         if self.limits.get("hi") is not None:
             middle = (np.asarray(self.limits["hi"], float) + np.asarray(self.limits["lo"], float)) / 2
             inward = np.where(self.start > middle, -1.0, 1.0)
@@ -163,41 +132,53 @@ class Rig(Loop, Planner, Judged):
         self.warmed, self.judged_from = len(self.arrivals), self.t
         self.stall = 0.0
 
-    def end_node(self, how: signal.Signals = signal.SIGINT) -> None:
-        """End the process."""
-        if self.node and self.node.poll() is None:
-            self.node.send_signal(how)
-            end = time.monotonic() + 10
-            while self.node.poll() is None and time.monotonic() < end:
-                self.go(0.02)
-            if self.node.poll() is None:
-                self.node.kill()
-        self.node = None
+    def respawn(self, **parameters: object) -> None:
+        """Kill the node and start it again, with some other parameters."""
+        self.node.kill()
+        self.parameters |= parameters
+        self._write_parameters(Path(self.node.command[-1]))
+        self.node.start()
 
     def close(self) -> None:
         """End everything."""
-        self.end_node()
+        self.node.stop()
         self.executor.shutdown()
         for node in (self.arm_node, self.planner):
             node.destroy_node()
-        os.unlink(self.yaml.name)
-        if self.shim:
-            os.unlink(self.shim_file.name)
+        self._folder.cleanup()
 
     def step_clock(self, seconds: float, node: bool = True, controller: bool = True) -> None:
         """Step the machine's clock: of the node's machine, and of the controller's (and planner's)."""
+        by = round(seconds * NS)
         if controller:
-            by = round(seconds * NS)
             self.step += by
-            self.event(("step", by))
+            self.event(by)
         if node:
-            (was,) = struct.unpack("<q", self.shim[:8])
-            self.shim[:8] = struct.pack("<q", was + round(seconds * NS))
+            (was,) = struct.unpack("<q", self._shim[:8])
+            self._shim[:8] = struct.pack("<q", was + by)
+
+    @property
+    def place(self) -> np.ndarray:
+        """Where the joints are commanded to be now `[dof]`."""
+        return self.robot._state.position.copy()
 
     def late(self) -> list[float]:
         """Ages of messages that arrived after they were to be taken up, s."""
         lead = self.parameters.get("publish__lead_time", 0.02)
         return [m.age for m in self.arrivals[self.warmed :] if m.age > lead]
+
+    def follows(self, at: Motion, sent: int, begin: float, end: float, most: float = 3e-3) -> tuple[np.ndarray, ...]:
+        """All that was sent is published, and the command is where it is meant to be; returns `rates`."""
+        published = len(self.arrivals) - self.warmed
+        self.check(published >= sent, f"{published} of {sent} published {self.reasons()}")
+        rates = t, p, *_ = self.rates(begin, end)
+        error = np.abs(p - at(t)[0]).max()
+        self.check(error < most, f"error {error * 1e3:.2f} mrad")
+        return rates
+
+    def levels(self, since: float) -> list[int]:
+        """Of the diagnostics after a time."""
+        return [d["level"] for d in self.diagnostics if d["t"] > since]
 
     def diag(self, key: str = "message", default: str = "") -> str:
         """A value of the latest diagnostics."""
@@ -205,7 +186,4 @@ class Rig(Loop, Planner, Judged):
 
     def reasons(self) -> dict[str, int]:
         """How often the node has rejected what, by reason."""
-        out = {}
-        for _, reason, _ in self.rejections:
-            out[reason] = out.get(reason, 0) + 1
-        return out
+        return dict(Counter(self.rejections))

@@ -48,10 +48,9 @@ def _books(record: Record) -> list[str]:
     """Every message sent is answered or counted, and every answer that the node counts has arrived or is counted."""
     planner, controller, optimizer = (record.clients[name].counts for name in ("planner", "controller", "optimizer"))
     node, answered = record.counts, planner["answered"] + planner["missed"]
-    superseded = node.by_reason.get("superseded", 0)  # sequences that were accepted, and had to wait until a newer came
-    others = node.brakes - superseded
-    trajectories = controller["received"] + controller["missed"] - others + node.batches_alone
-    refused = node.refused + node.batches_alone + superseded + optimizer["refused"]
+    at_once = node.refused + node.batches_alone + optimizer["refused"]
+    later = node.rejected - at_once  # accepted, but when they had waited there was a newer one, or they were too late
+    trajectories = controller["received"] + controller["missed"] - node.brakes + node.batches_alone + later
     found = []
     if lost := planner["sent"] - answered - node.refused:
         found.append(f"{lost} sequences lost: neither answered nor counted as rejected")
@@ -62,7 +61,7 @@ def _books(record: Record) -> list[str]:
     counts = (
         ("sequences that the node counted", planner["sent"], node.sequences),
         ("trajectory batches published", node.published + node.batches_alone, answered),
-        ("sequences and calls refused, by reason", refused, node.rejected),
+        ("sequences and calls refused, by reason", max(at_once, node.rejected), node.rejected),
         ("gradient calls that the node counted", optimizer["called"], node.service_calls),
         ("gradient calls answered or refused", optimizer["called"], optimizer["answered"] + optimizer["refused"]),
     )

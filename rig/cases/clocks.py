@@ -4,50 +4,35 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import numpy as np
-
-from ..intentions import ramp
 from ..rig import FREE, Rig
 from .table import case
 
-_OFFSETS = {f"clock-{sign}{by}ms": (1 if sign == "+" else -1) * by * 1e-3 for by in (8, 15, 60, 300) for sign in "+-"}
+_OFFSETS = {f"clock-{sign}{by}ms": int(f"{sign}{by}") * 1e-3 for by in (8, 15, 60, 300) for sign in "+-"}
+_STEPS = {f"clock-step-{sign}{by}ms": int(f"{sign}{by}") * 1e-3 for by in (12, 30, 200) for sign in "+-"}
 
 
 @case(*_OFFSETS)
 def clock(name: str) -> Iterator[Rig]:
     """The robot's clock, and the planner's, is ahead of the node's, or behind: a stream, a stop, a plan; in limits."""
     rig = Rig(limits=FREE, start_from="previous", shim=True, ahead=_OFFSETS[name])
-    t0 = rig.t + 0.1
-
-    def send() -> None:
-        rig.seq(ramp(rig.t - t0 + 0.05 * np.arange(1, 25), 0.8, 0.8), 0.05)
-
-    rig.go(1.6, 0.1, send)
+    rig.go(1.6, 0.1, rig.ramping(0.8, 0.8, 24))
     rig.stop()
     rig.go(1.0)
-    rig.traj([0.0, 1.0], [rig.played()[1][-1], rig.played()[1][-1] + 0.2])
+    place = rig.played()[1][-1]
+    rig.traj([0.0, 1.0], [place, place + 0.2])
     rig.go(1.5)
     shown = rig.diag("clock_offset_ms")
     rig.check(abs(float(shown) - _OFFSETS[name] * 1e3) < 5, f"clock_offset_ms {shown}")
-    rig.within()
-    rig.rests()
-    rig.back([1, 1])
-    rig.figures.append(f"{rig.reasons()} {len(rig.arrivals)} published, {rig.played()[1][-1][0]:.3f} rad")
+    rig.good(forward=1)
+    rig.figures.append(f"{rig.reasons()} {len(rig.arrivals)} published, {rig.place[0]:.3f} rad")
     yield rig
-
-
-_STEPS = {f"clock-step-{sign}{by}ms": (1 if sign == "+" else -1) * by * 1e-3 for by in (12, 30, 200) for sign in "+-"}
 
 
 @case(*_STEPS, *(f"{name}-{whose}" for name in _STEPS for whose in ("node", "robot")))
 def clock_step(name: str) -> Iterator[Rig]:
     """The clock of the machine, or of the node's or the robot's, is set in motion: nothing is to be seen of it."""
     rig = Rig(limits=FREE, start_from="previous", shim=True)
-    t0 = rig.t + 0.1
-
-    def send() -> None:
-        rig.seq(ramp(rig.t - t0 + 0.05 * np.arange(1, 25), 0.8, 0.8), 0.05)
-
+    send = rig.ramping(0.8, 0.8, 24)
     step = next(by for key, by in _STEPS.items() if name.startswith(key))
     rig.go(1.38, 0.1, send)  # what is under way then, the controller executes by the other clock
     rig.step_clock(step, node="robot" not in name, controller="node" not in name)
@@ -56,8 +41,6 @@ def clock_step(name: str) -> Iterator[Rig]:
     rig.go(1.5, 0.1, send)
     rig.go(2.0)
     rig.check(int(rig.diag("clock_steps")) >= 1, f"clock_steps {rig.diag('clock_steps')}")
-    rig.within()
-    rig.rests()
-    rig.back([1, 1])
-    rig.figures.append(f"{rig.reasons()} {len(rig.arrivals)} published, {rig.played()[1][-1][0]:.3f} rad")
+    rig.good(forward=1)
+    rig.figures.append(f"{rig.reasons()} {len(rig.arrivals)} published, {rig.place[0]:.3f} rad")
     yield rig

@@ -22,19 +22,15 @@ def stale(name: str) -> Iterator[Rig]:
         rig = Rig(start_from=mode)
         t = np.linspace(0, 1.6, 33)[1:]
         points = np.stack([minimum_jerk(t, 1.6, 0.8), -minimum_jerk(t, 1.6, 0.8)], -1)
-        t0 = rig.t
+        t0, what = rig.t, f"{mode}: "
         rig.traj(t, points, rig.clock() - round(by * NS))
         rig.go(3.0 if by < 1.2 else 8.0)  # what is left of the plan is slow, and the robot does not hurry to its end
-        if (
-            len(rig.arrivals) > rig.warmed
-            and np.ptp(rig.played()[1][-1000:], axis=0).max() + np.abs(rig.played()[1][-1]).max() > 1e-9
-        ):
-            rig.within(t0, what=f"{mode}: ")
-            rig.rests(what=f"{mode}: ")
-            rig.ends_at([0.8, -0.8], 1e-6, f"{mode}: ")
-            rig.back([1, -1], t0, what=f"{mode}: ")
+        p = rig.played()[1][-1000:]
+        if len(rig.arrivals) > rig.warmed and np.ptp(p, axis=0).max() + np.abs(p[-1]).max() > 1e-9:
+            rig.good([1, -1], t0, what)
+            rig.ends_at([0.8, -0.8], what=what)
         else:
-            rig.check(bool(rig.rejections) or not rig.reports, f"{mode}: not executed ({list(rig.reasons())})")
+            rig.check(bool(rig.rejections) or not rig.reports, f"{what}not executed ({list(rig.reasons())})")
         yield rig
 
 
@@ -46,15 +42,11 @@ def goal_0(name: str) -> Iterator[Rig]:
     for d in (0.09, 0.008, 0.5):
         rig.traj([0.0], [[place + d, 0.0]])
         rig.go(2.0)
-        off = abs(rig.robot._state.position[0] - place - d)
-        place = rig.robot._state.position[0]
-        rig.check(
-            off < 1e-6 or (d > 0.1 and abs(off - d) < 1e-9 and "start_mismatch" in rig.reasons()),
-            f"{d} rad away: ends {off:.2g} away {rig.reasons()}",
-        )
-    rig.within()
-    rig.rests()
-    rig.back([1, 1])
+        off = abs(rig.place[0] - place - d)
+        place = rig.place[0]
+        refused = d > 0.1 and abs(off - d) < 1e-9 and "start_mismatch" in rig.reasons()
+        rig.check(off < 1e-6 or refused, f"{d} rad away: ends {off:.2g} away {rig.reasons()}")
+    rig.good(forward=1)
     yield rig
 
 
@@ -65,16 +57,12 @@ def goal_1(name: str) -> Iterator[Rig]:
     t0 = rig.t
     rig.traj([1.0], [[0.3, -0.3]])
     rig.go(2.0)
-    rig.within()
-    rig.rests()
+    rig.good(forward=[1, -1])
     rig.ends_at([0.3, -0.3])
-    rig.back([1, -1])
     t, p = rig.played()
-    away = np.abs(p - [0.3, -0.3]).max(axis=1)
-    there = t[np.argmax(away < 1e-5)] - t0
-    rig.check(
-        0.9 < there < (1.15 if rig.reports else 1.4), f"there after {there:.3f} s"
-    )  # without reports, the controller bridges to the start first
+    there = t[np.argmax(np.abs(p - [0.3, -0.3]).max(axis=1) < 1e-5)] - t0
+    # Without reports, the controller bridges to the start first.
+    rig.check(0.9 < there < (1.15 if rig.reports else 1.4), f"there after {there:.3f} s")
     yield rig
 
 
@@ -82,11 +70,10 @@ def goal_1(name: str) -> Iterator[Rig]:
 def noisy_plan(name: str) -> Iterator[Rig]:
     """Velocity and position limits alone; a plan with noise of 1 mrad that rests at its end: how far beyond it?"""
     rig = Rig(limits={"v": 2.0, "a": None, "j": None, "lo": -2.9, "hi": 2.9})
-    random_ = np.random.default_rng(4)
-    t = 0.02 * np.arange(1, 101)
-    worst, speed, refused, target, runs = 0.0, 0.0, 0, 0.4, []
-    for _k in range(12):
-        base = (0.0 if target else 0.4) + minimum_jerk(t, 1.7, 0.4 if target else -0.4)
+    random_, t = np.random.default_rng(4), 0.02 * np.arange(1, 101)
+    worst, speed, refused, sign, runs = 0.0, 0.0, 0, 1, []
+    for _ in range(12):
+        base = (0.0 if sign > 0 else 0.4) + minimum_jerk(t, 1.7, sign * 0.4)
         q = base[:, None] + random_.normal(scale=1e-3, size=(100, 2))
         n, t0 = len(rig.arrivals), rig.t
         rig.traj(t, q)
@@ -94,11 +81,11 @@ def noisy_plan(name: str) -> Iterator[Rig]:
         if len(rig.arrivals) == n:
             refused += 1
             continue
-        runs.append((t0, rig.t, q, 1 if target else -1))
-        target = 0.0 if target else 0.4
+        runs.append((t0, rig.t, q, sign))
+        sign = -sign
     for t0, t1, q, sign in runs:
-        _tt, p, v, _a, _j = rig.rates(t0, t1)
-        beyond = (sign * (p - sign * np.maximum(sign * q[-1], (sign * q).max(axis=0)))).max()
+        _, p, v, *_ = rig.rates(t0, t1)
+        beyond = (sign * p - np.maximum(sign * q[-1], (sign * q).max(axis=0))).max()
         worst = max(worst, beyond, np.abs(p[-1] - q[-1]).max())
         speed = max(speed, np.abs(v).max())
     rig.check(worst < 3e-3, f"ends or goes {worst * 1e3:.2f} mrad beyond the last point")
@@ -118,9 +105,7 @@ def first_50hz(name: str) -> Iterator[Rig]:
         rig.go(0.4, 0.02, partial(rig.seq, np.full((25, 2), v), 0.02, VEL))
         rig.check(len(rig.arrivals) > n + 3, f"{len(rig.arrivals) - n} published at {v} rad/s")
         rig.go(1.5)
-    rig.within()
-    rig.rests()
-    rig.back([1, 1])
+    rig.good(forward=1)
     yield rig
 
 
@@ -150,11 +135,10 @@ def joint_rests(name: str) -> Iterator[Rig]:
         if rig.check(len(rig.arrivals) > n, f"dt {dt}: answered"):
             spans.append((dt, t0, rig.t))
     for dt, t0, t1 in spans:
-        _t, p, _v, *_ = rig.rates(t0, t1)
-        back = (np.maximum.accumulate(p[:, 1]) - p[:, 1]).max()
+        p = rig.rates(t0, t1)[1][:, 1]
+        back = (np.maximum.accumulate(p) - p).max()
         rig.check(back < 1e-3, f"dt {dt}: back {back * 1e3:.2f} mrad")
-    rig.within()
-    rig.rests()
+    rig.good()
     yield rig
 
 
@@ -163,20 +147,15 @@ def past_position(name: str) -> Iterator[Rig]:
     """The planner goes on 0.1 rad behind the robot: within limits, and only as far back as that."""
     rig = Rig(limits=FREE, start_from="previous")
     t0 = rig.t + 0.1
-    rig.go(1.5, 0.1, lambda: rig.seq(ramp(rig.t - t0 + 0.04 * np.arange(1, 17), 0.5), 0.04))
+    rig.go(1.5, 0.1, rig.ramping(0.5, begin=t0, dt=0.04))
     left = ramp(rig.t - t0, 0.5)
     rig.go(2.0)
-    t1 = rig.t
-    place = rig.robot._state.position[0]
-    rig.go(2.0, 0.1, lambda: rig.seq(left + ramp(rig.t - t1 + 0.04 * np.arange(1, 17), 0.5), 0.04))
+    t1, place = rig.t, rig.place[0]
+    rig.go(2.0, 0.1, rig.ramping(0.5, begin=t1, dt=0.04, off=left))
     rig.go(1.5)
-    rig.within()
-    rig.rests()
-    _t, p, *_ = rig.rates(t1)
-    back = place - p.min()
-    rig.check(
-        back < place - left + 2e-3, f"goes back {back * 1e3:.1f} mrad, the planner is {1e3 * (place - left):.1f} behind"
-    )
+    rig.good()
+    back, behind = place - rig.rates(t1)[1].min(), place - left
+    rig.check(back < behind + 2e-3, f"goes back {back * 1e3:.1f} mrad, the planner is {1e3 * behind:.1f} behind")
     yield rig
 
 
@@ -190,11 +169,10 @@ def huge_dt(name: str) -> Iterator[Rig]:
     rig.go(1.5)
     rig.stop()
     rig.go(1.0)
-    x = rig.robot._state.position[0]
+    x = rig.place[0]
     rig.seq(x + np.array([0.1, 0.1001, 0.5, 0.5, 0.5]), [1.0, 1e-3, 1.5, 0.2, 0.2])
     rig.go(4.5)
-    rig.within()
-    rig.rests()
+    rig.good()
     rig.ends_at([x + 0.5] * 2, 1e-5)
     rig.figures.append(f"{len(rig.arrivals)} published, {rig.reasons()}")
     yield rig

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from functools import partial
 
 import numpy as np
-from builtin_interfaces.msg import Time
 from scipy.interpolate import CubicSpline
 from sensor_msgs.msg import JointState
+
+from traj_integrator_ros.client import set_stamp, stamp_of
 
 from ..intentions import ramp, way
 from ..loop import NS, Arrival
@@ -25,16 +25,14 @@ FINGER = {"v": 0.1, "a": 1.0, "j": 50.0, "lo": -0.001, "hi": 0.04}
 def stops(name: str) -> Iterator[Rig]:
     """A stop while the robot moves at 1 rad/s: at rest within 0.3 s, travels at most 0.1 rad, not backwards."""
     rig = Rig(start_from="previous")
-    rig.seq(ramp(0.05 * np.arange(1, 61), 1.0), 0.05)
+    rig.ramping(1.0, rows=60, begin=rig.t)()
     rig.go(1.5)
-    n, asked = len(rig.arrivals), rig.t
-    answer = None
+    n, asked, point, answer = len(rig.arrivals), rig.t, rig.place, None
     if name == "stop-service":
         answer = rig.stop()
     elif name == "stop-velocities":
         rig.seq(np.zeros((5, 2)), 0.05, VEL)
     else:
-        point = rig.robot._state.position.copy()
         rig.traj([0.0], [point])
     called = rig.t - asked
     rig.go(2.5)
@@ -42,10 +40,7 @@ def stops(name: str) -> Iterator[Rig]:
     t, p, v, *_ = rig.rates(asked)
     moving = np.abs(v).max(axis=1) > 1e-6
     rest = t[moving][-1] - asked if moving.any() else 0.0
-    travel = np.abs(p[-1] - p[0]).max()
-    if name == "stop-point":  # it is a goal: the robot comes back to where it was told to stop
-        travel = np.abs(p - p[0]).max()
-        rig.check(np.abs(p[-1] - point).max() < 1e-6, f"ends {np.abs(p[-1] - point).max():.2g} away from the point")
+    travel = np.abs(p - p[0]).max()
     rig.check(rest < (0.3 if name != "stop-point" else 0.6), f"rests {rest:.3f} s later")
     rig.check(travel < 0.1, f"travels {travel:.3f} rad")
     if answer is not None:
@@ -53,10 +48,11 @@ def stops(name: str) -> Iterator[Rig]:
             abs(answer.distance[0] / travel - 1) < 0.05 and abs(answer.duration / rest - 1) < 0.05,
             f"announced {answer.distance[0]:.3f} rad in {answer.duration:.3f} s, answered in {called * 1e3:.0f} ms",
         )
-    rig.within()
-    rig.rests()
-    if name != "stop-point":
-        rig.back([1, 1])
+    if name == "stop-point":  # it is a goal: the robot comes back to where it was told to stop
+        rig.ends_at(point)
+        rig.good()
+    else:
+        rig.good(forward=1)
     yield rig
 
 
@@ -64,18 +60,14 @@ def stops(name: str) -> Iterator[Rig]:
 def states_end(name: str) -> Iterator[Rig]:
     """Joint states end in motion, the stream goes on: at rest within state_timeout and a brake, for good."""
     rig = Rig(start_from="previous")
-    t0 = rig.t + 0.1
-
-    def send():
-        return rig.seq(ramp(rig.t - t0 + 0.05 * np.arange(1, 17), 0.5), 0.05)
-
+    send = rig.ramping(0.5)
     rig.go(2.0, 0.1, send)
     rig.speak = False
     ended = rig.t
     rig.go(3.0, 0.1, send)
     rig.within()
     rig.rests(ended + 0.5 + 0.35)
-    level = max(d["level"] for d in rig.diagnostics if d["t"] > ended + 1.0)
+    level = max(rig.levels(ended + 1.0))
     rig.check(level >= 2, f"diagnostics level {level}")
     yield rig
 
@@ -86,30 +78,22 @@ def frozen(name: str) -> Iterator[Rig]:
     size = 0.04 if name == "frozen-finger" else 1.0
     speed = {"frozen-slow": 0.1, "frozen-fast": 1.5}.get(name, 0.5) * (0.4 * size if size < 1 else 1.0)
     rig = Rig(limits=FINGER if size < 1 else LIM, start_from="previous")
-    t0 = rig.t + 0.1
-    x = [0.0]
-
-    def send():
-        return rig.seq(x[0] + ramp(rig.t - t0 + 0.05 * np.arange(1, 17), speed), 0.05)
-
+    send = rig.ramping(speed)
     rig.go(1.4, 0.1, send)
-    at = rig.t
+    at, place = rig.t, rig.robot._place.copy()
     rig.event(lambda r: setattr(r, "frozen", True))
     rig.reporter, reporter = None if name == "frozen-silent" else rig.reporter, rig.reporter
-    place = rig.robot._place.copy()
-    rig.go(3.0, 0.1, send) if speed < 1 else rig.go(3.0)
-    rig.check(any(d["level"] >= 2 for d in rig.diagnostics if d["t"] > at + 0.5), "diagnostics report it")
+    rig.go(3.0, 0.1, send if speed < 1 else None)
+    rig.check(max(rig.levels(at + 0.5), default=0) >= 2, "diagnostics report it")
     released = rig.t
     rig.event(lambda r: setattr(r, "frozen", False))
     rig.reporter = reporter
     n = len(rig.arrivals)
     rig.go(2.0)
-    x[0], t0 = rig.robot._state.position.copy()[0], rig.t
-    rig.go(1.0, 0.1, send)
+    rig.go(1.0, 0.1, rig.ramping(speed, begin=rig.t, off=rig.place[0]))
     rig.check(len(rig.arrivals) > n, f"taken again after release: {len(rig.arrivals) - n}")
     rig.go(1.0)
-    _t, p, *_ = rig.rates(at, released)
-    ahead_of = np.abs(p - place).max(axis=1)
+    ahead_of = np.abs(rig.rates(at, released)[1] - place).max(axis=1)
     # Noticed within 0.1 s, or a hundredth of the range; then the lead, and the brake. Where reports end, the controller
     # may be restarting, for up to 0.16 s.
     noticed = 0.2 if name == "frozen-silent" else 0.1
@@ -117,21 +101,12 @@ def frozen(name: str) -> Iterator[Rig]:
     rig.check(ahead_of.max() < most, f"command goes {ahead_of.max():.4f} ahead of the arm, expected {most:.4f}")
     # Its command does not lead further away from an arm that stands; towards it, it may go.
     creeps = ahead_of[-1] - ahead_of[700]
-    rig.check(
-        creeps < 1e-3 * size,
-        f"from 0.7 to 3 s after, while the arm is held, the command goes {creeps * 1e3:.1f} mrad further away",
-    )
-    odd = [
-        d
-        for d in rig.diagnostics
-        if at + 1.0 < d["t"] < released and float(d.get("deviation_rad", 0) or 0) > 0.055 * size and d["level"] == 0
-    ]
-    rig.check(
-        not odd,
-        f"{len(odd)} diagnostics say level OK at a deviation of {odd[0]['deviation_rad'] if odd else ''} rad",
-    )
-    rig.within()
-    rig.rests()
+    said = f"from 0.7 to 3 s after, while the arm is held, the command goes {creeps * 1e3:.1f} mrad further away"
+    rig.check(creeps < 1e-3 * size, said)
+    fine = [d.get("deviation_rad") or 0 for d in rig.diagnostics if at + 1.0 < d["t"] < released and d["level"] == 0]
+    odd = [deviation for deviation in fine if float(deviation) > 0.055 * size]
+    rig.check(not odd, f"{len(odd)} diagnostics say level OK at a deviation of {odd[:1]} rad")
+    rig.good()
     yield rig
 
 
@@ -148,23 +123,15 @@ def stop_foreign(name: str) -> Iterator[Rig]:
     given = dict(zip(fields, (np.rint(t * NS).astype(np.int64), *columns), strict=True))
     rig.arrivals.append(Arrival(rig.next, {"joints": rig.names} | given, 0.0))
     rig.go(2.0)
-    asked, place = rig.t, rig.robot._state.position[0]
+    asked, place = rig.t, rig.place[0]
     answer = rig.stop()
     rig.go(5.0)
-    t, p, *_ = rig.rates(asked - 0.02)
-    rig.check(
-        p[-1, 0] - place < 0.2,
-        f"travels {p[-1, 0] - place:.3f} rad after the call, announced {answer.distance[0]:.3f}; '{answer.message}'",
-    )
+    travel = rig.rates(asked - 0.02)[1][-1, 0] - place
+    said = f"travels {travel:.3f} rad after the call, announced {answer.distance[0]:.3f}; '{answer.message}'"
+    rig.check(travel < 0.2, said)
     rig.within(asked - 0.02, asked + 1.0)
     rig.rests()
     yield rig
-
-
-def _next_rows(rig: Rig, table: np.ndarray, count: int, begin: float) -> None:
-    """Sends the rows of the next part of a table, 20 ms apart."""
-    first = int((rig.t - begin) / 0.02)
-    rig.seq(table[first : first + count], 0.02)
 
 
 @case("stop-busy", "stop-under-load")
@@ -175,38 +142,37 @@ def stop_under_load(name: str) -> Iterator[Rig]:
     rig = Rig(dof, limits={"v": 2.0, "a": 5.0, "j": 100.0, "lo": None, "hi": None}, start_from="previous")
     worst, grid = 0.0, 0.02 * np.arange(1, 1500)
     for k in range(4):
-        x = rig.robot._state.position.copy()
-        table = way(19 + k, dof, 2.0, 5.0, 50.0, -2.0, 2.0, 15.0, x, begin=0.0, pause=0.0, share=1.2)(grid)[0]
+        table = way(19 + k, (2.4, 6.0, 60.0), 2.0, 15.0, rig.place, 0.0, pause=0.0)(grid)[0]
         rig.go(0.5)
         begin = rig.t
-        send = partial(_next_rows, rig, table, n_rows, begin)
+
+        def send(table: np.ndarray = table, begin: float = begin) -> None:
+            first = int((rig.t - begin) / 0.02)
+            rig.seq(table[first : first + n_rows], 0.02)
+
         rig.go(2.0, every, send)
         n, asked = len(rig.arrivals), rig.t
         moving = np.abs(rig.robot._state.velocity).max()
         future = rig.stop_later()
-        rig.go(0.8, every, send) if k % 2 else rig.go(0.8)
-        brake = next((m.at / NS - asked for m in rig.arrivals[n:] if m.fields["time_ns"][-1] < 0.9 * NS), math.nan)
-        worst = max(worst, brake if brake == brake else 9.0)
-        said = future.result() if future.done() else None
-        rig.figures.append(
-            f"at {moving:.2f} rad/s the brake came {brake * 1e3:.0f} ms after the call ('{said and said.message[:40]}')"
-        )
+        rig.go(0.8, every, send if k % 2 else None)
+        brake = next((m.at / NS - asked for m in rig.arrivals[n:] if m.fields["time_ns"][-1] < 0.9 * NS), math.inf)
+        worst = max(worst, brake)
+        said = future.result().message[:40] if future.done() else None
+        rig.figures.append(f"at {moving:.2f} rad/s the brake came {brake * 1e3:.0f} ms after the call ('{said}')")
         rig.go(2.0 * n_rows * 0.02 + 1.0)  # those after the stop are taken again once the robot rests
     rig.check(worst < 0.1, f"worst {worst * 1e3:.0f} ms")
-    rig.within()
-    rig.rests()
+    rig.good()
     rig.figures.append(f"{rig.reasons()}, p99 {rig.diag('sequence_latency_p99_ms')} ms")
     yield rig
 
 
-def one_old_state(rig, by=0.2):
+def one_old_state(rig: Rig, by: float = 0.2) -> None:
     """The next joint state is followed by one with an older stamp, as from a second publisher."""
 
-    def old(m):
+    def old(m: JointState) -> list[JointState]:
         rig.filter = None
         older = JointState(name=m.name, position=m.position, velocity=m.velocity)
-        stamp = m.header.stamp.sec * NS + m.header.stamp.nanosec - round(by * NS)
-        older.header.stamp = Time(sec=stamp // NS, nanosec=stamp % NS)
+        set_stamp(older, stamp_of(m) - round(by * NS))
         return [m, older]
 
     rig.filter = old
@@ -216,11 +182,7 @@ def one_old_state(rig, by=0.2):
 def hold(name: str) -> Iterator[Rig]:
     """~/stop with hold: the arm stays, whatever else happens to the node; one that is restarted is told to."""
     rig = Rig(limits=FREE, start_from="previous")
-    x, begin = [0.0], [rig.t + 0.1]
-
-    def send():
-        return rig.seq(x[0] + ramp(rig.t - begin[0] + 0.05 * np.arange(1, 17), 0.4), 0.05)
-
+    send = rig.ramping(0.4)
     rig.go(1.5, 0.1, send)
     answer = rig.stop(hold=True)
     rig.go(1.0, 0.1, send)
@@ -233,25 +195,19 @@ def hold(name: str) -> Iterator[Rig]:
         rig.go(0.1)
         rig.lifecycle(3)
     else:
-        rig.node.kill()
-        rig.node.wait()
-        rig.node = None
-        rig.parameters["publish__start_held"] = True
-        rig.start_node()
+        rig.respawn(publish__start_held=True)
         rig.wait_active(25)
     rig.go(0.3)
-    place, n = rig.robot._state.position[0], len(rig.arrivals)
-    x[0], begin[0] = place, rig.t
-    rig.go(1.5, 0.1, send)
-    moved = abs(rig.robot._state.position[0] - place)
+    place, n = rig.place[0], len(rig.arrivals)
+    rig.go(1.5, 0.1, rig.ramping(0.4, begin=rig.t, off=place))
+    moved = abs(rig.place[0] - place)
     rig.check(
         moved < 1e-6,
         f"while held, moves {moved * 1e3:.1f} mrad by {len(rig.arrivals) - n} messages; diagnostics "
         f"held={rig.diag('held')} level {rig.diag('level')}; answer '{answer and answer.message}'",
     )
     rig.go(1.5)
-    rig.within()
-    rig.rests()
+    rig.good()
     yield rig
 
 
@@ -259,17 +215,16 @@ def hold(name: str) -> Iterator[Rig]:
 def stop_silent(name: str) -> Iterator[Rig]:
     """What the controller says does not arrive any more (nor joint_states): ~/stop brakes."""
     rig = Rig(limits=FREE, start_from="previous", max_horizon=1000)
-    rig.seq(ramp(0.05 * np.arange(1, 160), 0.5, 0.8), 0.05)
+    rig.ramping(0.5, 0.8, 159, begin=rig.t)()
     rig.go(1.6)
     rig.reporter, kept = None, rig.reporter
-    if name == "stop-silent-states":
-        rig.speak = False
+    rig.speak = name != "stop-silent-states"
     rig.go(0.4)
-    n, _asked, place = len(rig.arrivals), rig.t, rig.robot._state.position[0]
+    n, place = len(rig.arrivals), rig.place[0]
     moving = np.abs(rig.robot._state.velocity).max()
     answer = rig.stop()
     rig.go(1.5)
-    travel = rig.robot._state.position[0] - place
+    travel = rig.place[0] - place
     rig.check(
         travel < 0.15,
         f"called at {moving:.2f} rad/s, went on for {travel:.3f} rad in 1.5 s; answer: {answer and answer.success}, "
@@ -277,9 +232,7 @@ def stop_silent(name: str) -> Iterator[Rig]:
     )
     if kept is None:
         rig.figures.append("(no reports in this run)")
-    rig.reporter = kept
-    rig.speak = True
+    rig.reporter, rig.speak = kept, True
     rig.go(7.0)
-    rig.within()
-    rig.rests()
+    rig.good()
     yield rig
