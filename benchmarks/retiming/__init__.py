@@ -1,1 +1,1 @@
-"""Retiming judged from outside: hard problems, motions played by a controller, the certificate, and peers."""
+"""Retiming judged from outside: hard problems, motions played by a controller, and peers."""

@@ -1,4 +1,4 @@
-"""`python -m benchmarks.retiming problems | executed | certificate | margins | peers [--count N] [--seed K]`.
+"""`python -m benchmarks.retiming problems | executed | margins | peers [--count N] [--seed K]`.
 
 Prints what it finds; returns 1 if a goal is not reached. `peers` needs `pip install -r requirements/peers.txt`.
 """
@@ -16,7 +16,7 @@ import numpy as np
 from traj_integrator_ros.kernels.retime import RetimeStatus
 
 from . import executed as playing
-from . import paths, peers
+from . import peers
 from . import problems as hard
 
 
@@ -24,7 +24,7 @@ def main() -> int:
     """Run the benchmarks asked for."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.retiming", description=__doc__.splitlines()[0])
     parser.add_argument("what", choices=tuple(_COMMANDS))
-    parser.add_argument("--count", type=int, help="of random cases (default: 1000; certificate: a million)")
+    parser.add_argument("--count", type=int, help="of random cases (default: 1000, 12 or 20)")
     parser.add_argument("--seed", type=int, default=0, help="of the random cases")
     parser.add_argument("--blending", action="store_true", help="executed: by a controller that blends trajectories")
     parser.add_argument("--out", type=Path, help="peers: results as JSON")
@@ -72,27 +72,12 @@ def executed(options: argparse.Namespace) -> bool:
     return not failed and worst.max() <= playing.MOST
 
 
-def certificate(options: argparse.Namespace) -> bool:
-    """Compare the certificate with samples."""
-    count = options.count or 1_000_000
-    wrong, _ = paths.against_samples(count, options.seed, 129)
-    dense = max(1, min(500, count // 100))
-    _, apart = paths.against_samples(dense, options.seed, 100_001)
-    print(f"{wrong} of {count} pieces exceed their certificate; {dense} differ from 100 kHz by {apart:.1e} at most")
-    return not wrong and apart <= paths.ROUNDING
-
-
 def margins(options: argparse.Namespace) -> bool:
-    """Print the table of "How close to the limits may I plan", and how many plans at their limits a node accepts."""
+    """Print the table of "How close to the limits may I plan"."""
     print("| rows | dt, s | velocity | acceleration | jerk |\n|---|---|---|---|---|")
     for space, dt, worst in playing.margins(options.count or 12, options.seed):
         print(f"| {space.name.lower()} | {dt:g} | " + " | ".join(f"{each:.4f}" for each in worst) + " |", flush=True)
-    count, kept = options.count or 100, 0
-    for action in ("reject", "retime"):
-        kept, worst = playing.accepted(action, count, options.seed)
-        told = f"{kept} of {count} plans accepted, executed at most {worst:.5f} of their limits"
-        print(f"limits.action: {action}: {told}")
-    return kept == count
+    return True
 
 
 def compared(options: argparse.Namespace) -> bool:
@@ -101,7 +86,7 @@ def compared(options: argparse.Namespace) -> bool:
     return True
 
 
-_COMMANDS = {each.__name__: each for each in (problems, executed, certificate, margins)} | {"peers": compared}
+_COMMANDS = {each.__name__: each for each in (problems, executed, margins)} | {"peers": compared}
 
 if __name__ == "__main__":
     sys.exit(main())

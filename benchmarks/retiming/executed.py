@@ -14,7 +14,6 @@ from traj_integrator_ros.execution.motion import State
 from traj_integrator_ros.execution.rows import Points
 from traj_integrator_ros.kernels import ControlSpace
 from traj_integrator_ros.kernels.retime import Retimed, retime
-from traj_integrator_ros.requests.rejection import Rejected
 
 from ..executed.motions import actions_of, bounds, rows_of
 from ..executed.playing import CYCLE_NS, CYCLE_S, Controller, Node
@@ -101,15 +100,3 @@ def margins(count: int, seed: int) -> Iterator[tuple[ControlSpace, float, np.nda
         plans = (jerk_limited(seed + k, dt) for k in range(count))
         options = {"publish__end": "as_planned", "limits__action": "warn"}
         yield space, dt, np.max([commanded(plan, space, dt, **options) for plan in plans], axis=0)
-
-
-def accepted(action: str, count: int, seed: int, dt: float = 0.02) -> tuple[int, float]:
-    """How many plans a node with the plans' own limits accepts, and the greatest ratio that is executed of them."""
-    kept, worst = 0, 0.0
-    for k in range(count):
-        try:
-            found = commanded(jerk_limited(seed + k, dt), ControlSpace.POSITION, dt, limits__action=action)
-        except Rejected:
-            continue
-        kept, worst = kept + 1, max(worst, float(found.max()))
-    return kept, worst

@@ -16,12 +16,10 @@ from rclpy.serialization import deserialize_message, serialize_message
 from sensor_msgs.msg import JointState
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
-from soak.streams.core import NodeCore
 from traj_integrator_interfaces.msg import ActionSequence, TrajectoryBatch
-from traj_integrator_ros.client import ORDERS, packed, sequence
+from traj_integrator_ros.client import packed, sequence
 from traj_integrator_ros.execution.rows import Points
 from traj_integrator_ros.governor.measured import JointStates
-from traj_integrator_ros.kernels import clique_step
 from traj_integrator_ros.wire.messages import sequence_fields
 from traj_integrator_ros.wire.readers import read_action_sequence, read_joint_state
 from traj_integrator_ros.wire.writers import JointTrajectoryWriter, serialize_batch
@@ -30,7 +28,6 @@ from ..problems import DOF, DT, HORIZON
 from ..registry import Case, Check, Contender, Run
 
 JOINTS = tuple(f"panda_joint{i + 1}" for i in range(DOF))
-LIMITS = {"position_min": -1e3, "position_max": 1e3, "velocity": 1e6, "acceleration": 1e9, "jerk": 1e12}
 OBJECTS = "objects of rclpy"
 JOINT_TRAJECTORY_TARGET = 10.0
 NOW_NS = 1_700_000_000_000_000_000
@@ -46,7 +43,6 @@ def ros_messages(quick: bool) -> Iterator[Case]:
         for batch in (1, 64, 1000):
             yield trajectory_batch_out(batch)
             yield action_sequence_in(batch)
-            yield callback(batch)
         yield joint_state_in()
     finally:
         torch.set_num_threads(threads)
@@ -155,41 +151,3 @@ def joint_state_in() -> Case:
         assert result.latest(NOW_NS, 0.0).position.tolist() == numbers.tolist(), "another state"
 
     return beside_objects("JointState in", 1, 1, ours, objects, check, dtype="float64")
-
-
-def callback(batch: int) -> Case:
-    """All that the node does with a sequence: read, check, integrate, check, serialize both outputs.
-
-    The limit is to take in and give out the same bytes: one copy of each.
-    """
-    message = action_sequence(batch)
-    data = bytes(serialize_message(message))
-    limits = {f"limits__{name}": [value] * DOF for name, value in LIMITS.items()}
-    pipeline, writer = NodeCore(JOINTS, **limits).pipeline, JointTrajectoryWriter(JOINTS)
-
-    def ours() -> tuple[bytes, bytes]:
-        stamp, fields = read_action_sequence(data)
-        request = pipeline.batches.checked(fields)
-        made = pipeline.batches.integrate(request, pipeline.batches.started(request, lambda: NOW_NS))
-        trajectory = pipeline.trajectory(request, 0, NOW_NS)
-        sizes = request.batch, request.output_horizon
-        return (
-            writer.serialize(trajectory.points),
-            b"".join(serialize_batch(request.columns.names, stamp, *sizes, made.times, made.trajectories)),
-        )
-
-    def check(result: object) -> None:
-        got = deserialize_message(result[1], TrajectoryBatch)
-        actions = np.asarray(message.data, np.float64).reshape(batch, HORIZON, DOF)
-        expected = clique_step(torch.from_numpy(actions), torch.zeros(1, DOF, dtype=torch.float64), dt=DT)
-        for name, values in zip(ORDERS[:2], expected, strict=False):
-            assert np.allclose(getattr(got, name), values.ravel(), rtol=1e-4, atol=1e-4), f"{name} differs"
-
-    sources = data, b"".join(ours())
-
-    def same(result: object) -> None:
-        assert list(result) == list(sources)
-
-    copies = Contender("copy of the same bytes", lambda: [bytearray(source) for source in sources], same)
-    mine = Contender("ours", ours, check)
-    return Case("sequence to both outputs", batch, HORIZON, DOF, mine, limit=copies)

@@ -1,3 +1,3 @@
 """The suites; importing this registers them."""
 
-from . import answering, cpu, cuda, engine, execution, one, ros, scaling  # noqa: F401
+from . import answering, cpu, cuda, engine, one, ros, scaling  # noqa: F401
