@@ -6,28 +6,8 @@ import numpy as np
 import pytest
 
 from benchmarks import __main__ as program
-from benchmarks.suites.answering import (
-    CYCLE_S,
-    KINDS,
-    NOW_NS,
-    NS,
-    SLOWED,
-    answering,
-    begun,
-    chunk,
-    one_after_another,
-    plan_within,
-    took_s,
-)
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_sequences_of_a_kind_are_answered_and_slowed_only_where_that_is_the_kind(kind: str) -> None:
-    now_ns = NOW_NS + round(CYCLE_S * NS)
-    for seed in range(3):
-        node, fields = KINDS[kind](np.random.default_rng(seed))
-        answer = node.answer(fields, now_ns, now_ns)
-        assert answer is not None and answer.slowed == (kind == SLOWED)
+from benchmarks.suites import answering
+from benchmarks.suites.answering import CYCLE_S, KINDS, NOW_NS, NS, SLOWED, begun, chunk, one_after_another, plan_within
 
 
 def test_what_is_exact_continues_the_plan_in_execution() -> None:
@@ -40,8 +20,8 @@ def test_what_is_exact_continues_the_plan_in_execution() -> None:
 
 
 def test_each_kind_is_bounded_but_for_what_is_slowed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("benchmarks.suites.answering.FEW", 3)
-    rows = {case.name: program.measure("answering", case, quick=True) for case in answering(quick=True)}
+    monkeypatch.setattr(answering, "FEW", 3)
+    rows = {case.name: program.measure("answering", case, quick=True) for case in answering.answering(quick=True)}
     assert list(rows) == [*KINDS]
     for kind, ((row,), wrong) in rows.items():
         assert not wrong
@@ -50,22 +30,19 @@ def test_each_kind_is_bounded_but_for_what_is_slowed(monkeypatch: pytest.MonkeyP
 
 def test_only_sequences_of_a_kind_are_timed(monkeypatch: pytest.MonkeyPatch) -> None:
     answers = {3: (1e-3, ""), 4: (2e-3, "slowed"), 5: (3e-3, "exact"), 6: (4e-3, "exact")}
-    monkeypatch.setattr("benchmarks.suites.answering.took_s", lambda kind, seed: answers.get(seed, (0.0, kind)))
+    monkeypatch.setattr(answering, "took_s", lambda kind, seed: answers.get(seed, (0.0, kind)))
     clock = one_after_another("exact")
     assert [clock(), clock()] == [3e-3, 4e-3]
 
 
 def test_what_takes_too_long_is_measured_again(monkeypatch: pytest.MonkeyPatch) -> None:
     times = iter([0.0, 0.0, 0.0, 0.5, 0.02, 0.011, 0.3])
-    monkeypatch.setattr("benchmarks.suites.answering.took_s", lambda kind, seed: (next(times), kind))
+    monkeypatch.setattr(answering, "took_s", lambda kind, seed: (next(times), kind))
     assert one_after_another("exact")() == 0.011
 
 
 def test_a_refused_sequence_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("benchmarks.suites.answering.KINDS", {"exact": lambda rng: (begun(plan_within(rng)), late())})
-    assert took_s("exact", 0)[1] == ""
-
-
-def late() -> object:
-    """A sequence from before the one in execution."""
-    return chunk(plan_within(np.random.default_rng(0)), -1.0)
+    plan = plan_within(np.random.default_rng(0))
+    before = {"exact": lambda rng: (begun(plan), chunk(plan, -1.0))}  # of the one in execution
+    monkeypatch.setattr(answering, "KINDS", before)
+    assert answering.took_s("exact", 0)[1] == ""

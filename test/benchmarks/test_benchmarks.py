@@ -7,8 +7,6 @@ import sys
 import time
 from pathlib import Path
 
-import pytest
-
 from benchmarks import __main__ as program
 from benchmarks import registry, report
 from benchmarks.registry import Case, Contender, MemoryUse
@@ -124,13 +122,6 @@ def test_a_loss_is_measured_again_before_it_counts(monkeypatch):
     assert rows[0]["ratio"] == 9.0, "the second time it was as fast as before"
     rows, _ = program.run("one", kept(row(10.0)), quick=True)
     assert rows[0]["ratio"] == 1.0 and not list(ratios), "three times"
-
-
-def test_the_command_knows_its_suites(monkeypatch, capsys):
-    monkeypatch.setattr(sys, "argv", ["benchmarks", "--help"])
-    with pytest.raises(SystemExit, match="0"):
-        program.main()
-    assert "cpu_kernels" in capsys.readouterr().out
 
 
 def test_without_a_device_a_suite_says_so(monkeypatch, capsys):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 import torch
 
@@ -56,6 +58,14 @@ def test_sizes_of_scaling_cover_what_is_asked_for():
     batches, horizons, dofs = (sorted(set(axis)) for axis in zip(*scaling.sizes(quick=False), strict=True))
     assert (batches[0], batches[-1], horizons[0], horizons[-1], dofs[0], dofs[-1]) == (1, 100_000, 4, 4096, 1, 64)
     assert set(scaling.sizes(quick=True)) < set(scaling.sizes(quick=False))
+
+
+@pytest.mark.alone  # no other test changes how soon the system takes pages back
+def test_peaks_of_memory_are_measured_in_another_process():
+    if not Path("/proc/self/clear_refs").exists():
+        pytest.skip("no /proc/self/clear_refs")
+    for shape, peak in scaling.measure_peaks([("clique", 5000, 32, 7), ("jerk", 20, 4096, 10)]).items():
+        assert 0.9 < peak / scaling.floor_bytes(*shape) < 1.2
 
 
 def test_the_picture_is_drawn(tmp_path, monkeypatch):

@@ -37,16 +37,17 @@ def record() -> Record:
 
 def test_a_soak_in_which_everything_lost_was_counted_passes(record: Record) -> None:
     assert violations(record, Limits()) == []
-    _counts(brakes=1)(record)
-    _row("controller", missed=1)(record)
-    assert violations(record, Limits()) == [], "a brake answers no sequence"
-    _chunks(2000, late=20)(record)
-    assert violations(record, Limits()) == []
-    # Two came too late for the robot, and had their batches.
-    _row("planner", answered=2)(record)
-    _row("planner", sent=2)(record)
-    _counts(sequences=122, batches=119, rejected=5, by_reason={"queue_overflow": 3, "stale_sequence": 2})(record)
-    assert violations(record, Limits()) == []
+    for change in (
+        lambda record: (_counts(brakes=1)(record), _row("controller", missed=1)(record)),  # it answers no sequence
+        _chunks(2000, late=20),
+        lambda record: (  # two came too late for the robot, and had their batches
+            _row("planner", answered=2)(record), _row("planner", sent=2)(record),
+            _counts(sequences=122, batches=119, rejected=5)(record),
+        ),
+        lambda record: (_row("controller", missed=-1)(record), _counts(rejected=6)(record)),  # one waited for too long
+    ):  # fmt: skip
+        change(record)
+        assert violations(record, Limits()) == []
 
 
 def _counts(**changes: int) -> Callable[[Record], None]:
