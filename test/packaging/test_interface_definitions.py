@@ -64,18 +64,6 @@ def test_there_are_no_other_definitions_and_all_are_built(interfaces: Path) -> N
     assert files == built == set(DEFINITIONS)
 
 
-@pytest.mark.parametrize("name", DEFINITIONS)
-def test_every_array_says_its_shape(interfaces: Path, name: str) -> None:
-    comment = ""
-    previous_was_comment = False
-    for line in (interfaces / name).read_text().splitlines():
-        if line.startswith("#"):
-            comment = comment + line if previous_was_comment else line
-        elif "[]" in line:
-            assert re.search(r"\[[\w ,]+\]", comment), f"no shape above: {line}"
-        previous_was_comment = line.startswith("#") or ("[]" in line and previous_was_comment)
-
-
 @pytest.mark.ros
 @pytest.mark.parametrize("name", DEFINITIONS)
 def test_installed_package_is_built_from_these_definitions(interfaces: Path, name: str) -> None:

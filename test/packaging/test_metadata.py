@@ -133,13 +133,6 @@ def test_sources_that_are_only_on_the_path_say_that_their_version_is_unknown(
     assert printed == "0+unknown\n"
 
 
-def test_the_citation_has_what_the_format_requires(project_root: Path) -> None:
-    citation = yaml.safe_load((project_root / "CITATION.cff").read_text())
-    assert {"cff-version", "message", "title", "authors"} <= citation.keys()
-    assert citation["authors"] and all(author.keys() & {"name", "family-names"} for author in citation["authors"])
-    assert citation["license"] == "Apache-2.0"
-
-
 @pytest.mark.parametrize("repository", ["", "https://repository.example/team/traj_integrator_ros"])
 def test_no_link_of_the_index_page_is_broken(packaging_files: Path, repository: str) -> None:
     manifest = packaging_files / "package.xml"

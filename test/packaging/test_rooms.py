@@ -1,4 +1,4 @@
-"""Imports run downwards only, from room to room, as CONTRIBUTING.md has them; and every room says who lives there."""
+"""Imports run downwards only, from room to room, as CONTRIBUTING.md has them, and in no circle."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import ast
 import re
 import sys
 from collections.abc import Iterator
-from itertools import accumulate
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -40,7 +40,6 @@ LIBRARIES: dict[str, set[str]] = {
     },
 }  # fmt: skip
 """What the rooms without ROS, and the one that users import, take from outside of the standard library."""
-START = "__main__.py"  # `python -m traj_integrator_ros` is the node
 
 
 def imports(file: Path, package: tuple[str, ...]) -> Iterator[tuple[int, tuple[str, ...]]]:
@@ -57,20 +56,29 @@ def imports(file: Path, package: tuple[str, ...]) -> Iterator[tuple[int, tuple[s
                 yield node.lineno, (*module, alias.name)
 
 
-def files_of(root: Path) -> Iterator[tuple[str, Path, tuple[str, ...]]]:
-    """Room, path and package of every file; the kernels are in a folder of their own, which the package links to."""
-    for folder, prefix in ((root / PACKAGE, ()), (root / KERNELS, (KERNELS,))):
-        for file in sorted(folder.rglob("*.py")):
-            inside = (*prefix, *file.relative_to(folder).parts)
-            is_linked = not prefix and inside[0] == KERNELS
-            if len(inside) > 1 and not is_linked:
-                yield inside[0], file, (PACKAGE, *inside[:-1])
+def modules_of(root: Path) -> dict[tuple[str, ...], tuple[Path, tuple[str, ...]]]:
+    """Path and package of every module of the project by its dotted parts; the scripts import each other by name."""
+    modules = {}
+    tools = {name: (name,) for name in ("benchmarks", "soak", "rig", "kit")}
+    for folder, prefix in {KERNELS: (PACKAGE, KERNELS), PACKAGE: (PACKAGE,), "scripts": (), **tools}.items():
+        for file in sorted((root / folder).rglob("*.py")):
+            if (root / PACKAGE / KERNELS) not in file.parents:  # the link
+                package = (*prefix, *file.relative_to(root / folder).parts[:-1])
+                modules[package if file.stem == "__init__" else (*package, file.stem)] = file, package
+    return modules
+
+
+def files_of_rooms(root: Path) -> Iterator[tuple[str, Path, tuple[str, ...]]]:
+    """Room, path and package of every file of a room."""
+    for file, package in modules_of(root).values():
+        if package[:1] == (PACKAGE,) and len(package) > 1:
+            yield package[1], file, package
 
 
 def upward_imports(root: Path) -> list[str]:
     """Imports between rooms, and between rooms of the kernels, that the tables do not have."""
     wrong = []
-    for room, file, package in files_of(root):
+    for room, file, package in files_of_rooms(root):
         inner = package[2] if room == KERNELS and len(package) > 2 else ""
         for line, parts in imports(file, package):
             if parts[0] != PACKAGE or parts[1:] in ((), ("__version__",)):
@@ -87,76 +95,29 @@ def test_imports_run_downwards_only(project_root: Path) -> None:
 
 
 def test_no_modules_import_each_other_in_a_circle(project_root: Path) -> None:
+    """Wherever in the file, for annotations, too; packages around a module do not count."""
     modules = modules_of(project_root)
-    assert circles_of({name: set(imported_modules(modules, *module)) for name, module in modules.items()}) == []
-
-
-def modules_of(root: Path) -> dict[tuple[str, ...], tuple[Path, tuple[str, ...]]]:
-    """Path and package of every module of the project by its dotted parts; the scripts import each other by name."""
-    modules = {}
-    for folder, prefix in (
-        (KERNELS, (PACKAGE, KERNELS)), (PACKAGE, (PACKAGE,)), ("benchmarks", ("benchmarks",)), ("soak", ("soak",)),
-        ("rig", ("rig",)), ("kit", ("kit",)),
-        ("scripts", ()),
-    ):  # fmt: skip
-        for file in sorted((root / folder).rglob("*.py")):
-            if (root / PACKAGE / KERNELS) in file.parents:  # the link
-                continue
-            package = (*prefix, *file.relative_to(root / folder).parts[:-1])
-            modules[package if file.stem == "__init__" else (*package, file.stem)] = file, package
-    return modules
-
-
-def imported_modules(
-    modules: dict[tuple[str, ...], tuple[Path, tuple[str, ...]]], file: Path, package: tuple[str, ...]
-) -> Iterator[tuple[str, ...]]:
-    """Those that one of them imports, wherever in the file, for annotations, too; not the packages around its own."""
-    for _, parts in imports(file, package):
-        found = next((parts[:end] for end in (len(parts), len(parts) - 1) if parts[:end] in modules), ())
-        if found and (found == package or found != package[: len(found)]):
-            yield found
-
-
-def circles_of(graph: dict[tuple[str, ...], set[tuple[str, ...]]]) -> list[list[tuple[str, ...]]]:
-    """What is left of a graph once all without imports, and then all that import only those, are taken out."""
-    left = {name: imported & graph.keys() - {name} for name, imported in graph.items()}
-    while ends := [name for name, imported in left.items() if not imported & left.keys()]:
-        for name in ends:
-            del left[name]
-    while roots := left.keys() - set().union(*left.values()):
-        for name in roots:
-            del left[name]
-    return [[name, *sorted(imported & left.keys())] for name, imported in sorted(left.items())]
+    graph: dict[tuple[str, ...], set[tuple[str, ...]]] = {name: set() for name in modules}
+    for name, (file, package) in modules.items():
+        for _, parts in imports(file, package):
+            found = next((parts[:end] for end in (len(parts), len(parts) - 1) if parts[:end] in modules), name)
+            if found != name and (found == package or found != package[: len(found)]):
+                graph[name].add(found)
+    TopologicalSorter(graph).prepare()  # raises CycleError, which names the circle
 
 
 def test_rooms_import_no_other_libraries(project_root: Path) -> None:
     found: dict[str, set[str]] = {room: set() for room in LIBRARIES}
-    for room, file, package in files_of(project_root):
+    for room, file, package in files_of_rooms(project_root):
         if room in LIBRARIES:
             found[room] |= {parts[0] for _, parts in imports(file, package) if parts[0] not in sys.stdlib_module_names}
     others = {room: names - LIBRARIES[room] - {PACKAGE} for room, names in found.items()}
     assert others == {room: set() for room in LIBRARIES}
 
 
-def test_every_room_is_in_the_table_and_says_who_lives_there(project_root: Path) -> None:
+def test_every_room_is_in_the_table(project_root: Path) -> None:
     folders = [*(project_root / PACKAGE).iterdir(), *(project_root / KERNELS).iterdir()]
-    rooms = {folder.name: folder for folder in folders if any(folder.glob("*.py"))}
-    assert set(rooms) == set(ROOMS) | set(WITHIN_KERNELS)
-    for name, folder in rooms.items():
-        said = ast.get_docstring(ast.parse((folder / "__init__.py").read_text(encoding="utf-8"))) or ""
-        assert len(re.findall(r"[.:](?=\s|$)", said)) >= 2, f"{name}: {said!r}"
-
-
-@pytest.mark.parametrize("table", [ROOMS, WITHIN_KERNELS], ids=["rooms", "within kernels"])
-def test_every_room_imports_those_above_it_in_the_table(table: dict[str, set[str]]) -> None:
-    for room, above in zip(table, accumulate(({room} for room in table), set.union, initial=set()), strict=False):
-        assert table[room] <= above, room
-
-
-def test_a_circle_is_found() -> None:
-    a, b, c, d = ((name,) for name in "abcd")
-    assert circles_of({a: {b}, b: {c}, c: {d}, d: set()}) == []
-    assert circles_of({a: {b}, b: {c}, c: {b, d}, d: set()}) == [[b, c], [c, b]]
+    assert {folder.name for folder in folders if any(folder.glob("*.py"))} == set(ROOMS) | set(WITHIN_KERNELS)
 
 
 @pytest.mark.parametrize(
