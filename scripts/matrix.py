@@ -9,7 +9,6 @@ is not repeated until something changes that it depends on, so an interrupted ru
 from __future__ import annotations
 
 import argparse
-import fcntl
 import fnmatch
 import json
 import re
@@ -21,7 +20,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 import set_up_machine
-from matrix_cell import FOLDER, PINS, ROOT, Cell, Result, inputs_of, run_cell
+from matrix_cell import PINS, ROOT, Cell, Result, inputs_of, run_cell
 
 RESULTS = ROOT / "docs" / "compatibility.json"
 PAGE = ROOT / "docs" / "compatibility.md"
@@ -29,8 +28,6 @@ BEGIN, END = "<!-- matrix: written by make matrix -->\n", "<!-- end of matrix --
 TORCHES = ("pinned", "oldest", "newest")
 """In the order of what they tell; so are the Pythons below."""
 PYTHONS = ("3.12", "3.10", "3.11", "3.13", "3.14")
-NEEDED_GB = 12
-"""A CUDA build of torch unpacked, and its wheels while they are."""
 
 
 def main() -> int:
@@ -44,18 +41,6 @@ def main() -> int:
         for cell in cells:
             print(f"{cell.name}: {description(known_result(cell)) if known_result(cell) else 'to be tested'}")
         return 0
-    FOLDER.mkdir(parents=True, exist_ok=True)
-    with (FOLDER / "lock").open("w") as lock:  # who has it writes the results
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            sys.stderr.write("matrix: another run is at work in this checkout\n")
-            return 2
-        return run_all(cells, options)
-
-
-def run_all(cells: list[Cell], options: argparse.Namespace) -> int:
-    """Sets up and tests; the exit status says whether any failed."""
     outcomes = set()
     for cell in cells:
         result = None if options.again else known_result(cell)
@@ -63,10 +48,6 @@ def run_all(cells: list[Cell], options: argparse.Namespace) -> int:
             print(f"{cell.name}: {description(result)}", flush=True)
             outcomes.add(result.outcome)
             continue
-        free_gb = shutil.disk_usage(FOLDER).free / 1e9
-        if free_gb < NEEDED_GB:
-            sys.stderr.write(f"matrix: {cell.name} needs {NEEDED_GB} GB of disk, {free_gb:.0f} GB are free\n")
-            return 1
         print(f"{cell.name} (torch {cell.torch_version}) ...", end=" ", flush=True)
         result = run_cell(cell)
         print(description(result), flush=True)

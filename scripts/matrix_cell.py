@@ -10,7 +10,6 @@ import os
 import re
 import shutil
 import subprocess
-import time
 import xml.etree.ElementTree as ElementTree
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -101,8 +100,6 @@ class Result:
     skipped: int = 0
     message: str = ""
     """Why there was no set-up."""
-    set_up_s: int = 0
-    tests_s: int = 0
 
 
 def inputs_of(cell: Cell) -> str:
@@ -116,12 +113,10 @@ def run_cell(cell: Cell) -> Result:
     """Sets a cell up in its folder and tests it there."""
     result = Result(cell.name, inputs_of(cell), datetime.date.today().isoformat(), commit())
     copy_checkout(cell)
-    begun = time.monotonic()
     command = [cell.python, "scripts/set_up.py", "--wheels", cell.distro, "--python-is-given"]
     log = cell.folder / "build" / "matrix-set-up.log"
     # Without the C++ kernels half of the tests would be skipped, and the cell would pass.
     returncode, output = run(command, cell.folder, log, SET_UP_WITHIN_S, TRAJ_INTEGRATOR_NATIVE="1")
-    result.set_up_s = round(time.monotonic() - begun)
     if returncode == 0:
         test(cell, result)
     else:
@@ -146,9 +141,8 @@ def copy_checkout(cell: Cell) -> None:
     for name in (*checkout_files(), *compiled):
         source, target = ROOT / name, cell.folder / name
         target.parent.mkdir(parents=True, exist_ok=True)
-        if not (target.is_symlink() or target.is_file()) or hashed_content(source) != hashed_content(target):
-            target.unlink(missing_ok=True)
-            shutil.copy2(source, target, follow_symlinks=False)
+        target.unlink(missing_ok=True)
+        shutil.copy2(source, target, follow_symlinks=False)
     (cell.folder / "build").mkdir(exist_ok=True)
     pins, constraints = cell.folder / PINS, cell.folder / CONSTRAINTS
     if cell.torch == "pinned":
@@ -163,14 +157,12 @@ def copy_checkout(cell: Cell) -> None:
 
 def test(cell: Cell, result: Result) -> None:
     """Runs the tests of a cell in its environment, once more those that fail, and takes down what came of them."""
-    begun = time.monotonic()
     passed, result.failed, result.skipped = run_tests(cell, "--workers", "2", "--cache-clear", *TESTS)
     if passed and result.failed:
         again, failed, _ = run_tests(cell, "--last-failed", "--last-failed-no-failures", "none", *TESTS)
         result.passed_again = sorted(set(result.failed) & again)
         result.failed = sorted({*result.failed, *failed} - again)
         passed |= again
-    result.tests_s = round(time.monotonic() - begun)
     result.passed = len(passed)
     result.outcome = "passed" if passed and not result.failed else "failed"
     known = dict(path.stem.split("-", 1) for path in cell.site_packages.glob("*.dist-info"))
