@@ -6,7 +6,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import yaml
 from joint_state_rows import BEGIN_NS, joint_state, states
 from recorded_messages import printed as echoed
 
@@ -134,21 +133,3 @@ def test_what_ros2_prints_between_messages_is_no_message(tmp_path: Path) -> None
         "left out: 1 of 5 documents, which are no messages",
     )
     assert len(read(tmp_path, text, *told).time) == 4
-
-
-def test_arrays_and_messages_as_python_prints_them_are_read(tmp_path: Path) -> None:
-    rows = states(count=3)
-    text = ""
-    for row in rows:
-        fields = {name: f"array('d', {getattr(row, name).tolist()})" for name in ("position", "velocity")}
-        printed = yaml.safe_dump(joint_state(row, **fields, effort="array('d')"), sort_keys=False).replace('"', "")
-        text += printed.replace("'array", "array").replace("''d''", "'d'").replace(")'", ")") + "---\n"
-    assert "position: array('d', [" in text
-    np.testing.assert_array_equal(read(tmp_path, text).position, [row.position for row in rows])
-    point = (
-        "p(positions=array('d', [{}, -inf, nan]), velocities=array('d'), time_from_start=m.Duration(sec={}, nanosec=0))"
-    )
-    text = f"m.JointTrajectory(joint_names=['a', 'b', 'c'], points=[{point.format(0.5, 0)}, {point.format(1.5, 2)}])"
-    (tmp_path / "echo.yaml").write_text(text)
-    (one,) = read_trajectories(tmp_path / "echo.yaml", None, pytest.fail)
-    np.testing.assert_array_equal(one.rows("positions"), [[0.5, -np.inf, np.nan], [1.5, -np.inf, np.nan]])

@@ -1,9 +1,7 @@
-"""Messages as ROS prints them: `ros2 topic echo`, `rostopic echo`, or Python. Knows no ROS."""
+"""Messages as `ros2 topic echo` and `rostopic echo` print them. Knows no ROS."""
 
 from __future__ import annotations
 
-import ast
-import math
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -94,9 +92,9 @@ def _messages(path: Path, tell: Tell) -> tuple[list[dict[str, Any]], bool]:
     if lost:
         tell(f"messages were lost when this was recorded ({lost} times), as ros2 topic echo says in it")
     *ended, last = _END.split(text)
-    documents = [_of_python(one) for part in ended for one in load_documents(path, part)]
+    documents = [one for part in ended for one in load_documents(path, part)]
     try:
-        final = [_of_python(one) for one in load_documents(path, last)]
+        final = load_documents(path, last)
     except RecordingError:
         if not documents:
             raise
@@ -138,17 +136,14 @@ def _object(value: Any) -> Any:
     """A message as an object with its fields, arrays in it as lists."""
     if isinstance(value, dict):
         return SimpleNamespace(**{str(key): _object(one) for key, one in value.items()})
-    if isinstance(found := _of_python(value), list) and _CUT in found:
+    if isinstance(value, list) and _CUT in value:
         raise ValueError(_CUT_ARRAY)
-    return found
+    return value
 
 
-def _numbers(values: object) -> list[float]:
-    """An array, also as Python prints it; empty for none."""
-    found = _of_python(values) or []
-    if _CUT in found:  # type: ignore[operator]
-        raise ValueError(_CUT_ARRAY)
-    return [float(value) for value in found]  # type: ignore[union-attr]
+def _numbers(values: list[float] | None) -> list[float]:
+    """An array; empty for none."""
+    return [float(value) for value in _object(values or [])]
 
 
 def _time_ns(value: object) -> int | None:
@@ -163,29 +158,3 @@ def _time_ns(value: object) -> int | None:
     if found is not None and abs(found) >= _LONGEST_NS:
         raise ValueError(f"no message has a time of {found / SECOND_NS:g} s")
     return found
-
-
-def _of_python(value: object) -> object:
-    """What Python's repr of a message or array says; anything else as it is."""
-    if not isinstance(value, str) or not value.rstrip().endswith(")"):
-        return value
-    try:
-        return _evaluated(ast.parse(value.strip(), mode="eval").body)
-    except (SyntaxError, ValueError):
-        return value
-
-
-def _evaluated(node: ast.expr) -> object:
-    """A message as its fields, an array as a list. Raises ValueError for what is neither, nor in one."""
-    match node:
-        case ast.Call(func=ast.Name(id="array"), args=[_, *values]):
-            return _evaluated(values[0]) if values else []
-        case ast.Call(args=[], keywords=fields):
-            return {field.arg: _evaluated(field.value) for field in fields}
-        case ast.List(elts=values):
-            return [_evaluated(one) for one in values]
-        case ast.Name(id=("nan" | "inf") as name):
-            return float(name)
-        case ast.UnaryOp(op=ast.USub(), operand=ast.Name(id="inf")):
-            return -math.inf
-    return ast.literal_eval(node)
