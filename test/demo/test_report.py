@@ -111,12 +111,6 @@ def test_the_demo_ends_with_1_where_something_failed_and_says_what(tmp_path, cap
     assert written["latency_ms"]["p50"] == pytest.approx(50.5) and written["received_by_space"] == {"jerk": 100}
 
 
-def test_nothing_that_came_back_is_reported_as_such(tmp_path):
-    assert _conclude(report(traffic(3, 0)), None, tmp_path, "motion.csv", 20.0) == 1
-    written = json.loads((tmp_path / "report.json").read_text(encoding="utf-8"), parse_constant=pytest.fail)
-    assert written["lost"] == 3 and written["latency_ms"] == {}
-
-
 def test_the_largest_of_all_trajectories_counts_and_its_share_of_the_limits():
     found = traffic()
     for distance in (0.5, -0.2):

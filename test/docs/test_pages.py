@@ -76,6 +76,22 @@ def run(block: Block, folder: Path) -> str:
     return result.stdout
 
 
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize(
+    ("page", "library", "cost"), [("cookbook.md", "pytorch_kinematics", None), ("scaling.md", "ray", 10.0)]
+)
+def test_what_takes_a_library_of_others_works_where_that_is(
+    page: str, library: str, cost: float | None, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip(library)
+    monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+    (block,) = [block for block in blocks(ROOT / "docs" / page) if f"import {library}" in block.text]
+    output = run(block, folder)
+    if cost is not None:  # resting where it is costs 14.4: 0.1 x 32 rows x 7 x 0.25, and 5 x 7 x 0.25 at the end
+        found = re.search(r"a plan of cost ([\d.]+), the last step by (\d) of 2 workers", output)
+        assert found and float(found[1]) < cost and int(found[2]) >= 1, output
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_every_command_is_in_a_block_that_says_how_it_is_tested(page: Path) -> None:
     for block in blocks(page):

@@ -78,16 +78,6 @@ def python_files(*folders: Path) -> list[Path]:
     ]
 
 
-def test_package_xml_is_valid(project_root: Path) -> None:
-    catkin_package = pytest.importorskip("catkin_pkg.package")
-    for folder, build_type in ((".", "ament_python"), ("traj_integrator_interfaces", "ament_cmake")):
-        warnings: list[str] = []
-        package = catkin_package.parse_package(str(project_root / folder), warnings=warnings)
-        package.validate(warnings=warnings)
-        assert not warnings
-        assert (package.package_format, package.get_build_type()) == (3, build_type)
-
-
 @pytest.fixture
 def packaging_files(project_root: Path, tmp_path: Path) -> Path:
     """A folder with what metadata are made of, and none of the modules."""
@@ -186,30 +176,16 @@ def test_package_xml_names_what_the_tests_import_and_nothing_else(
     assert test <= needed | PYTEST_PLUGINS
 
 
-def pins(file: Path) -> dict[str, list[str]]:
-    """Normalized names of the packages in a requirements file, each with the rest of its lines."""
-    result: dict[str, list[str]] = {}
-    for line in file.read_text(encoding="utf-8").splitlines():
-        if line and not line.startswith("#"):
-            name, rest = re.match(r"([A-Za-z0-9._-]+)(.*)", line).groups()
-            result.setdefault(re.sub(r"[-_.]+", "-", name).lower(), []).append(rest)
-    return result
-
-
-REQUIREMENTS = sorted(path.name for path in (Path(__file__).parents[2] / "requirements").glob("*.txt"))
-
-
-@pytest.mark.parametrize("name", REQUIREMENTS)
-def test_every_requirement_is_pinned_and_says_why(project_root: Path, name: str) -> None:
-    lines = [line for rests in pins(project_root / "requirements" / name).values() for line in rests]
-    assert lines
-    for line in lines:
-        assert re.fullmatch(r'==[\d.]+(; python_version (>=|<) "3\.\d+")? +# .+', line), line
-
-
-def test_what_setup_py_requires_is_pinned(project_root: Path, packaging_files: Path) -> None:
+def test_every_requirement_is_pinned_and_what_setup_py_requires_is_among_them(
+    project_root: Path, packaging_files: Path
+) -> None:
+    pinned: dict[str, set[str]] = {}
+    for file in (project_root / "requirements").glob("*.txt"):
+        lines = [line for line in file.read_text(encoding="utf-8").splitlines() if line and not line.startswith("#")]
+        assert [line for line in lines if not re.match(r"[\w.-]+==[\d.]+(; python_version|\s)", line)] == [], file
+        pinned[file.name] = {line.partition("==")[0].lower() for line in lines}
     names = {re.split(r"[<>=;]", line)[0].lower() for line in metadata_of(packaging_files).get_all("Requires-Dist")}
-    assert names <= set(pins(project_root / "requirements" / "python.txt"))
+    assert names <= pinned["python.txt"]
 
 
 def test_helper_modules_of_the_tests_have_different_names(project_root: Path) -> None:

@@ -42,30 +42,24 @@ def python(checkout: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_a_change_that_is_not_committed_is_not_released(checkout: Path) -> None:
+def test_what_is_not_ready_is_not_released_and_why_is_said_in_a_line(checkout: Path) -> None:
+    version = python(checkout, "-c", "import release; print(release.released_version())").stdout.strip()
     (checkout / "new.txt").write_text("")
-    done = python(checkout, "release.py")
-    assert done.returncode == 1
-    assert done.stderr == "release: expected a tree without changes, got ?? new.txt\n"
-
-
-def test_a_version_that_the_changelog_does_not_have_with_a_date_is_not_released(checkout: Path) -> None:
+    refused = [python(checkout, "release.py")]
+    (checkout / "new.txt").unlink()
+    git(checkout, "tag", f"v{version}")
+    refused.append(python(checkout, "release.py"))
     changes = (checkout / "CHANGELOG.rst").read_text(encoding="utf-8")
     (checkout / "CHANGELOG.rst").write_text(changes.replace("(2026-12-24)", "(forthcoming)"), encoding="utf-8")
     commit(checkout)
-    done = python(checkout, "release.py")
-    assert done.returncode == 1 and done.stderr.count("\n") == 1, done.stderr
-    assert "CHANGELOG.rst: expected '0" in done.stderr and "(forthcoming)'" in done.stderr
-
-
-def test_a_version_that_is_tagged_is_not_released_again(checkout: Path) -> None:
-    ready = python(checkout, "-c", "import release; release.require_clean_tree(); print(release.released_version())")
-    assert ready.returncode == 0, ready.stderr
-    version = ready.stdout.strip()
-    git(checkout, "tag", f"v{version}")
-    done = python(checkout, "release.py")
-    assert done.returncode == 1
-    assert done.stderr.startswith(f"release: v{version} is tagged already"), done.stderr
+    refused.append(python(checkout, "release.py"))
+    assert [done.returncode for done in refused] == [1, 1, 1]
+    heading = f"first heading of CHANGELOG.rst: expected '{version} (YYYY-MM-DD)', got '{version} (forthcoming)'"
+    assert [done.stderr.removeprefix("release: ") for done in refused] == [
+        "expected a tree without changes, got ?? new.txt\n",
+        f"v{version} is tagged already: raise the version in setup.py and package.xml\n",
+        f"{heading}\n",
+    ]
 
 
 @pytest.mark.parametrize("holds", ["aarch64", "x86_64"])

@@ -6,14 +6,14 @@ import importlib
 import json
 import re
 import xml.etree.ElementTree as ElementTree
-from pathlib import Path
 
 import pytest
 import yaml
+from documentation_pages import ROOT, table
 
 pytestmark = pytest.mark.ros
 
-CONFIG = Path(__file__).resolve().parents[2] / "config"
+CONFIG = ROOT / "config"
 STATUS = "/traj_integrator: integrator"
 JOINT_FIELDS = {"position", "velocity", "effort"}
 
@@ -33,19 +33,8 @@ def topics() -> dict[str, type]:
 
 @pytest.fixture(scope="module")
 def keys() -> set[str]:
-    """What a status of the node holds."""
-    from builtin_interfaces.msg import Time
-
-    from traj_integrator_ros.governor.published import PublishedMotion
-    from traj_integrator_ros.node.accounts import Accounts
-    from traj_integrator_ros.node.diagnostics import Diagnostics, NodeStatus
-
-    motion = PublishedMotion()
-    status = NodeStatus(
-        lifecycle_state="unconfigured", failure="", accounts=Accounts(None), namesakes=0, execution=motion.report(),
-        guard=motion.guard, controller=motion.present.status, clock=motion.clock,
-    )  # fmt: skip
-    return {pair.key for pair in Diagnostics(STATUS).message(status, Time()).status[0].values}
+    """What a status of the node holds, by the table that test_interface_tables.py compares with a node."""
+    return {row[0].strip("`") for row in table(ROOT / "docs" / "node.md", "Diagnostics")}
 
 
 def follow(message: type, fields: list[str]) -> str:
