@@ -1,9 +1,8 @@
 """Tests this checkout on every combination of ROS 2, Python and torch that this machine can have: `make matrix`.
 
-The Pythons are those found on this machine; the torches the oldest that setup.py takes, the one pinned in requirements/
-and the newest that pip finds. Each combination is set up in build/matrix/, tested with a part of the tests, and
-removed. Results go into docs/compatibility.json and, as a table, into docs/compatibility.md: a combination that is done
-is not repeated until something changes that it depends on, so an interrupted run goes on where it was.
+The torches are the oldest that setup.py takes, the one pinned in requirements/ and the newest that pip finds. Each
+combination is set up in build/matrix/, tested with a part of the tests, and removed. Results go into
+docs/compatibility.json and .md; a combination that is done is not repeated until something changes that it depends on.
 """
 
 from __future__ import annotations

@@ -158,9 +158,9 @@ class RosClient(Participant):
         return {pair.key: pair.value for pair in self.status().values}
 
     def _keep_trajectory(self, message: JointTrajectory) -> None:
-        expectation = Expectation(self.joint_names, at_rest=self.expects_rest, complete=True)
-        findings = check(planned_trajectory(message), expectation)
+        findings = check(planned_trajectory(message), Expectation(self.joint_names, at_rest=self.expects_rest))
         assert not findings, "\n".join(map(str, findings))
+        assert all(len(point.velocities) for point in message.points)
         self.trajectories.append(message)
 
     def _keep_statuses(self, message: DiagnosticArray, info: Mapping[str, object]) -> None:

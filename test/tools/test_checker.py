@@ -23,7 +23,7 @@ LIMITS = JointLimits(
     velocity=np.array([2.0, 2.0, 2.0]),
     acceleration=np.array([5.0, 5.0, 5.0]),
 )
-FULL = Expectation(JOINTS, robot=ROBOT, limits=LIMITS, now_ns=50_000_000_000, complete=True)
+FULL = Expectation(JOINTS, robot=ROBOT, limits=LIMITS, now_ns=50_000_000_000)
 
 
 def good() -> PlannedTrajectory:
@@ -87,12 +87,10 @@ BROKEN = {
 def test_what_breaks_one_rule_is_found_once_and_named(
     trajectory: PlannedTrajectory, rule: Rule, joint: str, point: int | None, text: str
 ) -> None:
-    # The short trajectories for rules of the joints have no accelerations.
-    expectation = dataclasses.replace(FULL, complete=bool(trajectory.points) and len(trajectory.points) == POINTS)
-    findings = [one for one in check(trajectory, expectation) if one.rule is rule]
+    findings = [one for one in check(trajectory, FULL) if one.rule is rule]
     assert [(one.joint, one.point) for one in findings] == [(joint, point)], findings
     assert text in str(findings[0]) and "\n" not in str(findings[0])
-    others = [one for one in check(trajectory, expectation) if one.rule is not rule]
+    others = [one for one in check(trajectory, FULL) if one.rule is not rule]
     assert all(one.rule is Rule.START for one in others), others
 
 

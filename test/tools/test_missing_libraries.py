@@ -9,7 +9,6 @@ import pytest
 from tool_runs import Tool
 
 from traj_integrator_ros.demo.main import main as demo
-from traj_integrator_ros.motions.extras import MissingLibrary, require
 
 
 @pytest.mark.parametrize(
@@ -37,16 +36,6 @@ def test_a_tool_says_what_to_install(
     assert f"{words} the library {package}: python -m pip install {package}" in result.stderr
     assert "pip install '.[tools]'" in result.stderr
     assert not (tmp_path / "out.csv").exists()
-
-
-def test_the_empty_folder_of_an_uninstalled_namespace_package_is_no_library(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "left_behind").mkdir()
-    monkeypatch.syspath_prepend(tmp_path)
-    with pytest.raises(MissingLibrary, match="needs the library left_behind"):
-        require("left_behind", "a test")
-    require("rosbags", "a test")
 
 
 @pytest.mark.parametrize("library", ["matplotlib", "ruckig"])

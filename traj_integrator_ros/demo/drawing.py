@@ -1,7 +1,4 @@
-"""The demo's figures: trajectories.png has the motion, the node's trajectories, a close-up of a start in motion, and
-what is commanded within the robot's limits; optimizer.png and goal.png have costs that approach their optimum, and the
-motions found.
-"""
+"""The demo's figures: the motion with the node's trajectories, and optimizers with what they found."""
 
 from __future__ import annotations
 
@@ -35,9 +32,7 @@ CYCLE = 0.001
 
 
 def draw_trajectories(recording: Motion, planned: Motion, traffic: Traffic, path: Path) -> None:
-    """Draw velocities of all joints over the whole motion, position, velocity and acceleration of one joint after a
-    start, and what a controller commands of the liveliest trajectory.
-    """
+    """Draw all joints' velocities, one joint after a start, and what is commanded of the liveliest trajectory."""
     names = recording.joint_names
     windows = sorted(traffic.answered, key=lambda sent: sent.time)
     with figure(path, 15, max(8.0, 1.15 * len(names) + 1.2)) as drawn:

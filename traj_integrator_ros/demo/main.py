@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import math
 import os
 import sys
@@ -38,11 +39,7 @@ RESULTS = REPORT, TRAJECTORIES, OPTIMIZER, GOAL = "report.json", "trajectories.p
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the demo; returns the exit code.
-
-    0: every sequence answered, and the optimum found; 1: otherwise; 2: wrong arguments or recording; 130: interrupted;
-    143: terminated.
-    """
+    """Run the demo; returns 0 if every sequence is answered and the optimum found, or a code of all tools."""
     begin = time.monotonic()
     parser = ToolParser(
         NAME,
@@ -177,12 +174,13 @@ def _client(ros_arguments: list[str], largest: tuple[int, int, int]) -> Integrat
 
 def _conclude(report: Report, node: NodeProcess | None, out: Path, recordings: str, begin: float) -> int:
     """Write the report, print the summary, and return the exit code."""
-    from .report import failures, summary, write_report
+    from .report import failures, summary
 
     seconds, failed = time.monotonic() - begin, failures(report)
     if node is not None and node.code:
         failed.append(f"the node ended with exit code {node.code} when interrupted")
-    write_report({"passed": not failed, "failures": failed, "wall_s": seconds, **report}, out / REPORT)
+    written = {"passed": not failed, "failures": failed, "wall_s": seconds, **report}
+    (out / REPORT).write_text(json.dumps(written, indent=2, allow_nan=False) + "\n", encoding="utf-8")
     lines = [
         *summary(report),
         ("time", f"{seconds:.0f} s"),

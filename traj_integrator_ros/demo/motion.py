@@ -63,12 +63,10 @@ def cut(motion: Motion, seconds: float) -> Motion:
 
 
 def load_recording(path: Path, topic: str | None = None) -> Motion:
-    """The motion in `path`, raw: repeated frames are marked, not dropped.
+    """The motion in `path`, or of a `topic` of a bag, with repeated frames.
 
-    A recording without velocities gets those of its own positions (second-order differences), and angles that pass pi
-    go on where no joint could turn back; both are in its notes.
-    `topic` names the JointState topic of a bag. Raises RecordingError with one line that says what is wrong: too
-    short, nothing that moves, or unreadable.
+    Velocities that it lacks are those of its positions, and angles that pass pi go on, which its notes say. Raises
+    RecordingError where it is too short, nothing moves, or it cannot be read.
     """
     notes: list[str] = []
     samples = _turned_on(read_samples(path, topic, notes.append), notes)
@@ -100,10 +98,7 @@ def _turned_on(samples: Samples, notes: list[str]) -> Samples:
 
 
 def write_motion(motion: Motion, path: Path) -> None:
-    """Write a table (.csv) or a bag (.db3, .mcap, a folder without a suffix).
-
-    Raises RecordingError for other suffixes, UserError for an old folder.
-    """
+    """Write a table (.csv) or a bag (.db3, .mcap, a folder). Raises RecordingError; UserError for an old folder."""
     if path.suffix not in ("", ".csv", *BAGS):
         raise RecordingError(f"expected .csv, .db3, .mcap, or no suffix for a bag, got {path}")
     if path.suffix != ".csv":

@@ -84,8 +84,7 @@ class Problem:
     def guess_and_basis(self) -> tuple[np.ndarray, np.ndarray]:
         """Initial actions [n, dof]: no jerk, or a straight line to the goal; and the basis [n, n] of what is added.
 
-        Jerk is the third difference of control points, between the fixed points of start and goal. In this basis the
-        variables have the same sum of squares, so all have equal weight.
+        In it, the sum of squared third differences of control points, their jerk, is that of the variables.
         """
         if not self.is_spline:
             return np.zeros((self.n, len(self.goal))), np.eye(self.n)
@@ -124,10 +123,7 @@ def problems_of(motion: Motion) -> list[Problem]:
 
 
 def minimize(problem: Problem, client: IntegratorClient) -> Result:
-    """Minimize the problem's cost by L-BFGS from its guess.
-
-    Raises Refused if the node refuses a request, TimeoutError if it does not answer.
-    """
+    """Minimize the problem's cost by L-BFGS from its guess. Raises Refused, and TimeoutError without an answer."""
     torch.optim.SGD([torch.zeros(1, requires_grad=True)]).step()  # the first step of all imports for seconds
     begin, calls, cost = time.monotonic(), 0, problem.cost(problem.goal)
     guess, basis = map(torch.from_numpy, problem.guess_and_basis())

@@ -48,11 +48,7 @@ def limits_of(joint_names: Sequence[str]) -> dict[str, np.ndarray]:
 
 
 def planned_motion() -> Motion:
-    """A jerk-limited Panda motion through WAYPOINTS, sampled every PERIOD; it starts in motion and ends at rest.
-
-    Positions, velocities and accelerations are exact to double precision. Raises RuntimeError where ruckig finds no
-    motion.
-    """
+    """A jerk-limited Panda motion through WAYPOINTS, exact, every PERIOD; it starts in motion and ends at rest."""
     from ruckig import InputParameter, Result, Ruckig, Trajectory
 
     dof = len(PANDA_JOINTS)

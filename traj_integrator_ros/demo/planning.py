@@ -1,8 +1,6 @@
 """From a recording to the motion that a planner sends: without repeated frames and noise, at equal steps. Knows no ROS.
 
-A robot's joint states pass through buffers and drivers. A frame that repeats the previous one with a new stamp claims
-that the robot stood still for a step, although its velocity contradicts this; noise divided by the square of a step is
-an acceleration.
+A frame that a driver repeats claims that the robot stood still; noise over the square of a step is an acceleration.
 """
 
 from __future__ import annotations
@@ -25,10 +23,7 @@ LARGEST_DISAGREEMENT = 0.25
 
 
 def plan_on(recording: Motion) -> Motion:
-    """The motion at equal steps, with accelerations; its notes say what was done.
-
-    Planned motions and set points, known by their accelerations, are taken as they are; what was measured is filtered.
-    """
+    """The motion at equal steps, with accelerations: where it has none, filtered. Its notes say what was done."""
     cleaned = clean(recording)
     motion, step = cleaned, STEP
     if motion.acceleration is None:
@@ -48,8 +43,7 @@ def plan_on(recording: Motion) -> Motion:
 def clean(recording: Motion) -> Motion:
     """The recording without its repeated frames, with its stamps or evenly timed, whichever agrees with its velocities.
 
-    If a stream was resampled onto a faster grid, nothing is lost at a repeated frame, and the remaining samples are
-    evenly spaced; if a frame is really missing, its neighbours are two steps apart.
+    Of a stream on a faster grid, nothing is lost at a repeated frame; else its neighbours are two steps apart.
     """
     if not recording.repeated.any():
         return recording

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import platform
 from collections import Counter
 from collections.abc import Mapping
 from contextlib import suppress
 from importlib import metadata
-from pathlib import Path
 
 import numpy as np
 
@@ -82,11 +80,6 @@ def failures(report: Report) -> list[str]:
         if not abs(gap := result["relative_gap"]) <= OPTIMIZER_GAP:
             found.append(f"optimizer over {name}: cost {gap:.0e} from its optimum (relative)")
     return found
-
-
-def write_report(report: Report, path: Path) -> None:
-    """Write it as JSON."""
-    path.write_text(json.dumps(report, indent=2, allow_nan=False) + "\n", encoding="utf-8")
 
 
 def summary(report: Report) -> list[tuple[str, str]]:

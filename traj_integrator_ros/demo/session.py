@@ -90,10 +90,7 @@ class Traffic:
 
 
 class Session:
-    """Robot and planner beside one node.
-
-    `check` is called again and again, and may raise. All raise ToolFailure where the node does not come up or answer.
-    """
+    """Robot and planner beside one node, which `check` looks at again and again. Raises ToolFailure if it fails."""
 
     def __init__(self, client: IntegratorClient, recording: Motion, planned: Motion, check: Callable[[], None]) -> None:
         self.traffic = Traffic()

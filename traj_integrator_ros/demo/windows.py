@@ -29,8 +29,7 @@ def cut_window(
 ) -> tuple[np.ndarray, dict[str, object]]:
     """The window that starts from sample `first`: actions [batch, horizon, dof], and the other arguments of `publish`.
 
-    Row 0 is the motion itself, and the others leave it smoothly, by A s⁴ with s = 0..1 over the window: same position,
-    velocity, acceleration at the start.
+    Row 0 is the motion itself, and the others leave it from the same start state, by A s⁴ with s = 0..1.
     """
     horizon, dt = horizon_of(motion), motion.step
     rows = slice(first, first + horizon + 1)

@@ -17,7 +17,7 @@ class MissingLibrary(RecordingError):
 
 def require(module: str, purpose: str, extra: str = "tools") -> None:
     """Raise MissingLibrary if `module` is not installed; it is also in this package's `extra`."""
-    if not _is_installed(module):
+    if importlib.util.find_spec(module) is None:
         package = _PACKAGES.get(module, module)
         raise MissingLibrary(
             f"{purpose} needs the library {package}: python -m pip install {package} "
@@ -50,11 +50,3 @@ def read_text(path: Path) -> str:
         raise RecordingError(f"{path}: not a text file: {error}") from None
     except OSError as error:
         raise RecordingError(f"{path}: {error.strerror}") from None
-
-
-def _is_installed(module: str) -> bool:
-    spec = importlib.util.find_spec(module)
-    if spec is None or spec.origin is not None:
-        return spec is not None
-    # For a namespace package such as rosbags, an empty folder may remain after it was uninstalled.
-    return any(any(Path(folder).iterdir()) for folder in spec.submodule_search_locations or ())

@@ -53,12 +53,9 @@ class _Series:
 def motion_of_states(states: Iterable[StateRow], source: str, kind: str, tell: Tell) -> Samples:
     """The motion of all joints that have positions, by name, at the times of those that most joints share.
 
-    Times are the stamps, in order, each once; messages without one, and those of a clock that stands still or was set
-    back, have the time of their recording by the same clock. Other joints are interpolated, by cubics, and what is not
-    known of all of them is cut off. Velocities that were not given (NaN) are those of the positions, unless there are
-    none at all. All of this, and what is left out, is told.
-
-    Raises RecordingError if there are no positions.
+    Times are the stamps, in order, each once, or those of recording where stamps do not go on. Other joints are
+    interpolated, and what is not known of all is cut off. Velocities that are NaN are those of the positions, unless
+    all are. All of this is told. Raises RecordingError if there are no positions.
     """
     groups = _by_joints(states, source, tell)
     joints = _joint_by_joint(_in_order(groups, source, tell), tell)
@@ -69,10 +66,7 @@ def motion_of_states(states: Iterable[StateRow], source: str, kind: str, tell: T
 
 
 def in_order(samples: Samples, tell: Tell) -> Samples:
-    """The rows of a table or archive by their times, each once, as `motion_of_states` has messages by their stamps.
-
-    Raises RecordingError where it is several recordings, one after the other, whose times overlap.
-    """
+    """The rows of a table or archive by their times, each once. Raises RecordingError for several recordings in it."""
     time = samples.time
     if not np.isfinite(time).all() or (np.diff(time) > 0).all():
         return samples

@@ -32,11 +32,9 @@ _EXPECTED = (
 
 
 def motions_printed(path: Path, tell: Tell) -> list[PlannedTrajectory] | list[Samples]:
-    """The trajectories in a file, wherever in their messages they are, or those of its batches, or its joint states as
-    one motion.
+    """The trajectories in a file, wherever in its messages, or those of its batches, or its joint states as one motion.
 
-    A last message that is cut off is left out. Nothing about the others is checked. Raises RecordingError for a file
-    that has neither.
+    A last message that is cut off is left out; nothing else is checked. Raises RecordingError where there are none.
     """
     messages, is_open = _messages(path, tell)
     if trajectories := _found(path, messages, TRAJECTORY, _trajectory, is_open, tell):
@@ -55,10 +53,7 @@ def motions_printed(path: Path, tell: Tell) -> list[PlannedTrajectory] | list[Sa
 
 
 def messages_printed(path: Path, fields: Sequence[str], tell: Tell) -> list[SimpleNamespace]:
-    """The messages in a file that have these fields, as objects; none where no message has them.
-
-    Raises RecordingError.
-    """
+    """The messages in a file that have these fields, as objects. Raises RecordingError."""
     text = read_text(path)
     if not all(name in text for name in fields):  # which takes no time
         return []

@@ -36,9 +36,7 @@ _KNOWN = re.compile(rf"time|timestamp|dt|({_QUANTITY})_[^;\t]+")
 def read_csv(path: Path, tell: Tell) -> Samples:
     """The motion in a table of `time, position_<joint>…`, also velocity_, acceleration_ and jerk_, or of RTDE columns
     `timestamp, target_q_0…5, target_qd_0…5, target_qdd_0…5`, or actual_q_ and actual_qd_, as it is. Times in s.
-
-    Commas, semicolons, tabs or spaces separate columns; decimal signs are points or commas. What is left out is told.
-    Raises RecordingError.
+    Decimal signs are points or commas. What is left out is told. Raises RecordingError.
     """
     table = _Table(path)
     if joints := table.suffixes("position_"):

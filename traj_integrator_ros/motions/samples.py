@@ -89,10 +89,7 @@ def samples_of(
     kind: str,
     nature: Nature,
 ) -> Samples:
-    """Samples as a reader finds them, their times from the first one on where that is a number.
-
-    `quantities` are position and what is known of velocity, acceleration and jerk. Raises RecordingError for none.
-    """
+    """Samples from the first time on; position, and what is known of the other quantities. Raises RecordingError."""
     if len(time) == 0:
         raise RecordingError(f"{path}: expected samples, got none")
     begin = time[0] if np.isfinite(time[0]) else 0.0

@@ -1,9 +1,7 @@
 """Whether a controller would accept a trajectory and a robot should execute it: all rules in one place. Knows no ROS.
 
-joint_trajectory_controller validates: joints known and complete, points present, not yet over, times that increase,
-fields complete or empty, no effort, at rest at the end. It does not validate what robots need as well: finite numbers,
-every joint once, no point before the start, a start where the robot is, and limits, at the points and in its
-interpolation between them.
+Rules of robots, which joint_trajectory_controller does not check: finite numbers, every joint once, no point before the
+start, a start where the robot is, and limits, at the points and in its interpolation between them.
 """
 
 from __future__ import annotations
@@ -74,7 +72,6 @@ class Expectation:
         joint_names: the controller's joints.
         at_rest: whether the last velocity must be 0 (allow_nonzero_velocity_at_trajectory_end is the opposite).
         partial: whether some of the joints are enough (allow_partial_joints_goal).
-        complete: whether velocities are required; controllers do not need them, but the node always sends them.
         now_ns: time by the robot's clock, ns; a trajectory that is over by then is refused.
         robot: position of the robot's joints by name, rad or m.
         start_tolerance: largest distance of the first point from `robot`, rad or m.
@@ -88,7 +85,6 @@ class Expectation:
     joint_names: Sequence[str] | None = None
     at_rest: bool = True
     partial: bool = False
-    complete: bool = False
     now_ns: int | None = None
     robot: Mapping[str, float] | None = None
     start_tolerance: float = START_TOLERANCE
@@ -108,7 +104,7 @@ def check(trajectory: PlannedTrajectory, expectation: Expectation) -> list[Findi
     if not trajectory.points:
         return [*findings, Finding(Rule.POINTS, "points", "at least one", "none")]
     findings += _check_times(trajectory, expectation.now_ns)
-    if malformed := [*_check_lengths(trajectory, expectation.complete)]:
+    if malformed := [*_check_lengths(trajectory)]:
         return findings + malformed
     for field in FIELDS:
         if (values := trajectory.rows(field)) is not None:
@@ -134,10 +130,7 @@ def check(trajectory: PlannedTrajectory, expectation: Expectation) -> list[Findi
 
 
 def motion_between(trajectory: PlannedTrajectory) -> Motion | None:
-    """The motion that joint_trajectory_controller interpolates; None for one point, or unordered or NaN ones.
-
-    Lengths must have been checked.
-    """
+    """The motion that joint_trajectory_controller interpolates; None for one point, or unordered or NaN ones."""
     times = [point.time_ns for point in trajectory.points]
     if None in times or len(times) < 2 or (np.diff(times) <= 0).any():
         return None
@@ -188,14 +181,13 @@ def _check_times(trajectory: PlannedTrajectory, now_ns: int | None) -> Iterator[
         yield Finding(Rule.START_TIME, "header.stamp", "0, or an end in the future", late)
 
 
-def _check_lengths(trajectory: PlannedTrajectory, complete: bool) -> Iterator[Finding]:
+def _check_lengths(trajectory: PlannedTrajectory) -> Iterator[Finding]:
     dof, first = len(trajectory.joint_names), trajectory.points[0]
     for k, point in enumerate(trajectory.points):
         for field in FIELDS:
             length = len(getattr(point, field))
             # Complete in every point or empty in all; positions are required, because controllers do not integrate.
-            needed = field == "positions" or (complete and field == "velocities")
-            wanted = dof if needed or len(getattr(first, field)) else 0
+            wanted = dof if field == "positions" or len(getattr(first, field)) else 0
             if k == 0 and length not in (wanted, 0):
                 yield Finding(Rule.LENGTHS, field, f"{dof} values or none", str(length), point=k)
             elif length != wanted:

@@ -100,11 +100,7 @@ def draw_motion(
 
 
 def draw_retimed(path: Path, before: Samples, after: Samples, limits: np.ndarray, title: str) -> None:
-    """Draw a motion before and after as PNG (or whatever the suffix says).
-
-    Before, a motion without velocities is the spline through its positions. `limits` are those of velocity,
-    acceleration and, if it was limited, jerk `[2 or 3, D]`.
-    """
+    """Draw a motion before and after, as shares of limits `[2 or 3, D]` of velocity, acceleration, perhaps jerk."""
     shares = [_shares(_motion(samples), limits) for samples in (before, after)]
     names = QUANTITIES[1 : 1 + len(limits)]
     with figure(path, 9.0, 0.6 + 2.0 * (len(names) + 1)) as fig:

@@ -1,7 +1,6 @@
-"""`integrate --batch-file`: batches larger than memory, from an array on disk into arrays on disk.
+"""`integrate --batch-file`: batches larger than memory, in parts, from an array on disk into arrays on disk.
 
-The batch is read, integrated and written in parts, so that memory does not grow with it. Files are read and written
-through the system's file cache rather than mapped, because a mapping would count as this process's memory.
+Files are not mapped, because a mapping would count as this process's memory.
 """
 
 from __future__ import annotations
@@ -35,10 +34,7 @@ SPARE_BYTES = 16 * 2**20
 
 
 def integrate_file(options: argparse.Namespace, given: Mapping[str, object]) -> None:
-    """Integrate the array that the options name; `given` are the fields of a sequence that they say.
-
-    Raises UserError, and ToolFailure where the file ends before its trajectories do.
-    """
+    """Integrate the array that the options name, with the fields that they give. Raises UserError, ToolFailure."""
     from ..engine.call import step_lengths, time_from_start
     from .integration import engine_on, request_of
 

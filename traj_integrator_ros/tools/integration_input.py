@@ -79,10 +79,7 @@ class Sequence:
 
     @property
     def has_uneven_positions(self) -> bool:
-        """Whether these are recorded positions at uneven times, which the node takes on ~/position_trajectory.
-
-        The kernels for actions divide by the individual step, and are exact for even steps.
-        """
+        """Whether these are recorded positions at uneven times: the kernels for actions are exact for even ones."""
         return self.recorded is not None and self.control_space == "position" and len(self.fields["dt"]) > 1
 
 
@@ -98,12 +95,9 @@ def read_sequences(
     tell: Tell,
     made_of: Callable[[Samples], Samples] = lambda motion: motion,
 ) -> list[Sequence]:
-    """All sequences of a file, states in `control_space`; what is left out is told. Raises RecordingError.
+    """All sequences of a file, or the actions in `control_space` of its motion, which `made_of` may change before.
 
-    `made_of` changes a motion before its actions are taken.
-
-    A bag, and YAML as ROS prints it, has ActionSequence messages or a motion; an archive has `actions` or a motion; a
-    table has columns action_<joint> or a motion.
+    What is left out is told. Raises RecordingError.
     """
     format_ = format_of(path)
     if format_ == "bag" and (sequences := list(_in_bag(path, topic))):
@@ -198,10 +192,7 @@ def derivatives_at(samples: Samples, end: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _derivative_at_end(time: np.ndarray, values: np.ndarray, end: int, order: int = 1) -> np.ndarray:
-    """A derivative `[D]` of `values` `[N, D]` in the first sample (`end` 0) or the last (-1).
-
-    It is that of the cubic through the nearest four samples, or of what fewer samples give; 0 beyond its degree.
-    """
+    """A derivative `[D]` in the first sample (`end` 0) or the last (-1), of the cubic through the nearest four."""
     near = slice(0, _SAMPLES) if end == 0 else slice(-_SAMPLES, None)
     away = time[near] - time[end]
     scale = np.abs(away).max()  # the powers of it would differ by many orders of magnitude

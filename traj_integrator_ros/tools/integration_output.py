@@ -47,10 +47,7 @@ def write_table(path: Path, samples: Samples) -> None:
 
 
 def write_archive(path: Path, results: list[list[Samples]], fitted: Mapping[str, object]) -> None:
-    """An NPZ of joint_names, time and the quantities [B, H, D], the trajectories of one sequence after the other in B.
-
-    `fitted` are arrays of control points that are stored with them, and can be integrated again.
-    """
+    """An NPZ of joint_names, time and the quantities [B, H, D], and arrays of control points that were `fitted`."""
     first, shape = results[0][0], results[0][0].position.shape
     for number, (one, *_) in enumerate(results):
         if one.joint_names != first.joint_names or one.position.shape != shape:
@@ -66,10 +63,8 @@ def write_archive(path: Path, results: list[list[Samples]], fitted: Mapping[str,
 
 
 def write_bag(path: Path, motions: list[Samples], accelerations: bool, *, states_only: bool = False) -> None:
-    """A JointTrajectory for each motion, and the motions one after the other as joint states, in a rosbag2 folder or
-    a bare file of BAGS, by the suffix of the path. A run that ends before leaves no file.
-
-    `accelerations`: whether the trajectories have them. `states_only`: the joint states without the trajectories.
+    """A JointTrajectory for each motion, with or without accelerations, and all of them as joint states, or only those,
+    in a rosbag2 folder or a bare file of BAGS, by the suffix of the path. A run that ends before leaves no file.
     """
     if path.suffix not in BAGS:
         _write_folder(path, "SQLITE3", motions, accelerations, states_only)

@@ -10,10 +10,7 @@ PLAIN_EVERY = 5.0
 
 
 class Progress(AbstractContextManager):
-    """A bar where standard output is a terminal (and rich is installed), plain lines otherwise, or with quiet nothing.
-
-    A line tells of each stage, and one every few seconds how far it is; a bar without a known length pulses.
-    """
+    """A bar where standard output is a terminal (and rich is installed), else a line every few seconds, or nothing."""
 
     def __init__(self, quiet: bool = False) -> None:
         self._quiet, self._bar, self._task = quiet, None, None

@@ -96,10 +96,7 @@ def add_robot_options(parser: ToolParser, params_help: str) -> None:
 
 
 def load_robot(params: Path | None, urdf: Path | None) -> Robot:
-    """The robot of a parameter file, and of the URDF given here or there, as the node would use them.
-
-    Raises UserError.
-    """
+    """The robot of a parameter file, and of the URDF given here or there, as the node uses them. Raises UserError."""
     if params is not None:
         return _of_parameters(params, urdf)
     if urdf is None:
