@@ -96,15 +96,6 @@ def test_while_it_moves_after_a_deviation_sequences_are_refused_with_the_joint(n
     assert error.reason is RejectionReason.DEVIATION and f"{'ab'[joint]} moved 0.03 otherwise" in error.message
 
 
-def test_a_plan_away_from_a_robot_that_is_away_from_its_command_is_refused():
-    node = SimulatedNode()
-    node.report(0.0)
-    node.measure(0.2)
-    error = rejected(node.send, 0.5 + LINE)
-    assert error.reason is RejectionReason.DEVIATION and "a begins" in error.message
-    assert node.send(0.2 + LINE) is not None, "it leads back to where the robot is"
-
-
 @pytest.mark.parametrize("hold", [False, True])
 def test_a_stop_brakes_at_once_and_sequences_wait_until_it_is_over_or_released(node, hold):
     move(node, 0.0, 0.5)

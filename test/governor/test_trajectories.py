@@ -270,26 +270,3 @@ def test_with_warn_a_violation_is_published_nevertheless() -> None:
     node = SimulatedNode(limits__velocity=[0.1, 0.1], limits__action="warn")
     node.send_from(MOVING, LINE)
     assert [finding.reason for finding in node.warnings] == [RejectionReason.LIMITS]
-
-
-# Where the robot is
-
-
-def test_a_start_away_from_the_robot_is_refused() -> None:
-    node = SimulatedNode(limits__action="reject")
-    node.measure(0.2)
-    assert rejected(node.send, LINE, start=MOVING).reason is RejectionReason.START_MISMATCH
-    node.measure(0.05)
-    node.send(LINE, start=MOVING)
-
-
-def test_a_start_that_the_robot_will_have_reached_by_then_is_none_away() -> None:
-    node = SimulatedNode(start_from="previous")
-    options = {"start": (np.full(2, 0.15), np.ones(2)), "stamp": NOW_S + 0.15}
-    node.execute(0.0, 1.0)
-    node.measure(0.0, 1.0)
-    assert node.send(0.15 + 2 * LINE, **options) is not None
-    node.measure(0.0, 0.0, now=NOW_S + 0.001)
-    assert rejected(node.send, 0.15 + 2 * LINE, now=NOW_S + 0.001, **options).reason is RejectionReason.START_MISMATCH
-    node.measure(0.12, 0.0, now=NOW_S + 0.002)
-    assert node.send(0.15 + 2 * LINE, now=NOW_S + 0.002, **options) is not None

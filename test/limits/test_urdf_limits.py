@@ -67,18 +67,6 @@ def test_accelerations_decelerations_and_jerks_of_urdf_1_2_are_read_and_fill_in(
     assert given.origins == "position: here, velocity: here, acceleration: parameters, jerk: here"
 
 
-def test_parameters_go_first_and_the_urdf_fills_in_what_they_leave_open() -> None:
-    limits = RobotLimits(parameters()).described(URDF, "here")
-    np.testing.assert_array_equal(limits.parameters.limits_velocity, [1.5, 3.5, 0.2])
-    np.testing.assert_array_equal(limits.parameters.limits_position_max, [2.0, np.inf, 0.4])
-    assert limits.origins == "position: here, velocity: here, acceleration: none, jerk: none"
-    given = parameters(limits__velocity=[9.0] * 3, limits__position_min=[-9.0] * 3, limits__position_max=[9.0] * 3)
-    limits = RobotLimits(given).described(URDF, "here")
-    np.testing.assert_array_equal(limits.parameters.limits_velocity, [9.0] * 3)
-    np.testing.assert_array_equal(limits.parameters.limits_position_max, [9.0] * 3)
-    assert limits.origins == "position: parameters, velocity: parameters, acceleration: none, jerk: none"
-
-
 def test_one_position_limit_in_the_parameters_leaves_the_other_to_the_urdf() -> None:
     given = RobotLimits(parameters(limits__position_max=[1.0, 1.0, 0.1]))
     assert given.origins.startswith("position_min: none, position_max: parameters, velocity: none, ")

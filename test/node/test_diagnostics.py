@@ -41,7 +41,7 @@ def status(
     accounts, watched = Accounts(None), Guard()
     for counters, reason in ((accounts.rejected, rejected), (accounts.warned, warned)):
         if reason is not None:
-            counters.count(reason, 2)
+            counters[reason] += 2
     vars(watched).update(guard or {})
     values = {**default_values(), "joint_names": ["joint_b"], "state_timeout": 0.5, "start_from": "previous"}
     values |= {name: changes.pop(name) for name in values.keys() & changes.keys()}

@@ -72,4 +72,4 @@ def test_nodes_in_one_program_have_their_own_names_and_parameters(
         assert client.integrate(actions).success
     assert clients[0].change_state("deactivate") and clients[0].change_state("cleanup")
     assert clients[1].state() == "active"
-    assert all(node.accounts.rejected.total == 0 for node in nodes)
+    assert all(node.accounts.rejected.total() == 0 for node in nodes)

@@ -112,9 +112,8 @@ class Batches:
 
     def _batch(self, request: ActionRequest, result: np.ndarray, wanted: int) -> IntegratedBatch:
         trajectories = _narrowed(result)
-        if not all_finite(trajectories):
-            for name, part in zip(Trajectory._fields, trajectories, strict=True):
-                require_finite(name, part, RejectionReason.NON_FINITE_RESULT)
+        for name, part in zip(Trajectory._fields, trajectories, strict=True):
+            require_finite(name, part, RejectionReason.NON_FINITE_RESULT)
         dt = self._parameters.dt if request.dt is None else request.dt
         times = self._uniform_times if isinstance(dt, float) else _times
         return IntegratedBatch(request, trajectories, times(request.control_map, dt, request.horizon), wanted)

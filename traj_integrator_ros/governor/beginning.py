@@ -35,16 +35,7 @@ _AT_START_RAD = 0.01
 
 
 class Beginning:
-    """Finds what the controller does from now on.
-
-    Args:
-        parameters: the node's configuration.
-        joint_states: the latest joint states.
-        published: the last published motion.
-        bounds: of stops.
-        allowance: by how much joints may be away from their command.
-
-    """
+    """Finds what the controller does from now on, whose stops keep bounds; and whether a plan may begin there."""
 
     def __init__(
         self,

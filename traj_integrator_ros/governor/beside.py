@@ -94,7 +94,7 @@ class Findings:
 
     def __init__(self, threads: Executor | None = None, wake: Callable[[], None] = lambda: None) -> None:
         self._threads, self._wake = threads, wake
-        self._kept: dict[int, tuple[Plan, Finding]] = {}
+        self._kept: dict[Plan, Finding] = {}
         self._usual_s, self._rows = 0.0, 0
         """How long the search for the motion to a plan of so many rows may take; 0: the last one was found at once."""
 
@@ -116,29 +116,28 @@ class Findings:
     def keep(self, plan: Plan, finding: Finding) -> None:
         """Remember a search that goes on."""
         if self.of(plan) is not finding:
-            self._kept[id(plan)] = plan, finding
+            self._kept[plan] = finding
             finding.tell(self._wake)
 
     def of(self, plan: Plan) -> Finding | None:
         """The search for a plan that was kept."""
-        return self._kept.get(id(plan), (plan, None))[1]
+        return self._kept.get(plan)
 
     def take(self, plan: Plan, finding: Finding) -> None:
         """Forget a search that is over."""
-        if self._kept.pop(id(plan), None) is not None:
+        if self._kept.pop(plan, None) is not None:
             took_long = finding.took_s > PATIENCE_S
             self._usual_s = max(_ROOM * finding.took_s, _FORGETTING * self._usual_s) if took_long else 0.0
             self._rows = len(plan.steps)
 
     def drop(self, plan: Plan) -> None:
         """Drop the search for a plan, if there is one."""
-        if (finding := self.of(plan)) is not None:
-            del self._kept[id(plan)]
+        if (finding := self._kept.pop(plan, None)) is not None:
             finding.drop()
 
     def drop_all(self) -> None:
         """Drop them all: they began from what is not so any more."""
-        for _, finding in self._kept.values():
+        for finding in self._kept.values():
             finding.drop()
         self._kept.clear()
 

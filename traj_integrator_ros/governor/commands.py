@@ -31,14 +31,7 @@ _TRIES = 3
 
 
 class Commands:
-    """Brings plans to the controller, and stops the robot where it, its states or somebody ask for that.
-
-    Args:
-        joint_states: the latest joint states.
-        published: the last published motion.
-        refuse: called with plans that had to wait and were refused then.
-
-    """
+    """Brings plans to the controller, and stops the robot where it, its states or somebody ask for that."""
 
     def __init__(self, joint_states: JointStates, published: PublishedMotion, refuse: Refuse) -> None:
         self._joint_states, self._published, self._refuse = joint_states, published, refuse

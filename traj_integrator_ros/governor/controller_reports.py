@@ -9,7 +9,7 @@ import numpy as np
 
 from ..execution.motion import State
 from ..execution.tolerances import whole_ns
-from ..requests.joint_order import find_columns, values_of_joints
+from ..requests.joint_order import named_joints, values_of_joints
 from ..requests.rejection import Rejected, RejectionReason, shown_names
 from .planned_motions import PlannedMotion
 
@@ -88,11 +88,13 @@ class ControllerReports:
             Rejected: joint_missing, duplicate_joint, joint_count or not_finite.
 
         """
-        columns = find_columns(names, self._joint_names, "controller_state.joint_names")
-        if columns is None:
+        columns, joints = named_joints(names, self._joint_names, "controller_state.joint_names")
+        if len(joints) < len(self._joint_names):
+            missing = [name for name in self._joint_names if name not in names]
             raise Rejected(
                 RejectionReason.JOINT_MISSING,
-                f"controller_state.joint_names: expected the joints of the node, got {shown_names(names) or 'none'}",
+                f"controller_state.joint_names: expected all {len(self._joint_names)} joints of the node, missing "
+                f"{shown_names(missing)}",
             )
 
         def values_of(part: str, values: np.ndarray, *, optional: bool = True) -> np.ndarray:

@@ -101,9 +101,9 @@ class _Goal:
 def refused(line: str) -> Result:
     """The result of a goal that is not executed, from the reason and the message of what was raised."""
     reason, _, message = line.partition(": ")
-    if reason in {one.value for one in _JOINTS}:
+    if reason in _JOINTS:
         code = ResultCode.INVALID_JOINTS
-    elif reason in {one.value for one in _PAST} and "header.stamp" in message.partition(":")[0]:
+    elif reason in _PAST and "header.stamp" in message.partition(":")[0]:
         code = ResultCode.OLD_HEADER_TIMESTAMP
     else:
         code = ResultCode.INVALID_GOAL

@@ -101,9 +101,7 @@ class JointStates:
             self._known[taken], self._arrived_ns = True, now_ns
             self.jumped_back = False
             if self._known.all():
-                parts = self._position.copy(), self._velocity.copy()
-                newest = int(self._stamps_ns.max())
-                self._state = MeasuredState(*parts, newest, now_ns, self._stamps_ns.copy())
+                self._state = self._merged()
                 self.recent.append(self._state)
         if not known.all():
             lacking = [self._joint_names[joint] for joint in joints[~known].tolist()]
@@ -112,6 +110,10 @@ class JointStates:
                 f"joint_states.position: expected finite numbers, got nan for {shown_names(lacking)}",
             )
         return bool(len(taken))
+
+    def _merged(self) -> MeasuredState:
+        position, velocity, stamps_ns = self._position.copy(), self._velocity.copy(), self._stamps_ns.copy()
+        return MeasuredState(position, velocity, int(stamps_ns.max()), self._arrived_ns, stamps_ns)
 
     def latest(self, now_ns: int, timeout_s: float) -> MeasuredState:
         """Return the stored state.
@@ -202,10 +204,8 @@ class JointStates:
         self._stamps_ns = np.minimum(self._stamps_ns + by_ns, self._received_ns)
         self._arrived_ns += by_ns
         self.recent.clear()
-        if (state := self._state) is not None:
-            received_ns = state.received_ns + by_ns
-            stamps_ns = np.minimum(state.stamps_ns + by_ns, received_ns)
-            self._state = MeasuredState(state.position, state.velocity, int(stamps_ns.max()), received_ns, stamps_ns)
+        if self._state is not None:
+            self._state = self._merged()
 
     def drop_for_jump(self) -> None:
         """Forget the states because a clock has jumped back."""

@@ -38,8 +38,8 @@ class Pipeline:
         parameters: the node's configuration.
         engine: for its device and dtype.
         published: the last published motion.
-        warn: called with violations that are let through.
-        refuse: called with plans that had to wait and were refused then; by default, `warn` is.
+        warn: see `Warn`.
+        refuse: see `Refuse`; by default, `warn` is called.
         findings: searches for motions to plans; by default, in the caller's thread.
         beside: does what takes long with large batches; by default, at once.
 
@@ -172,24 +172,14 @@ class Pipeline:
         return is_known
 
     def committed(self, fields: CommittedFields, now_ns: int) -> Committed:
-        """Return the motion in execution at the times of a chunk that is being planned.
-
-        Raises:
-            Rejected: with the reason.
-
-        """
+        """Return the motion in execution at the times of a chunk that is being planned. Raises Rejected."""
         self.commands.check_clock(now_ns)
         fields = fields._replace(stamp_ns=self._by_robot(fields.stamp_ns))
         found = committed_rows(fields, self.parameters, self.published.present, self.joint_states, now_ns)
         return found._replace(now_ns=now_ns - self.published.clock.applied_ns)
 
     def retiming(self, fields: RetimeFields) -> RetimeRequest:
-        """Check a request to retime paths or plans; its `answer` may take long.
-
-        Raises:
-            Rejected: with the reason.
-
-        """
+        """Check a request to retime paths or plans; its `answer` may take long. Raises Rejected."""
         parameters = self.parameters
         most = parameters.max_batch, parameters.max_horizon
         return check_retiming(fields, parameters.joint_limits, self.assumed.bounds.jerk, most, parameters.continuous)
@@ -227,12 +217,7 @@ class Pipeline:
     def start(self, now_ns: int) -> tuple[np.ndarray, ...]:
         """Return the start state for input without one: position, velocity and perhaps acceleration, `[1, dof]`.
 
-        Args:
-            now_ns: the node's clock.
-
-        Raises:
-            Rejected: no_joint_state, state_too_old or clock_jumped_back.
-
+        Raises Rejected: no_joint_state, state_too_old or clock_jumped_back.
         """
         self.commands.check_clock(now_ns)
         state = self._trajectories.predicted(now_ns)

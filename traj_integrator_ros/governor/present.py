@@ -60,6 +60,11 @@ class Present(NamedTuple):
     known_from_ns: int
     """The planned motion is certain from here on: later than now while the controller bridges to its first point."""
 
+    def require_known(self, now_ns: int) -> None:
+        """Let nothing begin while the controller bridges to the first point of a motion. Raises NotYet."""
+        if self.follows and self.known_from_ns > now_ns:
+            raise NotYet(self.known_from_ns)
+
 
 class Sent(NamedTuple):
     """A motion that was published."""

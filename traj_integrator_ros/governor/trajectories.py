@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 
 from ..execution.limits import find_motion_violation
-from ..execution.motion import SHORTEST_GAP, State
+from ..execution.motion import SHORTEST_GAP, Motion, State
 from ..execution.problem import CROSSING, SAME
 from ..execution.rows import continued, points_of
 from ..execution.stopping import fastest_stop
@@ -41,16 +41,7 @@ _ALREADY_STOPPING_S = 5e-3
 
 
 class TrajectoryMaker:
-    """Makes the trajectories that are published, one after the other.
-
-    Args:
-        parameters: the node's configuration.
-        joint_states: the latest joint states.
-        published: the last published motion.
-        warn: called with violations that are let through.
-        findings: searches for motions to plans.
-
-    """
+    """Makes the trajectories that are published, one after the other; warns of violations that are let through."""
 
     def __init__(
         self,
@@ -108,8 +99,7 @@ class TrajectoryMaker:
         present = self.beginning.of(plan, now_ns)
         if plan.untimed:
             return self._fastest_along(plan, present, now_ns)
-        if present.follows and present.known_from_ns > now_ns:
-            raise NotYet(present.known_from_ns)
+        present.require_known(now_ns)
         key = sender or plan
         finding = self._findings.of(key)
         if finding is None:
@@ -198,13 +188,15 @@ class TrajectoryMaker:
         present = self.beginning.to_stop(now_ns)
         if present is None:
             return None
-        if present.follows and present.known_from_ns > now_ns:
-            raise NotYet(present.known_from_ns)
+        present.require_known(now_ns)
         join_ns = self._join_ns(present, now_ns)
-        state = present.course.state_at(join_ns)
-        rest = present.course.rest_from(join_ns)
-        bounds = self.assumed.bounds.raised_to(present.course.planned_part_of(rest, join_ns))
-        return self._executable(None, present, Candidate.alone(join_ns, fastest_stop(state, bounds)), join_ns, now_ns)
+        stop = Candidate.alone(join_ns, self._fastest_stop(present.course, join_ns))
+        return self._executable(None, present, stop, join_ns, now_ns)
+
+    def _fastest_stop(self, course: PlannedMotion, join_ns: int) -> Motion:
+        """The fastest stop of a motion in execution, which may use what that uses."""
+        braking = self.assumed.bounds.raised_to(course.planned_part_of(course.rest_from(join_ns), join_ns))
+        return fastest_stop(course.state_at(join_ns), braking)
 
     def kept(self, now_ns: int, before: JointLimits) -> ExecutableTrajectory | None:
         """The motion in execution within limits that were lowered: slowed along its path, or else stopped.
@@ -223,8 +215,7 @@ class TrajectoryMaker:
         present = self.beginning.to_stop(now_ns)
         if present is None or not present.follows or self._parameters.limits_action == ACTION_WARN:
             return None
-        if present.known_from_ns > now_ns:
-            raise NotYet(present.known_from_ns)
+        present.require_known(now_ns)
         join_ns = self._join_ns(present, now_ns)
         rest, state = present.course.rest_from(join_ns), present.course.state_at(join_ns)
         limits = self.limits.containing(state.position)
@@ -264,15 +255,14 @@ class TrajectoryMaker:
             join_ns += whole_ns(schedule(plan, join_ns, now_ns, self._parameters.publish_longest_wait)[0])
         rest = present.course.rest_from(join_ns)
         if present.follows and present.known_from_ns <= now_ns and rest.duration > MOMENT_S:
-            braking = bounds.raised_to(present.course.planned_part_of(rest, join_ns))
-            stop = fastest_stop(present.course.state_at(join_ns), braking)
-            if stop.duration < rest.duration - _ALREADY_STOPPING_S:
+            if self._fastest_stop(present.course, join_ns).duration < rest.duration - _ALREADY_STOPPING_S:
                 raise NotYet(meanwhile=self.stop(now_ns))
         end = rest.end.position
         apart = SAME[0] if present.follows else SAME_END_RAD  # the controller bridges what is between two joint states
         path = np.vstack([end, plan.completed(rest, self._parameters.continuous).actions])
         found = self._timer.motion(path, bounds.rates, names, apart)
-        if found is None or (present.follows and present.known_from_ns > now_ns):
+        present.require_known(now_ns)
+        if found is None:
             raise NotYet(present.known_from_ns)
         motion = found if rest.duration <= MOMENT_S else rest.then(found)
         self.refuse_or_warn(find_motion_violation(motion, self.limits.containing(end)))
@@ -383,12 +373,7 @@ class TrajectoryMaker:
         )
 
     def _require_times(self, time_ns: np.ndarray) -> None:
-        """Check that a message can represent the times of its points.
-
-        Raises:
-            Rejected: invalid_times.
-
-        """
+        """Check that a message can represent the times of its points. Raises Rejected: invalid_times."""
         if time_ns[-1] >= _LONGEST_NS or time_ns[-1] < 0:
             raise Rejected(
                 RejectionReason.INVALID_TIMES,

@@ -13,7 +13,7 @@ import numpy as np
 from rclpy.node import Node
 
 from ..governor.goals import Ended
-from ..requests.rejection import Rejected, RejectionCounters, RejectionReason
+from ..requests.rejection import Rejected, RejectionReason
 
 _LONGEST_LINE = 500
 _LATENCIES_KEPT = 1000
@@ -34,17 +34,12 @@ OUTPUTS_OF = {"action_sequence": Output.BOTH, "position_trajectory": Output.ROW}
 
 
 class Accounts:
-    """Counts since the start of the process, and the corresponding log lines.
-
-    Args:
-        node: whose log it is.
-
-    """
+    """Counts since the start of the process, and the corresponding lines of a node's log."""
 
     def __init__(self, node: Node) -> None:
         self._node = node
-        self.rejected = RejectionCounters()
-        self.warned = RejectionCounters()
+        self.rejected: Counter[RejectionReason] = Counter()
+        self.warned: Counter[RejectionReason] = Counter()
         """Violations that were let through."""
         self.sequences = self.published = self.service_calls = 0
         """Action sequences and position trajectories received, those answered by a trajectory, calls of services."""
@@ -71,7 +66,7 @@ class Accounts:
 
     def refused(self, source: str, rejected: Rejected, part: str = "") -> str:
         """Count and log input that was rejected; return its reason in one line. `part` as for `guard`."""
-        self.rejected.count(rejected.reason)
+        self.rejected[rejected.reason] += 1
         self.warn((source, part, rejected.reason), f"{source} rejected{part}, {rejected}")
         return str(rejected)
 
@@ -80,7 +75,7 @@ class Accounts:
         # Strings that are not UTF-8 raise an error when rclpy decodes a message, before any callback.
         malformed = isinstance(error, UnicodeDecodeError)
         reason = RejectionReason.MALFORMED_MESSAGE if malformed else RejectionReason.INTERNAL_ERROR
-        self.rejected.count(reason)
+        self.rejected[reason] += 1
         line = f"{reason.value}: {type(error).__name__}: {one_line(error)}"
         if malformed:
             self.warn((source, reason), f"{source} rejected, {line}")
@@ -91,14 +86,14 @@ class Accounts:
     def lost(self, source: str, count: int) -> str:
         """Count messages that newer ones displaced from the queue; return the reason in one line."""
         reason = RejectionReason.QUEUE_OVERFLOW
-        self.rejected.count(reason, count)
+        self.rejected[reason] += count
         line = f"{count} pushed out of the queue by newer ones"
         self.warn((source, reason), f"{source}: {line}")
         return f"{reason.value}: {line}"
 
     def let_through(self, finding: Rejected) -> None:
         """Count and log a violation of a trajectory that is published nevertheless."""
-        self.warned.count(finding.reason)
+        self.warned[finding.reason] += 1
         self.warn(("warned", finding.reason), f"published in spite of {finding}")
 
     # Two places, because rclpy keeps one severity for each place that logs.
@@ -144,12 +139,7 @@ def one_line(error: BaseException) -> str:
 
 
 class ThrottledLog:
-    """Logs the first line of each key at once, then at most one every 5 s, with the number of suppressed ones.
-
-    Args:
-        log: takes a line.
-
-    """
+    """Logs the first line of each key at once, then at most one every 5 s, with the number of suppressed ones."""
 
     def __init__(self, log: Callable[[str], None]) -> None:
         self._log = log

@@ -36,15 +36,11 @@ from ..wire.readers import (
 )
 from ..wire.writers import JointTrajectoryWriter, serialize_batch
 from .accounts import OUTPUTS_OF, Accounts, Guard, Output
-from .calls import UNCOUNTED
 from .diagnostics import CONSPICUOUS
-from .entities import (
-    SUPERVISION_PERIOD_S,
-    Entities,
-)
+from .entities import SUPERVISION_PERIOD_S, Entities
 from .goal_server import GoalServer
 from .rclpy_features import publish_parts
-from .services import Services
+from .services import STOP, Services
 from .states import States, age_ns
 
 ACTIVE, INACTIVE = "active", "inactive"
@@ -253,7 +249,7 @@ class Answers:
 
     def answer_stops(self) -> None:
         """Answer the calls of ~/stop that have arrived: what else waits for its turn may take long."""
-        with self._accounts.guard(UNCOUNTED):
+        with self._accounts.guard(STOP):
             self.entities.answer_stops()
 
     def beside(self, size: int, work: Callable[[], Result]) -> Result:
@@ -304,14 +300,6 @@ class Answers:
     def wake(self) -> None:
         """Have `supervise` called soon; from any thread."""
         self.entities.wake()
-
-    def abort_goal(self, rejected: Rejected) -> None:
-        """End the goal that is executed, because of a stop."""
-        self.goal_server.goals.abort(rejected)
-
-    def poll_states(self) -> None:
-        """Read the states that have arrived."""
-        self._states.poll()
 
     def accepting(self) -> Pipeline:
         """What answers input. Raises Rejected: not_active."""

@@ -94,7 +94,7 @@ class Diagnostics:
 
     def message(self, status: NodeStatus, stamp: Time) -> DiagnosticArray:
         """Build the message for a status."""
-        counted = [Counter(counters.snapshot()) for counters in (status.accounts.rejected, status.accounts.warned)]
+        counted = [status.accounts.rejected.copy(), status.accounts.warned.copy()]
         rejected, warned = (now - before for now, before in zip(counted, self._counted, strict=True))
         before, now = self._execution, status.execution
         untimely = {name: getattr(now, name) - getattr(before, name) for name in _UNTIMELY}
@@ -155,7 +155,6 @@ def _judge(
 
 def _values(status: NodeStatus) -> dict[str, str]:
     accounts, guard, execution = status.accounts, status.guard, status.execution
-    warned = accounts.warned.snapshot()
     values: dict[str, object] = {
         "lifecycle_state": status.lifecycle_state,
         "device": status.device,
@@ -174,7 +173,7 @@ def _values(status: NodeStatus) -> dict[str, str]:
         },
         "service_calls": accounts.service_calls,
         "namesakes": status.namesakes,
-        "rejected": accounts.rejected.total,
+        "rejected": accounts.rejected.total(),
         "sequence_latency_p50_ms": _shown(accounts.sequence_latency.percentile_ms(50)),
         "sequence_latency_p99_ms": _shown(accounts.sequence_latency.percentile_ms(99)),
         "service_latency_p50_ms": _shown(accounts.service_latency.percentile_ms(50)),
@@ -198,9 +197,8 @@ def _values(status: NodeStatus) -> dict[str, str]:
         "lead_margin_median_ms": _shown(execution.lead_margin_median_s, scale=1e3),
         **{name: getattr(execution, name) for name in _COUNTS_OF_EXECUTION},
         "slowed_by_s": _shown(execution.slowed_by_s),
-        **{f"rejected.{reason.value}": count for reason, count in accounts.rejected.snapshot().items()},
-        **{f"warned.{reason.value}": 0 for reason in _LET_THROUGH},
-        **{f"warned.{reason.value}": count for reason, count in warned.items() if count},
+        **{f"rejected.{reason.value}": accounts.rejected[reason] for reason in RejectionReason},
+        **{f"warned.{reason.value}": accounts.warned[reason] for reason in (*_LET_THROUGH, *accounts.warned)},
     }
     return {key: "none" if value is None else str(value) for key, value in values.items()}
 

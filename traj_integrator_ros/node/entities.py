@@ -27,10 +27,10 @@ from traj_integrator_interfaces.srv import Committed, ComputeGradient, Evaluate,
 from . import controller_topic
 from .rclpy_features import (
     NO_EVENTS,
-    SubscriptionEventCallbacks,
     answer_waiting,
     create_deferring_service,
     introspection_state,
+    no_event_callbacks,
     with_message_info,
 )
 
@@ -189,8 +189,7 @@ class Entities:
         """A subscription whose messages are taken from its queue."""
         # Best effort receives from publishers of either kind.
         states = QoSProfile(depth=STATE_DEPTH, reliability=ReliabilityPolicy.BEST_EFFORT)
-        # Waiting for events of a subscription would wake the executor for its messages, too.
-        events = SubscriptionEventCallbacks(use_default_callbacks=False)
+        events = no_event_callbacks()
         return self._subscription(
             message_type, topic, _never_called, states, callback_group=_PolledGroup(), raw=True, event_callbacks=events
         )

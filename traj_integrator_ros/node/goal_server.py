@@ -50,14 +50,7 @@ class Publisher(Protocol):
 
 
 class GoalServer:
-    """The action server, and what it tells about goals; the goals themselves are those of `governor/goals.py`.
-
-    Args:
-        node: on which it is created.
-        accounts: count and log what fails.
-        answers: publishes its trajectories.
-
-    """
+    """The action server, and what it tells about goals; the goals themselves are those of `governor/goals.py`."""
 
     def __init__(self, node: LifecycleNode, accounts: Accounts, answers: Publisher) -> None:
         self._node, self._accounts, self._answers = node, accounts, answers

@@ -216,8 +216,7 @@ class IntegratorNode(LifecycleNode):
     def _publish_diagnostics(self) -> None:
         answers, published = self._answers, self._published
         if answers is not None:
-            answers.poll_states()
-            published.executed.observe(answers.now_ns())
+            published.executed.observe(answers.update())
         status = NodeStatus(
             lifecycle_state=answers.state if answers else self._unconfigured,
             failure=self._failure,

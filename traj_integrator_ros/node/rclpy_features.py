@@ -30,18 +30,6 @@ try:
 except ImportError:  # before Iron
     from rclpy.qos_event import SubscriptionEventCallbacks
 
-__all__ = [
-    "NO_EVENTS",
-    "SubscriptionEventCallbacks",
-    "answer_refused_transitions",
-    "answer_waiting",
-    "create_deferring_service",
-    "guard_parameters",
-    "introspection_state",
-    "publish_parts",
-    "with_message_info",
-]
-
 _LONGEST_WAY_S = 5e-3
 """Of a request on one machine, as far as its stamps tell: longer, clocks may differ."""
 _LARGE_BYTES = 1 << 20
@@ -223,6 +211,11 @@ def introspection_state(events: str) -> object:
         "metadata": ServiceIntrospectionState.METADATA,
         "contents": ServiceIntrospectionState.CONTENTS,
     }[events]
+
+
+def no_event_callbacks() -> SubscriptionEventCallbacks:
+    """Callbacks for none of a subscription's events: waiting for them wakes the executor for its messages, too."""
+    return SubscriptionEventCallbacks(use_default_callbacks=False)
 
 
 def with_message_info(callback: Callable[[bytes, Mapping[str, object]], None]) -> Callable:

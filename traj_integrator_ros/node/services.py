@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from functools import partial
 from threading import Timer
 from typing import Protocol, TypeVar
@@ -21,16 +23,22 @@ from ..requests.rejection import Rejected, RejectionReason
 from ..wire import messages
 from ..wire.readers import nanoseconds
 from .accounts import Accounts
-from .calls import Calls, Steps
-from .goal_server import Publisher
+from .goal_server import GoalServer, Publisher
 
 _LATER_S = 5e-4
 """After the controller is at the first point, by the node's clock."""
 Result = TypeVar("Result")
+Steps = Generator[None, None, None]
+"""An answer that may take long: it yields as long as it is not there."""
+STOP = "stop"
+"""The service whose calls are not counted and timed: it is not about a sequence."""
+_OVER = object()
 
 
 class Turns(Publisher, Protocol):
     """What publishes the trajectories of stops, and gives others their turn while something takes long."""
+
+    goal_server: GoalServer
 
     def answer_stops(self) -> None:
         """Answer the calls of ~/stop that have arrived."""
@@ -41,25 +49,27 @@ class Turns(Publisher, Protocol):
     def wake(self) -> None:
         """Have what waits looked at soon; from any thread."""
 
-    def abort_goal(self, rejected: Rejected) -> None:
-        """End the goal that is executed, because of a stop."""
+
+@dataclass
+class _Call:
+    """A call that is not answered."""
+
+    name: str
+    response: object
+    began_s: float
+    steps: Steps
+    send: Callable[[], None]
 
 
 class Services:
-    """Answers calls; methods named like a service fill in its response.
-
-    Args:
-        node: whose clock tells how old calls are.
-        accounts: count and log what fails.
-        published: the motion in execution.
-        answers: publishes stops.
-
-    """
+    """Answers calls; methods named like a service fill in its response."""
 
     def __init__(self, node: LifecycleNode, accounts: Accounts, published: PublishedMotion, answers: Turns) -> None:
         self._node, self._published, self._answers = node, published, answers
         self._work = ThreadPoolExecutor(1, "services")
-        self._calls = Calls(accounts, answers.accepting)
+        self._accounts = accounts
+        self._open: list[_Call] = []
+        """Calls that are not answered."""
         self._stopped: tuple[int, ExecutableTrajectory] | None = None
         """When ~/stop was answered, and its motion, until the answer is sent."""
         self.stops = 0
@@ -74,9 +84,11 @@ class Services:
             self._published.guard.held = request.hold
         else:
             self._answers.answer_stops()
-        return self._calls.begin(
-            name, response, lambda: getattr(self, name)(self._answers.accepting(), request, response), send
-        )
+        call = _Call(name, response, time.perf_counter(), self._steps(name, request, response), send)
+        if self._go_on(call):
+            return True
+        self._open.append(call)
+        return False
 
     def integrate(self, pipeline: Pipeline, request: Integrate.Request, response: Integrate.Response) -> Steps:
         """Fill in the trajectories of a sequence."""
@@ -131,7 +143,7 @@ class Services:
         now_ns = self._answers.update()
         stop = pipeline.commands.stop(now_ns, request.hold)
         self._answers.hand_over(stop)
-        self._answers.abort_goal(Rejected(RejectionReason.STOPPED, "node: a stop was requested"))
+        self._answers.goal_server.goals.abort(Rejected(RejectionReason.STOPPED, "node: a stop was requested"))
         response.joint_names = list(pipeline.parameters.joint_names)
         expected = pipeline.commands.awaited_stop(now_ns) if stop is None else stop
         response.message = _told(expected, stop, request.hold)
@@ -162,7 +174,29 @@ class Services:
 
     def go_on(self) -> None:
         """Answer the calls whose answers were not there at once, and are now."""
-        self._calls.go_on()
+        for call in [*self._open]:
+            if self._go_on(call):
+                self._open.remove(call)
+                call.send()
+
+    def _go_on(self, call: _Call) -> bool:
+        """Go on with the answer to a call; whether it is there."""
+        response = call.response
+        with self._accounts.guard(call.name) as outcome:
+            self._answers.accepting()
+            if next(call.steps, _OVER) is not _OVER:
+                return False
+        response.success, response.message = not outcome.reason, outcome.reason or response.message
+        if call.name != STOP:
+            self._accounts.service_calls += 1
+            if response.success:
+                self._accounts.service_latency.add(time.perf_counter() - call.began_s)
+        return True
+
+    def _steps(self, name: str, request: object, response: object) -> Steps:
+        steps = getattr(self, name)(self._answers.accepting(), request, response)
+        if steps is not None:
+            yield from steps
 
     def close(self) -> None:
         """Begin nothing more in other threads."""

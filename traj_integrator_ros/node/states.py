@@ -14,15 +14,7 @@ from .entities import STATE_DEPTH, Entities, JointTrajectoryControllerState, tak
 
 
 class States:
-    """Hands what robot and controller have said to the pipeline.
-
-    Args:
-        entities: where it waits.
-        accounts: count and log what is refused.
-        pipeline: takes it.
-        now_ns: the robot's clock.
-
-    """
+    """Hands what robot and controller have said to the pipeline; `now_ns` reads the robot's clock."""
 
     def __init__(self, entities: Entities, accounts: Accounts, pipeline: Pipeline, now_ns: Callable[[], int]) -> None:
         self._entities, self._accounts, self._pipeline, self._now_ns = entities, accounts, pipeline, now_ns

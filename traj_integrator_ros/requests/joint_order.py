@@ -89,6 +89,8 @@ def _resolved(names: tuple[str, ...], joint_names: tuple[str, ...], field: str) 
 def named_joints(names: tuple[str, ...], joint_names: tuple[str, ...], field: str) -> tuple[np.ndarray, np.ndarray]:
     """Return where a message has some of the node's joints, and which these are; the arrays must not be changed.
 
+    Messages of a publisher name the same joints every time.
+
     Raises:
         Rejected: duplicate_joint.
 
@@ -98,35 +100,8 @@ def named_joints(names: tuple[str, ...], joint_names: tuple[str, ...], field: st
     return np.array([column_of[joint_names[joint]] for joint in joints], np.intp), np.array(joints, np.intp)
 
 
-@lru_cache(maxsize=16)
-def find_columns(names: tuple[str, ...], joint_names: tuple[str, ...], field: str) -> np.ndarray | None:
-    """Return where a message that may name other joints, too, has the node's; None if it has none of them.
-
-    Messages of a publisher name the same joints every time; the columns must not be changed.
-
-    Raises:
-        Rejected: duplicate_joint or joint_missing.
-
-    """
-    column_of = _columns([(column, name) for column, name in enumerate(names) if name in joint_names], field)
-    missing = [name for name in joint_names if name not in column_of]
-    if len(missing) == len(joint_names):
-        return None
-    if missing:
-        raise Rejected(
-            RejectionReason.JOINT_MISSING,
-            f"{field}: expected all {len(joint_names)} joints of the node, missing {shown_names(missing)}",
-        )
-    return np.asarray([column_of[name] for name in joint_names])
-
-
 def resolve_subset(names: Sequence[str], joint_names: tuple[str, ...], field: str) -> list[int]:
-    """Return the node's column for each of some joints.
-
-    Raises:
-        Rejected: duplicate_joint or unknown_joint.
-
-    """
+    """Return the node's column for each of some joints. Raises Rejected: duplicate_joint or unknown_joint."""
     _columns(enumerate(names), field)
     column_of = {name: column for column, name in enumerate(joint_names)}
     unknown = [name for name in names if name not in column_of]

@@ -17,9 +17,9 @@ GOALS = "follow_joint_trajectory"
 """The `topic` of plans that are goals of the action."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Plan:
-    """One planned trajectory, in the node's joint order; the arrays must not be changed."""
+    """One planned trajectory, in the node's joint order; the arrays must not be changed. Equal to itself alone."""
 
     map: ControlMap
     """Its kernel makes the rows of the actions."""

@@ -14,7 +14,7 @@ from ..parameters.parameters import NodeParameters
 from ..parameters.table import END_GOAL
 from .joint_order import resolve_subset
 from .plan import Plan
-from .rejection import Rejected, RejectionReason, require_finite
+from .rejection import Rejected, RejectionReason, require_finite, require_size
 
 _AT_REST = float(np.finfo(np.float32).eps)
 """rad/s up to which the last velocity of a plan is 0, as joint_trajectory_controller has it."""
@@ -57,11 +57,8 @@ def plan_of_positions(fields: PositionFields, parameters: NodeParameters, now_ns
     if not names:
         raise Rejected(RejectionReason.JOINT_COUNT, "joint_names: expected at least one joint, got none")
     columns = resolve_subset(names, joint_names, "joint_names")
-    count, most = fields.count, parameters.max_horizon
-    if not 1 <= count <= most:
-        raise Rejected(
-            RejectionReason.SIZE_OUT_OF_RANGE, f"points: expected 1 to {most} (parameter max_horizon), got {count}"
-        )
+    count = fields.count
+    require_size("points", count, 1, parameters.max_horizon, "max_horizon")
     time_ns = np.asarray(fields.time_ns, np.int64)
     untimed = not time_ns.any()
     is_complete = (end or parameters.position_trajectory_end) == END_GOAL

@@ -1,8 +1,7 @@
-"""Why input is rejected: the reasons, the exception that carries one, and the counters for /diagnostics."""
+"""Why input is rejected: the reasons, the exception that carries one, and what many kinds of input share."""
 
 from __future__ import annotations
 
-from collections import Counter
 from enum import Enum
 
 import numpy as np
@@ -114,6 +113,13 @@ def require_finite(field: str, values: np.ndarray, reason: RejectionReason = Rej
     raise Rejected(reason, f"{field}: expected finite numbers, got {values[index]} at {list(index)}")
 
 
+def require_size(name: str, size: int, low: int, high: int, parameter: str = "") -> None:
+    """Check a size, which a parameter may limit. Raises Rejected: size_out_of_range."""
+    if not low <= size <= high:
+        limit = f" (parameter {parameter})" if parameter else ""
+        raise Rejected(RejectionReason.SIZE_OUT_OF_RANGE, f"{name}: expected {low} to {high}{limit}, got {size}")
+
+
 def require_steps(values: np.ndarray) -> None:
     """Check step lengths `[N]`, s. Raises Rejected: not_finite or invalid_dt."""
     require_finite("dt", values)
@@ -124,26 +130,6 @@ def require_steps(values: np.ndarray) -> None:
             RejectionReason.INVALID_DT,
             f"dt: expected more than 0 s ({DT_MIN_S:g} to {DT_MAX_S:g}), got {values[index]:g} at [{index}]",
         )
-
-
-class RejectionCounters:
-    """Counts of rejected input by reason, since the start of the process."""
-
-    def __init__(self) -> None:
-        self._counts: Counter[RejectionReason] = Counter()
-
-    def count(self, reason: RejectionReason, times: int = 1) -> None:
-        """Add `times` to the count of `reason`."""
-        self._counts[reason] += times
-
-    @property
-    def total(self) -> int:
-        """Number of rejections for all reasons together."""
-        return sum(self._counts.values())
-
-    def snapshot(self) -> dict[RejectionReason, int]:
-        """Return every reason with its count, zero included, in the order of the enumeration."""
-        return {reason: self._counts[reason] for reason in RejectionReason}
 
 
 def shown(value: object) -> str:

@@ -15,7 +15,7 @@ from ..execution.rows import Points, motion_of_points
 from ..kernels.retime import MotionLimits, Retimed, RetimeStatus, retime
 from ..limits.joint_limits import JointLimits, limits_lacking
 from .joint_order import ColumnOrder, resolve_columns, wrong_length
-from .rejection import Rejected, RejectionReason, require_steps
+from .rejection import Rejected, RejectionReason, require_size, require_steps
 from .sequences import check_dt_size
 from .turning import unwrapped
 
@@ -148,9 +148,8 @@ def check_retiming(
     """
     columns = resolve_columns(fields.joint_names, limits.joint_names)
     batch, rows, dof = fields.batch, fields.rows, len(limits.joint_names)
-    for name, value, low, high in (("batch", batch, 1, most[0]), ("rows", rows, 2, most[1] + 1)):
-        if not low <= value <= high:
-            raise Rejected(RejectionReason.SIZE_OUT_OF_RANGE, f"{name}: expected {low} to {high}, got {value}")
+    require_size("batch", batch, 1, most[0])
+    require_size("rows", rows, 2, most[1] + 1)
     sizes = {"batch": batch, "rows": rows, "dof": dof}
     given = (columns.array(name, getattr(fields, name), sizes) for name in ("position", "velocity", "acceleration"))
     position, velocity, acceleration = (None if values is None else torch.tensor(values) for values in given)

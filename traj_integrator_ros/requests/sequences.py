@@ -20,6 +20,7 @@ from .rejection import (
     Rejected,
     RejectionReason,
     require_finite,
+    require_size,
     require_steps,
 )
 
@@ -83,15 +84,12 @@ class RequestRules:
         return {value: self._map(space, self.spline) for value, space in spaces.items()}
 
     def map_of(self, fields: SequenceFields) -> ControlMap:
-        """Return the control map of a sequence.
-
-        Raises:
-            Rejected: invalid_control_space, or invalid_spline.
-
-        """
-        known = self.maps.get(fields.control_space)
+        """Return the control map of a sequence. Raises Rejected: invalid_control_space, or invalid_spline."""
+        known, value = self.maps.get(fields.control_space), fields.control_space
         if known is None:
-            raise _unknown_control_space(fields.control_space)
+            spaces = ", ".join(f"{space.value} ({space.name})" for space in ControlSpace)
+            told = f"control_space: expected 0 (DEFAULT), {spaces}, got {value}"
+            raise Rejected(RejectionReason.INVALID_CONTROL_SPACE, told)
         if not fields.degree and not fields.steps:
             return known
         if known.control_space is not ControlSpace.BSPLINE:
@@ -175,10 +173,8 @@ def check_sequence(fields: SequenceFields, rules: RequestRules, *, data_optional
     kernel = rules.map_of(fields)
     columns = resolve_columns(fields.joint_names, rules.joint_names)
     batch, horizon, dof = fields.batch, fields.horizon, rules.dof
-    if not 1 <= batch <= rules.max_batch:
-        raise _wrong_size("batch", batch, rules.max_batch)
-    if not 1 <= horizon <= rules.max_horizon:
-        raise _wrong_size("horizon", horizon, rules.max_horizon)
+    require_size("batch", batch, 1, rules.max_batch, "max_batch")
+    require_size("horizon", horizon, 1, rules.max_horizon, "max_horizon")
     actions = None
     if not (data_optional and fields.data.size == 0):
         if fields.data.size != batch * horizon * dof:
@@ -193,12 +189,7 @@ def check_sequence(fields: SequenceFields, rules: RequestRules, *, data_optional
 
 
 def check_fields(value: int, name: str) -> int:
-    """Return which outputs are wanted, as a sum of 1, 2, 4 and 8.
-
-    Raises:
-        Rejected: invalid_fields.
-
-    """
+    """Return which outputs are wanted, as a sum of 1, 2, 4 and 8. Raises Rejected: invalid_fields."""
     if value > ALL_FIELDS:
         raise Rejected(
             RejectionReason.INVALID_FIELDS,
@@ -221,17 +212,6 @@ def check_dt_size(size: int, per: int, batch: int, count: int, name: str) -> Non
     if size not in (0, 1, *((batch,) if per else (count, batch * count))):
         sizes = f"1 or {batch} (batch)" if per else f"1, {count} ({name}) or {batch * count} (batch x {name})"
         raise Rejected(RejectionReason.SIZE_MISMATCH, f"dt: expected 0, {sizes} values, got {size}")
-
-
-def _unknown_control_space(value: int) -> Rejected:
-    known = ", ".join(f"{space.value} ({space.name})" for space in ControlSpace)
-    return Rejected(RejectionReason.INVALID_CONTROL_SPACE, f"control_space: expected 0 (DEFAULT), {known}, got {value}")
-
-
-def _wrong_size(name: str, value: int, maximum: int) -> Rejected:
-    return Rejected(
-        RejectionReason.SIZE_OUT_OF_RANGE, f"{name}: expected 1 to {maximum} (parameter max_{name}), got {value}"
-    )
 
 
 def _check_result_size(batch: int, output_horizon: int, dof: int, most_bytes: int) -> None:

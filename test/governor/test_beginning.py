@@ -1,0 +1,127 @@
+"""Where motions begin: where the controller is, or is brought if nobody knows; and not away from the robot."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from pipelines import NOW_S, SimulatedNode, at, limits, ns, rejected
+
+from traj_integrator_ros.execution.limits import extremes
+from traj_integrator_ros.execution.motion import State, quintic
+from traj_integrator_ros.requests.rejection import RejectionReason
+
+ROWS = np.linspace(0.2, 0.3, 30)[:, None] * np.ones(2)
+LINE = 0.01 * np.arange(1, 11)[:, None] * np.ones(2)
+"""Positions every 20 ms at 0.5 rad/s."""
+
+
+def test_a_robot_that_was_moved_while_nothing_was_executed_starts_where_it_is() -> None:
+    node = SimulatedNode()
+    node.execute(0.3, at=NOW_S - 1)
+    for k in range(30):
+        node.measure(0.7, now=NOW_S + 0.01 * k)
+        assert node.tick(NOW_S + 0.01 * k) is None
+    trajectory = node.send(0.7 + LINE[:8] / 2, dt=0.05, now=NOW_S + 0.3)
+    assert np.allclose(trajectory.motion.begin.position, 0.7) and trajectory.start_ns > ns(NOW_S + 0.3)
+
+
+def test_nothing_begins_with_a_robot_that_moves_while_nobody_knows_what_its_controller_does() -> None:
+    """It may still execute what the node published before it was started anew."""
+    node = SimulatedNode(start_from="previous", limits__start_deviation=0.0)
+    node.measure(0.0, np.array([0.0, 0.3]))
+    error = rejected(node.send, ROWS, dt=0.05)
+    assert error.reason is RejectionReason.DEVIATION and "b moves at 0.3" in error.message
+    node.measure(0.0, np.array([0.0, 0.01]), now=NOW_S + 0.1)
+    trajectory = node.send(ROWS, dt=0.05, now=NOW_S + 0.1)
+    assert not trajectory.motion.begin.position.any() and not trajectory.motion.begin.velocity.any()
+
+
+@pytest.mark.parametrize(("moves", "says"), [(0.3, 0.0), (0.0, 0.3)])
+def test_whether_a_robot_rests_is_seen_by_where_it_is(moves: float, says: float) -> None:
+    """Velocities are noise in some drivers, and missing in others."""
+    node = SimulatedNode(start_from="previous", limits__start_deviation=0.0)
+    for time in np.arange(0.0, 0.3, 0.02):
+        node.measure(moves * time, says, now=NOW_S + time)
+    if moves:
+        error = rejected(node.send, ROWS, dt=0.05, now=NOW_S + 0.3)
+        assert error.reason is RejectionReason.DEVIATION and f"moves at {moves:g}" in error.message
+    else:
+        assert not node.send(ROWS, dt=0.05, now=NOW_S + 0.3).motion.begin.velocity.any()
+
+
+@pytest.mark.parametrize("inference", [0.0, 0.1])
+def test_the_first_chunk_for_a_robot_that_moves_meets_it_where_it_will_be(inference: float) -> None:
+    node = SimulatedNode(start_from="previous", limits__start_deviation=0.0, publish__start_moving=True)
+    velocity = np.array([1.0, -0.5])
+    node.measure(velocity * inference, velocity)
+    positions = 0.02 * np.arange(1, 31)[:, None] * velocity
+    trajectory = node.send(positions, stamp=NOW_S - inference)
+    bridged = NOW_S + 0.2
+    assert trajectory.start_ns == ns(bridged)
+    for time in bridged + np.linspace(0, 0.2, 20):
+        expected = (time - NOW_S + inference) * velocity, velocity
+        assert np.allclose(at(trajectory, time)[:2], expected, atol=1e-5)
+
+
+def held_node(**given: float) -> SimulatedNode:
+    """A node with limits, whose controller holds 0 because the motion of before is over."""
+    usual = {"limits__start_deviation": 0.0, "publish__start_moving": True}
+    node = SimulatedNode(start_from="previous", **usual, **limits(**given))
+    node.execute(0.0)
+    node.published.drop()
+    return node
+
+
+@pytest.mark.parametrize("velocity", [0.0, 0.02, -0.3])
+@pytest.mark.parametrize("gap", [2e-4, 0.2])
+def test_the_controller_has_time_to_bridge_a_gap_to_joints_that_move(gap: float, velocity: float) -> None:
+    """Twice the acceleration in the first cycle, as if its last command were a cycle older, keeps the limit of jerk."""
+    node = held_node(velocity=2.0, acceleration=10.0, jerk=60.0)
+    node.measure(gap, velocity)
+    trajectory = node.send(ROWS, dt=0.05)
+    first = at(trajectory, trajectory.start_ns * 1e-9)
+    span = trajectory.start_ns * 1e-9 - NOW_S - node.parameters.publish_lead_time
+    way = quintic(State(*np.zeros((3, 2))), State(*first), span)
+    _, speed, acceleration, jerk = np.abs(extremes(way)).max(axis=(0, 2))
+    assert jerk <= 60.0 / 3.9 and acceleration <= 10.0 and speed <= 2.0
+
+
+def test_a_robot_that_is_fast_away_from_its_last_command_is_not_met_far_from_where_it_is() -> None:
+    """Let go by a protective stop, it comes back to what the controller still holds: soon it is slower."""
+    node = held_node(velocity=2.0, acceleration=6.0, jerk=180.0)
+    node.measure(-0.3, np.array([0.0, 1.5]))
+    error = rejected(node.send, ROWS, dt=0.05)
+    assert error.reason is RejectionReason.DEVIATION
+    assert "b moves at 1.5" in error.message and "expected at most 0.5: once it is slower" in error.message
+    node.measure(-0.05, 0.0, now=NOW_S + 0.1)
+    trajectory = node.send(ROWS, dt=0.05, now=NOW_S + 0.1)
+    assert trajectory.motion.begin.position == pytest.approx([-0.05] * 2)
+
+
+def test_a_start_away_from_the_robot_is_refused() -> None:
+    node = SimulatedNode(limits__action="reject")
+    node.measure(0.2)
+    assert rejected(node.send, LINE, start=(np.zeros(2), np.full(2, 0.5))).reason is RejectionReason.START_MISMATCH
+    node.measure(0.05)
+    node.send(LINE, start=(np.zeros(2), np.full(2, 0.5)))
+
+
+def test_a_start_that_the_robot_will_have_reached_by_then_is_none_away() -> None:
+    node = SimulatedNode(start_from="previous")
+    options = {"start": (np.full(2, 0.15), np.ones(2)), "stamp": NOW_S + 0.15}
+    node.execute(0.0, 1.0)
+    node.measure(0.0, 1.0)
+    assert node.send(0.15 + 2 * LINE, **options) is not None
+    node.measure(0.0, 0.0, now=NOW_S + 0.001)
+    assert rejected(node.send, 0.15 + 2 * LINE, now=NOW_S + 0.001, **options).reason is RejectionReason.START_MISMATCH
+    node.measure(0.12, 0.0, now=NOW_S + 0.002)
+    assert node.send(0.15 + 2 * LINE, now=NOW_S + 0.002, **options) is not None
+
+
+def test_a_plan_away_from_a_robot_that_is_away_from_its_command_is_refused():
+    node = SimulatedNode()
+    node.report(0.0)
+    node.measure(0.2)
+    error = rejected(node.send, 0.5 + LINE)
+    assert error.reason is RejectionReason.DEVIATION and "a begins" in error.message
+    assert node.send(0.2 + LINE) is not None, "it leads back to where the robot is"
