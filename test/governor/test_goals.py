@@ -72,6 +72,15 @@ def of_node() -> GoalsOfNode:
     return made
 
 
+@pytest.fixture
+def waiting(of_node: GoalsOfNode) -> GoalsOfNode:
+    """Goals of a node whose robot moves to one, while another one waits."""
+    of_node.begin("executed", 0.0)
+    of_node.run(0.0, 0.5)
+    of_node.begin("waits", 0.5, WITHOUT_TIMES)
+    return of_node
+
+
 def test_a_goal_is_over_when_the_robot_was_measured_there_and_not_before(of_node):
     of_node.begin("one", 0.0)
     of_node.run(0.0, 1.02)
@@ -88,48 +97,40 @@ def test_a_goal_needs_joint_states_by_which_it_is_judged():
     assert rejected(made.begin, "one", 0.0).reason is RejectionReason.NO_JOINT_STATE
 
 
-def test_the_newest_of_several_goals_that_wait_is_executed(of_node):
-    of_node.begin("executed", 0.0)
-    of_node.run(0.0, 0.5)
-    for name in ("first", "second"):
-        of_node.begin(name, 0.5, WITHOUT_TIMES)
-    assert of_node.results["first"].text.startswith("superseded: ")
-    of_node.run(0.5, 3.0)
-    assert of_node.results["executed"].text.startswith("superseded: "), "by the stop for the next one"
-    assert of_node.results["second"].ended is Ended.SUCCEEDED
+def test_the_newest_of_several_goals_that_wait_is_executed(waiting):
+    waiting.begin("newer", 0.5, WITHOUT_TIMES)
+    assert waiting.results["waits"].text.startswith("superseded: ")
+    waiting.run(0.5, 3.0)
+    assert waiting.results["executed"].text.startswith("superseded: "), "by the stop for the next one"
+    assert waiting.results["newer"].ended is Ended.SUCCEEDED
 
 
-def test_a_goal_that_waits_and_is_refused_then_says_why(of_node):
-    of_node.begin("executed", 0.0)
-    of_node.run(0.0, 0.5)
-    of_node.begin("waits", 0.5, WITHOUT_TIMES)
-    of_node.node.stop(NOW_S + 0.51)
-    assert of_node.results["waits"].text.startswith("stopped: ")
-    assert of_node.results["waits"].code is ResultCode.INVALID_GOAL
+def test_a_goal_that_waits_and_is_refused_then_says_why(waiting):
+    waiting.node.stop(NOW_S + 0.51)
+    assert waiting.results["waits"].text.startswith("stopped: ")
+    assert waiting.results["waits"].code is ResultCode.INVALID_GOAL
 
 
-def test_a_goal_that_is_canceled_while_it_waits_is_never_begun(of_node):
-    of_node.begin("executed", 0.0)
-    of_node.run(0.0, 0.5)
-    of_node.begin("waits", 0.5, WITHOUT_TIMES)
-    assert of_node.goals.has("waits")
-    assert of_node.goals.cancel("waits", ns(NOW_S + 0.5)) is None
-    of_node.run(0.5, 3.0)
-    assert of_node.results["waits"].ended is Ended.CANCELED and not of_node.goals.has("waits")
-    assert np.abs(of_node.node.commanded(NOW_S + 3.0)[0]).max() < 0.45, "it was stopped, and rests there"
+def test_a_goal_that_is_canceled_while_it_waits_is_never_begun(waiting):
+    assert waiting.goals.has("waits")
+    assert waiting.goals.cancel("waits", ns(NOW_S + 0.5)) is None
+    waiting.run(0.5, 3.0)
+    assert waiting.results["waits"].ended is Ended.CANCELED and not waiting.goals.has("waits")
+    assert np.abs(waiting.node.commanded(NOW_S + 3.0)[0]).max() < 0.45, "it was stopped, and rests there"
 
 
-@pytest.mark.parametrize("happens", ["another goal", "deactivated"])
-def test_a_goal_that_is_canceled_while_it_waits_is_over_whatever_happens_next(of_node, happens):
-    of_node.begin("executed", 0.0)
-    of_node.run(0.0, 0.5)
-    of_node.begin("waits", 0.5, WITHOUT_TIMES)
-    of_node.goals.cancel("waits", ns(NOW_S + 0.5))
-    if happens == "another goal":
-        of_node.begin("newer", 0.5, WITHOUT_TIMES)
-    else:
-        of_node.goals.abort(Rejected(RejectionReason.NOT_ACTIVE, "node: deactivated"))
-    assert of_node.results["waits"].ended is Ended.CANCELED
+@pytest.mark.parametrize(
+    "happens",
+    [
+        lambda waiting: waiting.begin("newer", 0.5, WITHOUT_TIMES),
+        lambda waiting: waiting.goals.abort(Rejected(RejectionReason.NOT_ACTIVE, "node: deactivated")),
+    ],
+    ids=["another goal", "deactivated"],
+)
+def test_a_goal_that_is_canceled_while_it_waits_is_over_whatever_happens_next(waiting, happens):
+    waiting.goals.cancel("waits", ns(NOW_S + 0.5))
+    happens(waiting)
+    assert waiting.results["waits"].ended is Ended.CANCELED
 
 
 @pytest.fixture

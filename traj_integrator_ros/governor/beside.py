@@ -123,6 +123,10 @@ class Findings:
         """The search for a plan that was kept."""
         return self._kept.get(plan)
 
+    def is_sought(self, plan: Plan) -> bool:
+        """Whether the motion to a plan is being sought."""
+        return (finding := self.of(plan)) is not None and not finding.is_done()
+
     def take(self, plan: Plan, finding: Finding) -> None:
         """Forget a search that is over."""
         if self._kept.pop(plan, None) is not None:

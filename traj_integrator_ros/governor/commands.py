@@ -16,6 +16,7 @@ from .executable import ExecutableTrajectory
 from .measured import JointStates
 from .present import NotYet
 from .published import PublishedMotion
+from .supervision import Finding
 from .trajectories import TrajectoryMaker
 
 Refuse = Callable[[Rejected, Plan], None]
@@ -137,19 +138,17 @@ class Commands:
             guard.recover(away=away)
             if away:  # whatever the controller holds: the next motion begins where the robot is
                 published.drop()
-        if not guard.reason:
-            reason, joint = self._why_brake(now_ns, moving)
-            if reason:
-                guard.brake(reason, joint)
-                self._refuse_waiting(self._braked())
-                return self._stopped(now_ns) if moving else None
+        if not guard.reason and (found := self._why_brake(now_ns, moving)) is not None:
+            guard.brake(found)
+            self._refuse_waiting(self._braked())
+            return self._stopped(now_ns) if moving else None
         if guard.stop_waits:
             return self._stopped(now_ns)
         if self._kept is not None and (within := self._within_limits(now_ns)) is not None:
             return within
         if self._waiting is None or published.present.is_silent(now_ns):
             return None  # the controller is off: a motion now would be executed from its middle when it is back
-        if self._trajectories.is_sought(self._waiting):
+        if self._trajectories.findings.is_sought(self._waiting):
             return None
         (plan, self._waiting), (following, self._next) = (self._waiting, None), (self._next, None)
         try:
@@ -188,7 +187,7 @@ class Commands:
     def withdraw(self) -> None:
         """Forget what waits, because its sender does not want it any more."""
         if self._waiting is not None:
-            self._trajectories.forget(self._waiting)
+            self._trajectories.findings.drop(self._waiting)
         self._waiting, self._next = self._next, None
 
     def deactivate(self) -> None:
@@ -213,7 +212,7 @@ class Commands:
     def set_clock(self, by_ns: int) -> None:
         """The clock was set: what waits begins at another time of it."""
         for plan in filter(None, (self._waiting, self._next)):
-            self._trajectories.forget(plan)  # its motion was sought from a time of the clock before
+            self._trajectories.findings.drop(plan)  # its motion was sought from a time of the clock before
         self._waiting, self._next = (
             plan
             and replace(plan, origin_ns=plan.origin_ns and plan.origin_ns + by_ns, received_ns=plan.received_ns + by_ns)
@@ -233,20 +232,21 @@ class Commands:
         reason = RejectionReason.DEVIATION if guard.joint >= 0 else RejectionReason.STATE_TOO_OLD
         return Rejected(reason, f"node: {guard.reason}; rejecting until the robot rests")
 
-    def _why_brake(self, now_ns: int, moving: bool) -> tuple[str, int]:
-        """Why the robot is to be braked, and the joint; empty if it is not."""
+    def _why_brake(self, now_ns: int, moving: bool) -> Finding | None:
+        """Why the robot is to be braked; None: it is not."""
         unsure, timeout = self._published.clock.is_unsure, self._parameters.state_timeout
         age = self._joint_states.age_s(now_ns, arrived=unsure)
         if moving and timeout > 0 and age is not None and age > timeout:
-            return f"joint states ended {age:.3f} s ago, expected at most {timeout:g} s (parameter state_timeout)", -1
+            told = f"joint states ended {age:.3f} s ago, expected at most {timeout:g} s (parameter state_timeout)"
+            return Finding(told)
         present = self._published.present
-        if present.is_off(now_ns) and moving:
-            return f"{_OFF}: expected reports of the controller, got none for {present.quiet_s(now_ns):.3f} s", -1
+        if moving and present.is_off(now_ns):
+            quiet = present.quiet_s(now_ns)
+            return Finding(f"{_OFF}: expected reports of the controller, got none for {quiet:.3f} s")
         restart_s = _RESTARTS_S + present.period_s  # until a report says that it is over
         if present.report and (not moving or (present.is_overdue(now_ns) and present.quiet_s(now_ns) < restart_s)):
-            return "", -1
-        found = self._published.guard.exceeded(self._trajectories.allowance, self._parameters.joint_names)
-        return (found.text, found.joint) if found else ("", -1)
+            return None
+        return self._published.guard.exceeded(self._trajectories.allowance, self._parameters.joint_names)
 
     def _stopped(self, now_ns: int) -> ExecutableTrajectory | None:
         guard = self._published.guard
@@ -261,7 +261,7 @@ class Commands:
     def _comes_after(self, plan: Plan) -> bool:
         """Whether a plan is to come after the one that waits, whose motion is sought: not where either is a goal."""
         first = self._waiting
-        if first is None or GOALS in (first.topic, plan.topic) or not self._trajectories.is_sought(first):
+        if first is None or GOALS in (first.topic, plan.topic) or not self._trajectories.findings.is_sought(first):
             return False
         return is_like(plan, len(first.steps))
 
@@ -281,7 +281,7 @@ class Commands:
 
     def _refuse_one(self, plan: Plan | None, rejected: Rejected) -> None:
         if plan is not None:
-            self._trajectories.forget(plan)
+            self._trajectories.findings.drop(plan)
             self._refuse(rejected, plan)
 
     def _executable(self, plan: Plan, now_ns: int) -> ExecutableTrajectory:

@@ -80,10 +80,11 @@ def allowance_of(parameters: NodeParameters) -> Allowance:
 
 
 class Finding(NamedTuple):
-    """How a joint does not follow."""
+    """Why the robot is braked."""
 
-    joint: int
     text: str
+    joint: int = -1
+    """The one that does not follow; -1: that is not why."""
 
 
 class Guard:
@@ -299,7 +300,7 @@ class Guard:
         )[kind]
         told = what.format(found[joint])
         parameter = "(parameter supervision.deviation)"
-        return Finding(int(joint), f"{names[joint]} {told}, expected at most {allowed[joint]:.4g} {parameter}")
+        return Finding(f"{names[joint]} {told}, expected at most {allowed[joint]:.4g} {parameter}", int(joint))
 
     def is_away(self, allowance: Allowance) -> bool:
         """Whether a joint stood, and is away from its command, which rests, yet: further than it was before."""
@@ -331,11 +332,11 @@ class Guard:
         finally:
             self._allowed, self.stood = before
 
-    def brake(self, reason: str, joint: int = -1) -> None:
+    def brake(self, finding: Finding) -> None:
         """The robot is braked for a reason."""
-        self.reason, self.joint = reason, joint
+        self.reason, self.joint = finding
         self.brakes += 1
-        self.stood = joint >= 0
+        self.stood = self.joint >= 0
 
     def rests(self, now_ns: int, away: bool = False) -> bool:
         """Whether the joints have been at rest for a moment; `away` from their command, for so long that they stay."""

@@ -56,7 +56,7 @@ class TrajectoryMaker:
         self._joint_states = joint_states
         self._published = published
         self._warn = warn
-        self._findings = findings
+        self.findings = findings
         self._on_schedule = parameters.start_from == START_FROM_PREVIOUS
         self.assumed = assumed_limits(
             limits,
@@ -101,22 +101,22 @@ class TrajectoryMaker:
             return self._fastest_along(plan, present, now_ns)
         present.require_known(now_ns)
         key = sender or plan
-        finding = self._findings.of(key)
+        finding = self.findings.of(key)
         if finding is None:
-            expected = self._findings.expected_s(key)
+            expected = self.findings.expected_s(key)
             finding = self._begun(plan, present, now_ns, max(plan.making, expected))
             if expected and finding.is_done():  # it need not be taken up as late as was expected
                 finding = self._begun(plan, present, now_ns, plan.making)
             patience = 0.0 if expected else PATIENCE_S
-        elif finding.is_done() and finding.took_s < PATIENCE_S < self._findings.expected_s(key):
-            self._findings.take(key, finding)  # it need not be taken up as late as was expected
+        elif finding.is_done() and finding.took_s < PATIENCE_S < self.findings.expected_s(key):
+            self.findings.take(key, finding)  # it need not be taken up as late as was expected
             finding, patience = self._begun(plan, present, now_ns, plan.making), PATIENCE_S
         elif finding.is_done() and not self._fits(finding.seam, present, now_ns):
             finding, patience = self._begun(plan, present, now_ns, MAKING * finding.took_s), 0.0
         else:
             patience = 0.0
         if not finding.is_done(patience):
-            self._findings.keep(key, finding)
+            self.findings.keep(key, finding)
             raise NotYet(is_sought=True)
         candidate, join_ns = self._found(key, finding), finding.seam.join_ns
         if plan.is_complete and candidate.course is not present.course:
@@ -129,23 +129,14 @@ class TrajectoryMaker:
 
     def is_possible(self, plan: Plan) -> bool | None:
         """Whether the search for the motion to a plan has found one; None: none is sought. Raises Rejected: none."""
-        finding = self._findings.of(plan)
+        finding = self.findings.of(plan)
         if finding is None or not finding.is_done():
             return None if finding is None else False
         self._found(plan, finding)
         return True
 
-    def is_sought(self, plan: Plan) -> bool:
-        """Whether the motion to a plan is being sought, as it was sent."""
-        finding = self._findings.of(plan)
-        return finding is not None and not finding.is_done()
-
-    def forget(self, plan: Plan) -> None:
-        """Nobody wants the trajectory of a plan any more, as it was sent."""
-        self._findings.drop(plan)
-
     def _found(self, key: Plan, finding: Finding) -> Candidate:
-        self._findings.take(key, finding)
+        self.findings.take(key, finding)
         candidate, told = finding.result()
         if candidate is None:
             raise Rejected(RejectionReason.LIMITS, told)
@@ -169,7 +160,7 @@ class TrajectoryMaker:
         if wait:
             join_ns = plan.origin_ns
         finding = Finding(plan, self._seam(plan, present, join_ns, now_ns), dropped)
-        return self._findings.begin(finding, self._candidates, self._read(plan, present, join_ns))
+        return self.findings.begin(finding, self._candidates, self._read(plan, present, join_ns))
 
     def _fits(self, seam: JoinPoint, present: Present, now_ns: int) -> bool:
         """Whether a candidate from there may be taken yet: the command will be as it was assumed."""
