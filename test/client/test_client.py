@@ -1,4 +1,4 @@
-"""The client with a real node: services, topics, threads, restarts."""
+"""The client with a real node: topics, threads, restarts; test/node/test_services.py has its services."""
 
 from __future__ import annotations
 
@@ -20,21 +20,14 @@ from ros_client import RosClient
 
 from kit.node_process import NodeProcess
 from traj_integrator_interfaces.msg import Rejection
-from traj_integrator_interfaces.srv import Retime
 from traj_integrator_ros.client import IntegratorClient, JointMotion, Refused, Trajectories
-from traj_integrator_ros.kernels import CostTerm, QuadraticCost, acceleration_step, quadratic_cost, velocity_step
+from traj_integrator_ros.kernels import acceleration_step
 
 pytestmark = pytest.mark.ros
 DT_S = 0.1
 RNG = np.random.default_rng(0)
 ACTIONS, START = RNG.normal(size=(4, 6, 3)), RNG.normal(size=(2, 3))
 FIELDS = {"dt": DT_S, "control_space": "velocity", "position": START, "start_index": [0, 1, 1, 0]}
-COST = QuadraticCost(
-    position=CostTerm(weight=1.0, target=torch.tensor([0.1, 0.2, 0.3])),
-    velocity=CostTerm(terminal_weight=torch.ones(3)),
-)
-CLOSE = {"rtol": 1e-5, "atol": 1e-5}
-"""Between the node's float32 and float64."""
 
 
 @pytest.fixture(scope="module")
@@ -45,90 +38,11 @@ def own(shared_node: NodeProcess) -> Iterator[IntegratorClient]:
         yield one
 
 
-def expected(actions: torch.Tensor, start: torch.Tensor) -> tuple[torch.Tensor, ...]:
-    return velocity_step(actions, start, dt=DT_S, start_index=torch.tensor(FIELDS["start_index"]))
-
-
-@pytest.mark.parametrize("kind", [np.asarray, torch.tensor])
-def test_services_answer_what_the_kernels_compute_in_the_kind_of_the_actions(
-    own: IntegratorClient, kind: object
-) -> None:
-    actions, start = torch.tensor(ACTIONS, requires_grad=True), torch.tensor(START, requires_grad=True)
-    right, asked = expected(actions, start), kind(ACTIONS)
-    found = own.integrate(asked, **FIELDS)
-    assert all(type(values) is type(asked) for values in found.outputs) and found.joint_names == JOINTS
-    for values, exact in zip(found.outputs, right, strict=True):
-        np.testing.assert_allclose(values, exact.detach(), **CLOSE)
-    np.testing.assert_allclose(found.time_from_start, DT_S * np.arange(6), **CLOSE)
-
-    upstream = RNG.normal(size=(4, 6, 3))
-    exact = torch.autograd.grad(
-        right[1], (actions, start), torch.tensor(upstream), allow_unused=True, retain_graph=True
-    )
-    gradient = own.compute_gradient(asked, {"velocity": upstream}, **FIELDS)
-    np.testing.assert_allclose(gradient.action, exact[0], **CLOSE)
-    assert gradient.start_position.shape == (2, 3) and gradient.dt.shape == (1,) and gradient.goal_position is None
-
-    options = {"cost": COST, "control_map": "velocity", "dt": DT_S}
-    costs = quadratic_cost(actions, start, start_index=torch.tensor(FIELDS["start_index"]), **options)
-    exact = torch.autograd.grad(costs.sum(), (actions, start))
-    answer = own.evaluate(asked, COST, gradients=("action", "start"), rows=[2, 0], outputs=["velocity"], **FIELDS)
-    assert type(answer.cost) is type(asked)
-    np.testing.assert_allclose(answer.cost, costs.detach(), rtol=1e-5)
-    np.testing.assert_allclose(answer.gradient.action, exact[0], rtol=1e-4, atol=1e-4)
-    np.testing.assert_allclose(answer.gradient.start_position, exact[1], rtol=1e-4, atol=1e-4)
-    assert answer.gradient.dt is None and answer.trajectories.position is None and answer.violations == {}
-    np.testing.assert_allclose(answer.trajectories.velocity, right[1].detach()[[2, 0]], **CLOSE)
-
-
-@pytest.mark.parametrize("dt_per", ["step", "trajectory"])
-def test_time_steps_of_a_batch_have_gradients_of_their_shape(own: IntegratorClient, dt_per: str) -> None:
-    dt = torch.tensor(RNG.uniform(0.05, 0.15, 6 if dt_per == "step" else 4), requires_grad=True)
-    options = {"cost": COST, "control_map": "velocity", "dt": dt, "dt_per": dt_per}
-    costs = quadratic_cost(torch.tensor(ACTIONS), torch.tensor(START[:1]), **options)
-    [exact] = torch.autograd.grad(costs.sum(), dt)
-    fields = {"control_space": "velocity", "position": START[:1], "dt_per": dt_per, "gradients": ["dt"], "rows": [1, 3]}
-    found = own.evaluate(ACTIONS, COST, dt=dt.detach(), **fields)
-    assert found.gradient.dt.shape == dt.shape and found.gradient.action is None
-    np.testing.assert_allclose(found.gradient.dt, exact, rtol=1e-4, atol=1e-4)
-    assert found.trajectories.time_from_start.shape == ((6,) if dt_per == "step" else (2, 6))
-    if dt_per == "step":
-        each = own.evaluate(ACTIONS, COST, dt=dt.detach().expand(4, 6), **fields).gradient.dt
-        assert each.shape == (4, 6)
-        np.testing.assert_allclose(each.sum(axis=0), exact, rtol=1e-4, atol=1e-4)
-
-
-def test_violations_come_by_output_with_the_horizon_of_the_trajectory(own: IntegratorClient) -> None:
-    cost = {"velocity": {"upper": 0.5, "lower": -0.5}}
-    fields = {"control_space": "position", "position": START[:1], "dt": DT_S}  # central differences: more points
-    found = own.evaluate(ACTIONS, cost, violations=["velocity"], **fields).violations
-    velocity = own.integrate(ACTIONS, outputs=["velocity"], **fields).velocity
-    assert list(found) == ["velocity"]
-    np.testing.assert_allclose(found["velocity"], np.abs(velocity) - 0.5, **CLOSE)
-
-
-def test_retimed_paths_pass_their_rows_at_the_times_that_come_with_them(own: IntegratorClient) -> None:
-    paths = np.cumsum(RNG.uniform(0.1, 0.3, (2, 5, 3)), axis=1)
-    paths[1] = paths[1, :1]  # it stands still
-    limits = {"velocity_limits": np.ones(3), "acceleration_limits": [2.0] * 3, "jerk_limits": [20.0] * 3}
-    found = own.retime(paths, **limits)
-    assert found.status.tolist() == [Retime.Request.DONE, Retime.Request.STILL]
-    assert found.ratio.shape == (2, 3) and found.row_times.shape == (2, 5) and found.ratio[0].max() < 1.001
-    motion, still = found.trajectories
-    at = np.abs(motion.time_from_start[:, None] - found.row_times[0]).argmin(axis=0)
-    assert np.abs(motion.position[at] - paths[0]).max() < 0.02 and motion.joint_names == JOINTS
-    assert len(still.position) == 1 and motion.velocity.shape == motion.position.shape
-    assert own.retime(paths[:1], order=2, **limits).trajectories[0].acceleration is None
-    wanted = found.duration[0] + 1.5
-    longer = own.retime(paths[:1], duration=wanted, **limits)
-    np.testing.assert_allclose(longer.duration, wanted, rtol=1e-6)
-
-
 def test_refusals_are_exceptions_with_the_reason_of_the_node(own: IntegratorClient) -> None:
     with pytest.raises(Refused, match=r"~/integrate: .*data: expected finite numbers, got nan"):
         own.integrate(np.full((1, 2, 3), np.nan), position=START[0])
     with pytest.raises(Refused, match=r"~/evaluate: .*max_batch"):
-        own.evaluate(np.zeros((65, 2, 3)), COST, position=START[0])
+        own.evaluate(np.zeros((65, 2, 3)), {"position": {"weight": 1.0}}, position=START[0])
     with pytest.raises(Refused, match=r"parameters: .*dt"):
         own.set_parameters({"dt": -1.0})
 

@@ -1,26 +1,24 @@
-"""The services: forward for one caller, gradients for optimizers."""
+"""The services, from arrays to arrays: what the kernels compute, for callers and for optimizers."""
 
 from __future__ import annotations
-
-from array import array
 
 import numpy as np
 import pytest
 import torch
-from node_fixtures import changed, table
+from node_fixtures import changed
 from ros_client import RosClient
 
 from kit.node_process import NodeProcess
-from traj_integrator_interfaces.msg import ActionSequence, TrajectoryBatch
-from traj_integrator_interfaces.srv import ComputeGradient, Evaluate, Retime
-from traj_integrator_ros.client import packed, sequence
+from traj_integrator_interfaces.msg import ActionSequence
+from traj_integrator_interfaces.srv import Retime
+from traj_integrator_ros.client import ORDERS, Gradient, Refused, packed, sequence
 from traj_integrator_ros.kernels import ControlMap, ControlSpace, CostTerm, QuadraticCost, control_map, quadratic_cost
 
 pytestmark = pytest.mark.ros
 DOF = 3
-ORDER = ["joint_b", "joint_c", "joint_a"]
-START_INDEX, GOAL_INDEX = [0, 1, 1, 0], [1, 0, 1, 1]
-UPSTREAM = ("grad_position", "grad_velocity", "grad_acceleration", "grad_jerk")
+ORDER = ("joint_b", "joint_c", "joint_a")
+INDICES = {"start_index": [0, 1, 1, 0], "goal_index": [1, 0, 1, 1]}
+KINDS = {"numpy": np.asarray, "torch": torch.tensor}
 
 
 def test_integrate_answers_what_the_topic_publishes(client: RosClient) -> None:
@@ -32,83 +30,83 @@ def test_integrate_answers_what_the_topic_publishes(client: RosClient) -> None:
     assert response.trajectory == batch
 
 
-def any_sequence(space: ControlSpace, kernel: ControlMap) -> ActionSequence:
-    """Of four trajectories `[6, DOF]` with all that there can be, joints in another order."""
+def leaves_of(space: ControlSpace, kernel: ControlMap, dt: tuple[int, ...]) -> dict[str, torch.Tensor]:
+    """Numbers of four trajectories `[6, DOF]` with all that there can be, by the names of the kernels' arguments.
+
+    They are in float64, and such as a message has them; dt has this shape, `[4]` is one for each trajectory.
+    """
     rng = np.random.default_rng(space.value)
-    position, velocity, acceleration = rng.normal(size=(3, 2, DOF))
-    message = sequence(
-        rng.normal(size=(4, 6, DOF)), control_space=space.value,
-        dt=rng.uniform(0.05, 0.1, size=4 if kernel.uniform_dt_only else 6),
-        dt_per="trajectory" if kernel.uniform_dt_only else "step",
-        position=position, velocity=velocity, acceleration=acceleration, joint_names=ORDER,
-    )  # fmt: skip
-    message.start_index = array("I", START_INDEX)
-    if kernel.goal:
-        message.goal_index = array("I", GOAL_INDEX)
-    for part in kernel.goal:
-        setattr(message.goal, part, packed(rng.normal(size=(2, DOF))))
-    return message
-
-
-def indices(kernel: ControlMap) -> dict[str, torch.Tensor]:
-    """Those of the rows of such a sequence, as the kernels take them."""
-    found = {"start_index": START_INDEX, **({"goal_index": GOAL_INDEX} if kernel.goal else {})}
-    return {name: torch.tensor(rows) for name, rows in found.items()}
-
-
-def leaves_of(message: ActionSequence) -> dict[str, torch.Tensor]:
-    """The message's own float32 numbers in float64, by the names of the kernels' arguments."""
-
-    def leaf(values: object, *shape: int) -> torch.Tensor:
-        return torch.from_numpy(np.asarray(values, np.float64).reshape(shape)).requires_grad_()
-
-    ends = {
-        f"{end}_{part}": getattr(getattr(message, end), part)
-        for end in ("start", "goal")
-        for part in ("position", "velocity", "acceleration")
-    }
+    numbers = {"action": rng.normal(size=(4, 6, DOF))}
+    numbers |= {f"start_{part}": rng.normal(size=(2, DOF)) for part in ORDERS[:3]}
+    numbers |= {f"goal_{part}": rng.normal(size=(2, DOF)) for part in kernel.goal}
+    numbers["dt"] = rng.uniform(0.05, 0.1, (4, 1) if dt == (4,) else dt)
     return {
-        "action": leaf(message.data, message.batch, message.horizon, DOF),
-        **{name: leaf(values, -1, DOF) for name, values in ends.items() if values},
-        "dt": leaf(message.dt, *((-1, 1) if message.dt_per else (-1,))),
+        name: torch.tensor(np.float32(values), dtype=torch.float64).requires_grad_() for name, values in numbers.items()
     }
 
 
-def assert_gradients(response: object, expected: dict[str, torch.Tensor]) -> None:
-    for name, reference in expected.items():
-        value, reference = np.asarray(getattr(response, f"grad_{name}")), reference.numpy().reshape(-1)
-        assert value.size == reference.size, name
-        assert np.linalg.norm(value - reference) <= 5e-6 * np.linalg.norm(reference), name
+def indices(kernel: ControlMap) -> dict[str, list[int]]:
+    return dict(list(INDICES.items())[: 2 if kernel.goal else 1])
+
+
+def fields_of(leaves: dict[str, torch.Tensor], kernel: ControlMap, space: ControlSpace) -> dict[str, object]:
+    """The keyword arguments of `sequence`, joints in another order."""
+    found = {
+        name.removeprefix("start_"): values.detach().numpy() for name, values in leaves.items() if name != "action"
+    }
+    if found["dt"].shape == (4, 1):
+        found |= {"dt": found["dt"][:, 0], "dt_per": "trajectory"}
+    return {**found, **indices(kernel), "control_space": space, "joint_names": ORDER}
+
+
+def tensors(kernel: ControlMap) -> dict[str, torch.Tensor]:
+    return {name: torch.tensor(rows) for name, rows in indices(kernel).items()}
+
+
+def assert_gradients(found: Gradient, expected: dict[str, torch.Tensor], kind: str) -> None:
+    """Those that are expected, and no others."""
+    assert {name for name, values in vars(found).items() if values is not None} == expected.keys()
+    for name, exact in expected.items():
+        value, exact = getattr(found, name), exact.numpy()
+        assert isinstance(value, torch.Tensor) == (kind == "torch"), name
+        assert value.shape == (exact.shape[:1] if exact.shape == (4, 1) else exact.shape), name
+        value = np.asarray(value).reshape(-1)
+        assert np.linalg.norm(value - exact.reshape(-1)) <= 5e-6 * np.linalg.norm(exact), name
 
 
 @pytest.mark.parametrize(
-    ("space", "scheme"),
-    [(ControlSpace.POSITION, "central"), (ControlSpace.JERK, "backward"), (ControlSpace.BSPLINE, "backward")],
+    ("space", "scheme", "dt", "kind"),
+    [
+        (ControlSpace.POSITION, "central", (4,), "numpy"),
+        (ControlSpace.JERK, "backward", (4, 6), "torch"),
+        (ControlSpace.BSPLINE, "backward", (4,), "numpy"),
+    ],
 )
 def test_the_gradient_is_that_of_autograd_in_the_callers_columns(
-    client: RosClient, space: ControlSpace, scheme: str
+    client: RosClient, space: ControlSpace, scheme: str, dt: tuple[int, ...], kind: str
 ) -> None:
     kernel = control_map(space, scheme)
-    request = ComputeGradient.Request(actions=any_sequence(space, kernel))
+    leaves = leaves_of(space, kernel, dt)
+    fields, actions = fields_of(leaves, kernel, space), KINDS[kind](leaves["action"].detach().numpy())
     rng = np.random.default_rng(space.value)
     upstream = rng.normal(size=(4, 4, kernel.output_horizon(6), DOF)).astype(np.float32)
-    for name, values in zip(UPSTREAM, upstream, strict=True):
-        setattr(request, name, packed(values))
-    leaves = leaves_of(request.actions)
     others = dict(leaves)
-    outputs = kernel.step(others.pop("action"), **others, **indices(kernel))
+    outputs = kernel.step(others.pop("action"), **others, **tensors(kernel))
     cost = sum((torch.from_numpy(g) * output).sum() for g, output in zip(upstream, outputs, strict=True))
     expected = dict(zip(leaves, torch.autograd.grad(cost, list(leaves.values())), strict=True))
+    given = dict(zip(ORDERS, upstream, strict=True))
     with changed(client, finite_difference=scheme):
-        response = client.compute_gradient(request)
-        assert response.success, response.message
-        assert_gradients(response, expected)
-        trajectory = client.integrate(request.actions).trajectory
-        assert np.allclose(table(trajectory.position, 4, DOF), outputs.position.detach(), atol=1e-4)
-        # Linear: it needs no data, but for dt.
-        request.actions.data = packed([])
-        without = client.compute_gradient(request)
-    assert_gradients(without, {**expected, "dt": torch.empty(0)})
+        assert_gradients(client.services.compute_gradient(actions, given, **fields), expected, kind)
+        found = client.services.integrate(actions, **fields)
+        message = sequence(actions, **fields)
+        message.data = packed([])  # linear: it needs no data, but for dt
+        without = client.services.compute_gradient(message, given)
+    del expected["dt"]
+    assert_gradients(without, expected, "numpy")
+    assert found.joint_names == ORDER and found.time_from_start.shape == (4, kernel.output_horizon(6))
+    for values, exact in zip(found.outputs, outputs, strict=True):
+        assert type(values) is type(actions)
+        np.testing.assert_allclose(values, exact.detach(), rtol=1e-4, atol=1e-3 * float(exact.detach().abs().max()))
 
 
 def test_violated_limits_are_counted_where_they_are_to_warn(client: RosClient, shared_node: NodeProcess) -> None:
@@ -120,68 +118,67 @@ def test_violated_limits_are_counted_where_they_are_to_warn(client: RosClient, s
     assert "published in spite of limits_violated" in shared_node.output
 
 
-@pytest.mark.parametrize("space", [ControlSpace.POSITION, ControlSpace.ACCELERATION, ControlSpace.BSPLINE])
-def test_evaluate_is_the_quadratic_cost_with_its_gradients(client: RosClient, space: ControlSpace) -> None:
+@pytest.mark.parametrize(
+    ("space", "dt", "kind"),
+    [
+        (ControlSpace.POSITION, (6,), "torch"),
+        (ControlSpace.ACCELERATION, (6,), "numpy"),
+        (ControlSpace.BSPLINE, (4,), "numpy"),
+    ],
+)
+def test_evaluate_is_the_quadratic_cost_with_its_gradients(
+    client: RosClient, space: ControlSpace, dt: tuple[int, ...], kind: str
+) -> None:
     rng, kernel = np.random.default_rng(space.value), control_map(space)
     batch, points, bound = 4, kernel.output_horizon(6), rng.random(DOF)
-    request = Evaluate.Request(actions=any_sequence(space, kernel))
-    given = {
-        "position": {"weight": rng.random((batch, points, DOF)), "target": rng.normal(size=DOF)},
-        "velocity": {"terminal_weight": rng.random((batch, DOF)), "target": rng.normal(size=(points, DOF))},
-        "acceleration": {"limit_weight": rng.random(DOF), "lower": -bound, "upper": bound},
-        "jerk": {"weight": 1e-3 * rng.random((points, DOF))},
-    }
-    for output, fields in given.items():
-        for name, values in fields.items():
-            setattr(getattr(request.cost, output), name, packed(values))
-    leaves = leaves_of(request.actions)
+    leaves = leaves_of(space, kernel, dt)
+    fields, actions = fields_of(leaves, kernel, space), KINDS[kind](leaves["action"].detach().numpy())
+
+    def term(**values: np.ndarray) -> CostTerm:
+        return CostTerm(**{name: torch.from_numpy(np.float64(np.float32(one))) for name, one in values.items()})
+
     cost = QuadraticCost(
-        **{
-            output: CostTerm(**{name: torch.from_numpy(np.float64(np.float32(x))) for name, x in fields.items()})
-            for output, fields in given.items()
-        }
+        position=term(weight=rng.random((batch, points, DOF)), target=rng.normal(size=DOF)),
+        velocity=term(terminal_weight=rng.random((batch, DOF)), target=rng.normal(size=(points, DOF))),
+        acceleration=term(limit_weight=rng.random(DOF), lower=-bound, upper=bound),
+        jerk=term(weight=1e-3 * rng.random((points, DOF))),
     )
-    wanted = quadratic_cost(**leaves, cost=cost, control_map=kernel, **indices(kernel))
+    wanted = quadratic_cost(**leaves, cost=cost, control_map=kernel, **tensors(kernel))
     gradients = dict(zip(leaves, torch.autograd.grad(wanted.sum(), list(leaves.values())), strict=True))
-
-    request.trajectory_rows, request.trajectory_fields = array("I", [3, 1]), TrajectoryBatch.VELOCITY
+    whole = client.services.integrate(actions, outputs=["velocity", "acceleration"], **fields)
     for wants in (("action",), ("start", "goal"), ("action", "start", "goal", "dt")):
-        for kind in ("action", "start", "goal", "dt"):
-            setattr(request, f"want_grad_{kind}", kind in wants)
-        response = client.evaluate(request)
-        assert response.success, response.message
-        np.testing.assert_allclose(response.cost, wanted.detach().numpy(), rtol=1e-5)
-        none = torch.empty(0)
-        assert_gradients(response, {n: g if n.split("_")[0] in wants else none for n, g in gradients.items()})
-        whole = client.integrate(request.actions, fields=TrajectoryBatch.VELOCITY).trajectory
-        some = response.trajectory
-        assert (some.batch, some.horizon, some.joint_names) == (2, points, ORDER)
-        assert not some.position and not some.acceleration and not some.jerk
-        times, found = (np.reshape(of.time_from_start, (-1, points)) for of in (whole, some))
-        np.testing.assert_array_equal(found, times[[3, 1]] if request.actions.dt_per else times)
-        np.testing.assert_array_equal(table(some.velocity, 2, DOF), table(whole.velocity, batch, DOF)[[3, 1]])
+        asked = {"gradients": wants, "rows": [3, 1], "outputs": ["velocity"], "violations": ["acceleration"]}
+        found = client.services.evaluate(actions, cost, **asked, **fields)
+        np.testing.assert_allclose(found.cost, wanted.detach().numpy(), rtol=1e-5)
+        assert type(found.cost) is type(actions)
+        expected = {name: values for name, values in gradients.items() if name.split("_")[0] in wants}
+        assert_gradients(found.gradient, expected, kind)
+        some, times = found.trajectories, np.asarray(whole.time_from_start)
+        assert some.joint_names == ORDER and some.position is some.acceleration is some.jerk is None
+        np.testing.assert_array_equal(some.time_from_start, times if times.ndim == 1 else times[[3, 1]])
+        np.testing.assert_array_equal(some.velocity, np.asarray(whole.velocity)[[3, 1]])
+        assert list(found.violations) == ["acceleration"]
+        beyond = np.abs(np.asarray(whole.acceleration)) - np.float32(bound)
+        np.testing.assert_allclose(found.violations["acceleration"], beyond, rtol=1e-4, atol=1e-4)
 
 
-def test_a_path_is_timed_by_the_limits_of_the_node_and_of_the_request(client: RosClient) -> None:
-    path = np.array([[0.0, 0.0, 0.0], [0.4, 0.1, 0.0], [0.5, 0.6, -0.2]])
-    request = Retime.Request(rows=3, position=array("d", path.ravel()), max_velocity_scaling_factor=0.5)
-    lacking = client.call(Retime, "retime", request)
-    assert lacking.message.startswith("no_limits: velocity_limits: expected a limit of joint_a, joint_b"), lacking
-    assert not lacking.success and not lacking.status
+def test_paths_are_timed_by_the_limits_of_the_node_and_of_the_request(client: RosClient) -> None:
+    paths = np.array([[[0.0, 0.0, 0.0], [0.4, 0.1, 0.0], [0.5, 0.6, -0.2]], np.ones((3, DOF))])
+    with pytest.raises(Refused, match="no_limits: velocity_limits: expected a limit of joint_a, joint_b"):
+        client.services.retime(paths)
+    limits = {"max_velocity_scaling_factor": 0.5, "acceleration_limits": [8.0] * DOF}
     with changed(client, limits__velocity=[2.0] * DOF, limits__jerk=[80.0] * DOF):
-        request.acceleration_limits = array("d", [8.0] * DOF)
-        answer = client.call(Retime, "retime", request)
-        request.min_duration = 2 * answer.duration[0]
-        longer = client.call(Retime, "retime", request)
-    assert answer.success and list(answer.status) == [Retime.Request.DONE], answer
-    assert list(answer.joint_names) == client.joint_names and list(answer.reason) == [""]
-    position, velocity, acceleration = (
-        np.asarray(getattr(answer, f"result_{name}")).reshape(-1, DOF)
-        for name in ("position", "velocity", "acceleration")
-    )
-    assert len(position) == answer.points[0] == len(answer.time_from_start)
-    assert answer.duration[0] == answer.time_from_start[-1] == answer.row_times[-1]
-    np.testing.assert_allclose(position[[0, -1]], path[[0, -1]])
-    assert not velocity[[0, -1]].any() and np.abs(acceleration).max() <= 8.001
-    assert 0.9 < np.abs(velocity).max() <= 1.001 and 0.99 < max(answer.ratio) <= 1.0001
-    assert longer.duration[0] == pytest.approx(request.min_duration) and max(longer.ratio) < 0.51
+        found = client.services.retime(paths, **limits)
+        longer = client.services.retime(paths[:1], min_duration=2 * found.duration[0], **limits)
+        cubic = client.services.retime(paths[:1], order=2, **limits)
+    assert found.status.tolist() == [Retime.Request.DONE, Retime.Request.STILL] and found.reason == ("", "")
+    motion, still = found.trajectories
+    assert motion.joint_names == tuple(client.joint_names) and len(still.position) == 1
+    assert found.duration[0] == motion.time_from_start[-1] == found.row_times[0, -1] and found.duration[1] == 0
+    at = np.abs(motion.time_from_start[:, None] - found.row_times[0]).argmin(axis=0)
+    assert np.abs(motion.position[at] - paths[0]).max() < 0.02
+    np.testing.assert_allclose(motion.position[[0, -1]], paths[0, [0, -1]])
+    assert not motion.velocity[[0, -1]].any() and np.abs(motion.acceleration).max() <= 8.001
+    assert 0.9 < np.abs(motion.velocity).max() <= 1.001 and 0.99 < found.ratio[0].max() <= 1.0001
+    assert longer.duration[0] == pytest.approx(2 * found.duration[0]) and longer.ratio.max() < 0.51
+    assert cubic.trajectories[0].acceleration is None
