@@ -66,22 +66,6 @@ def with_output_that_nobody_reads() -> None:
     os.close(write)
 
 
-FAULT_RAD = 0.01
-
-
-def with_a_fault_in_its_kernels() -> None:
-    """All positions that a map's forward computes are off by the same."""
-    from traj_integrator_ros.kernels.native.extension import extension
-
-    step = extension.step
-
-    def faulty(*arguments: object, **options: object) -> object:
-        rows = step(*arguments, **options)
-        return rows and type(rows)(rows[0] + FAULT_RAD, *rows[1:])
-
-    extension.step = faulty
-
-
 SLOW_S, MANY = 1.0, 100
 
 

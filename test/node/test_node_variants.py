@@ -9,7 +9,6 @@ from node_fixtures import ClientFactory, NodeFactory, NodeServer
 
 from traj_integrator_interfaces.srv import ComputeGradient
 from traj_integrator_ros.client import packed, sequence
-from traj_integrator_ros.kernels import ControlSpace
 
 pytestmark = pytest.mark.ros
 DOF = 3
@@ -62,23 +61,3 @@ def test_without_its_compiled_parts_the_node_does_not_configure_and_says_how_to_
     assert "Traceback" not in process.output
     assert client.state() == "unconfigured" and not client.change_state("configure")
     assert "C++ parts" in client.status().message and client.status().level == client.status().ERROR
-
-
-def test_a_fault_in_a_kernel_is_what_the_controller_gets_in_every_control_space(serve: NodeServer) -> None:
-    ends = []
-    for variant in (None, node_variants.with_a_fault_in_its_kernels):
-        process, client = serve(variant=variant)
-        client.settle_state(np.zeros(DOF))
-        ends.append({})
-        for space in ControlSpace:
-            message = sequence(
-                np.full((1, 8, DOF), 0.1), control_space=space, position=np.zeros(DOF), velocity=np.zeros(DOF)
-            )
-            ends[-1][space] = np.array(client.answer(message)[1].points[-1].positions)
-            for transition in ("deactivate", "activate"):  # nothing is in execution
-                assert client.change_state(transition)
-            client.settle_state(np.zeros(DOF))
-        process.stop()
-    healthy, faulty = ends
-    for space, end in healthy.items():
-        np.testing.assert_allclose(faulty[space], end + node_variants.FAULT_RAD, atol=1e-6, err_msg=str(space))
