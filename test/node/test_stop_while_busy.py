@@ -18,9 +18,9 @@ from traj_integrator_ros.client.requests import cost_message, gradient_request
 pytestmark = [pytest.mark.ros, pytest.mark.slow]
 DOF, ROWS, DT = 7, 240, 0.02
 NAMES = [f"joint_{number}" for number in range(DOF)]
-STOPS = 5
+STOPS = 3
 MOST_S = 0.06
-"""The median of five: 20 ms, and what a busy test machine adds. It was a quarter of a second."""
+"""The median of three: 20 ms, and what a busy test machine adds. It was a quarter of a second."""
 TRUE = 0.05
 LIMITS = {"limits.velocity": 1.0, "limits.acceleration": 5.0, "limits.jerk": 100.0}
 PARAMETERS = {

@@ -17,7 +17,7 @@ from simulated_arm import RATE, Limits, SimulatedArm
 from kit.node_process import NodeProcess
 from traj_integrator_interfaces.msg import ActionSequence
 from traj_integrator_interfaces.srv import Committed, Stop
-from traj_integrator_ros.client import SECOND_NS, sequence
+from traj_integrator_ros.client import SECOND_NS, sequence, set_stamp
 
 pytestmark = [pytest.mark.ros, pytest.mark.slow]
 DOF = len(JOINTS)
@@ -133,16 +133,17 @@ def transitions(*names: str) -> Callable[[SimulatedArm], None]:
     return pass_them
 
 
-def clock_goes_back(arm: SimulatedArm) -> None:
-    arm.now_ns -= SECOND_NS
-    arm.begin_ns -= SECOND_NS
+def let_the_clock_jump(arm: SimulatedArm, seconds: int = -1) -> None:
+    """For all but the arm and its controller."""
+    arm.now_ns += seconds * SECOND_NS
+    arm.begin_ns += seconds * SECOND_NS
 
 
 FORGETFUL = {
     "one old joint state": one_old_state,
     "deactivate and activate": transitions("deactivate", "activate"),
     "from configure on": transitions("deactivate", "cleanup", "configure", "activate"),
-    "the clock goes back": clock_goes_back,
+    "the clock goes back": let_the_clock_jump,
 }
 
 
@@ -159,6 +160,30 @@ def test_nothing_but_a_release_ends_a_hold(make_arm: MakeArm, what: str) -> None
     assert arm.client.call(Stop, "stop", Stop.Request(hold=False)).success
     arm.run(1.0, 0.1, lambda: arm.client.sequences.publish(velocities(0.4, 20)))
     assert arm.position[0] > where + 0.05, "released, it moves again"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "reason"), [(-100, "clock_jumped_back"), (-1, "clock_jumped_back"), (100, "state_too_old")]
+)
+def test_after_a_jump_of_the_clock_the_stream_goes_on_with_the_next_joint_state(
+    make_arm: MakeArm, seconds: int, reason: str
+) -> None:
+    def send() -> None:
+        chunk = velocities(0.4, 20)
+        set_stamp(chunk, arm.now_ns)
+        arm.client.sequences.publish(chunk)
+
+    arm = make_arm(start_from="previous")
+    arm.run(1.0, 0.1, send)
+    before = int(arm.client.counts()[f"rejected.{reason}"])
+    arm.robot.reading = False
+    let_the_clock_jump(arm, seconds)
+    arm.run(0.2, 0.1, send)
+    assert int(arm.client.counts()[f"rejected.{reason}"]) > before
+    arm.robot.reading = True
+    arm.run(2.5, 0.1, send)
+    assert abs(arm.commands[-1, 1, 0] - 0.4) < 0.02
+    arm.assert_within(LIMITS)
 
 
 @pytest.mark.parametrize("stop", [True, False], ids=["by the service", "by itself"])

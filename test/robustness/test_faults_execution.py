@@ -1,4 +1,4 @@
-"""What goes wrong while a motion runs: streams that end, nodes that go, clocks that jump. The robot comes to rest."""
+"""What goes wrong while a motion runs: streams that end, nodes that go. The robot comes to rest."""
 
 from __future__ import annotations
 
@@ -10,13 +10,12 @@ import numpy as np
 import pytest
 from node_fixtures import NodeServer
 from ros_client import RosClient
-from rosgraph_msgs.msg import Clock
 from trajectory_msgs.msg import JointTrajectory
 
 from kit.controller import fields_of
 from kit.participant import received_ns
 from soak.commanded import Commanded
-from traj_integrator_ros.client import SECOND_NS, sequence, set_stamp, stamp_of
+from traj_integrator_ros.client import SECOND_NS, sequence
 
 pytestmark = [pytest.mark.ros, pytest.mark.slow]
 HORIZON, DT_S = 16, 0.05
@@ -112,57 +111,3 @@ def test_streams_that_end_and_a_node_that_is_deactivated_or_killed_while_the_rob
         robot.wait_until_at_rest()
     robot.commanded.judge(time.time_ns())
     assert not robot.commanded.faults, "whatever was commanded kept the limits"
-
-
-class Simulation:
-    """Time that runs as the real one does but for its jumps, and a robot that rests at 0 in it."""
-
-    def __init__(self, client: RosClient) -> None:
-        self.client, self.offset_ns = client, 1000 * SECOND_NS - time.monotonic_ns()
-        self._clock = client.publisher(Clock, "/clock")
-        self.measures = True
-        client.wait_for(self._clock.get_subscription_count, "the node listens to /clock", 20.0)
-
-    @property
-    def now_ns(self) -> int:
-        return time.monotonic_ns() + self.offset_ns
-
-    def tick(self) -> None:
-        message = Clock()
-        message.clock.sec, message.clock.nanosec = divmod(self.now_ns, SECOND_NS)
-        self._clock.publish(message)
-        if self.measures:
-            self.client.publish_state([0.0] * 3, stamp_ns=self.now_ns)
-
-    def send(self) -> int:
-        """A chunk that sets off gently, and ends in motion; the time of sending, ns."""
-        rows = 0.1 * (np.arange(1, HORIZON + 1) * DT_S)[:, None] ** 2 * np.ones(3)
-        message, now_ns = sequence(rows[None], dt=[DT_S]), self.now_ns
-        set_stamp(message, now_ns)
-        self.client.trajectories.clear()
-        self.client.sequences.publish(message)
-        return now_ns
-
-
-def test_a_clock_that_jumps_while_a_motion_runs(serve: NodeServer) -> None:
-    _, client = serve({**PARAMETERS, "use_sim_time": True, "limits.start_deviation": 0.0, "state_timeout": 0.5})
-    simulation = Simulation(client)
-    with client.periodically(0.01, simulation.tick):
-        client.spin(1.0)
-        for jump_s, reason in ((-100, "clock_jumped_back"), (-1, "clock_jumped_back"), (100, "state_too_old")):
-            before = int(client.counts()[f"rejected.{reason}"])
-            simulation.send()
-            client.wait_for(lambda: client.trajectories, "a motion", 20.0)
-            simulation.measures = False
-            simulation.offset_ns += jump_s * SECOND_NS
-            client.spin(0.2)
-            simulation.send()
-            told = lambda reason=reason, before=before: int(client.counts()[f"rejected.{reason}"]) > before  # noqa: E731
-            client.wait_for(told, f"{reason} told", 20.0)
-            simulation.measures = True
-            client.spin(0.3)
-            sent_ns = simulation.send()
-            client.wait_for(lambda: client.trajectories, "served after the jump", 20.0)
-            start_ns = stamp_of(client.trajectories[-1])
-            assert sent_ns - SECOND_NS < start_ns < simulation.now_ns + SECOND_NS, "it starts by the clock as it is now"
-    assert int(client.counts()["rejected.internal_error"]) == 0
