@@ -23,7 +23,8 @@ from preloaded_python import share_preloaded_python
 
 PROJECT_ROOT = Path(__file__).resolve().parent.parent
 sys.path.append(str(PROJECT_ROOT))  # kit, benchmarks, rig and soak are tools of the repository, not of the package
-sys.path.append(str(PROJECT_ROOT / "test" / "kernels"))  # whose cases are those of the maps and the engine, too
+# The cases of kernels are those of the maps and the engine, too, and many rooms have the fixtures of the node.
+sys.path += [str(PROJECT_ROOT / "test" / room) for room in ("kernels", "node")]
 
 from kit.local_dds import isolate  # noqa: E402
 from traj_integrator_ros.node.shared_memory import remove_abandoned_segments  # noqa: E402

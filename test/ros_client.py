@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
-from rclpy.node import NodeNameNonExistentError
 from sensor_msgs.msg import JointState
 from trajectory_msgs.msg import JointTrajectory
 
@@ -19,7 +18,7 @@ from kit.participant import (
     Participant,
     received_ns,
 )
-from traj_integrator_interfaces.msg import ActionSequence, TrajectoryBatch
+from traj_integrator_interfaces.msg import ActionSequence, Rejection, TrajectoryBatch
 from traj_integrator_interfaces.srv import ComputeGradient, Evaluate, Integrate
 from traj_integrator_ros.client import set_stamp
 from traj_integrator_ros.motions.trajectories import planned_trajectory
@@ -38,6 +37,7 @@ class RosClient(Participant):
         """Whether every trajectory must end at rest."""
         self.batches: list[TrajectoryBatch] = []
         self.trajectories: list[JointTrajectory] = []
+        self.rejections: list[Rejection] = []
         self.statuses: list[DiagnosticStatus] = []
         """What the node has told, since the last fresh status was asked for."""
         self._since_ns = 0
@@ -46,6 +46,7 @@ class RosClient(Participant):
         self.plans = self.publisher(JointTrajectory, "~/position_trajectory")
         self.batch_subscription = self.subscribe(TrajectoryBatch, "~/trajectory_batch", self.batches.append)
         self.trajectory_subscription = self.subscribe(JointTrajectory, "~/joint_trajectory", self._keep_trajectory)
+        self.rejection_subscription = self.subscribe(Rejection, "~/rejections", self.rejections.append)
         self.subscribe(DiagnosticArray, "/diagnostics", self._keep_statuses)
 
     def wait_until_active(self, timeout_s: float = START_TIMEOUT_S) -> None:
@@ -56,28 +57,15 @@ class RosClient(Participant):
     def wait_until_connected(self) -> None:
         """Wait until all topics are connected."""
         publishers = (self.states, self.sequences, self.plans)
-        topics = [one.topic_name for one in (self.batch_subscription, self.trajectory_subscription)]
+        subscriptions = (self.batch_subscription, self.trajectory_subscription, self.rejection_subscription)
         self.wait_for(
             lambda: (
                 all(publisher.get_subscription_count() for publisher in publishers)
-                and all(self.node.count_publishers(topic) for topic in topics)
+                and all(self.node.count_publishers(one.topic_name) for one in subscriptions)
             ),
             f"topics of {self.node_name} connected",
         )
         self.spin(0.2)  # the node's side may find us a moment later than we find it
-
-    def topics_and_services(self) -> dict[str, str]:
-        """Name and type of all that the node subscribes to, publishes or serves; nothing while it is unknown."""
-        namespace, _, name = self.node_name.rpartition("/")
-        try:
-            found = [
-                *self.node.get_subscriber_names_and_types_by_node(name, namespace or "/"),
-                *self.node.get_publisher_names_and_types_by_node(name, namespace or "/"),
-                *self.node.get_service_names_and_types_by_node(name, namespace or "/"),
-            ]
-        except NodeNameNonExistentError:  # its entities are discovered apart from its name
-            return {}
-        return {topic: types[0] for topic, types in found}
 
     # Input
 

@@ -1,9 +1,8 @@
-"""The fixtures are those of test/node."""
+"""The package of the example is imported as users install it."""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT / "test" / "node"), str(ROOT / "examples" / "lerobot")]
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "examples" / "lerobot"))

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "node"))
 # Its assertions explain themselves as those of a test module do.
 pytest.register_assert_rewrite("scenarios")
 

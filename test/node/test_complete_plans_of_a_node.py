@@ -11,8 +11,6 @@ from node_fixtures import JOINTS, changed, plan
 from ros_client import RosClient
 from trajectory_msgs.msg import JointTrajectory
 
-from traj_integrator_interfaces.msg import Rejection
-
 pytestmark = pytest.mark.ros
 V, A = 2.0, 5.0
 LIMITS = {"limits__velocity": [V] * 3, "limits__acceleration": [A] * 3, "limits__action": "retime"}
@@ -78,17 +76,14 @@ def test_a_plan_of_one_joint_that_asks_for_too_much_reaches_its_goal_and_says_by
 
 
 def test_a_goal_in_motion_is_refused_by_name(limited: RosClient) -> None:
-    told: list[Rejection] = []
-    limited.subscribe(Rejection, "~/rejections", told.append)
-    limited.wait_for(lambda: limited.node.count_publishers("/traj_integrator/rejections"), "~/rejections")
     limited.trajectories.clear()
+    limited.rejections.clear()
     moving = planned(
         np.array([0.0, 1.0]), np.array([[0.1, 0.2, 0.3], [0.2, 0.2, 0.3]]), np.array([[0.0] * 3, [0, 0.3, 0]])
     )
     limited.plans.publish(moving)
-    limited.wait_for(lambda: told, "a rejection")
-    assert (told[-1].reason, told[-1].topic, told[-1].output) == (
-        "goal_in_motion", "position_trajectory", "joint_trajectory",
-    )  # fmt: skip
-    assert "points[-1].velocities: expected 0 at the goal, got 0.3 for joint_b" in told[-1].text
+    limited.wait_for(lambda: limited.rejections, "a rejection")
+    [told] = limited.rejections
+    assert (told.reason, told.topic, told.output) == ("goal_in_motion", "position_trajectory", "joint_trajectory")
+    assert "points[-1].velocities: expected 0 at the goal, got 0.3 for joint_b" in told.text
     assert not limited.trajectories

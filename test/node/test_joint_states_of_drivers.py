@@ -11,7 +11,7 @@ from node_fixtures import JOINTS, NodeServer, changed
 from ros_client import RosClient
 from sensor_msgs.msg import JointState
 
-from traj_integrator_interfaces.msg import ActionSequence, Rejection
+from traj_integrator_interfaces.msg import ActionSequence
 from traj_integrator_ros.client import sequence, set_stamp
 from traj_integrator_ros.motions.trajectories import planned_trajectory
 
@@ -39,9 +39,7 @@ def start_of(client: RosClient) -> list[float]:
 
 def test_joints_of_two_publishers_are_merged_and_each_has_its_own_age(serve: NodeServer) -> None:
     _, client = serve({"state_timeout": 0.5})
-    gripper, told = client.publisher(JointState, "joint_states"), []
-    client.subscribe(Rejection, "~/rejections", told.append)
-    client.wait_for(lambda: client.node.count_publishers(f"{client.node_name}/rejections"), "~/rejections")
+    gripper, told = client.publisher(JointState, "joint_states"), client.rejections
     client.wait_for(gripper.get_subscription_count, "the node hears the gripper")
     with client.periodically(ARM_PERIOD_S, lambda: client.publish_state([0.1, -0.2], [NAN, 0.0], ARM)):
         client.spin(0.5)

@@ -170,7 +170,7 @@ def test_paths_are_timed_by_the_limits_of_the_node_and_of_the_request(client: Ro
     with changed(client, limits__velocity=[2.0] * DOF, limits__jerk=[80.0] * DOF):
         found = client.services.retime(paths, **limits)
         longer = client.services.retime(paths[:1], min_duration=2 * found.duration[0], **limits)
-        cubic = client.services.retime(paths[:1], order=2, **limits)
+        cubic = client.services.retime(paths[:1], order=2, joint_names=ORDER, **limits)
     assert found.status.tolist() == [Retime.Request.DONE, Retime.Request.STILL] and found.reason == ("", "")
     motion, still = found.trajectories
     assert motion.joint_names == tuple(client.joint_names) and len(still.position) == 1
@@ -181,4 +181,4 @@ def test_paths_are_timed_by_the_limits_of_the_node_and_of_the_request(client: Ro
     assert not motion.velocity[[0, -1]].any() and np.abs(motion.acceleration).max() <= 8.001
     assert 0.9 < np.abs(motion.velocity).max() <= 1.001 and 0.99 < found.ratio[0].max() <= 1.0001
     assert longer.duration[0] == pytest.approx(2 * found.duration[0]) and longer.ratio.max() < 0.51
-    assert cubic.trajectories[0].acceleration is None
+    assert cubic.trajectories[0].acceleration is None and cubic.trajectories[0].joint_names == ORDER

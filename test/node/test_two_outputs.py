@@ -13,7 +13,7 @@ from node_fixtures import NodeServer
 from ros_client import RosClient
 from trajectory_msgs.msg import JointTrajectory
 
-from traj_integrator_interfaces.msg import ActionSequence, Rejection, TrajectoryBatch
+from traj_integrator_interfaces.msg import ActionSequence, TrajectoryBatch
 from traj_integrator_ros.client import sequence
 
 DOF = 3
@@ -25,14 +25,6 @@ SLOW, FAST = np.full((4, DOF), 0.1), np.full((4, DOF), 2.0)
 
 def velocities(*rows: np.ndarray, start: object = NEAR) -> ActionSequence:
     return sequence(np.stack(rows), control_space=ActionSequence.VELOCITY, position=start)
-
-
-def told_by(client: RosClient) -> list[Rejection]:
-    told: list[Rejection] = []
-    client.subscribe(Rejection, "~/rejections", told.append, 200)
-    client.wait_for(lambda: client.node.count_publishers(f"{client.node_name}/rejections"), "~/rejections")
-    client.spin(0.3)
-    return told
 
 
 def counts_of(client: RosClient) -> list[int]:
@@ -77,7 +69,8 @@ def test_what_is_wrong_with_the_row_for_the_controller_does_not_keep_back_the_ba
     process, client = serve(changes)
     client.settle_state(NEAR)
     before(client)
-    told, counted = told_by(client), counts_of(client)
+    told, counted = client.rejections, counts_of(client)
+    told.clear()
     client.batches.clear()
     client.trajectories.clear()
     client.sequences.publish(message)
@@ -98,34 +91,31 @@ def test_the_batch_leaves_before_a_row_that_has_to_be_slowed_is_made(serve: Node
             kind, f"~/{topic}", lambda _, info, topic=topic: left_ns.setdefault(topic, info["source_timestamp"])
         )
     client.settle_state(NEAR)
-    told = told_by(client)
     before = counts_of(client)
     client.sequences.publish(velocities(*[np.tile(FAST, (8, 1))] * 4))
     client.wait_for(lambda: left_ns.keys() == {BATCH, ROW}, "both outputs")
     assert left_ns[BATCH] < left_ns[ROW]
     assert np.subtract(counts_of(client), before).tolist() == [1, 0, 1, 0]
     assert int(client.counts()["slowed"]) == 1
-    assert not told
+    assert not client.rejections
 
 
 def test_a_trajectory_that_overflows_refuses_the_batch_and_not_a_sound_row(serve: NodeServer) -> None:
     _, client = serve({"publish.on_reject": "brake"})
     client.settle_state(NEAR)
-    told = told_by(client)
     actions = np.zeros((2, 4, DOF))
     actions[1] = 3e38  # finite, and its differences are not
     overflowing = sequence(actions, position=NEAR)
     client.sequences.publish(overflowing)
-    client.wait_for(lambda: client.trajectories and told, "the row, and why there is no batch")
+    client.wait_for(lambda: client.trajectories and client.rejections, "the row, and why there is no batch")
     client.spin(0.2)
-    assert [(one.output, one.reason) for one in told] == [(BATCH, "non_finite_result")]
+    assert [(one.output, one.reason) for one in client.rejections] == [(BATCH, "non_finite_result")]
     assert (len(client.batches), len(client.trajectories)) == (0, 1), "nor is the robot braked for that"
 
 
 def test_nothing_is_integrated_that_nobody_receives(serve: NodeServer) -> None:
     _, client = serve()
     client.settle_state(NEAR)
-    told = told_by(client)
     client.node.destroy_subscription(client.batch_subscription)
     client.wait_for(lambda: not client.node.count_subscribers(f"{client.node_name}/{BATCH}"), "unsubscribed")
     client.spin(0.3)
@@ -134,15 +124,14 @@ def test_nothing_is_integrated_that_nobody_receives(serve: NodeServer) -> None:
     client.sequences.publish(sequence(actions, position=NEAR))
     client.wait_for(lambda: client.trajectories, "the row")
     client.spin(0.2)
-    assert not told
+    assert not client.rejections
     assert counts_of(client) == [0, 0, 1, 0]
 
 
 def test_a_sampler_that_switches_the_row_off_needs_no_limits_and_is_told_nothing(serve: NodeServer) -> None:
     _, client = serve({"limits.assumed_velocity": 0.0, "publish.joint_trajectory": False})
     client.settle_state(NEAR)
-    told = told_by(client)
     client.sequences.publish(velocities(SLOW, FAST, start=()))
     client.wait_for(lambda: client.batches, "the batch")
     client.spin(0.2)
-    assert not told and not client.trajectories
+    assert not client.rejections and not client.trajectories

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import copy
 import math
+import random
 from array import array
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 
 import numpy as np
 from hostile_oracle import OUTPUTS, TERM_FIELDS, Settings
-from hypothesis import strategies as st
 from node_fixtures import JOINTS, plan
 from sensor_msgs.msg import JointState
 from trajectory_msgs.msg import JointTrajectory
@@ -20,7 +20,6 @@ from traj_integrator_interfaces.srv import ComputeGradient, Evaluate
 from traj_integrator_ros.client import packed, sequence
 
 NODE = Settings(JOINTS, max_batch=8, max_horizon=16, dt_s=0.02)
-Draw = Callable[[st.SearchStrategy], object]
 LONG, UGLY = "j" * 10_000, "ü\n\x1b[31m"
 CLAIMS = (0, NODE.max_batch + 1, NODE.max_horizon + 1, 2**31 - 1, 2**31, 2**32 - 1)
 NAMES = ("elbow", "", LONG, UGLY, "joint_a ", "JOINT_A", "\N{PILE OF POO}" * 100)
@@ -84,14 +83,6 @@ def whole_sequence(control_space: int) -> ActionSequence:
     return good_sequence(control_space=control_space, joint_names=names, dt=dt, **goals, **starts, **pools, **form)
 
 
-def whole_sequences() -> list[ActionSequence]:
-    """Sequences that have all that they can, and one that has nothing that it need not have."""
-    whole = map(whole_sequence, (ActionSequence.POSITION, ActionSequence.BSPLINE))
-    each = {"dt": packed([0.02, 0.03]), "dt_per": ActionSequence.DT_PER_TRAJECTORY}
-    own_steps = good_sequence(control_space=ActionSequence.BSPLINE, **each)
-    return [*whole, good_sequence(control_space=ActionSequence.JERK, dt=packed([])), own_steps]
-
-
 def whole_gradients() -> list[ComputeGradient.Request]:
     """Requests with all upstream gradients."""
     gradients = {f"grad_{name}": packed(np.ones(24)) for name in OUTPUTS}
@@ -140,18 +131,22 @@ def each_fault(message: object, unread: tuple[str, ...] = UNREAD) -> Iterator[ob
         setattr(owner, name, right)
 
 
-@st.composite
-def spoilt(draw: Draw, messages: list) -> object:
+def spoilt(messages: list, rng: random.Random) -> object:
     """One of some messages with up to nine things changed, mostly wrong."""
-
-    def one_of(values: list) -> object:  # by its place: sampled_from would print all of them
-        return values[draw(st.integers(0, len(values) - 1))]
-
-    message = copy.deepcopy(one_of(messages))
-    for _ in range(one_of([0, 1, 1, 2, 3, 5, 9])):
-        owner, name = one_of(list(_fields(message, UNREAD)))
-        setattr(owner, name, one_of(_odd_values(owner, name)))
+    message = copy.deepcopy(rng.choice(messages))
+    for _ in range(rng.choice([0, 1, 1, 2, 3, 5, 9])):
+        owner, name = rng.choice(list(_fields(message, UNREAD)))
+        setattr(owner, name, rng.choice(_odd_values(owner, name)))
     return message
+
+
+def damaged(serialized: bytes, first_word: int, rng: random.Random) -> bytes:
+    """Bytes of a message, cut off, with other lengths in them, or replaced by others; whole words, as DDS pads them."""
+    words = len(serialized) // 4
+    at = 4 * rng.randrange(first_word, words)
+    claim = rng.choice((*CLAIMS, 10**6, 2**28)).to_bytes(4, "little")
+    end = 4 * words
+    return serialized[:at] + rng.choice([b"", claim + serialized[at + 4 : end], rng.randbytes(4 * rng.randint(1, 64))])
 
 
 def _fields(message: object, unread: tuple[str, ...]) -> Iterator[tuple[object, str]]:
@@ -184,19 +179,3 @@ def _odd_values(owner: object, name: str) -> list[object]:
     if isinstance(value, list):
         return [[], value[:1] * 17]
     return [not value] if kind == "boolean" else list(EDGES[kind])
-
-
-@st.composite
-def damaged(draw: Draw, serialized: bytes, first_word: int = 1) -> bytes:
-    """Bytes of a message, cut off, with other lengths in them, or replaced by others; whole words, as DDS pads them."""
-    words = len(serialized) // 4
-    data = bytearray(serialized[: 4 * words])
-    kind = draw(st.sampled_from(("cut", "claim", "noise")))
-    at = 4 * draw(st.integers(first_word, words - 1))
-    if kind == "cut":
-        return bytes(data[:at])
-    if kind == "claim":
-        data[at : at + 4] = draw(st.sampled_from((*CLAIMS, 10**6, 2**28))).to_bytes(4, "little")
-    else:
-        data[at:] = draw(st.randoms(use_true_random=False)).randbytes(4 * draw(st.integers(1, 64)))
-    return bytes(data)

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import time
-from array import array
 from collections import Counter
-from collections.abc import Callable, Iterator
 
 import numpy as np
-from hostile_messages import NODE, good_evaluation, good_plan, good_report, good_sequence
+from hostile_messages import NODE, good_plan, good_report, good_sequence
 from hostile_oracle import (
-    OUTPUTS,
     Verdict,
     judge_bytes,
     judge_committed,
@@ -22,14 +19,24 @@ from hostile_oracle import (
     judge_report,
     judge_state,
 )
+from hostile_services import (
+    COMMITTED,
+    EVALUATE,
+    GRADIENT,
+    INTEGRATE,
+    SERVICES,
+    arrays_of,
+    assert_answered,
+    assert_batch,
+)
 from rclpy.publisher import Publisher
 from ros_client import RosClient
 from sensor_msgs.msg import JointState
 from trajectory_msgs.msg import JointTrajectory
 
 from kit.node_process import NodeProcess
-from traj_integrator_interfaces.msg import ActionSequence, Rejection, TrajectoryBatch
-from traj_integrator_interfaces.srv import Committed, ComputeGradient, Evaluate, Integrate
+from traj_integrator_interfaces.msg import ActionSequence, TrajectoryBatch
+from traj_integrator_interfaces.srv import Committed, Integrate
 from traj_integrator_ros.client import set_stamp
 
 PARAMETERS = {
@@ -54,7 +61,6 @@ PARAMETERS = {
 }
 ACTIONS, PLAN, STATE = "~/action_sequence", "~/position_trajectory", "joint_states"
 REPORT = "controller_state"
-INTEGRATE, GRADIENT, EVALUATE, COMMITTED = "~/integrate", "~/compute_gradient", "~/evaluate", "~/committed"
 JUDGES = {
     ACTIONS: judge_motion,
     PLAN: judge_plan,
@@ -69,7 +75,12 @@ JUDGES = {
 ANSWER_TIMEOUT_S = 15.0
 GOOD_EVERY = 4
 """Calls of services."""
-MAY_BE_ODD = ("violation", "commanded", "measured")
+OF_ROW = {
+    *("no_limits", "limits_violated", "start_mismatch", "stopped", "stale_sequence", "future_sequence", "superseded"),
+    *("controller_unavailable", "brake_impossible", "invalid_times", "deviation"),
+}
+"""Reasons for which a sequence has its batch, but nothing for the controller."""
+OF_EITHER = {"non_finite_result", "size_out_of_range"}
 TOLERATED_GROWTH = 1.05
 
 
@@ -95,9 +106,8 @@ class HostileNode:
         self._number = 0
         self.refused = 0
         """Messages refused for a right reason."""
-        self.told: list[Rejection] = []
-        """What came on ~/rejections since the last message to a topic."""
-        self.client.subscribe(Rejection, "~/rejections", self.told.append, 100)
+        self.told = self.client.rejections
+        """What came since the last message to a topic."""
         self.rejected: Counter = Counter()
         self.settle()
 
@@ -124,7 +134,7 @@ class HostileNode:
     def send(self, channel: str, message: object, verdict: Verdict | None = None) -> None:
         """Send a message, or the bytes of one, and hold what becomes of it against a verdict, or that of the oracle."""
         verdict = verdict or self.verdict(channel, message)
-        if channel in _SERVICES:
+        if channel in SERVICES:
             self._call(channel, message, verdict)
         elif channel == STATE:
             self._state(message, verdict)
@@ -182,7 +192,7 @@ class HostileNode:
         except TimeoutError as missing:
             problem = str(missing)
         for batch in client.batches:
-            _assert_batch(batch)
+            assert_batch(batch)
         problem = problem or self._wrong_rejection(channel, message)
         self._judge(channel, message, verdict, told or self._told(), problem)
 
@@ -221,6 +231,9 @@ class HostileNode:
     def _wrong_rejection(self, channel: str, message: object) -> str:
         """What is wrong with what ~/rejections told of a message, beside its reason."""
         for one in self.told:
+            output = "joint_trajectory" if channel == PLAN or one.reason in OF_ROW else "both"
+            if one.output != output and one.reason not in OF_EITHER:
+                return f"~/rejections: expected {output}, got {one.output}"
             if (one.topic, one.count) != (channel.removeprefix("~/"), 1) or not one.text or len(one.text) > 600:
                 return f"~/rejections: {one}"
             if not isinstance(message, bytes) and one.header.stamp != message.header.stamp:
@@ -303,14 +316,14 @@ class HostileNode:
 
     def _call(self, channel: str, request: object, verdict: Verdict) -> None:
         """Call a service with a request; now and then, while the node serves, with a good one after it."""
-        service, make_good, check = _SERVICES[channel]
+        service, make_good, _ = SERVICES[channel]
         response = self.client.call(service, channel.removeprefix("~/"), request, ANSWER_TIMEOUT_S)
         text = response.message
         reason = text.partition(":")[0]
         told = [] if response.success else [reason]
         self.rejected.update(told)
         problem = ""
-        if response.success == bool(text) or (told and any(values.size for _, values in _arrays(response))):
+        if response.success == bool(text) or (told and any(values.size for _, values in arrays_of(response))):
             problem = "success, message and values contradict each other"
         elif told and not any(text.startswith(f"{reason}: {field}") for r, field in verdict.faults if r == reason):
             problem = f"expected one of {sorted(verdict.faults)}"
@@ -322,11 +335,7 @@ class HostileNode:
             good = make_good()
             answers.append((good, self.client.call(service, channel.removeprefix("~/"), good, ANSWER_TIMEOUT_S)))
         for asked, answer in answers:
-            assert answer.success, answer.message
-            # What was not commanded or measured is NaN; limits that there are not are exceeded by -inf.
-            numbers = [values for name, values in _arrays(answer) if name.split("_")[0] not in MAY_BE_ODD]
-            assert all(np.isfinite(values).all() for values in numbers), answer
-            check(asked, answer)
+            assert_answered(channel, asked, answer)
 
     # What must hold after all of it
 
@@ -354,7 +363,8 @@ class HostileNode:
         right = told[0] in verdict.reasons | late and len(told) == 1 if told else verdict.may_pass
         if problem or not right:
             line = f"{channel}: expected {sorted(verdict.reasons)}{' or an answer' * verdict.may_pass}, got {told}"
-            raise AssertionError(f"{line} {problem}\n{shortened(message)}")
+            text = message.hex() if isinstance(message, bytes) else str(message)
+            raise AssertionError(f"{line} {problem}\n{text[:1_000]}")
         self.refused += len(told)
 
     def _new_reasons(self) -> list[str]:
@@ -364,63 +374,6 @@ class HostileNode:
         new = list((now - self.rejected).elements())
         self.rejected = now
         return new
-
-
-def shortened(message: object) -> str:
-    """A message for a line of output."""
-    text = message.hex() if isinstance(message, bytes) else str(message)
-    return text if len(text) < 1_000 else f"{text[:1_000]}... ({len(text)} characters)"
-
-
-def _arrays(message: object) -> Iterator[tuple[str, np.ndarray]]:
-    """All arrays of numbers in a message, and their names."""
-    for name in message.get_fields_and_field_types():
-        value = getattr(message, name)
-        if isinstance(value, array):
-            yield name, np.asarray(value)
-        elif hasattr(value, "get_fields_and_field_types"):
-            yield from _arrays(value)
-
-
-def _assert_batch(batch: TrajectoryBatch) -> None:
-    """As long as it says, and finite; joint trajectories are checked by the client as they come."""
-    for name in OUTPUTS:
-        values = np.asarray(getattr(batch, name))
-        assert values.size == batch.batch * batch.horizon * NODE.dof, (name, values.size)
-        assert np.isfinite(values).all(), name
-    times = np.asarray(batch.time_from_start).reshape(-1, batch.horizon)
-    assert np.isfinite(times).all() and (np.diff(times, axis=1) > 0).all()
-
-
-def _check_integration(asked: Integrate.Request, answer: Integrate.Response) -> None:
-    if asked.fields in (0, 15):
-        _assert_batch(answer.trajectory)
-
-
-def _check_evaluation(asked: Evaluate.Request, answer: Evaluate.Response) -> None:
-    assert len(answer.cost) == asked.actions.batch
-    violations = [np.asarray(getattr(answer, f"violation_{name}")) for name in OUTPUTS]
-    assert any(some.size for some in violations) == asked.want_limit_violations
-    assert all((some < np.inf).all() for some in violations), "NaN or infinite"
-    assert answer.trajectory.batch == len(asked.trajectory_rows)
-
-
-def _check_committed(asked: Committed.Request, answer: Committed.Response) -> None:
-    assert len(answer.position) == len(answer.velocity) == asked.rows * NODE.dof, answer
-
-
-def _good_gradient() -> ComputeGradient.Request:
-    actions = good_sequence()
-    return ComputeGradient.Request(actions=actions, grad_position=actions.data)
-
-
-_SERVICES: dict[str, tuple[type, Callable[[], object], Callable[[object, object], None]]] = {
-    INTEGRATE: (Integrate, lambda: Integrate.Request(actions=good_sequence()), _check_integration),
-    GRADIENT: (ComputeGradient, _good_gradient, lambda asked, answer: None),
-    EVALUATE: (Evaluate, good_evaluation, _check_evaluation),
-    COMMITTED: (Committed, lambda: Committed.Request(rows=3), _check_committed),
-}
-"""Type, a good request, and what looks at a request and its answer."""
 
 
 def _values(client: RosClient) -> dict[str, str]:

@@ -65,10 +65,6 @@ class Verdict:
         """The verdict on damaged bytes: a decoder may also notice the damage."""
         return replace(self, faults=self.faults | {("malformed_message", "")})
 
-    def or_too_many(self, field: str) -> Verdict:
-        """The verdict on many more elements than the node can use: it may refuse to look at each."""
-        return replace(self, faults=self.faults | {("size_out_of_range", field), ("size_mismatch", field)})
-
 
 MALFORMED = Verdict(frozenset({("malformed_message", "")}), may_pass=False)
 

@@ -309,6 +309,13 @@ def test_more_names_than_any_robot_has_are_refused_unread(name: str) -> None:
         KINDS[name].read(data)
 
 
+def test_names_end_at_the_first_zero_and_are_utf8() -> None:
+    data = bytes(CdrWriter().message(ActionSequence(joint_names=["QQQQ"])).data)
+    assert read_action_sequence(data.replace(b"QQQQ", b"QQ\0Q"))[1].joint_names == ("QQ",)
+    for junk in (b"\xff\xfe\xfd\xfc", b"\xc3\x28\xa0\xa1", b"\xed\xa0\x80\x41"):
+        assert is_malformed(read_action_sequence, data.replace(b"QQQQ", junk))
+
+
 def test_names_are_the_same_object_while_they_do_not_change() -> None:
     data = [bytes(serialize_message(ActionSequence(joint_names=row))) for row in (["a", "b"], ["a", "c"])]
     first = read_action_sequence(data[0])[1].joint_names
