@@ -63,10 +63,7 @@ class BackendInfo:
 # Plain strings, because torch.compile of older versions cannot trace an enum.
 _NAMES = tuple(member.value for member in Backend)
 # The backends for each kind of device, in order of preference. The last one runs everywhere.
-_PREFERENCE = {
-    "cpu": (Backend.NATIVE, Backend.REFERENCE),
-    "cuda": (Backend.TRITON, Backend.REFERENCE),
-}
+_PREFERENCE = {"cpu": (Backend.NATIVE, Backend.REFERENCE), "cuda": (Backend.TRITON, Backend.REFERENCE)}
 _TRITON_MODULES = dict.fromkeys(("clique", "velocity", "acceleration", "jerk"), "chain")  # the others have their own
 _PACKAGES = {Backend.REFERENCE: ".reference_backend", Backend.NATIVE: ".native", Backend.TRITON: ".triton"}
 

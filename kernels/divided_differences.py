@@ -11,10 +11,7 @@ from .validation import check_tensor
 
 
 def differentiate_positions(
-    position: Tensor,
-    time: Tensor,
-    start_velocity: Tensor | None = None,
-    start_acceleration: Tensor | None = None,
+    position: Tensor, time: Tensor, start_velocity: Tensor | None = None, start_acceleration: Tensor | None = None
 ) -> Trajectory:
     """Differentiate trajectories on non-uniform times by divided differences that look back from each point.
 

@@ -43,13 +43,7 @@ def clique(action: Tensor, p0: Tensor, v0: Tensor, a0: Tensor, dt: Tensor) -> Tr
 
 
 def clique_central(
-    action: Tensor,
-    p0: Tensor,
-    v0: Tensor,
-    a0: Tensor,
-    j0: Tensor,
-    dt: Tensor,
-    truncate_terminal_gradient: bool = False,
+    action: Tensor, p0: Tensor, v0: Tensor, a0: Tensor, j0: Tensor, dt: Tensor, truncate_terminal_gradient: bool = False
 ) -> Trajectory:
     """Positions to derivatives by five-point central differences over the start, the actions and the held last action.
 

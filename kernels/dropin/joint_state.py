@@ -65,10 +65,7 @@ class JointState:
 
     @classmethod
     def zeros(
-        cls,
-        shape: Sequence[int],
-        tensor_args: TensorDeviceType | None = None,
-        joint_names: Sequence[str] | None = None,
+        cls, shape: Sequence[int], tensor_args: TensorDeviceType | None = None, joint_names: Sequence[str] | None = None
     ) -> JointState:
         """Return a state at rest at 0: every field zeros of `shape` (`[..., dof]`)."""
         options = (tensor_args or TensorDeviceType()).as_torch_dict()

@@ -14,10 +14,7 @@ from .joint_state import TensorDeviceType
 
 
 def build_clique_matrix(
-    horizon: int,
-    dt: Tensor | float,
-    device: torch.device | str = "cpu",
-    dtype: torch.dtype = torch.float32,
+    horizon: int, dt: Tensor | float, device: torch.device | str = "cpu", dtype: torch.dtype = torch.float32
 ) -> Tensor:
     """Return `[3 horizon, horizon]`, three blocks: positions shifted by one step, their velocity, their acceleration.
 

@@ -104,9 +104,5 @@ CLIQUE_GOAL = -2
 CLIQUE = StepOperator("clique")
 CLIQUE_CENTRAL_GOAL = -1
 CLIQUE_CENTRAL = StepOperator(
-    "clique_central",
-    starts=4,
-    extra_horizon=CENTRAL_EXTRA_HORIZON,
-    truncates=True,
-    one_dt_for="central differences",
+    "clique_central", starts=4, extra_horizon=CENTRAL_EXTRA_HORIZON, truncates=True, one_dt_for="central differences"
 )

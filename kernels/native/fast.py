@@ -79,11 +79,7 @@ class FastMap:
             return None
 
     def dual_step(
-        self,
-        values: Sequence[Tensor | None],
-        indices: Sequence[Tensor | None],
-        dt: float | Tensor,
-        dt_per: str,
+        self, values: Sequence[Tensor | None], indices: Sequence[Tensor | None], dt: float | Tensor, dt_per: str
     ) -> Trajectory | None:
         """`step` in forward mode: outputs with tangents, which are another call of the loops; None as for `step`.
 

@@ -86,11 +86,7 @@ SUIT = {
         {"action": torch.zeros(BATCH, DOF, HORIZON).mT},
         {"action": torch.zeros(BATCH, HORIZON, DOF)._neg_view()},
     ],
-    vjp: [
-        {},
-        {"start": (None,) * 3},
-        {"upstream": (None, torch.ones(BATCH, HORIZON, DOF), GRADIENT, None)},
-    ],
+    vjp: [{}, {"start": (None,) * 3}, {"upstream": (None, torch.ones(BATCH, HORIZON, DOF), GRADIENT, None)}],
 }
 UNFIT = {
     forward: [

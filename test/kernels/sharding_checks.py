@@ -12,14 +12,7 @@ from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.tensor import DTensor, Partial, Replicate, Shard, distribute_tensor
 from torch.distributed.tensor.debug import CommDebugMode
 
-from traj_integrator_ros.kernels import (
-    MAPS,
-    CostTerm,
-    QuadraticCost,
-    clique_step,
-    jerk_step,
-    quadratic_cost,
-)
+from traj_integrator_ros.kernels import MAPS, CostTerm, QuadraticCost, clique_step, jerk_step, quadratic_cost
 
 BATCH, HORIZON, DOF = 5, 6, 3
 """A batch and joints that two do not divide."""

@@ -55,8 +55,7 @@ def test_outputs_lie_in_the_buffers_which_stay_plain_memory(case, arguments, buf
 # Each place and each kind of writer, not each pair of them: the code is the same for all places.
 @EACH_KIND
 @pytest.mark.parametrize(
-    ("place", "writer"),
-    list(enumerate(["another call", "another call without grad", "the caller", "another call"])),
+    ("place", "writer"), list(enumerate(["another call", "another call without grad", "the caller", "another call"]))
 )
 def test_overwritten_output_raises_when_it_is_used_again(case, arguments, buffers, writer, place):
     """Its memory holds other numbers by then; a gradient through it would belong to the old actions."""

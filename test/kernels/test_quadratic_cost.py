@@ -239,12 +239,7 @@ MISUSES = [
     ("clique", of_positions(terminal_weight=torch.ones(4, 2)), ValueError, r"terminal_weight: .* got \[4, 2\]"),
     ("clique", of_positions(target=1.0), ValueError, r"target: expected a weight or a terminal_weight with it"),
     ("clique", of_positions(limit_weight=1.0), ValueError, r"limit_weight: expected lower or upper with it"),
-    (
-        "jerk",
-        {"cost": QuadraticCost(duration_weight=torch.ones(3))},
-        ValueError,
-        rf"duration_weight: {ROWS} \[2\],",
-    ),
+    ("jerk", {"cost": QuadraticCost(duration_weight=torch.ones(3))}, ValueError, rf"duration_weight: {ROWS} \[2\],"),
     ("jerk", {"cost": QuadraticCost(duration_weight="1")}, TypeError, "duration_weight: .* got str"),
     ("velocity", {"goal_position": ROW}, ValueError, "goal_position: expected None, because velocity takes none"),
     ("clique", {"goal_velocity": ROW}, ValueError, "goal_velocity: expected None, because clique takes none"),

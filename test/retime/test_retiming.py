@@ -15,14 +15,7 @@ from scipy.interpolate import CubicSpline
 from scipy.optimize import linprog
 
 from benchmarks.retiming.executed import MOST, executed_ratios, random_motion
-from benchmarks.retiming.paths import (
-    ROUNDING,
-    against_samples,
-    as_limits,
-    random_limits,
-    random_path,
-    sampled_ratios,
-)
+from benchmarks.retiming.paths import ROUNDING, against_samples, as_limits, random_limits, random_path, sampled_ratios
 from benchmarks.retiming.problems import FAMILIES, known_problems, random_problem, solve
 from traj_integrator_ros.kernels.retime import MotionLimits, RetimeStatus, retime
 

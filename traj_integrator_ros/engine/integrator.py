@@ -18,17 +18,7 @@ import torch
 
 from ..kernels import Backend, ControlMap, QuadraticCost, backend_info, default_backend
 from .auto import AutoRunner, Crossover, numbers_of
-from .call import (
-    NO_ENDS,
-    STARTS,
-    Call,
-    Ends,
-    Gradient,
-    Runner,
-    Wanted,
-    ends_of,
-    step_lengths,
-)
+from .call import NO_ENDS, STARTS, Call, Ends, Gradient, Runner, Wanted, ends_of, step_lengths
 from .evaluation import composed_evaluation, fused_evaluation, vjp_dt
 from .runners import (
     DTYPES,
