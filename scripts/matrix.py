@@ -32,7 +32,8 @@ PYTHONS = ("3.12", "3.10", "3.11", "3.13", "3.14")
 def main() -> int:
     """Runs the cells that are not done yet; the exit status says whether any failed."""
     options = parsed_arguments()
-    cells = matching(options.only)
+    every = all_cells()
+    cells = list(dict.fromkeys(cell for name in options.only for cell in every if fnmatch.fnmatch(cell.name, name)))
     if not cells:
         sys.stderr.write(f"matrix: no combination on this machine is called {' or '.join(options.only)}\n")
         return 2
@@ -68,13 +69,6 @@ def parsed_arguments() -> argparse.Namespace:
     parser.add_argument("--again", action="store_true", help="repeat combinations that are done, too")
     parser.add_argument("--keep", action="store_true", help="leave environments in build/matrix/ (2 to 8 GB each)")
     return parser.parse_args()
-
-
-def matching(patterns: list[str]) -> list[Cell]:
-    """The combinations with such names, in the order of the patterns."""
-    cells = all_cells()
-    found = [cell for pattern in patterns for cell in cells if fnmatch.fnmatch(cell.name, pattern)]
-    return list(dict.fromkeys(found))
 
 
 def all_cells() -> list[Cell]:

@@ -79,11 +79,9 @@ def test_planned_motion_passes_and_is_reported(planned):
     assert result.returncode == 0, result.stdout + result.stderr
     report = json.loads((out / "report.json").read_text(encoding="utf-8"))
     assert_passed(report)
-    assert len(report["joint_names"]) == 7
-    shares = report["commanded"]["share_of_limits"]
+    shares = report["share_of_limits"]
     assert shares.keys() == {"velocity", "acceleration"} and 0.3 < max(shares.values()) <= 1.002, "config/franka.yaml"
     assert set(report["received_by_space"]) == {"position", "velocity", "acceleration", "jerk", "bspline"}
-    assert report["versions"]["python"]
     assert "\x1b" not in result.stdout, "no terminal"
     for expected in ("Starting the node /demo_", "Playing and planning (4 s) ...", "sequences", "0 lost", "optimizer"):
         assert expected in result.stdout
@@ -223,4 +221,4 @@ def test_an_external_node_is_used_and_left_alone(here, tmp_path):
     report = json.loads((out / "report.json").read_text(encoding="utf-8"))
     assert_passed(report)
     assert report["sequences_sent"] > 100 and not (out / "node.log").exists()
-    assert report["commanded"]["share_of_limits"] == {}, "nobody knows its limits"
+    assert report["share_of_limits"] == {}, "nobody knows its limits"

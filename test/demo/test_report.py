@@ -50,7 +50,7 @@ def report(found: Traffic, gap: float = 1e-6, joint_names: tuple[str, ...] | Non
         Result(problem, 2.0, (1e3, 10.0, 2.0 * (1 + gap)), 12, 0.3, None) for problem in problems_of(plan_on(motion))
     ]
     recording = dataclasses.replace(motion, joint_names=joint_names or motion.joint_names)
-    return report_of(recording, plan_on(motion), 32, found, results)
+    return report_of(recording, 32, found, results)
 
 
 def rejected(reason: str, output: str, count: int = 1) -> Traffic:
@@ -111,18 +111,13 @@ def test_the_demo_ends_with_1_where_something_failed_and_says_what(tmp_path, cap
     assert written["latency_ms"]["p50"] == pytest.approx(50.5) and written["received_by_space"] == {"jerk": 100}
 
 
-def test_the_largest_of_all_trajectories_counts_and_its_share_of_the_limits():
-    found = traffic()
-    for distance in (0.5, -0.2):
-        found.motions.append(to_rest(distance))
-    found.motions.append(dataclasses.replace(to_rest(9.0), time_from_start=np.zeros(1)))  # one point moves nothing
-    expected = {"velocity_rad_s": 1.875, "acceleration_rad_s2": 5.7735, "jerk_rad_s3": 60.0}
-    commanded = report(found)["commanded"]
-    assert commanded.pop("share_of_limits") == {} and commanded == pytest.approx(expected, rel=1e-3)
-    panda = Traffic(motions=[to_rest(1.0, acceleration=False, names=PANDA_JOINTS)])
-    shares = report(panda, joint_names=PANDA_JOINTS)["commanded"]["share_of_limits"]
-    assert shares["velocity"] == pytest.approx(1.5 / LIMITS["velocity"][0])
-    assert shares["acceleration"] == pytest.approx(6 / LIMITS["acceleration"][0])
+@pytest.mark.parametrize(("acceleration", "peaks"), [(True, (1.875, 5.7735)), (False, (1.5, 6.0))])
+def test_the_largest_share_of_the_limits_of_all_trajectories_is_told(acceleration, peaks):
+    motions = [to_rest(distance, acceleration=acceleration, names=PANDA_JOINTS) for distance in (0.5, 1.0, -0.2)]
+    motions.append(dataclasses.replace(motions[0], time_from_start=np.zeros(1)))  # one point moves nothing
+    shares = report(Traffic(motions=motions), joint_names=PANDA_JOINTS)["share_of_limits"]
+    expected = {name: peak / LIMITS[name][0] for name, peak in zip(("velocity", "acceleration"), peaks, strict=True)}
+    assert shares == pytest.approx(expected, rel=1e-3)
 
 
 @pytest.mark.parametrize("acceleration", [True, False])

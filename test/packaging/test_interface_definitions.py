@@ -62,21 +62,3 @@ def test_there_are_no_other_definitions_and_all_are_built(interfaces: Path) -> N
     files = {f"{kind}/{path.name}" for kind in ("msg", "srv") for path in (interfaces / kind).iterdir()}
     built = set(re.findall(r'"((?:msg|srv)/\w+\.\w+)"', (interfaces / "CMakeLists.txt").read_text()))
     assert files == built == set(DEFINITIONS)
-
-
-@pytest.mark.ros
-@pytest.mark.parametrize("name", DEFINITIONS)
-def test_installed_package_is_built_from_these_definitions(interfaces: Path, name: str) -> None:
-    import traj_integrator_interfaces.msg
-    import traj_integrator_interfaces.srv
-
-    kind, file = name.split("/")
-    type_ = getattr(getattr(traj_integrator_interfaces, kind), file.split(".")[0])
-    classes = [type_] if kind == "msg" else [type_.Request, type_.Response]
-    for part, class_ in zip(without_comments((interfaces / name).read_text()), classes, strict=True):
-        fields = [declaration.split()[1] for declaration in part if "=" not in declaration]
-        assert list(class_.get_fields_and_field_types()) == fields
-        for declaration in part:
-            if "=" in declaration:
-                constant, value = declaration.split()[1].split("=")
-                assert getattr(class_, constant) == int(value)

@@ -150,7 +150,7 @@ def _run(options: argparse.Namespace, recording: Motion, planned: Motion, begin:
         draw_trajectories(recording, planned, session.traffic, out / TRAJECTORIES)
         for result, name in zip(optimized, (OPTIMIZER, GOAL), strict=True):
             draw_optimizer(result, out / name)
-    report = report_of(recording, planned, options.batch, session.traffic, optimized)
+    report = report_of(recording, options.batch, session.traffic, optimized)
     return _conclude(report, node, out, recordings, begin)
 
 

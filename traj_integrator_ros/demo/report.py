@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import platform
 from collections import Counter
 from collections.abc import Mapping
-from contextlib import suppress
-from importlib import metadata
 
 import numpy as np
 
@@ -21,21 +18,16 @@ from .session import Traffic
 
 OPTIMIZER_GAP = 1e-3
 """Largest distance of the optimizer's cost from the optimum, relative to it, that counts as found."""
-PACKAGES = ("numpy", "torch", "rclpy", "ros-rclpy", "ruckig", "rosbags", "matplotlib")
 Report = dict[str, object]
 
 
-def report_of(recording: Motion, planned: Motion, batch: int, traffic: Traffic, optimized: list[Result]) -> Report:
-    """Everything that was sent and received. Units are in the names: _s, _ms, _rad_s (rad/s) ..."""
-    answered, peaks = traffic.answered, _peaks(traffic.motions, recording.dof)
-    limits, orders = limits_of(recording.joint_names), {"velocity": 1, "acceleration": 2}
+def report_of(recording: Motion, batch: int, traffic: Traffic, optimized: list[Result]) -> Report:
+    """Everything that was sent and received. Units are in the names: _s, _ms."""
+    answered = traffic.answered
     latency = 1e3 * np.array([sent.latency_s for sent in answered] or [np.nan])
-    names = ("velocity_rad_s", "acceleration_rad_s2", "jerk_rad_s3")
     return {
         "source": recording.source,
         "source_kind": recording.kind,
-        "notes": list(planned.notes),
-        "joint_names": list(recording.joint_names),
         "motion_s": recording.duration,
         "samples": recording.samples,
         "repeated_frames": int(recording.repeated.sum()),
@@ -49,10 +41,7 @@ def report_of(recording: Motion, planned: Motion, batch: int, traffic: Traffic, 
         "joint_trajectories_received": len(traffic.motions),
         "not_commanded_by_reason": traffic.not_commanded,
         "latency_ms": {f"p{share}": float(np.percentile(latency, share)) for share in (50, 99)} if answered else {},
-        "commanded": {
-            **dict(zip(names, peaks[1:].max(axis=1).tolist(), strict=True)),
-            "share_of_limits": {name: (peaks[k] / limits[name]).max() for name, k in orders.items() if limits},
-        },
+        "share_of_limits": _shares(traffic.motions, limits_of(recording.joint_names)),
         "optimizer": {
             result.problem.name: {
                 "cost_at_start": result.costs[0],
@@ -65,7 +54,6 @@ def report_of(recording: Motion, planned: Motion, batch: int, traffic: Traffic, 
             }
             for result in optimized
         },
-        "versions": _versions(),
     }
 
 
@@ -95,7 +83,7 @@ def summary(report: Report) -> list[tuple[str, str]]:
         ("trajectories", for_robot),
         ("latency", "p50 {p50:.1f} ms, p99 {p99:.1f} ms".format(**latency) if latency else "nothing came back"),
     ]
-    if used := report["commanded"]["share_of_limits"]:
+    if used := report["share_of_limits"]:
         listed = ", ".join(f"{name} {share:.0%}" for name, share in used.items())
         lines.append(("commanded", f"{listed} of the robot's limits at most"))
     if repeated := report["repeated_frames"]:
@@ -113,19 +101,11 @@ def commanded(motion: JointMotion) -> Polynomials | None:
     return motion_of_points(Points(times_ns, motion.position, motion.velocity, motion.acceleration))
 
 
-def _peaks(motions: list[JointMotion], dof: int) -> np.ndarray:
-    """Largest magnitudes `[4, dof]` of position to jerk that a controller commands between the points."""
-    largest = [np.abs(extremes(motion)).max(axis=0) for motion in filter(None, map(commanded, motions))]
-    return np.max(largest, axis=0) if largest else np.zeros((4, dof))
-
-
-def _versions() -> dict[str, str]:
-    """Versions of Python and of the packages that matter."""
-    found = {"python": platform.python_version()}
-    for package in PACKAGES:
-        with suppress(metadata.PackageNotFoundError):
-            found[package] = metadata.version(package)
-    return found
+def _shares(motions: list[JointMotion], limits: Mapping[str, np.ndarray]) -> dict[str, float]:
+    """The largest share of each limit that a controller commands between the points; none of unknown limits."""
+    peaks = [np.abs(extremes(motion)).max(axis=0) for motion in filter(None, map(commanded, motions)) if limits]
+    orders = {"velocity": 1, "acceleration": 2} if peaks else {}
+    return {name: float(max((each[order] / limits[name]).max() for each in peaks)) for name, order in orders.items()}
 
 
 def _listed(counts: Mapping[str, int]) -> str:
