@@ -48,7 +48,7 @@ def bspline_vjp(
 
 def _options(form: SplineForm, points: int, has_goal: bool) -> dict[str, object]:
     sizes = {"n_used": form.used(points, has_goal), "n_segments": form.segments(points), "n_steps": form.steps}
-    return sizes | {"K": form.degree, "HEAD": form.head, "HAS_GOAL": has_goal}
+    return sizes | {"K": form.degree, "HEAD": form.head, "HAS_GOAL": int(has_goal)}
 
 
 @functools.lru_cache(maxsize=64)
