@@ -1,4 +1,4 @@
-"""The commands of a controller at 1 kHz for the trajectories that it receives, checked against limits. Knows no ROS."""
+"""The commands of a controller at 1 kHz for the trajectories that it receives, judged as the rig does. Knows no ROS."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ from collections.abc import Sequence
 import numpy as np
 
 from kit.controller import SECOND, Controller
+from rig.judge import differences, held_against
 
-_SLACK = 1e-3
-"""Relative slack of a limit, for the rounding of times to whole nanoseconds and of positions to float32."""
+_NAMES = {"v": "velocity", "a": "acceleration", "j": "jerk"}
+_BACK = np.arange(3, 0, -1)[:, None]
 
 
 class Commanded(Controller):
-    """A controller that replaces trajectories at once, its commands checked against limits.
+    """A controller that replaces trajectories at once, its commands held against limits.
 
     Args:
         joints: names.
@@ -31,15 +32,16 @@ class Commanded(Controller):
         super().__init__(joints, hard_replacement=True)
         self.set_state(position)
         self.faults: Counter[str] = Counter()
-        """Commands beyond a limit, the worst of each trajectory and quantity, and what the controller refused."""
+        """Commands beyond a limit, the worst of each time and quantity, and what the controller refused."""
         self.peaks = {"velocity": 0.0, "acceleration": 0.0, "jerk": 0.0, "of_limit": 0.0, "late_jump": 0.0}
         """Largest of any joint, SI units; of_limit: largest acceleration as a share of its joint's limit; late_jump:
         largest acceleration where a trajectory was taken that came too late."""
         self.taken = self.late = 0
         """Trajectories executed, and how many of them came too late to be joined: the machine missed their time."""
-        self._limits = {"velocity": velocity, "acceleration": acceleration}
+        self._limits = {"v": velocity, "a": acceleration}
         self._next_ns = self._begin_ns = now_ns - now_ns % self.period
-        self._is_new = self._is_late = False
+        self._judged = np.tile(self._state.position, (3, 1))  # the last positions that were
+        self._is_late = False
 
     def receive(self, *fields: object, now_ns: int, stamp_ns: int = 0, **more: object) -> bool:
         """Hand over a trajectory received at a time, which must not decrease, as `Controller.receive`."""
@@ -50,7 +52,7 @@ class Commanded(Controller):
                 self.faults[f"joint_trajectory: the controller refuses it: {self.refusal}"] += 1
             return False
         self.taken += 1
-        self._begin_ns, self._is_new, self._is_late = now_ns, True, 0 < stamp_ns < now_ns - self.period
+        self._begin_ns, self._is_late = now_ns, 0 < stamp_ns < now_ns - self.period
         return True
 
     def at(self, time_ns: int) -> np.ndarray:
@@ -59,42 +61,29 @@ class Commanded(Controller):
         return np.stack(self._state.parts)
 
     def judge(self, until_ns: int) -> None:
-        """Check the cycles since the last checked one until a time against the limits."""
+        """Hold the cycles since the last ones against the limits until a time."""
         if until_ns <= self._next_ns:
             return
-        before = np.stack(self._state.parts)
-        commands, first_ns = self.run(self._next_ns, until_ns), self._next_ns
+        commands, rate = self.run(self._next_ns, until_ns), SECOND / self.period
+        parts = differences(np.concatenate([self._judged, commands[0]]), rate)
+        if self._is_late:
+            self._is_late, jump = False, np.abs(parts[2][:2])
+            if (jump > self._limits["a"]).any():
+                self.late += 1
+                self.peaks["late_jump"] = max(self.peaks["late_jump"], float(jump.max()))
+                position, velocity, acceleration = commands[:, 0]  # as if it had been executed before
+                self._judged = position - velocity * _BACK / rate + acceleration * (_BACK / rate) ** 2 / 2
+                parts = differences(np.concatenate([self._judged, commands[0]]), rate)
+        for name, values in zip(_NAMES.values(), parts[1:], strict=True):
+            self.peaks[name] = max(self.peaks[name], float(np.abs(values).max()))
+        for found in held_against(parts, self._limits):
+            if found.quantity == "a":
+                self.peaks["of_limit"] = max(self.peaks["of_limit"], found.value)
+            if not found.good:
+                into_s = (self._next_ns - self._begin_ns) / SECOND + (found.cycle + 1) / rate
+                most = self._limits[found.quantity][found.joint]
+                what = f"commanded {_NAMES[found.quantity]} of {self.joints[found.joint]}"
+                got = f"got {found.value * most:.4g} {into_s:.4f} s into the motion"
+                self.faults[f"{what}: expected at most {most:g}, {got}"] += 1
+        self._judged = np.concatenate([self._judged, commands[0]])[-3:]
         self._next_ns += commands.shape[1] * self.period
-        if self._is_new:
-            before = self._judge_jump(before, commands[:, 0], first_ns)
-        _, velocity, acceleration = commands
-        self._hold_against("velocity", np.abs(velocity), first_ns + self.period)
-        self._hold_against("acceleration", np.abs(acceleration), first_ns + self.period)
-        # From cycle to cycle: the motion of a piece shorter than a cycle is never commanded.
-        jerk = np.diff(acceleration, axis=0, prepend=before[2:]) * SECOND / self.period
-        self.peaks["jerk"] = max(self.peaks["jerk"], float(np.abs(jerk).max()))
-
-    def _judge_jump(self, before: np.ndarray, after: np.ndarray, now_ns: int) -> np.ndarray:
-        """A command that jumps from one cycle to the next is an acceleration, too; returns the command before it."""
-        self._is_new, cycle_s = False, self.period / SECOND
-        step = after[0] - before[0] - (before[1] + after[1]) / 2 * cycle_s
-        jump = np.maximum(np.abs(step) / cycle_s, np.abs(after[1] - before[1])) / cycle_s
-        if self._is_late and (jump > self._limits["acceleration"]).any():
-            self.late += 1
-            self.peaks["late_jump"] = max(self.peaks["late_jump"], float(jump.max()))
-            return after
-        self._hold_against("acceleration", jump[None], now_ns, " (a jump)")
-        return before
-
-    def _hold_against(self, quantity: str, values: np.ndarray, begin_ns: int, what: str = "") -> None:
-        """Check absolute values `[cycles, dof]`, the first of them of a time, against a limit."""
-        share = values / self._limits[quantity]
-        self.peaks[quantity] = max(self.peaks[quantity], float(values.max()))
-        if quantity == "acceleration":
-            self.peaks["of_limit"] = max(self.peaks["of_limit"], float(share.max()))
-        cycle, joint = np.unravel_index(int(share.argmax()), share.shape)
-        if share[cycle, joint] > 1 + _SLACK:
-            into_s = (begin_ns + cycle * self.period - self._begin_ns) / SECOND
-            most, got, name = self._limits[quantity][joint], values[cycle, joint], self.joints[joint]
-            found = f"expected at most {most:g}, got {got:.4g} {into_s:.4f} s into the motion{what}"
-            self.faults[f"commanded {quantity} of {name}: {found}"] += 1

@@ -17,7 +17,6 @@ from unittest import mock
 
 import numpy as np
 import yaml
-from lifecycle_msgs.srv import GetState
 from rclpy.client import Client
 from rclpy.impl.implementation_singleton import rclpy_implementation
 from rclpy.qos import QoSProfile
@@ -35,7 +34,6 @@ from traj_integrator_ros.client import sequence, set_stamp
 from traj_integrator_ros.wire.transport import LIMIT_VARIABLE, prepare_transport
 
 OURS, ECHO = "/traj_integrator", "/echo"
-EMPTY = f"{ECHO}/empty"
 DEPTH = 10
 PAUSE_S = 0.002
 """Before each message, so that all processes have finished with the one before: robots do not send back to back."""
@@ -101,8 +99,7 @@ class TimingClient(Participant):
         self._services = {
             f"{name}/{kind}": self._own_client(types[kind], f"{name}/{kind}") for name in names for kind in types
         }
-        self._services[EMPTY] = self._own_client(GetState, EMPTY)
-        self._requests: dict[str, object] = {EMPTY: GetState.Request()}
+        self._requests: dict[str, object] = {}
         self._plan: RecedingPlan | None = None
 
     def wait_until_connected(self, timeout_s: float) -> None:
@@ -241,10 +238,8 @@ class Transports(NamedTuple):
 
     profile: str | None = None
     """File name in config/ for all of them; None for the middleware's own."""
-    prepared_for: tuple[int, int, int] | None = None
-    """Batch, horizon and joints that the processes prepare for by themselves; None if they do not."""
-    client_prepares: bool = True
-    """Whether the client does, too."""
+    prepared_for: tuple[int, ...] = ()
+    """Batch, horizon and joints that the processes prepare for by themselves, if they do."""
 
 
 class _Manager(BaseManager):
@@ -269,7 +264,7 @@ def running(joint_names: Sequence[str], overrides: dict[str, object], transports
     """
     parameters = yaml.safe_load(config_file("franka.yaml").read_text(encoding="utf-8"))
     parameters = {**parameters["/**"]["ros__parameters"], "joint_names": list(joint_names), **overrides}
-    size = transports.prepared_for or ()
+    size = transports.prepared_for
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         stack.enter_context(mock.patch.dict(os.environ))
@@ -283,7 +278,7 @@ def running(joint_names: Sequence[str], overrides: dict[str, object], transports
         manager = _Manager(ctx=multiprocessing.get_context("spawn"))
         manager.start()
         stack.callback(manager.shutdown)
-        client = manager.TimingClient(list(joint_names), size if transports.client_prepares else ())
+        client = manager.TimingClient(list(joint_names), size)
         stack.callback(client.close)
         try:
             client.wait_until_connected(START_TIMEOUT_S)

@@ -1,9 +1,8 @@
 """The peer of the node: a plain rclpy node that answers with messages of the same size, without computing anything.
 
 `python -m benchmarks.ros.echo [BATCH HORIZON DOF]`: for every ActionSequence on /echo/action_sequence, a
-TrajectoryBatch of the output's size, made beforehand, on /echo/trajectory_batch; an empty service /echo/empty; services
-/echo/integrate, /echo/evaluate and /echo/compute_gradient, whose answers have the size of ours; joint states are
-received and ignored. With a size, its transports are prepared for such messages.
+TrajectoryBatch of the output's size, made beforehand, on /echo/trajectory_batch; services /echo/integrate, /echo/evaluate
+and /echo/compute_gradient, whose answers have the size of ours; joint states are received and ignored. With a size, its transports are prepared for such messages.
 """
 
 from __future__ import annotations
@@ -13,7 +12,6 @@ from array import array
 from functools import cache
 
 import rclpy
-from lifecycle_msgs.srv import GetState
 from rclpy.executors import ExternalShutdownException
 from rclpy.node import Node
 from sensor_msgs.msg import JointState
@@ -34,7 +32,6 @@ class Echo(Node):
         self._out = self.create_publisher(TrajectoryBatch, "~/trajectory_batch", DEPTH)
         self.create_subscription(ActionSequence, "~/action_sequence", self._answer, DEPTH)
         self.create_subscription(JointState, "~/joint_states", lambda message: None, DEPTH)
-        self.create_service(GetState, "~/empty", lambda request, response: response)
         self.create_service(Integrate, "~/integrate", _integrate)
         self.create_service(Evaluate, "~/evaluate", _evaluate)
         self.create_service(ComputeGradient, "~/compute_gradient", _compute_gradient)

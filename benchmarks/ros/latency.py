@@ -1,9 +1,9 @@
 """Through ROS: from a sequence published in one process to the trajectory that arrives back there.
 
-Peer: a plain rclpy node that echoes a message of the output's size, an empty service, and services that take and give
-messages of the same type and size without computing anything, on the same transport. Each round sends one message to
-each, so what disturbs the machine disturbs both; the difference of the medians is what the node adds. All input checks
-are on, and both outputs are subscribed.
+Peer: a plain rclpy node that echoes a message of the output's size, with services that take and give messages of the
+same type and size without computing anything, on the same transport. Each round sends one message to each,
+so what disturbs the machine disturbs both; the difference of the medians is what the node adds. All input checks are
+on, and both outputs are subscribed.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from traj_integrator_ros.kernels.costs.terms import cost_of
 
 from ..problems import DOF, DT, HORIZON, is_close_to
 from ..registry import Case, Check, Contender
-from .client import ECHO, EMPTY, OURS, Processes, RecedingPlan, TimingClient, Transports, running
+from .client import ECHO, OURS, Processes, RecedingPlan, TimingClient, Transports, running
 
 JOINTS = tuple(f"panda_joint{i + 1}" for i in range(DOF))
 START = np.array([0.0, -0.5, 0.0, -1.8, 0.0, 1.6, 0.8], np.float32)
@@ -33,11 +33,7 @@ DEFAULT, PREPARED = "default transports", "without settings"
 FIXED = {DEFAULT: Transports(), "shared memory": Transports("fastdds_localhost.xml")}
 """Everybody has the same profile of config/, or none."""
 SIZE = (LARGE, HORIZON, DOF)
-FITTING = {
-    PREPARED: Transports(prepared_for=SIZE),
-    "client unprepared": Transports(prepared_for=SIZE, client_prepares=False),
-    DEFAULT: Transports(),
-}
+FITTING = {PREPARED: Transports(prepared_for=SIZE), DEFAULT: Transports()}
 """The node and the echo fit their transports to their messages by themselves."""
 ADDED_TARGETS_US = {1: 300.0}
 LARGE_TARGET = 1 / 1.2
@@ -246,7 +242,6 @@ def evaluations(processes: Processes, transport: str, batch: int, rounds: int) -
         return client.call_latency(f"{OURS}/integrate") + client.call_latency(f"{OURS}/compute_gradient")
 
     peers = (
-        unchecked("empty service of rclpy", partial(client.call_latency, EMPTY)),
         unchecked(TWO_CALLS_NAME, two_calls),
         same_messages(processes, "evaluate"),
     )
