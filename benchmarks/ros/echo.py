@@ -1,8 +1,9 @@
 """The peer of the node: a plain rclpy node that answers with messages of the same size, without computing anything.
 
 `python -m benchmarks.ros.echo [BATCH HORIZON DOF]`: for every ActionSequence on /echo/action_sequence, a
-TrajectoryBatch of the output's size, made beforehand, on /echo/trajectory_batch; services /echo/integrate, /echo/evaluate
-and /echo/compute_gradient, whose answers have the size of ours; joint states are received and ignored. With a size, its transports are prepared for such messages.
+TrajectoryBatch of the output's size, made beforehand, on /echo/trajectory_batch; services /echo/integrate,
+/echo/evaluate and /echo/compute_gradient, whose answers have the size of ours; joint states are received and ignored.
+With a size, its transports are prepared for such messages.
 """
 
 from __future__ import annotations
