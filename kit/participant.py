@@ -178,10 +178,10 @@ class Participant(RosSession):
 
     # Parameters
 
-    def set_parameters(self, timeout_s: float = ANSWER_TIMEOUT_S, **values: object) -> list[tuple[bool, str]]:
+    def set_parameters(self, **values: object) -> list[tuple[bool, str]]:
         """Set parameters one by one, `__` for the dot in a name; whether each was set, and why not."""
         request = SetParameters.Request(parameters=_parameter_messages(values))
-        results = self.call(SetParameters, "set_parameters", request, timeout_s).results
+        results = self.call(SetParameters, "set_parameters", request).results
         return [(result.successful, result.reason) for result in results]
 
     def set_atomically(self, **values: object) -> tuple[bool, str]:

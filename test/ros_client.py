@@ -110,9 +110,9 @@ class RosClient(Participant):
         self.wait_for(lambda: self.trajectories, "trajectory")
         return self.trajectories[-1]
 
-    def integrate(self, message: ActionSequence, fields: int = TrajectoryBatch.ALL) -> Integrate.Response:
+    def integrate(self, message: ActionSequence) -> Integrate.Response:
         """Call ~/integrate."""
-        return self.call(Integrate, "integrate", Integrate.Request(actions=message, fields=fields))
+        return self.call(Integrate, "integrate", Integrate.Request(actions=message))
 
     def evaluate(self, request: Evaluate.Request) -> Evaluate.Response:
         """Call ~/evaluate."""

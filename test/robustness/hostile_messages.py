@@ -90,9 +90,9 @@ def whole_gradients() -> list[ComputeGradient.Request]:
 
 
 def whole_evaluations() -> list[Evaluate.Request]:
-    """A request with all that costs and can be asked for, and one in which each part needs another."""
+    """A request with all that costs of two outputs and can be asked for, and one in which each part needs another."""
     whole, pairs = good_evaluation(), good_evaluation()
-    for output in OUTPUTS:
+    for output in ("position", "jerk"):
         for field in TERM_FIELDS:
             setattr(getattr(whole.cost, output), field, packed(np.full(NODE.dof, -1.0 if field == "lower" else 1.0)))
     whole.cost.duration_weight = packed([1.0, 2.0])
