@@ -112,6 +112,14 @@ def test_a_clock_that_is_set_is_noticed_and_read_again_after_two_stamps(whose: s
     assert found == ([] if whose == "node" else [pytest.approx(by * MS, abs=MS)])
 
 
+def test_a_clock_that_is_set_back_by_whole_periods_while_nothing_arrives_is_noticed_after_some_more_stamps() -> None:
+    clocks = Clocks(300.0)
+    clocks.go()
+    clocks.steady_ns += 100 * MS
+    clocks.set_clock(robot=-60.0)
+    assert clocks.go(12) == [pytest.approx(-60 * MS)]
+
+
 @pytest.mark.parametrize("reports", [True, False])
 @pytest.mark.parametrize("every", [1.0, 4.0, 10.0])
 def test_stamps_that_were_held_up_and_arrive_at_once_are_no_step(every: float, reports: bool) -> None:

@@ -22,8 +22,6 @@ from .supervision import Allowance
 
 _QUINTIC_PEAKS = (1.88, 5.78, 4 * 60.0)
 """Largest velocity, acceleration and (four times the) jerk of a quintic between rests, over a way of 1 in 1 s."""
-_QUINTIC_MOVING = 0.4
-"""Share of the way that a joint goes during a quintic, by which it asks for less because it ends as fast as that."""
 _BRIDGED_AGAIN = 8
 """How often the time is found from where the joint is at its end: it converges."""
 _FURTHEST_RAD = 0.5
@@ -216,7 +214,7 @@ class Beginning:
             return time
         gap = np.abs(position - left_at)
         for _ in range(_BRIDGED_AGAIN):  # until then, moving joints go on
-            distance = gap + np.abs(velocity) * (time - _QUINTIC_MOVING * max(time - lead, 0.0))
+            distance = gap + np.abs(velocity) * time
             parts = zip(_QUINTIC_PEAKS, bounds.rates, (1, 2, 3), strict=True)
             needed = [float(((peak * distance / bound) ** (1 / order)).max()) for peak, bound, order in parts]
             time = max(time, max(needed) + lead)

@@ -27,9 +27,6 @@ class Slack(NamedTuple):
     early: float = 0.0
 
 
-EXACT = Slack()
-
-
 class Step(NamedTuple):
     """By how much the robot's clock was set."""
 
@@ -201,22 +198,21 @@ class RobotClock:
 
     def measured_ns(self, stamp_ns: int) -> int:
         """When a joint state with a stamp was measured, by what is read: drivers may have a clock of their own."""
-        return stamp_ns + self._shift_ns() if stamp_ns else 0
+        return stamp_ns + self._behind_ns()[0] if stamp_ns else 0
 
     def slack(self) -> Slack:
         """Of joint states: what they are shifted by may be a slow driver, what they are not may be another clock."""
-        ahead = self.states.ahead_ns
-        if ahead is None or not self._node_ns:
-            return EXACT
-        behind = min(max(self._robot_ns - ahead, 0), self.lead_ns)
-        return Slack(max(self._shift_ns(), 0) * NANOSECOND_S, behind * NANOSECOND_S)
+        shift_ns, lead_ns = self._behind_ns()
+        return Slack(max(shift_ns, 0) * NANOSECOND_S, lead_ns * NANOSECOND_S)
 
-    def _shift_ns(self) -> int:
+    def _behind_ns(self) -> tuple[int, int]:
+        """By how much the clock of joint states is behind what is read, beyond a lead and within it, ns."""
         ahead = self.states.ahead_ns
         if ahead is None or not self._node_ns:
-            return 0
+            return 0, 0
         behind = self._robot_ns - ahead
-        return behind - min(max(behind, 0), self.lead_ns)
+        within = min(max(behind, 0), self.lead_ns)
+        return behind - within, within
 
     def _estimated(self) -> int:
         ahead = self._source.ahead_ns

@@ -12,7 +12,7 @@ import numpy as np
 from ..execution.motion import State
 from ..execution.tolerances import NANOSECOND_S, RESTS, SECOND_NS, whole_ns
 from ..parameters.parameters import NodeParameters
-from .robot_clock import EXACT, Slack
+from .robot_clock import Slack
 
 LONGEST_LAG_S = 0.12
 """While nothing is known about the lag of a joint, it may be where the command was up to so long ago."""
@@ -120,7 +120,7 @@ class Guard:
         """s; the standard deviation of velocity that it was learned from, rad/s, or 0: it is not known; and how far
         joints are beside their command where they follow, rad.
         """
-        self._slack = EXACT
+        self._slack = Slack()
         self._compare_anew(0)
 
     def _compare_anew(self, dof: int) -> None:
@@ -156,7 +156,7 @@ class Guard:
         stamps_ns: np.ndarray,
         commanded: Callable[[int], State | None],
         full_speed: np.ndarray,
-        slack: Slack = EXACT,
+        slack: Slack,
     ) -> None:
         """Compare a measured state `[dof]` with what was commanded before its stamps.
 
