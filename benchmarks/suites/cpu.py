@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache, partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
-from torch.utils.cpp_extension import load_inline
 
 from traj_integrator_ros.kernels import MAPS, ControlSpace, SplineForm, bspline_step, clique_step, reference
 from traj_integrator_ros.kernels.dropin.joint_state import TensorDeviceType
@@ -24,18 +21,16 @@ from traj_integrator_ros.kernels.integration_utils import (
 )
 from traj_integrator_ros.kernels.types import Inputs, VjpInputs
 
-from ..problems import DOF, DT, HORIZON, Problem, Step, add_of, by_cost, by_grad, clique_problem, is_close_to, random
-from ..registry import Case, Contender, Run, sizes, suite
+from ..problems import DOF, DT, HORIZON, Problem, Step, by_cost, by_grad, clique_problem
+from ..registry import Case, Run, sizes, suite
 
 # Least speed-up over the matrix form, forward and torch.autograd.grad, by batch.
 MATRIX_TARGETS = {1: 3.0, 100: 6.0, 1000: 15.0, 10_000: 15.0}
 SPLINE_TARGET = 6.0
 BATCHES = tuple(MATRIX_TARGETS)
-# The drop-in takes at most 1.3 times as long as the function, and this at B = 1 at most 1.5 times as long as nothing.
+# The drop-in takes at most 1.3 times as long as the function.
 DROPIN_TARGET = 1 / 1.3
-FLOOR_TARGET = 1 / 1.5
 COPY_TARGET = {"limit": 0.6}
-ADD_TARGET = {"limit": 1 / 8}
 GRADIENTS = {"autograd.grad": by_grad, "cost.backward()": by_cost}
 POINTS, STATE = 16, 3
 """Control points of a spline, and rows of its start."""
@@ -166,38 +161,6 @@ def spline_products(points: Tensor, *start: Tensor) -> Sequence[Tensor]:
     return tuple(torch.einsum("rp,bpd->brd", matrix, inputs) for matrix in spline_matrices())
 
 
-EMPTY = """
-#include <torch/extension.h>
-
-struct Empty : torch::autograd::Function<Empty> {
-  static torch::autograd::variable_list forward(torch::autograd::AutogradContext* ctx, const at::Tensor& action,
-                                                const at::Tensor& start) {
-    ctx->set_materialize_grads(false);
-    ctx->save_for_backward({start});
-    return {at::empty_like(action), at::empty_like(action), at::empty_like(action), at::empty_like(action)};
-  }
-  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* ctx,
-                                                 const torch::autograd::variable_list& upstream) {
-    ctx->get_saved_variables();
-    return {at::empty_like(upstream[0]), at::Tensor()};
-  }
-};
-
-std::vector<at::Tensor> empty(const at::Tensor& action, const at::Tensor& start) { return Empty::apply(action, start); }
-"""
-
-
-@cache
-def empty_function() -> Step:
-    """The floor of every differentiable step: an autograd function in C++ that allocates results, computes nothing.
-
-    Compiled at first use, into build/bench.
-    """
-    folder = Path(__file__).resolve().parents[2] / "build" / "bench" / "empty_function"
-    folder.mkdir(parents=True, exist_ok=True)
-    return load_inline("empty_function", EMPTY, functions=["empty"], build_directory=str(folder)).empty
-
-
 # The maps
 
 
@@ -216,16 +179,7 @@ def cpu_kernels(quick: bool, only: int | None = None) -> Iterator[Case]:
             mine, function = problem.by_autograd("ours", dropin_step(problem)), problem.by_autograd("clique_step")
             targets = {function.name: DROPIN_TARGET}
             yield problem.case(f"drop-in {name}", mine, function, contenders[0], targets=targets)
-        problem = clique_problem(1, gradients=gradients)
-        floor = problem.by_autograd("empty C++ autograd function", empty_function())
-        floor = dataclasses.replace(floor, check=lambda _: None)
-        name = f"clique above the floor, forward + {way}"
-        yield problem.case(name, problem.by_autograd(), limit=floor, targets={"limit": FLOOR_TARGET})
     yield reused_buffers("clique", clique_problem(only or 10_000))
-    action, start = random(1, HORIZON, DOF), random(1, DOF)
-    exact = clique_step(action.double(), start.double(), dt=DT, backend="reference")
-    mine = Contender("ours", lambda: clique_step(action, start, dt=DT), is_close_to(*exact))
-    yield Case("clique, one forward call", 1, HORIZON, DOF, mine, limit=add_of(action), targets=ADD_TARGET)
     for name, kernel in MAPS.items():
         if kernel.control_space is ControlSpace.BSPLINE:
             continue  # has a suite of its own
@@ -233,11 +187,6 @@ def cpu_kernels(quick: bool, only: int | None = None) -> Iterator[Case]:
             shapes = (batch, HORIZON, DOF), *[(batch, DOF)] * STATE
             problem = Problem(partial(kernel.step, dt=DT), *shapes, rows=kernel.output_horizon(HORIZON))
             yield with_starts(name, problem, IN_TORCH, partial(in_torch, name))
-    for name in ("clique", "velocity", "acceleration_zoh", "jerk"):
-        for dof in (7,) if quick else range(1, 17):
-            step, batch = partial(MAPS[name].step, dt=DT), only or 1000
-            problem = Problem(step, (batch, HORIZON, dof), fixed=[random(batch, dof, seed=20)])
-            yield problem.case(f"{name}, {dof} joints", problem.by_autograd(), limit=problem.copies())
 
 
 def reused_buffers(name: str, problem: Problem, spline: SplineForm | None = None) -> Case:
