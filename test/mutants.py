@@ -47,7 +47,8 @@ ROOMS = {
     "traj_integrator_ros/requests/*": ["test/requests"],
     "traj_integrator_ros/governor/*": ["test/governor", "test/execution/test_join.py"],
     "traj_integrator_ros/node/*": ["test/node/test_what_an_arm_is_commanded.py", "test/node/test_topics.py",
-                                   "test/node/test_services.py", "test/node/test_lifecycle.py"],
+                                   "test/node/test_services.py", "test/node/test_lifecycle.py",
+                                   "test/node/test_two_outputs.py"],
     "traj_integrator_ros/motions/*": ["test/motions"],
     "traj_integrator_ros/client/*": ["test/client", "test/node/test_services.py"],
 }  # fmt: skip

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 from builtin_interfaces.msg import Duration
-from node_fixtures import NodeServer, changed, table
+from node_fixtures import changed, table
 from ros_client import RosClient
 
 from traj_integrator_interfaces.msg import ActionSequence
@@ -91,21 +91,6 @@ def test_what_is_published_for_the_controller_is_acceptable_to_it(
     last = trajectory.points[-1].time_from_start
     step_s = 0.02 * (SPLINE_STEPS if space is ControlSpace.BSPLINE else 1)
     assert last.sec + 1e-9 * last.nanosec >= step_s * horizon - 1e-9, "every action is executed"
-
-
-def test_the_batch_is_published_only_with_subscribers_and_the_trajectory_always(serve: NodeServer) -> None:
-    _, client = serve(arguments=["-r", "__ns:=/alone"], connect_to="/alone/traj_integrator")
-    message = sequence(np.zeros((1, 2, DOF)), position=np.zeros(DOF))
-    client.answer(message)
-    client.node.destroy_subscription(client.batch_subscription)
-    topic = "/alone/traj_integrator/trajectory_batch"
-    client.wait_for(lambda: not client.node.count_subscribers(topic), "unsubscribed")
-    client.spin(0.2)
-    client.batches.clear()
-    client.trajectories.clear()
-    client.sequences.publish(message)
-    client.wait_for(lambda: client.trajectories, "trajectory")
-    assert not client.batches
 
 
 def test_the_published_row_can_be_chosen(client: RosClient) -> None:
