@@ -63,10 +63,15 @@ def test_a_configure_that_fails_says_why_in_one_line_and_can_be_repaired(
     assert client.status().level == status.OK
 
 
-def test_a_quality_of_service_that_does_not_exist_fails_configure(start_node: NodeFactory) -> None:
-    process = start_node({"qos_overrides./joint_states.subscription.reliability": "hopeful"})
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("qos_overrides./joint_states.subscription.reliability", "hopeful"), ("constraints.joint_a.goal", -0.1)],
+)
+def test_what_only_a_file_can_have_wrong_fails_configure(start_node: NodeFactory, name: str, value: object) -> None:
+    process = start_node({name: value})
     process.wait_for_output("configure failed")
-    assert "hopeful" in process.output and "Traceback" not in process.output and process.is_running()
+    assert (value if value == "hopeful" else name) in process.output
+    assert "Traceback" not in process.output and process.is_running()
 
 
 def test_an_impossible_configuration_is_reported_when_it_is_requested(
