@@ -185,6 +185,18 @@ def test_joint_states_that_end_after_the_motion_end_the_goal(away):
     assert away.results["one"].text.startswith("state_too_old: joint_states: ended 0.5")
 
 
+def test_where_joint_states_may_be_old_a_goal_whose_robot_is_not_heard_of_ends_a_second_after_its_time():
+    made = GoalsOfNode(**{"constraints.goal_time": 0.2, "state_timeout": 0.0})
+    made.run(-0.1, 0.0)
+    made.begin("one", 0.0)
+    made.run(0.0, 0.5)
+    made.measures = False
+    made.run(0.5, 2.2)
+    assert not made.results, "1.02 + 0.2 + 1 s"
+    made.run(2.2, 2.3)
+    assert made.results["one"].code is ResultCode.GOAL_TOLERANCE_VIOLATED
+
+
 def test_only_what_is_not_over_is_known(of_node):
     assert not of_node.goals.has("one")
     of_node.goals.abort(Rejected(RejectionReason.STOPPED, "node: a stop was requested"))
