@@ -43,7 +43,10 @@ class Planner:
         self, speed: float, seconds: float = 0.5, rows: int = 16, *, begin: float | None = None, dt: float = 0.05,
         off: float = 0.0,
     ) -> Callable[[], None]:  # fmt: skip
-        """Sends, when called, the next rows of all joints speeding up within seconds; default: from 0.1 s from now."""
+        """What sends, at each call, the next rows of all joints on a ramp to a speed, rad/s, reached after `seconds`.
+
+        It begins at a time of the rig, s, or in 0.1 s; `off` is added to the positions.
+        """
         begin = self.t + 0.1 if begin is None else begin
         return lambda: self.seq(off + ramp(self.t - begin + dt * np.arange(1, rows + 1), speed, seconds), dt)
 

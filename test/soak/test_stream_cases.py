@@ -69,32 +69,29 @@ def ends_at(run: Run, position: float) -> bool:
 # Stamps, starts and goals
 
 
-@pytest.mark.parametrize("age", [0.3, 1.5])
-def test_a_position_trajectory_stamped_in_the_past_is_entered_where_it_is_or_refused(play: Play, age: float) -> None:
-    times = np.append(np.arange(0.05, 2.0, 0.05), 2.0)
-    rows = way_to(1.2).states(FIRST_S + times)[0]
-
-    def make(now_ns: int, measured: np.ndarray) -> Positions:
-        return Positions(now_ns - round(age * SECOND), np.rint(times * SECOND).astype(int), rows)
-
-    run = play(quiet(), Step(FIRST_S, make))
-    assert ends_at(run, 1.2 * taken(run)) and (taken(run) or np.ptp(commanded(run)) < 1e-6)
-
-
+TIMES = np.append(np.arange(0.05, 2.0, 0.05), 2.0)
+PLAN = np.rint(TIMES * SECOND).astype(int), way_to(1.2).states(FIRST_S + TIMES)[0]
 AWAY = np.array([[0.09]])
 
 
 @pytest.mark.parametrize(
-    "message",
+    ("make", "goal"),
     [
-        Positions(0, [0, 20_000_000], np.repeat(AWAY, 2, axis=0)),
-        ActionFields(0, POSITION, 0.02, np.full((20, 1), 0.09, np.float32), [np.array([0.09], np.float32)]),
+        (lambda now_ns, measured: Positions(now_ns - round(0.3 * SECOND), *PLAN), 1.2),
+        (lambda now_ns, measured: Positions(now_ns - round(1.5 * SECOND), *PLAN), 1.2),
+        (lambda now_ns, measured: Positions(0, [0, 20_000_000], np.repeat(AWAY, 2, axis=0)), 0.09),
+        (
+            lambda now_ns, measured: ActionFields(0, POSITION, 0.02, np.repeat(AWAY, 20, axis=0), [np.float32([0.09])]),
+            0.09,
+        ),
     ],
-    ids=["two points", "start"],
+    ids=["0.3 s old", "1.5 s old", "two points", "start"],
 )
-def test_what_begins_beside_the_robot_is_joined_or_refused(play: Play, message: object) -> None:
-    run = play(quiet(), Step(FIRST_S, lambda now_ns, measured: message))
-    assert ends_at(run, 0.09 * taken(run)) and (taken(run) or np.ptp(commanded(run)) < 1e-6)
+def test_what_began_before_or_begins_beside_the_robot_is_joined_or_refused(
+    play: Play, make: Callable, goal: float
+) -> None:
+    run = play(quiet(), Step(FIRST_S, make))
+    assert ends_at(run, goal * taken(run)) and (taken(run) or np.ptp(commanded(run)) < 1e-6)
 
 
 @pytest.mark.parametrize("complete", [True, False])
