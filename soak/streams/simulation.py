@@ -58,7 +58,6 @@ class Answer:
 class Sent:
     """A message to the controller."""
 
-    sent_ns: int
     arrived_ns: int
     message: Message
     refusal: str = ""
@@ -213,7 +212,7 @@ class _Simulation:
         except Rejected as rejected:
             return Refusal(rejected.reason.value, rejected.message)
         if message is not None:
-            sent = Sent(done_ns, self._arrival("controller", done_ns), message)
+            sent = Sent(self._arrival("controller", done_ns), message)
             self._to_controller.append(sent)
             self.log.sent.append(sent)
             last_ns = (message.stamp_ns or sent.arrived_ns) + int(message.points.time_ns[-1])

@@ -42,7 +42,7 @@ def as_meant(policy: Policy) -> Run:
         chunk = policy.chunk(now_ns, np.zeros((2, 2)))
         message = Message(now_ns, Points(np.arange(25), *np.zeros((3, 25, 2))))
         run.answers.append(Answer(chunk, now_ns + 5_000_000, message))
-        run.sent.append(Sent(now_ns + 5_000_000, now_ns + 8_000_000, message))
+        run.sent.append(Sent(now_ns + 8_000_000, message))
     return run
 
 
