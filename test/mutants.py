@@ -50,6 +50,10 @@ ROOMS = {
                                    "test/node/test_services.py", "test/node/test_lifecycle.py",
                                    "test/node/test_two_outputs.py"],
     "traj_integrator_ros/motions/*": ["test/motions"],
+    "traj_integrator_ros/tools/*": ["test/tools/test_checker.py", "test/tools/test_monitor.py",
+                                    "test/tools/test_drawing.py", "test/tools/test_integrate.py",
+                                    "test/tools/test_inputs.py"],
+    "traj_integrator_ros/demo/*": ["test/demo"],
     "traj_integrator_ros/client/*": ["test/client", "test/node/test_services.py"],
 }  # fmt: skip
 """Files, the first that fits counts, and the tests that must notice what is wrong in them."""

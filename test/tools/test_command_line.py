@@ -89,6 +89,7 @@ MISTAKES = {
     "check_trajectory --nonsense": "unrecognized arguments: --nonsense",
     "replay motion.csv --speed 0": "argument --speed: expected a number > 0, got '0'",
     "plot_trajectory motion.csv --joints hand": "--joints: expected some of arm_a, arm_b, got hand",
+    "plot_trajectory motion.csv --urdf no.urdf": "--urdf: expected a URDF file, got 'no.urdf': No such file",
     "plot_trajectory motion.csv --out x.exe": "--out: expected a file ending in .png",
     "integrate motion.csv": "--out, --plot: expected at least one of them",
     "integrate motion.csv --out x.txt": "--out: expected .csv, .npz, .db3, .mcap or a folder",
