@@ -56,12 +56,12 @@ def test_what_a_page_shows_works_as_printed(page: Path, folder: Path, request: p
     assert [name for name in WRITTEN.get(page.name, ()) if not (folder / name).exists()] == []
 
 
-def run(block: Block, folder: Path) -> str:
+def run(block: Block, folder: Path, python: str = "") -> str:
     """Run a block, bash as when a command that fails ends it; return what it printed."""
     path = os.pathsep.join([str(folder / "bin"), os.environ["PATH"]])
     python_path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
     script = f"set -e\ntrap 'kill -INT $(jobs -p) 2> /dev/null || true; wait' EXIT\n{block.text}"
-    command = [preloaded_python(), "-c", block.text] if block.language == "python" else ["bash", "-c", script]
+    command = [python or preloaded_python(), "-c", block.text] if block.language == "python" else ["bash", "-c", script]
     result = subprocess.run(
         command,
         cwd=folder,
@@ -86,7 +86,7 @@ def test_what_takes_a_library_of_others_works_where_that_is(
     pytest.importorskip(library)
     monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
     (block,) = [block for block in blocks(ROOT / "docs" / page) if f"import {library}" in block.text]
-    output = run(block, folder)
+    output = run(block, folder, sys.executable)  # of which Ray starts more
     if cost is not None:  # resting where it is costs 14.4: 0.1 x 32 rows x 7 x 0.25, and 5 x 7 x 0.25 at the end
         found = re.search(r"a plan of cost ([\d.]+), the last step by (\d) of 2 workers", output)
         assert found and float(found[1]) < cost and int(found[2]) >= 1, output

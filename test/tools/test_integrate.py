@@ -251,9 +251,11 @@ def test_action_sequences_that_ros_prints_are_read_and_lack_a_start_unless_they_
     assert refused.returncode == 2 and "message 1: it has no start" in refused.stderr
     both = ({**SEQUENCE, "start": {"position": start}} for start in ([5.0, 6.0], [7.0, 8.0]))
     (tmp_path / "echo.yaml").write_text(printed(*both))
-    assert tool(*arguments).returncode == 0
+    assert "4 trajectories of 2 sequences, 3 points, 2 joints" in tool(*arguments).stdout
     starts = [read_plain(tmp_path / "out.npz", row=row).position[0].tolist() for row in range(4)]
     assert starts == [[5, 6], [5, 6], [7, 8], [7, 8]]
+    told = tool("integrate", "echo.yaml", "--sequence", "1", "--row", "1", "--out", "out.csv").stdout
+    assert "note: out.csv has trajectory 1 of the first sequence; NPZ and bags take all\n" in told
     (tmp_path / "echo.yaml").write_text(printed({**SEQUENCE, "data": [0.0, "..."]}))
     assert "give it --full-length" in tool(*arguments).stderr
     (tmp_path / "echo.yaml").write_text(printed({**SEQUENCE, "batch": None}))
