@@ -70,4 +70,5 @@ def test_a_jump_is_a_fault_unless_the_trajectory_came_after_its_own_start(off: f
     assert [fault.split("got ")[1][:4] for fault in commanded.faults] == ["1005"] * (off > 0 and arrived_ns == 320)
     if arrived_ns != 320:
         assert commanded.peaks["acceleration"] == pytest.approx(10 / np.sqrt(3), rel=1e-3)
+        assert commanded.peaks["jerk"] == pytest.approx(60.0, rel=1e-2), "the jump is no jerk either"
     assert commanded.peaks["late_jump"] == pytest.approx(1000.0 * (arrived_ns > 320), rel=1e-2)
