@@ -1,81 +1,11 @@
-"""The compiled steps of motions, which conftest.py compares with their reference: any input, and what is refused."""
+"""The compiled steps of motions: what is refused. What they compute, the tests of motions, points and joins judge."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
-from execution_cases import motion_of_positions
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from traj_integrator_ros.execution import native
-from traj_integrator_ros.execution.limits import extremes, keeps
-from traj_integrator_ros.execution.motion import Motion, State, shifted, united
-from traj_integrator_ros.execution.polynomials import quintics
-from traj_integrator_ros.execution.rows import cubic_spline, points_of
-
-SEEDS, DOF = st.integers(0, 10**6), st.integers(1, 10)
-
-
-@settings(max_examples=50)
-@given(st.integers(1, 6), st.integers(1, 5), DOF, st.booleans(), SEEDS)
-def test_motions_of_any_degree_and_their_states_points_and_parts(pieces, degree, dof, ends_at_rest, seed):
-    random = np.random.default_rng(seed)
-    whole_ns = random.integers(2 * 10**3, 10**8, pieces).cumsum()
-    knots = np.append(0.0, whole_ns + random.choice([0.0, 0.4, -0.4], pieces)) * 1e-9
-    motion = Motion(knots, random.normal(size=(pieces, degree + 1, dof)), ends_at_rest=ends_at_rest)
-    times = np.concatenate([knots, knots[1:-1] - 5e-7, random.uniform(-0.1, 1.2, 9) * knots[-1]])
-    for orders in (1, 3, 4):
-        assert motion.states_at(times, orders).shape == (orders, len(times), dof)
-    for time in times:
-        motion.state_at(time)
-        if 0 <= time < knots[-1]:
-            motion.from_time(time)
-    assert ends_at_rest == (not motion.end.velocity.any())
-    points = points_of(motion)
-    np.testing.assert_array_equal(points.time_ns[1:], whole_ns)
-    assert not ends_at_rest or not points.velocity[-1].any()
-    shifted(motion.coefficients[0], 0.3)
-    other = Motion(np.array([0.0, 0.3, 0.4]), random.normal(size=(2, 4, dof)))
-    for first, second in ((motion, other), (other, motion)):
-        whole = first.then(second)
-        extremes(whole)
-    largest = np.abs(extremes(other)).max(axis=0) * random.uniform(0.5, 2, (4, dof))
-    keeps(other, np.stack([-largest, largest]))
-
-
-@settings(max_examples=50)
-@given(st.sampled_from([1, 2, 3, 4, 32, 130]), DOF, st.booleans(), st.sampled_from([0.0, 0.03, 0.2, 5.0]), SEEDS)
-def test_splines_and_motions_through_positions(count, dof, rests, fade_time, seed):
-    random = np.random.default_rng(seed)
-    start, positions = State(*random.normal(size=(3, dof))), random.normal(size=(count, dof))
-    if rests:
-        positions[-1] = [start.position, *positions][-2]
-    for steps in (np.full(count, 0.02), random.uniform(0.005, 0.2, count)):
-        cubic_spline(steps, np.vstack([start.position, positions]), ends_at_rest=rests)
-        for begin in (start, start._replace(acceleration=None)):
-            motion = motion_of_positions(steps, positions, begin, rest_tolerance=0.01, fade_time=fade_time)
-            if motion.duration > 2 * fade_time and not rests:  # the fade at an end at rest may begin with it, rounded
-                np.testing.assert_array_equal(motion.begin[:2], start[:2])
-
-
-@settings(max_examples=50)
-@given(st.integers(1, 4), st.integers(1, 6), st.sampled_from([1e-9, 1e-7, 1e-5, 1e-2, 1.0]), SEEDS)
-def test_tracks_with_knots_that_are_equal_closer_than_a_microsecond_and_further_apart(dof, most, longest, seed):
-    random = np.random.default_rng(seed)
-    tracks, times = {}, random.integers(1, 1000, (2, most)).cumsum(axis=1) * 1e-3 * longest
-    for joint in range(dof):
-        count = random.integers(1, most + 1)
-        knots = random.integers(1, 1000, count).cumsum() * 1e-3 * longest + 3.3e-11  # in the middle of no others
-        if joint > 0 and longest > 1e-6:  # next to those of another joint
-            knots = np.unique(np.maximum(times[0, :count] + random.integers(-2000, 2000, count) * 1e-9, 1e-9))
-        knots = np.append(0.0, knots)
-        tracks[joint] = Motion(knots, random.normal(size=(len(knots) - 1, 6, 1)))
-    united(tracks)
-    others = quintics(np.full(3, 0.4 * longest), random.normal(size=(3, 4, dof)))
-    for one in (others, others[:, :4].copy(), others[:, :, ::-1]):
-        some = {joint: track for joint, track in tracks.items() if random.random() < 0.5}
-        united(some, Motion(np.arange(4) * 0.4 * longest, one), ends_at_rest=False)
 
 
 def refuses(step, *arguments):

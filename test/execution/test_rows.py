@@ -91,17 +91,6 @@ def test_noise_comes_out_no_larger_than_a_c2_cubic_spline_makes_it():
     assert np.mean(ours) <= np.mean(scipys)
 
 
-def test_an_acceleration_fades_alike_for_any_rounding_of_the_other_joints():
-    random, steps = np.random.default_rng(5), np.full(20, 1 / 30)
-    rows = random.normal(size=(20, 1))
-    for velocity in random.normal(size=(200, 1)):
-        start = State(rows[0] * 0, np.array([0.5]), np.array([3.0]))
-        both = State(*(np.append(part, other) for part, other in zip(start, (0.0, velocity, 1.0), strict=True)))
-        alone = motion_of_positions(steps, rows, start)
-        beside = motion_of_positions(steps, np.hstack([rows, rows * 0.1]), both)
-        np.testing.assert_allclose(beside.coefficients[:, :3, :1], alone.coefficients[:, :3], rtol=1e-9, atol=1e-9)
-
-
 # Every action is a step of the motion
 
 
@@ -171,13 +160,6 @@ def test_at_rest_the_last_acceleration_fades_to_zero_and_the_end_stays():
     np.testing.assert_allclose(settled.end.acceleration, 0, atol=1e-9)
     np.testing.assert_allclose(settled.end.position, spline.end.position, rtol=1e-12)
     assert np.abs(extremes(settled)[:, 2]).max() <= 1.01 * np.abs(extremes(spline)[:, 2]).max()
-
-
-@pytest.mark.parametrize("first", [0.0002, 0.01])
-def test_a_fade_ends_no_earlier_than_a_full_step(first):
-    plan = a_plan().from_time(0.02 - first)
-    joined = taken_up(plan, plan.begin.acceleration + 5, 0.005)
-    assert np.abs(extremes(joined)[:, 3]).max() < 9 * 5 / 0.02 * 1.1
 
 
 # Chunks of recordings; test/benchmarks/test_executed.py has the other requirements

@@ -223,9 +223,8 @@ def test_as_planned_leaves_the_end_alone() -> None:
 @pytest.mark.parametrize("action", ["warn", "reject"])
 def test_a_brake_that_takes_minutes_is_refused(action: str) -> None:
     node = SimulatedNode(limits__jerk=[1e-6, 1e-6], limits__action=action)
-    refused = rejected(node.send_from, MOVING, LINE)
-    assert refused.reason is (RejectionReason.BRAKE_IMPOSSIBLE)
-    assert "a moves at 0.5" in refused.message
+    refused = rejected(node.send_from, MOVING, np.zeros((20, 2)), space=ControlSpace.ACCELERATION)
+    assert refused.reason is RejectionReason.BRAKE_IMPOSSIBLE and "a moves at 0.5" in refused.message
 
 
 # Limits between the points

@@ -65,11 +65,6 @@ class Bounds:
         largest[0] = np.maximum(self.velocity, np.broadcast_to(self.most, largest.shape)[0]) * (1 + ROUNDING)
         return _ranges(self.position_min - ROUNDING, self.position_max + ROUNDING, largest)
 
-    @cached_property
-    def of_joins(self) -> np.ndarray:
-        """See `slower`: with all of the velocity."""
-        return self.slower(self.velocity)
-
     def slower(self, velocity: np.ndarray) -> np.ndarray:
         """Least and greatest value of each derivative of a joint up to some velocity, `[D]`: `[2, 4, D]`."""
         largest = np.array([velocity, np.maximum(self.acceleration, self.stopping), self.jerk])

@@ -9,7 +9,7 @@ import numpy as np
 from .limits import extremes
 from .motion import Motion, State
 from .polynomials import quintics
-from .rows import FADE_STEPS, LONGER_FADES, cubic_spline, faded_in, faded_out
+from .rows import FADE_STEPS, LONGER_FADES, cubic_spline, fade_span, faded_in, faded_out
 
 _FADES = (FADE_STEPS, *LONGER_FADES)
 """Steps in which the accelerations of both ends fade: the fewest that keep the jerk."""
@@ -67,14 +67,8 @@ def _last_moves(rows: np.ndarray) -> np.ndarray:
 def _faded(spline: Motion, begin: State, fade_time: float, fade: int) -> Motion:
     """A spline with the accelerations of its ends faded, and at rest at its end."""
     knots = spline.knots
-    started = faded_in(spline, begin.known.acceleration, _span(knots, fade_time, fade))
-    return faded_out(started, _span(knots[-1] - knots[::-1], fade_time, fade))._replace(ends_at_rest=True)
-
-
-def _span(knots: np.ndarray, fade_time: float, steps: int) -> float:
-    """How long a fade from 0 lasts: some steps within a time, or else one, in which no row between moves."""
-    within = int(knots.searchsorted(fade_time, side="right")) - 1
-    return float(knots[min(max(within, 1), steps, len(knots) - 1)])
+    started = faded_in(spline, begin.known.acceleration, fade_span(knots, fade_time, fade))
+    return faded_out(started, fade_span(knots[-1] - knots[::-1], fade_time, fade))._replace(ends_at_rest=True)
 
 
 def _kept_within(steps: np.ndarray, rows: np.ndarray, begin: State, fade_time: float, fade: int) -> Motion:

@@ -90,7 +90,9 @@ def blended(joined: Motion, problem: Problem, joints: np.ndarray, time: float) -
     if problem.executed is None or (longer := _with_knot(joined, problem, time)) is None:
         return None
     knots = longer.knots[: int(longer.knots.searchsorted(time - SHORTEST_GAP)) + 1]
-    added = difference_that_fades(problem.executed, problem.plan, problem.lack, time, knots)
+    executed, plan, added = problem.executed, problem.plan, np.empty((len(knots) - 1, SIZE, joined.dof))
+    pieces = executed.coefficients, executed.knots, plan.coefficients, plan.knots
+    native.blend(*pieces, problem.lack, time, knots, added)
     moved, joints, leads = Motion(knots, added), joints & ~problem.floats, 0.0
     if not keeps(moved, _little(joined.dof)):
         apart = np.abs(extremes(moved)[:, 0]).max(axis=0)
@@ -160,7 +162,7 @@ def _with(
         candidate[:, 0] += moved
     faded = Motion(longer.knots[: count + 1], candidate)
     little = leads <= RETREAT_RAD / 2  # neither catches up with anything, nor goes back
-    done = joints & _keeps(faded, bounds, bounds.of_joins if little else bounds.slower(problem.caps))
+    done = joints & _keeps(faded, bounds, bounds.slower(bounds.velocity if little else problem.caps))
     if not little and np.count_nonzero(done):
         done &= retreats(faded, problem, np.arange(longer.dof)) <= 0
     if not np.count_nonzero(done):
@@ -180,15 +182,6 @@ def _little(dof: int) -> np.ndarray:
     return ranges * np.array([-1.0, 1.0])[:, None, None]
 
 
-def difference_that_fades(
-    executed: Motion, plan: Motion, lack: np.ndarray, time: float, knots: np.ndarray
-) -> np.ndarray:
-    """Quintics `[N, 6, D]` between knots `[N + 1]`, s: how far a motion is beyond a plan, from `lack` `[3, D]` to 0."""
-    of_plan, pieces = (plan.coefficients, plan.knots), np.empty((len(knots) - 1, SIZE, plan.dof))
-    native.blend(executed.coefficients, executed.knots, *of_plan, lack, time, knots, pieces)
-    return pieces
-
-
 def _with_knot(motion: Motion, problem: Problem, time: float) -> Motion | None:
     """A copy of a motion with a knot at a time, s, and all coefficients; prolonged by rest if it is shorter.
 
@@ -202,12 +195,7 @@ def _with_knot(motion: Motion, problem: Problem, time: float) -> Motion | None:
         return motion.raised()
     if at == len(knots):
         return motion.raised().then(resting(motion.end.position, time - motion.duration))
-    longer, pieces = np.empty(len(knots) + 1), np.zeros((len(knots), SIZE, motion.dof))  # faster than np.insert
-    longer[:at], longer[at], longer[at + 1 :] = knots[:at], time, knots[at:]
-    pieces[:at, : motion.size] = motion.coefficients[:at]
-    pieces[at:, : motion.size] = motion.coefficients[at - 1 :]
-    native.shift(pieces[at], float(time - knots[at - 1]))
-    return motion._replace(knots=longer, coefficients=pieces)
+    return motion.until(time).then(motion.from_time(time)).raised()
 
 
 def _keeps(motion: Motion, bounds: Bounds, ranges: np.ndarray) -> np.ndarray:

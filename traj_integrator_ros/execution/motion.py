@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from . import native
-from .polynomials import SIZE, quintics, spaced, taylor_shift
+from .polynomials import SIZE, spaced, taylor_shift
 
 SHORTEST_GAP = 1e-6
 """s; knots closer together become one. Beside a longer gap, a piece bridges a jump of the jerk too far; in a shorter
@@ -216,12 +216,6 @@ def resting(position: np.ndarray, duration: float, pieces: int = 1) -> Motion:
     coefficients = np.zeros((pieces, 2, len(position)))
     coefficients[:, 0] = position
     return Motion(np.linspace(0.0, duration, pieces + 1), coefficients, ends_at_rest=True)
-
-
-def quintic(begin: State, end: State, duration: float) -> Motion:
-    """One piece between two states, within a time, s."""
-    states = np.stack([begin.known, end.known], axis=1)
-    return Motion(np.array([0.0, duration]), quintics(np.array([duration]), states))
 
 
 def shifted(piece: np.ndarray, by: float) -> np.ndarray:

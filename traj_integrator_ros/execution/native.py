@@ -1,7 +1,6 @@
 """Steps of motions, compiled (`src/`): one call each instead of many of numpy.
 
-`test/execution/reference_steps.py` says what each of them does. They raise TypeError for arrays that are not contiguous
-or float64, or have another shape.
+They raise TypeError for arrays that are not contiguous or float64, or have another shape.
 """
 
 from __future__ import annotations

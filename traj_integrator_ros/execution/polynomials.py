@@ -17,7 +17,7 @@ _NO_COEFFICIENT = 1e-12
 
 def taylor_shift(by: np.ndarray, size: int) -> np.ndarray:
     """Matrices `[n, K, K]` from coefficients of the powers of t to coefficients of the powers of t - by."""
-    exponents, binomials = _TABLES[size]
+    exponents, binomials = _tables(size)
     return (by[:, None] ** np.arange(size))[:, exponents] * binomials
 
 
@@ -95,10 +95,8 @@ def _to_bernstein(degree: int, order: int) -> np.ndarray:
     return matrix
 
 
+@lru_cache(maxsize=SIZE)
 def _tables(size: int) -> tuple[np.ndarray, np.ndarray]:
     """Exponent m - k and binomial m over k, `[k, m]`."""
     k, m = np.mgrid[:size, :size]
     return np.maximum(m - k, 0), np.vectorize(comb, otypes=[float])(m, k)
-
-
-_TABLES = tuple(_tables(size) if size else None for size in range(SIZE + 1))

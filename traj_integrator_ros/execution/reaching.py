@@ -37,8 +37,6 @@ _OF_A_SEARCH = 5
 _SHARE = 0.7
 """Of acceleration and jerk, with which a joint catches up with a plan that moves, where that is enough."""
 _BARELY = 1e-4
-_FLAW_DIGITS = 6
-"""To which flaws are told apart, rad and rad/s."""
 _SHORTEST_S = 0.01
 _WINDOW = 0.05
 """s, from 1 s on relative: shortest time for which a plan can be reached that is found. One that brakes can be reached
@@ -150,7 +148,7 @@ def reaching(problem: Problem, joint: int) -> tuple[Motion, float] | None:
             if flaw == 0:
                 good.append((time, way))
                 break
-            flawed.append((round(flaw, _FLAW_DIGITS), way))  # of those alike the earliest
+            flawed.append((flaw, way))
         if good and tried == 1:
             break  # with as little as this, and at the earliest
     if not good and (waiting := _waiting(problem, joint)) is not None:

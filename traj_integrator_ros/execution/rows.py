@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from . import native
-from .motion import BESIDE, SHORTEST_GAP, Motion, State, quintic, shifted
+from .motion import BESIDE, SHORTEST_GAP, Motion, shifted
 from .polynomials import powers_of, quintics, spaced
 from .tolerances import NANOSECOND_S, ROUNDING, SECOND_NS
 
@@ -21,8 +21,6 @@ overshoots more; with more than 4, a motion that is replaced repeatedly drifts f
 """
 LONGER_FADES = (6, 12, 24)
 """Steps in which an acceleration fades where fewer would exceed the jerk limit."""
-_SHORT = 0.8
-"""Share of the fade's time below which the next knot is the better end."""
 _ALTERNATING = ((-1.0) ** np.arange(6))[:, None]
 _FINE_S = 2e-3
 """Length of cubics that stand for quintics: their accelerations differ by less than 1e-4 of a fade's."""
@@ -79,14 +77,14 @@ def taken_up(motion: Motion, acceleration: np.ndarray, fade_time: float) -> Moti
     """
     if fade_time <= 0 or not motion.with_accelerations:
         return motion
-    return faded_in(motion, acceleration, _fade_span(motion.knots, fade_time, FADE_STEPS))
+    return faded_in(motion, acceleration, fade_span(motion.knots, fade_time))
 
 
 def settle(motion: Motion, fade_time: float, steps: int = FADE_STEPS) -> Motion:
     """Return a motion that ends at rest with its last acceleration removed by a fade, as by `taken_up` in reverse."""
     if fade_time <= 0 or not motion.with_accelerations:
         return motion
-    return faded_out(motion, _fade_span(motion.knots[-1] - motion.knots[::-1], fade_time, steps))
+    return faded_out(motion, fade_span(motion.knots[-1] - motion.knots[::-1], fade_time, steps))
 
 
 def faded_in(motion: Motion, acceleration: np.ndarray, span: float) -> Motion:
@@ -108,16 +106,10 @@ def faded_out(motion: Motion, span: float) -> Motion:
     return settled
 
 
-def _fade_span(knots: np.ndarray, fade_time: float, steps: int) -> float:
-    """When a fade ends that begins at 0: at a knot, after a number of steps or `fade_time`, but not before a full step.
-
-    If the last knot within `fade_time` is much earlier than that, the next one is its end.
-    """
-    last = max(int(knots.searchsorted(fade_time * (1 + ROUNDING), side="right")), 2)
-    if last < len(knots) and knots[last - 1] < _SHORT * fade_time:
-        last += 1
-    first = 2 if len(knots) > 2 and knots[1] < 0.9 * (knots[2] - knots[1]) else 1
-    return float(knots[min(first + steps, max(last, first + 1)) - 1])
+def fade_span(knots: np.ndarray, fade_time: float, steps: int = FADE_STEPS) -> float:
+    """How long a fade from 0 lasts: some steps within a time, s, or else one, in which no row between moves."""
+    within = int(knots.searchsorted(fade_time * (1 + ROUNDING), side="right")) - 1
+    return float(knots[min(max(within, 1), steps, len(knots) - 1)])
 
 
 @lru_cache(maxsize=64)
@@ -143,7 +135,8 @@ def brought_to_rest(motion: Motion, within: float) -> Motion:
     begin, end = float(motion.knots[first]), motion.end
     span, zero = motion.duration - begin, np.zeros(motion.dof)
     if motion.with_accelerations:
-        growing = quintic(State(zero, zero), State(zero, -end.velocity, -end.acceleration), span).coefficients[0]
+        states = np.array([[zero, zero], [zero, -end.velocity], [zero, -end.acceleration]])
+        growing = quintics(np.array([span]), states)[0]
     else:
         growing = np.array([zero, zero, end.velocity / span, -end.velocity / span**2])
     rests = motion.raised(len(growing))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from itertools import chain, islice
+from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
@@ -15,22 +15,24 @@ from ..execution.limits import fault_of, find_motion_violation
 from ..execution.motion import Motion, State, united
 from ..execution.problem import SAME, Joining, Problem, Work
 from ..execution.stopping import fastest_stop
-from ..execution.tolerances import NANOSECOND_S, whole_ns
+from ..execution.tolerances import NANOSECOND_S, SAME_END_RAD, whole_ns
 from ..limits.joint_limits import JointLimits
 from ..parameters.parameters import NodeParameters
 from ..parameters.table import ACTION_RETIME, ACTION_WARN, END_STOP
 from ..requests.rejection import RejectionReason, require_finite
 from .ending import stopped_at_end
-from .planned_motions import PlannedMotion, Reading, Smoothed
+from .planned_motions import PlannedMotion, Reading
 from .remainder import Remainder, rest_of
 from .retiming import slowed
 
 Read = Callable[[Reading], Iterator[PlannedMotion]]
 """Yields the planned motions of a plan, the most exact first."""
+Fault = Callable[[], str] | None
+"""Tells what is wrong with a candidate; None: nothing is."""
 _SMOOTHING = 1.5
 """By how much a smoothed plan must ask less than one through its rows: noise asks for much more, a plan does not."""
-_NOT_RINGING = 0.9
-"""Share of the jerk of a spline through rows that is the plan's: the rest may be ringing."""
+_ALIKE = 1.1
+"""Times as much as another planned motion asks for, which counts as the same."""
 _CONTRADICTORY = 2.0
 """Times as long as a complete plan, slowed, may be before other readings are looked for: what its points say about
 rates contradicts their positions then.
@@ -103,24 +105,6 @@ class Ended(NamedTuple):
     """By how much it was slowed, s."""
 
 
-class Joined(NamedTuple):
-    """A motion from the present command to an ended one."""
-
-    motion: Motion
-    shift: np.ndarray
-    """By how much that was shifted for it, rad, `[dof]`."""
-
-
-class Tried(NamedTuple):
-    """What became of a planned motion."""
-
-    candidate: Candidate | None
-    fault: Callable[[], str] | None
-    """Tells what is wrong with it; None: nothing is."""
-    shift: np.ndarray | None = None
-    """By how much it was shifted after it had been stopped, if that may be what is wrong, rad, `[dof]`."""
-
-
 class Candidates:
     """Finds the motions that join plans.
 
@@ -156,11 +140,10 @@ class Candidates:
         seam = seam._replace(work=Work())
         action = self._parameters.limits_action
         for left in self._gentlest_first(read(self._reading), seam.join_ns, seam.asked):
-            tried = self._tried(left, seam, self._ended)
-            if tried.fault is None:
-                return tried.candidate, ""
-            finding = finding or tried.fault()
-            fallback = fallback or tried.candidate
+            candidate, fault = self._judged(self._ended(left, seam), seam)
+            if fault is None:
+                return candidate, ""
+            finding, fallback = finding or fault(), fallback or candidate
             if not seam.work.spend(_OF_A_READING):
                 break
         soonest: Candidate | None = None
@@ -169,10 +152,10 @@ class Candidates:
             candidate, violation = self._slowed(left, seam)
             if candidate is None or violation:
                 reason = reason or ("" if candidate else violation)
-                tried = self._tried(left, seam, self._ended_slowly)
-                if tried.fault is not None:
+                ended = self._ended_slowly(left, seam)
+                candidate, fault = self._judged(ended, seam) if ended else (None, None)
+                if candidate is None or fault is not None:
                     continue
-                candidate = tried.candidate
             if soonest is None or candidate.joined.duration < soonest.joined.duration:
                 soonest = candidate
             if not left.course.is_complete or candidate.joined.duration <= _CONTRADICTORY * left.course.motion.duration:
@@ -192,18 +175,15 @@ class Candidates:
         most = 1 + self._parameters.limits_tolerance
         if not course.is_complete and seam.asked.demands_of(left.valid).max() > most:
             return None
-        tried = self._tried(left, seam._replace(work=Work()), self._ended)
-        return tried.candidate if tried.fault is None else None
+        seam = seam._replace(work=Work())
+        candidate, fault = self._judged(self._ended(left, seam), seam)
+        return candidate if fault is None else None
 
     def _gentlest_first(self, courses: Iterator[PlannedMotion], join_ns: int, bounds: Bounds) -> Iterator[Remainder]:
         """Remainders of planned motions: as they come while they keep the bounds, others by their excess."""
-        wilder: list[tuple[float, int, Remainder]] = []
-        forced: list[PlannedMotion] = []
+        wilder: list[tuple[int, Remainder]] = []
         for course in courses:
             require_finite("motion", course.motion.coefficients, RejectionReason.NON_FINITE_RESULT)
-            if course.smoothed is Smoothed.FORCED:
-                forced.append(course)
-                break
             left = Remainder(course, join_ns)
             if not course.is_complete:
                 left = left.inside(bounds.position_min, bounds.position_max)
@@ -211,14 +191,9 @@ class Candidates:
             if course.is_complete or demands.max() <= 1 + self._parameters.limits_tolerance:
                 yield left
             else:
-                # In steps of 10 %, within which the more exact one comes first; rows are left only for half of it.
-                excess = np.log(np.maximum(demands, 1.0)).sum() + np.log(_SMOOTHING) * bool(course.smoothed)
-                steps = round(excess / np.log(1.1))
-                wilder.append((steps, len(wilder), left))
-        for _, _, left in sorted(wilder, key=lambda it: it[:2]):
-            yield left
-        for course in chain(forced, courses):
-            yield Remainder(course, join_ns)
+                excess = np.prod(np.maximum(demands, 1.0)) * (_SMOOTHING if course.is_smoothed else 1.0)
+                wilder.append((round(np.log(excess) / np.log(_ALIKE)), left))  # of those alike the more exact one
+        yield from (left for _, left in sorted(wilder, key=lambda it: it[0]))
 
     def _slowed(self, left: Remainder, seam: JoinPoint) -> tuple[Candidate | None, str]:
         """A planned motion joined as if it kept its limits, and then slowed; and what is wrong with it."""
@@ -230,29 +205,23 @@ class Candidates:
         joined = self._joined(ended, seam)
         if joined is None:
             return None, _NO_JOIN
+        motion, _ = joined
         moves = bool((np.abs(seam.state.known[1:]) > np.array(SAME[1:])[:, None]).any())
-        found = slowed(joined.motion, kept.rates, self._parameters.joint_names, from_state=moves)
+        found = slowed(motion, kept.rates, self._parameters.joint_names, from_state=moves)
         if isinstance(found, str):
             return None, found
         brake_from = found.time(ended.brake_from)
         violation = find_motion_violation(found.motion, seam.limits, brake_from)
         course = PlannedMotion(seam.join_ns, found.motion, seam.join_ns + whole_ns(found.time(left.earliest)))
-        delay = found.motion.duration - joined.motion.duration
+        delay = found.motion.duration - motion.duration
         return Candidate(found.motion, course, brake_from, found.time(ended.planned_until), delay), violation
-
-    def _tried(self, left: Remainder, seam: JoinPoint, end: Callable[[Remainder, JoinPoint], Ended | str]) -> Tried:
-        """A planned motion, brought to its end by one of the following, judged and joined."""
-        tried = self._judged(end(left, seam), seam)
-        if tried.shift is not None:  # stopped where it goes, and not where it was planned, it may keep the limits
-            tried = self._judged(end(left.moved(tried.shift), seam), seam)
-        return tried
 
     def _ended(self, left: Remainder, seam: JoinPoint) -> Ended:
         """A planned motion with its brake, and with the stops of joints that stop where they come to rest."""
         rest, limits, bounds = left.motion, seam.limits, seam.bounds
         if left.course.keeps_limits:  # what the plan makes of its points is no violation, nor is it of the way to it
             limits, bounds = limits.raised_to(rest), replace(bounds, most=np.inf)
-        brake_from, raised = np.inf, bounds.raised_to(left.own, _NOT_RINGING)
+        brake_from, raised = np.inf, bounds.raised_to(left.own)
         if self._parameters.publish_end == END_STOP:
             tolerance = self._parameters.publish_rest_tolerance
             whole = stopped_at_end(rest, raised, tolerance, self._parameters.joint_names)
@@ -263,8 +232,8 @@ class Candidates:
         within = raised if raised is bounds else raised.containing(left.own)
         return Ended(left, rest, within, limits, brake_from, left.planned_until)
 
-    def _ended_slowly(self, left: Remainder, seam: JoinPoint) -> Ended | str:
-        """The same, slowed where it exceeds limits; or why that is not found."""
+    def _ended_slowly(self, left: Remainder, seam: JoinPoint) -> Ended | None:
+        """The same, slowed where it exceeds limits; None: that is not found."""
         ended, earliest = self._ended(left, seam), left.earliest
         motion = ended.motion
         if earliest >= motion.duration:
@@ -272,33 +241,32 @@ class Candidates:
         after = rest_of(motion, earliest)
         found = slowed(after, self._assumed.raised_to(after).rates)
         if isinstance(found, str):
-            return found
+            return None
         until, brake_from = (earliest + found.time(time - earliest) for time in (ended.planned_until, ended.brake_from))
         delay = found.motion.duration + earliest - motion.duration
         led = found.motion if earliest <= 0 else _led_to(found.motion, earliest)
         return ended._replace(motion=led, brake_from=brake_from, planned_until=until, delay=delay)
 
-    def _judged(self, ended: Ended | str, seam: JoinPoint) -> Tried:
-        """The candidate, if what is ended keeps its limits, or may exceed them, and can be joined."""
-        if isinstance(ended, str):
-            return Tried(None, lambda: ended)
+    def _judged(self, ended: Ended, seam: JoinPoint) -> tuple[Candidate | None, Fault]:
+        """The candidate, if what is ended keeps its limits, or may exceed them, and can be joined; and its fault."""
         left, limits = ended.left, ended.limits
         own = rest_of(ended.motion, left.earliest)
         fault = fault_of(own, limits, ended.brake_from, steps=not left.course.keeps_limits)
         if fault is not None and self._parameters.limits_action != ACTION_WARN:
-            return Tried(None, fault)
+            return None, fault
         joined = self._joined(ended, seam)
         if joined is None:
-            return Tried(None, fault or (lambda: _NO_JOIN))
-        shift = None
-        if fault is None and joined.motion is not ended.motion:
-            fault = fault_of(joined.motion, limits, steps=False)
-            if fault is not None and ended.brake_from < np.inf and joined.shift.any():
-                shift = joined.shift
-        return Tried(_candidate(ended, joined, seam.join_ns), fault, shift)
+            return None, fault or (lambda: _NO_JOIN)
+        motion, shift = joined
+        if fault is None and motion is not ended.motion:
+            fault = fault_of(motion, limits, steps=False)
+            if fault is not None and ended.brake_from < np.inf and np.abs(shift).max() > SAME_END_RAD:
+                # Stopped where it goes, and not where it was planned, it may keep the limits.
+                return self._judged(self._ended(left.moved(shift), seam), seam)
+        return _candidate(ended, motion, shift, seam.join_ns), fault
 
-    def _joined(self, ended: Ended, seam: JoinPoint) -> Joined | None:
-        """What leads from the present command to an ended planned motion; None: nothing does within the limits."""
+    def _joined(self, ended: Ended, seam: JoinPoint) -> tuple[Motion, np.ndarray] | None:
+        """See `join`: what leads from the present command to an ended planned motion."""
         motion = ended.motion
         problem = Problem(
             seam.state, motion, ended.bounds, self._joining, ended.left.earliest, seam.floating, seam.executed,
@@ -306,21 +274,20 @@ class Candidates:
         )  # fmt: skip
         # Where accelerations jump within a plan, it also begins with a jump.
         if ended.left.course.keeps_limits and problem.jumps_only:
-            return Joined(motion, np.zeros(motion.dof))
-        found = join(problem)
-        return None if found is None else Joined(*found)
+            return motion, np.zeros(motion.dof)
+        return join(problem)
 
 
-def _candidate(ended: Ended, joined: Joined, join_ns: int) -> Candidate:
+def _candidate(ended: Ended, motion: Motion, shift: np.ndarray, join_ns: int) -> Candidate:
     """What is executed, and the planned motion that later plans continue: as it was planned, where it is joined."""
     left, kept, begun_ns = ended.left, ended.motion, join_ns
     if 0 < left.into < left.course.motion.duration:  # a later plan may begin before this one was taken up
         kept, begun_ns = left.course.motion.until(left.into).then(kept), join_ns - whole_ns(left.into)
-    kept = kept.moved(joined.shift) if np.count_nonzero(joined.shift) else kept
+    kept = kept.moved(shift) if np.count_nonzero(shift) else kept
     valid_from_ns = join_ns + whole_ns(left.earliest) if left.earliest else begun_ns
     braked = ended.brake_from + (join_ns - begun_ns) * NANOSECOND_S
     course = PlannedMotion(begun_ns, kept, valid_from_ns, brake_from=braked)
-    return Candidate(joined.motion, course, ended.brake_from, ended.planned_until, ended.delay)
+    return Candidate(motion, course, ended.brake_from, ended.planned_until, ended.delay)
 
 
 def _led_to(motion: Motion, time: float) -> Motion:

@@ -110,8 +110,7 @@ def _fill_ahead(
     now = present.at(now_ns, waits=False)
     if now is None:
         state = joint_states.latest(now_ns, parameters.state_timeout)
-        ahead = np.ones(len(times_ns), bool)
-        position[ahead], velocity[ahead] = state.position, 0.0
+        position[:], velocity[:] = state.position, 0.0
         return False
     for row in np.flatnonzero((times_ns >= now_ns) | np.isnan(position).any(axis=1)):
         state = now.course.state_at(int(times_ns[row]))

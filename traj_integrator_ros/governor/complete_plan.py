@@ -45,14 +45,13 @@ def motions_of(
 ) -> Iterator[tuple[Motion, bool]]:
     """Yield the motions of a complete plan, the best first, and whether each keeps the limits at its points.
 
-    Positions alone become a C2 spline from the state of the robot to rest. Positions and velocities become cubics, with
-    accelerations quintics, as a controller makes them. For limits that these exceed, there are also motions with
-    accelerations in place of cubics, which cannot keep a jerk, and the spline through the positions; where the plan may
-    end later, also the spline at times that follow from the distances.
+    Positions alone become a C2 spline from the state of the robot to rest; with velocities cubics, and with
+    accelerations quintics, as a controller makes them. For limits that these exceed there are also motions with
+    accelerations in place of cubics, which cannot keep a jerk, and the spline; where the plan may end later (`slows`),
+    at steps that limits ask for, and at those that follow from the distances.
 
-    A motion whose points are those of a motion within the limits keeps them, even if the controller's interpolation
-    between the points exceeds them: where accelerations jump, that is how it plays a plan which keeps its limits. It
-    may do so as far as it does where accelerations, or jerks, jump twice within a step.
+    A motion whose points are those of a motion within the limits keeps them, as far as the controller's interpolation
+    exceeds them where accelerations, or jerks, jump twice within a step.
 
     Args:
         plan: with at least one step, and with all values finite.
@@ -60,7 +59,7 @@ def motions_of(
         fade_time: s, within which accelerations at both ends fade.
         limits: of the joints.
         assumed: the same, assumed where there are none.
-        slows: whether it may end later, so that steps are no shorter than limits ask for.
+        slows: whether it may end later.
 
     """
     before = before.known
@@ -137,17 +136,16 @@ def keeps_at_points(
 ) -> bool:
     """Whether a motion within the limits passes the points of a plan at their times.
 
-    It exists if no velocity exceeds its limit, no velocity changes from a point to any later one by more than limits of
-    acceleration allow in that time, and the distance between two points lies between the shortest and the longest that
-    they allow from the one velocity to the other. Velocities may be off by a little, and accelerations at points by
-    more, since a time parameterization keeps limits on a grid only. A limit of jerk is kept if that is so for the mean
-    accelerations of neighbouring pieces (or those given), and at both ends, where the robot rests.
+    It does if no velocity exceeds its limit or changes up to any later point by more than limits of acceleration allow,
+    if distances between points are possible with their velocities, and if mean accelerations of neighbouring pieces (or
+    those given) and at both ends keep the limit of jerk. Velocities may be off by a little, and accelerations at points
+    by more, since a time parameterization keeps limits on a grid only.
 
     Args:
         steps: time between the points, s, `[N]`.
-        position: rad, `[N + 1, dof]`.
-        velocity: rad/s, `[N + 1, dof]`.
-        acceleration: rad/s^2, `[N + 1, dof]`, or None.
+        position: rad, `[N + 1, dof]`, like velocity and acceleration (which may be None).
+        velocity: rad/s.
+        acceleration: rad/s^2.
         limits: of the joints.
         begins: acceleration of the robot when the plan begins, rad/s^2, `[dof]`.
 

@@ -17,9 +17,7 @@ from ..execution.tolerances import NANOSECOND_S, ROUNDING, SECOND_NS
 from ..requests.rejection import Rejected, RejectionReason
 
 _SETTLING_S = 0.25, 0.12, 0.06, 0.03
-"""Within which a small last velocity is taken out of a plan: the longest that moves its rows little."""
-_LITTLE_RAD = 5e-4
-"""By how much taking a last velocity out of a plan moves its rows little."""
+"""Within which a small last velocity is taken out of a plan: as gently as bounds allow."""
 _DOUBLINGS, _HALVINGS = 8, 20
 """Of the time before the end at which a joint leaves its plan, then of the last step: to 4e-9 of the plan."""
 _TURNED_WITHIN = 4.0
@@ -30,8 +28,7 @@ def stopped_at_end(motion: Motion, bounds: Bounds, rest_tolerance: float, joint_
     """Bring a motion to rest after its end, each joint by itself and as fast as it may.
 
     A last velocity up to the tolerance is removed within the plan, if that keeps the bounds. A joint whose stop would
-    pass a position limit leaves its plan earlier, if it can still stop before the limit then; and so where its stop
-    would be too fast, or would lead back because the plan ends while it slows down.
+    pass a limit of position, be too fast, or lead back, leaves its plan earlier if it can stop as it should then.
 
     Args:
         motion: a plan.
@@ -49,27 +46,22 @@ def stopped_at_end(motion: Motion, bounds: Bounds, rest_tolerance: float, joint_
     if np.abs(end.velocity).max() <= rest_tolerance:
         if not motion.with_accelerations:
             return brought_to_rest(motion, _SETTLING_S[0])
-        settled = [brought_to_rest(motion, within) for within in _SETTLING_S]
-        kept = [one for one in settled if bounds.demands_of(one).max() <= 1 + ROUNDING]
-        moved = (np.abs(one.coefficients[:, 0] - motion.coefficients[:, 0]).max() for one in kept)
-        near = next((one for one, by in zip(kept, moved, strict=True) if by <= _LITTLE_RAD), None)
-        if kept:
-            return near or kept[-1]
+        for within in _SETTLING_S:
+            settled = brought_to_rest(motion, within)
+            if bounds.demands_of(settled).max() <= 1 + ROUNDING:
+                return settled
     try:
         stop = fastest_stop(end, bounds)
     except ValueError:  # it takes forever, or begins beyond all measure
         stop = None
     if stop is None or not stop.duration <= LONGEST_BRAKE_S:
         durations = bounds.stop_durations(end.velocity)
-        if stop is not None:
-            each = (fastest_stop(end.of(joint), bounds.of(joint)) for joint in range(motion.dof))
-            durations = np.array([of_joint.duration for of_joint in each])
-        longest = int(durations.argmax())
+        longest, takes = int(durations.argmax()), durations.max() if stop is None else stop.duration
         name = joint_names[longest] if len(joint_names) else f"joint {longest}"
         raise Rejected(
             RejectionReason.BRAKE_IMPOSSIBLE,
             f"end: {name} moves at {end.velocity[longest]:g}, and the brake within limits.acceleration and limits.jerk "
-            f"takes {durations[longest]:g} s, expected at most {LONGEST_BRAKE_S:g} s",
+            f"takes {takes:g} s, expected at most {LONGEST_BRAKE_S:g} s",
         )
     whole = _stopped(motion, end, stop, bounds)
     if keeps(whole, bounds.of_stops) or (harder := _not_faster(bounds, end)) is bounds:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from enum import IntEnum
 from typing import NamedTuple
 
 import numpy as np
@@ -28,21 +27,11 @@ _PARALLEL = 3
 """Rows that show whether a plan is the previous one, moved: what begins on that and leaves it is twice as far from it
 at the second row as at the first one.
 """
-_SMOOTHED_BY_RAD = 0.0, 5e-3, 2e-3
-"""Most by which smoothing may move a row of a plan, by `Smoothed`."""
-_ROWS_PER_KNOT = (2, 4, 8, 16)
+_SMOOTHED_BY_RAD = 5e-3
+"""Most by which noise that is taken out moves a row."""
+_ROWS_PER_KNOT = (2, 4, 8)
 """Of splines near rows that are noisy, tried in this order: the nearest first."""
 _NO_LIMITS = JointLimits()
-
-
-class Smoothed(IntEnum):
-    """Whether a planned motion passes near the rows of its plan only."""
-
-    NOT = 0
-    NOISE = 1
-    """Noise was taken out."""
-    FORCED = 2
-    """There is no noise: only for a plan that exceeds its limits otherwise."""
 
 
 class PlannedMotion(NamedTuple):
@@ -52,7 +41,8 @@ class PlannedMotion(NamedTuple):
     motion: Motion
     valid_from_ns: int = 0
     """The motion is the plan's from here on only."""
-    smoothed: Smoothed = Smoothed.NOT
+    is_smoothed: bool = False
+    """Whether noise was taken out: it passes near the rows of its plan only."""
     planned_until: float = np.inf
     """s from its start; until then it shows what it asks for itself, not what its end makes of it."""
     brake_from: float = np.inf
@@ -133,8 +123,8 @@ def planned_motions_of(
     """Yield the planned motions of a plan, the most exact first: later ones are for when those before exceed limits.
 
     A complete plan has motions of its own (`complete_plan`). A plan with a start begins there. Any other continues the
-    previous plan, from its state at the origin, unless positions say that the plan is another one: then their spline
-    begins with the first of them. At last, noise is taken out of positions by a spline with fewer knots.
+    previous plan, unless positions say that it is another one: then their spline begins with the first of them. At
+    last, noise is taken out of positions by a spline with fewer knots.
 
     Args:
         plan: with all positions finite.
@@ -170,7 +160,7 @@ def planned_motions_of(
     ):
         comes_to_rest = rests and len(rows) == 1  # within its only step
         begin = before._replace(acceleration=None) if plan.start is None or comes_to_rest else before
-        through = _through(plan.steps, whole, begin, rests, comes_to_rest or _still(whole), reading)
+        through = _through(plan.steps, whole, begin, rests, reading)
         yield PlannedMotion(origin_ns, through, continues=plan.start is None and not absolute)
     first_ns = origin_ns
     steps = plan.steps
@@ -195,13 +185,8 @@ def stops_of(plan: Plan) -> np.ndarray:
     return ~plan.actions.any(axis=0)
 
 
-def _through(
-    steps: np.ndarray, rows: np.ndarray, begin: State | None, rests: bool, still: bool, reading: Reading
-) -> Motion:
-    """The motion through rows `[N + 1, dof]`, from a state at the first one, or None: that is open.
-
-    `still`: whether the plan stands at its end.
-    """
+def _through(steps: np.ndarray, rows: np.ndarray, begin: State | None, rests: bool, reading: Reading) -> Motion:
+    """The motion through rows `[N + 1, dof]`, from a state at the first one, or None: that is open."""
     spline = cubic_spline(steps, rows, begin and begin.velocity, ends_at_rest=rests)
     if begin is None:
         spline = _begun_forward(spline, steps, rows, rests, reading)
@@ -213,15 +198,15 @@ def _through(
     settled = settle(spline, reading.fade_time)
     if begin.acceleration is not None:
         return settled
-    return _gently_ended(settled, steps, rows, begin.velocity, still, reading)
+    return _gently_ended(settled, steps, rows, begin.velocity, reading)
 
 
 def _gently_ended(
-    motion: Motion, steps: np.ndarray, rows: np.ndarray, velocity: np.ndarray, still: bool, reading: Reading
+    motion: Motion, steps: np.ndarray, rows: np.ndarray, velocity: np.ndarray, reading: Reading
 ) -> Motion:
     """A motion that comes to rest at the last of rows `[N + 1, dof]`; where that asks for too much jerk, another one.
 
-    Its last acceleration fades for longer; or, unless the plan stands `still` at its end, it does not rest there.
+    Its last acceleration fades for longer; or, unless the plan stands there before its last step, it does not rest.
     """
     if (_jerk_of(motion) <= reading.assumed.jerk).all():
         return motion
@@ -232,7 +217,8 @@ def _gently_ended(
         longer = settle(clamped, reading.fade_time, count)
         if (_jerk_of(longer) <= most).all():
             return longer
-    return motion if still or reading.slows else free
+    stands = len(rows) == 2 or bool((rows[-1] == rows[-2]).all())
+    return motion if stands or reading.slows else free
 
 
 def _jerk_of(motion: Motion) -> np.ndarray:
@@ -273,26 +259,16 @@ def _goes_back(rows: np.ndarray, before: State) -> bool:
     return bool((forward & (before.velocity * ahead >= 0) & (sign * ahead > RETREAT * own + RETREAT_RAD)).any())
 
 
-def _alone(steps: np.ndarray, rows: np.ndarray, rests: bool, reading: Reading) -> Iterator[tuple[Smoothed, Motion]]:
-    """Yield the spline through rows `[N + 1, dof]`, and smoother ones near those that are noisy, or near all.
-
-    Those near all are left out where plans are slowed: a plan without noise keeps its path then.
-    """
-    noisy, still = smoothing.noisy(rows), _still(rows)
-    yield Smoothed.NOT, _through(steps, rows, None, rests, still, reading)
-    everywhere = np.full_like(noisy, not reading.slows)
-    for smoothed, joints in ((Smoothed.NOISE, noisy), (Smoothed.FORCED, everywhere)):
-        for stride in _ROWS_PER_KNOT if joints.any() else ():
-            if len(steps) < 2 * stride:
-                break
-            fitted = smoothing.fitted(steps, rows, joints, rests, stride, _SMOOTHED_BY_RAD[smoothed])
-            if fitted is not None:
-                yield smoothed, _through(steps, fitted, None, rests, still, reading)
-
-
-def _still(rows: np.ndarray) -> bool:
-    """Whether the last two rows are the same."""
-    return bool((rows[-1] == rows[-2]).all())
+def _alone(steps: np.ndarray, rows: np.ndarray, rests: bool, reading: Reading) -> Iterator[tuple[bool, Motion]]:
+    """Yield the spline through rows `[N + 1, dof]`, and smoother ones near those that are noisy."""
+    noisy = smoothing.noisy(rows)
+    yield False, _through(steps, rows, None, rests, reading)
+    for stride in _ROWS_PER_KNOT if noisy.any() else ():
+        if len(steps) < 2 * stride:
+            break
+        fitted = smoothing.fitted(steps, rows, noisy, rests, stride, _SMOOTHED_BY_RAD)
+        if fitted is not None:
+            yield True, _through(steps, fitted, None, rests, reading)
 
 
 def _begun_forward(spline: Motion, steps: np.ndarray, rows: np.ndarray, rests: bool, reading: Reading) -> Motion:

@@ -1,4 +1,4 @@
-// Motions as in `motion.py`, and the steps of test/execution/reference_steps.py on them.
+// Motions as in `motion.py`, and steps on them.
 #pragma once
 
 namespace traj_integrator::execution {
