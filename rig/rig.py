@@ -168,9 +168,9 @@ class Rig(Loop, Planner, Judged):
         return [m.age for m in self.arrivals[self.warmed :] if m.age > lead]
 
     def follows(self, at: Motion, sent: int, begin: float, end: float, most: float = 3e-3) -> tuple[np.ndarray, ...]:
-        """All that was sent is published, and the command is where it is meant to be; returns `rates`."""
+        """As many as were sent are published, and the command is where it is meant to be; returns `rates`."""
         published = len(self.arrivals) - self.warmed
-        self.check(published >= sent, f"{published} of {sent} published {self.reasons()}")
+        self.check(published >= sent, f"{published} published, expected {sent} or more {self.reasons()}")
         rates = t, p, *_ = self.rates(begin, end)
         error = np.abs(p - at(t)[0]).max()
         self.check(error < most, f"error {error * 1e3:.2f} mrad")
