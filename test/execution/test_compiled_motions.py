@@ -1,11 +1,13 @@
-"""The compiled steps of motions: what is refused. What they compute, the tests of motions, points and joins judge."""
+"""The compiled steps of motions: what is refused; and the fade that only joins use."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
+from numpy.polynomial import Polynomial
 
 from traj_integrator_ros.execution import native
+from traj_integrator_ros.execution.motion import Motion
 
 
 def refuses(step, *arguments):
@@ -88,3 +90,12 @@ def test_what_does_not_belong_together_is_refused():
     refuses(native.retreats, ROWS, ROWS, ROW, np.zeros((2, 2)), ROW > 0, 1.5, 1e-5, sevens(3))
     refuses(native.retreats, ROWS, ROWS, ROW, np.zeros((2, 3)), ROW, 1.5, 1e-5, sevens(3))
     assert native.all_finite(np.zeros(3, np.int64)) is None and native.all_finite([1.0]) is None
+
+
+def test_a_difference_fades_by_a_smooth_weight_with_its_derivatives():
+    time, at, apart = 0.2, np.linspace(0.0, 0.2, 9), Polynomial([0.01, 0.3, -2.0])
+    faded = Polynomial([1, 0, 0, -10, 15, -6])(Polynomial([0, 1 / time])) * apart
+    knots, lack, out = np.array([0.0, 1.0]), np.array([[0.01], [0.3], [-4.0]]), np.empty((8, 6, 1))
+    native.blend(apart.coef.reshape(1, 3, 1), knots, np.zeros((1, 3, 1)), knots, lack, time, at, out)
+    states = Motion(at, out).states_at(at[:-1], 3)[:, :, 0]
+    np.testing.assert_allclose(states, [faded.deriv(order)(at[:-1]) for order in range(3)], atol=1e-9)
