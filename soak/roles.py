@@ -237,7 +237,7 @@ def controller(participant: Participant, swing: Swing, rate_hz: float, *, betwee
     Limits must hold between the points, too, if a robot executes them; else it swings by itself, and they start
     elsewhere.
     """
-    given = {"complete": True, "limits": swing.limits, "between_points": between_points}
+    given = {"limits": swing.limits, "between_points": between_points}
     expected = partial(Expectation, swing.joint_names, **given)
     own = Controller(participant, lambda now_ns: expected(now_ns=now_ns))
 
