@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from traj_integrator_ros.execution.bounds import Bounds
+from traj_integrator_ros.execution.limits import extremes
 from traj_integrator_ros.execution.motion import Motion, State
 from traj_integrator_ros.execution.rows import cubic_spline, rests_at_end, settle, taken_up
 from traj_integrator_ros.governor.plan_rows import motion_between, rows_of
@@ -49,3 +50,20 @@ def largest_jumps(motion: Motion) -> np.ndarray:
     h = motion.steps[:-1, None]
     ends = [sum(part[:-1, k] * h**k for k in range(part.shape[1])) for part in derivatives]
     return np.array([np.abs(end - part[1:, 0]).max(initial=0.0) for end, part in zip(ends, derivatives, strict=True)])
+
+
+def spline(step: float, rows: object, *velocity: float, ends_at_rest: bool = False) -> Motion:
+    """Through rows of one joint, the same time apart."""
+    rows = np.asarray(rows, float)[:, None]
+    return cubic_spline(np.full(len(rows) - 1, step), rows, *map(np.atleast_1d, velocity), ends_at_rest=ends_at_rest)
+
+
+def leads_back(motion: Motion, until: float, side: float = 1.0) -> float:
+    """How far a motion, at most, leads back from where it has been."""
+    way = side * motion.states_at(np.linspace(0, until, 1000, endpoint=False))[0]
+    return float((np.maximum.accumulate(way) - way).max())
+
+
+def largest(motion: Motion, order: int) -> float:
+    """Of the absolute values of a derivative."""
+    return float(np.abs(extremes(motion)[:, order]).max())

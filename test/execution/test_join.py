@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from execution_cases import bounds, largest_jumps
+from execution_cases import bounds, largest, largest_jumps, leads_back, spline
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
@@ -60,23 +60,6 @@ def joined_to(
     count = plan.coefficients.shape[2]
     begin = State(*(np.broadcast_to(np.asarray(part, float), count).copy() for part in (*state, 0.0, 0.0)[:3]))
     return join(begin, plan, bounds(count, *limits), joining, **options)[0]
-
-
-def spline(step: float, rows: object, *velocity: float, ends_at_rest: bool = False) -> Motion:
-    """Through rows of one joint, the same time apart."""
-    rows = np.asarray(rows, float)[:, None]
-    return cubic_spline(np.full(len(rows) - 1, step), rows, *map(np.atleast_1d, velocity), ends_at_rest=ends_at_rest)
-
-
-def leads_back(motion: Motion, until: float, side: float = 1.0) -> float:
-    """How far a motion, at most, leads back from where it has been."""
-    way = side * motion.states_at(np.linspace(0, until, 1000, endpoint=False))[0]
-    return float((np.maximum.accumulate(way) - way).max())
-
-
-def largest(motion: Motion, order: int) -> float:
-    """Of the absolute values of a derivative."""
-    return float(np.abs(extremes(motion)[:, order]).max())
 
 
 def test_a_joint_that_stands_does_not_race_to_the_first_row_of_a_plan_that_is_away_from_the_one_before():
