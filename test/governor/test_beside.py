@@ -67,7 +67,7 @@ class Busy(SimulatedNode):
 
     def made(self, now: float) -> tuple[ExecutableTrajectory, float]:
         """What is published once the threads are done, as often as they are asked, and when."""
-        for _ in range(6):
+        for _ in range(50):  # a search that the machine held up takes more of them
             self.threads.work()
             if (trajectory := self.tick(now)) is not None:
                 return trajectory, now
