@@ -26,11 +26,11 @@ def test_the_first_pieces_of_a_plan_that_continues_another_one_may_not_raise_an_
     assumed = assumed_limits(limits, parameters.publish_brake_time, 0.0).bounds
     state, at_ns = State(np.array([1e-4]), np.array([0.2]), np.zeros(1)), 1000 * SECOND
     nobody = np.zeros(1, bool)
-    seam = JoinPoint(
+    point = JoinPoint(
         state, at_ns, nobody, nobody, assumed, assumed, resting(state.position, 1e-3), assumed.jerk, limits
     )
     way, finding = Candidates(parameters, limits, assumed).first(
-        lambda _: iter([PlannedMotion(at_ns, motion, continues=continues)]), seam
+        lambda _: iter([PlannedMotion(at_ns, motion, continues=continues)]), point
     )
     jerk = np.abs(extremes(way.joined)[:, 3]).max()
     assert not finding and (jerk <= 128.0 * (1 + 1e-6)) == continues

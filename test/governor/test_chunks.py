@@ -28,7 +28,7 @@ def policy_node(velocity: float = 0.0, **parameters: object) -> SimulatedNode:
 
 def planned(trajectory: ExecutableTrajectory, time_s: float) -> np.ndarray:
     """Position, velocity and acceleration of what the trajectory leads to, `[3, dof]`."""
-    return np.stack(trajectory.course.state_at(ns(time_s)))
+    return np.stack(trajectory.planned.state_at(ns(time_s)))
 
 
 def acts_actions(chunks: np.ndarray, decay: float, heaviest: str) -> np.ndarray:

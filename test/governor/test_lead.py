@@ -57,14 +57,14 @@ def test_a_stop_is_taken_up_when_it_can_be_at_the_controller() -> None:
 
 def test_trajectories_that_come_too_late_are_taken_up_later_although_reports_come_at_once() -> None:
     node = SimulatedNode(**limits(velocity=10.0, acceleration=100.0, jerk=2e4), publish__lead_time_auto=True)
-    aside, late, courses = 0.3 * np.ones((20, 2)), 0.05, []
+    aside, late, motions = 0.3 * np.ones((20, 2)), 0.05, []
     node.measure(0.0)
     for number, sent_at in enumerate(NOW_S + np.arange(0.0, 3.0, 0.2)):
         sign = 1 - 2 * (number % 2)
-        node.send(sign * aside, now=sent_at, start=(np.zeros(2), np.zeros(2)) if not courses else ())
-        courses = [*courses[-1:], node.published.present.own(ns(sent_at)).course]
+        node.send(sign * aside, now=sent_at, start=(np.zeros(2), np.zeros(2)) if not motions else ())
+        motions = [*motions[-1:], node.published.present.own(ns(sent_at)).planned]
         for time in sent_at + np.arange(0.005, 0.2, 0.005):
-            state = courses[0 if time < sent_at + late else -1].state_at(ns(time))
+            state = motions[0 if time < sent_at + late else -1].state_at(ns(time))
             node.measure(state.position, state.velocity, now=time)
             node.report(state.position, state.velocity, now=time)
     assert late - 0.011 <= node.published.lead.seconds <= late, "up to two reports beside it: one in a hundred is late"

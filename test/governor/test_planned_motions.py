@@ -34,17 +34,17 @@ LINE = 0.5 * DT * np.arange(1, 33)
 
 
 def test_rows_that_are_still_ahead_continue_the_previous_plan():
-    course = read(LINE)[0]
-    assert course.start_ns == ORIGIN_NS and course.valid_from_ns <= ORIGIN_NS
-    np.testing.assert_allclose(course.motion.states_at(np.linspace(0, 0.6, 50))[1], 0.5, atol=1e-9)
+    planned = read(LINE)[0]
+    assert planned.start_ns == ORIGIN_NS and planned.valid_from_ns <= ORIGIN_NS
+    np.testing.assert_allclose(planned.motion.states_at(np.linspace(0, 0.6, 50))[1], 0.5, atol=1e-9)
 
 
 @pytest.mark.parametrize(("off", "continues"), [(0.0, True), (1e-6, True), (1e-3, False)])
 def test_rows_that_are_over_must_lie_on_the_previous_plan_or_the_rows_are_read_alone(off, continues):
-    course = read(LINE + off, at_s=0.05)[0]
-    assert (course.valid_from_ns <= ORIGIN_NS) == continues
+    planned = read(LINE + off, at_s=0.05)[0]
+    assert (planned.valid_from_ns <= ORIGIN_NS) == continues
     times = ORIGIN_NS + np.rint(DT * 1e9 * np.arange(3, 30)).astype(int)
-    np.testing.assert_allclose([course.state_at(time).position[0] for time in times], LINE[2:29] + off, atol=1e-6)
+    np.testing.assert_allclose([planned.state_at(time).position[0] for time in times], LINE[2:29] + off, atol=1e-6)
 
 
 @pytest.mark.parametrize("earlier_s", [0.05, 0.07, 0.08])
@@ -62,8 +62,8 @@ def test_coarse_rows_of_a_stop_continue_the_previous_rows_of_it(earlier_s):
     rows = stopping(-0.25 + step * np.arange(1, 11))[:, None]
     plan = Plan(MAPS["clique"], np.full(10, step), rows, None, ORIGIN_NS)
     reading = READING._replace(assumed=within)
-    course = next(planned_motions_of(plan, ORIGIN_NS, ORIGIN_NS + 120_000_000, lambda _: previous, reading))
-    assert course.valid_from_ns <= ORIGIN_NS
+    planned = next(planned_motions_of(plan, ORIGIN_NS, ORIGIN_NS + 120_000_000, lambda _: previous, reading))
+    assert planned.valid_from_ns <= ORIGIN_NS
 
 
 @pytest.mark.parametrize("off", [2e-3, -2e-3, 1e-4])
@@ -80,40 +80,40 @@ def test_a_plan_that_leaves_the_previous_one_continues_it(power):
 
 def test_rows_that_hold_a_position_do_not_continue_a_plan_in_motion():
     """A spline from 0.5 rad/s to rows 8 mrad ahead would pass them by 0.6 mrad, and swing there."""
-    course = read(np.full(10, 0.008))[0]
-    assert course.valid_from_ns == ORIGIN_NS + round(DT * 1e9)
-    np.testing.assert_array_equal(course.motion.states_at(np.linspace(0, 0.2, 50))[0], 0.008)
+    planned = read(np.full(10, 0.008))[0]
+    assert planned.valid_from_ns == ORIGIN_NS + round(DT * 1e9)
+    np.testing.assert_array_equal(planned.motion.states_at(np.linspace(0, 0.2, 50))[0], 0.008)
 
 
 def test_a_start_is_where_the_plan_begins():
     start = State(np.array([0.003]), np.array([0.4]), None)
-    course = read(LINE, start=start)[0]
-    np.testing.assert_allclose(np.ravel(course.state_at(ORIGIN_NS)[:2]), [0.003, 0.4], atol=1e-12)
+    planned = read(LINE, start=start)[0]
+    np.testing.assert_allclose(np.ravel(planned.state_at(ORIGIN_NS)[:2]), [0.003, 0.4], atol=1e-12)
 
 
 def test_noise_is_taken_out_step_by_step_and_no_row_moves_by_more_than_2_mrad():
     noisy = LINE + np.random.default_rng(0).normal(scale=1e-4, size=len(LINE))
-    courses = read(noisy)
-    accelerations = [np.abs(extremes(course.motion)[:, 2]).max() for course in courses[1:]]
-    assert len(courses) > 3 and accelerations[-1] < 0.2 * accelerations[0]
-    for course in courses:
-        passed = [course.state_at(ORIGIN_NS + round(DT * 1e9) * k).position[0] for k in range(1, len(noisy))]
+    motions = read(noisy)
+    accelerations = [np.abs(extremes(planned.motion)[:, 2]).max() for planned in motions[1:]]
+    assert len(motions) > 3 and accelerations[-1] < 0.2 * accelerations[0]
+    for planned in motions:
+        passed = [planned.state_at(ORIGIN_NS + round(DT * 1e9) * k).position[0] for k in range(1, len(noisy))]
         assert np.abs(np.array(passed) - noisy[:-1]).max() <= 2e-3
     rough = LINE + np.random.default_rng(0).normal(scale=1e-2, size=len(LINE))
     assert len(read(rough)) == 2, "what would move further is not noise"
 
 
 def test_a_single_position_is_a_goal_at_rest():
-    course = read(np.array([0.1]), at_s=0.0)[0]
-    assert course.motion.ends_at_rest and course.motion.end.position == pytest.approx(0.1)
+    planned = read(np.array([0.1]), at_s=0.0)[0]
+    assert planned.motion.ends_at_rest and planned.motion.end.position == pytest.approx(0.1)
 
 
 def test_corners_of_a_plan_are_no_noise():
     """A plan of constant velocities with a corner alternates in a few fourth differences, noise in all of them."""
     corner = np.concatenate([np.linspace(0.0, 0.15, 18), 0.15 + 0.002 * np.arange(1, 26)])
     noisy = corner + np.random.default_rng(0).normal(scale=1e-3, size=len(corner))
-    assert not any(course.is_smoothed for course in read(corner))
-    assert any(course.is_smoothed for course in read(noisy))
+    assert not any(planned.is_smoothed for planned in read(corner))
+    assert any(planned.is_smoothed for planned in read(noisy))
 
 
 @pytest.mark.parametrize("side", [1.0, -1.0])
@@ -121,19 +121,19 @@ def test_corners_of_a_plan_are_no_noise():
 def test_a_plan_that_goes_forward_to_its_end_does_not_turn_in_its_last_piece(side, start):
     rows = side * np.array([0.055, 0.098, 0.123, 0.1319, 0.1331])
     start = start and State(*(side * part for part in start))
-    for course in read(rows, steps=np.full(len(rows), 0.1), start=start):
-        last = course.motion.duration - np.linspace(0.1, 1e-6, 100)
-        moved = side * course.motion.states_at(last)[0, :, 0]
-        assert (np.diff(moved) > -1e-6).all() and not course.motion.ends_at_rest
+    for planned in read(rows, steps=np.full(len(rows), 0.1), start=start):
+        last = planned.motion.duration - np.linspace(0.1, 1e-6, 100)
+        moved = side * planned.motion.states_at(last)[0, :, 0]
+        assert (np.diff(moved) > -1e-6).all() and not planned.motion.ends_at_rest
 
 
 def test_a_plan_that_would_begin_backwards_begins_at_rest_unless_that_asks_for_more_jerk():
     fast = np.array([0.0, -0.03, -2.2, -4.8, -7.5, -10.1])
     for rows, rests in ((1e-5 * fast, True), (fast, False)):
-        course = read(rows, at_s=0.05)[0]
+        planned = read(rows, at_s=0.05)[0]
         free = cubic_spline(np.full(len(rows) - 1, DT), rows[:, None])
         assert free.begin.velocity[0] > 0, "against the way"
-        assert course.motion.begin.velocity[0] == pytest.approx(0.0 if rests else free.begin.velocity[0], abs=1e-12)
+        assert planned.motion.begin.velocity[0] == pytest.approx(0.0 if rests else free.begin.velocity[0], abs=1e-12)
 
 
 @pytest.mark.parametrize("braking", [False, True])
@@ -141,10 +141,10 @@ def test_velocities_after_a_brake_begin_with_their_own(braking):
     """The velocity of a brake is nobody's plan: a spline that began with it would swing, and its brake turn round."""
     plan = Plan(MAPS["velocity"], np.full(2, DT), np.full((2, 1), 0.3), None, ORIGIN_NS)
     before = at_a_speed(-0.4, brake_from=0.5 if braking else np.inf)
-    course = next(planned_motions_of(plan, ORIGIN_NS, ORIGIN_NS, lambda _: before, READING))
-    velocities = course.motion.states_at(np.linspace(0, 0.039, 40))[1]
+    planned = next(planned_motions_of(plan, ORIGIN_NS, ORIGIN_NS, lambda _: before, READING))
+    velocities = planned.motion.states_at(np.linspace(0, 0.039, 40))[1]
     assert (np.abs(velocities - 0.3).max() < 1e-9) == braking
-    assert course.continues != braking
+    assert planned.continues != braking
 
 
 def test_a_plan_that_turns_soon_continues_the_previous_plan_up_to_there():

@@ -115,7 +115,7 @@ def test_a_restart_where_the_motion_just_passes_is_seen_by_the_velocity(node, sa
 def test_a_restart_within_an_encoders_step_of_where_the_motion_rests_is_seen(node):
     """12 urad, which are commanded in one cycle if the motion is taken to be in execution."""
     follow(node, 0.03, 0.5)
-    end = node.published.present.at(ns(NOW_S + 0.5)).course.motion
+    end = node.published.present.at(ns(NOW_S + 0.5)).planned.motion
     at = NOW_S + 0.5 + end.duration + 0.1
     node.report(end.end.position[0], 0.0, now=at)
     assert status(node) is ControllerStatus.EXECUTING
@@ -126,17 +126,17 @@ def test_a_restart_within_an_encoders_step_of_where_the_motion_rests_is_seen(nod
 def test_a_restart_near_a_motion_that_still_creeps_is_seen(node):
     """It holds 5 urad from where the motion is, at 1e-4 rad/s: further than that goes within the tolerance of time."""
     follow(node, 0.03, 0.5)
-    course = node.published.present.at(ns(NOW_S + 0.5)).course
-    speeds = [(abs(course.state_at(ns(t)).velocity[0]), t) for t in NOW_S + 0.5 + np.arange(0, 3, 1e-4)]
+    planned = node.published.present.at(ns(NOW_S + 0.5)).planned
+    speeds = [(abs(planned.state_at(ns(t)).velocity[0]), t) for t in NOW_S + 0.5 + np.arange(0, 3, 1e-4)]
     speed, at = next(it for it in speeds if it[0] < 1e-4)
     assert speed > 0
-    node.report(course.state_at(ns(at)).position[0] + 5e-6, 0.0, now=at)
+    node.report(planned.state_at(ns(at)).position[0] + 5e-6, 0.0, now=at)
     assert status(node) is ControllerStatus.RESTARTED
 
 
 def test_a_replacement_that_has_not_arrived_is_late_and_forgotten_is_a_restart(node):
     follow(node, 0.03, 0.5)
-    before = node.published.present.at(ns(NOW_S + 0.5)).course
+    before = node.published.present.at(ns(NOW_S + 0.5)).planned
     node.send(LINE[::-1] * 0.2, now=NOW_S + 0.5)
     # At first, both are the same.
     for time, expected in zip(

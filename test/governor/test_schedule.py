@@ -221,7 +221,7 @@ def test_a_difference_from_rows_that_are_over_is_carried_over_and_gone_after_the
     stamp = NOW_S + 0.5 - ago
     trajectory = node.send(positions(0.5 - ago - behind, round(0.8 / dt), dt), dt=dt, now=NOW_S + 0.5, stamp=stamp)
     assert np.allclose(at(trajectory, NOW_S + 0.52), [[0.52], [1.0], [0.0]], atol=1e-5)
-    assert np.allclose(trajectory.seam.position, behind, atol=1e-5)
+    assert np.allclose(trajectory.seam_offset.position, behind, atol=1e-5)
     for faded in NOW_S + 0.52 + (0.2 if behind else 0.0) + np.arange(0.0, 0.3, 0.01):
         assert np.allclose(at(trajectory, faded)[:2], [[faded - NOW_S - behind], [1.0]], atol=1e-5)
     speed = trajectory.motion.states_at(np.linspace(0, 0.5, 1000))[1]

@@ -110,7 +110,7 @@ def test_a_robot_that_moves_is_stopped_first_and_then_passes_the_path() -> None:
     np.testing.assert_allclose(path.motion.end.position, back[-1], atol=1e-9)
     assert nearest(path, stop.motion.end.position) < 1e-6 and nearest(path, back[1]) < 1e-3
     for each in (stop, path):  # one motion: each continues the one before
-        assert max(np.abs(part).max() for part in each.seam) < 1e-6
+        assert max(np.abs(part).max() for part in each.seam_offset) < 1e-6
 
 
 def test_a_path_begins_when_its_stamp_says() -> None:

@@ -100,7 +100,7 @@ class Beginning:
         known = [] if (measured := self._measured(now_ns)) is None else [measured.position]
         with suppress(Rejected, NotYet):
             if (present := self._published.present.at(now_ns)) is not None:
-                known.append(present.course.state_at(now_ns).position)
+                known.append(present.planned.state_at(now_ns).position)
         first, turning = path.actions[0], self._parameters.continuous
         away = [np.nanmax(np.abs(turned(first, position, turning) - position)) for position in known]
         if len(path.actions) == 1 or min(away, default=np.inf) > _AT_START_RAD:
@@ -124,7 +124,7 @@ class Beginning:
             f"got {position[joint]:.6g}"
         )
 
-    def allow(self, course: PlannedMotion, present: Present, join_ns: int, now_ns: int) -> None:
+    def allow(self, planned: PlannedMotion, present: Present, join_ns: int, now_ns: int) -> None:
         """Let a planned motion begin, unless the robot is away both from its command and from where that begins.
 
         Raises:
@@ -134,7 +134,7 @@ class Beginning:
         guard, distance = self._published.guard, self._allowance.distance
         if present.follows or not distance.all():
             return
-        commanded = present.course.motion.begin.position
+        commanded = present.planned.motion.begin.position
         if present.known_from_ns > now_ns:  # it begins at the measured state; commanded yet is where it was left
             commanded = self._published.present.left_at
             if commanded is None or not guard.stood:
@@ -146,7 +146,7 @@ class Beginning:
         if (gap <= most).all():
             guard.allow(None)
             return
-        apart = self._apart(measured, course.state_at(max(join_ns, course.valid_from_ns)).position)
+        apart = self._apart(measured, planned.state_at(max(join_ns, planned.valid_from_ns)).position)
         joint, away = int((apart / distance).argmax()), int((gap / most).argmax())
         if apart[joint] > distance[joint]:
             names = self._parameters.joint_names

@@ -29,21 +29,21 @@ class Finding:
 
     Args:
         plan: for which it is.
-        seam: where that is.
+        point: where that is.
         dropped: number of its steps that are over then.
 
     """
 
-    def __init__(self, plan: Plan, seam: JoinPoint, dropped: int) -> None:
-        self.plan, self.seam, self.dropped = plan, seam, dropped
+    def __init__(self, plan: Plan, point: JoinPoint, dropped: int) -> None:
+        self.plan, self.point, self.dropped = plan, point, dropped
         self.took_s = 0.0
         self._is_wanted = True
         self._found: Future[tuple[Candidate | None, str]] = Future()
 
     @staticmethod
-    def of(candidate: Candidate, plan: Plan, seam: JoinPoint, dropped: int) -> Finding:
+    def of(candidate: Candidate, plan: Plan, point: JoinPoint, dropped: int) -> Finding:
         """The search for a candidate that is known."""
-        finding = Finding(plan, seam, dropped)
+        finding = Finding(plan, point, dropped)
         finding._found.set_result((candidate, ""))
         return finding
 
@@ -52,13 +52,13 @@ class Finding:
         began = time.monotonic()
 
         def wanted(reading: Reading) -> Iterator[PlannedMotion]:
-            for course in read(reading):
+            for planned in read(reading):
                 if not self._is_wanted:
                     raise _NotWanted
-                yield course
+                yield planned
 
         try:
-            found = candidates.first(wanted, self.seam)
+            found = candidates.first(wanted, self.point)
         except BaseException as error:  # whatever it is, it belongs to who asks for the result
             self.took_s = time.monotonic() - began
             self._found.set_exception(error)
@@ -101,8 +101,8 @@ class Findings:
     def begin(self, finding: Finding, candidates: Candidates, read: Read) -> Finding:
         """Begin a search, and end it at once where a short plan needs none: threads have their turn later."""
         if self._threads is not None and len(finding.plan.steps) <= _SHORT:
-            if (candidate := candidates.at_once(read, finding.seam)) is not None:
-                return Finding.of(candidate, finding.plan, finding.seam, finding.dropped)
+            if (candidate := candidates.at_once(read, finding.point)) is not None:
+                return Finding.of(candidate, finding.plan, finding.point, finding.dropped)
         if self._threads is None:
             finding.run(candidates, read)
         else:

@@ -50,7 +50,7 @@ class Candidate(NamedTuple):
     """A motion from the present command to a plan, and the rest of the planned motion."""
 
     joined: Motion
-    course: PlannedMotion
+    planned: PlannedMotion
     brake_from: float = np.inf
     """s from the join; infinite: the plan ends at rest by itself."""
     planned_until: float = np.inf
@@ -91,7 +91,7 @@ class JoinPoint(NamedTuple):
 class Ended(NamedTuple):
     """The rest of a planned motion with what brings it to rest."""
 
-    left: Remainder
+    remainder: Remainder
     motion: Motion
     bounds: Bounds
     """Within which it is joined."""
@@ -122,12 +122,12 @@ class Candidates:
         self._reading = Reading(parameters.publish_rest_tolerance, fade, assumed, limits)
 
     @np.errstate(over="ignore", invalid="ignore", divide="ignore")
-    def first(self, read: Read, seam: JoinPoint) -> tuple[Candidate | None, str]:
+    def first(self, read: Read, point: JoinPoint) -> tuple[Candidate | None, str]:
         """The first candidate that keeps its limits, or that can be made to by slowing it; in any thread.
 
         Args:
             read: the plan.
-            seam: where it is taken up.
+            point: where it is taken up.
 
         Returns:
             The candidate, and what is wrong with it: empty if nothing is. None: there is none.
@@ -137,28 +137,31 @@ class Candidates:
 
         """
         finding, reason, fallback = "", "", None
-        seam = seam._replace(work=Work())
+        point = point._replace(work=Work())
         action = self._parameters.limits_action
-        for left in self._gentlest_first(read(self._reading), seam.join_ns, seam.asked):
-            candidate, fault = self._judged(self._ended(left, seam), seam)
+        for remainder in self._gentlest_first(read(self._reading), point.join_ns, point.asked):
+            candidate, fault = self._judged(self._ended(remainder, point), point)
             if fault is None:
                 return candidate, ""
             finding, fallback = finding or fault(), fallback or candidate
-            if not seam.work.spend(_OF_A_READING):
+            if not point.work.spend(_OF_A_READING):
                 break
         soonest: Candidate | None = None
         slowly = read(self._reading._replace(slows=True)) if action == ACTION_RETIME else iter(())
-        for left in islice(self._gentlest_first(slowly, seam.join_ns, seam.bounds), _MOST_SLOWED):
-            candidate, violation = self._slowed(left, seam)
+        for remainder in islice(self._gentlest_first(slowly, point.join_ns, point.bounds), _MOST_SLOWED):
+            candidate, violation = self._slowed(remainder, point)
             if candidate is None or violation:
                 reason = reason or ("" if candidate else violation)
-                ended = self._ended_slowly(left, seam)
-                candidate, fault = self._judged(ended, seam) if ended else (None, None)
+                ended = self._ended_slowly(remainder, point)
+                candidate, fault = self._judged(ended, point) if ended else (None, None)
                 if candidate is None or fault is not None:
                     continue
             if soonest is None or candidate.joined.duration < soonest.joined.duration:
                 soonest = candidate
-            if not left.course.is_complete or candidate.joined.duration <= _CONTRADICTORY * left.course.motion.duration:
+            if (
+                not remainder.planned.is_complete
+                or candidate.joined.duration <= _CONTRADICTORY * remainder.planned.motion.duration
+            ):
                 break
         if soonest is not None:
             return soonest, ""
@@ -167,74 +170,78 @@ class Candidates:
         return fallback, finding
 
     @np.errstate(over="ignore", invalid="ignore", divide="ignore")
-    def at_once(self, read: Read, seam: JoinPoint) -> Candidate | None:
+    def at_once(self, read: Read, point: JoinPoint) -> Candidate | None:
         """What `first` finds where the most exact reading is neither smoothed nor slowed; None: it takes a search."""
-        course = next(read(self._reading))
-        require_finite("motion", course.motion.coefficients, RejectionReason.NON_FINITE_RESULT)
-        left = Remainder(course, seam.join_ns)
+        planned = next(read(self._reading))
+        require_finite("motion", planned.motion.coefficients, RejectionReason.NON_FINITE_RESULT)
+        remainder = Remainder(planned, point.join_ns)
         most = 1 + self._parameters.limits_tolerance
-        if not course.is_complete and seam.asked.demands_of(left.valid).max() > most:
+        if not planned.is_complete and point.asked.demands_of(remainder.valid).max() > most:
             return None
-        seam = seam._replace(work=Work())
-        candidate, fault = self._judged(self._ended(left, seam), seam)
+        point = point._replace(work=Work())
+        candidate, fault = self._judged(self._ended(remainder, point), point)
         return candidate if fault is None else None
 
-    def _gentlest_first(self, courses: Iterator[PlannedMotion], join_ns: int, bounds: Bounds) -> Iterator[Remainder]:
+    def _gentlest_first(self, motions: Iterator[PlannedMotion], join_ns: int, bounds: Bounds) -> Iterator[Remainder]:
         """Remainders of planned motions: as they come while they keep the bounds, others by their excess."""
         wilder: list[tuple[int, Remainder]] = []
-        for course in courses:
-            require_finite("motion", course.motion.coefficients, RejectionReason.NON_FINITE_RESULT)
-            left = Remainder(course, join_ns)
-            if not course.is_complete:
-                left = left.inside(bounds.position_min, bounds.position_max)
-            demands = bounds.demands_of(left.valid)
-            if course.is_complete or demands.max() <= 1 + self._parameters.limits_tolerance:
-                yield left
+        for planned in motions:
+            require_finite("motion", planned.motion.coefficients, RejectionReason.NON_FINITE_RESULT)
+            remainder = Remainder(planned, join_ns)
+            if not planned.is_complete:
+                remainder = remainder.inside(bounds.position_min, bounds.position_max)
+            demands = bounds.demands_of(remainder.valid)
+            if planned.is_complete or demands.max() <= 1 + self._parameters.limits_tolerance:
+                yield remainder
             else:
-                excess = np.prod(np.maximum(demands, 1.0)) * (_SMOOTHING if course.is_smoothed else 1.0)
-                wilder.append((round(np.log(excess) / np.log(_ALIKE)), left))  # of those alike the more exact one
-        yield from (left for _, left in sorted(wilder, key=lambda it: it[0]))
+                excess = np.prod(np.maximum(demands, 1.0)) * (_SMOOTHING if planned.is_smoothed else 1.0)
+                wilder.append((round(np.log(excess) / np.log(_ALIKE)), remainder))  # of those alike the more exact one
+        yield from (remainder for _, remainder in sorted(wilder, key=lambda it: it[0]))
 
-    def _slowed(self, left: Remainder, seam: JoinPoint) -> tuple[Candidate | None, str]:
+    def _slowed(self, remainder: Remainder, point: JoinPoint) -> tuple[Candidate | None, str]:
         """A planned motion joined as if it kept its limits, and then slowed; and what is wrong with it."""
-        kept, raised = (replace(seam.bounds, most=most).raised_to(left.valid) for most in (seam.bounds.most, np.inf))
+        kept, raised = (
+            replace(point.bounds, most=most).raised_to(remainder.valid) for most in (point.bounds.most, np.inf)
+        )
         velocity, acceleration, jerk = (_ROOM * part for part in (raised.velocity, raised.acceleration, raised.jerk))
         free = replace(raised, velocity=velocity, acceleration=acceleration, jerk=jerk, deceleration=None)
-        seam = seam._replace(bounds=free)
-        ended = self._ended(left, seam)
-        joined = self._joined(ended, seam)
+        point = point._replace(bounds=free)
+        ended = self._ended(remainder, point)
+        joined = self._joined(ended, point)
         if joined is None:
             return None, _NO_JOIN
         motion, _ = joined
-        moves = bool((np.abs(seam.state.known[1:]) > np.array(SAME[1:])[:, None]).any())
+        moves = bool((np.abs(point.state.known[1:]) > np.array(SAME[1:])[:, None]).any())
         found = slowed(motion, kept.rates, self._parameters.joint_names, from_state=moves)
         if isinstance(found, str):
             return None, found
         brake_from = found.time(ended.brake_from)
-        violation = find_motion_violation(found.motion, seam.limits, brake_from)
-        course = PlannedMotion(seam.join_ns, found.motion, seam.join_ns + whole_ns(found.time(left.earliest)))
+        violation = find_motion_violation(found.motion, point.limits, brake_from)
+        planned = PlannedMotion(point.join_ns, found.motion, point.join_ns + whole_ns(found.time(remainder.earliest)))
         delay = found.motion.duration - motion.duration
-        return Candidate(found.motion, course, brake_from, found.time(ended.planned_until), delay), violation
+        return Candidate(found.motion, planned, brake_from, found.time(ended.planned_until), delay), violation
 
-    def _ended(self, left: Remainder, seam: JoinPoint) -> Ended:
+    def _ended(self, remainder: Remainder, point: JoinPoint) -> Ended:
         """A planned motion with its brake, and with the stops of joints that stop where they come to rest."""
-        rest, limits, bounds = left.motion, seam.limits, seam.bounds
-        if left.course.keeps_limits:  # what the plan makes of its points is no violation, nor is it of the way to it
+        rest, limits, bounds = remainder.motion, point.limits, point.bounds
+        if (
+            remainder.planned.keeps_limits
+        ):  # what the plan makes of its points is no violation, nor is it of the way to it
             limits, bounds = limits.raised_to(rest), replace(bounds, most=np.inf)
-        brake_from, raised = np.inf, bounds.raised_to(left.own)
+        brake_from, raised = np.inf, bounds.raised_to(remainder.own)
         if self._parameters.publish_end == END_STOP:
             tolerance = self._parameters.publish_rest_tolerance
             whole = stopped_at_end(rest, raised, tolerance, self._parameters.joint_names)
             brake_from = rest.duration if whole.duration > rest.duration else np.inf
             rest = whole
-        if np.count_nonzero(seam.stopped):
-            rest = _with_stops(rest, seam.state, seam.stopped, bounds)
-        within = raised if raised is bounds else raised.containing(left.own)
-        return Ended(left, rest, within, limits, brake_from, left.planned_until)
+        if np.count_nonzero(point.stopped):
+            rest = _with_stops(rest, point.state, point.stopped, bounds)
+        within = raised if raised is bounds else raised.containing(remainder.own)
+        return Ended(remainder, rest, within, limits, brake_from, remainder.planned_until)
 
-    def _ended_slowly(self, left: Remainder, seam: JoinPoint) -> Ended | None:
+    def _ended_slowly(self, remainder: Remainder, point: JoinPoint) -> Ended | None:
         """The same, slowed where it exceeds limits; None: that is not found."""
-        ended, earliest = self._ended(left, seam), left.earliest
+        ended, earliest = self._ended(remainder, point), remainder.earliest
         motion = ended.motion
         if earliest >= motion.duration:
             return ended
@@ -247,14 +254,14 @@ class Candidates:
         led = found.motion if earliest <= 0 else _led_to(found.motion, earliest)
         return ended._replace(motion=led, brake_from=brake_from, planned_until=until, delay=delay)
 
-    def _judged(self, ended: Ended, seam: JoinPoint) -> tuple[Candidate | None, Fault]:
+    def _judged(self, ended: Ended, point: JoinPoint) -> tuple[Candidate | None, Fault]:
         """The candidate, if what is ended keeps its limits, or may exceed them, and can be joined; and its fault."""
-        left, limits = ended.left, ended.limits
-        own = rest_of(ended.motion, left.earliest)
-        fault = fault_of(own, limits, ended.brake_from, steps=not left.course.keeps_limits)
+        remainder, limits = ended.remainder, ended.limits
+        own = rest_of(ended.motion, remainder.earliest)
+        fault = fault_of(own, limits, ended.brake_from, steps=not remainder.planned.keeps_limits)
         if fault is not None and self._parameters.limits_action != ACTION_WARN:
             return None, fault
-        joined = self._joined(ended, seam)
+        joined = self._joined(ended, point)
         if joined is None:
             return None, fault or (lambda: _NO_JOIN)
         motion, shift = joined
@@ -262,32 +269,32 @@ class Candidates:
             fault = fault_of(motion, limits, steps=False)
             if fault is not None and ended.brake_from < np.inf and np.abs(shift).max() > SAME_END_RAD:
                 # Stopped where it goes, and not where it was planned, it may keep the limits.
-                return self._judged(self._ended(left.moved(shift), seam), seam)
-        return _candidate(ended, motion, shift, seam.join_ns), fault
+                return self._judged(self._ended(remainder.moved(shift), point), point)
+        return _candidate(ended, motion, shift, point.join_ns), fault
 
-    def _joined(self, ended: Ended, seam: JoinPoint) -> tuple[Motion, np.ndarray] | None:
+    def _joined(self, ended: Ended, point: JoinPoint) -> tuple[Motion, np.ndarray] | None:
         """See `join`: what leads from the present command to an ended planned motion."""
         motion = ended.motion
         problem = Problem(
-            seam.state, motion, ended.bounds, self._joining, ended.left.earliest, seam.floating, seam.executed,
-            seam.crossing, ended.planned_until, ended.brake_from, seam.work,
+            point.state, motion, ended.bounds, self._joining, ended.remainder.earliest, point.floating, point.executed,
+            point.crossing, ended.planned_until, ended.brake_from, point.work,
         )  # fmt: skip
         # Where accelerations jump within a plan, it also begins with a jump.
-        if ended.left.course.keeps_limits and problem.jumps_only:
+        if ended.remainder.planned.keeps_limits and problem.jumps_only:
             return motion, np.zeros(motion.dof)
         return join(problem)
 
 
 def _candidate(ended: Ended, motion: Motion, shift: np.ndarray, join_ns: int) -> Candidate:
     """What is executed, and the planned motion that later plans continue: as it was planned, where it is joined."""
-    left, kept, begun_ns = ended.left, ended.motion, join_ns
-    if 0 < left.into < left.course.motion.duration:  # a later plan may begin before this one was taken up
-        kept, begun_ns = left.course.motion.until(left.into).then(kept), join_ns - whole_ns(left.into)
+    remainder, kept, begun_ns = ended.remainder, ended.motion, join_ns
+    if 0 < remainder.into < remainder.planned.motion.duration:  # a later plan may begin before this one was taken up
+        kept, begun_ns = remainder.planned.motion.until(remainder.into).then(kept), join_ns - whole_ns(remainder.into)
     kept = kept.moved(shift) if np.count_nonzero(shift) else kept
-    valid_from_ns = join_ns + whole_ns(left.earliest) if left.earliest else begun_ns
+    valid_from_ns = join_ns + whole_ns(remainder.earliest) if remainder.earliest else begun_ns
     braked = ended.brake_from + (join_ns - begun_ns) * NANOSECOND_S
-    course = PlannedMotion(begun_ns, kept, valid_from_ns, brake_from=braked)
-    return Candidate(motion, course, ended.brake_from, ended.planned_until, ended.delay)
+    planned = PlannedMotion(begun_ns, kept, valid_from_ns, brake_from=braked)
+    return Candidate(motion, planned, ended.brake_from, ended.planned_until, ended.delay)
 
 
 def _led_to(motion: Motion, time: float) -> Motion:

@@ -13,7 +13,7 @@ from ..parameters.parameters import NodeParameters
 from ..requests.plan import turned
 from ..requests.rejection import Rejected, RejectionReason, require_steps
 from .measured import JointStates, MeasuredState
-from .present import PresentCommand, Sent
+from .present import PresentCommand, SentMotion
 
 _TRANSPORT_PERCENT = 95
 _LONGEST_GAP_NS = 200_000_000
@@ -113,25 +113,25 @@ def _fill_ahead(
         position[:], velocity[:] = state.position, 0.0
         return False
     for row in np.flatnonzero((times_ns >= now_ns) | np.isnan(position).any(axis=1)):
-        state = now.course.state_at(int(times_ns[row]))
+        state = now.planned.state_at(int(times_ns[row]))
         position[row], velocity[row] = state.position, state.velocity
-    ends_ns = now.course.start_ns + whole_ns(now.course.motion.duration)
+    ends_ns = now.planned.start_ns + whole_ns(now.planned.motion.duration)
     return now.follows and now_ns < ends_ns
 
 
-def commanded_at(sent: Iterable[Sent], times_ns: np.ndarray, dof: int) -> tuple[np.ndarray, np.ndarray]:
+def commanded_at(sent: Iterable[SentMotion], times_ns: np.ndarray, dof: int) -> tuple[np.ndarray, np.ndarray]:
     """Commanded positions and velocities `[N, dof]` at times `[N]`; NaN where they are not known."""
     position, velocity = np.full((2, len(times_ns), dof), np.nan)
-    executed: list[Sent] = []
+    executed: list[SentMotion] = []
     for one in sent:
-        while executed and executed[-1].course.start_ns >= one.course.start_ns:
+        while executed and executed[-1].planned.start_ns >= one.planned.start_ns:
             executed.pop()
         executed.append(one)
-    begins = [one.course.start_ns for one in executed]
+    begins = [one.planned.start_ns for one in executed]
     for row, time_ns in enumerate(times_ns.tolist()):
         index = bisect_right(begins, time_ns) - 1
         if index >= 0 and executed[index].is_known:
-            state = executed[index].course.state_at(time_ns)
+            state = executed[index].planned.state_at(time_ns)
             position[row], velocity[row] = state.position, state.velocity
     return position, velocity
 

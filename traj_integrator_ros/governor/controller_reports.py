@@ -114,23 +114,23 @@ class ControllerReports:
         return ControllerReport(stamp_ns, state, speed_scaling if self._scales else 1.0, has_velocity)
 
 
-def matches(report: ControllerReport, course: PlannedMotion) -> bool | None:
+def matches(report: ControllerReport, planned: PlannedMotion) -> bool | None:
     """Whether a reference is a motion's exactly (True), within 3 ms (False), or not at all (None)."""
-    own = course.state_at(report.stamp_ns)
+    own = planned.state_at(report.stamp_ns)
     apart = np.abs(report.reference.position - own.position)
     speed = np.maximum(np.abs(own.velocity), np.abs(report.reference.velocity))
     turn = np.abs(own.acceleration) * _MATCH_S**2
     least = np.where(np.abs(report.reference.velocity) < _REST_RAD_S, _HELD_RAD, _MATCH_RAD)
-    if (apart > speed * _MATCH_S + turn + least).any() or _is_at_another_speed(report, course, own):
+    if (apart > speed * _MATCH_S + turn + least).any() or _is_at_another_speed(report, planned, own):
         return None
     return bool((apart <= speed * _MATCH_S / 2 + turn + least).all())
 
 
-def found_in(course: PlannedMotion, report: ControllerReport, near_ns: int) -> int | None:
+def found_in(planned: PlannedMotion, report: ControllerReport, near_ns: int) -> int | None:
     """When a motion is as a report says, near a time, by its velocity; None: it is not, or does not move."""
     time_ns = near_ns
     for _ in range(_STEPS):
-        own = course.state_at(time_ns)
+        own = planned.state_at(time_ns)
         speed = float(own.velocity @ own.velocity)
         if speed < _MATCH_RAD_S**2:
             return None
@@ -138,11 +138,11 @@ def found_in(course: PlannedMotion, report: ControllerReport, near_ns: int) -> i
         time_ns += whole_ns(float(missing @ own.velocity) / speed)
         if abs(time_ns - near_ns) > _NEAR_NS:
             return None
-    found = matches(replace(report, stamp_ns=time_ns), course)
+    found = matches(replace(report, stamp_ns=time_ns), planned)
     return time_ns if found else None
 
 
-def _is_at_another_speed(report: ControllerReport, course: PlannedMotion, own: State) -> bool:
+def _is_at_another_speed(report: ControllerReport, planned: PlannedMotion, own: State) -> bool:
     """Whether a reference only passes where a motion passes: its velocity is not the motion's within 3 ms."""
     if not report.has_velocity:
         return False
@@ -150,7 +150,7 @@ def _is_at_another_speed(report: ControllerReport, course: PlannedMotion, own: S
     if (np.abs(report.reference.velocity - own.velocity) <= least).all():
         return False
     span_ns = whole_ns(_MATCH_S)
-    near = np.stack([own.velocity, *(course.state_at(report.stamp_ns + by).velocity for by in (-span_ns, span_ns))])
+    near = np.stack([own.velocity, *(planned.state_at(report.stamp_ns + by).velocity for by in (-span_ns, span_ns))])
     beyond = np.maximum(report.reference.velocity - near.max(axis=0), near.min(axis=0) - report.reference.velocity)
     return bool((beyond > least).any())
 

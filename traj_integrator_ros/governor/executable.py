@@ -25,7 +25,7 @@ class ExecutableTrajectory:
     """When the motion starts, ns of the node's clock; the stamp of the message."""
     due_ns: int
     """When the plan is taken up: the controller must have received the message by then."""
-    course: PlannedMotion
+    planned: PlannedMotion
     """The plan that the motion leads to."""
     brake_from: float = np.inf
     """When the plan ends and a brake begins, s from the start; infinite: there is no brake."""
@@ -35,7 +35,7 @@ class ExecutableTrajectory:
     """By how much the plan was slowed to keep its limits, s."""
     dropped: int = 0
     """Number of steps that were over at its start."""
-    seam: State | None = None
+    seam_offset: State | None = None
     """Difference of the command from the plan when it is taken up; None if nothing was in execution."""
     origin_ns: int = 0
     """When the plan's first step began according to its sender, ns; 0: unknown."""

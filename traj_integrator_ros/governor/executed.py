@@ -57,7 +57,7 @@ class Executed:
     def take(self, trajectory: ExecutableTrajectory, now_ns: int) -> None:
         """Take note of a trajectory that has just been published."""
         self.observe(max(trajectory.start_ns, now_ns))
-        continues = trajectory.seam is not None
+        continues = trajectory.seam_offset is not None
         self.counts["starved"] += self._brake_counted and continues
         if trajectory.due_ns > trajectory.start_ns:
             margin = (trajectory.due_ns - now_ns) * NANOSECOND_S
@@ -67,7 +67,7 @@ class Executed:
         self.counts["slowed"] += trajectory.delay > 0
         self._delay = max(self._delay, trajectory.delay)
         if continues:
-            self._seam = np.maximum(self._seam, np.abs(np.array(trajectory.seam)).max(axis=1))
+            self._seam = np.maximum(self._seam, np.abs(np.array(trajectory.seam_offset)).max(axis=1))
         self._last, self._brake_counted = trajectory, False
 
     def observe(self, now_ns: int) -> None:

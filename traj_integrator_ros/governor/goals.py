@@ -250,7 +250,7 @@ class Goals:
         """End a goal that is reached or missed, by the last measured state; return the stop of one that is left."""
         actual, measured_ns = self._measured(now_ns)
         executed = self._published.present.own(now_ns)  # by the clock as it was set meanwhile
-        start_ns = goal.trajectory.start_ns if executed is None else executed.course.start_ns
+        start_ns = goal.trajectory.start_ns if executed is None else executed.planned.start_ns
         end_ns = start_ns + whole_ns(goal.trajectory.motion.duration)
         if measured_ns < end_ns:
             desired = self._published.present.commanded(measured_ns)

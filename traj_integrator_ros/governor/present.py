@@ -54,7 +54,7 @@ class NotYet(Exception):
 class Present(NamedTuple):
     """What the controller does from now on, until it is told otherwise."""
 
-    course: PlannedMotion
+    planned: PlannedMotion
     follows: bool
     """Whether it executes a motion of this node; otherwise it rests."""
     known_from_ns: int
@@ -66,11 +66,11 @@ class Present(NamedTuple):
             raise NotYet(self.known_from_ns)
 
 
-class Sent(NamedTuple):
+class SentMotion(NamedTuple):
     """A motion that was published."""
 
     sent_ns: int
-    course: PlannedMotion
+    planned: PlannedMotion
     """What is commanded from its start on."""
     known_from_ns: int
     """From when on it is certain."""
@@ -81,13 +81,13 @@ class Sent(NamedTuple):
     is_known: bool = True
     """Whether it was executed until the next one began."""
 
-    def shifted(self, by_ns: int) -> Sent:
+    def shifted(self, by_ns: int) -> SentMotion:
         """The same, executed that much later."""
-        course = self.course._replace(start_ns=self.course.start_ns + by_ns)
+        planned = self.planned._replace(start_ns=self.planned.start_ns + by_ns)
         plan = self.plan and self.plan._replace(
             start_ns=self.plan.start_ns + by_ns, valid_from_ns=self.plan.valid_from_ns + by_ns
         )
-        return self._replace(course=course, plan=plan, known_from_ns=self.known_from_ns + by_ns)
+        return self._replace(planned=planned, plan=plan, known_from_ns=self.known_from_ns + by_ns)
 
 
 @dataclass
@@ -97,10 +97,10 @@ class PresentCommand:
     All times are nanoseconds of the robot's clock.
     """
 
-    sent: deque[Sent] = field(default_factory=lambda: deque(maxlen=_MOST_KEPT))
+    sent: deque[SentMotion] = field(default_factory=lambda: deque(maxlen=_MOST_KEPT))
     _in_use: int = 0
     """Number of the newest that the controller may execute."""
-    _taken: Sent | None = None
+    _taken: SentMotion | None = None
     """The newest that the controller has been seen to execute: it does not return to those before it."""
     report: ControllerReport | None = None
     """The controller's newest."""
@@ -121,25 +121,25 @@ class PresentCommand:
     """Ages of reports at their arrival, s."""
 
     @property
-    def _newest(self) -> Sent | None:
+    def _newest(self) -> SentMotion | None:
         """What the controller executes, or will; None: nothing that was published."""
         return self.sent[-1] if self._in_use else None
 
-    def _own(self) -> Iterator[Sent]:
+    def _own(self) -> Iterator[SentMotion]:
         """Those that the controller may execute, the newest first."""
         return islice(reversed(self.sent), self._in_use)
 
     def published(
         self,
-        course: PlannedMotion,
+        planned: PlannedMotion,
         known_from_ns: int,
         now_ns: int,
         plan: PlannedMotion | None = None,
         *,
         continues: bool = True,
     ) -> None:
-        """Take note of a motion that was published; see `Sent`."""
-        self.sent.append(Sent(now_ns, course, known_from_ns, plan, continues))
+        """Take note of a motion that was published; see `SentMotion`."""
+        self.sent.append(SentMotion(now_ns, planned, known_from_ns, plan, continues))
         self._in_use = min(self._in_use + 1, _MOST_IN_USE)
         while self._in_use > 2 and (now_ns - self.sent[1 - self._in_use].sent_ns) * NANOSECOND_S > _REMEMBERED_S:
             self._in_use -= 1
@@ -179,7 +179,7 @@ class PresentCommand:
             replaced_ns = report.stamp_ns
             for one in self._own():
                 on_time = report.stamp_ns <= replaced_ns + whole_ns(_REMEMBERED_S)
-                exact = matches(report, one.course)
+                exact = matches(report, one.planned)
                 # Whoever rests where an earlier motion ended has lost the newest one, if that should be there by now.
                 if exact is not None and (on_time or not rests(report.reference)):
                     if one is not self._taken and not self._is_of_others(report, one):
@@ -187,7 +187,7 @@ class PresentCommand:
                     if one is newest:
                         self._status = ControllerStatus.EXECUTING if exact else ControllerStatus.BLENDING
                     elif on_time:
-                        late = matches(report, newest.course) is None
+                        late = matches(report, newest.planned) is None
                         self._status = ControllerStatus.LATE if late else ControllerStatus.EXECUTING
                         if late:
                             self.lead.missed(self._received_ns, (report.stamp_ns - newest.sent_ns) * NANOSECOND_S)
@@ -202,11 +202,11 @@ class PresentCommand:
         elif not rests(report.reference):
             self._status = ControllerStatus.OTHER
 
-    def _is_of_others(self, report: ControllerReport, motion: Sent) -> bool:
+    def _is_of_others(self, report: ControllerReport, motion: SentMotion) -> bool:
         """Whether a report of a motion could as well be of an earlier one."""
-        others = (one.course for one in self._own() if one is not motion)
-        before = (course for course in others if course.start_ns <= motion.course.start_ns)
-        return any(matches(report, course) is not None for course in before)
+        others = (one.planned for one in self._own() if one is not motion)
+        before = (planned for planned in others if planned.start_ns <= motion.planned.start_ns)
+        return any(matches(report, planned) is not None for planned in before)
 
     def set_clock(self, step: Step) -> None:
         """The robot's clock was set: the controller executes its motion by it."""
@@ -222,9 +222,9 @@ class PresentCommand:
         """
         by_ns, self._set_by_ns, was = self._set_by_ns, 0, self.report
         for number, one in enumerate(self._own()):
-            if matches(report, one.course):
+            if matches(report, one.planned):
                 return
-            by_report = found_in(one.course, report, report.stamp_ns - by_ns)
+            by_report = found_in(one.planned, report, report.stamp_ns - by_ns)
             if by_report is None:
                 continue
             shift_ns = report.stamp_ns - by_report + self._report_ahead_ns(was)
@@ -235,8 +235,8 @@ class PresentCommand:
 
     def _report_ahead_ns(self, report: ControllerReport) -> int:
         """By how much a report of the motion in execution is ahead of its stamp, ns; 0 where nothing moves."""
-        begun = (one.course for one in self._own() if one.course.start_ns <= report.stamp_ns)
-        times = (found_in(course, report, report.stamp_ns) for course in begun)
+        begun = (one.planned for one in self._own() if one.planned.start_ns <= report.stamp_ns)
+        times = (found_in(planned, report, report.stamp_ns) for planned in begun)
         return next((time_ns - report.stamp_ns for time_ns in times if time_ns is not None), 0)
 
     @property
@@ -261,7 +261,7 @@ class PresentCommand:
     def own(self, now_ns: int) -> Present | None:
         """What was published and is executed if nobody says otherwise; None: nothing was."""
         newest = self._newest
-        return newest and Present(newest.course, True, max(newest.known_from_ns, now_ns))
+        return newest and Present(newest.planned, True, max(newest.known_from_ns, now_ns))
 
     def quiet_s(self, now_ns: int) -> float:
         """Time since the last report, s."""
@@ -327,15 +327,15 @@ class PresentCommand:
         """State that was, or will be, commanded at a time according to what was published; None if nothing was."""
         oldest = self.sent[-self._in_use] if self._in_use else None
         for one in self._own():
-            if (one.sent_ns <= time_ns or one is oldest) and time_ns >= one.course.start_ns:
-                return one.course.state_at(time_ns)
+            if (one.sent_ns <= time_ns or one is oldest) and time_ns >= one.planned.start_ns:
+                return one.planned.state_at(time_ns)
         return None
 
     def plans(self) -> Callable[[int], PlannedMotion | None]:
         """What had been published by now: a function, for any thread, that returns the newest plan begun at a time."""
         sent = tuple(self.sent)
 
-        def planned(time_ns: int) -> PlannedMotion | None:
+        def at_time(time_ns: int) -> PlannedMotion | None:
             for one in reversed(sent):
                 if one.plan is not None and time_ns >= max(one.plan.start_ns, one.plan.valid_from_ns):
                     return one.plan
@@ -343,13 +343,13 @@ class PresentCommand:
                     break
             return None
 
-        return planned
+        return at_time
 
     def drop(self) -> None:
         """Forget what is in execution: the controller may not execute it any more, since nobody knows when."""
         self.is_doubtful = False
         if newest := self._newest:
-            self.left_at = newest.course.motion.end.position
+            self.left_at = newest.planned.motion.end.position
         if self.sent:
             self.sent[-1] = self.sent[-1]._replace(is_known=False, plan=None, continues=False)
         self._in_use = 0

@@ -37,8 +37,8 @@ class PublishedMotion:
             self.lead.computed(now_ns, min(took, PATIENCE_S))  # what takes longer is taken up later by itself
         self.newest_origin_ns = max(self.newest_origin_ns, trajectory.origin_ns)
         commanded = PlannedMotion(trajectory.start_ns, trajectory.motion, planned_until=trajectory.planned_until)
-        continues = trajectory.seam is not None
-        self.present.published(commanded, trajectory.start_ns, now_ns, trajectory.course, continues=continues)
+        continues = trajectory.seam_offset is not None
+        self.present.published(commanded, trajectory.start_ns, now_ns, trajectory.planned, continues=continues)
         self.last = trajectory
         self.chunks.take(trajectory.chunk, now_ns)
 

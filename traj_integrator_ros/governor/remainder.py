@@ -23,23 +23,23 @@ _SWINGS = 3
 class Remainder:
     """A planned motion from a time on; times are s from then."""
 
-    course: PlannedMotion
+    planned: PlannedMotion
     join_ns: int
 
     @property
     def into(self) -> float:
         """How much of the planned motion is over; below 0: it begins later."""
-        return (self.join_ns - self.course.start_ns) * NANOSECOND_S
+        return (self.join_ns - self.planned.start_ns) * NANOSECOND_S
 
     @property
     def earliest(self) -> float:
         """From when on the motion is the plan's."""
-        return max(self.course.valid_from_ns - self.join_ns, 0) * NANOSECOND_S
+        return max(self.planned.valid_from_ns - self.join_ns, 0) * NANOSECOND_S
 
     @cached_property
     def motion(self) -> Motion:
         """The rest; if the planned motion begins later, that is continued backwards until then."""
-        rest = self.course.rest_from(self.join_ns)
+        rest = self.planned.rest_from(self.join_ns)
         return rest.begun_earlier(-self.into) if self.into < 0 else rest
 
     @cached_property
@@ -50,7 +50,7 @@ class Remainder:
     @property
     def planned_until(self) -> float:
         """Until when it shows what the plan asks for itself, and not what its end makes of it."""
-        knots = self.course.motion.knots
+        knots = self.planned.motion.knots
         if self.motion.ends_at_rest:
             return self.motion.duration
         return knots[max(len(knots) - 1 - _SWINGS, 0)] - self.into
@@ -58,8 +58,8 @@ class Remainder:
     @cached_property
     def own(self) -> Motion:
         """The part that shows how much the plan itself asks for; all that is the plan's, where there is none."""
-        begin, end, knots = self.earliest, self.planned_until, self.course.motion.knots
-        if self.course.valid_from_ns or self.course.continues:
+        begin, end, knots = self.earliest, self.planned_until, self.planned.motion.knots
+        if self.planned.valid_from_ns or self.planned.continues:
             begin = max(begin, knots[min(_SWINGS, len(knots) - 2)] - self.into)
         return rest_of(self.motion.until(end), begin) if end > begin + MOMENT_S else self.valid
 
@@ -88,7 +88,7 @@ class Remainder:
         return self._with(lambda motion: motion.scaled(share).moved(by))
 
     def _with(self, change: Callable[[Motion], Motion]) -> Remainder:
-        return Remainder(self.course._replace(motion=change(self.course.motion)), self.join_ns)
+        return Remainder(self.planned._replace(motion=change(self.planned.motion)), self.join_ns)
 
 
 def rest_of(motion: Motion, time: float) -> Motion:

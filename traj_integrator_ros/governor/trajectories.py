@@ -80,7 +80,7 @@ class TrajectoryMaker:
             return None
         if present is None or not present.follows:
             return None
-        return present.course.state_at(self._join_ns(present, now_ns))
+        return present.planned.state_at(self._join_ns(present, now_ns))
 
     def trajectory(self, plan: Plan, now_ns: int, sender: Plan | None = None) -> ExecutableTrajectory:
         """Make the trajectory of a plan; where that takes long, in several calls with the same plan.
@@ -111,20 +111,20 @@ class TrajectoryMaker:
         elif finding.is_done() and finding.took_s < PATIENCE_S < self.findings.expected_s(key):
             self.findings.take(key, finding)  # it need not be taken up as late as was expected
             finding, patience = self._begun(plan, present, now_ns, plan.making), PATIENCE_S
-        elif finding.is_done() and not self._fits(finding.seam, present, now_ns):
+        elif finding.is_done() and not self._fits(finding.point, present, now_ns):
             finding, patience = self._begun(plan, present, now_ns, MAKING * finding.took_s), 0.0
         else:
             patience = 0.0
         if not finding.is_done(patience):
             self.findings.keep(key, finding)
             raise NotYet(is_sought=True)
-        candidate, join_ns = self._found(key, finding), finding.seam.join_ns
-        if plan.is_complete and candidate.course is not present.course:
-            began_ns = candidate.course.start_ns - self._origin_ns(plan, join_ns)
-            late = began_ns * NANOSECOND_S + candidate.course.motion.duration - plan.duration
+        candidate, join_ns = self._found(key, finding), finding.point.join_ns
+        if plan.is_complete and candidate.planned is not present.planned:
+            began_ns = candidate.planned.start_ns - self._origin_ns(plan, join_ns)
+            late = began_ns * NANOSECOND_S + candidate.planned.motion.duration - plan.duration
             candidate = candidate._replace(delay=late if late > SHORTEST_GAP else 0.0)
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            self.beginning.allow(candidate.course, present, join_ns, now_ns)
+            self.beginning.allow(candidate.planned, present, join_ns, now_ns)
             return self._executable(finding.plan, present, candidate, join_ns, now_ns, finding.dropped)
 
     def is_possible(self, plan: Plan) -> bool | None:
@@ -145,7 +145,7 @@ class TrajectoryMaker:
 
     def _begun(self, plan: Plan, present: Present, now_ns: int, making: float) -> Finding:
         """The search for the motion to a plan, which may take `making` s. Raises Rejected: with the reason."""
-        plan = plan.completed(present.course.motion, self._parameters.continuous)
+        plan = plan.completed(present.planned.motion, self._parameters.continuous)
         self.refuse_or_warn(self.beginning.mismatch(plan, now_ns), RejectionReason.START_MISMATCH)
         join_ns = self._join_ns(present, now_ns) + whole_ns(making)
         try:
@@ -155,19 +155,19 @@ class TrajectoryMaker:
             if rejected.reason is not RejectionReason.STALE_SEQUENCE or present.known_from_ns <= now_ns or over_at_once:
                 raise
             # Over before the controller is where it has to begin: it goes there for the sequences that follow.
-            candidate = Candidate(present.course.motion, present.course)
-            return Finding.of(candidate, plan, self._seam(plan, present, join_ns, now_ns), len(plan.steps))
+            candidate = Candidate(present.planned.motion, present.planned)
+            return Finding.of(candidate, plan, self._join_point(plan, present, join_ns, now_ns), len(plan.steps))
         if wait:
             join_ns = plan.origin_ns
-        finding = Finding(plan, self._seam(plan, present, join_ns, now_ns), dropped)
+        finding = Finding(plan, self._join_point(plan, present, join_ns, now_ns), dropped)
         return self.findings.begin(finding, self._candidates, self._read(plan, present, join_ns))
 
-    def _fits(self, seam: JoinPoint, present: Present, now_ns: int) -> bool:
+    def _fits(self, point: JoinPoint, present: Present, now_ns: int) -> bool:
         """Whether a candidate from there may be taken yet: the command will be as it was assumed."""
         earliest_ns = present.known_from_ns if present.known_from_ns > now_ns else now_ns + _SPARE_NS
-        if seam.join_ns < earliest_ns:
+        if point.join_ns < earliest_ns:
             return False
-        return not (np.abs(present.course.state_at(seam.join_ns).beyond(seam.state)) > np.array(SAME)[:, None]).any()
+        return not (np.abs(present.planned.state_at(point.join_ns).beyond(point.state)) > np.array(SAME)[:, None]).any()
 
     def stop(self, now_ns: int) -> ExecutableTrajectory | None:
         """Make the fastest stop from the present command; None if nothing is commanded that could be stopped.
@@ -181,13 +181,13 @@ class TrajectoryMaker:
             return None
         present.require_known(now_ns)
         join_ns = self._join_ns(present, now_ns)
-        stop = Candidate.alone(join_ns, self._fastest_stop(present.course, join_ns))
+        stop = Candidate.alone(join_ns, self._fastest_stop(present.planned, join_ns))
         return self._executable(None, present, stop, join_ns, now_ns)
 
-    def _fastest_stop(self, course: PlannedMotion, join_ns: int) -> Motion:
+    def _fastest_stop(self, planned: PlannedMotion, join_ns: int) -> Motion:
         """The fastest stop of a motion in execution, which may use what that uses."""
-        braking = self.assumed.bounds.raised_to(course.planned_part_of(course.rest_from(join_ns), join_ns))
-        return fastest_stop(course.state_at(join_ns), braking)
+        braking = self.assumed.bounds.raised_to(planned.planned_part_of(planned.rest_from(join_ns), join_ns))
+        return fastest_stop(planned.state_at(join_ns), braking)
 
     def kept(self, now_ns: int, before: JointLimits) -> ExecutableTrajectory | None:
         """The motion in execution within limits that were lowered: slowed along its path, or else stopped.
@@ -208,7 +208,7 @@ class TrajectoryMaker:
             return None
         present.require_known(now_ns)
         join_ns = self._join_ns(present, now_ns)
-        rest, state = present.course.rest_from(join_ns), present.course.state_at(join_ns)
+        rest, state = present.planned.rest_from(join_ns), present.planned.state_at(join_ns)
         limits = self.limits.containing(state.position)
         if not find_motion_violation(rest, limits, steps=False):
             return None
@@ -244,9 +244,9 @@ class TrajectoryMaker:
         join_ns = self._join_ns(present, now_ns)
         if plan.origin_ns > join_ns:
             join_ns += whole_ns(schedule(plan, join_ns, now_ns, self._parameters.publish_longest_wait)[0])
-        rest = present.course.rest_from(join_ns)
+        rest = present.planned.rest_from(join_ns)
         if present.follows and present.known_from_ns <= now_ns and rest.duration > MOMENT_S:
-            if self._fastest_stop(present.course, join_ns).duration < rest.duration - _ALREADY_STOPPING_S:
+            if self._fastest_stop(present.planned, join_ns).duration < rest.duration - _ALREADY_STOPPING_S:
                 raise NotYet(meanwhile=self.stop(now_ns))
         end = rest.end.position
         apart = SAME[0] if present.follows else SAME_END_RAD  # the controller bridges what is between two joint states
@@ -258,7 +258,7 @@ class TrajectoryMaker:
         motion = found if rest.duration <= MOMENT_S else rest.then(found)
         self.refuse_or_warn(find_motion_violation(motion, self.limits.containing(end)))
         candidate = Candidate.alone(join_ns, motion)
-        self.beginning.allow(candidate.course, present, join_ns, now_ns)
+        self.beginning.allow(candidate.planned, present, join_ns, now_ns)
         return self._executable(plan, present, candidate, join_ns, now_ns)
 
     def refuse_or_warn(self, finding: str, reason: RejectionReason = RejectionReason.LIMITS) -> None:
@@ -291,28 +291,28 @@ class TrajectoryMaker:
     def _read(self, plan: Plan, present: Present, join_ns: int) -> Read:
         """How a plan is read, in any thread."""
         relative = not (plan.is_positions or plan.is_velocities or plan.spline is not None)
-        planned = self._published.present.plans()
+        plan_at = self._published.present.plans()
 
         def before(time_ns: int) -> PlannedMotion:
-            known = None if relative and not self._on_schedule else planned(time_ns)
-            return known if known is not None and present.follows else present.course
+            known = None if relative and not self._on_schedule else plan_at(time_ns)
+            return known if known is not None and present.follows else present.planned
 
         return partial(planned_motions_of, plan, self._origin_ns(plan, join_ns), join_ns, before)
 
-    def _seam(self, plan: Plan, present: Present, join_ns: int, now_ns: int) -> JoinPoint:
+    def _join_point(self, plan: Plan, present: Present, join_ns: int, now_ns: int) -> JoinPoint:
         """Where a plan is taken up."""
-        state = present.course.state_at(join_ns)
+        state = present.planned.state_at(join_ns)
         stopped = stops_of(plan) & (np.abs(state[1:]).max(axis=0) > 0)  # the others rest in the plan
         by_speed = plan.is_velocities and plan.start is None
         floating = ~stopped & (by_speed and (not plan.origin_ns or self._published.is_delayed))
-        bounds, executed = self.assumed.bounds, present.course.rest_from(join_ns)
+        bounds, executed = self.assumed.bounds, present.planned.rest_from(join_ns)
         asked, crossing = bounds, bounds.jerk
         if present.follows:  # what the motion in execution uses yet, the next one may use too, to slow down as it would
-            bounds = bounds.raised_to(present.course.planned_part_of(executed, join_ns))
+            bounds = bounds.raised_to(present.planned.planned_part_of(executed, join_ns))
         if present.follows and np.isinf(np.broadcast_to(bounds.most, (3, len(crossing)))[2]).any():
             # By plans alone: what goes over from one to the next would let jerk grow from plan to plan.
-            planned = self._published.present.plans()(join_ns)
-            rest = planned and planned.unbraked_from(join_ns)
+            before = self._published.present.plans()(join_ns)
+            rest = before and before.unbraked_from(join_ns)
             if rest is not None:
                 asked, crossing = asked.raised_to(rest), asked.raised_to(rest, CROSSING).jerk
             asked = replace(bounds, jerk=asked.jerk)
@@ -331,12 +331,12 @@ class TrajectoryMaker:
     ) -> ExecutableTrajectory:
         """The trajectory from the controller's present command on."""
         motion, start_ns, later = candidate.joined, join_ns, 0.0
-        state = present.course.state_at(join_ns)
+        state = present.planned.state_at(join_ns)
         begins_ns = max(present.known_from_ns, now_ns)
         if present.follows and begins_ns == now_ns:  # a clock that is behind is not there yet
-            begins_ns = max(present.course.start_ns, now_ns - self._published.clock.unsure_ns)
+            begins_ns = max(present.planned.start_ns, now_ns - self._published.clock.unsure_ns)
         skips = present.follows and not self._parameters.publish_lead_in
-        before = present.course.between(begins_ns, join_ns) if join_ns > begins_ns and not skips else None
+        before = present.planned.between(begins_ns, join_ns) if join_ns > begins_ns and not skips else None
         if before is not None and (before.moves or plan is None or not plan.is_complete):
             motion, start_ns, later = continued(before, motion), begins_ns, before.duration
         motion = motion.without_slivers()
@@ -354,12 +354,12 @@ class TrajectoryMaker:
             points=points,
             start_ns=start_ns,
             due_ns=join_ns,
-            course=candidate.course,
+            planned=candidate.planned,
             brake_from=candidate.brake_from + later,
             planned_until=candidate.planned_until + later,
             delay=candidate.delay,
             dropped=dropped,
-            seam=State(*state.beyond(candidate.course.state_at(join_ns))) if present.follows else None,
+            seam_offset=State(*state.beyond(candidate.planned.state_at(join_ns))) if present.follows else None,
             **of_plan,
         )
 

@@ -168,7 +168,7 @@ class Services:
         if begun_s <= 0 or self._node.get_clock().ros_time_is_active:
             return
         then = self._published.present.commanded(now_ns - round(begun_s * 1e9))
-        if then is not None and stop.seam is not None:
+        if then is not None and stop.seam_offset is not None:
             response.duration += begun_s
             response.distance = np.asarray(stop.motion.end.position - then.position).tolist()
 
