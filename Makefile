@@ -30,6 +30,15 @@ coverage = build/coverage
 measured = COVERAGE_ROOT=$(CURDIR) COVERAGE_PROCESS_START=$(CURDIR)/test/coverage.ini PYTHONPATH=$(CURDIR)/$(coverage)/packages:$$PYTHONPATH
 in_environment = . $(venv)/environment.sh &&
 
+# Parts of `make gpu`, each a process of its own: a fault in one prevents no other.
+PARTS ?= build tests sweep engine peers
+on_gpu = TRITON_INTERPRET=0 TRITON_CHECKS_DEVICE=cuda PYTHONPATH=$(CURDIR)
+gpu_build = setup.py build_ext --inplace
+gpu_tests = -m pytest -q -c /dev/null --rootdir $(CURDIR) --noconftest test/kernels/triton_checks.py
+gpu_sweep = -m benchmarks --out build/gpu --suite cuda_sweep
+gpu_engine = -m benchmarks --out build/gpu --suite cuda_engine
+gpu_peers = -m benchmarks --out build/gpu --suite cuda_kernels
+
 # Set-up compiles no modules: the first import does, and unless it may leave the result, so does every import after it.
 unexport PYTHONDONTWRITEBYTECODE
 
@@ -77,8 +86,9 @@ coverage: setup ## all tests, and which lines of the kernels and the package the
 matrix: ## part of the tests with every ROS 2, Python and torch available, into docs/compatibility.md (ARGS=--list)
 	@$(PYTHON) scripts/matrix.py $(ARGS)
 
-gpu: ## everything that needs a GPU, into build/gpu/: needs a torch with CUDA, no set-up (ARGS="--parts sweep")
-	@$(PYTHON) -m benchmarks.gpu $(ARGS)
+gpu: ## everything that needs a GPU, into build/gpu/: needs a torch with CUDA, no set-up (PARTS=sweep)
+	@$(PYTHON) -c "import sys, torch; torch.cuda.is_available() or sys.exit('gpu: torch sees no CUDA device')"
+	@failed=0; $(foreach part,$(PARTS),echo "== $(part)"; $(on_gpu) $(PYTHON) $(gpu_$(part)) || failed=1;) exit $$failed
 
 wheel: ## one wheel for every Python and torch, into dist/ (ARGS=aarch64 for arm64; takes some minutes)
 	@$(PYTHON) scripts/build_wheel.py $(ARGS)

@@ -141,8 +141,3 @@ def copies_of(elements: int, count: int = 1, device: str = "cpu") -> Contender:
         assert all(map(torch.equal, copied, sources)), "a copy differs"
 
     return Contender("copy of the same bytes", run, check)
-
-
-def add_of(values: Tensor, name: str = "torch.add of this size") -> Contender:
-    """The cheapest operation of torch on a tensor."""
-    return Contender(name, lambda: torch.add(values, values), is_close_to(2 * values))

@@ -1,4 +1,4 @@
-"""Prints all lines of what docs/execution.md sums up: `python -m benchmarks.executed [FOLDER] [--blending]`.
+"""Prints all lines of what docs/execution.md sums up: `python -m benchmarks.executed [FOLDER] [--quick]`.
 
 FOLDER has recordings of robots; without it, a planned motion is used instead. Returns 1 if a bound is not kept.
 """
@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import argparse
 import sys
-from functools import partial
 from pathlib import Path
 
 import numpy as np
 
 from .cases import items, met
-from .playing import Controller, Node, RowsAsPoints
+from .playing import Node, RowsAsPoints
 
 _HEAD = ("what is sent", "figure", "bound", "rows as points", "the node", "")
 
@@ -22,14 +21,12 @@ def main() -> int:
     """Measure and print, as Markdown; return 0 if every bound is kept."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.executed", description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=Path, nargs="?", help="recordings; without it, a planned motion")
-    parser.add_argument("--blending", action="store_true", help="lines with a controller that blends trajectories, too")
     parser.add_argument("--quick", action="store_true", help="fewer motions")
     arguments = parser.parse_args()
-    blending = partial(Controller, blending=True) if arguments.blending else None
     print("| " + " | ".join(_HEAD) + " |")
     print("|---" * len(_HEAD) + "|")
     kept = True
-    for item in items(arguments.folder, blending, quick=arguments.quick):
+    for item in items(arguments.folder, quick=arguments.quick):
         before, now = item.measure(RowsAsPoints), item.measure(Node)
         kept &= met(item, now)
         bound, verdict = "none", "the controller's"

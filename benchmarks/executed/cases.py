@@ -17,7 +17,7 @@ from traj_integrator_ros.kernels import ControlSpace
 
 from .motions import ACCELERATION, JERK, PLAN_ACCELERATION, actions_of, jerk_limited, recorded
 from .playing import Commanded, Controller, Sender
-from .streams import BEGIN_NS, MakeController, every, of_recording, stopped, streams
+from .streams import BEGIN_NS, every, of_recording, stopped, streams
 
 _HOLDS = {
     ControlSpace.POSITION: 2.0,
@@ -39,8 +39,6 @@ _JOINED_ELSEWHERE = {
 """Settings with which the controller joins trajectories from states other than the command."""
 _GENTLE = 0.75
 """Assumed limit of velocity with which stops are as gentle as the motions: acceleration 6 rad/s^2, jerk 48 rad/s^3."""
-_ALL = (False, True)
-"""On the ways of the trajectories, and on the controller's own ways to them."""
 _BACKWARDS = 5e-6
 """rad/s against its direction up to which a joint does not turn back: whole nanoseconds lead 1e-9 rad back."""
 
@@ -55,15 +53,8 @@ class Item:
     measure: Callable[[Sender], float]
 
 
-def items(folder: Path | None, blending: MakeController | None, *, quick: bool = False) -> Iterator[Item]:
-    """All lines.
-
-    Args:
-        folder: of recordings; None: a planned motion stands for them.
-        blending: a controller that blends trajectories; None: those lines are left out.
-        quick: fewer seeds.
-
-    """
+def items(folder: Path | None, *, quick: bool = False) -> Iterator[Item]:
+    """All lines, of the recordings in a folder or else of a planned motion; `quick` takes fewer seeds."""
     seeds = range(2 if quick else 12)
     for space, (dt, most) in product(_HOLDS, _STEPS.items()):
         what = f"jerk-limited motions, {space.name.lower()}, dt {dt:g}"
@@ -77,18 +68,12 @@ def items(folder: Path | None, blending: MakeController | None, *, quick: bool =
     for period in (0.1, 0.04):
         what = f"chunks at {1 / period:.0f} Hz"
         commands = cache(partial(streams, Controller, period, conditions))
-        yield Item(what, "acceleration / plan's", 1.5, partial(_at_seams, commands, _ALL))
+        yield Item(what, "acceleration / plan's", 1.5, partial(_largest_acceleration, commands))
         yield Item(what, "backwards, rad/s", 0.0, partial(_backwards, commands))
-        if blending is not None:
-            what, commands = f"{what}, blending", cache(partial(streams, blending, period, conditions))
-            yield Item(what, "acceleration / plan's", 1.5, partial(_at_seams, commands, (False,)))
-            own = f"{what}: the controller's own way to the start"
-            yield Item(own, "acceleration / plan's", np.inf, partial(_at_seams, commands, (True,)))
-            yield Item(what, "backwards, rad/s", 0.0, partial(_backwards, commands))
     for (name, settings), lead_in in product(_JOINED_ELSEWHERE.items(), (False, True)):
         commands = partial(streams, partial(Controller, **settings), 0.1, conditions, lead_in=lead_in)
         what = f"chunks at 10 Hz, {name}" + (", publish.lead_in" if lead_in else "")
-        yield Item(what, "acceleration / plan's", 1.5 if lead_in else np.inf, partial(_at_seams, commands, _ALL))
+        yield Item(what, "acceleration / plan's", 1.5 if lead_in else np.inf, partial(_largest_acceleration, commands))
     stops = tuple(product((0.1, 0.04), range(2 if quick else 12)))
     bounds = {"acceleration / limit": 1.0, "jerk / limit": 1.0, "velocity left, rad/s": 0.0, "backwards, rad/s": 0.0}
     for figure, bound in bounds.items():
@@ -109,9 +94,9 @@ def met(item: Item, measured: float) -> bool:
 # Streams
 
 
-def _at_seams(commands: Callable[[Sender], list[Commanded]], ways: tuple[bool, ...], sender: Sender) -> float:
-    """Largest acceleration on the ways of the trajectories, the controller's own, or both."""
-    return max(c.largest_acceleration(joining=way) for c in commands(sender) for way in ways) / PLAN_ACCELERATION
+def _largest_acceleration(commands: Callable[[Sender], list[Commanded]], sender: Sender) -> float:
+    """On the ways of the trajectories, and on the controller's own ways to them."""
+    return max(float(np.abs(c.differences(2)).max()) for c in commands(sender)) / PLAN_ACCELERATION
 
 
 def _backwards(commands: Callable[[Sender], list[Commanded]], sender: Sender) -> float:

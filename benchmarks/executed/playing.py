@@ -96,8 +96,7 @@ class Controller:
         )
         self._robot.set_state(*start)
         self._commands = [np.stack(start)[:, None]]  # [3, cycles, D], the first one for begin_ns
-        self._begin_ns = self._cycle_ns = begin_ns
-        self._joining: list[slice] = []
+        self._cycle_ns = begin_ns
 
     def receive(self, message: Message, now_ns: int) -> None:
         """A message that arrives; the first cycle from now on takes it. Times must not decrease."""
@@ -105,10 +104,6 @@ class Controller:
         stamp_ns, now_ns, robot = message.stamp_ns, self._cycle_ns, self._robot
         if not robot.receive(robot.joints, *message.points, now_ns=now_ns, stamp_ns=stamp_ns):
             raise RuntimeError(robot.refusal)
-        ahead_ns = max(int(message.points.time_ns[0]) + (stamp_ns - now_ns if stamp_ns else 0), 0)
-        cycle = (now_ns - self._begin_ns) // CYCLE_NS
-        if ahead_ns or not robot.hard:  # blending sends one command twice
-            self._joining.append(slice(cycle, cycle - -ahead_ns // CYCLE_NS + 2))
 
     def run(self, until_ns: int) -> None:
         """All cycles before a time."""
@@ -118,11 +113,7 @@ class Controller:
 
     def commanded(self) -> Commanded:
         """All commands, the first one for the first cycle."""
-        states = np.concatenate(self._commands, axis=1)
-        joining = np.zeros(states.shape[1], bool)
-        for cycles in self._joining:
-            joining[cycles] = True
-        return Commanded(states, joining)
+        return Commanded(np.concatenate(self._commands, axis=1))
 
 
 class Commanded(NamedTuple):
@@ -130,18 +121,11 @@ class Commanded(NamedTuple):
 
     states: np.ndarray
     """Position, velocity and acceleration `[3, T, D]`."""
-    joining: np.ndarray
-    """`[T]`, bool: on the controller's own way to a trajectory that begins later."""
 
     def part(self, cycles: slice) -> Commanded:
         """Some of the cycles."""
-        return Commanded(self.states[:, cycles], self.joining[cycles])
+        return Commanded(self.states[:, cycles])
 
     def differences(self, order: int) -> np.ndarray:
         """A derivative of the positions, cycle by cycle `[T - order, D]`: a jump of the command is in it, too."""
         return np.diff(self.states[0], order, axis=0) / CYCLE_S**order
-
-    def largest_acceleration(self, *, joining: bool) -> float:
-        """Of any joint, on the controller's own ways to trajectories, or on those of the trajectories."""
-        on_its_own = self.joining[2:] | self.joining[1:-1] | self.joining[:-2]
-        return float(np.abs(self.differences(2))[on_its_own == joining].max(initial=0.0))

@@ -26,7 +26,6 @@ def main() -> int:
     parser.add_argument("what", choices=tuple(_COMMANDS))
     parser.add_argument("--count", type=int, help="of random cases (default: 1000, 12 or 20)")
     parser.add_argument("--seed", type=int, default=0, help="of the random cases")
-    parser.add_argument("--blending", action="store_true", help="executed: by a controller that blends trajectories")
     parser.add_argument("--out", type=Path, help="peers: results as JSON")
     parser.add_argument("--stations", type=int, nargs="+", default=[400], help="peers: of copp-py (default: 400)")
     options = parser.parse_args()
@@ -63,7 +62,7 @@ def executed(options: argparse.Namespace) -> bool:
             failed += 1
             print(f"case {case}: {motion.reason(0)}")
             continue
-        found.append(playing.executed_ratios(motion, limits, blending=options.blending))
+        found.append(playing.executed_ratios(motion, limits))
         if found[-1].max() > playing.MOST:
             print(f"case {case}: {found[-1]}")
     worst = np.max(found, axis=0)

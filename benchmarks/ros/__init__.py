@@ -1,1 +1,1 @@
-"""The cases that need ROS: messages within one process, and the way through the middleware. Import rclpy freely."""
+"""The cases that need ROS: the way through the middleware. Import rclpy freely."""

@@ -16,7 +16,7 @@ from traj_integrator_ros.kernels import MAPS
 from ..problems import DOF, DT, HORIZON, Problem
 from ..registry import CannotRun, Case, Contender, sizes, suite
 from .cpu import matrix_form, slices
-from .engine import from_rest
+from .scaling import from_rest
 
 LARGE_ELEMENTS, QUICK_ELEMENTS, PEER_ELEMENTS = 1 << 28, 1 << 25, 1 << 24
 # Least share of what a device copy of the same bytes reaches, at the largest batch.

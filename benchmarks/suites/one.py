@@ -30,8 +30,8 @@ COST = QuadraticCost(*[CostTerm(weight=1.0)] * 4)
 def cpu_one_trajectory(quick: bool, only: int | None = None) -> Iterator[Case]:
     """Every map, one trajectory: the sum of all squared outputs, and its gradient for the actions."""
     peers = {"torch.compile": by_compiled} if only is None else {}  # tests compile nothing
-    if only is None:
-        peers |= {name: make for module, (name, make) in INSTALLED.items() if find_spec(module)}
+    if only is None and find_spec("jax"):  # requirements/peers.txt
+        peers["jax.jit"] = by_jax
     for name, kernel in chosen(quick, only):
         rows = POINTS if kernel.control_space is ControlSpace.BSPLINE else HORIZON
         action, *start = random(1, rows, DOF), *(random(1, DOF, seed=1 + k) for k in range(STATE))
@@ -182,44 +182,3 @@ def by_jax(matrices: Sequence[Tensor], action: Tensor, start: Sequence[Tensor]) 
     both = jax.jit(jax.value_and_grad(loss_of))
     given = [jax.numpy.asarray(x.numpy()) for x in (action, *start)]
     return lambda: [np.asarray(x) for x in jax.block_until_ready(both(*given))]
-
-
-def by_warp(matrices: Sequence[Tensor], action: Tensor, start: Sequence[Tensor]) -> Run:
-    """A kernel for the products and one for the loss, recorded on a tape."""
-    import warp
-
-    warp.config.quiet = True
-
-    @warp.kernel
-    def multiply(
-        matrix: warp.array2d(dtype=float), inputs: warp.array2d(dtype=float), outputs: warp.array2d(dtype=float)
-    ) -> None:
-        row, joint = warp.tid()
-        for k in range(matrix.shape[1]):
-            warp.atomic_add(outputs, row, joint, matrix[row, k] * inputs[k, joint])
-
-    @warp.kernel
-    def add_squares(outputs: warp.array2d(dtype=float), loss: warp.array(dtype=float)) -> None:
-        row, joint = warp.tid()
-        warp.atomic_add(loss, 0, outputs[row, joint] * outputs[row, joint])
-
-    kept = partial(warp.array, dtype=float, device="cpu")
-    matrix = kept(torch.cat(list(matrices)).float().numpy())
-    inputs = kept(torch.cat([action[0], *start]).numpy(), requires_grad=True)
-    outputs = kept(np.zeros((len(matrix), DOF), np.float32), requires_grad=True)
-    loss = kept(np.zeros(1, np.float32), requires_grad=True)
-
-    def run() -> list[Tensor]:
-        for one in (outputs, loss, inputs.grad, outputs.grad):
-            one.zero_()
-        with warp.Tape() as tape:
-            warp.launch(multiply, outputs.shape, inputs=[matrix, inputs, outputs], device="cpu")
-            warp.launch(add_squares, outputs.shape, inputs=[outputs, loss], device="cpu")
-        tape.backward(loss)
-        return [warp.to_torch(loss)[0], warp.to_torch(inputs.grad)[: action.shape[1]]]
-
-    return run
-
-
-INSTALLED = {"jax": ("jax.jit", by_jax), "warp": ("Warp", by_warp)}
-"""Peers by the module that they need (requirements/peers.txt)."""

@@ -18,12 +18,12 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from traj_integrator_ros.engine.call import Call, call_of, ends_of
 from traj_integrator_ros.engine.integrator import TrajectoryIntegrator
 from traj_integrator_ros.kernels import MAPS
 
 from ..problems import DT, Problem
 from ..registry import Case, MemoryUse, suite
-from .engine import from_rest
 
 MEMORY_MOST = 1.2
 # Below this, pages and the libraries' own memory are a part that says nothing.
@@ -77,6 +77,13 @@ def both_ways(name: str, actions: np.ndarray, upstream: Sequence[np.ndarray]) ->
     """Integration and its vjp by an engine of their own, from rest at zero."""
     engine, (forward, backward) = TrajectoryIntegrator("cpu"), from_rest(name, actions, upstream)
     return lambda: (*engine.integrate(forward), engine.vjp(backward).action)
+
+
+def from_rest(name: str, actions: np.ndarray, upstream: Sequence[np.ndarray]) -> tuple[Call, Call]:
+    """The calls of a map for trajectories from rest at zero, and for its vjp."""
+    start = np.zeros((1, actions.shape[2]), np.float32)
+    forward = call_of(MAPS[name], actions, DT, ends_of((start, None, None)))
+    return forward, forward._replace(upstream=tuple(upstream))
 
 
 # Memory

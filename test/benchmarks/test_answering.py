@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from benchmarks import __main__ as program
-from benchmarks.suites import answering
-from benchmarks.suites.answering import CYCLE_S, KINDS, NOW_NS, NS, SLOWED, begun, chunk, one_after_another, plan_within
+from benchmarks import answering
+from benchmarks.answering import CYCLE_S, KINDS, NOW_NS, NS, SLOWED, begun, chunk, one_after_another, plan_within
 
 
 def test_what_is_exact_continues_the_plan_in_execution() -> None:

@@ -13,7 +13,7 @@ REPRESENTATIVE = "jerk-limited motions", "planned", "10 Hz", "stops", "ends whil
 
 @pytest.mark.parametrize("what", REPRESENTATIVE)
 def test_the_node_keeps_the_bounds_and_rows_as_points_do_not(what):
-    lines = [item for item in items(None, None, quick=True) if what in item.what and np.isfinite(item.bound)]
+    lines = [item for item in items(None, quick=True) if what in item.what and np.isfinite(item.bound)]
     assert lines
     for item in lines:
         assert met(item, item.measure(Node)), f"{item.what}: {item.figure}"

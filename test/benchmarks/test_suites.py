@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from benchmarks.suites import cpu, cuda, engine, one, scaling
+from benchmarks.suites import cpu, cuda, one, scaling
 from traj_integrator_ros.kernels import default_backend
 
 
@@ -36,7 +36,6 @@ def spoiled(result):
         (cpu.cpu_splines, [3, 2]),
         (one.cpu_one_trajectory, [2, 1, 1] * 8),
         (one.cpu_learned_dt, [2] * 16),
-        (engine.engine, [3, 3, 2]),
     ],
 )
 def test_every_case_is_right(suite, counts):
@@ -87,14 +86,3 @@ def test_cases_of_the_device_are_right_on_the_cpu_too(monkeypatch):
 def test_graphs_of_the_device_are_right():
     assert check(next(cuda.cuda_sweep(True, cuda.SMALL_BATCH))) == 3
     assert cuda.most_elements() > 1 << 20
-
-
-@pytest.mark.ros
-def test_all_ways_to_make_and_read_messages_give_the_same():
-    from benchmarks.ros.messages import ros_messages
-
-    cases = list(ros_messages(quick=True))
-    assert len(cases) == 8
-    for case in cases:
-        for contender in case.contenders:
-            contender.check(contender.run())

@@ -18,7 +18,7 @@ from traj_integrator_ros.execution.motion import State
 from traj_integrator_ros.kernels import ControlSpace
 from traj_integrator_ros.requests.rejection import Rejected
 
-from ..registry import Case, Contender, suite
+from .registry import Case, Contender
 
 DOF, ROWS, NOW_NS, NS = 7, 32, 10**12, 10**9
 LIMITS = {"velocity": 2.0, "acceleration": 10.0, "jerk": 200.0, "position_max": 6.0, "position_min": -6.0}
@@ -127,8 +127,7 @@ KINDS = {
 }
 
 
-@suite("answering")
-def answering(quick: bool, only: int | None = None) -> Iterator[Case]:
+def answering(quick: bool) -> Iterator[Case]:
     bounds = {"most_us": USUAL_US, "worst_us": MOST_US}
     for kind in KINDS:
         check = partial(is_kind, kind)
