@@ -76,16 +76,6 @@ def stream_options(arguments: list[str]) -> tuple[argparse.Namespace, str]:
     add("--random", action="store_true", help="random streams, as here")
     add("--without-state", action="store_true", help="the controller publishes no state; then on an arm without "
         "droop, noise, quantization and restarts")  # fmt: skip
-    add("--with", dest="with_kind", action="append", default=[], choices=("encoder", "droop", "restarts"),
-        help="with --without-state: an arm with this; may be repeated")  # fmt: skip
-    add("--blending", action="store_true", help="a controller that blends trajectories instead of replacing them")
-    add("--limits", choices=("complete", "urdf", "both"), default="both",
-        help="that the node is told: all, position and velocity alone, or each in a half of the streams")  # fmt: skip
-    add("--demand", type=float, default=1.0, metavar="X",
-        help="times what plans ask for otherwise; from 1.4 on, some exceed limits (default: %(default)s)")  # fmt: skip
-    add("--transport", type=float, nargs=2, default=(0.5, 10.0), metavar=("LOW", "HIGH"),
-        help="delays to and from the controller, ms (default: 0.5 10; publish.lead_time follows)")  # fmt: skip
-    add("--lag", type=float, default=40.0, metavar="MS", help="largest lag of the arm, ms (default: %(default)s)")
     _add_setting(parser)
     options = parser.parse_args(arguments)
     return options, shlex.join(["python", "-m", "soak", *seeds.parse_known_args(arguments)[1]])

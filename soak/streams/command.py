@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import multiprocessing
 import signal
 import sys
@@ -10,7 +9,6 @@ import time
 import traceback
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -18,7 +16,7 @@ import torch
 
 from ..options import stream_options
 from .invariants import Failure, failures
-from .scenes import Kind, random_scene
+from .scenes import random_scene
 from .simulation import Refusal, Run, simulate
 
 EXIT_FAILED, EXIT_INTERRUPTED = 1, 130
@@ -28,12 +26,12 @@ class Task(NamedTuple):
     """One seed and how it is simulated."""
 
     seed: int
-    kind: Kind
     parameters: dict
+    with_state: bool = True
 
     def simulate(self) -> Run:
         """Simulate it."""
-        return simulate(random_scene(self.seed, self.kind), **self.parameters)
+        return simulate(random_scene(self.seed, with_state=self.with_state), **self.parameters)
 
 
 class Verdict(NamedTuple):
@@ -51,7 +49,7 @@ def main(arguments: list[str]) -> int:
     """Run seeds; returns 0 if none fails, 1 if some do."""
     options, command = stream_options(arguments)
     seeds = range(options.first, options.first + options.seeds) if options.seed is None else [options.seed]
-    tasks = [Task(seed, kind_of(options), dict(options.set)) for seed in seeds]
+    tasks = [Task(seed, dict(options.set), not options.without_state) for seed in seeds]
     began, done, interrupted = time.monotonic(), [], False
     try:
         for verdict in _verdicts(tasks, options.workers):
@@ -81,19 +79,6 @@ def judged(task: Task) -> Verdict:
         return Verdict(task.seed, [Failure(task.seed, "error", "", float("nan"), 1, 0, words)], 0, Counter(), 0.0)
     refused = Counter(it.answer.reason for it in run.answers if isinstance(it.answer, Refusal))
     return Verdict(task.seed, found, len(run.answers), refused, len(run.off) * run.period_ns * 1e-9)
-
-
-def kind_of(options: argparse.Namespace) -> Kind:
-    """The kind of scenes that options ask for."""
-    transport = tuple(x / 1e3 for x in options.transport)
-    kind = Kind(
-        hard=not options.blending, transport=transport, lag=options.lag / 1e3, limits=options.limits,
-        demand=options.demand,
-    )  # fmt: skip
-    if options.without_state:
-        wanted = set(options.with_kind)
-        kind = replace(kind, with_state=False, **{name: name in wanted for name in ("encoder", "droop", "restarts")})
-    return kind
 
 
 def _verdicts(tasks: list[Task], workers: int) -> Iterator[Verdict]:

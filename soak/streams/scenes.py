@@ -15,6 +15,10 @@ BEGIN_S = 10.0
 """The first cycle."""
 SETTLE_S = 0.3
 """Until the first observation."""
+TRANSPORT_S = 0.0005, 0.010
+"""Shortest and longest delay to and from the controller."""
+LAG_S = 0.040
+"""Largest lag of an arm."""
 FREEZE, RESTART, DEAD = "freeze", "restart", "dead joint states"
 
 
@@ -76,7 +80,6 @@ class Scene:
     """Messages with the controller's state per second; 0: none."""
     state_is_next: bool
     """Whether that carries the command of its own cycle (for a period later), or the one before."""
-    hard: bool
     from_desired: bool
     lead_time: float
     sending: Sending
@@ -100,35 +103,11 @@ class Scene:
         return [f"joint{k + 1}" for k in range(self.dof)]
 
 
-@dataclass(frozen=True)
-class Kind:
-    """Which scenes are drawn.
+def random_scene(seed: int, *, with_state: bool = True) -> Scene:
+    """Draw a scene; the same seed gives the same one.
 
-    Args:
-        with_state: whether the controller publishes its state.
-        transport: shortest and longest delay to and from the controller, s.
-        lag: largest, s.
-        encoder: noise and quantization of up to 1e-4 rad.
-        droop, restarts: whether there are any.
-        hard: whether new trajectories replace at once; otherwise the controller blends.
-        limits: that the node is told: complete, urdf (position and velocity), or both, a half of the scenes each.
-        demand: multiplies what plans use of velocity, acceleration and jerk; from about 1.4 on, some exceed limits.
-
+    If the controller publishes no state, its arm has no droop, noise, quantization and restarts.
     """
-
-    with_state: bool = True
-    transport: tuple[float, float] = (0.0005, 0.010)
-    lag: float = 0.040
-    encoder: bool = True
-    droop: bool = True
-    restarts: bool = True
-    hard: bool = True
-    limits: str = "both"
-    demand: float = 1.0
-
-
-def random_scene(seed: int, kind: Kind = Kind()) -> Scene:
-    """Draw a scene; the same seed and kind give the same one."""
     random = np.random.default_rng([seed, 1])
     dof = int(random.integers(1, 8))
     velocity = random.uniform(0.8, 3.0, dof)
@@ -136,34 +115,33 @@ def random_scene(seed: int, kind: Kind = Kind()) -> Scene:
     jerk = acceleration * _log_uniform(random, 6.0, 200.0)
     bounds = Bounds(velocity, acceleration, jerk)
     start = random.uniform(-1.0, 1.0, dof)
-    low, high = sorted(random.uniform(*kind.transport, 2))
+    low, high = sorted(random.uniform(*TRANSPORT_S, 2))
     lead_time = 0.02 if high <= 0.012 else round(high + 0.01, 3)
     form, sending = _form_and_sending(random, lead_time)
-    disturbances = _disturbances(random, kind, sending)
+    disturbances = _disturbances(random, with_state, sending)
     scene = Scene(
         seed=seed,
         bounds=bounds,
         position_min=start - random.uniform(4.0, 6.0, dof),
         position_max=start + random.uniform(4.0, 6.0, dof),
-        complete=bool(random.random() < {"both": 0.5, "complete": 1.0, "urdf": 0.0}[kind.limits]),
+        complete=bool(random.random() < 0.5),
         start=start,
-        lag=round(random.uniform(0.0, kind.lag), 3) * int(random.random() < 0.8),
-        droop=random.uniform(-0.02, 0.02, dof) * int(kind.droop and random.random() < 0.4),
-        noise=1e-4 * int(kind.encoder and random.random() < 0.5),
-        quantization=1e-4 * int(kind.encoder and random.random() < 0.5),
+        lag=round(random.uniform(0.0, LAG_S), 3) * int(random.random() < 0.8),
+        droop=random.uniform(-0.02, 0.02, dof) * int(with_state and random.random() < 0.4),
+        noise=1e-4 * int(with_state and random.random() < 0.5),
+        quantization=1e-4 * int(with_state and random.random() < 0.5),
         disturbances=disturbances,
         transport=(low, high),
         joint_rate=int(random.choice([100, 125, 250, 500, 1000], p=[0.25, 0.25, 0.2, 0.2, 0.1])),
-        state_rate=int(random.choice([50, 100, 250, 500, 1000])) * int(kind.with_state),
+        state_rate=int(random.choice([50, 100, 250, 500, 1000])) * int(with_state),
         state_is_next=bool(random.random() < 0.5),
-        hard=kind.hard,
-        from_desired=not kind.with_state or bool(random.random() < 0.3),
+        from_desired=not with_state or bool(random.random() < 0.3),
         lead_time=lead_time,
         sending=sending,
         form=form,
         policy=lambda _: None,
     )
-    return _with_policy(scene, random, kind.demand)
+    return _with_policy(scene, random)
 
 
 def _log_uniform(random: np.random.Generator, low: float, high: float, size: int | None = None) -> np.ndarray | float:
@@ -199,10 +177,10 @@ def _form_and_sending(random: np.random.Generator, lead_time: float) -> tuple[Fo
     return Form(space, dt, horizon, stamped), sending
 
 
-def _disturbances(random: np.random.Generator, kind: Kind, sending: Sending) -> tuple[Disturbance, ...]:
+def _disturbances(random: np.random.Generator, with_state: bool, sending: Sending) -> tuple[Disturbance, ...]:
     if random.random() < 0.5:
         return ()
-    names = [FREEZE, DEAD, *[RESTART] * (2 * kind.restarts)]
+    names = [FREEZE, DEAD, *[RESTART] * (2 * with_state)]
     name = str(random.choice(names))
     begin = float(random.uniform(sending.begin + 0.2, sending.end - 1.0))
     length = {
@@ -213,7 +191,7 @@ def _disturbances(random: np.random.Generator, kind: Kind, sending: Sending) -> 
     return (Disturbance(name, begin, begin + length, bool(random.random() < 0.5)),)
 
 
-def _with_policy(scene: Scene, random: np.random.Generator, demand: float) -> Scene:
+def _with_policy(scene: Scene, random: np.random.Generator) -> Scene:
     """Add the policy, and what follows from it."""
     form, sending, dof = scene.form, scene.sending, scene.dof
     if form.space == JERK:  # integrates: right from rest and along one course only
@@ -226,7 +204,7 @@ def _with_policy(scene: Scene, random: np.random.Generator, demand: float) -> Sc
         scene = replace(scene, disturbances=())
         if form.horizon * form.dt < sending.inference[1] + 1.5 / sending.rate + 0.1:
             form = replace(form, space=POSITION)
-    share = demand * random.uniform(0.4, 0.75)
+    share = random.uniform(0.4, 0.75)
     meant = scene.bounds.times(share, share * random.uniform(0.5, 0.9), share * random.uniform(0.3, 0.6))
     pauses = []
     longer = float(random.choice([0.0, random.uniform(0.2, 0.6)]))
@@ -282,18 +260,14 @@ def _course(
     random: np.random.Generator,
 ) -> Course:
     """Ways from a state on, until about a time; against `forward` there is none."""
-    dof = state.shape[1]
-    reach = 1.2
-    middle = state[0].copy()
-    ways = []
+    dof, reach, middle, ways = state.shape[1], 1.2, state[0].copy(), []
     # Half of the courses are still moving when the stream ends.
     until = until - float(random.choice([0.0, 0.8]))
     time = begin
     while time < until or not ways:
         moved = random.random(dof) < 0.85
         if forward is None:
-            target = np.where(moved, middle + random.uniform(-reach, reach, dof), state[0])
-            through = None
+            target, through = np.where(moved, middle + random.uniform(-reach, reach, dof), state[0]), None
         else:
             rolling = np.maximum(state[1] * forward, 0.0)
             stopping = rolling * (rolling / meant.acceleration + 1.5 * meant.acceleration / meant.jerk)

@@ -94,10 +94,6 @@ class Run:
         """The cycle at a time, ns, even if the run begins later or is over before."""
         return int((time_ns - self.begin_ns) // self.period_ns)
 
-    def met(self, answer: Answer) -> int:
-        """The cycle in which a chunk is taken up, or would be after the run."""
-        return self.cycle_at(answer.arrived_ns) + round(self.scene.lead_time * SECOND / self.period_ns)
-
 
 def simulate(
     scene: Scene,
@@ -123,9 +119,8 @@ class _Simulation:
         self.scene, self.random = scene, np.random.default_rng([scene.seed, 2])
         self.core = core(scene.joints, **{"start_from": "previous", **node_parameters(scene), **parameters})
         options = {name: getattr(scene, name) for name in ("lag", "droop", "noise", "quantization", "seed")}
-        self.robot = Robot(
-            scene.joints, hard_replacement=scene.hard, interpolate_from_desired_state=scene.from_desired, **options
-        )
+        options["interpolate_from_desired_state"] = scene.from_desired
+        self.robot = Robot(scene.joints, hard_replacement=True, **options)
         self.robot.set_state(scene.start)
         policy = scene.policy(np.random.default_rng([scene.seed, 3]))
         cycles = (self._last_ns - Run.begin_ns) // self.robot.period + 1

@@ -24,7 +24,7 @@ def quiet(*, complete: bool = True) -> Scene:
     return Scene(
         seed=0, bounds=LIMITS, position_min=np.array([-5.0]), position_max=np.array([5.0]), complete=complete,
         start=np.zeros(1), lag=0.0, droop=np.zeros(1), noise=0.0, quantization=0.0, disturbances=(),
-        transport=(0.002, 0.003), joint_rate=500, state_rate=250, state_is_next=False, hard=True,
+        transport=(0.002, 0.003), joint_rate=500, state_rate=250, state_is_next=False,
         from_desired=False, lead_time=0.02, sending=sending, form=form,
         policy=lambda chance: Policy(form, np.ones(1), chance, [(0.0, np.inf)], None),
     )  # fmt: skip
