@@ -8,21 +8,25 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
+from diagnostic_msgs.msg import DiagnosticArray
+
 from kit.ledger import NodeCounts
 from kit.node_process import NodeProcess, ProcessEnded
 from kit.participant import Participant
-from kit.roles import NodeStatus
 from traj_integrator_ros.tools.progress import Progress
 from traj_integrator_ros.tools.robot import load_robot
 
 from .client import ClientProcess
+from .planners import Swing
 from .records import Record, sample_node
-from .roles import CHUNK_ROLES, ROLES, Swing, run_role
+from .roles import CHUNK_ROLES, ROLES, run_role
 
 READY_WITHIN_S = 60.0
 ANSWERS_WITHIN_S = 5.0
 SETTLED_WITHIN_S = 15.0
 SAMPLE_S = 1.0
+_STABLE_FOR = 3
+"""Statuses in a row with the same counts, when nothing is on its way any more."""
 
 
 class SoakFailed(Exception):
@@ -75,8 +79,10 @@ class _Session:
         self._record, self._node, self._clients, self._progress = record, node, clients, progress
         self._participant = Participant(name="soak")
         self._participant.check = self._check
-        self._status = NodeStatus(self._participant)
-        self._begin = 0.0
+        self._participant.subscribe(DiagnosticArray, "/diagnostics", self._on_diagnostics)
+        self._counts, self._message, self._begin = NodeCounts(), "nothing", 0.0
+        self._same = 0
+        """Statuses in a row whose counts were those of the one before."""
 
     def run(self) -> None:
         """Discover, send, wait for open answers, and take the node's counts before and after."""
@@ -125,9 +131,16 @@ class _Session:
             self._participant.spin_once(0.05)
 
     def _settled(self) -> NodeCounts:
-        self._status.unsettle()
-        self._wait(lambda: self._status.is_settled, SETTLED_WITHIN_S, "counts that stand still")
-        return self._status.counts
+        self._same = 0
+        self._wait(lambda: self._same >= _STABLE_FOR, SETTLED_WITHIN_S, "counts that stand still")
+        return self._counts
+
+    def _on_diagnostics(self, message: DiagnosticArray) -> None:
+        for status in message.status:
+            if status.name == f"{self._participant.node_name}: integrator":
+                counts = NodeCounts.of_values({entry.key: entry.value for entry in status.values})
+                self._same = self._same + 1 if counts == self._counts else 0
+                self._counts, self._message = counts, status.message
 
     def _await(self, state: str, what: str, *names: str) -> None:
         """Wait until these clients, or all, are ready, have begun or have ended."""
@@ -138,7 +151,7 @@ class _Session:
         try:
             self._participant.wait_for(done, what, timeout_s)
         except TimeoutError as error:
-            raise SoakFailed(f"{error}; the node says: {self._status.message or 'nothing'}") from None
+            raise SoakFailed(f"{error}; the node says: {self._message}") from None
 
     def _check(self) -> None:
         """Take what clients tell, and end the waiting if any process has ended."""
@@ -153,9 +166,8 @@ class _Session:
 
     def _state(self) -> str:
         planner, optimizer = (self._record.clients[name].counts for name in ("planner", "optimizer"))
-        rejected = self._status.counts.rejected
         return (
             f"{planner.get('answered', 0)} of {planner.get('sent', 0)} sequences and "
-            f"{optimizer.get('answered', 0)} of {optimizer.get('called', 0)} calls answered, {rejected} refused, "
-            f"{self._record.samples[-1].resident / 2**20:.0f} MiB"
+            f"{optimizer.get('answered', 0)} of {optimizer.get('called', 0)} calls answered, "
+            f"{self._counts.rejected} refused, {self._record.samples[-1].resident / 2**20:.0f} MiB"
         )

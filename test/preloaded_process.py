@@ -90,3 +90,12 @@ class _Forked:
 @functools.cache
 def _node_server() -> str:
     return start_server(*(f"traj_integrator_ros.{name}" for name in _IN_NODES), **source_environment())
+
+
+def process_with(argument: str) -> int:
+    """The id of the process that has this argument on its command line."""
+    for file in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):  # it has just ended
+            if argument in file.read_text().split("\0"):
+                return int(file.parent.name)
+    raise AssertionError(f"no process with {argument}")

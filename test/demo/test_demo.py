@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import signal
-import struct
-import subprocess
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -16,21 +13,21 @@ import numpy as np
 import pytest
 from motion_tables import read_plain, write_table
 from motions import sine_motion
-from preloaded_python import preloaded_python
+from preloaded_process import PreloadedNode, PreloadedProcess, process_with
 
 from traj_integrator_ros.demo.main import main
 
 pytestmark = pytest.mark.ros
-
-ENDS_WITHIN = 100.0
-
-
-def demo(*arguments: object) -> list[str]:
-    return [preloaded_python(), "-m", "traj_integrator_ros.demo", *map(str, arguments)]
+DEMO = ("-m", "traj_integrator_ros.demo")
 
 
-def run(*arguments: object) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(demo(*arguments), capture_output=True, text=True, timeout=ENDS_WITHIN)
+def run(folder: Path, *arguments: object) -> tuple[int, str]:
+    """Exit code, and output and errors together."""
+    process = PreloadedProcess([*DEMO, *arguments], folder / "demo.log")
+    try:
+        return process.wait(100.0), process.output
+    finally:
+        process.kill()
 
 
 @pytest.fixture
@@ -48,14 +45,9 @@ def here(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) ->
     return run_here
 
 
-def png_size(path: Path) -> tuple[int, int]:
-    """Width and height; fails where the file is no PNG."""
-    head = path.read_bytes()[:24]
-    assert head[:8] == b"\x89PNG\r\n\x1a\n"
-    return struct.unpack(">II", head[16:24])
-
-
-def assert_passed(report: dict) -> None:
+def passed(out: Path) -> dict:
+    """The report of a run in which everything went well."""
+    report = json.loads((out / "report.json").read_text(encoding="utf-8"))
     assert report["failures"] == [] and report["passed"] is True
     assert report["lost"] == report["rejected"] == 0
     assert report["sequences_sent"] == report["trajectories_received"] > 10
@@ -64,35 +56,25 @@ def assert_passed(report: dict) -> None:
     for optimizer in report["optimizer"].values():
         assert abs(optimizer["cost_at_end"] / optimizer["closed_form_optimum"] - 1) <= 1e-3
         assert 3 < optimizer["iterations"] < 60 and optimizer["service_calls"] > optimizer["iterations"]
-
-
-@pytest.fixture(scope="module")
-def planned(tmp_path_factory) -> tuple[subprocess.CompletedProcess[str], Path]:
-    """One short run without a recording, for several tests."""
-    out = tmp_path_factory.mktemp("planned")
-    return run("--seconds", 4, "--out", out), out
+    return report
 
 
 @pytest.mark.slow
-def test_planned_motion_passes_and_is_reported(planned):
-    result, out = planned
-    assert result.returncode == 0, result.stdout + result.stderr
-    report = json.loads((out / "report.json").read_text(encoding="utf-8"))
-    assert_passed(report)
+def test_a_planned_motion_passes_and_is_reported_drawn_and_written_for_the_tools(tmp_path):
+    from matplotlib.image import imread
+
+    out = tmp_path / "out"
+    code, said = run(tmp_path, "--seconds", 4, "--out", out)
+    assert code == 0, said
+    report = passed(out)
     shares = report["share_of_limits"]
     assert shares.keys() == {"velocity", "acceleration"} and 0.3 < max(shares.values()) <= 1.002, "config/franka.yaml"
     assert set(report["received_by_space"]) == {"position", "velocity", "acceleration", "jerk", "bspline"}
-    assert "\x1b" not in result.stdout, "no terminal"
     for expected in ("Starting the node /demo_", "Playing and planning (4 s) ...", "sequences", "0 lost", "optimizer"):
-        assert expected in result.stdout
-    assert "Traceback" not in result.stderr and "FAILED" not in result.stderr
-
-
-@pytest.mark.slow
-def test_figures_and_the_motion_for_the_tools_are_written(planned):
-    _, out = planned
+        assert expected in said
+    assert not [wrong for wrong in ("\x1b", "Traceback", "FAILED") if wrong in said]
     for name in ("trajectories.png", "optimizer.png", "goal.png"):
-        width, height = png_size(out / name)
+        height, width, _ = imread(out / name).shape
         assert width >= 1500 and height >= 800
         assert (out / name).stat().st_size > 50_000, "hardly anything is drawn"
     table, bag = read_plain(out / "motion.csv"), read_plain(out / "motion_bag")
@@ -132,93 +114,51 @@ def test_wrong_arguments_and_recordings_are_one_line_and_exit_code_2(here, tmp_p
 
 
 def test_a_missing_device_is_reported_at_once(tmp_path):
-    result = run("--device", "cuda:99", "--out", tmp_path)
-    assert result.returncode == 1
-    assert "the node could not configure itself" in result.stderr and "cuda:99" in result.stderr
-    assert "Traceback" not in result.stderr
-
-
-def until(condition, within: float = 60.0) -> None:
-    deadline = time.monotonic() + within
-    while not condition():
-        assert time.monotonic() < deadline, "waited in vain"
-        time.sleep(0.05)
-
-
-def node_of(out: Path) -> int:
-    """The process id of the command behind which the node of a demo runs, and with which it ends."""
-    found = []
-    for process in Path("/proc").glob("[0-9]*"):
-        with contextlib.suppress(OSError):
-            words = (process / "cmdline").read_bytes().split(b"\0")
-            if b"--params-file" in words and any(word.startswith(bytes(out)) for word in words):
-                found.append(int(process.name))
-    (node,) = found
-    return node
-
-
-def is_running(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rsplit(")", 1)[1].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
+    code, said = run(tmp_path, "--device", "cuda:99", "--out", tmp_path / "out")
+    assert code == 1 and "the node could not configure itself" in said and "cuda:99" in said
+    assert "Traceback" not in said
 
 
 @pytest.fixture
-def running(tmp_path) -> Iterator[tuple[subprocess.Popen[str], int]]:
+def running(tmp_path) -> Iterator[tuple[PreloadedProcess, int]]:
     """A demo in the middle of its traffic, and the process id of its node."""
-    log = (tmp_path / "demo.log").open("w+")
-    process = subprocess.Popen(demo("--out", tmp_path / "out"), stdout=log, stderr=log, text=True)
+    process = PreloadedProcess([*DEMO, "--out", tmp_path / "out"], tmp_path / "demo.log")
     try:
-        until(lambda: "Playing" in (tmp_path / "demo.log").read_text() or process.poll() is not None)
-        node = node_of(tmp_path / "out")
+        process.wait_for_output("Playing")
         time.sleep(1.0)
-        yield process, node
+        yield process, process_with(str(tmp_path / "out" / "node_params.yaml"))
     finally:
-        if process.poll() is None:
-            process.kill()
-        process.wait()
-        log.close()
+        process.kill()
 
 
-def test_a_demo_that_is_ended_stops_its_node(running, tmp_path):
+def test_a_demo_that_is_ended_stops_its_node(running):
     process, node = running
-    process.terminate()  # Ctrl-C takes the same way (test/tools/test_command_line.py)
-    assert process.wait(20) == 143
-    assert not is_running(node)
-    assert "Traceback" not in (tmp_path / "demo.log").read_text()
+    assert process.stop(signal.SIGTERM).code == 143  # Ctrl-C takes the same way (test/tools/test_command_line.py)
+    assert not Path(f"/proc/{node}").exists() and "Traceback" not in process.output
 
 
-def test_death_of_its_node_ends_the_demo_with_the_nodes_log(running, tmp_path):
+def test_death_of_its_node_ends_the_demo_with_the_nodes_log(running):
     process, node = running
     os.kill(node, signal.SIGKILL)
-    code = process.wait(20)
-    said = (tmp_path / "demo.log").read_text()
-    assert code == 1, said
-    assert "the integrator node ended with exit code -9" in said and "configured: 7 joints" in said
-    assert "Traceback" not in said
+    assert process.wait(20) == 1, process.output
+    for said in ("the integrator node ended with exit code -9", "configured: 7 joints"):
+        assert said in process.output
+    assert "Traceback" not in process.output
 
 
 @pytest.mark.slow
 def test_an_external_node_is_used_and_left_alone(here, tmp_path):
     """With the motion of a recording, which lasts 4 s and is played twice."""
     recording = write_table(tmp_path / "sine.csv", sine_motion(), ("position", "velocity", "acceleration"))
-    parameters, out = tmp_path / "params.yaml", tmp_path / "out"
+    parameters, out, namespace = tmp_path / "params.yaml", tmp_path / "out", ["-r", "__ns:=/arm"]
     assert here(recording, "--write-node-params", parameters)[0] == 0
-    namespace = ["--ros-args", "-r", "__ns:=/arm"]
-    node = subprocess.Popen(
-        [preloaded_python(), "-m", "traj_integrator_ros", *namespace, "--params-file", str(parameters)]
-    )
+    node = PreloadedNode(tmp_path, parameters, namespace)
     try:
-        result = run(recording, "--external-node", "--out", out, *namespace)
-        assert result.returncode == 0, result.stdout + result.stderr
-        assert node.poll() is None
-        node.send_signal(signal.SIGINT)
-        assert node.wait(20) == 0
+        code, said = run(tmp_path, recording, "--external-node", "--out", out, "--ros-args", *namespace)
+        assert code == 0, said
+        assert node.is_running()
     finally:
-        node.kill()
-        node.wait()
-    report = json.loads((out / "report.json").read_text(encoding="utf-8"))
-    assert_passed(report)
+        assert node.stop().code == 0
+    report = passed(out)
     assert report["sequences_sent"] > 100 and not (out / "node.log").exists()
     assert report["share_of_limits"] == {}, "nobody knows its limits"

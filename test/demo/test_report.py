@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -97,14 +98,9 @@ def test_an_answer_counts_once_and_for_its_sequence_only():
     assert found.sent[0].answer is first and len(found.answered) == 1 and found.lost == 1
 
 
-class Ended:
-    def __init__(self, code: int) -> None:
-        self.code = code
-
-
 @pytest.mark.parametrize(("code", "failed"), [(0, []), (1, ["the node ended with exit code 1 when interrupted"])])
 def test_the_demo_ends_with_1_where_something_failed_and_says_what(tmp_path, capsys, code, failed):
-    assert _conclude(report(traffic()), Ended(code), tmp_path, "motion.csv", 20.0) == bool(failed)
+    assert _conclude(report(traffic()), SimpleNamespace(code=code), tmp_path, "motion.csv", 20.0) == bool(failed)
     assert capsys.readouterr().err == "".join(f"demo: FAILED: {failure}\n" for failure in failed)
     written = json.loads((tmp_path / "report.json").read_text(encoding="utf-8"), parse_constant=pytest.fail)
     assert written["failures"] == failed and written["passed"] is not bool(failed)

@@ -24,15 +24,29 @@ CONSOLE_SCRIPTS = {f"traj_integrator_{name.removeprefix('integrator_')}" for nam
 """What they are called where other packages have executables, too."""
 # In a Python with torch and numpy only: the kernels compute, and nothing that belongs to ROS or is heavy gets imported.
 USE_KERNELS = """
-import importlib.util, sys, torch
+import array, importlib.util, sys, torch
 import traj_integrator_ros, traj_integrator_ros.engine.integrator
-from traj_integrator_ros.kernels import acceleration_step
-trajectory = acceleration_step(torch.ones(2, 3, 4), torch.zeros(2, 4), dt=0.1)
-assert torch.allclose(trajectory.velocity[:, 2], torch.tensor(0.2)), trajectory.velocity
+from traj_integrator_ros.execution import _native
+from traj_integrator_ros.kernels.retime.native import native
+from traj_integrator_ros.kernels import Backend, MAPS, backend_info
 assert importlib.util.find_spec("ruckig") is None
 unwanted = {"rclpy", "traj_integrator_interfaces", "triton", "matplotlib", "scipy"} & set(sys.modules)
 assert not unwanted, unwanted
+assert _native.all_finite(array.array("d", [1.0])) is True
+assert native() is not None
+assert backend_info()[0].backend is Backend.NATIVE, backend_info()
+for name, kernel in MAPS.items():
+    shapes = (3, 6, 7), (3, 7), (3, 7), (3, 7)
+    leaves = [torch.randn(*shape, dtype=torch.float64, requires_grad=True) for shape in shapes]
+    results = []
+    for backend in (None, "native", "reference"):
+        outputs = kernel.step(*leaves, dt=0.1, backend=backend)
+        results.append((*outputs, *torch.autograd.grad(sum(output.square().sum() for output in outputs), leaves)))
+    for got in results[:2]:
+        for a, b in zip(got, results[2], strict=True):
+            torch.testing.assert_close(a, b, rtol=1e-9, atol=1e-9, msg=name)
 print(traj_integrator_ros.kernels.__file__)
+print(len(MAPS))
 """
 FIND = "import importlib.util, sys; print(*(importlib.util.find_spec(name).origin for name in sys.argv[1:]))"
 BUILD_WHEEL = "from setuptools import build_meta; build_meta.build_wheel('dist')"
@@ -45,16 +59,8 @@ def output_of(command: list[object], cwd: Path | None = None, **variables: str) 
     # A separate Python, which does not inherit the paths of this process.
     outer = ("PYTHONPATH", "AMENT_PREFIX_PATH", "LD_LIBRARY_PATH", "_ROS_WHEELS_BOOTSTRAP_COMPLETE", "VIRTUAL_ENV")
     environment = {name: value for name, value in os.environ.items() if name not in outer}
-    done = subprocess.run(
-        list(map(str, command)),
-        cwd=cwd or "/",
-        env={**environment, **variables},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        timeout=500,
-        check=False,
-    )
+    options = {"cwd": cwd or "/", "env": {**environment, **variables}, "text": True, "timeout": 500}
+    done = subprocess.run(list(map(str, command)), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, **options)
     assert done.returncode == 0, f"{' '.join(map(str, command))}\n{done.stdout}"
     return done.stdout
 
@@ -137,29 +143,6 @@ def test_what_set_up_installs_follows_the_sources(project_root: Path) -> None:
     assert output_of([sys.executable, "-c", FIND, f"{PACKAGE}.kernels"]).startswith(str(project_root))
 
 
-USE_NATIVE_KERNELS = """
-import array
-import torch
-from traj_integrator_ros.execution import _native
-from traj_integrator_ros.kernels.retime.native import native
-from traj_integrator_ros.kernels import Backend, MAPS, backend_info
-assert _native.all_finite(array.array("d", [1.0])) is True
-assert native() is not None
-assert backend_info()[0].backend is Backend.NATIVE, backend_info()
-for name, kernel in MAPS.items():
-    shapes = (3, 6, 7), (3, 7), (3, 7), (3, 7)
-    leaves = [torch.randn(*shape, dtype=torch.float64, requires_grad=True) for shape in shapes]
-    results = []
-    for backend in (None, "native", "reference"):
-        outputs = kernel.step(*leaves, dt=0.1, backend=backend)
-        results.append((*outputs, *torch.autograd.grad(sum(output.square().sum() for output in outputs), leaves)))
-    for got in results[:2]:
-        for a, b in zip(got, results[2], strict=True):
-            torch.testing.assert_close(a, b, rtol=1e-9, atol=1e-9, msg=name)
-print(len(MAPS))
-"""
-
-
 # Compiles the smallest of the modules. In place of what is linked from the other sources there are the modules that
 # set-up has compiled with the same setup.py: what is tested is the way to them, not the compiler.
 QUICK_COMPILER = """#!/bin/sh
@@ -196,8 +179,7 @@ def test_a_wheel_for_every_python_and_torch_computes_every_map_where_there_is_no
     for name, content in modules.items():
         assert b"libtorch" not in content and b"libc10" not in content and b"libpython" not in content, name
     python = installed_alone(wheel, tmp_path / "venv")
-    use = f"{USE_KERNELS}\n{USE_NATIVE_KERNELS}"
-    printed = output_of([python, "-c", use], PATH="/nonexistent", CXX="/nonexistent/c++").splitlines()
+    printed = output_of([python, "-c", USE_KERNELS], PATH="/nonexistent", CXX="/nonexistent/c++").splitlines()
     assert any(line.startswith(f"{tmp_path}/venv/") for line in printed) and int(printed[-1]) >= 8
     assert_ament_package(tmp_path / "venv")
     assert installed_scripts(tmp_path / "venv") == CONSOLE_SCRIPTS

@@ -20,16 +20,8 @@ import yaml
 import traj_integrator_ros
 from traj_integrator_ros import kernels
 
-# Where the rosdep key differs from the name of the module.
-ROSDEP_KEYS = {
-    "numpy": "python3-numpy",
-    "matplotlib": "python3-matplotlib",
-    "rich": "python3-rich",
-    "hypothesis": "python3-hypothesis",
-    "pytest": "python3-pytest",
-    "scipy": "python3-scipy",
-    "yaml": "python3-yaml",
-}
+# Modules whose rosdep key is python3-<name>.
+OF_PYTHON = {"numpy", "matplotlib", "rich", "hypothesis", "pytest", "scipy", "yaml"}
 # Without a rosdep key: device kernels, which are imported if installed, and what only pip installs.
 FROM_PIP = {"torch", "ruckig", "rosbags"}
 WITHOUT_KEY = {"triton", "lerobot", *FROM_PIP}
@@ -50,6 +42,11 @@ def package_xml(project_root: Path) -> ElementTree.Element:
 def keys(package: ElementTree.Element, *tags: str) -> set[str]:
     """The rosdep keys under some kinds of dependency."""
     return {element.text for tag in tags for element in package.iter(tag) if element.text}
+
+
+def keys_of(modules: set[str]) -> set[str]:
+    """The rosdep keys of modules."""
+    return {f"python3-{name}" if name in OF_PYTHON else name for name in modules - WITHOUT_KEY}
 
 
 def imported_modules(files: Iterable[Path]) -> set[str]:
@@ -106,10 +103,7 @@ def test_versions_agree(project_root: Path, package_xml: ElementTree.Element, pa
     assert len(re.findall(r"""version=(['"])\d+\.\d+\.\d+['"],""", (project_root / "setup.py").read_text())) == 1
     assert re.search(r"^(\d+\.\d+\.\d+) ", (project_root / "CHANGELOG.rst").read_text(), re.MULTILINE)[1] == version
     assert yaml.safe_load((project_root / "CITATION.cff").read_text())["version"] == version
-
-
-def test_the_package_and_the_kernels_tell_their_version(package_xml: ElementTree.Element) -> None:
-    assert traj_integrator_ros.__version__ == kernels.__version__ == package_xml.findtext("version")
+    assert traj_integrator_ros.__version__ == kernels.__version__ == version
     with pytest.raises(AttributeError, match="no attribute 'version'"):
         traj_integrator_ros.version  # noqa: B018
 
@@ -156,8 +150,7 @@ def test_package_xml_names_what_the_code_imports_and_nothing_else(
     project_root: Path, package_xml: ElementTree.Element
 ) -> None:
     imported = imported_modules(python_files(project_root / "traj_integrator_ros", project_root / "launch"))
-    needed = {ROSDEP_KEYS.get(name, name) for name in imported - WITHOUT_KEY - {"traj_integrator_ros"}}
-    assert keys(package_xml, "depend", "exec_depend") == needed
+    assert keys(package_xml, "depend", "exec_depend") == keys_of(imported - {PACKAGE})
 
 
 def test_package_xml_names_what_the_tests_import_and_nothing_else(
@@ -167,13 +160,10 @@ def test_package_xml_names_what_the_tests_import_and_nothing_else(
     ours = [*(project_root / "test").rglob("*.py"), *(project_root / "scripts").glob("*.py")]
     of_tests = {file.stem for file in ours}  # they borrow from one another, and try the scripts
     of_tests |= {file.parent.name for file in (project_root / "examples").glob("*/*/__init__.py")}  # and the examples
-    outside = imported - WITHOUT_KEY - PACKAGES - BUILD_TOOLS - of_tests
-    needed = {ROSDEP_KEYS.get(name, name) for name in outside}
-    run = keys(package_xml, "depend", "exec_depend")
-    test = keys(package_xml, "test_depend")
+    needed = keys_of(imported - PACKAGES - BUILD_TOOLS - of_tests)
+    run, test = keys(package_xml, "depend", "exec_depend"), keys(package_xml, "test_depend")
     assert not test & run
-    assert needed <= test | run
-    assert test <= needed | PYTEST_PLUGINS
+    assert needed <= test | run and test <= needed | PYTEST_PLUGINS
 
 
 def test_every_requirement_is_pinned_and_what_setup_py_requires_is_among_them(

@@ -37,9 +37,8 @@ def commit(folder: Path) -> None:
 
 
 def python(checkout: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, *arguments], cwd=checkout / "scripts", capture_output=True, text=True, timeout=60, check=False
-    )
+    command = [sys.executable, *arguments]
+    return subprocess.run(command, cwd=checkout / "scripts", capture_output=True, text=True, timeout=60)
 
 
 def test_what_is_not_ready_is_not_released_and_why_is_said_in_a_line(checkout: Path) -> None:

@@ -64,7 +64,7 @@ def test_an_environment_that_works_is_kept_where_another_one_cannot_be_made(
 
 
 def test_an_interrupted_set_up_goes_on_and_one_that_then_fails_brings_the_old_one_back(
-    set_up: Callable[..., int], tmp_path: Path, capsys: pytest.CaptureFixture
+    set_up: Callable[..., int], tmp_path: Path
 ) -> None:
     assert set_up("wheels") == 0
     assert set_up("sourced", NAMES[2], KeyboardInterrupt) == 130
@@ -82,11 +82,7 @@ def test_a_first_environment_that_fails_goes_on_where_it_stopped(
 
 
 @pytest.mark.parametrize(
-    ("has", "lacks"),
-    [
-        ((), "no ament_cmake and no rosidl_default_generators"),
-        (("ament_cmake",), "no rosidl_default_generators"),
-    ],
+    ("has", "lacks"), [((), "no ament_cmake and no rosidl_default_gen"), (("ament_cmake",), "no rosidl_default_gen")]
 )
 def test_a_sourced_ros_2_that_cannot_build_messages_is_refused_before_anything_changes(
     project_root: Path, tmp_path: Path, has: tuple[str, ...], lacks: str
@@ -105,13 +101,8 @@ def test_a_sourced_ros_2_that_cannot_build_messages_is_refused_before_anything_c
         (ros / "python" / "rclpy" / name).touch()
     sourced = {"AMENT_PREFIX_PATH": str(ros), "PYTHONPATH": str(ros / "python"), "ROS_DISTRO": "jazzy"}
     python = getattr(sys, "_base_executable", sys.executable)
-    done = subprocess.run(
-        [python, checkout / "scripts" / "set_up.py", "--python-is-given"],
-        env={**os.environ, **sourced},
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
+    command = [python, checkout / "scripts" / "set_up.py", "--python-is-given"]
+    done = subprocess.run(command, env={**os.environ, **sourced}, capture_output=True, text=True, timeout=60)
     assert done.returncode == 1
     [line] = done.stderr.splitlines()
     assert lacks in line and "sudo apt install ros-jazzy-" in line

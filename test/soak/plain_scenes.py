@@ -39,9 +39,7 @@ def way_to(target: float, bounds: Bounds = MEANT) -> Way:
     return Way(FIRST_S, REST, np.array([target]), bounds)
 
 
-def streaming(
-    way: Way, form: Form, *, rate: float, seconds: float, inference: float = 0.005, pauses: tuple = ()
-) -> Scene:
+def streaming(way: Way, form: Form, *, rate: float, seconds: float) -> Scene:
     """A policy that follows a way by the clock."""
     course = Course([way])
     target, fastest = way.state(1e6)[0], np.abs(way.states(np.linspace(FIRST_S, way.end, 200))[1]).max(axis=0)
@@ -49,15 +47,9 @@ def streaming(
     def anew(now: float, measured: np.ndarray) -> Course:
         return Course([Way(now, np.array([*measured, [0.0]]), measured[0] + target, MEANT._replace(velocity=fastest))])
 
-    policy = partial(Policy, pauses=pauses, course=course, anew=anew, patience=0.15)
-    sending = _sending(rate, inference, seconds)
+    policy = partial(Policy, pauses=(), course=course, anew=anew, patience=0.15)
+    sending = _sending(rate, 0.005, seconds)
     return replace(quiet(), sending=sending, form=form, policy=lambda chance: policy(form, np.ones(1), chance))
-
-
-def along(speed: float, seconds: float, *, form: Form | None = None, pauses: tuple = ()) -> Scene:
-    """A policy that goes on at one speed once it has got there; 20 Hz."""
-    way = way_to(speed * seconds * 1.5, MEANT._replace(velocity=np.array([speed])))
-    return streaming(way, form or Form(POSITION, 0.02, 40, True), rate=20, seconds=seconds, pauses=pauses)
 
 
 def streaming_velocity(

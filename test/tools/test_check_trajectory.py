@@ -27,14 +27,9 @@ points:
 def test_acceptable_messages_of_topic_echo_end_with_0(tool: Tool, tmp_path: Path) -> None:
     (tmp_path / "echo.yaml").write_text(GOOD * 2)
     result = tool("check_trajectory", "echo.yaml", "--joints", "arm_a,arm_b")
-    assert (result.returncode, result.stderr) == (0, "")
-    assert result.stdout.splitlines() == [
-        f"trajectory {k}: ok (2 joints, 2 points, 1.000 s; commanded at most 0.1333 rad/s (1.33 x the points'), "
-        "0.4 rad/s^2, 0.6 rad/s^3)"
-        for k in range(2)
-    ] + [
-        "2 of 2 trajectories acceptable",
-    ]
+    peaks = "commanded at most 0.1333 rad/s (1.33 x the points'), 0.4 rad/s^2, 0.6 rad/s^3"
+    lines = [f"trajectory {k}: ok (2 joints, 2 points, 1.000 s; {peaks})\n" for k in range(2)]
+    assert result == (0, "".join(lines) + "2 of 2 trajectories acceptable\n", "")
 
 
 @pytest.mark.parametrize(
@@ -50,12 +45,11 @@ def test_acceptable_messages_of_topic_echo_end_with_0(tool: Tool, tmp_path: Path
 def test_numbers_of_a_file_that_no_robot_can_follow_are_findings(
     tool: Tool, tmp_path: Path, quadratic: Samples, quantity: str, value: float, finding: str
 ) -> None:
-    quantities = ("position", "velocity", "acceleration")
-    good = {name: np.array(getattr(quadratic, name)) for name in ("time", *quantities)}
-    bad = {name: values.copy() for name, values in good.items()}
-    bad[quantity][(4,) if quantity == "time" else (4, 1)] = value
-    write_table(tmp_path / "bad.csv", dataclasses.replace(quadratic, **bad), quantities)
-    both = {name: np.stack([good[name], bad[name]]) for name in good}
+    names = ("time", "position", "velocity", "acceleration")
+    both = {name: np.stack([getattr(quadratic, name)] * 2) for name in names}
+    both[quantity][(1, 4) if quantity == "time" else (1, 4, 1)] = value
+    bad = {name: rows[1] for name, rows in both.items()}
+    write_table(tmp_path / "bad.csv", dataclasses.replace(quadratic, **bad), names[1:])
     np.savez(tmp_path / "bad.npz", joint_names=JOINTS, **both)
     for file, number in (("bad.csv", 0), ("bad.npz", 1)):
         result = tool("check_trajectory", file, "--moving-end")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
@@ -61,7 +62,6 @@ BROKEN = {
     "a time that repeats": (with_point(2, time_ns=STEP_NS), Rule.TIMES, "", 2, "more than 0.02 s, got 0.02 s"),
     "over already": (dataclasses.replace(good(), stamp_ns=40 * 10**9), Rule.START_TIME, "", None, "in the past"),
     "positions short": (with_point(1, positions=[0.1, 0.2]), Rule.LENGTHS, "", 1, "positions at point 1: expected 3"),
-    "positions missing": (with_point(1, positions=[]), Rule.LENGTHS, "", 1, "expected 3 values, got 0"),
     "velocities in some": (with_point(3, velocities=[]), Rule.LENGTHS, "", 3, "velocities at point 3"),
     "accelerations long": (with_point(4, accelerations=[0.0] * 4), Rule.LENGTHS, "", 4, "got 4"),
     "effort": (with_point(2, effort=[1.0]), Rule.EFFORT, "", 2, "expected none, got 1 values"),
@@ -69,13 +69,7 @@ BROKEN = {
     "infinity": (with_point(1, accelerations=[0, 0, -math.inf]), Rule.FINITE, "wrist", 1, "got -inf"),
     "moving end": (with_point(4, velocities=[0.0, 2e-7, 0.0]), Rule.REST, "elbow", 4, "1.2e-07 rad/s), got 2e-07"),
     "away from the robot": (with_point(0, positions=[0.21, 0.2, 0.3]), Rule.START, "shoulder", 0, "0.1 (the robot)"),
-    "away from the robot by a turn": (
-        with_point(0, positions=[0.1, 0.2 + 2 * math.pi, 0.3]),
-        Rule.START,
-        "elbow",
-        0,
-        "0.2 (the robot)",
-    ),
+    "a turn away from it": (with_point(0, positions=[0.1, 0.2 + 2 * math.pi, 0.3]), Rule.START, "elbow", 0, "0.2 (the"),
     "too high": (with_point(2, positions=[1.1, 0.2, 99.0]), Rule.LIMITS, "shoulder", 2, "at most 1 rad, got 1.1"),
     "too low": (with_point(2, positions=[0.1, -1.1, 99.0]), Rule.LIMITS, "elbow", 2, "at least -1 rad, got -1.1"),
     "too fast": (with_point(1, velocities=[0, 0, -2.1]), Rule.LIMITS, "wrist", 1, "at least -2 rad/s, got -2.1"),
@@ -87,11 +81,11 @@ BROKEN = {
 def test_what_breaks_one_rule_is_found_once_and_named(
     trajectory: PlannedTrajectory, rule: Rule, joint: str, point: int | None, text: str
 ) -> None:
-    findings = [one for one in check(trajectory, FULL) if one.rule is rule]
+    found = check(trajectory, FULL)
+    findings = [one for one in found if one.rule is rule]
     assert [(one.joint, one.point) for one in findings] == [(joint, point)], findings
     assert text in str(findings[0]) and "\n" not in str(findings[0])
-    others = [one for one in check(trajectory, FULL) if one.rule is not rule]
-    assert all(one.rule is Rule.START for one in others), others
+    assert {one.rule for one in found} <= {rule, Rule.START}, found
 
 
 @pytest.mark.parametrize(
@@ -137,18 +131,13 @@ def test_a_trajectory_of_another_robot_is_one_finding() -> None:
 
 
 def test_limits_are_found_by_the_names_of_joints_in_any_order() -> None:
-    order = (2, 0, 1)
-    trajectory = with_point(2, velocities=[0.0, 3.0, 0.0])
+    def shuffled(values: Sequence) -> list:
+        return [values[i] for i in (2, 0, 1)]
 
-    def reordered(values: list[float]) -> list[float]:
-        return [values[i] for i in order]
-
-    points = tuple(
-        Point(p.time_ns, reordered(p.positions), reordered(p.velocities), reordered(p.accelerations))
-        for p in trajectory.points
-    )
-    shuffled = PlannedTrajectory(tuple(JOINTS[i] for i in order), 0, points)
-    assert [(one.rule, one.joint, one.point) for one in check(shuffled, FULL)] == [(Rule.LIMITS, "elbow", 2)]
+    points = with_point(2, velocities=[0.0, 3.0, 0.0]).points
+    points = tuple(Point(p.time_ns, *map(shuffled, (p.positions, p.velocities, p.accelerations))) for p in points)
+    trajectory = PlannedTrajectory(tuple(shuffled(JOINTS)), 0, points)
+    assert [(one.rule, one.joint, one.point) for one in check(trajectory, FULL)] == [(Rule.LIMITS, "elbow", 2)]
 
 
 @pytest.mark.parametrize(

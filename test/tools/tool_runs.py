@@ -18,6 +18,12 @@ class Result(NamedTuple):
     stdout: str
     stderr: str
 
+    @property
+    def told(self) -> str:
+        """Standard output of a run that succeeded."""
+        assert self.returncode == 0, self.stdout + self.stderr
+        return self.stdout
+
 
 Tool = Callable[..., Result]
 
