@@ -1,4 +1,4 @@
-"""Checking action sequences, without ROS; test/robustness has what becomes of any others."""
+"""Checking action sequences, without ROS; test/robustness spoils every field of them."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ pytest.importorskip("rclpy", reason="rclpy cannot be imported")
 pytest.importorskip("traj_integrator_interfaces", reason="traj_integrator_interfaces cannot be imported")
 
 # Their assertions explain themselves as those of a test module do.
-pytest.register_assert_rewrite("hostile_node", "hostile_services")
+pytest.register_assert_rewrite("hostile_messages")
 
 from control_msgs_package import report_type  # noqa: E402
 from node_fixtures import connect, serve, start_node  # noqa: E402

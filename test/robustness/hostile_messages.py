@@ -1,4 +1,4 @@
-"""Messages of every kind: right ones, and what can be done to them by the types of their fields, and to their bytes."""
+"""Messages of every kind, what can be done to them by the types of their fields, and what becomes of them."""
 
 from __future__ import annotations
 
@@ -8,21 +8,54 @@ import random
 from array import array
 from collections.abc import Iterator
 from functools import partial
+from types import SimpleNamespace
 
 import numpy as np
-from hostile_oracle import OUTPUTS, TERM_FIELDS, Settings
 from node_fixtures import JOINTS, plan
+from pipelines import NOW_S, SimulatedNode, ns
+from rclpy.serialization import serialize_message
 from sensor_msgs.msg import JointState
 from trajectory_msgs.msg import JointTrajectory
 
 from traj_integrator_interfaces.msg import ActionSequence
-from traj_integrator_interfaces.srv import ComputeGradient, Evaluate
+from traj_integrator_interfaces.srv import Committed, ComputeGradient, Evaluate, Integrate
 from traj_integrator_ros.client import packed, sequence
+from traj_integrator_ros.node.accounts import Accounts
+from traj_integrator_ros.node.services import Services
+from traj_integrator_ros.requests.rejection import Rejected
+from traj_integrator_ros.wire.readers import (
+    controller_state_reader,
+    read_action_sequence,
+    read_joint_state,
+    read_position_trajectory,
+)
 
-NODE = Settings(JOINTS, max_batch=8, max_horizon=16, dt_s=0.02)
+DOF, MAX_BATCH, MAX_HORIZON = len(JOINTS), 8, 16
+PARAMETERS = {
+    "joint_names": list(JOINTS),
+    "dt": 0.02,
+    "device": "cpu",
+    "max_batch": MAX_BATCH,
+    "max_horizon": MAX_HORIZON,
+    "warmup": [f"{MAX_BATCH}x{MAX_HORIZON}"],
+    "state_timeout": 0.0,
+    "limits.start_deviation": 0.0,
+    # Nobody moves as it is told, and no limits are given: they would count for ~/evaluate, too.
+    "limits.assumed_velocity": 10.0,
+    "supervision.deviation": 0.0,
+    "publish.start_moving": True,
+    "publish.bridge_time": 0.02,
+}
+ACTIONS, PLAN, STATE, REPORT = "action_sequence", "position_trajectory", "joint_states", "controller_state"
+INTEGRATE, GRADIENT, EVALUATE, COMMITTED = "integrate", "compute_gradient", "evaluate", "committed"
+SERVICES = {INTEGRATE: Integrate, GRADIENT: ComputeGradient, EVALUATE: Evaluate, COMMITTED: Committed}
+OUTPUTS = ("position", "velocity", "acceleration", "jerk")
+TERM_FIELDS = ("weight", "target", "terminal_weight", "limit_weight", "lower", "upper")
+UNREAD = ("header", "velocities", "accelerations", "effort")
+"""Fields that the node does not read, but for stamps."""
 LONG, UGLY = "j" * 10_000, "ü\n\x1b[31m"
-CLAIMS = (0, NODE.max_batch + 1, NODE.max_horizon + 1, 2**31 - 1, 2**31, 2**32 - 1)
 NAMES = ("elbow", "", LONG, UGLY, "joint_a ", "JOINT_A", "\N{PILE OF POO}" * 100)
+CLAIMS = (0, MAX_BATCH + 1, MAX_HORIZON + 1, 2**31 - 1, 2**31, 2**32 - 1)
 EDGES = {
     "uint8": (0, 2, 6, 16, 255),
     "uint32": CLAIMS,
@@ -31,8 +64,6 @@ EDGES = {
 }
 """Numbers of each type that are wrong or odd somewhere."""
 IN_ARRAYS = {"I": (2, 2**32 - 1)} | dict.fromkeys("fd", (math.nan, math.inf, -math.inf, -0.0, -0.02, 1e-42, 1e30))
-UNREAD = ("header", "velocities", "accelerations", "effort")
-"""Fields that the node does not read, but for stamps."""
 
 
 # Right ones
@@ -40,7 +71,7 @@ UNREAD = ("header", "velocities", "accelerations", "effort")
 
 def good_sequence(**changes: object) -> ActionSequence:
     """A sequence `[2, 4, 3]` right but for the changed fields; start_* and goal_* are parts of the states."""
-    message = sequence(np.full((2, 4, NODE.dof), 0.01), position=np.zeros(NODE.dof), dt=[0.02])
+    message = sequence(np.full((2, 4, DOF), 0.01), position=np.zeros(DOF), dt=[0.02])
     for name, value in changes.items():
         state, _, part = name.partition("_")
         if state in ("start", "goal") and part != "index":
@@ -50,118 +81,100 @@ def good_sequence(**changes: object) -> ActionSequence:
     return message
 
 
-def good_evaluation(actions: ActionSequence | None = None) -> Evaluate.Request:
-    """A request for what a sequence costs."""
-    request = Evaluate.Request(actions=actions or good_sequence())
-    request.cost.position.weight = packed(np.ones(NODE.dof))
+def good_evaluation() -> Evaluate.Request:
+    request = Evaluate.Request(actions=good_sequence())
+    request.cost.position.weight = packed(np.ones(DOF))
     return request
 
 
-def good_plan(position: float = 0.0, stamp_s: int = 0) -> JointTrajectory:
-    """A hundredth of a second at rest; the trajectory ends in this position, rad."""
-    message = plan([0.0, 0.01], np.full((2, NODE.dof), position))
-    message.header.stamp.sec = stamp_s
-    return message
+def good_plan() -> JointTrajectory:
+    """A hundredth of a second at rest."""
+    return plan([0.0, 0.01], np.zeros((2, DOF)))
 
 
 def good_report(report_type: type, position: float = 0.0, velocity: float = 0.0) -> object:
     """A report of a controller that commands a position, rad."""
-    message = report_type(joint_names=list(NODE.joint_names), speed_scaling_factor=1.0)
+    message = report_type(joint_names=list(JOINTS), speed_scaling_factor=1.0)
     for point in (message.reference, message.feedback):
-        point.positions, point.velocities = [position] * NODE.dof, [velocity] * NODE.dof
+        point.positions, point.velocities = [position] * DOF, [velocity] * DOF
     return message
 
 
 def whole_sequence(control_space: int) -> ActionSequence:
     """A sequence with all fields that its control space allows."""
-    parts = OUTPUTS[:3] if control_space == ActionSequence.BSPLINE else OUTPUTS[:1]
-    goals = {f"goal_{part}": packed(np.zeros(2 * NODE.dof)) for part in parts}
-    starts = {f"start_{part}": packed(np.zeros(2 * NODE.dof)) for part in OUTPUTS[:3]}
+    spline = control_space == ActionSequence.BSPLINE
+    goals = {f"goal_{part}": packed(np.zeros(2 * DOF)) for part in (OUTPUTS[:3] if spline else OUTPUTS[:1])}
+    starts = {f"start_{part}": packed(np.zeros(2 * DOF)) for part in OUTPUTS[:3]}
     pools = {"start_index": array("I", [1, 0]), "goal_index": array("I", [0, 1])}
-    form = {"degree": 3, "steps": 4} if control_space == ActionSequence.BSPLINE else {}
-    names, dt = list(NODE.joint_names), packed([0.02] * 4)
+    form = {"degree": 3, "steps": 4} if spline else {}
+    names, dt = list(JOINTS), packed([0.02] * 4)
     return good_sequence(control_space=control_space, joint_names=names, dt=dt, **goals, **starts, **pools, **form)
 
 
-def whole_gradients() -> list[ComputeGradient.Request]:
-    """Requests with all upstream gradients."""
-    gradients = {f"grad_{name}": packed(np.ones(24)) for name in OUTPUTS}
-    return [ComputeGradient.Request(actions=good_sequence(), **gradients)]
+def whole_gradient() -> ComputeGradient.Request:
+    """A request with all upstream gradients."""
+    return ComputeGradient.Request(actions=good_sequence(), **{f"grad_{one}": packed(np.ones(24)) for one in OUTPUTS})
 
 
-def whole_evaluations() -> list[Evaluate.Request]:
-    """A request with all that costs of two outputs and can be asked for, and one in which each part needs another."""
-    whole, pairs = good_evaluation(), good_evaluation()
+def whole_evaluation() -> Evaluate.Request:
+    """A request with all that costs of two outputs and can be asked for."""
+    whole = good_evaluation()
     for output in ("position", "jerk"):
         for field in TERM_FIELDS:
-            setattr(getattr(whole.cost, output), field, packed(np.full(NODE.dof, -1.0 if field == "lower" else 1.0)))
+            setattr(getattr(whole.cost, output), field, packed(np.full(DOF, -1.0 if field == "lower" else 1.0)))
     whole.cost.duration_weight = packed([1.0, 2.0])
     whole.want_limit_violations, whole.trajectory_rows = True, array("I", [1])
-    pairs.cost.position.target = pairs.cost.jerk.limit_weight = pairs.cost.jerk.upper = packed(np.ones(NODE.dof))
-    return [whole, pairs]
+    return whole
 
 
-def whole_plans() -> list[JointTrajectory]:
-    """Plans of some points, and of one."""
-    return [plan([0.0, 0.1, 0.2], np.zeros((3, NODE.dof))), plan([0.1], np.zeros((1, NODE.dof)))]
+def evaluation_of_pairs() -> Evaluate.Request:
+    """A request in which each part needs another."""
+    pairs = good_evaluation()
+    pairs.cost.position.target = pairs.cost.jerk.limit_weight = pairs.cost.jerk.upper = packed(np.ones(DOF))
+    return pairs
 
 
-def whole_states() -> list[JointState]:
-    """Joint states of the joints, and of more."""
-    numbers = floats64(np.zeros(NODE.dof))
-    more = JointState(name=[*NODE.joint_names, "gripper"], position=floats64(np.zeros(NODE.dof + 1)))
-    return [JointState(name=NODE.joint_names, position=numbers, velocity=numbers), more]
-
-
-def floats64(values: object) -> array:
-    return array("d", np.asarray(values, np.float64).tobytes())
+def state(*others: str) -> JointState:
+    """A joint state at rest, of these joints, too; then without velocities."""
+    numbers = array("d", np.zeros(DOF + len(others)).tobytes())
+    return JointState(name=[*JOINTS, *others], position=numbers, velocity=[] if others else numbers)
 
 
 # Wrong ones
 
 
-def each_fault(message: object, unread: tuple[str, ...] = UNREAD) -> Iterator[object]:
-    """The message, and with each of its fields in turn changed to what is wrong, or odd, for the field's type."""
-    yield copy.deepcopy(message)
-    for owner, name in list(_fields(message, unread)):
+def each_fault(message: object, unread: tuple[str, ...] = UNREAD) -> Iterator[tuple[str, object]]:
+    """The message with each of its fields in turn changed to what is wrong, or odd, for its type; and the field."""
+    for path, owner, name in [*_fields(message, unread)]:
         right = getattr(owner, name)
         for value in _odd_values(owner, name):
             setattr(owner, name, value)
-            yield copy.deepcopy(message)
+            yield path, copy.deepcopy(message)
         setattr(owner, name, right)
 
 
-def spoilt(messages: list, rng: random.Random) -> object:
-    """One of some messages with up to nine things changed, mostly wrong."""
-    message = copy.deepcopy(rng.choice(messages))
-    for _ in range(rng.choice([0, 1, 1, 2, 3, 5, 9])):
-        owner, name = rng.choice(list(_fields(message, UNREAD)))
+def spoilt(message: object, rng: random.Random) -> object:
+    """The message with up to nine things changed, mostly wrong."""
+    message = copy.deepcopy(message)
+    for _ in range(rng.choice([1, 2, 3, 5, 9])):
+        _, owner, name = rng.choice([*_fields(message, UNREAD)])
         setattr(owner, name, rng.choice(_odd_values(owner, name)))
     return message
 
 
-def damaged(serialized: bytes, first_word: int, rng: random.Random) -> bytes:
-    """Bytes of a message, cut off, with other lengths in them, or replaced by others; whole words, as DDS pads them."""
-    words = len(serialized) // 4
-    at = 4 * rng.randrange(first_word, words)
-    claim = rng.choice((*CLAIMS, 10**6, 2**28)).to_bytes(4, "little")
-    end = 4 * words
-    return serialized[:at] + rng.choice([b"", claim + serialized[at + 4 : end], rng.randbytes(4 * rng.randint(1, 64))])
-
-
-def _fields(message: object, unread: tuple[str, ...]) -> Iterator[tuple[object, str]]:
-    """All fields that have no fields themselves, and whose they are."""
+def _fields(message: object, unread: tuple[str, ...], prefix: str = "") -> Iterator[tuple[str, object, str]]:
+    """All fields that have no fields themselves: how they are called in all, whose they are, and their own name."""
     for name, kind in message.get_fields_and_field_types().items():
-        value = getattr(message, name)
+        value, path = getattr(message, name), f"{prefix}{name}"
         if name in unread:
             continue
         if hasattr(value, "get_fields_and_field_types"):
-            yield from _fields(value, unread)
+            yield from _fields(value, unread, f"{path}.")
             continue
-        yield message, name
+        yield path, message, name
         if isinstance(value, list) and kind != "sequence<string>":
-            for one in value:
-                yield from _fields(one, unread)
+            for number, one in enumerate(value):
+                yield from _fields(one, unread, f"{path}[{number}].")
 
 
 def _odd_values(owner: object, name: str) -> list[object]:
@@ -179,3 +192,61 @@ def _odd_values(owner: object, name: str) -> list[object]:
     if isinstance(value, list):
         return [[], value[:1] * 17]
     return [not value] if kind == "boolean" else list(EDGES[kind])
+
+
+# What becomes of them
+
+
+def judged(channel: str, message: object, **parameters: object) -> str:
+    """Why a message is refused by what the node does with it, of a robot that rests at 0; empty: it is answered."""
+    node = SimulatedNode(DOF, **PARAMETERS | parameters)
+    node.measure(0.0)
+    try:
+        if channel in SERVICES:
+            _assert_finite(_served(node, channel, message))
+        else:
+            _took(node, channel, message if isinstance(message, bytes) else bytes(serialize_message(message)), message)
+    except Rejected as refused:
+        return str(refused)
+    return ""
+
+
+def _took(node: SimulatedNode, channel: str, data: bytes, message: object) -> None:
+    pipeline, now_ns = node.pipeline, ns(NOW_S)
+    if channel == ACTIONS:
+        stamp, fields = read_action_sequence(data)
+        request = pipeline.batches.checked(fields)
+        pipeline.batches.integrate(request, pipeline.batches.started(request, lambda: now_ns))
+        pipeline.trajectory(request, ns(stamp[0]), now_ns)
+    elif channel == PLAN:
+        pipeline.position_trajectory(read_position_trajectory(data, MAX_HORIZON), now_ns)
+    elif channel == STATE:
+        pipeline.take_joint_state(*read_joint_state(data), now_ns)
+    else:
+        *fields, stamp_ns, speed = controller_state_reader(message.get_fields_and_field_types())(data)
+        pipeline.controller_reports.report(*fields, stamp_ns, speed)
+
+
+def _served(node: SimulatedNode, channel: str, request: object) -> object:
+    turns = SimpleNamespace(update=lambda: ns(NOW_S), beside=lambda size, work: work())
+    response = SERVICES[channel].Response()
+    steps = getattr(Services(None, Accounts(None), node.published, turns), channel)(node.pipeline, request, response)
+    assert not [*(steps or ())], "it takes no time"
+    return response
+
+
+def arrays_of(message: object) -> Iterator[tuple[str, np.ndarray]]:
+    """All arrays of numbers in a message, and their names."""
+    for name in message.get_fields_and_field_types():
+        value = getattr(message, name)
+        if isinstance(value, array):
+            yield name, np.asarray(value)
+        elif hasattr(value, "get_fields_and_field_types"):
+            yield from arrays_of(value)
+
+
+def _assert_finite(answer: object) -> None:
+    """All numbers of an answer are; what was not commanded or measured is NaN, and -inf what nothing limits."""
+    for name, values in arrays_of(answer):
+        if name.split("_")[0] not in ("commanded", "measured"):
+            assert (values < np.inf).all() and (name.startswith("violation") or np.isfinite(values).all()), name
