@@ -12,11 +12,8 @@ from .bounds import Bounds
 from .limits import extremes
 from .motion import SHORTEST_GAP, Motion, State
 from .stopping import Rates, fastest_stop, peak_speed
-from .tolerances import SAME_END_RAD, STANDS_RAD_S
+from .tolerances import SAME, SAME_END_RAD, STANDS_RAD_S
 
-SAME = (1e-10, 1e-8, 1e-6)
-"""rad, rad/s, rad/s^2: differences up to these are rounding, and nothing is done about them."""
-_SAME = np.array(SAME)[:, None]
 _CLOSING_S = 5.0
 """A joint catches up fast enough to close a gap within this time, even if its plan is slow."""
 _SLOWEST = 0.01
@@ -93,7 +90,7 @@ class Problem:
         self.lack = self.present.beyond(self.plan.begin)
         if not self.plan.with_accelerations:
             self.lack[2] = 0.0  # it jumps anyway
-        self.beyond = np.abs(self.lack) > _SAME
+        self.beyond = np.abs(self.lack) > SAME
 
     @property
     def jumps_only(self) -> bool:

@@ -12,9 +12,8 @@ import numpy as np
 from . import native
 from .motion import BESIDE, SHORTEST_GAP, Motion, shifted
 from .polynomials import powers_of, quintics, spaced
-from .tolerances import NANOSECOND_S, ROUNDING, SECOND_NS
+from .tolerances import NANOSECOND_S, ROUNDING, SAME, SECOND_NS
 
-DEFAULT_FADE_TIME = 0.2
 FADE_STEPS = 3
 """Number of steps in which an acceleration difference fades: with fewer, jerk is larger and a step of the first row
 overshoots more; with more than 4, a motion that is replaced repeatedly drifts further and further from its plans.
@@ -26,8 +25,6 @@ _FINE_S = 2e-3
 """Length of cubics that stand for quintics: their accelerations differ by less than 1e-4 of a fade's."""
 _JUMP_NS = 10_000
 """In which an acceleration jumps, where points have accelerations: in less, the rounding of positions shows."""
-_NO_JUMP = 1e-6
-"""Difference of accelerations, rad/s^2, that is rounding."""
 
 
 def action_steps(dt: float | np.ndarray, horizon: int) -> np.ndarray:
@@ -206,7 +203,7 @@ def continued(before: Motion, motion: Motion) -> Motion:
     """One motion after the other; both have the same kind of points afterwards."""
     if before.with_accelerations != motion.with_accelerations:
         before = _with_jumps(before) if motion.with_accelerations else _as_cubics(before)
-    if motion.with_accelerations and (np.abs(motion.begin.beyond(before.end)[2]) > _NO_JUMP).any():
+    if motion.with_accelerations and (np.abs(motion.begin.beyond(before.end)[2]) > SAME[2]).any():
         before, motion = _cut(before, before.duration - BESIDE), _cut(motion, BESIDE)
     return before.then(motion)
 
@@ -242,7 +239,7 @@ def _with_jumps(motion: Motion) -> Motion:
     change = points.acceleration[1:-1] - motion.states_at(np.nextafter(inner, 0.0))[2]
     steps = np.diff(points.time_ns)
     has_room = np.minimum(steps[:-1], steps[1:]) > 2 * _JUMP_NS  # in a shorter piece it changes on all of it
-    jumps = np.flatnonzero((np.abs(change) > _NO_JUMP).any(axis=1) & has_room)
+    jumps = np.flatnonzero((np.abs(change) > SAME[2]).any(axis=1) & has_room)
     sides_ns = points.time_ns[1 + jumps] + np.array([[-1], [1]]) * (_JUMP_NS // 2)
     sides = motion.states_at(sides_ns.ravel() * NANOSECOND_S, orders=3)
     sides[0, len(jumps) :] += change[jumps] * (_JUMP_NS * NANOSECOND_S) ** 2 / 24  # what an even change goes further

@@ -18,8 +18,6 @@ MAKING = 2.0
 """Times that it took to make a trajectory, or to find a candidate, which doing it once more may take."""
 _SHORT = 64
 """Rows of a plan whose most exact planned motion takes a few milliseconds to be joined."""
-_ROOM = 1.5
-"""Times that the last search took, which the next one may take."""
 _FORGETTING = 0.8
 """Share of the longest time so far that is expected again after a shorter one."""
 
@@ -131,7 +129,7 @@ class Findings:
         """Forget a search that is over."""
         if self._kept.pop(plan, None) is not None:
             took_long = finding.took_s > PATIENCE_S
-            self._usual_s = max(_ROOM * finding.took_s, _FORGETTING * self._usual_s) if took_long else 0.0
+            self._usual_s = max(MAKING * finding.took_s, _FORGETTING * self._usual_s) if took_long else 0.0
             self._rows = len(plan.steps)
 
     def drop(self, plan: Plan) -> None:

@@ -13,9 +13,9 @@ from ..execution.bounds import Bounds
 from ..execution.join import join
 from ..execution.limits import fault_of, find_motion_violation
 from ..execution.motion import Motion, State, united
-from ..execution.problem import SAME, Joining, Problem, Work
+from ..execution.problem import Joining, Problem, Work
 from ..execution.stopping import fastest_stop
-from ..execution.tolerances import NANOSECOND_S, SAME_END_RAD, whole_ns
+from ..execution.tolerances import NANOSECOND_S, SAME, SAME_END_RAD, whole_ns
 from ..limits.joint_limits import JointLimits
 from ..parameters.parameters import NodeParameters
 from ..parameters.table import ACTION_RETIME, ACTION_WARN, END_STOP
@@ -211,7 +211,7 @@ class Candidates:
         if joined is None:
             return None, _NO_JOIN
         motion, _ = joined
-        moves = bool((np.abs(point.state.known[1:]) > np.array(SAME[1:])[:, None]).any())
+        moves = bool((np.abs(point.state.known[1:]) > SAME[1:]).any())
         found = slowed(motion, kept.rates, self._parameters.joint_names, from_state=moves)
         if isinstance(found, str):
             return None, found

@@ -17,12 +17,10 @@ from .measured import JointStates
 from .present import NotYet
 from .published import PublishedMotion
 from .supervision import Finding
-from .trajectories import TrajectoryMaker
+from .trajectories import SPARE_NS, TrajectoryMaker
 
 Refuse = Callable[[Rejected, Plan], None]
 """Called with plans that were accepted, had to wait, and were refused then."""
-_SPARE_NS = 5_000_000
-"""Before it is due, a trajectory that was slowed has to have been made: it takes about as long as the lead."""
 _RESTARTS_S = 0.16
 """An arm stands while its controller restarts, which takes less: a brake then would be executed from its middle."""
 _OFF = "controller_state"
@@ -77,7 +75,7 @@ class Commands:
             tries = _TRIES
             while tries and clock is not None:
                 later_ns = clock()
-                if trajectory.due_ns >= later_ns + (_SPARE_NS if trajectory.delay else 0):
+                if trajectory.due_ns >= later_ns + (SPARE_NS if trajectory.delay else 0):
                     break
                 plan = replace(plan, making=MAKING * (later_ns - now_ns) * NANOSECOND_S if trajectory.delay else 0.0)
                 trajectory = self._executable(plan, later_ns)

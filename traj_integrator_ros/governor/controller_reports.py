@@ -8,7 +8,7 @@ from enum import Enum
 import numpy as np
 
 from ..execution.motion import State
-from ..execution.tolerances import whole_ns
+from ..execution.tolerances import STANDS_RAD_S, whole_ns
 from ..requests.joint_order import named_joints, values_of_joints
 from ..requests.rejection import Rejected, RejectionReason, shown_names
 from .planned_motions import PlannedMotion
@@ -19,8 +19,8 @@ _MATCH_RAD, _MATCH_RAD_S, _HOLDS_RAD_S = 2e-5, 7e-3, 2e-4
 """What blending adds to a motion; and how fast one may be that is taken for a hold."""
 _STEPS, _NEAR_NS = 4, 20_000_000
 """Of a search for when a motion was like that; and how far from where it is expected."""
-_REST_RAD_S, _HELD_RAD = 1e-6, 2e-8
-"""Up to this speed a reference is held; and how far a motion may be from it then: one that restarted holds another."""
+_HELD_RAD = 2e-8
+"""How far a motion may be from a reference that stands: a controller that restarted holds another one."""
 
 
 class ControllerStatus(Enum):
@@ -120,7 +120,7 @@ def matches(report: ControllerReport, planned: PlannedMotion) -> bool | None:
     apart = np.abs(report.reference.position - own.position)
     speed = np.maximum(np.abs(own.velocity), np.abs(report.reference.velocity))
     turn = np.abs(own.acceleration) * _MATCH_S**2
-    least = np.where(np.abs(report.reference.velocity) < _REST_RAD_S, _HELD_RAD, _MATCH_RAD)
+    least = np.where(np.abs(report.reference.velocity) < STANDS_RAD_S, _HELD_RAD, _MATCH_RAD)
     if (apart > speed * _MATCH_S + turn + least).any() or _is_at_another_speed(report, planned, own):
         return None
     return bool((apart <= speed * _MATCH_S / 2 + turn + least).all())
@@ -157,4 +157,4 @@ def _is_at_another_speed(report: ControllerReport, planned: PlannedMotion, own: 
 
 def rests(state: State) -> bool:
     """Whether a reference is held."""
-    return float(np.abs(state.velocity).max(initial=0.0)) < _REST_RAD_S
+    return float(np.abs(state.velocity).max(initial=0.0)) < STANDS_RAD_S

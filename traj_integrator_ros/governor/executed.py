@@ -8,10 +8,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..execution.tolerances import NANOSECOND_S
+from ..execution.tolerances import MOST_KEPT, NANOSECOND_S
 from .executable import ExecutableTrajectory
-
-_MARGINS_KEPT = 10_000
 
 
 class ExecutionReport(NamedTuple):
@@ -50,7 +48,7 @@ class Executed:
         self._last: ExecutableTrajectory | None = None
         self._brake_counted = False
         self._seam, self._delay = np.zeros(3), 0.0
-        self._margins: deque[float] = deque(maxlen=_MARGINS_KEPT)
+        self._margins: deque[float] = deque(maxlen=MOST_KEPT)
         self.counts: Counter[str] = Counter()
         """By the fields of `ExecutionReport`."""
 

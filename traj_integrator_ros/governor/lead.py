@@ -6,11 +6,11 @@ from collections import deque
 
 import numpy as np
 
-from ..execution.tolerances import whole_ns
+from ..execution.tolerances import MOST_KEPT, whole_ns
 from ..parameters.parameters import NodeParameters
 
-_WINDOW_NS, _MOST_KEPT = 60_000_000_000, 6_000
-"""Time that is looked back, and the most values in it: 100 a second."""
+_WINDOW_NS = 60_000_000_000
+"""Time that is looked back."""
 _PERCENT = 99
 """Nearly all: who waits for the very last one waits for what happens once a minute."""
 _COUNTED_NS = 500_000_000
@@ -23,7 +23,7 @@ class Lately:
     """The largest value of the last minute, but for one in a hundred."""
 
     def __init__(self) -> None:
-        self._values: deque[tuple[int, float]] = deque(maxlen=_MOST_KEPT)
+        self._values: deque[tuple[int, float]] = deque(maxlen=MOST_KEPT)
         self._counted_ns = 0
         self.value = 0.0
         """0: there is none."""

@@ -8,14 +8,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..execution.tolerances import NANOSECOND_S
+from ..execution.tolerances import MOST_KEPT, NANOSECOND_S
 from ..requests.joint_order import named_joints, values_of_joints
 from ..requests.rejection import Rejected, RejectionReason, shown_names
 from .robot_clock import STEP_NS
 
 REORDER_WINDOW_S = 0.1
 """A stamp older than the newest by less than this is a late message; by more, the clock has jumped back."""
-_MOST_KEPT = 4096
 _LATELY_NS = 200_000_000
 """Over which the speed of joints is measured."""
 
@@ -47,7 +46,7 @@ class JointStates:
         """Whether a clock has jumped back and no state has arrived since."""
         self.refused: Rejected | None = None
         """Why joints of the last message were not taken."""
-        self.recent: deque[MeasuredState] = deque(maxlen=_MOST_KEPT)
+        self.recent: deque[MeasuredState] = deque(maxlen=MOST_KEPT)
         """Those that were taken, the oldest first."""
         self._forget()
 

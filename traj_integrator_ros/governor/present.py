@@ -14,24 +14,24 @@ from typing import NamedTuple
 import numpy as np
 
 from ..execution.motion import State, resting
-from ..execution.tolerances import MOMENT_S, NANOSECOND_S, whole_ns
+from ..execution.tolerances import MOMENT_S, MOST_KEPT, NANOSECOND_S, whole_ns
 from ..requests.rejection import Rejected, RejectionReason
 from .controller_reports import ControllerReport, ControllerStatus, found_in, matches, rests
 from .lead import Lead
 from .planned_motions import PlannedMotion
 from .robot_clock import RobotClock, Step
 
-_REMEMBERED_S = 0.5
-"""How long a motion that was replaced may still be in execution: until the next one has arrived."""
+_ARRIVES_S = 0.5
+"""By then a message has arrived, even on a busy machine or network: a motion that was replaced is not in execution any
+more, and a controller without a report for so long is off.
+"""
 _SILENT_S = 0.05
 _SILENT_PERIODS = 6.0
 """Without a report for both, a controller is silent: a few may be lost, or wait for a busy machine."""
-_OFF_S = 0.5
-"""Without a report for so long, a controller counts as off: longer than a busy machine or network keeps them."""
 _OVERDUE_PERIODS = 1.2
 _OVERDUE_S = 4e-3
 """After its period and its jitter, a report is overdue: by what a thread waits for its turn."""
-_KEPT_S, _MOST_KEPT = 30.0, 2048
+_KEPT_S = 30.0
 _MOST_IN_USE = 64
 """Motions that the controller may execute."""
 
@@ -97,7 +97,7 @@ class PresentCommand:
     All times are nanoseconds of the robot's clock.
     """
 
-    sent: deque[SentMotion] = field(default_factory=lambda: deque(maxlen=_MOST_KEPT))
+    sent: deque[SentMotion] = field(default_factory=lambda: deque(maxlen=MOST_KEPT))
     _in_use: int = 0
     """Number of the newest that the controller may execute."""
     _taken: SentMotion | None = None
@@ -141,7 +141,7 @@ class PresentCommand:
         """Take note of a motion that was published; see `SentMotion`."""
         self.sent.append(SentMotion(now_ns, planned, known_from_ns, plan, continues))
         self._in_use = min(self._in_use + 1, _MOST_IN_USE)
-        while self._in_use > 2 and (now_ns - self.sent[1 - self._in_use].sent_ns) * NANOSECOND_S > _REMEMBERED_S:
+        while self._in_use > 2 and (now_ns - self.sent[1 - self._in_use].sent_ns) * NANOSECOND_S > _ARRIVES_S:
             self._in_use -= 1
         while len(self.sent) > self._in_use and (now_ns - self.sent[1].sent_ns) * NANOSECOND_S > _KEPT_S:
             self.sent.popleft()
@@ -178,7 +178,7 @@ class PresentCommand:
                 return
             replaced_ns = report.stamp_ns
             for one in self._own():
-                on_time = report.stamp_ns <= replaced_ns + whole_ns(_REMEMBERED_S)
+                on_time = report.stamp_ns <= replaced_ns + whole_ns(_ARRIVES_S)
                 exact = matches(report, one.planned)
                 # Whoever rests where an earlier motion ended has lost the newest one, if that should be there by now.
                 if exact is not None and (on_time or not rests(report.reference)):
@@ -210,7 +210,7 @@ class PresentCommand:
 
     def set_clock(self, step: Step) -> None:
         """The robot's clock was set: the controller executes its motion by it."""
-        self.sent = deque((one._replace(sent_ns=one.sent_ns + step.read_ns) for one in self.sent), maxlen=_MOST_KEPT)
+        self.sent = deque((one._replace(sent_ns=one.sent_ns + step.read_ns) for one in self.sent), maxlen=MOST_KEPT)
         self._received_ns += step.read_ns
         self._set_by_ns = step.stamps_ns if self.report else 0
         self.is_doubtful = self.report is None and self._in_use > 0
@@ -256,7 +256,7 @@ class PresentCommand:
 
     def is_off(self, now_ns: int) -> bool:
         """Whether it has been silent for so long that it counts as off."""
-        return self.is_silent(now_ns) and self.quiet_s(now_ns) > _OFF_S
+        return self.is_silent(now_ns) and self.quiet_s(now_ns) > _ARRIVES_S
 
     def own(self, now_ns: int) -> Present | None:
         """What was published and is executed if nobody says otherwise; None: nothing was."""

@@ -10,10 +10,10 @@ import numpy as np
 
 from ..execution.limits import find_motion_violation
 from ..execution.motion import SHORTEST_GAP, Motion, State
-from ..execution.problem import CROSSING, SAME
+from ..execution.problem import CROSSING
 from ..execution.rows import continued, points_of
 from ..execution.stopping import fastest_stop
-from ..execution.tolerances import MOMENT_S, NANOSECOND_S, SAME_END_RAD, SECOND_NS, whole_ns
+from ..execution.tolerances import MOMENT_S, NANOSECOND_S, SAME, SAME_END_RAD, SECOND_NS, whole_ns
 from ..limits.joint_limits import JointLimits, assumed_limits, limits_lacking
 from ..parameters.parameters import NodeParameters
 from ..parameters.table import ACTION_WARN, START_FROM_PREVIOUS
@@ -32,7 +32,7 @@ from .supervision import allowance_of
 
 _LONGEST_NS = (2**31 - 1) * SECOND_NS
 """Limit of a Duration message, whose seconds are int32."""
-_SPARE_NS = 6_000_000
+SPARE_NS = 6_000_000
 """Before it is due, a trajectory has to have been made."""
 _MOST_SLOWED_AT_ONCE = 128
 """Pieces of a motion in execution that is slowed, which takes up to some 10 ms then; longer ones are stopped."""
@@ -164,10 +164,10 @@ class TrajectoryMaker:
 
     def _fits(self, point: JoinPoint, present: Present, now_ns: int) -> bool:
         """Whether a candidate from there may be taken yet: the command will be as it was assumed."""
-        earliest_ns = present.known_from_ns if present.known_from_ns > now_ns else now_ns + _SPARE_NS
+        earliest_ns = present.known_from_ns if present.known_from_ns > now_ns else now_ns + SPARE_NS
         if point.join_ns < earliest_ns:
             return False
-        return not (np.abs(present.planned.state_at(point.join_ns).beyond(point.state)) > np.array(SAME)[:, None]).any()
+        return not (np.abs(present.planned.state_at(point.join_ns).beyond(point.state)) > SAME).any()
 
     def stop(self, now_ns: int) -> ExecutableTrajectory | None:
         """Make the fastest stop from the present command; None if nothing is commanded that could be stopped.
@@ -249,7 +249,9 @@ class TrajectoryMaker:
             if self._fastest_stop(present.planned, join_ns).duration < rest.duration - _ALREADY_STOPPING_S:
                 raise NotYet(meanwhile=self.stop(now_ns))
         end = rest.end.position
-        apart = SAME[0] if present.follows else SAME_END_RAD  # the controller bridges what is between two joint states
+        apart = (
+            float(SAME[0, 0]) if present.follows else SAME_END_RAD
+        )  # the controller bridges what is between two joint states
         path = np.vstack([end, plan.completed(rest, self._parameters.continuous).actions])
         found = self._timer.motion(path, bounds.rates, names, apart)
         present.require_known(now_ns)

@@ -17,7 +17,6 @@ from ..engine.integrator import TrajectoryIntegrator
 from ..execution.bounds import Bounds
 from ..execution.limits import find_motion_violation, worst_violations
 from ..execution.motion import Motion
-from ..execution.rows import DEFAULT_FADE_TIME
 from ..governor.ending import stopped_at_end
 from ..governor.planned_motions import Reading, planned_motions_of
 from ..kernels import (
@@ -32,6 +31,7 @@ from ..kernels import (
 from ..limits.joint_limits import JointLimits, assumed_limits
 from ..motions.samples import QUANTITIES, Nature, RecordingError, Samples
 from ..motions.units import JointUnits
+from ..parameters.parameters import default_values
 from ..requests.plan import plan_of_sequence
 from ..requests.rejection import Rejected
 from ..requests.sequences import ActionRequest, RequestRules, SequenceFields, check_sequence
@@ -41,10 +41,10 @@ from .integration_input import BSPLINE, ENDS, STATE, Sequence, derivatives_at, f
 from .integration_output import from_start
 from .robot import Robot
 
-REST_TOLERANCE = 0.01
-"""rad/s; a plan with an end velocity up to this counts as at rest: default of the node's publish.rest_tolerance."""
-BRAKE_TIME_S = 0.25
-"""Duration of a brake without jerk limits, s: default of the node's publish.brake_time."""
+_REST_TOLERANCE, _FADE_TIME, _BRAKE_TIME = (
+    float(default_values()[f"publish.{name}"]) for name in ("rest_tolerance", "fade_time", "brake_time")
+)
+"""rad/s, s and s, as a node has them that is told nothing else."""
 DRAWN_PER_PIECE = 8
 _ANY_SIZE = 1 << 62
 _ARRAYS = ("dt", "data", *ENDS, "start_index", "goal_index")
@@ -130,7 +130,7 @@ def _motions_of(sequence: Sequence, request: ActionRequest) -> list[Motion]:
     It passes all positions, also where that asks for more than limits allow; `request` is the sequence's.
     """
     free = np.full(request.actions.shape[2], np.inf)
-    reading = Reading(REST_TOLERANCE, DEFAULT_FADE_TIME, Bounds(-free, free, free, free, free))
+    reading = Reading(_REST_TOLERANCE, _FADE_TIME, Bounds(-free, free, free, free, free))
     recorded, dt = None if request.spline is not None else sequence.recorded, 0.0
     if isinstance(request.dt, float) and sequence.fields["dt"].dtype != np.float32:
         request, dt = request._replace(dt=None), request.dt  # as precise as it is
@@ -150,10 +150,10 @@ def _stopped(motion: Motion, limits: JointLimits) -> Motion:
 
     Raises ValueError if the limits allow no brake of reasonable length.
     """
-    bounds = assumed_limits(limits, BRAKE_TIME_S, assumed_velocity=1.0).bounds
+    bounds = assumed_limits(limits, _BRAKE_TIME, assumed_velocity=1.0).bounds
     try:
         most = bounds.raised_to(motion)
-        return stopped_at_end(motion, most, REST_TOLERANCE, limits.joint_names)
+        return stopped_at_end(motion, most, _REST_TOLERANCE, limits.joint_names)
     except Rejected as refusal:
         raise ValueError(str(refusal)) from None
 
