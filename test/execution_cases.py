@@ -5,8 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from traj_integrator_ros.execution.bounds import Bounds
+from traj_integrator_ros.execution.join import join
 from traj_integrator_ros.execution.limits import extremes
 from traj_integrator_ros.execution.motion import Motion, State
+from traj_integrator_ros.execution.problem import Joining, Problem
 from traj_integrator_ros.execution.rows import cubic_spline, rests_at_end, settle, taken_up
 from traj_integrator_ros.governor.plan_rows import motion_between, rows_of
 from traj_integrator_ros.kernels import MAPS
@@ -14,6 +16,7 @@ from traj_integrator_ros.requests.plan import Plan
 
 HELD = [name for name, row in MAPS.items() if not row.uniform_dt_only]
 """Maps of actions over steps that may differ."""
+JOINING = Joining((0.2, 0.1, 0.05), 1.5)
 
 
 def motion_of_actions(name: str, steps: np.ndarray, actions: np.ndarray, start: State, **named: float) -> Motion:
@@ -67,3 +70,16 @@ def leads_back(motion: Motion, until: float, side: float = 1.0) -> float:
 def largest(motion: Motion, order: int) -> float:
     """Of the absolute values of a derivative."""
     return float(np.abs(extremes(motion)[:, order]).max())
+
+
+def joined_to(
+    plan: Motion, state: tuple[object, ...], limits: tuple[float, ...] = (2.0, 10.0, 500.0),
+    joining: Joining = JOINING, **options: object,
+) -> Motion:  # fmt: skip
+    """Join a plan from a position, velocity and acceleration within limits of velocity to jerk, alike for all joints.
+
+    What of the state is not given is 0.
+    """
+    count = plan.coefficients.shape[2]
+    begin = State(*(np.broadcast_to(np.asarray(part, float), count).copy() for part in (*state, 0.0, 0.0)[:3]))
+    return join(Problem(begin, plan, bounds(count, *limits), joining, **options))[0]

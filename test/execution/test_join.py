@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from execution_cases import bounds, largest, largest_jumps, leads_back, spline
+from execution_cases import JOINING, bounds, joined_to, largest, largest_jumps, leads_back, spline
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
@@ -18,7 +18,6 @@ from traj_integrator_ros.execution.reaching import Reach, retreat
 from traj_integrator_ros.execution.rows import cubic_spline
 from traj_integrator_ros.execution.stopping import fastest_stop
 
-JOINING = Joining((0.2, 0.1, 0.05), 1.5)
 BOUNDS = bounds(2, velocity=2.0, acceleration=10.0, jerk=500.0)
 SEEDS = st.integers(0, 2**32 - 1)
 
@@ -47,28 +46,6 @@ def away_from(plan: Motion, random: np.random.Generator, scale: float) -> State:
     begin = plan.begin
     velocity = np.clip(begin.velocity + scale * random.normal(size=2), -1.8, 1.8)
     return State(begin.position + 0.1 * scale * random.normal(size=2), velocity, 3 * scale * random.normal(size=2))
-
-
-def joined_to(
-    plan: Motion, state: tuple[object, ...], limits: tuple[float, ...] = (2.0, 10.0, 500.0),
-    joining: Joining = JOINING, **options: object,
-) -> Motion:  # fmt: skip
-    """Join a plan from a position, velocity and acceleration within limits of velocity to jerk, alike for all joints.
-
-    What of the state is not given is 0.
-    """
-    count = plan.coefficients.shape[2]
-    begin = State(*(np.broadcast_to(np.asarray(part, float), count).copy() for part in (*state, 0.0, 0.0)[:3]))
-    return join(begin, plan, bounds(count, *limits), joining, **options)[0]
-
-
-def test_a_joint_that_stands_does_not_race_to_the_first_row_of_a_plan_that_is_away_from_the_one_before():
-    """The piece that leads there from the plan before is faster than the plan; that is nothing to be caught up with."""
-    speed, dt = 0.134, 0.1
-    plan = spline(dt, np.append(0.0, 0.0232 + speed * dt * np.arange(20)), speed)
-    own = largest(plan.from_time(dt), 1)
-    assert own < 0.22 < 0.26 < largest(plan, 1)
-    assert largest(joined_to(plan, (-0.003,)), 1) <= JOINING.catch_up * own * (1 + 1e-6)
 
 
 @settings(max_examples=30)
@@ -262,42 +239,6 @@ def test_a_difference_whose_fade_would_lead_far_away_fades_sooner():
     joined = joined_to(plan, plan.begin._replace(velocity=plan.begin.velocity - 0.1), (2.0, 20.0, 2000.0))
     times = np.linspace(0, 0.5, 500)
     assert np.abs(joined.states_at(times)[0] - plan.states_at(times)[0]).max() < 1e-3
-
-
-def test_a_speed_that_nobody_can_help_does_not_lead_back():
-    """Ahead of its plan, and still getting faster: every way is faster than the plan, and some wait for it."""
-    plan = spline(0.05, np.linspace(0, -0.56, 49), -0.234)
-    joined = joined_to(plan, (-0.0455, -0.3591, -0.2558), (1.0, 12.47, 354.0))
-    assert leads_back(joined, 1.0, -1.0) < 1e-4
-
-
-def test_a_plan_is_caught_up_with_by_its_own_speed_not_by_the_speed_of_its_brake():
-    """It ends while it gets faster, and can be stopped from a higher speed only."""
-    plan = spline(0.04, np.append(np.linspace(0.0, 0.1, 11), [0.112, 0.128]), 0.25)
-    brake = fastest_stop(plan.end, bounds(1, acceleration=8.0, jerk=20.0))
-    own, of_brake = largest(plan, 1), largest(brake, 1)
-    assert of_brake > 1.3 * own
-    joined = joined_to(plan.then(brake), (-0.08,), (3.0, 20.0, 400.0), brake_from=plan.duration)
-    assert largest(joined, 1) <= max(1.5 * own, of_brake) * (1 + 1e-6)
-
-
-def test_a_plan_is_caught_up_with_by_the_speed_of_its_rows_not_of_a_spline_that_rings():
-    """It begins at rest before its first row, is faster than its rows for three steps, and would be so half again."""
-    dt, speed = 0.1, 0.3
-    plan = spline(dt, np.append(0.0, 0.04 + speed * dt * np.arange(6)), 0.0).from_time(0.05)
-    assert largest(plan.from_time(0.05), 1) > 1.5 * speed
-    joined = joined_to(plan, (plan.begin.position - 0.015,), (2.3, 7.7, 1000.0))
-    assert largest(joined, 1) <= largest(plan, 1) * (1 + 1e-6)
-
-
-def test_a_joint_that_still_gets_faster_while_it_catches_up_meets_its_plan_where_that_slows_down():
-    """At the largest speed at which it may catch up: the rest of its acceleration takes it beyond that on every way."""
-    rows = np.append([0.0, 0.13, 0.22, 0.265, 0.275], 0.275 + 0.0057 * np.arange(1, 31))
-    plan = spline(0.1, rows, 1.6, ends_at_rest=True)
-    joined = joined_to(plan, (-0.31, 2.45, 7.6), (2.7, 21.7, 173.0))
-    times = np.linspace(0.6, 3.4, 500)
-    assert np.abs(joined.states_at(times)[0] - plan.states_at(times)[0]).max() < 1e-6
-    assert largest(joined, 1) <= (2.45 + 7.6**2 / (2 * 173.0)) * (1 + 1e-4)
 
 
 def test_where_every_way_leads_back_the_one_that_leads_back_least_is_taken():
