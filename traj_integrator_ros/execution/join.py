@@ -25,8 +25,6 @@ from .tolerances import ROUNDING
 
 _NEAR_RAD = 1e-3
 """By how much a difference may grow while it fades: a plan may be known no better between its rows."""
-_SAME_PLAN_RAD = 5e-3
-"""Difference up to which the motion in execution may be on the same plan."""
 _GROWS_BY_VELOCITY, _GROWS_BY_ACCELERATION = 0.17, 0.0173
 """Greatest value of the quintic to 0 from a velocity, or acceleration, of 1, in 1 s."""
 
@@ -96,7 +94,7 @@ def blended(joined: Motion, problem: Problem, joints: np.ndarray, time: float) -
     moved, joints, leads = Motion(knots, added), joints & ~problem.floats, 0.0
     if not keeps(moved, _little(joined.dof)):
         apart = np.abs(extremes(moved)[:, 0]).max(axis=0)
-        joints &= apart <= np.minimum(np.abs(problem.lack[0]), _SAME_PLAN_RAD) + _NEAR_RAD
+        joints &= apart <= np.abs(problem.lack[0]) + _NEAR_RAD
         leads = apart.max(where=joints, initial=0.0)
     if not np.count_nonzero(joints):
         return None

@@ -24,14 +24,11 @@ from .tolerances import NANOSECOND_S, ROUNDING, SECOND_NS
 RETREAT = 1.5
 RETREAT_RAD = 2e-5
 """Most of its way that a joint goes back while it joins a plan that goes forward, beyond the plan's own."""
-_OUTLOOK_S = 0.3
-"""Shortest time over which it shows where a plan goes."""
 _SAMPLES = 65
 _SEARCH = 1e-4
 """Relative precision of the time at which a joint reaches its plan."""
 _LATER, _BARELY_LATER = 1.15, 1.02
 """Times the last one that is tried for joining a plan; the second, once the plan has come to where the joint waits."""
-_MOST_TRIES = 40
 _OF_A_SEARCH = 5
 """Ways that could be looked at while the earliest one is sought."""
 _SHARE = 0.7
@@ -94,7 +91,7 @@ class Reach:
             up, down = down, up
         # A target at the limit exceeds it by its rounding; its acceleration comes from, or leads to, a higher speed.
         needed = (abs(velocity) + acceleration * acceleration / (2 * rates.jerk)) * (1 + ROUNDING)
-        if needed > rates.velocity * (1 + 1e-3) or not -down <= acceleration / (1 + 1e-3) <= up:
+        if needed > rates.velocity * (1 + _BARELY) or not -down <= acceleration / (1 + _BARELY) <= up:
             return None
         request.max_velocity = [max(rates.velocity, needed, ROUNDING)]
         own = abs(acceleration) * (1 + ROUNDING)
@@ -214,7 +211,7 @@ def _ways_within(problem: Problem, joint: int, rates: Rates) -> Iterator[tuple[f
         return
     comes = _comes(problem, joint, time, latest)
     is_found = False
-    for _ in range(_MOST_TRIES):
+    while True:
         at_last = rests and time >= latest
         if at_last:  # at rest it may be there before: not every longer time is possible
             end = at(latest)  # where it all but is, the way would be too short for what rounding leaves
@@ -310,7 +307,7 @@ def retreats(way: Motion, problem: Problem, joints: np.ndarray) -> np.ndarray:
     A plan that is shifted to where its velocities are reached gives no reason to go back, whatever it does itself.
     """
     begin, floats = way.begin, problem.floats[joints]
-    ahead = np.linspace(problem.earliest, max(way.duration, problem.earliest + _OUTLOOK_S), _SAMPLES)
+    ahead = np.linspace(problem.earliest, way.duration, _SAMPLES)
     planned = problem.plan.states_at(ahead, 1)[0][:, joints]
     moved = way.states_at(np.linspace(0.0, way.duration, _SAMPLES), 1)[0]
     planned += np.where(floats, begin.position - planned[0], 0.0)
