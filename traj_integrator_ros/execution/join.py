@@ -20,7 +20,6 @@ from .motion import SHORTEST_GAP, SIZE, Motion, resting, united
 from .polynomials import to_nothing
 from .problem import CROSSING, Problem
 from .reaching import RETREAT_RAD, floating_to, reaching, retreats
-from .rows import FADE_STEPS
 from .tolerances import ROUNDING
 
 _NEAR_RAD = 1e-3
@@ -74,10 +73,9 @@ def _fades(problem: Problem, joints: np.ndarray) -> Iterator[tuple[Fades, Sequen
     """Yield the ways in which a difference may fade, the times in which each is tried, and the joints."""
     times = problem.joining.fade_times
     yield blended, times, joints
-    far, release = problem.beyond[:2].any(axis=0), min(FADE_STEPS * float(problem.plan.knots[1]), problem.longest)
-    yield faded, (release, *reversed(times)), joints & ~far
+    far = problem.beyond[:2].any(axis=0)
+    yield faded, reversed(times), joints & ~far
     yield partial(faded, near=True), times, joints & far
-    yield faded, times, joints & far
 
 
 def blended(joined: Motion, problem: Problem, joints: np.ndarray, time: float) -> Faded | None:
