@@ -7,13 +7,28 @@ import pytest
 from pipelines import SECOND, SimulatedNode
 
 from traj_integrator_ros.execution.limits import extremes
-from traj_integrator_ros.execution.motion import State, resting
+from traj_integrator_ros.execution.motion import Motion, State, resting
+from traj_integrator_ros.execution.problem import Work
 from traj_integrator_ros.execution.rows import cubic_spline
-from traj_integrator_ros.governor.candidates import Candidates, JoinPoint
+from traj_integrator_ros.governor import candidates
+from traj_integrator_ros.governor.candidates import Candidate, Candidates, Ended, JoinPoint, Read
 from traj_integrator_ros.governor.planned_motions import PlannedMotion
 from traj_integrator_ros.limits.joint_limits import assumed_limits
 
 DT, LINE = 0.02, 0.23 * 0.02 * np.arange(51)[:, None]
+
+
+AT_NS = 1000 * SECOND
+
+
+def first(read: Read, state: State, **parameters: object) -> tuple[Candidate | None, str]:
+    """What is found from a state on, of planned motions of one joint whose jerk is only assumed."""
+    given = SimulatedNode(1, limits__velocity=[2.0], publish__end="as_planned", **parameters).parameters
+    limits, nobody = given.joint_limits, np.zeros(1, bool)
+    assumed = assumed_limits(limits, given.publish_brake_time, 0.0).bounds
+    executed = resting(state.position, 1e-3)
+    point = JoinPoint(state, AT_NS, nobody, nobody, assumed, assumed, executed, assumed.jerk, limits)
+    return Candidates(given, limits, assumed).first(read, point)
 
 
 @pytest.mark.parametrize("continues", [True, False])
@@ -21,16 +36,19 @@ def test_the_first_pieces_of_a_plan_that_continues_another_one_may_not_raise_an_
     """From 0.2 to 0.23 rad/s in 20 ms, which asks for more than 128 rad/s^3; afterwards the plan is a line."""
     motion = cubic_spline(np.full(50, DT), LINE, np.array([0.2]))
     assert np.abs(extremes(motion)[:, 3]).max() > 250
-    parameters = SimulatedNode(1, limits__velocity=[2.0], publish__end="as_planned").parameters
-    limits = parameters.joint_limits
-    assumed = assumed_limits(limits, parameters.publish_brake_time, 0.0).bounds
-    state, at_ns = State(np.array([1e-4]), np.array([0.2]), np.zeros(1)), 1000 * SECOND
-    nobody = np.zeros(1, bool)
-    point = JoinPoint(
-        state, at_ns, nobody, nobody, assumed, assumed, resting(state.position, 1e-3), assumed.jerk, limits
-    )
-    way, finding = Candidates(parameters, limits, assumed).first(
-        lambda _: iter([PlannedMotion(at_ns, motion, continues=continues)]), point
-    )
-    jerk = np.abs(extremes(way.joined)[:, 3]).max()
+    state = State(np.array([1e-4]), np.array([0.2]), np.zeros(1))
+    found, finding = first(lambda _: iter([PlannedMotion(AT_NS, motion, continues=continues)]), state)
+    jerk = np.abs(extremes(found.joined)[:, 3]).max()
     assert not finding and (jerk <= 128.0 * (1 + 1e-6)) == continues
+
+
+@pytest.mark.parametrize(("work", "most"), [(90, 10), (20, 3)])
+def test_no_more_readings_of_a_plan_are_looked_at_than_there_is_work_left_for(monkeypatch, work: int, most: int):
+    """Each is too fast for its joint, so that the next one would be looked at."""
+    too_fast = Motion(np.array([0.0, 1.0]), np.array([[[0.0], [3.0]]]))
+    looked: list[Ended] = []
+    monkeypatch.setattr(candidates, "Work", lambda: Work(work))
+    monkeypatch.setattr(Candidates, "_judged", lambda self, ended, point: (looked.append(ended), (None, str))[1])
+    planned = [PlannedMotion(AT_NS, too_fast)] * 10
+    assert first(lambda _: iter(planned), State(*np.zeros((3, 1))), limits__action="reject")[0] is None
+    assert len(looked) == most

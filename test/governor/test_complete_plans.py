@@ -215,3 +215,17 @@ def test_steps_as_uneven_as_can_be_do_not_lead_beyond_the_outermost_positions(li
         np.testing.assert_allclose(trajectory.points.position[-1], rows[-1], atol=GOAL_RAD)
         reached = outermost(played(trajectory))
         assert reached[0] >= rows.min() - GOAL_RAD and reached[1] <= rows.max() + GOAL_RAD, seed
+
+
+@pytest.mark.parametrize("halfway", [0.0, 0.3, 0.5])
+def test_a_plan_that_turns_between_two_samples_turns_as_smoothly_as_it_was_planned(halfway: float) -> None:
+    """Its peak is up to half a step after a row: to rest at that row instead would take a hundred times the jerk."""
+    rate, dt = 3.0, 0.05
+    times = dt * np.arange(round(2 * np.pi / rate / dt))
+    rows = 0.2 * (1 - np.cos(rate * (times - (times[len(times) // 2] + halfway * dt) + np.pi / rate)))[:, None]
+    node = SimulatedNode(1)
+    node.measure(rows[0])
+    motion = played(node.plan(times[1:], rows[1:]))
+    within = motion.from_time(0.6).until(0.8)
+    assert np.abs(extremes(within)[:, 3]).max() < 1.5 * 0.2 * rate**3
+    assert extremes(motion)[1, 0, 0] <= 0.4 + PASSED_RAD

@@ -17,6 +17,8 @@ _PASSED_RAD = 1e-7
 """rad or m by which rounding may pass the outermost row."""
 _BETWEEN_ROWS_RAD = 1e-3
 """rad or m that a motion may swing beyond its outermost row where the rows themselves turn between two of them."""
+_TURNS = 1.25
+"""Times the parabola through three of six rows in a period: how far a sine goes beyond them, halfway between two."""
 _OF_MEAN = (2.0, 1.0, 0.0)
 """Velocities tried at a row, as parts of the mean velocity to the next: 2 is a constant deceleration to rest there."""
 
@@ -163,5 +165,5 @@ def _turn(rows: np.ndarray, place: int) -> float:
     """How far a joint may swing beyond a row: as far as a parabola through it and its neighbours, if that is little."""
     if not 0 < place < len(rows) - 1:
         return _PASSED_RAD
-    bend = abs(rows[place - 1, 0] - 2 * rows[place, 0] + rows[place + 1, 0]) / 8
+    bend = _TURNS * abs(rows[place - 1, 0] - 2 * rows[place, 0] + rows[place + 1, 0]) / 8
     return bend if bend <= _BETWEEN_ROWS_RAD else _PASSED_RAD
