@@ -36,8 +36,8 @@ def by_recording(rows: list[StateRow]) -> list[StateRow]:
     return sorted(rows, key=lambda row: row.recorded_ns)
 
 
-def test_messages_of_one_publisher_are_its_motion() -> None:
-    assert_is_that_of(motion(states()), states())
+def turned(row: StateRow) -> StateRow:
+    return row._replace(names=row.names[::-1], position=row.position[::-1], velocity=row.velocity[::-1])
 
 
 @pytest.mark.parametrize("step", [0.01, 0.1, 0.033], ids=["faster", "slower", "uneven"])
@@ -79,21 +79,6 @@ def test_a_first_message_with_some_of_the_joints_hides_no_others() -> None:
     np.testing.assert_allclose(found.position, [row.position for row in states()], atol=BETWEEN)
 
 
-def test_joints_in_any_order_are_one_kind_of_message() -> None:
-    rows = states()
-    turned = [row._replace(names=("b", "a"), position=row.position[::-1], velocity=row.velocity[::-1]) for row in rows]
-    assert_is_that_of(motion([turned[k] if k % 2 else rows[k] for k in range(100)]), rows)
-
-
-def test_a_joint_that_is_known_for_a_moment_only_is_left_out_and_told() -> None:
-    found = motion(
-        by_recording(states() + states(["finger"], 1, begin=0.5)),
-        "merged by name: messages with a, b (100); finger (1)",
-        "left out: finger, known from 0.500 s to 0.500 s only (1 message)",
-    )
-    assert_is_that_of(found, states())
-
-
 def test_between_two_angles_across_the_end_of_their_range_nothing_is_made_up() -> None:
     slow = enumerate(states(["wrist"], 21, 0.1))
     wrist = [row._replace(position=np.array([3.1 if k < 10 else -3.1]), velocity=()) for k, row in slow]
@@ -106,14 +91,55 @@ WHEELS = StateRow(("left", "right"), (), (1.0, 1.0), BEGIN_NS, BEGIN_NS)
 UNEQUAL = StateRow(("a", "b"), (1.0,), (), BEGIN_NS, BEGIN_NS)
 
 
-def test_messages_without_positions_are_left_out_and_counted() -> None:
-    told = "left out of 104 messages: 2 without positions, 1 with velocities only (left, right), "
-    rows = [EMPTY, WHEELS, *states(), EMPTY, UNEQUAL]
-    assert_is_that_of(motion(rows, told + "1 whose positions do not go with their names"), states())
-    for rows, got in (([WHEELS], "1 with velocities only (left, right)"), ([EMPTY], "1 without positions"), ([], "no")):
-        with pytest.raises(RecordingError, match="here: expected joint states with positions, got") as refused:
-            motion_of_states(rows, "here", "test", print)
-        assert f"got {got}" in str(refused.value)
+ROWS = states()
+TWICE = "left out of {} messages: {} received twice"
+THE_SAME = {
+    # messages of which nothing but the motion of ROWS is left, and what is told about them
+    "of one publisher": (ROWS, ()),
+    "joints in any order": ([turned(row) if k % 2 else row for k, row in enumerate(ROWS)], ()),
+    "a joint that is known for a moment only": (
+        by_recording(ROWS + states(["finger"], 1, begin=0.5)),
+        (
+            "merged by name: messages with a, b (100); finger (1)",
+            "left out: finger, known from 0.500 s to 0.500 s only (1 message)",
+        ),
+    ),
+    "some without positions": (
+        [EMPTY, WHEELS, *ROWS, EMPTY, UNEQUAL],
+        (
+            "left out of 104 messages: 2 without positions, 1 with velocities only (left, right), "
+            "1 whose positions do not go with their names",
+        ),
+    ),
+    "one recorded again": (
+        [*ROWS[:50], ROWS[49]._replace(recorded_ns=ROWS[49].recorded_ns + 1), *ROWS[50:]], (TWICE.format(101, 1),)
+    ),
+    "the first one twice": ([ROWS[0], *ROWS], (TWICE.format(101, 1),)),
+    "each twice": ([row for row in ROWS for _ in range(2)], (TWICE.format(200, 100),)),
+    "all of them again": ([*ROWS, *ROWS], (TWICE.format(200, 100),)),
+    "another one with the same stamp": (
+        [*ROWS[:8], ROWS[7]._replace(position=ROWS[7].position + 1e-6), *ROWS[8:]],
+        ("1 message left out, with the stamp of another one",),
+    ),
+    "some that overtook others": (
+        [*ROWS[:20], ROWS[21], ROWS[20], *ROWS[22:60], ROWS[61], ROWS[60], *ROWS[62:]],
+        ("2 messages out of order, sorted by their stamps",),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("rows", "told"), THE_SAME.values(), ids=THE_SAME)
+def test_what_messages_have_too_much_is_left_out_and_told(rows: list[StateRow], told: tuple[str, ...]) -> None:
+    assert_is_that_of(motion(rows, *told), ROWS)
+
+
+@pytest.mark.parametrize(
+    ("rows", "got"), [([WHEELS], "1 with velocities only (left, right)"), ([EMPTY], "1 without positions"), ([], "no")]
+)
+def test_where_no_message_has_positions_what_they_are_is_told(rows: list[StateRow], got: str) -> None:
+    with pytest.raises(RecordingError, match="here: expected joint states with positions, got") as refused:
+        motion_of_states(rows, "here", "test", print)
+    assert f"got {got}" in str(refused.value)
 
 
 def test_positions_and_velocities_that_are_nan_are_not_given() -> None:
@@ -129,29 +155,6 @@ def test_positions_and_velocities_that_are_nan_are_not_given() -> None:
     short = [row._replace(velocity=(1.0,)) for row in states()]
     told = "left out of 100 messages: 100 whose velocities do not go with their names (only those)"
     assert motion(short, told).velocity is None
-
-
-def test_a_message_recorded_twice_counts_once() -> None:
-    rows = states()
-    again = [*rows[:50], rows[49]._replace(recorded_ns=rows[49].recorded_ns + 1), *rows[50:]]
-    for doubled in (again, [rows[0], *rows]):
-        assert_is_that_of(motion(doubled, "left out of 101 messages: 1 received twice"), rows)
-    twice = [row for row in rows for _ in range(2)]
-    assert_is_that_of(motion(twice, "left out of 200 messages: 100 received twice"), rows)
-    assert_is_that_of(motion([*rows, *rows], "left out of 200 messages: 100 received twice"), rows)
-
-
-def test_another_message_with_the_same_stamp_is_left_out_and_no_other_stamp_is_touched() -> None:
-    rows = states()
-    other = rows[7]._replace(position=rows[7].position + 1e-6)
-    told = "1 message left out, with the stamp of another one"
-    assert_is_that_of(motion([*rows[:8], other, *rows[8:]], told), rows)
-
-
-def test_messages_that_overtook_each_other_are_sorted() -> None:
-    rows = states()
-    swapped = [*rows[:20], rows[21], rows[20], *rows[22:60], rows[61], rows[60], *rows[62:]]
-    assert_is_that_of(motion(swapped, "2 messages out of order, sorted by their stamps"), rows)
 
 
 @pytest.mark.parametrize("stamp", [0, BEGIN_NS], ids=["none", "that stands still"])
@@ -192,18 +195,6 @@ def test_topics_of_a_bag_that_are_not_taken_are_told_and_a_choice_is_left_to_the
         read_samples(bag, "/c", pytest.fail)
     with pytest.raises(RecordingError, match="several JointState topics, choose one by --topic: /a, /b"):
         read_samples(bag_of(tmp_path / "two", {"/a": states(), "/b": states()}), None, pytest.fail)
-
-
-def test_publishers_on_one_topic_of_a_bag_are_merged(tmp_path: Path) -> None:
-    notes: list[str] = []
-    rows = by_recording([*states(["finger"], 20, 0.1), EMPTY, *states()])
-    found = read_samples(bag_of(tmp_path / "bag", {"/arm/joint_states": rows}), None, notes.append)
-    assert found.joint_names == ("a", "b", "finger") and len(found.time) == 100
-    assert notes == [
-        "left out of 121 messages: 1 without positions",
-        "merged by name: messages with finger (20); a, b (100)",
-        "finger (20 messages) interpolated at the times of a, b (100 messages)",
-    ]
 
 
 @pytest.mark.parametrize("storage", ["SQLITE3", "MCAP"])

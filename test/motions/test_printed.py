@@ -6,11 +6,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from joint_state_rows import BEGIN_NS, joint_state, states
+from joint_state_rows import joint_state, states
 from recorded_messages import printed as echoed
 
 from traj_integrator_ros.motions.files import read_samples, read_trajectories
-from traj_integrator_ros.motions.joint_states import StateRow
 from traj_integrator_ros.motions.samples import QUANTITIES, Samples
 
 TIMES = (0.0, 0.25, 1.5)
@@ -98,13 +97,6 @@ def test_joint_states_are_one_motion_by_their_stamps(tmp_path: Path, names: tupl
 @pytest.mark.parametrize("velocity", [[], None, [float("nan")] * 2], ids=str)
 def test_velocities_that_are_not_printed_are_not_given(tmp_path: Path, velocity: object) -> None:
     assert read(tmp_path, echoed(*(joint_state(row, velocity=velocity) for row in states(count=5)))).velocity is None
-
-
-def test_publishers_are_merged_and_empty_messages_left_out(tmp_path: Path) -> None:
-    messages = [joint_state(row) for pair in zip(states(count=9), states(["finger"], 9), strict=True) for row in pair]
-    empty = joint_state(StateRow((), np.zeros(0), np.zeros(0), BEGIN_NS))
-    told = "left out of 19 messages: 1 without positions", "merged by name: messages with a, b (9); finger (9)"
-    assert read(tmp_path, echoed(empty, *messages), *told).joint_names == ("a", "b", "finger")
 
 
 @pytest.mark.parametrize("share", np.linspace(0.05, 0.95, 19).round(2))

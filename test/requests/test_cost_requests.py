@@ -29,23 +29,13 @@ def sequence(names: tuple[str, ...] = (), dt: float = 0.1, scale: float = 1.0) -
 
 
 def request(
-    duration_weight: object = (),
-    rows: object = (),
-    violations: bool = True,
-    violation_fields: int = 0,
-    want_dt: bool = False,
-    **terms: dict[str, object],
-) -> EvaluationFields:
+    duration_weight: object = (), rows: object = (), violations: bool = True, violation_fields: int = 0,
+    want_dt: bool = False, **terms: dict[str, object],
+) -> EvaluationFields:  # fmt: skip
     """Terms by the names of outputs, their fields by name."""
-    cost = QuadraticCost(
-        *(
-            CostTerm(*(np.asarray(terms.get(name, {}).get(field, ()), np.float32) for field in CostTerm._fields))
-            for name in OUTPUTS
-        ),
-        np.asarray(duration_weight, np.float32),
-    )
-    wanted = Wanted(action=True, dt=want_dt)
-    return EvaluationFields(cost, wanted, np.asarray(rows, np.uint32), 0, violations, violation_fields)
+    given = [[np.float32(terms.get(name, {}).get(field, ())) for field in CostTerm._fields] for name in OUTPUTS]
+    cost = QuadraticCost(*(CostTerm(*fields) for fields in given), np.float32(duration_weight))
+    return EvaluationFields(cost, Wanted(action=True, dt=want_dt), np.uint32(rows), 0, violations, violation_fields)
 
 
 def evaluate(node: SimulatedNode, fields: SequenceFields, asked: EvaluationFields) -> EvaluatedBatch:
@@ -61,12 +51,7 @@ def limitless() -> SimulatedNode:
 bounds = st.floats(-2.0, 2.0, width=32) | st.just(np.inf)
 
 
-@given(
-    lowest=st.tuples(bounds, bounds),
-    room=st.tuples(bounds, bounds),
-    reverse=st.booleans(),
-    output=st.sampled_from(OUTPUTS),
-)
+@given(st.tuples(bounds, bounds), st.tuples(bounds, bounds), st.booleans(), st.sampled_from(OUTPUTS))
 @settings(max_examples=60, deadline=None)
 def test_violations_are_those_of_the_trajectories_in_the_order_of_the_message(limitless, lowest, room, reverse, output):
     lower = np.where(np.isinf(lowest), -np.inf, lowest).astype(np.float32)
@@ -126,10 +111,7 @@ def test_the_duration_is_weighed(limitless, weight, want_dt):
     ("asked", "reason"),
     [
         (request(), "want_limit_violations: expected limits in the cost, because the node has none of its own"),
-        (
-            request(velocity={"upper": [1, 1]}, violation_fields=1),
-            "cost.velocity.limit_weight: expected a limit_weight",
-        ),
+        (request(velocity={"upper": [1, 1]}, violation_fields=1), "cost.velocity.limit_weight: expected a limit_weig"),
         (request(velocity={"upper": [1, 1]}, violation_fields=3), "cost.position.lower: expected limits, because"),
         (request(velocity={"upper": [1, 1]}, violations=False), "cost.velocity.limit_weight: expected a limit_weight"),
         (request(velocity={"upper": [0, 1], "lower": [1, 0]}), "cost.velocity.lower: expected at most upper, 0, got 1"),
@@ -137,10 +119,7 @@ def test_the_duration_is_weighed(limitless, weight, want_dt):
         (request(duration_weight=[1, 1]), r"cost.duration_weight: expected 0, 1 or 3 \(batch\) values, got 2"),
         (request(duration_weight=[np.inf], velocity={"upper": [1, 1]}), "cost.duration_weight: expected finite"),
         (request(duration_weight=[3e38], violations=False), "cost: expected finite numbers, got inf"),
-        (
-            request(jerk={"upper": [-3e38] * 2, "lower": [-3e38] * 2}),
-            "violation_jerk: expected finite numbers, got inf",
-        ),
+        (request(jerk={"upper": [-3e38] * 2, "lower": [-3e38] * 2}), "violation_jerk: expected finite numbers, got"),
     ],
 )
 def test_what_cannot_be_is_refused_by_name(limitless, asked, reason):

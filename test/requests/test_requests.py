@@ -13,21 +13,14 @@ from pipelines import rejected
 from traj_integrator_ros.kernels import AccelerationIntegrator, ControlSpace, FiniteDifference
 from traj_integrator_ros.requests.evaluation_requests import UpstreamFields, check_upstream
 from traj_integrator_ros.requests.rejection import Rejected, RejectionReason, all_finite, shown, shown_names
-from traj_integrator_ros.requests.sequences import (
-    ActionRequest,
-    RequestRules,
-    SequenceFields,
-    check_sequence,
-)
+from traj_integrator_ros.requests.sequences import RequestRules, SequenceFields, check_sequence
 
 NAMES = ("a", "b", "c")
 DOF = len(NAMES)
-MAX_BATCH, MAX_HORIZON = 4, 6
+MAX_BATCH = 4
 
 
-def rules(
-    finite_difference: str = "backward", max_batch: int = MAX_BATCH, max_horizon: int = MAX_HORIZON
-) -> RequestRules:
+def rules(finite_difference: str = "backward", max_batch: int = MAX_BATCH, max_horizon: int = 6) -> RequestRules:
     maps = ControlSpace.POSITION, FiniteDifference(finite_difference), AccelerationIntegrator.ZOH
     return RequestRules(NAMES, *maps, max_batch, max_horizon)
 
@@ -82,16 +75,11 @@ def test_every_control_space_takes_a_step_length_for_each_trajectory(space: Cont
 
 
 def test_equal_steps_of_a_central_difference_become_one_and_unequal_ones_are_rejected() -> None:
-    central = rules("central")
-
-    def request(dt: list[float]) -> ActionRequest:
-        return check_sequence(fields(dt=np.asarray(dt, np.float32)), central)
-
-    assert request([0.25] * 3).dt == 0.25
-    assert request([0.25] * 3 + [0.5] * 3).dt.tolist() == [[0.25], [0.5]]
-    assert reason(fields(dt=np.asarray([0.1, 0.1, 0.2], np.float32)), central) is RejectionReason.INVALID_DT
-    # The other control spaces take them.
-    check_sequence(fields(dt=np.asarray([0.1, 0.1, 0.2], np.float32), control_space=2), central)
+    central, unequal = rules("central"), np.float32([0.1, 0.1, 0.2])
+    assert check_sequence(fields(dt=np.float32([0.25] * 3)), central).dt == 0.25
+    assert check_sequence(fields(dt=np.float32([0.25] * 3 + [0.5] * 3)), central).dt.tolist() == [[0.25], [0.5]]
+    assert reason(fields(dt=unequal), central) is RejectionReason.INVALID_DT
+    check_sequence(fields(dt=unequal, control_space=2), central)  # as all the others do
 
 
 def test_sizes_are_compared_before_anything_is_allocated() -> None:

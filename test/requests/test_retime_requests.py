@@ -14,6 +14,8 @@ from traj_integrator_ros.requests.retime_requests import POSITION, RetimedBatch,
 
 NONE = np.zeros(0)
 LIMITED = limits(**GIVEN)
+_S = np.linspace(0, 1, 41)[:, None]
+SHAPE = 10 * _S**3 - 15 * _S**4 + 6 * _S**5
 PATH = np.array([[[0.0, 0.0], [0.5, 0.2], [1.0, 0.0]], [[0.3, 0.1], [0.3, 0.4], [-0.5, 0.4]]])
 
 
@@ -85,9 +87,7 @@ def test_a_duration_is_wanted_exactly_or_at_least() -> None:
 
 
 def test_a_plan_is_kept_to_the_last_bit_or_slowed_where_it_exceeds_a_limit() -> None:
-    s = np.linspace(0, 1, 41)[:, None]
-    shape = 10 * s**3 - 15 * s**4 + 6 * s**5
-    plans = np.stack([shape * [0.4, 0.1], shape * [1.3, 0.1]])  # up to 0.75 and 2.4 rad/s
+    plans = np.stack([SHAPE * [0.4, 0.1], SHAPE * [1.3, 0.1]])  # up to 0.75 and 2.4 rad/s
     found = answer(SimulatedNode(**LIMITED), plans, dt=np.array([0.025]))
     assert found.unchanged.tolist() == [True, False] and not any(found.status)
     assert np.array_equal(found.result_position[:41], plans[0])
@@ -100,8 +100,7 @@ def test_a_plan_is_kept_to_the_last_bit_or_slowed_where_it_exceeds_a_limit() -> 
 
 @pytest.mark.parametrize("steps", [[0.025, 0.05], np.repeat([0.025, 0.05], 40)], ids=["each its own", "each step"])
 def test_each_plan_of_a_batch_keeps_times_of_its_own(steps: np.ndarray) -> None:
-    s = np.linspace(0, 1, 41)[:, None]
-    plans = np.stack([(10 * s**3 - 15 * s**4 + 6 * s**5) * [0.4, 0.1]] * 2)
+    plans = np.stack([SHAPE * [0.4, 0.1]] * 2)
     per = int(len(steps) == 2)
     found = answer(SimulatedNode(**LIMITED), plans, dt=np.array(steps), dt_per=per)
     assert found.unchanged.all() and found.duration == pytest.approx([1.0, 2.0])

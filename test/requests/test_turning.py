@@ -48,33 +48,19 @@ def integrated(node: SimulatedNode, asked: SequenceFields) -> np.ndarray:
     return np.array(node.pipeline.batches.integrate(request, start).trajectories)
 
 
-GOALS = [{}, {"goal_position": np.float32([3.5, 0.2, -5.0, -0.1])}]
-of_positions = pytest.mark.parametrize("space", [ControlSpace.POSITION, ControlSpace.BSPLINE], ids=lambda x: x.name)
+def published(node: SimulatedNode, asked: SequenceFields) -> np.ndarray:
+    return node.pipeline.trajectory(node.pipeline.batches.checked(asked), 0, ns(100.0)).points.position
 
 
-def with_turns(more: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    return {name: wrapped(rows.reshape(2, 2)).astype(np.float32).ravel() for name, rows in more.items()}
-
-
-@of_positions
-@pytest.mark.parametrize("more", GOALS, ids=["", "goal"])
-def test_integrate_takes_the_short_way_from_the_start_on(more: dict[str, np.ndarray], space: ControlSpace) -> None:
-    found = integrated(turning("a"), fields(wrapped(WAY), space=space, **with_turns(more)))
-    expected = integrated(turning(), fields(WAY, space=space, **more))
+@pytest.mark.parametrize("space", [ControlSpace.POSITION, ControlSpace.BSPLINE], ids=lambda x: x.name)
+@pytest.mark.parametrize("goal", [[], [[3.5, 0.2], [-5.0, -0.1]]], ids=["", "goal"])
+def test_services_and_topics_take_the_short_way_from_the_start_on(goal: list, space: ControlSpace) -> None:
+    asked = fields(WAY, space=space, goal_position=np.float32(goal).ravel())
+    turned = fields(wrapped(WAY), space=space, goal_position=np.float32(wrapped(goal) if goal else []).ravel())
+    found, expected = integrated(turning("a"), turned), integrated(turning(), asked)
     np.testing.assert_allclose(found[0], expected[0], atol=2 * ROUNDING)
     np.testing.assert_allclose(found[2], expected[2], atol=INTO_RATES)
-
-
-@of_positions
-@pytest.mark.parametrize("more", GOALS, ids=["", "goal"])
-def test_the_topic_publishes_the_same_way(more: dict[str, np.ndarray], space: ControlSpace) -> None:
-    ends = []
-    for joints, asked in ((["a"], fields(wrapped(WAY), space=space, **with_turns(more))),
-                          ([], fields(WAY, space=space, **more))):  # fmt: skip
-        node = turning(*joints)
-        request = node.pipeline.batches.checked(asked)
-        ends.append(node.pipeline.trajectory(request, 0, ns(100.0)).points.position)
-    np.testing.assert_allclose(*ends, atol=2 * ROUNDING)
+    np.testing.assert_allclose(published(turning("a"), turned), published(turning(), asked), atol=2 * ROUNDING)
 
 
 def test_starts_of_a_pool_and_turns_between_start_and_actions_are_no_way() -> None:
@@ -94,10 +80,16 @@ def test_revolute_joints_and_other_control_spaces_are_never_unwrapped() -> None:
     np.testing.assert_array_equal(integrated(turning("a"), velocities), integrated(turning(), velocities))
 
 
+def term(**given: object) -> CostTerm:
+    return CostTerm(*(np.float32(given.get(name, ())) for name in CostTerm._fields))
+
+
+def cost(position: CostTerm, *, others: CostTerm | None = None, **wanted: bool) -> EvaluationFields:
+    return EvaluationFields(QuadraticCost(position, *[others or term()] * 3, NONE), Wanted(**wanted), NO_INDEX, 0)
+
+
 def test_costs_and_gradients_are_those_of_the_way() -> None:
-    weights = np.ones(2, np.float32)
-    terms = [CostTerm(*(weights if name == "weight" else NONE for name in CostTerm._fields)) for _ in range(4)]
-    asked = EvaluationFields(QuadraticCost(*terms, NONE), Wanted(action=True, dt=True), NO_INDEX, 0)
+    asked = cost(term(weight=np.ones(2)), others=term(weight=np.ones(2)), action=True, dt=True)
     upstream = UpstreamFields(*[np.ones(40, np.float32)] * 2, NONE, NONE)
     costs, gradients = [], []
     for node, actions in ((turning("a"), wrapped(WAY)), (turning(), WAY)):
@@ -119,16 +111,13 @@ TARGETS = {
 @pytest.mark.parametrize("way", [WAY, WAY + np.array([4 * np.pi, 0.0])], ids=["", "two turns on"])
 def test_a_cost_is_that_of_the_short_way_to_its_target(target: np.ndarray, way: np.ndarray) -> None:
     """As the target that is nearest to each row says; where a trajectory is half a turn away, either is as far."""
-    wanted = Wanted(action=True, start=True)
     places = np.concatenate([STARTS[:, None], WAY[:, :-1]], axis=1)  # of the rows
     near = np.broadcast_to(target, places.shape).copy()
     near[..., 0] += 2 * np.pi * np.rint((places - near)[..., 0] / (2 * np.pi))
     found = []
     for node, rows, actions in ((turning("a"), wrapped(target), wrapped(way)), (turning(), near, WAY)):
-        weighted = {"weight": np.ones(2), "target": rows.ravel(), "terminal_weight": np.full(2, 3.0)}
-        term = CostTerm(*(np.float32(weighted.get(name, ())) for name in CostTerm._fields))
-        cost = QuadraticCost(term, *[CostTerm(*[NONE] * 6)] * 3, NONE)
-        asked = EvaluationFields(cost, wanted, NO_INDEX, 0)
+        weighted = term(weight=np.ones(2), target=rows.ravel(), terminal_weight=np.full(2, 3.0))
+        asked = cost(weighted, action=True, start=True)
         found.append(node.pipeline.batches.evaluate(fields(actions), asked, lambda: ns(100.0)))
     # A deviation d is off by ROUNDING twice, d^2 by 2 d as much; 13 are weighed, and |d| is at most their root sum.
     of_cost = 4 * ROUNDING * np.sqrt(13 * np.abs(found[1].cost))
@@ -139,13 +128,9 @@ def test_a_cost_is_that_of_the_short_way_to_its_target(target: np.ndarray, way: 
 
 
 def test_a_cost_of_a_revolute_joint_goes_the_long_way() -> None:
-    term = CostTerm(*(np.ones(2, np.float32) if name == "weight" else NONE for name in CostTerm._fields))
-    cost = QuadraticCost(term._replace(target=np.float32([2 * np.pi, 0.0])), *[CostTerm(*[NONE] * 6)] * 3, NONE)
-    asked = EvaluationFields(cost, Wanted(), NO_INDEX, 0)
-    rest = fields(np.zeros((1, 4, 2)), np.zeros((1, 2)))
-    costs = [
-        turning(*joints).pipeline.batches.evaluate(rest, asked, lambda: ns(100.0)).cost for joints in ([], ["b"], ["a"])
-    ]
+    asked, rest = cost(term(weight=np.ones(2), target=[2 * np.pi, 0.0])), fields(np.zeros((1, 4, 2)), np.zeros((1, 2)))
+    nodes = turning(), turning("b"), turning("a")
+    costs = [node.pipeline.batches.evaluate(rest, asked, lambda: ns(100.0)).cost for node in nodes]
     np.testing.assert_allclose(np.ravel(costs), [4 * (2 * np.pi) ** 2, 4 * (2 * np.pi) ** 2, 0.0], atol=1e-9)
 
 

@@ -36,10 +36,6 @@ def test_a_motion_within_its_limits_passes() -> None:
     assert not played.fails and len(played.figures) == 7
 
 
-def beyond_by(factor: float) -> np.ndarray:
-    return minimum_jerk(duration=factor)
-
-
 def stepping(by: float) -> np.ndarray:
     positions = minimum_jerk()
     positions[500:] += by
@@ -49,9 +45,9 @@ def stepping(by: float) -> np.ndarray:
 @pytest.mark.parametrize(
     ("positions", "finding"),
     [
-        (beyond_by(0.7), "v 1.07"),
-        (beyond_by(0.7), "a 1.1"),
-        (beyond_by(0.7), "j 1.1"),
+        (minimum_jerk(duration=0.7), "v 1.07"),
+        (minimum_jerk(duration=0.7), "a 1.1"),
+        (minimum_jerk(duration=0.7), "j 1.1"),
         (stepping(1e-4), "a 25"),
         (stepping(1e-6), "j 33"),
         (minimum_jerk(0.7, 3.0), "0.1 beyond position limit hi"),
