@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from traj_integrator_ros.kernels import MAPS, ControlSpace, SplineForm, bspline_step, clique_step, reference
+from traj_integrator_ros.kernels import MAPS, ControlMap, ControlSpace, SplineForm, clique_step, reference
 from traj_integrator_ros.kernels.dropin.joint_state import TensorDeviceType
 from traj_integrator_ros.kernels.integration_utils import (
     CliqueTensorStepKernel,
@@ -147,18 +147,17 @@ def compiled() -> Callable[..., Sequence[Tensor]]:
     return torch.compile(slices, dynamic=False)
 
 
-@cache
-def spline_matrices() -> tuple[Tensor, ...]:
-    """`[H, n + 3]` for each output: what control points and start rows weigh."""
-    each = torch.eye(POINTS + STATE, dtype=torch.float64)
-    trajectory = bspline_step(each[None, :POINTS], *(row[None] for row in each[POINTS:]), dt=DT, backend="reference")
-    return tuple(output[0].float() for output in trajectory)
+def matrices_of(kernel: ControlMap, rows: int) -> list[Tensor]:
+    """`[H, rows + 3]` for each output of a map, which is linear: what actions and start rows weigh, float64."""
+    each = torch.eye(rows + STATE, dtype=torch.float64)
+    outputs = kernel.step(each[None, :rows], *(row[None] for row in each[rows:]), dt=DT, backend="reference")
+    return [output[0] for output in outputs]
 
 
-def spline_products(points: Tensor, *start: Tensor) -> Sequence[Tensor]:
+def products(matrices: Sequence[Tensor], action: Tensor, *start: Tensor) -> list[Tensor]:
     """One product for each output; derivatives are torch's own."""
-    inputs = torch.cat([points, *(row[:, None] for row in start)], 1)
-    return tuple(torch.einsum("rp,bpd->brd", matrix, inputs) for matrix in spline_matrices())
+    inputs = torch.cat([action, *(row[:, None] for row in start)], 1)
+    return [torch.einsum("rp,bpd->brd", matrix, inputs) for matrix in matrices]
 
 
 # The maps
@@ -217,11 +216,14 @@ def with_starts(name: str, problem: Problem, peer: str, step: Step, **options: o
 
 @suite("cpu_splines")
 def cpu_splines(quick: bool, only: int | None = None) -> Iterator[Case]:
+    kernel = MAPS["bspline_tight"]
+    by_matrices = partial(products, [matrix.float() for matrix in matrices_of(kernel, POINTS)])
+
     def problem(batch: int) -> Problem:
         shapes = (batch, POINTS, DOF), *[(batch, DOF)] * STATE
-        return Problem(partial(bspline_step, dt=DT), *shapes, rows=SplineForm().rows(POINTS))
+        return Problem(partial(kernel.step, dt=DT), *shapes, rows=kernel.output_horizon(POINTS))
 
     for batch in sizes(quick, only, (1000,), BATCHES):
         targets = {"matrix form": SPLINE_TARGET} if batch == 1000 else {}
-        yield with_starts("B-spline", problem(batch), "matrix form", spline_products, targets=targets)
+        yield with_starts("B-spline", problem(batch), "matrix form", by_matrices, targets=targets)
     yield reused_buffers("B-spline", problem(only or (1000 if quick else 10_000)), SplineForm())

@@ -15,7 +15,7 @@ from traj_integrator_ros.kernels import MAPS, ControlMap, ControlSpace, CostTerm
 
 from ..problems import DOF, DT, HORIZON, Step, by_grad, is_close_to, random
 from ..registry import Case, Contender, Run, suite
-from .cpu import IN_TORCH, POINTS, STATE, in_torch
+from .cpu import IN_TORCH, POINTS, STATE, in_torch, matrices_of, products
 
 # Least times of JAX in ours: with the loss in torch or in one pass, and by the vector-Jacobian product.
 AUTOGRAD_TARGET, VJP_TARGET = 1.0, 2.0
@@ -138,19 +138,7 @@ def by_vjp(kernel: ControlMap, action: Tensor, start: Sequence[Tensor]) -> list[
     return [torch.dot(flat, flat), gradient]
 
 
-# The same by others. A map is linear: one product for each output, with its exact matrix, serves all of them.
-
-
-def matrices_of(kernel: ControlMap, rows: int) -> list[Tensor]:
-    """`[H, rows + 3]` for each output: what actions and start rows weigh, float64."""
-    each = torch.eye(rows + STATE, dtype=torch.float64)
-    outputs = kernel.step(each[None, :rows], *(row[None] for row in each[rows:]), dt=DT, backend="reference")
-    return [output[0] for output in outputs]
-
-
-def products(matrices: Sequence[Tensor], action: Tensor, *start: Tensor) -> list[Tensor]:
-    inputs = torch.cat([action, *(row[:, None] for row in start)], 1)
-    return [torch.einsum("rp,bpd->brd", matrix, inputs) for matrix in matrices]
+# The same by others
 
 
 def by_compiled(matrices: Sequence[Tensor], action: Tensor, start: Sequence[Tensor]) -> Run:

@@ -50,21 +50,14 @@ def test_stream_with_missing_frames_keeps_its_stamps_and_a_clean_one_all(sine):
 def test_noise_is_filtered_and_velocities_in_degrees_are_found_out():
     exact = sine_motion(300, 0.03)
     random = np.random.default_rng(0)
-    noisy = dataclasses.replace(
-        exact,
-        position=exact.position + 2e-4 * random.standard_normal(exact.position.shape),
-        velocity=exact.velocity + 1e-2 * random.standard_normal(exact.velocity.shape),
-        acceleration=None,
-    )
+    position = exact.position + 2e-4 * random.standard_normal(exact.position.shape)
+    velocity = exact.velocity + 1e-2 * random.standard_normal(exact.velocity.shape)
+    noisy = dataclasses.replace(exact, position=position, velocity=velocity, acceleration=None)
     planned = plan_on(noisy)
     np.testing.assert_allclose(planned.time, exact.time, atol=1e-9)
     assert np.abs(planned.position - exact.position).max() < 2e-3
     # A trajectory that starts with the noisy velocity would accelerate by noise / dt.
-    assert (
-        np.abs(planned.acceleration - exact.acceleration).max()
-        < 1
-        < np.abs(np.diff(noisy.velocity, axis=0)).max() / 0.03
-    )
+    assert np.abs(planned.acceleration - exact.acceleration).max() < 1 < np.abs(np.diff(velocity, axis=0)).max() / 0.03
     assert "filtered motion" in planned.notes[-1]
     assert "check units" in plan_on(dataclasses.replace(noisy, velocity=np.degrees(noisy.velocity))).notes[-1]
 
@@ -73,12 +66,10 @@ def test_noise_is_filtered_and_velocities_in_degrees_are_found_out():
 def test_parabolas_are_fitted_exactly_up_to_the_ends(uniform):
     motion = sine_motion(60, 0.02)
     time = motion.time if uniform else motion.time + 0.004 * np.sin(np.arange(60))
-    time = time - time[0]
-    p0, v0, a0 = np.array([1.0, -2.0, 0.5]), np.array([0.3, 0.1, -0.4]), np.array([1.5, -0.7, 0.2])
+    p0, v0, a0 = np.array([[1.0, -2.0, 0.5], [0.3, 0.1, -0.4], [1.5, -0.7, 0.2]])
     t = time[:, None]
-    parabola = dataclasses.replace(
-        motion, time=time, position=p0 + v0 * t + a0 * t**2 / 2, velocity=v0 + a0 * t, acceleration=None
-    )
+    rows = {"position": p0 + v0 * t + a0 * t**2 / 2, "velocity": v0 + a0 * t, "acceleration": None}
+    parabola = dataclasses.replace(motion, time=time, **rows)
     fitted = filtered(parabola)
     np.testing.assert_allclose(fitted.position, parabola.position, atol=1e-10)
     np.testing.assert_allclose(fitted.velocity, parabola.velocity, atol=1e-9)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -15,6 +15,7 @@ from preloaded_python import preloaded_python
 from kit.node_process import PythonProcess
 from traj_integrator_ros.client import IntegratorClient, Refused
 
+PANDA = ROOT / "config" / "franka.yaml"
 HEARD_WITHIN_S = 30.0  # a loaded machine takes seconds to discover
 
 
@@ -44,22 +45,17 @@ def running(process: PythonProcess, until: str = "") -> Iterator[None]:
     assert ended.code == 0, process.output
 
 
-def integrator(folder: Path) -> AbstractContextManager[None]:
-    """The integrator for the Panda, active."""
-    return running(PreloadedNode(folder, ROOT / "config" / "franka.yaml"), until="]: active")
-
-
 @pytest.fixture(scope="module")
 def panda_node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """The integrator for the Panda; a test that changes it must change it back."""
-    with integrator(tmp_path_factory.mktemp("panda_node")):
+    with running(PreloadedNode(tmp_path_factory.mktemp("panda_node"), PANDA), until="]: active"):
         yield
 
 
 @pytest.fixture
 def fresh_panda_node(tmp_path: Path) -> Iterator[None]:
     """The integrator for the Panda, which has heard of no robot yet."""
-    with integrator(tmp_path):
+    with running(PreloadedNode(tmp_path, PANDA), until="]: active"):
         yield
 
 

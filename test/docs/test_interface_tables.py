@@ -39,15 +39,8 @@ def shown_range(spec: ParameterSpec) -> str:
 
 def test_the_parameter_table_is_what_the_node_declares() -> None:
     expected = [
-        [
-            code(spec.name),
-            code(shown_default(spec)),
-            spec.unit,
-            shown_range(spec),
-            spec.changeable.value,
-            spec.description,
-        ]
-        for spec in PARAMETERS
+        [code(it.name), code(shown_default(it)), it.unit, shown_range(it), it.changeable.value, it.description]
+        for it in PARAMETERS
     ]
     lines = [line for line in section(NODE_PAGE, "Parameters").splitlines() if line.startswith("|")]
     wanted = ["|" + "|".join(f" {cell} " if cell else " " for cell in row) + "|" for row in expected]
@@ -76,27 +69,23 @@ def observer(panda_node: None) -> Iterator[Participant]:
 def test_topics_and_services_are_those_of_the_table(observer: Participant) -> None:
     from rclpy.action import get_action_server_names_and_types_by_node
 
-    def offered() -> dict[tuple[str, str], str]:
-        node = observer.node
-        entities = {
-            "in": node.get_subscriber_names_and_types_by_node,
-            "out": node.get_publisher_names_and_types_by_node,
-            "service": node.get_service_names_and_types_by_node,
-        }
-        actions = partial(get_action_server_names_and_types_by_node, node)
-        # Before the node is discovered, this raises or is empty.
-        names = [name for name, _ in node.get_node_names_and_namespaces()]
-        if NODE.strip("/") not in names:
-            return {}
-        return {
-            (name, kind): types[0]
-            for kind, find in (entities | {"action": actions}).items()
-            for name, types in find(NODE.strip("/"), "/")
-            if "/_action/" not in name  # of which an action consists
-        }
+    node, own_name = observer.node, NODE.strip("/")
+    entities = {
+        "in": node.get_subscriber_names_and_types_by_node,
+        "out": node.get_publisher_names_and_types_by_node,
+        "service": node.get_service_names_and_types_by_node,
+        "action": partial(get_action_server_names_and_types_by_node, node),
+    }
 
-    rows = table(NODE_PAGE, "Topics and services")
-    offers = _installed(rows)
+    def offered() -> dict[tuple[str, str], str]:
+        # Before the node is discovered, the others raise or are empty.
+        if own_name not in [name for name, _ in node.get_node_names_and_namespaces()]:
+            return {}
+        found = [(kind, *pair) for kind, find in entities.items() for pair in find(own_name, "/")]
+        # Without those of which an action consists.
+        return {(name, kind): types[0] for kind, name, types in found if "/_action/" not in name}
+
+    offers = _installed(table(NODE_PAGE, "Topics and services"))
     expected = {(_full_name(name), kind): _full_type(type_name, kind) for name, type_name, kind, *_ in offers}
     observer.wait_for(lambda: expected.items() <= offered().items(), f"{expected} in {offered()}", WITHIN_S)
     ours, others = ("traj_integrator_interfaces",), ("trajectory", "sensor", "std", "diagnostic", "control")

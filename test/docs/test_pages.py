@@ -62,14 +62,8 @@ def run(block: Block, folder: Path, python: str = "") -> str:
     python_path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
     script = f"set -e\ntrap 'kill -INT $(jobs -p) 2> /dev/null || true; wait' EXIT\n{block.text}"
     command = [python or preloaded_python(), "-c", block.text] if block.language == "python" else ["bash", "-c", script]
-    result = subprocess.run(
-        command,
-        cwd=folder,
-        env={**os.environ, "PATH": path, "PYTHONPATH": python_path},
-        capture_output=True,
-        text=True,
-        timeout=BLOCK_TIMEOUT_S,
-    )
+    options = {"cwd": folder, "env": {**os.environ, "PATH": path, "PYTHONPATH": python_path}, "text": True}
+    result = subprocess.run(command, capture_output=True, timeout=BLOCK_TIMEOUT_S, **options)
     where = f"{block.page}, block {block.number}:\n{block.text}\n{result.stdout}{result.stderr}"
     assert result.returncode == 0, where
     assert "Traceback" not in result.stderr, where
@@ -131,20 +125,17 @@ def test_parameter_files_on_the_pages_are_valid(block: Block) -> None:
     NodeParameters.from_values({**default_values(), "joint_names": ["a", "b"], **values})
 
 
-def test_the_controller_on_the_page_fits_the_robot_in_config() -> None:
-    page = ROOT / "docs" / "controllers_and_policies.md"
-    (text,) = [block.text for block in blocks(page) if block.text.startswith("controller_manager:")]
-    controller = yaml.safe_load(text)["joint_trajectory_controller"]["ros__parameters"]
+def test_the_controllers_on_the_page_fit_the_robot_in_config_and_the_action_of_the_node() -> None:
+    found = blocks(ROOT / "docs" / "controllers_and_policies.md")
+    text, moveit = (
+        next(block.text for block in found if block.text.startswith(first))
+        for first in ("controller_manager:", "moveit_controller_manager:")
+    )
     robot = yaml.safe_load((ROOT / "config" / "franka.yaml").read_text(encoding="utf-8"))["/**"]["ros__parameters"]
+    controller = yaml.safe_load(text)["joint_trajectory_controller"]["ros__parameters"]
     assert controller["joints"] == robot["joint_names"]
     assert controller["allow_nonzero_velocity_at_trajectory_end"] == (robot["publish"]["end"] != "stop")
-
-
-def test_the_controllers_of_moveit_on_the_page_are_the_action_of_the_node_in_config() -> None:
-    page = ROOT / "docs" / "controllers_and_policies.md"
-    (text,) = [block.text for block in blocks(page) if block.text.startswith("moveit_controller_manager:")]
-    manager = yaml.safe_load(text)["moveit_simple_controller_manager"]
-    robot = yaml.safe_load((ROOT / "config" / "franka.yaml").read_text(encoding="utf-8"))["/**"]["ros__parameters"]
+    manager = yaml.safe_load(moveit)["moveit_simple_controller_manager"]
     [name] = manager["controller_names"]
     assert (name, manager[name]["action_ns"]) == ("traj_integrator", GOALS)
     assert manager[name]["type"] == "FollowJointTrajectory" and manager[name]["joints"] == robot["joint_names"]

@@ -73,11 +73,10 @@ def step(run: Run, by: float, begin: float = 1.5) -> None:
     run.commands[0, cycle(begin) :, 1] += by
 
 
-def speed_up(run: Run, by: float, *, at_once: bool) -> None:
-    """The first joint, at 1.5 s."""
+def speed_up(run: Run, by: float, order: int) -> None:
+    """A jump of velocity or acceleration of the first joint, at 1.5 s."""
     since = np.clip(TIMES - 1.5, 0, None)
-    changes = (since, since > 0, 0 * since) if at_once else (since**2 / 2, since, since > 0)
-    run.commands[:, :, 0] += by * np.array(changes)
+    run.commands[:, :, 0] += by * np.array([since**2 / 2, since, since > 0, 0 * since][2 - order : 5 - order])
 
 
 def go_on(run: Run, begin: float, *ways: Way) -> None:
@@ -88,10 +87,6 @@ def go_on(run: Run, begin: float, *ways: Way) -> None:
 def hold(run: Run, begin: float, off: float = 0.0) -> None:
     run.commands[:, cycle(begin) :] = run.commands[:, [cycle(begin)]] * [[[1.0]], [[0.0]], [[0.0]]]
     run.commands[0, cycle(begin) + 1 :] += off
-
-
-def cut(run: Run, end: float) -> None:
-    run.commands, run.off = run.commands[:, : cycle(end)], run.off[: cycle(end)]
 
 
 def turn_off(run: Run, begin: float, end: float) -> None:
@@ -138,15 +133,17 @@ CASES = {
     "as meant": (lambda run: None, set()),
     "a step too small for a velocity": (lambda run: step(run, 1e-6), {"jerk"}),
     "a jump of velocity": (
-        lambda run: speed_up(run, -0.05, at_once=True), {"acceleration", "jerk", "follows", "retreat", "rest", "end"},
+        lambda run: speed_up(run, -0.05, 1), {"acceleration", "jerk", "follows", "retreat", "rest", "end"},
     ),
-    "a jump of acceleration": (lambda run: speed_up(run, 0.06, at_once=False), {"jerk", "follows", "rest", "end"}),
+    "a jump of acceleration": (lambda run: speed_up(run, 0.06, 2), {"jerk", "follows", "rest", "end"}),
     "a wrong end": (lambda run: go_on(run, 4.2, Way(0.0, REST, np.array([0.0, 1e-3]), MEANT)), {"end"}),
     "a retreat": (lambda run: go_on(run, 4.2, *AND_FORTH), {"retreat"}),
     "a retreat that may be": (lambda run: (go_on(run, 4.2, *AND_FORTH), set_scene(run, forward=None)), set()),
     "a position beyond its limit": (lambda run: set_scene(run, position_max=np.array([0.9, 1.5])), {"position"}),
     "not executed": (lambda run: hold(run, 1.0), {"acceleration", "jerk", "follows", "end"}),
-    "not at rest at the end": (lambda run: cut(run, 2.0), {"rest", "end"}),
+    "not at rest at the end": (
+        lambda run: vars(run).update(commands=run.commands[:, :2000], off=run.off[:2000]), {"rest", "end"},
+    ),
     "no number": (lambda run: step(run, np.nan), {"finite"}),
     "nothing without a controller": (lambda run: turn_off(run, 4.5, 4.6), set()),
     "a motion without joint states": (lambda run: disturb(run, DEAD, 0.4, 2.0), {"unnoticed"}),
@@ -191,11 +188,8 @@ class Faulty(NodeCore):
     """Steps by a milliradian in the middle of each trajectory."""
 
     def answer(self, *arguments: object) -> Message | None:
-        answer = super().answer(*arguments)
-        if isinstance(answer, Message):
-            position = answer.points.position.copy()
-            position[len(position) // 2 :] += 1e-3
-            answer = answer._replace(points=answer.points._replace(position=position))
+        if answer := super().answer(*arguments):
+            answer.points.position[len(answer.points.position) // 2 :] += 1e-3
         return answer
 
 
