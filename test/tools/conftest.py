@@ -15,17 +15,18 @@ from tool_runs import JOINTS, Result, Tool
 
 from traj_integrator_ros.motions.samples import Nature, Samples
 
+MODULES = {"demo": "demo.main"}
 sys.path.append(str(Path(__file__).resolve().parents[1] / "motions"))  # joint states
 
 
 @pytest.fixture
 def tool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Iterator[Tool]:
-    """A function that runs a tool with arguments in an empty folder, in this process: torch is loaded once."""
+    """A function that runs a tool, or the demo, with arguments in an empty folder and this process, which has torch."""
     monkeypatch.chdir(tmp_path)
     handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
 
     def run(name: str, *arguments: object) -> Result:
-        module = importlib.import_module(f"traj_integrator_ros.tools.{name}")
+        module = importlib.import_module(f"traj_integrator_ros.{MODULES.get(name, f'tools.{name}')}")
         capsys.readouterr()
         try:
             code = module.main([str(argument) for argument in arguments])
