@@ -12,7 +12,7 @@ from motions import sine_motion
 from traj_integrator_ros.demo.motion import MIN_SAMPLES, Motion, load_recording
 from traj_integrator_ros.demo.planned import planned_motion
 from traj_integrator_ros.demo.planning import plan_on
-from traj_integrator_ros.demo.windows import MAX_HORIZON, cut_window, horizon_of, write_node_parameters
+from traj_integrator_ros.demo.windows import cut_window, horizon_of, write_node_parameters
 from traj_integrator_ros.kernels import ControlSpace, Trajectory, control_map
 from traj_integrator_ros.motions.samples import QUANTITIES
 
@@ -35,13 +35,6 @@ def assert_follows(motion: Motion, first: int, space: ControlSpace, tolerance: f
         expected = getattr(motion, quantity)[first]
         np.testing.assert_allclose(found[order][:, 0], np.tile(expected, (8, 1)), atol=1e-9)
     assert np.ptp(found[0][:, -1], axis=0).min() > 1e-4, "candidates do not differ"
-
-
-@pytest.mark.parametrize("space", list(ControlSpace))
-def test_row_0_is_the_motion_and_every_row_starts_with_it(space):
-    motion = plan_on(sine_motion(300, 0.01))
-    assert_follows(motion, motion.samples // 3, space, 1e-3)
-    assert horizon_of(motion) == MAX_HORIZON
 
 
 @pytest.mark.parametrize("accelerations", [True, False])

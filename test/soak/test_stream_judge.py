@@ -8,13 +8,14 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+from plain_scenes import quiet
 
 from rig import judge
 from soak.streams.core import Message, NodeCore
 from soak.streams.invariants import DEVIATION, failures
 from soak.streams.plans import Bounds, Course, Way, sampled, spline_peaks, spline_through
 from soak.streams.policies import POSITION, Form, Policy
-from soak.streams.scenes import BEGIN_S, DEAD, FREEZE, RESTART, Disturbance, Scene, random_scene
+from soak.streams.scenes import BEGIN_S, DEAD, FREEZE, RESTART, Disturbance, Scene, Sending
 from soak.streams.simulation import SECOND, Answer, Refusal, Run, Sent, simulate
 from traj_integrator_ros.execution.rows import Points
 
@@ -53,14 +54,11 @@ def run(as_meant: Run) -> Run:
 
 
 def a_scene(policy: Policy) -> Scene:
-    drawn = random_scene(0)
-    sending = dataclasses.replace(
-        drawn.sending, rate=10.0, jitter=0.0, inference=(0.005, 0.005), begin=BEGIN_S + 0.3, end=BEGIN_S + 4.0
-    )
+    sending = Sending(10.0, 0.0, (0.005, 0.005), 0.0, 0.0, 0.0, BEGIN_S + 0.3, BEGIN_S + 4.0)
     return dataclasses.replace(
-        drawn, lag=0.0, droop=np.zeros(2), noise=0.0, quantization=0.0, disturbances=(), lead_time=0.02, complete=True,
-        bounds=MEANT.times(1.3, 1.3, 1.3), position_min=np.full(2, -0.5), position_max=np.full(2, 1.5),
-        start=np.zeros(2), sending=sending, form=policy.form, policy=lambda _: policy, forward=np.ones(2), perfect=True,
+        quiet(), bounds=MEANT.times(1.3, 1.3, 1.3), position_min=np.full(2, -0.5), position_max=np.full(2, 1.5),
+        start=np.zeros(2), droop=np.zeros(2), sending=sending, form=policy.form, policy=lambda _: policy,
+        forward=np.ones(2), perfect=True,
     )  # fmt: skip
 
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -13,9 +11,8 @@ from tool_runs import JOINTS, Tool
 
 from traj_integrator_ros.limits.joint_limits import JointLimits
 from traj_integrator_ros.motions import figures
-from traj_integrator_ros.motions.samples import Samples
+from traj_integrator_ros.motions.samples import QUANTITIES, Samples
 from traj_integrator_ros.motions.units import JointUnits
-from traj_integrator_ros.tools import drawing
 from traj_integrator_ros.tools.drawing import curves, draw_motion, violations
 from traj_integrator_ros.tools.robot import Robot
 
@@ -53,25 +50,17 @@ def test_exceeded_limits_are_reported_joint_by_joint(quadratic: Samples) -> None
 def test_a_joint_at_rest_is_drawn_at_rest_and_not_as_its_noise(
     tmp_path: Path, quadratic: Samples, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    noise = 1e-27 * np.random.default_rng(0).standard_normal((4, len(quadratic.time)))
-    rows = {name: getattr(quadratic, name).copy() for name in ("position", "velocity", "acceleration", "jerk")}
-    for values, own in zip(rows.values(), noise, strict=True):
-        values[:, 1] = own
-    spans: list[float] = []
-
-    @contextmanager
-    def looked_at(*arguments: object) -> Iterator[object]:
-        with figures.figure(*arguments) as drawn:
-            yield drawn
-            spans.extend(float(np.ptp(axes.get_ylim())) for axes in drawn.axes)
-
-    monkeypatch.setattr(drawing, "figure", looked_at)
+    noise = 1e-27 * np.random.default_rng(0).standard_normal((4, *quadratic.position.shape))
+    rows = dict(zip(QUANTITIES, noise, strict=True))
+    shown = []
+    monkeypatch.setattr(figures, "_fit_texts", shown.append)
     draw_motion(tmp_path / "rest.png", dataclasses.replace(quadratic, **rows), Robot(), ["arm_b"])
+    spans = [float(np.ptp(axes.get_ylim())) for axes in shown[0].axes]
     assert min(spans) >= 1e-4 and len(spans) == 4
 
 
 def test_the_figure_has_units_of_the_urdf_and_limits_also_of_a_single_point(tmp_path: Path, quadratic: Samples) -> None:
-    rows = {name: getattr(quadratic, name)[:1] for name in ("time", "position", "velocity", "acceleration")}
+    rows = {name: getattr(quadratic, name)[:1] for name in ("time", *QUANTITIES[:3])}
     point = dataclasses.replace(quadratic, **rows, jerk=None)
     for samples in (quadratic, point):
         draw_motion(tmp_path / "units.svg", samples, Robot(LIMITS, JointUnits({"arm_a": True})), ["arm_a"])
@@ -106,16 +95,12 @@ def test_parameters_of_another_robot_are_refused_and_missing_joints_reported(
 def test_titles_that_are_too_long_are_made_to_fit_in_what_is_saved(tmp_path: Path) -> None:
     from matplotlib.image import imread
 
-    from traj_integrator_ros.motions.figures import figure
-
     file = tmp_path / "figure.png"
-    with figure(file, 6, 3) as drawn:
+    with figures.figure(file, 6, 3) as drawn:
         left, right = drawn.subfigures(1, 2)
         above, below = right.subfigures(2, 1)
-        parts = (left, above, below)
-        titles = [
-            part.subplots().set_title("a title that nobody could read to its end " * 2, loc="left") for part in parts
-        ]
+        parts, long = (left, above, below), "a title that nobody could read to its end " * 2
+        titles = [part.subplots().set_title(long, loc="left") for part in parts]
         below.axes[0].set_ylabel("a label\nof two lines")
         titles.append(drawn.suptitle("the heading of all of it, which is longer than the figure is wide " * 2))
     drawn.draw_without_rendering()
