@@ -178,19 +178,6 @@ def test_topics_and_the_clock_are_those_of_the_arguments(launch):
     process.interrupt()
 
 
-def test_defaults_are_those_of_the_robots_file(launch):
-    scenario = Scenario("franka")
-    process = launch("integrator.launch.py")
-    client = scenario.client()
-    try:
-        client.wait_until_active()
-        expected = scenario.parameters()
-        assert client.parameters(list(expected)) == expected
-    finally:
-        client.close()
-    process.interrupt()
-
-
 def test_params_file_beats_the_robots_file_and_arguments_beat_both(launch, tmp_path):
     scenario = SCENARIOS[1]
     overrides = tmp_path / "overrides.yaml"

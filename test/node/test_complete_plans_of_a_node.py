@@ -73,17 +73,3 @@ def test_a_plan_of_one_joint_that_asks_for_too_much_reaches_its_goal_and_says_by
     limited.wait_for(lambda: any(told()), "a status that tells of it")
     assert max(told()) == pytest.approx(last.sec + last.nanosec * 1e-9 - 0.1, abs=2e-3)
     assert int(limited.counts()["slowed"]) == before + 1
-
-
-def test_a_goal_in_motion_is_refused_by_name(limited: RosClient) -> None:
-    limited.trajectories.clear()
-    limited.rejections.clear()
-    moving = planned(
-        np.array([0.0, 1.0]), np.array([[0.1, 0.2, 0.3], [0.2, 0.2, 0.3]]), np.array([[0.0] * 3, [0, 0.3, 0]])
-    )
-    limited.plans.publish(moving)
-    limited.wait_for(lambda: limited.rejections, "a rejection")
-    [told] = limited.rejections
-    assert (told.reason, told.topic, told.output) == ("goal_in_motion", "position_trajectory", "joint_trajectory")
-    assert "points[-1].velocities: expected 0 at the goal, got 0.3 for joint_b" in told.text
-    assert not limited.trajectories

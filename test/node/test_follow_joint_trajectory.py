@@ -239,36 +239,28 @@ def test_a_newer_goal_takes_over_without_a_stop(sender: Callable[..., GoalSender
     np.testing.assert_allclose(send.arm.position, [1.5, 0.2, 0.0], atol=1e-3)
 
 
-def stopped(send: GoalSender) -> None:
-    assert send.arm.client.call(Stop, "stop", Stop.Request()).success
-
-
-def stands_still(send: GoalSender) -> None:
-    send.arm.robot.frozen = True
-
-
-def deactivated(send: GoalSender) -> None:
-    assert send.arm.client.change_state("deactivate")
-
-
 LEFT = {
-    stopped: ("INVALID_GOAL", "stopped: "),
-    stands_still: ("PATH_TOLERANCE_VIOLATED", "deviation: node: joint_a "),
-    deactivated: ("INVALID_GOAL", "not_active: node: deactivated"),
-}
+    "stopped": (lambda arm: arm.client.call(Stop, "stop", Stop.Request()), "INVALID_GOAL", "stopped: "),
+    "stands still": (
+        lambda arm: setattr(arm.robot, "frozen", True), "PATH_TOLERANCE_VIOLATED", "deviation: node: joint_a ",
+    ),
+    "deactivated": (
+        lambda arm: arm.client.change_state("deactivate"), "INVALID_GOAL", "not_active: node: deactivated",
+    ),
+}  # fmt: skip
 
 
-@pytest.mark.parametrize(("happens", "expected"), LEFT.items(), ids=[function.__name__ for function in LEFT])
+@pytest.mark.parametrize(("happens", "expected", "said"), LEFT.values(), ids=LEFT)
 def test_a_goal_that_is_left_is_aborted_with_the_reason(
-    sender: Callable[..., GoalSender], happens: Callable[[GoalSender], None], expected: tuple[str, str]
+    sender: Callable[..., GoalSender], happens: Callable[[SimulatedArm], object], expected: str, said: str
 ) -> None:
     send = sender()
     goal = send(LONG)
     send.arm.run(1.0)
     assert not goal.is_over
-    happens(send)
+    happens(send.arm)
     status, code, text = send.result(goal, 2.0)
-    assert (status, code.name) == (ABORTED, expected[0]) and text.startswith(expected[1]), text
+    assert (status, code.name) == (ABORTED, expected) and text.startswith(said), text
     send.arm.run(1.0)
     send.arm.assert_at_rest()
     assert send.arm.position[0] < 1.2, "it does not go on to the goal"

@@ -7,8 +7,7 @@ from array import array
 
 import numpy as np
 import pytest
-from node_fixtures import JOINTS, NodeServer, changed
-from ros_client import RosClient
+from node_fixtures import JOINTS, NodeServer
 from sensor_msgs.msg import JointState
 
 from traj_integrator_interfaces.msg import ActionSequence
@@ -28,13 +27,6 @@ def gripper_state(position: float) -> JointState:
     message.velocity = message.effort = array("d", [NAN] * 2)
     set_stamp(message, time.time_ns())
     return message
-
-
-def start_of(client: RosClient) -> list[float]:
-    """Where what has no start begins."""
-    answer = client.integrate(STAND)
-    assert answer.success, answer.message
-    return np.round(np.asarray(answer.trajectory.position, float).reshape(-1, len(JOINTS))[0], 6).tolist()
 
 
 def test_joints_of_two_publishers_are_merged_and_each_has_its_own_age(serve: NodeServer) -> None:
@@ -62,16 +54,3 @@ def test_joints_of_two_publishers_are_merged_and_each_has_its_own_age(serve: Nod
         client.wait_for(lambda: told, "a rejection")
         assert told[0].reason == "state_too_old" and f"joint state of {GRIPPER} is " in told[0].text
         assert client.counts()["state_oldest_joint"] == GRIPPER
-
-
-def test_a_position_that_is_nan_is_refused_for_that_joint_and_named(client: RosClient) -> None:
-    before = client.counts()
-    client.publish_state([0.3, NAN, 0.1], [0.0] * 3)
-    client.wait_for(lambda: start_of(client) == [0.3, 0.0, 0.1], "the others are taken")
-    after = client.counts()
-    assert [int(after[key]) - int(before[key]) for key in ("rejected", "rejected.not_finite")] == [1, 1]
-    assert after["state_oldest_joint"] == JOINTS[1]
-    with changed(client, state_timeout=0.2), client.periodically(0.02, lambda: client.publish_state([0.3, NAN, 0.1])):
-        client.spin(0.4)
-        answer = client.integrate(STAND)
-        assert not answer.success and f"joint state of {JOINTS[1]} is " in answer.message

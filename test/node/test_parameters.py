@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import yaml
-from node_fixtures import ClientFactory, NodeFactory, NodeServer, table
+from node_fixtures import NodeServer, table
 from rcl_interfaces.msg import ParameterType
 from rclpy.parameter import Parameter
 from ros_client import RosClient
@@ -200,17 +200,6 @@ def test_numbers_written_without_a_point_are_taken_for_what_they_are(client: Ros
     nothing = Parameter("limits.jerk", Parameter.Type.BOOL_ARRAY, [])
     assert client.set_parameters(state_timeout=0, limits__jerk=nothing) == [(True, "")] * 2
     assert client.parameter("limits.jerk") == []
-
-
-@pytest.mark.ros
-def test_an_unconfigured_node_takes_a_new_configuration(start_node: NodeFactory, connect: ClientFactory) -> None:
-    start_node({"autostart": False}, ["-r", "__ns:=/other"])
-    client = connect("/other/traj_integrator", ["a", "b"])
-    assert client.state() == "unconfigured"
-    assert client.set_parameters(joint_names=["a", "b"], max_batch=2) == [(True, "")] * 2
-    assert client.change_state("configure") and client.change_state("activate")
-    assert client.integrate(sequence(np.zeros((2, 3, 2)), position=np.zeros(2))).success
-    assert "max_batch" in client.integrate(sequence(np.zeros((3, 3, 2)), position=np.zeros(2))).message
 
 
 @pytest.mark.ros

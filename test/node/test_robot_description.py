@@ -120,11 +120,3 @@ def test_a_joint_that_the_urdf_lets_turn_without_end_takes_the_short_way(serve: 
         positions = np.array([point.positions for point in trajectory.points])
         # However far it had come: no further than the whole way at once.
         assert positions[:, 2].min() >= 3.0 - 1e-6 and np.abs(np.diff(positions[:, 2])).max() < 0.3
-    # The services take the same way, and joints that are revolute do not.
-    limits = {"acceleration_limits": [5.0] * 3, "jerk_limits": [50.0] * 3}
-    paths = np.zeros((2, 2, 3))
-    paths[0, :, 2], paths[1, :, 0] = (3.0, -3.0), (0.9, 0.9 + 3.0 - 2 * np.pi)
-    duration, revolute = client.services.retime(paths, **limits).duration
-    assert duration < 0.4 * revolute
-    found = client.services.integrate([[goal] * 2], position=[0.0, 0.0, 3.0], outputs=["position"]).position
-    assert abs(found[0, 1, 2] - 3.0) < 0.3

@@ -14,7 +14,6 @@ from ros_client import RosClient
 from traj_integrator_interfaces.msg import ActionSequence
 from traj_integrator_ros.client import sequence, stamp_of
 from traj_integrator_ros.kernels import ControlSpace, control_map
-from traj_integrator_ros.requests.rejection import RejectionReason
 
 pytestmark = pytest.mark.ros
 DOF = 3
@@ -51,28 +50,16 @@ def test_numbers_over_the_wire_are_those_of_the_kernels(client: RosClient, space
     assert np.allclose(batch.time_from_start, 0.05 * np.arange(rows))
 
 
-def test_a_sequence_without_start_starts_from_the_latest_joint_state(client: RosClient) -> None:
+def test_a_sequence_without_start_starts_from_the_latest_joint_state_in_its_own_columns(client: RosClient) -> None:
     client.settle_state([0.1, 0.2, 0.3], [1.0, 2.0, 3.0])
-    batch, trajectory = client.answer(sequence(np.zeros((1, 4, DOF)), control_space=ActionSequence.VELOCITY))
-    assert np.allclose(table(batch.position, 1, DOF)[0, 0], [0.1, 0.2, 0.3])
-    assert np.allclose(table(batch.velocity, 1, DOF)[0, 0], [1.0, 2.0, 3.0])
+    order = ["joint_c", "joint_a", "joint_b"]
+    message = sequence(np.zeros((1, 4, DOF)), control_space=ActionSequence.VELOCITY, joint_names=order)
+    batch, trajectory = client.answer(message)
+    assert list(batch.joint_names) == order and list(trajectory.joint_names) == client.joint_names
+    assert np.allclose(table(batch.position, 1, DOF)[0, 0], [0.3, 0.1, 0.2])
+    assert np.allclose(table(batch.velocity, 1, DOF)[0, 0], [3.0, 1.0, 2.0])
     # Nothing is known of its controller, so it is brought from the measured motion to rest: [1, 2, 3] for 0.02 s ahead.
     assert np.allclose(trajectory.points[0].positions, [0.12, 0.24, 0.36], atol=5e-3)
-
-
-def test_columns_in_another_order_come_back_in_that_order(client: RosClient) -> None:
-    client.settle_state([1.0, 2.0, 3.0])
-    order = ["joint_c", "joint_a", "joint_b"]
-    velocities = np.broadcast_to([0.3, 0.1, 0.2], (1, 4, DOF))
-    batch, trajectory = client.answer(
-        sequence(velocities, control_space=ActionSequence.VELOCITY, joint_names=order, dt=[0.1])
-    )
-    assert list(batch.joint_names) == order
-    assert np.allclose(table(batch.position, 1, DOF)[0, 0], [3.0, 1.0, 2.0])
-    assert np.allclose(table(batch.velocity, 1, DOF)[0, 1:], [0.3, 0.1, 0.2])
-    assert list(trajectory.joint_names) == client.joint_names
-    end = np.asarray(trajectory.points[-1].positions) - [1.0, 2.0, 3.0]
-    assert np.allclose(end / end[0], [1.0, 2.0, 3.0], atol=0.1) and end[0] > 0.02
 
 
 @pytest.mark.parametrize(("space", "horizon"), [(ControlSpace.POSITION, 1), (ControlSpace.BSPLINE, 12)])
@@ -123,14 +110,12 @@ def test_diagnostics_tell_what_happened(client: RosClient) -> None:
         client.answer(sequence(np.zeros((1, 2, DOF))))
     client.integrate(sequence(np.zeros((1, 2, DOF))))
     counts = client.counts()
-    assert int(counts["sequences"]) == int(before["sequences"]) + 3
-    assert int(counts["published"]) == int(before["published"]) + 3
-    assert int(counts["service_calls"]) == int(before["service_calls"]) + 1
-    assert counts["lifecycle_state"] == "active"
-    assert (counts["device"], counts["dtype"]) == ("cpu", "float32")
+    assert {key: int(counts[key]) - int(before[key]) for key in ("sequences", "published", "service_calls")} == {
+        "sequences": 3, "published": 3, "service_calls": 1,
+    }  # fmt: skip
+    assert [counts[key] for key in ("lifecycle_state", "device", "dtype")] == ["active", "cpu", "float32"]
     assert 0.0 < float(counts["sequence_latency_p50_ms"]) <= float(counts["sequence_latency_p99_ms"])
     assert float(counts["service_latency_p99_ms"]) > 0.0
     assert float(counts["state_age_s"]) < 60.0
     status = client.status()
     assert (status.level, status.message) == (status.OK, "active")
-    assert {f"rejected.{reason.value}" for reason in RejectionReason} <= set(counts)
