@@ -2,7 +2,8 @@
 
 The torches are the oldest that setup.py takes, the one pinned in requirements/ and the newest that pip finds. Each
 combination is set up in build/matrix/, tested with a part of the tests, and removed. Results go into
-docs/compatibility.json and .md; a combination that is done is not repeated until something changes that it depends on.
+docs/compatibility.json and .md; a combination that is done is not repeated until something changes that it depends on,
+or its result is removed from the file.
 """
 
 from __future__ import annotations
@@ -37,37 +38,24 @@ def main() -> int:
     if not cells:
         sys.stderr.write(f"matrix: no combination on this machine is called {' or '.join(options.only)}\n")
         return 2
-    if options.list:
-        for cell in cells:
-            print(f"{cell.name}: {description(known_result(cell)) if known_result(cell) else 'to be tested'}")
-        return 0
     outcomes = set()
     for cell in cells:
-        result = None if options.again else known_result(cell)
-        if result is not None:
-            print(f"{cell.name}: {description(result)}", flush=True)
-            outcomes.add(result.outcome)
-            continue
-        print(f"{cell.name} (torch {cell.torch_version}) ...", end=" ", flush=True)
-        result = run_cell(cell)
-        print(description(result), flush=True)
-        outcomes.add(result.outcome)
-        record(result)
-        if not options.keep:
+        result = known_result(cell)
+        if result is None and not options.list:
+            print(f"{cell.name} (torch {cell.torch_version}) ...", flush=True)
+            result = run_cell(cell)
+            record(result)
             shutil.rmtree(cell.folder)
-    record()
-    return int(outcomes != {"passed"})
+        print(f"{cell.name}: {description(result)}", flush=True)
+        outcomes.add(result and result.outcome)
+    return int(not options.list and outcomes != {"passed"})
 
 
 def parsed_arguments() -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument(
-        "only", nargs="*", default=["*"], help="names or patterns, such as jazzy-3.12-pinned or kilted-*"
-    )
+    parser.add_argument("only", nargs="*", default=["*"], help="names or patterns: jazzy-3.12-pinned, kilted-*")
     parser.add_argument("--list", action="store_true", help="say what there is and what is done, and do nothing")
-    parser.add_argument("--again", action="store_true", help="repeat combinations that are done, too")
-    parser.add_argument("--keep", action="store_true", help="leave environments in build/matrix/ (2 to 8 GB each)")
     return parser.parse_args()
 
 
@@ -119,9 +107,9 @@ def known_result(cell: Cell) -> Result | None:
     return known if known is not None and known.inputs == inputs_of(cell) else None
 
 
-def record(*new: Result) -> None:
+def record(new: Result) -> None:
     """Adds to the results and writes the table into the page."""
-    results = load_results() | {result.cell: result for result in new}
+    results = load_results() | {new.cell: new}
     ordered = sorted(results.values(), key=lambda result: result.cell)
     RESULTS.write_text(json.dumps([asdict(result) for result in ordered], indent=1) + "\n", encoding="utf-8")
     before, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)

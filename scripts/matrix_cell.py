@@ -194,17 +194,9 @@ def run(command: list[str], folder: Path, log: Path, within_s: float, **variable
     with log.open("a", encoding="utf-8") as file:
         start = file.tell()
         try:
-            done = subprocess.run(
-                command,
-                cwd=folder,
-                env={**environment, "OMP_NUM_THREADS": "1", **variables},
-                stdin=subprocess.DEVNULL,
-                stdout=file,
-                stderr=subprocess.STDOUT,
-                timeout=within_s,
-                check=False,
-            )
-            returncode = done.returncode
+            options = {"cwd": folder, "env": {**environment, "OMP_NUM_THREADS": "1", **variables}, "timeout": within_s}
+            pipes = {"stdin": subprocess.DEVNULL, "stdout": file, "stderr": subprocess.STDOUT}
+            returncode = subprocess.run(command, **options, **pipes).returncode
         except subprocess.TimeoutExpired:
             file.write(f"\nset-up: not done within {within_s:g} s\n")
             returncode = 124

@@ -64,21 +64,18 @@ class Solved(NamedTuple):
 def solve(problem: Problem) -> Solved:
     """Retime one problem."""
     waypoints, limits = torch.tensor(problem.waypoints)[None], as_limits(problem.limits)
+    acceleration, deceleration = problem.limits["acceleration"], problem.limits["deceleration"]
+    reversed_limits = as_limits(problem.limits | {"acceleration": deceleration, "deceleration": acceleration})
     speeds = {}
-    for name, share, rows in (
-        ("start_speed", problem.start_share, waypoints),
-        ("end_speed", problem.end_share, waypoints.flip(1)),
-    ):
-        if share > 0:  # backwards, accelerations have the other sign
-            bounds = limits if name == "start_speed" else as_limits(_reversed(problem.limits))
-            speeds[name] = share * float(retime(rows, bounds, order=2).largest_start_speed[0])
+    if problem.start_share > 0:
+        fastest = retime(waypoints, limits, order=2).largest_start_speed
+        speeds["start_speed"] = problem.start_share * float(fastest[0])
+    if problem.end_share > 0:  # backwards, accelerations have the other sign
+        fastest = retime(waypoints.flip(1), reversed_limits, order=2).largest_start_speed
+        speeds["end_speed"] = problem.end_share * float(fastest[0])
     motion = retime(waypoints, limits, order=problem.order, **speeds)
     good = int(motion.status[0]) in (RetimeStatus.DONE, RetimeStatus.EXCEEDS)
     return Solved(problem, motion, sampled_ratios(motion, 0, problem.limits) if good else np.zeros(3))
-
-
-def _reversed(limits: Limits) -> Limits:
-    return limits | {"acceleration": limits["deceleration"], "deceleration": limits["acceleration"]}
 
 
 def known_problems() -> Iterator[Problem]:
