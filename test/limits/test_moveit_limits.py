@@ -130,13 +130,14 @@ def test_a_file_that_does_not_exist_or_contradicts_another_source_is_told_of(tmp
     for nowhere in ("/nowhere", "~nobody/joint_limits.yaml"):
         with pytest.raises(LimitsError, match=rf"limits\.moveit: .* node:NAME or a file, got '{nowhere}': No such"):
             RobotLimits.configured(parameters(limits__moveit=nowhere))
-    (tmp_path / "a.yaml").write_text("joint_limits: {turn: {min_position: 2.5, max_acceleration: 1e-4}}")
     given = parameters(limits__moveit=str(tmp_path / "a.yaml"), limits__urdf="none")
-    with pytest.raises(
-        LimitsError,
-        match=r"a\.yaml and here: limits.position_min of turn: expected less than .* \(2\), got 2\.5; limits",
+    for text, told in (
+        (
+            "min_position: 2.5, max_acceleration: 1e-4",
+            r"position_min of turn: expected less than .* \(2\), got 2\.5; limits",
+        ),
+        ("max_acceleration: 1e-4", "acceleration, .* of turn: .* stop within"),
     ):
-        RobotLimits.configured(given).described(URDF, "here")
-    (tmp_path / "a.yaml").write_text("joint_limits: {turn: {max_acceleration: 1e-4}}")
-    with pytest.raises(LimitsError, match=r"a\.yaml and here: limits.acceleration, .* of turn: .* stop within"):
-        RobotLimits.configured(given).described(URDF, "here")
+        (tmp_path / "a.yaml").write_text(f"joint_limits: {{turn: {{{text}}}}}")
+        with pytest.raises(LimitsError, match=rf"a\.yaml and here: limits.{told}"):
+            RobotLimits.configured(given).described(URDF, "here")

@@ -36,16 +36,6 @@ def parameters(joint_names: tuple[str, ...] = JOINTS, **given: object) -> NodePa
     return NodeParameters.from_values({**default_values(), "joint_names": list(joint_names), **values})
 
 
-def test_every_kind_of_joint_has_the_limits_that_it_should() -> None:
-    found = read_urdf(URDF, JOINTS, "here")
-    low, high = found.limits.of("position")
-    # The tighter of limit and safety_controller; none for a continuous joint; 0 for a missing bound.
-    np.testing.assert_array_equal(low, [-1.9, -np.inf, 0.0])
-    np.testing.assert_array_equal(high, [2.0, np.inf, 0.4])
-    np.testing.assert_array_equal(found.limits.velocity, [1.5, 3.5, 0.2])
-    assert found.without == () and found.limits.acceleration is None
-
-
 def test_joints_that_mimic_are_fixed_or_missing_have_no_limits_and_are_named() -> None:
     found = read_urdf(URDF, ("turn", "finger", "mount", "nowhere", "unknown_speed"), "here")
     assert found.without == ("finger", "mount", "nowhere")
@@ -87,6 +77,7 @@ def test_a_position_limit_beyond_the_urdfs_other_end_is_refused() -> None:
 
 XACRO = 'xmlns:xacro="http://ros.org/wiki/xacro"'
 AS_ROS_READS_IT = {
+    "as_it_is": URDF,
     "default_namespace": URDF.replace("<robot", '<robot xmlns="http://www.ros.org"'),
     "undeclared_prefix": URDF.replace("</robot>", '<gazebo><sensor:camera a:b="1"/></gazebo></robot>'),
     "blank_line_first": f"\n \t{URDF}",
@@ -111,9 +102,10 @@ AS_ROS_READS_IT = {
 @pytest.mark.parametrize("text", AS_ROS_READS_IT.values(), ids=AS_ROS_READS_IT)
 def test_a_urdf_is_read_as_ros_reads_it(text: str) -> None:
     found = read_urdf(text, JOINTS, "here")
+    # The tighter of limit and safety_controller; none for a continuous joint; 0 for a missing bound.
+    np.testing.assert_array_equal(found.limits.of("position"), [[-1.9, -np.inf, 0.0], [2.0, np.inf, 0.4]])
     np.testing.assert_array_equal(found.limits.velocity, [1.5, 3.5, 0.2])
-    np.testing.assert_array_equal(found.limits.position_max, [2.0, np.inf, 0.4])
-    assert found.without == () and found.continuous == ("spin",)
+    assert (found.without, found.continuous, found.limits.acceleration) == ((), ("spin",), None)
 
 
 @pytest.mark.parametrize("declared", ['encoding="ISO-8859-1"', 'encoding="utf-8"', ""])

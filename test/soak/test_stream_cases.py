@@ -10,10 +10,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from plain_scenes import FIRST_S, LIMITS, MEANT, quiet, streaming, streaming_velocity, way_to
+from plain_scenes import FIRST_S, LIMITS, MEANT, streaming, streaming_velocity, way_to
 
 from rig.judge import way_back
-from soak.streams.core import ActionFields, Message, Positions
+from soak.streams.core import ActionFields, Positions
 from soak.streams.invariants import failures
 from soak.streams.plans import Bounds, Way
 from soak.streams.policies import POSITION, VELOCITY, Form
@@ -37,11 +37,6 @@ def play() -> Play:
     return simulated
 
 
-def taken(run: Run) -> bool:
-    """Whether the script's messages were executed."""
-    return any(isinstance(answer, Message) for _, answer in run.scripted)
-
-
 def refusals(run: Run, since: float = 0.0) -> list[Refusal]:
     """Of what arrived from a time on."""
     answers = [(it.arrived_ns, it.answer) for it in run.answers] + run.scripted
@@ -60,38 +55,6 @@ def moves(run: Run, begin: float, end: float) -> bool:
     way = abs(run.commands[0, run.cycle(end), 0] - run.commands[0, run.cycle(begin), 0])
     plans = [it.chunk.position[0, 0] for it in run.answers if begin <= it.arrived_ns / SECOND <= end]
     return 0 < np.ptp(plans) <= 2 * way
-
-
-def ends_at(run: Run, position: float) -> bool:
-    return abs(run.commands[0, -1, 0] - position) < 1e-5
-
-
-# Stamps, starts and goals
-
-
-TIMES = np.append(np.arange(0.05, 2.0, 0.05), 2.0)
-PLAN = np.rint(TIMES * SECOND).astype(int), way_to(1.2).states(FIRST_S + TIMES)[0]
-AWAY = np.array([[0.09]])
-
-
-@pytest.mark.parametrize(
-    ("make", "goal"),
-    [
-        (lambda now_ns, measured: Positions(now_ns - round(0.3 * SECOND), *PLAN), 1.2),
-        (lambda now_ns, measured: Positions(now_ns - round(1.5 * SECOND), *PLAN), 1.2),
-        (lambda now_ns, measured: Positions(0, [0, 20_000_000], np.repeat(AWAY, 2, axis=0)), 0.09),
-        (
-            lambda now_ns, measured: ActionFields(0, POSITION, 0.02, np.repeat(AWAY, 20, axis=0), [np.float32([0.09])]),
-            0.09,
-        ),
-    ],
-    ids=["0.3 s old", "1.5 s old", "two points", "start"],
-)
-def test_what_began_before_or_begins_beside_the_robot_is_joined_or_refused(
-    play: Play, make: Callable, goal: float
-) -> None:
-    run = play(quiet(), Step(FIRST_S, make))
-    assert ends_at(run, goal * taken(run)) and (taken(run) or np.ptp(commanded(run)) < 1e-6)
 
 
 @pytest.mark.parametrize("complete", [True, False])

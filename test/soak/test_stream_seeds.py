@@ -17,16 +17,7 @@ FAILED_ONCE = {
            5800264, 6000108, 6000678, 6201381),
     WITHOUT: (76286, 84408, 84715, 86111, 110773, 3200088, 5100032, 5900343, 5900822),
 }  # fmt: skip
-"""A lost replacement, velocities after a plan that rang, the end of a plan that is all but reached, velocities led to
-from another plan, a held position, a spline that is faster than its rows; a joint that still gets faster, one that is
-let go, a plan with a fast brake, one that is passed into before it begins, knots that became one before a long piece, a
-controller that restarts where the motion before had ended, one whose report comes late after that, and an arm that
-stood for a moment: it taught a lag that it did not have when it went on; one that hangs low, which sinks again when its
-controller restarts; a joint that stayed ahead of plans of a tenth of a second, coarse rows that were taken for another
-plan, corners of a plan where jerk is only assumed (five), joins slower than the motion in execution needed, an arm that
-seemed to hang otherwise while its controller restarted; a jump of an acceleration over the whole lead, and an arm that
-stands, which taught an ever longer lag.
-"""
+"""Each of them showed a fault of its own."""
 
 
 @pytest.mark.parametrize(("kind", "seed"), [(kind, seed) for kind, seeds in FAILED_ONCE.items() for seed in seeds])
