@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pipelines import HELD, NOW_S, SimulatedNode, rejected
+from pipelines import HELD, NOW_S, SimulatedNode, limits, rejected
 
 from traj_integrator_ros.engine.call import call_of, ends_of
 from traj_integrator_ros.execution.limits import extremes
@@ -287,4 +287,15 @@ def test_held_accelerations_keep_the_jerk_limit_step_by_step() -> None:
 def test_with_warn_a_violation_is_published_nevertheless() -> None:
     node = SimulatedNode(limits__velocity=[0.1, 0.1], limits__action="warn")
     node.send_from(MOVING, LINE)
+    assert [finding.reason for finding in node.warnings] == [RejectionReason.LIMITS]
+
+
+@pytest.mark.parametrize("away", [0.004, 0.05, 0.2])
+def test_with_warn_a_plan_beyond_a_limit_of_position_is_joined_from_wherever_the_robot_is(away: float) -> None:
+    """Its last rows, and its brake, lead beyond the limit."""
+    bounds = limits(position_min=-1.0, position_max=1.0, velocity=2.0, acceleration=10.0, jerk=300.0)
+    node = SimulatedNode(limits__action="warn", limits__start_deviation=0.0, **bounds)
+    node.report(0.7 - away), node.measure(0.7 - away)
+    trajectory = node.send(np.linspace(0.7, 1.1, 21)[1:, None] * np.ones(2), dt=0.05)
+    assert extremes(trajectory.motion)[1, 0].min() > 1.1
     assert [finding.reason for finding in node.warnings] == [RejectionReason.LIMITS]

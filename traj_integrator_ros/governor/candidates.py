@@ -236,7 +236,7 @@ class Candidates:
             rest = whole
         if np.count_nonzero(point.stopped):
             rest = _with_stops(rest, point.state, point.stopped, bounds)
-        within = raised if raised is bounds else raised.containing(remainder.own)
+        within = raised.containing(rest_of(rest, remainder.earliest))
         return Ended(remainder, rest, within, limits, brake_from, remainder.planned_until)
 
     def _ended_slowly(self, remainder: Remainder, point: JoinPoint) -> Ended | None:
