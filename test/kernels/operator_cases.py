@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -15,7 +14,6 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from traj_integrator_ros.kernels import MAPS, Backend, ControlMap, Trajectory, backend_info, control_map
-from traj_integrator_ros.kernels import operator as operator_module
 
 MAP = pytest.mark.parametrize("kernel", MAPS.values(), ids=MAPS)
 # One map of each operator, for calls that `cases` draws: of any scheme.
@@ -73,10 +71,9 @@ class Case:
     @functools.cached_property
     def tensors(self) -> dict[str, Tensor]:
         """What it is differentiated by: action, rows of start and goal, and dt unless that is a number."""
-        generator = torch.Generator().manual_seed(self.seed)
-        normal = functools.partial(torch.randn, generator=generator, dtype=torch.float64)
+        random = functools.partial(numbers, generator=torch.Generator().manual_seed(self.seed))
         operator = self.kernel.operator
-        named = {"action": normal(self.batch, self.horizon, self.dof)}
+        named = {"action": random(self.batch, self.horizon, self.dof)}
         for end, form, kinds in (
             ("start", self.start, operator.starts),
             ("goal", self.goal, operator.goals or len(self.kernel.goal)),
@@ -84,7 +81,7 @@ class Case:
             for kind in STATE[:kinds] if form else ():
                 if f"{end}_{kind}" not in self.absent:
                     alone = form == "own" and f"{end}_{kind}" in self.single
-                    named[f"{end}_{kind}"] = normal(1 if alone else self._rows(form), self.dof)
+                    named[f"{end}_{kind}"] = random(1 if alone else self._rows(form), self.dof)
         if self.masked:  # what does not hold is not read: anything may stand there
             for name in named:
                 if name.startswith("goal_"):
@@ -113,14 +110,23 @@ class Case:
             fixed["goal_mask"] = [k % 2 == 0 for k in range(self._rows(self.goal))]
         return fixed if "dt" in self.tensors else {**fixed, "dt": DT[self.dt](self.lengths)}
 
+    @property
+    def values(self) -> list[Tensor]:
+        """Copies of the tensors."""
+        return [tensor.clone() for tensor in self.tensors.values()]
+
     def leaves(self) -> list[Tensor]:
-        """The tensors, which require grad."""
+        """Copies that require grad."""
         return [tensor.clone().requires_grad_() for tensor in self.tensors.values()]
 
     def step(self, *values: Tensor, **options: object) -> Trajectory:
         """The map of these tensors; without any, of its own."""
-        (_, action), *others = zip(self.tensors, values or self.tensors.values(), strict=True)
-        return self.kernel.step(action, **dict(others), **{**self.fixed, **options})
+        return self.function(**options)(*(values or self.tensors.values()))
+
+    def function(self, **options: object) -> Callable[..., Trajectory]:
+        """The map of the tensors as a function that torch can trace."""
+        kernel, (_, *names), options = self.kernel, self.tensors, {**self.fixed, **options}
+        return lambda action, *others: kernel.step(action, **dict(zip(names, others, strict=True)), **options)
 
     def of_trajectory(self, b: int) -> tuple[np.ndarray, list[np.ndarray], list[np.ndarray] | None, np.ndarray]:
         """Action, four rows of start and of goal (None: there is none), and step lengths of one trajectory."""
@@ -138,6 +144,11 @@ class Case:
 
     def _rows(self, form: str) -> int:
         return {"one": 1, "own": self.batch, "pool": POOL}[form]
+
+
+def numbers(*shape: int, generator: torch.Generator) -> Tensor:
+    """Numbers between -2 and 2, float64, the same on every machine: those of `randn` are not."""
+    return torch.randint(-(2**52), 2**52, shape, generator=generator).double() / 2**51
 
 
 def cases(kernel: ControlMap, **sizes: st.SearchStrategy) -> st.SearchStrategy[Case]:
@@ -173,27 +184,6 @@ def signature_case(kernel: ControlMap, **fields: object) -> Case:
     return Case(kernel, dt=dt, goal="own" if kernel.operator.goals else "", **fields)
 
 
-def random_inputs(kernel: ControlMap, **fields: object) -> list[Tensor]:
-    """Action, three start rows for each trajectory, the goal position of splines, and dt."""
-    return list(signature_case(kernel, **fields).tensors.values())
-
-
-def leaves(kernel: ControlMap, **fields: object) -> list[Tensor]:
-    """`random_inputs` that require grad."""
-    return signature_case(kernel, **fields).leaves()
-
-
-def function(kernel: ControlMap, backend: Backend | None = None, **options) -> Callable[..., tuple[Tensor, ...]]:
-    """The map as a function of `random_inputs`."""
-    goal = ("goal_position",) if kernel.operator.goals else ()
-    names = (*(f"start_{kind}" for kind in STATE[:3]), *goal, "dt")
-
-    def step(action: Tensor, *others: Tensor) -> tuple[Tensor, ...]:
-        return tuple(kernel.step(action, **dict(zip(names, others, strict=False)), backend=backend, **options))
-
-    return step
-
-
 def weights_like(outputs) -> list[Tensor]:
     """Tensors of no particular values, for use under any transform: no random numbers."""
     return [
@@ -210,64 +200,6 @@ def cost(outputs) -> Tensor:
 def assert_all_close(got, expected, tolerance: float = 1e-9) -> None:
     for a, b in zip(got, expected, strict=True):
         torch.testing.assert_close(a, b, rtol=tolerance, atol=tolerance)
-
-
-def assert_derivatives(f, inputs):
-    """First and second derivatives along one direction, in every mode, against central differences."""
-    directions = [torch.arange(x.numel(), dtype=x.dtype).add(k).cos().view(x.shape) for k, x in enumerate(inputs)]
-    h = 1e-5
-
-    def quotient(g):
-        ends = [g(*(x + sign * h * d for x, d in zip(inputs, directions, strict=True))) for sign in (1, -1)]
-        return [(high - low) / (2 * h) for high, low in zip(*ends, strict=True)]
-
-    def gradient(*x, create_graph=False):
-        x = [t if t.requires_grad else t.requires_grad_() for t in x]
-        value = cost(f(*x))
-        return torch.autograd.grad(value, x, create_graph=create_graph, materialize_grads=True), x
-
-    def close(got, wanted):
-        for a, b in zip(got, wanted, strict=True):
-            torch.testing.assert_close(a, b, rtol=1e-6, atol=1e-6 * max(float(b.abs().max()), 1.0))
-
-    _, tangents = torch.func.jvp(f, tuple(inputs), tuple(directions))
-    close(tangents, quotient(f))
-    first, leaves = gradient(*(x.clone() for x in inputs), create_graph=True)
-    along = sum((g * d).sum() for g, d in zip(first, directions, strict=True))
-    close([along], quotient(lambda *x: [cost(f(*x))]))
-    second = quotient(lambda *x: gradient(*x)[0])
-    close(torch.autograd.grad(along, leaves, materialize_grads=True), second)
-    of_gradient = torch.func.grad(lambda *x: cost(f(*x)), argnums=tuple(range(len(inputs))))
-    close(torch.func.jvp(of_gradient, tuple(inputs), tuple(directions))[1], second)
-
-
-class Launch(NamedTuple):
-    """One call of a backend."""
-
-    direction: str
-    upstream: tuple[bool, ...]
-    """Which upstream gradients came."""
-    needs: tuple[bool, ...] | None
-
-
-@pytest.fixture
-def launches(monkeypatch) -> list[Launch]:
-    """The diary of all backend calls that the operators make in a test."""
-    diary: list[Launch] = []
-    original = operator_module.launcher
-
-    def spying_launcher(name: str, direction: str, backend: str | None, device_type: str):
-        launch = original(name, direction, backend, device_type)
-
-        def spy(inputs, **options):
-            upstream = tuple(x is not None for x in inputs.upstream) if direction == "vjp" else ()
-            diary.append(Launch(direction, upstream, getattr(inputs, "needs", None)))
-            return launch(inputs, **options)
-
-        return spy
-
-    monkeypatch.setattr(operator_module, "launcher", spying_launcher)
-    return diary
 
 
 class OperatorCalls(TorchDispatchMode):

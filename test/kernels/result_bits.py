@@ -6,17 +6,16 @@ import itertools
 
 import numpy as np
 import torch
-from launch_cases import SCHEMES, Case, numbers
+from launch_cases import DTYPES, Launch
+from operator_cases import Case, numbers
 from torch import Tensor
 
 from traj_integrator_ros.execution import native as motions
 from traj_integrator_ros.execution.limits import extremes
 from traj_integrator_ros.execution.motion import Motion, united
 from traj_integrator_ros.execution.rows import cubic_spline, taken_up
-from traj_integrator_ros.kernels import SplineForm, native
+from traj_integrator_ros.kernels import MAPS, control_map, native
 from traj_integrator_ros.kernels.retime import MotionLimits, retime
-
-DTYPES = (torch.float32, torch.float64)
 
 
 def bits(*results: Tensor | np.ndarray) -> int:
@@ -28,24 +27,20 @@ def bits(*results: Tensor | np.ndarray) -> int:
     return total
 
 
-def bits_of(case: Case) -> int:
-    """Bits of outputs and gradients."""
-    return bits(*case.both("native"), case.dt_gradient(native))
-
-
 def main() -> None:
     """A line for each kind of result."""
     print(native.instruction_set())
-    for variant in SCHEMES:
-        for dof, form in ((1, "step"), (7, "scalar"), (7, "both"), (13, "scalar"), (13, "both")):
-            for dtype in DTYPES:
-                print(variant, dof, form, dtype, bits_of(Case(variant, 5, 33, dof, dtype, seed=1, dt_form=form)))
-    for spline in itertools.starmap(SplineForm, itertools.product((3, 4, 5), (1, 3, 4))):
-        for dtype in DTYPES:
-            case = Case("bspline", 3, 6, 9, dtype, seed=1, form=spline, goal_form="each")
-            print(spline, dtype, bits_of(case))
-    generator = torch.Generator().manual_seed(3)
-    waypoints = numbers(2, 6, 7, generator=generator, dtype=torch.float64)
+    forms = ((1, "[H]"), (7, "scalar"), (7, "[B, H]"), (13, "scalar"), (13, "[B, H]"))
+    sized = [(kernel, dof, "[B, 1]" if kernel.uniform_dt_only else dt) for kernel in MAPS.values() for dof, dt in forms]
+    cases = [Case(kernel, 5, 33, dof, dt) for kernel, dof, dt in sized]
+    for form in itertools.product((3, 4, 5), (1, 3, 4), ("tight", "curobo")):
+        degree, steps, layout = form
+        cases.append(Case(control_map(5, None, None, degree, steps, layout), 3, 6, 9, "number", goal="own"))
+    for case, dtype, truncated in itertools.product(cases, DTYPES, (False, True)):
+        launch = Launch(case, dtype, truncated=truncated)
+        results = [one for one in (*launch.both("native"), launch.dt_gradient(native)) if one is not None]
+        print(case.kernel.name, case.dof, case.dt, dtype, bits(*results))
+    waypoints = numbers(2, 6, 7, generator=torch.Generator().manual_seed(3))
     for order in (2, 3):
         motion = retime(waypoints, MotionLimits(velocity=2.0, acceleration=8.0, jerk=60.0), order=order)
         print("retime", order, bits(motion.duration), motion.iterations.tolist())

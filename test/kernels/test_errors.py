@@ -8,7 +8,7 @@ import re
 import numpy as np
 import pytest
 import torch
-from operator_cases import MAP, SIGNATURE, function, random_inputs
+from operator_cases import MAP, SIGNATURE, signature_case
 
 from traj_integrator_ros.kernels import (
     MAPS,
@@ -105,11 +105,12 @@ def test_misuse_is_named_with_what_was_expected_and_what_came(kernel, argument, 
 
 @SIGNATURE
 def test_errors_are_the_same_inside_a_compiled_function_and_under_vmap(kernel):
-    inputs = random_inputs(kernel, batch=B)
+    case = signature_case(kernel, batch=B)
+    inputs = case.values
     inputs[2] = inputs[2][:, :1]
     for transformed in (
-        lambda: torch.compile(function(kernel), backend="eager")(*inputs),
-        lambda: torch.vmap(function(kernel))(*(x[None] for x in inputs)),
+        lambda: torch.compile(case.function(), backend="eager")(*inputs),
+        lambda: torch.vmap(case.function())(*(x[None] for x in inputs)),
     ):
         torch._dynamo.reset()
         with pytest.raises(ValueError, match=r"^start_velocity: expected shape \[rows, dof = 2\], got \[3, 1\]"):
@@ -120,8 +121,8 @@ def test_errors_are_the_same_inside_a_compiled_function_and_under_vmap(kernel):
 @pytest.mark.parametrize("batch", [0, 1])
 @pytest.mark.parametrize("horizon", [1, 2])
 def test_the_smallest_shapes_are_no_misuse(kernel, batch, horizon):
-    inputs = [x.requires_grad_() for x in random_inputs(kernel, batch=batch, horizon=horizon, dof=1)]
-    outputs = function(kernel)(*inputs)
+    case = signature_case(kernel, batch=batch, horizon=horizon, dof=1)
+    outputs = case.step(*(inputs := case.leaves()))
     assert all(output.shape == (batch, kernel.output_horizon(horizon), 1) for output in outputs)
     gradients = torch.autograd.grad([output.sum() for output in outputs], inputs)
     assert [g.shape for g in gradients] == [x.shape for x in inputs]

@@ -11,11 +11,11 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from launch_cases import OUTPUTS, SCHEMES, Case, assert_close, cases
-from operator_cases import MAP
+from launch_cases import Launch, assert_close, launches
+from operator_cases import MAP, OPERATOR, STATE, Case, signature_case
 from preloaded_python import preloaded_python
 
-from traj_integrator_ros.kernels import ControlSpace
+from traj_integrator_ros.kernels import MAPS, ControlSpace
 
 try:
     from traj_integrator_ros.kernels import native
@@ -24,44 +24,38 @@ except ImportError as error:
 
 # Rounding of the arithmetic and of the result. The specification allows 2e-6 in float32.
 LIMIT = {torch.float32: 2e-7, torch.float64: 2e-14}
-VARIANT = pytest.mark.parametrize("variant", SCHEMES)
-
-DRAWN = {
-    "steps": st.sampled_from([1, 2, 3, 4, 7, 100]),
-    "batch": st.integers(0, 9),
-    "horizon": st.sampled_from([1, 2, 3, 4, 5, 8, 32, 38, 126, 150]),
-    "dof": st.one_of(st.integers(1, 9), st.sampled_from([9, 13, 16, 17, 64, 600])),
-}
 
 
-@VARIANT
-@settings(max_examples=40, deadline=None)
+@OPERATOR
+@settings(max_examples=50, deadline=None)
 @given(data=st.data())
-def test_results_are_those_of_float64_arithmetic(variant, data):
+def test_results_are_those_of_float64_arithmetic(kernel, data):
     """Outputs, gradients, and the gradient of dt."""
-    case = data.draw(cases(st.just(variant), **DRAWN))
-    limit = LIMIT[case.dtype]
-    for name, got, want in zip(OUTPUTS, case.forward("native"), case.expected_forward(), strict=True):
-        assert got.dtype is case.dtype
-        assert_close(got, want, limit, name)
-    for i, (got, want) in enumerate(zip(case.vjp("native"), case.expected_vjp(), strict=True)):
-        assert got is None or got.dtype is case.dtype
-        assert_close(got, want, 4 * limit, i)
-    got = case.dt_gradient(native)
+    sizes = {
+        "batch": st.integers(0, 9),
+        "horizon": st.sampled_from([1, 2, 3, 4, 5, 8, 32, 38, 126, 150]),
+        "dof": st.one_of(st.integers(1, 9), st.sampled_from([9, 13, 16, 17, 64, 600])),
+    }
+    launch = data.draw(launches(kernel, **sizes))
+    limit, (wanted, wanted_of_dt) = LIMIT[launch.dtype], launch.expected()
+    for place, (got, want) in enumerate(zip(launch.both("native"), wanted, strict=True)):
+        assert got is None or got.dtype is launch.dtype
+        assert_close(got, want, limit if place < 4 else 4 * limit, place)
+    got = launch.dt_gradient(native)
     assert got.dtype is torch.float64
-    rounded_weights = case.map == "bspline" and case.dtype is torch.float32
-    assert_close(got, case.expected_dt_gradient(), limit if rounded_weights else 1e-11)
+    rounded_weights = kernel.control_space is ControlSpace.BSPLINE and launch.dtype is torch.float32
+    assert_close(got, wanted_of_dt, limit if rounded_weights else 1e-11)
 
 
-@VARIANT
-def test_number_of_threads_does_not_change_a_bit(variant):
-    case = Case(variant, 500, 32, 7, torch.float32, seed=1, start_form="pool int64")
+@MAP
+def test_number_of_threads_does_not_change_a_bit(kernel):
+    launch = Launch(signature_case(kernel, batch=500, horizon=32, dof=7, start="pool"), torch.float32)
     threads = torch.get_num_threads()
     results = []
     try:
         for count in (1, 2, 3):
             torch.set_num_threads(count)
-            results.append([*case.both("native"), case.dt_gradient(native)])
+            results.append([one for one in (*launch.both("native"), launch.dt_gradient(native)) if one is not None])
     finally:
         torch.set_num_threads(threads)
     for other in results[1:]:
@@ -102,26 +96,25 @@ def test_smooth_motions_keep_their_digits_in_float32(kernel, per_step, dt, offse
     step = steps if per_step else float(steps[0])
     got = kernel.step(action, *start, dt=step, backend="native")
     want = kernel.step(action.double(), *(x.double() for x in start), dt=step, backend="reference")
-    for output, exact, label in zip(got, want, OUTPUTS, strict=True):
+    for output, exact, label in zip(got, want, STATE, strict=True):
         assert_close(output, exact, 2e-7, label)
 
 
 def test_outputs_go_into_the_tensors_of_the_caller_and_wrong_ones_are_refused():
-    case = Case("clique", 3, 5, 2, torch.float32, seed=1)
+    launch = Launch(Case(MAPS["clique"], 3, 5, 2), torch.float32)
     out = [torch.full((3, 5, 2), torch.nan) for _ in range(4)]
-    for got, buffer, want in zip(case.forward("native", out=out), out, case.forward("native"), strict=True):
+    for got, buffer, want in zip(launch.forward("native", out=out), out, launch.forward("native"), strict=True):
         assert got.data_ptr() == buffer.data_ptr()
         assert torch.equal(buffer, want)
     for wrong in (torch.empty(3, 5, 3), torch.empty(3, 5, 2).double(), torch.empty(3, 2, 5).mT):
         with pytest.raises(ValueError, match="expected contiguous"):
-            case.forward("native", out=[*out[:3], wrong])
+            launch.forward("native", out=[*out[:3], wrong])
 
 
 @pytest.mark.parametrize("row", [-1, 3])
 def test_an_index_outside_of_the_pool_is_refused(row):
-    case = Case("clique", 4, 5, 2, torch.float32, seed=1, start_form="pool int64")
-    case.start_index[:] = torch.tensor([0, 1, row, 2])
-    with pytest.raises(IndexError, match="start_index: expected rows 0 to 2"):
-        case.forward("native")
-    with pytest.raises(IndexError, match="start_index: expected rows 0 to 2"):
-        case.vjp("native")
+    launch = Launch(Case(MAPS["clique"], 4, 5, 2, start="pool"))
+    launch.inputs.indices[0][:] = torch.tensor([0, 1, row, 2])
+    for run in (launch.forward, launch.vjp):
+        with pytest.raises(IndexError, match="start_index: expected rows 0 to 2"):
+            run("native")

@@ -2,60 +2,40 @@
 
 from __future__ import annotations
 
-import gc
 import threading
 import weakref
 
 import pytest
 import torch
-from operator_cases import (
-    BACKEND,
-    MAP,
-    SIGNATURE,
-    assert_all_close,
-    cost,
-    function,
-    launches,  # noqa: F401  a fixture
-    leaves,
-    random_inputs,
-    weights_like,
-)
-
-from traj_integrator_ros.kernels import Backend
-
-REFERENCE = Backend.REFERENCE
-
-
-def gradients(kernel, backend):
-    inputs = leaves(kernel)
-    return torch.autograd.grad(cost(function(kernel, backend)(*inputs)), inputs)
-
+from operator_cases import BACKEND, MAP, SIGNATURE, assert_all_close, cost, signature_case, weights_like
 
 # Results and absent gradients
 
 
 @SIGNATURE
 @pytest.mark.parametrize("wanted", [(0,), (1,), (2,), (3,), (0, 3), (1, 2, 3), (-1,)], ids=str)
-def test_only_the_gradients_asked_for_are_computed(kernel, launches, wanted):  # noqa: F811
+def test_only_the_gradients_asked_for_are_computed(kernel, backend_calls, wanted):
     """By one vjp; none runs where dt (-1) alone requires grad."""
-    inputs = random_inputs(kernel)
+    case = signature_case(kernel)
+    inputs = case.values
     leaves = [inputs[i].requires_grad_() for i in wanted]
-    outputs = function(kernel, REFERENCE)(*inputs)
-    assert [launch.direction for launch in launches] == ["forward"]
+    outputs = case.step(*inputs, backend="reference")
+    assert [direction for direction, _ in backend_calls] == ["forward"]
     torch.autograd.grad(outputs, leaves, weights_like(outputs))
-    expected = [] if wanted == (-1,) else [("vjp", tuple(i in wanted for i in range(4)))]
-    assert [(launch.direction, tuple(launch.needs[:4])) for launch in launches[1:]] == expected
+    expected = [] if wanted == (-1,) else [("vjp", [i in wanted for i in range(4)])]
+    assert [(direction, list(vjp.needs[:4])) for direction, vjp in backend_calls[1:]] == expected
 
 
 @SIGNATURE
 @BACKEND
 @pytest.mark.parametrize("used", range(4))
-def test_outputs_without_a_gradient_reach_the_backend_as_none_and_count_as_zero(kernel, backend, used, launches):  # noqa: F811
-    inputs = leaves(kernel)
-    outputs = function(kernel, backend)(*inputs)
+def test_outputs_without_a_gradient_reach_the_backend_as_none_and_count_as_zero(kernel, backend, used, backend_calls):
+    case = signature_case(kernel)
+    outputs = case.step(*(inputs := case.leaves()), backend=backend)
     weight = weights_like(outputs)[used]
     alone = torch.autograd.grad(outputs[used], inputs, weight, retain_graph=True)
-    assert backend is None or launches[-1].upstream == tuple(i == used for i in range(4))
+    if backend is not None:
+        assert [x is not None for x in backend_calls[-1][1].upstream] == [i == used for i in range(4)]
     zeros = [weight if i == used else torch.zeros_like(weight) for i in range(4)]
     assert_all_close(alone, torch.autograd.grad(outputs, inputs, zeros))
 
@@ -63,26 +43,27 @@ def test_outputs_without_a_gradient_reach_the_backend_as_none_and_count_as_zero(
 @SIGNATURE
 @BACKEND
 def test_without_requires_grad_there_is_no_graph(kernel, backend):
-    assert not any(output.requires_grad for output in function(kernel, backend)(*random_inputs(kernel)))
+    case = signature_case(kernel)
+    assert not any(output.requires_grad for output in case.step(backend=backend))
     with torch.no_grad():
-        assert not any(output.requires_grad for output in function(kernel, backend)(*leaves(kernel)))
+        assert not any(output.requires_grad for output in case.step(*case.leaves(), backend=backend))
     with torch.inference_mode():
-        assert all(output.is_inference() for output in function(kernel, backend)(*random_inputs(kernel)))
+        assert all(output.is_inference() for output in case.step(backend=backend))
 
 
 @SIGNATURE
 @BACKEND
-def test_actions_are_saved_for_the_gradient_of_dt_alone(kernel, backend):
+@pytest.mark.parametrize("wants_dt", [False, True])
+def test_actions_are_saved_for_the_gradient_of_dt_alone(kernel, backend, wants_dt):
     """A graph without dt holds the step lengths and no activation."""
-    for wants_dt in (False, True):
-        leaf, *rest = random_inputs(kernel)
-        action = leaf.requires_grad_() * 2
-        rest[-1].requires_grad_(wants_dt)
-        outputs = function(kernel, backend)(action, *rest)
-        held = weakref.ref(action)
-        del action
-        gc.collect()
-        assert (held() is not None) == wants_dt, outputs[0].grad_fn
+    case = signature_case(kernel)
+    leaf, *rest = case.values
+    action = leaf.requires_grad_() * 2
+    rest[-1].requires_grad_(wants_dt)
+    outputs = case.step(action, *rest, backend=backend)
+    held = weakref.ref(action)
+    del action
+    assert (held() is not None) == wants_dt, outputs[0].grad_fn
 
 
 # Layouts
@@ -99,9 +80,10 @@ VIEWS = {
 @BACKEND
 @pytest.mark.parametrize("view", VIEWS.values(), ids=VIEWS)
 def test_inputs_and_gradients_of_any_strides(kernel, backend, view):
-    f, plain = function(kernel, backend), leaves(kernel, batch=3, horizon=4, dof=3)
+    case = signature_case(kernel, batch=3, horizon=4, dof=3)
+    plain = case.leaves()
     strange = [view(x) for x in plain]
-    outputs, expected = f(*strange), f(*(x.contiguous() for x in strange))
+    outputs, expected = (case.step(*values, backend=backend) for values in (strange, [x.contiguous() for x in strange]))
     assert_all_close(outputs, expected)
     assert all(output.is_contiguous() for output in outputs)
     weights = [view(weight) for weight in weights_like(outputs)]
@@ -113,8 +95,8 @@ def test_inputs_and_gradients_of_any_strides(kernel, backend, view):
 # Ways to ask for gradients
 
 
-def kept(f, inputs):
-    value, stranger = cost(f(*inputs)), torch.ones(2, requires_grad=True)
+def kept(outputs, inputs):
+    value, stranger = cost(outputs), torch.ones(2, requires_grad=True)
     *found, none = torch.autograd.grad(value, [*inputs, stranger], allow_unused=True, retain_graph=True)
     assert none is None
     assert_all_close(torch.autograd.grad(value, inputs), found)
@@ -123,19 +105,18 @@ def kept(f, inputs):
     return found
 
 
-def added_up_under_no_grad_and_by_another_thread(f, inputs):
-    value = cost(f(*inputs))
+def added_up_under_no_grad_and_by_another_thread(outputs, inputs):
+    value = cost(outputs)
     with torch.no_grad():
-        value.backward()
-    thread = threading.Thread(target=cost(f(*inputs)).backward)
+        value.backward(retain_graph=True)
+    thread = threading.Thread(target=value.backward)
     thread.start()
     thread.join()
     return [x.grad / 2 for x in inputs]
 
 
-def doubled_by_a_hook_of_the_node(f, inputs):
-    outputs, seen = f(*inputs), []
-    weights = torch.autograd.grad(cost(outputs), outputs)
+def doubled_by_a_hook_of_the_node(outputs, inputs):
+    weights, seen = torch.autograd.grad(cost(outputs), outputs, retain_graph=True), []
     node = outputs[1].grad_fn
     pre = node.register_prehook(lambda upstream: tuple(None if g is None else 2 * g for g in upstream))
     post = node.register_hook(lambda results, upstream: seen.append(len(upstream)))
@@ -154,7 +135,9 @@ WAYS = (kept, added_up_under_no_grad_and_by_another_thread, doubled_by_a_hook_of
 @BACKEND
 @pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__.replace("_", " "))
 def test_gradients_are_the_same_however_they_are_asked_for(kernel, backend, way):
-    assert_all_close(way(function(kernel, backend), leaves(kernel)), gradients(kernel, backend))
+    case = signature_case(kernel)
+    found = way(case.step(*(inputs := case.leaves()), backend=backend), inputs)
+    assert_all_close(found, torch.autograd.grad(cost(case.step(*inputs, backend=backend)), inputs))
 
 
 # Hooks and saved tensors
@@ -164,42 +147,41 @@ def test_gradients_are_the_same_however_they_are_asked_for(kernel, backend, way)
 @BACKEND
 def test_hooks_that_change_saved_tensors_change_the_gradient(kernel, backend):
     """Proof that the backward reads what the hooks give back and nothing kept elsewhere."""
-    inputs = leaves(kernel)
+    case = signature_case(kernel)
     with torch.autograd.graph.saved_tensors_hooks(lambda x: x, lambda x: 2 * x if x.is_floating_point() else x):
-        outputs = function(kernel, backend)(*inputs)
-    weights = weights_like(outputs)
-    got = torch.autograd.grad(outputs, inputs, weights)
+        outputs = case.step(*(inputs := case.leaves()), backend=backend)
     doubled = [(2 * x).detach().requires_grad_() for x in inputs]
-    assert_all_close(got, torch.autograd.grad(function(kernel, backend)(*doubled), doubled, weights))
+    got, expected = (
+        torch.autograd.grad(results, leaves, weights_like(outputs))
+        for results, leaves in ((outputs, inputs), (case.step(*doubled, backend=backend), doubled))
+    )
+    assert_all_close(got, expected)
 
 
 @SIGNATURE
 @BACKEND
 def test_a_saved_input_changed_in_place_raises_and_others_may_change(kernel, backend):
-    f, inputs = function(kernel, backend), leaves(kernel)
+    case = signature_case(kernel)
+    *rest, dt = inputs = case.leaves()
     for place in range(len(inputs)):
         copies = [x.clone() for x in inputs]
-        outputs = f(*copies)
-        with torch.no_grad():
-            copies[place].add_(1.0)
+        outputs = case.step(*copies, backend=backend)
+        copies[place].detach().add_(1.0)
         with pytest.raises(RuntimeError, match="modified by an inplace operation"):
             torch.autograd.grad(cost(outputs[:3]), inputs)
-    *rest, dt = inputs
     copies = [x.clone() for x in rest]
-    outputs = f(*copies, dt.detach())
-    weights = weights_like(outputs)
-    with torch.no_grad():
-        for copy in copies:
-            copy.zero_()
-    got = torch.autograd.grad(outputs, rest, weights)
-    assert_all_close(got, torch.autograd.grad(f(*rest, dt.detach()), rest, weights))
+    outputs, expected = (case.step(*values, dt.detach(), backend=backend) for values in (copies, rest))
+    for copy in copies:
+        copy.detach().zero_()
+    got, expected = (torch.autograd.grad(results, rest, weights_like(outputs)) for results in (outputs, expected))
+    assert_all_close(got, expected)
 
 
 @MAP
 @BACKEND
 def test_results_share_no_memory_with_inputs_or_each_other(kernel, backend):
-    inputs = leaves(kernel)
-    outputs = function(kernel, backend)(*inputs)
+    case = signature_case(kernel)
+    outputs = case.step(*(inputs := case.leaves()), backend=backend)
     upstream = weights_like(outputs)
     of_positions = torch.autograd.grad(outputs[0], inputs, upstream[0], retain_graph=True, materialize_grads=True)
     results = [*outputs, *of_positions, *torch.autograd.grad(outputs, inputs, upstream)]

@@ -15,13 +15,9 @@ from operator_cases import (
     SIGNATURE,
     STATE,
     assert_all_close,
-    assert_derivatives,
     cases,
     cost,
-    function,
-    launches,  # noqa: F401  a fixture
-    leaves,
-    random_inputs,
+    signature_case,
     weights_like,
 )
 from torch.autograd import forward_ad, gradcheck, gradgradcheck
@@ -47,12 +43,41 @@ def test_derivatives_are_finite_differences_however_the_map_is_called(kernel, da
     assert_derivatives(step, [values[k] for k in wanted])
 
 
+def assert_derivatives(f, inputs):
+    """First and second derivatives along one direction, in every mode, against central differences."""
+    directions = [torch.arange(x.numel(), dtype=x.dtype).add(k).cos().view(x.shape) for k, x in enumerate(inputs)]
+    h = 1e-5
+
+    def quotient(g):
+        ends = [g(*(x + sign * h * d for x, d in zip(inputs, directions, strict=True))) for sign in (1, -1)]
+        return [(high - low) / (2 * h) for high, low in zip(*ends, strict=True)]
+
+    def gradient(*x, create_graph=False):
+        x = [t if t.requires_grad else t.requires_grad_() for t in x]
+        value = cost(f(*x))
+        return torch.autograd.grad(value, x, create_graph=create_graph, materialize_grads=True), x
+
+    def close(got, wanted):
+        for a, b in zip(got, wanted, strict=True):
+            torch.testing.assert_close(a, b, rtol=1e-6, atol=1e-6 * max(float(b.abs().max()), 1.0))
+
+    _, tangents = torch.func.jvp(f, tuple(inputs), tuple(directions))
+    close(tangents, quotient(f))
+    first, leaves = gradient(*(x.clone() for x in inputs), create_graph=True)
+    along = sum((g * d).sum() for g, d in zip(first, directions, strict=True))
+    close([along], quotient(lambda *x: [cost(f(*x))]))
+    second = quotient(lambda *x: gradient(*x)[0])
+    close(torch.autograd.grad(along, leaves, materialize_grads=True), second)
+    of_gradient = torch.func.grad(lambda *x: cost(f(*x)), argnums=tuple(range(len(inputs))))
+    close(torch.func.jvp(of_gradient, tuple(inputs), tuple(directions))[1], second)
+
+
 @BACKEND
 def test_truncated_terminal_gradient_leaves_the_last_action_its_position_gradient_alone(backend):
-    kernel = MAPS["clique_central"]
-    whole, cut = (function(kernel, backend, truncate_terminal_gradient=truncate) for truncate in (False, True))
-    inputs = leaves(kernel, horizon=3, dof=1)
-    action, plain = inputs[0], [x.detach() for x in inputs]
+    case = signature_case(MAPS["clique_central"], horizon=3, dof=1)
+    whole, cut = (case.function(backend=backend, truncate_terminal_gradient=cuts) for cuts in (False, True))
+    action, *_ = inputs = case.leaves()
+    plain = case.values
     for place, (a, b) in enumerate(zip(whole(*inputs), cut(*inputs), strict=True)):
         assert torch.equal(a, b)
         (full,) = torch.autograd.grad(a.pow(2).sum(), action, retain_graph=True)
@@ -67,12 +92,11 @@ def test_truncated_terminal_gradient_leaves_the_last_action_its_position_gradien
 @SIGNATURE
 def test_third_derivatives(kernel):
     """Against the central difference of the second derivative by dt."""
-    action, *start, _ = random_inputs(kernel, batch=1, horizon=3, dof=1)
-    step = function(kernel)
+    case = signature_case(kernel, batch=1, horizon=3, dof=1)
     dt = torch.tensor(0.7, dtype=torch.float64, requires_grad=True)
 
     def derivative(dt, order):
-        value = cost(step(action, *start, dt))
+        value = cost(case.step(*case.values[:-1], dt))
         for _ in range(order):
             (value,) = torch.autograd.grad(value, dt, create_graph=True)
         return value
@@ -85,7 +109,8 @@ def test_third_derivatives(kernel):
 @SIGNATURE
 def test_jacobians_and_hessians_by_either_mode_agree_with_rows(kernel):
     """Without grad mode: the loops, which would compute then, must see that the tensors are those of a transform."""
-    inputs, f = random_inputs(kernel, horizon=3, dof=1), function(kernel)
+    case = signature_case(kernel, horizon=3, dof=1)
+    inputs, f = case.values, case.function()
     every, modes = tuple(range(len(inputs))), (torch.func.jacrev, torch.func.jacfwd)
     jacobian = torch.autograd.functional.jacobian(f, tuple(inputs))
     hessian = torch.autograd.functional.hessian(lambda *x: cost(f(*x)), tuple(inputs))
@@ -153,35 +178,34 @@ def test_vjp_is_the_vector_jacobian_product(kernel, data):
 
 
 @SIGNATURE
-def test_vjp_runs_no_forward_pass(kernel, launches):  # noqa: F811
-    upstream = weights_like(function(kernel)(*random_inputs(kernel)))
+def test_vjp_runs_no_forward_pass(kernel, backend_calls):
+    upstream = weights_like(signature_case(kernel).step())
     kernel.vjp(upstream, dt=0.1, action_horizon=4, start_rows=2, backend="reference")
-    assert [launch.direction for launch in launches] == ["vjp"]
+    assert [direction for direction, _ in backend_calls] == ["vjp"]
 
 
 @SIGNATURE
 def test_vjp_is_differentiable_in_the_upstream_gradient_and_in_dt(kernel):
-    *_, dt = random_inputs(kernel, horizon=3, dof=1)
-    outputs = function(kernel)(*random_inputs(kernel, horizon=3, dof=1))
-    upstream = [weight.requires_grad_() for weight in weights_like(outputs)]
+    case = signature_case(kernel, horizon=3, dof=1)
+    upstream = [weight.requires_grad_() for weight in weights_like(case.step())]
 
     def vjp(*arguments):
         *upstream, dt = arguments
         return kernel.vjp(upstream, dt=dt, action_horizon=3, start_rows=2)
 
     fast = kernel.control_space is ControlSpace.BSPLINE
-    assert gradcheck(vjp, [*upstream, dt.requires_grad_()], check_forward_ad=True, fast_mode=fast)
+    assert gradcheck(vjp, [*upstream, case.leaves()[-1]], check_forward_ad=True, fast_mode=fast)
 
 
 @SIGNATURE
 def test_the_gradient_of_dt_carries_tangents(kernel):
-    action, *rows, dt = random_inputs(kernel, horizon=3, dof=1)
+    case = signature_case(kernel, horizon=3, dof=1)
+    action, *rows, dt = case.values
     moved, step = weights_like([action])[0], 1e-5
     dt.requires_grad_()
 
     def by_dt(action):
-        outputs = function(kernel)(action, *rows, dt)
-        return torch.autograd.grad(sum(output.square().sum() for output in outputs), dt)[0]
+        return torch.autograd.grad(sum(output.square().sum() for output in case.step(action, *rows, dt)), dt)[0]
 
     with forward_ad.dual_level():
         tangent = forward_ad.unpack_dual(by_dt(forward_ad.make_dual(action, moved))).tangent
@@ -193,11 +217,10 @@ def test_the_gradient_of_dt_carries_tangents(kernel):
 @BACKEND
 def test_the_gradient_of_dt_in_half_precision_is_that_of_the_rounded_numbers(kernel, backend):
     """Which loops in C++ do not compute."""
-    *inputs, dt = random_inputs(kernel)
-    weights = [weight.bfloat16() for weight in weights_like(function(kernel, backend)(*inputs, dt))]
-    gradients = []
+    case, gradients = signature_case(kernel), []
+    weights = [weight.bfloat16() for weight in weights_like(case.step())]
     for dtype in (torch.bfloat16, torch.float64):
-        leaf = dt.float().requires_grad_()
-        outputs = function(kernel, backend)(*(x.bfloat16().to(dtype) for x in inputs), leaf)
+        inputs, leaf = [x.bfloat16().to(dtype) for x in case.values[:-1]], case.values[-1].float().requires_grad_()
+        outputs = case.step(*inputs, leaf, backend=backend)
         gradients += torch.autograd.grad(outputs, leaf, [weight.to(dtype) for weight in weights])
     torch.testing.assert_close(*gradients, rtol=1e-3, atol=1e-3 * float(gradients[1].abs().max()))

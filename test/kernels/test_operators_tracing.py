@@ -7,7 +7,7 @@ import sys
 
 import pytest
 import torch
-from operator_cases import SIGNATURE, OperatorCalls, assert_all_close, cost, function, leaves, random_inputs
+from operator_cases import SIGNATURE, OperatorCalls, assert_all_close, cost, signature_case
 from torch.autograd import forward_ad
 from torch.fx.experimental.proxy_tensor import make_fx
 
@@ -36,12 +36,12 @@ def our_nodes(graph: torch.fx.Graph) -> list[str]:
 
 
 @SIGNATURE
-@pytest.mark.parametrize(("requires_grad", "pool"), [(False, False), (True, True)], ids=["plain", "grad and pool"])
-def test_opcheck_passes_for_every_operator(kernel, requires_grad, pool):
-    inputs = [x.requires_grad_(requires_grad) for x in random_inputs(kernel)]
-    index = torch.tensor([1, 1]) if pool else None
+@pytest.mark.parametrize("requires_grad", [False, True], ids=["plain", "grad and pool"])
+def test_opcheck_passes_for_every_operator(kernel, requires_grad):
+    case = signature_case(kernel, start="pool" if requires_grad else "own")
+    inputs = [x.requires_grad_(requires_grad) for x in case.values]
     with OperatorCalls() as recorded:
-        outputs = function(kernel, Backend.REFERENCE, start_index=index)(*inputs)
+        outputs = case.step(*inputs, backend=Backend.REFERENCE)
         if requires_grad:
             gradients = torch.autograd.grad(outputs[1:], [inputs[2], inputs[-1]], outputs[1:], create_graph=True)
             torch.autograd.grad(cost(gradients), inputs[:2])
@@ -60,7 +60,8 @@ def test_compiles_as_one_graph_with_one_node_and_the_same_gradients(kernel):
         graphs.append(graph.graph)
         return torch._dynamo.lookup_backend("aot_eager")(graph, example_inputs)
 
-    inputs, f = leaves(kernel), function(kernel)
+    case = signature_case(kernel)
+    inputs, f = case.leaves(), case.function()
     torch._dynamo.reset()
     outputs = torch.compile(f, fullgraph=True, backend=backend, dynamic=True)(*inputs)
     assert [len(our_nodes(graph)) for graph in graphs] == [1]
@@ -71,8 +72,8 @@ def test_compiles_as_one_graph_with_one_node_and_the_same_gradients(kernel):
 @pytest.mark.parametrize("transform", ["grad", "jvp", "vmap"])
 def test_function_transforms_compile(transform):
     """Those that all the others consist of; these are traced below."""
-    kernel = MAPS["acceleration_zoh"]
-    inputs, f = random_inputs(kernel), TRANSFORMS[transform](function(kernel))
+    case = signature_case(MAPS["acceleration_zoh"])
+    inputs, f = case.values, TRANSFORMS[transform](case.function())
     torch._dynamo.reset()
     compiled = torch.compile(f, fullgraph=True, backend="aot_eager")(*inputs)
     expected, structure = torch.utils._pytree.tree_flatten(f(*inputs))
@@ -81,8 +82,8 @@ def test_function_transforms_compile(transform):
 
 @pytest.mark.parametrize("transform", ["hessian", "dual level"])
 def test_make_fx_keeps_the_operators_whole_under_function_transforms(transform):
-    kernel = MAPS["acceleration_zoh"]
-    inputs, f = random_inputs(kernel), TRANSFORMS[transform](function(kernel))
+    case = signature_case(MAPS["acceleration_zoh"])
+    inputs, f = case.values, TRANSFORMS[transform](case.function())
     graph = make_fx(f)(*inputs)
     assert our_nodes(graph.graph)
     assert_all_close(torch.utils._pytree.tree_leaves(graph(*inputs)), torch.utils._pytree.tree_leaves(f(*inputs)))
@@ -91,8 +92,8 @@ def test_make_fx_keeps_the_operators_whole_under_function_transforms(transform):
 @pytest.mark.slow
 @pytest.mark.usefixtures("quick_inductor")
 def test_compiles_with_inductor():
-    kernel = MAPS["clique"]
-    inputs, f = leaves(kernel), function(kernel)
+    case = signature_case(MAPS["clique"])
+    inputs, f = case.leaves(), case.function()
     torch._dynamo.reset()
     outputs = torch.compile(f, fullgraph=True)(*inputs)
     assert_all_close(torch.autograd.grad(cost(outputs), inputs), torch.autograd.grad(cost(f(*inputs)), inputs))
@@ -109,7 +110,7 @@ def test_exports_with_a_dynamic_batch(kernel, strict):
             return tuple(kernel.step(action, p0, v0, dt=dt))
 
     def arguments(batch):
-        action, p0, v0, *_, dt = random_inputs(kernel, batch=batch)
+        action, p0, v0, *_, dt = signature_case(kernel, batch=batch).values
         return action, p0, v0, dt
 
     batch = torch.export.Dim("batch")

@@ -7,7 +7,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from operator_cases import CPU_BACKENDS, MAP, OPERATOR, SIGNATURE, STATE, cases, random_inputs
+from operator_cases import CPU_BACKENDS, MAP, OPERATOR, SIGNATURE, STATE, cases, signature_case
 from spec_oracle import spec_trajectory
 
 from traj_integrator_ros.kernels import control_map, reference_backend
@@ -35,7 +35,7 @@ def test_equals_the_specification_index_by_index_however_it_is_called(kernel, da
     ("dtype", "backend"), [(torch.float16, None), (torch.bfloat16, None), (torch.float32, "reference")], ids=str
 )
 def test_short_types_are_rounded_once_at_the_end(kernel, dtype, backend):
-    half = [x.to(dtype) for x in random_inputs(kernel, batch=3, horizon=8, seed=7)[:4]]
+    half = [x.to(dtype) for x in signature_case(kernel, batch=3, horizon=8, seed=7).values[:4]]
     got = kernel.step(*half, dt=0.5, backend=backend)
     want = kernel.step(*(x.double() for x in half), dt=0.5, backend=backend)
     for output, exact in zip(got, want, strict=True):

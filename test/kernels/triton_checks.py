@@ -16,17 +16,17 @@ import hypothesis.strategies as st
 import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
-from launch_cases import SCHEMES, Case, assert_close, cases
-from operator_cases import SIGNATURE
+from launch_cases import Launch, assert_close, launches
+from operator_cases import OPERATOR, SIGNATURE, Case, signature_case
 from triton import language
 
 from traj_integrator_ros.engine import staged as engine_staged
 from traj_integrator_ros.engine.call import call_of, ends_of
 from traj_integrator_ros.engine.integrator import TrajectoryIntegrator
 from traj_integrator_ros.engine.staged import StagedRunner
-from traj_integrator_ros.kernels import Backend
+from traj_integrator_ros.kernels import MAPS, Backend, ControlMap
 from traj_integrator_ros.kernels.backends import launcher
-from traj_integrator_ros.kernels.triton import launch
+from traj_integrator_ros.kernels.triton import launch as triton_launch
 
 DEVICE = os.environ.get("TRITON_CHECKS_DEVICE", "cpu")
 ON_GPU = DEVICE != "cpu"
@@ -56,150 +56,122 @@ def _quicken() -> None:
 if not ON_GPU:
     _quicken()
 
-EACH_MAP = pytest.mark.parametrize("variant", SCHEMES)
-EACH_OF_STEPS = pytest.mark.parametrize("variant", [name for name in SCHEMES if name != "bspline"])
 # What does not depend on the map: those with the most start rows, and both ends of the chain.
-SOME_MAPS = pytest.mark.parametrize("variant", ["clique", "clique_central", "jerk", "bspline"])
-
-# The interpreter's time depends on the number of programs, and a scan has one for each trajectory.
-FEW, FEW_OR_MANY = st.integers(0, 4), st.one_of(st.integers(0, 4), st.integers(0, 4), st.integers(5, 70))
-LONGEST, WIDEST = (130, 32) if ON_GPU else (70, 12)  # a test has longer and wider ones
-MANY = 1500 if ON_GPU else 70
-
-
-def make_case(
-    variant: str, batch: int, horizon: int, dof: int, dtype: torch.dtype = torch.float64, **options: object
-) -> Case:
-    """A launch on the device of the checks."""
-    return Case(variant, batch, horizon, dof, dtype, device=DEVICE, **options)
-
-
-def assert_matches(case: Case) -> None:
-    """Forward and transpose agree with the reference and its autograd."""
-    wanted = [*case.expected_forward(), *case.expected_vjp()]
-    results = [*case.forward("triton"), *case.vjp("triton")]
-    for place, (got, want) in enumerate(zip(results, wanted, strict=True)):
-        assert got is None or got.dtype == case.dtype
-        assert_close(got, want, LIMIT[case.dtype], place)
-
-
-def is_flat(variant: str) -> bool:
-    return "central" in variant or variant == "bspline"
-
-
+SOME_MAPS = pytest.mark.parametrize("name", ["clique", "clique_central", "jerk", "bspline_tight"])
+STEPS = [name for name in MAPS if not name.startswith("bspline")]
 # Of the norm of each result: rounding of the arithmetic, which is float64 for every dtype, and of the result.
 LIMIT = {torch.float64: 1e-11, torch.float32: 2e-7, torch.bfloat16: 2**-7, torch.float16: 2**-10}
+SUM_LIMIT = 2e-6
 
 
-@EACH_MAP
-@settings(max_examples=60 if ON_GPU else 8, suppress_health_check=list(HealthCheck), deadline=None)
+def launch_of(name: str, *sizes: int, dtype: torch.dtype = torch.float64, truncated: bool = False, **fields) -> Launch:
+    """A launch on the device of the checks."""
+    return Launch(Case(MAPS[name], *sizes, **{"dt": "scalar", **fields}), dtype, truncated=truncated, device=DEVICE)
+
+
+def assert_matches(launch: Launch) -> None:
+    """Forward and transpose agree with the reference and its autograd."""
+    limit, forms = LIMIT[launch.dtype], {launch.case.start, launch.case.goal}
+    # Gradients of rows that trajectories share are rounded before they are added up, where they may cancel.
+    of_rows = SUM_LIMIT if launch.dtype == torch.float32 and forms & {"one", "pool"} else limit
+    for place, (got, want) in enumerate(zip(launch.both("triton"), launch.expected()[0], strict=True)):
+        assert got is None or got.dtype == launch.dtype
+        assert_close(got, want, limit if place < 5 else of_rows, place)
+
+
+def is_scan(kernel: ControlMap) -> bool:
+    """The interpreter's time depends on the number of programs, and a scan has one for each trajectory."""
+    return "central" not in kernel.name and not kernel.operator.goals and not ON_GPU
+
+
+@OPERATOR
+@settings(max_examples=60 if ON_GPU else 10, suppress_health_check=list(HealthCheck), deadline=None)
 @given(data=st.data())
-def test_forward_and_vjp_match_the_reference_for_any_shape_and_absence(variant, data):
-    longest, widest = (12, 6) if variant == "bspline" and not ON_GPU else (LONGEST, WIDEST)
-    case = data.draw(
-        cases(
-            st.just(variant),
-            st.integers(1, 5),
-            batch=FEW if variant == "bspline" or not (is_flat(variant) or ON_GPU) else FEW_OR_MANY,
-            horizon=st.one_of(st.integers(1, 5), st.integers(1, longest)),
-            dof=st.integers(1, widest),
-            device=st.just(DEVICE),
-        )
-    )
+def test_forward_and_vjp_match_the_reference_for_any_shape_and_absence(kernel, data):
+    longest, widest = (130, 32) if ON_GPU else (12, 6) if kernel.operator.goals else (70, 12)
+    few = st.integers(0, 4)
+    sizes = {
+        "batch": few if kernel.operator.goals or is_scan(kernel) else st.one_of(few, few, st.integers(5, 70)),
+        "horizon": st.one_of(st.integers(1, 5), st.integers(1, longest)),
+        "dof": st.integers(1, widest),
+    }
+    launch = data.draw(launches(kernel, **sizes))
+    launch = dataclasses.replace(launch, device=DEVICE)
     size = data.draw(st.sampled_from((None, None, 64, 512)), "program")
-    size = size if case.action.numel() < 5000 else None
-    with mock.patch.object(launch, "program_size", lambda device: size) if size else contextlib.nullcontext():
-        assert_matches(case)
+    size = size if launch.inputs.action.numel() < 5000 else None
+    size_of = mock.patch.object(triton_launch, "program_size", lambda device: size)
+    with size_of if size else contextlib.nullcontext():
+        assert_matches(launch)
 
 
-@EACH_MAP
+@OPERATOR
 @pytest.mark.parametrize(("batch", "horizon", "dof"), [(0, 5, 3), (1, 1, 1), (70, 2, 1), (1, 257, 33)])
-def test_smallest_and_longest_shapes_match_the_reference(variant, batch, horizon, dof):
-    if not (is_flat(variant) or ON_GPU):
+def test_smallest_and_longest_shapes_match_the_reference(kernel, batch, horizon, dof):
+    if is_scan(kernel):
         batch = min(batch, 5)  # seconds of interpreter else
-    if variant == "bspline" and not ON_GPU:
+    if kernel.operator.goals and not ON_GPU:
         batch, horizon, dof = min(batch, 5), min(horizon, 20), min(dof, 2)
-    kinds = (("scalar", "pool int32", None), ("both", "one", "each"))
-    for dt, start, goal in kinds if horizon < 100 or ON_GPU else kinds[1:]:
-        options = {"dt_form": dt, "start_form": start, "goal_form": goal}
-        assert_matches(make_case(variant, batch, horizon, dof, **options))
+    for start, goal in (("pool", ""), ("one", "own")):
+        case = signature_case(kernel, batch=batch, horizon=horizon, dof=dof, start=start)
+        assert_matches(Launch(dataclasses.replace(case, goal=goal if kernel.goal else ""), device=DEVICE))
 
 
 @SOME_MAPS
-def test_buffers_of_the_caller_are_filled_and_nothing_beside_them_is_written(variant):
-    case = make_case(variant, 3, 9, 5)
-    wanted = [*case.expected_forward(), *case.expected_vjp()]
+def test_buffers_of_the_caller_are_filled_and_nothing_beside_them_is_written(name):
+    launch = launch_of(name, 3, 9, 5)
+    wanted, _ = launch.expected()
 
     def guarded(shape: tuple[int, ...]) -> tuple[torch.Tensor, torch.Tensor]:
         length = 64 + torch.Size(shape).numel() + 64
         whole = torch.full((length,), float("nan"), dtype=torch.float64, device=DEVICE)
         return whole, whole[64:-64].view(shape)
 
-    outs = [guarded(output.shape) for output in wanted[:4]]
-    gradient = guarded((3, 9, 5))
-    results = case.forward("triton", out=[inner for _, inner in outs])
-    results = [*results, *case.vjp("triton", out=[gradient[1], *[None] * 8])]
+    wholes, inner = zip(*(guarded(output.shape) for output in wanted[:5]), strict=True)
+    results = [*launch.forward("triton", out=inner[:4]), *launch.vjp("triton", out=[inner[4], *[None] * 8])]
     for got, want in zip(results, wanted, strict=True):
         assert_close(got, want, 1e-9)
-    for (whole, inner), result in zip([*outs, gradient], results[:5], strict=True):
-        assert result is inner
-        assert bool(whole[:64].isnan().all())
-        assert bool(whole[-64:].isnan().all())
-
-
-@EACH_MAP
-def test_absent_gradients_and_unneeded_results_have_no_memory_to_touch(variant, monkeypatch):
-    launches = []
-    monkeypatch.setattr(launch, "launch", lambda kernel, programs, arguments, warps: launches.append(arguments))
-    case = make_case(variant, 3, 6, 2, absent_upstream=(0, 1, 3), unneeded=(0, 2))
-    case.vjp("triton")
-    tensors = {name for name, value in launches[0].items() if isinstance(value, torch.Tensor)}
-    starts = {f"p_grad_start_{name}" for name in "paj"[: case.operator.starts - 1]}
-    tables = {"p_weights", "p_states"} if variant == "bspline" else set()
-    assert tensors == {"p_grad_acceleration", "p_dt", *starts, *tables}
+    assert all(result is one for result, one in zip(results, inner, strict=False))
+    assert all(bool(whole[:64].isnan().all() and whole[-64:].isnan().all()) for whole in wholes)
 
 
 @SOME_MAPS
-def test_a_start_outside_of_the_pool_gives_nan_and_reads_nothing(variant):
-    case = make_case(variant, 4, 6, 3, start_form="pool int64")
-    right = case.forward("triton")
-    case.start_index[1], case.start_index[2] = 3, -1
-    for output, whole in zip(case.forward("triton")[:3], right, strict=False):
+def test_a_start_outside_of_the_pool_gives_nan_and_reads_nothing(name):
+    launch = launch_of(name, 4, 6, 3, start="pool")
+    right = launch.forward("triton")
+    launch.inputs.indices[0][1:3] = torch.tensor([3, -1])
+    for output, whole in zip(launch.forward("triton")[:3], right, strict=False):
         assert bool(output[1:3, :2].isnan().any(1).all())
         assert torch.equal(output[[0, 3]], whole[[0, 3]])
 
 
 @SOME_MAPS
-def test_what_does_not_fit_is_refused_by_name(variant):
-    case = make_case(variant, 2, 5, 2)
-    outs = list(case.forward("triton"))
+def test_what_does_not_fit_is_refused_by_name(name):
+    launch = launch_of(name, 2, 5, 2)
+    outs = list(launch.forward("triton"))
     outs[2] = outs[2].float()
     with pytest.raises(ValueError, match=r"out\[2\]: expected a contiguous torch.float64"):
-        case.forward("triton", out=outs)
+        launch.forward("triton", out=outs)
     wrong = torch.empty(2, 2, 5, dtype=torch.float64, device=DEVICE).transpose(1, 2)
     with pytest.raises(ValueError, match=r"out\[0\]: expected a contiguous"):
-        case.vjp("triton", out=[wrong, *[None] * 8])
-    for name, value, message in (
-        ("dt", torch.ones(1, 3, device=DEVICE), "dt: expected shape"),
+        launch.vjp("triton", out=[wrong, *[None] * 8])
+    for field, value, message in (
+        ("inputs", launch.inputs._replace(dt=torch.ones(1, 3, device=DEVICE)), "dt: expected shape"),
         ("upstream", [torch.ones(2, 5, 1), None, torch.ones(2, 5, 2), None], "grad_acceleration: expected shape"),
         ("upstream", [None] * 4, "at least one"),
     ):
-        wrong = make_case(variant, 2, 5, 2)
-        setattr(wrong, name, value)
+        wrong = launch_of(name, 2, 5, 2)
+        setattr(wrong, field, value)
         with pytest.raises(ValueError, match=message):
             wrong.vjp("triton")
 
 
 @SIGNATURE
 def test_public_functions_reach_the_kernels_and_differentiate_through_them(kernel):
-    generator = torch.Generator().manual_seed(0)
-    inputs = [torch.randn(3, 7, 2, generator=generator, dtype=torch.float64)]
-    inputs += [torch.randn(4, 2, generator=generator, dtype=torch.float64) for _ in range(3)]
-    inputs = [tensor.to(DEVICE).requires_grad_() for tensor in (*inputs, torch.full((1, 1), 0.5, dtype=torch.float64))]
-    index = torch.tensor([3, 0, 3], device=DEVICE)
+    case = Case(kernel, 3, 7, 2, dt="[1]", start="pool")
     results = []
     for backend in (Backend.TRITON, Backend.REFERENCE):
-        trajectory = kernel.step(*inputs[:-1], dt=inputs[-1], start_index=index, backend=backend)
+        inputs = [tensor.detach().to(DEVICE).requires_grad_() for tensor in case.leaves()]
+        trajectory = case.step(*inputs, start_index=case.fixed["start_index"].to(DEVICE), backend=backend)
         cost = trajectory.velocity.square().sum() + trajectory.jerk.square().sum()
         gradients = torch.autograd.grad(cost, inputs, create_graph=True)
         second = torch.autograd.grad(sum(gradient.square().sum() for gradient in gradients), inputs)
@@ -209,51 +181,47 @@ def test_public_functions_reach_the_kernels_and_differentiate_through_them(kerne
 
 
 @SOME_MAPS
-def test_pool_gradients_are_the_sums_of_their_rows_and_the_same_in_every_run(variant):
+def test_pool_gradients_are_the_sums_of_their_rows_and_the_same_in_every_run(name):
     """Of a pool whose rows start none, some or nearly all trajectories, two of which start outside of it."""
-    case = make_case(variant, MANY if ON_GPU else 12, 2, 5, torch.float32, start_form="pool int32")
+    launch = launch_of(name, 1500 if ON_GPU else 12, 2, 5, dtype=torch.float32, start="pool")
+    index = launch.inputs.indices[0]
     generator = torch.Generator().manual_seed(0)
-    case.start_index[:] = torch.tensor([0, 2, 2, 2, 2])[
-        torch.randint(0, 5, case.start_index.shape, generator=generator)
-    ]
-    case.start_index[7:9] = torch.tensor([-1, 3])
-    for upstream in filter(torch.is_tensor, case.upstream):
+    index[:] = torch.tensor([0, 2, 2, 2, 2])[torch.randint(0, 5, index.shape, generator=generator)]
+    index[7:9] = torch.tensor([-1, 3])
+    for upstream in launch.upstream:
         upstream[7:9] = 0
-    runs = [case.vjp("triton") for _ in range(2)]
-    case.start_index[7:9] = 0
-    inside = case.expected_vjp()
-    for got, again, want in zip(*runs, inside, strict=True):
-        assert_close(got, want, 2e-6)
+    runs = [launch.vjp("triton") for _ in range(2)]
+    index[7:9] = 0
+    for got, again, want in zip(*runs, launch.expected()[0][4:], strict=True):
+        assert_close(got, want, SUM_LIMIT)
         assert got is None or torch.equal(got, again)
 
 
-@EACH_MAP
+@OPERATOR
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
-def test_half_types_lose_no_more_than_their_own_rounding(variant, dtype):
-    case = make_case(variant, 3, 20, 7, dtype, start_form="pool int32")
-    case.dt = 5 * case.dt + 0.5  # jerk stays below the 65504 of float16
-    assert_matches(case)
+def test_half_types_lose_no_more_than_their_own_rounding(kernel, dtype):
+    assert_matches(Launch(signature_case(kernel, batch=3, horizon=20, dof=7, start="pool"), dtype, device=DEVICE))
 
 
 gpu = pytest.mark.skipif(not ON_GPU, reason="needs a CUDA device")
 
 
 @gpu
-@EACH_OF_STEPS
-def test_capture_into_a_cuda_graph_replays_with_new_inputs_and_allocates_nothing(variant):
+@pytest.mark.parametrize("name", STEPS)
+def test_capture_into_a_cuda_graph_replays_with_new_inputs_and_allocates_nothing(name):
     """Nothing waits for the device: a capture would fail."""
-    case, fresh = (make_case(variant, 64, 33, 7, torch.float32, start_form="pool int32", seed=k) for k in range(2))
+    launch, fresh = (launch_of(name, 64, 33, 7, dtype=torch.float32, start="pool", seed=seed) for seed in range(2))
     for _ in range(2):
-        case.both("triton")
+        launch.both("triton")
     torch.cuda.synchronize()
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
-        results = case.both("triton")
-    pairs = zip([*case.inputs.arguments, *case.upstream], [*fresh.inputs.arguments, *fresh.upstream], strict=True)
+        results = launch.both("triton")
+    pairs = zip([*launch.inputs.arguments, *launch.upstream], [*fresh.inputs.arguments, *fresh.upstream], strict=True)
     for static, new in pairs:
         if static is not None:
             static.copy_(new)
-    for result in results:
+    for result in filter(torch.is_tensor, results):
         result.fill_(float("nan"))
     torch.cuda.synchronize()
     before = torch.cuda.memory_stats()["allocation.all.allocated"]
@@ -262,7 +230,7 @@ def test_capture_into_a_cuda_graph_replays_with_new_inputs_and_allocates_nothing
     torch.cuda.synchronize()
     assert torch.cuda.memory_stats()["allocation.all.allocated"] == before
     for replayed, right in zip(results, fresh.both("triton"), strict=True):
-        assert torch.equal(replayed, right)
+        assert replayed is right is None or torch.equal(replayed, right)
 
 
 @SIGNATURE
@@ -287,24 +255,25 @@ def test_the_engine_drives_the_kernels_into_its_own_memory(kernel, monkeypatch):
 
 
 @gpu
-@EACH_OF_STEPS
-def test_more_than_2_31_elements_are_addressed(variant):
+@pytest.mark.parametrize("name", STEPS)
+def test_more_than_2_31_elements_are_addressed(name):
     batch, horizon, dof = 5_000_000, 64, 7
-    small = make_case(variant, 1, horizon, dof, torch.float16)
-    small.dt = torch.full((1, 1), 1.0 if "clique" in variant else 0.1, device=DEVICE)
+    small, large = (launch_of(name, 1, horizon, dof, dtype=torch.float16, start="one") for _ in range(2))
+    dt = torch.full((1, 1), 1.0 if "clique" in name else 0.1, device=DEVICE)
     elements = batch * small.upstream[0].shape[1] * dof
     if torch.cuda.mem_get_info()[0] < 14 * elements:
         pytest.skip(f"needs {14 * elements / 1e9:.0f} GB of device memory")
     assert elements > 2**31
-    large = make_case(variant, 1, horizon, dof, torch.float16)
-    large.dt = small.dt
-    large.action = torch.zeros(batch, horizon, dof, dtype=torch.float16, device=DEVICE)
-    large.action[-1] = small.action[0]
+    action, *rows = small.inputs.values
+    small.inputs = small.inputs._replace(dt=dt)
+    many = torch.zeros(batch, horizon, dof, dtype=torch.float16, device=DEVICE)
+    many[-1] = action[0]
+    large.inputs = small.inputs._replace(values=(many, *rows))
     forward = large.forward("triton")
     for output, last in zip(forward, small.forward("triton"), strict=True):
         torch.testing.assert_close(output[-1:], last)
-    large.action = None
-    large.upstream = forward
+    del many
+    large.inputs, large.upstream = small.inputs, forward
     small.upstream = [0.01 * gradient for gradient in small.upstream]  # sums of sums stay below float16's 65504
     for output, last in zip(forward, small.upstream, strict=True):
         output[:-1].zero_()
