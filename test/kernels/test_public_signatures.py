@@ -12,12 +12,13 @@ from pathlib import Path
 import torch
 
 from traj_integrator_ros import kernels
+from traj_integrator_ros.kernels import integration_utils
 
 LIBRARY = "traj_integrator::"
 
 
 def public_signatures() -> Iterator[str]:
-    """Schemas of the operators, then one line for each function and class of the kernels' `__all__`."""
+    """Schemas of the operators, then one line for each function and class of the kernels, and each of the drop-in."""
     for name in sorted(torch._C._dispatch_get_all_op_names()):
         if name.startswith(LIBRARY):
             yield str(getattr(torch.ops.traj_integrator, name.removeprefix(LIBRARY)).default._schema)
@@ -25,6 +26,9 @@ def public_signatures() -> Iterator[str]:
         value = getattr(kernels, name)
         if inspect.isfunction(value) or hasattr(value, "_fields") or hasattr(value, "__dataclass_fields__"):
             yield f"{name}({', '.join(_parameters(value))})"
+    for name in sorted(integration_utils.__all__):
+        value = getattr(integration_utils, name)
+        yield f"integration_utils.{name}({', '.join(_parameters(getattr(value, 'apply', value)))})"
 
 
 def _parameters(value: object) -> Iterator[str]:
