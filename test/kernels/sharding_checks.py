@@ -21,6 +21,7 @@ ENDS = ("one", "own", "pool")
 LINE = init_device_mesh("cpu", (2,))
 GRID = init_device_mesh("cpu", (1, 2), mesh_dim_names=("batch", "joints"))
 TOLERANCE = {"rtol": 1e-12, "atol": 1e-12}
+NONE = [None] * 3
 
 
 def call(name: str, **fields: object) -> Case:
@@ -91,6 +92,10 @@ def test_operators_of_torch_take_dtensors_also_if_they_are_called_first() -> Non
         forward(distribute_tensor(action, LINE, [Shard(1)]), shards[1], *none, shards[2], None)
 
 
+def is_sum(placement: object) -> bool:
+    return isinstance(placement, Partial)
+
+
 @pytest.mark.parametrize(("case", "layout"), table().values(), ids=table())
 def test_a_map_of_dtensors_is_that_of_the_whole_and_sends_nothing_but_sums(case: Case, layout: str) -> None:
     """Outputs, first and second derivatives, against those of one process."""
@@ -115,44 +120,33 @@ def test_a_map_of_dtensors_is_that_of_the_whole_and_sends_nothing_but_sums(case:
     with CommDebugMode() as sums:
         summed = [full(gradient) if any(map(is_sum, gradient.placements)) else gradient for gradient in gradients]
     for one, gradient, variable, got in zip(wanted, gradients, splits, summed, strict=True):
-        assert is_layout_of(gradient, variable, case), f"{gradient.placements} of {variable.placements}"
+        # It lies where its variable does, or is a partial sum where that is everywhere.
+        sizes = variable.device_mesh.shape
+        for found, place, size in zip(gradient.placements, variable.placements, sizes, strict=True):
+            is_kept = found == place or (place.is_replicate() and is_sum(found))
+            assert is_kept or size == 1 or case.batch == 1, f"{gradient.placements} of {variable.placements}"
         torch.testing.assert_close(full(got) if isinstance(got, DTensor) else got, one, **TOLERANCE)
-    check_second(wanted, gradients, [*upstream, *wholes[-1:]], [*shards, *splits[-1:]], case)
     assert (forward.get_total_counts() > 0) == (case.batch == 1), "a batch smaller than the mesh is gathered"
     shared = sum(any(map(is_sum, gradient.placements)) for gradient in gradients)
     assert shared >= 3 or layout != "batch" or case.start == "own"
     assert case.batch == 1 or (backward.get_total_counts(), sums.get_total_counts()) == (0, shared)
-
-
-def check_second(
-    wanted: Sequence[Tensor], gradients: Sequence[DTensor], wholes: list[Tensor], splits: list[DTensor], case: Case
-) -> None:
-    """Derivatives of the gradients by upstream gradients, and by dt where it is a tensor."""
-    if case.dt == "number":
-        wholes, splits = wholes[:-1], splits[:-1]
+    # Derivatives of the gradients by upstream gradients, and by dt where it is a tensor.
+    by_dt = slice(0) if case.dt == "number" else slice(-1, None)
     cotangents = weights_like(wanted)
     spread_out = [
         distribute_tensor(one, gradient.device_mesh, [Replicate() if is_sum(p) else p for p in gradient.placements])
         for one, gradient in zip(cotangents, gradients, strict=True)
     ]
-    expected = torch.autograd.grad(wanted, wholes, cotangents, allow_unused=True)
-    got = torch.autograd.grad(gradients, splits, spread_out, allow_unused=True)
-    for one, other in zip(got, expected, strict=True):
+    second = torch.autograd.grad(wanted, [*upstream, *wholes[by_dt]], cotangents, allow_unused=True)
+    found = torch.autograd.grad(gradients, [*shards, *splits[by_dt]], spread_out, allow_unused=True)
+    assert_same(found, second)
+
+
+def assert_same(got: Sequence[DTensor | None], wanted: Sequence[Tensor | None]) -> None:
+    for one, other in zip(got, wanted, strict=True):
         assert (one is None) == (other is None)
         if one is not None:
             torch.testing.assert_close(full(one), other, **TOLERANCE)
-
-
-def is_sum(placement: object) -> bool:
-    return isinstance(placement, Partial)
-
-
-def is_layout_of(gradient: DTensor, variable: DTensor, case: Case) -> bool:
-    """Whether a gradient lies where its variable does, or is a partial sum where that is everywhere."""
-    for got, place, size in zip(gradient.placements, variable.placements, gradient.device_mesh.shape, strict=True):
-        if not (got == place or (place.is_replicate() and is_sum(got)) or size == 1 or case.batch == 1):
-            return False
-    return True
 
 
 @pytest.mark.parametrize("layout", ["batch", "joints", "both"])
@@ -177,9 +171,7 @@ def test_quadratic_cost_of_dtensors_is_that_of_the_whole_and_sends_nothing(layou
     with CommDebugMode() as comm:
         got = torch.autograd.grad(costs[1], list(named.values()), spread_out)
     assert comm.get_total_counts() == 0
-    torch.testing.assert_close(full(costs[1]), costs[0].detach(), **TOLERANCE)
-    for one, other in zip(got, wanted, strict=True):
-        torch.testing.assert_close(full(one), other, **TOLERANCE)
+    assert_same([costs[1], *got], [costs[0].detach(), *wanted])
 
 
 def test_gradients_without_a_step_are_those_of_the_whole() -> None:
@@ -195,14 +187,11 @@ def test_gradients_without_a_step_are_those_of_the_whole() -> None:
         sizes = {f"{end}_rows": len(case.tensors[f"{end}_position"]) for end in ends}
         sizes = {"action_horizon": HORIZON, **sizes, **case.fixed}
         shards = [spread(one, layout, 0, 2) for one in upstream]
-        results = [
+        whole, split = (
             case.kernel.vjp(gradients, **{"dt": tensors.get("dt"), **sizes, **given})
             for gradients, tensors, given in ((upstream, case.tensors, {}), (shards, named, indices))
-        ]
-        for got, wanted in zip(results[1], results[0], strict=True):
-            assert (got is None) == (wanted is None)
-            if wanted is not None:
-                torch.testing.assert_close(full(got), wanted, **TOLERANCE)
+        )
+        assert_same(split, whole)
 
 
 def test_what_is_none_is_part_of_the_question() -> None:
@@ -217,43 +206,36 @@ def test_what_is_none_is_part_of_the_question() -> None:
             assert torch.equal(full(got), wanted)
 
 
-def test_a_split_horizon_is_refused_by_name() -> None:
+def test_a_split_horizon_and_plain_tensors_beside_are_refused_by_name() -> None:
     action = torch.zeros(2, HORIZON, DOF)
-    along = distribute_tensor(action, LINE, [Shard(1)])
-    good = spread(action, "batch", 0, 2)
-    start = distribute_tensor(torch.zeros(1, DOF), LINE, [Replicate()])
+    along, good = distribute_tensor(action, LINE, [Shard(1)]), spread(action, "batch", 0, 2)
+    plain = torch.zeros(1, DOF)
+    start = distribute_tensor(plain, LINE, [Replicate()])
     told = r"expected a horizon that is whole on every device.*Shard\(1\), and dimension 1 is the horizon"
     for kernel in MAPS.values():
         with pytest.raises(ValueError, match=f"^{kernel.action_name}: {told}"):
             kernel.step(along, start, dt=0.1)
-    with pytest.raises(ValueError, match=f"^action: {told}"):
-        clique_step(along, start, dt=0.1, goal_position=start)
-    with pytest.raises(ValueError, match=f"^grad_position: {told}"):
-        MAPS["jerk"].vjp([along, None, None, None], dt=0.1, action_horizon=HORIZON, start_rows=1)
-    with pytest.raises(ValueError, match=f"^dt: {told}"):
-        jerk_step(good, start, dt=distribute_tensor(torch.ones(HORIZON), LINE, [Shard(0)]))
-    with pytest.raises(ValueError, match=f"^action: {told}"):
-        quadratic_cost(along, start, cost=QuadraticCost(CostTerm(1.0)), control_map="jerk", dt=0.1)
-
-
-def test_plain_tensors_beside_are_refused_by_name() -> None:
-    action = spread(torch.zeros(2, HORIZON, DOF), "batch", 0, 2)
-    start, plain = distribute_tensor(torch.zeros(1, DOF), LINE, [Replicate()]), torch.zeros(1, DOF)
-    elsewhere = distribute_tensor(plain, GRID, [Replicate()] * 2)
+    terms = QuadraticCost(CostTerm(1.0))
+    for name, call in (
+        ("action", lambda: clique_step(along, start, dt=0.1, goal_position=start)),
+        ("grad_position", lambda: MAPS["jerk"].vjp([along, *NONE], dt=0.1, action_horizon=HORIZON, start_rows=1)),
+        ("dt", lambda: jerk_step(good, start, dt=distribute_tensor(torch.ones(HORIZON), LINE, [Shard(0)]))),
+        ("action", lambda: quadratic_cost(along, start, cost=terms, control_map="jerk", dt=0.1)),
+    ):
+        with pytest.raises(ValueError, match=f"^{name}: {told}"):
+            call()
     told = "expected a DTensor like the other tensors, got a plain tensor"
-    for name, arguments in {
-        "start_position": {"start_position": plain},
-        "start_velocity": {"start_velocity": plain},
-        "start_index": {"start_index": torch.zeros(2, dtype=torch.int64)},
-        "goal_position": {"goal_position": plain},
-        "dt": {"dt": torch.tensor(0.1)},
+    for name, value in {
+        **dict.fromkeys(("start_position", "start_velocity", "goal_position"), plain),
+        "start_index": torch.zeros(2, dtype=torch.int64),
+        "dt": torch.tensor(0.1),
     }.items():
         with pytest.raises(TypeError, match=f"^{name}: {told}"):
-            clique_step(action, **{"start_position": start, "dt": 0.1, **arguments})
+            clique_step(good, **{"start_position": start, "dt": 0.1, name: value})
     with pytest.raises(TypeError, match=f"^grad_jerk: {told}"):
-        MAPS["jerk"].vjp([action, None, None, torch.zeros(2, HORIZON, DOF)], dt=0.1, action_horizon=6, start_rows=1)
+        MAPS["jerk"].vjp([good, None, None, action], dt=0.1, action_horizon=6, start_rows=1)
     with pytest.raises(ValueError, match=r"^start_position: expected the mesh"):
-        clique_step(action, elsewhere, dt=0.1)
+        clique_step(good, distribute_tensor(plain, GRID, [Replicate()] * 2), dt=0.1)
 
 
 def test_a_plain_start_that_requires_grad_gets_all_of_it() -> None:

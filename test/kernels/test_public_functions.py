@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import inspect
 import io
+import itertools
 import pickle
 from dataclasses import replace
 
@@ -40,18 +41,12 @@ class Call(torch.nn.Module):
         return self.function(*tensors, **self.options)
 
 
-class OfTrajectory(Call):
-    """`limit_violations` of a trajectory's outputs."""
-
-    def forward(self, *outputs):
-        return self.function(Trajectory(*outputs), **self.options)
+def violations(*outputs, cost):
+    return kernels.limit_violations(Trajectory(*outputs), cost)
 
 
-class Vjp(Call):
-    """`ControlMap.vjp` of the positions."""
-
-    def forward(self, upstream):
-        return self.function.vjp((upstream, None, None, None), **self.options)
+def vjp(upstream, *, of, **options):
+    return of.vjp((upstream, None, None, None), **options)
 
 
 ACTION, P0, V0 = normal(BATCH, HORIZON, DOF), normal(BATCH, DOF, seed=1), normal(BATCH, DOF, seed=2)
@@ -69,12 +64,12 @@ TABLE: dict[str, tuple[torch.nn.Module, tuple[torch.Tensor, ...]]] = {
         (ACTION, torch.arange(HORIZON).double() ** 1.1, V0),
     ),
     "limit_violations": (
-        OfTrajectory(kernels.limit_violations, cost=LIMITS),
+        Call(violations, cost=LIMITS),
         tuple(normal(BATCH, HORIZON, DOF, seed=k) for k in range(4)),
     ),
     "quadratic_cost": (Call(kernels.quadratic_cost, cost=COST, control_map=MAPS["clique"], dt=0.1), (ACTION, P0, V0)),
     "ControlMap.vjp": (
-        Vjp(replace(MAPS["clique"], name="own"), dt=0.1, action_horizon=HORIZON, start_rows=BATCH, needs=[True] * 4),
+        Call(vjp, of=replace(MAPS["clique"], name="own"), dt=0.1, action_horizon=HORIZON, start_rows=BATCH),
         (ACTION,),
     ),
 }
@@ -121,8 +116,8 @@ def test_compiles_as_one_graph_with_its_gradients_and_once_for_two_batches(name)
     got, expected = tensors(torch.compile(call, fullgraph=True, backend="aot_eager")(*leaves)), tensors(call(*leaves))
     same(got, expected)
     same(torch.autograd.grad(got[0].sum(), leaves[0]), torch.autograd.grad(expected[0].sum(), leaves[0]))
-    if isinstance(call, Vjp):
-        call = Vjp(call.function, **{**call.options, "start_rows": 1})
+    if call.function is vjp:
+        call = Call(vjp, **{**call.options, "start_rows": 1})
     graphs = counting("eager")
     compiled = torch.compile(call, fullgraph=True, backend=graphs, dynamic=True)
     for batch in (3, 4):
@@ -131,19 +126,15 @@ def test_compiles_as_one_graph_with_its_gradients_and_once_for_two_batches(name)
     assert graphs.frame_count == 1
 
 
-def seconds_of(call: Call):
-    """The same function with a Python number for dt, and whatever else it takes by keyword."""
-    options = {name: value for name, value in call.options.items() if name != "dt"}
-    return lambda dt, *inputs: type(call)(call.function, **options, dt=dt)(*inputs)
-
-
 # One of each place where the number becomes a tensor.
 CHANGING_DT = {name: TRACED[name] for name in ("acceleration_zoh", "fit_bspline", "quadratic_cost", "ControlMap.vjp")}
 
 
 @pytest.mark.parametrize(("call", "inputs"), CHANGING_DT.values(), ids=CHANGING_DT)
 def test_a_number_for_dt_that_changes_compiles_twice_at_most(call, inputs):
-    function = seconds_of(call)
+    def function(dt, *inputs):
+        return call.function(*inputs, **{**call.options, "dt": dt})
+
     graphs = counting("eager")
     compiled = torch.compile(function, fullgraph=True, backend=graphs)
     for dt in (0.02, 0.03, 0.05):
@@ -157,7 +148,7 @@ def test_a_number_for_dt_that_changes_compiles_twice_at_most(call, inputs):
 def test_leading_dimensions_are_those_of_a_batch_reshaped(kernel, shape, per):
     """Rows, indices, masks and dt of each trajectory have them, too; pools and one row for all do not."""
     count = int(np.prod(shape))
-    batch = {"action": normal(count, HORIZON, DOF), "dt": 0.1 + normal(count, 1, seed=1).square()}
+    batch = {kernel.action_name: normal(count, HORIZON, DOF), "dt": 0.1 + normal(count, 1, seed=1).square()}
     ends = ("start", "goal") if kernel.goal else ("start",)
     for end in ends:
         rows = count if per == "rows" else 4
@@ -170,15 +161,11 @@ def test_leading_dimensions_are_those_of_a_batch_reshaped(kernel, shape, per):
     for name, value in batch.items():
         is_each = value.shape[0] == count and not (per == "pools" and name.endswith(("position", "mask")))
         folded[name] = value.reshape((*shape, *value.shape[1:])) if is_each else value
-
-    def step(action, **options):
-        return kernel.step(action, **options)
-
-    got, expected = step(**folded), step(**batch)
-    for one, right in zip(got, expected, strict=True):
+    got = kernel.step(**folded)
+    for one, right in zip(got, kernel.step(**batch), strict=True):
         assert torch.equal(one, right.reshape((*shape, *right.shape[1:])))
     each = {**folded, "dt": folded["dt"].reshape(shape), "dt_per": "trajectory"}
-    assert torch.equal(step(**each).jerk, got.jerk)
+    assert torch.equal(kernel.step(**each).jerk, got.jerk)
 
 
 def test_a_trajectory_is_saved_moved_and_taken_apart():
@@ -250,13 +237,12 @@ def test_a_module_that_ends_in_it_is_pickled_saved_and_copied(call, inputs):
 @pytest.mark.parametrize("half", [torch.bfloat16, torch.float16], ids=str)
 def test_a_networks_half_precision_output_is_computed_in_float32_under_autocast(call, inputs, half):
     first, *others = [x.float() for x in inputs]
-    options = {name: value.float() if torch.is_tensor(value) else value for name, value in call.options.items()}
-    call = type(call)(call.function, **options)
+    call = Call(call.function, **{k: v.float() if torch.is_tensor(v) else v for k, v in call.options.items()})
     leaf = first.to(half).requires_grad_()
     with torch.autocast("cpu", dtype=torch.bfloat16):
         got = tensors(call(leaf, *others))
     expected = tensors(call(leaf.float(), *others))
-    if isinstance(call, Vjp):  # nothing beside it that would widen it
+    if call.function is vjp:  # nothing beside it that would widen it
         assert {x.dtype for x in got} == {half}
         return
     for a, b in zip(got, expected, strict=True):
@@ -281,15 +267,15 @@ def test_arrays_and_lists_are_taken_for_dt_and_indices(kernel):
         same(kernel.step(ACTION, P0, dt=list(each)), kernel.step(ACTION, P0, dt=torch.from_numpy(each)))
     same(kernel.step(ACTION, P0, dt=np.float64(0.1)), kernel.step(ACTION, P0, dt=0.1))
     if kernel.goal:
-        goal = normal(BATCH, DOF, seed=5)
-        got = kernel.step(ACTION, P0, dt=0.1, goal_position=goal, goal_index=index)
-        same(got, kernel.step(ACTION, P0, dt=0.1, goal_position=goal, goal_index=torch.tensor(index)))
-        upstream = [torch.ones_like(got[0]), None, None, None]
-        sizes = {"dt": [0.1], "action_horizon": HORIZON, "start_rows": BATCH, "goal_rows": BATCH, "start_index": index}
         whole = torch.tensor(index)
+        options = {"dt": 0.1, "goal_position": normal(BATCH, DOF, seed=5)}
+        got = kernel.step(ACTION, P0, goal_index=index, **options)
+        same(got, kernel.step(ACTION, P0, goal_index=whole, **options))
+        upstream = [torch.ones_like(got[0]), None, None, None]
+        sizes = {"action_horizon": HORIZON, "start_rows": BATCH, "goal_rows": BATCH}
         same(
-            kernel.vjp(upstream, goal_index=index, **sizes),
-            kernel.vjp(upstream, goal_index=whole, **{**sizes, "dt": 0.1, "start_index": whole}),
+            kernel.vjp(upstream, goal_index=index, start_index=index, dt=[0.1], **sizes),
+            kernel.vjp(upstream, goal_index=whole, start_index=whole, dt=0.1, **sizes),
         )
 
 
@@ -308,12 +294,9 @@ def test_batches_of_motions_are_differentiated_like_each_of_them():
     position, v0, a0 = normal(2, BATCH, HORIZON, DOF), normal(2, BATCH, DOF, seed=1), normal(DOF, seed=2)
     whole = kernels.differentiate_positions(position, times, v0, a0)
     assert isinstance(whole, Trajectory)
-    for i in range(2):
-        for k in range(BATCH):
-            same(
-                [output[i, k] for output in whole],
-                kernels.differentiate_positions(position[i, k], times[i, k], v0[i, k], a0),
-            )
+    for one in itertools.product(range(2), range(BATCH)):
+        alone = kernels.differentiate_positions(position[one], times[one], v0[one], a0)
+        same([output[one] for output in whole], alone)
     shared = kernels.differentiate_positions(position, times[0, 0])
     same([output[1, 2] for output in shared], kernels.differentiate_positions(position[1, 2], times[0, 0]))
 
