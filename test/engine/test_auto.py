@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -50,9 +51,9 @@ class Timed:
         self.clock.now += self.start_us + self.trajectory_us * trajectories
 
 
-def auto(cpu_us: tuple[float, float], device_us: tuple[float, float]) -> AutoRunner:
+def auto(cpu_us: tuple[float, float], device_us: tuple[float, float], allocate: Callable = torch.empty) -> AutoRunner:
     clock = Clock()
-    return AutoRunner(Timed(clock, *cpu_us), Timed(clock, *device_us), torch.empty, clock)
+    return AutoRunner(Timed(clock, *cpu_us), Timed(clock, *device_us), allocate, clock)
 
 
 def integrate(engine: TrajectoryIntegrator, batch: int) -> None:
@@ -76,9 +77,18 @@ def test_each_size_is_computed_where_it_was_faster_and_the_trials_memory_is_free
         assert (runner.cpu.batches, runner.device.batches) == (([batch], []) if is_on_cpu else ([], [batch]))
 
 
-@pytest.mark.parametrize(("device_us", "expected"), [((1, 0.01), 0.0), ((1000, 1.0), math.inf)])
-def test_a_device_that_always_or_never_wins_does_all_or_nothing(device_us, expected):
-    runner = auto(cpu_us=(3, 0.1), device_us=device_us)
+@pytest.mark.parametrize(
+    ("device_us", "most_numbers", "expected"),
+    [((1, 0.01), math.inf, 0.0), ((1000, 1.0), math.inf, math.inf), ((400, 0.01), 100 * NUMBERS, math.inf)],
+    ids=["always", "never", "memory ends before"],
+)
+def test_a_device_that_always_or_never_wins_does_all_or_nothing(device_us, most_numbers, expected):
+    def allocate(shape):
+        if math.prod(shape) > most_numbers:
+            raise MemoryError
+        return torch.empty(shape)
+
+    runner = auto((3, 0.1), device_us, allocate)
     integrate(engine_on(runner), 2)
     assert runner.crossover == (expected, expected)
 
@@ -111,15 +121,3 @@ def test_auto_alone_measures_where_there_is_a_device_and_warming_up_is_enough_fo
     assert engine.crossover is None
     engine.warm_up(MAPS["clique"], DOF, [(2, HORIZON)])
     assert (engine.crossover is not None) is measures
-
-
-def test_where_memory_ends_before_the_device_wins_the_cpu_does_all():
-    def allocate(shape):
-        if math.prod(shape) > 100 * NUMBERS:
-            raise MemoryError
-        return torch.empty(shape)
-
-    runner = auto(cpu_us=(3, 0.1), device_us=(400, 0.01))
-    runner._allocate = allocate
-    integrate(engine_on(runner), 1)
-    assert runner.crossover == (math.inf, math.inf)

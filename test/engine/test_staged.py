@@ -10,6 +10,7 @@ import gc
 import itertools
 import logging
 from collections.abc import Callable
+from unittest import mock
 
 import pytest
 import torch
@@ -18,35 +19,30 @@ from hypothesis import given, settings
 
 from traj_integrator_ros.engine import staged as engine_staged
 from traj_integrator_ros.engine.integrator import TrajectoryIntegrator
-from traj_integrator_ros.engine.runners import Buffers, is_out_of_memory
-from traj_integrator_ros.engine.staged import PackedResults, Replay, StagedRunner
+from traj_integrator_ros.engine.runners import is_out_of_memory
+from traj_integrator_ros.engine.staged import Replay, StagedRunner
 from traj_integrator_ros.kernels import MAPS, Backend
 from traj_integrator_ros.kernels.backends import launcher
 
 
 class CallRecorder:
-    """Records by remembering the function."""
+    """Records by remembering the function; a broken one cannot."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, is_broken: bool = False) -> None:
+        self.is_broken = is_broken
         self.recorded = 0
         self.replayed = 0
 
     def record(self, run: Callable[[], None]) -> Replay:
         self.recorded += 1
+        if self.is_broken:
+            raise RuntimeError("operation not permitted when stream is capturing")
 
         def replay() -> None:
             self.replayed += 1
             run()
 
         return replay
-
-
-class BrokenRecorder(CallRecorder):
-    """Cannot record."""
-
-    def record(self, run: Callable[[], None]) -> Replay:
-        self.recorded += 1
-        raise RuntimeError("operation not permitted when stream is capturing")
 
 
 def staged(recorder: CallRecorder, max_graphs: int = 16) -> StagedRunner:
@@ -133,43 +129,37 @@ def test_the_kind_of_call_not_used_for_longest_is_dropped_with_its_recording():
 
     visit("c")  # the memory for results grows once
     runner.kept.clear()
-    for name in "aabbab":
-        visit(name)
-    assert (len(runner.kept), recorder.recorded, recorder.replayed) == (2, 2, 4)
-    visit("c")  # drops a
-    assert len(runner.kept) == 2
-    visit("b")
-    assert recorder.replayed == 5
-    visit("a")  # drops c
-    visit("b")
-    assert (recorder.recorded, recorder.replayed) == (2, 6)
-    visit("a")
-    assert recorder.recorded == 3
+    for names, recorded, replayed in (
+        ("aabbab", 2, 4),
+        ("cb", 2, 5),  # drops a
+        ("ab", 2, 6),  # drops c
+        ("a", 3, 7),
+    ):
+        for name in names:
+            visit(name)
+        assert (len(runner.kept), recorder.recorded, recorder.replayed) == (2, recorded, replayed)
 
 
 @pytest.mark.parametrize("kernel", ["velocity", "clique_central"])
 def test_warm_up_records_and_runs_the_kernels_for_every_choice_of_gradients_a_request_can_make(kernel, monkeypatch):
-    seen, integrated = set(), set()
-
-    def forward(kernel, given, *rest):
-        integrated.add(tuple(given[name] is not None for name in ("start_index", "start_1", "start_2")))
-        launch_forward(kernel, given, *rest)
-
-    def vjp(kernel, given, *rest):
-        upstream = tuple(given[f"upstream_{place}"] is not None for place in range(4))
-        seen.add((upstream, given["start_index"] is not None, given["dt"].shape[1] > 1))
-        launch_vjp(kernel, given, *rest)
-
-    launch_forward, launch_vjp = engine_staged.launch_forward, engine_staged.launch_vjp
-    monkeypatch.setattr(engine_staged, "launch_forward", forward)
-    monkeypatch.setattr(engine_staged, "launch_vjp", vjp)
+    spies = {name: mock.Mock(side_effect=getattr(engine_staged, name)) for name in ("launch_forward", "launch_vjp")}
+    for name, spy in spies.items():
+        monkeypatch.setattr(engine_staged, name, spy)
     recorder = CallRecorder()
     engine_on(staged(recorder)).warm_up(MAPS[kernel], 3, [(4, 8)])
     assert recorder.recorded == 2
+    started, differentiated = ([call.args[1] for call in spy.call_args_list] for spy in spies.values())
+    starts = ("start_index", "start_1", "start_2")
+    kinds = {tuple(given[name] is not None for name in starts) for given in started}
+    assert kinds == set(itertools.product((False, True), repeat=3))
+    assert any(given["start_index"] is not None for given in differentiated)
+    of_upstream = [
+        (given["dt"].shape[1] > 1, *(given[f"upstream_{place}"] is not None for place in range(4)))
+        for given in differentiated
+        if given["start_index"] is None
+    ]
     for has_steps in (False, True) if kernel == "velocity" else (False,):
-        assert len({given for given, pool, steps in seen if steps is has_steps and not pool}) == 15
-    assert any(pool for _, pool, _ in seen)
-    assert integrated == set(itertools.product((False, True), repeat=3))
+        assert len({tuple(given) for steps, *given in of_upstream if steps is has_steps}) == 15
 
 
 @pytest.mark.parametrize(
@@ -182,7 +172,7 @@ def test_memory_that_is_not_there_is_known_for_what_it_is(text):
 
 def test_if_recording_fails_the_engine_continues_eagerly_and_says_so_once(caplog, monkeypatch):
     monkeypatch.setattr(engine_staged.logger, "propagate", True)  # where launch_testing is, launch has made it False
-    recorder = BrokenRecorder()
+    recorder = CallRecorder(is_broken=True)
     case = EngineCase()
     engine = engine_on(staged(recorder))
     with caplog.at_level(logging.WARNING):
@@ -203,16 +193,6 @@ def test_large_calls_and_all_without_graphs_share_one_memory_and_are_not_recorde
     for other in again(case):
         assert_same(other.run(engine), other.run(), exact=False)
     assert recorder.recorded == len(runner.kept) == 0
-
-
-def test_results_that_lie_together_come_back_in_one_copy_and_others_too():
-    host = torch.empty(20)
-    buffers = Buffers(torch.device("cpu"), torch.float32)
-    together = PackedResults(host.split([12, 8]), buffers)
-    assert [tuple(x.shape) for x in together.device] == [(12,), (8,)]
-    assert [(flat.numel(), target.data_ptr()) for flat, target in together._copied] == [(20, host.data_ptr())]
-    apart = PackedResults((host[:5], host[9:]), buffers)
-    assert [target.data_ptr() for _, target in apart._copied] == [host.data_ptr(), host[9:].data_ptr()]
 
 
 @pytest.fixture
