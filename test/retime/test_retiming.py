@@ -15,9 +15,17 @@ from scipy.interpolate import CubicSpline
 from scipy.optimize import linprog
 
 from benchmarks.retiming.executed import MOST, executed_ratios, random_motion
-from benchmarks.retiming.paths import ROUNDING, against_samples, as_limits, random_limits, random_path, sampled_ratios
+from benchmarks.retiming.paths import (
+    ROUNDING,
+    against_samples,
+    as_limits,
+    played,
+    random_limits,
+    random_path,
+    sampled_ratios,
+)
 from benchmarks.retiming.problems import FAMILIES, known_problems, random_problem, solve
-from traj_integrator_ros.kernels.retime import MotionLimits, RetimeStatus, retime
+from traj_integrator_ros.kernels.retime import MotionLimits, RetimeStatus, certify, retime
 
 
 def by_linear_programs(waypoints: np.ndarray, limits: dict[str, np.ndarray], intervals: int) -> tuple[float, float]:
@@ -56,61 +64,56 @@ def by_linear_programs(waypoints: np.ndarray, limits: dict[str, np.ndarray], int
     return float(np.sum(2 * steps / (np.sqrt(x[1:]) + np.sqrt(x[:-1])))), float(speed)
 
 
-@pytest.mark.parametrize("seed", range(4))
-def test_duration_and_start_speed_are_those_of_a_general_solver(seed: int) -> None:
+def problem(seed: int, rows: int, dof: int = 7) -> tuple[torch.Tensor, dict[str, np.ndarray]]:
+    """Waypoints `[1, rows, dof]` and limits."""
     rng = np.random.default_rng(seed)
-    waypoints, limits = random_path(rng, int(rng.integers(2, 8)), 4), random_limits(rng, 4)
-    motion = retime(torch.tensor(waypoints)[None], as_limits(limits), order=2, hold=False, intervals=40)
-    duration, speed = by_linear_programs(waypoints, limits, 40)
+    return torch.tensor(random_path(rng, rows, dof))[None], random_limits(rng, dof)
+
+
+@pytest.mark.parametrize(("seed", "rows"), [(0, 7), (1, 4), (2, 7), (3, 2)])
+def test_duration_and_start_speed_are_those_of_a_general_solver(seed: int, rows: int) -> None:
+    waypoints, limits = problem(seed, rows, 4)
+    motion = retime(waypoints, as_limits(limits), order=2, hold=False, intervals=40)
+    duration, speed = by_linear_programs(waypoints[0].numpy(), limits, 40)
     assert float(motion.duration[0]) == pytest.approx(duration, rel=2e-5)
     assert float(motion.largest_start_speed[0]) == pytest.approx(speed, rel=1e-5)
 
 
 @pytest.mark.parametrize("order", [2, 3])
-@pytest.mark.parametrize("rows", [2, 5, 14])
-def test_limits_are_kept_between_the_points_and_used(order: int, rows: int) -> None:
-    rng = np.random.default_rng(rows)
-    for _ in range(3):
-        waypoints, limits = random_path(rng, rows), random_limits(rng)
-        motion = retime(torch.tensor(waypoints)[None], as_limits(limits), order=order)
+@pytest.mark.parametrize("rows", [2, 5, 9, 14])
+def test_the_waypoints_are_passed_and_limits_kept_between_them_and_used(order: int, rows: int) -> None:
+    for seed in range(3 * rows, 3 * rows + 3):
+        waypoints, limits = problem(seed, rows)
+        motion = retime(waypoints, as_limits(limits), order=order)
         assert motion.ok.all(), motion.reason(0)
         found = sampled_ratios(motion, 0, limits)
         assert 0.995 <= found.max() <= 1 + 1e-6
-        if order == 2:
-            assert np.allclose(found, motion.ratio[0].numpy(), atol=2e-3)
-        else:
-            quicker = retime(torch.tensor(waypoints)[None], as_limits(limits), order=2)
-            assert 1 <= float(motion.duration[0] / quicker.duration[0]) < 1.5
-
-
-def test_the_waypoints_are_passed_at_their_times() -> None:
-    rng = np.random.default_rng(3)
-    waypoints = torch.tensor(random_path(rng, 9))[None]
-    for order in (2, 3):
-        motion = retime(waypoints, as_limits(random_limits(rng)), order=order)
         position, velocity, _ = motion.states(motion.row_times)
         assert torch.allclose(position, waypoints, atol=1e-6)
         assert velocity[0, [0, -1]].abs().max() < 1e-9
         assert (motion.row_times.diff() > 0).all()
+        if order == 2:
+            assert np.allclose(found, motion.ratio[0].numpy(), atol=2e-3)
+        else:
+            quicker = retime(waypoints, as_limits(limits), order=2)
+            assert 1 <= float(motion.duration[0] / quicker.duration[0]) < 1.5
 
 
-def test_a_batch_is_its_rows_one_by_one_on_any_number_of_threads() -> None:
-    rng = np.random.default_rng(5)
-    waypoints = torch.tensor(np.stack([random_path(rng, 6) for _ in range(5)]))
-    limits = [random_limits(rng) for _ in range(5)]
+@pytest.mark.parametrize("order", [2, 3])
+def test_a_batch_is_its_rows_one_by_one_on_any_number_of_threads(order: int) -> None:
+    waypoints, limits = zip(*(problem(seed, 6) for seed in range(5)), strict=True)
     together = MotionLimits(**{name: torch.tensor(np.stack([each[name] for each in limits])) for name in limits[0]})
-    for order in (2, 3):
-        batch = retime(waypoints, together, order=order, threads=3)
-        for b in range(5):
-            alone = retime(waypoints[b : b + 1], as_limits(limits[b]), order=order, threads=1)
-            count = int(alone.count[0])
-            assert torch.equal(alone.times[0, :count], batch.times[b, :count])
-            assert torch.equal(alone.position[0, :count], batch.position[b, :count])
+    batch = retime(torch.cat(waypoints), together, order=order, threads=3)
+    for b in range(5):
+        alone = retime(waypoints[b], as_limits(limits[b]), order=order, threads=1)
+        count = int(alone.count[0])
+        assert torch.equal(alone.times[0, :count], batch.times[b, :count])
+        assert torch.equal(alone.position[0, :count], batch.position[b, :count])
 
 
 def test_a_start_that_is_too_fast_is_refused_with_the_largest_possible() -> None:
-    rng = np.random.default_rng(7)
-    waypoints, limits = torch.tensor(random_path(rng, 6))[None], as_limits(random_limits(rng))
+    waypoints, limits = problem(7, 6)
+    limits = as_limits(limits)
     largest = float(retime(waypoints, limits, order=2).largest_start_speed[0])
     refused = retime(waypoints, limits, order=2, start_speed=1.01 * largest)
     assert int(refused.status[0]) == RetimeStatus.START_TOO_FAST
@@ -125,18 +128,16 @@ def test_a_start_that_is_too_fast_is_refused_with_the_largest_possible() -> None
 
 
 @pytest.mark.parametrize("order", [2, 3])
-@pytest.mark.parametrize("moving", [False, True])
-def test_a_wanted_duration_is_met_and_a_shorter_one_refused(order: int, moving: bool) -> None:
-    rng = np.random.default_rng(11)
-    waypoints, limits = torch.tensor(random_path(rng, 5))[None], random_limits(rng)
-    speed = 0.2 if moving else 0.0
-    shortest = float(retime(waypoints, as_limits(limits), order=order, start_speed=speed).duration[0])
-    wanted = 1.3 * shortest
-    motion = retime(waypoints, as_limits(limits), order=order, start_speed=speed, duration=wanted)
+@pytest.mark.parametrize("speed", [0.0, 0.2])
+def test_a_wanted_duration_is_met_and_a_shorter_one_refused(order: int, speed: float) -> None:
+    waypoints, limits = problem(11, 5)
+    options = {"limits": as_limits(limits), "order": order, "start_speed": speed}
+    shortest = float(retime(waypoints, **options).duration[0])
+    motion = retime(waypoints, **options, duration=1.3 * shortest)
     assert motion.ok.all(), motion.reason(0)
-    assert float(motion.duration[0]) == pytest.approx(wanted, rel=1e-4)
+    assert float(motion.duration[0]) == pytest.approx(1.3 * shortest, rel=1e-4)
     assert sampled_ratios(motion, 0, limits).max() <= 1 + 5e-4
-    refused = retime(waypoints, as_limits(limits), order=order, start_speed=speed, duration=0.9 * shortest)
+    refused = retime(waypoints, **options, duration=0.9 * shortest)
     assert int(refused.status[0]) == RetimeStatus.TOO_SHORT
     assert float(refused.duration[0]) == pytest.approx(shortest, rel=2e-2)
 
@@ -157,25 +158,22 @@ def test_equal_rows_and_rows_that_are_not_finite_have_a_status_of_their_own() ->
 @pytest.mark.parametrize("length", [0.01, 0.5, 6.0])
 def test_a_straight_line_takes_hardly_longer_than_the_optimum(length: float) -> None:
     ruckig = pytest.importorskip("ruckig")
-    limits = {"velocity": [1.5], "acceleration": [4.0], "deceleration": [4.0], "jerk": [40.0]}
     state = ruckig.InputParameter(1)
     state.current_position, state.target_position = [0.0], [length]
     state.max_velocity, state.max_acceleration, state.max_jerk = [1.5], [4.0], [40.0]
     optimal = ruckig.Trajectory(1)
     ruckig.Ruckig(1).calculate(state, optimal)
-    bounds = as_limits({name: np.array(value) for name, value in limits.items()})
     line = torch.tensor([[[0.0], [length]]], dtype=torch.float64)
-    motion = retime(line, bounds, intervals=200)
+    motion = retime(line, MotionLimits(velocity=1.5, acceleration=4.0, jerk=40.0), intervals=200)
     assert motion.ok.all()
     assert 1 - 1e-6 <= float(motion.duration[0]) / optimal.duration <= 1.03
 
 
 def a_plan(seed: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, float, dict[str, np.ndarray]]:
     """Rows 20 ms apart that use their limits: positions, velocities, accelerations, step, limits."""
-    rng = np.random.default_rng(seed)
-    limits = random_limits(rng)
+    waypoints, limits = problem(seed, 5)
     limits["deceleration"] = limits["acceleration"]
-    motion = retime(torch.tensor(random_path(rng, 5))[None], as_limits(limits), intervals=100)  # finer: it ripples more
+    motion = retime(waypoints, as_limits(limits), intervals=100)  # finer: it ripples more
     steps = int(float(motion.duration[0]) / 0.02)
     times = torch.linspace(0, float(motion.duration[0]), steps + 1, dtype=torch.float64)
     return (*motion.states(times), float(times[1]), limits)
@@ -190,13 +188,11 @@ def slowed(plan: tuple, factor: float, order: int = 3):
 
 
 def test_a_plan_within_its_limits_comes_back_to_the_last_bit() -> None:
-    position, velocity, acceleration, dt, _ = plan = a_plan(1)
+    *states, dt, _ = plan = a_plan(1)
     motion, _ = slowed(plan, 0.8)
     assert motion.unchanged.all() and motion.ok.all()
-    assert torch.equal(motion.position, position)
-    assert torch.equal(motion.velocity, velocity)
-    assert torch.equal(motion.acceleration, acceleration)
-    assert torch.allclose(motion.times[0], dt * torch.arange(position.shape[1], dtype=torch.float64), atol=1e-12)
+    assert all(map(torch.equal, (motion.position, motion.velocity, motion.acceleration), states))
+    assert torch.allclose(motion.times[0], dt * torch.arange(states[0].shape[1], dtype=torch.float64), atol=1e-12)
     assert torch.equal(motion.row_times, motion.times)
 
 
@@ -262,3 +258,29 @@ def test_the_certificate_agrees_with_samples_and_accepts_no_piece_that_exceeds_i
     assert against_samples(12_000, 1, 129)[0] == 0
     beyond, apart = against_samples(40, 1, 20_001)
     assert beyond == 0 and apart <= ROUNDING
+
+
+# Exact extremes of what a controller plays between points
+
+
+@pytest.mark.parametrize("orders", [1, 2, 3])
+def test_extremes_agree_with_dense_samples(orders: int) -> None:
+    rng = np.random.default_rng(orders)
+    times = np.cumsum(rng.uniform(0.01, 0.3, 12))
+    states = [rng.normal(size=(12, 3)) * 10**k for k in range(orders)]
+    found = certify(torch.tensor(times), *(torch.tensor(state)[None] for state in states))
+    values = played(times, states, 40001)
+    for order in range(4):
+        for mine, sampled in ((found.lowest, values.min(axis=(1, 2))), (found.highest, values.max(axis=(1, 2)))):
+            scale = np.abs(values[order]).max() + 1e-12
+            assert np.abs(mine[0, order].numpy() - sampled[order]).max() <= 1e-8 * scale
+
+
+def test_ratios_are_relative_to_the_limits_of_each_direction() -> None:
+    times = torch.tensor([0.0, 1.0], dtype=torch.float64)
+    position, velocity = torch.tensor([[0.0], [0.5]]), torch.tensor([[0.0], [1.0]])  # p = t^2 / 2: acceleration 1
+    found = certify(times, position.double(), velocity.double())
+    ratio = found.ratios(MotionLimits(velocity=2.0, acceleration=4.0, deceleration=0.5, jerk=1.0))
+    assert torch.allclose(ratio[0, :, 0], torch.tensor([0.5, 0.25, 0.0], dtype=torch.float64))
+    found = certify(times, -position.double(), -velocity.double())
+    assert found.ratios(MotionLimits(acceleration=4.0, deceleration=0.5))[0, 1, 0] == pytest.approx(2.0)
