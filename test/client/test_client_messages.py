@@ -59,11 +59,8 @@ def test_time_steps_count_what_they_do_in_the_library(shape: tuple[int, ...], dt
     message = sequence(actions, dt=dt, dt_per=dt_per)
     assert message.dt == array("f", dt.reshape(-1))
     counted = np.reshape(message.dt, (-1, 1) if message.dt_per and dt.size > 1 else (-1, 2) if dt.size > 2 else -1)
-    steps = [torch.tensor(one) for one in (dt, counted)]
-    given, sent = (
-        velocity_step(torch.tensor(actions), torch.zeros(1, 3, dtype=torch.float64), dt=steps[0], dt_per=dt_per),
-        velocity_step(torch.tensor(actions), torch.zeros(1, 3, dtype=torch.float64), dt=steps[1]),
-    )
+    motion = torch.tensor(actions), torch.zeros(1, 3, dtype=torch.float64)
+    given, sent = velocity_step(*motion, dt=dt, dt_per=dt_per), velocity_step(*motion, dt=counted)
     torch.testing.assert_close(given, sent, rtol=0, atol=0)
 
 
@@ -112,11 +109,6 @@ def test_wrong_arguments_are_named_with_what_was_expected_and_what_came(begins: 
     assert str(caught.value).startswith(begins)
 
 
-def test_unknown_fields_of_retime_are_named() -> None:
-    with pytest.raises(TypeError, match="got speed"):
-        retime_request(ACTIONS, (), {"speed": 1.0})
-
-
 def test_a_cost_of_the_kernels_and_a_mapping_are_the_same_message() -> None:
     kernels = QuadraticCost(position=CostTerm(weight=2.0, target=torch.ones(3)), duration_weight=0.5)
     mapping = {"position": {"weight": [2.0] * 3, "target": np.ones(3)}, "duration_weight": [0.5]}
@@ -147,6 +139,11 @@ def test_motions_come_in_the_order_of_the_client() -> None:
     assert motion_of(message).position.tolist() == [[1, 2, 3]] * 2
     with pytest.raises(ValueError, match="joints of the node, a, b, c; got d"):
         motion_of(message, ("a", "d"))
+
+
+def test_unknown_fields_of_retime_are_named() -> None:
+    with pytest.raises(TypeError, match="got speed"):
+        retime_request(ACTIONS, (), {"speed": 1.0})
 
 
 def test_a_batch_costs_copies_of_its_arrays_not_a_loop_over_its_numbers() -> None:
