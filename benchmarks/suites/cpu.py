@@ -19,7 +19,6 @@ from traj_integrator_ros.kernels.integration_utils import (
     jit_backward_pos_clique,
     jit_tensor_step_pos_clique,
 )
-from traj_integrator_ros.kernels.types import Inputs, VjpInputs
 
 from ..problems import DOF, DT, HORIZON, Problem, Step, by_cost, by_grad, clique_problem
 from ..registry import Case, Run, sizes, suite
@@ -49,7 +48,6 @@ def cpu_entries(quick: bool, only: int | None = None) -> Iterator[Case]:
             "clique by each entry, forward + vjp",
             problem.by_autograd("clique_step"),
             problem.by_calling("borrowed memory", borrowed_memory(problem)),
-            problem.by_calling("launchers", launchers(problem)),
             problem.by_autograd("drop-in", dropin_step(problem)),
             problem.by_autograd("dispatched operator", lambda u, p: clique_step(u, p, dt=DT, backend="native")),
         )
@@ -69,25 +67,6 @@ def borrowed_memory(problem: Problem, spline: SplineForm | None = None) -> Run:
         native.forward(which, (given, *start), None, dt, out)
         native.vjp(which, upstream, None, dt, False, False, (into, *ends))
         return (*out, into, *ends)
-
-    return run
-
-
-def launchers(problem: Problem) -> Run:
-    """As the operator does it: tensors, no autograd, here into memory that is there already."""
-    from traj_integrator_ros.kernels import native
-
-    action, start = (x.detach() for x in (*problem.leaves, *problem.fixed))
-    dt = torch.full((1, 1), DT, dtype=torch.float64)
-    out, into = [torch.empty_like(action) for _ in range(4)], torch.empty_like(action)
-    inputs = Inputs((action, start, *[None] * 7), (None, None), dt)
-    needs = (True, *[False] * 8)
-    of_vjp = VjpInputs(problem.upstream, (None, None), dt, (len(start), -1), HORIZON, needs)
-
-    def run() -> tuple[Tensor, ...]:
-        native.clique_forward(inputs, out=out)
-        native.clique_vjp(of_vjp, out=(into, *[None] * 8))
-        return (*out, into)
 
     return run
 

@@ -31,7 +31,7 @@ def spoiled(result):
 @pytest.mark.parametrize(
     ("suite", "counts"),
     [
-        (cpu.cpu_entries, [5]),
+        (cpu.cpu_entries, [4]),
         (cpu.cpu_kernels, [*[4, 3] * 2, 2, *[3] * 6]),
         (cpu.cpu_splines, [3, 2]),
         (one.cpu_one_trajectory, [2, 1, 1] * 8),
