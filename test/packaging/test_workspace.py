@@ -34,17 +34,18 @@ def rosdep(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     if not (TOOLS / "rosdep2").is_dir():
         pytest.skip("set-up has not installed rosdep")
     folder = tmp_path_factory.mktemp("rosdep")
+    release = {"packages": sorted(OF_ROS), "tags": {"release": "-"}, "url": "https://host.invalid", "version": "1.0-1"}
+    repositories = {"release_platforms": {"ubuntu": ["noble"]}, "repositories": {"ros": {"release": release}}}
+    about = {"distribution_status": "active", "distribution_type": "ros2", "python_version": 3}
+    distributions = {DISTRO: {**about, "distribution": ["distribution.yaml"]}}
+    for name, content in {
+        "keys.yaml": {key: {"ubuntu": [key]} for key in OF_UBUNTU},
+        "distribution.yaml": {**repositories, "type": "distribution", "version": 2},
+        "index-v4.yaml": {"distributions": distributions, "type": "index", "version": 4},
+    }.items():
+        (folder / name).write_text(yaml.safe_dump(content))
     (folder / "sources").mkdir()
     (folder / "sources" / "20-default.list").write_text(f"yaml file://{folder}/keys.yaml\n")
-    (folder / "keys.yaml").write_text(yaml.safe_dump({key: {"ubuntu": [key]} for key in OF_UBUNTU}))
-    release = {"packages": sorted(OF_ROS), "tags": {"release": "-"}, "url": "https://host.invalid", "version": "1.0-1"}
-    distribution = {"release_platforms": {"ubuntu": ["noble"]}, "repositories": {"ros": {"release": release}}}
-    distribution |= {"type": "distribution", "version": 2}
-    about = {"distribution_status": "active", "distribution_type": "ros2", "python_version": 3}
-    (folder / "distribution.yaml").write_text(yaml.safe_dump(distribution))
-    distributions = {DISTRO: {**about, "distribution": ["distribution.yaml"]}}
-    index = {"distributions": distributions, "type": "index", "version": 4}
-    (folder / "index-v4.yaml").write_text(yaml.safe_dump(index))
     outer = ("AMENT_PREFIX_PATH", "ROS_PACKAGE_PATH", "PYTHONPATH", "ROS_DISTRO")  # of what is installed
     environment = {name: value for name, value in os.environ.items() if name not in outer}
     environment |= {
@@ -66,22 +67,16 @@ def run(environment: dict[str, str], cwd: Path, *arguments: str) -> str:
     return done.stdout
 
 
-@pytest.fixture
-def workspace(project_root: Path, tmp_path: Path) -> Path:
-    """A workspace with the two packages, as far as rosdep reads them."""
-    for folder in (".", "traj_integrator_interfaces"):
+def test_rosdep_installs_packages_of_ubuntu_and_ros_by_the_command_of_the_readme(
+    rosdep: dict[str, str], project_root: Path, tmp_path: Path
+) -> None:
+    for folder in (".", "traj_integrator_interfaces"):  # as far as rosdep reads them
         package = tmp_path / "src" / PACKAGE / folder
         package.mkdir(parents=True)
         (package / "package.xml").write_bytes((project_root / folder / "package.xml").read_bytes())
-    return tmp_path
-
-
-def test_rosdep_installs_packages_of_ubuntu_and_ros_by_the_command_of_the_readme(
-    rosdep: dict[str, str], workspace: Path
-) -> None:
     command = readme_command("rosdep install")
     where = ("--rosdistro", DISTRO, "--os", "ubuntu:noble", "--reinstall")  # what this machine has does not matter
-    printed = run(rosdep, workspace, *command[1:], "--simulate", *where)
+    printed = run(rosdep, tmp_path, *command[1:], "--simulate", *where)
     installs = [line.split() for line in printed.splitlines() if not line.startswith("#")]
     assert {words[0] for words in installs} == {"apt-get"}, printed
     of_ros = {f"ros-{DISTRO}-{name.replace('_', '-')}" for name in OF_ROS}
