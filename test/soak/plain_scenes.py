@@ -41,14 +41,8 @@ def way_to(target: float, bounds: Bounds = MEANT) -> Way:
 
 def streaming(way: Way, form: Form, *, rate: float, seconds: float) -> Scene:
     """A policy that follows a way by the clock."""
-    course = Course([way])
-    target, fastest = way.state(1e6)[0], np.abs(way.states(np.linspace(FIRST_S, way.end, 200))[1]).max(axis=0)
-
-    def anew(now: float, measured: np.ndarray) -> Course:
-        return Course([Way(now, np.array([*measured, [0.0]]), measured[0] + target, MEANT._replace(velocity=fastest))])
-
-    policy = partial(Policy, pauses=(), course=course, anew=anew, patience=0.15)
-    sending = _sending(rate, 0.005, seconds)
+    sending, course = _sending(rate, 0.005, seconds), Course([way])
+    policy = partial(Policy, pauses=(), anew=None, course=course)
     return replace(quiet(), sending=sending, form=form, policy=lambda chance: policy(form, np.ones(1), chance))
 
 

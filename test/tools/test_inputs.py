@@ -23,7 +23,6 @@ POSITION, VELOCITY = (np.array([getattr(row, name) for row in ROWS]) for name in
 FLOAT32 = 1e-6
 """Of positions up to 2 rad."""
 
-
 READERS = {
     # what it is asked behind the file, and how it says that it has read `COUNT` samples
     "integrate": ("--quiet --out out.csv --end as_planned", "points, 2 joints"),
@@ -72,7 +71,7 @@ INPUTS = {
     # file, content, a part of a note
     "table": ("log.csv", "\n".join([*TABLE, "0.8,1"]), "the last row is cut off, and left out"),
     "bag": ("bag", [of_joint(name, one) for one in STATES for name in "ab"], "merged by name: messages"),
-}  # fmt: skip
+}
 
 
 def written(folder: Path, name: str, content: object) -> Path:
