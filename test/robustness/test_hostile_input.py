@@ -75,7 +75,6 @@ class Node:
             self.reports = self.client.publisher(report_type, REPORT)
         self.rejected: Counter = Counter()
         self._number = 0
-        self.settle()
 
     def settle(self) -> None:
         """Publish a joint state and wait until trajectories start from it."""
@@ -148,8 +147,8 @@ def rejected(client: RosClient, fresh: bool = True) -> Counter:
 
 
 @pytest.fixture(scope="module")
-def node(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[Node]:
-    """One node for all tests; it must outlive them all."""
+def fresh_node(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[Node]:
+    """One node for all tests, which must outlive them all; the first ones send no joint state."""
     report_type = None
     with suppress(pytest.skip.Exception):  # without control_msgs, the node takes no reports
         report_type = request.getfixturevalue("report_type")
@@ -164,12 +163,20 @@ def node(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureReques
         process.stop()
 
 
+@pytest.fixture(scope="module")
+def node(fresh_node: Node) -> Node:
+    """The node, which knows where the robot is."""
+    fresh_node.settle()
+    return fresh_node
+
+
 @pytest.fixture(autouse=True)
-def stays_in_good_health(node: Node) -> Iterator[None]:
+def stays_in_good_health(fresh_node: Node) -> Iterator[None]:
     """It lives, has counted what it told, and met with nothing unforeseen."""
     yield
-    assert node.process.is_running() and rejected(node.client) == node.rejected, node.process.output
-    assert "internal_error" not in node.process.output, node.process.output
+    assert fresh_node.process.is_running(), fresh_node.process.output
+    assert rejected(fresh_node.client) == fresh_node.rejected
+    assert "internal_error" not in fresh_node.process.output, fresh_node.process.output
 
 
 @pytest.fixture
@@ -180,6 +187,64 @@ def reported(node: Node) -> Iterator[Node]:
     node.reset()
     yield node
     node.reset()
+
+
+# What the state of the node refuses
+
+
+IN_NEED = good_sequence(start_position=HERE)
+"""It needs a joint state, as all of these do."""
+CALLS = {
+    INTEGRATE: Integrate.Request(actions=IN_NEED),
+    GRADIENT: ComputeGradient.Request(actions=IN_NEED, grad_position=IN_NEED.data),
+    EVALUATE: Evaluate.Request(actions=IN_NEED),
+    COMMITTED: Committed.Request(rows=1),
+}
+
+
+def send_everywhere(node: Node, reason: str) -> None:
+    """Send what is right but for the state of the node; on topics, refusals are counted."""
+    for publisher, message in (
+        (node.client.sequences, IN_NEED), (node.client.plans, plan([0.1], np.zeros((1, DOF))))
+    ):  # fmt: skip
+        publisher.publish(message)
+        node.await_count(reason)
+    for channel, request in CALLS.items():
+        node.send(channel, request, reason)
+
+
+def test_without_a_joint_state_what_needs_one_is_refused(fresh_node: Node) -> None:
+    send_everywhere(fresh_node, "no_joint_state: start: ")
+    # The gradient is linear: without data it depends on no state.
+    request = ComputeGradient.Request(actions=good_sequence(start_position=HERE, data=HERE))
+    request.grad_position = packed(np.ones(24))
+    fresh_node.send(GRADIENT, request)
+
+
+def test_an_inactive_node_refuses_everything(node: Node) -> None:
+    assert node.client.change_state("deactivate")
+    send_everywhere(node, "not_active: node: ")
+    stop = node.client.call(Stop, "stop", Stop.Request())
+    assert not stop.success and stop.message.startswith("not_active: ")
+    node.rejected["not_active"] += 1
+    assert node.client.change_state("activate")
+
+
+def send_motions(node: Node, reason: str) -> None:
+    """Send what would move the robot, which is refused for the state of the node; what would not is answered."""
+    node.send(ACTIONS, good_sequence(), reason, output=ROW)
+    node.send(PLAN, good_plan(), reason)
+    node.send(INTEGRATE, Integrate.Request(actions=good_sequence()))
+    node.send(INTEGRATE, Integrate.Request(actions=good_sequence(), as_published=True), reason)
+
+
+def test_a_robot_that_was_stopped_or_has_no_limits_is_not_moved(node: Node) -> None:
+    assert node.client.call(Stop, "stop", Stop.Request(hold=True)).success
+    send_motions(node, "stopped: ")
+    assert node.client.call(Stop, "stop", Stop.Request()).success
+    node.send(ACTIONS, good_sequence())
+    with changed(node.client, limits__assumed_velocity=0.0):
+        send_motions(node, "no_limits: ")
 
 
 # What is wrong with a message
@@ -255,68 +320,6 @@ def test_each_refusal_in_a_burst_is_told_with_its_reason_and_stamp(node: Node) -
     node.client.wait_for(lambda: len(node.told) == len(bad), "rejections")
     assert [(one.header.stamp.sec, one.reason) for one in node.told] == [*enumerate(reasons)]
     node.rejected.update(reasons)
-
-
-# What the state of the node refuses
-
-
-IN_NEED = good_sequence(start_position=HERE)
-"""It needs a joint state, as all of these do."""
-CALLS = {
-    INTEGRATE: Integrate.Request(actions=IN_NEED),
-    GRADIENT: ComputeGradient.Request(actions=IN_NEED, grad_position=IN_NEED.data),
-    EVALUATE: Evaluate.Request(actions=IN_NEED),
-    COMMITTED: Committed.Request(rows=1),
-}
-
-
-def send_everywhere(node: Node, reason: str) -> None:
-    """Send what is right but for the state of the node; on topics, refusals are counted."""
-    for publisher, message in (
-        (node.client.sequences, IN_NEED), (node.client.plans, plan([0.1], np.zeros((1, DOF))))
-    ):  # fmt: skip
-        publisher.publish(message)
-        node.await_count(reason)
-    for channel, request in CALLS.items():
-        node.send(channel, request, reason)
-
-
-def test_an_inactive_node_refuses_everything(node: Node) -> None:
-    assert node.client.change_state("deactivate")
-    send_everywhere(node, "not_active: node: ")
-    stop = node.client.call(Stop, "stop", Stop.Request())
-    assert not stop.success and stop.message.startswith("not_active: ")
-    node.rejected["not_active"] += 1
-    assert node.client.change_state("activate")
-
-
-def test_without_a_joint_state_what_needs_one_is_refused(node: Node) -> None:
-    for transition in ("deactivate", "cleanup", "configure", "activate"):
-        assert node.client.change_state(transition)
-    node.client.wait_until_connected()
-    send_everywhere(node, "no_joint_state: start: ")
-    # The gradient is linear: without data it depends on no state.
-    request = ComputeGradient.Request(actions=good_sequence(start_position=HERE, data=HERE))
-    request.grad_position = packed(np.ones(24))
-    node.send(GRADIENT, request)
-    node.settle()
-
-
-def send_motions(node: Node, reason: str) -> None:
-    """Send what would move the robot, which is refused for the state of the node; what would not is answered."""
-    node.send(ACTIONS, good_sequence(), reason, output=ROW)
-    node.send(PLAN, good_plan(), reason)
-    node.send(INTEGRATE, Integrate.Request(actions=good_sequence()))
-    node.send(INTEGRATE, Integrate.Request(actions=good_sequence(), as_published=True), reason)
-
-
-def test_a_robot_that_was_stopped_or_has_no_limits_is_not_moved(node: Node) -> None:
-    assert node.client.call(Stop, "stop", Stop.Request(hold=True)).success
-    send_motions(node, "stopped: ")
-    assert node.client.call(Stop, "stop", Stop.Request()).success
-    node.send(ACTIONS, good_sequence())
-    with changed(node.client, limits__assumed_velocity=0.0):
-        send_motions(node, "no_limits: ")
 
 
 # Sizes, and what does not arrive
