@@ -76,14 +76,15 @@ def test_overwritten_output_raises_when_it_is_used_again(case, arguments, buffer
 
 @EACH_KIND
 def test_what_was_computed_before_the_overwrite_keeps_its_gradient(case, arguments, buffers):
-    expected = torch.autograd.grad(squares(case.apply(arguments)), arguments.differentiable)
+    expected = [
+        torch.autograd.grad(of(case.apply(arguments)), arguments.differentiable)
+        for of in (squares, lambda outputs: sum(output.sum() for output in outputs))
+    ]
     outputs = case.apply(arguments, buffers)
-    clones = [output.clone() for output in outputs]
-    total = sum(output.sum() for output in outputs)
-    expected_total = torch.autograd.grad(sum(o.sum() for o in case.apply(arguments)), arguments.differentiable)
+    clones, total = [output.clone() for output in outputs], sum(output.sum() for output in outputs)
     case.apply(case.arguments(seed=1), buffers)
-    assert_close(torch.autograd.grad(squares(clones), arguments.differentiable, retain_graph=True), expected)
-    assert_close(torch.autograd.grad(total, arguments.differentiable), expected_total)
+    for value, gradients in zip((squares(clones), total), expected, strict=True):
+        assert_close(torch.autograd.grad(value, arguments.differentiable, retain_graph=True), gradients)
 
 
 @EACH_KIND
@@ -113,12 +114,19 @@ def test_two_hundred_optimizer_steps_grow_no_memory(case):
 
 
 @EACH_KERNEL
-def test_gradient_buffer_is_filled_and_returned_as_the_gradient(case, arguments):
+@pytest.mark.parametrize("has_graph", [False, True])
+def test_gradient_buffer_is_filled_and_is_the_gradient_unless_that_has_a_graph(case, arguments, has_graph):
     grad_buffer = torch.full_like(arguments.action, torch.nan).detach()
-    expected = torch.autograd.grad(squares(case.apply(arguments)), arguments.action)[0]
-    (found,) = torch.autograd.grad(squares(case.apply(arguments, grad_buffer=grad_buffer)), arguments.action)
-    assert found.data_ptr() == grad_buffer.data_ptr()
-    assert_close(found, expected)
+    fixed = dataclasses.replace(arguments, action=arguments.action.detach())
+    squares(case.apply(fixed, grad_buffer=grad_buffer)).backward()
+    assert grad_buffer.isnan().all()  # the actions have no gradient
+    (expected,) = torch.autograd.grad(squares(case.apply(arguments)), arguments.action)
+    loss = squares(case.apply(arguments, grad_buffer=grad_buffer))
+    (found,) = torch.autograd.grad(loss, arguments.action, create_graph=has_graph)
+    assert_close(grad_buffer, expected)
+    assert torch.equal(found, grad_buffer)
+    assert found.requires_grad is has_graph
+    assert (found.data_ptr() != grad_buffer.data_ptr()) is has_graph
 
 
 @EACH_KIND
@@ -145,26 +153,12 @@ def test_two_calls_in_one_graph_may_share_a_gradient_buffer(case, arguments, lea
     arguments.action = parameter if leaf else 1 * parameter
 
     def loss(buffer):
-        return squares(case.apply(arguments, grad_buffer=buffer)) + squares(
-            2 * output for output in case.apply(arguments, grad_buffer=buffer)
-        )
+        first, second = (case.apply(arguments, grad_buffer=buffer) for _ in range(2))
+        return squares(first) + squares(2 * output for output in second)
 
     (expected,) = torch.autograd.grad(loss(None), parameter, retain_graph=True)
     loss(grad_buffer).backward()
     assert_close(parameter.grad, expected)
-
-
-@EACH_KIND
-def test_gradient_with_a_graph_is_not_in_the_buffer_but_its_numbers_are(case, arguments):
-    grad_buffer = torch.full_like(arguments.action, torch.nan).detach()
-    fixed = dataclasses.replace(arguments, action=arguments.action.detach())
-    squares(case.apply(fixed, grad_buffer=grad_buffer)).backward()
-    assert grad_buffer.isnan().all()  # the actions have no gradient
-    loss = squares(case.apply(arguments, grad_buffer=grad_buffer))
-    (gradient,) = torch.autograd.grad(loss, arguments.action, create_graph=True)
-    assert gradient.requires_grad
-    assert gradient.data_ptr() != grad_buffer.data_ptr()
-    assert torch.equal(gradient, grad_buffer)
 
 
 # Misuse ----------------------------------------------------------------------------------------------------------

@@ -24,7 +24,7 @@ def every_field(result, source, function):
 
 
 @pytest.mark.parametrize(
-    ("pick", "expected"),
+    ("of_state", "of_field"),
     [
         (lambda s: s[0], lambda f: f[0]),
         (lambda s: s[:, 1:], lambda f: f[:, 1:]),
@@ -34,28 +34,17 @@ def every_field(result, source, function):
         (lambda s: s[:, None], lambda f: f[:, None]),
         (lambda s: s[0, 2], lambda f: f[0, 2]),
         (lambda s: s[torch.tensor([[True, False, True], [False, False, True]])], lambda f: f[[0, 0, 1], [0, 2, 2]]),
+        *((lambda s, dim=dim: s.unsqueeze(dim), lambda f, dim=dim: f.unsqueeze(dim)) for dim in (0, 1, 2, -2)),
+        (lambda s: JointState.stack([s, s]), lambda f: torch.stack([f, f])),
+        (lambda s: JointState.stack([s, s], 1), lambda f: torch.stack([f, f], 1)),
+        (lambda s: JointState.cat([s[:1], s[1:]]), lambda f: f),
+        (lambda s: JointState.cat([s, s], dim=1), lambda f: torch.cat([f, f], 1)),
     ],
 )
-def test_index_picks_rows_of_every_field_and_leaves_the_joints(state, pick, expected):
-    picked = pick(state)
-    every_field(picked, state, expected)
-    assert picked.joint_names == NAMES
-
-
-@pytest.mark.parametrize(
-    ("dim", "shape"), [(0, (1, 2, 3, 3)), (1, (2, 1, 3, 3)), (2, (2, 3, 1, 3)), (-2, (2, 3, 1, 3))]
-)
-def test_unsqueeze_puts_a_dimension_before_the_joints(state, dim, shape):
-    assert state.unsqueeze(dim).shape == shape
-
-
-def test_stack_and_cat_join_every_field_along_rows(state):
-    other = state[:, :]
-    every_field(JointState.stack([state, other], 1), state, lambda field: torch.stack([field, field], 1))
-    every_field(JointState.cat([state[:1], state[1:]]), state, lambda field: field)
-    assert JointState.cat([state, other], dim=1).shape == (2, 6, 3)
+def test_rows_of_every_field_are_picked_and_joined_and_the_joints_left(state, of_state, of_field):
     assert (len(state), state.dof) == (2, 3)
-    assert JointState.stack([state, other]).joint_names == NAMES
+    every_field(of_state(state), state, of_field)
+    assert of_state(state).joint_names == NAMES
 
 
 def test_reindex_reorders_and_selects_joints_by_name(state):
@@ -91,9 +80,7 @@ def test_to_changes_every_field(state, target):
 def test_fields_not_given_stay_none(state):
     only = JointState(state.position, joint_names=NAMES)
     for result in (only[0], only.clone(), only.unsqueeze(0), only.reindex(NAMES[:2]), JointState.stack([only, only])):
-        assert result.velocity is None
-        assert result.acceleration is None
-        assert result.jerk is None
+        assert (result.velocity, result.acceleration, result.jerk) == (None, None, None)
 
 
 MISUSES = [
@@ -134,15 +121,10 @@ def test_vmap_takes_and_returns_states(state):
     assert result.joint_names == NAMES
 
 
-def test_zeros_are_at_rest_in_the_dtype_asked_for():
-    rest = JointState.zeros((2, 3), TensorDeviceType(dtype=torch.float64), NAMES)
-    assert all(torch.equal(getattr(rest, name), torch.zeros(2, 3, dtype=torch.float64)) for name in FIELDS)
-    assert rest.joint_names == NAMES
-
-
-def test_tensor_device_type_makes_tensors():
+def test_zeros_are_at_rest_and_tensors_made_in_the_dtype_asked_for():
     tensor_args = TensorDeviceType("cpu", torch.float64)
     assert tensor_args == TensorDeviceType(torch.device("cpu"), torch.float64)
-    made = tensor_args.to_device([1, 2])
-    assert made.dtype == torch.float64
-    assert torch.zeros(2, **tensor_args.as_torch_dict()).dtype == torch.float64
+    assert tensor_args.to_device([1, 2]).dtype == torch.zeros(2, **tensor_args.as_torch_dict()).dtype == torch.float64
+    rest = JointState.zeros((2, 3), tensor_args, NAMES)
+    assert all(torch.equal(getattr(rest, name), torch.zeros(2, 3, dtype=torch.float64)) for name in FIELDS)
+    assert rest.joint_names == NAMES
