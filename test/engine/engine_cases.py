@@ -52,9 +52,8 @@ class EngineCase(Case):
         """Gradients of the outputs."""
         random = np.random.default_rng(self.seed + 1)
         shape = (self.batch, self.kernel.output_horizon(self.horizon), self.dof)
-        return tuple(
-            random.standard_normal(shape).astype(self.input_dtype) if one else None for one in self.given_upstream
-        )
+        values = [random.standard_normal(shape).astype(self.input_dtype) for _ in range(4)]
+        return tuple(value if one else None for value, one in zip(values, self.given_upstream, strict=True))
 
     def run(self, engine: TrajectoryIntegrator | None = None, *, want_dt: bool = False) -> list[Tensor]:
         """Copies of outputs and gradients, that of dt before the goal's, by an engine, or by one on the CPU."""
@@ -66,12 +65,12 @@ class EngineCase(Case):
 
     def leaves(self, dtype: torch.dtype = torch.float64) -> dict[str, Tensor]:
         """The arguments of the public functions, which require grad: dt before the goal, zeros for an absent start."""
-        named = dict.fromkeys(["action", *(f"start_{kind}" for kind in KINDS), "dt"])
-        rest = torch.zeros_like(self.tensors["start_position"])
-        for name, tensor in {**dict.fromkeys(named, rest), **self.tensors}.items():
-            named[name] = tensor.to(getattr(torch, self.input_dtype)).to(dtype).clone().requires_grad_()
-        named["dt"] = torch.as_tensor(DT[self.dt](self.lengths), dtype=torch.float64).clone().requires_grad_()
-        return named
+        absent = dict.fromkeys([f"start_{kind}" for kind in KINDS], torch.zeros_like(self.tensors["start_position"]))
+        dt = torch.as_tensor(DT[self.dt](self.lengths), dtype=torch.float64)
+        named = {"action": None, **absent, "dt": None, **self.tensors}
+        given = getattr(torch, self.input_dtype)
+        leaves = {name: dt if name == "dt" else tensor.to(given).to(dtype) for name, tensor in named.items()}
+        return {name: leaf.clone().requires_grad_() for name, leaf in leaves.items()}
 
     def expected(self, dtype: torch.dtype) -> list[Tensor]:
         """What the public function and autograd through it give: outputs, gradients, that of dt before the goal's."""

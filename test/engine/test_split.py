@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from unittest import mock
+
 import pytest
 import torch
 from engine_cases import EngineCase, assert_same, engine_cases, engine_on
@@ -72,20 +74,18 @@ def test_the_gradient_of_dt_in_parts_is_that_of_the_whole(case, most):
 
 def test_a_device_whose_allocations_fail_above_a_size_does_large_batches_in_parts(monkeypatch):
     case = EngineCase(MAPS["acceleration_zoh"], batch=64, horizon=8, dof=7, start="pool", dt="[B, H]")
-    whole = case.run()
-    allocate = Buffers._allocate
-    device_sizes = []
+    whole, allocate, sizes = case.run(), Buffers._allocate, []
 
     def limited(self: Buffers, side: str, size: int, dtype: torch.dtype) -> torch.Tensor:
         if side == "input":
-            device_sizes.append(size * dtype.itemsize)
-            if device_sizes[-1] > 6000:
-                raise torch.OutOfMemoryError(f"tried to allocate {device_sizes[-1]} bytes")
+            sizes.append(size * dtype.itemsize)
+            if sizes[-1] > 6000:
+                raise torch.OutOfMemoryError(f"tried to allocate {sizes[-1]} bytes")
         return allocate(self, side, size, dtype)
 
     monkeypatch.setattr(Buffers, "_allocate", limited)
     assert_same(case.run(engine_on(staged())), whole, exact=False)
-    assert max(device_sizes) > 6000, "the whole was tried, and refused"
+    assert max(sizes) > 6000, "the whole was tried, and refused"
 
 
 def test_what_fits_is_remembered_until_the_engine_is_closed():
@@ -114,11 +114,7 @@ def test_a_single_trajectory_that_does_not_fit_is_an_error_and_the_engine_contin
 
 
 def test_other_errors_are_not_taken_for_a_lack_of_memory():
-    class Broken(SmallDevice):
-        def run(self, call: Call) -> None:
-            raise RuntimeError("broken")
-
-    device = Broken(default(), 1)
+    device = SmallDevice(mock.Mock(run=mock.Mock(side_effect=RuntimeError("broken"))), most=9)
     with pytest.raises(RuntimeError, match="broken"):
         EngineCase().run(engine_on(device))
     assert not device.released
