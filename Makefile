@@ -88,7 +88,7 @@ matrix: ## part of the tests with every ROS 2, Python and torch available, into 
 
 gpu: ## everything that needs a GPU, into build/gpu/: needs a torch with CUDA, no set-up (PARTS=sweep)
 	@$(PYTHON) -c "import sys, torch; torch.cuda.is_available() or sys.exit('gpu: torch sees no CUDA device')"
-	@failed=0; $(foreach part,$(PARTS),echo "== $(part)"; $(on_gpu) $(PYTHON) $(gpu_$(part)) || failed=1;) exit $$failed
+	@failed=0; $(foreach part,$(PARTS),echo "== $(part)"; $(on_gpu) $(PYTHON) $(or $(gpu_$(part)),$(error gpu: no part $(part))) || failed=1;) exit $$failed
 
 wheel: ## one wheel for every Python and torch, into dist/ (ARGS=aarch64 for arm64; takes some minutes)
 	@$(PYTHON) scripts/build_wheel.py $(ARGS)
