@@ -11,7 +11,7 @@ pytest.importorskip("ruckig", reason="the ruckig library is not installed")
 from traj_integrator_ros.demo import planned
 
 
-def test_planned_motion_keeps_its_limits():
+def test_planned_motion_keeps_its_limits_and_its_states_belong_together():
     motion, limits = planned.planned_motion(), planned.LIMITS
     starts = planned.START_VELOCITY, planned.START_ACCELERATION
     np.testing.assert_allclose([motion.velocity[0], motion.acceleration[0]], starts)
@@ -22,6 +22,9 @@ def test_planned_motion_keeps_its_limits():
     assert np.all(most <= planned.ACCELERATION_SHARE * limits["acceleration"] + 1e-9)
     jerk = np.diff(motion.acceleration, axis=0) / planned.PERIOD
     assert np.abs(jerk).max() <= planned.JERK_LIMIT * (1 + 1e-9)
+    for rows, rates, power in ((motion.position, motion.velocity, 3), (motion.velocity, motion.acceleration, 2)):
+        apart = np.diff(rows, axis=0) - planned.PERIOD * (rates[1:] + rates[:-1]) / 2
+        assert np.abs(apart).max() <= planned.JERK_LIMIT * planned.PERIOD**power / (6 if power == 3 else 2)
 
 
 def test_limits_are_those_of_the_robots_file_and_known_by_all_of_its_joints(project_root: Path):
