@@ -284,6 +284,17 @@ def test_held_accelerations_keep_the_jerk_limit_step_by_step() -> None:
     node.send_from((np.zeros(2),), actions, space=ControlSpace.ACCELERATION)
 
 
+@pytest.mark.parametrize(("jerk", "brakes"), [(40.0, False), (10.0, True), (3.0, True)])
+def test_a_plan_that_slows_down_to_its_end_is_not_refused_for_how_its_last_acceleration_ends(jerk: float, brakes: bool):
+    """It asks for 1.2 rad/s^3, and in its last step 30 and more take it to rest: that fades sooner, or brakes later."""
+    u = np.linspace(0, 1, 51)[1:, None] * np.ones(2)
+    node = SimulatedNode(limits__action="reject", **limits(velocity=1.0, acceleration=2.0, jerk=jerk))
+    node.report(0.0), node.measure(0.0)
+    trajectory = node.send(0.1 * u * u * (3 - 2 * u), dt=0.02)
+    assert (trajectory.brake_from < np.inf) == brakes
+    assert (extremes(trajectory.motion)[1, 0] <= 0.101).all()
+
+
 def test_with_warn_a_violation_is_published_nevertheless() -> None:
     node = SimulatedNode(limits__velocity=[0.1, 0.1], limits__action="warn")
     node.send_from(MOVING, LINE)

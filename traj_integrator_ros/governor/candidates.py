@@ -29,8 +29,6 @@ Read = Callable[[Reading], Iterator[PlannedMotion]]
 """Yields the planned motions of a plan, the most exact first."""
 Fault = Callable[[], str] | None
 """Tells what is wrong with a candidate; None: nothing is."""
-_SMOOTHING = 1.5
-"""By how much a smoothed plan must ask less than one through its rows: noise asks for much more, a plan does not."""
 _ALIKE = 1.1
 """Times as much as another planned motion asks for, which counts as the same."""
 _CONTRADICTORY = 2.0
@@ -194,7 +192,7 @@ class Candidates:
             if planned.is_complete or demands.max() <= 1 + self._parameters.limits_tolerance:
                 yield remainder
             else:
-                excess = np.prod(np.maximum(demands, 1.0)) * (_SMOOTHING if planned.is_smoothed else 1.0)
+                excess = np.prod(np.maximum(demands, 1.0))
                 wilder.append((round(np.log(excess) / np.log(_ALIKE)), remainder))  # of those alike the more exact one
         yield from (remainder for _, remainder in sorted(wilder, key=lambda it: it[0]))
 

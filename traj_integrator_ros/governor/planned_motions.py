@@ -41,8 +41,6 @@ class PlannedMotion(NamedTuple):
     motion: Motion
     valid_from_ns: int = 0
     """The motion is the plan's from here on only."""
-    is_smoothed: bool = False
-    """Whether noise was taken out: it passes near the rows of its plan only."""
     planned_until: float = np.inf
     """s from its start; until then it shows what it asks for itself, not what its end makes of it."""
     brake_from: float = np.inf
@@ -172,8 +170,8 @@ def planned_motions_of(
             return
     else:
         rows = whole
-    for smoothed, alone in _alone(steps, rows, rests, reading):
-        yield PlannedMotion(first_ns, alone, first_ns, smoothed)
+    for alone in _alone(steps, rows, rests, reading):
+        yield PlannedMotion(first_ns, alone, first_ns)
 
 
 def stops_of(plan: Plan) -> np.ndarray:
@@ -259,16 +257,16 @@ def _goes_back(rows: np.ndarray, before: State) -> bool:
     return bool((forward & (before.velocity * ahead >= 0) & (sign * ahead > RETREAT * own + RETREAT_RAD)).any())
 
 
-def _alone(steps: np.ndarray, rows: np.ndarray, rests: bool, reading: Reading) -> Iterator[tuple[bool, Motion]]:
+def _alone(steps: np.ndarray, rows: np.ndarray, rests: bool, reading: Reading) -> Iterator[Motion]:
     """Yield the spline through rows `[N + 1, dof]`, and smoother ones near those that are noisy."""
     noisy = smoothing.noisy(rows)
-    yield False, _through(steps, rows, None, rests, reading)
+    yield _through(steps, rows, None, rests, reading)
     for stride in _ROWS_PER_KNOT if noisy.any() else ():
         if len(steps) < 2 * stride:
             break
         fitted = smoothing.fitted(steps, rows, noisy, rests, stride, _SMOOTHED_BY_RAD)
         if fitted is not None:
-            yield True, _through(steps, fitted, None, rests, reading)
+            yield _through(steps, fitted, None, rests, reading)
 
 
 def _begun_forward(spline: Motion, steps: np.ndarray, rows: np.ndarray, rests: bool, reading: Reading) -> Motion:
