@@ -19,8 +19,8 @@ from hypothesis import given, settings
 
 from traj_integrator_ros.engine import staged as engine_staged
 from traj_integrator_ros.engine.integrator import TrajectoryIntegrator
-from traj_integrator_ros.engine.runners import is_out_of_memory
-from traj_integrator_ros.engine.staged import Replay, StagedRunner
+from traj_integrator_ros.engine.runners import Buffers, is_out_of_memory
+from traj_integrator_ros.engine.staged import PackedResults, Replay, StagedRunner
 from traj_integrator_ros.kernels import MAPS, Backend
 from traj_integrator_ros.kernels.backends import launcher
 
@@ -193,6 +193,14 @@ def test_large_calls_and_all_without_graphs_share_one_memory_and_are_not_recorde
     for other in again(case):
         assert_same(other.run(engine), other.run(), exact=False)
     assert recorder.recorded == len(runner.kept) == 0
+
+
+def test_results_that_lie_together_come_back_in_one_copy_and_others_too():
+    host, buffers = torch.empty(20), Buffers(torch.device("cpu"), torch.float32)
+    together, apart = PackedResults(host.split([12, 8]), buffers), PackedResults((host[:5], host[9:]), buffers)
+    assert [tuple(x.shape) for x in together.device] == [(12,), (8,)]
+    assert [(flat.numel(), target.data_ptr()) for flat, target in together._copied] == [(20, host.data_ptr())]
+    assert [target.data_ptr() for _, target in apart._copied] == [host.data_ptr(), host[9:].data_ptr()]
 
 
 @pytest.fixture

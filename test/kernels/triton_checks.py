@@ -134,6 +134,17 @@ def test_buffers_of_the_caller_are_filled_and_nothing_beside_them_is_written(nam
     assert all(bool(whole[:64].isnan().all() and whole[-64:].isnan().all()) for whole in wholes)
 
 
+@OPERATOR
+def test_absent_gradients_and_unneeded_results_have_no_memory_to_touch(kernel, monkeypatch):
+    launches = []
+    monkeypatch.setattr(triton_launch, "launch", lambda kernel, programs, arguments, warps: launches.append(arguments))
+    Launch(Case(kernel, 3, 6, 2, "scalar"), absent_upstream=(0, 1, 3), unneeded=(0, 2), device=DEVICE).vjp("triton")
+    tensors = {name for name, value in launches[0].items() if isinstance(value, torch.Tensor)}
+    starts = {f"p_grad_start_{name}" for name in "paj"[: kernel.operator.starts - 1]}
+    tables = {"p_weights", "p_states"} if kernel.operator.goals else set()
+    assert tensors == {"p_grad_acceleration", "p_dt", *starts, *tables}
+
+
 @SOME_MAPS
 def test_a_start_outside_of_the_pool_gives_nan_and_reads_nothing(name):
     launch = launch_of(name, 4, 6, 3, start="pool")
