@@ -85,10 +85,15 @@ class Node:
 
     def holds_state(self) -> bool:
         """Whether trajectories start from the joint state that was sent last."""
-        response = self.client.integrate(good_sequence(start_position=HERE))
+        response = self.ask(INTEGRATE, Integrate.Request(actions=good_sequence(start_position=HERE)))
+        return response.success and np.allclose(response.trajectory.position[:DOF], self.position, atol=1e-8)
+
+    def ask(self, channel: str, request: object) -> object:
+        """The answer to a request that only asks, and may be refused."""
+        response = self.client.call(SERVICES[channel], channel, request)
         if not response.success:
             self.rejected[response.message.partition(":")[0]] += 1
-        return response.success and np.allclose(response.trajectory.position[:DOF], self.position, atol=1e-8)
+        return response
 
     def reset(self) -> None:
         """Let it forget what it has commanded, and what the controller said."""
@@ -177,16 +182,6 @@ def stays_in_good_health(fresh_node: Node) -> Iterator[None]:
     assert fresh_node.process.is_running(), fresh_node.process.output
     assert rejected(fresh_node.client) == fresh_node.rejected
     assert "internal_error" not in fresh_node.process.output, fresh_node.process.output
-
-
-@pytest.fixture
-def reported(node: Node) -> Iterator[Node]:
-    """The node, which knows nothing about the controller, and forgets what it is told."""
-    if node.report_type is None:
-        pytest.skip("no control_msgs, so the node takes no reports")
-    node.reset()
-    yield node
-    node.reset()
 
 
 # What the state of the node refuses
@@ -288,14 +283,6 @@ def test_a_joint_state_that_is_refused_leaves_the_one_before_it_in_force(node: N
         node.settle()
 
 
-def test_a_report_of_the_controller_that_is_refused_changes_nothing(reported: Node) -> None:
-    message = good_report(reported.report_type)
-    for spoilt, refusal in refusals(REPORT, message):
-        set_stamp(spoilt, time.time_ns())
-        reported.send(REPORT, spoilt, refusal)
-        assert reported.client.counts()["controller"] == "unknown"
-
-
 @pytest.mark.parametrize("channel", [ACTIONS, PLAN, STATE])
 def test_bytes_that_are_no_message_are_refused(node: Node, channel: str) -> None:
     message = {ACTIONS: good_sequence(), PLAN: good_plan(), STATE: state()}[channel]
@@ -367,3 +354,25 @@ def test_what_the_middleware_keeps_out_keeps_nobody_from_being_served(node: Node
     node.rejected = rejected(node.client)
     node.send(ACTIONS, good_sequence())
     node.send(INTEGRATE, Integrate.Request(actions=good_sequence()))
+
+
+# Last, for the node goes on to ask about a controller that has once reported
+
+
+def test_a_report_of_the_controller_that_is_refused_changes_nothing(node: Node) -> None:
+    if node.report_type is None:
+        pytest.skip("no control_msgs, so the node takes no reports")
+    node.reset()
+    good = good_report(node.report_type, 0.001)
+    for spoilt, refusal in refusals(REPORT, good):
+        set_stamp(spoilt, time.time_ns())
+        node.send(REPORT, spoilt, refusal)
+        assert node.client.counts()["controller"] == "unknown"
+
+    def is_in_use() -> bool:
+        set_stamp(good, time.time_ns())
+        node.send(REPORT, good)
+        response = node.ask(COMMITTED, Committed.Request(rows=1))
+        return response.success and np.allclose(response.position, 0.001)
+
+    node.client.wait_for(is_in_use, "a good report in use")
