@@ -33,11 +33,9 @@ def answer(node: SimulatedNode, position: np.ndarray = PATH, /, **changes: objec
 def motions(found: RetimedBatch) -> list[Motion]:
     """What a controller plays."""
     ends = np.cumsum(found.points.astype(int))
-    parts = [np.split(x, ends[:-1]) for x in found[7:11] if len(x)]
-    times, *states = parts
-    a = states[2] if len(states) == 3 else [None] * len(times)
+    times, *states = ([*np.split(x, ends[:-1])] if len(x) else [None] * len(ends) for x in found[7:11])
     time_ns = [np.rint(t * 1e9).astype(np.int64) for t in times]
-    return [motion_of_points(Points(*one)) for one in zip(time_ns, states[0], states[1], a, strict=True)]
+    return [motion_of_points(Points(*one)) for one in zip(time_ns, *states, strict=True)]
 
 
 @pytest.mark.parametrize(

@@ -33,14 +33,10 @@ ANY = np.inf
 )
 def test_a_goal_goes_before_the_parameters_0_is_the_parameter_and_negative_is_any(given, path, goal):
     one = [ToleranceFields("b", *given)]
-    found = goal_tolerances(one, one, 0.0, PARAMETERS)
+    found = goal_tolerances(one, one, given[0], PARAMETERS)
+    assert found.goal_time == {0.0: 0.5, -1.0: ANY}.get(given[0], given[0])
     np.testing.assert_array_equal(np.array(found.path), path)
     np.testing.assert_array_equal(np.array(found.goal), goal)
-
-
-@pytest.mark.parametrize(("given", "expected"), [(0.0, 0.5), (2.0, 2.0), (-1.0, ANY)])
-def test_the_time_of_a_goal_is_its_own_or_the_parameters(given, expected):
-    assert goal_tolerances([], [], given, PARAMETERS).goal_time == expected
 
 
 @pytest.mark.parametrize(
