@@ -14,6 +14,7 @@ from hostile_messages import (
     EVALUATE,
     GRADIENT,
     INTEGRATE,
+    MAX_BATCH,
     OUTPUTS,
     PLAN,
     REPORT,
@@ -185,6 +186,7 @@ def test_services_refuse_the_sequences_that_the_topic_refuses_in_the_same_words(
 HUGE, ALL_HUGE = packed([3e38] + [0.0] * 23), packed([3e38] * 24)
 LATE = plan([0.0, 1.0], [[0.0] * DOF, [1e9] * DOF])
 LATE.points[1].time_from_start.sec = 2**31 - 1
+MANY_STARTS = good_sequence(start_position=[0.0] * (MAX_BATCH + 1) * DOF, start_index=[0, MAX_BATCH])
 
 
 @pytest.mark.parametrize(
@@ -193,6 +195,7 @@ LATE.points[1].time_from_start.sec = 2**31 - 1
         (INTEGRATE, Integrate.Request(actions=good_sequence(data=HUGE)), "non_finite_result: velocity: "),
         (GRADIENT, ComputeGradient.Request(actions=good_sequence(), grad_jerk=ALL_HUGE), "non_finite_result: "),
         (PLAN, plan([0.0, 1e-9], [[0.0] * DOF, [1e308] * DOF]), "non_finite_result: "),
+        (ACTIONS, MANY_STARTS, "size_out_of_range: start.position: "),
         (PLAN, LATE, "invalid_times: "),  # the point at rest that belongs after it is later than a message can say
         (ACTIONS, good_sequence(horizon=1, data=HUGE[:6], goal_position=[0.0] * DOF), "size_out_of_range: horizon: "),
     ],
