@@ -6,7 +6,6 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Generic, TypeVar
 
 import numpy as np
 from sensor_msgs.msg import JointState
@@ -27,7 +26,6 @@ from .streams.policies import POSITION, Chunk, Form, Policy
 DEPTH = 1000
 """Depth of our queues: answers that displace each other in them would not be losses of the node."""
 AMPLITUDE_RAD = 0.1
-About = TypeVar("About")
 
 # Batches
 BATCH, HORIZON, DT_S = 16, 32, 0.02
@@ -80,7 +78,7 @@ def planner(participant: Participant, swing: Swing, rate_hz: float) -> Role:
     sent = ACCELERATION_RAD_S2 * np.random.default_rng(1).uniform(-1, 1, shape).astype(np.float32)
     fields = {"dt": [DT_S], "control_space": space, "joint_names": swing.joint_names}
     templates = [Template(sequence(actions, **fields)) for actions in sent]
-    own: Planner[int] = Planner(participant, lambda variant, message: fault_of_batch(sent[variant], message))
+    own = Planner(participant, lambda variant, message: fault_of_batch(sent[variant], message))
 
     def send() -> None:
         variant = own.ledger.sent % SEQUENCES
@@ -123,7 +121,7 @@ def policy(participant: Participant, swing: Swing, rate_hz: float) -> Role:
 
     first = course(time.time(), np.array([swing.middle, np.zeros(dof)]))
     own = Policy(FORM, np.ones(dof), random, [], course, first, _LOST_RAD)
-    sender: Planner[int] = Planner(participant, fault)
+    sender = Planner(participant, fault)
     thinking: deque[tuple[int, Chunk]] = deque()
     due_ns, stream_end_ns, period_s = 0, 0, 0.0
 
@@ -155,14 +153,14 @@ def policy(participant: Participant, swing: Swing, rate_hz: float) -> Role:
     return sender.role(send, _TICK_HZ)
 
 
-class Planner(Generic[About]):
+class Planner:
     """Sends action sequences, each with a unique stamp, the time of sending, which identifies its answer.
 
     `check` is called with what a sequence is about, and with the answer; it returns what is wrong with it, or "".
     """
 
-    def __init__(self, participant: Participant, check: Callable[[About, TrajectoryBatch], str]) -> None:
-        self.ledger: Ledger[About] = Ledger()
+    def __init__(self, participant: Participant, check: Callable[[int, TrajectoryBatch], str]) -> None:
+        self.ledger: Ledger[int] = Ledger()
         self.faults: Counter[str] = Counter()
         self.missed = 0
         """Answers that were lost on their way to us."""
@@ -172,7 +170,7 @@ class Planner(Generic[About]):
         self._publisher = participant.publisher(ActionSequence, "~/action_sequence", DEPTH)
         participant.subscribe(TrajectoryBatch, "~/trajectory_batch", self._on_batch, DEPTH)
 
-    def send(self, message: Template, about: About, observed_ns: int = 0) -> None:
+    def send(self, message: Template, about: int, observed_ns: int = 0) -> None:
         """Publish a sequence; `observed_ns` is its stamp, where that is another time than the sending."""
         now_ns = time.time_ns()
         stamp_ns = self._last_stamp_ns = max(observed_ns or now_ns, self._last_stamp_ns + 1)
