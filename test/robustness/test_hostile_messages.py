@@ -15,6 +15,7 @@ from hostile_messages import (
     GRADIENT,
     INTEGRATE,
     MAX_BATCH,
+    MAX_HORIZON,
     OUTPUTS,
     PLAN,
     REPORT,
@@ -196,11 +197,12 @@ MANY_STARTS = good_sequence(start_position=[0.0] * (MAX_BATCH + 1) * DOF, start_
         (GRADIENT, ComputeGradient.Request(actions=good_sequence(), grad_jerk=ALL_HUGE), "non_finite_result: "),
         (PLAN, plan([0.0, 1e-9], [[0.0] * DOF, [1e308] * DOF]), "non_finite_result: "),
         (ACTIONS, MANY_STARTS, "size_out_of_range: start.position: "),
+        (COMMITTED, Committed.Request(rows=MAX_HORIZON + 2), "size_out_of_range: rows: "),
         (PLAN, LATE, "invalid_times: "),  # the point at rest that belongs after it is later than a message can say
         (ACTIONS, good_sequence(horizon=1, data=HUGE[:6], goal_position=[0.0] * DOF), "size_out_of_range: horizon: "),
     ],
 )  # fmt: skip
-def test_what_no_message_could_answer_is_refused(channel: str, message: object, refusal: str) -> None:
+def test_what_is_too_much_for_an_answer_is_refused(channel: str, message: object, refusal: str) -> None:
     assert judged(channel, message).startswith(refusal)
 
 
