@@ -178,6 +178,15 @@ def test_a_step_kernel_has_its_derivatives(case):
     torch.autograd.gradgradcheck(case.on(arguments), arguments.differentiable)
 
 
+@pytest.mark.parametrize("case", [case for case in STEP_KERNELS if case.extra_horizon], ids=str)
+def test_the_gradient_of_equal_steps_is_shared_out_evenly(case):
+    arguments = case.arguments(horizon=4, requires_grad=True)
+    (expected,) = torch.autograd.grad(squares(case.apply(arguments)), arguments.traj_dt)
+    arguments.traj_dt = arguments.traj_dt.detach().repeat(4).requires_grad_()
+    (found,) = torch.autograd.grad(squares(case.apply(arguments)), arguments.traj_dt)
+    assert_close(found, (expected / 4).expand(4), rtol=1e-12, atol=0)
+
+
 @pytest.mark.parametrize(
     ("call", "message"),
     [
