@@ -112,7 +112,8 @@ def test_corners_of_a_plan_are_no_noise():
     """A plan of constant velocities with a corner alternates in a few fourth differences, noise in all of them."""
     corner = np.concatenate([np.linspace(0.0, 0.15, 18), 0.15 + 0.002 * np.arange(1, 26)])
     noisy = corner + np.random.default_rng(0).normal(scale=1e-3, size=len(corner))
-    assert len(read(corner)) == 1 < len(read(noisy))
+    rounded = corner.astype(np.float32).astype(np.float64)
+    assert len(read(corner)) == len(read(rounded)) == 1 < len(read(noisy))
 
 
 @pytest.mark.parametrize("side", [1.0, -1.0])

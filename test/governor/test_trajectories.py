@@ -55,6 +55,15 @@ def test_a_single_position_is_a_goal_at_which_the_robot_rests(times: list[float]
     assert trajectory.brake_from == np.inf and trajectory.motion.duration == pytest.approx(0.4)
 
 
+@pytest.mark.parametrize("acceleration", [0.0, 2.0, 5.0])
+def test_a_single_position_is_hardly_passed_by_a_robot_that_is_on_its_way_there(acceleration: float) -> None:
+    node = SimulatedNode()
+    node.report(0.0), node.measure(0.0)
+    start = (np.zeros(2), np.full(2, 0.2), np.full(2, acceleration))
+    trajectory = node.send_from(start, np.full((1, 2), 0.02), dt=0.4)
+    assert extremes(trajectory.motion)[1, 0].max() < 0.0202
+
+
 @pytest.mark.parametrize("count", [1, 10])
 def test_velocities_of_zero_are_the_fastest_stop(count: int) -> None:
     node = SimulatedNode(limits__velocity=[2.0] * 2, limits__acceleration=[5.0] * 2, limits__jerk=[100.0] * 2)
