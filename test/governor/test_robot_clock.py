@@ -319,3 +319,23 @@ def test_a_goal_ends_with_its_motion_though_a_clock_is_set_on_the_way(by: float)
             break
     assert results[0].ended is Ended.SUCCEEDED and np.abs(machine.commanded().position - goal).max() < 1e-6
     assert machine.commanded(-3 * machine.every).velocity.max() > 0, "not later, either"
+
+
+@pytest.mark.parametrize("known", [False, True], ids=["its first", "one of many"])
+def test_what_waits_for_a_controller_whose_last_report_is_not_believed_is_refused_once_that_counts_as_off(
+    known,
+) -> None:
+    machine = Machine(reports=known, counts=True)
+    machine.reports = False
+    machine.steady_ns += 20 * MS
+    stamp_ns, now_ns = machine.robot_time_ns + 200 * MS, machine.now_ns()
+    machine.node.pipeline.take_stamp(machine.clock.reports, stamp_ns, machine.steady_ns)
+    machine.node.pipeline.take_controller_state(ControllerReport(stamp_ns, State(*np.zeros((3, 2)))), now_ns)
+    machine.send()
+    machine.go(23)
+    assert machine.executed is None and not machine.node.refused, "it may report again"
+    machine.go(4)
+    ((reason, _),) = machine.node.refused
+    assert reason is RejectionReason.CONTROLLER_UNAVAILABLE and machine.executed is None
+    with pytest.raises(Rejected, match="expected reports of the controller, got none for"):
+        machine.send()

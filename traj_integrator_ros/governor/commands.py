@@ -144,8 +144,10 @@ class Commands:
             return self._stopped(now_ns)
         if self._kept is not None and (within := self._within_limits(now_ns)) is not None:
             return within
+        if published.present.is_off(now_ns):
+            self._refuse_waiting(published.present.unavailable(now_ns))
         if self._waiting is None or published.present.is_silent(now_ns):
-            return None  # the controller is off: a motion now would be executed from its middle when it is back
+            return None  # a motion now would be executed from its middle when the controller is back
         if self._trajectories.findings.is_sought(self._waiting):
             return None
         (plan, self._waiting), (following, self._next) = (self._waiting, None), (self._next, None)

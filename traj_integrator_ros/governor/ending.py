@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 
@@ -63,14 +62,7 @@ def stopped_at_end(motion: Motion, bounds: Bounds, rest_tolerance: float, joint_
             f"end: {name} moves at {end.velocity[longest]:g}, and the brake within limits.acceleration and limits.jerk "
             f"takes {takes:g} s, expected at most {LONGEST_BRAKE_S:g} s",
         )
-    whole = _stopped(motion, end, stop, bounds)
-    if keeps(whole, bounds.of_stops) or (harder := _not_faster(bounds, end)) is bounds:
-        return whole
-    return _stopped(motion, end, fastest_stop(end, harder), harder)
-
-
-def _stopped(motion: Motion, end: State, stop: Motion, bounds: Bounds) -> Motion:
-    """The motion and the stop of each joint; joints leave their plans earlier to stop within limits, and not back."""
+    # Joints leave their plans earlier to stop within limits, and not back.
     whole, turning = motion.then(stop), _turning(motion, end, stop, bounds)
     kept = keeping(stop, bounds.of_stops)
     if kept.all() and not np.count_nonzero(turning):
@@ -80,17 +72,6 @@ def _stopped(motion: Motion, end: State, stop: Motion, bounds: Bounds) -> Motion
     inside &= np.abs(end.velocity) <= bounds.velocity  # a plan that is too fast itself is refused, not cut
     early = np.flatnonzero((inside & ~kept) | (turning != 0))
     return _stopped_early(motion, whole, early, bounds, turning) if len(early) else whole
-
-
-def _not_faster(bounds: Bounds, end: State) -> Bounds:
-    """Bounds with a jerk, where it is assumed, that takes an acceleration back before it exceeds the velocity."""
-    room = bounds.velocity - np.abs(end.velocity)
-    gains = (end.velocity * end.acceleration > 0) & (room > 0)
-    needed = np.where(gains, end.acceleration**2 / (2 * np.where(gains, room, 1.0)), 0.0)
-    if (needed <= bounds.jerk).all():
-        return bounds
-    most = np.broadcast_to(bounds.most, (3, len(needed)))[2]
-    return replace(bounds, jerk=np.maximum(bounds.jerk, np.minimum(needed, most)))
 
 
 def _turning(motion: Motion, last: State, stop: Motion, bounds: Bounds) -> np.ndarray:

@@ -211,7 +211,7 @@ class PresentCommand:
     def set_clock(self, step: Step) -> None:
         """The robot's clock was set: the controller executes its motion by it."""
         self.sent = deque((one._replace(sent_ns=one.sent_ns + step.read_ns) for one in self.sent), maxlen=MOST_KEPT)
-        self._received_ns += step.read_ns
+        self._received_ns = self._received_ns and self._received_ns + step.read_ns
         self._set_by_ns = step.stamps_ns if self.report else 0
         self.is_doubtful = self.report is None and self._in_use > 0
 
@@ -245,10 +245,13 @@ class PresentCommand:
         return self.clock.is_doubted or self._set_by_ns != 0
 
     def is_silent(self, now_ns: int) -> bool:
-        """Whether the controller reported and no longer does."""
-        if self.report is None:
+        """Whether the controller reported and no longer does; of one whose first report cannot be believed, that takes
+        longer.
+        """
+        if not self._received_ns:
             return False
-        return self.quiet_s(now_ns) > max(_SILENT_S, _SILENT_PERIODS * self.period_s)
+        most = max(_SILENT_S, _SILENT_PERIODS * self.period_s) if self.report else _ARRIVES_S
+        return self.quiet_s(now_ns) > most
 
     def status(self, now_ns: int) -> ControllerStatus:
         """What the controller does, as far as is known."""
@@ -257,6 +260,14 @@ class PresentCommand:
     def is_off(self, now_ns: int) -> bool:
         """Whether it has been silent for so long that it counts as off."""
         return self.is_silent(now_ns) and self.quiet_s(now_ns) > _ARRIVES_S
+
+    def unavailable(self, now_ns: int) -> Rejected:
+        """What sequences are refused with while the controller is silent."""
+        return Rejected(
+            RejectionReason.CONTROLLER_UNAVAILABLE,
+            f"controller_state: expected reports of the controller, got none for {self.quiet_s(now_ns):.3f} s; it is "
+            "off, and would not take a trajectory",
+        )
 
     def own(self, now_ns: int) -> Present | None:
         """What was published and is executed if nobody says otherwise; None: nothing was."""
@@ -288,11 +299,7 @@ class PresentCommand:
 
         """
         if self.is_silent(now_ns):
-            raise Rejected(
-                RejectionReason.CONTROLLER_UNAVAILABLE,
-                "controller_state: expected reports of the controller, got none for "
-                f"{self.quiet_s(now_ns):.3f} s; it is off, and would not take a trajectory",
-            )
+            raise self.unavailable(now_ns)
         if waits and (self.is_overdue(now_ns) or self.is_unsure):
             raise NotYet
         if waits and self.is_doubtful:

@@ -12,8 +12,6 @@ _FEWEST_NOISY = 10
 """Rows; with fewer, noise cannot be told from a plan."""
 _ALTERNATES = -0.4
 """Half of the correlation of noise, see `noisy`."""
-_MOST_OF = 3.0
-"""Times their median: fourth differences count as no larger, for a plan with corners has a few that alternate, too."""
 _LEAST_NOISE_RAD = 5e-5
 """Median of fourth differences, 6 times the noise of rows, up to which it does not matter."""
 
@@ -27,8 +25,6 @@ def noisy(rows: np.ndarray) -> np.ndarray:
         return np.zeros(rows.shape[1], bool)
     fourth = np.diff(rows, n=4, axis=0)
     typical = np.median(np.abs(fourth), axis=0)
-    most = _MOST_OF * typical
-    fourth = np.clip(fourth, -most, most)
     alternates = (fourth[1:] * fourth[:-1]).sum(axis=0) < _ALTERNATES * (fourth * fourth).sum(axis=0)
     return alternates & (typical > _LEAST_NOISE_RAD)
 

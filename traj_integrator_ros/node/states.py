@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 from ..governor.pipeline import Pipeline
 from ..governor.robot_clock import Stamps
@@ -39,26 +40,20 @@ class States:
                 self._poll_reports(self._read_report)
 
     def _poll_reports(self, read: Callable[[bytes], tuple]) -> None:
-        """Take all stamps, and the newest report that can be taken: it says everything that those before it do."""
-        refused: list[Rejected] = []
-        stamps = self._clock.reports
+        """Take the newest report that can be taken, which says everything that those before it do, and their stamps."""
         waiting = [*take_waiting(self._entities.controller_state, STATE_DEPTH)]
-        for message, info in waiting:
-            self._take_stamp(stamps, nanoseconds(stamp_of_message(message)), info)
         for message, info in reversed(waiting):
             try:
-                names, *reference, stamp_ns, speed_scaling = read(message)
-                arrived_ns = self._now_ns() - age_ns(info)
-                report = self._pipeline.controller_reports.report(
-                    names, *reference, stamp_ns or arrived_ns, speed_scaling
-                )
+                report = self._pipeline.controller_reports.report(*read(message))
             except Rejected as rejected:
-                refused.append(rejected)
+                self._accounts.refused("controller_state", rejected)
                 continue
-            self._pipeline.take_controller_state(report, arrived_ns)
-            break
-        for rejected in refused:
-            self._accounts.refused("controller_state", rejected)
+            for each, its_info in waiting:
+                self._take_stamp(self._clock.reports, nanoseconds(stamp_of_message(each)), its_info)
+            arrived_ns = self._now_ns() - age_ns(info)  # as the stamps may set the clock
+            stamped = report if report.stamp_ns else replace(report, stamp_ns=arrived_ns)
+            self._pipeline.take_controller_state(stamped, arrived_ns)
+            return
 
     def _take_stamp(self, stamps: Stamps, stamp_ns: int, info: Mapping[str, object]) -> None:
         received_ns = info.get("received_timestamp")
