@@ -8,6 +8,8 @@ from pipelines import GIVEN, LIMITS, NOW_S, SimulatedNode, largest, limits, rati
 
 from traj_integrator_ros.execution.limits import extremes
 from traj_integrator_ros.execution.motion import Motion
+from traj_integrator_ros.execution.rows import cubic_spline
+from traj_integrator_ros.governor.retiming import Slowed, slowed
 from traj_integrator_ros.kernels import ControlSpace
 from traj_integrator_ros.requests.rejection import Rejected
 
@@ -154,3 +156,19 @@ def test_a_smaller_deceleration_is_kept() -> None:
     trajectory = limited(limits__deceleration=[5.0, 3.0]).send(SHAPE * [1.2, 0.2])
     least, _ = extremes(trajectory.motion)
     assert trajectory.delay > 0 and -least[2, 0] <= 5.0 * KEPT
+
+
+def test_what_goes_on_from_a_state_while_it_is_slowed_begins_in_it_or_is_not_found() -> None:
+    """Where all joints would have to turn at once, their accelerations could be those of the other direction."""
+    begun = 0
+    for seed in range(150):
+        random = np.random.default_rng(seed)
+        rows = np.vstack([np.zeros(2), random.normal(size=(8, 2)).cumsum(axis=0).cumsum(axis=0) * 0.01])
+        motion = cubic_spline(np.full(8, 0.05), rows, random.normal(size=2) * 0.3, ends_at_rest=True)
+        most = np.abs(extremes(motion)).max(axis=0)[1:] * [[1.0], [0.8], [0.6]]
+        most[1] = np.maximum(most[1], 1.2 * np.abs(motion.begin.acceleration))
+        found = slowed(motion, most, from_state=True)
+        if isinstance(found, Slowed):
+            begun += 1
+            assert (np.abs(found.motion.begin.beyond(motion.begin)) <= [[1e-9], [1e-6], [1e-3]]).all(), seed
+    assert begun > 20

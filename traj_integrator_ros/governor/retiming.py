@@ -24,8 +24,6 @@ _INTERVAL_S = {2: 0.007, 3: 0.02}
 """Length of an interval by order, s: cubics of this length, or quintics, stay within a urad of the path."""
 _SLOWER = 1.5
 """Times a plan's duration, from which on intervals that were chosen for it are too long for what it became."""
-_FINENESS = 1.0, 2.0
-"""Times the usual number of intervals, tried one after the other: a solution may be found with one of them only."""
 _MOST_SLOWED = 1e3
 """Times a plan's duration, above which what is found stands still."""
 _LEAST_STEP_NS = whole_ns(MOMENT_S)
@@ -109,8 +107,7 @@ def slowed(
         from_state: whether it has to begin as fast as it did; otherwise as fast as it may.
 
     """
-    moving = _until_rest(motion)
-    points = points_of(moving)
+    points = points_of(motion)
     order = 3 if motion.with_accelerations else 2
     kept = _apart(points.time_ns)
     before = points.time_ns[kept] * NANOSECOND_S
@@ -120,19 +117,14 @@ def slowed(
     given = {"order": order, "dt": torch.from_numpy(np.diff(before)), "velocity": v, "acceleration": a}
     rate, reason = 1.0, ""
     for share in _SHARES_OF_START:
-        found = _slower(p, _tensors(limits), before[-1], _FINENESS[:1] if from_state else _FINENESS, rate, given)
+        found = _slower(p, _tensors(limits), before[-1], rate, given)
         if bool(found.ok[0]) and float(found.row_times[0, -1]) <= _MOST_SLOWED * before[-1]:
             made = motion_of(found, 0, order)
             gap = np.abs(made.begin.acceleration - motion.begin.acceleration).max()
             if from_state and order == 3 and gap > _SAME_ACCELERATION:
                 return ""  # it turned, in all joints at once, where it was to be continued
             result = Motion(made.knots, made.coefficients, made.with_accelerations, motion.ends_at_rest)
-            after = found.row_times[0].numpy()
-            if moving is not motion:
-                rest = motion.duration - moving.duration
-                result = result.then(resting(motion.end.position, rest))
-                before, after = np.append(before, motion.duration), np.append(after, after[-1] + rest)
-            return Slowed(result, before, after)
+            return Slowed(result, before, found.row_times[0].numpy())
         reason = reason or found.reason(0, joint_names) or "it would stand still"
         if from_state:
             break
@@ -140,10 +132,8 @@ def slowed(
     return reason
 
 
-def _slower(
-    rows: Tensor, limits: MotionLimits, duration: float, fineness: Sequence[float], rate: float, given: dict
-) -> Retimed:
-    """Slow a plan `[1, N, dof]` of a duration, s: as finely as its slowed form asks for, or as one is found."""
+def _slower(rows: Tensor, limits: MotionLimits, duration: float, rate: float, given: dict) -> Retimed:
+    """Slow a plan `[1, N, dof]` of a duration, s: as finely as its slowed form asks for."""
     pieces = rows.shape[1] - 1
 
     def slow(lasting: float) -> Retimed:
@@ -152,22 +142,12 @@ def _slower(
         intervals = max(_FEWEST_INTERVALS, each * pieces)
         return retime(rows, limits, mode="slow only", intervals=intervals, start_speed=rate, **given)
 
-    for times in fineness:
-        found = slow(times * duration)
-        if bool(found.ok[0]) and float(found.row_times[0, -1]) <= _MOST_SLOWED * duration:
-            lasts = float(found.row_times[0, -1])
-            finer = slow(lasts) if lasts > _SLOWER * times * duration else found
-            return finer if bool(finer.ok[0]) else found
-    return found
-
-
-def _until_rest(motion: Motion) -> Motion:
-    """A motion without the pieces at its end in which no joint moves."""
-    moving = np.flatnonzero(np.count_nonzero(motion.coefficients[:, 1:], axis=(1, 2)))
-    if not len(moving) or moving[-1] == len(motion.coefficients) - 1 or not motion.ends_at_rest:
-        return motion
-    count = int(moving[-1]) + 1
-    return motion._replace(knots=motion.knots[: count + 1], coefficients=motion.coefficients[:count])
+    found = slow(duration)
+    lasts = float(found.row_times[0, -1])
+    if not found.ok[0] or not _SLOWER * duration < lasts <= _MOST_SLOWED * duration:
+        return found
+    finer = slow(lasts)
+    return finer if finer.ok[0] else found
 
 
 def _apart(time_ns: np.ndarray) -> np.ndarray:
