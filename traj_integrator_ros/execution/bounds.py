@@ -112,6 +112,8 @@ class Bounds:
     def containing(self, motion: Motion) -> Bounds:
         """The same, with positions widened to those of a motion."""
         least, most = extremes(motion)[:, 0]
+        if (least >= self.position_min).all() and (most <= self.position_max).all():
+            return self
         low, high = np.minimum(self.position_min, least), np.maximum(self.position_max, most)
         return replace(self, position_min=low, position_max=high)
 

@@ -156,10 +156,8 @@ class Candidates:
                     continue
             if soonest is None or candidate.joined.duration < soonest.joined.duration:
                 soonest = candidate
-            if (
-                not remainder.planned.is_complete
-                or candidate.joined.duration <= _CONTRADICTORY * remainder.planned.motion.duration
-            ):
+            planned = remainder.planned
+            if not planned.is_complete or candidate.joined.duration <= _CONTRADICTORY * planned.motion.duration:
                 break
         if soonest is not None:
             return soonest, ""
@@ -222,9 +220,7 @@ class Candidates:
     def _ended(self, remainder: Remainder, point: JoinPoint) -> Ended:
         """A planned motion with its brake, and with the stops of joints that stop where they come to rest."""
         rest, limits, bounds = remainder.motion, point.limits, point.bounds
-        if (
-            remainder.planned.keeps_limits
-        ):  # what the plan makes of its points is no violation, nor is it of the way to it
+        if remainder.planned.keeps_limits:  # what the plan makes of its points violates nothing, nor does a join to it
             limits, bounds = limits.raised_to(rest), replace(bounds, most=np.inf)
         brake_from, raised = np.inf, bounds.raised_to(remainder.own)
         if self._parameters.publish_end == END_STOP:
