@@ -24,6 +24,8 @@ from .tolerances import NANOSECOND_S, ROUNDING, SECOND_NS
 RETREAT = 1.5
 RETREAT_RAD = 2e-5
 """Most of its way that a joint goes back while it joins a plan that goes forward, beyond the plan's own."""
+_OUTLOOK_S = 0.3
+"""Shortest time over which it shows where a plan goes."""
 _SAMPLES = 65
 _SEARCH = 1e-4
 """Relative precision of the time at which a joint reaches its plan."""
@@ -307,7 +309,7 @@ def retreats(way: Motion, problem: Problem, joints: np.ndarray) -> np.ndarray:
     A plan that is shifted to where its velocities are reached gives no reason to go back, whatever it does itself.
     """
     begin, floats = way.begin, problem.floats[joints]
-    ahead = np.linspace(problem.earliest, way.duration, _SAMPLES)
+    ahead = np.linspace(problem.earliest, max(way.duration, problem.earliest + _OUTLOOK_S), _SAMPLES)
     planned = problem.plan.states_at(ahead, 1)[0][:, joints]
     moved = way.states_at(np.linspace(0.0, way.duration, _SAMPLES), 1)[0]
     planned += np.where(floats, begin.position - planned[0], 0.0)
