@@ -99,8 +99,9 @@ release: ## the sdist and both wheels, checked, then the tag: never with changes
 arm64: ## the aarch64 wheel on emulated arm64: the same bits as here, and tests of kernels and engine (takes an hour)
 	@PYTEST_ARGS="$(PYTEST_ARGS)" scripts/arm64.sh
 
-offline: setup ## compiles the GPU kernels for all architectures without a GPU, with the oldest and the newest Triton
+offline: setup ## compiles the GPU kernels without a GPU, with the oldest and the newest Triton, and predicts their speed
 	@$(in_environment) python -m benchmarks.offline
+	@$(in_environment) python -m benchmarks.roofline
 	@$(in_environment) python -m pip install --quiet --no-deps --upgrade --target build/oldest-triton triton==3.2.0
 	@$(in_environment) PYTHONPATH=build/oldest-triton TRITON_CACHE_DIR=build/oldest-triton-cache python -m benchmarks.offline --no-amd
 

@@ -31,6 +31,8 @@ from traj_integrator_ros.kernels import MAPS
 from traj_integrator_ros.kernels.operator import StepOperator
 from traj_integrator_ros.kernels.types import Inputs, VjpInputs
 
+from .machine_code import disassembled, is_float64
+
 OLDEST = tuple(int(part) for part in triton.__version__.split(".")[:2]) < (3, 3)
 ARCHITECTURES = (80, 87, 89, 90) if OLDEST else (80, 87, 89, 90, 100, 120)
 AMD_ARCHITECTURES = ("gfx90a", "gfx942", "gfx1100")
@@ -55,6 +57,7 @@ class Launch(NamedTuple):
     arguments: dict[str, object]
     options: dict[str, int]
     """`num_warps` and `maxnreg`."""
+    programs: int
 
 
 def main() -> None:
@@ -109,6 +112,7 @@ def start(
     dof: int,
     scheme: tuple[object, ...],
     goal: bool,
+    horizon: int = HORIZON,
 ) -> None:
     """Start a launcher with everything there: all upstream gradients, pools of starts; on tensors without memory."""
     empty = partial(torch.empty, device="meta")
@@ -120,11 +124,11 @@ def start(
     there = [k < kinds for kinds in (operator.starts, operator.goals if goal else 0) for k in range(4)]
     indices = index, index if goal else None
     if vjp:
-        upstream = [empty(BATCH, operator.output_horizon(HORIZON, scheme), dof, dtype=dtype) for _ in range(4)]
+        upstream = [empty(BATCH, operator.output_horizon(horizon, scheme), dof, dtype=dtype) for _ in range(4)]
         counts = POOL, POOL if goal else -1
-        launcher(VjpInputs(upstream, indices, dt, counts, HORIZON, (True, *there)), **options)
+        launcher(VjpInputs(upstream, indices, dt, counts, horizon, (True, *there)), **options)
     else:
-        action, pool = empty(BATCH, HORIZON, dof, dtype=dtype), empty(POOL, dof, dtype=dtype)
+        action, pool = empty(BATCH, horizon, dof, dtype=dtype), empty(POOL, dof, dtype=dtype)
         launcher(Inputs((action, *(pool if one else None for one in there)), indices, dt), **options)
 
 
@@ -135,7 +139,7 @@ def record(name: str, launch: partial) -> list[Launch]:
     def stand_in(kernel: triton.JITFunction, programs: int, arguments: dict[str, object], warps: int) -> None:
         assert programs > 0
         options = {"num_warps": warps, "maxnreg": importlib.import_module(f"{ROOM}.launch").REGISTERS}
-        recorded.append(Launch(name, kernel, arguments, options))
+        recorded.append(Launch(name, kernel, arguments, options, programs))
 
     with mock.patch(f"{ROOM}.launch.launch", stand_in):
         launch()
@@ -164,14 +168,17 @@ def source(launch: Launch) -> ASTSource:
 
 
 def compiled(launch: Launch, target: GPUTarget) -> dict[str, int]:
-    """Registers and spills of a kernel: bytes of stack on NVIDIA, registers on AMD."""
+    """Registers and spills of a kernel: bytes of stack on NVIDIA, registers on AMD.
+
+    Of NVIDIA's also the number of instructions at the rate of float64.
+    """
     if target.backend == "hip":
         options = {key: value for key, value in launch.options.items() if key != "maxnreg"}
         text = triton.compile(source(launch), target=target, options=options).asm["amdgcn"]
         found = dict(re.findall(r"\.(vgpr_count|vgpr_spill_count|sgpr_spill_count):\s+(\d+)", text))
         spilled = int(found["vgpr_spill_count"]) + int(found["sgpr_spill_count"])
         return {"registers": int(found["vgpr_count"]), "spilled": spilled}
-    cubin = triton.compile(source(launch), target=target, options=launch.options).asm["cubin"]
+    cubin = cubin_of(launch, target)
     tool = Path(triton.__file__).parent / "backends" / "nvidia" / "bin" / "cuobjdump"
     with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
         file.write(cubin)
@@ -179,7 +186,13 @@ def compiled(launch: Launch, target: GPUTarget) -> dict[str, int]:
         command = [tool, "--dump-resource-usage", file.name]
         report = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     found = {key: int(value) for key, value in re.findall(r"\b(REG|STACK|LOCAL):(\d+)", report)}
-    return {"registers": found["REG"], "spilled": found["STACK"] + found["LOCAL"]}
+    float64 = sum(is_float64(one) for one in disassembled(cubin)[0])
+    return {"registers": found["REG"], "spilled": found["STACK"] + found["LOCAL"], "float64": float64}
+
+
+def cubin_of(launch: Launch, target: GPUTarget) -> bytes:
+    """Compile a kernel for NVIDIA."""
+    return triton.compile(source(launch), target=target, options=launch.options).asm["cubin"]
 
 
 if __name__ == "__main__":
