@@ -6,6 +6,7 @@ import argparse
 import os
 import sys
 import traceback
+from collections import Counter
 
 from kit.local_dds import isolate
 
@@ -22,6 +23,7 @@ def main() -> int:
     parser.add_argument("--list", action="store_true", help="the cases and what they are")
     parser.add_argument("--without", action="store_true", help="without controller_state")
     parser.add_argument("--core", type=int, metavar="N", help="run this and the node on one core")
+    parser.add_argument("--store", action="store_true", help="make the smoothness of these cases the baseline")
     options = parser.parse_args()
     if not is_ready():  # libraries are found by variables that a process is started with
         if options.core is not None:
@@ -41,17 +43,18 @@ def main() -> int:
         return 2
     rclpy.init()
     names = options.cases or [*CASES]
-    failed = [name for name in names if not holds(name)]
+    failed = [name for name in names if not holds(name, stores=options.store)]
     print(f"{len(failed)} of {len(names)} cases fail: {' '.join(failed)}")
     return bool(failed)
 
 
-def holds(name: str) -> bool:
+def holds(name: str, *, stores: bool = False) -> bool:
     """Run a case and print its figures; one that fails while the machine was too slow for it is run again."""
     from .cases import CASES
+    from .smoothness import smoothness_of, store, told
 
     for _ in range(_TRIES):
-        fails, figures, late = [], [], []
+        fails, figures, late, rigs, refused = [], [], [], [], Counter()
         try:
             for rig in CASES[name](name):
                 try:
@@ -59,6 +62,8 @@ def holds(name: str) -> bool:
                     late += rig.late() + [rig.stall] * (rig.stall > _STALL_S)
                     fails += rig.fails
                     figures += rig.figures
+                    rigs += [rig] if len(rig.rates()[0]) else []
+                    refused.update(rig.rejections)
                 finally:
                     rig.close()
         except Exception as error:
@@ -70,6 +75,12 @@ def holds(name: str) -> bool:
     note = f" [{len(late)} late, up to {max(late) * 1e3:.0f} ms]" if late else ""
     said = f"FAILS: {'; '.join(fails)}{note} | else: {'; '.join(figures)}" if fails else f"holds ({'; '.join(figures)})"
     print(f"{name} {said}{'' if fails else note}", flush=True)
+    if rigs:
+        case = f"{name}{' without reports' * (os.environ.get('RIG_REPORTS') == '0')}"
+        smooth = smoothness_of(rigs)
+        print(f"  {told(case, smooth)}, refused {dict(refused)}", flush=True)
+        if stores:
+            store(case, smooth)
     return not fails
 
 

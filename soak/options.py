@@ -67,10 +67,12 @@ def stream_options(arguments: list[str]) -> tuple[argparse.Namespace, str]:
     add("--seeds", type=int, default=1000, metavar="N", help="how many (default: %(default)s)")
     add("--first", type=int, default=0, metavar="K", help="the first of them (default: %(default)s)")
     add("--seed", type=int, metavar="K", help="this one only, with all that happens in it")
+    add("--store", action="store_true", help="make the figures of these seeds the baseline of later runs")
     add("--workers", type=int, default=os.cpu_count() or 1, metavar="N", help="processes (default: all cores)")
     parser = argparse.ArgumentParser(
         prog="python -m soak --random", parents=[seeds],
-        description="random streams by the thousand, judged in every cycle; one line for each failure.",
+        description="random streams by the thousand, judged in every cycle; one line for each failure, and how "
+        "smooth they are, as parts of a baseline.",
     )  # fmt: skip
     add = parser.add_argument
     add("--random", action="store_true", help="random streams, as here")

@@ -15,6 +15,7 @@ from typing import NamedTuple
 import torch
 
 from ..options import stream_options
+from .figures import Baseline, Figures, compared, figures_of
 from .invariants import Failure, failures
 from .scenes import random_scene
 from .simulation import Refusal, Run, simulate
@@ -43,6 +44,8 @@ class Verdict(NamedTuple):
     refused: Counter
     seconds: float
     """Of streams that were simulated."""
+    figures: Figures | None = None
+    """None: the commands are not finite."""
 
 
 def main(arguments: list[str]) -> int:
@@ -61,6 +64,11 @@ def main(arguments: list[str]) -> int:
     if options.seed is not None and done:
         _describe(tasks[0])
     _summarize(done, time.monotonic() - began)
+    baseline, with_state = Baseline(), not options.without_state
+    figures = {verdict.seed: verdict.figures for verdict in done if verdict.figures is not None}
+    print("\n".join(compared(figures, baseline.of(with_state))))
+    if options.store:
+        baseline.store(figures, with_state)
     if interrupted:
         print(f"soak: interrupted after {len(done)} of {len(tasks)} streams", file=sys.stderr)
         return EXIT_INTERRUPTED
@@ -78,7 +86,8 @@ def judged(task: Task) -> Verdict:
         words = f"{type(error).__name__}: {error} ({Path(place.filename).name}:{place.lineno})"
         return Verdict(task.seed, [Failure(task.seed, "error", "", float("nan"), 1, 0, words)], 0, Counter(), 0.0)
     refused = Counter(it.answer.reason for it in run.answers if isinstance(it.answer, Refusal))
-    return Verdict(task.seed, found, len(run.answers), refused, len(run.off) * run.period_ns * 1e-9)
+    figures = None if any(it.invariant == "finite" for it in found) else figures_of(run)
+    return Verdict(task.seed, found, len(run.answers), refused, len(run.off) * run.period_ns * 1e-9, figures)
 
 
 def _verdicts(tasks: list[Task], workers: int) -> Iterator[Verdict]:

@@ -88,8 +88,6 @@ class _Judge:
         """Of position to jerk; where nobody gave them, there is no jump."""
         limits = limits_of(self.run)
         for begin, end in _segments(self.run.off):
-            if end - begin <= 3:
-                continue
             for found in judge.held_against(judge.differences(self.position[begin:end], self.rate), limits):
                 if not found.good:
                     name, cycle = _NAMES[found.quantity], begin + 3 + found.cycle
@@ -225,7 +223,12 @@ def _asked(run: Run) -> Bounds:
     return Bounds(*(np.max(part, axis=0) for part in zip(*peaks, strict=True))) if peaks else run.assumed
 
 
+def stretches_of(run: Run) -> list[np.ndarray]:
+    """Positions `[T, D]` that were commanded while there was a controller, T > 3."""
+    return [run.commands[0, begin:end] for begin, end in _segments(run.off)]
+
+
 def _segments(off: np.ndarray) -> list[tuple[int, int]]:
-    """First and last + 1 of the runs of cycles with a controller."""
+    """First and last + 1 of the runs of more than 3 cycles with a controller."""
     edges = np.flatnonzero(np.diff(np.concatenate([[True], off, [True]]).astype(int)))
-    return [(int(low), int(high)) for low, high in zip(edges[::2], edges[1::2], strict=True)]
+    return [(int(low), int(high)) for low, high in zip(edges[::2], edges[1::2], strict=True) if high - low > 3]

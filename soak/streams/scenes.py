@@ -19,6 +19,9 @@ TRANSPORT_S = 0.0005, 0.010
 """Shortest and longest delay to and from the controller."""
 LAG_S = 0.040
 """Largest lag of an arm."""
+NOISE_RAD = 1e-4, 2e-3
+"""Least and most noise of the rows of a learned policy, as three of ten policies of positions have it."""
+_NOISY = 0.3
 FREEZE, RESTART, DEAD = "freeze", "restart", "dead joint states"
 
 
@@ -118,6 +121,9 @@ def random_scene(seed: int, *, with_state: bool = True) -> Scene:
     low, high = sorted(random.uniform(*TRANSPORT_S, 2))
     lead_time = 0.02 if high <= 0.012 else round(high + 0.01, 3)
     form, sending = _form_and_sending(random, lead_time)
+    chance = np.random.default_rng([seed, 4])  # of its own: all else stays as it was without noise
+    if form.space == POSITION and chance.random() < _NOISY:
+        form = replace(form, noise=_log_uniform(chance, *NOISE_RAD))
     disturbances = _disturbances(random, with_state, sending)
     scene = Scene(
         seed=seed,

@@ -1,0 +1,73 @@
+"""The figures of streams are those of what is commanded, and show whether rules that smooth it are there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from plain_scenes import streaming, way_to
+
+from soak.streams.command import Task
+from soak.streams.figures import PER_STREAM, Baseline, Figures, compared, figures_of, ratios
+from soak.streams.policies import POSITION, Form
+from soak.streams.simulation import SECOND, Refusal, simulate
+from traj_integrator_ros.execution import join, reaching
+from traj_integrator_ros.governor import smoothing
+
+BEFORE = Figures(2.0, 4.0, 30.0, 50.0, 1.0, 0.01, 2.0)
+
+
+def test_figures_are_those_of_what_is_commanded() -> None:
+    run = simulate(streaming(way_to(0.5), Form(POSITION, 0.02, 40, stamped=True), rate=10, seconds=2.0))
+    seconds = run.scene.sending.end - run.scene.sending.begin
+    acceleration = np.diff(run.commands[0], n=2, axis=0) * (SECOND / run.period_ns) ** 2
+    found = figures_of(run)
+    assert found.rms_acceleration == pytest.approx(np.sqrt((acceleration**2).sum() * 1e-3 / seconds), rel=0.01)
+    assert found.peak_acceleration == pytest.approx(np.abs(acceleration).max(), rel=0.01)
+    assert found.way == pytest.approx(0.5, rel=1e-3) and found.lateness < 2e-3 and not found.refusals
+
+    held = len(run.off) // 4
+    late = np.concatenate([np.repeat(run.commands[:, :1], held, axis=1), run.commands[:, :-held]], axis=1)
+    run.commands, run.answers[3].answer = late, Refusal("deviation", "a reason")
+    other = figures_of(run)
+    assert other.lateness > 100 * found.lateness and other.refusals == 1
+    assert other.rms_jerk == pytest.approx(found.rms_jerk, rel=0.01)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("rule", "seed", "figure", "least"),
+    [("no way back", 2, "rms_acceleration", 1.3), ("no way back", 20, "way", 1.3), ("smoothing", 149, "rms_jerk", 3.0)],
+)
+def test_a_rule_that_is_switched_off_shows(
+    monkeypatch: pytest.MonkeyPatch, rule: str, seed: int, figure: str, least: float
+) -> None:
+    before = figures_of(Task(seed, {}).simulate())
+    if rule == "smoothing":
+        monkeypatch.setattr(smoothing, "noisy", lambda rows: np.zeros(rows.shape[1], bool))
+    else:
+        for module in (join, reaching):
+            monkeypatch.setattr(module, "retreats", lambda way, problem, joints: np.zeros(len(joints)))
+    after = figures_of(Task(seed, {}).simulate())
+    assert ratios({seed: after}, {seed: before})[figure][seed] > least
+
+
+def test_ratios_are_to_the_same_seeds_of_the_baseline(tmp_path: Path) -> None:
+    baseline = Baseline(tmp_path / "baseline.json")
+    baseline.store({1: BEFORE, 2: BEFORE._replace(lateness=float("nan"))}, with_state=True)
+    kept = Baseline(tmp_path / "baseline.json")
+    assert kept.of(with_state=True)[1] == BEFORE and not kept.of(with_state=False)
+    after = {1: BEFORE._replace(rms_jerk=45.0, lateness=0.02), 2: BEFORE, 3: BEFORE}
+    assert ratios(after, kept.of(with_state=True))["rms_jerk"] == {1: 1.5, 2: 1.0}
+    told = "\n".join(compared(after, kept.of(with_state=True)))
+    assert "2 streams" in told and "1.250   1.250    1.500 (seed 1)" in told
+    assert "2.000 (all streams together)" in told and "4 of 4 before" in told
+    assert not compared(after, kept.of(with_state=False))
+
+
+def test_the_baseline_has_streams_of_both_kinds() -> None:
+    for with_state in (True, False):
+        figures = Baseline().of(with_state)
+        assert len(figures) >= 100
+        assert all(getattr(of_seed, name) >= 0 for of_seed in figures.values() for name in PER_STREAM)
