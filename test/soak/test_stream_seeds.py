@@ -17,7 +17,7 @@ FAILED_ONCE = {
            5800264, 6000108, 6000678, 6201381),
     WITHOUT: (76286, 84408, 84715, 86111, 110773, 3200088, 5100032, 5900343, 5900822),
 }  # fmt: skip
-"""Each of them showed a fault of its own."""
+"""Streams that once broke an invariant: a list of what has to hold, not of how."""
 
 
 @pytest.mark.parametrize(("kind", "seed"), [(kind, seed) for kind, seeds in FAILED_ONCE.items() for seed in seeds])
