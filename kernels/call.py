@@ -17,7 +17,7 @@ from torch.compiler import is_compiling
 from .backends import Backend, check_backend, native_kernels
 from .leading import Leading
 from .operator import StepOperator
-from .signature import all_values
+from .signature import KINDS, all_values
 from .splines.form import SplineForm
 from .types import Inputs, Trajectory
 from .validation import prepare_step
@@ -48,9 +48,10 @@ def step(
             if trajectory is not None:
                 return trajectory
     action, *rows = values
-    leading = Leading.of(action)
+    leading = Leading.of(action, rows)
     if leading is not None:
-        values, indices = (leading.action(action), *map(leading.rows, rows)), tuple(map(leading.index, indices))
+        each = (leading.rows(row, indices[place >= len(KINDS)]) for place, row in enumerate(rows))
+        values, indices = (leading.action(action), *each), tuple(map(leading.index, indices))
         return leading.trajectory(step(operator, values, indices, leading.dt(dt, dt_per), dt_per, backend, *scheme))
     if operator.goals:
         scheme = SplineForm(*scheme).scheme

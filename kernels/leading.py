@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -19,11 +20,16 @@ class Leading(NamedTuple):
     shape: tuple[int, ...]
 
     @classmethod
-    def of(cls, action: object) -> Leading | None:
-        """Those of actions; None where they are a batch already, or no actions, which the validators say."""
+    def of(cls, action: object, rows: Sequence[object] = ()) -> Leading | None:
+        """Those of actions; None where these are a batch already, or no actions, which the validators say.
+
+        A batch with a row `[D]` of start or goal has them, too: the row gets its dimension.
+        """
         if not isinstance(action, Tensor) or action.layout is not torch.strided or action.is_nested:
             return None
-        if action.dim() < 2 or action.dim() == 3 or is_sharded(action):
+        if action.dim() < 2 or is_sharded(action):
+            return None
+        if action.dim() == 3 and not any(isinstance(row, Tensor) and row.dim() == 1 for row in rows):
             return None
         return cls(tuple(action.shape[:-2]))
 
@@ -36,10 +42,12 @@ class Leading(NamedTuple):
         """Actions as `[B, H, D]`."""
         return action.reshape(self.batch, *action.shape[-2:])
 
-    def rows(self, rows: object) -> object:
-        """Rows of start or goal, `[..., D]`, as `[B, D]`; others, such as a pool, as they are."""
-        is_each = isinstance(rows, Tensor) and rows.dim() > 0 and tuple(rows.shape[:-1]) == self.shape
-        return rows.reshape(self.batch, rows.shape[-1]) if is_each else rows
+    def rows(self, rows: object, index: object = None) -> object:
+        """Rows of start or goal, `[..., D]`, as `[B, D]`; others, such as the pool of an `index`, as they are."""
+        if not isinstance(rows, Tensor) or rows.dim() == 0:
+            return rows
+        is_pool = index is not None and rows.dim() > 1 and tuple(rows.shape[:-1]) != self.shape
+        return rows if is_pool else self._each(rows, 1)
 
     def index(self, index: object) -> object:
         """What there is one of for each trajectory, `[...]`, as `[B]`; others as they are."""
@@ -50,10 +58,25 @@ class Leading(NamedTuple):
         """Step lengths `[..., 1]` or `[..., H]`, or `[...]` with `dt_per` "trajectory", as those of the batch."""
         if not isinstance(dt, (Tensor, np.ndarray)) or dt.ndim == 0:
             return dt
-        if dt.ndim > 1 and tuple(dt.shape[:-1]) == self.shape:
-            return dt.reshape(self.batch, dt.shape[-1])
-        return self.index(dt) if dt_per == "trajectory" else dt
+        if dt_per == "trajectory" and dt.ndim <= len(self.shape):
+            return self._each(dt, 0)
+        return self._each(dt, 1) if dt.ndim > 1 else dt
 
     def trajectory(self, trajectory: Trajectory) -> Trajectory:
         """Outputs with the leading dimensions."""
         return Trajectory(*(output.reshape(*self.shape, *output.shape[1:]) for output in trajectory))
+
+    def _each(self, values: Tensor | np.ndarray, own: int) -> Tensor | np.ndarray:
+        """Values of the trajectories, broadcast as torch does, with one dimension for these before their `own` last.
+
+        As they are if they do not broadcast; `[1, ...]` if they are the same for all trajectories.
+        """
+        leading, rest = tuple(values.shape[: values.ndim - own]), tuple(values.shape[values.ndim - own :])
+        pairs = zip(reversed(leading), reversed(self.shape), strict=False)
+        if len(leading) > len(self.shape) or any(size not in (1, whole) for size, whole in pairs):
+            return values
+        if math.prod(leading) == 1:
+            return values.reshape(1, *rest)
+        shape = (*self.shape, *rest)
+        spread = values.expand(shape) if isinstance(values, Tensor) else np.broadcast_to(values, shape)
+        return spread.reshape(self.batch, *rest)

@@ -137,11 +137,15 @@ def check_goal_mask(mask: object, goal_rows: int, goal_index: Tensor | None, act
 
 
 def _check_end(name: str, end: End, action: Tensor) -> End:
-    """Check the rows of start or goal, and their index; all become one row, one for each trajectory, or a pool."""
+    """Check the rows of start or goal, and their index; all become one row, one for each trajectory, or a pool.
+
+    A row without its dimension, `[dof]`, is one row for all, as torch broadcasts.
+    """
     batch, _, dof = action.shape
     index = _check_index(f"{name}_index", end.index, action)
+    rows = [row[None] if isinstance(row, Tensor) and row.dim() == 1 else row for row in end.rows]
     pool, alike = None, True
-    for kind, row in zip(KINDS, end.rows, strict=False):
+    for kind, row in zip(KINDS, rows, strict=False):
         if row is None:
             continue
         if not isinstance(row, Tensor):
@@ -153,18 +157,18 @@ def _check_end(name: str, end: End, action: Tensor) -> End:
         if row.dim() != 2 or row.shape[1] != dof:
             raise ValueError(f"{name}_{kind}: expected shape [rows, dof = {dof}], got {list(row.shape)}")
         count = row.shape[0]
-        pool = count if pool is None else pool
-        if index is not None and count != pool:
+        alike = alike and pool in (None, count)
+        pool = count if pool in (None, 1) else pool
+        if index is not None and count not in (1, pool):
             raise ValueError(f"{name}_{kind}: expected the {pool} rows of {name}_position's pool, got {count}")
         if index is None and count != batch and count != 1:
             raise ValueError(
                 f"{name}_{kind}: expected 1 row, or one for each of the {batch} trajectories, or {name}_index to pick "
                 f"from a pool; got {count} rows"
             )
-        alike = alike and count == pool
     if alike:
-        return end if index is end.index else End(end.rows, index)
-    return End([row if row is None else row.expand(batch, -1) for row in end.rows], index)
+        return End(rows, index)
+    return End([row if row is None else row.expand(pool, -1) for row in rows], index)
 
 
 def _check_index(name: str, index: object, action: Tensor) -> Tensor | None:

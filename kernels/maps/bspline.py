@@ -56,7 +56,7 @@ def bspline_step(
     Args:
         control_points: `[B, n, D]`, rad; float32, float64, float16 or bfloat16. Or `[n, D]`, or with more leading
             dimensions, as for the actions of `clique_step`.
-        start_position: `[B, D]` rad, `[1, D]` for all, or a pool `[S, D]` for `start_index`; the dtype of the points.
+        start_position: `[B, D]` rad, `[D]` for all, or a pool `[S, D]` for `start_index`; the dtype of the points.
         start_velocity: like `start_position`, rad/s; None means 0.
         start_acceleration: like `start_position`, rad/s^2; None means 0.
         start_jerk: like `start_position`, rad/s^3; None means 0. Without effect on "tight" of degree 3.

@@ -64,7 +64,8 @@ def fit_bspline(
         return to_goal
     to_rest = _fit(Inputs((*start, *[None] * ORDERS), (start_index, None), dt), dt_per, form)
     index = row_indices("goal_index", goal_index, position.device)
-    holds = mask_of_each(goal_mask, goal_position.shape[0], index, position)
+    rows = 1 if goal_position.dim() == 1 else goal_position.shape[0]
+    holds = mask_of_each(goal_mask, rows, index, position)
     return torch.where(holds[..., None], to_goal, to_rest)
 
 

@@ -35,7 +35,7 @@ def clique_step(
     Args:
         action: `[B, H, D]` positions, rad; float32, float64, float16 or bfloat16. Or `[H, D]`, or with more leading
             dimensions: those of the outputs; then `[B` stands for them in the shapes below.
-        start_position: `[B, D]` rad, `[1, D]` for all, or a pool `[S, D]` for `start_index`; the dtype of action.
+        start_position: `[B, D]` rad, `[D]` for all, or a pool `[S, D]` for `start_index`; the dtype of action.
         start_velocity: like `start_position`, rad/s; None means 0.
         start_acceleration: like `start_position`, rad/s^2; None means 0.
         dt: step lengths, s: a number, a scalar tensor, `[H]`, `[B, 1]` or `[B, H]`; `dt[h]` leads from row h - 1 to h,

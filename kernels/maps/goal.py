@@ -21,7 +21,7 @@ def with_goal(
     """Return the actions with the goal at `place`, counted from the end (-1: the last), where `goal_mask` is true."""
     leading = Leading.of(action)
     if leading is not None:
-        goal = leading.rows(goal_position), leading.index(goal_index), place, leading.index(goal_mask)
+        goal = leading.rows(goal_position, goal_index), leading.index(goal_index), place, leading.index(goal_mask)
         return with_goal(leading.action(action), *goal).reshape(action.shape)
 
     def replaced(action: Tensor, rows: Sequence[Tensor], index: Tensor | None, mask: Tensor | None) -> list[Tensor]:
@@ -49,7 +49,7 @@ def goal_or_rest(
     """
     leading = Leading.of(control_points)
     if leading is not None:
-        rows = tuple(map(leading.rows, goal))
+        rows = tuple(leading.rows(row, goal_index) for row in goal)
         given = rows, leading.index(goal_index), leading.index(goal_mask)
         return goal_or_rest(leading.action(control_points), *given, name)
 

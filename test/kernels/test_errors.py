@@ -42,7 +42,7 @@ MISUSES = [
     ("start_velocity", torch.zeros(B, D).double(), TypeError, "the action's dtype torch.float32, got torch.float64"),
     ("start_acceleration", torch.zeros(B, D, device="meta"), ValueError, "expected the action's device cpu, got meta"),
     ("start_position", torch.zeros(B, 4), ValueError, "expected shape [rows, dof = 2], got [3, 4]"),
-    ("start_velocity", torch.zeros(D), ValueError, "expected shape [rows, dof = 2], got [2]"),
+    ("start_velocity", torch.zeros(2, 2, D), ValueError, "expected shape [rows, dof = 2], got [2, 2, 2]"),
     ("start_velocity", torch.zeros(2, D), ValueError, "expected 1 row, or one for each of the 3 trajectories, or"),
     ("start_velocity", torch.zeros(2, D), ValueError, "start_index to pick from a pool; got 2 rows"),
     ("start_index", torch.zeros(2, dtype=torch.int32), ValueError, "expected shape [batch = 3]"),

@@ -211,7 +211,7 @@ def test_buffers_that_share_memory_are_refused(case, arguments, buffers, shift):
         ({"action": [0.0]}, TypeError, "^u_act: expected a tensor, got list"),
         ({"position": None}, TypeError, "^start_position: expected a tensor, got None"),
         ({"velocity": torch.zeros(2, 2)}, TypeError, "^start_velocity: .*float64, got torch.float32"),
-        ({"acceleration": torch.zeros(2, dtype=torch.float64)}, ValueError, "^start_acceleration: expected shape"),
+        ({"acceleration": torch.zeros(1, 2, 2).double()}, ValueError, "^start_acceleration: expected shape"),
         ({"traj_dt": torch.ones(3, dtype=torch.float64)}, ValueError, r"^traj_dt: .*got shape \[3\]"),
         ({"traj_dt": torch.ones(1, dtype=torch.int64)}, TypeError, "^traj_dt: expected a floating-point tensor"),
         ({"traj_dt": 0.0}, ValueError, "^traj_dt: expected a finite number"),

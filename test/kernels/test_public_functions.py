@@ -168,6 +168,45 @@ def test_leading_dimensions_are_those_of_a_batch_reshaped(kernel, shape, per):
     assert torch.equal(kernel.step(**each).jerk, got.jerk)
 
 
+WITH_STARTS = {name: row for name, row in TRACED.items() if len(row[1]) == 3 and "differentiate" not in name}
+
+
+@pytest.mark.parametrize(("call", "inputs"), WITH_STARTS.values(), ids=WITH_STARTS)
+@pytest.mark.parametrize("flat", [(1,), (2,), (1, 2)])
+def test_a_start_or_goal_without_a_batch_is_that_of_all_trajectories(call, inputs, flat):
+    """Whatever is left with its rows, and with its gradients."""
+    goal = {name: value[0] for name, value in call.options.items() if name in GOAL}
+    leaves = [value[0].clone().requires_grad_() if k in flat else value for k, value in enumerate(inputs)]
+    spread = [value.expand(BATCH, DOF) if k in flat else value for k, value in enumerate(leaves)]
+    got, expected = (tensors(call.function(*given, **call.options | goal)) for given in (leaves, spread))
+    same(got, expected)
+    wanted = [leaves[k] for k in flat]
+    same(torch.autograd.grad(got[0].sum(), wanted), torch.autograd.grad(expected[0].sum(), wanted))
+
+
+@MAP
+@pytest.mark.parametrize("shape", [(DOF,), (3, DOF), (1, 3, DOF), (2, 1, DOF), (1, 1, DOF)])
+def test_starts_goals_and_steps_broadcast_against_leading_dimensions(kernel, shape):
+    action, row = normal(2, 3, HORIZON, DOF), normal(*shape, seed=2)
+    step = 0.1 + row[..., 0].square()
+    ends = ("start_position", "goal_position") if kernel.goal else ("start_position",)
+    whole = dict.fromkeys(ends, row.expand(2, 3, DOF)) | {"dt": step.expand(2, 3).reshape(2, 3, 1)}
+    expected = kernel.step(action, **whole)
+    same(kernel.step(action, **dict.fromkeys(ends, row), dt=step[..., None]), expected)
+    same(kernel.step(action, **dict.fromkeys(ends, row), dt=step, dt_per="trajectory"), expected)
+    pool = {"start_position": normal(3, DOF), "start_index": torch.arange(6).reshape(2, 3) % 3}
+    each = {"start_position": pool["start_position"].expand(2, 3, DOF)}  # as picked: no broadcast
+    same(kernel.step(action, **pool, dt=0.1), kernel.step(action, **each, dt=0.1))
+
+
+@MAP
+def test_one_row_beside_a_pool_is_that_of_the_whole_pool(kernel):
+    pool, index = normal(4, DOF), torch.tensor([3, 0, 1])
+    for row in (V0[0], V0[:1]):
+        got = kernel.step(ACTION, pool, row, start_index=index, dt=0.1)
+        same(got, kernel.step(ACTION, pool, row.expand(4, DOF), start_index=index, dt=0.1))
+
+
 def test_a_trajectory_is_saved_moved_and_taken_apart():
     leaf = normal(BATCH, HORIZON, DOF).requires_grad_()
     motion = kernels.clique_step(leaf, P0, dt=0.1)
