@@ -10,8 +10,8 @@ import yaml
 
 from kit.local_dds import config_file, stay_local
 from kit.node_process import write_parameters
+from traj_integrator_ros.limits.parameter_files import dotted
 from traj_integrator_ros.tools.progress import Progress
-from traj_integrator_ros.tools.robot import dotted
 
 from .judge import Limits, violations
 from .options import process_options

@@ -15,10 +15,10 @@ import yaml
 from documentation_pages import NODE, OFFLINE, PAGES, ROBOT, ROOT, Block, blocks, prose
 from preloaded_python import preloaded_python
 
+from traj_integrator_ros.limits.parameter_files import dotted
 from traj_integrator_ros.parameters.parameters import NodeParameters, default_values
 from traj_integrator_ros.parameters.table import SPECS, of_joints
 from traj_integrator_ros.requests.plan import GOALS
-from traj_integrator_ros.tools.robot import dotted
 
 BLOCK_TIMEOUT_S = 150
 MODULES = ("rclpy", "traj_integrator_interfaces", "matplotlib", "rosbags", "scipy", "rich")

@@ -15,7 +15,7 @@ from ros_client import RosClient
 
 from traj_integrator_interfaces.msg import ActionSequence, TrajectoryBatch
 from traj_integrator_ros.client import NODE_NAME, sequence, trajectories_of
-from traj_integrator_ros.tools.robot import dotted
+from traj_integrator_ros.limits.parameter_files import dotted
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 CONFIG = REPOSITORY / "config"

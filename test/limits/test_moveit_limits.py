@@ -126,6 +126,11 @@ def test_what_is_wrong_is_told_with_file_joint_and_field(old: str, new: str, tol
     assert message.startswith(f"{tmp_path / 'joint_limits.yaml'}: ") and told in message and "\n" not in message
 
 
+def test_factors_that_do_not_count_are_not_judged(tmp_path: Path) -> None:
+    text = FILE.replace("0.5", "2").replace("0.25", "fast")
+    np.testing.assert_array_equal(found(text, tmp_path, scaled=False).limits.velocity, [2, np.inf, np.inf])
+
+
 def test_a_file_that_does_not_exist_or_contradicts_another_source_is_told_of(tmp_path: Path) -> None:
     for nowhere in ("/nowhere", "~nobody/joint_limits.yaml"):
         with pytest.raises(LimitsError, match=rf"limits\.moveit: .* node:NAME or a file, got '{nowhere}': No such"):

@@ -14,9 +14,9 @@ from rclpy.parameter import Parameter
 from ros_client import RosClient
 
 from traj_integrator_ros.client import sequence
+from traj_integrator_ros.limits.parameter_files import dotted
 from traj_integrator_ros.parameters.parameters import InvalidParameters, NodeParameters, check_value, default_values
 from traj_integrator_ros.parameters.table import PARAMETERS, SPECS, Changeable, ParameterKind, ParameterSpec
-from traj_integrator_ros.tools.robot import dotted
 
 ROBOTS = sorted(path.stem for path in (Path(__file__).parents[2] / "config").glob("*.yaml"))
 COMPLETE = "franka"

@@ -11,12 +11,15 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from .found import FoundLimits, LimitsError, found_limits, number
+from .parameter_files import load_once, nodes_with
 
 OF_NODE = "node:"
 """Begins a value of the parameter limits.moveit that names a running node; otherwise it is a path, or none."""
 PLANNING = "robot_description_planning"
 """Prefix of the parameters in a node, and the key above them in some files."""
-_JOINTS, _SECTION = "joint_limits", "ros__parameters"
+MOVE_GROUP = "move_group"
+"""The node whose parameters a file is taken to have."""
+_JOINTS = "joint_limits"
 _SCALED = {
     "velocity": "default_velocity_scaling_factor",
     "acceleration": "default_acceleration_scaling_factor",
@@ -35,20 +38,19 @@ def load_moveit(path: str, joint_names: Sequence[str], *, scaled: bool) -> Found
     """Read a file. Raises LimitsError."""
     import yaml
 
-    class Loader(yaml.SafeLoader):
-        """Reads angles with units, as launch files of MoveIt do."""
-
-    Loader.add_constructor("!degrees", lambda loader, node: math.radians(float(loader.construct_scalar(node))))
-    Loader.add_constructor("!radians", lambda loader, node: float(loader.construct_scalar(node)))
+    angles = {"!degrees": lambda text: math.radians(float(text)), "!radians": float}  # as launch files of MoveIt do
     try:
-        content = yaml.load(Path(os.path.expanduser(path)).read_text(encoding="utf-8"), Loader)
+        content = load_once(Path(os.path.expanduser(path)).read_text(encoding="utf-8"), angles)
+        planning = _planning(content, path)
     except OSError as error:
         raise LimitsError(
             f"limits.moveit: expected none, {OF_NODE}NAME or a file, got {path!r}: {error.strerror}"
         ) from None
+    except LimitsError:
+        raise
     except (yaml.YAMLError, ValueError) as error:
         raise LimitsError(f"{path}: expected a YAML file with {_JOINTS}, got {' '.join(str(error).split())}") from None
-    return read_moveit(_planning(content), joint_names, path, scaled=scaled)
+    return read_moveit(planning, joint_names, path, scaled=scaled)
 
 
 def read_moveit(planning: object, joint_names: Sequence[str], source: str, *, scaled: bool) -> FoundLimits:
@@ -73,8 +75,8 @@ def read_moveit(planning: object, joint_names: Sequence[str], source: str, *, sc
         raise LimitsError(
             f"{source}: expected limits of {', '.join(names)}, got those of {', '.join(map(str, joints)) or 'no joint'}"
         )
-    factors = {quantity: _factor(planning, key, source) for quantity, key in _SCALED.items()}
-    scales = {quantity: factor for quantity, factor in factors.items() if scaled and factor != 1}
+    factors = {quantity: _factor(planning, key, source) for quantity, key in _SCALED.items()} if scaled else {}
+    scales = {quantity: factor for quantity, factor in factors.items() if factor != 1}
     found = {}
     for name in known:
         of_joint = joints[name]
@@ -98,16 +100,20 @@ def tree_of(parameters: Mapping[str, object]) -> dict[str, object]:
     return tree
 
 
-def _planning(content: object) -> object:
-    """The map with `joint_limits`, which a file may have at its top, or where a parameter file has it."""
-    while isinstance(content, Mapping) and _JOINTS not in content:
-        inner = [content[key] for key in (_SECTION, PLANNING) if key in content] or [
-            one for one in content.values() if isinstance(one, Mapping) and _SECTION in one
-        ]
-        if not inner:
-            break
-        content = inner[0]
-    return content
+def _planning(content: object, source: str) -> object:
+    """The map with `joint_limits`: of a file that has it at its top, or of a parameter file of move_group.
+
+    Several nodes of a parameter file may have parts of it, but no two values of the same limit.
+    """
+    nodes = nodes_with(content, MOVE_GROUP, lambda name: name.removeprefix(f"{PLANNING}.").startswith(f"{_JOINTS}."))
+    if not nodes:
+        return content.get(PLANNING, content) if isinstance(content, Mapping) else content
+    merged: dict[str, object] = {}
+    for name, value in (pair for parameters in nodes.values() for pair in parameters.items()):
+        if merged.setdefault(name, value) != value and name.startswith(PLANNING):
+            told = f"{merged[name]} and {value} of {', '.join(nodes)}"
+            raise LimitsError(f"{source}: expected one value of {name}, got {told}")
+    return tree_of(merged)
 
 
 def _of_joint(fields: Tree, place: str) -> dict[str, float]:

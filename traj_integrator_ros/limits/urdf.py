@@ -30,7 +30,7 @@ def read_urdf(text: str, joint_names: Sequence[str], source: str) -> FoundLimits
 
     """
     robot, names = _robot(text, source), tuple(joint_names)
-    joints = _joints_of(robot)
+    joints = _joints_of(robot, source)
     found = {name: _of_joint(joints[name], source) for name in names if _is_limited(joints.get(name))}
     if not found:
         listed = ", ".join(joints) or "none"
@@ -51,7 +51,7 @@ def load_joint_types(path: str) -> dict[str, str]:
 
 def read_joint_types(text: str, source: str) -> dict[str, str]:
     """The same of a text. Raises LimitsError."""
-    return {name: joint.get("type", "") for name, joint in _joints_of(_robot(text, source)).items()}
+    return {name: joint.get("type", "") for name, joint in _joints_of(_robot(text, source), source).items()}
 
 
 def _text_of(path: str) -> str:
@@ -78,9 +78,13 @@ def _robot(text: str, source: str) -> Element:
     return root
 
 
-def _joints_of(robot: Element) -> dict[str, Element]:
-    """Joints by name; not the joint elements inside transmission and ros2_control."""
-    return {joint.get("name", ""): joint for joint in robot.findall("joint")}
+def _joints_of(robot: Element, source: str) -> dict[str, Element]:
+    """Joints by name; not the joint elements inside transmission and ros2_control. Raises LimitsError for one twice."""
+    joints: dict[str, Element] = {}
+    for joint in robot.findall("joint"):
+        if joints.setdefault(name := joint.get("name", ""), joint) is not joint:
+            raise LimitsError(f"{source}: expected every joint once, got {name} twice")
+    return joints
 
 
 def _is_xacro(root: Element, joints: list[Element]) -> bool:
@@ -99,6 +103,9 @@ def _is_limited(joint: Element | None) -> bool:
 
 def _of_joint(joint: Element, source: str) -> dict[str, float]:
     """The limits of one joint by quantity."""
+    for element in ("limit", "safety_controller"):
+        if (count := len(joint.findall(element))) > 1:
+            raise LimitsError(f"{source}: joint {joint.get('name')}: expected one element {element}, got {count}")
     found = {}
     if joint.get("type") != "continuous":
         low, high = _range(joint, "limit", "lower", "upper", source)

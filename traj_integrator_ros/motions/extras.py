@@ -25,11 +25,6 @@ def require(module: str, purpose: str, extra: str = "tools") -> None:
         )
 
 
-def load_yaml(path: Path) -> list[object]:
-    """All documents of a YAML file that hold anything. Raises RecordingError."""
-    return load_documents(path, read_text(path))
-
-
 def load_documents(path: Path, text: str) -> list[object]:
     """All documents of a text in a YAML file that hold anything. Raises RecordingError."""
     require("yaml", f"reading {path}")

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
 import yaml
 
+from ..limits.parameter_files import sections
 from ..parameters.table import SPECS
 
 USUAL_DOF = 7
@@ -31,25 +32,22 @@ def largest_message(args: Sequence[str]) -> MessageSize:
     """
     sizes = {name: SPECS[name].default for name in ("max_batch", "max_horizon")} | {"joint_names": USUAL_DOF}
     for option, value in pairwise(args):
-        sections: Iterable[Mapping] = ()
+        parts: Iterable[Mapping] = ()
         if option == "--params-file":
-            sections = _sections(_parsed(_text(value)))
+            parts = _sections(_parsed(_text(value)))
         elif option in ("-p", "--param"):
             name, _, text = value.partition(":=")
-            sections = [{name.rpartition(":")[2]: _parsed(text)}]
-        given = [(name, _size(section[name])) for section in sections for name in sizes if name in section]
+            parts = [{name.rpartition(":")[2]: _parsed(text)}]
+        given = [(name, _size(section[name])) for section in parts for name in sizes if name in section]
         sizes |= dict(sorted((name, size) for name, size in given if size))  # the largest comes last
     return MessageSize(sizes["max_batch"], sizes["max_horizon"], sizes["joint_names"])
 
 
-def _sections(content: object) -> Iterator[Mapping[str, object]]:
-    """The parameters of every node of a file; names of namespaces may be nested."""
-    if isinstance(content, Mapping):
-        for name, inner in content.items():
-            if name == "ros__parameters" and isinstance(inner, Mapping):
-                yield inner
-            else:
-                yield from _sections(inner)
+def _sections(content: object) -> list[dict[str, object]]:
+    try:
+        return sections(content)
+    except ValueError:
+        return []
 
 
 def _size(value: object) -> int:

@@ -10,13 +10,15 @@ import numpy as np
 
 from ..limits.found import LimitsError
 from ..limits.joint_limits import JointLimits
+from ..limits.parameter_files import SECTION, load_once, nodes_with
 from ..limits.urdf import load_joint_types, load_urdf, read_joint_types
-from ..motions.extras import load_yaml
+from ..motions.extras import read_text, require
 from ..motions.samples import Samples
 from ..motions.units import JointUnits
 from .command_line import ToolParser, UserError, note
 
-SECTION = "ros__parameters"
+NODE = "traj_integrator"
+"""Name of the node, whose parameters are taken where a file has those of others, too."""
 
 
 @dataclass(frozen=True)
@@ -113,7 +115,7 @@ def _of_parameters(path: Path, urdf: Path | None) -> Robot:
     from ..parameters.parameters import InvalidParameters, NodeParameters, default_values
     from ..parameters.table import SPECS  # brings torch with it
 
-    given = {name: value for name, value in dotted(_section(path)).items() if name in SPECS}
+    given = {name: value for name, value in _parameters(path).items() if name in SPECS}
     if urdf is not None:
         given["limits.urdf"] = str(urdf)
     try:
@@ -135,18 +137,18 @@ def _turning(types: Mapping[str, str]) -> tuple[str, ...]:
     return tuple(name for name, kind in types.items() if kind == "continuous")
 
 
-def _section(path: Path) -> dict[str, object]:
-    tables = [table for content in load_yaml(path) if isinstance(content, dict) for table in content.values()]
-    sections = [table.get(SECTION) for table in tables if isinstance(table, dict)]
-    for section in sections:
-        if isinstance(section, dict) and "joint_names" in section:
-            return section
-    raise UserError(f"{path}: expected a parameter file with joint_names below {SECTION} (see config/franka.yaml)")
+def _parameters(path: Path) -> dict[str, object]:
+    """The node's parameters in a file by their dotted names."""
+    require("yaml", f"reading {path}")
+    import yaml
 
-
-def dotted(tree: dict[str, object], prefix: str = "") -> dict[str, object]:
-    """The parameters of a section of a parameter file by their dotted names."""
-    flat: dict[str, object] = {}
-    for key, value in tree.items():
-        flat |= dotted(value, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}": value}
-    return flat
+    try:
+        nodes = nodes_with(load_once(read_text(path)), NODE, lambda name: name == "joint_names")
+    except (yaml.YAMLError, ValueError) as error:
+        raise UserError(f"{path}: expected a parameter file, got {' '.join(str(error).split())}") from None
+    if not nodes:
+        raise UserError(f"{path}: expected a parameter file with joint_names below {SECTION} (see config/franka.yaml)")
+    chosen, *others = nodes
+    if others:
+        note(f"{path}: parameters of {chosen} taken, left out: {', '.join(others)}")
+    return nodes[chosen]

@@ -1,0 +1,134 @@
+"""Parameter files as ROS reads them, whichever node they are for; and what is given twice in a source of limits."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from traj_integrator_ros.limits.found import LimitsError
+from traj_integrator_ros.limits.moveit import load_moveit
+from traj_integrator_ros.limits.parameter_files import nodes_with
+from traj_integrator_ros.limits.urdf import load_urdf
+from traj_integrator_ros.tools.command_line import UserError
+from traj_integrator_ros.tools.robot import load_robot
+
+yaml = pytest.importorskip("yaml")
+TREE = "robot_description_planning: {joint_limits: {a: {max_velocity: 2.0}, b: {max_velocity: 3.0}}}"
+DOTTED = "robot_description_planning.joint_limits.a.max_velocity: %s"
+AS_ROS_READS_IT = {
+    # sections, by node, and the velocities of a and b; each with the parameters in braces
+    "its own": ({"move_group": TREE}, [2, 3]),
+    "the full name": ({"/move_group": TREE}, [2, 3]),
+    "a namespace in the name": ({"/arm/move_group": TREE}, [2, 3]),
+    "every node": ({"/**": TREE}, [2, 3]),
+    "every node of a namespace": ({"/arm/**": TREE}, [2, 3]),
+    "a namespace that is not named": ({"/*/move_group": TREE}, [2, 3]),
+    "a node of another name": ({"planner": TREE}, [2, 3]),
+    "another section first": ({"/**": "use_sim_time: true", "move_group": TREE}, [2, 3]),
+    "another node first": ({"servo": f"{DOTTED % 9.0}", "move_group": TREE}, [2, 3]),
+    "dotted names": ({"move_group": f"{DOTTED % 4.0}, {(DOTTED % 5.0).replace('.a.', '.b.')}"}, [4, 5]),
+    "names that are dotted in part": (
+        {"move_group": "robot_description_planning.joint_limits: {a.max_velocity: 2.0, b: {max_velocity: 3.0}}"},
+        [2, 3],
+    ),
+    "a later section goes over an earlier one": ({"/**": TREE, "/arm/move_group": DOTTED % 1.0}, [1, 3]),
+    "whichever that is": ({"/arm/move_group": DOTTED % 1.0, "/**": TREE}, [2, 3]),
+    "a scaling of another node": (
+        {"/**": TREE, "servo": "robot_description_planning.default_velocity_scaling_factor: 0.5"},
+        [2, 3],
+    ),
+    "a scaling of its own": (
+        {"/**": TREE, "move_group": "robot_description_planning.default_velocity_scaling_factor: 0.5"},
+        [1, 1.5],
+    ),
+    "two arms of one robot": ({"/left/move_group": DOTTED % 4.0, "/right/move_group": DOTTED.replace("a.", "b.") % 5.0},
+                              [4, 5]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("sections", "velocity"), AS_ROS_READS_IT.values(), ids=AS_ROS_READS_IT)
+def test_limits_are_those_of_move_group_with_the_file(
+    sections: dict[str, str], velocity: list[float], tmp_path: Path
+) -> None:
+    (tmp_path / "a.yaml").write_text(
+        "\n".join(f"{name}: {{ros__parameters: {{{text}}}}}" for name, text in sections.items())
+    )
+    np.testing.assert_array_equal(load_moveit(str(tmp_path / "a.yaml"), "ab", scaled=True).limits.velocity, velocity)
+
+
+def test_names_of_namespaces_may_be_nested_in_part_and_sections_given_in_parts(tmp_path: Path) -> None:
+    text = "/cell:\n  arm/move_group: {ros__parameters: {%s}}\n  arm/move_group: {ros__parameters: {%s}}"
+    (tmp_path / "a.yaml").write_text(text % (DOTTED % 4.0, DOTTED.replace(".a.", ".b.") % 5.0))
+    np.testing.assert_array_equal(load_moveit(str(tmp_path / "a.yaml"), "ab", scaled=True).limits.velocity, [4, 5])
+
+
+def test_the_tools_take_the_parameters_of_the_node_as_it_does(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    own, names = "limits: {velocity: [1.0, 2.0]}", "joint_names: [a, b]"
+    for text in (
+        f"arm: {{traj_integrator: {{ros__parameters: {{{own}, {names}}}}}}}",
+        f"/**: {{ros__parameters: {{{names}}}}}\n/traj_integrator: {{ros__parameters: {{{own}}}}}",
+        f"/**: {{ros__parameters: {{{names}, limits.velocity: [9.0, 9.0]}}}}\nmine: {{ros__parameters: {{{own}}}}}",
+    ):
+        (tmp_path / "a.yaml").write_text(text)
+        limits = load_robot(tmp_path / "a.yaml", None).limits
+        assert limits.joint_names == ("a", "b")
+        np.testing.assert_array_equal(limits.velocity, [9, 9] if "mine" in text else [1, 2])
+    assert capsys.readouterr().err == ""
+    (tmp_path / "a.yaml").write_text("".join(f"{one}: {{ros__parameters: {{{own}, {names}}}}}\n" for one in "cd"))
+    assert load_robot(tmp_path / "a.yaml", None).limits is not None
+    assert "parameters of /c taken, left out: /d" in capsys.readouterr().err
+
+
+def test_a_file_of_no_sections_has_no_nodes() -> None:
+    for content in (None, 3, [], {}, {"ros__parameters": 3}, {"a": {"b": 1}}):
+        assert nodes_with(content, "a", lambda _: True) == {}
+
+
+JOINT = '<joint name="a" type="revolute">%s</joint>'
+LIMIT = '<limit lower="-1" upper="1" velocity="{}"/>'
+URDF = f'<robot name="r">{JOINT % LIMIT.format(5)}</robot>'
+SOFT = '<safety_controller soft_lower_limit="-0.5" soft_upper_limit="0.5"/>'
+TWICE = {
+    # file, what it has, and what is told about it; the right value of a once is 5
+    "joint of a URDF": ("a.urdf", URDF.replace("</robot>", f"{JOINT % LIMIT.format(1)}</robot>"), "every joint once"),
+    "limit of a joint": ("a.urdf", URDF.replace("<limit", f"{LIMIT.format(9)}<limit"), "one element limit, got 2"),
+    "soft limit": ("a.urdf", URDF.replace("<limit", f"{SOFT * 2}<limit"), "one element safety_controller, got 2"),
+    "joint of MoveIt": ("a.yaml", "joint_limits:\n  a: {max_velocity: 5}\n  a: {max_velocity: 9}", "again in line 3"),
+    "limit of MoveIt": ("a.yaml", "joint_limits:\n  a: {max_velocity: 5, max_velocity: 9}", "max_velocity twice"),
+    "all joints of MoveIt": (
+        "a.yaml", "joint_limits: {a: {max_velocity: 5}}\njoint_limits: {a: {max_velocity: 9}}", "in line 2"
+    ),
+    "parameter": ("a.yaml", f"n: {{ros__parameters: {{{TREE}, {DOTTED % 5.0}}}}}", "max_velocity twice, 2.0 and 5.0"),
+    "two nodes": (
+        "a.yaml", "".join(f"{n}: {{ros__parameters: {{{DOTTED % k}}}}}\n" for k, n in enumerate("cd", 1)), "of /c, /d"
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "text", "told"), TWICE.values(), ids=TWICE)
+def test_a_limit_that_one_source_gives_twice_is_refused(name: str, text: str, told: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_text(text)
+    with pytest.raises(LimitsError) as refused:
+        load_urdf(str(tmp_path / name), "a") if "urdf" in name else load_moveit(str(tmp_path / name), "a", scaled=True)
+    assert told in str(refused.value) and str(refused.value).startswith(f"{tmp_path / name}: ")
+
+
+@pytest.mark.parametrize(
+    "text", [URDF, "joint_limits:\n  a: {max_velocity: 5, max_velocity: 5}\n  a: {max_jerk: 1}",
+             "joint_limits: {b: &b {max_velocity: 9, max_jerk: 1}, a: {<<: *b, max_velocity: 5}}"],
+)  # fmt: skip
+def test_the_same_value_again_and_another_limit_are_no_contradiction(text: str, tmp_path: Path) -> None:
+    (tmp_path / "a").write_text(text)
+    path = str(tmp_path / "a")
+    found = load_urdf(path, "a") if text == URDF else load_moveit(path, "a", scaled=True)
+    assert found.limits.velocity == 5 and (text == URDF or found.limits.jerk == 1)
+
+
+def test_parameters_that_are_given_twice_are_refused_by_the_tools(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text("/**: {ros__parameters: {joint_names: [a], joint_names: [b]}}")
+    with pytest.raises(UserError, match="expected a parameter file, got joint_names twice"):
+        load_robot(tmp_path / "a.yaml", None)
