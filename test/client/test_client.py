@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import multiprocessing
+import subprocess
+import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
@@ -136,6 +139,93 @@ def test_waiting_in_the_callback_of_a_future_is_refused_rather_than_forever(own:
 
     own.futures.integrate(ACTIONS, **FIELDS).add_done_callback(then)
     assert over.wait(10) and "callback of a future" in str(errors[0])
+
+
+def test_numbers_of_numpy_are_as_good_as_those_of_python(client: RosClient, own: IntegratorClient) -> None:
+    client.settle_state([0.1, 0.2, 0.3])
+    stamp_ns = time.time_ns() * 1.0
+    rows = own.committed(np.int64(3), rows_before=np.float64(2), stamp_ns=stamp_ns, dt=np.float32(0.1))
+    assert rows.position.shape == (3, 3) and rows.measured_position.shape == (2, 3)
+    assert abs(own.publish(ACTIONS, **FIELDS, stamp_ns=np.int64(stamp_ns)) - stamp_ns) < 256
+    own.set_parameters({"dt": np.float64(0.05)})
+    assert own.parameters("dt") == {"dt": 0.05}
+    own.set_parameters({"dt": 0.02})
+    with pytest.raises(ValueError, match=r"limits\.velocity: expected a truth value"):
+        own.set_parameters({"limits.velocity": np.zeros((2, 3))})
+    with IntegratorClient(joint_names=np.array(JOINTS)) as other:
+        assert other.integrate(ACTIONS, **FIELDS).position.shape == ACTIONS.shape
+        other.publish_positions(ACTIONS[0], joint_names=np.array(JOINTS))
+        assert own.stop(hold=np.bool_(False)).duration >= 0.0
+
+
+FORKED = {
+    "integrate": lambda one: one.integrate(ACTIONS, **FIELDS),
+    "futures": lambda one: one.futures.integrate(ACTIONS, **FIELDS).result(),
+    "parameters": lambda one: one.parameters("dt"),
+    "set_parameters": lambda one: one.set_parameters({"dt": 0.02}),
+    "stop": lambda one: one.stop(),
+    "wait_until_active": lambda one: one.wait_until_active(),
+    "publish": lambda one: one.publish(ACTIONS, **FIELDS),
+    "publish_positions": lambda one: one.publish_positions(ACTIONS[0], joint_names=JOINTS),
+    "on_batch": lambda one: one.on_batch(print),
+}
+
+
+def in_a_fork(work: Callable[[], object], within_s: float = 20.0) -> str:
+    """What some work says in a forked process, as a worker of a pool or a data loader is one."""
+    said = multiprocessing.get_context("fork").SimpleQueue()
+
+    def tell() -> None:
+        try:
+            said.put(str(work()))
+        except Exception as error:
+            said.put(f"{type(error).__name__}: {error}")
+
+    worker = multiprocessing.get_context("fork").Process(target=tell)
+    worker.start()
+    try:
+        worker.join(within_s)
+        assert not worker.is_alive(), "it hangs"
+        return said.get()
+    finally:
+        worker.kill()
+
+
+@pytest.mark.parametrize("call", FORKED.values(), ids=FORKED)
+def test_a_client_in_a_forked_process_is_refused_at_once(own: IntegratorClient, call: Callable) -> None:
+    assert "RuntimeError: expected the client in the process that made it" in in_a_fork(partial(call, own))
+
+
+def test_a_fork_waits_for_no_call_that_was_begun_before(own: IntegratorClient) -> None:
+    begun = IntegratorClient("/nobody").futures.stop()
+    assert "RuntimeError: expected the client in the process" in in_a_fork(begun.result)
+    assert in_a_fork(own.close) == "None"
+    assert own.parameters("dt") == {"dt": 0.02}, "the fork has closed what is not its own"
+
+
+def test_a_fork_has_a_client_of_its_own_or_is_refused(shared_node: NodeProcess) -> None:
+    """In a process of its own: the refusal depends on the clients that there were."""
+    program = """
+import os
+from traj_integrator_ros.client import IntegratorClient
+def fork():
+    if not (child := os.fork()):
+        try:
+            with IntegratorClient() as own:
+                own.wait_until_active()
+                print(own.parameters("dt"), flush=True)
+        except RuntimeError as error:
+            print(error, flush=True)
+        os._exit(0)
+    os.waitpid(child, 0)
+with IntegratorClient():
+    fork()
+fork()
+os._exit(0)
+"""
+    found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
+    first, second = found.stdout.splitlines()
+    assert first == "{'dt': 0.02}" and second.startswith("expected no fork of a process that has closed its clients")
 
 
 @pytest.fixture

@@ -22,7 +22,10 @@ from traj_integrator_ros.client.requests import (
     positions_message,
     retime_request,
     sequence,
+    set_stamp,
+    stamp_of,
 )
+from traj_integrator_ros.client.values import plain
 from traj_integrator_ros.kernels import ControlSpace, CostTerm, QuadraticCost, velocity_step
 
 RNG = np.random.default_rng(0)
@@ -64,6 +67,62 @@ def test_time_steps_count_what_they_do_in_the_library(shape: tuple[int, ...], dt
     torch.testing.assert_close(given, sent, rtol=0, atol=0)
 
 
+@pytest.mark.parametrize("dt", [0.2, [0.2], [[0.2]], [[0.1, 0.2, 0.3, 0.4]], np.full((2, 4), 0.2)])
+@pytest.mark.parametrize("velocity", [[1, 2, 3], [[1, 2, 3]]])
+def test_starts_and_steps_broadcast_as_torch_does(dt: object, velocity: object) -> None:
+    message = sequence(ACTIONS, dt=dt, position=np.ones((2, 3)), velocity=velocity, goal_position=[4, 5, 6])
+    assert message.dt == array("f", np.ravel(dt)) and message.dt_per == ActionSequence.DT_PER_STEP
+    assert message.start.velocity == array("f", [1, 2, 3] * 2) and message.goal.position == array("f", [4, 5, 6])
+
+
+WHOLE = [2, np.int64(2), np.uint8(2), np.float32(2), 2.0, np.array(2), torch.tensor(2), np.ceil(1.5)]
+
+
+@pytest.mark.parametrize("two", WHOLE, ids=lambda value: type(value).__name__)
+def test_whole_numbers_are_those_of_any_type(two: object) -> None:
+    message = sequence(ACTIONS, control_space=two, degree=two, steps=two, start_index=[two, two])
+    assert (message.control_space, message.degree, message.steps) == (2, 2, 2)
+    assert message.start_index == array("I", [2, 2])
+    set_stamp(message, two * 1e9)
+    assert (message.header.stamp.sec, message.header.stamp.nanosec) == (2, 0)
+    assert retime_request(ACTIONS, (), {"order": two, "duration": two}).order == 2
+
+
+def test_a_stamp_as_a_float_is_that_of_its_digits() -> None:
+    now = 1_700_000_000_123_456_789
+    message = ActionSequence()
+    set_stamp(message, now * 1.0)
+    assert abs(stamp_of(message) - now) < 256
+    assert stamp_of(positions_message(ACTIONS[0], None, "abc", np.float64(5e9))) == 5 * 10**9
+
+
+PARAMETERS = {
+    # what a program has, and what a parameter takes
+    "float32": (np.float32(0.5), 0.5),
+    "int64": (np.int64(3), 3),
+    "truth": (np.bool_(True), True),
+    "text": (np.str_("a"), "a"),
+    "array": (np.array([1.0, 2.0]), [1.0, 2.0]),
+    "tensor": (torch.tensor([1.0, 2.0]), [1.0, 2.0]),
+    "numbers of two kinds": ((1, np.float64(2.5)), [1.0, 2.5]),
+    "texts": (np.array(["a", "b"]), ["a", "b"]),
+    "one number": (np.array(0.5), 0.5),
+}
+
+
+@pytest.mark.parametrize(("given", "value"), PARAMETERS.values(), ids=PARAMETERS)
+def test_parameters_take_the_values_of_numpy(given: object, value: object) -> None:
+    found = plain("dt", given)
+    assert found == value and type(found) is type(value)
+    assert not isinstance(value, list) or [type(one) for one in found] == [type(one) for one in value]
+
+
+@pytest.mark.parametrize("value", [np.zeros((2, 2)), {"a": 1}, [1, "a"], None, object(), 1 + 2j, 2**70])
+def test_what_no_parameter_takes_is_refused_by_its_name(value: object) -> None:
+    with pytest.raises(ValueError, match=r"^limits\.velocity: expected a truth value, a number, a text or a list of"):
+        plain("limits.velocity", value)
+
+
 TERM = {"weight": 1.0}
 WRONG = {
     "actions: expected [batch, horizon, dof], got [4, 3]": lambda: sequence(ACTIONS[0]),
@@ -81,7 +140,7 @@ WRONG = {
     "velocity: expected [3] or [rows, 3], got [2]": lambda: sequence(ACTIONS, velocity=[1, 2]),
     "goal_position: expected [3] or [rows, 3], got [1, 1, 3]": lambda: sequence(ACTIONS, goal_position=ACTIONS[:1, :1]),
     "start_index: expected [2], rows from 0 on, got [3]": lambda: sequence(ACTIONS, start_index=[0, 1, 0]),
-    "goal_index: expected [2], rows from 0 on": lambda: sequence(ACTIONS, goal_index=[0, -1]),
+    "goal_index: expected rows from 0 on, got -1": lambda: sequence(ACTIONS, goal_index=[0, -1]),
     "cost: expected some of position, velocity": lambda: cost_message({"torque": TERM}, 3),
     "cost: expected position, velocity": lambda: cost_message(3.0, 3),
     "cost.jerk: expected some of weight, target": lambda: cost_message({"jerk": {"wait": 1.0}}, 3),
@@ -98,6 +157,16 @@ WRONG = {
     "position: expected [points, dof]": lambda: positions_message(ACTIONS, None, (), 0),
     "times: expected [4], one for each point, got [3]": lambda: positions_message(ACTIONS[0], [1, 2, 3], "abc", 0),
     "joint_names: expected 3, one for each column, got a, b": lambda: positions_message(ACTIONS[0], None, "ab", 0),
+    "steps: expected a whole number from 0 to 255, got 2.5": lambda: sequence(ACTIONS, steps=2.5),
+    "degree: expected a whole number from 0 to 255, got 'x'": lambda: sequence(ACTIONS, degree="x"),
+    "steps: expected a whole number from 0 to 255, got 256": lambda: sequence(ACTIONS, steps=256),
+    "control_space: expected a whole number": lambda: sequence(ACTIONS, control_space=1.5),
+    "stamp_ns: expected a whole number": lambda: set_stamp(ActionSequence(), np.nan),
+    "stamp_ns: expected a whole number from 0 to 2147483647000000000, got -1": lambda: set_stamp(ActionSequence(), -1),
+    "start_index: expected rows from 0 on, got 0.5": lambda: sequence(ACTIONS, start_index=[0.5, 1]),
+    "order: expected a whole number": lambda: retime_request(ACTIONS, (), {"order": 2.5}),
+    "duration: expected a number": lambda: retime_request(ACTIONS, (), {"duration": [1.0, 2.0]}),
+    "times: expected s from the stamp, got nan": lambda: positions_message(ACTIONS[0], [0, 1, np.nan, 3], "abc", 0),
     "joint_names: expected 3, one for each column, got none": lambda: positions_message(ACTIONS[0], None, (), 0),
 }
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
+import weakref
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, field
@@ -19,6 +21,14 @@ from rclpy.task import Future as RclpyFuture
 _DEPTH = 1000
 """Of the queue of answers: those that displace each other in it are lost."""
 _POLL_S, _IDLE_S = 0.02, 0.2
+_FORKED = (
+    "expected the client in the process that made it, got it in a fork, where none of its threads run: make one in "
+    "each worker, or start workers by spawn"
+)
+
+
+_made: weakref.WeakSet[Calls] = weakref.WeakSet()
+"""The calls of this process that are not collected yet."""
 
 
 @dataclass(eq=False)
@@ -44,6 +54,9 @@ class Calls:
 
     """
 
+    _is_used = _is_ended = False
+    """Whether this process, or one of which it is a fork, has made any; and whether they had ended before the fork."""
+
     def __init__(self, node: Node) -> None:
         self._resolve = node.resolve_service_name
         self._node = rclpy.create_node(
@@ -58,6 +71,24 @@ class Calls:
         self._closing, self._over = threading.Event(), ""
         self._thread = threading.Thread(target=self._run, name="integrator calls", daemon=True)
         self._thread.start()
+        _made.add(self)
+        Calls._is_used = True
+
+    @classmethod
+    def check_process(cls) -> None:
+        """Raise RuntimeError where making a node would wait forever, as rclpy does where it had ended before a fork."""
+        if cls._is_ended:
+            raise RuntimeError("expected no fork of a process that has closed its clients: start workers by spawn")
+
+    @property
+    def is_forked(self) -> bool:
+        """Whether this is a copy in a fork of the process that made it: everything of it belongs to the other one."""
+        return self._over == _FORKED
+
+    def check(self) -> None:
+        """Raise RuntimeError where this is closed, rclpy shut down, or the process a fork."""
+        if self._over:
+            raise RuntimeError(self._over)
 
     def client(self, service: type, name: str) -> Client:
         """The client of a service, made once."""
@@ -94,11 +125,11 @@ class Calls:
             callbacks must not wait for other calls.
 
         """  # fmt: skip
+        self.check()  # before the lock, which another thread may have held when the process was forked
         now = time.monotonic()
         deadline = now + (timeout_s if service_within_s is None else service_within_s)
         with self._lock:
-            if self._over:
-                raise RuntimeError(self._over)
+            self.check()
             call = _Call(self.client(service, name), request, take, timeout_s, retry_after_s, deadline)
             self._pending.append(call)
             self._step(call, now)
@@ -114,6 +145,8 @@ class Calls:
 
     def close(self) -> None:
         """Give all calls up."""
+        if self.is_forked:
+            return
         self._closing.set()
         self._wake()
         if threading.current_thread() is not self._thread:
@@ -133,13 +166,20 @@ class Calls:
                         self._step(call, now)
         except Exception as error:  # rclpy has several kinds for a context that is shut down
             over = f"rclpy is shut down: {error}"
+        self._give_up(over)
+        self._executor.shutdown(timeout_sec=0)
+        self._node.destroy_node()
+
+    def _give_up(self, over: str) -> None:
         with self._lock:
             self._over, pending, self._pending = over, self._pending, []
         for call in pending:
             if call.answer.set_running_or_notify_cancel():
                 call.answer.set_exception(RuntimeError(over))
-        self._executor.shutdown(timeout_sec=0)
-        self._node.destroy_node()
+
+    def _be_forked(self) -> None:
+        self._lock = threading.RLock()  # the other one may be held by a thread that is not here
+        self._give_up(_FORKED)
 
     def _step(self, call: _Call, now: float) -> None:
         """Send a call if it is due, or give it up."""
@@ -170,3 +210,12 @@ class Calls:
             call.answer.set_result(call.take(found))
         except Exception as error:
             call.answer.set_exception(error)
+
+
+def _after_fork() -> None:
+    Calls._is_ended = Calls._is_used and all(calls._over for calls in _made)
+    for calls in list(_made):
+        calls._be_forked()
+
+
+os.register_at_fork(after_in_child=_after_fork)

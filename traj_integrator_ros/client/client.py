@@ -27,8 +27,9 @@ from traj_integrator_interfaces.msg import ActionSequence, Rejection, Trajectory
 from ..wire.transport import prepare_transport
 from .answers import JointMotion, Trajectories, motion_of, trajectories_of
 from .calls import Calls
-from .requests import positions_message, set_stamp
+from .requests import positions_message, set_stamp, stamp_of
 from .services import Services
+from .values import whole
 
 if TYPE_CHECKING:
     from .requests import Array
@@ -76,8 +77,10 @@ class IntegratorClient(Services, AbstractContextManager):
         retry_after_s: float = 3.0,
     ) -> None:
         self._timeout_s, self._retry_after_s = timeout_s, retry_after_s
+        largest = [whole("largest", one) for one in largest]
         if node is not None and (largest or ros_arguments):
             raise ValueError("largest, ros_arguments: expected for a node of the client's own, got them beside node")
+        Calls.check_process()
         if largest:
             prepare_transport(*largest)
         own = _OwnNode(name, ros_arguments) if node is None else None
@@ -122,12 +125,13 @@ class IntegratorClient(Services, AbstractContextManager):
 
         """
         message = self.message(actions, **fields)
+        self._calls.check()
         if stamp_ns is None:
             with self._lock:
                 stamp_ns = self._last_stamp_ns = max(self._now_ns(), self._last_stamp_ns + 1)
         set_stamp(message, stamp_ns)
         self._send("action_sequence", message)
-        return stamp_ns
+        return stamp_of(message)
 
     def publish_positions(
         self, position: Array, times: Array | None = None, *, joint_names: Sequence[str] = (), stamp_ns: int = 0
@@ -141,7 +145,7 @@ class IntegratorClient(Services, AbstractContextManager):
             stamp_ns: when it begins; 0: on arrival.
 
         """
-        names = joint_names or self.joint_names
+        names = tuple(joint_names) or self.joint_names
         self._send("position_trajectory", positions_message(position, times, names, stamp_ns))
 
     def on_trajectory(self, callback: Callable[[JointMotion], object], depth: int = _DEPTH) -> Subscription:
@@ -191,7 +195,8 @@ class IntegratorClient(Services, AbstractContextManager):
             return self._publishers[topic]
 
     def _subscribe(self, message_type: type, topic: str, callback: Callable, depth: int) -> Subscription:
-        name = f"{self.integrator}/{topic}"
+        self._calls.check()
+        name, depth = f"{self.integrator}/{topic}", whole("depth", depth)
         made = self.node.create_subscription(message_type, name, callback, QoSProfile(depth=depth))
         self._entities.callback(self.node.destroy_subscription, made)
         self._subscriptions.append(made)
@@ -202,6 +207,7 @@ class IntegratorClient(Services, AbstractContextManager):
         return all(heard) and all(self.node.count_publishers(one.topic_name) for one in self._subscriptions)
 
     def _send(self, topic: str, message: object) -> None:
+        self._calls.check()
         publisher = self._publisher(topic)
         if not publisher.get_subscription_count():
             self.unheard += 1
@@ -248,6 +254,8 @@ class _OwnNode:
 
 
 def _close(calls: Calls, entities: ExitStack, own: _OwnNode | None) -> None:
+    if calls.is_forked:
+        return
     calls.close()
     if own is None:
         entities.close()

@@ -13,6 +13,7 @@ from traj_integrator_interfaces.msg import ActionSequence, CostTerm, QuadraticCo
 from traj_integrator_interfaces.srv import ComputeGradient, Retime
 
 from ..wire.arrays import packed
+from .values import MOST, number, whole
 
 if TYPE_CHECKING:
     import torch
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     Array = np.ndarray | torch.Tensor | Sequence | float
 
 SECOND_NS = 1_000_000_000
+_MOST_SMALL, _MOST_SECONDS = 2**8 - 1, 2**31 - 1
+"""Largest numbers of fields of messages."""
 ORDERS = ("position", "velocity", "acceleration", "jerk")
 """The outputs of a trajectory."""
 _DT_PER = ("step", "trajectory")
@@ -76,12 +79,14 @@ def sequence(
         joint_names=list(joint_names), control_space=_space(control_space), batch=batch, horizon=horizon,
         data=packed(data), dt=packed(each_dt), dt_per=counts,
         start_index=_indices("start_index", start_index, batch), goal_index=_indices("goal_index", goal_index, batch),
-        degree=degree, steps=steps,
+        degree=whole("degree", degree, _MOST_SMALL), steps=whole("steps", steps, _MOST_SMALL),
     )  # fmt: skip
     start, goal = (position, velocity, acceleration), (goal_position, goal_velocity, goal_acceleration)
     for state, rows, prefix in ((message.start, start, ""), (message.goal, goal, "goal_")):
-        for name, values in zip(ORDERS, rows, strict=False):
-            setattr(state, name, packed(_columns(f"{prefix}{name}", values, dof, 2)))
+        given = [_columns(f"{prefix}{name}", values, dof, 2) for name, values in zip(ORDERS, rows, strict=False)]
+        most = max(values.size for values in given) // dof if dof else 0
+        for name, values in zip(ORDERS, given, strict=False):
+            setattr(state, name, packed(np.tile(values, (most, 1)) if values.size == dof else values))
     return message
 
 
@@ -150,6 +155,8 @@ def positions_message(
     times_s = np.zeros(len(rows)) if times is None else as_numpy("times", times, np.float64)
     if times_s.shape != rows.shape[:1]:
         raise ValueError(f"times: expected [{len(rows)}], one for each point, got {_shape(times_s)}")
+    for wrong in times_s[~(np.abs(times_s) < _MOST_SECONDS)][:1]:
+        raise ValueError(f"times: expected s from the stamp, got {wrong:g}")
     message = JointTrajectory(joint_names=list(joint_names))
     set_stamp(message, stamp_ns)
     for row, time_ns in zip(rows, np.rint(times_s * SECOND_NS).astype(np.int64).tolist(), strict=True):
@@ -182,8 +189,12 @@ def retime_request(position: Array, joint_names: Sequence[str], fields: Mapping[
         numbers = np.atleast_1d(as_numpy(name, values, np.float64))
         if name in ORDERS and numbers.size and numbers.shape != rows.shape:
             raise ValueError(f"{name}: expected {_shape(rows)}, got {_shape(numbers)}")
-        is_array = types[name].startswith("sequence")
-        setattr(request, name, packed(numbers, "d") if is_array else type(getattr(request, name))(values))
+        if types[name].startswith("sequence"):
+            setattr(request, name, packed(numbers, "d"))
+        elif types[name] == "double":
+            setattr(request, name, number(name, values))
+        else:
+            setattr(request, name, whole(name, values, _MOST_SMALL))
     return request
 
 
@@ -214,12 +225,17 @@ def stamp_of(message: object) -> int:
 
 def set_stamp(message: object, stamp_ns: int) -> None:
     """Set the stamp of a message's header."""
-    message.header.stamp.sec, message.header.stamp.nanosec = divmod(stamp_ns, SECOND_NS)
+    message.header.stamp.sec, message.header.stamp.nanosec = seconds_of(stamp_ns)
+
+
+def seconds_of(stamp_ns: object) -> tuple[int, int]:
+    """Seconds and nanoseconds of a stamp of any type."""
+    return divmod(whole("stamp_ns", stamp_ns, _MOST_SECONDS * SECOND_NS), SECOND_NS)
 
 
 def _space(given: int | str) -> int:
     if not isinstance(given, str):
-        return int(given)
+        return whole("control_space", given, _MOST_SMALL)
     if given not in _SPACES:
         raise ValueError(f"control_space: expected one of {', '.join(_SPACES)}, got {given!r}")
     return _SPACES.index(given)
@@ -240,6 +256,8 @@ def _time_steps(dt: Array, dt_per: str, batch: int, steps: int) -> tuple[np.ndar
     if dt_per not in _DT_PER:
         raise ValueError(f"dt_per: expected step or trajectory, got {dt_per!r}")
     found, counts = np.atleast_1d(as_numpy("dt", dt, np.float64)), _DT_PER.index(dt_per)
+    if found.shape in ((1, 1), (1, steps)) and not counts:
+        found = found[0]  # the same for all, as torch broadcasts
     shapes = [(1,), (batch,)] if counts else [(1,), (steps,), (batch, steps)]
     if found.size and found.shape not in [*shapes, (batch, 1)]:
         expected = ", ".join(map(_brackets, [*shapes, (batch, 1)]))
@@ -249,8 +267,16 @@ def _time_steps(dt: Array, dt_per: str, batch: int, steps: int) -> tuple[np.ndar
 
 def _indices(name: str, values: Array, batch: int) -> array:
     found = as_numpy(name, values, np.float64)
-    if found.size and (found.shape != (batch,) or np.any(found != found.astype(np.uint32))):
+    if found.size and found.shape != (batch,):
         raise ValueError(f"{name}: expected [{batch}], rows from 0 on, got {_shape(found)}")
+    return row_numbers(name, found)
+
+
+def row_numbers(name: str, values: Array) -> array:
+    """Rows, `[any number]`. Raises ValueError for what is no whole number from 0 on."""
+    found = as_numpy(name, values, np.float64)
+    for wrong in found[~((found >= 0) & (found <= MOST) & (found == np.floor(found)))][:1]:
+        raise ValueError(f"{name}: expected rows from 0 on, got {wrong:g}")
     return packed(found.astype(np.uint32), "I")
 
 

@@ -15,7 +15,6 @@ from traj_integrator_interfaces.msg import ActionSequence
 from traj_integrator_interfaces.srv import Committed as CommittedService
 from traj_integrator_interfaces.srv import ComputeGradient, Evaluate, Integrate, Retime, Stop
 
-from ..wire.arrays import packed
 from .answers import (
     Committed,
     Evaluation,
@@ -32,7 +31,17 @@ from .answers import (
     stopped_of,
     trajectories_of,
 )
-from .requests import ORDERS, SECOND_NS, cost_message, gradient_request, output_bits, retime_request, sequence
+from .requests import (
+    ORDERS,
+    cost_message,
+    gradient_request,
+    output_bits,
+    retime_request,
+    row_numbers,
+    seconds_of,
+    sequence,
+)
+from .values import number, plain, whole
 
 if TYPE_CHECKING:
     from .requests import Array
@@ -73,7 +82,7 @@ class Services:
 
         """
         message = self.message(actions, **fields)
-        request = Integrate.Request(actions=message, fields=output_bits(outputs), as_published=as_published)
+        request = Integrate.Request(actions=message, fields=output_bits(outputs), as_published=bool(as_published))
         kind = kind_of(actions)
         return self._call(Integrate, "integrate", request, lambda answer: trajectories_of(answer.trajectory, kind))
 
@@ -125,7 +134,7 @@ class Services:
             actions=message, cost=cost_message(cost, dof),
             want_grad_action="action" in wanted, want_grad_start="start" in wanted,
             want_grad_goal="goal" in wanted, want_grad_dt="dt" in wanted,
-            trajectory_rows=packed(rows, "I"), trajectory_fields=output_bits(outputs),
+            trajectory_rows=row_numbers("rows", rows), trajectory_fields=output_bits(outputs),
             want_limit_violations=bool(violations),
             violation_fields=0 if isinstance(violations, bool) else output_bits(violations),
         )  # fmt: skip
@@ -157,7 +166,7 @@ class Services:
 
         """
         fields |= {"dt": dt, "dt_per": dt_per, "velocity": velocity, "acceleration": acceleration}
-        request = retime_request(position, joint_names or self.joint_names, fields)
+        request = retime_request(position, tuple(joint_names) or self.joint_names, fields)
         return self._call(Retime, "retime", request, partial(retimed_of, rows=request.rows))
 
     def committed(self, rows: int, *, stamp_ns: int = 0, dt: float = 0.0, rows_before: int = 0) -> Committed:
@@ -170,13 +179,16 @@ class Services:
             rows_before: wanted before the stamp.
 
         """
-        request = CommittedService.Request(rows=rows, dt=float(dt), rows_before=rows_before)
-        request.stamp.sec, request.stamp.nanosec = divmod(stamp_ns, SECOND_NS)
+        request = CommittedService.Request(
+            rows=whole("rows", rows), dt=number("dt", dt), rows_before=whole("rows_before", rows_before)
+        )
+        request.stamp.sec, request.stamp.nanosec = seconds_of(stamp_ns)
         return self._call(CommittedService, "committed", request, partial(committed_of, joint_names=self.joint_names))
 
     def stop(self, *, hold: bool = False) -> Stopped:
         """Brake the robot at once; with `hold`, sequences are refused until `release`."""
-        return self._call(Stop, "stop", Stop.Request(hold=hold), partial(stopped_of, joint_names=self.joint_names))
+        request = Stop.Request(hold=bool(hold))
+        return self._call(Stop, "stop", request, partial(stopped_of, joint_names=self.joint_names))
 
     def release(self) -> Stopped:
         """End a hold. What moves is braked."""
@@ -200,7 +212,7 @@ class Services:
             if not answer.result.successful:
                 raise Refused(f"parameters: {answer.result.reason}")
 
-        messages = [Parameter(name, value=value).to_parameter_msg() for name, value in values.items()]
+        messages = [Parameter(name, value=plain(name, value)).to_parameter_msg() for name, value in values.items()]
         request = SetParametersAtomically.Request(parameters=messages)
         return self._submit(SetParametersAtomically, "set_parameters_atomically", request, take)
 

@@ -1,0 +1,48 @@
+"""Single values as programs have them, of Python, numpy or torch, for fields and parameters, which take Python's."""
+
+from __future__ import annotations
+
+import numpy as np
+
+MOST = 2**32 - 1
+"""Largest number of most fields."""
+_LARGEST = 2.0**63
+"""Above all integers of a parameter."""
+
+
+def whole(name: str, value: object, most: int = MOST) -> int:
+    """A whole number of any type: of Python, numpy or torch, also as a float. Raises ValueError if it is none."""
+    try:
+        found = int(value)  # type: ignore[call-overload]
+        if found == value and 0 <= found <= most:
+            return found
+    except (TypeError, ValueError, OverflowError):
+        pass
+    raise ValueError(f"{name}: expected a whole number from 0 to {most}, got {value!r}")
+
+
+def number(name: str, value: object) -> float:
+    """A number of any type. Raises ValueError if it is none."""
+    try:
+        return float(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        raise ValueError(f"{name}: expected a number, got {value!r}") from None
+
+
+def plain(name: str, value: object) -> object:
+    """The value of a parameter in types of Python: arrays, tensors and tuples as lists, their numbers of one type.
+
+    Raises:
+        ValueError: a value that no parameter can have.
+
+    """
+    value = value.tolist() if hasattr(value, "tolist") else value
+    if isinstance(value, list | tuple):
+        value = [one.tolist() if hasattr(one, "tolist") else one for one in value]
+        if {*map(type, value)} == {int, float}:
+            value = [*map(float, value)]
+    kinds = {*map(type, value)} if isinstance(value, list) else {type(value)}
+    known = len(kinds) < 2 and all(issubclass(kind, bool | int | float | str) for kind in kinds)
+    if not known or (kinds == {int} and np.abs(np.array(value, float)).max(initial=0) >= _LARGEST):
+        raise ValueError(f"{name}: expected a truth value, a number, a text or a list of one of these, got {value!r}")
+    return value
