@@ -180,6 +180,82 @@ def test_after_a_clock_was_set_back_messages_have_the_time_of_their_recording_by
     np.testing.assert_allclose(found.position[:, 2], np.sin(found.time / 2), atol=0.0015)
 
 
+def episodes(
+    count: int, rate: float, runs: int, shift: float = 0.0, names: tuple[str, ...] = ("a", "b")
+) -> list[StateRow]:
+    """A simulation that is reset again and again, recorded without a pause; stamps of a run begin `shift` s later."""
+    rows = []
+    for run in range(runs):
+        first = 1 / rate + run * shift
+        for k, row in enumerate(states(names, count, 1 / rate, begin=first)):
+            stamp_ns = row.stamp_ns - BEGIN_NS
+            at = round((run * count + k) * 1e9 / rate)
+            rows.append(row._replace(stamp_ns=stamp_ns, recorded_ns=BEGIN_NS + at, position=row.position + run))
+    return rows
+
+
+@pytest.mark.parametrize("runs", [2, 5])
+@pytest.mark.parametrize(("count", "rate"), [(90, 100.0), (450, 500.0), (6, 10.0), (40, 100.0), (9, 10.0)])
+@pytest.mark.parametrize("shift", [0.0, 0.001, 0.005])
+def test_a_simulation_that_is_reset_early_gives_all_of_its_runs(
+    count: int, rate: float, runs: int, shift: float
+) -> None:
+    """Within its first second, whether the stamps of its runs are the same or lie between each other."""
+    rows = episodes(count, rate, runs, shift)
+    notes: list[str] = []
+    found = motion_of_states(rows, "here", "test", notes.append).checked()
+    np.testing.assert_array_equal(found.position, [row.position for row in rows])
+    np.testing.assert_allclose(np.diff(found.time), 1 / rate, atol=shift * runs + 1e-9)
+    assert [note for note in notes if note.endswith("since their stamps do not go on")] == notes
+    printed = [row._replace(recorded_ns=None) for row in rows]
+    with pytest.raises(RecordingError, match="expected stamps that go on"):
+        motion_of_states(printed, "here", "test", print)
+
+
+def test_a_reset_counts_for_all_publishers() -> None:
+    """Also for one that had published too little before to know of it by itself."""
+    arm, finger = episodes(90, 100.0, 2), [row._replace(names=("finger",), position=row.position[:1], velocity=())
+                                           for row in episodes(90, 100.0, 2)[45::30]]  # fmt: skip
+    found = motion_of_states(by_recording(arm + finger), "here", "test", lambda _: None)
+    np.testing.assert_array_equal(found.position[:, :2], [row.position for row in arm[-len(found.time) :]])
+    np.testing.assert_allclose(found.position[:, 2], found.position[:, 0], atol=0.6)
+    assert np.ptp(found.position[:, 2]) > 1.0 and len(found.time) > 100
+
+
+LATE = {
+    # places of ROWS in the order of recording; none of these is a reset
+    "one of them": [*range(40), *range(41, 60), 40, *range(60, 100)],
+    "every fourth": [k + (2 if k % 4 == 0 else -1 if k % 4 in (1, 2) else 0) for k in range(96)] + [*range(96, 100)],
+    "a block": [*range(40), *range(60, 80), *range(40, 60), *range(80, 100)],
+    "the last ones": [*range(90), 95, 96, 97, 98, 99, 90, 91, 92, 93, 94],
+    "one publisher behind the other": [k - 6 * (k % 2) for k in range(8, 100)],
+    "shuffled": np.random.default_rng(0).permutation(40).tolist(),
+}
+
+
+@pytest.mark.parametrize("places", LATE.values(), ids=LATE)
+def test_what_is_late_is_no_reset(places: list[int]) -> None:
+    notes: list[str] = []
+    found = motion_of_states([ROWS[k] for k in places], "here", "test", notes.append).checked()
+    assert_is_that_of(found, [ROWS[k] for k in sorted(set(places))])
+    assert any("out of order, sorted by their stamps" in note for note in notes)
+
+
+@pytest.mark.parametrize(
+    ("names", "told"),
+    [(("a", "b"), "100 messages left out, with the stamp of another one"),
+     (("b", "a"), "100 positions of a, b left out, with the stamp of another one"),
+     (("b", "c"), "100 positions of b left out, with the stamp of another one"),
+     (("c", "a", "b"), "100 positions of a, b left out, with the stamp of another one")],
+)  # fmt: skip
+def test_two_publishers_of_the_same_joints_are_told(names: tuple[str, ...], told: str) -> None:
+    zeros = [row._replace(names=names, position=(0.0,) * len(names), velocity=()) for row in ROWS]
+    for rows in (zip(ROWS, zeros, strict=True), zip(zeros, ROWS, strict=True)):
+        notes: list[str] = []
+        motion_of_states([row for pair in rows for row in pair], "here", "test", notes.append)
+        assert told in notes or told.replace("a, b", "b, a") in notes
+
+
 def test_a_joint_twice_in_a_message_is_refused() -> None:
     with pytest.raises(RecordingError, match="here: expected every joint once, got a twice in message 1"):
         motion_of_states([states()[0], states(("a", "a"))[0]], "here", "test", print)

@@ -94,6 +94,34 @@ def test_joint_states_are_one_motion_by_their_stamps(tmp_path: Path, names: tupl
     assert len(one.points) == 5
 
 
+TYPED = {
+    # a time as it is typed for `ros2 topic pub`, and what it is in s
+    "{sec: 2}": 2.0,
+    "{nanosec: 500000000}": 0.5,
+    "{sec: 1, nanosec: 0}": 1.0,
+    "{secs: 2}": 2.0,
+    "{}": 0.0,
+    "": 0.0,
+    "2.5": 2.5,
+}
+
+
+@pytest.mark.parametrize("time", TYPED)
+@pytest.mark.parametrize("header", ["", "header: auto\n", "header: {stamp: now}\n", "header: {frame_id: base}\n"])
+def test_messages_are_read_as_they_are_typed(tmp_path: Path, time: str, header: str) -> None:
+    (tmp_path / "a.yaml").write_text(
+        f"{header}joint_names: [a]\npoints: [{{positions: [1.0], time_from_start: {time}}}]"
+    )
+    (one,) = read_trajectories(tmp_path / "a.yaml", None, pytest.fail)
+    assert (one.stamp_ns, one.points[0].time_ns) == (0, TYPED[time] * 1e9)
+
+
+def test_a_point_without_a_time_is_at_the_begin(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text("joint_names: [a]\npoints: [{positions: [1.0]}]")
+    (one,) = read_trajectories(tmp_path / "a.yaml", None, pytest.fail)
+    assert one.points[0].time_ns == 0
+
+
 @pytest.mark.parametrize("velocity", [[], None, [float("nan")] * 2], ids=str)
 def test_velocities_that_are_not_printed_are_not_given(tmp_path: Path, velocity: object) -> None:
     assert read(tmp_path, echoed(*(joint_state(row, velocity=velocity) for row in states(count=5)))).velocity is None

@@ -98,9 +98,9 @@ def _motions(path: Path, topic: str | None, tell: Tell, *, states_first: bool) -
     if found == "bag":
         yield from _in_bag(path, topic, tell, states_first=states_first)
     elif found == "table":
-        yield read_csv(path, tell)
+        yield read_csv(path, topic, tell)
     else:
-        yield from read_npz(path) if found == "archive" else motions_printed(path, tell)
+        yield from read_npz(path, tell) if found == "archive" else motions_printed(path, tell)
 
 
 def _in_bag(path: Path, topic: str | None, tell: Tell, *, states_first: bool) -> Iterator[Samples | PlannedTrajectory]:

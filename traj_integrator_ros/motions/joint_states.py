@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -15,11 +14,11 @@ from .samples import Nature, RecordingError, Samples, samples_of
 Tell = Callable[[str], None]
 """Takes a note for the user, of one line, about what was left out, merged or put in order."""
 _CLOCK_JUMP_NS = 1_000_000_000
-"""Stamps that go back by more are of a clock that was set back; by less, of messages that overtook each other."""
+"""Stamps that go back by more are of a clock that was set back; by less, perhaps of messages that overtook others."""
 _TURN = np.pi
 """rad; no joint moves that far between two joint states: its angle has passed the end of its range."""
-_LONG = 8
-"""Rows in order, on average, of a table that is not shuffled; and how many rows overtake another one at most."""
+_LONG, _FEW, _SHUFFLED = 8, 2, 4
+"""Rows in order after a clock was set back; rows that are too few; rows in order on average, without shuffling."""
 _SHOWN_NAMES = 6
 
 
@@ -70,7 +69,7 @@ def in_order(samples: Samples, tell: Tell) -> Samples:
     time = samples.time
     if not np.isfinite(time).all() or (np.diff(time) > 0).all():
         return samples
-    if _is_set_back(time):
+    if _set_back_at(time) < len(time):
         k = 1 + int(np.argmin(np.diff(time)))
         got = f"{time[k]:.6f} s after {time[k - 1]:.6f} s in sample {k}, as of another recording"
         raise RecordingError(f"{samples.source}: expected increasing times, got {got}")
@@ -139,9 +138,13 @@ def _in_order(groups: dict[tuple[str, ...], list[StateRow]], source: str, tell: 
     """Each group by its times, in order, each once."""
     stamps = [np.array([row.stamp_ns for row in rows], np.int64) for rows in groups.values()]
     timed = [_tell_the_time(times) for times in stamps]
+    recorded = [np.array([row.recorded_ns or 0 for row in rows], np.int64) for rows in groups.values()]
+    set_back = [times[~takes] for times, takes in zip(recorded, timed, strict=True) if takes.any() and not takes.all()]
+    if begin := min((int(times[0]) for times in set_back), default=0):  # one clock for all
+        timed = [takes & (times < begin) for takes, times in zip(timed, recorded, strict=True)]
     of_all = zip([row for rows in groups.values() for row in rows], np.concatenate(timed), strict=True)
     delays = [row.recorded_ns - row.stamp_ns for row, takes in of_all if takes and row.recorded_ns is not None]
-    delay = round(float(np.median(delays))) if delays else 0
+    delay = sorted(delays)[len(delays) // 2] if delays else 0
     series, untimed, late, repeated = [], 0, 0, 0
     for (names, rows), times, takes in zip(groups.items(), stamps, timed, strict=True):
         if not takes.all():
@@ -176,30 +179,41 @@ def _tell_counts(tell: Tell, one: str, counts: dict[str, int]) -> None:
             tell(f"{number} {one if number == 1 else f'{one}s'} {what}")
 
 
-def _is_set_back(time: np.ndarray) -> bool:
-    """Whether times begin again: rows that are in order for long go back to times that were there before."""
-    steps = np.diff(time)
-    back = 1 + np.flatnonzero(steps < 0)
-    if not len(back) or len(back) * _LONG > len(time):
-        return False
-    far = max(_CLOCK_JUMP_NS * 1e-9, _LONG * float(np.median(steps)))
-    parts = np.split(time, back[-steps[back - 1] > far])
-    parts.sort(key=lambda part: part.min())
-    return any(part.max() > later.min() for part, later in pairwise(parts))
+def _set_back_at(times: np.ndarray) -> int:
+    """The place of the first time after a clock was set back, N where it never was.
+
+    Then times go on for long among those that were there before: what overtook others comes between later ones, and
+    what was delayed for long fills a gap.
+    """
+    back = 1 + np.flatnonzero(np.diff(times) < 0)
+    if len(back) * _SHUFFLED > len(times):
+        return len(times)
+    latest = np.maximum.accumulate(times)
+    for k, end in zip(back, np.append(back, len(times))[1:], strict=True):
+        run = times[k : min(end, k + _LONG)]
+        behind = run[run <= latest[k - 1]]
+        is_long = len(behind) > max(len(run) / 2, _FEW)
+        if is_long and ((times[:k] >= behind[0]) & (times[:k] <= behind[-1])).any():
+            return 1 + int(np.argmax(times[:k]))
+    return len(times)
 
 
 def _tell_the_time(stamps: np.ndarray) -> np.ndarray:
     """Which stamps can be used, bool `[N]`: none where most stand still, and none after a clock was set back."""
+    takes = stamps > 0
     if 2 * len(np.unique(stamps)) < len(stamps):
         return np.zeros(len(stamps), bool)
-    set_back = np.maximum.accumulate(stamps) - stamps > _CLOCK_JUMP_NS
-    set_back &= stamps > 0
-    return (stamps > 0) & ~np.logical_or.accumulate(set_back)
+    far = np.maximum.accumulate(stamps) - stamps > _CLOCK_JUMP_NS
+    takes &= ~np.logical_or.accumulate(far & takes)
+    given = np.flatnonzero(takes)
+    takes[given[_set_back_at(stamps[given]) :]] = False
+    return takes
 
 
 def _joint_by_joint(groups: list[_Series], tell: Tell) -> list[_Series]:
     """What is known of each joint, whichever messages had it; joints without a position are told."""
     found, without, gaps = [], [], 0
+    repeated: dict[int, list[str]] = {}
     for name in dict.fromkeys(name for group in groups for name in group.names):
         parts = [(group, group.names.index(name)) for group in groups if name in group.names]
         time = np.concatenate([group.time for group, _ in parts])
@@ -208,12 +222,16 @@ def _joint_by_joint(groups: list[_Series], tell: Tell) -> list[_Series]:
             for field in ("position", "velocity")
         )
         order, _ = _order(time)
+        repeated.setdefault(len(time) - len(order), []).append(name)
         known = order[~np.isnan(position[order, 0])]
         if len(known):
             gaps += len(order) - len(known)
             found.append(_Series((name,), time[known], position[known], velocity[known]))
         else:
             without.append(name)
+    for count, names in repeated.items():
+        if count:
+            tell(f"{count} positions of {listed(names)} left out, with the stamp of another one")
     if without:
         tell(f"left out: {listed(without)}, whose positions are not given (NaN)")
     if gaps:

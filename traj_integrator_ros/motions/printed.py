@@ -104,25 +104,33 @@ def _messages(path: Path, tell: Tell) -> tuple[list[dict[str, Any]], bool]:
     return messages, bool(final)
 
 
-def _lacks(message: dict[str, Any], others: list[Any]) -> bool:
-    """Whether a message has some but not all fields of another one."""
-    return any(message.keys() < one.keys() for one in others if isinstance(one, dict))
+def _lacks(message: Any, others: list[Any]) -> bool:
+    """Whether a message, or the end of it, has some but not all fields of another one."""
+    return any(_is_part(message, one) for one in others)
+
+
+def _is_part(message: Any, whole: Any) -> bool:
+    if isinstance(message, list) and isinstance(whole, list):
+        return bool(message and whole) and _is_part(message[-1], whole[-1])
+    if not (isinstance(message, dict) and isinstance(whole, dict)):
+        return False
+    return message.keys() < whole.keys() or any(_is_part(message[key], whole.get(key)) for key in message)
 
 
 def _trajectory(message: dict[str, Any]) -> PlannedTrajectory:
     if _CUT in (points := message["points"]):
         raise ValueError("points are cut off by ros2 topic echo; give it --full-length")
     read = tuple(
-        Point(_time_ns(point["time_from_start"]), *(_numbers(point.get(field)) for field in (*FIELDS, "effort")))
+        Point(_time_ns(point.get("time_from_start")), *(_numbers(point.get(field)) for field in (*FIELDS, "effort")))
         for point in points
     )
-    if (stamp := _time_ns((message.get("header") or {}).get("stamp") or 0)) is None:
+    if (stamp := _stamp_ns(message)) is None:
         raise ValueError("header.stamp is not a number")
     return PlannedTrajectory(tuple(str(name) for name in message["joint_names"]), stamp, read)
 
 
 def _state(message: dict[str, Any]) -> StateRow:
-    names, stamp = message["name"] or (), _time_ns((message.get("header") or {}).get("stamp") or 0)
+    names, stamp = message["name"] or (), _stamp_ns(message)
     rows = (_numbers(message.get(field)) for field in ("position", "velocity"))
     return StateRow(tuple(str(name) for name in names), *rows, stamp or 0)
 
@@ -141,13 +149,31 @@ def _numbers(values: list[float] | None) -> list[float]:
     return [float(value) for value in _object(values or [])]
 
 
+def _stamp_ns(message: dict[str, Any]) -> int | None:
+    """The stamp of a message's header; 0 where there is none, or where `ros2 topic pub` is to set it."""
+    header = message.get("header")
+    if header in (None, "auto"):
+        return 0
+    stamp = header.get("stamp")
+    return 0 if stamp == "now" else _time_ns(stamp)
+
+
 def _time_ns(value: object) -> int | None:
-    """A time in s, or as ROS 1 or ROS 2 prints it; None if it is not finite. Raises ValueError for one of centuries."""
-    if isinstance(value, dict):
+    """A time in s, or as ROS 1 or ROS 2 prints or takes it, where what is left out is 0; None if it is not finite.
+
+    Raises ValueError for what is no time, or one of centuries.
+    """
+    if value is None or isinstance(value, dict):
+        value = value or {}
+        if unknown := value.keys() - {*_SECONDS, *_NANOSECONDS}:
+            got = ", ".join(sorted(map(str, unknown)))
+            raise ValueError(f"a time has {_SECONDS[0]} and {_NANOSECONDS[0]}, got {got}")
         seconds, rest = (
-            next((name for name in names if name in value), names[0]) for names in (_SECONDS, _NANOSECONDS)
+            next((float(value[name]) for name in names if name in value), 0.0) for names in (_SECONDS, _NANOSECONDS)
         )
-        found = int(value[seconds]) * SECOND_NS + int(value[rest])
+        if not (seconds.is_integer() and rest.is_integer()):
+            raise ValueError(f"a time has whole numbers of {_SECONDS[0]} and {_NANOSECONDS[0]}, got {value}")
+        found = int(seconds) * SECOND_NS + int(rest)
     else:
         found = nanoseconds(float(value))  # type: ignore[arg-type]
     if found is not None and abs(found) >= _LONGEST_NS:

@@ -10,8 +10,10 @@ from pathlib import Path
 import numpy as np
 
 from .extras import read_text
-from .joint_states import Tell, listed
+from .joint_states import Tell, listed, motion_of_states
+from .read_exports import is_export, states_exported
 from .samples import QUANTITIES, Nature, RecordingError, Samples, samples_of
+from .table_times import LARGEST_S, is_date, is_time, nanoseconds_in, recording_time, seconds, stamp_columns
 
 UR_JOINTS = (
     "shoulder_pan_joint",
@@ -29,33 +31,36 @@ _RTDE = (
 """Columns of an RTDE log, which of them are taken first."""
 _SEPARATORS = {",": "comma", ";": "semicolon", "\t": "tab", " ": "space"}
 _QUANTITY = "position|velocity|acceleration|jerk|action|target_qd{0,2}|actual_qd?"
-_KNOWN = re.compile(rf"time|timestamp|dt|({_QUANTITY})_[^;\t]+")
+_KNOWN = re.compile(rf"dt|({_QUANTITY})_[^;\t]+")
 """Names of columns by which the separator of a header is told."""
 
 
-def read_csv(path: Path, tell: Tell) -> Samples:
+def read_csv(path: Path, topic: str | None, tell: Tell) -> Samples:
     """The motion in a table of `time, position_<joint>…`, also velocity_, acceleration_ and jerk_, or of RTDE columns
-    `timestamp, target_q_0…5, target_qd_0…5, target_qdd_0…5`, or actual_q_ and actual_qd_, as it is. Times in s.
-    Decimal signs are points or commas. What is left out is told. Raises RecordingError.
+    `timestamp, target_q_0…5, target_qd_0…5, target_qdd_0…5`, or actual_q_ and actual_qd_, as it is; or of the joint
+    states of a topic. Decimal signs are points or commas. What is left out is told. Raises RecordingError.
     """
     table = _Table(path)
     if joints := table.suffixes("position_"):
         rows = [table.group(f"{quantity}_", joints) for quantity in QUANTITIES]
         table.tell_left_out([f"{quantity}_" for quantity in QUANTITIES], joints, tell)
         if rows[2] is None:
-            return samples_of(path, joints, table.column("time"), rows, "table of joint states", Nature.MEASURED)
+            return samples_of(path, joints, table.time("time", tell), rows, "table of joint states", Nature.MEASURED)
         kind = "table of a motion with its accelerations"
-        return samples_of(path, joints, table.column("time"), rows, kind, Nature.EXACT)
+        return samples_of(path, joints, table.time("time", tell), rows, kind, Nature.EXACT)
     for prefixes, kind, nature in _RTDE:
         if joints := sorted(filter(str.isdecimal, table.suffixes(prefixes[0])), key=int):
             names = UR_JOINTS if len(joints) == len(UR_JOINTS) else [f"joint_{i}" for i in joints]
             rows = [table.group(prefix, joints) for prefix in prefixes]
             table.tell_left_out([one for each, *_ in _RTDE for one in each if one not in prefixes], (), tell)
-            return samples_of(path, names, table.column("timestamp"), rows, kind, nature)
+            return samples_of(path, names, table.time("timestamp", tell), rows, kind, nature)
+    if (states := states_exported(path, table, topic, tell)) is not None:
+        return motion_of_states(states, str(path), "table of joint states", tell)
     got = f"{', '.join(table.header[:6])}{', ...' if len(table.header) > 6 else ''}"
     raise RecordingError(
-        f"{path}: expected columns time, position_<joint>, velocity_<joint> or (RTDE) timestamp, target_q_<i>, "
-        f"target_qd_<i>, or actual_q_<i>, actual_qd_<i>, with {', '.join(_SEPARATORS.values())} between them, got {got}"
+        f"{path}: expected columns time, position_<joint>, velocity_<joint>, or (PlotJuggler) __time, "
+        f"/<topic>/<joint>/position, or (RTDE) timestamp, target_q_<i>, target_qd_<i>, or actual_q_<i>, actual_qd_<i>, "
+        f"with {', '.join(_SEPARATORS.values())} between them, got {got}"
     )
 
 
@@ -110,15 +115,38 @@ class _Table:
         """What follows the prefix in names of columns."""
         return [name.removeprefix(prefix) for name in self.header if name.startswith(prefix)]
 
-    def column(self, name: str) -> np.ndarray:
-        """[N] numbers, NaN for an empty cell; RecordingError if the column is missing or occurs twice, or a cell is
-        no number.
-        """
+    def time(self, name: str, tell: Tell) -> np.ndarray:
+        """[N] times in s, of the column of this name if it is there, else of another one. Raises RecordingError."""
+        columns = (name,) if name in self.header else stamp_columns(self.header)
+        columns = columns or tuple(filter(None, [recording_time(self.header)]))
+        if not columns:
+            raise RecordingError(f"{self._path}: column {name} is missing")
+        if columns == (name,) and not any(map(is_date, self.texts(name)[:1])):
+            values = self.column(name)
+            if not (np.abs(values) >= LARGEST_S).any():
+                return values
+        try:
+            return seconds(nanoseconds_in(columns, self.texts, tell))
+        except RecordingError as error:
+            raise RecordingError(f"{self._path}: {error}") from None
+
+    def texts(self, name: str) -> list[str]:
+        """[N] cells of a column; empty ones where rows end before."""
+        i = self._place(name)
+        return [row[i] if i < len(row) else "" for row in self.rows]
+
+    def _place(self, name: str) -> int:
         if name not in self.header:
             raise RecordingError(f"{self._path}: column {name} is missing")
         if self.header.count(name) > 1:
             raise RecordingError(f"{self._path}: expected column {name} once, got it {self.header.count(name)} times")
-        i, values = self.header.index(name), np.empty(len(self.rows))
+        return self.header.index(name)
+
+    def column(self, name: str) -> np.ndarray:
+        """[N] numbers, NaN for an empty cell; RecordingError if the column is missing or occurs twice, or a cell is
+        no number.
+        """
+        i, values = self._place(name), np.empty(len(self.rows))
         has_commas = any("," in row[i] for row in self.rows if i < len(row))
         for k, row in enumerate(self.rows):
             try:
@@ -148,4 +176,5 @@ def _cells(lines: Iterable[str], separator: str) -> list[list[str]]:
 
 def _known_names(header: str, separator: str) -> int:
     """How many names of columns a header has if this is what separates them."""
-    return sum(_KNOWN.fullmatch(name) is not None for name in _cells([header], separator)[0])
+    names = _cells([header], separator)[0]
+    return sum(bool(_KNOWN.fullmatch(name)) or is_time(name) or is_export(name) for name in names)

@@ -3,32 +3,52 @@
 from __future__ import annotations
 
 import zipfile
+import zlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import numpy as np
 
+from .joint_states import Tell
 from .samples import QUANTITIES, Nature, RecordingError, Samples, samples_of
 
+_NEEDED = ("time", "position", "actions")
+_UNREADABLE = (ValueError, EOFError, zipfile.BadZipFile, zlib.error, NotImplementedError)
 
-def load_arrays(path: Path) -> dict[str, np.ndarray]:
-    """All arrays of an archive by name. Raises RecordingError."""
+
+def load_arrays(path: Path, tell: Tell) -> dict[str, np.ndarray]:
+    """The arrays of an archive by name. Those of objects, and others that cannot be read, are left out and told.
+
+    Raises RecordingError where these are ones without which there is no motion, or where there are no others.
+    """
+    arrays: dict[str, np.ndarray] = {}
+    unread: dict[str, str] = {}
     try:
         with np.load(path, allow_pickle=False) as archive:
             if not isinstance(archive, Mapping):
                 raise RecordingError(f"{path}: expected an archive of named arrays (NPZ), got a single one")
-            return {name: archive[name] for name in archive.files}
+            for name in archive.files:
+                try:
+                    arrays[name] = archive[name]
+                except _UNREADABLE as error:
+                    unread[name] = "objects" if "Object arrays" in str(error) else "what cannot be read"
     except OSError as error:
         raise RecordingError(f"{path}: {error.strerror or 'not an NPZ archive'}") from None
-    except (ValueError, EOFError, zipfile.BadZipFile, NotImplementedError):
+    except _UNREADABLE:
         raise RecordingError(f"{path}: not an NPZ archive of numbers and names") from None
+    needed = [name for name in unread if name in _NEEDED or not arrays]
+    if needed:
+        raise RecordingError(f"{path}: expected numbers in {needed[0]}, got {unread[needed[0]]}")
+    for name, got in unread.items():
+        tell(f"array left out: {name}, which holds {got}")
+    return arrays
 
 
-def read_npz(path: Path) -> Iterator[Samples]:
+def read_npz(path: Path, tell: Tell) -> Iterator[Samples]:
     """The motions of `time` [N] or [B, N] and `position` [N, D] or [B, N, D], as they are; velocity, acceleration,
     jerk (of the same shape) and `joint_names` [D] where they are there. Raises RecordingError.
     """
-    arrays = load_arrays(path)
+    arrays = load_arrays(path, tell)
     if not {"time", "position"} <= arrays.keys():
         raise RecordingError(f"{path}: expected arrays time and position, got {', '.join(arrays) or 'nothing'}")
     rows = {name: numbers(path, name, arrays[name]) for name in ("time", *QUANTITIES) if name in arrays}

@@ -37,7 +37,7 @@ UNIFORM_TOLERANCE = 1e-3
 _SAMPLES = 4
 """A cubic through the nearest samples: the slope between the first two is that of half a step later, and a spline that
 starts with it begins with a jerk that the motion does not have."""
-_ACTIONS = ("control_space", "batch", "horizon", "data")
+_ACTIONS = ("batch", "horizon", "data")
 """The fields by which an ActionSequence is found in what ROS prints."""
 _INDICES = ("start_index", "goal_index")
 
@@ -104,7 +104,10 @@ def read_sequences(
         return sequences
     if format_ == "yaml" and (messages := messages_printed(path, _ACTIONS, tell)):
         return [_of_printed(f"{path}, message {number}", one) for number, one in enumerate(messages)]
-    if format_ == "archive" and "actions" in (arrays := load_arrays(path)):
+    notes: list[str] = []
+    if format_ == "archive" and "actions" in (arrays := load_arrays(path, notes.append)):
+        for note in notes:
+            tell(note)
         return [_of_arrays(path, arrays)]
     if format_ == "table" and (found := read_actions(path, tell)) is not None:
         names, actions, dt = found
