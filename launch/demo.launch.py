@@ -2,7 +2,7 @@
 
     ros2 launch traj_integrator_ros demo.launch.py data:=recording.db3
 
-The launch ends when the demo does. Its exit status is 0 if the demo succeeded and 1 if it failed.
+The launch ends when the demo does. Its exit status is 0 if the demo succeeded or was interrupted, and 1 if it failed.
 DDS stays on this machine, unless the environment says otherwise.
 """
 
@@ -61,7 +61,9 @@ def _prepare(context: LaunchContext, arguments: list[str]) -> list[LaunchDescrip
     prepare = _demo(context, "--write-node-params", str(parameters))
 
     def start(event: ProcessExited, context: LaunchContext) -> list[LaunchDescriptionEntity]:
-        _raise_if_failed(event)
+        _raise_if_failed(event, context)
+        if context.is_shutdown:
+            return []
         demo = _demo(context, "--external-node")
         return [_integrator(parameters), demo, RegisterEventHandler(OnProcessExit(target_action=demo, on_exit=_end))]
 
@@ -69,13 +71,13 @@ def _prepare(context: LaunchContext, arguments: list[str]) -> list[LaunchDescrip
 
 
 def _end(event: ProcessExited, context: LaunchContext) -> list[Shutdown]:
-    _raise_if_failed(event)
+    _raise_if_failed(event, context)
     return [Shutdown(reason="the demo is over")]
 
 
-def _raise_if_failed(event: ProcessExited) -> None:
-    """Raise RuntimeError if the demo failed: launch then ends all processes and exits with 1."""
-    if event.returncode != 0:
+def _raise_if_failed(event: ProcessExited, context: LaunchContext) -> None:
+    """Raise RuntimeError if the demo failed by itself: launch then ends all processes and exits with 1."""
+    if event.returncode != 0 and not context.is_shutdown:
         raise RuntimeError(f"the demo ended with exit code {event.returncode}")
 
 

@@ -229,6 +229,12 @@ def test_the_demo_does_the_main_job_and_ends_the_launch(launch, tmp_path):
     assert (tmp_path / "trajectories.png").is_file() and (tmp_path / "optimizer.png").is_file()
 
 
+def test_the_demo_ends_well_where_it_is_interrupted(launch, tmp_path):
+    process = launch("demo.launch.py", f"out:={tmp_path}", "device:=cpu")
+    process.wait_for(r"demo-\d+\]: process started with pid (?s:.*)demo-\d+\]: process started with pid")
+    process.interrupt()
+
+
 def test_a_killed_node_comes_back_and_serves_the_clients_that_were_there(launch):
     scenario = SCENARIOS[0]
     process = launch("integrator.launch.py", "device:=cpu", "respawn:=true")
