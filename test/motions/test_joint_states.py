@@ -181,15 +181,17 @@ def test_after_a_clock_was_set_back_messages_have_the_time_of_their_recording_by
 
 
 def episodes(
-    count: int, rate: float, runs: int, shift: float = 0.0, names: tuple[str, ...] = ("a", "b")
+    count: int, rate: float, runs: int, shift: float = 0.0, pace: float = 1.0, first: float = 1.0
 ) -> list[StateRow]:
-    """A simulation that is reset again and again, recorded without a pause; stamps of a run begin `shift` s later."""
+    """A simulation that is reset again and again, `pace` times as fast as it is recorded, without a pause.
+
+    Stamps begin at `first` steps, those of each run `shift` s later.
+    """
     rows = []
     for run in range(runs):
-        first = 1 / rate + run * shift
-        for k, row in enumerate(states(names, count, 1 / rate, begin=first)):
+        for k, row in enumerate(states(count=count, step=1 / rate, begin=first / rate + run * shift)):
             stamp_ns = row.stamp_ns - BEGIN_NS
-            at = round((run * count + k) * 1e9 / rate)
+            at = round((run * count + k) * 1e9 / rate / pace)
             rows.append(row._replace(stamp_ns=stamp_ns, recorded_ns=BEGIN_NS + at, position=row.position + run))
     return rows
 
@@ -197,19 +199,26 @@ def episodes(
 @pytest.mark.parametrize("runs", [2, 5])
 @pytest.mark.parametrize(("count", "rate"), [(90, 100.0), (450, 500.0), (6, 10.0), (40, 100.0), (9, 10.0)])
 @pytest.mark.parametrize("shift", [0.0, 0.001, 0.005])
+@pytest.mark.parametrize("pace", [0.3, 1.0, 4.0])
 def test_a_simulation_that_is_reset_early_gives_all_of_its_runs(
-    count: int, rate: float, runs: int, shift: float
+    count: int, rate: float, runs: int, shift: float, pace: float
 ) -> None:
     """Within its first second, whether the stamps of its runs are the same or lie between each other."""
-    rows = episodes(count, rate, runs, shift)
+    rows = episodes(count, rate, runs, shift, pace)
     notes: list[str] = []
     found = motion_of_states(rows, "here", "test", notes.append).checked()
     np.testing.assert_array_equal(found.position, [row.position for row in rows])
-    np.testing.assert_allclose(np.diff(found.time), 1 / rate, atol=shift * runs + 1e-9)
+    assert pace != 1 or np.allclose(np.diff(found.time), 1 / rate, rtol=0, atol=shift * runs + 1e-9)
     assert [note for note in notes if note.endswith("since their stamps do not go on")] == notes
     printed = [row._replace(recorded_ns=None) for row in rows]
     with pytest.raises(RecordingError, match="expected stamps that go on"):
         motion_of_states(printed, "here", "test", print)
+
+
+def test_a_clock_that_begins_with_0_is_none_that_was_set_back() -> None:
+    rows = episodes(90, 100.0, 1, first=0.0)
+    found = motion(rows, "1 message timed by their recording, since their stamps do not go on")
+    np.testing.assert_allclose(np.diff(found.time)[1:], 0.01, rtol=0, atol=1e-9)
 
 
 def test_a_reset_counts_for_all_publishers() -> None:

@@ -139,12 +139,14 @@ def _in_order(groups: dict[tuple[str, ...], list[StateRow]], source: str, tell: 
     stamps = [np.array([row.stamp_ns for row in rows], np.int64) for rows in groups.values()]
     timed = [_tell_the_time(times) for times in stamps]
     recorded = [np.array([row.recorded_ns or 0 for row in rows], np.int64) for rows in groups.values()]
-    set_back = [times[~takes] for times, takes in zip(recorded, timed, strict=True) if takes.any() and not takes.all()]
-    if begin := min((int(times[0]) for times in set_back), default=0):  # one clock for all
-        timed = [takes & (times < begin) for takes, times in zip(timed, recorded, strict=True)]
+    of_groups = zip(stamps, timed, recorded, strict=True)
+    later = [known[~takes & (times > 0)] for times, takes, known in of_groups if takes.any()]
+    if begin := min((int(known[0]) for known in later if len(known)), default=0):  # one clock, set back for all
+        timed = [takes & (known < begin) for takes, known in zip(timed, recorded, strict=True)]
     of_all = zip([row for rows in groups.values() for row in rows], np.concatenate(timed), strict=True)
-    delays = [row.recorded_ns - row.stamp_ns for row, takes in of_all if takes and row.recorded_ns is not None]
-    delay = sorted(delays)[len(delays) // 2] if delays else 0
+    known = sorted((row.stamp_ns, row.recorded_ns) for row, takes in of_all if takes and row.recorded_ns is not None)
+    delays = [at - stamp for stamp, at in known] or [0]
+    delay = delays[-1] if begin else sorted(delays)[len(delays) // 2]  # after a reset, all is later than before
     series, untimed, late, repeated = [], 0, 0, 0
     for (names, rows), times, takes in zip(groups.items(), stamps, timed, strict=True):
         if not takes.all():
