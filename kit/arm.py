@@ -70,7 +70,7 @@ class Robot(Controller):
 
     def controller_state(self) -> tuple[tuple[np.ndarray, ...], tuple[np.ndarray, np.ndarray]]:
         """What controller_state carries: reference (position, velocity, acceleration) and feedback (two of them)."""
-        return tuple(part.copy() for part in self._state.parts), self.measured()
+        return tuple(part.copy() for part in self.reference.parts), self.measured()
 
     def _cycles(self, now: int, count: int) -> np.ndarray:
         """Cycles of the controller; then the arm has moved."""
@@ -81,7 +81,8 @@ class Robot(Controller):
             self._commands = [*self._commands, *commands[0]][-self.lag - 2 :]
             before, self._place = (self._commands[max(len(self._commands) - 1 - self.lag - k, 0)] for k in (1, 0))
             moved = (self._place - before) * SECOND / self.period
-            self._speed = commands[1, -1].copy() if self.lag == 0 else moved
+            is_stated = self.lag == 0 and self.scaling == 1
+            self._speed = commands[1, -1].copy() if is_stated else moved
         return commands
 
     def restart(self) -> None:

@@ -4,7 +4,8 @@ It accepts or refuses trajectories by the controller's rules, replaces or blends
 what it would command to the joints in each cycle, with its interpolation (quintic where both points have velocity and
 acceleration, cubic where they have velocity, else linear) and perfect tracking: the measured state is the last command.
 It was held against the controller's own code (ros2_controllers at 94e74de): of 2,000 random scenarios it refused the
-same messages, and its commands were equal to 1e-10. Not modelled: tolerances, upsampling, speed scaling, actions.
+same messages, and its commands were equal to 1e-10. Its clock advances by `scaling` times the period in each cycle,
+as docs/connecting_an_arm.md says. Not modelled: tolerances, upsampling, actions.
 
     controller = Controller(["a", "b"], rate=1000)
     controller.set_state([0, 0])
@@ -87,6 +88,8 @@ class Controller:
         hard_replacement: a new trajectory replaces the old one at once, as in all releases before 6.8 (Humble, Jazzy,
             Kilted) and later with allow_trajectory_replacement = false. Default: blending, as later releases do.
         interpolate_from_desired_state: a new trajectory is joined from the last command, not from the measured state.
+        keeps_clock: its clock runs on from one trajectory to the next, as in UR's driver up to Iron; otherwise each
+            trajectory sets it to the time of the cycle that takes it.
     """
 
     def __init__(
@@ -98,12 +101,16 @@ class Controller:
         allow_nonzero_velocity_at_trajectory_end: bool = False,
         hard_replacement: bool = False,
         interpolate_from_desired_state: bool = False,
+        keeps_clock: bool = False,
     ) -> None:
         self.joints, self.period = list(joints), round(SECOND / rate)
         self.partial = allow_partial_joints_goal
         self.moving_end = allow_nonzero_velocity_at_trajectory_end
         self.hard = hard_replacement
         self.from_desired = interpolate_from_desired_state
+        self.keeps_clock = keeps_clock
+        self.scaling = 1.0
+        """Speed slider, 0 or more: by how much of a period the clock advances in a cycle."""
         self.refusal = ""
         self._state = Point(0, *(np.zeros(len(self.joints)) for _ in range(3)))
         self._before = self._state
@@ -167,19 +174,37 @@ class Controller:
         if self._waiting is not None and count:
             self._take(now)
         commands = np.repeat(np.stack(self._state.parts)[:, None], count, axis=1)
-        if self._plan is None or not count:
+        if not count:
             return commands
-        if self._plan.sampled:
-            self._clock += self.period
+        if self._clock and (self.keeps_clock or self._plan is None or self._plan.sampled):
+            self._clock += self._advance
         else:
+            self._clock = now
+        if self._plan is not None and not self._plan.sampled:
             self._join(now)
-        times = self._clock + self.period * np.arange(1, count + 1)
+        times = self._clock + self._advance * np.arange(count) + self.period
+        self._clock += self._advance * (count - 1)
+        if self._plan is None:
+            return commands
         known = times >= self._first
-        self._clock += self.period * (count - 1)
         if known.any():
             commands[:, known] = self._sample(times[known])
             self._state, self._commanded_at = Point(0, *commands[:, -1].copy()), now + self.period * (count - 1)
         return commands
+
+    @property
+    def _advance(self) -> int:
+        """By how much the clock advances in a cycle [ns]."""
+        return int(self.period * self.scaling)
+
+    @property
+    def reference(self) -> Point:
+        """What controller_state says in the next cycle: the plan where the clock is then, less than the command by a
+        period of the plan, of which the joints go only a part where they are scaled.
+        """
+        if self._plan is None or not self._plan.sampled or self.scaling == 1:
+            return self._state
+        return self._state_at(self._clock + self._advance) or self._state
 
     # What is accepted
 
@@ -242,7 +267,7 @@ class Controller:
         period of the old plan comes twice. That is how the controller does it (as of August 2026).
         """
         old, cursor = self._plan, self._clock
-        begin = cursor + (stamp - now if stamp > now else 0)
+        begin = cursor + (int((stamp - now) * self.scaling) if stamp > now else 0)
         bridge = self._state_at(begin)
         merged = [
             self._all_joints(p, names, self._state_at(begin + p.time) or self._state, keep_moving=True) for p in points
@@ -269,9 +294,8 @@ class Controller:
     def _join(self, now: int) -> None:
         """The first cycle of a plan: what it is joined from, and when."""
         since = self._commanded_at or now if self.from_desired else now
-        self._before = Point(since, *self._state.parts)
-        self._clock = now
-        self._plan.start = self._plan.start or now
+        self._before = Point(self._clock if self.keeps_clock else since, *self._state.parts)
+        self._plan.start = self._plan.start or self._clock
         self._plan.sampled = True
 
     # Between the points
