@@ -177,8 +177,8 @@ def test_a_silent_controller_refuses_until_it_reports_again(node):
 def test_another_speed_is_refused(node):
     follow(node, 0.03, 0.5)
     position, velocity, _ = node.commanded(NOW_S + 0.5)
-    node.report(position, velocity, now=NOW_S + 0.5, speed_scaling=0.5)
-    assert status(node) is ControllerStatus.SCALED and "expected 1, got 0.5" in refused(node, 0.5)
+    node.report(position, velocity, now=NOW_S + 0.5, speed_scaling=1.5)
+    assert status(node) is ControllerStatus.FASTER and "expected at most 1, got 1.5" in refused(node, 0.5)
 
 
 def test_reports_out_of_order_are_ignored_but_not_those_of_a_clock_that_was_set_back():

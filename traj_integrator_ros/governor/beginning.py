@@ -70,11 +70,12 @@ class Beginning:
             velocity = np.zeros_like(velocity)
         if np.abs(velocity).max() <= self._parameters.publish_rest_tolerance:
             velocity = np.zeros_like(velocity)
-        known_ns = now_ns + whole_ns(self._bridge_time(position, velocity))
+        bridge_s = self._bridge_time(position, velocity)
+        known_ns = self._published.motion_clock.at(now_ns) + whole_ns(bridge_s)
         if not velocity.any():
             motion = resting(position, MOMENT_S)
         else:  # something else moves it: as if it went on until the controller is there, and then stopped
-            further = velocity * ((known_ns - now_ns) * NANOSECOND_S)
+            further = velocity * bridge_s
             self._require_near(velocity, further)
             motion = fastest_stop(State(position + further, velocity), self._bounds)
         return Present(PlannedMotion(known_ns, motion), False, known_ns)
@@ -90,17 +91,18 @@ class Beginning:
             if (report := present.report) is None or present.is_silent(now_ns):
                 return None
             # As far as anybody knows, it goes on like that until the stop is taken up.
-            lasts = (now_ns - report.stamp_ns) * NANOSECOND_S + self._published.lead.seconds + MOMENT_S
+            at = self._published.motion_clock.at
+            lasts = (at(now_ns) - at(report.stamp_ns)) * NANOSECOND_S + self._published.lead.seconds + MOMENT_S
             position, velocity, acceleration = report.reference
             motion = Motion(np.array([0.0, lasts]), np.stack([position, velocity, acceleration / 2])[None])
-            return Present(PlannedMotion(report.stamp_ns, motion), False, now_ns)
+            return Present(PlannedMotion(at(report.stamp_ns), motion), False, at(now_ns))
 
     def without_first_row(self, path: Plan, now_ns: int) -> Plan:
         """A path without its first row where the robot is, or is commanded to be: most planners begin with that."""
         known = [] if (measured := self._measured(now_ns)) is None else [measured.position]
         with suppress(Rejected, NotYet):
             if (present := self._published.present.at(now_ns)) is not None:
-                known.append(present.planned.state_at(now_ns).position)
+                known.append(present.planned.state_at(self._published.motion_clock.at(now_ns)).position)
         first, turning = path.actions[0], self._parameters.continuous
         away = [np.nanmax(np.abs(turned(first, position, turning) - position)) for position in known]
         if len(path.actions) == 1 or min(away, default=np.inf) > _AT_START_RAD:
@@ -112,7 +114,8 @@ class Beginning:
         tolerance, measured = self._parameters.limits_start_deviation, self._measured(now_ns)
         if plan.start is None or measured is None or tolerance <= 0:
             return ""
-        position, until = plan.start.position, ((plan.origin_ns or now_ns) - measured.stamp_ns) * NANOSECOND_S
+        at = self._published.motion_clock.at
+        position, until = plan.start.position, ((plan.origin_ns or at(now_ns)) - at(measured.stamp_ns)) * NANOSECOND_S
         reach = np.abs(measured.velocity) * min(max(until, 0.0), _LONGEST_OUTLOOK_S)
         beyond = self._apart(measured, position) - reach
         joint = int(beyond.argmax())
@@ -135,7 +138,8 @@ class Beginning:
         if present.follows or not distance.all():
             return
         commanded = present.planned.motion.begin.position
-        if present.known_from_ns > now_ns:  # it begins at the measured state; commanded yet is where it was left
+        at_ns = self._published.motion_clock.at(now_ns)
+        if present.known_from_ns > at_ns:  # it begins at the measured state; commanded yet is where it was left
             commanded = self._published.present.left_at
             if commanded is None or not guard.stood:
                 return

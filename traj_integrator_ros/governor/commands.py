@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from math import isfinite
 
-from ..execution.tolerances import NANOSECOND_S
+from ..execution.tolerances import NANOSECOND_S, whole_ns
 from ..limits.joint_limits import JointLimits
 from ..parameters.parameters import NodeParameters
 from ..parameters.table import ENSEMBLE_WEIGHTED, HEAVIEST_NEWEST
@@ -13,7 +14,7 @@ from ..requests.plan import GOALS, Plan, turned
 from ..requests.rejection import Rejected, RejectionReason
 from .beside import MAKING, is_like
 from .executable import ExecutableTrajectory
-from .measured import JointStates
+from .measured import JointStates, MeasuredState
 from .present import NotYet
 from .published import PublishedMotion
 from .supervision import Finding
@@ -38,6 +39,8 @@ class Commands:
         self._next: Plan | None = None
         """The newest after one that waits until its motion is found."""
         self._trajectories: TrajectoryMaker | None = None
+        self._revisions = 0
+        """Those of the present command that are known to the comparison."""
         self._kept: JointLimits | None = None
         """Limits before they changed, until it is known whether what is in execution keeps the present ones."""
 
@@ -75,7 +78,8 @@ class Commands:
             tries = _TRIES
             while tries and clock is not None:
                 later_ns = clock()
-                if trajectory.due_ns >= later_ns + (SPARE_NS if trajectory.delay else 0):
+                spare_ns = SPARE_NS if trajectory.delay else 0
+                if trajectory.due_ns >= self._published.motion_clock.at(later_ns) + spare_ns:
                     break
                 plan = replace(plan, making=MAKING * (later_ns - now_ns) * NANOSECOND_S if trajectory.delay else 0.0)
                 trajectory = self._executable(plan, later_ns)
@@ -182,7 +186,11 @@ class Commands:
         try:
             return self._trajectories.stop(now_ns)
         except NotYet as later:
-            return self._trajectories.stop(later.until_ns) if later.until_ns else None
+            if not later.until_ns:
+                return None
+            left_s = (later.until_ns - self._published.motion_clock.at(now_ns)) * NANOSECOND_S
+            lasts_s = self._published.motion_clock.lasts_s(left_s)
+            return self._trajectories.stop(now_ns + whole_ns(lasts_s)) if isfinite(lasts_s) else None
 
     def withdraw(self) -> None:
         """Forget what waits, because its sender does not want it any more."""
@@ -196,7 +204,7 @@ class Commands:
 
     def supervise(self, now_ns: int) -> None:
         """Compare the latest joint state with the command of its time, where that is due."""
-        state = self._joint_states.latest(now_ns, 0.0)
+        state = self._comparable(now_ns)
         clock, present = self._published.clock, self._published.present
         # While nobody knows where the controller is in its motion, a brake could begin where the command is not.
         unsure = present.is_unsure or present.is_doubtful
@@ -207,7 +215,18 @@ class Commands:
         if turning.any() and (then := commanded(state.stamp_ns)) is not None:
             position = turned(position, then.position, turning)
         full_speed = self._trajectories.allowance.full_speed
+        if self._revisions != present.revisions:
+            self._revisions = present.revisions
+            self._published.guard.forget_line()
         self._published.guard.take(position, state.velocity, state.stamps_ns, commanded, full_speed, clock.slack())
+
+    def _comparable(self, now_ns: int) -> MeasuredState:
+        """The latest joint state whose command is known: where motions are scaled, up to the last report."""
+        latest, present = self._joint_states.latest(now_ns, 0.0), self._published.present
+        if present.report is None or present.motion_clock.is_settled(now_ns):
+            return latest
+        known = (one for one in reversed(self._joint_states.recent) if one.stamp_ns <= present.report.stamp_ns)
+        return next(known, latest)
 
     def set_clock(self, by_ns: int) -> None:
         """The clock was set: what waits begins at another time of it."""

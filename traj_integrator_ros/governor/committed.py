@@ -81,11 +81,12 @@ def committed_rows(
     dof = len(parameters.joint_names)
     times_ns = origin_ns + np.rint(np.arange(fields.rows) * step_ns).astype(np.int64)
     before_ns = origin_ns - np.rint(np.arange(fields.rows_before, 0, -1) * step_ns).astype(np.int64)
-    position, velocity = commanded_at(present.sent, times_ns, dof)
+    at = present.motion_clock.at_times
+    position, velocity = commanded_at(present.sent, at(times_ns), dof)
     follows = _fill_ahead(position, velocity, times_ns, parameters, present, joint_states, now_ns)
     lead = present.lead.seconds + transport_s(present)
     fixed = int(np.searchsorted(times_ns, now_ns + whole_ns(lead), side="right"))
-    commanded = commanded_at(present.sent, before_ns, dof)
+    commanded = commanded_at(present.sent, at(before_ns), dof)
     measured = measured_at(joint_states.recent, before_ns, dof, parameters.continuous)
     near = np.where(np.isnan(commanded[0]), measured[0], commanded[0])
     measured = turned(measured[0], near, parameters.continuous), measured[1]
@@ -112,11 +113,12 @@ def _fill_ahead(
         state = joint_states.latest(now_ns, parameters.state_timeout)
         position[:], velocity[:] = state.position, 0.0
         return False
+    at = present.motion_clock.at
     for row in np.flatnonzero((times_ns >= now_ns) | np.isnan(position).any(axis=1)):
-        state = now.planned.state_at(int(times_ns[row]))
+        state = now.planned.state_at(at(int(times_ns[row])))
         position[row], velocity[row] = state.position, state.velocity
     ends_ns = now.planned.start_ns + whole_ns(now.planned.motion.duration)
-    return now.follows and now_ns < ends_ns
+    return now.follows and at(now_ns) < ends_ns
 
 
 def commanded_at(sent: Iterable[SentMotion], times_ns: np.ndarray, dof: int) -> tuple[np.ndarray, np.ndarray]:

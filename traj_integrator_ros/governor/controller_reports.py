@@ -17,7 +17,7 @@ _MATCH_S = 3e-3
 """The reference is compared with own motions within this time: stamps are those of cycles, and blending shifts them."""
 _MATCH_RAD, _MATCH_RAD_S, _HOLDS_RAD_S = 2e-5, 7e-3, 2e-4
 """What blending adds to a motion; and how fast one may be that is taken for a hold."""
-_STEPS, _NEAR_NS = 4, 20_000_000
+_STEPS, NEAR_NS = 4, 20_000_000
 """Of a search for when a motion was like that; and how far from where it is expected."""
 _HELD_RAD = 2e-8
 """How far a motion may be from a reference that stands: a controller that restarted holds another one."""
@@ -41,8 +41,8 @@ class ControllerStatus(Enum):
     """It has dropped the motion: restarted, aborted, or refused it."""
     OTHER = "other"
     """It executes a motion that this node has not published."""
-    SCALED = "scaled"
-    """It executes at another speed than planned."""
+    FASTER = "faster"
+    """It executes motions faster than planned."""
     SILENT = "silent"
     """It reported, and does not any more."""
 
@@ -64,6 +64,8 @@ class ControllerReports:
     def __init__(self, joint_names: tuple[str, ...]) -> None:
         self._joint_names = joint_names
         self._scales = False
+        self.told: float | None = None
+        """Speed scaling that somebody else than the controller tells; None: nobody does."""
 
     def report(
         self,
@@ -111,7 +113,8 @@ class ControllerReports:
                 f"controller_state.speed_scaling_factor: expected a number, got {speed_scaling}",
             )
         self._scales = self._scales or speed_scaling != 0.0
-        return ControllerReport(stamp_ns, state, speed_scaling if self._scales else 1.0, has_velocity)
+        own = speed_scaling if self._scales else 1.0
+        return ControllerReport(stamp_ns, state, own if self.told is None else self.told, has_velocity)
 
 
 def matches(report: ControllerReport, planned: PlannedMotion) -> bool | None:
@@ -126,7 +129,7 @@ def matches(report: ControllerReport, planned: PlannedMotion) -> bool | None:
     return bool((apart <= speed * _MATCH_S / 2 + turn + least).all())
 
 
-def found_in(planned: PlannedMotion, report: ControllerReport, near_ns: int) -> int | None:
+def found_in(planned: PlannedMotion, report: ControllerReport, near_ns: int, within_ns: int = NEAR_NS) -> int | None:
     """When a motion is as a report says, near a time, by its velocity; None: it is not, or does not move."""
     time_ns = near_ns
     for _ in range(_STEPS):
@@ -136,7 +139,7 @@ def found_in(planned: PlannedMotion, report: ControllerReport, near_ns: int) -> 
             return None
         missing = report.reference.position - own.position
         time_ns += whole_ns(float(missing @ own.velocity) / speed)
-        if abs(time_ns - near_ns) > _NEAR_NS:
+        if abs(time_ns - near_ns) > within_ns:
             return None
     found = matches(replace(report, stamp_ns=time_ns), planned)
     return time_ns if found else None

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from ..execution.motion import SHORTEST_GAP, Motion, State
-from ..execution.rows import Points
+from ..execution.rows import Points, points_of
 from ..execution.tolerances import NANOSECOND_S
 from ..requests.plan import Plan
 from ..requests.rejection import Rejected, RejectionReason
@@ -22,7 +22,9 @@ class ExecutableTrajectory:
     """From the controller's present command on."""
     points: Points
     start_ns: int
-    """When the motion starts, ns of the node's clock; the stamp of the message."""
+    """When the motion starts, ns of the motion's clock."""
+    stamp_ns: int
+    """The same by the robot's clock, the stamp of the message; 0: when it arrives, since the controller is scaled."""
     due_ns: int
     """When the plan is taken up: the controller must have received the message by then."""
     planned: PlannedMotion
@@ -43,8 +45,24 @@ class ExecutableTrajectory:
     """Where its plan came; empty: it is a stop."""
     received_ns: int = 0
     """When its plan came, ns."""
+    made_ns: int = 0
+    """When it was made."""
     chunk: Plan | None = None
     """The chunk as the policy sent it, to be averaged with later ones; None if chunks are not averaged."""
+
+    def begun_at(self, start_ns: int, made_ns: int) -> ExecutableTrajectory:
+        """The same from a later time of the motion's clock on."""
+        into = (start_ns - self.start_ns) * NANOSECOND_S
+        motion = self.motion.from_time(into).without_slivers()
+        return replace(
+            self,
+            motion=motion,
+            points=points_of(motion),
+            start_ns=start_ns,
+            made_ns=made_ns,
+            brake_from=self.brake_from - into,
+            planned_until=self.planned_until - into,
+        )
 
 
 def schedule(plan: Plan, earliest_ns: int, now_ns: int, longest_wait: float) -> tuple[float, int]:

@@ -65,6 +65,8 @@ class Feedback(NamedTuple):
 
     stamp_ns: int
     """When `actual` was measured."""
+    into_s: float
+    """Time in the trajectory then, which advances as it is executed."""
     desired: State
     """What was commanded then."""
     actual: State
@@ -248,12 +250,14 @@ class Goals:
 
     def _judge(self, goal: _Goal, now_ns: int) -> ExecutableTrajectory | None:
         """End a goal that is reached or missed, by the last measured state; return the stop of one that is left."""
-        actual, measured_ns = self._measured(now_ns)
+        actual, stamp_ns = self._measured(now_ns)
+        at = self._published.motion_clock.at
+        measured_ns = at(stamp_ns)
         executed = self._published.present.own(now_ns)  # by the clock as it was set meanwhile
         start_ns = goal.trajectory.start_ns if executed is None else executed.planned.start_ns
         end_ns = start_ns + whole_ns(goal.trajectory.motion.duration)
         if measured_ns < end_ns:
-            desired = self._published.present.commanded(measured_ns)
+            desired = self._published.present.commanded(stamp_ns)
             found = "" if desired is None else self._exceeded(goal.tolerances.path, desired, actual, "its command")
             if found:
                 self._end(Result(Ended.ABORTED, ResultCode.PATH_TOLERANCE_VIOLATED, f"path_tolerance: {found}"))
@@ -266,7 +270,7 @@ class Goals:
             if not found:
                 self._end(Result(Ended.SUCCEEDED, ResultCode.SUCCESSFUL, "the goal is reached"))
                 return None
-        late = (max(measured_ns, now_ns - whole_ns(_LATE_S)) - end_ns) * NANOSECOND_S
+        late = (max(measured_ns, at(now_ns) - whole_ns(_LATE_S)) - end_ns) * NANOSECOND_S
         if late > goal.tolerances.goal_time:
             text = f"goal_tolerance: {found}, {goal.tolerances.goal_time:g} s after the end (goal_time_tolerance)"
             self._end(Result(Ended.ABORTED, ResultCode.GOAL_TOLERANCE_VIOLATED, text))
@@ -293,7 +297,8 @@ class Goals:
         desired = (self._published.present.commanded(measured_ns) or goal.trajectory.motion.begin).known
         near = self._turned(actual.position, desired.position)
         error = State(desired.position - near, desired.velocity - actual.velocity)
-        self._tell(goal.handle, Feedback(measured_ns, desired, actual, error))
+        into_s = (self._published.motion_clock.at(measured_ns) - goal.trajectory.start_ns) * NANOSECOND_S
+        self._tell(goal.handle, Feedback(measured_ns, max(into_s, 0.0), desired, actual, error))
 
     # Whether it is still executed
 

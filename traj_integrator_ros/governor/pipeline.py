@@ -94,6 +94,19 @@ class Pipeline:
         if status is not before and status in (ControllerStatus.RESTARTED, ControllerStatus.OTHER):
             self.published.drop()
 
+    def take_speed_scaling(self, scaling: float, now_ns: int) -> None:
+        """Take the speed scaling that a driver tells, which goes before what the controller reports.
+
+        Raises:
+            Rejected: not_finite.
+
+        """
+        if not np.isfinite(scaling):
+            raise Rejected(RejectionReason.NOT_FINITE, f"speed_scaling: expected a number, got {scaling}")
+        self.controller_reports.told = scaling
+        if self.published.present.report is None:
+            self.published.present.follow_scaling(scaling, now_ns)
+
     def take_stamp(self, stamps: Stamps, stamp_ns: int, arrived_ns: int) -> None:
         """Take the stamp of a joint state or of a report, and when it arrived; see `RobotClock`."""
         if (step := self.published.clock.take(stamps, stamp_ns, arrived_ns)) is not None:

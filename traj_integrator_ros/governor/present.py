@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import NamedTuple
 
@@ -18,6 +18,7 @@ from ..execution.tolerances import MOMENT_S, MOST_KEPT, NANOSECOND_S, whole_ns
 from ..requests.rejection import Rejected, RejectionReason
 from .controller_reports import ControllerReport, ControllerStatus, found_in, matches, rests
 from .lead import Lead
+from .motion_clock import SAME_RATE, MotionClock
 from .planned_motions import PlannedMotion
 from .robot_clock import RobotClock, Step
 
@@ -94,7 +95,7 @@ class SentMotion(NamedTuple):
 class PresentCommand:
     """The motions that were published, in the last 30 s at most, and the controller's reports.
 
-    All times are nanoseconds of the robot's clock.
+    All times are nanoseconds of the robot's clock, those of motions by `motion_clock`.
     """
 
     sent: deque[SentMotion] = field(default_factory=lambda: deque(maxlen=MOST_KEPT))
@@ -112,11 +113,14 @@ class PresentCommand:
     left_at: np.ndarray | None = None
     """Where the last motion that was dropped ended, rad: the controller may still hold it."""
     clock: RobotClock = field(default_factory=RobotClock)
+    motion_clock: MotionClock = field(default_factory=MotionClock)
     lead: Lead = field(default_factory=Lead)
     is_doubtful: bool = False
     """Whether a clock was set in motion, and no report says what the controller made of it: until the robot rests."""
     _set_by_ns: int = 0
     """By how much the robot's clock was set, if no report has come since."""
+    revisions: int = 0
+    """How often reports showed that the motion had been elsewhere than it was taken to be."""
     transport: deque[float] = field(default_factory=lambda: deque(maxlen=256))
     """Ages of reports at their arrival, s."""
 
@@ -167,18 +171,32 @@ class PresentCommand:
         self.report, self._received_ns = report, now_ns
         self.transport.append(max((now_ns - report.stamp_ns) * NANOSECOND_S, 0.0))
         self.lead.reported(now_ns, self.transport[-1])
-        self._compare(report)
+        self.follow_scaling(report.speed_scaling, report.stamp_ns, report)
+        self._compare(replace(report, stamp_ns=self.motion_clock.at(report.stamp_ns)), report.stamp_ns)
 
-    def _compare(self, report: ControllerReport) -> None:
-        if abs(report.speed_scaling - 1.0) > 1e-3:
-            self._status = ControllerStatus.SCALED
+    def follow_scaling(self, rate: float, stamp_ns: int, report: ControllerReport | None = None) -> None:
+        """Take the rate at which motions are executed from a time on, and perhaps a report of what is executed then."""
+
+        def seen(near_ns: int, within_ns: int) -> int | None:
+            for one in self._own() if report is not None else ():
+                time_ns = found_in(one.planned, report, near_ns, within_ns)
+                if time_ns is not None and time_ns >= one.planned.start_ns:
+                    return time_ns
+            return None
+
+        self.revisions += self.motion_clock.follow(stamp_ns, rate, seen)
+
+    def _compare(self, report: ControllerReport, stamp_ns: int) -> None:
+        """Find what is executed by a report, whose own time is that in the motion; `stamp_ns` is the robot's."""
+        if report.speed_scaling > 1.0 + SAME_RATE:
+            self._status = ControllerStatus.FASTER
         elif newest := self._newest:
             if report.stamp_ns < newest.known_from_ns:
                 self._status = ControllerStatus.EXECUTING  # it bridges to the first point
                 return
-            replaced_ns = report.stamp_ns
+            replaced_ns = stamp_ns
             for one in self._own():
-                on_time = report.stamp_ns <= replaced_ns + whole_ns(_ARRIVES_S)
+                on_time = stamp_ns <= replaced_ns + whole_ns(_ARRIVES_S)
                 exact = matches(report, one.planned)
                 # Whoever rests where an earlier motion ended has lost the newest one, if that should be there by now.
                 if exact is not None and (on_time or not rests(report.reference)):
@@ -190,7 +208,7 @@ class PresentCommand:
                         late = matches(report, newest.planned) is None
                         self._status = ControllerStatus.LATE if late else ControllerStatus.EXECUTING
                         if late:
-                            self.lead.missed(self._received_ns, (report.stamp_ns - newest.sent_ns) * NANOSECOND_S)
+                            self.lead.missed(self._received_ns, (stamp_ns - newest.sent_ns) * NANOSECOND_S)
                     return
                 if one is self._taken:
                     break  # it has dropped that: restarted, it may hold where an earlier one ended
@@ -212,6 +230,7 @@ class PresentCommand:
         """The robot's clock was set: the controller executes its motion by it."""
         self.sent = deque((one._replace(sent_ns=one.sent_ns + step.read_ns) for one in self.sent), maxlen=MOST_KEPT)
         self._received_ns = self._received_ns and self._received_ns + step.read_ns
+        self.motion_clock.set_clock(step.read_ns)
         self._set_by_ns = step.stamps_ns if self.report else 0
         self.is_doubtful = self.report is None and self._in_use > 0
 
@@ -221,6 +240,7 @@ class PresentCommand:
         What a report showed before the clock was set, is as it was: stamps may be those of another cycle.
         """
         by_ns, self._set_by_ns, was = self._set_by_ns, 0, self.report
+        report, was = (replace(one, stamp_ns=self.motion_clock.at(one.stamp_ns)) for one in (report, was))
         for number, one in enumerate(self._own()):
             if matches(report, one.planned):
                 return
@@ -272,7 +292,7 @@ class PresentCommand:
     def own(self, now_ns: int) -> Present | None:
         """What was published and is executed if nobody says otherwise; None: nothing was."""
         newest = self._newest
-        return newest and Present(newest.planned, True, max(newest.known_from_ns, now_ns))
+        return newest and Present(newest.planned, True, max(newest.known_from_ns, self.motion_clock.at(now_ns)))
 
     def quiet_s(self, now_ns: int) -> float:
         """Time since the last report, s."""
@@ -307,11 +327,11 @@ class PresentCommand:
                 RejectionReason.CONTROLLER_UNAVAILABLE,
                 "node: a clock was set, and no report says what the controller made of it; expected it at rest",
             )
-        if self._status is ControllerStatus.SCALED:
+        if self._status is ControllerStatus.FASTER:
             raise Rejected(
                 RejectionReason.CONTROLLER_UNAVAILABLE,
-                f"controller_state.speed_scaling_factor: expected 1, got {self.report.speed_scaling:g}: motions are "
-                "not executed at the speed that they are checked at",
+                f"controller_state.speed_scaling_factor: expected at most 1, got {self.report.speed_scaling:g}: "
+                "motions are executed faster than they are checked",
             )
         if own := self.own(now_ns):
             return own
@@ -324,7 +344,8 @@ class PresentCommand:
                 "controller_state: the controller executes a motion that this node has not published; expected it at "
                 f"rest (largest velocity {np.abs(reference.velocity).max():.3g})",
             )
-        return Present(PlannedMotion(now_ns, resting(reference.position, MOMENT_S)), False, now_ns)
+        at_ns = self.motion_clock.at(now_ns)
+        return Present(PlannedMotion(at_ns, resting(reference.position, MOMENT_S)), False, at_ns)
 
     def may_move(self) -> bool:
         """Whether the controller reports a motion."""
@@ -332,10 +353,10 @@ class PresentCommand:
 
     def commanded(self, time_ns: int) -> State | None:
         """State that was, or will be, commanded at a time according to what was published; None if nothing was."""
-        oldest = self.sent[-self._in_use] if self._in_use else None
+        oldest, at_ns = self.sent[-self._in_use] if self._in_use else None, self.motion_clock.at(time_ns)
         for one in self._own():
-            if (one.sent_ns <= time_ns or one is oldest) and time_ns >= one.planned.start_ns:
-                return one.planned.state_at(time_ns)
+            if (one.sent_ns <= time_ns or one is oldest) and at_ns >= one.planned.start_ns:
+                return one.planned.state_at(at_ns)
         return None
 
     def plans(self) -> Callable[[int], PlannedMotion | None]:
@@ -368,4 +389,5 @@ class PresentCommand:
         self.sent.clear()
         self._in_use = 0
         self.left_at = None
+        self.motion_clock = MotionClock()
         self.report, self._status = None, ControllerStatus.UNKNOWN

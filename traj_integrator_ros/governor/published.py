@@ -7,6 +7,7 @@ from .beside import PATIENCE_S
 from .chunks import ChunkMemory
 from .executable import ExecutableTrajectory
 from .executed import Executed, ExecutionReport
+from .motion_clock import MotionClock
 from .planned_motions import PlannedMotion
 from .present import PresentCommand
 from .robot_clock import STEP_NS, Step
@@ -29,9 +30,24 @@ class PublishedMotion:
         self.newest_origin_ns = 0
         """When the first step of a plan began, of those that were published; 0: unknown."""
 
+    @property
+    def motion_clock(self) -> MotionClock:
+        """The clock by which motions are executed."""
+        return self.present.motion_clock
+
+    def timed(self, trajectory: ExecutableTrajectory, now_ns: int) -> ExecutableTrajectory:
+        """A trajectory that begins when it arrives, from where the command will be then: making it took a while."""
+        clock = self.motion_clock
+        if trajectory.stamp_ns or not clock.is_scaled:
+            return trajectory
+        start_ns = min(clock.begins_ns(now_ns), trajectory.due_ns)
+        return trajectory.begun_at(start_ns, now_ns) if start_ns > trajectory.start_ns else trajectory
+
     def record(self, trajectory: ExecutableTrajectory, now_ns: int) -> None:
         """Record a trajectory that has just been published."""
-        self.executed.take(trajectory, now_ns)
+        self.executed.take(trajectory, self.motion_clock.at(now_ns))
+        if not trajectory.stamp_ns:
+            self.motion_clock.begins(trajectory.made_ns, trajectory.start_ns)
         if trajectory.topic:
             took = (now_ns - trajectory.received_ns) * NANOSECOND_S
             self.lead.computed(now_ns, min(took, PATIENCE_S))  # what takes longer is taken up later by itself
@@ -72,7 +88,8 @@ class PublishedMotion:
     def is_moving(self, now_ns: int) -> bool:
         """Whether the motion that was published is not over."""
         last = self.last
-        return last is not None and (now_ns - last.start_ns) * NANOSECOND_S < last.motion.duration
+        into_ns = 0 if last is None else self.motion_clock.at(now_ns) - last.start_ns
+        return last is not None and into_ns * NANOSECOND_S < last.motion.duration
 
     def drop(self) -> None:
         """Forget the motion and its plans, because the controller does not execute them any more."""

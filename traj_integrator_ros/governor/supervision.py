@@ -140,6 +140,10 @@ class Guard:
         self._seen: deque[tuple[int, np.ndarray, np.ndarray, np.ndarray]] = deque()
         """When a state was measured; its joints' own times; their positions; by how much they were away."""
 
+    def forget_line(self) -> None:
+        """What was commanded lately is known to be another motion than was taken down: look it up again."""
+        self._line, self._line_ns = self._line[:0], 0
+
     def set_clock(self, now_ns: int) -> None:
         """The clock was set: nothing is known of what was before."""
         self._compare_anew(len(self.deviation))

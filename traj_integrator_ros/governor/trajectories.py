@@ -97,10 +97,10 @@ class TrajectoryMaker:
         """
         self._require_limits()
         present = self.beginning.of(plan, now_ns)
+        key, plan = sender or plan, self._placed(plan, now_ns)
         if plan.untimed:
-            return self._fastest_along(plan, present, now_ns)
-        present.require_known(now_ns)
-        key = sender or plan
+            return replace(self._fastest_along(plan, present, now_ns), origin_ns=self._sent_ns(key))
+        present.require_known(self._at(now_ns))
         finding = self.findings.of(key)
         if finding is None:
             expected = self.findings.expected_s(key)
@@ -125,7 +125,21 @@ class TrajectoryMaker:
             candidate = candidate._replace(delay=late if late > SHORTEST_GAP else 0.0)
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             self.beginning.allow(candidate.planned, present, join_ns, now_ns)
-            return self._executable(finding.plan, present, candidate, join_ns, now_ns, finding.dropped)
+            made = self._executable(finding.plan, present, candidate, join_ns, now_ns, finding.dropped)
+            return replace(made, origin_ns=self._sent_ns(key))
+
+    def _at(self, now_ns: int) -> int:
+        """The time in the motion now, by which plans begin."""
+        return self._published.motion_clock.at(now_ns)
+
+    def _placed(self, plan: Plan, now_ns: int) -> Plan:
+        """A plan by the motion's clock as it is now: what of it is over by the robot's clock, is over."""
+        behind_ns = self._published.motion_clock.behind_ns(now_ns)
+        return replace(plan, origin_ns=plan.origin_ns - behind_ns) if plan.origin_ns and behind_ns else plan
+
+    def _sent_ns(self, plan: Plan) -> int:
+        """When a plan begins according to its sender."""
+        return plan.origin_ns if self._on_schedule else 0
 
     def is_possible(self, plan: Plan) -> bool | None:
         """Whether the search for the motion to a plan has found one; None: none is sought. Raises Rejected: none."""
@@ -147,12 +161,12 @@ class TrajectoryMaker:
         """The search for the motion to a plan, which may take `making` s. Raises Rejected: with the reason."""
         plan = plan.completed(present.planned.motion, self._parameters.continuous)
         self.refuse_or_warn(self.beginning.mismatch(plan, now_ns), RejectionReason.START_MISMATCH)
-        join_ns = self._join_ns(present, now_ns) + whole_ns(making)
+        join_ns, at_ns = self._join_ns(present, now_ns) + whole_ns(making), self._at(now_ns)
         try:
-            wait, dropped = schedule(plan, join_ns, now_ns, self._parameters.publish_longest_wait)
+            wait, dropped = schedule(plan, join_ns, at_ns, self._parameters.publish_longest_wait)
         except Rejected as rejected:
-            over_at_once = plan.origin_ns + plan.duration * SECOND_NS <= now_ns + self._published.lead.ns
-            if rejected.reason is not RejectionReason.STALE_SEQUENCE or present.known_from_ns <= now_ns or over_at_once:
+            over_at_once = plan.origin_ns + plan.duration * SECOND_NS <= at_ns + self._published.lead.ns
+            if rejected.reason is not RejectionReason.STALE_SEQUENCE or present.known_from_ns <= at_ns or over_at_once:
                 raise
             # Over before the controller is where it has to begin: it goes there for the sequences that follow.
             candidate = Candidate(present.planned.motion, present.planned)
@@ -164,7 +178,8 @@ class TrajectoryMaker:
 
     def _fits(self, point: JoinPoint, present: Present, now_ns: int) -> bool:
         """Whether a candidate from there may be taken yet: the command will be as it was assumed."""
-        earliest_ns = present.known_from_ns if present.known_from_ns > now_ns else now_ns + SPARE_NS
+        at_ns = self._at(now_ns)
+        earliest_ns = present.known_from_ns if present.known_from_ns > at_ns else at_ns + SPARE_NS
         if point.join_ns < earliest_ns:
             return False
         return not (np.abs(present.planned.state_at(point.join_ns).beyond(point.state)) > SAME).any()
@@ -179,7 +194,7 @@ class TrajectoryMaker:
         present = self.beginning.to_stop(now_ns)
         if present is None:
             return None
-        present.require_known(now_ns)
+        present.require_known(self._at(now_ns))
         join_ns = self._join_ns(present, now_ns)
         stop = Candidate.alone(join_ns, self._fastest_stop(present.planned, join_ns))
         return self._executable(None, present, stop, join_ns, now_ns)
@@ -206,7 +221,7 @@ class TrajectoryMaker:
         present = self.beginning.to_stop(now_ns)
         if present is None or not present.follows or self._parameters.limits_action == ACTION_WARN:
             return None
-        present.require_known(now_ns)
+        present.require_known(self._at(now_ns))
         join_ns = self._join_ns(present, now_ns)
         rest, state = present.planned.rest_from(join_ns), present.planned.state_at(join_ns)
         limits = self.limits.containing(state.position)
@@ -241,11 +256,11 @@ class TrajectoryMaker:
                     f"limits.{name}: expected a limit of each joint, by which points without times are timed, got none "
                     f"for {lacking}",
                 )
-        join_ns = self._join_ns(present, now_ns)
+        join_ns, at_ns = self._join_ns(present, now_ns), self._at(now_ns)
         if plan.origin_ns > join_ns:
-            join_ns += whole_ns(schedule(plan, join_ns, now_ns, self._parameters.publish_longest_wait)[0])
+            join_ns += whole_ns(schedule(plan, join_ns, at_ns, self._parameters.publish_longest_wait)[0])
         rest = present.planned.rest_from(join_ns)
-        if present.follows and present.known_from_ns <= now_ns and rest.duration > MOMENT_S:
+        if present.follows and present.known_from_ns <= at_ns and rest.duration > MOMENT_S:
             if self._fastest_stop(present.planned, join_ns).duration < rest.duration - _ALREADY_STOPPING_S:
                 raise NotYet(meanwhile=self.stop(now_ns))
         end = rest.end.position
@@ -254,7 +269,7 @@ class TrajectoryMaker:
         )  # the controller bridges what is between two joint states
         path = np.vstack([end, plan.completed(rest, self._parameters.continuous).actions])
         found = self._timer.motion(path, bounds.rates, names, apart)
-        present.require_known(now_ns)
+        present.require_known(at_ns)
         if found is None:
             raise NotYet(present.known_from_ns)
         motion = found if rest.duration <= MOMENT_S else rest.then(found)
@@ -280,9 +295,8 @@ class TrajectoryMaker:
 
     def _join_ns(self, present: Present, now_ns: int) -> int:
         """When the new plan is taken up, unless it begins later."""
-        if present.known_from_ns > now_ns:
-            return present.known_from_ns
-        return now_ns + self._published.lead.ns
+        at_ns = self._at(now_ns)
+        return present.known_from_ns if present.known_from_ns > at_ns else at_ns + self._published.lead.ns
 
     # The motion to the plan, and along it: where from, and how it is read
 
@@ -334,27 +348,33 @@ class TrajectoryMaker:
         """The trajectory from the controller's present command on."""
         motion, start_ns, later = candidate.joined, join_ns, 0.0
         state = present.planned.state_at(join_ns)
-        begins_ns = max(present.known_from_ns, now_ns)
-        if present.follows and begins_ns == now_ns:  # a clock that is behind is not there yet
-            begins_ns = max(present.planned.start_ns, now_ns - self._published.clock.unsure_ns)
+        clock, at_ns = self._published.motion_clock, self._at(now_ns)
+        if clock.is_scaled:  # it begins when it arrives
+            at_ns = min(clock.begins_ns(now_ns), join_ns)
+        begins_ns = max(present.known_from_ns, at_ns)
+        if present.follows and begins_ns == at_ns and not clock.is_scaled:  # a clock that is behind is not there yet
+            begins_ns = max(present.planned.start_ns, at_ns - self._published.clock.unsure_ns)
         skips = present.follows and not self._parameters.publish_lead_in
         before = present.planned.between(begins_ns, join_ns) if join_ns > begins_ns and not skips else None
         if before is not None and (before.moves or plan is None or not plan.is_complete):
             motion, start_ns, later = continued(before, motion), begins_ns, before.duration
         motion = motion.without_slivers()
         points = points_of(motion)
+        if clock.is_scaled and start_ns > at_ns:  # the controller goes to the first point by itself
+            points = points._replace(time_ns=points.time_ns + (start_ns - at_ns))
         for name, values in zip(("position", "velocity", "acceleration"), points[1:], strict=True):
             if values is not None:
                 require_finite(name, values, RejectionReason.NON_FINITE_RESULT)
         self._require_times(points.time_ns)
         of_plan: dict[str, object] = {}
         if plan is not None:
-            origin_ns = plan.origin_ns if self._on_schedule else 0
-            of_plan = {"origin_ns": origin_ns, "topic": plan.topic, "received_ns": plan.received_ns}
+            of_plan = {"topic": plan.topic, "received_ns": plan.received_ns}
         return ExecutableTrajectory(
             motion=motion,
             points=points,
             start_ns=start_ns,
+            stamp_ns=0 if clock.is_scaled else start_ns + clock.behind_ns(now_ns),
+            made_ns=now_ns,
             due_ns=join_ns,
             planned=candidate.planned,
             brake_from=candidate.brake_from + later,

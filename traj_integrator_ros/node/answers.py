@@ -99,7 +99,7 @@ class Answers:
             self._writer.serialize(trajectory.points, (0, 0))
         self._gaps: dict[str, SequenceGaps] = defaultdict(SequenceGaps)
         self._brake_reason = ""
-        self.entities = Entities(node, self, self.services, describe)
+        self.entities = Entities(node, self, self.services, describe, parameters.speed_scaling_topic)
         self._states = States(self.entities, accounts, self.pipeline, self.now_ns)
         self.goal_server = GoalServer(node, accounts, self)
 
@@ -203,8 +203,9 @@ class Answers:
         """Publish a trajectory for the controller, and record it as the motion to continue from; only done here."""
         if trajectory is None:  # it has to wait
             return
+        trajectory = self._published.timed(trajectory, self.now_ns())
         if trajectory.topic != _SEQUENCES or self.pipeline.parameters.publish_joint_trajectory:
-            stamp = divmod(trajectory.start_ns, _SECOND_NS)
+            stamp = divmod(trajectory.stamp_ns, _SECOND_NS)
             self.entities.joint_trajectory.publish(self._writer.serialize(trajectory.points, stamp))
         self._published.record(trajectory, self.now_ns())
         if trajectory.topic == GOALS:

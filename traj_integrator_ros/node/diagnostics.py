@@ -24,7 +24,7 @@ CONSPICUOUS = {
     ControllerStatus.LATE: "it still executed a motion that had been replaced; raise publish.lead_time",
     ControllerStatus.RESTARTED: "it was restarted, aborted the motion, or refused it, and holds its position",
     ControllerStatus.OTHER: "it executes a motion that this node has not published",
-    ControllerStatus.SCALED: "it executes at another speed than planned; sequences are rejected",
+    ControllerStatus.FASTER: "it executes motions faster than planned; sequences are rejected",
     ControllerStatus.SILENT: "it reported, and does not any more; sequences are rejected",
 }
 """States of the controller that an operator should look at, in words."""
@@ -50,6 +50,8 @@ class NodeStatus:
     guard: Guard
     controller: ControllerStatus
     clock: RobotClock
+    scaling: float = 1.0
+    """Share of the planned speed at which motions are executed."""
     robot: str = ""
     """Which one it is, for people."""
 
@@ -134,6 +136,8 @@ def _judge(
     conspicuous = [one for one in CONSPICUOUS if one is status.controller or one in status.controller_was]
     if conspicuous:
         return DiagnosticStatus.WARN, f"controller {conspicuous[-1].value}: {CONSPICUOUS[conspicuous[-1]]}"
+    if status.scaling == 0 and status.controller is not ControllerStatus.SILENT:
+        return DiagnosticStatus.WARN, "paused: the controller's speed scaling is 0; motions wait"
     if status.assumed.lacking and status.parameters.publish_joint_trajectory:
         return (
             DiagnosticStatus.WARN,
@@ -178,7 +182,8 @@ def _values(status: NodeStatus) -> dict[str, str]:
         "sequence_latency_p99_ms": _shown(accounts.sequence_latency.percentile_ms(99)),
         "service_latency_p50_ms": _shown(accounts.service_latency.percentile_ms(50)),
         "service_latency_p99_ms": _shown(accounts.service_latency.percentile_ms(99)),
-        "controller": status.controller.value,
+        "controller": status.controller.value + f" ({status.scaling:.0%})".replace("%", " %") * (status.scaling != 1),
+        "speed_scaling": _shown(status.scaling),
         "controller_state": status.controller_state,
         "clock_offset_ms": None if status.clock.offset_ns is None else f"{status.clock.offset_ns * 1e-6:.3f}",
         "clock_steps": status.clock.steps,

@@ -18,7 +18,7 @@ from rclpy.qos_overriding_options import QoSOverridingOptions
 from rclpy.service import Service
 from rclpy.subscription import Subscription
 from sensor_msgs.msg import JointState
-from std_msgs.msg import String
+from std_msgs.msg import Float64, String
 from trajectory_msgs.msg import JointTrajectory
 
 from traj_integrator_interfaces.msg import ActionSequence, Rejection, TrajectoryBatch
@@ -76,13 +76,16 @@ class Entities:
         services: have `serve`, called with the name of a service and as `create_deferring_service` says; and
             `complete`, which it says, too.
         describe: called with a String, the robot's URDF; None: nobody needs it.
+        scaling_topic: where a driver tells its speed scaling; empty: nowhere.
 
     Raises:
         rclpy.qos_overriding_options.InvalidQosOverridesError, RuntimeError: an invalid override.
 
     """
 
-    def __init__(self, node: LifecycleNode, answers: object, services: object, describe: Callable | None) -> None:
+    def __init__(
+        self, node: LifecycleNode, answers: object, services: object, describe: Callable | None, scaling_topic: str
+    ) -> None:
         self._node = node
         self._events = NO_EVENTS
         self._services: list[Service] = []
@@ -96,6 +99,7 @@ class Entities:
             """None where control_msgs cannot be imported."""
             if JointTrajectoryControllerState is not None:
                 self.controller_state = self._polled(JointTrajectoryControllerState, controller_topic.TOPIC)
+            self.speed_scaling = self._polled(Float64, scaling_topic) if scaling_topic else None
             # A steady clock: a simulation that pauses does not stop the supervision.
             steady = Clock(clock_type=ClockType.STEADY_TIME)
             timer = node.create_timer(SUPERVISION_PERIOD_S, answers.supervise, clock=steady)

@@ -216,7 +216,7 @@ class IntegratorNode(LifecycleNode):
     def _publish_diagnostics(self) -> None:
         answers, published = self._answers, self._published
         if answers is not None:
-            published.executed.observe(answers.update())
+            published.executed.observe(published.motion_clock.at(answers.update()))
         status = NodeStatus(
             lifecycle_state=answers.state if answers else self._unconfigured,
             failure=self._failure,
@@ -226,6 +226,7 @@ class IntegratorNode(LifecycleNode):
             guard=published.guard,
             controller=published.present.status(answers.now_ns() if answers else 0),
             clock=published.clock,
+            scaling=published.motion_clock.rate,
             robot=self._robot(),
             **(self._known_of_robot(answers) if answers else {}),
         )

@@ -140,7 +140,7 @@ class Services:
     def stop(self, pipeline: Pipeline, request: Stop.Request, response: Stop.Response) -> None:
         """Brake, and fill in how long and how far that takes."""
         self.stops += 1
-        now_ns = self._answers.update()
+        now_ns, clock = self._answers.update(), self._published.motion_clock
         stop = pipeline.commands.stop(now_ns, request.hold)
         self._answers.hand_over(stop)
         self._answers.goal_server.goals.abort(Rejected(RejectionReason.STOPPED, "node: a stop was requested"))
@@ -148,15 +148,17 @@ class Services:
         expected = pipeline.commands.awaited_stop(now_ns) if stop is None else stop
         response.message = _told(expected, stop, request.hold)
         if stop is None and expected is not None:  # it is true of a stop that is made then, not at the next supervision
-            alarm = Timer((expected.start_ns - now_ns) * 1e-9 + _LATER_S, self._answers.wake)
+            begins_s = clock.lasts_s((expected.start_ns - clock.at(now_ns)) * 1e-9)
+            alarm = Timer(begins_s + _LATER_S, self._answers.wake)
             alarm.daemon = True
             alarm.start()
         response.distance = [0.0] * len(response.joint_names)
         if expected is not None:
             self._stopped = now_ns, expected
             motion = expected.motion
-            response.duration = (expected.start_ns - now_ns) * 1e-9 + motion.duration
-            now = motion.state_at(max((now_ns - expected.start_ns) * 1e-9, 0.0))
+            into_s = (clock.at(now_ns) - expected.start_ns) * 1e-9
+            response.duration = clock.lasts_s(motion.duration - into_s)
+            now = motion.state_at(max(into_s, 0.0))
             response.distance = np.asarray(motion.end.position - now.position).tolist()
 
     def complete(self, response: object, age_s: float) -> None:

@@ -6,6 +6,9 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
+from rclpy.serialization import deserialize_message
+from std_msgs.msg import Float64
+
 from ..governor.pipeline import Pipeline
 from ..governor.robot_clock import Stamps
 from ..requests.rejection import Rejected
@@ -35,6 +38,11 @@ class States:
                     if self._first_joint in names:  # not of several publishers
                         self._take_stamp(stamps, stamp_ns, info)
                     self._pipeline.take_joint_state(names, *state, stamp_ns, self._now_ns())  # as the stamp may set it
+        if self._entities.speed_scaling is not None:
+            with self._accounts.guard("speed_scaling"):
+                for message, _ in take_waiting(self._entities.speed_scaling, STATE_DEPTH):
+                    percent = deserialize_message(message, Float64).data
+                    self._pipeline.take_speed_scaling(percent / 100, self._now_ns())
         if self._read_report is not None:
             with self._accounts.guard("controller_state"):
                 self._poll_reports(self._read_report)

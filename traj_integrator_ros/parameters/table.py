@@ -158,6 +158,11 @@ class ParameterTable:
         **_UNTIL_CONFIGURED,
     )
     state_timeout: float = _value(0.5, "Oldest joint state to start from; 0 accepts any age", (0.0, _MAXIMUM, "s"))
+    speed_scaling_topic: str = _value(
+        "",
+        "Where a driver publishes its speed scaling (std_msgs/Float64, percent), if controller_state does not say it",
+        changeable=Changeable.UNCONFIGURED,
+    )
     start_from: str = _value(
         "measured",
         "Start of rows without one: measured (latest joint state) or previous (commanded state, on the schedule of "

@@ -91,6 +91,8 @@ def fill_feedback(message: object, feedback: Feedback, joint_names: tuple[str, .
     """Fill in the feedback of a goal of FollowJointTrajectory."""
     message.header.stamp.sec, message.header.stamp.nanosec = divmod(feedback.stamp_ns, 1_000_000_000)
     message.joint_names = list(joint_names)
+    into = message.desired.time_from_start
+    into.sec, into.nanosec = divmod(round(feedback.into_s * 1e9), 1_000_000_000)
     for name in ("desired", "actual", "error"):
         state, point = getattr(feedback, name), getattr(message, name)
         for field, values in zip(("positions", "velocities", "accelerations"), state, strict=True):
