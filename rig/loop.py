@@ -232,7 +232,7 @@ class Loop:
 
     def _publish_report(self, at: int) -> None:
         (p, v, a), (fp, fv) = self.robot.controller_state()
-        m = JointTrajectoryControllerState(joint_names=self.names, speed_scaling_factor=1.0)
+        m = JointTrajectoryControllerState(joint_names=self.names, speed_scaling_factor=self.robot.scaling)
         m.reference = JointTrajectoryPoint(positions=doubles(p), velocities=doubles(v), accelerations=doubles(a))
         m.feedback = JointTrajectoryPoint(positions=doubles(fp), velocities=doubles(fv))
         set_stamp(m, self.clock(at))

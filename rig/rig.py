@@ -165,7 +165,8 @@ class Rig(Loop, Planner, Judged):
     def late(self) -> list[float]:
         """Ages of messages that arrived after they were to be taken up, s."""
         lead = self.parameters.get("publish__lead_time", 0.02)
-        return [m.age for m in self.arrivals[self.warmed :] if m.age > lead]
+        stamped = (m for m in self.arrivals[self.warmed :] if m.fields["stamp_ns"])
+        return [m.age for m in stamped if m.age > lead]
 
     def follows(self, at: Motion, sent: int, begin: float, end: float, most: float = 3e-3) -> tuple[np.ndarray, ...]:
         """As many as were sent are published, and the command is where it is meant to be; returns `rates`."""

@@ -1,4 +1,4 @@
-"""Ten cases of `make rig`: the real node around an arm in real time, two at a time, one on each of two cores."""
+"""Twelve cases of `make rig`: the real node around an arm in real time, two at a time, one on each of two cores."""
 
 from __future__ import annotations
 
@@ -12,10 +12,12 @@ import pytest
 pytestmark = [pytest.mark.ros, pytest.mark.slow, pytest.mark.alone]
 ROOT = Path(__file__).resolve().parents[2]
 CASES = (
-    ("clock-step--30ms", "urdf-in-motion", "stop-service", "respawn-stream", "replan-50hz-noise"),
-    ("clock-+60ms", "hold-old-state", "states-end", "outside-limit", "goal-1"),
+    ("clock-step--30ms", "urdf-in-motion", "stop-service", "respawn-stream", "replan-50hz-noise", "scaled-steps"),
+    ("clock-+60ms", "hold-old-state", "states-end", "outside-limit", "goal-1", "scaled-pause"),
 )
-"""Clocks, limits that come in motion, stops and holds, a restart, noise, joint states that end or are old, a goal."""
+"""Clocks, limits that come in motion, stops and holds, a restart, noise, joint states that end or are old, a goal, a
+speed slider.
+"""
 
 
 def test_what_goes_wrong_on_a_real_robot_does_not_here() -> None:
@@ -32,4 +34,4 @@ def test_what_goes_wrong_on_a_real_robot_does_not_here() -> None:
         for one in rigs:
             one.kill()
     assert not any(one.returncode for one in rigs), "\n".join(said)
-    assert "0 of 5 cases fail" in said[0] and "0 of 5 cases fail" in said[1]
+    assert "0 of 6 cases fail" in said[0] and "0 of 6 cases fail" in said[1]

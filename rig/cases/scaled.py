@@ -1,0 +1,259 @@
+"""A speed slider, pauses and protective stops: the controller's clock goes more slowly than the robot's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+from ..intentions import minimum_jerk
+from ..planner import ACC, POS, VEL
+from ..rig import FREE, Rig
+from .table import case
+
+_REPORTS_HZ = 100
+"""As UR's driver is set up."""
+_SPAN, _ENDS = 0.8, np.array([0.4, -0.3])
+"""A plan's duration, s, and how far it goes, rad."""
+_MOST_RAD = 1e-3
+_SLACK = 1.02
+"""Of limits in the motion's own time: ns of a clock that advances by parts of a cycle are rounded."""
+
+
+class Scaled(Rig):
+    """A rig whose controller has a slider."""
+
+    def __init__(self, **options: object) -> None:
+        self.scales: list[tuple[float, float]] = [(0.0, 1.0)]
+        super().__init__(rate=500, judge=500, reports_hz=_REPORTS_HZ, **options)
+
+    def slide(self, scale: float) -> None:
+        """Move the slider."""
+        self.scales.append((self.next * 1e-9, scale))
+        self.event(lambda robot: setattr(robot, "scaling", scale))
+
+    def slide_along(self, scales: Callable[[float], float], seconds: float) -> None:
+        """Move it in each cycle."""
+        begin = self.t
+        while self.t < begin + seconds:
+            self.slide(scales((self.t - begin) / seconds))
+            self.go(self.period * 1e-9)
+
+    def motion(self, t0: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Times of the rig, times of the controller's clock, s, and positions from a time on, where the clock goes."""
+        t, p = self.played()
+        begins, values = np.array(self.scales).T
+        scale = values[np.searchsorted(begins, t[1:] - self.period * 1e-9 + 1e-9, side="right") - 1]
+        advance = np.floor(scale * self.period) * 1e-9
+        clock = np.concatenate([[0.0], np.cumsum(advance)])
+        keep = (t >= t0) & np.concatenate([[True], advance > 0])
+        return t[keep], clock[keep], p[keep]
+
+    def scaled_well(self, t0: float, *, most_jump: float = 1e-6, what: str = "") -> None:
+        """Nothing is refused or braked; limits are kept in the motion's own time, but for jumps of the command."""
+        self.rests(what=what)
+        refused = {reason for reason in self.rejections if reason != "superseded"}
+        self.check(not refused, f"{what}rejected {self.reasons()}")
+        self.check(self.diag("supervision_brakes") == "0", f"{what}braked {self.diag('supervision_brakes')} times")
+        self.check(not self.refused, f"{what}controller refused {self.refused[:1]}")
+        _, clock, p = self.motion(t0)
+        step = np.diff(clock)[:, None]
+        velocity = np.diff(p, axis=0) / step
+        usual = np.stack([velocity[:-2], velocity[1:-1], velocity[2:]])
+        jumps = np.abs((velocity[1:-1] - np.median(usual, axis=0)) * step[1:-1]).max(initial=0.0)
+        self.check(jumps <= most_jump, f"{what}jumps by {jumps * 1e3:.3g} mrad, expected {most_jump * 1e3:g}")
+        for name, rate in (("v", velocity), ("a", np.diff(velocity, axis=0) / ((step[1:] + step[:-1]) / 2))):
+            if name == "v" or most_jump < 1e-5:
+                largest = np.abs(rate).max(initial=0.0) / np.max(self.limits[name])
+                self.check(largest <= _SLACK, f"{what}{name} {largest:.4g}x limit in the motion's time")
+
+    def follows_plan(self, t0: float, at: Callable[[np.ndarray], np.ndarray], what: str = "") -> None:
+        """The command is on a plan, at whatever time of it."""
+        _, _, p = self.motion(t0)
+        plan = at(np.arange(0.0, _SPAN + 0.1, 1e-4))
+        off = max(np.abs(plan - one).max(axis=1).min() for one in p)
+        self.check(off <= _MOST_RAD, f"{what}{off * 1e3:.3g} mrad off the plan")
+
+
+def _plan(times: np.ndarray) -> np.ndarray:
+    return minimum_jerk(times, _SPAN, 1.0)[:, None] * _ENDS
+
+
+def _send_plan(rig: Scaled) -> float:
+    """Send the plan; returns when."""
+    begin, times = rig.t, np.linspace(0, _SPAN, 33)[1:]
+    rig.traj(times, _plan(times))
+    return begin
+
+
+def _ends_well(rig: Scaled, begin: float) -> Scaled:
+    rig.scaled_well(begin)
+    rig.follows_plan(begin, _plan)
+    rig.ends_at(_ENDS)
+    return rig
+
+
+@case("scaled-goal-1", "scaled-goal-0.5", "scaled-goal-0.3", "scaled-goal-0.1")
+def goal(name: str) -> Iterator[Rig]:
+    """A plan at that speed: to its end, on its way."""
+    rig, scale = Scaled(warm=False), float(name.rpartition("-")[2])
+    rig.slide(scale)
+    rig.go(0.3)
+    begin = _send_plan(rig)
+    rig.go(0.5)
+    if scale < 1:
+        rig.check(f"({scale:.0%})".replace("%", " %") in rig.diag("controller"), f"controller {rig.diag('controller')}")
+    rig.go(_SPAN / scale)
+    yield _ends_well(rig, begin)
+
+
+@case("scaled-steps")
+def steps(name: str) -> Iterator[Rig]:
+    """The slider is moved in steps in the middle of a plan."""
+    rig = Scaled(warm=False)
+    begin = _send_plan(rig)
+    for scale in (0.3, 0.7, 0.1, 1.0, 0.5):
+        rig.go(0.17)
+        rig.slide(scale)
+    rig.go(1.8)
+    yield _ends_well(rig, begin)
+
+
+@case("scaled-ramp")
+def ramp(name: str) -> Iterator[Rig]:
+    """The slider goes down and up again in the middle of a plan."""
+    rig = Scaled(warm=False)
+    begin = _send_plan(rig)
+    rig.go(0.15)
+    rig.slide_along(lambda share: 0.1 + 0.9 * abs(1 - 2 * share), 1.0)
+    rig.go(1.2)
+    yield _ends_well(rig, begin)
+
+
+@case("scaled-pause")
+def pause(name: str) -> Iterator[Rig]:
+    """A plan waits at 0 for 2 s, goes on at 0.3 and ends."""
+    rig = Scaled(warm=False)
+    begin = _send_plan(rig)
+    rig.go(0.4)
+    rig.slide(0.0)
+    rig.go(2.0)
+    waits = [d for d in rig.diagnostics if d["t"] > rig.t - 1.0]
+    rig.check(all(d["level"] == 1 and "paused" in d["message"] for d in waits), f"at 0: {rig.diag()}")
+    rig.slide(0.3)
+    rig.go(2.2)
+    yield _ends_well(rig, begin)
+
+
+@case("scaled-pause-new")
+def pause_new(name: str) -> Iterator[Rig]:
+    """A plan waits at 0; another one comes there, and is executed afterwards."""
+    rig = Scaled(warm=False)
+    begin = _send_plan(rig)
+    rig.go(0.4)
+    rig.slide(0.0)
+    rig.go(0.5)
+    goal, times = np.array([0.5, 0.2]), np.array([1.0])
+    rig.traj(times, [goal])
+    rig.go(0.5)
+    rig.slide(0.5)
+    rig.go(4.0)
+    rig.scaled_well(begin)
+    rig.ends_at(goal)
+    yield rig
+
+
+@case("scaled-stop", "scaled-stop-0")
+def stop(name: str) -> Iterator[Rig]:
+    """A stop at 0.3, and one at 0 that ends what waits: as far and as long as it answers."""
+    rig, scale = Scaled(warm=False), 0.0 if name.endswith("0") else 0.3
+    begin = _send_plan(rig)
+    rig.go(0.3)
+    rig.slide(scale)
+    rig.go(0.2)
+    place, called = rig.place, rig.t
+    answer = rig.stop()
+    rig.go(0.5)
+    rig.slide(0.3)
+    rig.go(1.0)
+    went = rig.place - place
+    rig.check(bool(answer and answer.success), "answered")
+    off = np.abs(np.array(answer.distance) - went).max()
+    rig.check(off < 0.05 * np.abs(went).max() + 1e-3, f"went {went[0]:.4g}, answered {answer.distance[0]:.4g}")
+    t, p = rig.played()
+    moves = t[1:][np.abs(np.diff(p, axis=0)).max(axis=1) > 1e-9]
+    took = moves[-1] - called
+    if scale:
+        rig.check(abs(answer.duration - took) < 0.05, f"took {took:.3f} s, answered {answer.duration:.3f}")
+    else:
+        rig.check(np.isinf(answer.duration), f"at 0 answered {answer.duration}")
+    rig.scaled_well(begin, most_jump=_MOST_RAD)
+    yield rig
+
+
+_STREAMS = [f"scaled-stream-{space}-{scale}" for space in ("pos", "vel", "acc") for scale in (1, 0.5, 0.3, 0.1)]
+
+
+@case(*_STREAMS, "scaled-stream-pos-moved", "scaled-stream-vel-moved", "scaled-stream-acc-moved")
+def stream(name: str) -> Iterator[Rig]:
+    """A policy that goes on from where it is, at 10 Hz, at that speed or while the slider is moved; then it stops."""
+    space, scale = name.split("-")[2:]
+    rig = Scaled(warm=False, limits=FREE, start_from="previous")
+    speed, dt, rows = 0.4, 0.04, 20
+    rig.slide(1.0 if scale == "moved" else float(scale))
+    rig.go(0.3)
+    begin, end = rig.t, 3.0
+
+    def send() -> None:
+        pace = speed * min(rig.t - begin, 0.5, end - (rig.t - begin)) * 2
+        if space == "pos":
+            rig.seq(rig.place[:1] + max(pace, 0.0) * dt * np.arange(1, rows + 1), dt, POS)
+        elif space == "vel":
+            rig.seq(np.full(rows, max(pace, 0.0)), dt, VEL)
+        else:
+            rising = 0.8 if rig.t - begin < 0.5 else -0.8 if rig.t - begin > end - 0.5 else 0.0
+            rig.seq(np.full(rows, rising), dt, ACC)
+
+    if scale == "moved":
+        for value in (0.3, 1.0, 0.1, 0.0, 0.5):  # half-way between two chunks: what is under way then is late
+            rig.go(0.55, 0.1, send)
+            rig.slide(value)
+            rig.go(0.05)
+    else:
+        rig.go(end, 0.1, send)
+    rig.slide(1.0)
+    rig.go(2.0)
+    rig.scaled_well(begin, most_jump=_MOST_RAD)
+    yield rig
+
+
+@case("scaled-slowed")
+def slowed(name: str) -> Iterator[Rig]:
+    """A plan beyond its limits, which takes long to be slowed; the slider is moved meanwhile."""
+    rig = Scaled(warm=False, limits__action="retime")
+    times = np.linspace(0, 0.5, 120)[1:]
+    begin = rig.t
+    rig.slide(0.5)
+    rig.traj(times, minimum_jerk(times, 0.5, 1.0)[:, None] * [1.2, -0.9])
+    for scale in (0.2, 0.7, 0.3):
+        rig.slide(scale)
+        rig.go(0.01)
+    rig.go(6.0)
+    rig.scaled_well(begin)
+    rig.ends_at([1.2, -0.9])
+    yield rig
+
+
+@case("scaled-limits")
+def lowered(name: str) -> Iterator[Rig]:
+    """The limit of velocity is lowered at 0.5: what is in execution is slowed, to its end."""
+    rig = Scaled(warm=False)
+    rig.slide(0.5)
+    rig.go(0.2)
+    begin = _send_plan(rig)
+    rig.go(0.3)
+    rig.check(not rig.set(limits__velocity=[0.6, 0.6]), "set")
+    rig.go(4.0)
+    rig.scaled_well(begin, most_jump=2 * _MOST_RAD)
+    rig.ends_at(_ENDS)
+    yield rig
