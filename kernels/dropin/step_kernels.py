@@ -10,7 +10,6 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from ..arguments import is_watched
 from ..call import fast_map
 from ..maps.held import integrator_name
 from ..maps.table import MAPS, ControlMap
@@ -193,14 +192,12 @@ class AccelerationTensorStepIdxKernel(_IdxStepKernel):
 
 def _common(traj_dt: Tensor | float, action: Tensor, kernel: ControlMap) -> Tensor | float:
     """The number that all steps are, where nobody follows them: operations of torch take longer."""
-    if type(traj_dt) is not Tensor or traj_dt.dim() != 1 or action.dim() != 3 or traj_dt.requires_grad or is_watched():
+    fast = fast_map(kernel.operator, *kernel.scheme)
+    if fast is None or action.dim() != 3:
         return traj_dt
     horizon = action.shape[1]
-    is_plain = traj_dt.is_cpu and traj_dt.is_floating_point()
-    if not is_plain or len(traj_dt) not in (1, horizon, kernel.output_horizon(horizon)):
-        return traj_dt
-    values = traj_dt.tolist()
-    return values[0] if values.count(values[0]) == len(values) else traj_dt
+    number = fast.number(traj_dt, 1, horizon, kernel.output_horizon(horizon))
+    return traj_dt if number is None else number
 
 
 def _reciprocal(traj_dt: Tensor | float) -> Tensor | float:

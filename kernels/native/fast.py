@@ -38,7 +38,7 @@ class FastMap:
         self.operator = operator
         self.scheme = form.scheme if form else tuple(scheme)
         self.truncates = True in scheme
-        self.steps, self.results = _steps, Trajectory
+        self.steps, self.results, self.number = _steps, Trajectory, _C.number
         self.step = functools.partial(_C.step, self, _Step.apply)
         """`step(values, indices, dt, dt_per)`: the trajectory; `values` and `indices` as in `Inputs`.
 
@@ -123,12 +123,12 @@ class FastMap:
         if isinstance(dt, Tensor) and dt.requires_grad:
             return None
         try:
-            if not all(_is_memory(buffer) for buffer in (*buffers, *([] if gradient is None else [gradient]))):
+            if not _are_memory(buffers if gradient is None else (*buffers, gradient)):
                 return None
             if gradient is not None and (gradient.shape != action.shape or gradient.dtype is not action.dtype):
                 return None
             # A view that an earlier call returned has a graph, which is dropped here.
-            memory = tuple(buffer.detach() if buffer.requires_grad else buffer for buffer in buffers)
+            memory = tuple([buffer.detach() if buffer.requires_grad else buffer for buffer in buffers])
             outputs = _C.step(self, _StepInto.apply, values, indices, dt, "step", memory, gradient)
             return outputs if outputs is None or outputs[0] is not None else Trajectory._make(_views(memory))
         except _UNFIT:
@@ -206,7 +206,7 @@ def _general_vjp(ctx, upstream: Sequence[Tensor | None]) -> Sequence[Tensor | No
 def _views(memory: Sequence[Tensor]) -> tuple[Tensor, ...]:
     """What has been written into buffers."""
     torch.autograd.graph.increment_version(memory)
-    return tuple(buffer.view_as(buffer) for buffer in memory)
+    return tuple(map(Tensor.view_as, memory, memory))
 
 
 def _steps(dt: Tensor, dt_per: str) -> Tensor:
@@ -235,9 +235,13 @@ def _dual_outputs(outputs: Sequence[Tensor], moved: Sequence[Tensor | None], rat
         yield output if tangent is None else torch._VF._make_dual(output, tangent, level=0)
 
 
-def _is_memory(buffer: Tensor) -> bool:
-    """Whether autograd can follow what is written to a buffer; the extension checks the rest."""
-    if type(buffer) is not Tensor or buffer.is_inference() or not buffer.is_contiguous():
-        return False
-    owner = buffer._base
-    return not (buffer if owner is None else owner).requires_grad
+def _are_memory(buffers: Sequence[Tensor]) -> bool:
+    """Whether autograd can follow what is written to buffers; the extension checks the rest."""
+    for buffer in buffers:
+        if type(buffer) is not Tensor or buffer.is_inference() or not buffer.is_contiguous():
+            return False
+        # A view that an earlier call returned has a graph: what counts is the memory that it shows.
+        owner = buffer._base
+        if (buffer if owner is None else owner).requires_grad:
+            return False
+    return True

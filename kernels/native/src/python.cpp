@@ -102,6 +102,7 @@ PyMethodDef methods[] = {
     {"record", as_method(&py_record), METH_FASTCALL, "forward, as a node of autograd."},
     {"backward", as_method(&py_backward), METH_FASTCALL, "vjp, as a node of autograd."},
     {"are_plain", as_method(&py_are_plain), METH_FASTCALL, "Whether torch need not see what becomes of the arguments."},
+    {"number", as_method(&py_number), METH_FASTCALL, "What all elements of an ordinary tensor are, as a float, or None."},
     {"use", &py_use, METH_VARARGS, "Says what tensors are."},
     {"instruction_set", &py_instruction_set, METH_NOARGS, "baseline, avx2 or avx512."},
     {"kept_bytes", &py_kept_bytes, METH_NOARGS, "Bytes of memory that are kept for results."},

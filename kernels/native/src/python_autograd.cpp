@@ -274,4 +274,20 @@ PyObject* py_are_plain(PyObject*, PyObject* const* args, Py_ssize_t count) {
   return PyErr_Occurred() == nullptr ? PyBool_FromLong(are_plain) : nullptr;
 }
 
+// number(tensor, *lengths) -> the float that all elements are of a tensor of one of those lengths; None if something is not ordinary
+PyObject* py_number(PyObject*, PyObject* const* args, Py_ssize_t count) {
+  if (count < 1) return unfit();
+  Array array;
+  if (!is_tensor(args[0]) || requires_grad(args[0]) || !is_ordinary() || !read_tensor(args[0], array)) Py_RETURN_NONE;
+  const auto is_length = [&](PyObject* length) { return PyLong_AsLongLong(length) == array.shape[0]; };
+  const bool fits = array.dims == 1 && array.is_real() && array.size() > 0 && std::any_of(args + 1, args + count, is_length);
+  if (PyErr_Occurred() != nullptr) return nullptr;
+  const auto common = [&](const auto* values) -> PyObject* {
+    const bool are_equal = std::all_of(values + 1, values + array.size(), [&](auto value) { return value == values[0]; });
+    return are_equal ? PyFloat_FromDouble(values[0]) : Py_NewRef(Py_None);
+  };
+  if (!fits) Py_RETURN_NONE;
+  return array.type == 'd' ? common(array.as<double>()) : common(array.as<float>());
+}
+
 }  // namespace traj_integrator

@@ -26,5 +26,6 @@ PyObject* py_cost(PyObject* self, PyObject* const* args, Py_ssize_t count);
 PyObject* py_record(PyObject* self, PyObject* const* args, Py_ssize_t count);
 PyObject* py_backward(PyObject* self, PyObject* const* args, Py_ssize_t count);
 PyObject* py_are_plain(PyObject* self, PyObject* const* args, Py_ssize_t count);
+PyObject* py_number(PyObject* self, PyObject* const* args, Py_ssize_t count);
 
 }  // namespace traj_integrator
