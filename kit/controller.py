@@ -24,6 +24,7 @@ from functools import cached_property
 import numpy as np
 
 SECOND = 1_000_000_000
+Rows = Sequence[Sequence[float]] | np.ndarray
 FLOAT_EPSILON = float(np.finfo(np.float32).eps)
 _POWERS = np.arange(6)
 _FACTORS = np.stack([np.ones(6), _POWERS, _POWERS * (_POWERS - 1)])[:, None]
@@ -66,8 +67,7 @@ def fields_of(message: object) -> dict[str, object]:
     """What `Controller.receive` takes of a JointTrajectory message."""
     times = [point.time_from_start.sec * SECOND + point.time_from_start.nanosec for point in message.points]
     names = ("positions", "velocities", "accelerations")
-    columns = {name: np.array([getattr(point, name) for point in message.points], float) for name in names}
-    given = {name: values if values.size else None for name, values in columns.items()}
+    given = {name: [getattr(point, name) for point in message.points] for name in names}
     stamp = message.header.stamp
     return {
         "joints": list(message.joint_names),
@@ -134,9 +134,9 @@ class Controller:
         self,
         joints: Sequence[str],
         time_ns: np.ndarray,
-        positions: np.ndarray | None,
-        velocities: np.ndarray | None = None,
-        accelerations: np.ndarray | None = None,
+        positions: Rows | None,
+        velocities: Rows | None = None,
+        accelerations: Rows | None = None,
         *,
         now_ns: int = 0,
         stamp_ns: int = 0,
@@ -146,18 +146,21 @@ class Controller:
         Args:
             joints: names, the order of the columns.
             time_ns: of the points, from the start, int64 `[points]`.
-            positions: `[points, joints]`.
-            velocities: as positions, or None where the message has none.
+            positions: `[points, joints]`; an empty row at a point that has none.
+            velocities: as positions; None: no point has any.
             accelerations: the same.
             now_ns: time of arrival.
             stamp_ns: of the header; 0: starts with the next cycle.
         """
         given = (positions, velocities, accelerations)
-        columns = [None if x is None else np.atleast_2d(np.asarray(x, float)) for x in given]
+        columns = [[np.asarray(row, float) for row in ([[]] * len(time_ns) if x is None else x)] for x in given]
         self.refusal = self._refusal(list(joints), time_ns, columns, now_ns, stamp_ns)
         if self.refusal:
             return False
-        points = [Point(int(t), *(None if c is None else c[i] for c in columns)) for i, t in enumerate(time_ns)]
+        points = [
+            Point(int(t), *(row if len(row) else None for row in rows))
+            for t, *rows in zip(time_ns, *columns, strict=True)
+        ]
         self._waiting = (stamp_ns, list(joints), points)
         return True
 
@@ -209,7 +212,7 @@ class Controller:
     # What is accepted
 
     def _refusal(
-        self, names: list[str], times: np.ndarray, columns: list[np.ndarray | None], now: int, stamp: int
+        self, names: list[str], times: np.ndarray, columns: list[list[np.ndarray]], now: int, stamp: int
     ) -> str:
         if not self.partial and len(names) != len(self.joints):
             return f"joints: expected all {len(self.joints)}, got {len(names)}"
@@ -220,18 +223,17 @@ class Controller:
         unknown = [name for name in names if name not in self.joints]
         if unknown:
             return f"unknown joint {unknown[0]}"
-        position, velocity, _ = columns
-        if velocity is not None and not self.moving_end and np.abs(velocity[-1]).max(initial=0) > FLOAT_EPSILON:
-            return f"last velocity is {np.abs(velocity[-1]).max():.3g}, not 0"
+        fastest = np.abs(columns[1][-1]).max(initial=0)
+        if not self.moving_end and fastest > FLOAT_EPSILON:
+            return f"last velocity is {fastest:.3g}, not 0"
         if stamp and stamp + int(times[-1]) < now:
             return "ends in the past"
         if (np.diff(times) <= 0).any():
             return f"times do not increase at point {int(np.argmax(np.diff(times) <= 0)) + 1}"
-        if position is None:
-            return "no positions"
-        for what, column in zip(("positions", "velocities", "accelerations"), columns, strict=True):
-            if column is not None and column.shape != (len(times), len(names)):
-                return f"{what}: expected {(len(times), len(names))}, got {column.shape}"
+        for what, rows in zip(("positions", "velocities", "accelerations"), columns, strict=True):
+            for index, row in enumerate(rows):
+                if len(row) != len(names) and (len(row) or what == "positions"):
+                    return f"points[{index}].{what}: expected {len(names)}, got {len(row)}"
         return ""
 
     # A new trajectory

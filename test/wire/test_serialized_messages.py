@@ -321,7 +321,7 @@ def headed(names_field: list[str] | None = None) -> CdrWriter:
 def test_points_beyond_the_most_are_counted_but_not_read() -> None:
     data = bytes(headed(list(JOINTS)).put("uint32", 400_000).data) + bytes(24 * 400_000)
     fields = read_position_trajectory(data, 399_999)
-    assert (fields.count, fields.time_ns, fields.positions) == (400_000, [], [])
+    assert (fields.count, len(fields.time_ns), len(fields.positions)) == (400_000, 0, 0)
     for names, refused in ((JOINTS, "size_out_of_range: points: expected 1 to "), (("other",), "unknown_joint")):
         parameters = NodeParameters.from_values(default_values() | {"joint_names": list(names)})
         with pytest.raises(Rejected, match=refused):

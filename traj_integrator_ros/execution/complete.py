@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from itertools import pairwise
 
 import numpy as np
 
 from .limits import extremes
 from .motion import Motion, State
-from .polynomials import quintics
-from .rows import FADE_STEPS, LONGER_FADES, cubic_spline, fade_span, faded_in, faded_out
+from .polynomials import bernstein, quintics
+from .rows import (
+    FADE_STEPS,
+    LONGER_FADES,
+    Points,
+    cubic_spline,
+    fade_span,
+    faded_in,
+    faded_out,
+    knots_of,
+    motion_of_points,
+)
+from .tolerances import SECOND_NS
 
 _FADES = (FADE_STEPS, *LONGER_FADES)
 """Steps in which the accelerations of both ends fade: the fewest that keep the jerk."""
@@ -47,6 +59,46 @@ def through_to_rest(
     return motion
 
 
+def cubics(steps: np.ndarray, rows: np.ndarray, velocity: np.ndarray) -> Motion:
+    """The cubics that a controller commands between rows with velocities, each `[N + 1, D]`."""
+    time_ns = np.concatenate([[0], np.rint(steps.cumsum() * SECOND_NS).astype(np.int64)])
+    return motion_of_points(Points(time_ns, rows, velocity, None))
+
+
+def with_all_velocities(steps: np.ndarray, rows: np.ndarray, velocity: np.ndarray) -> np.ndarray:
+    """Velocities at all of the rows `[N + 1, D]`, where only some rows have them; the others are NaN.
+
+    Between two rows that have velocities, those are of the C2 spline that begins and ends with these; where it would
+    swing beyond the outermost of all rows of a joint, of one that does not, if there is one.
+
+    Args:
+        steps: as for `through_to_rest`, like rows.
+        rows: with which the velocities belong.
+        velocity: rad/s, `[N + 1, D]`, of the first and the last row at least.
+
+    """
+    given = np.flatnonzero(~np.isnan(velocity).any(axis=1))
+    whole = velocity.copy()
+    for first, last in pairwise(given.tolist()):
+        if last - first > 1:
+            part = _spline(steps[first:last], rows[first : last + 1], velocity[first], velocity[last])
+            whole[first + 1 : last] = part.states_at(part.knots[1:-1], 2)[1]
+    motion = cubics(steps, rows, whole)
+    for joint in range(rows.shape[1]):
+        of_joint = rows[:, joint : joint + 1]
+        if not _swings(motion.of(joint), of_joint).any():
+            continue
+        begin = State(of_joint[0], velocity[0, joint : joint + 1])
+        chosen = dict(zip(given[1:-1].tolist(), velocity[given[1:-1], joint].tolist(), strict=True))
+
+        def made(chosen: Mapping[int, float], of_joint: np.ndarray = of_joint, begin: State = begin) -> Motion:
+            return cubics(steps, of_joint, _states_between(steps, of_joint, begin, chosen)[1])
+
+        forward = _forward(steps, of_joint, made, chosen)
+        whole[:-1, joint] = forward.coefficients[:, 1, 0]
+    return whole
+
+
 def _through(steps: np.ndarray, rows: np.ndarray, begin: State, fade_time: float, fade: int) -> Motion:
     """The motion with the accelerations of its ends faded within some steps."""
     whole = _faded(_spline(steps, rows, begin.velocity), begin, fade_time, fade)
@@ -78,21 +130,29 @@ def _kept_within(steps: np.ndarray, rows: np.ndarray, begin: State, fade_time: f
 
     The fade of a large acceleration swings by itself, unless it is over at the next row; and at last, it rests at each.
     """
-    motion = _forward(steps, rows, begin, fade_time, fade)
+
+    def made(chosen: Mapping[int, float], fade: int = 1) -> Motion:
+        return _faded(_between(steps, rows, begin, chosen), begin, fade_time, fade)
+
+    motion = _forward(steps, rows, lambda chosen: made(chosen, fade), {})
     if _swings(motion, rows).any():
-        motion = _forward(steps, rows, begin, fade_time, 1)
+        motion = _forward(steps, rows, made, {})
     if _swings(motion, rows).any():
-        resting = dict.fromkeys(range(1, len(rows) - 1), 0.0)
-        motion = _faded(_between(steps, rows, begin, resting), begin, fade_time, 1)
+        motion = made(dict.fromkeys(range(1, len(rows) - 1), 0.0))
     return motion
 
 
-def _forward(steps: np.ndarray, rows: np.ndarray, begin: State, fade_time: float, fade: int) -> Motion:
-    """The motion of one joint through rows `[N + 1, 1]`, slower at those beside which it would swing beyond them."""
-    chosen: dict[int, float] = {}
-    tried: dict[int, int] = {}
+def _forward(
+    steps: np.ndarray, rows: np.ndarray, made: Callable[[Mapping[int, float]], Motion], given: Mapping[int, float]
+) -> Motion:
+    """The motion of one joint through rows `[N + 1, 1]`, slower at those beside which it would swing beyond them.
+
+    It is `made` with velocities at some rows; those that are `given` stay as they are.
+    """
+    chosen = dict(given)
+    tried = dict.fromkeys(given, len(_OF_MEAN))
     while True:
-        motion = _faded(_between(steps, rows, begin, chosen), begin, fade_time, fade)
+        motion = made(chosen)
         row = _to_slow(_swings(motion, rows), rows, tried)
         if row is None:
             return motion
@@ -117,6 +177,11 @@ def _to_slow(swinging: np.ndarray, rows: np.ndarray, tried: Mapping[int, int]) -
 
 def _between(steps: np.ndarray, rows: np.ndarray, begin: State, chosen: Mapping[int, float]) -> Motion:
     """Splines of one joint between rows whose velocities are chosen, joined with one acceleration at each of these."""
+    return Motion(knots_of(steps), quintics(steps, _states_between(steps, rows, begin, chosen)), ends_at_rest=True)
+
+
+def _states_between(steps: np.ndarray, rows: np.ndarray, begin: State, chosen: Mapping[int, float]) -> np.ndarray:
+    """The same at the rows: positions, velocities and accelerations, `[3, N + 1, 1]`."""
     cuts = [0, *sorted(chosen), len(steps)]
     velocity = [float(begin.velocity[0]), *(chosen[row] for row in cuts[1:-1]), 0.0]
     states = np.empty((3, len(rows), 1))
@@ -131,8 +196,7 @@ def _between(steps: np.ndarray, rows: np.ndarray, begin: State, chosen: Mapping[
     for row, before, after in zip(cuts[1:-1], ends, ends[1:], strict=False):
         both = float(before[1][0]), float(after[0][0])  # the smaller one, so that neither side swings
         states[2, row] = min(both, key=abs) if both[0] * both[1] > 0 and chosen[row] != 0 else 0.0
-    knots = np.concatenate([[0.0], steps.cumsum()])
-    return Motion(knots, quintics(steps, states), ends_at_rest=True)
+    return states
 
 
 def _spline(steps: np.ndarray, rows: np.ndarray, begin: np.ndarray, end: np.ndarray | None = None) -> Motion:
@@ -153,12 +217,12 @@ def _swings(motion: Motion, rows: np.ndarray) -> np.ndarray:
     least, most = extremes(motion)[:, 0]
     if least[0] >= low and most[0] <= high:
         return np.zeros(len(motion.coefficients), bool)
-    pieces = [
-        extremes(Motion(motion.knots[k : k + 2], motion.coefficients[k : k + 1]))[:, 0, 0]
-        for k in range(len(motion.coefficients))
-    ]
-    least, most = np.transpose(pieces)
-    return (least < low) | (most > high)
+    control = bernstein(motion.coefficients, motion.steps, 0)[:, :, 0]  # it contains the piece
+    swinging = (control.min(axis=1) < low) | (control.max(axis=1) > high)
+    for k in np.flatnonzero(swinging).tolist():
+        least, most = extremes(Motion(motion.knots[k : k + 2], motion.coefficients[k : k + 1]))[:, 0, 0]
+        swinging[k] = least < low or most > high
+    return swinging
 
 
 def _turn(rows: np.ndarray, place: int) -> float:

@@ -8,13 +8,14 @@ from dataclasses import replace
 import numpy as np
 
 from ..execution.bounds import Bounds
-from ..execution.complete import through_to_rest
+from ..execution.complete import cubics, through_to_rest, with_all_velocities
 from ..execution.limits import extremes, find_motion_violation
 from ..execution.motion import Motion, State
-from ..execution.rows import Points, motion_of_points
+from ..execution.rows import Points, cubic_spline, motion_of_points
 from ..execution.tolerances import ROUNDING, SECOND_NS
 from ..limits.joint_limits import JointLimits, forward_rows
 from ..requests.plan import Plan
+from . import smoothing
 
 _NO_LIMIT = 1e9
 """Stands for a limit that nobody gave, where an infinite one would make differences of infinities."""
@@ -45,10 +46,11 @@ def motions_of(
 ) -> Iterator[tuple[Motion, bool]]:
     """Yield the motions of a complete plan, the best first, and whether each keeps the limits at its points.
 
-    Positions alone become a C2 spline from the state of the robot to rest; with velocities cubics, and with
-    accelerations quintics, as a controller makes them. For limits that these exceed there are also motions with
-    accelerations in place of cubics, which cannot keep a jerk, and the spline; where the plan may end later (`slows`),
-    at steps that limits ask for, and at those that follow from the distances.
+    Positions alone become a C2 spline from the state of the robot to rest; between points with velocities there are
+    cubics, and with accelerations quintics, as a controller makes them, and splines between those without. For limits
+    that these exceed there are also motions with accelerations in place of cubics, which cannot keep a jerk, and the
+    spline, through fewer points where positions are noisy; where the plan may end later (`slows`), at steps that limits
+    ask for, and at those that follow from the distances.
 
     A motion whose points are those of a motion within the limits keeps them, as far as the controller's interpolation
     exceeds them where accelerations, or jerks, jump twice within a step.
@@ -64,11 +66,8 @@ def motions_of(
     """
     before = before.known
     position = np.vstack([before.position if plan.start is None else plan.start.position, plan.actions])
-    if plan.velocities is not None:
-        begin = before if plan.start is None else plan.start
-        velocity, given = np.vstack([begin.velocity, plan.velocities]), None
-        if plan.accelerations is not None:
-            given = np.vstack([begin.known.acceleration, plan.accelerations])
+    if (rates := _rates(plan, position, before)) is not None:
+        velocity, given = rates
         motion = _between(plan.steps, position, velocity, given)
         kept = _swings_little(motion, limits, assumed, position[0])
         kept = kept and keeps_at_points(plan.steps, position, velocity, given, limits, before.acceleration)
@@ -80,11 +79,62 @@ def motions_of(
             outward = np.array([[-1.0], [1.0]])  # it must not swing further than what the sender may expect
             if (outward * (extremes(smooth) - extremes(motion))[:, 0] <= ROUNDING).all():
                 yield smooth, False
+    smoother = iter(())
+    if not _keeps(plan.steps, position, before, limits) and smoothing.is_noise(plan.steps, position, limits):
+        smoother = smoothing.with_fewer_rows(plan.steps, position)
+    smooth = False
+    for few, rows in [*smoother][-1:] if slows else smoother:
+        if slows or _keeps(few, rows, before, limits):
+            few, smooth = _possible(few, rows, assumed) if slows else few, True
+            yield through_to_rest(few, rows, before, fade_time, assumed.jerk), False
+    if smooth and not slows:
+        return
     steps = _possible(plan.steps, position, assumed) if slows else plan.steps
     yield through_to_rest(steps, position, before, fade_time, assumed.jerk), False
     even = _even(position, assumed)
     if slows and even.max() <= _LONGEST_STEP_S:
         yield through_to_rest(even, position, before, fade_time, assumed.jerk), False
+
+
+def _rates(plan: Plan, position: np.ndarray, before: State) -> tuple[np.ndarray, np.ndarray | None] | None:
+    """Velocities and perhaps accelerations at all points `[N + 1, dof]`, or None: no point on the way has any.
+
+    Where only some have them, the others have those of a spline. As in a controller, accelerations count for a piece
+    both of whose ends have them.
+    """
+    if plan.velocities is None:
+        return None
+    velocity = plan.velocities.copy()
+    if np.isnan(velocity[0]).all():
+        velocity[0] = before.velocity
+    if np.isnan(velocity[-1]).all():
+        velocity[-1] = 0.0
+    given = ~np.isnan(velocity).any(axis=1)
+    if not given.all():
+        if not given[1:-1].any():
+            return None
+        velocity = with_all_velocities(plan.steps, position, velocity)
+    if plan.accelerations is None:
+        return velocity, None
+    acceleration = plan.accelerations.copy()
+    if plan.start is None:
+        acceleration[0] = before.acceleration
+    given = ~np.isnan(acceleration).any(axis=1)
+    counts = given & (np.append(given[1:], False) | np.append(False, given[:-1]))
+    if not counts.any():
+        return velocity, None
+    if not counts.all():
+        smooth = _smooth(cubics(plan.steps, position, velocity), before.acceleration)
+        acceleration = np.where(counts[:, None], acceleration, smooth)
+    return velocity, acceleration
+
+
+def _keeps(steps: np.ndarray, position: np.ndarray, before: State, limits: JointLimits) -> bool:
+    """Whether the C2 spline through points keeps limits of acceleration and jerk."""
+    spline = cubic_spline(steps, position, before.velocity, ends_at_rest=True)
+    most = np.abs(extremes(spline)).max(axis=0)[2:]
+    given = limits.acceleration, limits.jerk
+    return all(limit is None or (one <= limit).all() for one, limit in zip(most, given, strict=True))
 
 
 def _possible(steps: np.ndarray, position: np.ndarray, assumed: Bounds) -> np.ndarray:

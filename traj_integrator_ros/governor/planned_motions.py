@@ -27,8 +27,6 @@ _PARALLEL = 3
 """Rows that show whether a plan is the previous one, moved: what begins on that and leaves it is twice as far from it
 at the second row as at the first one.
 """
-_SMOOTHED_BY_RAD = 5e-3
-"""Most by which noise that is taken out moves a row."""
 _ROWS_PER_KNOT = (2, 4, 8)
 """Of splines near rows that are noisy, tried in this order: the nearest first."""
 _NO_LIMITS = JointLimits()
@@ -264,7 +262,7 @@ def _alone(steps: np.ndarray, rows: np.ndarray, rests: bool, reading: Reading) -
     for stride in _ROWS_PER_KNOT if noisy.any() else ():
         if len(steps) < 2 * stride:
             break
-        fitted = smoothing.fitted(steps, rows, noisy, rests, stride, _SMOOTHED_BY_RAD)
+        fitted = smoothing.fitted(steps, rows, noisy, rests, stride)
         if fitted is not None:
             yield _through(steps, fitted, None, rests, reading)
 

@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import lru_cache
 
 import numpy as np
 
-from ..execution.rows import cubic_spline
+from ..execution.rows import cubic_spline, knots_of
+from ..limits.joint_limits import JointLimits
 
+_MOST_MOVED_RAD = 5e-3
+"""Most by which noise that is taken out moves a row."""
 _FEWEST_NOISY = 10
 """Rows; with fewer, noise cannot be told from a plan."""
 _ALTERNATES = -0.4
 """Half of the correlation of noise, see `noisy`."""
 _LEAST_NOISE_RAD = 5e-5
 """Median of fourth differences, 6 times the noise of rows, up to which it does not matter."""
+_OF_LIMIT = 0.05
+"""Times a limit: by which noise changes the jerk from row to row (bends the acceleration) where its largest exceeds it.
+"""
+_ROWS_PER_KNOT = tuple(2**power for power in range(1, 9))
+"""Of splines near complete plans that are noisy: recordings come at up to 1 kHz."""
+_WINDOW, _MARGIN = 64, 12
+"""Knots that are found at once, and knots beside them that are, too: a row counts for a quarter of the one before."""
 
 
 def noisy(rows: np.ndarray) -> np.ndarray:
@@ -24,21 +35,69 @@ def noisy(rows: np.ndarray) -> np.ndarray:
     if len(rows) < _FEWEST_NOISY:
         return np.zeros(rows.shape[1], bool)
     fourth = np.diff(rows, n=4, axis=0)
-    typical = np.median(np.abs(fourth), axis=0)
-    alternates = (fourth[1:] * fourth[:-1]).sum(axis=0) < _ALTERNATES * (fourth * fourth).sum(axis=0)
-    return alternates & (typical > _LEAST_NOISE_RAD)
+    return _alternates(fourth) & (np.median(np.abs(fourth), axis=0) > _LEAST_NOISE_RAD)
 
 
-def fitted(
-    steps: np.ndarray, rows: np.ndarray, joints: np.ndarray, rests: bool, stride: int, most: float
-) -> np.ndarray | None:
+def _alternates(fourth: np.ndarray) -> np.ndarray:
+    return (fourth[1:] * fourth[:-1]).sum(axis=0) < _ALTERNATES * (fourth * fourth).sum(axis=0)
+
+
+def is_noise(steps: np.ndarray, rows: np.ndarray, limits: JointLimits) -> bool:
+    """Whether rows `[N + 1, dof]`, some time apart, exceed limits of acceleration or jerk because they are noisy.
+
+    Fourth differences of 0 do not count: where a joint hardly moves, an encoder says the same for long.
+    """
+    if len(rows) < _FEWEST_NOISY:
+        return False
+    times, fourth = knots_of(steps), rows
+    for order in range(1, 5):
+        fourth = np.diff(fourth, axis=0) / (times[order:] - times[:-order])[:, None] * order
+    size = np.where(fourth == 0, np.nan, np.abs(fourth))
+    typical = np.nan_to_num(np.nanmedian(np.vstack([size, np.zeros(len(size[0]))]), axis=0))
+    step, counts = np.median(steps), np.zeros(len(typical), bool)
+    for limit, changes in ((limits.jerk, typical * step), (limits.acceleration, typical * step**2)):
+        if limit is not None:
+            counts |= changes > _OF_LIMIT * limit
+    return bool((_alternates(fourth) & counts).any())
+
+
+def with_fewer_rows(steps: np.ndarray, rows: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Yield steps and rows of splines with fewer knots near all rows `[N + 1, dof]`, the nearest one first.
+
+    The first and the last row stay as they are.
+    """
+    for stride in _ROWS_PER_KNOT:
+        if len(steps) < 2 * stride or (near := _with_knots(steps, rows, stride)) is None:
+            return
+        yield near
+
+
+def _with_knots(steps: np.ndarray, rows: np.ndarray, stride: int) -> tuple[np.ndarray, np.ndarray] | None:
+    """Steps and rows of the spline with a knot at every `stride`-th row; None: it is too far from one."""
+    chosen = np.arange(0, len(rows), stride)
+    last, chosen[-1] = len(chosen) - 1, len(steps)
+    knots = np.empty((len(chosen), rows.shape[1]))
+    for first in range(0, last, _WINDOW):
+        begin, end = max(first - _MARGIN, 0), min(first + _WINDOW + _MARGIN, last)
+        _, nearest = _influence_of(steps[chosen[begin] : chosen[end]], end == last, stride)
+        found = (nearest @ rows[chosen[begin] : chosen[end] + 1])[first - begin :]
+        count = min(len(found), _WINDOW + 1)
+        knots[first : first + count] = found[:count]
+    knots[[0, -1]] = rows[[0, -1]]
+    times = knots_of(steps)
+    spline = cubic_spline(np.diff(times[chosen]), knots, ends_at_rest=True)
+    away = spline.states_at(np.minimum(times, times[-1] * (1 - 1e-12)), 1)[0] - rows
+    return None if np.abs(away).max() > _MOST_MOVED_RAD else (np.diff(times[chosen]), knots)
+
+
+def fitted(steps: np.ndarray, rows: np.ndarray, joints: np.ndarray, rests: bool, stride: int) -> np.ndarray | None:
     """Rows of joints on the spline with a knot at every `stride`-th row that is nearest to all.
 
-    None: one is further away than `most`, rad.
+    None: one would be moved by too much.
     """
     matrix, nearest = _influence(steps.tobytes(), rests, stride)
     knots = nearest @ rows
-    if np.abs(matrix @ knots - rows)[:, joints].max() > most:
+    if np.abs(matrix @ knots - rows)[:, joints].max() > _MOST_MOVED_RAD:
         return None
     if rests:
         knots[-1] = rows[-1]
@@ -47,8 +106,12 @@ def fitted(
 
 @lru_cache(maxsize=16)
 def _influence(steps: bytes, rests: bool, stride: int) -> tuple[np.ndarray, np.ndarray]:
+    return _influence_of(np.frombuffer(steps), rests, stride)
+
+
+def _influence_of(steps: np.ndarray, rests: bool, stride: int) -> tuple[np.ndarray, np.ndarray]:
     """Positions at all rows by those at the knots, `[N + 1, K + 1]`, and those nearest at the knots by all rows."""
-    times = np.concatenate([[0.0], np.frombuffer(steps).cumsum()])
+    times = np.concatenate([[0.0], steps.cumsum()])
     chosen = np.arange(0, len(times), stride)
     chosen[-1] = len(times) - 1
     coarse = np.diff(times[chosen])

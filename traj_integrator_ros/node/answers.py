@@ -136,7 +136,7 @@ class Answers:
         with self._answering("position_trajectory", message, info) as judging, judging(Output.ROW) as row:
             pipeline = self.accepting()
             now_ns = self.update()
-            fields = read_position_trajectory(message, pipeline.parameters.max_horizon)
+            fields = read_position_trajectory(message, pipeline.parameters.position_trajectory_max_points)
             trajectory = pipeline.position_trajectory(fields, now_ns, self.now_ns)
             row.waits = trajectory is None or not trajectory.topic  # perhaps stopped meanwhile
             self.hand_over(trajectory)

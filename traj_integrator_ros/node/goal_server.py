@@ -117,7 +117,7 @@ class GoalServer:
             now_ns = answers.update()
             # By way of bytes, because that is how plans on the topic are read.
             serialized = serialize_message(goal.trajectory)
-            plan = read_position_trajectory(serialized, answers.pipeline.parameters.max_horizon)
+            plan = read_position_trajectory(serialized, answers.pipeline.parameters.position_trajectory_max_points)
             answers.hand_over(self.goals.begin(handle, goal_fields(goal, plan), now_ns, answers.now_ns))
         if outcome.reason:
             self.goals.forget(handle)

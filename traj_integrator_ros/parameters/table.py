@@ -145,7 +145,7 @@ class ParameterTable:
     max_batch: int = _value(1024, "Most trajectories in one message", (1, 10_000_000), **_UNTIL_CONFIGURED)
     max_horizon: int = _value(
         256,
-        "Most actions in a trajectory, and most points in a position trajectory",
+        "Most actions in a trajectory",
         (1, 1_000_000),
         **_UNTIL_CONFIGURED,
     )
@@ -274,6 +274,9 @@ class ParameterTable:
         "Last point of a message on ~/position_trajectory: goal (the robot comes to rest there) or stream "
         "(positions of a chunk, which the next message continues)",
         choices=(END_GOAL, "stream"),
+    )
+    position_trajectory_max_points: int = _value(
+        20_000, "Most points in a plan: a message on ~/position_trajectory, or an action goal", (1, 1_000_000)
     )
     supervision_deviation: float = _value(
         0.05,

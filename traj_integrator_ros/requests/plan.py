@@ -46,9 +46,11 @@ class Plan:
     is_complete: bool = False
     """Whether it ends at rest at its last position, which is its goal; otherwise another plan may follow."""
     velocities: np.ndarray | None = None
-    """Of a complete plan: at the end of each step, rad/s, `[H, dof]`, NaN as in actions; None: not given."""
+    """Of a complete plan: at its origin and at the end of each step, rad/s, `[H + 1, dof]`. NaN as in actions, and for
+    all joints at a point that has none, or that there is not. None: no point has any.
+    """
     accelerations: np.ndarray | None = None
-    """Likewise, rad/s^2."""
+    """Likewise, rad/s^2; only at points with velocities."""
     received_ns: int = 0
     """When it came, ns of the node's clock."""
     making: float = 0.0
@@ -106,7 +108,8 @@ class Plan:
             changes["goal"] = self.goal._replace(position=turned(self.goal.position, actions[-1], turning))
         for name in ("velocities", "accelerations"):
             if (values := getattr(self, name)) is not None:
-                changes[name] = _filled(values, 0.0)
+                given = ~np.isnan(values).all(axis=1, keepdims=True)
+                changes[name] = np.where(given, _filled(values, 0.0), np.nan)
         return replace(self, **changes)
 
 

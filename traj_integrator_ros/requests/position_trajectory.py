@@ -32,9 +32,9 @@ class PositionFields(NamedTuple):
     positions: Sequence[np.ndarray]
     """For each point, one value for each joint name."""
     velocities: Sequence[np.ndarray] = ()
-    """The same, or none for any point; of a chunk they are ignored."""
+    """The same, or none for some points, or for all; of a chunk they are ignored."""
     accelerations: Sequence[np.ndarray] = ()
-    """Likewise; without velocities they are ignored, as by joint_trajectory_controller."""
+    """Likewise; at points without velocities they are ignored."""
 
 
 def plan_of_positions(fields: PositionFields, parameters: NodeParameters, now_ns: int, end: str | None = None) -> Plan:
@@ -58,32 +58,37 @@ def plan_of_positions(fields: PositionFields, parameters: NodeParameters, now_ns
         raise Rejected(RejectionReason.JOINT_COUNT, "joint_names: expected at least one joint, got none")
     columns = resolve_subset(names, joint_names, "joint_names")
     count = fields.count
-    require_size("points", count, 1, parameters.max_horizon, "max_horizon")
+    require_size("points", count, 1, parameters.position_trajectory_max_points, "position_trajectory.max_points")
     time_ns = np.asarray(fields.time_ns, np.int64)
     untimed = not time_ns.any()
     is_complete = (end or parameters.position_trajectory_end) == END_GOAL
 
-    def table(part: str) -> np.ndarray:
+    def table(values: np.ndarray) -> np.ndarray:
         rows = np.full((count, len(joint_names)), np.nan)
-        rows[:, columns] = _values(part, getattr(fields, part), len(names))
+        rows[:, columns] = values
         return rows
 
-    rows, velocities, accelerations = table("positions"), None, None
-    if is_complete and not untimed and _are_given("velocities", fields.velocities):
-        velocities = table("velocities")
-        _require_rest(velocities[-1][columns], names)
-        if _are_given("accelerations", fields.accelerations):
-            accelerations = table("accelerations")
+    values = _values("positions", fields.positions, len(names))
+    rows, velocities, accelerations = table(values), None, None
+    if is_complete and not untimed and any(map(len, fields.velocities)):
+        values = _values("velocities", fields.velocities, len(names), optional=True)
+        _require_rest(values[-1], names)
+        velocities, given = table(values), ~np.isnan(values[:, :1])
+        if any(map(len, fields.accelerations)):
+            values = _values("accelerations", fields.accelerations, len(names), optional=True)
+            accelerations = table(np.where(given, values, np.nan))
     _require_times(time_ns, fields.stamp_ns, now_ns, untimed=untimed)
     start = None
     if untimed:
         time_ns = time_ns[:0]
     elif time_ns[0] == 0:
-        start = State(rows[0], np.zeros(len(joint_names)) if velocities is None else velocities[0])
-        if accelerations is not None:
-            start = start._replace(acceleration=accelerations[0])
+        start = State(rows[0], np.zeros(len(joint_names)))
         rows, time_ns = rows[1:], time_ns[1:]
-        velocities, accelerations = (None if part is None else part[1:] for part in (velocities, accelerations))
+    else:
+        nothing = np.full((1, len(joint_names)), np.nan)
+        velocities, accelerations = (
+            None if part is None else np.vstack([nothing, part]) for part in (velocities, accelerations)
+        )
     left_out = None
     if len(columns) < len(joint_names):
         left_out = np.ones(len(joint_names), bool)
@@ -105,34 +110,28 @@ def plan_of_positions(fields: PositionFields, parameters: NodeParameters, now_ns
     )
 
 
-def _values(part: str, points: Sequence[np.ndarray], count: int) -> np.ndarray:
-    """The values of all points, `[N, count]`. Raises Rejected: joint_count or not_finite."""
-    for index, row in enumerate(points):
-        if len(row) != count:
-            raise Rejected(
-                RejectionReason.JOINT_COUNT,
-                f"points[{index}].{part}: expected {count} values, one for each joint name, got {len(row)}",
-            )
-    values = np.asarray(points, np.float64)
-    require_finite(f"points.{part}", values)
+def _values(part: str, points: Sequence[np.ndarray], count: int, *, optional: bool = False) -> np.ndarray:
+    """The values of all points, `[N, count]`; NaN where an optional part is not given.
+
+    Raises Rejected: joint_count or not_finite.
+    """
+    lengths = np.array([len(row) for row in points])
+    given = lengths > 0 if optional else np.ones(len(points), bool)
+    if (wrong := given & (lengths != count)).any():
+        index = int(wrong.argmax())
+        raise Rejected(
+            RejectionReason.JOINT_COUNT,
+            f"points[{index}].{part}: expected {count} values, one for each joint name{', or none' * optional}, got "
+            f"{lengths[index]}",
+        )
+    values = np.full((len(points), count), np.nan)
+    values[given] = points if given.all() else [row for row in points if len(row)]
+    require_finite(f"points.{part}", values[given])
     return values
 
 
-def _are_given(part: str, points: Sequence[np.ndarray]) -> bool:
-    """Whether all points have values; none may have some alone. Raises Rejected: joint_count."""
-    given = [len(row) > 0 for row in points]
-    if any(given) and not all(given):
-        index = given.index(not given[0])
-        raise Rejected(
-            RejectionReason.JOINT_COUNT,
-            f"points[{index}].{part}: expected {'some' if given[0] else 'none'}, as in points[0], got "
-            f"{len(points[index])}; all points need the same fields",
-        )
-    return any(given)
-
-
 def _require_rest(velocity: np.ndarray, names: Sequence[str]) -> None:
-    """Refuse a goal that is passed in motion. Raises Rejected: goal_in_motion."""
+    """Refuse a goal that is passed in motion; NaN is no motion. Raises Rejected: goal_in_motion."""
     joint = int(np.abs(velocity).argmax())
     if abs(velocity[joint]) > _AT_REST:
         raise Rejected(

@@ -43,6 +43,8 @@ _ARRAYS = {
     "geometry_msgs/Twist": "V48",
 }
 """Elements of arrays that are read as a whole, by their numpy type; frames, made of doubles, are only passed over."""
+_LOOKED_AT = 256
+"""Points that are compared at once: most messages have thousands that are alike, or each is unlike the next."""
 _PUBLISHERS_KEPT = 64
 _ONLY = b""
 """Stands for the only publisher of a topic if rclpy does not identify it."""
@@ -60,6 +62,8 @@ class _Field(NamedTuple):
     """Reads what follows a length: from the message, a place and the length, it returns a value and where that ends."""
     array: tuple[np.dtype, int, np.ndarray] | None = None
     """Type, alignment - 1, and an empty array, where an array follows."""
+    numbers: np.dtype | None = None
+    """Type of the numbers, or of the length."""
 
 
 class FieldReader:
@@ -111,7 +115,8 @@ def _fields(types: Mapping[str, str], order: str, within: str = "") -> Iterator[
         if kind in _NUMBERS:
             form = order + _NUMBERS[kind]
             alignment = struct.calcsize(form[1])
-            yield _Field(field, struct.Struct(form).unpack_from, struct.calcsize(form), alignment - 1)
+            numbers = np.dtype([(letter, order + letter) for letter in _NUMBERS[kind]])
+            yield _Field(field, struct.Struct(form).unpack_from, struct.calcsize(form), alignment - 1, numbers=numbers)
             continue
         if kind == "string":
             follows = _read_string
@@ -125,7 +130,7 @@ def _fields(types: Mapping[str, str], order: str, within: str = "") -> Iterator[
         elif element in _ARRAYS:
             dtype = np.dtype(order + _ARRAYS[element])
             array = dtype, min(dtype.itemsize, 8) - 1, np.empty(0, _ARRAYS[element])
-            yield _Field(field, length, 4, 3, array=array)
+            yield _Field(field, length, 4, 3, array=array, numbers=np.dtype(f"{order}u4"))
             continue
         else:
             raise ValueError(f"{field}: expected one of {', '.join(_ARRAYS)}, got {kind}")
@@ -145,7 +150,7 @@ def _read_fields(fields: tuple[_Field, ...], data: bytes, at: int) -> tuple[list
     values = []
     name = ""
     try:
-        for name, unpack, size, mask, follows, array in fields:  # noqa: B007 - for errors
+        for name, unpack, size, mask, follows, array, _ in fields:  # noqa: B007 - for errors
             at += (_ENCODING_SIZE - at) & mask  # alignment counts from the end of the encoding
             found = unpack(data, at)
             at += size
@@ -202,12 +207,51 @@ def _read_points(fields: tuple[_Field, ...], data: bytes, at: int, count: int) -
     """The number of points, and an iterator that reads their fields; so nothing behind them can be read."""
     _require_room(data, at, _LEAST_POINT_SIZE * count)
 
-    def each(at: int) -> Iterator[list]:
-        for _ in range(count):
-            point, at = _read_fields(fields, data, at)
-            yield point
+    def runs(at: int) -> Iterator[list[np.ndarray]]:
+        left = count
+        while left:
+            values, end = _read_fields(fields, data, at)
+            alike = _alike(fields, values, data, at, end, min(left, _LOOKED_AT))
+            yield alike
+            left -= len(alike[0])
+            at += len(alike[0]) * (end - at)
 
-    return (count, each(at)), len(data)
+    return (count, runs(at)), len(data)
+
+
+def _alike(fields: tuple[_Field, ...], values: list, data: bytes, at: int, end: int, most: int) -> list[np.ndarray]:
+    """The fields of a point and of those after it whose arrays are as long: views `[N, length]` of the message.
+
+    Args:
+        fields: of a point.
+        values: of the first one.
+        data: the message.
+        at: where it begins.
+        end: where it ends; the others lie behind it, each in as many bytes.
+        most: number of points that there are.
+
+    """
+    step = end - at
+    most = min(most, (len(data) - at) // step) if step % 8 == 0 else 1  # otherwise the next one is aligned otherwise
+
+    def column(dtype: np.dtype, place: int, width: int) -> np.ndarray:
+        return np.ndarray((most, width), dtype, data, place, (step, dtype.itemsize))
+
+    columns, same, place = [], np.ones(most, bool), at
+    for field, value in zip(fields, values, strict=True):
+        place += (_ENCODING_SIZE - place) & field.mask
+        numbers = column(field.numbers, place, 1)[:, 0]
+        place += field.size
+        if field.array is not None:
+            same &= numbers == len(value)
+            dtype, mask, numbers = *field.array[:2], np.empty((most, 0))
+            if len(value):
+                place += (_ENCODING_SIZE - place) & mask
+                numbers = column(dtype, place, len(value))
+            place += value.nbytes
+        columns.append(numbers)
+    count = most if same.all() else int(same.argmin())
+    return [values[:count] for values in columns]
 
 
 def _require_room(data: bytes, at: int, size: int) -> None:
@@ -241,12 +285,20 @@ def read_action_sequence(data: bytes) -> tuple[Stamp, SequenceFields]:
 def read_position_trajectory(data: bytes, most_points: int) -> PositionFields:
     """Return the points of a serialized JointTrajectory, without efforts; none if it has more than `most_points`."""
     names, stamp, (count, points) = _position_trajectory(data)
-    positions, velocities, accelerations, times = [], [], [], []
-    for point in points if count <= most_points else ():
-        for values, part in zip((positions, velocities, accelerations), point, strict=False):
+    positions, velocities, accelerations, times_ns = [], [], [], [np.zeros(0, np.int64)]
+    for *parts, _, time in points if count <= most_points else ():
+        for values, part in zip((positions, velocities, accelerations), parts, strict=True):
             values.append(part)
-        times.append(nanoseconds(point[-1]))
-    return PositionFields(names, nanoseconds(stamp), count, times, positions, velocities, accelerations)
+        times_ns.append(time["i"].astype(np.int64) * _SECOND_NS + time["I"])
+    parts = map(_rows, (positions, velocities, accelerations))
+    return PositionFields(names, nanoseconds(stamp), count, np.concatenate(times_ns), *parts)
+
+
+def _rows(runs: list[np.ndarray]) -> np.ndarray | list[np.ndarray]:
+    """The rows of all runs: an array where they are equally long."""
+    if len({run.shape[1] for run in runs}) == 1:
+        return np.concatenate(runs).astype(np.float64, copy=False)
+    return [row for run in runs for row in run.astype(np.float64, copy=False)]
 
 
 def read_joint_state(data: bytes) -> tuple[tuple[str, ...], np.ndarray, np.ndarray, int]:
