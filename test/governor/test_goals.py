@@ -201,3 +201,47 @@ def test_only_what_is_not_over_is_known(of_node):
     assert not of_node.goals.has("one")
     of_node.goals.abort(Rejected(RejectionReason.STOPPED, "node: a stop was requested"))
     assert not of_node.results
+
+
+class OfTwoPublishers(GoalsOfNode):
+    """Goals of a node whose second joint is measured less often, by a publisher of its own; the robot follows."""
+
+    def __init__(self, every: int, ahead: float = 0.0, **parameters: object) -> None:
+        super().__init__(**parameters)
+        self.every, self.count, self.ahead = every, 0, ahead
+        self.silent = False
+        self.node.measure = self._measure
+
+    def _measure(self, position: np.ndarray, velocity: np.ndarray, now: float) -> None:
+        self.count += 1
+        for joint, name in enumerate("ab"):
+            if joint and (self.count % self.every or self.silent):
+                continue
+            stamp_ns = ns(now + joint * self.ahead)
+            values = (np.array([part[joint]]) for part in (position, velocity))
+            self.node.pipeline.take_joint_state([name], *values, stamp_ns, ns(now))
+
+
+@pytest.mark.parametrize(("every", "ahead"), [(1, 0.0), (10, 0.0), (20, 0.0), (40, 0.0), (1, 3.0), (10, 3.0)])
+def test_each_joint_is_compared_at_its_own_time(every: int, ahead: float) -> None:
+    made = OfTwoPublishers(every, ahead, **{"constraints.a.trajectory": 1e-3, "constraints.b.trajectory": 1e-3})
+    made.run(-0.5, 0.0)
+    made.begin("one", 0.0, rows=[[0.5, -0.6]])
+    made.run(0.0, 1.02)
+    assert not made.results, made.results
+    made.run(1.02, 1.5)
+    assert made.results["one"].ended is Ended.SUCCEEDED, made.results
+    assert max(np.abs(one.error.position).max() for one in made.feedback) < 1e-6
+    assert not made.node.published.guard.brakes
+
+
+def test_a_goal_is_not_reached_by_joints_that_were_measured_before_its_end() -> None:
+    made = OfTwoPublishers(1, **{"constraints.goal_time": 0.1, "constraints.b.goal": 0.05})
+    made.run(-0.1, 0.0)
+    made.begin("one", 0.0)
+    made.run(0.0, 0.95)
+    made.silent = True  # it has 0.1 rad/s yet, and is within the tolerance of the goal
+    made.run(0.95, 1.3)
+    assert made.results.get("one") is None or made.results["one"].ended is not Ended.SUCCEEDED
+    made.run(1.3, 3.0)
+    assert made.results["one"].ended is Ended.ABORTED

@@ -220,7 +220,27 @@ def test_between_joint_states_it_is_linear_and_nothing_is_said_where_they_are_fa
     for time_ms, value in ((1, 0.0), (101, 2.0), (401, 3.0)):
         states.update(["a"], np.array([value]), np.array([-value]), time_ms * MS, time_ms * MS)
     position, velocity = measured_at(states.recent, np.array([0, 1, 26, 101, 201, 401, 402]) * MS, 1, np.zeros(1, bool))
-    np.testing.assert_allclose(position[:, 0], [np.nan, 0.0, 0.5, np.nan, np.nan, 3.0, np.nan])
+    np.testing.assert_allclose(position[:, 0], [np.nan, 0.0, 0.5, 2.0, np.nan, 3.0, np.nan])
     np.testing.assert_allclose(velocity, -position)
     states.drop_for_jump()
     assert np.isnan(measured_at(states.recent, np.array([50]) * MS, 1, np.zeros(1, bool))).all()
+
+
+def test_each_joint_is_known_between_its_own_measurements() -> None:
+    states = JointStates(("a", "b"))
+    for time_ms in range(0, 201, 10):
+        states.update(["a"], np.array([time_ms * 1e-3]), np.zeros(1), time_ms * MS + 1, time_ms * MS + 1)
+        if time_ms % 100 == 0:
+            states.update(["b"], np.array([time_ms * 1e-3]), np.zeros(1), time_ms * MS + 1, time_ms * MS + 1)
+    at = np.array([5, 55, 95, 155, 195])
+    position, _ = measured_at(states.recent, at * MS + 1, 2, np.zeros(2, bool))
+    np.testing.assert_allclose(position, np.repeat(at[:, None] * 1e-3, 2, axis=1), atol=1e-12)
+
+
+def test_joints_measured_at_different_times_have_speeds_of_their_own() -> None:
+    states = JointStates(("a", "b"))
+    for time_ms in range(0, 201, 10):
+        states.update(["a"], np.array([time_ms * 1e-3]), np.zeros(1), time_ms * MS + 1, time_ms * MS + 1)
+        if time_ms % 50 == 0:
+            states.update(["b"], np.array([2e-3 * time_ms]), np.zeros(1), time_ms * MS + 1, time_ms * MS + 1)
+    np.testing.assert_allclose(states.speed(), [1.0, 2.0], rtol=1e-9)

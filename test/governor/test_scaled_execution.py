@@ -80,7 +80,7 @@ class Scaled(SimulatedNode):
 
 def changing(*scales: float) -> Slider:
     """A slider that is moved every 0.2 s, from 0.3 s on."""
-    return lambda t: ((1.0, *scales)[min(max(int((t - 0.1) / 0.2), 0), len(scales))])
+    return lambda t: (1.0, *scales)[min(max(int((t - 0.1) / 0.2), 0), len(scales))]
 
 
 SLIDERS = {

@@ -115,9 +115,15 @@ class Beginning:
         if plan.start is None or measured is None or tolerance <= 0:
             return ""
         at = self._published.motion_clock.at
-        position, until = plan.start.position, ((plan.origin_ns or at(now_ns)) - at(measured.stamp_ns)) * NANOSECOND_S
-        reach = np.abs(measured.velocity) * min(max(until, 0.0), _LONGEST_OUTLOOK_S)
+        position, measured_ns = plan.start.position, self._published.motion_clock.at_times(measured.stamps_ns)
+        until = ((plan.origin_ns or at(now_ns)) - measured_ns) * NANOSECOND_S
+        reach = np.abs(measured.velocity) * np.clip(until, 0.0, _LONGEST_OUTLOOK_S)
         beyond = self._apart(measured, position) - reach
+        then = self._published.present.commanded_to_each(measured.stamps_ns)
+        now = self._published.present.commanded(measured.stamp_ns)
+        if then is not None and now is not None:  # a joint that was not measured lately has moved as it was commanded
+            moved = measured._replace(position=measured.position + np.nan_to_num(now.position - then.position))
+            beyond = np.minimum(beyond, self._apart(moved, position))
         joint = int(beyond.argmax())
         if beyond[joint] <= tolerance:
             return ""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
@@ -141,23 +141,25 @@ def commanded_at(sent: Iterable[SentMotion], times_ns: np.ndarray, dof: int) -> 
 def measured_at(
     states: Sequence[MeasuredState], times_ns: np.ndarray, dof: int, turning: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Measured positions and velocities `[N, dof]` at times `[N]`, linear between joint states; NaN elsewhere.
+    """Measured positions and velocities `[N, dof]` at times `[N]`, linear between states of a joint; NaN elsewhere.
 
     Those of `turning` joints, bool `[dof]`, take the short way between two joint states.
     """
     position, velocity = np.full((2, len(times_ns), dof), np.nan)
-    stamps = [state.stamp_ns for state in states]
-    for row, time_ns in enumerate(times_ns.tolist()):
-        index = bisect_right(stamps, time_ns)
-        if not 0 < index < len(stamps):
-            if stamps and time_ns == stamps[-1]:
-                position[row], velocity[row] = states[-1].position, states[-1].velocity
-            continue
-        before, after = states[index - 1], states[index]
-        before_ns, after_ns = before.stamp_ns, after.stamp_ns
-        if after_ns - before_ns > _LONGEST_GAP_NS:
-            continue
-        share = (time_ns - before_ns) / (after_ns - before_ns)
-        position[row] = before.position + share * (turned(after.position, before.position, turning) - before.position)
-        velocity[row] = before.velocity + share * (after.velocity - before.velocity)
+    if not len(times_ns):
+        return position, velocity
+    newest = [state.stamp_ns for state in states]
+    begin = bisect_left(newest, int(times_ns.min()) - 2 * _LONGEST_GAP_NS)
+    near = [states[k] for k in range(begin, bisect_left(newest, int(times_ns.max()) + 2 * _LONGEST_GAP_NS))]
+    for joint in range(dof if near else 0):
+        stamps_ns, first = np.unique([state.stamps_ns[joint] for state in near], return_index=True)
+        rows = np.array([(near[k].position[joint], near[k].velocity[joint]) for k in first])
+        if turning[joint]:
+            rows[:, 0] = np.unwrap(rows[:, 0])
+        gap = np.diff(stamps_ns, prepend=stamps_ns[0])
+        after = stamps_ns.searchsorted(times_ns)
+        known = (after < len(stamps_ns)) & (times_ns >= stamps_ns[0])
+        known[known] &= (gap[after[known]] <= _LONGEST_GAP_NS) | (stamps_ns[after[known]] == times_ns[known])
+        for values, column in zip((position, velocity), rows.T, strict=True):
+            values[known, joint] = np.interp(times_ns[known] - stamps_ns[0], stamps_ns - stamps_ns[0], column)
     return position, velocity

@@ -16,7 +16,7 @@ from ..requests.goal_tolerances import GoalTolerances, Tolerance, ToleranceField
 from ..requests.joint_order import resolve_subset
 from ..requests.plan import GOALS, turned
 from ..requests.position_trajectory import PositionFields
-from ..requests.rejection import Rejected, RejectionReason
+from ..requests.rejection import Rejected, RejectionReason, shown_names
 from .executable import ExecutableTrajectory
 from .pipeline import Pipeline
 
@@ -64,11 +64,11 @@ class Feedback(NamedTuple):
     """What the sender of a goal is told on the way, in the node's joint order."""
 
     stamp_ns: int
-    """When `actual` was measured."""
+    """When the newest part of `actual` was measured."""
     into_s: float
     """Time in the trajectory then, which advances as it is executed."""
     desired: State
-    """What was commanded then."""
+    """What each joint was commanded when it was measured."""
     actual: State
     error: State
     """desired - actual."""
@@ -249,20 +249,23 @@ class Goals:
     # What is measured decides
 
     def _judge(self, goal: _Goal, now_ns: int) -> ExecutableTrajectory | None:
-        """End a goal that is reached or missed, by the last measured state; return the stop of one that is left."""
-        actual, stamp_ns = self._measured(now_ns)
+        """End a goal that is reached or missed, by where each joint was measured last; return the stop of one that is
+        left.
+        """
+        actual, stamps_ns = self._measured(now_ns)
         at = self._published.motion_clock.at
-        measured_ns = at(stamp_ns)
+        measured_ns = self._published.motion_clock.at_times(stamps_ns)
         executed = self._published.present.own(now_ns)  # by the clock as it was set meanwhile
         start_ns = goal.trajectory.start_ns if executed is None else executed.planned.start_ns
         end_ns = start_ns + whole_ns(goal.trajectory.motion.duration)
-        if measured_ns < end_ns:
-            desired = self._published.present.commanded(stamp_ns)
-            found = "" if desired is None else self._exceeded(goal.tolerances.path, desired, actual, "its command")
+        under_way = measured_ns < end_ns
+        if under_way.any():
+            found = self._left(goal, actual, np.where(under_way, stamps_ns, 0))
             if found:
                 self._end(Result(Ended.ABORTED, ResultCode.PATH_TOLERANCE_VIOLATED, f"path_tolerance: {found}"))
                 return self._stop(now_ns)
-            found = "expected a joint state after the end of the trajectory, got none"
+            names = [self._pipeline.parameters.joint_names[joint] for joint in np.flatnonzero(under_way)]
+            found = f"expected joint states after the end of the trajectory, got none of {shown_names(names)}"
         else:
             place = goal.trajectory.motion.end.position
             desired = State(np.where(np.isnan(goal.target), place, goal.target), np.zeros_like(place))
@@ -270,20 +273,29 @@ class Goals:
             if not found:
                 self._end(Result(Ended.SUCCEEDED, ResultCode.SUCCESSFUL, "the goal is reached"))
                 return None
-        late = (max(measured_ns, at(now_ns) - whole_ns(_LATE_S)) - end_ns) * NANOSECOND_S
+        late = (max(int(measured_ns.min()), at(now_ns) - whole_ns(_LATE_S)) - end_ns) * NANOSECOND_S
         if late > goal.tolerances.goal_time:
             text = f"goal_tolerance: {found}, {goal.tolerances.goal_time:g} s after the end (goal_time_tolerance)"
             self._end(Result(Ended.ABORTED, ResultCode.GOAL_TOLERANCE_VIOLATED, text))
         return None
 
+    def _left(self, goal: _Goal, actual: State, measured_ns: np.ndarray) -> str:
+        """Which joint has left the path by how much when it was measured, ns, `[dof]`; empty: none has."""
+        desired = self._published.present.commanded_to_each(measured_ns)
+        if desired is None:
+            return ""
+        unknown = np.isnan(desired.position)  # what was measured before the motion, or after it, is not on its path
+        desired = State(*(np.where(unknown, *parts) for parts in zip(actual, desired, strict=False)))
+        return self._exceeded(goal.tolerances.path, desired, actual, "its command")
+
     def _exceeded(self, tolerance: Tolerance, desired: State, actual: State, what: str) -> str:
         near = actual._replace(position=self._turned(actual.position, desired.position))
         return tolerance.exceeded(desired, near, self._pipeline.parameters, what)
 
-    def _measured(self, now_ns: int) -> tuple[State, int]:
-        """The last measured state, and when that was: a stamp that runs ahead counts as its arrival."""
+    def _measured(self, now_ns: int) -> tuple[State, np.ndarray]:
+        """The last measured state, and when that was of each joint: a stamp that runs ahead counts as its arrival."""
         state = self._pipeline.joint_states.latest(now_ns, 0.0)
-        return State(state.position, state.velocity), min(state.stamp_ns, state.received_ns)
+        return State(state.position, state.velocity), np.minimum(state.stamps_ns, state.received_ns)
 
     def _turned(self, position: np.ndarray, near: np.ndarray) -> np.ndarray:
         return turned(position, near, self._pipeline.parameters.continuous)
@@ -294,11 +306,14 @@ class Goals:
             return
         goal.told_ns = now_ns
         actual, measured_ns = self._measured(now_ns)
-        desired = (self._published.present.commanded(measured_ns) or goal.trajectory.motion.begin).known
+        begin = goal.trajectory.motion.begin.known
+        desired = self._published.present.commanded_to_each(measured_ns) or begin
+        desired = State(*(np.where(np.isnan(part), first, part) for first, part in zip(begin, desired, strict=True)))
         near = self._turned(actual.position, desired.position)
         error = State(desired.position - near, desired.velocity - actual.velocity)
-        into_s = (self._published.motion_clock.at(measured_ns) - goal.trajectory.start_ns) * NANOSECOND_S
-        self._tell(goal.handle, Feedback(measured_ns, max(into_s, 0.0), desired, actual, error))
+        newest_ns = int(measured_ns.max())
+        into_s = (self._published.motion_clock.at(newest_ns) - goal.trajectory.start_ns) * NANOSECOND_S
+        self._tell(goal.handle, Feedback(newest_ns, max(into_s, 0.0), desired, actual, error))
 
     # Whether it is still executed
 

@@ -8,13 +8,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..execution.tolerances import MOST_KEPT, NANOSECOND_S
+from ..execution.tolerances import MOST_KEPT, NANOSECOND_S, whole_ns
 from ..requests.joint_order import named_joints, values_of_joints
 from ..requests.rejection import Rejected, RejectionReason, shown_names
 from .robot_clock import STEP_NS
 
 REORDER_WINDOW_S = 0.1
-"""A stamp older than the newest by less than this is a late message; by more, the clock has jumped back."""
+"""A stamp older than the newest by less than this is a late message; by more, the clock has jumped back. One that is
+ahead of the node's clock by more is of another clock.
+"""
 _LATELY_NS = 200_000_000
 """Over which the speed of joints is measured."""
 
@@ -25,10 +27,13 @@ class MeasuredState(NamedTuple):
     position: np.ndarray
     velocity: np.ndarray
     stamp_ns: int
-    """When the newest part of it was measured, or for a message without a stamp, when it arrived; node's clock."""
-    received_ns: int
+    """When the newest part of it was measured."""
     stamps_ns: np.ndarray
-    """When each joint was measured, int64 `[dof]`: publishers of different joints differ."""
+    """When each joint was measured, int64 `[dof]`, by the node's clock: publishers of different joints differ. Without
+    a stamp, or with one that is far ahead of the clock, when it arrived.
+    """
+    received_ns: np.ndarray
+    """When each joint arrived, int64 `[dof]`."""
 
 
 class JointStates:
@@ -111,8 +116,10 @@ class JointStates:
         return bool(len(taken))
 
     def _merged(self) -> MeasuredState:
-        position, velocity, stamps_ns = self._position.copy(), self._velocity.copy(), self._stamps_ns.copy()
-        return MeasuredState(position, velocity, int(stamps_ns.max()), self._arrived_ns, stamps_ns)
+        received_ns = self._received_ns.copy()
+        ahead = self._stamps_ns > received_ns + whole_ns(REORDER_WINDOW_S)
+        stamps_ns = np.where(ahead, received_ns, self._stamps_ns)
+        return MeasuredState(self._position.copy(), self._velocity.copy(), int(stamps_ns.max()), stamps_ns, received_ns)
 
     def latest(self, now_ns: int, timeout_s: float) -> MeasuredState:
         """Return the stored state.
@@ -157,7 +164,7 @@ class JointStates:
     def speed(self) -> np.ndarray | None:
         """How fast joints have moved lately, rad/s, `[dof]`, by their positions; None: that is not known yet.
 
-        Measured velocities may be noise, or are not given at all.
+        Measured velocities may be noise, or are not given at all; of a joint that was not measured twice, it counts.
         """
         newest = self.recent[-1].stamp_ns if self.recent else 0
         lately = [one for one in self.recent if newest - one.stamp_ns <= _LATELY_NS] if newest else []
@@ -165,11 +172,11 @@ class JointStates:
             return None
         half = len(lately) // 2
         before, after = (
-            [np.mean([np.append(one.position, (one.stamp_ns - newest) * NANOSECOND_S) for one in part], axis=0)]
+            np.mean([(one.position, (one.stamps_ns - newest) * NANOSECOND_S) for one in part], axis=0)
             for part in (lately[:half], lately[half:])
         )
-        moved = np.abs(after[0] - before[0])
-        return moved[:-1] / moved[-1]
+        moved, lasted = np.abs(after - before)
+        return np.where(lasted > 0, moved / np.where(lasted > 0, lasted, 1.0), np.abs(lately[-1].velocity))
 
     def age_s(self, now_ns: int, *, arrived: bool = False) -> float | None:
         """Age of the oldest joint, s, by its stamp or its arrival, whichever is longer ago; None without a state.

@@ -359,6 +359,21 @@ class PresentCommand:
                 return one.planned.state_at(at_ns)
         return None
 
+    def commanded_to_each(self, times_ns: np.ndarray) -> State | None:
+        """What `commanded` says of each joint at a time of its own, ns, `[dof]`; NaN where that is nothing.
+
+        None: it says nothing at all.
+        """
+        states = {time_ns: self.commanded(time_ns) for time_ns in set(times_ns.tolist())}
+        known = [state.known for state in states.values() if state is not None]
+        if not known:
+            return None
+        found = np.full((3, len(times_ns)), np.nan)
+        for joint, time_ns in enumerate(times_ns.tolist()):
+            if (state := states[time_ns]) is not None:
+                found[:, joint] = [part[joint] for part in state.known]
+        return State(*found)
+
     def plans(self) -> Callable[[int], PlannedMotion | None]:
         """What had been published by now: a function, for any thread, that returns the newest plan begun at a time."""
         sent = tuple(self.sent)

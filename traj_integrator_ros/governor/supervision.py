@@ -26,7 +26,9 @@ _STEP_NS = 10_000_000
 """From one row of what was commanded to the next: between them it is interpolated."""
 _WITHIN_S = 0.3
 """Motion within this time is compared: what an arm hangs low, or was pushed away, is not in it."""
-_ROWS = whole_ns(_WITHIN_S + 2 * LONGEST_LAG_S) // _STEP_NS
+_OLDER_S = 0.5
+"""By how much a joint with a publisher of its own may have been measured before the others."""
+_ROWS = whole_ns(_WITHIN_S + 2 * LONGEST_LAG_S + _OLDER_S) // _STEP_NS
 _FASTEST_ROWS = whole_ns(_WITHIN_S + 0.06) // _STEP_NS
 """Of their speed: where a joint that stood for a moment has caught up, as much is allowed as when it stood."""
 _LATELY = 0.3
