@@ -365,8 +365,7 @@ class PresentCommand:
         None: it says nothing at all.
         """
         states = {time_ns: self.commanded(time_ns) for time_ns in set(times_ns.tolist())}
-        known = [state.known for state in states.values() if state is not None]
-        if not known:
+        if not any(states.values()):
             return None
         found = np.full((3, len(times_ns)), np.nan)
         for joint, time_ns in enumerate(times_ns.tolist()):
