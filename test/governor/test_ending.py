@@ -72,22 +72,6 @@ def test_a_joint_leaves_its_plan_as_late_as_it_can_to_stop_before_a_position_lim
 
 
 @pytest.mark.parametrize("side", [1.0, -1.0])
-@pytest.mark.parametrize("velocity", [0.0, 0.01, -0.02])
-def test_a_joint_leaves_its_plan_rather_than_turn_round_at_its_end(side, velocity):
-    """A plan that ends while it slows down: its deceleration cannot be taken back before the joint turns."""
-    times = np.arange(21) * 0.02
-    rows = (velocity + 2.5 * (0.4 - times / 2)) * times  # constant acceleration of -2.5, to `velocity` after 0.4 s
-    rows = np.stack([side * rows, 0.2 * times], axis=1)
-    plan = cubic_spline(np.full(20, 0.02), rows)
-    motion = stopped_at_end(plan, limits(2), 0.0)
-    forward = side * motion.states_at(np.linspace(0.0, motion.duration, 2000))[0, :, 0]
-    assert forward.max() - forward[-1] < 3e-5
-    assert abs(forward[-1] - side * plan.end.position[0]) < 2e-3, "as late as it can"
-    assert np.abs(extremes(motion)[:, 3]).max() <= 100.0 * (1 + 1e-6)
-    assert np.isclose(motion.state_at(0.4).velocity[1], 0.2)
-
-
-@pytest.mark.parametrize("side", [1.0, -1.0])
 def test_a_joint_that_speeds_up_leaves_its_plan_rather_than_brake_harder(side):
     """It could not take its last acceleration back before it exceeds its velocity, but for a larger jerk."""
     start = State(np.zeros(1), np.array([1.4 * side]), np.array([5.0 * side]))
