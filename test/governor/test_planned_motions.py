@@ -124,26 +124,6 @@ def test_corners_of_a_plan_are_no_noise():
     assert len(read(corner)) == len(read(rounded)) == 1 < len(read(noisy))
 
 
-@pytest.mark.parametrize("side", [1.0, -1.0])
-@pytest.mark.parametrize("start", [None, State(np.zeros(1), np.array([0.55]), np.zeros(1))])
-def test_a_plan_that_goes_forward_to_its_end_does_not_turn_in_its_last_piece(side, start):
-    rows = side * np.array([0.055, 0.098, 0.123, 0.1319, 0.1331])
-    start = start and State(*(side * part for part in start))
-    for planned in read(rows, steps=np.full(len(rows), 0.1), start=start):
-        last = planned.motion.duration - np.linspace(0.1, 1e-6, 100)
-        moved = side * planned.motion.states_at(last)[0, :, 0]
-        assert (np.diff(moved) > -1e-6).all() and not planned.motion.ends_at_rest
-
-
-def test_a_plan_that_would_begin_backwards_begins_at_rest_unless_that_asks_for_more_jerk():
-    fast = np.array([0.0, -0.03, -2.2, -4.8, -7.5, -10.1])
-    for rows, rests in ((1e-5 * fast, True), (fast, False)):
-        planned = read(rows, at_s=0.05)[0]
-        free = cubic_spline(np.full(len(rows) - 1, DT), rows[:, None])
-        assert free.begin.velocity[0] > 0, "against the way"
-        assert planned.motion.begin.velocity[0] == pytest.approx(0.0 if rests else free.begin.velocity[0], abs=1e-12)
-
-
 @pytest.mark.parametrize("braking", [False, True])
 def test_velocities_after_a_brake_begin_with_their_own(braking):
     """The velocity of a brake is nobody's plan: a spline that began with it would swing, and its brake turn round."""

@@ -185,12 +185,11 @@ def _through(steps: np.ndarray, rows: np.ndarray, begin: State | None, rests: bo
     """The motion through rows `[N + 1, dof]`, from a state at the first one, or None: that is open."""
     spline = cubic_spline(steps, rows, begin and begin.velocity, ends_at_rest=rests)
     if begin is None:
-        spline = _begun_forward(spline, steps, rows, rests, reading)
         begin = spline.begin._replace(acceleration=None)
     if begin.acceleration is not None:
         spline = taken_up(spline, begin.acceleration, reading.fade_time)
     if not rests:
-        return _ended_forward(spline, steps, rows, begin, reading)
+        return spline
     settled = settle(spline, reading.fade_time)
     if begin.acceleration is not None:
         return settled
@@ -265,37 +264,3 @@ def _alone(steps: np.ndarray, rows: np.ndarray, rests: bool, reading: Reading) -
         fitted = smoothing.fitted(steps, rows, noisy, rests, stride)
         if fitted is not None:
             yield _through(steps, fitted, None, rests, reading)
-
-
-def _begun_forward(spline: Motion, steps: np.ndarray, rows: np.ndarray, rests: bool, reading: Reading) -> Motion:
-    """The spline through rows; joints that would begin against the way to the second one begin at rest.
-
-    But not where that asks for too much jerk.
-    """
-    against = spline.begin.velocity * (rows[1] - rows[0]) < 0
-    if not np.count_nonzero(against):
-        return spline
-    resting = cubic_spline(steps, rows, np.where(against, 0.0, spline.begin.velocity), ends_at_rest=rests)
-    return _exchanged(spline, resting, against, reading)
-
-
-def _ended_forward(motion: Motion, steps: np.ndarray, rows: np.ndarray, begin: State, reading: Reading) -> Motion:
-    """A motion through rows `[N + 1, dof]`; joints that would end against the way from the row before end at rest.
-
-    But not where that asks for too much jerk: where a plan turns.
-    """
-    against = motion.end.velocity * (rows[-1] - rows[-2]) < 0
-    if not np.count_nonzero(against):
-        return motion
-    resting = cubic_spline(steps, rows, begin.velocity, ends_at_rest=True)
-    if begin.acceleration is not None:
-        resting = taken_up(resting, begin.acceleration, reading.fade_time)
-    return _exchanged(motion, resting, against, reading)
-
-
-def _exchanged(motion: Motion, other: Motion, joints: np.ndarray, reading: Reading) -> Motion:
-    """A motion with some joints of another one, where they do not ask for too much jerk."""
-    joints = joints & (_jerk_of(other) <= np.maximum(reading.assumed.jerk, _jerk_of(motion)))
-    size = max(motion.size, other.size)
-    mine, theirs = motion.raised(size), other.raised(size)
-    return mine._replace(coefficients=np.where(joints, theirs.coefficients, mine.coefficients))
