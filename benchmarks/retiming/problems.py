@@ -52,9 +52,8 @@ class Solved(NamedTuple):
     @property
     def failure(self) -> str:
         """The error, in words; empty if there is none."""
-        reason = self.motion.reason(0)
-        if reason:
-            return reason
+        if not bool(self.motion.ok[0]):
+            return self.motion.reason(0)
         values = (self.motion.times, self.motion.position, self.motion.velocity, self.motion.duration)
         if not all(bool(torch.isfinite(x).all()) for x in values):
             return "not finite"

@@ -31,7 +31,7 @@ class Envelope(NamedTuple):
     @classmethod
     def empty(cls, batch: int, rows: int, dof: int, intervals: int) -> Envelope:
         """Room for a batch."""
-        points = 7 * intervals + 2 * rows + 24
+        points = 8 * intervals + 2 * rows + 24  # legs of at least 8 intervals end with a part of a block
         real = [torch.zeros(batch, *shape, dtype=torch.float64) for shape in ((points, 3, dof), (points, 4), (4, dof))]
         return cls(*real, *(torch.zeros(batch, size, dtype=torch.int64) for size in (points, rows)))
 

@@ -13,7 +13,7 @@ KINDS = ("velocity", "acceleration", "jerk")
 
 
 class RetimeStatus(enum.IntEnum):
-    """How retiming one trajectory ended; the first two have a motion within the limits."""
+    """How retiming one trajectory ended; DONE, STILL and WITH_RESTS have a motion within the limits."""
 
     DONE = 0
     STILL = 1
@@ -31,6 +31,8 @@ class RetimeStatus(enum.IntEnum):
     """The wanted duration is shorter than the shortest, which `duration` gives."""
     TOO_LONG = 8
     """A moving start or end does not allow to take as long as wanted."""
+    WITH_RESTS = 9
+    """Within the limits, but with more rests than needed, or partly at a constant rate."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +73,7 @@ class Retimed:
     @property
     def ok(self) -> Tensor:
         """`[B]`, bool: which have a motion within the limits."""
-        return self.status <= RetimeStatus.STILL
+        return (self.status <= RetimeStatus.STILL) | (self.status == RetimeStatus.WITH_RESTS)
 
     def binding(self) -> tuple[Tensor, Tensor]:
         """Kind of limit (0 velocity, 1 acceleration, 2 jerk) and joint that bind in each segment, `[B, W - 1]` each."""
@@ -89,7 +91,7 @@ class Retimed:
         return self.times[index, :count], [None if state is None else state[index, :count] for state in states]
 
     def reason(self, index: int, joint_names: Sequence[str] = ()) -> str:
-        """Why a trajectory has no motion within its limits, in a sentence; "" if it has one."""
+        """Why a trajectory has no motion within its limits, or a slower one than usual; "" if nothing is to be said."""
         status = RetimeStatus(int(self.status[index]))
         if status <= RetimeStatus.STILL:
             return ""
@@ -109,6 +111,7 @@ class Retimed:
             RetimeStatus.END_TOO_FAST: "the end cannot be reached with the speed that is wanted there",
             RetimeStatus.NOT_CONVERGED: "no motion was found; without regard to jerk, one may begin with at most "
             f"{largest} along the path",
+            RetimeStatus.WITH_RESTS: "the fastest motion was not found; this one rests in between, or keeps a rate",
             RetimeStatus.NOT_FINITE: "a waypoint is not finite",
             RetimeStatus.TOO_SHORT: f"the shortest duration is {float(self.duration[index].detach()):.9g} s",
             RetimeStatus.TOO_LONG: "a moving start or end cannot take that long",

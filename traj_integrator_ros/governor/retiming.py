@@ -50,8 +50,8 @@ def fastest(rows: np.ndarray, limits: np.ndarray, joint_names: Sequence[str]) ->
     if (rows == rows[0]).all():
         return resting(rows[-1], MOMENT_S)
     found = retime(torch.from_numpy(rows[None]), _tensors(limits))
-    reason = found.reason(0, joint_names)
-    if reason:
+    if not bool(found.ok[0]):
+        reason = found.reason(0, joint_names)
         raise Rejected(
             RejectionReason.LIMITS, f"points: expected a path that can be passed within limits, but {reason}"
         )

@@ -19,7 +19,7 @@ from .rejection import Rejected, RejectionReason, require_size, require_steps
 from .sequences import check_dt_size
 from .turning import unwrapped
 
-POSITION = max(RetimeStatus) + 1
+POSITION = RetimeStatus.TOO_LONG + 1
 """Status of a path that leaves the position limits."""
 
 
@@ -109,10 +109,12 @@ class RetimeRequest(NamedTuple):
         """Status, reason and the other results of a trajectory, which has points only if it is within limits."""
         status, reason = int(found.status[index]), found.reason(index, self.positions.joint_names)
         order, (times, states) = self.options["order"], found.points(index)
-        if not reason and len(times) > 1:
-            reason = find_motion_violation(motion_of(found, index, order), self.positions)
-            status = POSITION if reason else status
-        used = 0 if reason else len(times)
+        good = bool(found.ok[index])
+        status = RetimeStatus.DONE if status == RetimeStatus.WITH_RESTS else status  # the reason says so
+        if good and len(times) > 1:
+            beyond = find_motion_violation(motion_of(found, index, order), self.positions)
+            good, status, reason = not beyond, POSITION if beyond else status, beyond or reason
+        used = len(times) if good else 0
         none = torch.zeros(0, self.rows.shape[2])
         return (
             status,

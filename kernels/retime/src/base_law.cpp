@@ -13,22 +13,18 @@ constexpr double kFar = 0.5;
 constexpr int64_t kPair = 4 * kLanes;
 constexpr uintptr_t kCacheLine = 64;
 
-// The integral of the second order's s(t) from 0, continued before its begin and behind its end: at rest it stays, else s is
-// mirrored in its end points, so that speeds continue.
+// The integral of the second order's s(t) from a point of its grid to another, continued before it and behind: at rest it
+// stays, else s is mirrored in its end points, so that speeds continue. Relative to the first point.
 class Integral {
  public:
-  Integral(const SecondOrder& motion, bool rests_before, bool rests_after, double slower)
-      : motion_(motion), before_(rests_before), after_(rests_after), slower_(slower) {
-    const std::vector<double>&s = motion.s(), &t = motion.times();
-    first_ = s.front();
-    total_.resize(s.size());
-    for (size_t i = 0; i + 1 < s.size(); ++i) total_[i + 1] = total_[i] + within(i, t[i + 1] - t[i]);
+  Integral(const SecondOrder& motion, int64_t first, int64_t last, bool rests_before, bool rests_after, double slower)
+      : s_(motion.s().data() + first), x_(motion.x().data() + first), t_(motion.times().data() + first), last_(last - first),
+        before_(rests_before), after_(rests_after), slower_(slower), total_(last_ + 1) {
+    for (int64_t i = 0; i < last_; ++i) total_[i + 1] = total_[i] + within(i, t_[i + 1] - t_[i]);
   }
 
-  double duration() const { return motion_.times().back() * slower_; }
-
   double operator()(double time) const {
-    const double T = motion_.times().back(), end = motion_.s().back() - first_, t = time / slower_;
+    const double T = t_[last_] - t_[0], end = s_[last_] - s_[0], t = time / slower_;
     if (t < 0) return slower_ * (before_ ? 0 : inside(std::min(-t, T)));
     if (t <= T) return slower_ * inside(t);
     const double over = t - T;
@@ -36,29 +32,22 @@ class Integral {
   }
 
  private:
-  double within(size_t i, double tau) const {
-    const std::vector<double>&s = motion_.s(), &x = motion_.x();
-    const double u = (x[i + 1] - x[i]) / (2 * (s[i + 1] - s[i]));
-    return tau * ((s[i] - first_) + tau * (std::sqrt(x[i]) / 2 + tau * u / 6));
+  double within(int64_t i, double tau) const {
+    const double u = (x_[i + 1] - x_[i]) / (2 * (s_[i + 1] - s_[i]));
+    return tau * ((s_[i] - s_[0]) + tau * (std::sqrt(x_[i]) / 2 + tau * u / 6));
   }
-  double inside(double t) const {
-    const std::vector<double>& times = motion_.times();
-    const size_t i = static_cast<size_t>(std::upper_bound(times.begin() + 1, times.end() - 1, t) - times.begin()) - 1;
-    return total_[i] + within(i, t - times[i]);
+  double inside(double time) const {
+    const double t = t_[0] + time;
+    const int64_t i = std::upper_bound(t_ + 1, t_ + last_, t) - t_ - 1;
+    return total_[i] + within(i, t - t_[i]);
   }
 
-  const SecondOrder& motion_;
+  const double *const s_, *const x_, *const t_;
+  const int64_t last_;
   const bool before_, after_;
   const double slower_;
-  double first_ = 0;
   std::vector<double> total_;
 };
-
-double median(std::vector<double>& values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
 
 }  // namespace
 
@@ -66,7 +55,7 @@ void BaseLaw::evaluate(int64_t interval, double e, double* s) const {
   const double* const k = c.data() + interval;
   const double f = 1 - e, d0 = k[1] - k[0], d1 = k[2] - k[1], d2 = k[3] - k[2];
   // From the nearest coefficient: small differences keep their digits.
-  s[0] = k[1] + (e * e * e * d2 + (1 + 3 * e + 3 * e * e - 2 * e * e * e) * d1 - f * f * f * d0) / 6;
+  s[0] = begin + k[1] + (e * e * e * d2 + (1 + 3 * e + 3 * e * e - 2 * e * e * e) * d1 - f * f * f * d0) / 6;
   s[1] = (f * f / 2 * d0 + (0.5 + e - e * e) * d1 + e * e / 2 * d2) / h;
   s[2] = (f * (d1 - d0) + e * (d2 - d1)) / (h * h);
   s[3] = (d2 - 2 * d1 + d0) / (h * h * h);
@@ -83,44 +72,39 @@ double BaseLaw::part_at(int64_t interval, double s) const {
   return 0.5 * (from + to);
 }
 
-void BaseLaw::identity(double begin, double end, int64_t intervals) {
+void BaseLaw::identity(const Path& path, int64_t intervals) {
+  begin = path.begin(), end = path.end();
+  first_piece = 0, last_piece = path.pieces() - 1;
   c.resize(static_cast<size_t>(intervals) + 3);
   h = (end - begin) / static_cast<double>(intervals);
   for (int64_t i = 0; i < intervals + 3; ++i) {
-    c[static_cast<size_t>(i)] = begin + (end - begin) * (static_cast<double>(i - 1) / static_cast<double>(intervals));
+    c[static_cast<size_t>(i)] = (end - begin) * (static_cast<double>(i - 1) / static_cast<double>(intervals));
   }
 }
 
-void BaseLaw::smooth(const SecondOrder& motion, const Limits& limits, const Ends& ends, int64_t dof, int64_t intervals,
-                     double width) {
-  std::vector<double> builds_up;
-  for (int64_t j = 0; j < dof; ++j) {
-    const double time = std::min(limits.of[kHighest][j], -limits.of[kLowest][j]) / limits.of[kJerk][j];
-    if (std::isfinite(time) && time > 0) builds_up.push_back(time);
-  }
+void BaseLaw::smooth(const SecondOrder& motion, int64_t first, int64_t last, const Ends& ends, int64_t intervals, double width) {
+  begin = motion.s()[first], end = motion.s()[last];
+  first_piece = motion.piece(first), last_piece = motion.piece(last - 1);
   const bool rests_before = ends.rests_before(), rests_after = ends.rests_after();
-  double slower = 1;
-  const double shortest = motion.times().back();
-  double W = width * (builds_up.empty() ? shortest / 8 : median(builds_up));
+  const double shortest = motion.times()[last] - motion.times()[first];
+  double slower = 1, W = width;
   if (!rests_before || !rests_after) {
     W = std::min(W, 0.8 * shortest);
   } else if (W > shortest) {
     slower = std::cbrt(W / shortest);  // k: x is divided by k^2, W by k^2
     W /= slower * slower;
   }
-  const Integral integral(motion, rests_before, rests_after, slower);
+  const Integral integral(motion, first, last, rests_before, rests_after, slower);
   const int64_t before = rests_before ? 2 : 1, after = rests_after ? 2 : 1;
-  const double from = rests_before ? -W / 2 : 0, to = integral.duration() + (rests_after ? W / 2 : 0);
+  const double from = rests_before ? -W / 2 : 0, to = shortest * slower + (rests_after ? W / 2 : 0);
   h = (to - from) / static_cast<double>(intervals + 2 - before - after);
   c.resize(static_cast<size_t>(intervals) + 3);
-  const double begin = motion.s().front(), end = motion.s().back();
   for (int64_t i = 0; i < intervals + 3; ++i) {
     const double t = from + static_cast<double>(i - before) * h;
-    c[static_cast<size_t>(i)] = begin + (integral(t + W / 2) - integral(t - W / 2)) / W;
+    c[static_cast<size_t>(i)] = (integral(t + W / 2) - integral(t - W / 2)) / W;
   }
-  const size_t last = c.size();
-  if (rests_before) c[0] = c[1] = c[2] = begin;
-  if (rests_after) c[last - 1] = c[last - 2] = c[last - 3] = end;
+  if (rests_before) std::fill_n(c.begin(), 3, 0.0);
+  if (rests_after) std::fill_n(c.rbegin(), 3, end - begin);
 }
 
 void Points::form(const Path& path, const BaseLaw& base, const Limits& limits, const std::vector<KnotPlace>& knots, int64_t parts,
@@ -130,8 +114,8 @@ void Points::form(const Path& path, const BaseLaw& base, const Limits& limits, c
   intervals_.clear();
   part.clear();
   piece.clear();
-  add_everywhere(base.intervals(), parts, for_jerk, overlapping, knots);
-  if (!for_jerk) add(base.intervals() - 1, 1, path.pieces() - 1);
+  add_everywhere(base, parts, for_jerk, overlapping, knots);
+  if (!for_jerk) add(base.intervals() - 1, 1, base.last_piece);
   for (const KnotPlace& knot : knots) {
     if (!for_jerk || knot.part == 0) continue;  // a node: it has both sides
     add(knot.interval, knot.part, knot.piece - 1);
@@ -151,16 +135,16 @@ void Points::add(int64_t k, double e, int64_t piece_of) {
   piece.push_back(piece_of);
 }
 
-void Points::add_everywhere(int64_t intervals, int64_t parts, bool with_end, bool overlapping,
+void Points::add_everywhere(const BaseLaw& base, int64_t parts, bool with_end, bool overlapping,
                             const std::vector<KnotPlace>& knots) {
-  const int64_t each = parts + with_end;
+  const int64_t intervals = base.intervals(), each = parts + with_end;
   const auto part_of = [&](int64_t i) { return static_cast<double>(i) / static_cast<double>(parts); };
   std::vector<int64_t> pieces;
   size_t next = 0;
   for (int64_t k = 0; k < intervals; ++k) {
     for (int64_t i = 0; i < each; ++i) {
       while (next < knots.size() && (knots[next].interval < k || (knots[next].interval == k && knots[next].part <= part_of(i)))) ++next;
-      pieces.push_back(next == 0 ? 0 : knots[next - 1].piece);
+      pieces.push_back(next == 0 ? base.first_piece : knots[next - 1].piece);
     }
   }
   const auto add_from = [&](int64_t first, int64_t width) {
@@ -230,23 +214,33 @@ void Points::fill(double floor, double barrier) {
   }
 }
 
-void Points::choose_rows(bool all) {
-  firsts_.assign(1, 0);
+void Points::form_all(double floor) {
+  firsts_.resize(blocks + 1);
+  joints_.resize(blocks * dof);
+  for (int64_t i = 0; i <= blocks; ++i) firsts_[i] = static_cast<int32_t>(i * dof);
+  for (int64_t i = 0; i < blocks * dof; ++i) joints_[i] = static_cast<int32_t>(i % dof);
+  first = firsts_.data();
+  joint = joints_.data();
+  for (double* z = pairs; z < bound_pairs; z += kPair) {
+    if (z[kLanes] == 0) std::fill_n(z, kLanes, floor);
+  }
+}
+
+void Points::leave_out(double barrier) {
   joints_.clear();
   for (int64_t p = 0; p < padded; p += kLanes) {
     for (int64_t j = 0; j < dof; ++j) {
-      double *const upper_pair = pairs + 8 * at(p, j), *const lower_pair = upper_pair + kPair;
-      bool near = all;
-      for (int64_t i = 0; i < kLanes && !near; ++i) near = std::min(upper_pair[i], lower_pair[i]) < kFar * r[p + i];
+      double* const upper_pair = pairs + 8 * at(p, j);
+      bool near = false;
+      for (int64_t i = 0; i < kLanes && !near; ++i) near = std::min(upper_pair[i], upper_pair[kPair + i]) < kFar * r[p + i];
       if (near) joints_.push_back(static_cast<int32_t>(j));
-      for (double* const pair : {upper_pair, lower_pair}) {
-        if (!near) std::fill(pair + kLanes, pair + 2 * kLanes, 0.0);
+      for (double* const z : {upper_pair, upper_pair + kPair}) {
+        double* const l = z + kLanes;
+        for (int64_t i = 0; i < kLanes; ++i) l[i] = !near ? 0 : l[i] > 0 ? l[i] : barrier / z[i];
       }
     }
-    firsts_.push_back(static_cast<int32_t>(joints_.size()));
+    firsts_[p / kLanes + 1] = static_cast<int32_t>(joints_.size());
   }
-  first = firsts_.data();
-  joint = joints_.data();
 }
 
 std::vector<KnotPlace> places_of_knots(const Path& path, const BaseLaw& base) {
@@ -254,7 +248,7 @@ std::vector<KnotPlace> places_of_knots(const Path& path, const BaseLaw& base) {
   const int64_t intervals = base.intervals();
   int64_t k = 0;
   double s[4];
-  for (int64_t m = 1; m < path.pieces(); ++m) {
+  for (int64_t m = base.first_piece + 1; m <= base.last_piece; ++m) {
     const double knot = path.knots()[m];
     for (;; ++k) {
       base.evaluate(k, 1, s);

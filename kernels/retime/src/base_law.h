@@ -13,8 +13,9 @@ namespace traj_integrator::retiming {
 
 // A uniform cubic B-spline of `intervals` steps h. The third order's motion is s(tau(t)), with y = (d tau / dt)^2 to be found.
 struct BaseLaw {
-  double h = 0;
-  std::vector<double> c;  // [intervals + 3]
+  double h = 0, begin = 0, end = 0;
+  int64_t first_piece = 0, last_piece = 0;  // of the path, between begin and end
+  std::vector<double> c;                    // [intervals + 3], relative to the begin: short legs keep their digits
 
   int64_t intervals() const { return static_cast<int64_t>(c.size()) - 3; }
   // s and its derivatives by tau, at the part e of an interval.
@@ -22,11 +23,10 @@ struct BaseLaw {
   // The part e of an interval at which s is reached.
   double part_at(int64_t interval, double s) const;
 
-  // The second order's motion, averaged over a window of `width` times the time that accelerations take to build up.
-  void smooth(const SecondOrder& motion, const Limits& limits, const Ends& ends, int64_t dof, int64_t intervals,
-              double width);
+  // The second order's motion between two points of its grid, averaged over a window of `width` seconds or less.
+  void smooth(const SecondOrder& motion, int64_t first, int64_t last, const Ends& ends, int64_t intervals, double width);
   // The plan's own time: s = tau.
-  void identity(double begin, double end, int64_t intervals);
+  void identity(const Path& path, int64_t intervals);
 };
 
 // Where knots of the path lie.
@@ -51,8 +51,10 @@ struct Points : Rows {
             bool for_jerk, bool overlapping = false);
   // Slacks of `floor` without multipliers, or multipliers for a barrier.
   void fill(double floor, double barrier);
-  // Chooses which rows are formed: all, or only rows whose slack is small somewhere in their block.
-  void choose_rows(bool all);
+  // Forms all rows. Those that were left out, and have no multipliers, get slacks of `floor`.
+  void form_all(double floor);
+  // Leaves out rows whose slack is large everywhere in their block; others without multipliers get those for a barrier.
+  void leave_out(double barrier);
   int64_t formed() const { return firsts_.back(); }  // how many joints of blocks
   // Where a joint's derivatives at a point are.
   int64_t at(int64_t point, int64_t joint) const { return (point / kLanes * dof + joint) * kLanes + point % kLanes; }
@@ -64,7 +66,7 @@ struct Points : Rows {
 
  private:
   void add(int64_t interval, double e, int64_t piece);
-  void add_everywhere(int64_t intervals, int64_t parts, bool with_end, bool overlapping, const std::vector<KnotPlace>& knots);
+  void add_everywhere(const BaseLaw& base, int64_t parts, bool with_end, bool overlapping, const std::vector<KnotPlace>& knots);
   void take_memory(bool with_rows);
   void evaluate(const Path& path, const BaseLaw& base, const Limits& limits);
 

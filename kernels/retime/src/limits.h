@@ -66,7 +66,15 @@ enum class Status : int64_t {
   kNotFinite = 6,      // a number that is not finite
   kTooShort = 7,       // the wanted duration is shorter than the shortest
   kTooLong = 8,        // the wanted duration cannot be reached from a moving start
+  kWithRests = 9,      // within the limits, but with rests or at a constant rate where no solution was found
 };
+
+// By how much a motion has to be slowed as a whole where velocity, acceleration and jerk exceed their limits by ratios.
+inline double stretch_for(const double* ratio) { return std::max({ratio[0], std::sqrt(ratio[1]), std::cbrt(ratio[2])}); }
+
+inline bool has_motion(Status status) {
+  return status == Status::kDone || status == Status::kExceeds || status == Status::kWithRests;
+}
 
 // Ratios up to which a motion counts as keeping its limits.
 constexpr double kHeld = 1 + 1e-6;

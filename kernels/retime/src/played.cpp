@@ -66,33 +66,46 @@ void Retimer::play_second() {
 }
 
 void Retimer::play_third() {
-  const int64_t N = third.base.intervals();
-  const std::vector<KnotPlace>& knots = third.knots();
-  const std::vector<double>& times = third.times();
+  double begin = 0;
+  int64_t interval = 0;
+  for (size_t i = 0; i < third.legs(); ++i) {
+    play_leg(third.leg(i), begin, interval);
+    begin += rounded(third.leg(i).times().back());
+    interval += third.leg(i).base.intervals();
+  }
+}
+
+// The points of a leg but for its end, which is the next one's begin, or the path's end.
+void Retimer::play_leg(const ThirdOrder& leg, double begin, int64_t first_interval) {
+  const BaseLaw& base = leg.base;
+  const int64_t N = base.intervals();
+  const std::vector<KnotPlace>& knots = leg.knots();
+  const std::vector<double>& times = leg.times();
   const auto add = [&](int64_t k, double e, int64_t piece, double t) {
     double yuw[3], s[4];
     const double at = rounded(t);
     const bool at_end = k + 1 == N && e == 1;
-    third.rate_at(k, e, yuw);
-    const double part = (k == 0 && e == 0) || at_end ? e : e + (at - t) * std::sqrt(yuw[0]) / third.base.h;
-    third.rate_at(k, part, yuw);
-    third.base.evaluate(k, part, s);
-    played.interval.push_back(k);
-    add_point(at, piece, at_end ? path.end() : s[0], s[1] * std::sqrt(yuw[0]), s[2] * yuw[0] + s[1] * yuw[1]);
+    leg.rate_at(k, e, yuw);
+    const double part = (k == 0 && e == 0) || at_end ? e : e + (at - t) * std::sqrt(yuw[0]) / base.h;
+    leg.rate_at(k, part, yuw);
+    base.evaluate(k, part, s);
+    played.interval.push_back(first_interval + k);
+    add_point(rounded(begin + at), piece, at_end ? base.end : s[0], s[1] * std::sqrt(yuw[0]), s[2] * yuw[0] + s[1] * yuw[1]);
   };
   auto next = knots.begin();
   const auto is_in = [&](int64_t k) { return next != knots.end() && next->interval == k; };
-  int64_t piece = 0;
+  int64_t piece = base.first_piece;
+  if (base.begin == path.knots()[piece]) knot_times_[piece] = begin;
   double last_knot = -1;
   // Between coarse nodes a quintic overshoots where the jerk jumps.
-  const int halves = N >= kFine * path.pieces() ? 1 : 2;
+  const int halves = N >= kFine * (base.last_piece + 1 - piece) ? 1 : 2;
   for (int64_t k = 0; k < N; ++k) {
     const double gap = std::min(kLeastGap, kLeastPart * (times[k + 1] - times[k]));
     for (int half = 0; half < halves; ++half) {
-      const double e = 0.5 * half, until = half + 1 == halves ? 1.0 : 0.5, t = third.time_at(k, e);
+      const double e = 0.5 * half, until = half + 1 == halves ? 1.0 : 0.5, t = leg.time_at(k, e);
       const bool is_knot = is_in(k) && next->part == e, is_begin = k == 0 && half == 0;
       const bool knot_ahead = !is_knot && (is_in(k) || (is_in(k + 1) && next->part == 0)) &&
-                              third.time_at(next->interval, next->part) - t < gap;
+                              leg.time_at(next->interval, next->part) - t < gap;
       if (is_knot) {
         piece = next->piece;
         last_knot = t;
@@ -100,17 +113,17 @@ void Retimer::play_third() {
       if (is_knot || is_begin || (!knot_ahead && t - last_knot >= gap)) add(k, e, piece, t);
       if (is_knot) knot_times_[next++->piece] = played.times.back();
       for (; is_in(k) && next->part < until; ++next) {
-        const double time = third.time_at(k, next->part);
+        const double time = leg.time_at(k, next->part);
         piece = next->piece;
         if (time - last_knot >= gap / 4 && times.back() - time > gap / 4 && time > gap / 4) {
           add(k, next->part, piece, time);
           last_knot = time;
         }
-        knot_times_[piece] = rounded(time);
+        knot_times_[piece] = rounded(begin + time);
       }
     }
   }
-  add(N - 1, 1, path.pieces() - 1, times.back());
+  if (base.last_piece + 1 == path.pieces() && base.end == path.end()) add(N - 1, 1, base.last_piece, times.back());
 }
 
 void Retimer::certify(const Limits& limits) {

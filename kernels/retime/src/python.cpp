@@ -88,7 +88,7 @@ PyObject* py_retime(ArrayArguments& given) {
     numbers[1] = retimer.largest_start_speed;
     write(played.segment_ratio, segment_ratio, b);
     write(played.segment_joint, segment_joint, b);
-    if (status != Status::kDone && status != Status::kExceeds && status != Status::kStill) return;
+    if (!has_motion(status) && status != Status::kStill) return;
     info[1] = static_cast<int64_t>(played.times.size());
     info[3] = retimer.iterations;
     info[4] = retimer.rounds;

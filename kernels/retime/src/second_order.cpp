@@ -10,6 +10,13 @@ constexpr double kLargest = 1e24;
 
 }  // namespace
 
+Grid SecondOrder::grid() {
+  return {.width = width_, .s = s_.data(), .derivative = derivative_.data(),
+          .inverse_velocity = limits_.inverse[kVelocity].data(), .lowest = limits_.of[kLowest].data(),
+          .highest = limits_.of[kHighest].data(), .scale = {scale_[0].data(), scale_[1].data()},
+          .low = low_.data(), .high = high_.data(), .slope = slope_.data(), .bound = bound_.data()};
+}
+
 Reach SecondOrder::rows_of(int64_t i) const {
   const int64_t k = i * 2 * width_;
   const double slope = 1 / (2 * (s_[i + 1] - s_[i]));
@@ -67,11 +74,8 @@ Status SecondOrder::solve(const Path& path, int64_t intervals, const Limits& lim
   for (auto* each : {&low_, &high_, &slope_}) each->resize(count * 2 * width_);
   for (auto& each : scale_) each.assign(count, 1.0);
   bound_.assign(count + 1, slow_only ? 1.0 : kLargest);
-  grid_ = {.width = width_, .s = s_.data(), .derivative = derivative_.data(),
-           .inverse_velocity = limits_.inverse[kVelocity].data(), .lowest = limits_.of[kLowest].data(),
-           .highest = limits_.of[kHighest].data(), .scale = {scale_[0].data(), scale_[1].data()},
-           .low = low_.data(), .high = high_.data(), .slope = slope_.data(), .bound = bound_.data()};
-  for (int64_t i = 0; i < count; ++i) row_loops().form_rows(grid_, i);
+  const Grid grid = this->grid();
+  for (int64_t i = 0; i < count; ++i) row_loops().form_rows(grid, i);
   x_.assign(count + 1, 0.0);
   reachable_ = bound_;
   minimal_.assign(count + 1, 0.0);
@@ -79,12 +83,19 @@ Status SecondOrder::solve(const Path& path, int64_t intervals, const Limits& lim
   return sweep();
 }
 
+Status SecondOrder::rest_at(const std::vector<int64_t>& points) {
+  for (const int64_t point : points) bound_[point] = 0;
+  formed_.assign(intervals(), 0);
+  return sweep();
+}
+
 bool SecondOrder::tighten(const std::vector<double>& ratios) {
+  const Grid grid = this->grid();
   for (int64_t i = 0; i < intervals(); ++i) {
     formed_[i] = ratios[3 * i] > 1 || ratios[3 * i + 1] > 1;
     if (!formed_[i]) continue;
     for (int kind = 0; kind < 2; ++kind) scale_[kind][i] /= std::max(1.0, ratios[3 * i + kind] * kBeyond);
-    row_loops().form_rows(grid_, i);
+    row_loops().form_rows(grid, i);
   }
   const std::vector<double> kept = x_;
   if (sweep() == Status::kDone) return true;

@@ -23,6 +23,8 @@ class SecondOrder {
   // Solves again with the limits tightened where ratios [3 N], velocity and acceleration of each interval (and jerk), exceed 1.
   // False if that fails; then the solution is as it was.
   bool tighten(const std::vector<double>& ratios);
+  // Solves again with rests at points of the grid, too. If that fails, the solution is none.
+  Status rest_at(const std::vector<int64_t>& points);
   // Divides the speed everywhere.
   void stretch(double factor);
   double largest_start_speed() const { return std::sqrt(reachable_.front()); }
@@ -45,13 +47,13 @@ class SecondOrder {
 
  private:
   void set_grid(const Path& path, int64_t intervals);
+  Grid grid();
   Reach rows_of(int64_t interval) const;
   Status sweep();
   void set_times();
 
   Limits limits_;
   Ends ends_;
-  Grid grid_{};
   int64_t width_ = 0;
   std::vector<double> s_, x_, t_;
   std::vector<int64_t> piece_;

@@ -13,7 +13,9 @@ constexpr double kMostAtOnce = 1.3;   // by which a limit is lowered on the way
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr int64_t kSlowParts = 3, kFastParts = 2;  // of each interval, between its points
 
-constexpr int kMostIterations = 60;
+constexpr int kMostIterations = 60, kMostChoices = 4;
+// Of rows that are near to binding or missed.
+constexpr double kLeastSlack = 1e-4;
 // Rounding leaves this much of the dual residual.
 constexpr double kLeastResidual = 1e-5;
 // Steps of less than this part of what is wanted, of which so many show that it does not come nearer.
@@ -107,10 +109,27 @@ bool ThirdOrder::converges(const Ends& ends, double part, bool careful) {
     if (!iterate(gap, careful)) return false;
     tighten_between();
     set_scales();
-    for (Points* const points : {&slow_, &fast_}) points->choose_rows(false);
-    widens_ = true;
+    choose_rows();
   }
-  return iterate(tolerance, careful);
+  return finish(careful);
+}
+
+bool ThirdOrder::choose_rows() {
+  const double barrier = gap_ / rows();
+  for (Points* const points : {&slow_, &fast_}) points->form_all(kLeastSlack);
+  sum_up({0, 0, false});
+  const bool missed = least_ < -tolerance;
+  for (Points* const points : {&slow_, &fast_}) points->leave_out(barrier);
+  widens_ = true;
+  return missed;
+}
+
+bool ThirdOrder::finish(bool patient) {
+  for (int attempt = 0; attempt < kMostChoices; ++attempt) {
+    if (!iterate(tolerance, patient)) return false;
+    if (careful_ || !choose_rows()) return true;
+  }
+  return false;
 }
 
 Status ThirdOrder::solve(const Path& path, const Limits& limits, const Ends& ends, bool slow_only, double part) {
@@ -122,6 +141,17 @@ Status ThirdOrder::solve(const Path& path, const Limits& limits, const Ends& end
   if (!converges(ends, part, false) && !converges(ends, part, true)) return Status::kNotConverged;
   set_times();
   return Status::kDone;
+}
+
+void ThirdOrder::keep_rate(const Path& path, const Limits& limits) {
+  form(path, limits);
+  stretched_ = 1;
+  fixed_begin_ = fixed_end_ = slow_only_ = false;
+  for (auto& scale : scale_) scale.assign(base.intervals(), 1.0);
+  set_scales();
+  std::fill(b_.begin(), b_.end(), largest_constant());
+  begin(0.01, 0);
+  set_times();
 }
 
 void ThirdOrder::stretch(double factor) {
@@ -138,11 +168,10 @@ bool ThirdOrder::tighten(const std::vector<double>& ratios) {
   for (double& b : b_) b *= stretched_ * stretched_;
   set_scales();
   // From the last solution; slacks are wider where the ends leave less room.
-  begin(fixed_begin_ || fixed_end_ ? 1e-3 : 1e-4, 3e-4 / static_cast<double>(4 * base.intervals()));
-  for (Points* const points : {&slow_, &fast_}) points->choose_rows(false);
-  ++rounds;
+  begin(fixed_begin_ || fixed_end_ ? 1e-3 : kLeastSlack, 3e-4 / static_cast<double>(4 * base.intervals()));
+  choose_rows();
   careful_ = false;
-  const bool solved = iterate(tolerance, true);
+  const bool solved = finish(true);
   if (solved) stretched_ = 1;
   else b_ = kept;
   set_times();
@@ -185,7 +214,7 @@ void ThirdOrder::begin(double floor, double barrier) {
   for (Points* const points : {&slow_, &fast_}) {
     points->Y = Y;
     points->fill(floor, 0);
-    points->choose_rows(true);
+    points->form_all(floor);
   }
   sum_up({0, 0, false});
   for (Points* const points : {&slow_, &fast_}) points->fill(floor, barrier);
@@ -245,9 +274,11 @@ void ThirdOrder::gather() {
   if (fixed_end_) fix(n - 1), fix(n - 2);
 }
 
+double ThirdOrder::rows() const { return static_cast<double>(slow_.padded + 2 * kLanes * (slow_.formed() + fast_.formed())); }
+
 bool ThirdOrder::iterate(double until, bool patient) {
   const size_t n = b_.size();
-  const double rows = static_cast<double>(slow_.padded + 2 * kLanes * (slow_.formed() + fast_.formed()));
+  const double rows = this->rows();
   Advance last{0, 0, widens_};
   double least_step = 1;
   int short_steps = 0;

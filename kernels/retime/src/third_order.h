@@ -27,6 +27,8 @@ class ThirdOrder {
   // `base` has to be in place; `slow_only`: y <= 1. `part`: how much of the limits is used. Limits are kept where rows are
   // formed, and between them as far as tightening on the way does it.
   Status solve(const Path& path, const Limits& limits, const Ends& ends, bool slow_only, double part);
+  // The largest constant rate that keeps the limits where rows are formed: no solution, but it needs none.
+  void keep_rate(const Path& path, const Limits& limits);
   // Solves again with the limits tightened where ratios [3 N], velocity, acceleration, jerk of each interval, exceed 1.
   // False if that fails; then the solution is as it was.
   bool tighten(const std::vector<double>& ratios);
@@ -40,8 +42,9 @@ class ThirdOrder {
   const std::vector<KnotPlace>& knots() const { return knots_; }
   // Of a solution: base law, grid, tightening and stretch held constant.
   void gradient(const Gradient& out) const;
+  int64_t dof() const { return dof_; }
   int64_t gradient_points() const { return slow_.padded + fast_.padded; }
-  int iterations = 0, rounds = 0;  // in all
+  int64_t iterations = 0;  // in all
 
   BaseLaw base;
   double tolerance = 1e-5;
@@ -54,8 +57,13 @@ class ThirdOrder {
   bool converges(const Ends& ends, double part, bool careful);
   // From slacks at the rows' values, at least `floor`, and multipliers for a barrier.
   void begin(double floor, double barrier);
+  double rows() const;  // which are formed
   // Takes a step, and sums up the matrix and the right sides.
   void sum_up(const Advance& last);
+  // Leaves out rows that are far from binding; returns whether one that was left out is missed.
+  bool choose_rows();
+  // Steps until the gap is `tolerance`, and no row that was left out is missed.
+  bool finish(bool patient);
   // Steps until the gap is that small, at most so many of them, and not many short ones unless it is `patient`.
   bool iterate(double gap, bool patient);
   void gather();

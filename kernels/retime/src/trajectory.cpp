@@ -15,10 +15,6 @@ bool is_finite(const double* values, int64_t count) {
   return values == nullptr || std::all_of(values, values + count, [](double x) { return std::isfinite(x); });
 }
 
-bool has_motion(Status status) { return status == Status::kDone || status == Status::kExceeds; }
-
-double stretch_for(const double* ratio) { return std::max({ratio[0], std::sqrt(ratio[1]), std::cbrt(ratio[2])}); }
-
 }  // namespace
 
 Status Retimer::retime(const PathRows& rows, const Limits& limits, const Ends& ends, const Options& options) {
@@ -26,7 +22,7 @@ Status Retimer::retime(const PathRows& rows, const Limits& limits, const Ends& e
   options_ = options;
   unchanged = false;
   duration = largest_start_speed = 0;
-  iterations = rounds = third.iterations = third.rounds = 0;
+  third.iterations = third.rounds = 0;
   played.clear();
   played.row_times.assign(rows.rows, 0.0);
   played.segment_ratio.assign(3 * (rows.rows - 1), 0.0);
@@ -67,6 +63,7 @@ Status Retimer::retime(const PathRows& rows, const Limits& limits, const Ends& e
   if (!has_motion(status)) return status;
   for (int64_t i = 0; i < rows.rows; ++i) played.row_times[i] = knot_times_[path.knot_of_row()[i]];
   duration = played.times.back();
+  if (!is_finite(played.row_times.data(), rows.rows) || !std::isfinite(duration)) return Status::kNotConverged;
   iterations = third.iterations;
   rounds = third.rounds;
   return status;
@@ -82,7 +79,7 @@ Status Retimer::time(const Limits& limits) {
   const bool smooth = options_.order == 3, rests = ends_.rests(), searches = options_.duration > 0 && !rests;
   // What exceeds a little is stretched in the end, if that is allowed.
   const double enough = !rests ? kHeld : options_.slow_only ? kNearlyHeld : kAlmostHeld;
-  const auto excess = [&] { return rests ? stretch_for(played.ratio) : played.worst(); };
+  const auto excess_of = [&](const double* ratio) { return rests ? stretch_for(ratio) : *std::max_element(ratio, ratio + 3); };
   const auto make = [&] {
     play();
     certify(limits);
@@ -92,8 +89,8 @@ Status Retimer::time(const Limits& limits) {
     if (!has_motion(status)) return status;
     make();
     // Where what is played exceeds a limit, it is tightened there.
-    for (int round = 0; round < kMostRounds && options_.hold && !searches && excess() > enough; ++round) {
-      if (!(smooth ? third.tighten(interval_ratio_) : second_.tighten(interval_ratio_))) break;
+    for (int round = 0; round < kMostRounds && options_.hold && !searches && excess_of(played.ratio) > enough; ++round) {
+      if (!(smooth ? third.tighten(interval_ratio_, excess_of, enough) : second_.tighten(interval_ratio_))) break;
       make();
     }
     return status;
@@ -106,10 +103,6 @@ Status Retimer::time(const Limits& limits) {
   }
   largest_start_speed = second_.largest_start_speed() * speed_per_rate;
   if (!has_motion(status)) return status;
-  const auto stretch_by = [&](double factor) {
-    smooth ? third.stretch(factor) : second_.stretch(factor);
-    make();
-  };
   if (options_.hold && !rests) {
     status = lower_limits(limits, solve_once);
   } else if (options_.hold) {
@@ -117,14 +110,21 @@ Status Retimer::time(const Limits& limits) {
     for (int k = 0; k < kMostAttempts; ++k) {
       const double factor = stretch_for(played.ratio);
       if (factor <= (k == 0 ? 1 : kNearlyHeld)) break;
-      stretch_by(factor * (1 + 1e-9));
+      smooth ? third.stretch_beyond(interval_ratio_) : second_.stretch(factor * (1 + 1e-9));
+      make();
     }
     if (played.worst() > kAlmostHeld) status = Status::kExceeds;
+  }
+  if (smooth && !options_.slow_only && !searches && status == Status::kDone) {
+    if (third.is_too_long(second_)) return Status::kNotConverged;
+    if (!third.as_meant()) status = Status::kWithRests;
   }
   if (options_.duration > 0 && rests) {
     duration = played.times.back();
     if (options_.duration < duration * (1 - 1e-9)) return Status::kTooShort;
-    stretch_by(options_.duration / duration);
+    const double factor = options_.duration / duration;
+    smooth ? third.stretch(factor) : second_.stretch(factor);
+    make();
   }
   return status;
 }
@@ -169,22 +169,11 @@ Status Retimer::solve(const Limits& limits) {
   // Without jerk it is quick: the largest start speed, and the base law.
   Status status = second_.solve(path, options_.intervals, limits, ends_, options_.slow_only);
   if (status != Status::kDone || options_.order == 2) return status;
-  const double part = !options_.slow_only && ends_.rests() ? 1 : kNearly;
-  third.tolerance = options_.slow_only ? 1e-6 : 1e-5;
-  if (options_.slow_only) {
-    third.base.identity(path.begin(), path.end(), options_.intervals);
-    return third.solve(path, limits, ends_, true, part);
-  }
-  for (const double width : {1.0, 0.3, 0.1, 3.0}) {
-    third.base.smooth(second_, limits, ends_, path.dof(), options_.intervals, width);
-    status = third.solve(path, limits, ends_, false, part);
-    if (status == Status::kDone) break;
-  }
-  return status;
+  return third.solve(path, second_, limits, ends_, options_.intervals, options_.slow_only);
 }
 
 Status Retimer::solve_for_duration(const Limits& limits) {
-  const auto shortest = [&] { return options_.order == 3 ? third.times().back() : second_.times().back(); };
+  const auto shortest = [&] { return options_.order == 3 ? third.duration() : second_.times().back(); };
   Status status = solve(limits);
   if (status != Status::kDone) return status;
   const double wanted = options_.duration;

@@ -6,10 +6,10 @@
 #include <memory>
 #include <vector>
 
+#include "legs.h"
 #include "limits.h"
 #include "path.h"
 #include "second_order.h"
-#include "third_order.h"
 
 namespace traj_integrator::retiming {
 
@@ -55,7 +55,7 @@ class Retimer {
   int64_t iterations = 0, rounds = 0;  // of the third order
   bool unchanged = false;  // slow only: the plan keeps its limits as it came
   Path path;
-  ThirdOrder third;
+  Legs third;
   Played played;
 
  private:
@@ -69,6 +69,7 @@ class Retimer {
   void play();
   void play_second();
   void play_third();
+  void play_leg(const ThirdOrder& leg, double begin, int64_t first_interval);
   void add_point(double time, int64_t piece, double s, double speed, double acceleration);
   void certify(const Limits& limits);
   bool plan_keeps(const PathRows& rows, const Limits& limits);
