@@ -22,8 +22,10 @@ from .problem import CROSSING, Problem
 from .reaching import RETREAT_RAD, floating_to, reaching, retreats
 from .tolerances import ROUNDING
 
-_NEAR_RAD = 1e-3
-"""By how much a difference may grow while it fades: a plan may be known no better between its rows."""
+_NEAR_RAD = 0.02
+"""By how much a difference may grow while it fades. With 1 mrad, a difference of 0.1 rad/s had to be gone in 50 ms, at
+the limits of acceleration; whoever plans from the velocity of that swing makes the next one, until no goal is reached.
+"""
 _GROWS_BY_VELOCITY, _GROWS_BY_ACCELERATION = 0.17, 0.0173
 """Greatest value of the quintic to 0 from a velocity, or acceleration, of 1, in 1 s."""
 
