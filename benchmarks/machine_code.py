@@ -57,7 +57,7 @@ class Counts(NamedTuple):
     """All instructions at the rate of float64, also in what is hardly ever called, once each."""
 
 
-def counted(cubin: bytes, arguments: Mapping[str, object]) -> Counts:
+def counted(cubin: bytes, arguments: Mapping[str, object], programs: tuple[int, ...]) -> Counts:
     """Count the instructions of a warp, those of a loop as often as it is gone through with a launch's arguments.
 
     Both ways of a branch count. Subroutines, which divisions call for operands that hardly occur, do not.
@@ -65,7 +65,7 @@ def counted(cubin: bytes, arguments: Mapping[str, object]) -> Counts:
     instructions, labels = disassembled(cubin)
     end = min([at for label, at in labels.items() if "$" in label], default=len(instructions))
     weights = [1] * end
-    for loop, trips in _trips(instructions[:end], labels, arguments):
+    for loop, trips in _trips(instructions[:end], labels, {**arguments, "programs": programs}):
         for i in range(loop.first, loop.last + 1):
             weights[i] *= trips
     by_unit = Counter()
@@ -109,7 +109,7 @@ def disassembled(cubin: bytes) -> tuple[list[Instruction], dict[str, int]]:
 
 def _trips(
     instructions: list[Instruction], labels: dict[str, int], arguments: Mapping[str, object]
-) -> list[tuple[Loop, int]]:
+) -> list[tuple[Loop, float]]:
     """All loops, and how often a program goes through each."""
     ends = {}
     for i, one in enumerate(instructions):
@@ -155,10 +155,16 @@ def _loops(file: str) -> list[ast.For]:
     return [node for node in nodes if isinstance(node, ast.For) and re.match(r"(tl\.)?range\(", ast.unparse(node.iter))]
 
 
-def _range_length(statement: tuple[str, int], arguments: Mapping[str, object]) -> int:
-    """Length of the range of a loop, from the arguments of a kernel and what is computed of them alone."""
+def _range_length(statement: tuple[str, int], arguments: Mapping[str, object]) -> float:
+    """Length of the range of a loop, from the arguments of a kernel and what is computed of them alone.
+
+    A range from a program's number on, in steps of the number of programs, has the mean length of all programs.
+    """
     file, line = statement
-    known = {**arguments, "range": range, "tl": SimpleNamespace(range=range, cdiv=triton.cdiv)}
+    programs = arguments["programs"]
+    language = SimpleNamespace(range=range, cdiv=triton.cdiv, num_programs=lambda axis: programs[axis])
+    language.program_id = lambda axis: 0
+    known = {**arguments, "range": range, "tl": language}
     tree = ast.parse(Path(file).read_text(encoding="utf-8"))
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef) and node.lineno <= line <= node.end_lineno:
@@ -167,6 +173,7 @@ def _range_length(statement: tuple[str, int], arguments: Mapping[str, object]) -
                     known[ast.unparse(assigned.targets[0])] = eval(ast.unparse(assigned.value), {}, known)
     expression = next(ast.unparse(node.iter) for node in _loops(file) if node.lineno == line)
     try:
-        return len(eval(expression, {}, known))
+        found = eval(expression, {}, known)
+        return len(found) if found.step == 1 else max(found.stop - found.start, 0) / found.step
     except NameError as error:
         raise ValueError(f"{file}:{line}: expected a range of the arguments, got {expression}: {error}") from error

@@ -42,7 +42,7 @@ POINTERS = {
     torch.int32: "*i32", torch.int64: "*i64",
 }  # fmt: skip
 DTYPES = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
-BATCH, HORIZON, POOL = 1000, 16, 3
+BATCH, HORIZON, POOL = 100_000, 16, 3
 # Joints that make programs of each shape: the usual one, one joint, as many as they take.
 DOFS = (7, 1, 32)
 QUICK = re.compile("float32 (D7|degree 4 to a goal)")
@@ -57,7 +57,7 @@ class Launch(NamedTuple):
     arguments: dict[str, object]
     options: dict[str, int]
     """`num_warps` and `maxnreg`."""
-    programs: int
+    programs: tuple[int, ...]
 
 
 def main() -> None:
@@ -90,7 +90,8 @@ def main() -> None:
 def launches() -> Iterator[tuple[str, partial]]:
     """Names and launchers for every kernel, in each variant that makes other machine code.
 
-    A variant is a direction, a dtype and a dof; for splines of 7 joints, a degree and whether there is a goal.
+    A variant is a direction, a dtype, a dof, and whether steps are of one length; for splines of 7 joints, a degree and
+    whether there is a goal.
     """
     for kernel, vjp, dtype in product(MAPS.values(), (False, True), DTYPES):
         operator, scheme = kernel.operator, (*kernel.scheme, None)
@@ -103,6 +104,9 @@ def launches() -> Iterator[tuple[str, partial]]:
             continue
         for dof in DOFS[:1] if kernel.uniform_dt_only else DOFS:
             yield f"{kernel.name} {head} D{dof}", partial(begin, dof, scheme, False)
+        if not kernel.uniform_dt_only:
+            name = f"{kernel.name} {head} D{DOFS[0]}, steps of any length"
+            yield name, partial(begin, DOFS[0], scheme, False, HORIZON)
 
 
 def start(
@@ -112,12 +116,13 @@ def start(
     dof: int,
     scheme: tuple[object, ...],
     goal: bool,
+    steps: int = 1,
     horizon: int = HORIZON,
 ) -> None:
     """Start a launcher with everything there: all upstream gradients, pools of starts; on tensors without memory."""
     empty = partial(torch.empty, device="meta")
     index = empty(BATCH, dtype=torch.int32)
-    dt = empty(1, 1, dtype=torch.float64)
+    dt = empty(1, steps, dtype=torch.float64)
     module = operator.name if operator.name in ("clique_central", "bspline") else "chain"
     launcher = getattr(importlib.import_module(f"{ROOM}.{module}"), f"{operator.name}_{'vjp' if vjp else 'forward'}")
     options = operator.scheme(scheme, vjp=vjp)
@@ -136,9 +141,12 @@ def record(name: str, launch: partial) -> list[Launch]:
     """Run a launcher and return what it would have started."""
     recorded = []
 
-    def stand_in(kernel: triton.JITFunction, programs: int, arguments: dict[str, object], warps: int) -> None:
-        assert programs > 0
-        options = {"num_warps": warps, "maxnreg": importlib.import_module(f"{ROOM}.launch").REGISTERS}
+    def stand_in(
+        kernel: triton.JITFunction, programs: tuple[int, ...], arguments: dict[str, object], warps: int
+    ) -> None:
+        assert min(programs) > 0
+        options = {"num_warps": warps, "enable_fp_fusion": False}
+        options["maxnreg"] = importlib.import_module(f"{ROOM}.launch").REGISTERS
         recorded.append(Launch(name, kernel, arguments, options, programs))
 
     with mock.patch(f"{ROOM}.launch.launch", stand_in):

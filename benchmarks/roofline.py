@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -80,10 +81,10 @@ def predict(recorded: list[Launch], counts: list[Counts], device: Device) -> Pre
     """Predict what kernels, one after the other, take on a device."""
     elements = max(one.numel() for launch in recorded for one in _tensors(launch).values())
     total, longest, limit, lanes, seen = 0.0, 0.0, "", {}, {}
-    for launch, count in sorted(zip(recorded, counts, strict=True), key=lambda pair: -pair[0].programs):
+    for launch, count in sorted(zip(recorded, counts, strict=True), key=lambda pair: -math.prod(pair[0].programs)):
         new = {key: one for key, one in _tensors(launch).items() if key not in seen}
         seen |= new
-        threads = launch.programs * launch.options["num_warps"] * WARP
+        threads = math.prod(launch.programs) * launch.options["num_warps"] * WARP
         times = {"memory": _bytes(new) / device.bandwidth}
         for unit, instructions in count.by_unit.items():
             lanes[unit] = lanes.get(unit, 0.0) + threads * instructions / elements
@@ -98,7 +99,8 @@ def predict(recorded: list[Launch], counts: list[Counts], device: Device) -> Pre
 
 
 def _counts(recorded: list[Launch], sm: int) -> list[Counts]:
-    return [counted(cubin_of(launch, GPUTarget("cuda", sm, WARP)), launch.arguments) for launch in recorded]
+    target = GPUTarget("cuda", sm, WARP)
+    return [counted(cubin_of(launch, target), launch.arguments, launch.programs) for launch in recorded]
 
 
 def _rate(device: Device, unit: str) -> float:

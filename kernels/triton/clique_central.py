@@ -7,184 +7,246 @@ e[k] = p0 + k dt v0 + (k dt)^2 a0 / 2 + (k dt)^3 j0 / 6, output h lies at e[h-1]
     a[h] = ( -e[-2] + 16 e[-1] - 30 e[0] + 16 e[+1] - e[+2]) / (12 dt^2)
     j[h] = ( -e[-2] +  2 e[-1]           -  2 e[+1] + e[+2]) / (2 dt^3)
 
-computed as differences of differences, which are exact for neighbouring floats.
+computed as differences of differences with their rounding errors.
 
-Vjp: outputs k - 1 to k + 3 see the point e[k]; its gradient, g being the upstream gradients, is
+Vjp: rows k - 1 to k + 3 see the point e[k]; its gradient, g being the upstream gradients, is
 
     E[k] = gp[k+1] + (gv[k+3] - 8 gv[k+2] + 8 gv[k] - gv[k-1]) / (12 dt)
            + (-ga[k+3] + 16 ga[k+2] - 30 ga[k+1] + 16 ga[k] - ga[k-1]) / (12 dt^2)
            + (-gj[k+3] + 2 gj[k+2] - 2 gj[k] + gj[k-1]) / (2 dt^3)
 
-The action u[m] gets E[m+1], and the last one the sum over all points that repeat it. Of the start, over k = 0, -1, -2,
--3: p0: sum E[k], v0: sum k dt E[k], a0: sum (k dt)^2 / 2 E[k], j0: sum (k dt)^3 / 6 E[k].
+The action u[m] gets E[m+1], the last one the sum over all points that repeat it, in which most weights cancel. The
+start gets the sums over k = 0, -1, -2, -3 of E[k] times 1, k dt, (k dt)^2 / 2 and (k dt)^3 / 6 (`ends`).
 """
 
+import functools
+import math
 from collections.abc import Sequence
 
+import numpy as np
 import triton
 import triton.language as tl
 from torch import Tensor
 
 from ..types import Inputs, VjpInputs
 from . import launch
-from .device import jit_kernel, load_dt, load_gradient, load_state, places, put, state_row
+from .device import (
+    jit_kernel,
+    load,
+    load_dt,
+    load_state,
+    places,
+    product,
+    put,
+    reciprocal,
+    second_difference,
+    state_row,
+    two_sum,
+)
+from .ends import Ends
 
 _EXTRA_HORIZON = 4
+# Weights of e[h-3] to e[h+1] in row h, by order of the derivative.
+_COEFFICIENTS = np.array([[0, 0, 1, 0, 0], [1, -8, 0, 8, -1], [-1, 16, -30, 16, -1], [-1, 2, 0, -2, 1]])
+_DIVISORS = np.array([1, 12, 12, 2])
 
 
 def clique_central_forward(inputs: Inputs, *, out: Sequence[Tensor] | None = None) -> tuple[Tensor, ...]:
     """Return the outputs, as `backends` describes it."""
-    return launch.forward(clique_central_fwd_kernel, inputs, inputs.action.shape[1] + _EXTRA_HORIZON, out)
+    horizon, dof = inputs.action.shape[1:]
+    # Rows that see the start, and rows that see the last action again.
+    options = {"edges": (4 * dof, horizon * dof)}
+    return launch.forward(clique_central_fwd_kernel, inputs, horizon + _EXTRA_HORIZON, out, **options)
 
 
 def clique_central_vjp(
     inputs: VjpInputs, *, truncate_terminal_gradient: bool = False, out: Sequence[Tensor | None] | None = None
 ) -> tuple[Tensor | None, ...]:
     """Return the gradients, as `backends` describes it; truncated, the last action has that of the positions alone."""
-    rows, walked = inputs.action_horizon + _EXTRA_HORIZON, inputs.action_horizon + 1
-    return launch.vjp(clique_central_vjp_kernel, inputs, rows, walked, out, TRUNCATE=truncate_terminal_gradient)
+    horizon, dof = inputs.action_horizon, inputs.like.shape[2]
+    options = {"edges": (0, (horizon - 1) * dof), "TRUNCATE": truncate_terminal_gradient}
+    ends = Ends(_start_weights())
+    return launch.vjp(clique_central_vjp_kernel, inputs, horizon + _EXTRA_HORIZON, horizon, out, ends=ends, **options)
+
+
+@functools.cache
+def _start_weights() -> np.ndarray:
+    """Weights of the start in rows 0 to 3, `[rows, orders, kinds]`."""
+    weights = np.zeros((4, 4, 4))
+    for row, order, place in np.ndindex(4, 4, 5):
+        point = row - 3 + place
+        if point <= 0:
+            kinds = np.array([point**kind / math.factorial(kind) for kind in range(4)])
+            weights[row, order] += _COEFFICIENTS[order, place] / _DIVISORS[order] * kinds
+    return weights
 
 
 @jit_kernel
 def clique_central_fwd_kernel(
-    p_action,
-    p_start_index,
-    p_start_p,
-    p_start_v,
-    p_start_a,
-    p_start_j,
-    n_start,
-    p_dt,
-    n_dt_batch,
-    p_position,
-    p_velocity,
-    p_acceleration,
-    p_jerk,
-    n_batch,
-    Ha,
-    D,
-    LANES: tl.constexpr,
+    p_action, p_start_index, p_start_p, p_start_v, p_start_a, p_start_j, n_start, p_dt, p_position, p_velocity,
+    p_acceleration, p_jerk, n_batch, Ha, n_head, n_inner, n_edge, D: tl.constexpr, SHARED_DT: tl.constexpr,
+    WIDE: tl.constexpr, TRAJECTORIES: tl.constexpr, LANES: tl.constexpr,
 ):
-    """One element of the four outputs for each lane."""
-    b_batch, b_h, b_column, b_in = places(n_batch, Ha + 4, D, LANES)
-    b_dt = load_dt(p_dt, n_dt_batch, 0, b_batch, b_h, b_in)
-    # The first rows depend on the start, too: over points measured from p0, for small numbers keep more digits.
-    b_early = b_in & (b_h < 4)
-    b_start = state_row(p_start_index, n_start, b_batch, b_early)
-    b_p0 = tl.where(b_early, load_state(p_start_p, n_start, b_start, b_column, D, b_early), 0.0)
-    # The arc before the start in steps of dt: k (v0 + k (a0 + k j0)).
-    b_v0 = load_state(p_start_v, n_start, b_start, b_column, D, b_early) * b_dt
-    b_a0 = load_state(p_start_a, n_start, b_start, b_column, D, b_early) * (b_dt * b_dt * 0.5)
-    b_j0 = load_state(p_start_j, n_start, b_start, b_column, D, b_early) * (b_dt * b_dt * b_dt * (1.0 / 6.0))
-    p_point = p_action + b_batch * Ha * D + b_column
-    b_e0 = _point(p_point, b_h - 3, Ha, D, b_p0, b_v0, b_a0, b_j0, b_in)
-    b_e1 = _point(p_point, b_h - 2, Ha, D, b_p0, b_v0, b_a0, b_j0, b_in)
-    b_e2 = _point(p_point, b_h - 1, Ha, D, b_p0, b_v0, b_a0, b_j0, b_in)
-    b_e3 = _point(p_point, b_h, Ha, D, b_p0, b_v0, b_a0, b_j0, b_in)
-    b_e4 = _point(p_point, b_h + 1, Ha, D, b_p0, b_v0, b_a0, b_j0, b_in)
-    b_d0 = b_e1 - b_e0
-    b_d1 = b_e2 - b_e1
-    b_d2 = b_e3 - b_e2
-    b_d3 = b_e4 - b_e3
-    b_before = b_d1 - b_d0
-    b_centre = b_d2 - b_d1
-    b_after = b_d3 - b_d2
-    b_r = 1.0 / b_dt
-    b_v = (7.0 * (b_d1 + b_d2) - (b_d0 + b_d3)) * (b_r * (1.0 / 12.0))
-    b_a = (12.0 * b_centre + (2.0 * b_centre - b_before - b_after)) * (b_r * b_r * (1.0 / 12.0))
-    b_at = (b_batch * (Ha + 4) + b_h) * D + b_column
-    # The position of an action is that without arithmetic.
-    put(p_position, b_at, tl.where(b_h > 1, _action(p_point, b_h - 1, Ha, D, b_in), b_p0 + b_e2), b_in)
-    put(p_velocity, b_at, b_v, b_in)
-    put(p_acceleration, b_at, b_a, b_in)
-    put(p_jerk, b_at, (b_after - b_before) * (0.5 * b_r * b_r * b_r), b_in)
+    """One element of the four outputs for each lane: chunks that see start or repeated action, and all others."""
+    b_trajectory = tl.program_id(0).to(tl.int64) * TRAJECTORIES + tl.arange(0, TRAJECTORIES)[:, None]
+    b_there = b_trajectory < n_batch
+    b_dt, b_dt_lo = load_dt(p_dt, 0 if SHARED_DT else b_trajectory, True if SHARED_DT else b_there, WIDE)
+    b_rate, _b_lo = reciprocal(b_dt, b_dt_lo)
+    size = (Ha + 4) * D
+    for i in range(tl.program_id(1), n_edge, tl.num_programs(1)):
+        i_chunk = i + tl.where(i < n_head, 0, n_inner)
+        b_place, b_h, b_column, b_in = places(b_there, size, i_chunk, D, LANES)
+        b_start = state_row(p_start_index, n_start, b_trajectory, b_there)
+        b_early = b_in & (b_h < 4)
+        b_p0 = load_state(p_start_p, n_start, b_start, b_column, D, b_early, WIDE)
+        b_v0 = load_state(p_start_v, n_start, b_start, b_column, D, b_early, WIDE)
+        b_a0 = load_state(p_start_a, n_start, b_start, b_column, D, b_early, WIDE)
+        b_j0 = load_state(p_start_j, n_start, b_start, b_column, D, b_early, WIDE)
+        # The arc before the start over p0: k V + k^2 (A + k J).
+        b_v, b_v_lo = product(b_v0, tl.zeros_like(b_v0), b_dt, b_dt_lo)
+        b_a = b_a0 * (b_dt * b_dt * 0.5)
+        b_j = b_j0 * (b_dt * b_dt * b_dt * (1.0 / 6.0))
+        p_point = p_action + b_trajectory * Ha * D + b_column
+        b_e0 = tl.where(b_h > 3, _action(p_point, b_h - 4, Ha, D, b_in, WIDE), b_p0)
+        b_e1 = tl.where(b_h > 2, _action(p_point, b_h - 3, Ha, D, b_in, WIDE), b_p0)
+        b_e2 = tl.where(b_h > 1, _action(p_point, b_h - 2, Ha, D, b_in, WIDE), b_p0)
+        b_e3 = tl.where(b_h > 0, _action(p_point, b_h - 1, Ha, D, b_in, WIDE), b_p0)
+        b_e4 = _action(p_point, b_h, Ha, D, b_in, WIDE)
+        b_k0 = tl.minimum(b_h - 3, 0).to(b_v.dtype)
+        b_k1 = tl.minimum(b_h - 2, 0).to(b_v.dtype)
+        b_k2 = tl.minimum(b_h - 1, 0).to(b_v.dtype)
+        b_y0 = b_k0 * (b_v_lo + b_k0 * (b_a + b_k0 * b_j))
+        b_y1 = b_k1 * (b_v_lo + b_k1 * (b_a + b_k1 * b_j))
+        b_y2 = b_k2 * (b_v_lo + b_k2 * (b_a + b_k2 * b_j))
+        b_near, b_near_lo = two_sum(b_e3, -b_e1)
+        b_near = tl.fma(-b_k1, b_v, b_near)
+        b_near_lo -= b_y1
+        b_far, b_far_lo = two_sum(b_e4, -b_e0)
+        b_far = tl.fma(-b_k0, b_v, b_far)
+        b_far_lo -= b_y0
+        b_within, b_within_lo = second_difference(b_e1, b_e2, b_e3)
+        b_within = tl.fma(b_k1 - 2.0 * b_k2, b_v, b_within)
+        b_within_lo += b_y1 - 2.0 * b_y2
+        b_around, b_around_lo = second_difference(b_e0, b_e2, b_e4)
+        b_around = tl.fma(b_k0 - 2.0 * b_k2, b_v, b_around)
+        b_around_lo += b_y0 - 2.0 * b_y2
+        b_at = b_trajectory * size + b_place
+        # The position of an action is that without arithmetic.
+        put(p_position, b_at, tl.where(b_h > 0, b_e2, b_p0 + (b_y2 - b_v)), b_in)
+        put(p_velocity, b_at, (8.0 * (b_near + b_near_lo) - (b_far + b_far_lo)) * (b_rate * (1.0 / 12.0)), b_in)
+        put(p_acceleration, b_at, _second_of(b_within, b_within_lo, b_around, b_around_lo, b_rate), b_in)
+        put(p_jerk, b_at, _third_of(b_near, b_near_lo, b_far, b_far_lo, b_rate), b_in)
+    for i in range(tl.program_id(1), n_inner, tl.num_programs(1)):
+        b_place, b_h, b_column, b_in = places(b_there, size, n_head + i, D, LANES)
+        b_from = b_trajectory * Ha * D + (b_place - 4 * D)
+        b_e2 = load(p_action, b_from + 2 * D, b_in, WIDE)
+        b_e0 = load(p_action, b_from, b_in, WIDE)
+        b_e1 = load(p_action, b_from + D, b_in, WIDE)
+        b_e3 = load(p_action, b_from + 3 * D, b_in, WIDE)
+        b_e4 = load(p_action, b_from + 4 * D, b_in, WIDE)
+        b_at = b_trajectory * size + b_place
+        put(p_position, b_at, b_e2, b_in)
+        put(p_velocity, b_at, _first(b_e0, b_e1, b_e3, b_e4, b_rate), b_in)
+        put(p_acceleration, b_at, _second(b_e0, b_e1, b_e2, b_e3, b_e4, b_rate), b_in)
+        put(p_jerk, b_at, _third(b_e0, b_e1, b_e3, b_e4, b_rate), b_in)
 
 
 @triton.jit
-def _action(p_point, b_k, Ha, D, b_mask):
-    """e[k] of actions, the last one beyond Ha; 0 for k <= 0."""
-    return tl.load(p_point + (tl.minimum(b_k, Ha) - 1) * D, mask=b_mask & (b_k > 0), other=0).to(tl.float64)
+def _action(p_point, b_m, Ha, D: tl.constexpr, b_mask, WIDE: tl.constexpr):
+    """u[m], the last one beyond Ha."""
+    return load(p_point, tl.minimum(b_m, Ha - 1) * D, b_mask & (b_m >= 0), WIDE)
 
 
 @triton.jit
-def _point(p_point, b_k, Ha, D, b_p0, b_v0, b_a0, b_j0, b_mask):
-    """e[k] - p0 for any k: an action, or a point of the arc for k <= 0."""
-    b_steps = b_k.to(tl.float64)
-    b_arc = b_steps * (b_v0 + b_steps * (b_a0 + b_steps * b_j0))
-    return tl.where(b_k > 0, _action(p_point, b_k, Ha, D, b_mask) - b_p0, b_arc)
+def _second_of(b_within, b_within_lo, b_around, b_around_lo, b_rate):
+    return (16.0 * (b_within + b_within_lo) - (b_around + b_around_lo)) * (b_rate * b_rate * (1.0 / 12.0))
+
+
+@triton.jit
+def _third_of(b_near, b_near_lo, b_far, b_far_lo, b_rate):
+    return (tl.fma(b_near, -2.0, b_far) + (b_far_lo - 2.0 * b_near_lo)) * (0.5 * b_rate * b_rate * b_rate)
 
 
 @jit_kernel
 def clique_central_vjp_kernel(
-    p_grad_position,
-    p_grad_velocity,
-    p_grad_acceleration,
-    p_grad_jerk,
-    p_dt,
-    n_dt_batch,
-    p_grad_action,
-    p_grad_start_p,
-    p_grad_start_v,
-    p_grad_start_a,
-    p_grad_start_j,
-    n_batch,
-    Ha,
-    D,
-    TRUNCATE: tl.constexpr,
+    p_grad_position, p_grad_velocity, p_grad_acceleration, p_grad_jerk, p_dt, p_grad_action, n_batch, Ha, n_inner,
+    n_edge, D: tl.constexpr, SHARED_DT: tl.constexpr, TRUNCATE: tl.constexpr, WIDE: tl.constexpr,
+    TRAJECTORIES: tl.constexpr, LANES: tl.constexpr,
+):
+    """The gradient of an action for each lane; chunks that have the last one come at the end."""
+    b_trajectory = tl.program_id(0).to(tl.int64) * TRAJECTORIES + tl.arange(0, TRAJECTORIES)[:, None]
+    b_there = b_trajectory < n_batch
+    b_dt, b_dt_lo = load_dt(p_dt, 0 if SHARED_DT else b_trajectory, True if SHARED_DT else b_there, WIDE)
+    b_rate, _b_lo = reciprocal(b_dt, b_dt_lo)
+    for i in range(tl.program_id(1), n_inner, tl.num_programs(1)):
+        _gradients(
+            p_grad_position, p_grad_velocity, p_grad_acceleration, p_grad_jerk, p_grad_action, b_trajectory, b_there,
+            b_rate, i, Ha, D, False, TRUNCATE, WIDE, LANES,
+        )
+    for i in range(tl.program_id(1), n_edge, tl.num_programs(1)):
+        _gradients(
+            p_grad_position, p_grad_velocity, p_grad_acceleration, p_grad_jerk, p_grad_action, b_trajectory, b_there,
+            b_rate, n_inner + i, Ha, D, True, TRUNCATE, WIDE, LANES,
+        )
+
+
+@triton.jit
+def _gradients(
+    p_grad_position, p_grad_velocity, p_grad_acceleration, p_grad_jerk, p_grad_action, b_trajectory, b_there, b_rate,
+    i_chunk, Ha, D: tl.constexpr, HAS_LAST: tl.constexpr, TRUNCATE: tl.constexpr, WIDE: tl.constexpr,
     LANES: tl.constexpr,
 ):
-    """The gradient of an action, e[k], for each lane; of the start where k is 0."""
-    b_batch, b_k, b_column, b_in = places(n_batch, Ha + 1, D, LANES)
-    b_is_start = b_in & (b_k == 0)
-    b_is_last = b_in & (b_k == Ha)
-    if p_grad_action is None:
-        b_in = b_is_start
-    b_dt = load_dt(p_dt, n_dt_batch, 0, b_batch, b_k, b_in)
-    b_base = b_batch * (Ha + 4) * D + b_column
-    b_p = tl.zeros_like(b_dt)
-    b_v = b_p
-    b_a = b_p
-    b_j = b_p
-    for i in tl.static_range(5):
-        b_counts = b_in
-        if i > 0:
-            b_counts = b_in & (b_is_start | b_is_last)
-        if tl.max(b_counts.to(tl.int32), 0) > 0:
-            b_at = tl.where(b_is_start, -i, b_k + i)
-            b_gradient = _row(p_grad_position, b_base, b_at + 1, Ha, D, b_counts)
-            if TRUNCATE:
-                b_counts = b_counts & (b_k < Ha)
-            b_gradient += _derivatives_gradient(
-                p_grad_velocity, p_grad_acceleration, p_grad_jerk, b_base, b_at, Ha, D, 1.0 / b_dt, b_counts
-            )
-            b_p += b_gradient
-            b_v -= i * b_gradient
-            b_a += i * i * b_gradient
-            b_j -= i * i * i * b_gradient
-    put(p_grad_action, (b_batch * Ha + b_k - 1) * D + b_column, b_p, b_in & (b_k > 0))
-    b_to = b_batch * D + b_column
-    put(p_grad_start_p, b_to, b_p, b_is_start)
-    put(p_grad_start_v, b_to, b_v * b_dt, b_is_start)
-    put(p_grad_start_a, b_to, b_a * (b_dt * b_dt * 0.5), b_is_start)
-    put(p_grad_start_j, b_to, b_j * (b_dt * b_dt * b_dt * (1.0 / 6.0)), b_is_start)
+    """A chunk of the actions' gradients."""
+    b_place, b_m, _b_column, b_in = places(b_there, Ha * D, i_chunk, D, LANES)
+    b_at = b_trajectory * ((Ha + 4) * D) + b_place
+    b_v0 = load(p_grad_velocity, b_at, b_in, WIDE)
+    b_v1 = load(p_grad_velocity, b_at + D, b_in, WIDE)
+    b_v3 = load(p_grad_velocity, b_at + 3 * D, b_in, WIDE)
+    b_v4 = load(p_grad_velocity, b_at + 4 * D, b_in, WIDE)
+    b_a0 = load(p_grad_acceleration, b_at, b_in, WIDE)
+    b_a1 = load(p_grad_acceleration, b_at + D, b_in, WIDE)
+    b_a2 = load(p_grad_acceleration, b_at + 2 * D, b_in, WIDE)
+    b_a3 = load(p_grad_acceleration, b_at + 3 * D, b_in, WIDE)
+    b_a4 = load(p_grad_acceleration, b_at + 4 * D, b_in, WIDE)
+    b_j0 = load(p_grad_jerk, b_at, b_in, WIDE)
+    b_j1 = load(p_grad_jerk, b_at + D, b_in, WIDE)
+    b_j3 = load(p_grad_jerk, b_at + 3 * D, b_in, WIDE)
+    b_j4 = load(p_grad_jerk, b_at + 4 * D, b_in, WIDE)
+    b_sum = _second(b_a0, b_a1, b_a2, b_a3, b_a4, b_rate) - _first(b_v0, b_v1, b_v3, b_v4, b_rate)
+    b_sum -= _third(b_j0, b_j1, b_j3, b_j4, b_rate)
+    b_grad = load(p_grad_position, b_at + 2 * D, b_in, WIDE)
+    if HAS_LAST:
+        b_is_last = b_in & (b_m == Ha - 1)
+        b_v2 = load(p_grad_velocity, b_at + 2 * D, b_is_last, WIDE)
+        b_j2 = load(p_grad_jerk, b_at + 2 * D, b_is_last, WIDE)
+        b_last = (7.0 * (b_v1 + b_v2) - (b_v0 + b_v3)) * (b_rate * (1.0 / 12.0))
+        b_last += ((b_a3 - b_a0) - 15.0 * (b_a2 - b_a1)) * (b_rate * b_rate * (1.0 / 12.0))
+        b_last += ((b_j0 - b_j1) - (b_j2 - b_j3)) * (0.5 * b_rate * b_rate * b_rate)
+        if TRUNCATE:
+            b_last = b_last * 0.0
+        b_sum = tl.where(b_is_last, b_last, b_sum)
+        b_grad += load(p_grad_position, b_at + 3 * D, b_is_last, WIDE)
+        b_grad += load(p_grad_position, b_at + 4 * D, b_is_last, WIDE)
+    put(p_grad_action, b_trajectory * (Ha * D) + b_place, b_grad + b_sum, b_in)
 
 
 @triton.jit
-def _derivatives_gradient(p_v, p_a, p_j, b_base, b_k, Ha, D, b_r, b_mask):
-    """E[k] without that of the position."""
-    b_sum = _row(p_v, b_base, b_k + 3, Ha, D, b_mask) - _row(p_v, b_base, b_k - 1, Ha, D, b_mask)
-    b_sum += 8.0 * (_row(p_v, b_base, b_k, Ha, D, b_mask) - _row(p_v, b_base, b_k + 2, Ha, D, b_mask))
-    b_result = b_sum * (b_r * (1.0 / 12.0))
-    b_sum = -30.0 * _row(p_a, b_base, b_k + 1, Ha, D, b_mask)
-    b_sum += 16.0 * (_row(p_a, b_base, b_k, Ha, D, b_mask) + _row(p_a, b_base, b_k + 2, Ha, D, b_mask))
-    b_sum -= _row(p_a, b_base, b_k - 1, Ha, D, b_mask) + _row(p_a, b_base, b_k + 3, Ha, D, b_mask)
-    b_result += b_sum * (b_r * b_r * (1.0 / 12.0))
-    b_sum = _row(p_j, b_base, b_k - 1, Ha, D, b_mask) - _row(p_j, b_base, b_k + 3, Ha, D, b_mask)
-    b_sum += 2.0 * (_row(p_j, b_base, b_k + 2, Ha, D, b_mask) - _row(p_j, b_base, b_k, Ha, D, b_mask))
-    return b_result + b_sum * (0.5 * b_r * b_r * b_r)
+def _first(b_e0, b_e1, b_e3, b_e4, b_rate):
+    """First derivative at the middle one of five points."""
+    return (8.0 * (b_e3 - b_e1) - (b_e4 - b_e0)) * (b_rate * (1.0 / 12.0))
 
 
 @triton.jit
-def _row(p_gradient, b_base, b_h, Ha, D, b_mask):
-    """Row h of an upstream gradient; 0 beyond the horizon."""
-    return load_gradient(p_gradient, b_base + b_h * D, b_mask & (b_h >= 0) & (b_h < Ha + 4))
+def _second(b_e0, b_e1, b_e2, b_e3, b_e4, b_rate):
+    """Second derivative, from second differences over one step to either side and over two."""
+    b_within, b_within_lo = second_difference(b_e1, b_e2, b_e3)
+    b_around, b_around_lo = second_difference(b_e0, b_e2, b_e4)
+    return _second_of(b_within, b_within_lo, b_around, b_around_lo, b_rate)
+
+
+@triton.jit
+def _third(b_e0, b_e1, b_e3, b_e4, b_rate):
+    """Third derivative, from differences between the points next to the middle and between those beyond them."""
+    b_near, b_near_lo = two_sum(b_e3, -b_e1)
+    b_far, b_far_lo = two_sum(b_e4, -b_e0)
+    return _third_of(b_near, b_near_lo, b_far, b_far_lo, b_rate)

@@ -11,9 +11,16 @@ from torch import Tensor
 from ..reference_backend import collect_rows
 from ..signature import KINDS
 from ..types import End, Inputs, VjpInputs
+from .ends import Ends, ends_kernel
 
 REGISTERS = 255
 """Bound for each thread: without one, the compiler may spill registers to fit one more program."""
+CHUNK = 64
+"""Elements of a trajectory in a chunk: few, so that few of them are beside one that sees an end."""
+PER_THREAD = 2
+"""Elements of a chunk for each thread: few registers, so that many programs hide the latency of memory."""
+MANY_PROGRAMS = 2048
+"""From here on all processors are busy without a program for each chunk."""
 
 
 def forward(
@@ -22,7 +29,7 @@ def forward(
     """Return position, velocity, acceleration and jerk `[B, rows, D]`, computed by a kernel.
 
     `out` has four contiguous buffers to write to. A kernel takes what it needs of the arguments named here and in
-    `run`; `options` are the others.
+    `run`, which has the others.
     """
     action = inputs.action
     batch, _, dof = action.shape
@@ -37,16 +44,23 @@ def forward(
         **_state_arguments("start", inputs.ends[0]),
         **_state_arguments("goal", inputs.ends[1]),
     }
-    run(kernel, action.shape, rows, inputs.dt, arguments | options)
+    run(kernel, action.shape, action.dtype, rows, inputs.dt, arguments | options)
     return tuple(trajectory)
 
 
 def vjp(
-    kernel: object, inputs: VjpInputs, rows: int, walked: int, out: Sequence[Tensor | None] | None, **options: object
+    kernel: object,
+    inputs: VjpInputs,
+    rows: int,
+    walked: int,
+    out: Sequence[Tensor | None] | None,
+    ends: Ends | None = None,
+    **options: object,
 ) -> tuple[Tensor | None, ...]:
     """Return the gradients of `Inputs.values`, computed by a kernel; None if not needed.
 
-    As `forward`; `out` has contiguous buffers for the gradients, or None, and a program walks over `walked` rows.
+    As `forward`; `out` has contiguous buffers for the gradients, or None, and a program walks over `walked` rows. With
+    `ends`, another kernel computes the gradients of start and goal.
     """
     like, horizon = inputs.like, inputs.action_horizon
     for kind, gradient in zip(KINDS, inputs.upstream, strict=True):
@@ -63,53 +77,87 @@ def vjp(
     arguments["p_grad_action"] = of_action
     for end, gradients in zip(("start", "goal"), written, strict=True):
         arguments |= {f"p_grad_{end}_{kind[0]}": one for kind, one in zip(KINDS, gradients, strict=True)}
-    if any(inputs.needs):
-        run(kernel, shape, walked, inputs.dt, arguments | options)
+    if of_action is not None or (ends is None and any(inputs.needs)):
+        run(kernel, shape, like.dtype, walked, inputs.dt, arguments | options)
+    wanted = any(inputs.needs[1:5]), any(inputs.needs[5:9])
+    if ends is not None and any(wanted):
+        run_ends(ends.arguments(wanted, like), like, horizon, inputs.dt, arguments)
     for index, pool, each in zip(inputs.indices, results, written, strict=True):
         _add_up(index, pool, each)
     return (of_action, *results[0], *results[1])
 
 
-def run(kernel: object, shape: Sequence[int], walked: int, dt: Tensor, arguments: dict[str, object]) -> None:
+def run(
+    kernel: object, shape: Sequence[int], dtype: torch.dtype, walked: int, dt: Tensor, arguments: dict[str, object]
+) -> None:
     """Launch a kernel; nothing where tensors are empty.
 
     Args:
-        kernel: with a parameter LANES, its programs walk over the elements of `[B, walked, D]`; with ROWS and COLUMNS,
-            each scans some joints of a trajectory, a block of rows at a time.
+        kernel: with a parameter LANES, its programs walk over chunks of the elements `[walked, D]` of some
+            trajectories; with ROWS and COLUMNS, each scans some joints of one, a block of rows at a time.
         shape: of the actions, `[B, Ha, D]`.
+        dtype: of the actions.
         walked: see `kernel`.
         dt: `[1 or B, 1 or Ha]` s.
-        arguments: of the kernel, and others.
+        arguments: of the kernel, and others. `edges` are the first element of a trajectory that does not see the start
+            any more, and the first one that sees the end.
 
     """
     batch, horizon, dof = shape
     if dt.dim() != 2 or dt.shape[0] not in (1, batch) or dt.shape[1] not in (1, horizon):
         raise ValueError(f"dt: expected shape [1 or {batch}, 1 or {horizon}], got {list(dt.shape)}")
-    lanes = program_size(dt.device)
+    size = program_size(dt.device)
+    found = _sizes(shape, dtype, dt)
+    if "ROWS" in kernel.arg_names:
+        columns = min(_power_of_two(dof), 32)
+        rows = size // (2 * columns)
+        found |= {"ROWS": min(max(rows, 1), _power_of_two(horizon)), "COLUMNS": columns}
+        programs, warps = (batch, -(-dof // columns)), 1
+    else:
+        elements = walked * dof
+        lanes = min(_power_of_two(elements), CHUNK)
+        chunks, trajectories = -(-elements // lanes), max(size // lanes, 1)
+        first, end = arguments.get("edges") or (0, elements)
+        head = min(-(-first // lanes), chunks)
+        inner = max((chunks if end >= elements else end // lanes) - head, 0)
+        edge = chunks - inner
+        found |= {"LANES": lanes, "TRAJECTORIES": trajectories, "n_head": head, "n_inner": inner, "n_edge": edge}
+        groups = -(-batch // trajectories)
+        programs = (groups, 1 if groups > MANY_PROGRAMS else max(edge, inner))
+        warps = max(size // (32 * PER_THREAD), 1)
+    if min(programs) > 0 and walked > 0:
+        found = arguments | found
+        launch(kernel, programs, {name: found[name] for name in kernel.arg_names}, warps)
+
+
+def run_ends(tables: dict[str, object], like: Tensor, horizon: int, dt: Tensor, arguments: dict[str, object]) -> None:
+    """Launch `ends_kernel` for those ends that have tables, of which there is one at least."""
+    batch, rows, dof = like.shape
     columns = min(_power_of_two(dof), 32)
-    column_programs = -(-dof // columns)
-    scans = "ROWS" in kernel.arg_names
-    programs = batch * column_programs if scans else -(-batch * walked * dof // lanes)
-    if programs == 0:
-        return
-    arguments |= {
+    lanes = program_size(dt.device) // 4
+    found = arguments | tables | _sizes((batch, horizon, dof), like.dtype, dt)
+    found |= {"H": rows, "COLUMNS": columns, "TRAJECTORIES": max(lanes // columns, 1)}
+    programs = (-(-batch // found["TRAJECTORIES"]), -(-dof // columns))
+    if min(programs) > 0:
+        launch(ends_kernel, programs, {name: found[name] for name in ends_kernel.arg_names}, max(lanes // 32, 1))
+
+
+def _sizes(shape: Sequence[int], dtype: torch.dtype, dt: Tensor) -> dict[str, object]:
+    """What most kernels take: sizes, steps, and the dtype of arithmetic."""
+    return {
         "p_dt": dt.contiguous(),
         "n_dt_batch": dt.shape[1] if dt.shape[0] > 1 else 0,
-        "n_dt_row": int(dt.shape[1] > 1),
-        "n_batch": batch,
-        "Ha": horizon,
-        "D": dof,
-        "n_column_programs": column_programs,
-        "LANES": lanes,
-        "ROWS": max(lanes // (2 * columns), 1),
-        "COLUMNS": columns,
+        "UNIFORM": dt.shape[1] == 1,
+        "SHARED_DT": dt.shape[0] == 1,
+        "n_batch": shape[0],
+        "Ha": shape[1],
+        "D": shape[2],
+        "WIDE": dtype == torch.float64,
     }
-    taken = {name: arguments[name] for name in kernel.arg_names}
-    launch(kernel, programs, taken, warps=1 if scans else lanes // 32)
 
 
-def launch(kernel: object, programs: int, arguments: dict[str, object], warps: int) -> None:
-    """Start programs of a kernel on the device of its tensors.
+def launch(kernel: object, programs: tuple[int, ...], arguments: dict[str, object], warps: int) -> None:
+    """Start programs of a kernel, along up to three axes, on the device of its tensors.
 
     Raises:
         ValueError: the tensors are not where Triton can reach them.
@@ -123,7 +171,7 @@ def launch(kernel: object, programs: int, arguments: dict[str, object], warps: i
     if device.type != "cuda" and type(kernel).__name__ != "InterpretedFunction":
         raise ValueError(f"all tensors: expected on a CUDA device (or TRITON_INTERPRET=1), got {device}")
     with torch.cuda.device(device) if device.type == "cuda" else contextlib.nullcontext():
-        kernel[(programs,)](**arguments, num_warps=warps, maxnreg=REGISTERS)
+        kernel[programs](**arguments, num_warps=warps, maxnreg=REGISTERS, enable_fp_fusion=False)
 
 
 def program_size(device: torch.device) -> int:

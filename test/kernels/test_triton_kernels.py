@@ -19,7 +19,7 @@ from preloaded_python import preloaded_python
 HERE = Path(__file__).parent
 FOLDER = HERE.parent.parent / "kernels" / "triton"
 NAMES = ("clique_central", "chain", "bspline")
-ALL_KERNELS = {f"{name}_{direction}_kernel" for name in NAMES for direction in ("fwd", "vjp")}
+ALL_KERNELS = {f"{name}_{direction}_kernel" for name in NAMES for direction in ("fwd", "vjp")} | {"ends_kernel"}
 
 pytestmark = [
     pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="triton is not installed"),

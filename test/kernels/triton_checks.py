@@ -13,6 +13,7 @@ from collections.abc import Callable
 from unittest import mock
 
 import hypothesis.strategies as st
+import numpy as np
 import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
@@ -53,14 +54,26 @@ def _quicken() -> None:
     builder.options = dataclasses.replace(builder.options, sanitize_overflow=False)
 
 
+def _fuse() -> None:
+    """Round fused products and sums of float32 once, as devices do: the interpreter rounds the product, too."""
+    from triton.runtime import interpreter
+
+    def create_fma(self: object, x: object, y: object, z: object) -> object:
+        exact = x.data.astype(np.float64) * y.data + z.data
+        return interpreter.TensorHandle(exact.astype(x.data.dtype), x.dtype.scalar)
+
+    interpreter.InterpreterBuilder.create_fma = create_fma
+
+
 if not ON_GPU:
     _quicken()
+    _fuse()
 
 # What does not depend on the map: those with the most start rows, and both ends of the chain.
 SOME_MAPS = pytest.mark.parametrize("name", ["clique", "clique_central", "jerk", "bspline_tight"])
 STEPS = [name for name in MAPS if not name.startswith("bspline")]
-# Of the norm of each result: rounding of the arithmetic, which is float64 for every dtype, and of the result.
-LIMIT = {torch.float64: 1e-11, torch.float32: 2e-7, torch.bfloat16: 2**-7, torch.float16: 2**-10}
+# Of the norm of each result: rounding of the arithmetic, which is float32 for half types, too, and of the result.
+LIMIT = {torch.float64: 1e-11, torch.float32: 5e-7, torch.bfloat16: 2**-7, torch.float16: 2**-10}
 SUM_LIMIT = 2e-6
 
 
@@ -85,7 +98,7 @@ def is_scan(kernel: ControlMap) -> bool:
 
 
 @OPERATOR
-@settings(max_examples=60 if ON_GPU else 10, suppress_health_check=list(HealthCheck), deadline=None)
+@settings(max_examples=25 if ON_GPU else 10, suppress_health_check=list(HealthCheck), deadline=None)
 @given(data=st.data())
 def test_forward_and_vjp_match_the_reference_for_any_shape_and_absence(kernel, data):
     longest, widest = (130, 32) if ON_GPU else (12, 6) if kernel.operator.goals else (70, 12)
@@ -136,12 +149,12 @@ def test_buffers_of_the_caller_are_filled_and_nothing_beside_them_is_written(nam
 
 @OPERATOR
 def test_absent_gradients_and_unneeded_results_have_no_memory_to_touch(kernel, monkeypatch):
-    launches = []
-    monkeypatch.setattr(triton_launch, "launch", lambda kernel, programs, arguments, warps: launches.append(arguments))
+    arguments = {}
+    monkeypatch.setattr(triton_launch, "launch", lambda kernel, programs, given, warps: arguments.update(given))
     Launch(Case(kernel, 3, 6, 2, "scalar"), absent_upstream=(0, 1, 3), unneeded=(0, 2), device=DEVICE).vjp("triton")
-    tensors = {name for name, value in launches[0].items() if isinstance(value, torch.Tensor)}
+    tensors = {name for name, value in arguments.items() if isinstance(value, torch.Tensor)}
     starts = {f"p_grad_start_{name}" for name in "paj"[: kernel.operator.starts - 1]}
-    tables = {"p_weights", "p_states"} if kernel.operator.goals else set()
+    tables = {"p_start_weights"} if kernel.uniform_dt_only else set()
     assert tensors == {"p_grad_acceleration", "p_dt", *starts, *tables}
 
 
