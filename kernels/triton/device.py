@@ -52,7 +52,7 @@ def product(b_x, b_x_lo, b_y, b_y_lo):
 
 @triton.jit
 def second_difference(b_x0, b_x1, b_x2):
-    """The number x0 - 2 x1 + x2, and its rounding error: differences of numbers as near as x0 + x2 and 2 x1 are exact."""
+    """The number x0 - 2 x1 + x2, and its rounding error: the difference of near numbers is exact."""
     b_sum, b_lo = two_sum(b_x0, b_x2)
     return b_sum - 2.0 * b_x1, b_lo
 
