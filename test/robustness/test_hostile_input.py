@@ -322,7 +322,7 @@ def send_huge(node: Node) -> None:
             node.send(INTEGRATE, Integrate.Request(actions=message), refusal)
         request = ComputeGradient.Request(actions=good_sequence(), grad_velocity=data)
         node.send(GRADIENT, request, "gradient_length: grad_velocity: ")
-    node.send(PLAN, plan(np.arange(10_000), np.zeros((10_000, DOF))), "size_out_of_range: points: ")
+    node.send(PLAN, plan(np.arange(25_000), np.zeros((25_000, DOF))), "size_out_of_range: points: ")
 
 
 def test_huge_arrays_are_refused_and_take_no_more_memory_the_next_time(node: Node) -> None:

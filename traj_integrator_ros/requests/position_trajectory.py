@@ -125,7 +125,8 @@ def _values(part: str, points: Sequence[np.ndarray], count: int, *, optional: bo
             f"{lengths[index]}",
         )
     values = np.full((len(points), count), np.nan)
-    values[given] = points if given.all() else [row for row in points if len(row)]
+    if given.any():
+        values[given] = points if given.all() else [row for row in points if len(row)]
     require_finite(f"points.{part}", values[given])
     return values
 
