@@ -37,6 +37,7 @@ PARAMETERS = {
     "device": "cpu",
     "max_batch": MAX_BATCH,
     "max_horizon": MAX_HORIZON,
+    "position_trajectory.max_points": MAX_HORIZON,
     "warmup": [f"{MAX_BATCH}x{MAX_HORIZON}"],
     "state_timeout": 0.0,
     "limits.start_deviation": 0.0,

@@ -125,8 +125,7 @@ def _values(part: str, points: Sequence[np.ndarray], count: int, *, optional: bo
             f"{lengths[index]}",
         )
     values = np.full((len(points), count), np.nan)
-    if given.any():
-        values[given] = points if given.all() else [row for row in points if len(row)]
+    values[given] = points if given.all() else [row for row in points if len(row)]
     require_finite(f"points.{part}", values[given])
     return values
 
