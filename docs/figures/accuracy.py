@@ -12,7 +12,7 @@ from torch import Tensor
 
 from traj_integrator_ros.kernels import MAPS, Backend, ControlMap, ControlSpace, backend_info
 
-HORIZONS = (1, 64, 4096)
+HORIZONS = (1, 64, 1024)
 STEPS = (0.0011, 0.0173, 0.97)  # s; none the reciprocal of a whole number, whose products come out exact
 
 
