@@ -39,7 +39,7 @@ def draw_planned(source: Path) -> None:
     table = [",".join(line.split(",")[i] for i in kept) for line in lines]
     Path("motion.csv").write_text("\n".join(table) + "\n", encoding="utf-8")
     Path("limits.yaml").write_text(limits_of((0, 3, 6)), encoding="utf-8")
-    integrate.main(["motion.csv", "--params", "limits.yaml", "--out", "out.csv", "--plot", "figure.png", "--quiet"])
+    integrate.main(["motion.csv", "--params", "limits.yaml", "--out", "out.csv", "--plot", "figure.png"])
     shutil.move("figure.png", FIGURES / "plot_trajectory.png")
 
 
@@ -48,7 +48,7 @@ def draw_recorded(source: Path) -> None:
     # The recording names its joints after the arm's newer name.
     text = FRANKA.read_text(encoding="utf-8").replace("panda_joint", "fer_joint")
     Path("parameters.yaml").write_text(text, encoding="utf-8")
-    integrate.main([str(source), "--out", "panda_exciting_trajectory, integrated", "--quiet"])
+    integrate.main([str(source), "--out", "panda_exciting_trajectory, integrated"])
     plot_trajectory.main(
         [
             "panda_exciting_trajectory, integrated",

@@ -10,7 +10,7 @@ import yaml
 
 from kit import ros2
 from traj_integrator_ros.motions.files import read_samples
-from traj_integrator_ros.tools.integration_input import read_sequences
+from traj_integrator_ros.motions.sequences import read_sequences
 
 pytestmark = pytest.mark.ros
 

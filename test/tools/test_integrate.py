@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
@@ -16,15 +17,15 @@ from tool_runs import JOINTS, Tool
 from traj_integrator_ros.kernels import ControlSpace, bspline_step
 from traj_integrator_ros.motions.files import read_trajectories
 from traj_integrator_ros.motions.samples import QUANTITIES, Nature, Samples, samples_of
+from traj_integrator_ros.motions.sequences import STATE, read_sequences
 from traj_integrator_ros.motions.trajectories import FIELDS
-from traj_integrator_ros.tools.integration_input import STATE, completed, read_sequences
 
 
 @pytest.mark.parametrize("control_space", ["position", "acceleration"])
 def test_a_quadratic_motion_is_reproduced_from_its_own_actions(
     tool: Tool, tmp_path: Path, table: Path, quadratic: Samples, control_space: str
 ) -> None:
-    arguments = ("integrate", table, "--control-space", control_space, "--out", "out.csv", "--quiet")
+    arguments = ("integrate", table, "--control-space", control_space, "--out", "out.csv")
     assert "RMS difference from the recording: position" in tool(*arguments, "--rows").told
     out = read_plain(tmp_path / "out.csv")
     assert out.joint_names == JOINTS
@@ -33,10 +34,14 @@ def test_a_quadratic_motion_is_reproduced_from_its_own_actions(
     np.testing.assert_allclose(out.position, quadratic.position, atol=1e-12)
     np.testing.assert_allclose(out.acceleration[1:], quadratic.acceleration[1:], atol=1e-9)
     np.testing.assert_allclose(out.jerk[2:], 0, atol=1e-7)
-    assert tool(*arguments, "--end", "as_planned").told
+    assert tool(*arguments).told
     out = read_plain(tmp_path / "out.csv")
-    for quantity in QUANTITIES:
-        np.testing.assert_allclose(getattr(out, quantity), getattr(quadratic, quantity), atol=1e-7)
+    for quantity in QUANTITIES:  # a brake follows
+        np.testing.assert_allclose(getattr(out, quantity)[:30], getattr(quadratic, quantity)[:30], atol=1e-7)
+    np.testing.assert_allclose(out.position[30], quadratic.position[30], atol=1e-12)
+
+
+RATES = ("position", "velocity", "acceleration")
 
 
 def test_positions_at_uneven_times_keep_their_accelerations(tool: Tool, tmp_path: Path, quadratic: Samples) -> None:
@@ -44,7 +49,7 @@ def test_positions_at_uneven_times_keep_their_accelerations(tool: Tool, tmp_path
     arrays = (getattr(quadratic, name)[kept] for name in QUANTITIES)
     uneven = Samples(JOINTS, quadratic.time[kept], *arrays, "made up", "test", quadratic.nature)
     write_table(tmp_path / "uneven.csv", uneven, RATES)
-    arguments = ("integrate", "uneven.csv", "--out", "out.csv", "--quiet")
+    arguments = ("integrate", "uneven.csv", "--out", "out.csv")
     assert "uneven steps: divided differences" in tool(*arguments, "--rows").told
     out = read_plain(tmp_path / "out.csv")
     np.testing.assert_allclose(out.position, uneven.position, atol=1e-12)
@@ -58,84 +63,52 @@ def test_positions_at_uneven_times_keep_their_accelerations(tool: Tool, tmp_path
 def test_every_action_is_executed_and_the_controller_would_accept_the_output(tool: Tool, tmp_path: Path) -> None:
     pytest.importorskip("rosbags", reason="the rosbags library is not installed")
     (tmp_path / "actions.csv").write_text("action_a\n0.5\n0.5\n-1.0\n")
-    arguments = ("integrate", "actions.csv", "--control-space", "velocity", "--dt", "0.1", "--quiet")
-    assert "at rest" not in tool(*arguments, "--end", "as_planned", "--out", "plan.csv").told
-    plan = read_plain(tmp_path / "plan.csv")
-    np.testing.assert_allclose(plan.position[:, 0], [0.0, 0.05, 0.1, 0.0], atol=1e-12)
+    arguments = ("integrate", "actions.csv", "--control-space", "velocity", "--dt", "0.1")
     for out in ("out.csv", "out.npz", "out_bag"):
         assert "note: at rest in the end, after a brake" in tool(*arguments, "--out", out).told
         assert tool("check_trajectory", out).told
     stopped = read_plain(tmp_path / "out.csv")
-    np.testing.assert_allclose(stopped.position[:4], plan.position, atol=1e-12)
-    assert stopped.velocity[-1] == 0 and stopped.position[-1] < plan.position[-1]
+    np.testing.assert_allclose(stopped.position[:4, 0], [0.0, 0.05, 0.1, 0.0], atol=1e-12)
+    assert stopped.velocity[-1] == 0 and stopped.position[-1] < 0
 
 
 RATES = ("position", "velocity", "acceleration")
-SPLINE_OPTIONS = (
-    *("--control-space", "bspline", "--dt", "0.05", "--degree", "5", "--steps", "2", "--quiet"),
-    *("--start-position", "0.1,0.2", "--start-velocity", "0.5,0", "--goal-position", "1,2", "--goal-velocity", "0.1,0"),
-)
 
 
 @pytest.mark.parametrize("layout", ["tight", "curobo"])
-def test_control_points_give_the_rows_of_the_kernel_and_the_segments_of_the_motion(
-    tool: Tool, tmp_path: Path, layout: str
+@pytest.mark.parametrize("said_by", ["archive", "parameters"])
+def test_control_points_give_the_rows_of_the_kernel_and_the_segments(
+    tool: Tool, tmp_path: Path, layout: str, said_by: str
 ) -> None:
     points = np.array([[0.5, -0.2], [0.5, -0.2], [-1.0, 0.4], [0.3, 0.9]])
-    np.savetxt(tmp_path / "points.csv", points, delimiter=",", header="action_arm_a,action_arm_b", comments="")
     ends = [[0.1, 0.2]], [[0.5, 0.0]], [[1.0, 2.0]], [[0.1, 0.0]]
     *start, goal, rate = (torch.tensor(row, dtype=torch.float64) for row in ends)
-    form = {"goal_position": goal, "goal_velocity": rate, "degree": 5, "steps": 2, "layout": layout}
-    expected = bspline_step(torch.from_numpy(points)[None], *start, dt=0.05, **form)
-    arguments = ("integrate", "points.csv", *SPLINE_OPTIONS, "--layout", layout, "--out", "out.csv")
+    form = {"degree": 5, "steps": 2, "layout": layout}
+    goals = {"goal_position": goal, "goal_velocity": rate}
+    expected = bspline_step(torch.from_numpy(points)[None], *start, dt=0.05, **goals, **form)
+    if said_by == "archive":
+        given = dict(zip(("start_position", "start_velocity", *goals), ends, strict=True)) | form
+        np.savez(tmp_path / "points.npz", actions=points, dt=0.05, control_space="bspline", joint_names=JOINTS, **given)
+        arguments = ("integrate", "points.npz", "--out", "out.csv")
+    else:
+        np.savetxt(tmp_path / "points.csv", points, delimiter=",", header="action_arm_a,action_arm_b", comments="")
+        values = {"joint_names": list(JOINTS), "control_space": "bspline", "dt": 0.05, "bspline": form}
+        (tmp_path / "node.yaml").write_text(json.dumps({"/**": {"ros__parameters": values}}))
+        sides = "--start-position 0.1,0.2 --start-velocity 0.5,0 --goal-position 1,2 --goal-velocity 0.1,0"
+        arguments = ("integrate", "points.csv", "--params", "node.yaml", *sides.split(), "--out", "out.csv")
     assert tool(*arguments, "--rows").told
     got = read_plain(tmp_path / "out.csv")
     np.testing.assert_allclose(got.time, 0.05 * np.arange(expected.position.shape[1]), atol=1e-12)
     for quantity in QUANTITIES:
         np.testing.assert_allclose(getattr(got, quantity), getattr(expected, quantity)[0], rtol=1e-11, atol=1e-9)
-    assert tool(*arguments, "--end", "as_planned").told
-    ends = read_plain(tmp_path / "out.csv")
-    np.testing.assert_allclose(ends.time, got.time[::2], atol=1e-12)
-    for quantity in RATES:
-        np.testing.assert_allclose(getattr(ends, quantity), getattr(got, quantity)[::2], rtol=1e-10, atol=1e-9)
-    assert tool(*arguments[:-1], "out.npz").told
+    assert tool(*arguments).told
+    ends, segments = read_plain(tmp_path / "out.csv"), len(got.time[::2])
+    np.testing.assert_allclose(ends.time[:segments], got.time[::2], atol=1e-12)
+    for quantity in RATES[:2]:
+        found = getattr(ends, quantity)[:segments]
+        np.testing.assert_allclose(found, getattr(got, quantity)[::2], rtol=1e-10, atol=1e-9)
+    assert tool(*arguments[:-1], "out.npz", "--plot", "out.png").told
     assert tool("check_trajectory", "out.npz").told  # a brake follows the goal's velocity
-
-
-@pytest.mark.parametrize("form", [("--degree", 3), ("--degree", 5, "--steps", 3), ("--layout", "curobo")])
-def test_a_spline_is_found_again_by_its_number_of_control_points(tool: Tool, tmp_path: Path, form: tuple) -> None:
-    rng, names = np.random.default_rng(5), ("start_position", "start_velocity", "goal_position", "goal_velocity")
-    ends = {name: rng.normal(size=(1, 2)) for name in names}
-    np.savez(tmp_path / "in.npz", actions=rng.normal(size=(7, 2)), control_space="bspline", dt=0.03, **ends)
-    assert tool("integrate", "in.npz", *form, "--out", "motion.csv", "--rows", "--quiet").told
-    told = tool("integrate", "motion.csv", "--fit", 7, *form, "--out", "fit.npz", "--rows", "--quiet").told
-    assert "fit: 7 control points of degree" in told and "RMS difference position" in told
-    given, found = np.load(tmp_path / "in.npz"), np.load(tmp_path / "fit.npz")
-    used = 6 if "curobo" in form else 7  # the last one before a goal is not seen there
-    np.testing.assert_allclose(found["actions"][0, :used], given["actions"][:used], atol=1e-7)
-    np.testing.assert_allclose(found["position"][0], read_plain(tmp_path / "motion.csv").position, atol=1e-7)
-    assert tool("integrate", "fit.npz", "--rows", "--out", "again.npz", "--quiet").told
-    np.testing.assert_allclose(read_plain(tmp_path / "again.npz").position, found["position"][0], atol=1e-12)
-
-
-def test_more_control_points_come_closer_to_a_motion_and_the_residual_says_how_close(
-    tool: Tool, tmp_path: Path
-) -> None:
-    time = np.sort(np.random.default_rng(2).uniform(0, 2, 200))  # at uneven times
-    time = (time - time[0]) * 2 / (time[-1] - time[0])
-    position, velocity = np.sin([3, 2] * time[:, None]), [3, 2] * np.cos([3, 2] * time[:, None])
-    motion = samples_of("made up", JOINTS, time, [position, velocity, -position * [9, 4]], "test", Nature.EXACT)
-    write_table(tmp_path / "wave.csv", motion, RATES)
-    told = []
-    for points in (4, 8, 16):
-        plot = ("--plot", "fit.png") if points == 16 else ()
-        result = tool("integrate", "wave.csv", "--fit", points, "--out", "out.csv", "--end", "as_planned", *plot)
-        told.append(float(re.search(r"RMS difference position (\S+) rad", result.told).group(1)))
-    ends = read_plain(tmp_path / "out.csv")
-    np.testing.assert_allclose(ends.position[[0, -1]], position[[0, -1]], atol=1e-12)
-    assert len(ends.time) == points + 3 + 1 and (tmp_path / "fit.png").read_bytes()[:4] == b"\x89PNG"
-    assert told[0] > 5 * told[1] > 25 * told[2] and told[2] < 1e-3
-    assert np.sqrt(np.mean((ends.position - np.sin([3, 2] * ends.time[:, None])) ** 2)) < 3 * told[2]
 
 
 @pytest.mark.parametrize(
@@ -152,7 +125,7 @@ def test_a_sequence_becomes_what_the_node_publishes_for_it(
     (tmp_path / "actions.csv").write_text("\n".join(["action_a", *(f"{value}" for (value,) in actions)]))
     options = [f"--goal-{name}={value}" for name, value in zip(STATE, goal, strict=False)]
     zeros = [f"--start-{name}=0" for name in STATE]
-    arguments = ("--control-space", space, "--dt", "0.1", *options, *zeros, "--out", "out.csv", "--quiet")
+    arguments = ("--control-space", space, "--dt", "0.1", *options, *zeros, "--out", "out.csv")
     assert tool("integrate", "actions.csv", *arguments).told
     node = SimulatedNode(1, publish__lead_time=0.0, limits__assumed_velocity=1.0)
     node.measure(0.0)
@@ -166,10 +139,11 @@ def test_a_sequence_becomes_what_the_node_publishes_for_it(
 @pytest.mark.parametrize("scheme", ["backward", "central"])
 def test_a_goal_of_positions_is_where_the_rows_and_the_motion_end(tool: Tool, tmp_path: Path, scheme: str) -> None:
     (tmp_path / "actions.csv").write_text("action_a\n0.1\n0.2\n0.3\n0.4\n")
-    arguments = ("integrate", "actions.csv", "--goal-position", "0.7", "--out", "out.csv", "--quiet")
-    for kind in (("--rows", "--finite-difference", scheme), ("--end", "as_planned")):
+    (tmp_path / "node.yaml").write_text(f"/**: {{ros__parameters: {{joint_names: [a], finite_difference: {scheme}}}}}")
+    arguments = ("integrate", "actions.csv", "--goal-position", "0.7", "--out", "out.csv", "--params", "node.yaml")
+    for last, *kind in ((-1, "--rows"), (4,)):
         assert tool(*arguments, *kind).told
-        assert read_plain(tmp_path / "out.csv").position[-1] == pytest.approx(0.7)
+        assert read_plain(tmp_path / "out.csv").position[last] == pytest.approx(0.7)
 
 
 def test_a_batch_of_actions_is_written_to_an_archive_a_bag_and_a_figure(tool: Tool, tmp_path: Path) -> None:
@@ -178,7 +152,7 @@ def test_a_batch_of_actions_is_written_to_an_archive_a_bag_and_a_figure(tool: To
     start = np.array([[1.0, 2.0]])
     np.savez(tmp_path / "in.npz", actions=actions, dt=0.1, start_position=start, control_space="jerk")
     for out, *plot in (("out.npz", "--plot", "out.png"), ("out_bag",), ("out.mcap",), ("out.db3",), ("out.mcap",)):
-        assert tool("integrate", "in.npz", "--out", out, *plot, "--quiet", "--rows").told
+        assert tool("integrate", "in.npz", "--out", out, *plot, "--rows").told
     assert (tmp_path / "out.png").read_bytes()[:4] == b"\x89PNG"
     second = read_plain(tmp_path / "out.npz", row=1)
     np.testing.assert_allclose(second.jerk[1:], actions[1, :4], atol=1e-12)
@@ -210,11 +184,11 @@ def test_action_sequences_of_a_bag_start_where_they_say_or_at_the_joint_state_be
     own, kind = {**SEQUENCE, "start": {"position": [5.0, 6.0]}}, "traj_integrator_interfaces/msg/ActionSequence"
     sequences = [(0, own), (2, SEQUENCE), (3, SPLINE)]
     write_bag(tmp_path / "bag", [("/s", kind, sequences), ("/joint_states", JOINT_STATE, [(1, state)])])
-    own, measured, spline = (completed(one, {}) for one in read_sequences(tmp_path / "bag", "position", None, print))
+    own, measured, spline = read_sequences(tmp_path / "bag", "position", None, print)
     assert own.control_space == "acceleration" and own.fields["data"].shape == (2, 3, 2) and own.fields["dt_per"] == 1
     np.testing.assert_allclose(own.fields["start_position"], [5, 6])
-    np.testing.assert_allclose(measured.fields["start_position"], [1, 2])
-    np.testing.assert_allclose(measured.fields["start_velocity"], [0.1, 0.2])
+    np.testing.assert_allclose(measured.measured["start_position"], [1, 2])
+    np.testing.assert_allclose(measured.measured["start_velocity"], [0.1, 0.2])
     assert "goal_position" not in own.fields
     assert_is_the_spline(spline.fields)
 
@@ -228,7 +202,7 @@ def test_action_sequences_that_ros_prints_are_read_and_lack_a_start_unless_they_
     np.testing.assert_array_equal(own.fields["dt"], np.float32([0.1, 0.2]), strict=True)
     np.testing.assert_allclose(own.fields["start_position"], [5, 6])
     assert_is_the_spline(spline.fields)
-    arguments = ("integrate", "echo.yaml", "--rows", "--out", "out.npz", "--quiet")
+    arguments = ("integrate", "echo.yaml", "--rows", "--out", "out.npz")
     refused = tool(*arguments)
     assert refused.returncode == 2 and "message 1: it has no start" in refused.stderr
     both = ({**SEQUENCE, "start": {"position": start}} for start in ([5.0, 6.0], [7.0, 8.0]))
@@ -236,8 +210,8 @@ def test_action_sequences_that_ros_prints_are_read_and_lack_a_start_unless_they_
     assert "4 trajectories of 2 sequences, 3 points, 2 joints" in tool(*arguments).stdout
     starts = [read_plain(tmp_path / "out.npz", row=row).position[0].tolist() for row in range(4)]
     assert starts == [[5, 6], [5, 6], [7, 8], [7, 8]]
-    told = tool("integrate", "echo.yaml", "--sequence", "1", "--row", "1", "--out", "out.csv").stdout
-    assert "note: out.csv has trajectory 1 of the first sequence; NPZ and bags take all\n" in told
+    told = tool("integrate", "echo.yaml", "--out", "out.csv").stdout
+    assert "note: out.csv has the first trajectory; NPZ and bags take all\n" in told
     (tmp_path / "echo.yaml").write_text(printed({**SEQUENCE, "data": [0.0, "..."]}))
     assert "give it --full-length" in tool(*arguments).stderr
     (tmp_path / "echo.yaml").write_text(printed({**SEQUENCE, "batch": None}))
@@ -248,15 +222,18 @@ def test_action_sequences_that_ros_prints_are_read_and_lack_a_start_unless_they_
 def test_what_had_to_be_assumed_about_actions_is_said(tool: Tool, tmp_path: Path, table: Path) -> None:
     (tmp_path / "actions.csv").write_text("action_a\n0.5\n0.5\n")
     assert (
-        "note: assumed, since neither the file nor an option says otherwise: actions are positions (--control-space), "
+        "note: assumed, since neither the file nor an option says otherwise: "
+        "actions are of control space position (--control-space), "
         "steps are 0.02 s (--dt), the start is at position 0 (--start-position)\n"
     ) in tool("integrate", "actions.csv", "--out", "out.csv").told
     known = ("actions.csv", "--out", "out.csv", "--control-space", "velocity", "--start-position", "0.1")
     assert "otherwise: steps are 0.02 s (--dt)\n" in tool("integrate", *known).told
     for nothing in ((*known, "--dt", "0.1"), (table, "--out", "out.csv")):
         assert "assumed" not in tool("integrate", *nothing).told
-    np.save(tmp_path / "actions.npy", np.zeros((2, 4, 1)))
-    assert "actions are positions" in tool("integrate", "actions.npy", "--batch-file", "--out", "results").told
+    parameters = "/**: {ros__parameters: {joint_names: [a], dt: 0.3, control_space: jerk}}"
+    (tmp_path / "node.yaml").write_text(parameters)
+    told = tool("integrate", "actions.csv", "--params", "node.yaml", "--out", "out.csv").told
+    assert "actions are of control space jerk (--control-space), steps are 0.3 s (--dt)" in told
 
 
 @pytest.mark.parametrize("rows", [(), ("--rows",)])
@@ -268,7 +245,7 @@ def test_a_motion_without_rates_begins_without_a_jolt(
     angle = 2.0 * time[:, None] + 0.4
     sine = samples_of("made up", ("a",), time, [np.sin(angle), 2 * np.cos(angle)], "test", Nature.MEASURED)
     write_table(tmp_path / "motion.csv", sine, known)
-    told = tool("integrate", "motion.csv", "--out", "out.csv", "--end", "as_planned", *rows).stdout
+    told = tool("integrate", "motion.csv", "--out", "out.csv", *rows).stdout
     derived = [*(["acceleration"] if rows else []), *(["velocity"] if len(known) == 1 else [])]
     for name in STATE[1:]:
         assert (f"start {name} by differences" in told) == (name in derived)
@@ -286,8 +263,6 @@ def test_units_are_those_of_the_joints_in_the_urdf(tool: Tool, tmp_path: Path, t
     assert re.search(r"velocity of arm_a exceeds its limit by 6\d\.\d % at 0.6\d* s \(0.50\d* of 0.3 m/s\)", told)
     assert re.search(r"velocity of arm_b exceeds its limit by 3\d\.?\d* % at 0.02 s \(0.39\d* of 0.3 rad/s\)", told)
     assert re.search(r"RMS difference from the recording: position \S+ m and \S+ rad, velocity \S+ m/s and", told)
-    told = tool("integrate", table, "--urdf", "arm.urdf", "--out", "out.npz", "--fit", "4").stdout
-    assert re.search(r"position \S+ m and \S+ rad, velocity \S+ m/s and \S+ rad/s; at most \S+ (m|rad)", told)
     told = tool("check_trajectory", table, "--urdf", "arm.urdf", "--moving-end").stdout
     assert "velocity of arm_a: expected at most 0.3 m/s, got 0.5 (66.7 % too much) at 0.6 s" in told
     assert "commanded at most 0.5 rad/s" in tool("check_trajectory", table, "--moving-end").told
@@ -302,9 +277,9 @@ def test_integrate_and_check_trajectory_name_the_same_worst_value(tool: Tool, tm
     position = np.cumsum(0.05 * random.standard_normal((40, 2)), axis=0)
     samples = samples_of("made up", JOINTS, time, [position], "test", Nature.MEASURED)
     write_table(tmp_path / "motion.csv", samples, ("position",))
-    limits = "limits: {velocity: [0.5, 0.5], acceleration: [1.0, 1.0], jerk: [9.0, 9.0], position_max: [0.01, 0.01]}"
+    limits = "limits: {velocity: [0.5, 0.5], acceleration: [9.0, 9.0], jerk: [90.0, 90.0], position_max: [0.01, 0.01]}"
     (tmp_path / "robot.yaml").write_text(f"/**:\n  ros__parameters:\n    joint_names: [arm_a, arm_b]\n    {limits}\n")
-    integrated = tool("integrate", "motion.csv", "--out", "out.csv", "--end", "as_planned", "--params", "robot.yaml")
+    integrated = tool("integrate", "motion.csv", "--out", "out.csv", "--params", "robot.yaml")
     checked = tool("check_trajectory", "out.csv", "--params", "robot.yaml", "--moving-end")
     pattern = r"(\w+) of (arm_.) exceeds its limit by (\S+ \S+) at .*\((\S+) of"
     ours = {told[:3]: float(told[3]) for told in re.findall(pattern, integrated.stdout)}

@@ -12,8 +12,8 @@ import numpy as np
 from ..motions.extras import MissingLibrary, require
 from ..motions.files import read_samples
 from ..motions.samples import RecordingError, Samples
+from ..motions.writing import BAGS, write_bag, write_table
 from ..tools.command_line import UserError
-from ..tools.integration_output import BAGS, write_bag, write_table
 
 AT_REST = 1e-3
 """Velocities up to this [rad/s] count as standing still, so that equal frames are no contradiction."""

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import argparse
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -19,32 +17,22 @@ from ..execution.limits import find_motion_violation, worst_violations
 from ..execution.motion import Motion
 from ..governor.ending import stopped_at_end
 from ..governor.planned_motions import Reading, planned_motions_of
-from ..kernels import (
-    AccelerationIntegrator,
-    BsplineLayout,
-    ControlSpace,
-    FiniteDifference,
-    SplineForm,
-    differentiate_positions,
-    fit_bspline,
-)
+from ..kernels import FiniteDifference, SplineForm, differentiate_positions
 from ..limits.joint_limits import JointLimits, assumed_limits
 from ..motions.samples import QUANTITIES, Nature, RecordingError, Samples
+from ..motions.sequences import CONTROL_SPACES, ENDS, Sequence
 from ..motions.units import JointUnits
-from ..parameters.parameters import default_values
+from ..motions.writing import from_start
+from ..parameters.parameters import NodeParameters, default_values
 from ..requests.plan import plan_of_sequence
 from ..requests.rejection import Rejected
 from ..requests.sequences import ActionRequest, RequestRules, SequenceFields, check_sequence
 from ..requests.turning import unwrapped_request
 from .drawing import violations
-from .integration_input import BSPLINE, ENDS, STATE, Sequence, derivatives_at, fields_of, number_of, sequence_of_states
-from .integration_output import from_start
 from .robot import Robot
 
-_REST_TOLERANCE, _FADE_TIME, _BRAKE_TIME = (
-    float(default_values()[f"publish.{name}"]) for name in ("rest_tolerance", "fade_time", "brake_time")
-)
-"""rad/s, s and s, as a node has them that is told nothing else."""
+DEFAULTS = NodeParameters.from_values({**default_values(), "joint_names": ["any"]})
+"""The node's parameters but for its joints, where no file gives others."""
 DRAWN_PER_PIECE = 8
 _ANY_SIZE = 1 << 62
 _ARRAYS = ("dt", "data", *ENDS, "start_index", "goal_index")
@@ -59,51 +47,71 @@ class Integrated(NamedTuple):
     """Of the trajectories; none with --rows."""
     exceeded: list[str]
     """Limits that they exceed."""
+    by_divided_differences: bool = False
+    """Whether uneven steps took another scheme than rows usually have."""
 
 
-def integrated(sequence: Sequence, robot: Robot, options: argparse.Namespace) -> Integrated:
-    """Integrate a sequence as the options say, and find what exceeds a limit. Raises ValueError."""
-    request = request_of(sequence, options.finite_difference, options.acceleration_integrator)
+def completed(
+    sequence: Sequence, given: Mapping[str, object], parameters: NodeParameters | None
+) -> tuple[Sequence, str]:
+    """The sequence with the fields that options give where it has none; steps that they give replace its own.
+
+    What neither gives is as in the node, and returned in words. Raises RecordingError for options that do not fit.
+    """
+    dof, node = len(sequence.joint_names), parameters or DEFAULTS
+    fields = {**given, **sequence.fields, **{name: given[name] for name in ("dt",) if name in given}}
+    if sequence.place and "start_position" not in fields:
+        if not sequence.measured:
+            lacking = "it has no start, and no joint state of its joints was recorded before it"
+            raise RecordingError(f"{sequence.place}: {lacking}; give --start-position")
+        fields = {**sequence.measured, **fields}
+    space = node.control_space.value
+    assumed = {
+        "control_space": (space, f"actions are of control space {CONTROL_SPACES[space - 1]} (--control-space)"),
+        "dt": (np.array([node.dt]), f"steps are {node.dt:g} s (--dt)"),
+        "start_position": (np.zeros(dof), "the start is at position 0 (--start-position)"),
+    }
+    told = ", ".join(text for name, (_, text) in assumed.items() if name not in fields)
+    for name, value in given.items():
+        option = f"--{name.replace('_', '-')}"
+        if name in ENDS[3:] and sequence.recorded is not None:
+            raise RecordingError(f"{option}: expected actions, got a motion")
+        if name in ENDS and len(value) != dof:
+            raise RecordingError(f"{option}: expected {dof} numbers (the joints), got {len(value)}")
+    return replace(sequence, fields={name: value for name, (value, _) in assumed.items()} | fields), told
+
+
+def integrated(sequence: Sequence, robot: Robot, source: str, *, rows: bool) -> Integrated:
+    """The motions of a sequence, or its rows, and what of them exceeds a limit. Raises ValueError."""
+    node = robot.parameters or DEFAULTS
+    request = _request_of(sequence, node)
     limits = (robot.limits or JointLimits()).of_joints(sequence.joint_names)
     turning = np.isin(sequence.joint_names, robot.continuous)
     request = unwrapped_request(request, request.start, turning)
+    uneven = rows and sequence.has_uneven_positions and node.finite_difference is FiniteDifference.BACKWARD
     with np.errstate(all="ignore"):  # numbers that are not finite are reported
-        plans = motions = [] if options.rows else _motions_of(sequence, request)
-        if all(np.isfinite(motion.coefficients).all() for motion in motions) and options.end == "stop":
-            motions = [_stopped(motion, limits) for motion in motions]
-        found = _points_of(motions) if motions else _rows_of(sequence, request, options)
-        trajectories = _samples(sequence, *found, str(options.file))
+        plans = motions = [] if rows else _motions_of(sequence, request, node)
+        if all(np.isfinite(motion.coefficients).all() for motion in motions):
+            motions = [_stopped(motion, limits, node) for motion in motions]
+        found = _points_of(motions) if motions else _differences(sequence) if uneven else _rows_of(request)
+        trajectories = _samples(sequence, *found, source)
     if motions:
         return Integrated(sequence, trajectories, motions, list(_exceeded(plans, motions, limits, robot.units)))
     exceeded = [line for row in trajectories for line in violations(from_start(row), robot)]
-    return Integrated(sequence, trajectories, [], exceeded)
+    return Integrated(sequence, trajectories, [], exceeded, uneven)
 
 
-def request_of(
-    sequence: Sequence, finite_difference: str = "backward", acceleration_integrator: str = "zoh"
-) -> ActionRequest:
+def _request_of(sequence: Sequence, node: NodeParameters) -> ActionRequest:
     """A sequence as the node checks it. Raises ValueError for what does not fit together."""
     fields = dict(sequence.fields)
-    rules = RequestRules(
-        sequence.joint_names,
-        ControlSpace.POSITION,
-        FiniteDifference(finite_difference),
-        AccelerationIntegrator(acceleration_integrator),
-        *(_ANY_SIZE, _ANY_SIZE),
-        SplineForm(layout=fields.pop("layout", "tight")),
-        _ANY_SIZE,
-    )
+    form = SplineForm(node.bspline_degree, node.bspline_steps, fields.pop("layout", node.bspline_layout))
+    schemes = node.control_space, node.finite_difference, node.acceleration_integrator
+    rules = RequestRules(sequence.joint_names, *schemes, _ANY_SIZE, _ANY_SIZE, form, _ANY_SIZE)
     arrays = {name: np.ravel(fields.get(name, ())) for name in _ARRAYS}
     try:
         return check_sequence(SequenceFields((), **{**fields, **arrays}), rules)
     except Rejected as refusal:
         raise ValueError(re.sub(r"\b(start|goal)\.", r"\1_", re.sub("^data:", "actions:", refusal.message))) from None
-
-
-@lru_cache(maxsize=4)
-def engine_on(device: str, dtype: str) -> TrajectoryIntegrator:
-    """The engine on a device, made once. Raises ValueError for one that does not exist."""
-    return TrajectoryIntegrator(device, dtype)
 
 
 def between_points(samples: Samples, motion: Motion) -> Samples:
@@ -113,24 +121,27 @@ def between_points(samples: Samples, motion: Motion) -> Samples:
     return replace(samples, time=time, **dict(zip(QUANTITIES, _states_at(motion, time), strict=True)))
 
 
-def _rows_of(sequence: Sequence, request: ActionRequest, options: argparse.Namespace) -> tuple[np.ndarray, np.ndarray]:
+def _rows_of(request: ActionRequest) -> tuple[np.ndarray, np.ndarray]:
     """Times `[H]` or `[B, H]` and rows `[4, B, H, D]` of all trajectories, as of ~/integrate."""
-    if sequence.has_uneven_positions and request.control_map.name == "clique":
-        recorded, start = sequence.recorded, (sequence.fields[name][0] for name in ENDS[1:3])
-        arrays = [torch.from_numpy(np.array(values)) for values in (recorded.position, recorded.time, *start)]
-        return recorded.time, np.stack(differentiate_positions(*arrays))[:, None]
     call = request.call(request.start)
-    states = engine_on(options.device, options.dtype).integrate(call)
-    return time_from_start(call.kernel, call.dt, request.horizon), states.astype(np.float64)
+    states = TrajectoryIntegrator("cpu", "float64").integrate(call)
+    return time_from_start(call.kernel, call.dt, request.horizon), states
 
 
-def _motions_of(sequence: Sequence, request: ActionRequest) -> list[Motion]:
+def _differences(sequence: Sequence) -> tuple[np.ndarray, np.ndarray]:
+    """As `_rows_of`, of recorded positions at uneven times."""
+    recorded, start = sequence.recorded, (sequence.fields[name][0] for name in ENDS[1:3])
+    arrays = [torch.from_numpy(np.array(values)) for values in (recorded.position, recorded.time, *start)]
+    return recorded.time, np.stack(differentiate_positions(*arrays))[:, None]
+
+
+def _motions_of(sequence: Sequence, request: ActionRequest, node: NodeParameters) -> list[Motion]:
     """The motion of each trajectory as the node reads it, as long as its actions; a recorded one ends with its samples.
 
     It passes all positions, also where that asks for more than limits allow; `request` is the sequence's.
     """
     free = np.full(request.actions.shape[2], np.inf)
-    reading = Reading(_REST_TOLERANCE, _FADE_TIME, Bounds(-free, free, free, free, free))
+    reading = Reading(node.publish_rest_tolerance, node.publish_fade_time, Bounds(-free, free, free, free, free))
     recorded, dt = None if request.spline is not None else sequence.recorded, 0.0
     if isinstance(request.dt, float) and sequence.fields["dt"].dtype != np.float32:
         request, dt = request._replace(dt=None), request.dt  # as precise as it is
@@ -145,15 +156,15 @@ def _motions_of(sequence: Sequence, request: ActionRequest) -> list[Motion]:
     return motions
 
 
-def _stopped(motion: Motion, limits: JointLimits) -> Motion:
+def _stopped(motion: Motion, limits: JointLimits, node: NodeParameters) -> Motion:
     """The motion brought to rest as by the node, with a brake within limits if one is needed.
 
     Raises ValueError if the limits allow no brake of reasonable length.
     """
-    bounds = assumed_limits(limits, _BRAKE_TIME, assumed_velocity=1.0).bounds
+    bounds = assumed_limits(limits, node.publish_brake_time, assumed_velocity=node.limits_assumed_velocity).bounds
     try:
         most = bounds.raised_to(motion)
-        return stopped_at_end(motion, most, _REST_TOLERANCE, limits.joint_names)
+        return stopped_at_end(motion, most, node.publish_rest_tolerance, limits.joint_names)
     except Rejected as refusal:
         raise ValueError(str(refusal)) from None
 
@@ -205,72 +216,3 @@ def _exceeded(plans: list[Motion], motions: list[Motion], limits: JointLimits, u
         told = "" if plan.with_accelerations else find_motion_violation(plan, steps_only)
         if told:
             yield told + (f", trajectory {number}" if len(plans) > 1 else "")
-
-
-# Control points for a recorded motion
-
-
-def fit(samples: Samples, points: int, said: Mapping[str, int | str]) -> Sequence:
-    """The control points that come closest to a motion, from its first state to its last; `said`: of their form.
-
-    The motion is interpolated between its samples (by the C2 cubic spline through them), at no fewer rows than it has
-    samples. In the layout "curobo" the goal is the state a segment before the end, where such splines reach it.
-
-    Raises RecordingError for a motion that is too short.
-    """
-    count = len(samples.time)
-    if not 1 <= points <= count:
-        raise RecordingError(f"--fit: expected 1 to {count} (the samples) control points, got {points}")
-    recorded = sequence_of_states(samples, "position")
-    (motion,) = _motions_of(recorded, request_of(recorded))
-    form = SplineForm(**said)
-    segments = form.segments(points)
-    length = samples.duration / segments
-    fine = max(form.steps, -(-(count - 1) // segments))
-    wanted = motion.states_at(np.linspace(0.0, samples.duration, segments * fine + 1))[0]
-    wanted[-1] = samples.position[-1]
-    start = {name: recorded.fields[name] for name in ENDS[:3]}
-    ends = start | dict(zip(ENDS[3:], _passed(samples, motion, length, form), strict=True))
-    rows = {name: torch.from_numpy(np.array(values, np.float64)) for name, values in ends.items()}
-    scheme = {"degree": form.degree, "steps": fine, "layout": form.layout}
-    control_points = fit_bspline(torch.from_numpy(wanted)[None], **rows, dt=length / fine, **scheme)
-    fields = {
-        "control_space": number_of(BSPLINE),
-        **fields_of(control_points.numpy()),
-        "dt": np.array([length / form.steps]),
-        "degree": form.degree,
-        "steps": form.steps,
-        "layout": form.layout.value,
-        **ends,
-    }
-    return Sequence(samples.joint_names, fields, samples)
-
-
-def _passed(samples: Samples, motion: Motion, length: float, form: SplineForm) -> tuple[np.ndarray, ...]:
-    """Position, velocity and acceleration [1, D] of the spline's goal: at the end, or a segment before it."""
-    if form.layout is not BsplineLayout.CUROBO:
-        return samples.position[-1:], *derivatives_at(samples, -1)
-    time = np.array([samples.duration - length])
-    found = list(motion.states_at(time)[:3])
-    for order, name in enumerate(STATE[1:], start=1):
-        if (recorded := getattr(samples, name)) is not None:  # between two samples
-            found[order] = np.stack([np.interp(time, samples.time, column) for column in recorded.T], axis=1)
-    return tuple(found)
-
-
-def told_residual(fitted: Sequence, units: JointUnits) -> str:
-    """How far the spline is from the samples: RMS over all of them, and the maximum with its place."""
-    (motion,), samples = _motions_of(fitted, request_of(fitted)), fitted.recorded
-    states = motion.states_at(samples.time)
-    states[:3, -1] = motion.end
-    away = np.abs(states[0] - samples.position)
-    row, joint = np.unravel_index(away.argmax(), away.shape)
-    names = samples.joint_names
-    told = [f"position {units.rms(away, 0, names)}"]
-    if samples.velocity is not None:
-        told.append(f"velocity {units.rms(states[1] - samples.velocity, 1, names)}")
-    return (
-        f"{fitted.fields['horizon']} control points of degree {fitted.fields['degree']} for {len(samples.time)} "
-        f"samples: RMS difference {', '.join(told)}; at most {away[row, joint]:.3g} {units.of(names[joint])[0]}, "
-        f"{names[joint]} at {samples.time[row]:.3f} s"
-    )

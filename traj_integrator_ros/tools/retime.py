@@ -16,9 +16,9 @@ import numpy as np
 from ..governor.background import in_background
 from ..motions.files import read_samples
 from ..motions.samples import Nature, Samples, samples_of
+from ..motions.writing import write_table
 from .command_line import EXIT_FAILED, ToolFailure, ToolParser, UserError, note, positive, run_tool
 from .drawing import draw_retimed
-from .integration_output import write_table
 from .progress import Progress
 from .robot import Robot, add_robot_options, load_robot
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -16,6 +17,9 @@ from ..motions.extras import read_text, require
 from ..motions.samples import Samples
 from ..motions.units import JointUnits
 from .command_line import ToolParser, UserError, note
+
+if TYPE_CHECKING:  # brings torch with it
+    from ..parameters.parameters import NodeParameters
 
 NODE = "traj_integrator"
 """Name of the node, whose parameters are taken where a file has those of others, too."""
@@ -32,6 +36,8 @@ class Robot:
     """The file that names its joints."""
     continuous: tuple[str, ...] = ()
     """Joints that turn on and on."""
+    parameters: NodeParameters | None = None
+    """The node's, if a file of them was given."""
     urdf: str = ""
     """A URDF that has the limits of many joints, of which only a motion's own are judged; empty: a parameter file."""
 
@@ -107,7 +113,7 @@ def load_robot(params: Path | None, urdf: Path | None) -> Robot:
         types = load_joint_types(str(urdf))
     except LimitsError as error:
         raise UserError(str(error).replace("limits.urdf: expected topic, none or", "--urdf: expected")) from None
-    return Robot(None, _units_of(types), str(urdf), _turning(types), str(urdf))
+    return Robot(None, _units_of(types), str(urdf), _turning(types), urdf=str(urdf))
 
 
 def _of_parameters(path: Path, urdf: Path | None) -> Robot:
@@ -126,7 +132,7 @@ def _of_parameters(path: Path, urdf: Path | None) -> Robot:
         raise UserError(f"{path}: {error}") from None
     except (TypeError, ValueError, KeyError) as error:
         raise UserError(f"{path}: a parameter of a wrong type: {error}") from None
-    return Robot(parameters.joint_limits, units, str(path), parameters.limits_continuous)
+    return Robot(parameters.joint_limits, units, str(path), parameters.limits_continuous, parameters)
 
 
 def _units_of(types: Mapping[str, str]) -> JointUnits:

@@ -1,37 +1,30 @@
-"""The input of the tool `integrate`: sequences of actions with their starts, from files of actions or states."""
+"""Sequences of actions in files: ActionSequence messages of a bag or as printed, NPZ, tables, or those of a motion."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from math import factorial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ..motions.files import format_of, read_samples
-from ..motions.joint_states import Tell
-from ..motions.printed import messages_printed
-from ..motions.read_bag import ACTION_SEQUENCE, JOINT_STATE, open_bag, usable_state
-from ..motions.read_csv import read_actions
-from ..motions.read_npz import joint_names, load_arrays, numbers, text_of
-from ..motions.samples import QUANTITIES, RecordingError, Samples
-from ..requests.rejection import DT_PER_TRAJECTORY
+from .files import format_of, read_samples
+from .joint_states import Tell
+from .printed import messages_printed
+from .read_bag import ACTION_SEQUENCE, JOINT_STATE, open_bag, usable_state
+from .read_csv import read_actions
+from .read_npz import joint_names, load_arrays, numbers, text_of
+from .samples import QUANTITIES, RecordingError, Samples
 
 BSPLINE = "bspline"
 CONTROL_SPACES = (*QUANTITIES, BSPLINE)
 """Control spaces, in the order of ActionSequence's constants from 1 on."""
 STATE = ("position", "velocity", "acceleration")
 ENDS = tuple(f"{end}_{name}" for end in ("start", "goal") for name in STATE)
-FORM = ("degree", "steps", "layout")
-DEFAULT_DT_S = 0.02
-ASSUMED = {
-    "control_space": "actions are positions (--control-space)",
-    "dt": f"steps are {DEFAULT_DT_S:g} s (--dt)",
-    "start_position": "the start is at position 0 (--start-position)",
-}
-"""What is assumed of a sequence where neither the file nor an option says it."""
+DT_PER_TRAJECTORY = 1
+"""ActionSequence's constant of this name: each trajectory has its own step."""
 UNIFORM_TOLERANCE = 1e-3
 """Steps that differ from their mean by less than this share of it count as uniform."""
 _SAMPLES = 4
@@ -47,8 +40,7 @@ class Sequence:
     """A batch of action sequences: the `fields` that its message would have, by name, as far as they are known.
 
     Among the fields may be `layout`, which messages do not have. `recorded` is the motion from which the actions were
-    taken, if any. A message of a bag has a `place`, and begins in the state `measured` before it where neither it nor
-    an option has a start. `assumed` are the fields that had to be assumed.
+    taken, if any. A message of a bag has a `place`, and begins in the state `measured` before it where it has no start.
     """
 
     joint_names: tuple[str, ...]
@@ -56,7 +48,6 @@ class Sequence:
     recorded: Samples | None = None
     place: str = ""
     measured: Mapping[str, np.ndarray] | None = None
-    assumed: tuple[str, ...] = ()
 
     @property
     def control_space(self) -> str:
@@ -65,27 +56,9 @@ class Sequence:
         return CONTROL_SPACES[number - 1] if number <= len(CONTROL_SPACES) else ""
 
     @property
-    def is_fitted(self) -> bool:
-        """Whether these are the control points that come closest to a motion."""
-        return self.recorded is not None and self.control_space == BSPLINE
-
-    @property
-    def archived(self) -> dict[str, object]:
-        """Arrays of fitted control points, by which an archive can be integrated again; none for other sequences."""
-        if not self.is_fitted:
-            return {}
-        fields = {name: self.fields[name] for name in ("dt", *FORM, *ENDS)}
-        return {"actions": self.fields["data"], "control_space": BSPLINE, **fields}
-
-    @property
     def has_uneven_positions(self) -> bool:
         """Whether these are recorded positions at uneven times: the kernels for actions are exact for even ones."""
         return self.recorded is not None and self.control_space == "position" and len(self.fields["dt"]) > 1
-
-
-def number_of(control_space: str) -> int:
-    """The number of a control space in messages."""
-    return 1 + CONTROL_SPACES.index(control_space)
 
 
 def read_sequences(
@@ -112,7 +85,7 @@ def read_sequences(
     if format_ == "table" and (found := read_actions(path, tell)) is not None:
         names, actions, dt = found
         return [Sequence(names, fields_of(actions[None]) | ({} if dt is None else {"dt": dt}))]
-    return [sequence_of_states(made_of(read_samples(path, topic, tell)), control_space)]
+    return [_of_states(made_of(read_samples(path, topic, tell)), control_space)]
 
 
 def fields_of(actions: np.ndarray) -> dict[str, Any]:
@@ -120,50 +93,14 @@ def fields_of(actions: np.ndarray) -> dict[str, Any]:
     return {"batch": actions.shape[0], "horizon": actions.shape[1], "data": actions}
 
 
-def completed(sequence: Sequence, given: Mapping[str, Any]) -> Sequence:
-    """The sequence with the fields that options give where it has none; steps that they give replace its own.
-
-    What neither gives is assumed, see ASSUMED. Raises RecordingError for options that do not fit the sequence.
-    """
-    dof = len(sequence.joint_names)
-    fields = {**given, **sequence.fields, **{name: given[name] for name in ("dt",) if name in given}}
-    if sequence.place and "start_position" not in fields:
-        if not sequence.measured:
-            lacking = "it has no start, and no joint state of its joints was recorded before it"
-            raise RecordingError(f"{sequence.place}: {lacking}; give --start-position")
-        fields = {**sequence.measured, **fields}
-    defaults = {"control_space": 1, "dt": np.array([DEFAULT_DT_S]), "start_position": np.zeros(dof)}
-    fields, assumed = defaults | fields, tuple(name for name in defaults if name not in fields)
-    sequence = replace(sequence, fields=fields, assumed=assumed)
-    for name, value in given.items():
-        option = f"--{name.replace('_', '-')}"
-        if name in ENDS[3:] and sequence.recorded is not None:
-            raise RecordingError(f"{option}: expected actions, got a motion")
-        if name in ENDS and len(value) != dof:
-            raise RecordingError(f"{option}: expected {dof} numbers (the joints), got {len(value)}")
-        if name in FORM and sequence.control_space != BSPLINE:
-            only = f"with --control-space {BSPLINE} only"
-            raise RecordingError(f"{option}: expected {only}, got {sequence.control_space}")
-        if name in FORM and fields[name] != value:
-            raise RecordingError(f"{option}: expected {fields[name]}, as in the file, got {value}")
-    return sequence
-
-
-def told_assumed(sequences: Iterable[Sequence]) -> list[str]:
-    """A line about what had to be assumed for some of the sequences; none where nothing had to be."""
-    names = {name for sequence in sequences for name in sequence.assumed}
-    told = ", ".join(ASSUMED[name] for name in ASSUMED if name in names)
-    return [f"assumed, since neither the file nor an option says otherwise: {told}"] if told else []
-
-
-def sequence_of_states(samples: Samples, control_space: str) -> Sequence:
+def _of_states(samples: Samples, control_space: str) -> Sequence:
     """The actions that led through a motion: its own position or velocity after each step, or the acceleration or jerk
     at the beginning of it. Raises RecordingError where the motion has no such quantity.
     """
     if len(samples.time) < 2:
         raise RecordingError(f"{samples.source}: expected at least 2 samples, got 1")
     if control_space == BSPLINE:
-        raise RecordingError(f"{samples.source}: expected actions; --fit N takes a motion as a B-spline")
+        raise RecordingError(f"{samples.source}: expected actions; docs/cookbook.md fits a B-spline to a motion")
     values = getattr(samples, control_space)
     if values is None:
         had = ", ".join(name for name in QUANTITIES if getattr(samples, name) is not None)
@@ -173,33 +110,32 @@ def sequence_of_states(samples: Samples, control_space: str) -> Sequence:
     steps = np.diff(samples.time)
     uniform = np.all(np.abs(steps - steps.mean()) <= UNIFORM_TOLERANCE * steps.mean())
     fields = {
-        "control_space": number_of(control_space),
+        "control_space": 1 + CONTROL_SPACES.index(control_space),
         **fields_of(actions[None]),
         "dt": np.array([steps.mean()]) if uniform else np.concatenate([steps[:1], steps]),
-        **dict(zip(ENDS[:3], (samples.position[:1], *derivatives_at(samples, 0)), strict=True)),
+        **dict(zip(ENDS[:3], (samples.position[:1], *_rates_at_start(samples)), strict=True)),
     }
     return Sequence(samples.joint_names, fields, samples)
 
 
-def derivatives_at(samples: Samples, end: int) -> tuple[np.ndarray, np.ndarray]:
-    """Velocity and acceleration [1, D] in the first sample (`end` 0) or the last (-1).
+def _rates_at_start(samples: Samples) -> tuple[np.ndarray, np.ndarray]:
+    """Velocity and acceleration [1, D] in the first sample.
 
     By differences if the recording has none: of the nearest four velocities, or of the positions where it has none.
     """
-    time, position, velocity, acceleration = samples.time, samples.position, samples.velocity, samples.acceleration
+    time, velocity, acceleration = samples.time, samples.velocity, samples.acceleration
     if velocity is None:
-        first, second = (_derivative_at_end(time, position, end, order) for order in (1, 2))
+        first, second = (_derivative_at_start(time, samples.position, order) for order in (1, 2))
     else:
-        first, second = velocity[end], _derivative_at_end(time, velocity, end)
-    return first[None], (second if acceleration is None else acceleration[end])[None]
+        first, second = velocity[0], _derivative_at_start(time, velocity)
+    return first[None], (second if acceleration is None else acceleration[0])[None]
 
 
-def _derivative_at_end(time: np.ndarray, values: np.ndarray, end: int, order: int = 1) -> np.ndarray:
-    """A derivative `[D]` in the first sample (`end` 0) or the last (-1), of the cubic through the nearest four."""
-    near = slice(0, _SAMPLES) if end == 0 else slice(-_SAMPLES, None)
-    away = time[near] - time[end]
-    scale = np.abs(away).max()  # the powers of it would differ by many orders of magnitude
-    coefficients = np.linalg.solve(np.vander(away / scale, increasing=True), values[near])
+def _derivative_at_start(time: np.ndarray, values: np.ndarray, order: int = 1) -> np.ndarray:
+    """A derivative `[D]` in the first sample, of the cubic through the nearest four."""
+    away = time[:_SAMPLES] - time[0]
+    scale = away[-1]  # the powers of it would differ by many orders of magnitude
+    coefficients = np.linalg.solve(np.vander(away / scale, increasing=True), values[:_SAMPLES])
     if order >= len(coefficients):
         return np.zeros(values.shape[1])
     return factorial(order) * coefficients[order] / scale**order
@@ -224,7 +160,7 @@ def _of_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> Sequence:
         if value := text_of(np.asarray(arrays.get(name, "")).item()):
             if value not in known:
                 raise RecordingError(f"{path}: expected {name} one of {', '.join(known)}, got {value!r}")
-            fields[name] = number_of(value) if name == "control_space" else value
+            fields[name] = 1 + CONTROL_SPACES.index(value) if name == "control_space" else value
     return Sequence(tuple(joint_names(path, arrays, actions.shape[2])), fields)
 
 

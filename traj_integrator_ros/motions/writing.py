@@ -1,19 +1,18 @@
-"""Where the tool `integrate` puts trajectories: a table, an archive, or a rosbag2 recording."""
+"""Motions and trajectories written as a table, an archive, or a rosbag2 recording."""
 
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import numpy as np
 
-from ..motions.read_bag import JOINT_STATE, JOINT_TRAJECTORY
-from ..motions.samples import QUANTITIES, Samples
-from ..motions.trajectories import SECOND_NS
-from .command_line import UserError
+from .read_bag import JOINT_STATE, JOINT_TRAJECTORY
+from .samples import QUANTITIES, RecordingError, Samples
+from .trajectories import SECOND_NS
 
 STATES_TOPIC, TRAJECTORIES_TOPIC = "/joint_states", "/traj_integrator/joint_trajectory"
 BAGS = {".db3": "SQLITE3", ".mcap": "MCAP"}
@@ -46,20 +45,20 @@ def write_table(path: Path, samples: Samples) -> None:
         writer.writerows(np.concatenate(columns, axis=1).tolist())
 
 
-def write_archive(path: Path, results: list[list[Samples]], fitted: Mapping[str, object]) -> None:
-    """An NPZ of joint_names, time and the quantities [B, H, D], and arrays of control points that were `fitted`."""
+def write_archive(path: Path, results: list[list[Samples]]) -> None:
+    """An NPZ of joint_names, time and the quantities [B, H, D] of all sequences."""
     first, shape = results[0][0], results[0][0].position.shape
     for number, (one, *_) in enumerate(results):
         if one.joint_names != first.joint_names or one.position.shape != shape:
-            raise UserError(
+            raise RecordingError(
                 f"--out: an archive takes sequences of one shape, got {list(shape)} in sequence 0 and "
-                f"{list(one.position.shape)} in sequence {number}; choose one by --sequence, or write a bag"
+                f"{list(one.position.shape)} in sequence {number}; write a bag"
             )
     rows = [row for one in results for row in one]
     arrays = {name: np.stack([getattr(row, name) for row in rows]) for name in ("time", *QUANTITIES)}
     if np.all(arrays["time"] == first.time):
         arrays["time"] = first.time
-    np.savez_compressed(path, joint_names=np.array(first.joint_names), **arrays, **fitted)
+    np.savez_compressed(path, joint_names=np.array(first.joint_names), **arrays)
 
 
 def write_bag(path: Path, motions: list[Samples], accelerations: bool, *, states_only: bool = False) -> None:
@@ -111,4 +110,4 @@ def _write_folder(path: Path, storage: str, motions: list[Samples], acceleration
                     writer.write(states, begin + time, types.serialize_cdr(state, JOINT_STATE))
                 begin += round(samples.duration * SECOND_NS) + SECOND_NS
     except WriterError as error:
-        raise UserError(f"--out: {error}") from None
+        raise RecordingError(f"--out: {error}") from None
