@@ -13,9 +13,10 @@ from functools import partial
 
 import numpy as np
 
-from soak.streams.core import ActionFields, NodeCore
+from soak.streams.core import NodeCore
 from traj_integrator_ros.execution.motion import State
 from traj_integrator_ros.kernels import ControlSpace
+from traj_integrator_ros.requests.inputs import Actions
 from traj_integrator_ros.requests.rejection import Rejected
 
 from .registry import Case, Contender
@@ -55,60 +56,60 @@ def begun(plan: Plan) -> NodeCore:
     node, step = idle(), 1e-3
     before, at, after = plan(np.array([-step, 0.0, step]))
     node.begin(State(at, (after - before) / (2 * step), (after - 2 * at + before) / step**2), NOW_NS)
-    node.answer(chunk(plan, 0.0), NOW_NS, NOW_NS)
+    node.answer(chunk(plan, 0.0), NOW_NS)
     return node
 
 
-def chunk(plan: Plan, at_s: float, rows: int = ROWS, dt: float = DT) -> ActionFields:
+def chunk(plan: Plan, at_s: float, rows: int = ROWS, dt: float = DT) -> Actions:
     """The rows of a plan from a time on, with its stamp."""
     data = plan(at_s + dt * np.arange(1, rows + 1))
-    return ActionFields(NOW_NS + round(at_s * NS), ControlSpace.POSITION.value, dt, data)
+    return Actions(NOW_NS + round(at_s * NS), ControlSpace.POSITION.value, dt, data)
 
 
-def exact(rng: np.random.Generator) -> tuple[NodeCore, ActionFields]:
+def exact(rng: np.random.Generator) -> tuple[NodeCore, Actions]:
     plan = plan_within(rng)
     return begun(plan), chunk(plan, CYCLE_S)
 
 
-def off(rng: np.random.Generator) -> tuple[NodeCore, ActionFields]:
+def off(rng: np.random.Generator) -> tuple[NodeCore, Actions]:
     plan, by = plan_within(rng), rng.normal(size=DOF) * 5e-3
     return begun(plan), chunk(lambda times: plan(times) + by, CYCLE_S)
 
 
-def another(rng: np.random.Generator) -> tuple[NodeCore, ActionFields]:
+def another(rng: np.random.Generator) -> tuple[NodeCore, Actions]:
     plan, other = plan_within(rng), plan_within(rng)
     by = plan(np.array(CYCLE_S)) - other(np.array(CYCLE_S)) + rng.normal(size=DOF) * 0.05
     return begun(plan), chunk(lambda times: other(times) + by, CYCLE_S)
 
 
-def noisy(rng: np.random.Generator) -> tuple[NodeCore, ActionFields]:
+def noisy(rng: np.random.Generator) -> tuple[NodeCore, Actions]:
     plan = plan_within(rng)
     return begun(plan), chunk(lambda times: plan(times) + rng.normal(size=(len(times), DOF)) * 1e-3, CYCLE_S)
 
 
-def resent_standing(rng: np.random.Generator) -> tuple[NodeCore, ActionFields]:
+def resent_standing(rng: np.random.Generator) -> tuple[NodeCore, Actions]:
     """A plan from rest to a robot that stands, and says that it moves at 0.1 rad/s."""
     by, x = plan_within(rng)(np.array(0.0)), np.linspace(0, 1, ROWS + 1)[1:, None]
     rows = by + (10 * x**3 - 15 * x**4 + 6 * x**5) * rng.uniform(-0.1, 0.1, DOF)
     node = idle()
     now_ns, said = NOW_NS + round(CYCLE_S * NS), rng.choice([-0.1, 0.1], DOF)
     for stamp_ns in range(now_ns - 10 * STATES_NS, now_ns + 1, STATES_NS):
-        node.joint_state(by, said, stamp_ns, stamp_ns)
-    return node, ActionFields(now_ns, ControlSpace.POSITION.value, DT, rows)
+        node.joint_state(by, said, stamp_ns)
+    return node, Actions(now_ns, ControlSpace.POSITION.value, DT, rows)
 
 
-def resent_moving(rng: np.random.Generator) -> tuple[NodeCore, ActionFields]:
+def resent_moving(rng: np.random.Generator) -> tuple[NodeCore, Actions]:
     plan = plan_within(rng)
-    return begun(plan), ActionFields(NOW_NS, ControlSpace.POSITION.value, DT, chunk(plan, 0.0).data)
+    return begun(plan), Actions(NOW_NS, ControlSpace.POSITION.value, DT, chunk(plan, 0.0).data)
 
 
-def one_action(rng: np.random.Generator) -> tuple[NodeCore, ActionFields]:
+def one_action(rng: np.random.Generator) -> tuple[NodeCore, Actions]:
     plan = plan_within(rng)
     at_once = chunk(plan, CYCLE_S + LEAD_S, 1, float(rng.uniform(0.01, 1 / 30)))
     return begun(plan), at_once._replace(stamp_ns=0)
 
 
-def slowed(rng: np.random.Generator) -> tuple[NodeCore, ActionFields]:
+def slowed(rng: np.random.Generator) -> tuple[NodeCore, Actions]:
     plan, fast = plan_within(rng), plan_within(rng, rng.uniform(1.2, 3.0))
     by = plan(np.array(CYCLE_S)) - fast(np.array(CYCLE_S))
     return begun(plan), chunk(lambda times: fast(times) + by, CYCLE_S)
@@ -166,7 +167,7 @@ def took_s(kind: str, seed: int) -> tuple[float, str]:
     now_ns = NOW_NS + round(CYCLE_S * NS)
     began = time.thread_time()
     try:
-        answer = node.answer(fields, now_ns, now_ns)
+        answer = node.answer(fields, now_ns)
     except Rejected:
         answer, kind = None, ""
     took = time.thread_time() - began

@@ -8,17 +8,15 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from traj_integrator_ros.engine.integrator import TrajectoryIntegrator
 from traj_integrator_ros.execution.limits import extremes
 from traj_integrator_ros.execution.motion import Motion, State
 from traj_integrator_ros.governor import background
 from traj_integrator_ros.governor.controller_reports import ControllerReport
 from traj_integrator_ros.governor.executable import ExecutableTrajectory
-from traj_integrator_ros.governor.pipeline import Pipeline
+from traj_integrator_ros.governor.executor import Executor
 from traj_integrator_ros.governor.planned_motions import PlannedMotion
-from traj_integrator_ros.governor.published import PublishedMotion
 from traj_integrator_ros.kernels import ControlSpace
-from traj_integrator_ros.parameters.parameters import NodeParameters, default_values
+from traj_integrator_ros.parameters.parameters import NodeParameters
 from traj_integrator_ros.requests.plan import Plan
 from traj_integrator_ros.requests.position_trajectory import PositionFields
 from traj_integrator_ros.requests.rejection import Rejected, RejectionReason
@@ -35,18 +33,15 @@ class SimulatedNode:
     """A pipeline for joints `a`, `b`, ...; times are s of the node's clock. Speeds are assumed up to 10 rad/s."""
 
     def __init__(self, dof: int = 2, **parameters: object) -> None:
-        values = default_values() | {"joint_names": [chr(ord("a") + i) for i in range(dof)], "device": "cpu"}
-        values["limits.assumed_velocity"] = 10.0
-        values |= {name.replace("__", "."): value for name, value in parameters.items()}
-        self.parameters = NodeParameters.from_values(values)
+        usual = {"device": "cpu", "limits__assumed_velocity": 10.0}
+        self.parameters = NodeParameters.of([chr(ord("a") + i) for i in range(dof)], **{**usual, **parameters})
         self.dof = dof
         self.warnings: list[Rejected] = []
         self.refused: list[tuple[RejectionReason, float]] = []
         """Reasons and stamps, s, of what had to wait and was refused then."""
         self.refused_with: list[Rejected] = []
-        self.published = PublishedMotion()
-        engine = TrajectoryIntegrator("cpu")
-        self.pipeline = Pipeline(self.parameters, engine, self.published, self.warnings.append, self._refused)
+        self.pipeline = Executor(self.parameters, warn=self.warnings.append, refuse=self._refused)
+        self.published = self.pipeline.published
 
     def _refused(self, rejected: Rejected, plan: Plan) -> None:
         self.refused.append((rejected.reason, plan.stamp_ns * 1e-9))

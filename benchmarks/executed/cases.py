@@ -11,9 +11,9 @@ from pathlib import Path
 import numpy as np
 from scipy.interpolate import CubicSpline
 
-from soak.streams.core import ActionFields
 from traj_integrator_ros.execution.motion import State
 from traj_integrator_ros.kernels import ControlSpace
+from traj_integrator_ros.requests.inputs import Actions
 
 from .motions import ACCELERATION, JERK, PLAN_ACCELERATION, actions_of, jerk_limited, recorded
 from .playing import Commanded, Controller, Sender
@@ -119,7 +119,7 @@ def _commanded(
     node = sender(actions.shape[1], publish__lead_time=0.0, **parameters)
     node.begin(start, BEGIN_NS)
     given = [np.asarray(row, np.float32) for row in sent or start if row is not None]
-    message = node.answer(ActionFields(0, space.value, dt, actions, given), BEGIN_NS, BEGIN_NS)
+    message = node.answer(Actions(0, space.value, dt, actions, given), BEGIN_NS)
     controller = Controller(start, BEGIN_NS)
     controller.receive(message, BEGIN_NS)
     controller.run(BEGIN_NS + int(message.points.time_ns[-1]) - 1_000_000)

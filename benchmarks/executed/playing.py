@@ -11,10 +11,11 @@ import numpy as np
 import torch
 
 from kit.arm import Robot
-from soak.streams.core import ActionFields, Message, NodeCore
+from soak.streams.core import Message, NodeCore
 from traj_integrator_ros.execution.motion import State
 from traj_integrator_ros.execution.rows import Points, motion_of_points
 from traj_integrator_ros.kernels import ControlSpace, control_map
+from traj_integrator_ros.requests.inputs import Actions
 
 CYCLE_NS = 1_000_000
 CYCLE_S = CYCLE_NS * 1e-9
@@ -28,7 +29,7 @@ class Node(NodeCore):
 
     def measure(self, state: State, now_ns: int) -> None:
         """A joint state."""
-        self.joint_state(*state[:2], now_ns, now_ns)
+        self.joint_state(*state[:2], now_ns)
 
 
 class RowsAsPoints:
@@ -50,7 +51,7 @@ class RowsAsPoints:
 
     begin = measure
 
-    def answer(self, fields: ActionFields, now_ns: int, done_ns: int) -> Message:
+    def answer(self, fields: Actions, now_ns: int) -> Message:
         """The message that it publishes for a chunk."""
         start, dt = fields.start or self._measured, fields.dt
         over = round((now_ns - fields.stamp_ns) * 1e-9 / dt) if fields.stamp_ns else 0

@@ -9,9 +9,9 @@ from functools import lru_cache
 import numpy as np
 from scipy.interpolate import CubicSpline
 
-from soak.streams.core import ActionFields
 from soak.streams.policies import POSITION
 from traj_integrator_ros.execution.motion import State
+from traj_integrator_ros.requests.inputs import Actions
 
 from .motions import RAMP_S, plan, plan_state
 from .playing import Commanded, Controller, Node, RowsAsPoints, Sender
@@ -124,7 +124,7 @@ class _Robot:
         """The node gets a joint state and a chunk, and the controller what the node makes of it."""
         tell, lag = (self._node.measure, _LAG_S) if stamp else (self._node.begin, 0.0)
         tell(self._plan_at(max(now - lag, 0.0)), _ns(now))
-        message = self._node.answer(ActionFields(_ns(stamp), POSITION, step, rows), _ns(now), _ns(now))
+        message = self._node.answer(Actions(_ns(stamp), POSITION, step, rows), _ns(now))
         self.controller.receive(message, _ns(arrival))
 
 

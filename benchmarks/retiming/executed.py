@@ -8,12 +8,13 @@ from itertools import product
 import numpy as np
 import torch
 
-from soak.streams.core import ActionFields, Message
+from soak.streams.core import Message
 from soak.streams.plans import Way
 from traj_integrator_ros.execution.motion import State
 from traj_integrator_ros.execution.rows import Points
 from traj_integrator_ros.kernels import ControlSpace
 from traj_integrator_ros.kernels.retime import Retimed, retime
+from traj_integrator_ros.requests.inputs import Actions
 
 from ..executed.motions import actions_of, bounds, rows_of
 from ..executed.playing import CYCLE_NS, CYCLE_S, Controller, Node
@@ -86,8 +87,8 @@ def commanded(states: np.ndarray, space: ControlSpace, dt: float, **parameters: 
     given = {f"limits__{name}": limit.tolist() for name, limit in bounds(_DOF)._asdict().items()}
     node = Node(_DOF, **given, **parameters)
     node.measure(State(*states[:, 0]), _NOW_NS)
-    fields = ActionFields(0, space.value, dt, actions_of(states, space, dt))
-    times, *points = node.answer(fields, _NOW_NS, _NOW_NS).points
+    fields = Actions(0, space.value, dt, actions_of(states, space, dt))
+    times, *points = node.answer(fields, _NOW_NS).points
     limits: Limits = bounds(_DOF)._asdict()
     limits["deceleration"] = limits["acceleration"]
     return executed_points(times * 1e-9, [part for part in points if part is not None], limits, settled=-2)

@@ -20,10 +20,10 @@ from action_chunks import PACE, PERIOD, REACH, STEP, SWITCH, policy  # noqa: E40
 
 from benchmarks.executed.playing import Node, RowsAsPoints  # noqa: E402
 from kit.arm import Robot  # noqa: E402
-from soak.streams.core import ActionFields  # noqa: E402
 from traj_integrator_ros.execution.motion import State  # noqa: E402
 from traj_integrator_ros.kernels import ControlSpace  # noqa: E402
 from traj_integrator_ros.motions.figures import BLUE, GREEN, MOTION_GREY, ORANGE, figure  # noqa: E402
+from traj_integrator_ros.requests.inputs import Actions  # noqa: E402
 
 LAG, SECONDS, CYCLE = 0.04, 6.0, 0.001  # s
 INFERENCE, JITTER, TRANSPORT = 0.1, 0.03, (0.001, 0.004)  # s
@@ -87,7 +87,7 @@ def command(node: Node | RowsAsPoints, space: ControlSpace) -> tuple[np.ndarray,
             if space is ControlSpace.VELOCITY:
                 chunk = np.diff(chunk, axis=0, prepend=seen_position[None]) / STEP
             node.measure(State(position, velocity, np.zeros(1)), ns(now))
-            made = node.answer(ActionFields(ns(seen), space.value, STEP, chunk), ns(now), ns(now))
+            made = node.answer(Actions(ns(seen), space.value, STEP, chunk), ns(now))
             coming.append((now + random.uniform(*TRANSPORT), ("arrive", made)))
         commanded.append(robot.update(ns(now))[0, 0])
         meant.append(acceleration_of(now))

@@ -21,10 +21,11 @@ from pace import Pace  # noqa: E402
 
 from benchmarks.executed.playing import CYCLE_S, Node  # noqa: E402
 from kit.arm import Robot  # noqa: E402
-from soak.streams.core import ActionFields, Message  # noqa: E402
 from traj_integrator_ros.execution.motion import State  # noqa: E402
+from traj_integrator_ros.governor.executable import ExecutableTrajectory  # noqa: E402
 from traj_integrator_ros.kernels import ControlSpace  # noqa: E402
 from traj_integrator_ros.motions.figures import BLUE, GREEN, MOTION_GREY, ORANGE, figure  # noqa: E402
+from traj_integrator_ros.requests.inputs import Actions  # noqa: E402
 
 STEP, HORIZON, REPLAN, SECONDS, SHOWN = 1 / 30, 50, 3, 8.0, slice(2000, None)
 OFF, NOISE = 0.005, 0.0005  # rad: of a chunk, of an action
@@ -113,7 +114,7 @@ class ThroughNode:
         self.pace = pace
         self.node = Node(1, start_from="previous", **LIMITS)
         self.random = np.random.default_rng(0)
-        self.coming: list[tuple[float, Message]] = []
+        self.coming: list[tuple[float, ExecutableTrajectory]] = []
 
     def step(self, robot: Robot, now: float, arrived: list[Arrival]) -> None:
         """Hand over what has arrived, and what the node has made of it."""
@@ -125,14 +126,14 @@ class ThroughNode:
             chunk, stamp_ns = rows[:, None], ns(seen)
             if self.pace is not None:
                 chunk, stamp_ns = self.pace.chunk(rows, ns(now), lambda _: position)
-            fields = ActionFields(stamp_ns, ControlSpace.POSITION.value, STEP, chunk)
-            self._publish(now, self.node.answer(fields, ns(now), ns(now)))
+            fields = Actions(stamp_ns, ControlSpace.POSITION.value, STEP, chunk)
+            self._publish(now, self.node.execute(fields, ns(now)))
         while self.coming and self.coming[0][0] <= now:
             _, made = self.coming.pop(0)
             if not robot.receive(robot.joints, *made.points, now_ns=ns(now), stamp_ns=made.stamp_ns):
                 raise RuntimeError(robot.refusal)
 
-    def _publish(self, now: float, made: Message | None) -> None:
+    def _publish(self, now: float, made: ExecutableTrajectory | None) -> None:
         if made is not None:
             self.coming.append((now + self.random.uniform(*TRANSPORT), made))
 

@@ -12,9 +12,11 @@ from typing import NamedTuple
 import numpy as np
 
 from kit.arm import Robot
+from traj_integrator_ros.governor.executable import ExecutableTrajectory
+from traj_integrator_ros.requests.inputs import Actions, Positions
 from traj_integrator_ros.requests.rejection import Rejected
 
-from .core import ActionFields, Message, NodeCore, Positions
+from .core import Message, NodeCore
 from .plans import Bounds
 from .policies import Chunk, Policy
 from .scenes import BEGIN_S, DEAD, FREEZE, Scene
@@ -41,7 +43,7 @@ class Step(NamedTuple):
     """Something that is sent to the node at a time, s."""
 
     time: float
-    make: Callable[[int, np.ndarray], ActionFields | Positions | str | None]
+    make: Callable[[int, np.ndarray], Actions | Positions | str | None]
     """From the time, ns, and what is measured then `[2, D]`; STOP calls ~/stop, None sends nothing."""
 
 
@@ -161,7 +163,7 @@ class _Simulation:
             what(now_ns, *given)
         self._run_cycles(min(self.end_ns, self._last_ns))
         self.log.commands, self.log.off = self.log.commands[:, : self.cycle], self.log.off[: self.cycle]
-        self.log.assumed = self.core.assumed()
+        self.log.assumed = self.core.assumed_bounds()
         return self.log
 
     def _at(self, time_ns: int, what: Callable[..., None], *given: object) -> None:
@@ -185,27 +187,32 @@ class _Simulation:
 
     def _answer(self, now_ns: int, chunk: Chunk) -> None:
         done_ns = now_ns + int(self.random.integers(*_PUBLISH_NS))
-        fields = ActionFields(chunk.stamp_ns, chunk.space, chunk.dt, chunk.data)
-        self.log.answers.append(Answer(chunk, now_ns, self._ask(done_ns, self.core.answer, fields, now_ns, done_ns)))
+        fields = Actions(chunk.stamp_ns, chunk.space, chunk.dt, chunk.data)
+        self.log.answers.append(
+            Answer(chunk, now_ns, self._ask(done_ns, self.core.execute, fields, now_ns, lambda: done_ns))
+        )
 
     def _play(self, now_ns: int, step: Step) -> None:
         given, done_ns = step.make(now_ns, self._seen), now_ns + _PUBLISH_NS[0]
         if given is None:
             return
-        what = (self.core.stop,) if given is STOP else (self.core.answer, given)
-        self.log.scripted.append((now_ns, self._ask(done_ns, *what, now_ns, done_ns)))
+        what = (self.core.stop, now_ns) if given is STOP else (self.core.execute, given, now_ns, lambda: done_ns)
+        self.log.scripted.append((now_ns, self._ask(done_ns, *what)))
 
     def _tick(self, now_ns: int) -> None:
         self._ask(now_ns, self.core.tick, now_ns)
         self._at(now_ns + _TICK_NS, self._tick)
 
-    def _ask(self, done_ns: int, work: Callable[..., Message | None], *given: object) -> Message | Refusal | None:
+    def _ask(
+        self, done_ns: int, work: Callable[..., ExecutableTrajectory | None], *given: object
+    ) -> Message | Refusal | None:
         """What the node makes of something, which the controller is sent when it is done."""
         self._node_ns = done_ns
         try:
-            message = work(*given)
+            made = work(*given)
         except Rejected as rejected:
             return Refusal(rejected.reason.value, rejected.message)
+        message = made and Message.of(made)
         if message is not None:
             sent = Sent(self._arrival("controller", done_ns), message)
             self._to_controller.append(sent)
@@ -227,7 +234,7 @@ class _Simulation:
             self._node_ns = arrived_ns = max(arrived_ns, self._node_ns)
             if topic == "joints":
                 self._seen = np.stack(values)
-                self.core.joint_state(*values, stamp_ns, arrived_ns)
+                self.core.joint_state(*values, arrived_ns, stamp_ns)
             else:
                 self.core.controller_state(stamp_ns, values[0], arrived_ns)
 

@@ -14,7 +14,7 @@ def test_what_is_exact_continues_the_plan_in_execution() -> None:
     plan = plan_within(np.random.default_rng(0))
     node = begun(plan)
     now_ns = NOW_NS + round(CYCLE_S * NS)
-    node.answer(chunk(plan, CYCLE_S), now_ns, now_ns)
+    node.answer(chunk(plan, CYCLE_S), now_ns)
     seam = node.published.last.seam_offset
     assert np.abs(seam.position).max() < 5e-5, "what is left of how it was begun"
 

@@ -14,7 +14,7 @@ for name in ("kernels.native._loops", "kernels.retime._native", "execution._nati
 """
 LIBRARY = """
 import numpy as np
-import traj_integrator_ros.governor.pipeline
+import traj_integrator_ros.governor.executor
 from traj_integrator_ros.execution.native import NotCompiled
 from traj_integrator_ros.execution.rows import cubic_spline
 try:

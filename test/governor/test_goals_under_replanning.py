@@ -10,8 +10,10 @@ from ruckig import InputParameter, Ruckig, Trajectory
 
 from kit.arm import Robot
 from kit.controller import SECOND
-from soak.streams.core import ActionFields, Message, NodeCore
+from soak.streams.core import NodeCore
+from traj_integrator_ros.governor.executable import ExecutableTrajectory
 from traj_integrator_ros.kernels import ControlSpace
+from traj_integrator_ros.requests.inputs import Actions
 
 GOAL, NEAR_RAD, SLOW_RAD_S = -0.6, 0.01, 0.02
 PLANNED = {"max_velocity": [0.81], "max_acceleration": [3.0], "max_jerk": [60.0]}
@@ -26,7 +28,7 @@ class Planner:
         self.dt, self.reads_acceleration, self.has_start = dt, reads_acceleration, has_start
         self.ideal_s = 0.0
 
-    def chunk(self, command: np.ndarray, now_ns: int) -> ActionFields:
+    def chunk(self, command: np.ndarray, now_ns: int) -> Actions:
         """A second of positions from a commanded state `[3]` on."""
         position, velocity, acceleration = command
         velocity, acceleration = np.clip(velocity, -0.8, 0.8), np.clip(acceleration, -3.0, 3.0)
@@ -41,7 +43,7 @@ class Planner:
         times = np.minimum(self.dt * np.arange(1, round(1 / self.dt) + 1), plan.duration)
         rows = np.array([plan.at_time(time)[0] for time in times])
         start = [np.array([part], np.float32) for part in (position, velocity)] if self.has_start else ()
-        return ActionFields(now_ns, ControlSpace.POSITION.value, self.dt, rows, start)
+        return Actions(now_ns, ControlSpace.POSITION.value, self.dt, rows, start)
 
 
 @pytest.mark.parametrize("has_start", [False, True], ids=["no start", "start"])
@@ -54,11 +56,11 @@ def test_a_goal_is_reached_by_a_planner_that_replans(
     limits = {f"limits.{name}": [most] for name, most in LIMITS.items()}
     node, planner = NodeCore(["joint"], start_from="previous", **limits), Planner(dt, reads_acceleration, has_start)
     robot = Robot(["joint"], rate=500, lag=0.05, hard_replacement=True, interpolate_from_desired_state=True)
-    to_node: list[tuple[int, ActionFields]] = []
-    to_robot: list[tuple[int, Message]] = []
+    to_node: list[tuple[int, Actions]] = []
+    to_robot: list[tuple[int, ExecutableTrajectory]] = []
     begin_ns, reached_s = 10 * SECOND + SECOND // 10, None
 
-    def send(message: Message | None, now_ns: int) -> None:
+    def send(message: ExecutableTrajectory | None, now_ns: int) -> None:
         if message is not None:
             to_robot.append((now_ns + round(TRANSPORT_S * SECOND), message))
 
@@ -70,13 +72,13 @@ def test_a_goal_is_reached_by_a_planner_that_replans(
             assert robot.receive(["joint"], *message.points, now_ns=now_ns, stamp_ns=message.stamp_ns)
         robot.update(now_ns)
         command = np.array(robot.controller_state()[0])[:, 0]
-        node.joint_state(*robot.measured(), now_ns, now_ns)
+        node.joint_state(*robot.measured(), now_ns)
         if cycle % 10 == 0:
             node.controller_state(now_ns, robot.controller_state()[0], now_ns)
         if cycle % 5 == 0:
             send(node.tick(now_ns), now_ns)
         while to_node and to_node[0][0] <= now_ns:
-            send(node.answer(to_node.pop(0)[1], now_ns, now_ns), now_ns)
+            send(node.execute(to_node.pop(0)[1], now_ns), now_ns)
         if into_s >= 0 and cycle % (500 // rate) == 0:
             to_node.append((now_ns + round(delay * SECOND), planner.chunk(command, now_ns)))
         is_there = abs(robot.measured()[0][0] - GOAL) < NEAR_RAD and abs(command[1]) < SLOW_RAD_S

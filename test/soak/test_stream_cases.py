@@ -13,12 +13,12 @@ import pytest
 from plain_scenes import FIRST_S, LIMITS, MEANT, streaming, streaming_velocity, way_to
 
 from rig.judge import way_back
-from soak.streams.core import ActionFields, Positions
 from soak.streams.invariants import failures
 from soak.streams.plans import Bounds, Way
 from soak.streams.policies import POSITION, VELOCITY, Form
 from soak.streams.scenes import Scene
 from soak.streams.simulation import SECOND, STOP, Refusal, Run, Step, simulate
+from traj_integrator_ros.requests.inputs import Actions, Positions
 
 pytestmark = pytest.mark.slow
 ALWAYS = {"finite", "position", "velocity", "acceleration", "jerk", "rest", "unfit"}
@@ -83,10 +83,10 @@ SLOWER = np.linspace(1, 0, 25, dtype=np.float32)[:, None]
 @pytest.mark.parametrize(
     ("make", "longest"),
     [
-        (lambda measured: ActionFields(0, VELOCITY, 0.02, np.zeros((1, 1), np.float32)), FASTEST),
+        (lambda measured: Actions(0, VELOCITY, 0.02, np.zeros((1, 1), np.float32)), FASTEST),
         (lambda measured: Positions(0, [0], measured[:1]), 2 * FASTEST),
-        (lambda measured: ActionFields(0, POSITION, 0.02, np.full((10, 1), measured[0, 0], np.float32)), 2 * FASTEST),
-        (lambda measured: ActionFields(0, VELOCITY, 0.02, SLOWER), 0.27 + FASTEST),
+        (lambda measured: Actions(0, POSITION, 0.02, np.full((10, 1), measured[0, 0], np.float32)), 2 * FASTEST),
+        (lambda measured: Actions(0, VELOCITY, 0.02, SLOWER), 0.27 + FASTEST),
         (lambda measured: STOP, FASTEST),
         (lambda measured: None, 3.2 + FASTEST),
     ],
@@ -125,9 +125,9 @@ def test_a_robot_that_hangs_low_does_not_sink_in_ten_pauses(play: Play, speed: f
 def test_a_plan_that_rests_soon_is_taken_while_the_robot_moves(play: Play) -> None:
     speed, begun = 0.5, 0.08  # of a way to rest that takes 0.2 s
 
-    def make(now_ns: int, measured: np.ndarray) -> ActionFields:
+    def make(now_ns: int, measured: np.ndarray) -> Actions:
         state = np.array([measured[0] - begun * speed, measured[1], [0.0]])
         rows = Way(0.0, state, state[0] + speed * 0.1, MEANT.times(1, 2, 4)).states(0.02 * np.arange(1, 13))[0]
-        return ActionFields(now_ns - round(begun * SECOND), POSITION, 0.02, rows.astype(np.float32))
+        return Actions(now_ns - round(begun * SECOND), POSITION, 0.02, rows.astype(np.float32))
 
     assert not refusals(play(streaming_velocity(speed, seconds=1.0), Step(AT_S, make)), AT_S)

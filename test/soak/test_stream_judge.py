@@ -18,6 +18,7 @@ from soak.streams.policies import POSITION, Form, Policy
 from soak.streams.scenes import BEGIN_S, DEAD, FREEZE, RESTART, Disturbance, Scene, Sending
 from soak.streams.simulation import SECOND, Answer, Refusal, Run, Sent, simulate
 from traj_integrator_ros.execution.rows import Points
+from traj_integrator_ros.governor.executable import ExecutableTrajectory
 
 RATE, SECONDS = 1000, 5.0
 TIMES = (np.arange(round(SECONDS * RATE)) + 1) / RATE
@@ -185,10 +186,10 @@ def test_a_failure_says_where_and_by_how_much(run: Run) -> None:
 class Faulty(NodeCore):
     """Steps by a milliradian in the middle of each trajectory."""
 
-    def answer(self, *arguments: object) -> Message | None:
-        if answer := super().answer(*arguments):
-            answer.points.position[len(answer.points.position) // 2 :] += 1e-3
-        return answer
+    def execute(self, *arguments: object) -> ExecutableTrajectory | None:
+        if made := super().execute(*arguments):
+            made.points.position[len(made.points.position) // 2 :] += 1e-3
+        return made
 
 
 def test_a_fault_of_the_node_is_found_in_what_the_controller_commands(policy: Policy) -> None:

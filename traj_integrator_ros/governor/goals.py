@@ -18,7 +18,7 @@ from ..requests.plan import GOALS, turned
 from ..requests.position_trajectory import PositionFields
 from ..requests.rejection import Rejected, RejectionReason, shown_names
 from .executable import ExecutableTrajectory
-from .pipeline import Pipeline
+from .executor import Executor
 
 _LATE_S = 1.0
 """A joint state of a time is here so much later, at the latest."""
@@ -126,7 +126,7 @@ class Goals:
 
     def __init__(
         self,
-        pipeline: Pipeline,
+        pipeline: Executor,
         finish: Callable[[object, Result], None],
         tell: Callable[[object, Feedback], None],
     ) -> None:
@@ -151,7 +151,7 @@ class Goals:
             handle: of the goal.
             fields: the goal.
             now_ns: the node's clock.
-            clock: reads the time again; see `Pipeline.position_trajectory`.
+            clock: reads the time again; see `Executor.position_trajectory`.
 
         Raises:
             Rejected: with the reason.

@@ -18,7 +18,7 @@ from ..engine.integrator import TrajectoryIntegrator
 from ..governor.beside import THREADS, Findings
 from ..governor.controller_reports import ControllerStatus
 from ..governor.executable import ExecutableTrajectory
-from ..governor.pipeline import Pipeline
+from ..governor.executor import Executor
 from ..governor.published import PublishedMotion
 from ..governor.rehearsal import rehearse
 from ..parameters.parameters import NodeParameters
@@ -86,7 +86,7 @@ class Answers:
         self._batches = ThreadPoolExecutor(1, "large batches")
         self.services = Services(node, accounts, published, self)
         findings = Findings(self._threads, self.wake)
-        self.pipeline = Pipeline(
+        self.pipeline = Executor(
             parameters, engine, published, accounts.let_through, self._refuse_waiting, findings, self.beside
         )
         self.pipeline.batches.warm_up()
@@ -302,7 +302,7 @@ class Answers:
         """Have `supervise` called soon; from any thread."""
         self.entities.wake()
 
-    def accepting(self) -> Pipeline:
+    def accepting(self) -> Executor:
         """What answers input. Raises Rejected: not_active."""
         if self.state != ACTIVE:
             raise Rejected(RejectionReason.NOT_ACTIVE, f"node: expected state active, got {self.state}")

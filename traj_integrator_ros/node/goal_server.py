@@ -11,8 +11,8 @@ from rclpy.lifecycle import LifecycleNode
 from rclpy.serialization import serialize_message
 
 from ..governor.executable import ExecutableTrajectory
+from ..governor.executor import Executor
 from ..governor.goals import Ended, Feedback, Goals, Result, refused
-from ..governor.pipeline import Pipeline
 from ..requests.plan import GOALS
 from ..requests.rejection import Rejected, RejectionReason
 from ..wire.messages import fill_feedback, goal_fields
@@ -31,9 +31,9 @@ _UNTIL_SENT_S = 0.5
 class Publisher(Protocol):
     """What publishes the trajectories of goals."""
 
-    pipeline: Pipeline
+    pipeline: Executor
 
-    def accepting(self) -> Pipeline:
+    def accepting(self) -> Executor:
         """What answers input. Raises Rejected: not_active."""
 
     def update(self) -> int:

@@ -17,7 +17,7 @@ from traj_integrator_interfaces.msg import TrajectoryBatch
 from traj_integrator_interfaces.srv import Committed, ComputeGradient, Evaluate, Integrate, Retime, Stop
 
 from ..governor.executable import ExecutableTrajectory
-from ..governor.pipeline import Pipeline
+from ..governor.executor import Executor
 from ..governor.published import PublishedMotion
 from ..requests.rejection import Rejected, RejectionReason
 from ..wire import messages
@@ -90,7 +90,7 @@ class Services:
         self._open.append(call)
         return False
 
-    def integrate(self, pipeline: Pipeline, request: Integrate.Request, response: Integrate.Response) -> Steps:
+    def integrate(self, pipeline: Executor, request: Integrate.Request, response: Integrate.Response) -> Steps:
         """Fill in the trajectories of a sequence."""
         now_ns, stamp = self._answers.update(), request.actions.header.stamp
         sequence = pipeline.batches.checked(messages.sequence_fields(request.actions))
@@ -109,24 +109,24 @@ class Services:
             raise
 
     def compute_gradient(
-        self, pipeline: Pipeline, request: ComputeGradient.Request, response: ComputeGradient.Response
+        self, pipeline: Executor, request: ComputeGradient.Request, response: ComputeGradient.Response
     ) -> None:
         """Fill in a vector-Jacobian product."""
         fields, upstream = messages.sequence_fields(request.actions), messages.upstream_fields(request)
         messages.fill_gradient(response, pipeline.batches.gradient(fields, upstream, self._answers.update))
 
-    def evaluate(self, pipeline: Pipeline, request: Evaluate.Request, response: Evaluate.Response) -> None:
+    def evaluate(self, pipeline: Executor, request: Evaluate.Request, response: Evaluate.Response) -> None:
         """Fill in the cost of a sequence, and what else is asked for."""
         fields, asked = messages.sequence_fields(request.actions), messages.evaluation_fields(request)
         evaluated = pipeline.batches.evaluate(fields, asked, self._answers.update)
         messages.fill_evaluation(response, evaluated, request.actions.header.stamp)
 
-    def committed(self, pipeline: Pipeline, request: Committed.Request, response: Committed.Response) -> None:
+    def committed(self, pipeline: Executor, request: Committed.Request, response: Committed.Response) -> None:
         """Fill in the motion in execution."""
         found = pipeline.committed(messages.committed_fields(request), self._answers.update())
         messages.fill_committed(response, found, pipeline.parameters.joint_names)
 
-    def retime(self, pipeline: Pipeline, request: Retime.Request, response: Retime.Response) -> Steps:
+    def retime(self, pipeline: Executor, request: Retime.Request, response: Retime.Response) -> Steps:
         """Fill in retimed trajectories."""
         answer = self._work.submit(pipeline.retiming(messages.retime_fields(request)).answer)
         answer.add_done_callback(lambda _: self._answers.wake())
@@ -137,7 +137,7 @@ class Services:
             answer.cancel()
         messages.fill_retime(response, answer.result())
 
-    def stop(self, pipeline: Pipeline, request: Stop.Request, response: Stop.Response) -> None:
+    def stop(self, pipeline: Executor, request: Stop.Request, response: Stop.Response) -> None:
         """Brake, and fill in how long and how far that takes."""
         self.stops += 1
         now_ns, clock = self._answers.update(), self._published.motion_clock

@@ -9,7 +9,7 @@ from dataclasses import replace
 from rclpy.serialization import deserialize_message
 from std_msgs.msg import Float64
 
-from ..governor.pipeline import Pipeline
+from ..governor.executor import Executor
 from ..governor.robot_clock import Stamps
 from ..requests.rejection import Rejected
 from ..wire.readers import controller_state_reader, nanoseconds, read_joint_state, stamp_of_message
@@ -20,7 +20,7 @@ from .entities import STATE_DEPTH, Entities, JointTrajectoryControllerState, tak
 class States:
     """Hands what robot and controller have said to the pipeline; `now_ns` reads the robot's clock."""
 
-    def __init__(self, entities: Entities, accounts: Accounts, pipeline: Pipeline, now_ns: Callable[[], int]) -> None:
+    def __init__(self, entities: Entities, accounts: Accounts, pipeline: Executor, now_ns: Callable[[], int]) -> None:
         self._entities, self._accounts, self._pipeline, self._now_ns = entities, accounts, pipeline, now_ns
         self._clock = pipeline.published.clock
         self._first_joint = pipeline.parameters.joint_names[0]

@@ -49,6 +49,15 @@ class NodeParameters(ParameterTable):
         return np.array([name in self.limits_continuous for name in self.joint_names])
 
     @staticmethod
+    def of(joint_names: Sequence[str], **values: ParameterValue) -> NodeParameters:
+        """The defaults with other values of some parameters, `__` for dots. Raises InvalidParameters."""
+        given = {name.replace("__", "."): value for name, value in values.items()}
+        own = {spec.name for kind in ("trajectory", "goal") for spec in of_joints(kind, list(joint_names))}
+        if unknown := given.keys() - default_values().keys() - own:
+            raise InvalidParameters(f"expected names of parameters, got {', '.join(sorted(unknown))}")
+        return NodeParameters.from_values(default_values() | {"joint_names": list(joint_names)} | given)
+
+    @staticmethod
     def from_values(values: Mapping[str, ParameterValue]) -> NodeParameters:
         """Check a value for every parameter of the table, individually and together; joints may have theirs, too.
 

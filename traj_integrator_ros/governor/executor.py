@@ -1,4 +1,4 @@
-"""The node's processing from what arrives to the motion that is commanded. Knows no ROS."""
+"""From what arrives to the motion that is commanded, with the time given: the front of this room. Knows no ROS."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ from dataclasses import replace
 import numpy as np
 
 from ..engine.integrator import TrajectoryIntegrator
+from ..execution.motion import State
 from ..limits.joint_limits import AssumedLimits
 from ..parameters.parameters import NodeParameters
 from ..parameters.table import START_FROM_PREVIOUS
+from ..requests.inputs import Actions, Positions
 from ..requests.plan import Plan, plan_of_sequence
 from ..requests.position_trajectory import PositionFields, plan_of_positions
 from ..requests.rejection import Rejected, RejectionReason
@@ -23,22 +25,31 @@ from .committed import Committed, CommittedFields, committed_rows
 from .controller_reports import ControllerReport, ControllerReports, ControllerStatus
 from .executable import ExecutableTrajectory
 from .measured import JointStates
+from .planned_motions import PlannedMotion
 from .published import PublishedMotion
 from .robot_clock import Stamps
+from .sampled import SampledCommand
 from .trajectories import TrajectoryMaker
 
 Warn = Callable[[Rejected], None]
 """Called with violations that are let through (limits.action = warn)."""
 
 
-class Pipeline:
+def _untold(rejected: Rejected) -> None:
+    """Tell nobody."""
+
+
+class Executor:
     """Makes what is commanded of what arrives; holds the latest joint state, and the last published motion.
 
+    The node calls it with what messages carry and publishes what it makes. A program without ROS calls `joint_state`,
+    `execute`, `tick`, `stop` and `sample`; all but `sample` from one thread. Times are ns of one clock of the caller's.
+
     Args:
-        parameters: the node's configuration.
-        engine: for its device and dtype.
-        published: the last published motion.
-        warn: see `Warn`.
+        parameters: the configuration, as the node has it.
+        engine: for its device and dtype; by default, that of the parameters.
+        published: the last published motion; by default, there is none.
+        warn: see `Warn`; by default, nobody is told.
         refuse: see `Refuse`; by default, `warn` is called.
         findings: searches for motions to plans; by default, in the caller's thread.
         beside: does what takes long with large batches; by default, at once.
@@ -48,9 +59,9 @@ class Pipeline:
     def __init__(
         self,
         parameters: NodeParameters,
-        engine: TrajectoryIntegrator,
-        published: PublishedMotion,
-        warn: Warn,
+        engine: TrajectoryIntegrator | None = None,
+        published: PublishedMotion | None = None,
+        warn: Warn = _untold,
         refuse: Refuse | None = None,
         findings: Findings | None = None,
         beside: Beside = at_once,
@@ -58,8 +69,10 @@ class Pipeline:
         self._findings = findings or Findings()
         self.joint_states = JointStates(parameters.joint_names)
         self.controller_reports = ControllerReports(parameters.joint_names)
-        self.published = published
+        self.published = published = PublishedMotion() if published is None else published
+        self._sampled = SampledCommand()
         self._warn = warn
+        engine = TrajectoryIntegrator(parameters.device, parameters.dtype) if engine is None else engine
         self.commands = Commands(self.joint_states, published, refuse or (lambda rejected, _: warn(rejected)))
         self.batches = Batches(engine, self.start, beside)
         self.reconfigure(parameters)
@@ -73,6 +86,82 @@ class Pipeline:
         self.commands.reconfigure(parameters, self._trajectories)
         self.published.lead.configure(parameters)
         self.published.clock.lead_ns = self.published.lead.transport_ns
+
+    # For programs without ROS
+
+    def joint_state(self, position: np.ndarray, velocity: np.ndarray, now_ns: int, stamp_ns: int = 0) -> None:
+        """Take a measured state, `[dof]` each; `stamp_ns`: of the measurement, 0: now. Raises Rejected."""
+        self._follow_samples(now_ns)
+        self.take_joint_state(self.parameters.joint_names, position, velocity, stamp_ns, now_ns)
+
+    def report(self, reference: State, now_ns: int, stamp_ns: int = 0, speed_scaling: float = 1.0) -> None:
+        """Take what a controller of the caller's commands at a time; not needed by those who command samples."""
+        self.take_controller_state(ControllerReport(stamp_ns or now_ns, reference.known, speed_scaling), now_ns)
+
+    def execute(
+        self, plan: Actions | Positions, now_ns: int, clock: Callable[[], int] | None = None
+    ) -> ExecutableTrajectory | None:
+        """Execute a plan from where it can be taken up; None: it has to wait, and `tick` begins it.
+
+        Args:
+            plan: joints in the order of the parameters.
+            now_ns: the time.
+            clock: reads the time again, when the motion has been made.
+
+        Raises:
+            Rejected: with the reason; the motion in execution goes on.
+
+        """
+        read = clock and (lambda: self._follow_samples(clock()))
+        self._follow_samples(now_ns)
+        if isinstance(plan, Positions):
+            made = self.position_trajectory(plan.fields(self.parameters.joint_names), now_ns, read)
+        else:
+            request = self.batches.checked(plan.fields)
+            self.batches.started(request, lambda: now_ns)
+            made = self.trajectory(request, plan.stamp_ns, now_ns, read)
+        return self._begun(made, clock() if clock else now_ns)
+
+    def tick(self, now_ns: int) -> ExecutableTrajectory | None:
+        """Supervise, at least every 10 ms; returns a motion that begins by itself: a brake, or what had to wait."""
+        self._follow_samples(now_ns)
+        return self._begun(self.commands.tick(now_ns), now_ns)
+
+    def stop(self, now_ns: int, hold: bool = False) -> ExecutableTrajectory | None:
+        """Stop as fast as limits allow; `hold`: until it is called without. None: nothing moves, or `tick` stops it."""
+        self._follow_samples(now_ns)
+        return self._begun(self.commands.stop(now_ns, hold), now_ns)
+
+    def sample(self, time_ns: int) -> State:
+        """Return the position, velocity and acceleration to command at a time, from any thread.
+
+        What is sampled counts as commanded: the next plan is joined from there, and a robot that is not sampled any
+        more counts as off. Before the first motion, the position measured last is held.
+
+        Raises:
+            Rejected: no_joint_state, clock_jumped_back.
+
+        """
+        if not self._sampled:
+            self._sampled.hold(self.joint_states.latest(time_ns, 0.0).position, time_ns)
+        return self._sampled.at(time_ns)
+
+    def _follow_samples(self, now_ns: int) -> int:
+        """Report what was sampled, as a controller does; return the time."""
+        report, sampled = self.published.present.report, self._sampled.newest
+        if sampled is not None and (report is None or sampled[0] > report.stamp_ns):
+            self.report(sampled[1], now_ns, sampled[0])
+        return now_ns
+
+    def _begun(self, made: ExecutableTrajectory | None, now_ns: int) -> ExecutableTrajectory | None:
+        """Record a motion as what is commanded from its start on."""
+        if made is not None:
+            made = self.published.timed(made, now_ns)
+            self.published.record(made, now_ns)
+            self._sampled.take(PlannedMotion(made.start_ns, made.motion), now_ns)
+        return made
+
+    # What arrives
 
     def take_joint_state(
         self, names: Sequence[str], position: np.ndarray, velocity: np.ndarray, stamp_ns: int, now_ns: int

@@ -1,0 +1,57 @@
+"""Action sequences and position trajectories as plain arrays, for programs that have no messages. Knows no ROS."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from ..execution.tolerances import whole_ns
+from .position_trajectory import PositionFields
+from .sequences import SequenceFields
+
+_NONE, _NO_INDEX = np.zeros(0, np.float32), np.zeros(0, np.uint32)
+
+
+class Actions(NamedTuple):
+    """What an ActionSequence carries of one trajectory; joints in the order of the parameter joint_names."""
+
+    stamp_ns: int
+    """When the first step begins, ns of the caller's clock; 0: as soon as it can."""
+    space: int
+    """A value of `ControlSpace`; 0: that of the parameters."""
+    dt: float
+    """Length of each step, s; 0: that of the parameters."""
+    data: np.ndarray
+    """`[H, D]` in the unit of the control space; used as float32."""
+    start: Sequence[np.ndarray] = ()
+    """Position, velocity and acceleration, `[D]` each, or fewer; empty: the robot's own."""
+
+    @property
+    def fields(self) -> SequenceFields:
+        """The fields as requests are checked."""
+        start = *(np.asarray(part, np.float32) for part in self.start), *[_NONE] * (3 - len(self.start))
+        dt, data = np.full(int(self.dt > 0), self.dt, np.float32), np.asarray(self.data, np.float32)
+        return SequenceFields((), int(self.space), 1, len(data), dt, *start, _NO_INDEX, data.ravel())
+
+
+class Positions(NamedTuple):
+    """What a JointTrajectory on ~/position_trajectory carries; joints in the order of the parameter joint_names."""
+
+    stamp_ns: int
+    """The time from which `times` count, ns of the caller's clock; 0: as soon as it can."""
+    times: Sequence[float]
+    """s, `[N]`."""
+    positions: np.ndarray
+    """rad, `[N, D]`."""
+    velocities: Sequence[np.ndarray] = ()
+    """rad/s, `[N, D]`; rows without values where a point has none; empty: no point has any."""
+    accelerations: Sequence[np.ndarray] = ()
+    """Likewise, rad/s^2."""
+
+    def fields(self, joint_names: Sequence[str]) -> PositionFields:
+        """The fields as plans are checked."""
+        time_ns = [whole_ns(time) for time in self.times]
+        rows = ([np.asarray(row, np.float64) for row in part] for part in self[2:])
+        return PositionFields(joint_names, self.stamp_ns, len(time_ns), time_ns, *rows)
