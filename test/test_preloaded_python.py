@@ -79,7 +79,7 @@ def test_a_program_does_not_outlive_its_command() -> None:
         time.sleep(0.02)
 
 
-def test_the_libraries_are_there_for_a_program_and_for_those_that_it_starts_but_not_this_project() -> None:
+def test_libraries_are_there_for_programs_but_not_this_project() -> None:
     code = "import sys; print('torch' in sys.modules, any(name.startswith('traj_integrator') for name in sys.modules))"
     for program in (code, f"import subprocess, sys; subprocess.run([sys.executable, '-c', {code!r}])"):
         assert run("-c", program).stdout == "True False\n"

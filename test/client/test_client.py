@@ -73,7 +73,7 @@ def test_columns_are_in_the_order_of_the_client(client: RosClient, own: Integrat
     assert own.committed(2).joint_names == JOINTS
 
 
-def test_what_is_published_comes_back_as_arrays_with_its_stamp_and_errors_of_callbacks_are_logged(
+def test_what_is_published_comes_back_as_arrays_with_its_stamp(
     client: RosClient, own: IntegratorClient, capfd: pytest.CaptureFixture[str]
 ) -> None:
     batches: list[Trajectories] = []
@@ -126,7 +126,7 @@ def test_calls_of_many_threads_and_futures_get_their_own_answers(own: Integrator
     assert [float(one.result().velocity[0, 1, 0]) for one in futures] == list(range(60))
 
 
-def test_waiting_in_the_callback_of_a_future_is_refused_rather_than_forever(own: IntegratorClient) -> None:
+def test_waiting_in_the_callback_of_a_future_is_refused(own: IntegratorClient) -> None:
     errors: list[BaseException] = []
     over = threading.Event()
 

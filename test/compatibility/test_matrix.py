@@ -16,7 +16,7 @@ def script(monkeypatch: pytest.MonkeyPatch, project_root: Path):
     return importlib.import_module
 
 
-def test_what_fails_once_and_passes_then_is_told_apart_from_what_fails_again(
+def test_what_fails_once_is_told_apart_from_what_fails_again(
     script, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     matrix = script("matrix_cell")

@@ -60,7 +60,7 @@ def passed(out: Path) -> dict:
 
 
 @pytest.mark.slow
-def test_a_planned_motion_passes_and_is_reported_drawn_and_written_for_the_tools(tmp_path):
+def test_a_planned_motion_passes_and_is_reported_drawn_and_written(tmp_path):
     from matplotlib.image import imread
 
     out = tmp_path / "out"

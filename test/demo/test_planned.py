@@ -27,7 +27,7 @@ def test_planned_motion_keeps_its_limits_and_its_states_belong_together():
         assert np.abs(apart).max() <= planned.JERK_LIMIT * planned.PERIOD**power / (6 if power == 3 else 2)
 
 
-def test_limits_are_those_of_the_robots_file_and_known_by_all_of_its_joints(project_root: Path):
+def test_limits_are_those_of_the_robots_file(project_root: Path):
     [node] = yaml.safe_load((project_root / "config" / "franka.yaml").read_text(encoding="utf-8")).values()
     joints, values = planned.PANDA_JOINTS, node["ros__parameters"]
     assert tuple(values["joint_names"]) == joints

@@ -27,7 +27,7 @@ def assert_same(loaded: Motion, motion: Motion, *, atol: float = 2e-9) -> None:
         (("position",), Nature.MEASURED),
     ],
 )
-def test_a_table_comes_back_and_velocities_it_lacks_are_those_of_its_positions(tmp_path, sine, quantities, nature):
+def test_a_table_comes_back_with_velocities_of_its_positions(tmp_path, sine, quantities, nature):
     loaded = load_recording(write_table(tmp_path / "m.csv", sine, quantities))
     if "velocity" in quantities:
         assert_same(loaded, sine)

@@ -117,7 +117,7 @@ def test_the_largest_share_of_the_limits_of_all_trajectories_is_told(acceleratio
 
 
 @pytest.mark.parametrize("acceleration", [True, False])
-def test_the_figure_shows_what_is_commanded_over_the_points_within_the_limits(acceleration):
+def test_the_figure_shows_commands_points_and_limits(acceleration):
     pyplot = pytest.importorskip("matplotlib.pyplot", reason="matplotlib is not installed")
     from traj_integrator_ros.demo.drawing import draw_commanded
 

@@ -125,7 +125,7 @@ def test_parameter_files_on_the_pages_are_valid(block: Block) -> None:
     NodeParameters.from_values({**default_values(), "joint_names": ["a", "b"], **values})
 
 
-def test_the_controllers_on_the_page_fit_the_robot_in_config_and_the_action_of_the_node() -> None:
+def test_the_controllers_on_the_page_fit_robot_and_action() -> None:
     found = blocks(ROOT / "docs" / "controllers_and_policies.md")
     text, moveit = (
         next(block.text for block in found if block.text.startswith(first))

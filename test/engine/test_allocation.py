@@ -58,7 +58,7 @@ def test_nothing_is_allocated_in_the_steady_state():
     assert allocations(all_of_them) == 0
 
 
-def test_the_same_kind_of_call_gives_the_same_memory_and_a_larger_one_grows_it_once():
+def test_equal_calls_get_the_same_memory_and_larger_ones_grow_it():
     engine = TrajectoryIntegrator("cpu")
 
     def addresses(batch: int) -> list[int]:

@@ -61,7 +61,7 @@ def integrate(engine: TrajectoryIntegrator, batch: int) -> None:
     engine.integrate(call_of(MAPS["clique"], np.zeros((batch, HORIZON, DOF), np.float32), 0.02, rest))
 
 
-def test_each_size_is_computed_where_it_was_faster_and_the_trials_memory_is_freed():
+def test_each_size_is_computed_where_it_was_faster():
     runner = auto(cpu_us=(3, 0.1), device_us=(40, 0.01))  # alike at 411 trajectories, 206 the other way
     engine = engine_on(runner)
     assert (engine.crossover, engine.place) == (None, "cpu")
@@ -113,7 +113,7 @@ def test_both_give_the_same_numbers_and_costs_follow_the_sizes():
 
 
 @pytest.mark.parametrize(("device", "measures"), [("auto", True), ("cpu", False)])
-def test_auto_alone_measures_where_there_is_a_device_and_warming_up_is_enough_for_it(device, measures, monkeypatch):
+def test_auto_alone_measures_and_warming_up_is_enough(device, measures, monkeypatch):
     answers = iter([Backend.TRITON, Backend.NATIVE])
     monkeypatch.setattr(engine_integrator, "default_backend", lambda device: next(answers, Backend.NATIVE))
     monkeypatch.setattr(engine_auto, "BATCHES", (1, 2))

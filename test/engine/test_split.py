@@ -72,7 +72,7 @@ def test_the_gradient_of_dt_in_parts_is_that_of_the_whole(case, most):
     assert_same(parts, whole, exact=False)
 
 
-def test_a_device_whose_allocations_fail_above_a_size_does_large_batches_in_parts(monkeypatch):
+def test_a_device_short_of_memory_does_large_batches_in_parts(monkeypatch):
     case = EngineCase(MAPS["acceleration_zoh"], batch=64, horizon=8, dof=7, start="pool", dt="[B, H]")
     whole, allocate, sizes = case.run(), Buffers._allocate, []
 
@@ -104,7 +104,7 @@ def test_what_fits_is_remembered_until_the_engine_is_closed():
 
 
 @pytest.mark.parametrize("make", [staged, default])
-def test_a_single_trajectory_that_does_not_fit_is_an_error_and_the_engine_continues(make):
+def test_a_trajectory_that_does_not_fit_is_an_error_and_work_goes_on(make):
     device = SmallDevice(make(), most=0)
     engine, case = engine_on(device), EngineCase(batch=4)
     with pytest.raises(OutOfDeviceMemory, match="out of memory on cpu: no room for 1 trajectories"):

@@ -51,7 +51,7 @@ def staged(recorder: CallRecorder, max_graphs: int = 16) -> StagedRunner:
 
 @settings(max_examples=100)
 @given(case=engine_cases())
-def test_eager_recorded_and_replayed_calls_give_what_the_direct_executor_gives(case):
+def test_staged_calls_give_what_the_direct_executor_gives(case):
     expected = [case.run() for case in again(case)]
     recorder = CallRecorder()
     engine = engine_on(staged(recorder))
@@ -118,7 +118,7 @@ def test_memory_for_results_that_has_moved_makes_a_new_recording():
     assert recorder.recorded == 4
 
 
-def test_the_kind_of_call_not_used_for_longest_is_dropped_with_its_recording():
+def test_the_least_recently_used_call_is_dropped_with_its_recording():
     recorder = CallRecorder()
     runner = staged(recorder, max_graphs=2)
     engine = engine_on(runner)
@@ -141,7 +141,7 @@ def test_the_kind_of_call_not_used_for_longest_is_dropped_with_its_recording():
 
 
 @pytest.mark.parametrize("kernel", ["velocity", "clique_central"])
-def test_warm_up_records_and_runs_the_kernels_for_every_choice_of_gradients_a_request_can_make(kernel, monkeypatch):
+def test_warm_up_records_every_choice_of_gradients(kernel, monkeypatch):
     spies = {name: mock.Mock(side_effect=getattr(engine_staged, name)) for name in ("launch_forward", "launch_vjp")}
     for name, spy in spies.items():
         monkeypatch.setattr(engine_staged, name, spy)
@@ -184,7 +184,7 @@ def test_if_recording_fails_the_engine_continues_eagerly_and_says_so_once(caplog
 
 
 @pytest.mark.parametrize(("most_bytes", "max_graphs"), [(1000, 16), (1 << 20, 0)], ids=["large", "no graphs"])
-def test_large_calls_and_all_without_graphs_share_one_memory_and_are_not_recorded(most_bytes, max_graphs, monkeypatch):
+def test_large_calls_share_one_memory_and_are_not_recorded(most_bytes, max_graphs, monkeypatch):
     monkeypatch.setattr(engine_staged, "MOST_RECORDED_BYTES", most_bytes)
     recorder = CallRecorder()
     runner = staged(recorder, max_graphs)
@@ -211,7 +211,7 @@ def cuda() -> TrajectoryIntegrator:
 @pytest.mark.gpu
 @pytest.mark.parametrize("kernel", MAPS.values(), ids=MAPS)
 @pytest.mark.parametrize("start", ["one", "pool"])
-def test_graphs_replay_with_new_inputs_give_what_the_cpu_gives_and_allocate_nothing(kernel, start):
+def test_graphs_replay_with_new_inputs_and_allocate_nothing(kernel, start):
     case = EngineCase(kernel=kernel, start=start)
     engine = TrajectoryIntegrator("cuda")
     for other in again(case):  # eagerly, recorded, replayed

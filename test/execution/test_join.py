@@ -71,7 +71,7 @@ def test_a_join_begins_in_the_state_keeps_all_limits_and_becomes_the_plan(seed, 
 
 @settings(max_examples=30)
 @given(SEEDS, st.sampled_from([1e-3, 0.1, 1.0]), st.sampled_from([(10.0, 4.0), (4.0, 10.0)]))
-def test_a_join_slows_down_within_the_deceleration_and_speeds_up_within_the_acceleration(seed, scale, limits):
+def test_a_join_keeps_deceleration_and_acceleration_limits(seed, scale, limits):
     random = np.random.default_rng(seed)
     plan = a_plan(random)
     state = away_from(plan, random, scale)
@@ -186,7 +186,7 @@ def test_a_goal_is_reached_though_every_longer_way_to_it_leads_back(side):
     assert leads_back(joined, joined.duration, side) < 1e-5 and joined.duration < 0.06
 
 
-def test_a_resting_plan_is_reached_from_ahead_of_time_and_held_until_its_end():
+def test_a_resting_plan_is_reached_early_and_held_until_its_end():
     """What is joined at rest, before the plan itself is there, rests: the plan's own way there is not added."""
     plan = spline(0.02, np.linspace(0, 0.02, 21) ** 2, 0.0, ends_at_rest=True)
     joined = joined_to(plan, (plan.end.position - 1e-3, 0.1, -6.0), joining=Joining((), 1.5))
@@ -203,7 +203,7 @@ def rows_of_a_corner(first: float, count: int = 12, step: float = 0.05) -> Motio
 
 
 @pytest.mark.parametrize("late", [0.01, 0.025, 0.04])
-def test_a_plan_of_which_other_rows_are_in_execution_is_joined_between_both(late):
+def test_a_plan_with_other_rows_in_execution_is_joined_between_both(late):
     """A difference that fades as a quintic would lead 3 to 6 mrad away, again with each message."""
     before = rows_of_a_corner(0.0).from_time(0.28 + late)
     plan = rows_of_a_corner(0.28 + late)
@@ -214,7 +214,7 @@ def test_a_plan_of_which_other_rows_are_in_execution_is_joined_between_both(late
     assert beyond.max() < 1e-4 and (largest_jumps(joined) <= [1e-9, 1e-7, 2e-3]).all()
 
 
-def test_what_comes_before_a_plan_begins_does_not_show_how_much_it_asks_for():
+def test_rows_before_a_plan_do_not_show_how_much_it_asks_for():
     """A line from 30 ms on, and 600 rad/s^3 before; jerk is only assumed."""
     step, jerk = 0.03, 600.0
     back = jerk / 6 * np.array([-(step**3), 3 * step**2, -3 * step, 1.0])
@@ -263,7 +263,7 @@ def test_a_joint_waits_where_its_plan_ends_in_motion_a_little_behind_it(ahead, w
     np.testing.assert_allclose(joined.end.position, plan.end.position + ahead * waits, atol=1e-9)
 
 
-def test_a_joint_that_is_ahead_of_plans_of_a_tenth_of_a_second_falls_back_to_them():
+def test_a_joint_ahead_of_short_plans_falls_back_to_them():
     """Each is stopped at its end, and replaced 26 ms later: on its stop the joint could join it at once, for ever."""
     speed, rates, planned = 0.39, (0.86, 3.04, 38.3), Motion(np.array([0.0, 0.1]), np.array([[[0.0], [0.39]]]))
     stop = fastest_stop(planned.end._replace(acceleration=np.zeros(1)), bounds(1, *rates))
@@ -278,7 +278,7 @@ def test_a_joint_that_is_ahead_of_plans_of_a_tenth_of_a_second_falls_back_to_the
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_a_chunk_of_the_plan_in_execution_is_joined_between_both_where_the_plan_has_corners(seed):
+def test_a_chunk_is_joined_between_both_where_the_plan_has_corners(seed):
     """Nobody gave a limit of jerk, and what is assumed is what the splines ask for: a detour led 19 mrad away."""
     random, step = np.random.default_rng(seed), 0.02
     speed, *turns = random.uniform(-1, 1, 3) * [1, 3, 3]
@@ -299,7 +299,7 @@ def test_a_chunk_of_the_plan_in_execution_is_joined_between_both_where_the_plan_
     assert apart[0] <= 1.1 * apart[1] + 1e-9
 
 
-def test_a_floating_joint_that_almost_rests_does_not_go_back_to_where_velocities_of_0_were_planned():
+def test_a_floating_joint_does_not_go_back_to_planned_rest():
     """Its plan floats: it is behind the joint by 13 mrad, which a fade over 0.2 s would lead back by half."""
     state, floating = (1.9533, 0.0151, -2.437), np.ones(1, bool)
     joined = joined_to(resting(np.full(1, 1.9405), 1.3), state, (2.9, 23.5, 280.0), floating=floating)

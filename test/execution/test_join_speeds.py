@@ -9,7 +9,7 @@ from traj_integrator_ros.execution.motion import resting
 from traj_integrator_ros.execution.stopping import fastest_stop
 
 
-def test_a_goal_is_gone_to_as_fast_as_limits_allow_but_no_faster_by_who_is_on_the_way_there():
+def test_a_goal_is_gone_to_as_fast_as_limits_allow():
     there = joined_to(resting(np.zeros(1), 0.5), (-1.0,))
     assert there.duration < 1.0 / 2.0 + 2.0 / 10.0 + 10.0 / 500.0 + 0.01, "at 2 rad/s, but for ramps"
     slowly = spline(0.1, -1.0 + 0.5 * (1 - np.cos(np.pi * np.linspace(0, 1, 41))) * 2, 0.0, ends_at_rest=True)
@@ -26,7 +26,7 @@ def test_a_gap_to_a_plan_that_hardly_moves_is_closed_within_5_s():
     assert largest(joined, 1) < 0.13, "a tenth of a rad in a second, and a hundredth of the limit"
 
 
-def test_a_joint_that_stands_does_not_race_to_the_first_row_of_a_plan_that_is_away_from_the_one_before():
+def test_a_standing_joint_does_not_race_to_a_first_row_far_away():
     """The piece that leads there from the plan before is faster than the plan; that is nothing to be caught up with."""
     speed, dt = 0.134, 0.1
     plan = spline(dt, np.append(0.0, 0.0232 + speed * dt * np.arange(20)), speed)
@@ -35,7 +35,7 @@ def test_a_joint_that_stands_does_not_race_to_the_first_row_of_a_plan_that_is_aw
     assert largest(joined_to(plan, (-0.003,)), 1) <= JOINING.catch_up * own * (1 + 1e-6)
 
 
-def test_a_plan_is_caught_up_with_by_its_own_speed_not_by_the_speed_of_its_brake():
+def test_catching_up_has_the_speed_of_the_plan_not_of_its_brake():
     """It ends while it gets faster, and can be stopped from a higher speed only."""
     plan = spline(0.04, np.append(np.linspace(0.0, 0.1, 11), [0.112, 0.128]), 0.25)
     brake = fastest_stop(plan.end, bounds(1, acceleration=8.0, jerk=20.0))
@@ -45,7 +45,7 @@ def test_a_plan_is_caught_up_with_by_its_own_speed_not_by_the_speed_of_its_brake
     assert largest(joined, 1) <= max(1.5 * own, of_brake) * (1 + 1e-6)
 
 
-def test_a_plan_is_caught_up_with_by_the_speed_of_its_rows_not_of_a_spline_that_rings():
+def test_catching_up_has_the_speed_of_rows_not_of_a_ringing_spline():
     """It begins at rest before its first row, is faster than its rows for three steps, and would be so half again."""
     dt, speed = 0.1, 0.3
     plan = spline(dt, np.append(0.0, 0.04 + speed * dt * np.arange(6)), 0.0).from_time(0.05)
@@ -54,7 +54,7 @@ def test_a_plan_is_caught_up_with_by_the_speed_of_its_rows_not_of_a_spline_that_
     assert largest(joined, 1) <= largest(plan, 1) * (1 + 1e-6)
 
 
-def test_a_joint_that_still_gets_faster_while_it_catches_up_meets_its_plan_where_that_slows_down():
+def test_a_joint_catching_up_meets_its_plan_where_that_slows_down():
     """At the largest speed at which it may catch up: the rest of its acceleration takes it beyond that on every way."""
     rows = np.append([0.0, 0.13, 0.22, 0.265, 0.275], 0.275 + 0.0057 * np.arange(1, 31))
     plan = spline(0.1, rows, 1.6, ends_at_rest=True)

@@ -116,7 +116,7 @@ def test_joints_without_a_track_are_taken_from_the_motion():
 
 @pytest.mark.parametrize("stop", [0.008, 0.02, 0.5])
 @pytest.mark.parametrize("later", [4e-7, -4e-7])
-def test_a_controller_plays_long_pieces_beside_knots_that_became_one_as_they_are(stop, later):
+def test_long_pieces_beside_merged_knots_are_played_as_they_are(stop, later):
     """An acceleration jumps there, which points cannot say: the swing that they say instead is short."""
     jerk = 1000.0
     first = np.array([[0.0, jerk * stop**2 / 2, -jerk * stop / 2, jerk / 6]])[:, :, None]

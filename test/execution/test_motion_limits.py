@@ -32,7 +32,7 @@ def test_extremes_are_those_of_a_fine_sample(pieces, degree, dof, seed):
 
 @settings(max_examples=25)
 @given(st.integers(1, 4), st.integers(1, 5), st.integers(0, 10**6), st.floats(0.9, 1.1))
-def test_a_violation_is_found_where_an_extreme_leaves_its_limit_and_nowhere_else(pieces, degree, seed, share):
+def test_a_violation_is_found_exactly_where_an_extreme_leaves_its_limit(pieces, degree, seed, share):
     motion = a_motion(pieces, degree, 2, seed)
     largest = np.abs(extremes(motion)).max(axis=0)
     begin = np.abs(motion.states_at(np.zeros(1)))[:, 0]
@@ -59,9 +59,7 @@ def test_a_violation_is_found_where_an_extreme_leaves_its_limit_and_nowhere_else
 
 @settings(max_examples=30)
 @given(st.integers(1, 4), st.integers(2, 5), st.integers(0, 10**6), st.floats(0.5, 1.5), st.floats(0.5, 1.5))
-def test_a_joint_may_slow_down_as_much_as_its_deceleration_and_speed_up_as_its_acceleration(
-    pieces, degree, seed, share, other
-):
+def test_a_joint_may_use_its_deceleration_and_its_acceleration(pieces, degree, seed, share, other):
     motion = a_motion(pieces, degree, 2, seed)
     fine = motion.states_at(np.linspace(0, motion.duration, 20_001)[1:-1])
     forward = fine[2] * np.sign(fine[1])
@@ -92,7 +90,7 @@ def test_the_peak_between_two_points_is_found_with_its_time_joint_and_size():
     assert (below.joint, below.bound) == (1, -0.9) and below.value == pytest.approx(-1.0)
 
 
-def test_what_points_microseconds_apart_cannot_say_of_the_jerk_is_no_violation():
+def test_points_microseconds_apart_show_no_violation_of_jerk():
     limits = Limits(jerk=np.array([100.0]))
     for step, beyond, excused in ((5e-6, 50.0, True), (1e-4, 17.0, True), (1e-4, 20.0, False), (0.02, 0.2, False)):
         motion = Motion(np.array([0.0, step]), np.array([2.0, 0.0, 0.0, (100.0 + beyond) / 6])[None, :, None])

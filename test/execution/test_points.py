@@ -53,7 +53,7 @@ def test_points_after_short_pieces_are_of_their_own_times_too():
 
 
 @pytest.mark.parametrize("before", [2e-4, 9e-3])
-def test_between_points_the_longer_piece_leads_to_a_change_of_jerk_that_was_moved(before):
+def test_the_longer_piece_leads_to_a_change_of_jerk_that_was_moved(before):
     """A joint whose jerk changes 0.7 us after a knot of another one, between a long piece and one of 0.2 ms."""
     switch, last = before + 7e-7, 9.2e-3
     bang = Motion(np.array([0.0, switch, last]), np.zeros((2, 6, 1)))

@@ -103,7 +103,7 @@ def test_a_release_that_just_stops_a_joint_leaves_no_velocity_backwards(a, more)
     assert np.abs(extremes(motion)[:, 3]).max() <= jerk * (1 + 1e-6)
 
 
-def test_joints_at_rest_stay_where_they_are_and_stop_no_later_than_others_need():
+def test_joints_at_rest_stay_and_stop_no_later_than_others_need():
     motion = fastest_stop(State(np.ones(2), np.array([0.0, 1.0]), np.zeros(2)), bounds(2, acceleration=5.0, jerk=50.0))
     np.testing.assert_array_equal(motion.coefficients[:, 0, 0], 1.0)
     assert not motion.coefficients[:, 1:, 0].any()
@@ -149,7 +149,7 @@ def test_a_target_beyond_the_limits_or_too_soon_is_not_reached():
 
 
 @pytest.mark.parametrize("side", [1.0, -1.0])
-def test_on_either_way_a_joint_speeds_up_by_its_acceleration_and_slows_down_by_its_deceleration(side):
+def test_both_ways_use_acceleration_and_deceleration_limits(side):
     reach = Reach(np.zeros(3), Rates(velocity=1.0, acceleration=1.0, jerk=100.0, deceleration=4.0))
     target = np.array([2 * side, 0.0, 0.0])
     least, most = (one[2, 0] * side for one in extremes(reach.motion(target, reach.least_duration(target))))

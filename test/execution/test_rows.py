@@ -63,7 +63,7 @@ def test_what_counts_as_rest_at_the_end():
     assert not rests_at_end(positions, 0.005, 0.01)
 
 
-def test_a_step_in_velocity_overshoots_its_positions_by_at_most_15_percent_of_a_row():
+def test_a_step_in_velocity_overshoots_by_at_most_15_percent_of_a_row():
     rows = np.maximum(np.arange(33) - 12, 0) * 0.02
     start = State(np.zeros(1), np.zeros(1), np.zeros(1))
     motion = motion_of_positions(np.full(32, 0.02), rows[1:, None], start)
@@ -104,7 +104,7 @@ def rows_of_the_map(name: str, steps: np.ndarray, actions: np.ndarray, start: St
 
 @pytest.mark.parametrize("horizon", [1, 2, 16])
 @pytest.mark.parametrize("name", HELD)
-def test_the_motion_passes_through_all_rows_and_the_one_the_last_action_leads_to(name, horizon):
+def test_the_motion_passes_through_all_rows_and_the_last_actions(name, horizon):
     random = np.random.default_rng(horizon)
     steps = random.uniform(0.01, 0.1, horizon)
     actions, start = random.normal(size=(horizon, 3)), State(*random.normal(size=(3, 3)))
@@ -135,9 +135,7 @@ def a_plan(count: int = 32, dof: int = 3, step: float = 0.02):
 
 @settings(max_examples=30)
 @given(st.integers(2, 40), st.sampled_from([0.002, 0.02, 0.1]), st.floats(0.01, 0.5), st.integers(0, 10**6))
-def test_another_acceleration_at_the_start_fades_and_the_plan_is_followed_exactly_afterwards(
-    count, step, fade_time, seed
-):
+def test_another_acceleration_at_the_start_fades_into_the_plan(count, step, fade_time, seed):
     plan = a_plan(count, step=step)
     begin = plan.begin
     acceleration = begin.acceleration + np.random.default_rng(seed).normal(size=3)
@@ -174,7 +172,7 @@ RECORDINGS = [
 
 
 @pytest.mark.parametrize("path", RECORDINGS)
-def test_recordings_as_position_chunks_accelerate_no_more_than_the_spline_through_them(shared_data, path):
+def test_recordings_as_chunks_accelerate_no_more_than_their_spline(shared_data, path):
     recording = load_recording(shared_data(path))
     step = float(np.median(np.diff(recording.time)))
     whole = CubicSpline(recording.time, recording.position)

@@ -16,7 +16,7 @@ LINE = 0.01 * np.arange(1, 11)[:, None] * np.ones(2)
 """Positions every 20 ms at 0.5 rad/s."""
 
 
-def test_a_robot_that_was_moved_while_nothing_was_executed_starts_where_it_is() -> None:
+def test_a_robot_moved_while_nothing_was_executed_starts_where_it_is() -> None:
     node = SimulatedNode()
     node.execute(0.3, at=NOW_S - 1)
     for k in range(30):
@@ -26,7 +26,7 @@ def test_a_robot_that_was_moved_while_nothing_was_executed_starts_where_it_is() 
     assert np.allclose(trajectory.motion.begin.position, 0.7) and trajectory.start_ns > ns(NOW_S + 0.3)
 
 
-def test_nothing_begins_with_a_robot_that_moves_while_nobody_knows_what_its_controller_does() -> None:
+def test_nothing_begins_with_a_moving_robot_and_an_unknown_controller() -> None:
     """It may still execute what the node published before it was started anew."""
     node = SimulatedNode(start_from="previous", limits__start_deviation=0.0)
     node.measure(0.0, np.array([0.0, 0.3]))
@@ -87,7 +87,7 @@ def test_the_controller_has_time_to_bridge_a_gap_to_joints_that_move(gap: float,
     assert jerk <= 60.0 / 3.9 and acceleration <= 10.0 and speed <= 2.0
 
 
-def test_a_robot_that_is_fast_away_from_its_last_command_is_not_met_far_from_where_it_is() -> None:
+def test_a_fast_robot_is_not_met_far_from_where_it_is() -> None:
     """Let go by a protective stop, it comes back to what the controller still holds: soon it is slower."""
     node = held_node(velocity=2.0, acceleration=6.0, jerk=180.0)
     node.measure(-0.3, np.array([0.0, 1.5]))

@@ -80,7 +80,7 @@ def node() -> Busy:
     return Busy()
 
 
-def test_a_way_that_takes_long_is_taken_up_when_it_is_found_as_if_it_had_been_at_once(node: Busy) -> None:
+def test_a_way_found_late_is_taken_up_as_if_found_at_once(node: Busy) -> None:
     assert node.fast(NOW_S) is None and node.tick(NOW_S + 0.01) is None and not node.woken
     trajectory, now = node.made(NOW_S + 0.1)
     assert node.woken and not node.refused
@@ -91,7 +91,7 @@ def test_a_way_that_takes_long_is_taken_up_when_it_is_found_as_if_it_had_been_at
     assert trajectory.topic == "action_sequence" and trajectory.received_ns == round(NOW_S * 1e9)
 
 
-def test_of_plans_that_come_faster_than_their_ways_are_found_the_first_and_the_newest_are_published(node: Busy) -> None:
+def test_of_faster_plans_than_ways_the_first_and_newest_are_published(node: Busy) -> None:
     for cycle in range(5):
         assert node.fast(NOW_S + 0.02 * cycle) is None
     assert [reason for reason, _ in node.refused] == [SUPERSEDED] * 3
@@ -100,7 +100,7 @@ def test_of_plans_that_come_faster_than_their_ways_are_found_the_first_and_the_n
     assert len(node.refused) == 3 and first.origin_ns < newest.origin_ns == round((NOW_S + 0.08) * 1e9)
 
 
-def test_a_plan_whose_way_is_found_at_once_takes_the_place_of_those_that_are_sought(node: Busy) -> None:
+def test_a_plan_with_a_quick_way_replaces_those_still_sought(node: Busy) -> None:
     node.fast(NOW_S)
     node.fast(NOW_S + 0.02)
     node.threads.waits = False
@@ -150,7 +150,7 @@ def test_limits_that_change_meanwhile_count(node: Busy) -> None:
     assert largest(trajectory.motion)[0].max() <= VELOCITY / 2 * KEPT
 
 
-def test_a_caller_that_only_asks_is_told_when_it_is_known_and_changes_nothing(node: Busy) -> None:
+def test_a_caller_that_only_asks_is_told_and_changes_nothing(node: Busy) -> None:
     is_known = node.send(TOO_FAST, only_asked=True)
     assert not is_known(ns(NOW_S)) and node.fast(NOW_S) is None
     node.threads.work()

@@ -32,7 +32,7 @@ def first(read: Read, state: State, **parameters: object) -> tuple[Candidate | N
 
 
 @pytest.mark.parametrize("continues", [True, False])
-def test_the_first_pieces_of_a_plan_that_continues_another_one_may_not_raise_an_assumed_jerk(continues):
+def test_the_first_pieces_of_a_continued_plan_raise_no_assumed_jerk(continues):
     """From 0.2 to 0.23 rad/s in 20 ms, which asks for more than 128 rad/s^3; afterwards the plan is a line."""
     motion = cubic_spline(np.full(50, DT), LINE, np.array([0.2]))
     assert np.abs(extremes(motion)[:, 3]).max() > 250
@@ -43,7 +43,7 @@ def test_the_first_pieces_of_a_plan_that_continues_another_one_may_not_raise_an_
 
 
 @pytest.mark.parametrize(("work", "most"), [(90, 10), (20, 3)])
-def test_no_more_readings_of_a_plan_are_looked_at_than_there_is_work_left_for(monkeypatch, work: int, most: int):
+def test_no_more_readings_are_looked_at_than_work_is_left_for(monkeypatch, work: int, most: int):
     """Each is too fast for its joint, so that the next one would be looked at."""
     too_fast = Motion(np.array([0.0, 1.0]), np.array([[[0.0], [3.0]]]))
     looked: list[Ended] = []

@@ -89,7 +89,7 @@ def wave(time: np.ndarray) -> np.ndarray:
     return 0.1 * np.sin(2 * time)[:, None] * np.ones(2)
 
 
-def test_chunks_of_other_steps_and_off_the_grid_count_by_what_they_say_at_the_time() -> None:
+def test_chunks_of_other_steps_count_by_what_they_say_at_the_time() -> None:
     node = policy_node(chunks__decay=0.0)
     for k, (dt, offset) in enumerate(((0.05, 0.0), (0.02, 0.004), (0.03, 0.008))):
         stamp = NOW_S + 0.037 * k
@@ -114,7 +114,7 @@ def test_a_start_that_chunks_bring_does_not_bend_the_average() -> None:
     assert np.allclose(*results, rtol=0, atol=1e-6)
 
 
-def test_ages_are_those_of_the_observations_and_a_chunk_that_comes_again_replaces_itself() -> None:
+def test_ages_are_of_observations_and_a_repeated_chunk_replaces_itself() -> None:
     weights = {"chunks__decay": 1.0, "chunks__heaviest": "newest"}
     results = []
     for order in ((0, 1, 2), (0, 1, 1, 2)):

@@ -39,7 +39,7 @@ def seeds(count: int, limited: str, given: str = PARTS[0]) -> range:
 
 @pytest.mark.parametrize("limited", GIVEN)
 @pytest.mark.parametrize("given", PARTS)
-def test_random_plans_end_at_rest_at_their_goal_and_never_go_further_than_they_say(given: str, limited: str) -> None:
+def test_random_plans_end_at_rest_at_their_goal_within_their_range(given: str, limited: str) -> None:
     for seed in seeds(24, limited, given):
         times, rows = random_plan(seed)
         parts = {}
@@ -98,7 +98,7 @@ def test_joints_that_a_plan_leaves_out_stay_and_leave_it_as_it_is() -> None:
 
 
 @pytest.mark.parametrize("stamped", [0.0, 1000.5])
-def test_one_point_at_time_zero_is_a_path_of_one_point_wherever_the_robot_is(stamped: float) -> None:
+def test_one_point_at_time_zero_is_a_path_wherever_the_robot_is(stamped: float) -> None:
     node = SimulatedNode(2, state_timeout=0.0, **limits(GIVEN["complete"], 2))
     node.measure([0.1, -0.2])
     found = [node.plan([0.0], [[0.5, 0.3]], stamp=stamped), *(node.tick(1000.0 + 0.01 * k) for k in range(1, 60))]
@@ -113,7 +113,7 @@ INWARD, ALONG, OUTWARD = 0.4, 0.0, -1e-3
 
 @pytest.mark.parametrize("begins", [None, 0.0, -OUTSIDE], ids=["without a start", "clamped", "as measured"])
 @pytest.mark.parametrize("fields", ["positions", "velocities"])
-def test_a_robot_slightly_outside_a_limit_may_come_back_or_stay_but_not_go_further(begins, fields: str) -> None:
+def test_a_robot_slightly_outside_a_limit_may_come_back_or_stay(begins, fields: str) -> None:
     for goal in (INWARD, ALONG, OUTWARD):
         node = SimulatedNode(2, **limits(GIVEN["complete"], 2) | {"limits__position_min": [0.0, -2.0]})
         node.measure([-OUTSIDE, 0.0])
@@ -133,7 +133,7 @@ def test_a_robot_slightly_outside_a_limit_may_come_back_or_stay_but_not_go_furth
             assert outermost(played(trajectory))[0, 0] >= -OUTSIDE - GOAL_RAD
 
 
-def test_a_plan_for_a_robot_in_motion_goes_on_from_there_and_ends_at_its_goal() -> None:
+def test_a_plan_for_a_moving_robot_goes_on_and_ends_at_its_goal() -> None:
     for seed in range(20):
         random = np.random.default_rng(seed)
         node = SimulatedNode(2, limits__start_deviation=0.0, **limits(GIVEN["complete"], 2))
@@ -158,9 +158,7 @@ TOO_FAST = {
 @pytest.mark.parametrize("limited", GIVEN)
 @pytest.mark.parametrize("fields", ["positions", "velocities"])
 @pytest.mark.parametrize("name", TOO_FAST)
-def test_a_plan_beyond_limits_is_slowed_and_says_by_how_much_or_refused_or_as_it_is(
-    name: str, fields: str, limited: str
-) -> None:
+def test_a_plan_beyond_limits_is_slowed_refused_or_passed_as_set(name: str, fields: str, limited: str) -> None:
     times, rows = TOO_FAST[name]
     parts = {"velocities": np.zeros_like(rows)} if fields == "velocities" else {}
     node = SimulatedNode(1, **limits(GIVEN[limited], 1))
@@ -184,7 +182,7 @@ def test_a_plan_beyond_limits_is_slowed_and_says_by_how_much_or_refused_or_as_it
 
 
 @pytest.mark.parametrize("limited", GIVEN)
-def test_rates_that_contradict_positions_slow_a_plan_by_no_more_than_its_duration_or_as_positions_alone_do(
+def test_contradicting_rates_slow_a_plan_by_a_bounded_share(
     limited: str,
 ) -> None:
     for seed in seeds(10, limited):
@@ -203,7 +201,7 @@ def test_rates_that_contradict_positions_slow_a_plan_by_no_more_than_its_duratio
 
 
 @pytest.mark.parametrize("limited", GIVEN)
-def test_steps_as_uneven_as_can_be_do_not_lead_beyond_the_outermost_positions(limited: str) -> None:
+def test_uneven_steps_do_not_lead_beyond_the_outermost_positions(limited: str) -> None:
     for seed in seeds(20, limited):
         random = np.random.default_rng(seed)
         count = int(random.integers(2, 15))
@@ -218,7 +216,7 @@ def test_steps_as_uneven_as_can_be_do_not_lead_beyond_the_outermost_positions(li
 
 
 @pytest.mark.parametrize("halfway", [0.0, 0.3, 0.5])
-def test_a_plan_that_turns_between_two_samples_turns_as_smoothly_as_it_was_planned(halfway: float) -> None:
+def test_a_turn_between_two_samples_is_as_smooth_as_planned(halfway: float) -> None:
     """Its peak is up to half a step after a row: to rest at that row instead would take a hundred times the jerk."""
     rate, dt = 3.0, 0.05
     times = dt * np.arange(round(2 * np.pi / rate / dt))

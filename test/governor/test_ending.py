@@ -25,7 +25,7 @@ def at_the_speed_of(start: State) -> Motion:
     return cubic_spline(np.full(10, 0.05), start.position + 0.05 * np.arange(11)[:, None] * start.velocity)
 
 
-def test_bang_bang_plans_stop_within_the_limits_with_a_joint_at_rest_that_stays():
+def test_bang_bang_plans_stop_within_limits_beside_a_resting_joint():
     """Jerks that change their sign at random, joint 0 at rest; 500 of them, each cut while it moves."""
     random = np.random.default_rng(0)
     bounds = limits(3)
@@ -61,7 +61,7 @@ def test_a_plan_that_rests_is_left_alone():
 
 
 @pytest.mark.parametrize("side", [1.0, -1.0])
-def test_a_joint_leaves_its_plan_as_late_as_it_can_to_stop_before_a_position_limit(side):
+def test_a_joint_leaves_its_plan_late_to_stop_before_a_position_limit(side):
     start = State(np.zeros(2), np.array([side, 0.2]), np.zeros(2))
     plan = at_the_speed_of(start)
     assert abs(stopped_at_end(plan, limits(2), 0.01).end.position[0]) > 0.6

@@ -111,7 +111,7 @@ def test_arms_that_follow_as_arms_do_are_not_braked(arm: Arm, speed: float, rate
 @pytest.mark.parametrize("travel", [6.0, 0.04], ids=["arm", "finger"])
 @pytest.mark.parametrize("speed", [0.05, 0.2, 0.5, 1.5])
 @pytest.mark.parametrize(("lag", "droop"), [(0.0, 0.0), (0.03, 0.3), (0.06, -0.3)])
-def test_a_joint_that_stands_is_noticed_within_a_tenth_of_a_second_or_a_fifth_of_the_allowance(
+def test_a_standing_joint_is_noticed_within_a_tenth_of_a_second(
     travel: float, speed: float, lag: float, droop: float
 ) -> None:
     """Speeds and droops are in proportion to the travel: the allowance is, too."""

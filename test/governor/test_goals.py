@@ -127,7 +127,7 @@ def test_a_goal_that_is_canceled_while_it_waits_is_never_begun(waiting):
     ],
     ids=["another goal", "deactivated"],
 )
-def test_a_goal_that_is_canceled_while_it_waits_is_over_whatever_happens_next(waiting, happens):
+def test_a_goal_canceled_while_it_waits_is_over_for_good(waiting, happens):
     waiting.goals.cancel("waits", ns(NOW_S + 0.5))
     happens(waiting)
     assert waiting.results["waits"].ended is Ended.CANCELED
@@ -158,7 +158,7 @@ def test_a_newer_plan_from_elsewhere_ends_a_goal(of_node):
     assert of_node.results["one"].text == "superseded: goal: a newer trajectory came on ~/position_trajectory"
 
 
-def test_a_controller_that_is_off_ends_a_goal_and_a_gap_in_its_reports_does_not(of_node):
+def test_a_controller_that_is_off_ends_a_goal_but_a_gap_does_not(of_node):
     of_node.begin("one", 0.0, [2.0])
     of_node.run(0.0, 0.3)
     of_node.reports = False
@@ -185,7 +185,7 @@ def test_joint_states_that_end_after_the_motion_end_the_goal(away):
     assert away.results["one"].text.startswith("state_too_old: joint_states: ended 0.5")
 
 
-def test_where_joint_states_may_be_old_a_goal_whose_robot_is_not_heard_of_ends_a_second_after_its_time():
+def test_an_unheard_robot_ends_its_goal_a_second_after_its_time():
     made = GoalsOfNode(**{"constraints.goal_time": 0.2, "state_timeout": 0.0})
     made.run(-0.1, 0.0)
     made.begin("one", 0.0)

@@ -55,7 +55,7 @@ def test_a_stop_is_taken_up_when_it_can_be_at_the_controller() -> None:
     assert stop.due_ns * 1e-9 - NOW_S - 0.1 == pytest.approx(TRANSPORT_S, abs=1e-6)
 
 
-def test_trajectories_that_come_too_late_are_taken_up_later_although_reports_come_at_once() -> None:
+def test_trajectories_that_came_too_late_are_taken_up_later() -> None:
     node = SimulatedNode(**limits(velocity=10.0, acceleration=100.0, jerk=2e4), publish__lead_time_auto=True)
     aside, late, motions = 0.3 * np.ones((20, 2)), 0.05, []
     node.measure(0.0)
@@ -70,7 +70,7 @@ def test_trajectories_that_come_too_late_are_taken_up_later_although_reports_com
     assert late - 0.011 <= node.published.lead.seconds <= late, "up to two reports beside it: one in a hundred is late"
 
 
-def test_what_took_long_is_forgotten_after_a_minute_or_when_the_clock_is_set_back() -> None:
+def test_slow_work_is_forgotten_after_a_minute_or_a_clock_set_back() -> None:
     lately = Lately()
     for second in range(70):
         lately.take(ns(second), 1.0 if second < 5 else 0.1)

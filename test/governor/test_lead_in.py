@@ -56,7 +56,7 @@ def test_a_trajectory_that_has_not_begun_yet_is_led_in_with_its_beginning():
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_sequences_of_all_kinds_every_few_milliseconds_become_finite_motions_of_few_points(seed):
+def test_dense_sequences_of_all_kinds_become_finite_motions(seed):
     random = np.random.default_rng(seed)
     node = SimulatedNode(start_from="measured", limits__start_deviation=0.0, supervision__deviation=0.0)
     node.execute(0.0)
@@ -75,7 +75,7 @@ def test_sequences_of_all_kinds_every_few_milliseconds_become_finite_motions_of_
 
 @pytest.mark.parametrize("off_ns", [0, 1, -1, 400, -400, 1500, -1500, 30_000, -30_000])
 @pytest.mark.parametrize("action", ["reject", "retime"])
-def test_with_its_lead_in_a_trajectory_keeps_limits_as_a_controller_plays_it(action, off_ns):
+def test_with_its_lead_in_a_trajectory_keeps_limits_as_played(action, off_ns):
     """Plans with and without accelerations in their points take turns, cut near their rows and between them."""
     random = np.random.default_rng([off_ns + 30_000, action == "retime"])
     node = SimulatedNode(start_from="previous", limits__action=action, **limits(**VELOCITY_AND_ACCELERATION))

@@ -10,7 +10,7 @@ from rig.intentions import way
 DOF, RATE, DT = 7, 50, 0.04
 
 
-def test_plans_that_are_each_off_by_a_constant_of_their_own_are_followed_without_much_more_acceleration() -> None:
+def test_plans_off_by_their_own_constants_add_little_acceleration() -> None:
     """Joins look on to where a plan goes, also where they are shorter than that: otherwise half as much again."""
     node = SimulatedNode(
         DOF, start_from="previous", limits__velocity=[2.0] * DOF, limits__acceleration=[10.0] * DOF,

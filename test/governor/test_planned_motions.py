@@ -40,7 +40,7 @@ def test_rows_that_are_still_ahead_continue_the_previous_plan():
 
 
 @pytest.mark.parametrize(("off", "continues"), [(0.0, True), (1e-6, True), (1e-3, False)])
-def test_rows_that_are_over_must_lie_on_the_previous_plan_or_the_rows_are_read_alone(off, continues):
+def test_rows_that_are_over_must_lie_on_the_previous_plan(off, continues):
     planned = read(LINE + off, at_s=0.05)[0]
     assert (planned.valid_from_ns <= ORIGIN_NS) == continues
     times = ORIGIN_NS + np.rint(DT * 1e9 * np.arange(3, 30)).astype(int)
@@ -99,7 +99,7 @@ def test_a_start_is_where_the_plan_begins():
     np.testing.assert_allclose(np.ravel(planned.state_at(ORIGIN_NS)[:2]), [0.003, 0.4], atol=1e-12)
 
 
-def test_noise_is_taken_out_step_by_step_and_no_row_moves_by_more_than_2_mrad():
+def test_noise_is_taken_out_by_at_most_2_mrad_a_row():
     noisy = LINE + np.random.default_rng(0).normal(scale=1e-4, size=len(LINE))
     motions = read(noisy)
     accelerations = [np.abs(extremes(planned.motion)[:, 2]).max() for planned in motions[1:]]

@@ -57,9 +57,7 @@ PROFILES = {"trapezoids": (trapezoids, ("velocity", "acceleration")), "s-curves"
 @pytest.mark.parametrize("fields", [1, 2], ids=["velocities", "accelerations, too"])
 @pytest.mark.parametrize("dt", [0.01, 0.02, 0.05, 0.1, 0.2])
 @pytest.mark.parametrize("profile", PROFILES)
-def test_plans_of_a_time_parameterization_at_exactly_the_limits_pass_unchanged(
-    profile: str, dt: float, fields: int
-) -> None:
+def test_plans_of_a_time_parameterization_pass_unchanged(profile: str, dt: float, fields: int) -> None:
     made, kept = PROFILES[profile]
     for seed in range(5):
         random = np.random.default_rng(seed)
@@ -116,7 +114,7 @@ def assert_unchanged(trajectory: ExecutableTrajectory, by_itself: Motion, times:
 @pytest.mark.parametrize(("beyond", "passes"), [(0.02, True), (0.1, False)], ids=["within a grid's error", "beyond it"])
 @pytest.mark.parametrize("name", ["velocity", "acceleration"])
 @pytest.mark.parametrize("fields", [1, 2], ids=["velocities", "accelerations, too"])
-def test_a_smooth_plan_beyond_a_limit_passes_as_far_as_a_time_parameterization_would_be_off(
+def test_a_smooth_plan_may_be_off_as_far_as_a_time_parameterization(
     fields: int, name: str, beyond: float, passes: bool
 ) -> None:
     time, dt = 1.0, 0.02
@@ -163,7 +161,7 @@ def pieces_that_jump(order: int) -> tuple[np.ndarray, ...]:
     return np.array([*ends, levels[:, 2]]), levels[:, 0], after(within, order - 1)
 
 
-def test_what_a_controller_makes_of_a_motion_within_limits_swings_as_far_as_is_allowed() -> None:
+def test_a_motion_within_limits_swings_as_far_as_is_allowed() -> None:
     step_ns = np.array([0, 10**9])
 
     def made(*parts: np.ndarray) -> np.ndarray:

@@ -54,7 +54,7 @@ def test_a_controller_that_executes_what_was_published_is_executing(node):
     assert present.follows and present.known_from_ns == ns(NOW_S + 0.5)
 
 
-def test_a_controller_that_holds_where_the_motion_before_had_ended_has_restarted_if_it_executed_a_newer_one(node):
+def test_a_hold_at_an_older_end_after_a_newer_motion_is_a_restart(node):
     follow(node, 0.03, 2.6)
     (end, *_), begin = node.commanded(NOW_S + 2.6), 2.6
     node.send(end + LINE, now=NOW_S + begin)
@@ -67,7 +67,7 @@ def test_a_controller_that_holds_where_the_motion_before_had_ended_has_restarted
 
 @pytest.mark.parametrize("acceleration", [0.0, 1.0])
 @pytest.mark.parametrize("age", [0.002, 0.03])
-def test_a_stop_of_another_programs_motion_begins_where_that_is_when_it_arrives(acceleration: float, age: float):
+def test_a_stop_of_anothers_motion_begins_where_that_is_on_arrival(acceleration: float, age: float):
     """As after a restart of the node: all that is known is a report, which is some time old."""
     node = SimulatedNode(limits__velocity=[2.0] * 2, limits__acceleration=[10.0] * 2, limits__jerk=[500.0] * 2)
     node.measure(0.0, 0.5)
@@ -80,7 +80,7 @@ def test_a_stop_of_another_programs_motion_begins_where_that_is_when_it_arrives(
     assert stop.motion.ends_at_rest and largest(stop.motion)[1].max() <= 10.0 + 1e-6
 
 
-def test_reports_that_begin_while_the_controller_comes_to_the_first_point_are_no_restart():
+def test_reports_on_the_way_to_the_first_point_are_no_restart():
     node = SimulatedNode()
     node.measure(0.1)
     node.send(0.1 + LINE)
@@ -95,7 +95,7 @@ def test_a_few_milliseconds_late_is_blending(node):
     assert status(node) is ControllerStatus.BLENDING and node.published.present.at(ns(NOW_S + 0.5)).follows
 
 
-def test_a_restart_is_seen_and_the_next_trajectory_begins_at_the_new_reference(node):
+def test_a_restart_is_seen_and_the_next_begins_at_the_new_reference(node):
     follow(node, 0.03, 0.5)
     node.report(0.1, now=NOW_S + 0.5)
     assert status(node) is ControllerStatus.RESTARTED
@@ -112,7 +112,7 @@ def test_a_restart_where_the_motion_just_passes_is_seen_by_the_velocity(node, sa
     assert status(node) is (ControllerStatus.RESTARTED if says else ControllerStatus.EXECUTING)
 
 
-def test_a_restart_within_an_encoders_step_of_where_the_motion_rests_is_seen(node):
+def test_a_restart_within_an_encoders_step_of_rest_is_seen(node):
     """12 urad, which are commanded in one cycle if the motion is taken to be in execution."""
     follow(node, 0.03, 0.5)
     end = node.published.present.at(ns(NOW_S + 0.5)).planned.motion
@@ -134,7 +134,7 @@ def test_a_restart_near_a_motion_that_still_creeps_is_seen(node):
     assert status(node) is ControllerStatus.RESTARTED
 
 
-def test_a_replacement_that_has_not_arrived_is_late_and_forgotten_is_a_restart(node):
+def test_a_replacement_that_has_not_arrived_is_late_then_a_restart(node):
     follow(node, 0.03, 0.5)
     before = node.published.present.at(ns(NOW_S + 0.5)).planned
     node.send(LINE[::-1] * 0.2, now=NOW_S + 0.5)
@@ -151,7 +151,7 @@ def test_a_replacement_that_has_not_arrived_is_late_and_forgotten_is_a_restart(n
     assert "expected it at rest" in refused(node, 1.2)
 
 
-def test_a_restart_where_an_earlier_motion_had_ended_is_late_only_as_long_as_a_message_may_travel(node):
+def test_a_restart_at_an_earlier_end_is_late_while_messages_travel(node):
     """It has lost the newest motion, of 1.5 rad, and holds where that was to begin: the next one begins there, too."""
     follow(node, 0.03, 2.5)
     held = node.commanded(NOW_S + 2.5)[0]
@@ -181,7 +181,7 @@ def test_another_speed_is_refused(node):
     assert status(node) is ControllerStatus.FASTER and "expected at most 1, got 1.5" in refused(node, 0.5)
 
 
-def test_reports_out_of_order_are_ignored_but_not_those_of_a_clock_that_was_set_back():
+def test_reports_out_of_order_are_ignored_unless_the_clock_was_set_back():
     node = SimulatedNode()
     for now, expected in (
         (0.0, ControllerStatus.OTHER),
@@ -215,7 +215,7 @@ def test_the_motion_that_was_published_last_counts_from_its_time_on():
     assert commanded_at(present.sent, np.array([900]) * MS, 1)[0].tolist() == [[pytest.approx(np.nan, nan_ok=True)]]
 
 
-def test_between_joint_states_it_is_linear_and_nothing_is_said_where_they_are_far_apart():
+def test_between_joint_states_it_is_linear_unless_they_are_far_apart():
     states = JointStates(("a",))
     for time_ms, value in ((1, 0.0), (101, 2.0), (401, 3.0)):
         states.update(["a"], np.array([value]), np.array([-value]), time_ms * MS, time_ms * MS)

@@ -66,7 +66,7 @@ def test_state_and_motion_are_continuous_at_every_seam(space: ControlSpace, star
         assert (apart < [1e-9, 1e-7, 1e-5][:kept]).all(), "but for times in whole nanoseconds"
 
 
-def test_the_first_trajectory_lets_the_controller_come_to_the_measured_state_and_the_next_ones_wait_for_it() -> None:
+def test_the_first_trajectory_waits_for_the_controller_to_arrive() -> None:
     node = SimulatedNode(publish__bridge_time=0.3)
     node.measure(0.3)
     first = node.send(positions(0.3, 8, velocity=0.1), dt=0.05)
@@ -82,9 +82,7 @@ def test_the_first_trajectory_lets_the_controller_come_to_the_measured_state_and
     assert node.tick(NOW_S + 0.31) is None
 
 
-def test_a_chunk_that_is_over_before_the_controller_is_at_the_first_point_brings_it_there_for_those_that_follow() -> (
-    None
-):
+def test_a_chunk_over_before_the_first_point_leads_there_for_others() -> None:
     node = SimulatedNode(start_from="previous", publish__bridge_time=0.3)
     node.measure(0.3)
     trajectory = node.send(positions(0.3, 4, velocity=0.1), dt=0.05, stamp=NOW_S)
@@ -113,7 +111,7 @@ def test_what_waits_is_refused_by_a_stop_or_when_the_node_is_deactivated(
     assert (node.commanded(NOW_S + 5.0)[0] < 0.35).all(), "the first one, and not the second"
 
 
-def test_right_after_an_end_at_rest_commands_go_on_from_there_although_the_joints_lag() -> None:
+def test_after_an_end_at_rest_commands_go_on_although_joints_lag() -> None:
     node = moving_node()
     end = NOW_S + LEAD + 2.0 + 0.25
     rest = node.commanded(end)
@@ -189,7 +187,7 @@ def test_a_robot_at_rest_waits_for_a_stamp_in_the_future() -> None:
     assert not at(trajectory, NOW_S + 0.49).any() and at(trajectory, NOW_S + 0.6)[0].min() > 0.005
 
 
-def test_a_chunk_that_began_before_the_one_in_execution_is_refused_and_counted() -> None:
+def test_a_chunk_that_began_before_the_present_one_is_refused() -> None:
     node = moving_node()
     node.send(positions(0.4, 16), dt=0.05, now=NOW_S + 0.5, stamp=NOW_S + 0.4)
     older = {"dt": 0.05, "now": NOW_S + 0.52, "stamp": NOW_S + 0.3}
@@ -199,7 +197,7 @@ def test_a_chunk_that_began_before_the_one_in_execution_is_refused_and_counted()
     assert node.send(positions(0.4, 16), dt=0.05, now=NOW_S + 0.53, stamp=NOW_S + 0.4) is not None, "the same one again"
 
 
-def test_a_trajectory_whose_start_has_passed_while_it_was_made_is_made_anew() -> None:
+def test_a_trajectory_whose_start_has_passed_is_made_anew() -> None:
     node = moving_node()
     expected = node.commanded(NOW_S + 0.6 + LEAD)
     trajectory = node.send(positions(0.4, 16), dt=0.05, now=NOW_S + 0.5, stamp=NOW_S + 0.4, delay=0.1)
@@ -213,9 +211,7 @@ def test_a_trajectory_whose_start_has_passed_while_it_was_made_is_made_anew() ->
 
 @pytest.mark.parametrize("dt", [0.02, 0.05, 0.1])
 @pytest.mark.parametrize("behind", [0.0, 0.04])
-def test_a_difference_from_rows_that_are_over_is_carried_over_and_gone_after_the_fade_time(
-    dt: float, behind: float
-) -> None:
+def test_a_difference_from_rows_that_are_over_fades(dt: float, behind: float) -> None:
     """Without one, a sequence is followed as if it had been there from its stamp."""
     node, ago = moving_node(), 2 * dt
     stamp = NOW_S + 0.5 - ago
@@ -303,9 +299,7 @@ def test_for_any_jump_of_the_clock_the_last_trajectory_ends_at_rest(jumps: list[
         assert trajectory.start_ns >= ns(now)
 
 
-def test_velocities_are_stopped_before_a_limit_where_they_lead_from_the_command_and_not_where_they_were_planned() -> (
-    None
-):
+def test_velocities_are_stopped_before_a_limit_they_lead_to() -> None:
     """From a command that is faster, they go on a little further than they say."""
     given = limits(velocity=2.0, acceleration=10.0, jerk=200.0, position_max=0.545, position_min=-5.0)
     node = SimulatedNode(start_from="previous", **given)

@@ -81,7 +81,7 @@ def test_held_accelerations_are_slowed_where_jerk_is_not_limited() -> None:
         limited().send(accelerations, space=ControlSpace.ACCELERATION)
 
 
-def test_a_robot_that_stands_beyond_a_limit_of_positions_may_stay_or_come_back_but_go_no_further_out() -> None:
+def test_a_robot_beyond_a_position_limit_may_go_no_further_out() -> None:
     node = limited(limits__position_max=[-0.1, 1.0])
     assert node.send(np.zeros((3, 2))).motion.end.position[0] == 0.0
     node = limited(limits__position_max=[-0.1, 1.0])
@@ -98,7 +98,7 @@ def test_what_slowing_does_not_help_is_refused_as_with_reject() -> None:
 
 
 @pytest.mark.parametrize("size", [1.0, 1.3, 2.0])
-def test_a_stream_of_chunks_of_a_plan_beyond_limits_is_one_motion_within_them(size: float) -> None:
+def test_a_stream_of_chunks_beyond_limits_is_one_motion_within_them(size: float) -> None:
     node, plan = limited(start_from="previous", publish__longest_wait=2.0), SHAPE * [1.1 * size, 0.3]
     plan = np.vstack([plan, np.repeat(plan[-1:], 40, axis=0)])
     commanded, slowed = [], 0
@@ -158,7 +158,7 @@ def test_a_smaller_deceleration_is_kept() -> None:
     assert trajectory.delay > 0 and -least[2, 0] <= 5.0 * KEPT
 
 
-def test_what_goes_on_from_a_state_while_it_is_slowed_begins_in_it_or_is_not_found() -> None:
+def test_a_slowed_motion_begins_in_its_state_or_is_not_found() -> None:
     """Where all joints would have to turn at once, their accelerations could be those of the other direction."""
     begun = 0
     for seed in range(150):

@@ -61,7 +61,7 @@ def test_a_goal_in_motion_is_braked_after_it() -> None:
     assert trajectory.brake_from == pytest.approx(1.8) and not trajectory.points.velocity[-1].any()
 
 
-def test_a_goal_that_accelerates_is_left_again_where_the_layout_goes_on_behind_it_and_then_braked() -> None:
+def test_an_accelerating_goal_is_left_where_the_layout_goes_on() -> None:
     node = SimulatedNode(bspline__layout="curobo", publish__lead_time=0.0)
     goal = {**GOAL, "goal_velocity": np.zeros(2, np.float32), "goal_acceleration": np.array([1.0, 2.0], np.float32)}
     trajectory = node.send_from(START, control_points(), space=ControlSpace.BSPLINE, dt=0.05, **goal)

@@ -83,7 +83,7 @@ def test_a_position_that_is_no_number_is_refused_for_that_joint_alone(states: Jo
     assert state.position.tolist() == [0.3, 0.2, 0.05] and states.oldest(ns(NOW_S + 0.01)) == "b"
 
 
-def test_repeated_stamps_are_taken_and_late_ones_of_the_same_joints_are_not(states: JointStates) -> None:
+def test_repeated_stamps_are_taken_and_late_ones_are_not(states: JointStates) -> None:
     take(states, JOINTS, [0.1, 0.2, 0.04], NOW_S)
     take(states, JOINTS, [0.2, 0.2, 0.04], NOW_S)
     assert states.latest(ns(NOW_S), 0.5).position[0] == 0.2
@@ -95,7 +95,7 @@ def test_repeated_stamps_are_taken_and_late_ones_of_the_same_joints_are_not(stat
     assert states.latest(ns(NOW_S + 0.03), 0.5).position.tolist() == [0.5, 0.2, 0.03]
 
 
-def test_a_state_without_a_stamp_is_of_now_and_one_without_names_is_counted(states: JointStates) -> None:
+def test_a_state_without_a_stamp_is_of_now_and_one_without_names_counted(states: JointStates) -> None:
     states.update(JOINTS, np.zeros(3), NOTHING, 0, ns(NOW_S))
     assert states.latest(ns(NOW_S), 0.5).stamp_ns == ns(NOW_S)
     empty = rejected(states.update, (), NOTHING, NOTHING, 0, ns(NOW_S))
@@ -116,7 +116,7 @@ def test_age_counts_from_stamp_or_arrival_whichever_is_longer_ago(
     assert rejected(states.latest, later, age_s - 0.1).reason is RejectionReason.STATE_TOO_OLD
 
 
-def test_a_clock_that_jumps_back_drops_the_state_and_the_next_message_is_taken(states: JointStates) -> None:
+def test_a_clock_that_jumps_back_drops_the_state(states: JointStates) -> None:
     take(states, JOINTS, np.ones(3), NOW_S)
     now_ns, restarted = ns(NOW_S), ns(NOW_S - 50.0)
     message = JOINTS, np.full(3, 2.0), NOTHING
@@ -128,7 +128,7 @@ def test_a_clock_that_jumps_back_drops_the_state_and_the_next_message_is_taken(s
     assert states.update(*message, now_ns - SECOND, now_ns - SECOND)
 
 
-def test_a_slow_publisher_of_a_moving_joint_is_compared_with_the_command_of_its_own_time() -> None:
+def test_a_slow_publisher_is_compared_with_commands_of_its_time() -> None:
     """A gripper that follows exactly at 1 rad/s, heard 50 ms later than the arm beside it, does not deviate."""
     node = SimulatedNode(2, supervision__deviation=0.02)
     node.measure([0.0, 0.0])
@@ -145,7 +145,7 @@ def test_a_slow_publisher_of_a_moving_joint_is_compared_with_the_command_of_its_
 
 
 @pytest.mark.parametrize("rates", [[np.nan, np.nan], [0.3, np.nan], []], ids=["all", "of one joint", "left out"])
-def test_rates_of_the_controllers_reference_that_are_not_given_leave_its_positions_usable(rates: list[float]) -> None:
+def test_references_without_rates_have_usable_positions(rates: list[float]) -> None:
     """Where hardware has no values for an interface, ros2_control has NaN."""
     node = SimulatedNode(2)
     node.execute([0.0, 0.2], [0.3, 0.1])

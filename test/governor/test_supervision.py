@@ -62,7 +62,7 @@ def test_a_robot_that_reports_at_1_khz_and_jumps_is_braked_within_5_ms(node):
     assert braked is not None and braked <= 0.305
 
 
-def test_a_robot_that_is_held_is_braked_once_refused_and_goes_on_from_where_it_is_once_it_rests(node):
+def test_a_held_robot_is_braked_once_and_goes_on_when_it_rests(node):
     assert not move(node, 0.0, 0.5)
     ((time, brake),) = move(node, 0.5, 1.5, held_at=0.24)
     assert time < 0.6
@@ -86,7 +86,7 @@ def test_a_brake_does_not_wait_for_a_report_that_is_late(node):
 
 
 @pytest.mark.parametrize("joint", [0, 1])
-def test_while_it_moves_after_a_deviation_sequences_are_refused_with_the_joint(node, joint):
+def test_sequences_are_refused_while_it_moves_after_a_deviation(node, joint):
     move(node, 0.0, 0.5)
     held = np.arange(2) == joint
     for time in np.arange(0.5, 0.8, 0.01):
@@ -97,7 +97,7 @@ def test_while_it_moves_after_a_deviation_sequences_are_refused_with_the_joint(n
 
 
 @pytest.mark.parametrize("hold", [False, True])
-def test_a_stop_brakes_at_once_and_sequences_wait_until_it_is_over_or_released(node, hold):
+def test_a_stop_brakes_at_once_and_sequences_wait_until_it_is_over(node, hold):
     move(node, 0.0, 0.5)
     brake = node.stop(NOW_S + 0.5, hold=hold)
     assert not brake.points.velocity[-1].any() and 0.02 < brake.motion.duration < 0.2
@@ -118,7 +118,7 @@ def test_nothing_to_stop_is_no_trajectory():
 
 @pytest.mark.parametrize("called", [0.0, 0.05, 0.15])
 @pytest.mark.parametrize("speed", [0.0, 0.5, 1.0])
-def test_a_stop_while_the_controller_comes_to_the_first_point_is_known_before_it_is_made(speed: float, called: float):
+def test_a_stop_on_the_way_to_the_first_point_is_known_before(speed: float, called: float):
     node = SimulatedNode(
         publish__start_moving=True,
     )

@@ -56,7 +56,7 @@ def test_a_single_position_is_a_goal_at_which_the_robot_rests(times: list[float]
 
 
 @pytest.mark.parametrize("acceleration", [0.0, 2.0, 5.0])
-def test_a_single_position_is_hardly_passed_by_a_robot_that_is_on_its_way_there(acceleration: float) -> None:
+def test_a_single_position_is_hardly_passed_by_a_moving_robot(acceleration: float) -> None:
     node = SimulatedNode()
     node.report(0.0), node.measure(0.0)
     start = (np.zeros(2), np.full(2, 0.2), np.full(2, acceleration))
@@ -86,9 +86,7 @@ def test_nothing_is_published_without_a_limit_of_velocity() -> None:
 
 @pytest.mark.parametrize("space", HELD)
 @pytest.mark.parametrize("finite_difference", ["backward", "central"])
-def test_the_motion_passes_through_the_rows_of_the_map_and_has_a_point_at_each(
-    space: ControlSpace, finite_difference: str
-) -> None:
+def test_the_motion_has_a_point_at_each_row_of_the_map(space: ControlSpace, finite_difference: str) -> None:
     rng = np.random.default_rng(0)
     actions, start = rng.normal(scale=0.1, size=(8, 2)), rng.normal(scale=0.1, size=(3, 2))
     faded = 4 if space in (ControlSpace.POSITION, ControlSpace.VELOCITY) else 0  # the start's acceleration
@@ -146,7 +144,7 @@ def test_what_no_message_can_tell_is_rejected() -> None:
     assert late.reason in (RejectionReason.INVALID_TIMES, RejectionReason.BRAKE_IMPOSSIBLE)
 
 
-def test_uneven_positions_of_some_joints_pass_through_their_points_and_the_others_hold() -> None:
+def test_uneven_positions_of_some_joints_pass_and_others_hold() -> None:
     node = SimulatedNode(3, position_trajectory__end="stream", limits__start_deviation=0.0, publish__lead_time=0.0)
     node.execute([1.0, 2.0, 3.0], [0.2, 0.0, 0.0])
     times = np.array([0.1, 0.25, 0.3, 0.6])
@@ -239,7 +237,7 @@ def test_a_brake_that_takes_minutes_is_refused(action: str) -> None:
 # Limits between the points
 
 
-def test_a_limit_that_is_exceeded_between_points_is_found_with_time_joint_and_value() -> None:
+def test_an_excess_between_points_has_time_joint_and_value() -> None:
     # Rows within 0.1 .. 0.2, and in between the way around.
     rows = np.zeros((10, 2))
     rows[3:, 1] = 0.1
@@ -251,7 +249,7 @@ def test_a_limit_that_is_exceeded_between_points_is_found_with_time_joint_and_va
     assert 0.4 < float(re.search(r"at (\S+) s", refused.message).group(1)) < 0.5
 
 
-def test_a_joint_brakes_earlier_where_its_brake_would_pass_a_position_limit() -> None:
+def test_a_joint_brakes_earlier_before_a_position_limit() -> None:
     gentle = {"limits__acceleration": [2.0] * 2, "limits__jerk": [100.0] * 2, "publish__lead_time": 0.0}
     node = SimulatedNode(limits__position_max=[0.12, 1.0], **gentle)
     motion = node.send_from(MOVING, LINE).motion
@@ -294,7 +292,7 @@ def test_held_accelerations_keep_the_jerk_limit_step_by_step() -> None:
 
 
 @pytest.mark.parametrize(("jerk", "brakes"), [(40.0, False), (10.0, True), (3.0, True)])
-def test_a_plan_that_slows_down_to_its_end_is_not_refused_for_how_its_last_acceleration_ends(jerk: float, brakes: bool):
+def test_a_plan_that_slows_down_to_its_end_is_not_refused(jerk: float, brakes: bool):
     """It asks for 1.2 rad/s^3, and in its last step 30 and more take it to rest: that fades sooner, or brakes later."""
     u = np.linspace(0, 1, 51)[1:, None] * np.ones(2)
     node = SimulatedNode(limits__action="reject", **limits(velocity=1.0, acceleration=2.0, jerk=jerk))
@@ -311,7 +309,7 @@ def test_with_warn_a_violation_is_published_nevertheless() -> None:
 
 
 @pytest.mark.parametrize("away", [0.004, 0.05, 0.2])
-def test_with_warn_a_plan_beyond_a_limit_of_position_is_joined_from_wherever_the_robot_is(away: float) -> None:
+def test_with_warn_a_plan_beyond_a_position_limit_is_joined(away: float) -> None:
     """Its last rows, and its brake, lead beyond the limit."""
     bounds = limits(position_min=-1.0, position_max=1.0, velocity=2.0, acceleration=10.0, jerk=300.0)
     node = SimulatedNode(limits__action="warn", limits__start_deviation=0.0, **bounds)

@@ -53,7 +53,7 @@ def test_a_backend_that_cannot_run_says_so_and_why():
         assert str(error.value) == f"backend {backend.value!r} cannot run on 'cpu': {why}"
 
 
-def test_without_triton_cuda_falls_to_the_reference_with_a_warning_that_says_why(fresh_choice, monkeypatch):
+def test_without_triton_cuda_falls_to_the_reference_with_a_warning(fresh_choice, monkeypatch):
     find_spec = backends.importlib.util.find_spec
     monkeypatch.setattr(
         backends.importlib.util, "find_spec", lambda name, *rest: None if name == "triton" else find_spec(name, *rest)
@@ -77,7 +77,7 @@ def test_a_backend_whose_import_fails_reports_the_reason(fresh_choice, monkeypat
 
 
 @pytest.mark.parametrize("fault", ["", "triton 3.7.1 cannot run a kernel on Quadro K620 (sm_50): no C compiler"])
-def test_a_device_on_which_no_kernel_runs_is_known_when_the_backend_is_chosen(fault, fresh_choice, monkeypatch):
+def test_a_device_without_kernels_is_known_when_one_is_chosen(fault, fresh_choice, monkeypatch):
     for name, value in (("is_available", True), ("is_current_stream_capturing", False), ("current_device", 0)):
         monkeypatch.setattr(torch.cuda, name, lambda value=value: value)
     original = backends._import

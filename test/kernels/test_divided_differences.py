@@ -14,7 +14,7 @@ from traj_integrator_ros.kernels import differentiate_positions
 
 @settings(max_examples=30, deadline=None)
 @given(rows=st.integers(1, 12), seed=st.integers(0, 2**31))
-def test_rows_are_divided_differences_through_points_on_the_arc_before_the_start(rows, seed):
+def test_rows_are_divided_differences_through_points_before_the_start(rows, seed):
     generator = torch.Generator().manual_seed(seed)
     position = torch.randn(rows, 3, generator=generator, dtype=torch.float64)
     v0, a0 = torch.randn(2, 3, generator=generator, dtype=torch.float64)

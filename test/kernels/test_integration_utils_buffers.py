@@ -115,7 +115,7 @@ def test_two_hundred_optimizer_steps_grow_no_memory(case):
 
 @EACH_KERNEL
 @pytest.mark.parametrize("has_graph", [False, True])
-def test_gradient_buffer_is_filled_and_is_the_gradient_unless_that_has_a_graph(case, arguments, has_graph):
+def test_a_gradient_buffer_is_filled_and_is_the_gradient(case, arguments, has_graph):
     grad_buffer = torch.full_like(arguments.action, torch.nan).detach()
     fixed = dataclasses.replace(arguments, action=arguments.action.detach())
     squares(case.apply(fixed, grad_buffer=grad_buffer)).backward()
@@ -250,7 +250,7 @@ def takes_the_fast_path(outputs) -> bool:
 
 
 @EACH_KIND
-def test_buffers_that_overlap_the_arguments_are_written_after_these_are_read(case, arguments):
+def test_buffers_that_overlap_arguments_are_written_after_reading(case, arguments):
     expected = [output.detach().clone() for output in case.apply(arguments)]
     if case.extra_horizon:
         memory = torch.zeros(expected[0].numel(), dtype=torch.float64)
@@ -283,7 +283,7 @@ def test_forward_mode_is_the_map_of_the_tangents(case):
 
 
 @EACH_KIND
-def test_transforms_of_torch_func_agree_with_autograd_and_vmap_says_that_it_cannot(case):
+def test_transforms_agree_with_autograd_and_vmap_is_refused(case):
     arguments = case.arguments(requires_grad=True)
     plain = [tensor.detach() for tensor in arguments.tensors]
     buffers, grad_buffer = case.buffers(plain[0]), torch.empty_like(plain[0])

@@ -100,7 +100,7 @@ def test_smooth_motions_keep_their_digits_in_float32(kernel, per_step, dt, offse
         assert_close(output, exact, 2e-7, label)
 
 
-def test_outputs_go_into_the_tensors_of_the_caller_and_wrong_ones_are_refused():
+def test_outputs_go_into_the_callers_tensors_and_wrong_ones_are_refused():
     launch = Launch(Case(MAPS["clique"], 3, 5, 2), torch.float32)
     out = [torch.full((3, 5, 2), torch.nan) for _ in range(4)]
     for got, buffer, want in zip(launch.forward("native", out=out), out, launch.forward("native"), strict=True):

@@ -29,7 +29,7 @@ def test_only_the_gradients_asked_for_are_computed(kernel, backend_calls, wanted
 @SIGNATURE
 @BACKEND
 @pytest.mark.parametrize("used", range(4))
-def test_outputs_without_a_gradient_reach_the_backend_as_none_and_count_as_zero(kernel, backend, used, backend_calls):
+def test_outputs_without_a_gradient_are_none_and_count_as_zero(kernel, backend, used, backend_calls):
     case = signature_case(kernel)
     outputs = case.step(*(inputs := case.leaves()), backend=backend)
     weight = weights_like(outputs)[used]

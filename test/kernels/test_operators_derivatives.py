@@ -73,7 +73,7 @@ def assert_derivatives(f, inputs):
 
 
 @BACKEND
-def test_truncated_terminal_gradient_leaves_the_last_action_its_position_gradient_alone(backend):
+def test_a_truncated_terminal_gradient_leaves_position_gradients(backend):
     case = signature_case(MAPS["clique_central"], horizon=3, dof=1)
     whole, cut = (case.function(backend=backend, truncate_terminal_gradient=cuts) for cuts in (False, True))
     action, *_ = inputs = case.leaves()
@@ -215,7 +215,7 @@ def test_the_gradient_of_dt_carries_tangents(kernel):
 
 @SIGNATURE
 @BACKEND
-def test_the_gradient_of_dt_in_half_precision_is_that_of_the_rounded_numbers(kernel, backend):
+def test_the_gradient_of_dt_in_half_precision_is_of_rounded_numbers(kernel, backend):
     """Which loops in C++ do not compute."""
     case, gradients = signature_case(kernel), []
     weights = [weight.bfloat16() for weight in weights_like(case.step())]

@@ -274,7 +274,7 @@ def test_a_module_that_ends_in_it_is_pickled_saved_and_copied(call, inputs):
 
 @EACH
 @pytest.mark.parametrize("half", [torch.bfloat16, torch.float16], ids=str)
-def test_a_networks_half_precision_output_is_computed_in_float32_under_autocast(call, inputs, half):
+def test_half_precision_is_computed_in_float32_under_autocast(call, inputs, half):
     first, *others = [x.float() for x in inputs]
     call = Call(call.function, **{k: v.float() if torch.is_tensor(v) else v for k, v in call.options.items()})
     leaf = first.to(half).requires_grad_()

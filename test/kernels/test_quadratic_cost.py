@@ -145,7 +145,7 @@ def test_ordinary_calls_are_fused_and_others_composed():
 
 
 @MAP
-def test_gradients_of_actions_start_and_goal_to_the_second_order_also_of_a_batch_of_gradients(kernel):
+def test_gradients_agree_to_the_second_order_also_in_batches(kernel):
     case = CostCase(kernel, batch=2, horizon=3, dof=2, has_goal=True)
     leaves = case.leaves()
     assert gradcheck(case, leaves, fast_mode=True)

@@ -53,7 +53,7 @@ def test_other_architectures_compile(architectures, pattern, project_root):
     assert not [row for row in compiled if row["spilled"]]
 
 
-def test_no_kernel_chains_conditions_which_the_oldest_triton_cannot_compile():
+def test_no_kernel_chains_conditions():
     for path in FOLDER.glob("*.py"):
         for function in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(function, ast.FunctionDef) and any("jit" in ast.unparse(d) for d in function.decorator_list):

@@ -130,7 +130,7 @@ def test_smallest_and_longest_shapes_match_the_reference(kernel, batch, horizon,
 
 
 @SOME_MAPS
-def test_buffers_of_the_caller_are_filled_and_nothing_beside_them_is_written(name):
+def test_buffers_of_the_caller_are_filled_and_nothing_beside_them(name):
     launch = launch_of(name, 3, 9, 5)
     wanted, _ = launch.expected()
 
@@ -205,7 +205,7 @@ def test_public_functions_reach_the_kernels_and_differentiate_through_them(kerne
 
 
 @SOME_MAPS
-def test_pool_gradients_are_the_sums_of_their_rows_and_the_same_in_every_run(name):
+def test_pool_gradients_are_sums_of_rows_and_the_same_in_every_run(name):
     """Of a pool whose rows start none, some or nearly all trajectories, two of which start outside of it."""
     launch = launch_of(name, 1500 if ON_GPU else 12, 2, 5, dtype=torch.float32, start="pool")
     index = launch.inputs.indices[0]
@@ -232,7 +232,7 @@ gpu = pytest.mark.skipif(not ON_GPU, reason="needs a CUDA device")
 
 @gpu
 @pytest.mark.parametrize("name", STEPS)
-def test_capture_into_a_cuda_graph_replays_with_new_inputs_and_allocates_nothing(name):
+def test_a_cuda_graph_replays_with_new_inputs_and_allocates_nothing(name):
     """Nothing waits for the device: a capture would fail."""
     launch, fresh = (launch_of(name, 64, 33, 7, dtype=torch.float32, start="pool", seed=seed) for seed in range(2))
     for _ in range(2):

@@ -47,7 +47,7 @@ def two_domains(monkeypatch: pytest.MonkeyPatch, tmp_path) -> None:
 
 
 @pytest.mark.parametrize(("of_the_shell", "free"), [("", {62, 63}), ("62", {63})])
-def test_each_claim_gets_another_domain_until_none_but_that_of_the_shell_is_left(
+def test_each_claim_gets_another_domain_until_none_is_left(
     monkeypatch: pytest.MonkeyPatch, two_domains: None, of_the_shell: str, free: set[int]
 ) -> None:
     monkeypatch.setenv("ROS_DOMAIN_ID", of_the_shell)

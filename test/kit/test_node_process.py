@@ -21,7 +21,7 @@ except KeyboardInterrupt:
 """
 
 
-def test_a_program_that_ends_by_itself_is_reported_with_the_end_of_its_output(tmp_path: Path) -> None:
+def test_a_program_that_ends_is_reported_with_the_end_of_its_output(tmp_path: Path) -> None:
     process = PythonProcess(["-c", "print('reason'); raise SystemExit(3)"], tmp_path / "log", name="robot")
     assert process.wait() == 3
     with pytest.raises(ProcessEnded, match=r"the robot ended with exit code 3; the end of .*log:\nreason"):

@@ -85,7 +85,7 @@ def test_where_a_plan_is_entered_when_the_clock_is_behind(kind: str, age_s: floa
     np.testing.assert_allclose(found, enters_at_s + np.arange(3) * PERIOD * 0.3 / SECOND, atol=1e-6)
 
 
-def test_a_clock_that_is_kept_waits_for_a_stamp_for_as_long_as_it_is_behind() -> None:
+def test_a_kept_clock_waits_for_a_stamp_as_long_as_it_is_behind() -> None:
     robot = controller(keeps_clock=True)
     take_times(robot, BEGIN, 0)
     robot.scaling = 0.5

@@ -62,7 +62,7 @@ def test_all_quantities_of_a_file_are_read_and_scaled(text: str, scaled: bool, t
         np.testing.assert_allclose(getattr(limits, quantity), values)
 
 
-def test_parameters_go_before_the_file_and_the_file_before_the_urdf_each_joint_by_itself(tmp_path: Path) -> None:
+def test_parameters_go_before_the_file_and_that_before_the_urdf(tmp_path: Path) -> None:
     path = tmp_path / "joint_limits.yaml"
     path.write_text(FILE)
     (tmp_path / "arm.urdf").write_text(URDF.replace('velocity="0.2"', 'velocity="0.2" acceleration="3" jerk="7"'))
@@ -131,7 +131,7 @@ def test_factors_that_do_not_count_are_not_judged(tmp_path: Path) -> None:
     np.testing.assert_array_equal(found(text, tmp_path, scaled=False).limits.velocity, [2, np.inf, np.inf])
 
 
-def test_a_file_that_does_not_exist_or_contradicts_another_source_is_told_of(tmp_path: Path) -> None:
+def test_a_missing_or_contradicting_file_is_told_of(tmp_path: Path) -> None:
     for nowhere in ("/nowhere", "~nobody/joint_limits.yaml"):
         with pytest.raises(LimitsError, match=rf"limits\.moveit: .* node:NAME or a file, got '{nowhere}': No such"):
             RobotLimits.configured(parameters(limits__moveit=nowhere))

@@ -58,7 +58,7 @@ def test_limits_are_those_of_move_group_with_the_file(
     np.testing.assert_array_equal(load_moveit(str(tmp_path / "a.yaml"), "ab", scaled=True).limits.velocity, velocity)
 
 
-def test_names_of_namespaces_may_be_nested_in_part_and_sections_given_in_parts(tmp_path: Path) -> None:
+def test_nested_namespaces_and_sections_in_parts_are_read(tmp_path: Path) -> None:
     text = "/cell:\n  arm/move_group: {ros__parameters: {%s}}\n  arm/move_group: {ros__parameters: {%s}}"
     (tmp_path / "a.yaml").write_text(text % (DOTTED % 4.0, DOTTED.replace(".a.", ".b.") % 5.0))
     np.testing.assert_array_equal(load_moveit(str(tmp_path / "a.yaml"), "ab", scaled=True).limits.velocity, [4, 5])

@@ -36,7 +36,7 @@ def parameters(joint_names: tuple[str, ...] = JOINTS, **given: object) -> NodePa
     return NodeParameters.from_values({**default_values(), "joint_names": list(joint_names), **values})
 
 
-def test_joints_that_mimic_are_fixed_or_missing_have_no_limits_and_are_named() -> None:
+def test_joints_that_mimic_or_lack_have_no_limits_and_are_named() -> None:
     found = read_urdf(URDF, ("turn", "finger", "mount", "nowhere", "unknown_speed"), "here")
     assert found.without == ("finger", "mount", "nowhere")
     np.testing.assert_array_equal(found.limits.velocity, [1.5, np.inf, np.inf, np.inf, np.inf])
@@ -44,7 +44,7 @@ def test_joints_that_mimic_are_fixed_or_missing_have_no_limits_and_are_named() -
     assert limits.origins.endswith("jerk: none (here has none of nowhere)")
 
 
-def test_accelerations_decelerations_and_jerks_of_urdf_1_2_are_read_and_fill_in() -> None:
+def test_limits_of_urdf_1_2_are_read_and_fill_in() -> None:
     newer = URDF.replace('velocity="1.5"', 'velocity="1.5" acceleration="6" deceleration="9" jerk="80"')
     newer = newer.replace('velocity="3.5"', 'velocity="3.5" acceleration="0" jerk="inf"')
     limits = RobotLimits(parameters()).described(newer, "here")

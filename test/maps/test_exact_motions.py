@@ -35,7 +35,7 @@ def motion(coefficients: Tensor, time: Tensor, order: int = 0) -> Tensor:
 
 @settings(max_examples=60, deadline=None)
 @given(**ANY_SIZE)
-def test_backward_differences_return_a_sampled_quadratic_exactly_from_the_first_step(batch, horizon, dof, dt, seed):
+def test_backward_differences_return_a_sampled_quadratic(batch, horizon, dof, dt, seed):
     generator = torch.Generator().manual_seed(seed)
     c = torch.randn(3, batch, dof, generator=generator, dtype=torch.float64)
     time = torch.arange(horizon + 1, dtype=torch.float64) * dt
@@ -71,7 +71,7 @@ def test_central_differences_return_a_sampled_cubic_exactly_up_to_the_hold(batch
 @pytest.mark.parametrize(("step", "orders"), [(velocity_step, 2), (acceleration_step, 3), (jerk_step, 3)])
 @settings(max_examples=40, deadline=None)
 @given(horizon=st.integers(1, 60), dof=st.integers(1, 7), seed=st.integers(0, 2**31))
-def test_a_constant_action_integrates_to_the_closed_form_at_any_step_lengths(step, orders, horizon, dof, seed):
+def test_a_constant_action_integrates_to_the_closed_form(step, orders, horizon, dof, seed):
     """It is one polynomial on any grid: no step may leave it."""
     generator = torch.Generator().manual_seed(seed)
     c = torch.randn(4 if step is jerk_step else orders, 1, dof, generator=generator, dtype=torch.float64)

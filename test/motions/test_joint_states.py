@@ -42,7 +42,7 @@ def turned(row: StateRow) -> StateRow:
 
 @pytest.mark.parametrize("step", [0.01, 0.1, 0.033], ids=["faster", "slower", "uneven"])
 @pytest.mark.parametrize("begin", [-0.0005, 0.0, 0.003])
-def test_a_gripper_that_publishes_by_itself_is_merged_at_the_times_of_the_arm(step: float, begin: float) -> None:
+def test_a_gripper_is_merged_at_the_times_of_the_arm(step: float, begin: float) -> None:
     gripper = states(["finger"], round(1.98 / step) + 1, step, begin)
     notes: list[str] = []
     rows = by_recording(gripper + states())
@@ -56,7 +56,7 @@ def test_a_gripper_that_publishes_by_itself_is_merged_at_the_times_of_the_arm(st
         assert f"finger ({len(gripper)} messages) interpolated at the times of a, b (100 messages)" in notes
 
 
-def test_two_arms_are_merged_and_what_only_one_of_them_covers_is_cut_and_told() -> None:
+def test_two_arms_are_merged_where_both_are_covered() -> None:
     left, right = states(["left"], 100), states(["right"], 90, begin=0.2)
     found = motion(
         by_recording(left + right),
@@ -79,7 +79,7 @@ def test_a_first_message_with_some_of_the_joints_hides_no_others() -> None:
     np.testing.assert_allclose(found.position, [row.position for row in states()], atol=BETWEEN)
 
 
-def test_between_two_angles_across_the_end_of_their_range_nothing_is_made_up() -> None:
+def test_nothing_is_made_up_across_the_end_of_an_angles_range() -> None:
     slow = enumerate(states(["wrist"], 21, 0.1))
     wrist = [row._replace(position=np.array([3.1 if k < 10 else -3.1]), velocity=()) for k, row in slow]
     found = motion_of_states(by_recording(states() + wrist), "here", "test", lambda _: None)
@@ -167,7 +167,7 @@ def test_stamps_that_do_not_go_on_give_way_to_the_times_of_recording(stamp: int)
         motion_of_states([row._replace(recorded_ns=None) for row in rows], "here", "test", print)
 
 
-def test_after_a_clock_was_set_back_messages_have_the_time_of_their_recording_by_the_clock_before() -> None:
+def test_after_a_clock_was_set_back_recording_times_go_on() -> None:
     before, after = states(count=50, begin=100.0), states(["a", "b"], 50, begin=0.0)
     last_ns = before[-1].recorded_ns
     later = [row._replace(recorded_ns=last_ns + (k + 1) * 20_000_000) for k, row in enumerate(after)]
@@ -270,7 +270,7 @@ def test_a_joint_twice_in_a_message_is_refused() -> None:
         motion_of_states([states()[0], states(("a", "a"))[0]], "here", "test", print)
 
 
-def test_topics_of_a_bag_that_are_not_taken_are_told_and_a_choice_is_left_to_the_user(tmp_path: Path) -> None:
+def test_topics_left_out_are_told_and_a_choice_is_the_users(tmp_path: Path) -> None:
     notes: list[str] = []
     bag = bag_of(tmp_path / "bag", {"/joint_states": states(), "/other/joint_states": states(["c"])})
     assert_is_that_of(read_samples(bag, None, notes.append), states())

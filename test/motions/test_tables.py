@@ -74,7 +74,7 @@ def test_set_points_go_before_what_was_measured_which_is_told(tmp_path: Path) ->
     np.testing.assert_array_equal(found.position, POSITION)
 
 
-def test_a_row_that_is_cut_off_and_columns_of_no_joint_are_left_out_and_told(tmp_path: Path) -> None:
+def test_cut_rows_and_columns_of_no_joint_are_left_out_and_told(tmp_path: Path) -> None:
     text = "time,position_a,velocity_a,velocity_b\n0,1,2,3\n0.1,2,,3\n0.2,3,4"
     told = (
         "the last row is cut off, and left out",
@@ -225,7 +225,7 @@ def test_usual_exports_of_joint_states_are_read(tmp_path: Path, text: str, told:
     assert found.joint_names == ("a", "b") and found.velocity is None
 
 
-def test_rows_of_other_topics_are_no_states_and_velocities_are_those_of_the_joints(tmp_path: Path) -> None:
+def test_rows_of_other_topics_are_no_states(tmp_path: Path) -> None:
     header = ["__time", *BOTH, *(one.replace("position", "velocity") for one in BOTH), "/other/x/data"]
     rows = [header]
     for k in range(COUNT):

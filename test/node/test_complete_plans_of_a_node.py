@@ -56,7 +56,7 @@ def test_a_trapezoid_at_exactly_the_limits_passes_as_it_is(limited: RosClient) -
     assert [int(after[key]) - int(before[key]) for key in ("slowed", "trajectories_published")] == [0, 1]
 
 
-def test_a_plan_of_one_joint_that_asks_for_too_much_reaches_its_goal_and_says_by_how_much_later(
+def test_a_plan_of_one_joint_that_asks_too_much_reaches_its_goal_later(
     limited: RosClient,
 ) -> None:
     before = int(limited.counts()["slowed"])

@@ -208,7 +208,7 @@ def test_nodes_of_the_same_full_name_count_once_they_last(connect: ClientFactory
 
 
 @pytest.mark.skipif(find_spec("control_msgs") is not None, reason="control_msgs is installed")
-def test_without_control_msgs_the_log_and_the_diagnostics_say_that_there_is_no_action(serve: NodeServer) -> None:
+def test_without_control_msgs_log_and_diagnostics_say_so(serve: NodeServer) -> None:
     process, client = serve()
     assert client.counts()["follow_joint_trajectory"] == "not offered: control_msgs is not installed"
     assert "~/follow_joint_trajectory is not offered: control_msgs is not installed" in process.output

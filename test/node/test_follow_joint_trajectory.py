@@ -117,7 +117,7 @@ def test_the_codes_are_those_of_the_action(report_type: type) -> None:
         assert getattr(FollowJointTrajectory.Result, code.name) == code.value
 
 
-def test_a_goal_is_reached_when_the_robot_is_there_and_told_about_on_the_way(sender: Callable[..., GoalSender]) -> None:
+def test_a_goal_is_reached_when_the_robot_is_there(sender: Callable[..., GoalSender]) -> None:
     send = sender()
     send.arm.robot.lag = 25  # cycles: 50 ms
     goal = send(PATH)
@@ -208,7 +208,7 @@ def test_a_goal_is_missed_where_the_robot_rests_elsewhere(sender: Callable[..., 
     assert send.arm.client.set_parameters(constraints__joint_b__goal=0.0) == [(True, "")]
 
 
-def test_a_canceled_goal_stops_as_fast_as_limits_allow_and_the_next_one_is_taken(
+def test_a_canceled_goal_stops_fast_and_the_next_one_is_taken(
     sender: Callable[..., GoalSender],
 ) -> None:
     send = sender()
@@ -275,7 +275,7 @@ def test_goals_are_rejected_while_the_node_is_not_active(sender: Callable[..., G
     assert [int(after[key]) - int(before[key]) for key in keys] == [1, 1]
 
 
-def test_a_node_that_is_shut_down_while_it_executes_a_goal_tells_its_sender(
+def test_a_node_shut_down_while_it_executes_tells_the_goals_sender(
     report_type: type, start_node: NodeFactory, connect: ClientFactory
 ) -> None:
     from control_msgs.action import FollowJointTrajectory

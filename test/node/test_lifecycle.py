@@ -91,9 +91,7 @@ def test_an_impossible_configuration_is_reported_when_it_is_requested(
     bring_to("active", managed)
 
 
-def test_shutdown_is_possible_from_every_state_and_the_process_stays_answerable(
-    start_node: NodeFactory, connect: ClientFactory
-) -> None:
+def test_shutdown_is_possible_from_every_state(start_node: NodeFactory, connect: ClientFactory) -> None:
     steps_in = {"/a": [], "/b": ["configure"], "/c": ["configure", "activate"]}
     for namespace in steps_in:
         start_node({"autostart": False}, ["-r", f"__ns:={namespace}"])

@@ -15,7 +15,7 @@ DOF = 3
 SEQUENCE = sequence(np.zeros((1, 4, DOF)), position=np.zeros(DOF))
 
 
-def test_exhausted_device_memory_is_reported_and_the_next_request_is_served(serve: NodeServer) -> None:
+def test_exhausted_device_memory_is_reported_and_service_goes_on(serve: NodeServer) -> None:
     _, client = serve(variant=node_variants.short_of_memory)
     large = sequence(np.zeros((64, 64, DOF)), position=np.zeros(DOF))
     gradient = ComputeGradient.Request(actions=large, grad_position=packed(np.zeros(64 * 64 * DOF)))
@@ -30,7 +30,7 @@ def test_exhausted_device_memory_is_reported_and_the_next_request_is_served(serv
     client.answer(SEQUENCE)
 
 
-def test_the_node_works_on_an_rclpy_without_the_features_that_came_after_humble(serve: NodeServer) -> None:
+def test_the_node_works_on_the_rclpy_of_humble(serve: NodeServer) -> None:
     process, client = serve({"diagnostics.period": 0.5}, variant=node_variants.on_an_older_rclpy)
     client.answer(SEQUENCE)
     assert client.integrate(SEQUENCE).success
@@ -50,9 +50,7 @@ def test_the_node_works_on_an_rclpy_without_the_features_that_came_after_humble(
     assert client.counts()["rejected.internal_error"] == "0", process.output
 
 
-def test_without_its_compiled_parts_the_node_does_not_configure_and_says_how_to_get_them(
-    start_node: NodeFactory, connect: ClientFactory
-) -> None:
+def test_without_compiled_parts_the_node_says_how_to_get_them(start_node: NodeFactory, connect: ClientFactory) -> None:
     process = start_node(variant=node_variants.without_compiled_parts)
     client = connect()
     process.wait_for_output("configure failed")

@@ -65,7 +65,7 @@ def test_the_other_configurations_have_what_belongs_to_the_robot(project_root: P
 
 
 @pytest.mark.parametrize("robot", ROBOTS)
-def test_a_configuration_is_valid_and_has_limits_in_the_order_of_the_joints(project_root: Path, robot: str) -> None:
+def test_a_configuration_is_valid_with_limits_in_joint_order(project_root: Path, robot: str) -> None:
     parameters = NodeParameters.from_values({**default_values(), **configuration(project_root, robot)})
     for limit in (parameters.limits_position_min, parameters.limits_position_max, parameters.limits_velocity):
         assert len(limit) == len(parameters.joint_names)
@@ -142,7 +142,7 @@ def another(spec: ParameterSpec, value: object) -> object:
 
 
 @pytest.mark.ros
-def test_what_can_change_at_run_time_does_and_the_rest_refuses_with_a_reason(client: RosClient) -> None:
+def test_what_can_change_at_run_time_does_and_the_rest_refuses(client: RosClient) -> None:
     for name, spec in SPECS.items():
         before = client.parameter(name)
         if spec.changeable is not Changeable.RUN_TIME:
@@ -203,7 +203,7 @@ def test_numbers_written_without_a_point_are_taken_for_what_they_are(client: Ros
 
 
 @pytest.mark.ros
-def test_joints_have_tolerances_as_the_controller_names_them_and_files_write_numbers_without_a_point(
+def test_joints_have_tolerances_as_the_controller_names_them(
     serve: NodeServer,
 ) -> None:
     given = {"constraints.joint_a.goal": 1, "constraints.elbow.goal": 0.1, "constraints.joint_b.trajectory": 0.2}

@@ -92,7 +92,7 @@ def test_limits_of_a_node_of_moveit_go_before_the_urdf(
     assert "limits_violated: velocity of joint_a exceeds" in refused.message and refused.message.endswith("of 0.5)")
 
 
-def test_a_node_that_is_to_be_asked_and_does_not_answer_is_told_of_and_a_signal_ends_the_wait(
+def test_a_node_that_does_not_answer_is_told_of_and_signals_work(
     start_node: NodeFactory, connect: ClientFactory
 ) -> None:
     told = r"limits\.moveit: expected an answer of node:nobody within 0\.3 s, got none; is it running\?"

@@ -50,7 +50,7 @@ def test_numbers_over_the_wire_are_those_of_the_kernels(client: RosClient, space
     assert np.allclose(batch.time_from_start, 0.05 * np.arange(rows))
 
 
-def test_a_sequence_without_start_starts_from_the_latest_joint_state_in_its_own_columns(client: RosClient) -> None:
+def test_a_sequence_starts_from_the_latest_state_in_its_own_columns(client: RosClient) -> None:
     client.settle_state([0.1, 0.2, 0.3], [1.0, 2.0, 3.0])
     order = ["joint_c", "joint_a", "joint_b"]
     message = sequence(np.zeros((1, 4, DOF)), control_space=ActionSequence.VELOCITY, joint_names=order)

@@ -54,7 +54,7 @@ def test_a_large_batch_goes_through_shared_memory_without_any_setting(send_large
 
 
 @pytest.mark.skipif(not node_variants.may_mount(), reason="no permission to mount a small /dev/shm")
-def test_without_room_in_shared_memory_it_goes_by_udp_and_both_sides_say_so(
+def test_without_room_in_shared_memory_it_goes_by_udp_and_says_so(
     send_large_batch: Callable[..., tuple],
 ) -> None:
     _, chosen, [told] = send_large_batch("100k", variant=node_variants.with_hardly_any_shared_memory)
@@ -63,7 +63,7 @@ def test_without_room_in_shared_memory_it_goes_by_udp_and_both_sides_say_so(
 
 
 @pytest.mark.parametrize("profile", ["fastdds_shared_memory", "fastdds_localhost"])
-def test_a_profile_gives_the_node_a_large_segment_and_others_still_reach_it(
+def test_a_profile_gives_a_large_segment_and_others_still_reach_it(
     serve: NodeServer, monkeypatch: pytest.MonkeyPatch, project_root: Path, profile: str
 ) -> None:
     for variable in PROFILE_VARIABLES:

@@ -59,7 +59,7 @@ def falling(client: RosClient) -> None:
     ],
     ids=["limits", "braked", "falling"],
 )
-def test_what_is_wrong_with_the_row_for_the_controller_does_not_keep_back_the_batch(
+def test_a_wrong_row_for_the_controller_does_not_keep_back_the_batch(
     serve: NodeServer,
     changes: Mapping[str, object],
     before: Callable[[RosClient], None],
@@ -128,7 +128,7 @@ def test_nothing_is_integrated_that_nobody_receives(serve: NodeServer) -> None:
     assert counts_of(client) == [0, 0, 1, 0]
 
 
-def test_a_sampler_that_switches_the_row_off_needs_no_limits_and_is_told_nothing(serve: NodeServer) -> None:
+def test_a_sampler_without_a_row_needs_no_limits(serve: NodeServer) -> None:
     _, client = serve({"limits.assumed_velocity": 0.0, "publish.joint_trajectory": False})
     client.settle_state(NEAR)
     client.sequences.publish(velocities(SLOW, FAST, start=()))

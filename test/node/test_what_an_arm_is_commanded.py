@@ -97,7 +97,7 @@ def get_going(arm: SimulatedArm, speed: float = 1.0, seconds: float = 1.5) -> No
     assert abs(arm.commands[-1, 1, 0] - speed) < 0.05, "the arm is on its way"
 
 
-def test_a_plan_too_fast_and_a_path_without_times_are_slowed_along_their_paths(make_arm: MakeArm) -> None:
+def test_fast_plans_and_paths_without_times_keep_their_paths(make_arm: MakeArm) -> None:
     arm = make_arm(limits__action="retime")
     before = int(arm.client.counts()["slowed"])
     share = np.arange(1, 61)[:, None] / 60
@@ -165,9 +165,7 @@ def test_nothing_but_a_release_ends_a_hold(make_arm: MakeArm, what: str) -> None
 @pytest.mark.parametrize(
     ("seconds", "reason"), [(-100, "clock_jumped_back"), (-1, "clock_jumped_back"), (100, "state_too_old")]
 )
-def test_after_a_jump_of_the_clock_the_stream_goes_on_with_the_next_joint_state(
-    make_arm: MakeArm, seconds: int, reason: str
-) -> None:
+def test_after_a_jump_of_the_clock_the_stream_goes_on(make_arm: MakeArm, seconds: int, reason: str) -> None:
     def send() -> None:
         chunk = velocities(0.4, 20)
         set_stamp(chunk, arm.now_ns)
@@ -187,7 +185,7 @@ def test_after_a_jump_of_the_clock_the_stream_goes_on_with_the_next_joint_state(
 
 
 @pytest.mark.parametrize("stop", [True, False], ids=["by the service", "by itself"])
-def test_what_was_published_is_braked_although_the_controller_reports_no_more(make_arm: MakeArm, stop: bool) -> None:
+def test_what_was_published_is_braked_without_further_reports(make_arm: MakeArm, stop: bool) -> None:
     arm = make_arm()
     arm.client.sequences.publish(velocities(0.5, 64))  # 3.2 s
     arm.run(1.0)
@@ -232,7 +230,7 @@ def test_the_stop_service_says_how_long_and_how_far(make_arm: MakeArm) -> None:
     arm.assert_within(LIMITS)
 
 
-def test_limits_that_are_lowered_in_motion_hold_at_once_and_the_stream_goes_on(make_arm: MakeArm) -> None:
+def test_limits_lowered_in_motion_hold_at_once(make_arm: MakeArm) -> None:
     arm = make_arm(limits__action="retime")
     get_going(arm)
     assert arm.client.set_atomically(limits__velocity=[0.3] * DOF) == (True, "")

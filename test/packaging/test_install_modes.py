@@ -161,7 +161,7 @@ esac
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_a_wheel_for_every_python_and_torch_computes_every_map_where_there_is_no_compiler(
+def test_one_wheel_computes_every_map_without_a_compiler(
     checkout: Path, sdist: Path, tmp_path: Path, quick_compiler: Path, project_root: Path
 ) -> None:
     if importlib.util.find_spec(f"{PACKAGE}.kernels.native._loops") is None:

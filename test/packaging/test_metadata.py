@@ -108,9 +108,7 @@ def test_versions_agree(project_root: Path, package_xml: ElementTree.Element, pa
         traj_integrator_ros.version  # noqa: B018
 
 
-def test_sources_that_are_only_on_the_path_say_that_their_version_is_unknown(
-    project_root: Path, tmp_path: Path
-) -> None:
+def test_sources_on_the_path_alone_have_an_unknown_version(project_root: Path, tmp_path: Path) -> None:
     (tmp_path / PACKAGE).symlink_to(project_root / PACKAGE)  # without what set-up leaves beside it
     say = f"import sys; sys.path[:0] = [{str(tmp_path)!r}]; import traj_integrator_ros as t; print(t.__version__)"
     printed = subprocess.run([sys.executable, "-ISc", say], capture_output=True, text=True, check=True).stdout
@@ -134,7 +132,7 @@ def test_no_link_of_the_index_page_is_broken(packaging_files: Path, repository: 
     assert re.search(r"\| \[?node\b.* \| reference", page)  # what the link says
 
 
-def test_the_kernels_need_torch_and_numpy_and_what_only_the_node_needs_is_an_extra(packaging_files: Path) -> None:
+def test_the_kernels_need_torch_and_numpy_and_the_rest_is_an_extra(packaging_files: Path) -> None:
     metadata = metadata_of(packaging_files)
     needed = metadata.get_all("Requires-Dist")
     of_extras = [line for line in needed if "extra ==" in line]
@@ -166,9 +164,7 @@ def test_package_xml_names_what_the_tests_import_and_nothing_else(
     assert needed <= test | run and test <= needed | PYTEST_PLUGINS
 
 
-def test_every_requirement_is_pinned_and_what_setup_py_requires_is_among_them(
-    project_root: Path, packaging_files: Path
-) -> None:
+def test_every_requirement_is_pinned_and_those_of_setup_py_too(project_root: Path, packaging_files: Path) -> None:
     pinned: dict[str, set[str]] = {}
     for file in (project_root / "requirements").glob("*.txt"):
         lines = [line for line in file.read_text(encoding="utf-8").splitlines() if line and not line.startswith("#")]

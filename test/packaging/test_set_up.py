@@ -51,7 +51,7 @@ def kinds(folder: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("fails", NAMES)
-def test_an_environment_that_works_is_kept_where_another_one_cannot_be_made(
+def test_a_working_environment_is_kept_where_another_fails(
     set_up: Callable[..., int], tmp_path: Path, capsys: pytest.CaptureFixture, fails: str
 ) -> None:
     assert set_up("wheels") == 0
@@ -63,9 +63,7 @@ def test_an_environment_that_works_is_kept_where_another_one_cannot_be_made(
     assert [path.name for path in tmp_path.glob(".venv*")] == [".venv"]
 
 
-def test_an_interrupted_set_up_goes_on_and_one_that_then_fails_brings_the_old_one_back(
-    set_up: Callable[..., int], tmp_path: Path
-) -> None:
+def test_an_interrupted_set_up_goes_on_or_brings_the_old_one_back(set_up: Callable[..., int], tmp_path: Path) -> None:
     assert set_up("wheels") == 0
     assert set_up("sourced", NAMES[2], KeyboardInterrupt) == 130
     assert kinds(tmp_path) == ["sourced"] * 2
@@ -84,7 +82,7 @@ def test_a_first_environment_that_fails_goes_on_where_it_stopped(
 @pytest.mark.parametrize(
     ("has", "lacks"), [((), "no ament_cmake and no rosidl_default_gen"), (("ament_cmake",), "no rosidl_default_gen")]
 )
-def test_a_sourced_ros_2_that_cannot_build_messages_is_refused_before_anything_changes(
+def test_a_ros_2_that_cannot_build_messages_is_refused_at_once(
     project_root: Path, tmp_path: Path, has: tuple[str, ...], lacks: str
 ) -> None:
     checkout, ros = tmp_path / "checkout", tmp_path / "ros"

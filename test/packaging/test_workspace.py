@@ -67,7 +67,7 @@ def run(environment: dict[str, str], cwd: Path, *arguments: str) -> str:
     return done.stdout
 
 
-def test_rosdep_installs_packages_of_ubuntu_and_ros_by_the_command_of_the_readme(
+def test_rosdep_installs_packages_by_the_command_of_the_readme(
     rosdep: dict[str, str], project_root: Path, tmp_path: Path
 ) -> None:
     for folder in (".", "traj_integrator_interfaces"):  # as far as rosdep reads them

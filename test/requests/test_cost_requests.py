@@ -53,7 +53,7 @@ bounds = st.floats(-2.0, 2.0, width=32) | st.just(np.inf)
 
 @given(st.tuples(bounds, bounds), st.tuples(bounds, bounds), st.booleans(), st.sampled_from(OUTPUTS))
 @settings(max_examples=60, deadline=None)
-def test_violations_are_those_of_the_trajectories_in_the_order_of_the_message(limitless, lowest, room, reverse, output):
+def test_violations_are_of_trajectories_in_the_messages_order(limitless, lowest, room, reverse, output):
     lower = np.where(np.isinf(lowest), -np.inf, lowest).astype(np.float32)
     upper = np.where(np.isinf(lowest), 0.0, lower) + np.abs(room, dtype=np.float32)
     names = ("b", "a") if reverse else ()
@@ -83,7 +83,7 @@ def test_limits_that_a_term_lacks_are_those_of_the_node():
     np.testing.assert_allclose(jerk, np.abs(j) - [1.0, 2.0], rtol=1e-6, atol=1e-6)
 
 
-def test_limits_without_a_weight_cost_nothing_and_those_with_one_cost_the_same():
+def test_limits_without_a_weight_cost_nothing():
     node = SimulatedNode(DOF, limits__velocity=[0.1, 0.1])
     bounds = {"lower": [-0.05, -0.05], "upper": [0.05, 0.05]}
     penalized = {"limit_weight": [3.0, 3.0], **bounds}

@@ -106,7 +106,7 @@ def test_each_plan_of_a_batch_keeps_times_of_its_own(steps: np.ndarray) -> None:
     np.testing.assert_array_equal(found.result_velocity[41:], alone.result_velocity)
 
 
-def test_a_path_that_leaves_the_limits_of_positions_has_no_trajectory_but_the_others_do() -> None:
+def test_a_path_beyond_position_limits_has_no_trajectory_others_do() -> None:
     found = answer(SimulatedNode(**LIMITED, limits__position_max=[0.9, 3.0]))
     assert found.status.tolist() == [POSITION, 0] and found.points.tolist()[0] == 0 < found.points[1]
     assert found.reason[0].startswith("position of a exceeds its limit by 0.1")

@@ -31,7 +31,7 @@ ANY = np.inf
     ],
     ids=["none", "given", "erased", "infinite"],
 )
-def test_a_goal_goes_before_the_parameters_0_is_the_parameter_and_negative_is_any(given, path, goal):
+def test_a_goals_tolerance_goes_before_the_parameter(given, path, goal):
     one = [ToleranceFields("b", *given)]
     found = goal_tolerances(one, one, given[0], PARAMETERS)
     assert found.goal_time == {0.0: 0.5, -1.0: ANY}.get(given[0], given[0])

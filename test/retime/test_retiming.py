@@ -142,7 +142,7 @@ def test_a_wanted_duration_is_met_and_a_shorter_one_refused(order: int, speed: f
     assert float(refused.duration[0]) == pytest.approx(shortest, rel=2e-2)
 
 
-def test_equal_rows_and_rows_that_are_not_finite_have_a_status_of_their_own() -> None:
+def test_equal_rows_and_rows_not_finite_have_their_own_status() -> None:
     waypoints = torch.zeros(3, 4, 2, dtype=torch.float64)
     waypoints[1, :, 0] = torch.tensor([0.0, 0.0, 1.0, 1.0])
     waypoints[2, 1, 1] = torch.nan
@@ -197,7 +197,7 @@ def test_a_plan_within_its_limits_comes_back_to_the_last_bit() -> None:
 
 
 @pytest.mark.parametrize(("order", "factor"), [(3, 1.01), (3, 1.1), (3, 1.5), (2, 1.2)])
-def test_a_plan_beyond_its_limits_is_slowed_on_its_path_by_less_than_as_a_whole(order: int, factor: float) -> None:
+def test_a_plan_beyond_limits_is_slowed_less_than_as_a_whole(order: int, factor: float) -> None:
     plan = a_plan(2)
     motion, bounds = slowed(plan, factor, order)
     assert motion.ok.all() and not motion.unchanged.any(), motion.reason(0)
@@ -254,7 +254,7 @@ def test_what_a_controller_executes_keeps_the_limits(blending: bool) -> None:
         assert 0.98 < executed_ratios(motion, limits, blending=blending).max() <= MOST
 
 
-def test_the_certificate_agrees_with_samples_and_accepts_no_piece_that_exceeds_it() -> None:
+def test_the_certificate_agrees_with_samples_and_accepts_no_excess() -> None:
     assert against_samples(12_000, 1, 129)[0] == 0
     beyond, apart = against_samples(40, 1, 20_001)
     assert beyond == 0 and apart <= ROUNDING

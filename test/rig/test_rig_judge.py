@@ -59,7 +59,7 @@ def test_what_is_beyond_a_limit_is_found(positions: np.ndarray, findings: tuple[
     assert all(any(finding in fail for fail in played.fails) for finding in findings), played.fails
 
 
-def test_what_does_not_rest_goes_back_misses_its_goal_or_is_refused_is_found() -> None:
+def test_every_fault_of_a_motion_is_found() -> None:
     there_and_back = np.append(minimum_jerk(), 0.4 - minimum_jerk(0.01)[:500])
     played = Played(there_and_back, refused=((0.5, "ends in the past"),))
     assert not played.rests() and not played.back() and not played.ends_at([0.4])

@@ -87,7 +87,7 @@ class StreamedRobot:
         self.commanded.receive(**fields_of(message), now_ns=received_ns(info))
 
 
-def test_streams_that_end_and_a_node_that_is_deactivated_or_killed_while_the_robot_moves(serve: NodeServer) -> None:
+def test_the_robot_rests_whatever_ends_stream_or_node(serve: NodeServer) -> None:
     process, client = serve(PARAMETERS)
     robot = StreamedRobot(client)
     with client.periodically(0.02, robot.publish_state):

@@ -176,7 +176,7 @@ def test_every_field_of_a_report_is_refused_for_its_reason(report_type: type) ->
     assert told(REPORT, message, tuple(unread)) == OF_REPORT
 
 
-def test_services_refuse_the_sequences_that_the_topic_refuses_in_the_same_words() -> None:
+def test_services_refuse_sequences_in_the_words_of_the_topic() -> None:
     for _, message in each_fault(whole_sequence(ActionSequence.POSITION)):
         refusal = judged(ACTIONS, message)
         for channel, kind in ((INTEGRATE, Integrate), (EVALUATE, Evaluate), (GRADIENT, ComputeGradient)):
@@ -213,7 +213,7 @@ def test_a_batch_without_the_row_to_publish_is_refused_on_the_topic_alone() -> N
 
 
 @pytest.mark.parametrize("case", EXPECTED)
-def test_what_is_wrong_in_several_ways_is_refused_in_a_line_or_answered_with_finite_numbers(case: str) -> None:
+def test_input_wrong_in_several_ways_is_refused_or_answered_finite(case: str) -> None:
     channel, message, _ = EXPECTED[case]
     rng = random.Random(0)
     for _ in range(100):

@@ -63,9 +63,7 @@ def test_the_node_in_the_enclave_of_another_ends_with_one_line(start: Callable) 
     assert "Traceback" not in node.output and "integrator_node: " in node.output, node.output
 
 
-def test_security_that_the_middleware_lacks_or_has_no_keys_for_ends_the_node(
-    start: Callable, has_security: bool
-) -> None:
+def test_security_without_middleware_or_keys_ends_the_node(start: Callable, has_security: bool) -> None:
     node = start(ENCLAVE if not has_security else "/nobody", *NODE)
     assert node.wait(60.0) == 2, node.output
     (line,) = (line for line in node.output.splitlines() if line.startswith("integrator_node: "))

@@ -27,7 +27,7 @@ def from_to(*positions: float, last_velocity: float = 0.0) -> Points:
     return Points(np.array([0, 10**9]), *rows)
 
 
-def test_peaks_are_told_and_what_leaves_a_limit_between_the_points_is_a_fault() -> None:
+def test_peaks_are_told_and_an_excess_between_points_is_a_fault() -> None:
     commanded = robot(velocity=[2.0, 1.8, 2.0], acceleration=[6.0, 6.0, 5.0])
     take(commanded, 0, from_to(0.0, 1.0), BEGIN_NS)
     commanded.judge(BEGIN_NS + 2_000_000_000)

@@ -104,7 +104,7 @@ REFUSED = {
 
 @pytest.mark.parametrize(("name", "content", "told"), REFUSED.values(), ids=REFUSED)
 @pytest.mark.parametrize("reader", ALL)
-def test_every_tool_refuses_what_is_no_motion_in_one_line_that_says_what_it_is(
+def test_every_tool_refuses_what_is_no_motion_in_one_line(
     read: Callable[..., Result], tmp_path: Path, reader: str, name: str, content: object, told: str
 ) -> None:
     result = read(reader, written(tmp_path, name, content))
@@ -126,7 +126,7 @@ EXCEEDED = {
 
 
 @pytest.mark.parametrize("reader", EXCEEDED)
-def test_every_tool_takes_the_limits_of_the_motions_joints_from_a_urdf_or_refuses_that_in_one_line(
+def test_every_tool_takes_limits_from_a_urdf_or_refuses_it(
     read: Callable[..., Result], tmp_path: Path, reader: str
 ) -> None:
     urdf, table = tmp_path / "robot.urdf", written(tmp_path, "log.csv", "\n".join(TABLE))
@@ -147,7 +147,7 @@ PASSED = "a: turned on where angles pass pi"
 
 @pytest.mark.parametrize("reader", [*EXCEEDED, DEMO])
 @pytest.mark.parametrize("kind", ["continuous", "revolute"])
-def test_every_tool_turns_a_joint_on_where_its_angle_passes_pi_and_revolute_ones_never(
+def test_every_tool_turns_continuous_joints_on_and_revolute_never(
     read: Callable[..., Result], tmp_path: Path, reader: str, kind: str
 ) -> None:
     path = written(tmp_path, "log.csv", "\n".join(TURNING))

@@ -60,7 +60,7 @@ def test_positions_at_uneven_times_keep_their_accelerations(tool: Tool, tmp_path
     np.testing.assert_allclose(out.acceleration[: len(kept) - 1], uneven.acceleration[:-1], atol=1e-9)
 
 
-def test_every_action_is_executed_and_the_controller_would_accept_the_output(tool: Tool, tmp_path: Path) -> None:
+def test_every_action_is_executed_and_a_controller_accepts_the_output(tool: Tool, tmp_path: Path) -> None:
     pytest.importorskip("rosbags", reason="the rosbags library is not installed")
     (tmp_path / "actions.csv").write_text("action_a\n0.5\n0.5\n-1.0\n")
     arguments = ("integrate", "actions.csv", "--control-space", "velocity", "--dt", "0.1")
@@ -179,7 +179,7 @@ def assert_is_the_spline(fields: dict[str, object]) -> None:
     np.testing.assert_array_equal(fields["goal_index"], [1, 0])
 
 
-def test_action_sequences_of_a_bag_start_where_they_say_or_at_the_joint_state_before(tmp_path: Path) -> None:
+def test_sequences_of_a_bag_start_as_said_or_at_the_state_before(tmp_path: Path) -> None:
     state = {"name": ["arm_b", "arm_a"], "position": [2.0, 1.0], "velocity": [0.2, 0.1]}
     own, kind = {**SEQUENCE, "start": {"position": [5.0, 6.0]}}, "traj_integrator_interfaces/msg/ActionSequence"
     sequences = [(0, own), (2, SEQUENCE), (3, SPLINE)]
@@ -193,9 +193,7 @@ def test_action_sequences_of_a_bag_start_where_they_say_or_at_the_joint_state_be
     assert_is_the_spline(spline.fields)
 
 
-def test_action_sequences_that_ros_prints_are_read_and_lack_a_start_unless_they_say_it(
-    tool: Tool, tmp_path: Path
-) -> None:
+def test_printed_sequences_are_read_and_lack_a_start_unless_said(tool: Tool, tmp_path: Path) -> None:
     (tmp_path / "echo.yaml").write_text(printed({**SEQUENCE, "start": {"position": [5.0, 6.0]}}, SPLINE))
     own, spline = read_sequences(tmp_path / "echo.yaml", "position", None, pytest.fail)
     assert own.fields["data"].shape == (2, 3, 2) and own.fields["dt_per"] == 1

@@ -39,7 +39,7 @@ def view() -> NodeView:
     return view
 
 
-def test_rates_are_what_came_between_two_messages_and_reasons_come_by_count(view: NodeView) -> None:
+def test_rates_are_between_two_messages_and_reasons_by_count(view: NodeView) -> None:
     assert view.rates["sequences"] == 10.0 and view.rates["published"] == 0.0
     assert list(view.latencies_ms) == [1.25]
     assert view.silent_for() == pytest.approx(time.monotonic() - 102.0, abs=1.0)
@@ -61,7 +61,7 @@ def test_the_line_and_the_panel_tell_all_of_it(view: NodeView) -> None:
     assert "21 ms old" in output.getvalue() and "limits_violated (published nevertheless)" in output.getvalue()
 
 
-def test_only_statuses_of_this_node_are_taken_and_bars_are_relative_to_the_largest() -> None:
+def test_only_statuses_of_this_node_are_taken_with_relative_bars() -> None:
     assert is_integrator(STATUS) and not is_integrator({"lifecycle_state": "active", "temperature": "41"})
     assert bars([1.0, 4.0, 8.0]) == "▂▅█" and bars([]) == "" == bars([0.0])
 

@@ -39,7 +39,7 @@ def test_the_gradients_that_are_wanted_are_those_asked_for(wanted: str):
     assert [name for name in Wanted._fields if getattr(evaluation_fields(request).wanted, name)] == [wanted]
 
 
-def test_trajectories_are_written_in_the_order_of_the_sequence_as_far_as_they_are_asked_for():
+def test_requested_trajectories_are_in_the_order_of_the_sequence():
     request = SimpleNamespace(columns=resolve_columns(("b", "a"), ("a", "b")), batch=1, output_horizon=1)
     outputs = [np.float32([[[k, -k]]]) for k in range(1, 5)]
     message = TrajectoryBatch()

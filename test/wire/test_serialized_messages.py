@@ -374,7 +374,7 @@ def gaps(*messages: tuple[object, bytes | None, int]) -> list[int]:
     ]
 
 
-def test_what_did_not_arrive_is_counted_for_each_publisher_as_far_as_there_are_numbers_and_names() -> None:
+def test_lost_messages_are_counted_for_each_publisher() -> None:
     numbers = [(7, b"a"), (1, b"b"), (8, b"a"), (2, b"b"), (12, b"a"), (3, b"b")]
     assert gaps(*((number, name, 2) for number, name in numbers)) == [0, 0, 0, 0, 3, 0]
     assert gaps((None, b"a", 1), (9, b"a", 1)) == [0, 0]

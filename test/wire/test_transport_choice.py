@@ -54,7 +54,7 @@ CHOICES = {
 
 
 @pytest.mark.parametrize("name", CHOICES)
-def test_transports_fit_the_messages_what_the_user_chose_and_the_memory_that_is_free(name: str) -> None:
+def test_transports_fit_messages_choice_and_free_memory(name: str) -> None:
     message_bytes, environment, free_mib, segment_mib, said = CHOICES[name]
     chosen = choose_transport(message_bytes, environment, None if free_mib is None else free_mib * MIB)
     assert (chosen.segment_bytes, chosen.is_short) == (segment_mib * MIB, said == "SHORT" or free_mib is None)
@@ -160,7 +160,7 @@ def test_a_choice_after_the_middleware_has_started_is_an_error(
         ([], FAST_DDS_3),
     ],
 )
-def test_the_first_library_decides_and_the_newer_variable_where_there_is_none(
+def test_the_first_library_decides_and_then_the_newer_variable(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, libraries: list[str], expected: str
 ) -> None:
     for library in libraries:
