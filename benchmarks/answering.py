@@ -17,7 +17,7 @@ from soak.streams.core import NodeCore
 from traj_integrator_ros.execution.motion import State
 from traj_integrator_ros.kernels import ControlSpace
 from traj_integrator_ros.requests.inputs import Actions
-from traj_integrator_ros.requests.rejection import Rejected
+from traj_integrator_ros.requests.rejection import Rejected, require_finite
 
 from .registry import Case, Contender
 
@@ -30,6 +30,8 @@ STATES_NS = 10_000_000
 """Between joint states."""
 USUAL_US, MOST_US = 5e3, 10e3
 """Most that the median, and the slowest, of a kind may take."""
+SAMPLE, SAMPLE_US = "a sample of the command", 20.0
+"""What a loop asks the executor for in each cycle, and most that the median of it may take: 2 % of a cycle of 1 kHz."""
 COUNT, FEW = 1250, 40
 """Sequences of each kind, also where it is to be quick."""
 _COLD, _AGAIN = 3, 3
@@ -135,6 +137,10 @@ def answering(quick: bool) -> Iterator[Case]:
         ours = Contender("ours", lambda kind=kind: took_s(kind, 0)[1], check, clock=one_after_another(kind))
         limits = {} if kind == SLOWED else bounds
         yield Case(kind, 1, ROWS, DOF, ours, dtype="float64", rounds=FEW if quick else COUNT, **limits)
+    node = begun(plan_within(np.random.default_rng(0)))
+    cycles = itertools.count(NOW_NS, NS // 1000)
+    ours = Contender("ours", lambda: node.sample(next(cycles)), lambda state: require_finite("sample", state.position))
+    yield Case(SAMPLE, 1, ROWS, DOF, ours, dtype="float64", most_us=SAMPLE_US)
 
 
 def is_kind(kind: str, answered: object) -> None:

@@ -7,7 +7,19 @@ import pytest
 
 from benchmarks import __main__ as program
 from benchmarks import answering
-from benchmarks.answering import CYCLE_S, KINDS, NOW_NS, NS, SLOWED, begun, chunk, one_after_another, plan_within
+from benchmarks.answering import (
+    CYCLE_S,
+    KINDS,
+    NOW_NS,
+    NS,
+    SAMPLE,
+    SAMPLE_US,
+    SLOWED,
+    begun,
+    chunk,
+    one_after_another,
+    plan_within,
+)
 
 
 def test_what_is_exact_continues_the_plan_in_execution() -> None:
@@ -22,6 +34,8 @@ def test_what_is_exact_continues_the_plan_in_execution() -> None:
 def test_each_kind_is_bounded_but_for_what_is_slowed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(answering, "FEW", 3)
     rows = {case.name: program.measure("answering", case, quick=True) for case in answering.answering(quick=True)}
+    (sample,), wrong = rows.pop(SAMPLE)
+    assert not wrong and sample["most_us"] == SAMPLE_US
     assert list(rows) == [*KINDS]
     for kind, ((row,), wrong) in rows.items():
         assert not wrong

@@ -71,19 +71,10 @@ def run(block: Block, folder: Path, python: str = "") -> str:
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize(
-    ("page", "library", "cost"), [("cookbook.md", "pytorch_kinematics", None), ("scaling.md", "ray", 10.0)]
-)
-def test_what_takes_a_library_of_others_works_where_that_is(
-    page: str, library: str, cost: float | None, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    pytest.importorskip(library)
-    monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
-    (block,) = [block for block in blocks(ROOT / "docs" / page) if f"import {library}" in block.text]
-    output = run(block, folder, sys.executable)  # of which Ray starts more
-    if cost is not None:  # resting where it is costs 14.4: 0.1 x 32 rows x 7 x 0.25, and 5 x 7 x 0.25 at the end
-        found = re.search(r"a plan of cost ([\d.]+), the last step by (\d) of 2 workers", output)
-        assert found and float(found[1]) < cost and int(found[2]) >= 1, output
+def test_what_takes_a_library_of_others_works_where_that_is(folder: Path) -> None:
+    pytest.importorskip("pytorch_kinematics")
+    (block,) = [block for block in blocks(ROOT / "docs" / "cookbook.md") if "import pytorch_kinematics" in block.text]
+    run(block, folder, sys.executable)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

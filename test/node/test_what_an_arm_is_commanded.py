@@ -14,10 +14,14 @@ from node_fixtures import JOINTS, PARAMETERS, plan
 from ros_client import RosClient
 from simulated_arm import RATE, Limits, SimulatedArm
 
+from kit.controller import fields_of
 from kit.node_process import NodeProcess
 from traj_integrator_interfaces.msg import ActionSequence
 from traj_integrator_interfaces.srv import Committed, Stop
 from traj_integrator_ros.client import SECOND_NS, sequence, set_stamp
+from traj_integrator_ros.execution.motion import State
+from traj_integrator_ros.governor.executor import Actions, Executor, NodeParameters
+from traj_integrator_ros.parameters.parameters import default_values
 
 pytestmark = [pytest.mark.ros, pytest.mark.slow]
 DOF = len(JOINTS)
@@ -95,6 +99,35 @@ def get_going(arm: SimulatedArm, speed: float = 1.0, seconds: float = 1.5) -> No
         if abs(arm.commands[-1, 1, 0] - speed) < 0.05:
             break
     assert abs(arm.commands[-1, 1, 0] - speed) < 0.05, "the arm is on its way"
+
+
+def test_a_node_and_an_executor_command_the_same_bits(make_arm: MakeArm) -> None:
+    parameters = {"start_from": "previous", "limits.action": "retime"}
+    arm = make_arm(**{name.replace(".", "__"): value for name, value in parameters.items()})
+    executor = Executor(NodeParameters.from_values(default_values() | PARAMETERS | USUAL | parameters))
+    random, beginning_ns, compared = np.random.default_rng(0), arm.now_ns, 0
+    for period in range(200):
+        arm.run(0.02)  # with a report at its end
+        position, velocity = arm.robot.measured()
+        executor.joint_state(position, velocity, arm.now_ns)
+        executor.report(State(*arm.robot.controller_state()[0]), arm.now_ns)
+        assert executor.tick(arm.now_ns) is None
+        if period % 5:
+            continue
+        times = (arm.now_ns - beginning_ns) / SECOND_NS + 0.05 * np.arange(1, 17)
+        rows = 0.4 * (1 - np.cos(2 * times[:, None])) * [1.0, -0.5, 0.3] + random.normal(0, 5e-4, (16, DOF))
+        message = sequence(rows[None], dt=[0.05], control_space=POSITION)
+        set_stamp(message, arm.now_ns)
+        arm.client.sequences.publish(message)
+        arm.client.wait_for(lambda count=compared: len(arm.client.trajectories) > count, "the trajectory of a chunk")
+        made = executor.execute(Actions(arm.now_ns, POSITION, 0.05, rows), arm.now_ns)
+        sent = fields_of(arm.client.trajectories[-1])
+        compared += 1
+        assert sent["stamp_ns"] == made.stamp_ns
+        assert (sent["time_ns"] == made.points.time_ns).all()
+        for name, values in zip(("positions", "velocities", "accelerations"), made.points[1:], strict=True):
+            np.testing.assert_array_equal(sent[name], values, name)
+    assert compared == 40
 
 
 def test_fast_plans_and_paths_without_times_keep_their_paths(make_arm: MakeArm) -> None:

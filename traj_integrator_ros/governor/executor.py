@@ -115,7 +115,7 @@ class Executor:
         read = clock and (lambda: self._follow_samples(clock()))
         self._follow_samples(now_ns)
         if isinstance(plan, Positions):
-            made = self.position_trajectory(plan.fields(self.parameters.joint_names), now_ns, read)
+            made = self.position_trajectory(plan.fields(self.parameters.joint_names), now_ns, read, end=plan.end)
         else:
             request = self.batches.checked(plan.fields)
             self.batches.started(request, lambda: now_ns)
@@ -150,7 +150,7 @@ class Executor:
         """Report what was sampled, as a controller does; return the time."""
         report, sampled = self.published.present.report, self._sampled.newest
         if sampled is not None and (report is None or sampled[0] > report.stamp_ns):
-            self.report(sampled[1], now_ns, sampled[0])
+            self.report(sampled[1], min(sampled[0], now_ns), sampled[0])
         return now_ns
 
     def _begun(self, made: ExecutableTrajectory | None, now_ns: int) -> ExecutableTrajectory | None:

@@ -82,6 +82,7 @@ class Answers:
         describe: Callable | None,
     ) -> None:
         self._node, self._accounts, self._published = node, accounts, published
+        self._clock = node.get_clock()
         self._threads = ThreadPoolExecutor(THREADS, "ways to plans")
         self._batches = ThreadPoolExecutor(1, "large batches")
         self.services = Services(node, accounts, published, self)
@@ -100,7 +101,9 @@ class Answers:
         self._gaps: dict[str, SequenceGaps] = defaultdict(SequenceGaps)
         self._brake_reason = ""
         self.entities = Entities(node, self, self.services, describe, parameters.speed_scaling_topic)
-        self._states = States(self.entities, accounts, self.pipeline, self.now_ns)
+        self._states = States(
+            self.entities, accounts, self.pipeline, self.now_ns, lambda: self._clock.ros_time_is_active
+        )
         self.goal_server = GoalServer(node, accounts, self)
 
     # Topics
@@ -315,7 +318,7 @@ class Answers:
 
     def now_ns(self) -> int:
         """The robot's clock, ns, by which everything is commanded and compared; a simulation has only one."""
-        clock = self._node.get_clock()
+        clock = self._clock
         for _ in range(_READINGS):
             steady_ns = time.monotonic_ns()
             node_ns = clock.now().nanoseconds

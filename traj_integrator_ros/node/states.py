@@ -18,10 +18,21 @@ from .entities import STATE_DEPTH, Entities, JointTrajectoryControllerState, tak
 
 
 class States:
-    """Hands what robot and controller have said to the pipeline; `now_ns` reads the robot's clock."""
+    """Hands what robot and controller have said to the pipeline.
 
-    def __init__(self, entities: Entities, accounts: Accounts, pipeline: Executor, now_ns: Callable[[], int]) -> None:
+    `now_ns` reads the robot's clock, and `is_simulated` says whether that is a simulation's.
+    """
+
+    def __init__(
+        self,
+        entities: Entities,
+        accounts: Accounts,
+        pipeline: Executor,
+        now_ns: Callable[[], int],
+        is_simulated: Callable[[], bool],
+    ) -> None:
         self._entities, self._accounts, self._pipeline, self._now_ns = entities, accounts, pipeline, now_ns
+        self._is_simulated = is_simulated
         self._clock = pipeline.published.clock
         self._first_joint = pipeline.parameters.joint_names[0]
         self._read_report = None
@@ -58,7 +69,9 @@ class States:
                 continue
             for each, its_info in waiting:
                 self._take_stamp(self._clock.reports, nanoseconds(stamp_of_message(each)), its_info)
-            arrived_ns = self._now_ns() - age_ns(info)  # as the stamps may set the clock
+            arrived_ns = self._now_ns()  # as the stamps may set the clock
+            if not self._is_simulated():  # such time may stand still
+                arrived_ns -= age_ns(info)
             stamped = report if report.stamp_ns else replace(report, stamp_ns=arrived_ns)
             self._pipeline.take_controller_state(stamped, arrived_ns)
             return

@@ -49,9 +49,12 @@ class Positions(NamedTuple):
     """rad/s, `[N, D]`; rows without values where a point has none; empty: no point has any."""
     accelerations: Sequence[np.ndarray] = ()
     """Likewise, rad/s^2."""
+    end: str | None = None
+    """"goal": it ends at rest at its last position; "stream": more may follow; None: as the parameters say."""
 
     def fields(self, joint_names: Sequence[str]) -> PositionFields:
         """The fields as plans are checked."""
         time_ns = [whole_ns(time) for time in self.times]
-        rows = ([np.asarray(row, np.float64) for row in part] for part in self[2:])
+        parts = self.positions, self.velocities, self.accelerations
+        rows = ([np.asarray(row, np.float64) for row in part] for part in parts)
         return PositionFields(joint_names, self.stamp_ns, len(time_ns), time_ns, *rows)

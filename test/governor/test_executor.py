@@ -1,0 +1,166 @@
+"""What a loop without ROS commands by samples of the executor: smooth, within limits, from wherever it stands."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from traj_integrator_ros.execution.motion import State
+from traj_integrator_ros.governor.executor import Actions, Executor, NodeParameters, Positions
+from traj_integrator_ros.kernels import ControlSpace
+from traj_integrator_ros.parameters.parameters import InvalidParameters
+from traj_integrator_ros.requests.rejection import Rejected, RejectionReason
+
+SECOND, CYCLE_NS, NAMES = 10**9, 10**6, ["a", "b"]
+LIMITS = {"limits__velocity": [2.0, 1.0], "limits__acceleration": [8.0, 4.0], "limits__jerk": [80.0, 60.0]}
+USUAL = {"device": "cpu", "start_from": "previous", **LIMITS}
+STEP = 0.05
+
+
+class Loop:
+    """A loop of 1 kHz that samples an executor, and an arm that is where it was commanded a cycle ago."""
+
+    def __init__(self, **parameters: object) -> None:
+        self.executor = Executor(NodeParameters.of(NAMES, **{**USUAL, **parameters}))
+        self.now_ns, self.commands = 1000 * SECOND, [np.zeros((3, 2))]
+
+    def run(
+        self, seconds: float, every: float = 0.1, plan: Callable[[float], Actions | Positions] | None = None
+    ) -> None:
+        """Pass cycles; execute plans, made for the time since the beginning, s, once in a while."""
+        for cycle in range(round(seconds / 1e-3)):
+            executor, now_ns = self.executor, self.now_ns
+            executor.joint_state(*self.commands[-1][:2], now_ns)
+            if cycle % 10 == 0:
+                executor.tick(now_ns)
+            if plan is not None and cycle % round(every / 1e-3) == 0:
+                executor.execute(plan((now_ns - 1000 * SECOND) / SECOND), now_ns)
+            self.commands.append(np.stack(executor.sample(now_ns)))
+            self.now_ns += CYCLE_NS
+
+    def assert_smooth(self) -> None:
+        """Differences of the commanded positions keep the limits: there is no jump, either."""
+        positions = np.array(self.commands[1:])[:, 0]
+        for order, name in enumerate(("velocity", "acceleration"), 1):
+            largest = np.abs(np.diff(positions, order, axis=0)).max(axis=0) * 1e3**order
+            assert (largest <= np.array(LIMITS[f"limits__{name}"]) * 1.001 + 1e-3).all(), (name, largest)
+
+
+def wave(time: float | np.ndarray) -> np.ndarray:
+    """A motion of both joints that uses about half of their limits."""
+    return np.outer(0.5 * (1 - np.cos(1.5 * np.asarray(time))), [1.0, -0.6])
+
+
+def chunk(seconds: float, space: ControlSpace = ControlSpace.POSITION) -> Actions:
+    """The wave from a time on."""
+    rows = wave(seconds + STEP * np.arange(17))
+    data = rows[1:] if space is ControlSpace.POSITION else np.diff(rows, axis=0) / STEP
+    return Actions(1000 * SECOND + round(seconds * SECOND), space, STEP, data)
+
+
+@pytest.mark.parametrize("space", [ControlSpace.POSITION, ControlSpace.VELOCITY])
+def test_chunks_are_commanded_without_a_jump_and_to_a_stop(space: ControlSpace) -> None:
+    loop = Loop()
+    loop.run(2.0, plan=lambda seconds: chunk(seconds, space))
+    expected = wave(1.999 - (STEP / 2 if space is ControlSpace.VELOCITY else 0.0))[0]
+    assert np.abs(loop.commands[-1][0] - expected).max() < 0.03
+    loop.executor.stop(loop.now_ns)
+    loop.run(1.0)
+    loop.assert_smooth()
+    assert not loop.commands[-1][1:].any(), "it stands"
+
+
+def test_noisy_chunks_are_commanded_within_limits() -> None:
+    loop, random = Loop(), np.random.default_rng(0)
+
+    def noisy(seconds: float) -> Actions:
+        plan = chunk(seconds)
+        return plan._replace(data=plan.data + random.normal(0, 1e-3, plan.data.shape))
+
+    loop.run(2.0, plan=noisy)
+    loop.run(2.0)
+    loop.assert_smooth()
+    assert not loop.commands[-1][1:].any(), "a stream that ends comes to rest"
+
+
+def test_a_plan_ends_exactly_at_its_goal() -> None:
+    loop, goal = Loop(), np.array([0.4, -0.2])
+    loop.run(0.05)
+    loop.executor.execute(Positions(0, [2.0], goal[None], end="goal"), loop.now_ns)
+    loop.run(3.0)
+    loop.assert_smooth()
+    np.testing.assert_allclose(loop.commands[-1][0], goal, atol=1e-9)
+
+
+def test_the_position_measured_last_is_held_until_a_motion_begins() -> None:
+    executor = Executor(NodeParameters.of(NAMES, **USUAL))
+    with pytest.raises(Rejected) as caught:
+        executor.sample(SECOND)
+    assert caught.value.reason is RejectionReason.NO_JOINT_STATE
+    executor.joint_state(np.array([0.3, 0.1]), np.zeros(2), 2 * SECOND)
+    for position in ([0.3, 0.1], [0.2, 0.1]):  # it sags
+        executor.joint_state(np.array(position), np.zeros(2), 3 * SECOND)
+        held = executor.sample(3 * SECOND)
+        assert held.position.tolist() == [0.3, 0.1] and not held.velocity.any() and not held.acceleration.any()
+
+
+def test_a_robot_that_is_not_sampled_any_more_counts_as_off() -> None:
+    loop = Loop()
+    loop.run(0.5, plan=chunk)
+    later_ns = loop.now_ns + SECOND
+    loop.executor.joint_state(*loop.commands[-1][:2], later_ns)
+    with pytest.raises(Rejected) as caught:
+        loop.executor.execute(chunk(1.5), later_ns)
+    assert caught.value.reason is RejectionReason.CONTROLLER_UNAVAILABLE
+
+
+def test_an_arm_that_does_not_follow_is_braked() -> None:
+    loop = Loop(supervision__deviation=0.05)
+    loop.run(0.5, plan=chunk)
+    stuck, made = loop.commands[-1][0], None
+    for _ in range(1000):
+        loop.executor.joint_state(stuck, np.zeros(2), loop.now_ns)
+        made = made or loop.executor.tick(loop.now_ns)
+        loop.executor.sample(loop.now_ns)
+        loop.now_ns += CYCLE_NS
+    assert made is not None and loop.executor.published.guard.reason
+
+
+def test_another_thread_may_sample_while_plans_are_executed() -> None:
+    loop, over, jumps = Loop(), threading.Event(), []
+
+    def sample() -> None:
+        last = loop.executor.sample(loop.now_ns).position
+        while not over.is_set():
+            time_ns = loop.now_ns
+            command = loop.executor.sample(time_ns)
+            jumps.append(np.abs(command.position - last).max())
+            last = command.position
+            time.sleep(1e-4)
+
+    loop.run(0.01)
+    driver = threading.Thread(target=sample)
+    driver.start()
+    loop.run(1.0, every=0.02, plan=chunk)
+    over.set()
+    driver.join()
+    loop.assert_smooth()
+    assert len(jumps) > 10 and max(jumps) < 0.5, "it saw motions of this stream only"
+
+
+def test_reports_of_a_controller_serve_as_well_as_samples() -> None:
+    executor, now_ns = Executor(NodeParameters.of(NAMES, **USUAL)), 1000 * SECOND
+    executor.joint_state(np.zeros(2), np.zeros(2), now_ns)
+    executor.report(State(np.full(2, 0.2), np.zeros(2)), now_ns)
+    made = executor.execute(chunk(0.0), now_ns)
+    assert made.points.position[0].tolist() == [0.2, 0.2], "it begins where the controller is, not the robot"
+
+
+def test_an_unknown_parameter_is_named() -> None:
+    with pytest.raises(InvalidParameters, match=r"limits\.velocities"):
+        NodeParameters.of(NAMES, limits__velocities=[1.0, 1.0])
+    assert NodeParameters.of(NAMES, constraints__a__goal=0.5).constraints_goal[0] == 0.5
