@@ -33,8 +33,10 @@ class SimulatedNode:
     """A pipeline for joints `a`, `b`, ...; times are s of the node's clock. Speeds are assumed up to 10 rad/s."""
 
     def __init__(self, dof: int = 2, **parameters: object) -> None:
+        names = parameters.pop("joint_names", [chr(ord("a") + i) for i in range(dof)])
         usual = {"device": "cpu", "limits__assumed_velocity": 10.0}
-        self.parameters = NodeParameters.of([chr(ord("a") + i) for i in range(dof)], **{**usual, **parameters})
+        given = {name.replace(".", "__"): value for name, value in parameters.items()}
+        self.parameters = NodeParameters.of(names, **usual | given)
         self.dof = dof
         self.warnings: list[Rejected] = []
         self.refused: list[tuple[RejectionReason, float]] = []
