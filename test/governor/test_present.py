@@ -244,3 +244,12 @@ def test_joints_measured_at_different_times_have_speeds_of_their_own() -> None:
         if time_ms % 50 == 0:
             states.update(["b"], np.array([2e-3 * time_ms]), np.zeros(1), time_ms * MS + 1, time_ms * MS + 1)
     np.testing.assert_allclose(states.speed(), [1.0, 2.0], rtol=1e-9)
+
+
+def test_reports_of_which_only_the_newest_is_read_are_as_far_apart_as_they_were_made():
+    present, period, count = PresentCommand(), 0.01, 5
+    for number in range(1, 20):
+        at_ns = ns(NOW_S + number * count * period)
+        present.take_report(ControllerReport(at_ns, State(*np.zeros((3, 2)))), at_ns, count)
+    assert present.period_s == pytest.approx(period)
+    assert not present.is_silent(at_ns + ns(0.05)) and present.is_silent(at_ns + ns(0.07))

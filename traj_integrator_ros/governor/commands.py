@@ -192,6 +192,11 @@ class Commands:
             lasts_s = self._published.motion_clock.lasts_s(left_s)
             return self._trajectories.stop(now_ns + whole_ns(lasts_s)) if isfinite(lasts_s) else None
 
+    @property
+    def waits(self) -> bool:
+        """Whether a plan, or other limits, are to be brought to the controller yet."""
+        return self._waiting is not None or self._kept is not None
+
     def withdraw(self) -> None:
         """Forget what waits, because its sender does not want it any more."""
         if self._waiting is not None:

@@ -174,14 +174,22 @@ class Executor:
         if self.joint_states.refused is not None:
             raise self.joint_states.refused
 
-    def take_controller_state(self, report: ControllerReport, now_ns: int) -> None:
-        """Take what the controller says about itself, in the node's joint order."""
+    def take_controller_state(self, report: ControllerReport, now_ns: int, count: int = 1) -> None:
+        """Take what the controller says about itself, in the node's joint order: the newest of `count` reports."""
         present = self.published.present
         before = present.status(now_ns)
-        present.take_report(report, now_ns)
+        present.take_report(report, now_ns, count)
         status = present.status(now_ns)
         if status is not before and status in (ControllerStatus.RESTARTED, ControllerStatus.OTHER):
             self.published.drop()
+
+    def is_busy(self, now_ns: int) -> bool:
+        """Whether something is in motion, waits, or is not over yet: otherwise `tick` may be called less often."""
+        present, guard = self.published.present, self.published.guard
+        unclear = (
+            present.is_unsure or present.is_doubtful or guard.reason or guard.stopped_until_rest or guard.stop_waits
+        )
+        return bool(unclear) or self.published.is_moving(now_ns) or self.commands.waits
 
     def take_speed_scaling(self, scaling: float, now_ns: int) -> None:
         """Take the speed scaling that a driver tells, which goes before what the controller reports.

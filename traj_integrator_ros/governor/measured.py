@@ -17,6 +17,7 @@ REORDER_WINDOW_S = 0.1
 """A stamp older than the newest by less than this is a late message; by more, the clock has jumped back. One that is
 ahead of the node's clock by more is of another clock.
 """
+_REORDER_WINDOW_NS = whole_ns(REORDER_WINDOW_S)
 _LATELY_NS = 200_000_000
 """Over which the speed of joints is measured."""
 
@@ -94,21 +95,22 @@ class JointStates:
         position = values_of_joints("joint_states.position", position, columns, len(names), optional=False, nan=True)
         velocity = values_of_joints("joint_states.velocity", velocity, columns, len(names), optional=True, nan=True)
         stamp = stamp_ns if stamp_ns else now_ns
-        if self._known[joints].any() and stamp_ns and stamp < (newest := int(self._stamps_ns[joints].max())):
+        if stamp_ns and stamp < (newest := max(self._stamps_ns[joints].tolist())):  # 0 of joints that are not known
             self._reject_older(stamp, newest)
-        known = ~np.isnan(position)
-        taken = joints[known]
+        taken, unknown = joints, np.isnan(position)
+        if np.count_nonzero(unknown):
+            taken, position, velocity = joints[~unknown], position[~unknown], velocity[~unknown]
         if len(taken):
-            self._position[taken] = position[known]
-            self._velocity[taken] = np.where(np.isnan(velocity), 0.0, velocity)[known]
+            self._position[taken] = position
+            self._velocity[taken] = np.where(np.isnan(velocity), 0.0, velocity)
             self._stamps_ns[taken], self._received_ns[taken] = stamp, now_ns
             self._known[taken], self._arrived_ns = True, now_ns
             self.jumped_back = False
-            if self._known.all():
+            if np.count_nonzero(self._known) == len(self._known):
                 self._state = self._merged()
                 self.recent.append(self._state)
-        if not known.all():
-            lacking = [self._joint_names[joint] for joint in joints[~known].tolist()]
+        if len(taken) < len(joints):
+            lacking = [self._joint_names[joint] for joint in joints[unknown].tolist()]
             self.refused = Rejected(
                 RejectionReason.NOT_FINITE,
                 f"joint_states.position: expected finite numbers, got nan for {shown_names(lacking)}",
@@ -116,10 +118,11 @@ class JointStates:
         return bool(len(taken))
 
     def _merged(self) -> MeasuredState:
-        received_ns = self._received_ns.copy()
-        ahead = self._stamps_ns > received_ns + whole_ns(REORDER_WINDOW_S)
-        stamps_ns = np.where(ahead, received_ns, self._stamps_ns)
-        return MeasuredState(self._position.copy(), self._velocity.copy(), int(stamps_ns.max()), stamps_ns, received_ns)
+        received_ns, stamps_ns = self._received_ns.copy(), self._stamps_ns.copy()
+        ahead = stamps_ns > received_ns + _REORDER_WINDOW_NS
+        stamps_ns[ahead] = received_ns[ahead]
+        newest_ns = max(stamps_ns.tolist())
+        return MeasuredState(self._position.copy(), self._velocity.copy(), newest_ns, stamps_ns, received_ns)
 
     def latest(self, now_ns: int, timeout_s: float) -> MeasuredState:
         """Return the stored state.
@@ -144,8 +147,7 @@ class JointStates:
                 RejectionReason.NO_JOINT_STATE,
                 f"start: empty, so the latest joint state is needed, but {lacking} on joint_states",
             )
-        age = self.age_s(now_ns)
-        if timeout_s > 0 and age is not None and age > timeout_s:
+        if timeout_s > 0 and (age := self.age_s(now_ns)) is not None and age > timeout_s:
             joint = self.oldest(now_ns)
             raise Rejected(
                 RejectionReason.STATE_TOO_OLD,

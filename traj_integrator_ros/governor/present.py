@@ -152,8 +152,8 @@ class PresentCommand:
         if self.report is None:
             self._status = ControllerStatus.ASSUMED
 
-    def take_report(self, report: ControllerReport, now_ns: int) -> None:
-        """Take a report of the controller; older ones than the last are ignored."""
+    def take_report(self, report: ControllerReport, now_ns: int, count: int = 1) -> None:
+        """Take the newest of `count` reports of the controller; older ones than the last are ignored."""
         last = self.report
         if self.clock.is_doubted:  # its stamp may be of another clock than the motions are
             self._received_ns = now_ns
@@ -166,7 +166,7 @@ class PresentCommand:
                 return
             last = None
         if last is not None:
-            gap = (report.stamp_ns - last.stamp_ns) * NANOSECOND_S
+            gap = (report.stamp_ns - last.stamp_ns) * NANOSECOND_S / count
             self.period_s = gap if not self.period_s else 0.9 * self.period_s + 0.1 * min(gap, 2 * self.period_s)
         self.report, self._received_ns = report, now_ns
         self.transport.append(max((now_ns - report.stamp_ns) * NANOSECOND_S, 0.0))

@@ -37,7 +37,7 @@ from ..wire.readers import (
 from ..wire.writers import JointTrajectoryWriter, serialize_batch
 from .accounts import OUTPUTS_OF, Accounts, Guard, Output
 from .diagnostics import CONSPICUOUS
-from .entities import SUPERVISION_PERIOD_S, Entities
+from .entities import QUIET_PERIOD_S, RESTING_PERIOD_S, SUPERVISION_PERIOD_S, Entities
 from .goal_server import GoalServer
 from .rclpy_features import publish_parts
 from .services import STOP, Services
@@ -52,6 +52,8 @@ _READINGS, _AT_ONCE_NS = 8, 1_000_000
 """Of two clocks: whoever is interrupted between them tries again."""
 _LARGE = 1 << 17
 """Numbers of a batch on which work takes milliseconds."""
+_STAYS_BUSY_S = 0.5
+"""After input, or a motion, for which the robot is supervised as often: its states come later."""
 _LOOKS_S = 2e-3
 """How long a stop waits for work on a large batch."""
 Result = TypeVar("Result")
@@ -99,7 +101,7 @@ class Answers:
         for trajectory in rehearse(parameters, engine):
             self._writer.serialize(trajectory.points, (0, 0))
         self._gaps: dict[str, SequenceGaps] = defaultdict(SequenceGaps)
-        self._brake_reason = ""
+        self._brake_reason, self._busy_s = "", time.monotonic()
         self.entities = Entities(node, self, self.services, describe, parameters.speed_scaling_topic)
         self._states = States(
             self.entities, accounts, self.pipeline, self.now_ns, lambda: self._clock.ros_time_is_active
@@ -250,6 +252,17 @@ class Answers:
         self.answer_stops()
         self.services.go_on()
         self._supervise()
+        self.entities.supervise_every(self._period_s())
+
+    def _period_s(self) -> float:
+        """Time until the robot is to be supervised again, s: what comes next where nothing is in motion, arrives."""
+        now_s = time.monotonic()
+        active = self.state == ACTIVE
+        if self.services.waits or self.goal_server.is_busy or (active and self.pipeline.is_busy(self.now_ns())):
+            self._busy_s = now_s
+        if now_s - self._busy_s <= _STAYS_BUSY_S:
+            return SUPERVISION_PERIOD_S
+        return RESTING_PERIOD_S if now_s - self._states.arrived_s <= _STAYS_BUSY_S else QUIET_PERIOD_S
 
     def answer_stops(self) -> None:
         """Answer the calls of ~/stop that have arrived: what else waits for its turn may take long."""
@@ -273,8 +286,8 @@ class Answers:
             self._states.poll()
             return
         with self._accounts.guard("supervision"):
-            now_ns = self.update()
-            made = self.pipeline.commands.tick(now_ns, self.update)
+            now_ns = self.read()
+            made = self.pipeline.commands.tick(now_ns, self.read)
             self.hand_over(made)
             if made is not None and made.topic in OUTPUTS_OF:  # it had to wait
                 self._accounts.answered[Output.ROW] += 1
@@ -312,6 +325,12 @@ class Answers:
         return self.pipeline
 
     def update(self) -> int:
+        """Do as `read`, for input: supervise the robot often from now on."""
+        self._busy_s = time.monotonic()
+        self.entities.supervise_every(SUPERVISION_PERIOD_S)
+        return self.read()
+
+    def read(self) -> int:
         """Read the states that have arrived and return the time, ns."""
         self._states.poll()
         return self.now_ns()

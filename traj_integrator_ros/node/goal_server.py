@@ -78,6 +78,11 @@ class GoalServer:
         """Whether there is a goal, or why there can be none, in words."""
         return self.offer if self._server is None else self.goals.state
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether there is a goal that is not over."""
+        return self.goals.state != "idle"
+
     def supervise(self, now_ns: int) -> None:
         """Look whether the goal is over."""
         with self._accounts.guard(GOALS):

@@ -216,7 +216,7 @@ class IntegratorNode(LifecycleNode):
     def _publish_diagnostics(self) -> None:
         answers, published = self._answers, self._published
         if answers is not None:
-            published.executed.observe(published.motion_clock.at(answers.update()))
+            published.executed.observe(published.motion_clock.at(answers.read()))
         status = NodeStatus(
             lifecycle_state=answers.state if answers else self._unconfigured,
             failure=self._failure,

@@ -174,6 +174,11 @@ class Services:
             response.duration += begun_s
             response.distance = np.asarray(stop.motion.end.position - then.position).tolist()
 
+    @property
+    def waits(self) -> bool:
+        """Whether a call is not answered."""
+        return bool(self._open)
+
     def go_on(self) -> None:
         """Answer the calls whose answers were not there at once, and are now."""
         for call in [*self._open]:

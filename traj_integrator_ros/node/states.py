@@ -34,6 +34,8 @@ class States:
         self._entities, self._accounts, self._pipeline, self._now_ns = entities, accounts, pipeline, now_ns
         self._is_simulated = is_simulated
         self._clock = pipeline.published.clock
+        self.arrived_s = 0.0
+        """When something arrived last, s of the steady clock."""
         self._first_joint = pipeline.parameters.joint_names[0]
         self._read_report = None
         if JointTrajectoryControllerState is not None:
@@ -42,13 +44,16 @@ class States:
     def poll(self) -> None:
         """Read all joint states and reports of the controller that have arrived."""
         with self._accounts.guard("joint_states"):
-            stamps = self._clock.states
+            stamps, clock, now_ns = self._clock.states, self._clock, self._now_ns()
             for message, info in take_waiting(self._entities.joint_states, STATE_DEPTH):
+                self.arrived_s = time.monotonic()
                 with self._accounts.guard("joint_states"):
                     names, *state, stamp_ns = read_joint_state(message)
                     if self._first_joint in names:  # not of several publishers
+                        ahead_ns = clock.at(0)
                         self._take_stamp(stamps, stamp_ns, info)
-                    self._pipeline.take_joint_state(names, *state, stamp_ns, self._now_ns())  # as the stamp may set it
+                        now_ns += clock.at(0) - ahead_ns  # the stamp may have set it
+                    self._pipeline.take_joint_state(names, *state, stamp_ns, now_ns)
         if self._entities.speed_scaling is not None:
             with self._accounts.guard("speed_scaling"):
                 for message, _ in take_waiting(self._entities.speed_scaling, STATE_DEPTH):
@@ -61,6 +66,7 @@ class States:
     def _poll_reports(self, read: Callable[[bytes], tuple]) -> None:
         """Take the newest report that can be taken, which says everything that those before it do, and their stamps."""
         waiting = [*take_waiting(self._entities.controller_state, STATE_DEPTH)]
+        self.arrived_s = time.monotonic() if waiting else self.arrived_s
         for message, info in reversed(waiting):
             try:
                 report = self._pipeline.controller_reports.report(*read(message))
@@ -73,7 +79,7 @@ class States:
             if not self._is_simulated():  # such time may stand still
                 arrived_ns -= age_ns(info)
             stamped = report if report.stamp_ns else replace(report, stamp_ns=arrived_ns)
-            self._pipeline.take_controller_state(stamped, arrived_ns)
+            self._pipeline.take_controller_state(stamped, arrived_ns, len(waiting))
             return
 
     def _take_stamp(self, stamps: Stamps, stamp_ns: int, info: Mapping[str, object]) -> None:

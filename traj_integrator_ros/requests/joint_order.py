@@ -132,7 +132,8 @@ def values_of_joints(
             f"{field}: expected {'0 or ' * optional}{count} values, one for each name, got {len(values)}",
         )
     values = values[columns]
-    require_finite(field, np.where(np.isnan(values), 0.0, values) if nan else values)
+    if np.count_nonzero(np.isfinite(values)) < len(values):  # of a few values, three times as fast as .all()
+        require_finite(field, np.where(np.isnan(values), 0.0, values) if nan else values)
     return values
 
 
