@@ -47,17 +47,20 @@ ADA_RATES = Rates(float32=128, multiply=64, integer=64, special=16, float64=2, c
 HOPPER_RATES = Rates(float32=128, multiply=64, integer=64, special=16, float64=64, conversion=16, lanes=32)
 
 DEVICES = (
-    # Jetson AGX Orin Series data sheet: 64 GB module, 2,048 CUDA cores of 128 a multiprocessor.
+    # Jetson AGX Orin Series Technical Brief: 64 GB module, 2,048 CUDA cores of 128 a multiprocessor; its 5.3 TFLOPS of
+    # float32 are this clock. Microbenchmarks of an Orin give 128 results of float32, 64 of int32 and 2 of float64.
     Device("Jetson AGX Orin", 87, 16, 1.3e9, 204.8e9, ADA_RATES),
-    # Jetson Thor Series data sheet: T5000, 2,560 CUDA cores. No float64 rate is published: the lowest is assumed.
+    # Jetson Thor Series data sheet: T5000, 2,560 CUDA cores; a developer kit reports 20 multiprocessors. The clock has
+    # one source alone, and no float64 rate is published: the lowest is assumed.
     Device("Jetson Thor", 110, 20, 1.575e9, 273e9, ADA_RATES),
     # NVIDIA Ada GPU Architecture, appendix A.
     Device("RTX 4090", 89, 128, 2.52e9, 1008e9, ADA_RATES),
     # NVIDIA A100 data sheet (80 GB SXM) and NVIDIA A100 Tensor Core GPU Architecture.
     Device("A100", 80, 108, 1.41e9, 2039e9, A100_RATES),
-    # NVIDIA H100 and H200 data sheets (SXM); the clock is that of their 67 TFLOPS of float32.
+    # NVIDIA H100 and H200 data sheets (SXM); the clock is that of their 67 TFLOPS of float32, 34 of float64.
     Device("H100 SXM", 90, 132, 1.98e9, 3350e9, HOPPER_RATES),
     Device("H200 SXM", 90, 132, 1.98e9, 4800e9, HOPPER_RATES),
-    # NVIDIA HGX B200 data sheet; the clock is that of 75 TFLOPS of float32 on 148 multiprocessors.
+    # NVIDIA HGX B200 data sheet; the clock is that of 75 TFLOPS of float32 on 148 multiprocessors. NVIDIA Blackwell
+    # Architecture Technical Brief: 80 TFLOPS at 1,000 W, which would be 2.1 GHz.
     Device("B200", 100, 148, 1.98e9, 8000e9, HOPPER_RATES),
 )

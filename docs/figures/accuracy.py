@@ -12,7 +12,7 @@ from torch import Tensor
 
 from traj_integrator_ros.kernels import MAPS, Backend, ControlMap, ControlSpace, backend_info
 
-HORIZONS = (1, 64, 1024)
+HORIZONS = (1, 64, 1024, 4096)
 STEPS = (0.0011, 0.0173, 0.97)  # s; none the reciprocal of a whole number, whose products come out exact
 
 
@@ -30,7 +30,7 @@ def main() -> None:
         for inputs in motions.values():
             for backend in backends:
                 errors = [
-                    largest_errors(kernel, inputs(kernel, dt, horizon), dt, backend)
+                    largest_errors(kernel, inputs(kernel, dt, horizon), dt, backend, random=inputs is random_inputs)
                     for dt in STEPS
                     for horizon in HORIZONS
                 ]
@@ -49,16 +49,25 @@ def fuse() -> None:
     interpreter.InterpreterBuilder.create_fma = create_fma
 
 
-def largest_errors(kernel: ControlMap, inputs: list[Tensor], dt: float, backend: Backend) -> tuple[float, float]:
-    """Largest errors of outputs, and of the gradient of a random sum of them by the actions, over the largest value."""
+def largest_errors(
+    kernel: ControlMap, inputs: list[Tensor], dt: float, backend: Backend, random: bool
+) -> tuple[float, float]:
+    """Largest errors of outputs, and of the gradient of a weighted sum of them by the actions, over the largest value.
+
+    Weights are random, or sines of the time.
+    """
     results = []
     for dtype, chosen in ((torch.float32, backend), (torch.float64, Backend.REFERENCE)):
         action, *start = (value.float().to(dtype) for value in inputs)
         action.requires_grad_()
         trajectory = kernel.step(action, *start, dt=dt, backend=chosen)
         generator = torch.Generator().manual_seed(1)
-        weights = [torch.randn(*one.shape, generator=generator).to(dtype) for one in trajectory]
-        results.append((*(one.detach() for one in trajectory), *torch.autograd.grad(trajectory, action, weights)))
+        weights = [torch.randn(*one.shape, generator=generator) for one in trajectory]
+        if not random:
+            times = dt * torch.arange(trajectory[0].shape[1], dtype=torch.float64)[:, None]
+            weights = [torch.sin(1.3 * times + kind).float().expand(one.shape) for kind, one in enumerate(trajectory)]
+        gradients = torch.autograd.grad(trajectory, action, [one.to(dtype) for one in weights])
+        results.append((*(one.detach() for one in trajectory), *gradients))
     errors = [
         float((got.double() - exact).abs().max() / exact.abs().max().clamp_min(1e-300))
         for got, exact in zip(*results, strict=True)

@@ -52,11 +52,15 @@ def _run(
         raise TypeError(f"u_act: expected a tensor, got {type(u_act).__name__}")
     try:
         kernel = map_of(**scheme)
-        is_compiling = torch.compiler.is_compiling()
-        dt = traj_dt if is_compiling else _common(traj_dt, u_act, kernel)
+        fast = None if torch.compiler.is_compiling() else fast_map(kernel.operator, *kernel.scheme)
+        dt = None
+        if fast is not None and u_act.dim() == 3:
+            # The number that all steps are, where nobody follows them: operations of torch take longer.
+            horizon = u_act.shape[1]
+            dt = fast.number(traj_dt, 1, horizon, kernel.output_horizon(horizon))
+        dt = traj_dt if dt is None else dt
         dt = _reciprocal(dt) if kernel.control_space is ControlSpace.POSITION else dt
         dt = _uniform(dt, u_act) if kernel.uniform_dt_only else dt
-        fast = None if is_compiling else fast_map(kernel.operator, *kernel.scheme)
         if fast is not None:
             written = fast.step_into((u_act, *start), (start_idx, None), dt, buffers, out_grad_position)
             if written is not None:
@@ -188,16 +192,6 @@ class AccelerationTensorStepIdxKernel(_IdxStepKernel):
     """Acceleration actions to the trajectory, starts from a pool; traj_dt is dt."""
 
     _map = staticmethod(_acceleration)
-
-
-def _common(traj_dt: Tensor | float, action: Tensor, kernel: ControlMap) -> Tensor | float:
-    """The number that all steps are, where nobody follows them: operations of torch take longer."""
-    fast = fast_map(kernel.operator, *kernel.scheme)
-    if fast is None or action.dim() != 3:
-        return traj_dt
-    horizon = action.shape[1]
-    number = fast.number(traj_dt, 1, horizon, kernel.output_horizon(horizon))
-    return traj_dt if number is None else number
 
 
 def _reciprocal(traj_dt: Tensor | float) -> Tensor | float:

@@ -24,22 +24,9 @@ from ..splines.form import SplineForm
 from ..splines.weights import STATE_WEIGHTS, row_weights
 from ..types import Inputs, VjpInputs
 from . import launch
-from .device import (
-    jit_kernel,
-    load,
-    load_dt,
-    load_state,
-    places,
-    product,
-    put,
-    reciprocal,
-    second_difference,
-    state_row,
-    third_difference,
-    two_product,
-    two_sum,
-)
+from .device import jit_kernel, load, load_state, places, put, state_row, trajectories
 from .ends import Ends, on_device
+from .pairs import product, second_difference, third_difference, two_product, two_sum
 
 
 def bspline_forward(inputs: Inputs, *, form: SplineForm, out: Sequence[Tensor] | None = None) -> tuple[Tensor, ...]:
@@ -128,32 +115,27 @@ def bspline_fwd_kernel(
     TRAJECTORIES: tl.constexpr, LANES: tl.constexpr,
 ):
     """One element of the four outputs for each lane: first in chunks whose segments have points that are not given."""
-    b_trajectory = tl.program_id(0).to(tl.int64) * TRAJECTORIES + tl.arange(0, TRAJECTORIES)[:, None]
-    b_there = b_trajectory < n_batch
-    b_dt, b_dt_lo = load_dt(p_dt, 0 if SHARED_DT else b_trajectory, True if SHARED_DT else b_there, WIDE)
-    b_length = b_dt * STEPS
-    b_length_lo = b_dt_lo * STEPS
-    b_rate, _b_lo = reciprocal(b_length, b_length_lo)
+    b_trajectory, b_there, b_length, b_lo, b_rate = trajectories(p_dt, n_batch, STEPS, SHARED_DT, WIDE, TRAJECTORIES)
     for i in range(tl.program_id(1), n_head, tl.num_programs(1)):
         _chunk(
             p_action, p_start_index, p_start_p, p_start_v, p_start_a, p_start_j, n_start, p_goal_index, p_goal_p,
             p_goal_v, p_goal_a, p_goal_j, n_goal, p_weights, p_position, p_velocity, p_acceleration, p_jerk,
-            b_trajectory, b_there, b_length, b_length_lo, b_rate, i, Ha, n_used, n_segments, D, K, HEAD, STEPS,
+            b_trajectory, b_there, b_length, b_lo, b_rate, i, Ha, n_used, n_segments, D, K, HEAD, STEPS,
             HAS_GOAL, WIDE, LANES, True, SHORT,
         )
     for i in range(tl.program_id(1), n_inner, tl.num_programs(1)):
         _chunk(
             p_action, p_start_index, p_start_p, p_start_v, p_start_a, p_start_j, n_start, p_goal_index, p_goal_p,
             p_goal_v, p_goal_a, p_goal_j, n_goal, p_weights, p_position, p_velocity, p_acceleration, p_jerk,
-            b_trajectory, b_there, b_length, b_length_lo, b_rate, n_head + i, Ha, n_used, n_segments, D, K, HEAD,
-            STEPS, HAS_GOAL, WIDE, LANES, False, False,
+            b_trajectory, b_there, b_length, b_lo, b_rate, n_head + i, Ha, n_used, n_segments, D, K, HEAD, STEPS,
+            HAS_GOAL, WIDE, LANES, False, False,
         )
     for i in range(tl.program_id(1), n_edge - n_head, tl.num_programs(1)):
         _chunk(
             p_action, p_start_index, p_start_p, p_start_v, p_start_a, p_start_j, n_start, p_goal_index, p_goal_p,
             p_goal_v, p_goal_a, p_goal_j, n_goal, p_weights, p_position, p_velocity, p_acceleration, p_jerk,
-            b_trajectory, b_there, b_length, b_length_lo, b_rate, n_head + n_inner + i, Ha, n_used, n_segments, D, K,
-            HEAD, STEPS, HAS_GOAL, WIDE, LANES, SHORT, True,
+            b_trajectory, b_there, b_length, b_lo, b_rate, n_head + n_inner + i, Ha, n_used, n_segments, D, K, HEAD,
+            STEPS, HAS_GOAL, WIDE, LANES, SHORT, True,
         )
 
 
@@ -205,7 +187,7 @@ def _chunk(
         if SEES_END:
             b_from = tl.minimum(b_from, Ha - 1)
         b_x0 = load(p_action, b_points + b_from * D, b_in, WIDE)
-        b_lo0 = b_sum0 * 0.0
+        b_lo0 = tl.zeros_like(b_x0)
         if SEES_START:
             b_point, b_lo = _carrying(b_segment + m, b_p, b_v, b_v_lo, b_a, b_j, K)
             b_x0 = tl.where(b_given < 0, b_point, b_x0)
@@ -253,7 +235,7 @@ def _state(p_p, p_v, p_a, p_j, n_rows, b_row, b_column, b_mask, b_h, b_h_lo, D: 
     b_v = load_state(p_v, n_rows, b_row, b_column, D, b_mask, WIDE)
     b_a = load_state(p_a, n_rows, b_row, b_column, D, b_mask, WIDE) * (b_h * b_h)
     b_j = load_state(p_j, n_rows, b_row, b_column, D, b_mask, WIDE) * (b_h * b_h * b_h)
-    b_v, b_v_lo = product(b_v, tl.zeros_like(b_v), b_h, b_h_lo)
+    b_v, b_v_lo = product(b_v, None, b_h, b_h_lo)
     return b_p, b_v, b_v_lo, b_a, b_j
 
 
@@ -276,10 +258,7 @@ def bspline_vjp_kernel(
     HEAD: tl.constexpr, STEPS: tl.constexpr, WIDE: tl.constexpr, TRAJECTORIES: tl.constexpr, LANES: tl.constexpr,
 ):
     """The gradient of a given control point for each lane; chunks that have the last one come at the end."""
-    b_trajectory = tl.program_id(0).to(tl.int64) * TRAJECTORIES + tl.arange(0, TRAJECTORIES)[:, None]
-    b_there = b_trajectory < n_batch
-    b_dt, b_dt_lo = load_dt(p_dt, 0 if SHARED_DT else b_trajectory, True if SHARED_DT else b_there, WIDE)
-    b_rate, _b_lo = reciprocal(b_dt * STEPS, b_dt_lo * STEPS)
+    b_trajectory, b_there, _b_length, _b_lo, b_rate = trajectories(p_dt, n_batch, STEPS, SHARED_DT, WIDE, TRAJECTORIES)
     for i in range(tl.program_id(1), n_inner, tl.num_programs(1)):
         _gradients(
             p_grad_position, p_grad_velocity, p_grad_acceleration, p_grad_jerk, p_weights, p_last_weights,

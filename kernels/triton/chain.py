@@ -25,8 +25,9 @@ Vjp, with dt[0] = 0, suffix sums over k >= h, and all W 0 in row 0 and beyond th
 
 and grad u[h-1] is that of the given output. A program computes all steps of one trajectory (and up to 32 joints), a
 block of rows at a time: within a block the running sums are parallel along time, and the last state is carried from
-block to block with its rounding error, so that any horizon is possible. Where all steps are of one length, differences
-of any order are taken of the given output itself, and multiplied by powers of 1 / dt at last.
+block to block with its rounding error, so that any horizon is possible. Of the first sum, which the others add up
+again, no rounding error of a row is lost either. Where all steps are of one length, that is the unit of time of the
+forward kernel, and the vjp takes differences of any order of upstream gradients, times powers of 1 / dt at last.
 """
 
 from collections.abc import Callable, Sequence
@@ -37,17 +38,15 @@ from torch import Tensor
 
 from ..types import AccelerationIntegrator, Inputs, VjpInputs
 from . import launch
-from .device import (
-    jit_kernel,
-    load,
-    load_dt,
-    load_state,
+from .device import jit_kernel, load, load_dt, load_state, put, row_offsets, state_row
+from .pairs import (
+    plus,
     product,
-    put,
     reciprocal,
+    running_sum,
     second_difference,
-    state_row,
     third_difference,
+    two_difference,
     two_sum,
 )
 
@@ -93,168 +92,146 @@ def chain_fwd_kernel(
 ):
     """One trajectory, a block of its joints: differences and running sums over blocks of rows."""
     i_trajectory = tl.program_id(0).to(tl.int64)
-    i_base = i_trajectory * Ha * D
     b_column = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)[None, :]
     b_in_column = b_column < D
     i_start = state_row(p_start_index, n_start, i_trajectory, True)
-    b_p = load_state(p_start_p, n_start, i_start, b_column, D, b_in_column, WIDE)
-    b_v = load_state(p_start_v, n_start, i_start, b_column, D, b_in_column, WIDE)
-    b_a = load_state(p_start_a, n_start, i_start, b_column, D, b_in_column, WIDE)
-    b_v0 = b_v
-    b_a0 = b_a
-    b_zero = tl.zeros_like(b_p)
-    b_p_lo = b_zero
-    b_v_lo = b_zero
-    b_a_lo = b_zero
-    # The given output before its first action.
-    b_before = b_zero
-    if GIVEN == 0:
-        b_before = b_p
-    if GIVEN == 1:
-        b_before = b_v
-    if GIVEN == 2:
-        b_before = b_a
+    b_p0 = load_state(p_start_p, n_start, i_start, b_column, D, b_in_column, WIDE)
+    b_v0 = load_state(p_start_v, n_start, i_start, b_column, D, b_in_column, WIDE)
+    b_a0 = load_state(p_start_a, n_start, i_start, b_column, D, b_in_column, WIDE)
     p_dt += i_trajectory * n_dt_batch
-    first_dt, first_dt_lo = load_dt(p_dt, 0, True, WIDE)
-    first_rate, first_rate_lo = reciprocal(first_dt, first_dt_lo)
-    # Gains of the start's velocity and acceleration over one step, and the derivative that the first differences
-    # continue: the velocity half a step before the start, or its acceleration.
-    b_gain_v, b_gain_v_lo = product(b_v, b_zero, first_dt, first_dt_lo)
-    b_gain_a, b_gain_a_lo = product(b_a, b_zero, first_dt, first_dt_lo)
-    b_half = 0.5 * first_dt * b_gain_a
-    b_arc, b_arc_lo = two_sum(b_v, -0.5 * b_gain_a)
-    if GIVEN == 1:
-        b_arc = b_a
-        b_arc_lo = b_zero
+    dt, dt_lo = load_dt(p_dt, 0, True, WIDE)
+    rate, rate_lo = reciprocal(dt, dt_lo)
+    # Steps of one length are the unit of time; the given output keeps its own unit.
+    b_p, b_p_lo = _times_power(b_p0, dt, dt_lo, rate, rate_lo, -GIVEN if UNIFORM else 0)
+    b_v, b_v_lo = _times_power(b_v0, dt, dt_lo, rate, rate_lo, 1 - GIVEN if UNIFORM else 0)
+    b_a, b_a_lo = _times_power(b_a0, dt, dt_lo, rate, rate_lo, 2 - GIVEN if UNIFORM else 0)
+    one = tl.zeros_like(dt) + 1.0
+    p_unit, _unit_lo = _times_power(one, dt, dt_lo, rate, rate_lo, GIVEN if UNIFORM else 0)
+    v_unit, _unit_lo = _times_power(one, dt, dt_lo, rate, rate_lo, GIVEN - 1 if UNIFORM else 0)
+    a_unit, _unit_lo = _times_power(one, dt, dt_lo, rate, rate_lo, GIVEN - 2 if UNIFORM else 0)
+    j_unit, _unit_lo = _times_power(one, dt, dt_lo, rate, rate_lo, GIVEN - 3 if UNIFORM else 0)
+    # The given output before its first action, and the derivative that the first differences continue: the velocity
+    # half a step before the start, or its acceleration.
+    b_before = b_p0 if GIVEN == 0 else (b_v0 if GIVEN == 1 else b_a0)
+    b_arc = b_a
+    b_arc_lo = b_a_lo
+    if GIVEN == 0:
+        b_arc, b_arc_lo = plus(b_v, b_v_lo, -0.5 * b_a * (one if UNIFORM else dt), None)
+    b_offset = row_offsets(D, ROWS)
     for i_first in range(0, Ha, ROWS):
         b_h = i_first + tl.arange(0, ROWS)[:, None]
         b_in = (b_h < Ha) & b_in_column
-        b_at = i_base + (b_h * D + b_column)
+        b_at = b_offset + b_column + (i_trajectory * Ha * D + i_first * D)
         # Up from the given output: differences.
-        b_x0 = _given(p_action, b_at, b_h, 0, D, b_in, b_before, WIDE)
-        b_j = b_x0
-        b_dt = first_dt
-        b_dt_lo = first_dt_lo
-        b_rate = first_rate
-        b_rate_lo = first_rate_lo
-        if UNIFORM:
-            if GIVEN <= 2:
-                b_x1 = _given(p_action, b_at, b_h, 1, D, b_in, b_before, WIDE)
-                b_first = (b_x0 - b_x1) * b_rate
-                b_j = b_first
-            if GIVEN <= 1:
-                b_x2 = _given(p_action, b_at, b_h, 2, D, b_in, b_before, WIDE)
-                b_second, b_lo = second_difference(b_x0, b_x1, b_x2)
-                # In row 1 the start's derivatives lead back to x2: p0 - dt v0 + dt^2 a0 / 2, or v0 - dt a0.
-                if GIVEN == 0:
-                    b_second -= tl.where(b_h == 1, b_gain_v, 0.0)
-                    b_lo -= tl.where(b_h == 1, b_gain_v_lo - b_half, 0.0)
-                else:
-                    b_second -= tl.where(b_h == 1, b_gain_a, 0.0)
-                    b_lo -= tl.where(b_h == 1, b_gain_a_lo, 0.0)
-                b_second = (b_second + b_lo) * (b_rate * b_rate)
-                b_j = b_second
-            if GIVEN == 0:
-                # And to x3 in rows 1, p0 - 2 dt v0 + 2 dt^2 a0, and 2.
-                b_x3 = _given(p_action, b_at, b_h, 3, D, b_in, b_before, WIDE)
-                b_third, b_lo = third_difference(b_x0, b_x1, b_x2, b_x3)
-                b_third += tl.where(b_h == 1, -b_gain_v, tl.where(b_h == 2, b_gain_v, 0.0))
-                b_lo += tl.where(b_h == 1, -b_gain_v_lo - b_half, tl.where(b_h == 2, b_gain_v_lo - b_half, 0.0))
-                b_j = (b_third + b_lo) * (b_rate * b_rate * b_rate)
-        else:
-            b_dt, b_dt_lo = load_dt(p_dt, b_h, b_h < Ha, WIDE)
-            if GIVEN <= 2:
-                b_rate, b_rate_lo = reciprocal(b_dt, b_dt_lo)
-                b_x1 = _given(p_action, b_at, b_h, 1, D, b_in, b_before, WIDE)
-                b_first, b_first_lo = _slope(b_x0, b_zero, b_x1, b_zero, b_rate, b_rate_lo)
-                b_j = b_first
-            if GIVEN <= 1:
-                b_x2 = _given(p_action, b_at, b_h, 2, D, b_in, b_before, WIDE)
-                b_rate1, b_rate1_lo = _rate(p_dt, b_h - 1, Ha, WIDE)
-                b_first1, b_first1_lo = _slope(b_x1, b_zero, b_x2, b_zero, b_rate1, b_rate1_lo)
-                b_first1 = tl.where(b_h > 1, b_first1, b_arc)
-                b_first1_lo = tl.where(b_h > 1, b_first1_lo, b_arc_lo)
-                b_second, b_second_lo = _slope(b_first, b_first_lo, b_first1, b_first1_lo, b_rate, b_rate_lo)
-                b_j = b_second
-            if GIVEN == 0:
-                b_x3 = _given(p_action, b_at, b_h, 3, D, b_in, b_before, WIDE)
-                b_rate2, b_rate2_lo = _rate(p_dt, b_h - 2, Ha, WIDE)
-                b_first2, b_first2_lo = _slope(b_x2, b_zero, b_x3, b_zero, b_rate2, b_rate2_lo)
-                b_first2 = tl.where(b_h > 2, b_first2, b_arc)
-                b_first2_lo = tl.where(b_h > 2, b_first2_lo, b_arc_lo)
-                b_second1, b_lo = _slope(b_first1, b_first1_lo, b_first2, b_first2_lo, b_rate1, b_rate1_lo)
-                b_second1 = tl.where(b_h > 1, b_second1, b_a0)
-                b_lo = tl.where(b_h > 1, b_lo, 0.0)
-                b_j, b_lo = _slope(b_second, b_second_lo, b_second1, b_lo, b_rate, b_rate_lo)
+        b_x = _given(p_action, b_at, b_h, 0, D, b_in, b_before, WIDE)
+        b_j = b_x
+        if GIVEN <= 2:
+            b_rate, b_rate_lo = _rate(p_dt, b_h, Ha, UNIFORM, WIDE)
+            b_x1 = _given(p_action, b_at, b_h, 1, D, b_in, b_before, WIDE)
+            b_first, b_first_lo = _slope(b_x, None, b_x1, None, b_rate, b_rate_lo, UNIFORM)
+            b_j = b_first + b_first_lo
+        if GIVEN <= 1:
+            b_x2 = _given(p_action, b_at, b_h, 2, D, b_in, b_before, WIDE)
+            b_rate1, b_rate1_lo = _rate(p_dt, b_h - 1, Ha, UNIFORM, WIDE)
+            b_first1, b_lo1 = _slope(b_x1, None, b_x2, None, b_rate1, b_rate1_lo, UNIFORM)
+            b_first1 = tl.where(b_h > 1, b_first1, b_arc)
+            b_lo1 = tl.where(b_h > 1, b_lo1, b_arc_lo)
+            b_second, b_second_lo = _slope(b_first, b_first_lo, b_first1, b_lo1, b_rate, b_rate_lo, UNIFORM)
+            b_j = b_second + b_second_lo
         if GIVEN == 0:
-            put(p_position, b_at, b_x0, b_in)
-            put(p_velocity, b_at, tl.where(b_h > 0, b_first, b_v0), b_in)
-            put(p_acceleration, b_at, tl.where(b_h > 0, b_second, b_a0), b_in)
+            b_x3 = _given(p_action, b_at, b_h, 3, D, b_in, b_before, WIDE)
+            b_rate2, b_rate2_lo = _rate(p_dt, b_h - 2, Ha, UNIFORM, WIDE)
+            b_first2, b_lo2 = _slope(b_x2, None, b_x3, None, b_rate2, b_rate2_lo, UNIFORM)
+            b_first2 = tl.where(b_h > 2, b_first2, b_arc)
+            b_lo2 = tl.where(b_h > 2, b_lo2, b_arc_lo)
+            b_second1, b_lo1 = _slope(b_first1, b_lo1, b_first2, b_lo2, b_rate1, b_rate1_lo, UNIFORM)
+            b_second1 = tl.where(b_h > 1, b_second1, b_a)
+            b_lo1 = tl.where(b_h > 1, b_lo1, b_a_lo)
+            b_third, b_lo = _slope(b_second, b_second_lo, b_second1, b_lo1, b_rate, b_rate_lo, UNIFORM)
+            b_j = b_third + b_lo
+        if GIVEN == 0:
+            put(p_position, b_at, b_x, b_in)
+            put(p_velocity, b_at, tl.where(b_h > 0, (b_first + b_first_lo) * v_unit, b_v0), b_in)
+            put(p_acceleration, b_at, tl.where(b_h > 0, (b_second + b_second_lo) * a_unit, b_a0), b_in)
         if GIVEN == 1:
-            put(p_velocity, b_at, b_x0, b_in)
-            put(p_acceleration, b_at, tl.where(b_h > 0, b_first, b_a0), b_in)
+            put(p_velocity, b_at, b_x, b_in)
+            put(p_acceleration, b_at, tl.where(b_h > 0, (b_first + b_first_lo) * a_unit, b_a0), b_in)
         if GIVEN == 2:
-            put(p_acceleration, b_at, b_x0, b_in)
-        put(p_jerk, b_at, tl.where(b_h > 0, b_j, 0.0), b_in)
+            put(p_acceleration, b_at, b_x, b_in)
+        put(p_jerk, b_at, tl.where(b_h > 0, b_j * j_unit, 0.0), b_in)
         # Down from it: running sums, in which each gain over a step is a mean times the step.
-        b_mean = b_x0
+        b_dt = dt
+        b_dt_lo = dt_lo
+        if not UNIFORM:
+            b_dt, b_dt_lo = load_dt(p_dt, b_h, b_h < Ha, WIDE)
+        b_mean = b_x
         if GIVEN == 3:
-            b_da = _gain(b_mean, b_h, b_dt, b_dt_lo)
-            b_acceleration = b_a + (tl.cumsum(b_da, 0) + b_a_lo)
-            b_a, b_a_lo = _carry(b_a, b_a_lo, b_da)
-            b_mean = b_acceleration - 0.5 * b_da
-            put(p_acceleration, b_at, b_acceleration, b_in)
+            b_da, b_da_lo = _gain(b_mean, b_h, b_dt, b_dt_lo, UNIFORM)
+            b_sum, b_a, b_a_lo = running_sum(b_a, b_a_lo, b_da, b_da_lo, ROWS, not WIDE)
+            put(p_acceleration, b_at, tl.where(b_h > 0, b_sum * a_unit, b_a0), b_in)
+            b_mean = b_sum - 0.5 * b_da
         if GIVEN >= 2:
-            b_dv = _gain(b_mean, b_h, b_dt, b_dt_lo)
-            b_velocity = b_v + (tl.cumsum(b_dv, 0) + b_v_lo)
-            b_v, b_v_lo = _carry(b_v, b_v_lo, b_dv)
-            b_mean = b_velocity
+            b_dv, b_dv_lo = _gain(b_mean, b_h, b_dt, b_dt_lo, UNIFORM)
+            b_velocity, b_v, b_v_lo = running_sum(b_v, b_v_lo, b_dv, b_dv_lo, ROWS, GIVEN == 2 and not WIDE)
+            put(p_velocity, b_at, tl.where(b_h > 0, b_velocity * v_unit, b_v0), b_in)
             if GIVEN == 3:
                 # From the end of the step: v[h-1] = v - dv, a[h-1] / 2 + j dt / 6 = a / 2 - j dt / 3.
-                b_mean = b_velocity - b_dv + (0.5 * b_acceleration - (1.0 / 3.0) * b_da) * b_dt
-            elif not SEMI_IMPLICIT:
-                b_mean = b_velocity - 0.5 * b_dv
-            put(p_velocity, b_at, b_velocity, b_in)
+                b_mean, b_lo = _gain(0.5 * b_sum - (1.0 / 3.0) * b_da, b_h, b_dt, b_dt_lo, UNIFORM)
+                b_mean = (b_velocity - b_dv) + b_mean
+            else:
+                b_mean = b_velocity - (0.0 if SEMI_IMPLICIT else 0.5) * b_dv
         if GIVEN >= 1:
-            b_dp = _gain(b_mean, b_h, b_dt, b_dt_lo)
-            put(p_position, b_at, b_p + (tl.cumsum(b_dp, 0) + b_p_lo), b_in)
-            b_p, b_p_lo = _carry(b_p, b_p_lo, b_dp)
+            b_dp, b_dp_lo = _gain(b_mean, b_h, b_dt, b_dt_lo, UNIFORM)
+            b_sum, b_p, b_p_lo = running_sum(b_p, b_p_lo, b_dp, b_dp_lo, ROWS, GIVEN == 1 and not WIDE)
+            put(p_position, b_at, tl.where(b_h > 0, b_sum * p_unit, b_p0), b_in)
+
+
+@triton.jit
+def _times_power(b_x, dt, dt_lo, rate, rate_lo, EXPONENT: tl.constexpr):
+    """A number times a power of dt, and its rounding error."""
+    b_x_lo = tl.zeros_like(b_x)
+    for _ in tl.static_range(EXPONENT):
+        b_x, b_x_lo = product(b_x, b_x_lo, dt, dt_lo)
+    for _ in tl.static_range(-EXPONENT):
+        b_x, b_x_lo = product(b_x, b_x_lo, rate, rate_lo)
+    return b_x, b_x_lo
 
 
 @triton.jit
 def _given(p_action, b_at, b_h, back: tl.constexpr, D: tl.constexpr, b_in, b_before, WIDE: tl.constexpr):
     """The given output some rows earlier: an action, or the start state before the first one."""
-    b_is_action = b_h > back
-    return tl.where(b_is_action, load(p_action, b_at - (back + 1) * D, b_in & b_is_action, WIDE), b_before)
+    b_other = b_before.to(p_action.dtype.element_ty)
+    b_value = tl.load(p_action + (b_at - (back + 1) * D), mask=b_in & (b_h > back), other=b_other)
+    return b_value.to(tl.float64 if WIDE else tl.float32)
 
 
 @triton.jit
-def _rate(p_dt, b_h, Ha, WIDE: tl.constexpr):
+def _rate(p_dt, b_h, Ha, UNIFORM: tl.constexpr, WIDE: tl.constexpr):
     """1 / dt of rows, and its rounding error; 0 outside of rows 1 to Ha - 1."""
     b_there = (b_h > 0) & (b_h < Ha)
-    b_dt, b_dt_lo = load_dt(p_dt, b_h, b_there, WIDE)
+    b_dt, b_dt_lo = load_dt(p_dt, 0 if UNIFORM else b_h, True if UNIFORM else b_there, WIDE)
     b_rate, b_rate_lo = reciprocal(b_dt, b_dt_lo)
     return tl.where(b_there, b_rate, 0.0), tl.where(b_there, b_rate_lo, 0.0)
 
 
 @triton.jit
-def _slope(b_x, b_x_lo, b_y, b_y_lo, b_rate, b_rate_lo):
+def _slope(b_x, b_x_lo, b_y, b_y_lo, b_rate, b_rate_lo, IS_UNIT: tl.constexpr):
     """(x - y) times a rate, and its rounding error."""
-    b_difference, b_lo = two_sum(b_x, -b_y)
-    return product(b_difference, b_lo + (b_x_lo - b_y_lo), b_rate, b_rate_lo)
+    b_slope, b_lo = two_difference(b_x, b_y)
+    if b_x_lo is not None:
+        b_lo += b_x_lo - b_y_lo
+    if not IS_UNIT:
+        b_slope, b_lo = product(b_slope, b_lo, b_rate, b_rate_lo)
+    return b_slope, b_lo
 
 
 @triton.jit
-def _gain(b_mean, b_h, b_dt, b_dt_lo):
-    """A mean times the step that leads to its row; 0 in the first row."""
-    return tl.where(b_h > 0, tl.fma(b_mean, b_dt, b_mean * b_dt_lo), 0.0)
-
-
-@triton.jit
-def _carry(b_sum, b_sum_lo, b_gains):
-    """A running sum after a block of rows, and its rounding error."""
-    b_next, b_lo = two_sum(b_sum, tl.sum(b_gains, 0)[None, :])
-    return b_next, b_sum_lo + b_lo
+def _gain(b_mean, b_h, b_dt, b_dt_lo, IS_UNIT: tl.constexpr):
+    """A mean times the step that leads to its row, and the rounding error; 0 in the first row."""
+    b_lo = tl.zeros_like(b_mean)
+    if not IS_UNIT:
+        b_mean, b_lo = product(b_mean, None, b_dt, b_dt_lo)
+    return tl.where(b_h > 0, b_mean, 0.0), tl.where(b_h > 0, b_lo, 0.0)
 
 
 @jit_kernel
@@ -269,8 +246,8 @@ def chain_vjp_kernel(
     b_column = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)[None, :]
     b_in_column = b_column < D
     p_dt += i_trajectory * n_dt_batch
-    first_dt, first_dt_lo = load_dt(p_dt, 0, True, WIDE)
-    b_rate, _b_lo = reciprocal(first_dt, first_dt_lo)
+    dt, dt_lo = load_dt(p_dt, 0, True, WIDE)
+    rate, _rate_lo = reciprocal(dt, dt_lo)
     b_p = tl.zeros([1, COLUMNS], tl.float64 if WIDE else tl.float32)
     b_s = b_p
     b_a = b_p
@@ -279,73 +256,58 @@ def chain_vjp_kernel(
     b_a_lo = b_p
     put(p_grad_action, i_base + (Ha - 1) * D + b_column, b_p, b_in_column)
     # The given output's own gradient, and those of its derivatives.
-    p_x = p_grad_position
-    p_x1 = p_grad_velocity
-    p_x2 = p_grad_acceleration
-    p_x3 = p_grad_jerk
-    if GIVEN == 1:
-        p_x, p_x1, p_x2, p_x3 = p_grad_velocity, p_grad_acceleration, p_grad_jerk, None
-    if GIVEN == 2:
-        p_x, p_x1, p_x2, p_x3 = p_grad_acceleration, p_grad_jerk, None, None
-    if GIVEN == 3:
-        p_x, p_x1, p_x2, p_x3 = p_grad_jerk, None, None, None
+    p_p, p_v, p_a, p_j = p_grad_position, p_grad_velocity, p_grad_acceleration, p_grad_jerk
+    p_x = p_p if GIVEN == 0 else (p_v if GIVEN == 1 else (p_a if GIVEN == 2 else p_j))
+    p_x1 = p_v if GIVEN == 0 else (p_a if GIVEN == 1 else (p_j if GIVEN == 2 else None))
+    p_x2 = p_a if GIVEN == 0 else (p_j if GIVEN == 1 else None)
+    p_x3 = p_j if GIVEN == 0 else None
+    b_offset = row_offsets(D, ROWS)
     for i_first in range(0, Ha, ROWS):
         b_h = (Ha - 1 - i_first - tl.arange(0, ROWS))[:, None]
         b_in = (b_h >= 0) & b_in_column
-        b_at = i_base + (b_h * D + b_column)
+        b_at = b_column - b_offset + (i_base + (Ha - 1 - i_first) * D)
         # The adjoint of the differences, from the jerk down to the given output.
-        b_dt = first_dt
-        b_dt_lo = first_dt_lo
         if UNIFORM:
-            b_grad = _uniform(p_x, p_x1, p_x2, p_x3, b_at, b_h, Ha, D, b_rate, b_in, WIDE)
+            b_grad = _uniform(p_x, p_x1, p_x2, p_x3, b_at, b_h, Ha, D, rate, b_in, WIDE)
         else:
-            b_dt, b_dt_lo = load_dt(p_dt, b_h, b_h >= 0, WIDE)
             b_grad = _level3(p_x, p_x1, p_x2, p_x3, p_dt, b_at, b_h, Ha, D, b_in, WIDE)
         # The adjoint of the running sums, from the position up to the given output.
+        b_dt = dt
+        b_dt_lo = dt_lo
+        if not UNIFORM:
+            b_dt, b_dt_lo = load_dt(p_dt, b_h, b_h >= 0, WIDE)
         if GIVEN >= 1:
             b_gp = load(p_grad_position, b_at, b_in, WIDE)
-            b_pdt = _gain(b_p + (tl.cumsum(b_gp, 0) + b_p_lo), b_h, b_dt, b_dt_lo)
-            b_p, b_p_lo = _carry(b_p, b_p_lo, b_gp)
+            b_mean, b_p, b_p_lo = running_sum(b_p, b_p_lo, b_gp, 0.0, ROWS, not WIDE)
+            b_pdt, _b_lo = _gain(b_mean, b_h, b_dt, b_dt_lo, False)
         if GIVEN == 1:
             b_grad += b_pdt
         if GIVEN >= 2:
             b_gs = b_pdt + load(p_grad_velocity, b_at, b_in, WIDE)
-            b_mean = b_s + (tl.cumsum(b_gs, 0) + b_s_lo)
-            b_s, b_s_lo = _carry(b_s, b_s_lo, b_gs)
+            b_mean, b_s, b_s_lo = running_sum(b_s, b_s_lo, b_gs, 0.0, ROWS, False)
             b_v = b_mean - b_pdt
-            if not SEMI_IMPLICIT:
-                b_mean -= 0.5 * b_pdt
-            b_x = _gain(b_mean, b_h, b_dt, b_dt_lo)
+            b_x, _b_lo = _gain(b_mean - (0.0 if SEMI_IMPLICIT else 0.5) * b_pdt, b_h, b_dt, b_dt_lo, False)
         if GIVEN == 2:
             b_grad += b_x
         if GIVEN == 3:
             b_ga = b_x + load(p_grad_acceleration, b_at, b_in, WIDE)
-            b_mean = b_a + (tl.cumsum(b_ga, 0) + b_a_lo) - b_x
-            b_a, b_a_lo = _carry(b_a, b_a_lo, b_ga)
-            b_grad += (b_mean + (0.5 * b_v + b_pdt * (1.0 / 6.0)) * b_dt) * b_dt
+            b_mean, b_a, b_a_lo = running_sum(b_a, b_a_lo, b_ga, 0.0, ROWS, False)
+            b_grad += (b_mean - b_x + (0.5 * b_v + b_pdt * (1.0 / 6.0)) * b_dt) * b_dt
         put(p_grad_action, b_at - D, b_grad, b_in & (b_h > 0))
     # The start state in row 0: sums up to it, or what differences make of it.
     b_p += b_p_lo
     b_s += b_s_lo
     b_a += b_a_lo
     b_from = i_base + b_column
-    if GIVEN == 3:
-        b_grad = b_a
-        b_first = b_a
-        b_second = b_a
-    elif UNIFORM:
-        b_grad, b_first, b_second = _uniform_start(p_x, p_x1, p_x2, p_x3, b_from, Ha, D, b_rate, b_in_column, WIDE)
-    else:
-        b_grad, b_first, b_second = _start(
-            p_x, p_x1, p_x2, p_x3, p_dt, b_from, first_dt, Ha, D, b_in_column, WIDE
-        )
+    if GIVEN < 3:
+        if UNIFORM:
+            b_grad, b_first, b_second = _uniform_start(p_x, p_x1, p_x2, p_x3, b_from, Ha, D, rate, b_in_column, WIDE)
+        else:
+            b_grad, b_first, b_second = _start(p_x, p_x1, p_x2, p_x3, p_dt, b_from, dt, Ha, D, b_in_column, WIDE)
     if GIVEN == 0:
-        b_p = b_grad
-        b_s = b_first
-        b_a = b_second
+        b_p, b_s, b_a = b_grad, b_first, b_second
     if GIVEN == 1:
-        b_s = b_grad
-        b_a = b_first
+        b_s, b_a = b_grad, b_first
     if GIVEN == 2:
         b_a = b_grad
     b_to = i_trajectory * D + b_column
@@ -401,20 +363,20 @@ def _uniform_start(p_x, p_x1, p_x2, p_x3, b_at, Ha, D: tl.constexpr, b_rate, b_i
 @triton.jit
 def _level1(p_x, p_x1, p_dt, k: tl.constexpr, b_at, b_h, Ha, D: tl.constexpr, b_in, WIDE: tl.constexpr):
     """Gradient of an output k rows later, with what its differences pass on, and its rounding error."""
-    b_rate, b_rate_lo = _rate(p_dt, b_h + k, Ha, WIDE)
-    b_next, b_next_lo = _rate(p_dt, b_h + (k + 1), Ha, WIDE)
+    b_rate, b_rate_lo = _rate(p_dt, b_h + k, Ha, False, WIDE)
+    b_next, b_next_lo = _rate(p_dt, b_h + (k + 1), Ha, False, WIDE)
     b_g = load(p_x1, b_at + k * D, b_in & (b_h + k < Ha), WIDE)
-    b_w0, b_w0_lo = product(b_g, tl.zeros_like(b_g), b_rate, b_rate_lo)
+    b_w0, b_w0_lo = product(b_g, None, b_rate, b_rate_lo)
     b_g = load(p_x1, b_at + (k + 1) * D, b_in & (b_h + (k + 1) < Ha), WIDE)
-    b_w1, b_w1_lo = product(b_g, tl.zeros_like(b_g), b_next, b_next_lo)
+    b_w1, b_w1_lo = product(b_g, None, b_next, b_next_lo)
     return _passed_on(load(p_x, b_at + k * D, b_in & (b_h + k < Ha), WIDE), b_w0, b_w0_lo, b_w1, b_w1_lo)
 
 
 @triton.jit
 def _level2(p_x, p_x1, p_x2, p_dt, k: tl.constexpr, b_at, b_h, Ha, D: tl.constexpr, b_in, WIDE: tl.constexpr):
     """The same with second differences."""
-    b_rate, b_rate_lo = _rate(p_dt, b_h + k, Ha, WIDE)
-    b_next, b_next_lo = _rate(p_dt, b_h + (k + 1), Ha, WIDE)
+    b_rate, b_rate_lo = _rate(p_dt, b_h + k, Ha, False, WIDE)
+    b_next, b_next_lo = _rate(p_dt, b_h + (k + 1), Ha, False, WIDE)
     b_g, b_lo = _level1(p_x1, p_x2, p_dt, k, b_at, b_h, Ha, D, b_in, WIDE)
     b_w0, b_w0_lo = product(b_g, b_lo, b_rate, b_rate_lo)
     b_g, b_lo = _level1(p_x1, p_x2, p_dt, k + 1, b_at, b_h, Ha, D, b_in, WIDE)
@@ -425,8 +387,8 @@ def _level2(p_x, p_x1, p_x2, p_dt, k: tl.constexpr, b_at, b_h, Ha, D: tl.constex
 @triton.jit
 def _level3(p_x, p_x1, p_x2, p_x3, p_dt, b_at, b_h, Ha, D: tl.constexpr, b_in, WIDE: tl.constexpr):
     """Gradient of the given output from its own and those of the differences of each order, for steps of any length."""
-    b_rate, b_rate_lo = _rate(p_dt, b_h, Ha, WIDE)
-    b_next, b_next_lo = _rate(p_dt, b_h + 1, Ha, WIDE)
+    b_rate, b_rate_lo = _rate(p_dt, b_h, Ha, False, WIDE)
+    b_next, b_next_lo = _rate(p_dt, b_h + 1, Ha, False, WIDE)
     b_g, b_lo = _level2(p_x1, p_x2, p_x3, p_dt, 0, b_at, b_h, Ha, D, b_in, WIDE)
     b_w0, b_w0_lo = product(b_g, b_lo, b_rate, b_rate_lo)
     b_g, b_lo = _level2(p_x1, p_x2, p_x3, p_dt, 1, b_at, b_h, Ha, D, b_in, WIDE)
@@ -442,7 +404,7 @@ def _start(p_x, p_x1, p_x2, p_x3, p_dt, b_at, b_dt, Ha, D: tl.constexpr, b_in, W
     b_first, b_first_lo = _level2(p_x1, p_x2, p_x3, p_dt, 0, b_at, b_h, Ha, D, b_in, WIDE)
     b_second, b_second_lo = _level1(p_x2, p_x3, p_dt, 0, b_at, b_h, Ha, D, b_in, WIDE)
     # The arc before the start: a0 has an effect on the velocity that the first difference continues, too.
-    b_rate, b_rate_lo = _rate(p_dt, b_h + 1, Ha, WIDE)
+    b_rate, b_rate_lo = _rate(p_dt, b_h + 1, Ha, False, WIDE)
     b_g, b_lo = _level1(p_x2, p_x3, p_dt, 1, b_at, b_h, Ha, D, b_in, WIDE)
     b_w, b_lo = product(b_g, b_lo, b_rate, b_rate_lo)
     b_second = b_second + b_second_lo + 0.5 * b_dt * b_w
@@ -452,6 +414,6 @@ def _start(p_x, p_x1, p_x2, p_x3, p_dt, b_at, b_dt, Ha, D: tl.constexpr, b_in, W
 @triton.jit
 def _passed_on(b_own, b_in0, b_in0_lo, b_in1, b_in1_lo):
     """A gradient plus what the differences of its row and of the next one pass on, and the rounding error."""
-    b_difference, b_lo = two_sum(b_in0, -b_in1)
+    b_difference, b_lo = two_difference(b_in0, b_in1)
     b_sum, b_sum_lo = two_sum(b_own, b_difference)
     return b_sum, b_sum_lo + (b_lo + (b_in0_lo - b_in1_lo))

@@ -30,20 +30,9 @@ from torch import Tensor
 
 from ..types import Inputs, VjpInputs
 from . import launch
-from .device import (
-    jit_kernel,
-    load,
-    load_dt,
-    load_state,
-    places,
-    product,
-    put,
-    reciprocal,
-    second_difference,
-    state_row,
-    two_sum,
-)
+from .device import jit_kernel, load, load_state, places, put, state_row, trajectories
 from .ends import Ends
+from .pairs import product, second_difference, two_difference
 
 _EXTRA_HORIZON = 4
 # Weights of e[h-3] to e[h+1] in row h, by order of the derivative.
@@ -88,10 +77,7 @@ def clique_central_fwd_kernel(
     WIDE: tl.constexpr, TRAJECTORIES: tl.constexpr, LANES: tl.constexpr,
 ):
     """One element of the four outputs for each lane: chunks that see start or repeated action, and all others."""
-    b_trajectory = tl.program_id(0).to(tl.int64) * TRAJECTORIES + tl.arange(0, TRAJECTORIES)[:, None]
-    b_there = b_trajectory < n_batch
-    b_dt, b_dt_lo = load_dt(p_dt, 0 if SHARED_DT else b_trajectory, True if SHARED_DT else b_there, WIDE)
-    b_rate, _b_lo = reciprocal(b_dt, b_dt_lo)
+    b_trajectory, b_there, b_dt, b_dt_lo, b_rate = trajectories(p_dt, n_batch, 1, SHARED_DT, WIDE, TRAJECTORIES)
     size = (Ha + 4) * D
     for i in range(tl.program_id(1), n_edge, tl.num_programs(1)):
         i_chunk = i + tl.where(i < n_head, 0, n_inner)
@@ -103,7 +89,7 @@ def clique_central_fwd_kernel(
         b_a0 = load_state(p_start_a, n_start, b_start, b_column, D, b_early, WIDE)
         b_j0 = load_state(p_start_j, n_start, b_start, b_column, D, b_early, WIDE)
         # The arc before the start over p0: k V + k^2 (A + k J).
-        b_v, b_v_lo = product(b_v0, tl.zeros_like(b_v0), b_dt, b_dt_lo)
+        b_v, b_v_lo = product(b_v0, None, b_dt, b_dt_lo)
         b_a = b_a0 * (b_dt * b_dt * 0.5)
         b_j = b_j0 * (b_dt * b_dt * b_dt * (1.0 / 6.0))
         p_point = p_action + b_trajectory * Ha * D + b_column
@@ -118,11 +104,11 @@ def clique_central_fwd_kernel(
         b_y0 = b_k0 * (b_v_lo + b_k0 * (b_a + b_k0 * b_j))
         b_y1 = b_k1 * (b_v_lo + b_k1 * (b_a + b_k1 * b_j))
         b_y2 = b_k2 * (b_v_lo + b_k2 * (b_a + b_k2 * b_j))
-        b_near, b_near_lo = two_sum(b_e3, -b_e1)
-        b_near = tl.fma(-b_k1, b_v, b_near)
+        b_near, b_near_lo = two_difference(b_e3, b_e1)
+        b_near = tl.fma(b_k1 * -1.0, b_v, b_near)
         b_near_lo -= b_y1
-        b_far, b_far_lo = two_sum(b_e4, -b_e0)
-        b_far = tl.fma(-b_k0, b_v, b_far)
+        b_far, b_far_lo = two_difference(b_e4, b_e0)
+        b_far = tl.fma(b_k0 * -1.0, b_v, b_far)
         b_far_lo -= b_y0
         b_within, b_within_lo = second_difference(b_e1, b_e2, b_e3)
         b_within = tl.fma(b_k1 - 2.0 * b_k2, b_v, b_within)
@@ -139,11 +125,7 @@ def clique_central_fwd_kernel(
     for i in range(tl.program_id(1), n_inner, tl.num_programs(1)):
         b_place, b_h, b_column, b_in = places(b_there, size, n_head + i, D, LANES)
         b_from = b_trajectory * Ha * D + (b_place - 4 * D)
-        b_e2 = load(p_action, b_from + 2 * D, b_in, WIDE)
-        b_e0 = load(p_action, b_from, b_in, WIDE)
-        b_e1 = load(p_action, b_from + D, b_in, WIDE)
-        b_e3 = load(p_action, b_from + 3 * D, b_in, WIDE)
-        b_e4 = load(p_action, b_from + 4 * D, b_in, WIDE)
+        b_e0, b_e1, b_e2, b_e3, b_e4 = _points(p_action, b_from, D, b_in, WIDE)
         b_at = b_trajectory * size + b_place
         put(p_position, b_at, b_e2, b_in)
         put(p_velocity, b_at, _first(b_e0, b_e1, b_e3, b_e4, b_rate), b_in)
@@ -174,10 +156,7 @@ def clique_central_vjp_kernel(
     TRAJECTORIES: tl.constexpr, LANES: tl.constexpr,
 ):
     """The gradient of an action for each lane; chunks that have the last one come at the end."""
-    b_trajectory = tl.program_id(0).to(tl.int64) * TRAJECTORIES + tl.arange(0, TRAJECTORIES)[:, None]
-    b_there = b_trajectory < n_batch
-    b_dt, b_dt_lo = load_dt(p_dt, 0 if SHARED_DT else b_trajectory, True if SHARED_DT else b_there, WIDE)
-    b_rate, _b_lo = reciprocal(b_dt, b_dt_lo)
+    b_trajectory, b_there, _b_dt, _b_lo, b_rate = trajectories(p_dt, n_batch, 1, SHARED_DT, WIDE, TRAJECTORIES)
     for i in range(tl.program_id(1), n_inner, tl.num_programs(1)):
         _gradients(
             p_grad_position, p_grad_velocity, p_grad_acceleration, p_grad_jerk, p_grad_action, b_trajectory, b_there,
@@ -199,26 +178,15 @@ def _gradients(
     """A chunk of the actions' gradients."""
     b_place, b_m, _b_column, b_in = places(b_there, Ha * D, i_chunk, D, LANES)
     b_at = b_trajectory * ((Ha + 4) * D) + b_place
-    b_v0 = load(p_grad_velocity, b_at, b_in, WIDE)
-    b_v1 = load(p_grad_velocity, b_at + D, b_in, WIDE)
-    b_v3 = load(p_grad_velocity, b_at + 3 * D, b_in, WIDE)
-    b_v4 = load(p_grad_velocity, b_at + 4 * D, b_in, WIDE)
-    b_a0 = load(p_grad_acceleration, b_at, b_in, WIDE)
-    b_a1 = load(p_grad_acceleration, b_at + D, b_in, WIDE)
-    b_a2 = load(p_grad_acceleration, b_at + 2 * D, b_in, WIDE)
-    b_a3 = load(p_grad_acceleration, b_at + 3 * D, b_in, WIDE)
-    b_a4 = load(p_grad_acceleration, b_at + 4 * D, b_in, WIDE)
-    b_j0 = load(p_grad_jerk, b_at, b_in, WIDE)
-    b_j1 = load(p_grad_jerk, b_at + D, b_in, WIDE)
-    b_j3 = load(p_grad_jerk, b_at + 3 * D, b_in, WIDE)
-    b_j4 = load(p_grad_jerk, b_at + 4 * D, b_in, WIDE)
-    b_sum = _second(b_a0, b_a1, b_a2, b_a3, b_a4, b_rate) - _first(b_v0, b_v1, b_v3, b_v4, b_rate)
+    b_v0, b_v1, b_v2, b_v3, b_v4 = _points(p_grad_velocity, b_at, D, b_in, WIDE)
+    b_a0, b_a1, b_a2, b_a3, b_a4 = _points(p_grad_acceleration, b_at, D, b_in, WIDE)
+    b_j0, b_j1, b_j2, b_j3, b_j4 = _points(p_grad_jerk, b_at, D, b_in, WIDE)
+    b_sum = _second(b_a0, b_a1, b_a2, b_a3, b_a4, b_rate)
+    b_sum -= _first(b_v0, b_v1, b_v3, b_v4, b_rate)
     b_sum -= _third(b_j0, b_j1, b_j3, b_j4, b_rate)
     b_grad = load(p_grad_position, b_at + 2 * D, b_in, WIDE)
     if HAS_LAST:
         b_is_last = b_in & (b_m == Ha - 1)
-        b_v2 = load(p_grad_velocity, b_at + 2 * D, b_is_last, WIDE)
-        b_j2 = load(p_grad_jerk, b_at + 2 * D, b_is_last, WIDE)
         b_last = (7.0 * (b_v1 + b_v2) - (b_v0 + b_v3)) * (b_rate * (1.0 / 12.0))
         b_last += ((b_a3 - b_a0) - 15.0 * (b_a2 - b_a1)) * (b_rate * b_rate * (1.0 / 12.0))
         b_last += ((b_j0 - b_j1) - (b_j2 - b_j3)) * (0.5 * b_rate * b_rate * b_rate)
@@ -228,6 +196,16 @@ def _gradients(
         b_grad += load(p_grad_position, b_at + 3 * D, b_is_last, WIDE)
         b_grad += load(p_grad_position, b_at + 4 * D, b_is_last, WIDE)
     put(p_grad_action, b_trajectory * (Ha * D) + b_place, b_grad + b_sum, b_in)
+
+
+@triton.jit
+def _points(p_values, b_at, D: tl.constexpr, b_in, WIDE: tl.constexpr):
+    """Values in five rows. The middle one comes first, because most lines of memory begin with it."""
+    b_middle = load(p_values, b_at + 2 * D, b_in, WIDE)
+    b_first = load(p_values, b_at, b_in, WIDE)
+    b_second = load(p_values, b_at + D, b_in, WIDE)
+    b_fourth = load(p_values, b_at + 3 * D, b_in, WIDE)
+    return b_first, b_second, b_middle, b_fourth, load(p_values, b_at + 4 * D, b_in, WIDE)
 
 
 @triton.jit
@@ -247,6 +225,6 @@ def _second(b_e0, b_e1, b_e2, b_e3, b_e4, b_rate):
 @triton.jit
 def _third(b_e0, b_e1, b_e3, b_e4, b_rate):
     """Third derivative, from differences between the points next to the middle and between those beyond them."""
-    b_near, b_near_lo = two_sum(b_e3, -b_e1)
-    b_far, b_far_lo = two_sum(b_e4, -b_e0)
+    b_near, b_near_lo = two_difference(b_e3, b_e1)
+    b_far, b_far_lo = two_difference(b_e4, b_e0)
     return _third_of(b_near, b_near_lo, b_far, b_far_lo, b_rate)

@@ -1,10 +1,4 @@
-"""What all kernels consist of: places of lanes, loads and stores, and sums and products with their rounding errors.
-
-Arithmetic is float64 for tensors of float64 and float32 for all others: GPUs of robots and desktops compute float64 at
-a 64th of the rate. Differences of neighbouring positions leave few digits, so what float32 rounds off is kept beside
-the value: names that end in `_lo` hold the rounding error of the value before them. Kernels are compiled without
-contraction of products and sums, which would change such errors; where a fused operation is wanted it stands as
-`tl.fma`.
+"""What all kernels consist of: places of lanes, loads and stores.
 
 Offsets within a trajectory are int32; those of trajectories are int64, because a tensor may have more than 2^31
 elements.
@@ -14,6 +8,8 @@ import inspect
 
 import triton
 import triton.language as tl
+
+from .pairs import reciprocal
 
 
 def jit_kernel(function):
@@ -26,43 +22,6 @@ def jit_kernel(function):
     sizes = [name for name in names if not name.startswith("p_")]
     pointers = [name for name in names if name.startswith("p_")]
     return triton.jit(function, do_not_specialize=sizes, do_not_specialize_on_alignment=pointers)
-
-
-@triton.jit
-def two_sum(b_x, b_y):
-    """Sum and its rounding error (Knuth)."""
-    b_sum = b_x + b_y
-    b_part = b_sum - b_x
-    return b_sum, (b_x - (b_sum - b_part)) + (b_y - b_part)
-
-
-@triton.jit
-def two_product(b_x, b_y):
-    """Product and its rounding error."""
-    b_product = b_x * b_y
-    return b_product, tl.fma(b_x, b_y, -b_product)
-
-
-@triton.jit
-def product(b_x, b_x_lo, b_y, b_y_lo):
-    """Product of two numbers with their rounding errors, and its own."""
-    b_product, b_lo = two_product(b_x, b_y)
-    return b_product, b_lo + tl.fma(b_x, b_y_lo, b_x_lo * b_y)
-
-
-@triton.jit
-def second_difference(b_x0, b_x1, b_x2):
-    """The number x0 - 2 x1 + x2, and its rounding error: the difference of near numbers is exact."""
-    b_sum, b_lo = two_sum(b_x0, b_x2)
-    return b_sum - 2.0 * b_x1, b_lo
-
-
-@triton.jit
-def third_difference(b_x0, b_x1, b_x2, b_x3):
-    """The number x0 - 3 x1 + 3 x2 - x3, and its rounding error."""
-    b_second, b_lo = second_difference(b_x0, b_x1, b_x2)
-    b_before, b_before_lo = second_difference(b_x1, b_x2, b_x3)
-    return b_second - b_before, b_lo - b_before_lo
 
 
 @triton.jit
@@ -106,14 +65,6 @@ def load_dt(p_dt, b_at, b_mask, WIDE: tl.constexpr):
 
 
 @triton.jit
-def reciprocal(b_x, b_x_lo):
-    """1 / x, and its rounding error."""
-    b_rate = 1.0 / b_x
-    b_missing = tl.fma(-b_x_lo, b_rate, tl.fma(-b_x, b_rate, 1.0))
-    return two_sum(b_rate, b_rate * b_missing)
-
-
-@triton.jit
 def state_row(p_index, n_rows, b_trajectory, b_mask):
     """Rows of the start or goal of trajectories."""
     if p_index is None:
@@ -130,6 +81,22 @@ def load_state(p_rows, n_rows, b_row, b_column, D, b_mask, WIDE: tl.constexpr):
     if p_rows is not None:
         b_value = tl.where(b_mask & ((b_row < 0) | (b_row >= n_rows)), float("nan"), b_value)
     return b_value
+
+
+@triton.jit
+def row_offsets(D: tl.constexpr, ROWS: tl.constexpr):
+    """Offsets of rows. From a range of its own in int64, the compiler makes one address and constants for a thread."""
+    return tl.arange(ROWS, 2 * ROWS)[:, None].to(tl.int64) * D - ROWS * D
+
+
+@triton.jit
+def trajectories(p_dt, n_batch, n_steps, SHARED_DT: tl.constexpr, WIDE: tl.constexpr, TRAJECTORIES: tl.constexpr):
+    """Some trajectories, whether there are such, a time of some steps with its rounding error, and 1 / that time."""
+    b_trajectory = tl.program_id(0).to(tl.int64) * TRAJECTORIES + tl.arange(0, TRAJECTORIES)[:, None]
+    b_there = b_trajectory < n_batch
+    b_dt, b_dt_lo = load_dt(p_dt, 0 if SHARED_DT else b_trajectory, True if SHARED_DT else b_there, WIDE)
+    b_rate, _b_lo = reciprocal(b_dt * n_steps, b_dt_lo * n_steps)
+    return b_trajectory, b_there, b_dt * n_steps, b_dt_lo * n_steps, b_rate
 
 
 @triton.jit

@@ -17,7 +17,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from .device import jit_kernel, load, load_dt, put, reciprocal
+from .device import jit_kernel, load, put, trajectories
 
 
 class Ends(NamedTuple):
@@ -56,37 +56,29 @@ def ends_kernel(
     SHARED_DT: tl.constexpr, WIDE: tl.constexpr, TRAJECTORIES: tl.constexpr, COLUMNS: tl.constexpr,
 ):
     """Some trajectories, a block of their joints."""
-    b_trajectory = tl.program_id(0).to(tl.int64) * TRAJECTORIES + tl.arange(0, TRAJECTORIES)[:, None]
+    b_trajectory, b_there, b_unit, _b_lo, b_rate = trajectories(p_dt, n_batch, n_steps, SHARED_DT, WIDE, TRAJECTORIES)
     b_column = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)[None, :]
-    b_there = b_trajectory < n_batch
     b_in = b_there & (b_column < D)
-    b_dt, b_dt_lo = load_dt(p_dt, 0 if SHARED_DT else b_trajectory, True if SHARED_DT else b_there, WIDE)
-    b_unit = b_dt * n_steps
-    b_rate, _b_lo = reciprocal(b_unit, b_dt_lo * n_steps)
     b_row = b_trajectory * H * D + b_column
     b_to = b_trajectory * D + b_column
     if p_start_weights is not None:
-        b_p, b_v, b_a, b_j = _sums(
-            p_grad_position, p_grad_velocity, p_grad_acceleration, p_grad_jerk, p_start_weights,
-            b_row, n_rows, b_rate, b_in, D, WIDE,
+        _end(
+            p_grad_position, p_grad_velocity, p_grad_acceleration, p_grad_jerk, p_start_weights, b_row, n_rows, b_unit,
+            b_rate, b_in, b_to, p_grad_start_p, p_grad_start_v, p_grad_start_a, p_grad_start_j, D, WIDE,
         )
-        put(p_grad_start_p, b_to, b_p, b_in)
-        put(p_grad_start_v, b_to, b_v * b_unit, b_in)
-        put(p_grad_start_a, b_to, b_a * b_unit * b_unit, b_in)
-        put(p_grad_start_j, b_to, b_j * b_unit * b_unit * b_unit, b_in)
     if p_goal_weights is not None:
-        b_p, b_v, b_a, b_j = _sums(
+        _end(
             p_grad_position, p_grad_velocity, p_grad_acceleration, p_grad_jerk, p_goal_weights,
-            b_row + n_goal_first * D, n_rows, b_rate, b_in, D, WIDE,
+            b_row + n_goal_first * D, n_rows, b_unit, b_rate, b_in, b_to, p_grad_goal_p, p_grad_goal_v, p_grad_goal_a,
+            p_grad_goal_j, D, WIDE,
         )
-        put(p_grad_goal_p, b_to, b_p, b_in)
-        put(p_grad_goal_v, b_to, b_v * b_unit, b_in)
-        put(p_grad_goal_a, b_to, b_a * b_unit * b_unit, b_in)
-        put(p_grad_goal_j, b_to, b_j * b_unit * b_unit * b_unit, b_in)
 
 
 @triton.jit
-def _sums(p_p, p_v, p_a, p_j, p_weights, b_row, n_rows, b_rate, b_in, D: tl.constexpr, WIDE: tl.constexpr):
+def _end(
+    p_p, p_v, p_a, p_j, p_weights, b_row, n_rows, b_unit, b_rate, b_in, b_to, p_to_p, p_to_v, p_to_a, p_to_j,
+    D: tl.constexpr, WIDE: tl.constexpr,
+):
     """Sums over rows for the four kinds."""
     b_sum0 = load(None, b_row, b_in, WIDE)
     b_sum1 = b_sum0
@@ -103,7 +95,10 @@ def _sums(p_p, p_v, p_a, p_j, p_weights, b_row, n_rows, b_rate, b_in, D: tl.cons
         b_sum1 += _weighted(p_row + 1, b_g0, b_g1, b_g2, b_g3)
         b_sum2 += _weighted(p_row + 2, b_g0, b_g1, b_g2, b_g3)
         b_sum3 += _weighted(p_row + 3, b_g0, b_g1, b_g2, b_g3)
-    return b_sum0, b_sum1, b_sum2, b_sum3
+    put(p_to_p, b_to, b_sum0, b_in)
+    put(p_to_v, b_to, b_sum1 * b_unit, b_in)
+    put(p_to_a, b_to, b_sum2 * b_unit * b_unit, b_in)
+    put(p_to_j, b_to, b_sum3 * b_unit * b_unit * b_unit, b_in)
 
 
 @triton.jit

@@ -19,6 +19,8 @@ CHUNK = 64
 """Elements of a trajectory in a chunk: few, so that few of them are beside one that sees an end."""
 PER_THREAD = 2
 """Elements of a chunk for each thread: few registers, so that many programs hide the latency of memory."""
+MOST_ROWS = 32
+"""Of a block that is scanned: rounding errors of sums grow with it."""
 MANY_PROGRAMS = 2048
 """From here on all processors are busy without a program for each chunk."""
 
@@ -111,7 +113,7 @@ def run(
     if "ROWS" in kernel.arg_names:
         columns = min(_power_of_two(dof), 32)
         rows = size // (2 * columns)
-        found |= {"ROWS": min(max(rows, 1), _power_of_two(horizon)), "COLUMNS": columns}
+        found |= {"ROWS": min(max(rows, 1), MOST_ROWS, _power_of_two(horizon)), "COLUMNS": columns}
         programs, warps = (batch, -(-dof // columns)), 1
     else:
         elements = walked * dof
