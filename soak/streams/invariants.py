@@ -23,6 +23,8 @@ STATE_TIMEOUT_S = 0.5
 """Default of the node: oldest joint state."""
 DEVIATION = 0.05
 """Default of the node: deviation of the robot from its command, rad, at which it is braked."""
+START_DEVIATION = 0.1
+"""Default of the node: distance from the robot, rad, from which on a chunk that begins there is refused."""
 CATCH_UP = 1.5
 """Default of the node: speed with which a robot catches up with its plan, as part of the plan's own."""
 SEEN_S = 0.1
@@ -162,6 +164,8 @@ class _Judge:
             over = bool(chunk.stamp_ns) and chunk.end_ns <= answer.arrived_ns + (scene.lead_time + 0.006) * SECOND
             if is_older or over or not self._feasible(chunk) or any(begin <= at <= end for begin, end in excused):
                 continue
+            if self._begins_away(chunk) and not isinstance(answer.answer, Message):
+                continue
             calm.append(at)
             refused += [answer] * isinstance(answer.answer, Refusal)
         if refused:
@@ -185,6 +189,11 @@ class _Judge:
         told = slice(None if scene.complete else 1)
         parts = zip(chunk.peaks[told], scene.bounds[told], strict=True)
         return bool(inside) and all((asked <= limit).all() for asked, limit in parts)
+
+    def _begins_away(self, chunk: Chunk) -> bool:
+        """Whether a chunk begins elsewhere than the robot was commanded to be: such a one is rightly refused."""
+        commanded = self.position[self.run.cycle(chunk.observed_ns / SECOND)]
+        return not (np.abs(chunk.position[0] - commanded) <= START_DEVIATION).all()
 
     def _below(
         self, invariant: str, values: np.ndarray, limit: np.ndarray | float, first: int, words: str = ""

@@ -9,7 +9,7 @@ from pipelines import NOW_S, SimulatedNode, at, limits, ns, rejected
 from traj_integrator_ros.execution.limits import extremes
 from traj_integrator_ros.execution.motion import Motion
 from traj_integrator_ros.execution.polynomials import quintics
-from traj_integrator_ros.requests.rejection import RejectionReason
+from traj_integrator_ros.requests.rejection import Rejected, RejectionReason
 
 ROWS = np.linspace(0.2, 0.3, 30)[:, None] * np.ones(2)
 LINE = 0.01 * np.arange(1, 11)[:, None] * np.ones(2)
@@ -123,6 +123,51 @@ def test_a_plan_away_from_a_robot_that_is_away_from_its_command_is_refused():
     node = SimulatedNode()
     node.report(0.0)
     node.measure(0.2)
-    error = rejected(node.send, 0.5 + LINE)
+    error = rejected(node.send, 0.27 + LINE)
     assert error.reason is RejectionReason.DEVIATION and "a begins" in error.message
     assert node.send(0.2 + LINE) is not None, "it leads back to where the robot is"
+
+
+FAR = {"held": 0.0, "moving": 0.5}
+"""Speeds of plans, rad/s."""
+
+
+@pytest.mark.parametrize("follows", [True, False], ids=["in execution", "reported at rest"])
+@pytest.mark.parametrize("speed", FAR.values(), ids=FAR)
+@pytest.mark.parametrize("stamped", [True, False])
+@pytest.mark.parametrize("away", [0.05, 0.2, 0.7, -1.6])
+def test_the_same_distance_is_refused_with_a_start_and_without(
+    away: float, stamped: bool, speed: float, follows: bool
+) -> None:
+    rows = away + speed * 0.04 * np.arange(1, 25)[:, None] * np.ones(2)
+    outcomes = []
+    for start in ((np.full(2, away), np.full(2, speed)), ()):
+        node = SimulatedNode(start_from="previous", **limits(velocity=2.0, acceleration=15.0, jerk=1000.0))
+        node.measure(0.0)
+        node.report(0.0)
+        if follows:
+            node.execute(0.0)
+        try:
+            node.send(rows, dt=0.04, start=start, stamp=NOW_S * stamped)
+            outcomes.append(None)
+        except Rejected as error:
+            outcomes.append(error.reason)
+    assert outcomes == [RejectionReason.START_MISMATCH if abs(away) > 0.1 else None] * 2
+
+
+@pytest.mark.parametrize("follows", [True, False], ids=["in execution", "reported at rest"])
+@pytest.mark.parametrize("speed", [0.0, 0.1, 0.5])
+@pytest.mark.parametrize("away", [0.01, -0.05, 0.09])
+def test_a_gap_is_closed_at_the_pace_of_the_plan_or_within_5_s(away: float, speed: float, follows: bool) -> None:
+    node = SimulatedNode(1, start_from="previous", **{name: [most] for name, most in BOUNDS.items()})
+    node.measure(0.0)
+    node.report(0.0)
+    if follows:
+        node.execute(0.0)
+    rows = away + speed * 0.04 * np.arange(1, 200)[:, None]
+    motion = node.send(rows, dt=0.04, stamp=NOW_S).motion
+    fastest = max(1.5 * speed, abs(away) / 5 + 0.01 * BOUNDS["limits__velocity"])
+    assert np.abs(extremes(motion)[:, 1]).max() <= fastest * 1.01
+
+
+BOUNDS = {"limits__velocity": 2.0, "limits__acceleration": 15.0, "limits__jerk": 1000.0}

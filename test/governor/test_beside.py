@@ -47,6 +47,7 @@ class Busy(SimulatedNode):
 
     GIVEN = limits(velocity=VELOCITY, acceleration=8.0, jerk=80.0) | {
         "start_from": "previous", "limits__action": "retime", "publish__longest_wait": 2.0,
+        "limits__start_deviation": 0.0,
     }  # fmt: skip
 
     def __init__(self) -> None:

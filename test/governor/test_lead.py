@@ -56,7 +56,8 @@ def test_a_stop_is_taken_up_when_it_can_be_at_the_controller() -> None:
 
 
 def test_trajectories_that_came_too_late_are_taken_up_later() -> None:
-    node = SimulatedNode(**limits(velocity=10.0, acceleration=100.0, jerk=2e4), publish__lead_time_auto=True)
+    far = {"publish__lead_time_auto": True, "limits__start_deviation": 0.0}
+    node = SimulatedNode(**limits(velocity=10.0, acceleration=100.0, jerk=2e4), **far)
     aside, late, motions = 0.3 * np.ones((20, 2)), 0.05, []
     node.measure(0.0)
     for number, sent_at in enumerate(NOW_S + np.arange(0.0, 3.0, 0.2)):

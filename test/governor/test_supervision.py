@@ -107,7 +107,7 @@ def test_a_stop_brakes_at_once_and_sequences_wait_until_it_is_over(node, hold):
     if hold:
         assert "until it is released" in refused(node, 0.8).message
         assert node.stop(NOW_S + 0.8) is None
-    assert node.send(LINE, now=NOW_S + 0.8) is not None
+    assert node.send(node.commanded(NOW_S + 0.8)[0] + LINE, now=NOW_S + 0.8) is not None
 
 
 def test_nothing_to_stop_is_no_trajectory():

@@ -66,6 +66,8 @@ class SimulatedArm:
         self.refused: list[str] = []
         self.reporting = True
         """Whether what the controller says arrives."""
+        self.is_off = False
+        """Whether the controller is, as in an emergency stop: it takes, commands and reports nothing."""
         self.client.trajectories.clear()
         self._received, self._commands, self.begin_ns = 0, [], self.now_ns
         self.run(0.4)
@@ -131,14 +133,17 @@ class SimulatedArm:
             self.tell_time()
         for message in self.client.trajectories[self._received :]:
             self._receive(message)
-        self._commands.append(self.robot.update(self.now_ns - self.begin_ns))
+        rests = np.stack([self.robot.measured()[0], *np.zeros((2, len(self.client.joint_names)))])
+        self._commands.append(rests if self.is_off else self.robot.update(self.now_ns - self.begin_ns))
         if self.cycles % _STATES_EVERY == 0 and self.robot.reading:
             self.client.publish_state(*self.robot.measured(), stamp_ns=self.now_ns)
-        if self.reporting and self.cycles % _REPORTS_EVERY == 0:
+        if self.reporting and not self.is_off and self.cycles % _REPORTS_EVERY == 0:
             self._reports.publish(self._report())
 
     def _receive(self, message: JointTrajectory) -> None:
         self._received += 1
+        if self.is_off:
+            return
         fields = fields_of(message)
         fields["stamp_ns"] -= self.begin_ns
         if not self.robot.receive(**fields, now_ns=self.now_ns - self.begin_ns):

@@ -313,6 +313,38 @@ def test_a_robot_that_stands_still_is_noticed_and_goes_on_when_it_rests(make_arm
     arm.assert_within(LIMITS, begin)
 
 
+def positions(arm: SimulatedArm, begin: np.ndarray, begin_ns: int, speed: float) -> ActionSequence:
+    """A chunk of positions from now on, on a way of the first joint that began at a time."""
+    into = (arm.now_ns - begin_ns) / SECOND_NS + 0.04 * np.arange(1, 25)
+    chunk = sequence((begin + into[:, None] * row(speed))[None], dt=[0.04], control_space=POSITION)
+    set_stamp(chunk, arm.now_ns)
+    return chunk
+
+
+def test_an_arm_that_sagged_in_an_emergency_stop_is_not_brought_back(make_arm: MakeArm) -> None:
+    arm = make_arm(start_from="previous", limits__action="retime")
+    begin, begin_ns = arm.position, arm.now_ns
+
+    def send() -> None:
+        arm.client.sequences.publish(positions(arm, begin, begin_ns, 0.3))
+
+    arm.run(0.6, 0.1, send)
+    assert arm.commands[-1, 1, 0] > 0.25
+    sagged, refused = arm.position - [0.7, 0.0, 0.4], int(arm.client.counts()["rejected.start_mismatch"])
+    arm.is_off = True
+    arm.robot.set_state(sagged)
+    arm.run(0.3, 0.1, send)
+    arm.robot.restart()
+    arm.is_off, restarted = False, arm.cycles
+    arm.run(0.8, 0.1, send)
+    np.testing.assert_allclose(arm.commands[restarted:, 0], sagged[None].repeat(arm.cycles - restarted, 0), atol=1e-6)
+    assert int(arm.client.counts()["rejected.start_mismatch"]) > refused
+    begin, begin_ns = sagged, arm.now_ns
+    arm.run(0.6, 0.1, send)
+    assert arm.commands[-1, 1, 0] > 0.25, "a plan from where it is goes"
+    assert np.abs(arm.commands[restarted:, 1]).max() <= 0.3 * 1.5 * 1.01
+
+
 def test_committed_rows_are_what_is_commanded_then(make_arm: MakeArm) -> None:
     arm = make_arm(start_from="previous")
     get_going(arm, 0.5)

@@ -78,6 +78,8 @@ class Problem:
     """s; until then the plan shows what it asks for, not how it is stopped."""
     brake_from: float = np.inf
     """s; from then on the plan is being stopped; infinite: it rests by itself."""
+    plan_pace: np.ndarray | float = np.inf
+    """Speed, rad/s, `[D]`, that the whole plan goes at; infinite: it is a goal, gone to as fast as limits allow."""
     work: Work = field(default_factory=Work)
     """What joints may be better joined with; each is joined somehow."""
 
@@ -128,7 +130,8 @@ class Problem:
         speed = peak_speed(self.present.velocity, self.present.acceleration, bounds.jerk)
         closing = np.maximum(np.abs(self.lack[0]) / _CLOSING_S + _SLOWEST * bounds.velocity, speed)
         own_pace = np.maximum(self.joining.catch_up * own, peak)
-        pace = own_pace if self.moves.all() else np.where(self.moves, own_pace, self.pace)
+        resting = np.minimum(self.joining.catch_up * self.plan_pace, self.pace)
+        pace = own_pace if self.moves.all() else np.where(self.moves, own_pace, resting)
         return np.minimum(np.maximum(pace, closing), bounds.velocity)
 
     @cached_property

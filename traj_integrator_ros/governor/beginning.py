@@ -28,6 +28,10 @@ _FURTHEST_RAD = 0.5
 """Furthest that a robot which something else moves is assumed to go on, rad or m."""
 _LONGEST_OUTLOOK_S = 0.5
 """Longest time over which a measured velocity is used to bound how far the robot may have moved."""
+_LATEST_S = 1.0
+"""A plan without a stamp was made within this time: the robot may have been where it begins."""
+_SAYS_ITSELF_S = 0.5
+"""A plan whose first row comes later than this says itself how fast it is gone to; the rows of a chunk are nearer."""
 _AT_START_RAD = 0.01
 """Distance of a path's first row from the robot up to which that is its start; MoveIt's default, too."""
 
@@ -109,10 +113,14 @@ class Beginning:
             return path
         return replace(path, actions=path.actions[1:])
 
-    def mismatch(self, plan: Plan, now_ns: int) -> str:
-        """Where the start of a plan is not where the robot is, or may be by then, in words; empty: nowhere."""
+    def mismatch(self, plan: Plan, present: Present, join_ns: int, now_ns: int) -> str:
+        """Where a plan does not begin where the robot is, or may be by then, in words; empty: it does."""
         tolerance, measured = self._parameters.limits_start_deviation, self._measured(now_ns)
-        if plan.start is None or measured is None or tolerance <= 0:
+        if tolerance <= 0:
+            return ""
+        if plan.start is None:
+            return self._leap(plan, present, join_ns, now_ns, measured)
+        if measured is None:
             return ""
         at = self._published.motion_clock.at
         position, measured_ns = plan.start.position, self._published.motion_clock.at_times(measured.stamps_ns)
@@ -131,6 +139,38 @@ class Beginning:
             f"start.position of {self._parameters.joint_names[joint]}: expected within {tolerance:g} "
             f"(parameter limits.start_deviation) of the measured {measured.position[joint]:.6g}, "
             f"got {position[joint]:.6g}"
+        )
+
+    def _leap(self, plan: Plan, present: Present, join_ns: int, now_ns: int, measured: MeasuredState | None) -> str:
+        """Where the first position of a plan without a start is further than its own pace leads from the robot.
+
+        The robot may be anywhere between its measured position, its command since the origin, and where that still
+        leads: a stream that is slowed is behind its plans, and a plan may come late.
+        """
+        is_goal = plan.is_complete and len(plan.steps) == 1  # which is no way
+        if not (plan.is_positions or plan.spline) or not len(plan.steps) or plan.steps[0] > _SAYS_ITSELF_S or is_goal:
+            return ""
+        first, pace = plan.actions[0], self._parameters.publish_catch_up * plan.pace
+        reach = self._parameters.limits_start_deviation + pace * plan.steps[0]
+
+        def beyond(places: np.ndarray) -> np.ndarray:
+            return np.maximum(first - places.max(axis=0), places.min(axis=0) - first) - reach
+
+        executed = present.planned.rest_from(join_ns)
+        places = np.vstack([executed.coefficients[:, 0], executed.end.position])
+        if measured is not None:
+            places = np.vstack([places, turned(measured.position, places[0], self._parameters.continuous)])
+        if present.follows and (beyond(places) > 0).any():
+            at_ns = self._published.motion_clock.at(now_ns)
+            passed = self._published.present.passed_since(plan.origin_ns or at_ns - whole_ns(_LATEST_S), at_ns)
+            places = np.vstack([places, *passed])
+        joint = int(beyond(places).argmax())
+        if not beyond(places)[joint] > 0:
+            return ""
+        return (
+            f"sequence: its first position of {self._parameters.joint_names[joint]} is {first[joint]:.6g}, expected "
+            f"within {reach[joint]:.4g} (parameter limits.start_deviation, and its own pace) of the robot's "
+            f"{places[0][joint]:.6g}"
         )
 
     def allow(self, planned: PlannedMotion, present: Present, join_ns: int, now_ns: int) -> None:

@@ -271,7 +271,7 @@ class Candidates:
         motion = ended.motion
         problem = Problem(
             point.state, motion, ended.bounds, self._joining, ended.remainder.earliest, point.floating, point.executed,
-            point.crossing, ended.planned_until, ended.brake_from, point.work,
+            point.crossing, ended.planned_until, ended.brake_from, ended.remainder.planned.pace, point.work,
         )  # fmt: skip
         # Where accelerations jump within a plan, it also begins with a jump.
         if ended.remainder.planned.keeps_limits and problem.jumps_only:

@@ -27,6 +27,8 @@ _PARALLEL = 3
 """Rows that show whether a plan is the previous one, moved: what begins on that and leaves it is twice as far from it
 at the second row as at the first one.
 """
+_FASTER, _LEAPS_RAD = 1.5, 5e-3
+"""Times the pace of a plan, and rad more, up to which the way to its first row continues the plan before."""
 _ROWS_PER_KNOT = (2, 4, 8)
 """Of splines near rows that are noisy, tried in this order: the nearest first."""
 _NO_LIMITS = JointLimits()
@@ -49,6 +51,9 @@ class PlannedMotion(NamedTuple):
     """Whether its points keep limits that the interpolation between them may exceed (see `complete_plan`)."""
     continues: bool = False
     """Whether its first rows are led to from a state that its plan does not say: a spline swings there."""
+
+    pace: np.ndarray | float = np.inf
+    """Speed, rad/s, `[dof]`, at which its plan goes; infinite: it leads to a goal, as fast as limits allow."""
 
     def state_at(self, time_ns: int) -> State:
         """State at a time; before the start, the first state."""
@@ -148,6 +153,7 @@ def planned_motions_of(
     rows = whole[1:]
     is_goal = absolute and len(rows) == 1  # at which the robot comes to rest
     rests = is_goal or rests_at_end(whole, float(plan.steps[-1]), reading.rest_tolerance)
+    pace = np.inf if is_goal or not absolute else plan.pace
     # Velocities that continued a brake would begin with one that nobody planned.
     if plan.start is not None or (
         _continues(plan, rows, origin_ns, at_ns, previous, reading.assumed.jerk)
@@ -157,7 +163,8 @@ def planned_motions_of(
         comes_to_rest = rests and len(rows) == 1  # within its only step
         begin = before._replace(acceleration=None) if plan.start is None or comes_to_rest else before
         through = _through(plan.steps, whole, begin, rests, reading)
-        yield PlannedMotion(origin_ns, through, continues=plan.start is None and not absolute)
+        continues = plan.start is None and not absolute
+        yield PlannedMotion(origin_ns, through, continues=continues, pace=pace)
     first_ns = origin_ns
     steps = plan.steps
     if absolute:
@@ -169,7 +176,7 @@ def planned_motions_of(
     else:
         rows = whole
     for alone in _alone(steps, rows, rests, reading):
-        yield PlannedMotion(first_ns, alone, first_ns)
+        yield PlannedMotion(first_ns, alone, first_ns, pace=pace)
 
 
 def stops_of(plan: Plan) -> np.ndarray:
@@ -240,7 +247,17 @@ def _continues(
     if count == _PARALLEL and np.count_nonzero(moved):
         return False
     holds = len(rows) > 1 and bool((rows == rows[0]).all())
-    return not (holds or _goes_back(rows, previous(origin_ns).state_at(origin_ns)))
+    before = previous(origin_ns).state_at(origin_ns)
+    return not (holds or _goes_back(rows, before) or _leaps(plan, rows, before, tolerance))
+
+
+def _leaps(plan: Plan, rows: np.ndarray, before: State, tolerance: np.ndarray) -> bool:
+    """Whether a joint would have to go to the first row faster than the plan goes, or than it already goes."""
+    if len(rows) < 2:
+        return False
+    fastest = _FASTER * np.maximum(plan.pace, np.abs(before.velocity))
+    apart = np.abs(rows[0] - before.position)
+    return bool((apart > fastest * plan.steps[0] + np.maximum(tolerance, _LEAPS_RAD)).any())
 
 
 def _goes_back(rows: np.ndarray, before: State) -> bool:

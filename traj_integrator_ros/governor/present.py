@@ -33,6 +33,8 @@ _OVERDUE_PERIODS = 1.2
 _OVERDUE_S = 4e-3
 """After its period and its jitter, a report is overdue: by what a thread waits for its turn."""
 _KEPT_S = 30.0
+_PASSES_NS, _MOST_PASSED = 50_000_000, 40
+"""From one place that was passed to the next, between which no motion goes far; and their number."""
 _MOST_IN_USE = 64
 """Motions that the controller may execute."""
 
@@ -358,6 +360,19 @@ class PresentCommand:
             if (one.sent_ns <= time_ns or one is oldest) and at_ns >= one.planned.start_ns:
                 return one.planned.state_at(at_ns)
         return None
+
+    def passed_since(self, since_ns: int, until_ns: int) -> list[np.ndarray]:
+        """Positions `[dof]`, by times in motions, that the command passed since the node began what is in execution."""
+        step_ns = max((until_ns - since_ns) // _MOST_PASSED, _PASSES_NS)
+        places: list[np.ndarray] = []
+        for one in reversed(self.sent):
+            begin_ns = max(since_ns, one.planned.start_ns)
+            times_ns = [*range(begin_ns, until_ns, step_ns), max(until_ns, begin_ns)]
+            places += [one.planned.state_at(time_ns).position for time_ns in times_ns]
+            until_ns = min(until_ns, begin_ns)
+            if not one.continues or until_ns <= since_ns:
+                break
+        return places
 
     def commanded_to_each(self, times_ns: np.ndarray) -> State | None:
         """What `commanded` says of each joint at a time of its own, ns, `[dof]`; NaN where that is nothing.

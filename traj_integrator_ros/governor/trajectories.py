@@ -160,8 +160,8 @@ class TrajectoryMaker:
     def _begun(self, plan: Plan, present: Present, now_ns: int, making: float) -> Finding:
         """The search for the motion to a plan, which may take `making` s. Raises Rejected: with the reason."""
         plan = plan.completed(present.planned.motion, self._parameters.continuous)
-        self.refuse_or_warn(self.beginning.mismatch(plan, now_ns), RejectionReason.START_MISMATCH)
         join_ns, at_ns = self._join_ns(present, now_ns) + whole_ns(making), self._at(now_ns)
+        self.refuse_or_warn(self.beginning.mismatch(plan, present, join_ns, now_ns), RejectionReason.START_MISMATCH)
         try:
             wait, dropped = schedule(plan, join_ns, at_ns, self._parameters.publish_longest_wait)
         except Rejected as rejected:

@@ -197,7 +197,7 @@ class ParameterTable:
     )
     limits_start_deviation: float = _value(
         0.1,
-        "Largest distance of any joint between a sequence's start and the measured state; 0 is off",
+        "Largest distance of any joint from the robot at which a sequence may begin; 0 is off",
         (0.0, _MAXIMUM, "rad or m"),
     )
     limits_urdf: str = _value(

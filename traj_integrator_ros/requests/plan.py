@@ -77,6 +77,14 @@ class Plan:
         is_acceleration = self.map.control_space is ControlSpace.ACCELERATION
         return is_acceleration and self.map.schemes["acceleration_integrator"] == AccelerationIntegrator.ZOH.value
 
+    @cached_property
+    def pace(self) -> np.ndarray:
+        """Largest mean speed from one position to the next, rad/s, `[dof]`; 0 where there is one position only."""
+        if len(self.steps) < 2 or len(self.actions) < 2:
+            return np.zeros(self.actions.shape[1])
+        steps = self.steps[1:, None] if self.spline is None else self.steps[0]
+        return (np.abs(np.diff(self.actions, axis=0)) / steps).max(axis=0)
+
     @property
     def is_chunk(self) -> bool:
         """Whether its actions are positions at times of the clock, for which other chunks may have positions, too."""
