@@ -32,7 +32,7 @@ from ..types import Inputs, VjpInputs
 from . import launch
 from .device import jit_kernel, load, load_state, places, put, state_row, trajectories
 from .ends import Ends
-from .pairs import product, second_difference, two_difference
+from .pairs import product, second_difference, two_difference, two_product, two_sum
 
 _EXTRA_HORIZON = 4
 # Weights of e[h-3] to e[h+1] in row h, by order of the derivative.
@@ -84,69 +84,46 @@ def clique_central_fwd_kernel(
         b_place, b_h, b_column, b_in = places(b_there, size, i_chunk, D, LANES)
         b_start = state_row(p_start_index, n_start, b_trajectory, b_there)
         b_early = b_in & (b_h < 4)
-        b_p0 = load_state(p_start_p, n_start, b_start, b_column, D, b_early, WIDE)
-        b_v0 = load_state(p_start_v, n_start, b_start, b_column, D, b_early, WIDE)
-        b_a0 = load_state(p_start_a, n_start, b_start, b_column, D, b_early, WIDE)
-        b_j0 = load_state(p_start_j, n_start, b_start, b_column, D, b_early, WIDE)
-        # The arc before the start over p0: k V + k^2 (A + k J).
-        b_v, b_v_lo = product(b_v0, None, b_dt, b_dt_lo)
-        b_a = b_a0 * (b_dt * b_dt * 0.5)
-        b_j = b_j0 * (b_dt * b_dt * b_dt * (1.0 / 6.0))
-        p_point = p_action + b_trajectory * Ha * D + b_column
-        b_e0 = tl.where(b_h > 3, _action(p_point, b_h - 4, Ha, D, b_in, WIDE), b_p0)
-        b_e1 = tl.where(b_h > 2, _action(p_point, b_h - 3, Ha, D, b_in, WIDE), b_p0)
-        b_e2 = tl.where(b_h > 1, _action(p_point, b_h - 2, Ha, D, b_in, WIDE), b_p0)
-        b_e3 = tl.where(b_h > 0, _action(p_point, b_h - 1, Ha, D, b_in, WIDE), b_p0)
-        b_e4 = _action(p_point, b_h, Ha, D, b_in, WIDE)
-        b_k0 = tl.minimum(b_h - 3, 0).to(b_v.dtype)
-        b_k1 = tl.minimum(b_h - 2, 0).to(b_v.dtype)
-        b_k2 = tl.minimum(b_h - 1, 0).to(b_v.dtype)
-        b_y0 = b_k0 * (b_v_lo + b_k0 * (b_a + b_k0 * b_j))
-        b_y1 = b_k1 * (b_v_lo + b_k1 * (b_a + b_k1 * b_j))
-        b_y2 = b_k2 * (b_v_lo + b_k2 * (b_a + b_k2 * b_j))
-        b_near, b_near_lo = two_difference(b_e3, b_e1)
-        b_near = tl.fma(b_k1 * -1.0, b_v, b_near)
-        b_near_lo -= b_y1
-        b_far, b_far_lo = two_difference(b_e4, b_e0)
-        b_far = tl.fma(b_k0 * -1.0, b_v, b_far)
-        b_far_lo -= b_y0
-        b_within, b_within_lo = second_difference(b_e1, b_e2, b_e3)
-        b_within = tl.fma(b_k1 - 2.0 * b_k2, b_v, b_within)
-        b_within_lo += b_y1 - 2.0 * b_y2
-        b_around, b_around_lo = second_difference(b_e0, b_e2, b_e4)
-        b_around = tl.fma(b_k0 - 2.0 * b_k2, b_v, b_around)
-        b_around_lo += b_y0 - 2.0 * b_y2
+        b_p = load_state(p_start_p, n_start, b_start, b_column, D, b_early, WIDE)
+        b_v = load_state(p_start_v, n_start, b_start, b_column, D, b_early, WIDE)
+        b_a = load_state(p_start_a, n_start, b_start, b_column, D, b_early, WIDE) * (b_dt * b_dt * 0.5)
+        b_j = load_state(p_start_j, n_start, b_start, b_column, D, b_early, WIDE) * (b_dt * b_dt * b_dt * (1.0 / 6.0))
+        b_v, b_v_lo = product(b_v, None, b_dt, b_dt_lo)
+        p_row = p_action + b_trajectory * Ha * D + b_column
+        b_e0, b_lo0 = _point(p_row, b_h - 3, b_p, b_v, b_v_lo, b_a, b_j, Ha, D, b_in, WIDE)
+        b_e1, b_lo1 = _point(p_row, b_h - 2, b_p, b_v, b_v_lo, b_a, b_j, Ha, D, b_in, WIDE)
+        b_e2, b_lo2 = _point(p_row, b_h - 1, b_p, b_v, b_v_lo, b_a, b_j, Ha, D, b_in, WIDE)
+        b_e3, b_lo3 = _point(p_row, b_h, b_p, b_v, b_v_lo, b_a, b_j, Ha, D, b_in, WIDE)
+        b_e4 = load(p_row, tl.minimum(b_h, Ha - 1) * D, b_in, WIDE)
+        b_near = b_lo3 - b_lo1
+        b_far = b_lo0 * -1.0
+        b_within = (b_lo1 + b_lo3) - 2.0 * b_lo2
+        b_around = b_lo0 - 2.0 * b_lo2
         b_at = b_trajectory * size + b_place
-        # The position of an action is that without arithmetic.
-        put(p_position, b_at, tl.where(b_h > 0, b_e2, b_p0 + (b_y2 - b_v)), b_in)
-        put(p_velocity, b_at, (8.0 * (b_near + b_near_lo) - (b_far + b_far_lo)) * (b_rate * (1.0 / 12.0)), b_in)
-        put(p_acceleration, b_at, _second_of(b_within, b_within_lo, b_around, b_around_lo, b_rate), b_in)
-        put(p_jerk, b_at, _third_of(b_near, b_near_lo, b_far, b_far_lo, b_rate), b_in)
+        put(p_position, b_at, b_e2 + b_lo2, b_in)
+        put(p_velocity, b_at, _first(b_e0, b_e1, b_e3, b_e4, b_near, b_far, b_rate), b_in)
+        put(p_acceleration, b_at, _second(b_e0, b_e1, b_e2, b_e3, b_e4, b_within, b_around, b_rate), b_in)
+        put(p_jerk, b_at, _third(b_e0, b_e1, b_e3, b_e4, b_near, b_far, b_rate), b_in)
     for i in range(tl.program_id(1), n_inner, tl.num_programs(1)):
         b_place, b_h, b_column, b_in = places(b_there, size, n_head + i, D, LANES)
         b_from = b_trajectory * Ha * D + (b_place - 4 * D)
         b_e0, b_e1, b_e2, b_e3, b_e4 = _points(p_action, b_from, D, b_in, WIDE)
         b_at = b_trajectory * size + b_place
         put(p_position, b_at, b_e2, b_in)
-        put(p_velocity, b_at, _first(b_e0, b_e1, b_e3, b_e4, b_rate), b_in)
-        put(p_acceleration, b_at, _second(b_e0, b_e1, b_e2, b_e3, b_e4, b_rate), b_in)
-        put(p_jerk, b_at, _third(b_e0, b_e1, b_e3, b_e4, b_rate), b_in)
+        put(p_velocity, b_at, _first(b_e0, b_e1, b_e3, b_e4, None, None, b_rate), b_in)
+        put(p_acceleration, b_at, _second(b_e0, b_e1, b_e2, b_e3, b_e4, None, None, b_rate), b_in)
+        put(p_jerk, b_at, _third(b_e0, b_e1, b_e3, b_e4, None, None, b_rate), b_in)
 
 
 @triton.jit
-def _action(p_point, b_m, Ha, D: tl.constexpr, b_mask, WIDE: tl.constexpr):
-    """u[m], the last one beyond Ha."""
-    return load(p_point, tl.minimum(b_m, Ha - 1) * D, b_mask & (b_m >= 0), WIDE)
-
-
-@triton.jit
-def _second_of(b_within, b_within_lo, b_around, b_around_lo, b_rate):
-    return (16.0 * (b_within + b_within_lo) - (b_around + b_around_lo)) * (b_rate * b_rate * (1.0 / 12.0))
-
-
-@triton.jit
-def _third_of(b_near, b_near_lo, b_far, b_far_lo, b_rate):
-    return (tl.fma(b_near, -2.0, b_far) + (b_far_lo - 2.0 * b_near_lo)) * (0.5 * b_rate * b_rate * b_rate)
+def _point(p_row, b_k, b_p, b_v, b_v_lo, b_a, b_j, Ha, D: tl.constexpr, b_mask, WIDE: tl.constexpr):
+    """The point e[k], and its rounding error, from the derivatives at the start times dt^n / n!."""
+    b_given = load(p_row, tl.minimum(b_k, Ha) * D - D, b_mask & (b_k > 0), WIDE)
+    b_x = tl.minimum(b_k, 0).to(b_p.dtype)
+    b_moved, b_lo = two_product(b_x, b_v)
+    b_point, b_point_lo = two_sum(b_p, b_moved)
+    b_lo = b_point_lo + (b_lo + b_x * (b_v_lo + b_x * (b_a + b_x * b_j)))
+    return tl.where(b_k > 0, b_given, b_point), tl.where(b_k > 0, 0.0, b_lo)
 
 
 @jit_kernel
@@ -181,9 +158,9 @@ def _gradients(
     b_v0, b_v1, b_v2, b_v3, b_v4 = _points(p_grad_velocity, b_at, D, b_in, WIDE)
     b_a0, b_a1, b_a2, b_a3, b_a4 = _points(p_grad_acceleration, b_at, D, b_in, WIDE)
     b_j0, b_j1, b_j2, b_j3, b_j4 = _points(p_grad_jerk, b_at, D, b_in, WIDE)
-    b_sum = _second(b_a0, b_a1, b_a2, b_a3, b_a4, b_rate)
-    b_sum -= _first(b_v0, b_v1, b_v3, b_v4, b_rate)
-    b_sum -= _third(b_j0, b_j1, b_j3, b_j4, b_rate)
+    b_sum = _second(b_a0, b_a1, b_a2, b_a3, b_a4, None, None, b_rate)
+    b_sum -= _first(b_v0, b_v1, b_v3, b_v4, None, None, b_rate)
+    b_sum -= _third(b_j0, b_j1, b_j3, b_j4, None, None, b_rate)
     b_grad = load(p_grad_position, b_at + 2 * D, b_in, WIDE)
     if HAS_LAST:
         b_is_last = b_in & (b_m == Ha - 1)
@@ -209,22 +186,33 @@ def _points(p_values, b_at, D: tl.constexpr, b_in, WIDE: tl.constexpr):
 
 
 @triton.jit
-def _first(b_e0, b_e1, b_e3, b_e4, b_rate):
-    """First derivative at the middle one of five points."""
-    return (8.0 * (b_e3 - b_e1) - (b_e4 - b_e0)) * (b_rate * (1.0 / 12.0))
+def _first(b_e0, b_e1, b_e3, b_e4, b_near_lo, b_far_lo, b_rate):
+    """First derivative at the middle one of five points, whose differences may have rounding errors."""
+    b_near = b_e3 - b_e1
+    b_far = b_e4 - b_e0
+    if b_near_lo is not None:
+        b_near += b_near_lo
+        b_far += b_far_lo
+    return (8.0 * b_near - b_far) * (b_rate * (1.0 / 12.0))
 
 
 @triton.jit
-def _second(b_e0, b_e1, b_e2, b_e3, b_e4, b_rate):
+def _second(b_e0, b_e1, b_e2, b_e3, b_e4, b_within_lo, b_around_lo, b_rate):
     """Second derivative, from second differences over one step to either side and over two."""
-    b_within, b_within_lo = second_difference(b_e1, b_e2, b_e3)
-    b_around, b_around_lo = second_difference(b_e0, b_e2, b_e4)
-    return _second_of(b_within, b_within_lo, b_around, b_around_lo, b_rate)
+    b_within, b_lo1 = second_difference(b_e1, b_e2, b_e3)
+    b_around, b_lo2 = second_difference(b_e0, b_e2, b_e4)
+    if b_within_lo is not None:
+        b_lo1 += b_within_lo
+        b_lo2 += b_around_lo
+    return (16.0 * (b_within + b_lo1) - (b_around + b_lo2)) * (b_rate * b_rate * (1.0 / 12.0))
 
 
 @triton.jit
-def _third(b_e0, b_e1, b_e3, b_e4, b_rate):
+def _third(b_e0, b_e1, b_e3, b_e4, b_near_lo, b_far_lo, b_rate):
     """Third derivative, from differences between the points next to the middle and between those beyond them."""
-    b_near, b_near_lo = two_difference(b_e3, b_e1)
-    b_far, b_far_lo = two_difference(b_e4, b_e0)
-    return _third_of(b_near, b_near_lo, b_far, b_far_lo, b_rate)
+    b_near, b_lo1 = two_difference(b_e3, b_e1)
+    b_far, b_lo2 = two_difference(b_e4, b_e0)
+    if b_near_lo is not None:
+        b_lo1 += b_near_lo
+        b_lo2 += b_far_lo
+    return (tl.fma(b_near, -2.0, b_far) + (b_lo2 - 2.0 * b_lo1)) * (0.5 * b_rate * b_rate * b_rate)
