@@ -30,7 +30,8 @@ again, no rounding error of a row is lost either. Where all steps are of one len
 forward kernel, and the vjp takes differences of any order of upstream gradients, times powers of 1 / dt at last.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from functools import partial
 
 import triton
 import triton.language as tl
@@ -39,49 +40,39 @@ from torch import Tensor
 from ..types import AccelerationIntegrator, Inputs, VjpInputs
 from . import launch
 from .device import jit_kernel, load, load_dt, load_state, put, row_offsets, state_row
-from .pairs import (
-    plus,
-    product,
-    reciprocal,
-    running_sum,
-    second_difference,
-    third_difference,
-    two_difference,
-    two_sum,
-)
+from .differences import adjoint, rate_of, start, uniform_adjoint, uniform_start
+from .pairs import plus, product, reciprocal, running_sum, two_difference
 
 
-def _launchers(given: int) -> tuple[Callable[..., tuple[Tensor, ...]], Callable[..., tuple[Tensor | None, ...]]]:
-    """Return forward and vjp, as `backends` describes them, of actions that are that derivative of the position."""
-
-    def options(integrator: AccelerationIntegrator) -> dict[str, object]:
-        semi_implicit = AccelerationIntegrator(integrator) is AccelerationIntegrator.SEMI_IMPLICIT_EULER
-        return {"GIVEN": given, "SEMI_IMPLICIT": semi_implicit}
-
-    def forward(
-        inputs: Inputs,
-        *,
-        integrator: AccelerationIntegrator = AccelerationIntegrator.ZOH,
-        out: Sequence[Tensor] | None = None,
-    ) -> tuple[Tensor, ...]:
-        return launch.forward(chain_fwd_kernel, inputs, inputs.action.shape[1], out, **options(integrator))
-
-    def vjp(
-        inputs: VjpInputs,
-        *,
-        integrator: AccelerationIntegrator = AccelerationIntegrator.ZOH,
-        out: Sequence[Tensor | None] | None = None,
-    ) -> tuple[Tensor | None, ...]:
-        horizon = inputs.action_horizon
-        return launch.vjp(chain_vjp_kernel, inputs, horizon, horizon, out, **options(integrator))
-
-    return forward, vjp
+def _forward(
+    given: int,
+    inputs: Inputs,
+    *,
+    integrator: AccelerationIntegrator = AccelerationIntegrator.ZOH,
+    out: Sequence[Tensor] | None = None,
+) -> tuple[Tensor, ...]:
+    """Return the outputs, as `backends` describes it, of actions that are that derivative of the position."""
+    return launch.forward(chain_fwd_kernel, inputs, inputs.action.shape[1], out, **_options(given, integrator))
 
 
-clique_forward, clique_vjp = _launchers(0)
-velocity_forward, velocity_vjp = _launchers(1)
-acceleration_forward, acceleration_vjp = _launchers(2)
-jerk_forward, jerk_vjp = _launchers(3)
+def _vjp(
+    given: int,
+    inputs: VjpInputs,
+    *,
+    integrator: AccelerationIntegrator = AccelerationIntegrator.ZOH,
+    out: Sequence[Tensor | None] | None = None,
+) -> tuple[Tensor | None, ...]:
+    horizon = inputs.action_horizon
+    return launch.vjp(chain_vjp_kernel, inputs, horizon, horizon, out, **_options(given, integrator))
+
+
+def _options(given: int, integrator: AccelerationIntegrator) -> dict[str, object]:
+    semi_implicit = AccelerationIntegrator(integrator) is AccelerationIntegrator.SEMI_IMPLICIT_EULER
+    return {"GIVEN": given, "SEMI_IMPLICIT": semi_implicit}
+
+
+clique_forward, velocity_forward, acceleration_forward, jerk_forward = (partial(_forward, k) for k in range(4))
+clique_vjp, velocity_vjp, acceleration_vjp, jerk_vjp = (partial(_vjp, k) for k in range(4))
 
 
 @jit_kernel
@@ -126,13 +117,13 @@ def chain_fwd_kernel(
         b_x = _given(p_action, b_at, b_h, 0, D, b_in, b_before, WIDE)
         b_j = b_x
         if GIVEN <= 2:
-            b_rate, b_rate_lo = _rate(p_dt, b_h, Ha, UNIFORM, WIDE)
+            b_rate, b_rate_lo = rate_of(p_dt, b_h, Ha, UNIFORM, WIDE)
             b_x1 = _given(p_action, b_at, b_h, 1, D, b_in, b_before, WIDE)
             b_first, b_first_lo = _slope(b_x, None, b_x1, None, b_rate, b_rate_lo, UNIFORM)
             b_j = b_first + b_first_lo
         if GIVEN <= 1:
             b_x2 = _given(p_action, b_at, b_h, 2, D, b_in, b_before, WIDE)
-            b_rate1, b_rate1_lo = _rate(p_dt, b_h - 1, Ha, UNIFORM, WIDE)
+            b_rate1, b_rate1_lo = rate_of(p_dt, b_h - 1, Ha, UNIFORM, WIDE)
             b_first1, b_lo1 = _slope(b_x1, None, b_x2, None, b_rate1, b_rate1_lo, UNIFORM)
             b_first1 = tl.where(b_h > 1, b_first1, b_arc)
             b_lo1 = tl.where(b_h > 1, b_lo1, b_arc_lo)
@@ -140,7 +131,7 @@ def chain_fwd_kernel(
             b_j = b_second + b_second_lo
         if GIVEN == 0:
             b_x3 = _given(p_action, b_at, b_h, 3, D, b_in, b_before, WIDE)
-            b_rate2, b_rate2_lo = _rate(p_dt, b_h - 2, Ha, UNIFORM, WIDE)
+            b_rate2, b_rate2_lo = rate_of(p_dt, b_h - 2, Ha, UNIFORM, WIDE)
             b_first2, b_lo2 = _slope(b_x2, None, b_x3, None, b_rate2, b_rate2_lo, UNIFORM)
             b_first2 = tl.where(b_h > 2, b_first2, b_arc)
             b_lo2 = tl.where(b_h > 2, b_lo2, b_arc_lo)
@@ -206,15 +197,6 @@ def _given(p_action, b_at, b_h, back: tl.constexpr, D: tl.constexpr, b_in, b_bef
 
 
 @triton.jit
-def _rate(p_dt, b_h, Ha, UNIFORM: tl.constexpr, WIDE: tl.constexpr):
-    """1 / dt of rows, and its rounding error; 0 outside of rows 1 to Ha - 1."""
-    b_there = (b_h > 0) & (b_h < Ha)
-    b_dt, b_dt_lo = load_dt(p_dt, 0 if UNIFORM else b_h, True if UNIFORM else b_there, WIDE)
-    b_rate, b_rate_lo = reciprocal(b_dt, b_dt_lo)
-    return tl.where(b_there, b_rate, 0.0), tl.where(b_there, b_rate_lo, 0.0)
-
-
-@triton.jit
 def _slope(b_x, b_x_lo, b_y, b_y_lo, b_rate, b_rate_lo, IS_UNIT: tl.constexpr):
     """(x - y) times a rate, and its rounding error."""
     b_slope, b_lo = two_difference(b_x, b_y)
@@ -268,9 +250,9 @@ def chain_vjp_kernel(
         b_at = b_column - b_offset + (i_base + (Ha - 1 - i_first) * D)
         # The adjoint of the differences, from the jerk down to the given output.
         if UNIFORM:
-            b_grad = _uniform(p_x, p_x1, p_x2, p_x3, b_at, b_h, Ha, D, rate, b_in, WIDE)
+            b_grad = uniform_adjoint(p_x, p_x1, p_x2, p_x3, b_at, b_h, Ha, D, rate, b_in, WIDE)
         else:
-            b_grad = _level3(p_x, p_x1, p_x2, p_x3, p_dt, b_at, b_h, Ha, D, b_in, WIDE)
+            b_grad = adjoint(p_x, p_x1, p_x2, p_x3, p_dt, b_at, b_h, Ha, D, b_in, WIDE)
         # The adjoint of the running sums, from the position up to the given output.
         b_dt = dt
         b_dt_lo = dt_lo
@@ -299,11 +281,14 @@ def chain_vjp_kernel(
     b_s += b_s_lo
     b_a += b_a_lo
     b_from = i_base + b_column
+    b_row0 = tl.zeros([1, COLUMNS], tl.int32)
     if GIVEN < 3:
         if UNIFORM:
-            b_grad, b_first, b_second = _uniform_start(p_x, p_x1, p_x2, p_x3, b_from, Ha, D, rate, b_in_column, WIDE)
+            b_grad, b_first, b_second = uniform_start(
+                p_x, p_x1, p_x2, p_x3, b_from, b_row0, Ha, D, rate, b_in_column, WIDE
+            )
         else:
-            b_grad, b_first, b_second = _start(p_x, p_x1, p_x2, p_x3, p_dt, b_from, dt, Ha, D, b_in_column, WIDE)
+            b_grad, b_first, b_second = start(p_x, p_x1, p_x2, p_x3, p_dt, b_from, b_row0, dt, Ha, D, b_in_column, WIDE)
     if GIVEN == 0:
         b_p, b_s, b_a = b_grad, b_first, b_second
     if GIVEN == 1:
@@ -314,106 +299,3 @@ def chain_vjp_kernel(
     put(p_grad_start_p, b_to, b_p, b_in_column)
     put(p_grad_start_v, b_to, b_s, b_in_column)
     put(p_grad_start_a, b_to, b_a, b_in_column)
-
-
-@triton.jit
-def _uniform(p_x, p_x1, p_x2, p_x3, b_at, b_h, Ha, D: tl.constexpr, b_rate, b_in, WIDE: tl.constexpr):
-    """Gradient of an output in rows from 1 on, from its own and those of the differences of each order over dt."""
-    b_in1 = b_in & (b_h < Ha - 1)
-    b_in2 = b_in & (b_h < Ha - 2)
-    b_grad = load(p_x, b_at, b_in, WIDE)
-    if p_x1 is not None:
-        b_grad += (load(p_x1, b_at, b_in, WIDE) - load(p_x1, b_at + D, b_in1, WIDE)) * b_rate
-    if p_x2 is not None:
-        b_g1 = load(p_x2, b_at + D, b_in1, WIDE)
-        b_g2 = load(p_x2, b_at + 2 * D, b_in2, WIDE)
-        b_second, b_lo = second_difference(load(p_x2, b_at, b_in, WIDE), b_g1, b_g2)
-        b_grad += (b_second + b_lo) * (b_rate * b_rate)
-    if p_x3 is not None:
-        b_g1 = load(p_x3, b_at + D, b_in1, WIDE)
-        b_g2 = load(p_x3, b_at + 2 * D, b_in2, WIDE)
-        b_g3 = load(p_x3, b_at + 3 * D, b_in & (b_h < Ha - 3), WIDE)
-        b_third, b_lo = third_difference(load(p_x3, b_at, b_in, WIDE), b_g1, b_g2, b_g3)
-        b_grad += (b_third + b_lo) * (b_rate * b_rate * b_rate)
-    return b_grad
-
-
-@triton.jit
-def _uniform_start(p_x, p_x1, p_x2, p_x3, b_at, Ha, D: tl.constexpr, b_rate, b_in, WIDE: tl.constexpr):
-    """What `_start` returns, for steps of one length."""
-    b_in1 = b_in & (Ha > 1)
-    b_in2 = b_in & (Ha > 2)
-    b_result = load(p_x, b_at, b_in, WIDE) - load(p_x1, b_at + D, b_in1, WIDE) * b_rate
-    b_first = load(p_x1, b_at, b_in, WIDE) - load(p_x2, b_at + D, b_in1, WIDE) * b_rate
-    b_second = load(p_x2, b_at, b_in, WIDE)
-    if p_x2 is not None:
-        b_g1 = load(p_x2, b_at + D, b_in1, WIDE)
-        b_result -= (b_g1 - load(p_x2, b_at + 2 * D, b_in2, WIDE)) * (b_rate * b_rate)
-        b_second += 0.5 * b_g1
-    if p_x3 is not None:
-        b_g1 = load(p_x3, b_at + D, b_in1, WIDE)
-        b_g2 = load(p_x3, b_at + 2 * D, b_in2, WIDE)
-        b_third, b_lo = second_difference(b_g1, b_g2, load(p_x3, b_at + 3 * D, b_in & (Ha > 3), WIDE))
-        b_result -= (b_third + b_lo) * (b_rate * b_rate * b_rate)
-        b_first -= (b_g1 - b_g2) * (b_rate * b_rate)
-        b_second -= 0.5 * (b_g1 + b_g2) * b_rate
-    return b_result, b_first, b_second
-
-
-@triton.jit
-def _level1(p_x, p_x1, p_dt, k: tl.constexpr, b_at, b_h, Ha, D: tl.constexpr, b_in, WIDE: tl.constexpr):
-    """Gradient of an output k rows later, with what its differences pass on, and its rounding error."""
-    b_rate, b_rate_lo = _rate(p_dt, b_h + k, Ha, False, WIDE)
-    b_next, b_next_lo = _rate(p_dt, b_h + (k + 1), Ha, False, WIDE)
-    b_g = load(p_x1, b_at + k * D, b_in & (b_h + k < Ha), WIDE)
-    b_w0, b_w0_lo = product(b_g, None, b_rate, b_rate_lo)
-    b_g = load(p_x1, b_at + (k + 1) * D, b_in & (b_h + (k + 1) < Ha), WIDE)
-    b_w1, b_w1_lo = product(b_g, None, b_next, b_next_lo)
-    return _passed_on(load(p_x, b_at + k * D, b_in & (b_h + k < Ha), WIDE), b_w0, b_w0_lo, b_w1, b_w1_lo)
-
-
-@triton.jit
-def _level2(p_x, p_x1, p_x2, p_dt, k: tl.constexpr, b_at, b_h, Ha, D: tl.constexpr, b_in, WIDE: tl.constexpr):
-    """The same with second differences."""
-    b_rate, b_rate_lo = _rate(p_dt, b_h + k, Ha, False, WIDE)
-    b_next, b_next_lo = _rate(p_dt, b_h + (k + 1), Ha, False, WIDE)
-    b_g, b_lo = _level1(p_x1, p_x2, p_dt, k, b_at, b_h, Ha, D, b_in, WIDE)
-    b_w0, b_w0_lo = product(b_g, b_lo, b_rate, b_rate_lo)
-    b_g, b_lo = _level1(p_x1, p_x2, p_dt, k + 1, b_at, b_h, Ha, D, b_in, WIDE)
-    b_w1, b_w1_lo = product(b_g, b_lo, b_next, b_next_lo)
-    return _passed_on(load(p_x, b_at + k * D, b_in & (b_h + k < Ha), WIDE), b_w0, b_w0_lo, b_w1, b_w1_lo)
-
-
-@triton.jit
-def _level3(p_x, p_x1, p_x2, p_x3, p_dt, b_at, b_h, Ha, D: tl.constexpr, b_in, WIDE: tl.constexpr):
-    """Gradient of the given output from its own and those of the differences of each order, for steps of any length."""
-    b_rate, b_rate_lo = _rate(p_dt, b_h, Ha, False, WIDE)
-    b_next, b_next_lo = _rate(p_dt, b_h + 1, Ha, False, WIDE)
-    b_g, b_lo = _level2(p_x1, p_x2, p_x3, p_dt, 0, b_at, b_h, Ha, D, b_in, WIDE)
-    b_w0, b_w0_lo = product(b_g, b_lo, b_rate, b_rate_lo)
-    b_g, b_lo = _level2(p_x1, p_x2, p_x3, p_dt, 1, b_at, b_h, Ha, D, b_in, WIDE)
-    b_w1, b_w1_lo = product(b_g, b_lo, b_next, b_next_lo)
-    b_sum, b_lo = _passed_on(load(p_x, b_at, b_in, WIDE), b_w0, b_w0_lo, b_w1, b_w1_lo)
-    return b_sum + b_lo
-
-
-@triton.jit
-def _start(p_x, p_x1, p_x2, p_x3, p_dt, b_at, b_dt, Ha, D: tl.constexpr, b_in, WIDE: tl.constexpr):
-    """Gradients of the given output and of its first two derivatives in row 0, for steps of any length."""
-    b_h = tl.zeros_like(b_at).to(tl.int32)
-    b_first, b_first_lo = _level2(p_x1, p_x2, p_x3, p_dt, 0, b_at, b_h, Ha, D, b_in, WIDE)
-    b_second, b_second_lo = _level1(p_x2, p_x3, p_dt, 0, b_at, b_h, Ha, D, b_in, WIDE)
-    # The arc before the start: a0 has an effect on the velocity that the first difference continues, too.
-    b_rate, b_rate_lo = _rate(p_dt, b_h + 1, Ha, False, WIDE)
-    b_g, b_lo = _level1(p_x2, p_x3, p_dt, 1, b_at, b_h, Ha, D, b_in, WIDE)
-    b_w, b_lo = product(b_g, b_lo, b_rate, b_rate_lo)
-    b_second = b_second + b_second_lo + 0.5 * b_dt * b_w
-    return _level3(p_x, p_x1, p_x2, p_x3, p_dt, b_at, b_h, Ha, D, b_in, WIDE), b_first + b_first_lo, b_second
-
-
-@triton.jit
-def _passed_on(b_own, b_in0, b_in0_lo, b_in1, b_in1_lo):
-    """A gradient plus what the differences of its row and of the next one pass on, and the rounding error."""
-    b_difference, b_lo = two_difference(b_in0, b_in1)
-    b_sum, b_sum_lo = two_sum(b_own, b_difference)
-    return b_sum, b_sum_lo + (b_lo + (b_in0_lo - b_in1_lo))

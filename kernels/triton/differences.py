@@ -1,0 +1,117 @@
+"""The adjoint of differences over dt: the gradients of an output from those of its derivatives (`chain`)."""
+
+import triton
+import triton.language as tl
+
+from .device import load, load_dt
+from .pairs import product, reciprocal, second_difference, third_difference, two_difference, two_sum
+
+
+@triton.jit
+def uniform_adjoint(p_x, p_x1, p_x2, p_x3, b_at, b_h, Ha, D: tl.constexpr, b_rate, b_in, WIDE: tl.constexpr):
+    """Gradient of an output in rows from 1 on, from its own and those of the differences of each order over dt."""
+    b_grad = _row(p_x, 0, b_at, b_h, Ha, D, b_in, WIDE)
+    if p_x1 is not None:
+        b_first = _row(p_x1, 0, b_at, b_h, Ha, D, b_in, WIDE) - _row(p_x1, 1, b_at, b_h, Ha, D, b_in, WIDE)
+        b_grad += b_first * b_rate
+    if p_x2 is not None:
+        b_g1 = _row(p_x2, 1, b_at, b_h, Ha, D, b_in, WIDE)
+        b_g2 = _row(p_x2, 2, b_at, b_h, Ha, D, b_in, WIDE)
+        b_second, b_lo = second_difference(_row(p_x2, 0, b_at, b_h, Ha, D, b_in, WIDE), b_g1, b_g2)
+        b_grad += (b_second + b_lo) * (b_rate * b_rate)
+    if p_x3 is not None:
+        b_g0 = _row(p_x3, 0, b_at, b_h, Ha, D, b_in, WIDE)
+        b_g1 = _row(p_x3, 1, b_at, b_h, Ha, D, b_in, WIDE)
+        b_g2 = _row(p_x3, 2, b_at, b_h, Ha, D, b_in, WIDE)
+        b_third, b_lo = third_difference(b_g0, b_g1, b_g2, _row(p_x3, 3, b_at, b_h, Ha, D, b_in, WIDE))
+        b_grad += (b_third + b_lo) * (b_rate * b_rate * b_rate)
+    return b_grad
+
+
+@triton.jit
+def uniform_start(p_x, p_x1, p_x2, p_x3, b_at, b_h, Ha, D: tl.constexpr, b_rate, b_in, WIDE: tl.constexpr):
+    """What `start` returns, for steps of one length."""
+    b_g1 = _row(p_x2, 1, b_at, b_h, Ha, D, b_in, WIDE)
+    b_result = load(p_x, b_at, b_in, WIDE) - _row(p_x1, 1, b_at, b_h, Ha, D, b_in, WIDE) * b_rate
+    b_result -= (b_g1 - _row(p_x2, 2, b_at, b_h, Ha, D, b_in, WIDE)) * (b_rate * b_rate)
+    b_first = load(p_x1, b_at, b_in, WIDE) - b_g1 * b_rate
+    b_second = load(p_x2, b_at, b_in, WIDE) + 0.5 * b_g1
+    if p_x3 is not None:
+        b_g1 = _row(p_x3, 1, b_at, b_h, Ha, D, b_in, WIDE)
+        b_g2 = _row(p_x3, 2, b_at, b_h, Ha, D, b_in, WIDE)
+        b_third, b_lo = second_difference(b_g1, b_g2, _row(p_x3, 3, b_at, b_h, Ha, D, b_in, WIDE))
+        b_result -= (b_third + b_lo) * (b_rate * b_rate * b_rate)
+        b_first -= (b_g1 - b_g2) * (b_rate * b_rate)
+        b_second -= 0.5 * (b_g1 + b_g2) * b_rate
+    return b_result, b_first, b_second
+
+
+@triton.jit
+def adjoint(p_x, p_x1, p_x2, p_x3, p_dt, b_at, b_h, Ha, D: tl.constexpr, b_in, WIDE: tl.constexpr):
+    """Gradient of the given output from its own and those of the differences of each order, for steps of any length."""
+    b_g, b_lo = _level2(p_x1, p_x2, p_x3, p_dt, 0, b_at, b_h, Ha, D, b_in, WIDE)
+    b_w0, b_lo0 = _over_dt(b_g, b_lo, p_dt, b_h, Ha, WIDE)
+    b_g, b_lo = _level2(p_x1, p_x2, p_x3, p_dt, 1, b_at, b_h, Ha, D, b_in, WIDE)
+    b_w1, b_lo1 = _over_dt(b_g, b_lo, p_dt, b_h + 1, Ha, WIDE)
+    b_sum, b_lo = _passed_on(load(p_x, b_at, b_in, WIDE), b_w0, b_lo0, b_w1, b_lo1)
+    return b_sum + b_lo
+
+
+@triton.jit
+def start(p_x, p_x1, p_x2, p_x3, p_dt, b_at, b_h, b_dt, Ha, D: tl.constexpr, b_in, WIDE: tl.constexpr):
+    """Gradients of the given output and of its first two derivatives in row 0, for steps of any length."""
+    b_first, b_first_lo = _level2(p_x1, p_x2, p_x3, p_dt, 0, b_at, b_h, Ha, D, b_in, WIDE)
+    b_second, b_second_lo = _level1(p_x2, p_x3, p_dt, 0, b_at, b_h, Ha, D, b_in, WIDE)
+    # The arc before the start: a0 has an effect on the velocity that the first difference continues, too.
+    b_g, b_lo = _level1(p_x2, p_x3, p_dt, 1, b_at, b_h, Ha, D, b_in, WIDE)
+    b_w, b_lo = _over_dt(b_g, b_lo, p_dt, b_h + 1, Ha, WIDE)
+    b_second = b_second + b_second_lo + 0.5 * b_dt * b_w
+    return adjoint(p_x, p_x1, p_x2, p_x3, p_dt, b_at, b_h, Ha, D, b_in, WIDE), b_first + b_first_lo, b_second
+
+
+@triton.jit
+def rate_of(p_dt, b_h, Ha, UNIFORM: tl.constexpr, WIDE: tl.constexpr):
+    """1 / dt of rows, and its rounding error; 0 outside of rows 1 to Ha - 1."""
+    b_there = (b_h > 0) & (b_h < Ha)
+    b_dt, b_dt_lo = load_dt(p_dt, 0 if UNIFORM else b_h, True if UNIFORM else b_there, WIDE)
+    b_rate, b_rate_lo = reciprocal(b_dt, b_dt_lo)
+    return tl.where(b_there, b_rate, 0.0), tl.where(b_there, b_rate_lo, 0.0)
+
+
+@triton.jit
+def _row(p_values, k: tl.constexpr, b_at, b_h, Ha, D: tl.constexpr, b_in, WIDE: tl.constexpr):
+    """Values k rows later; 0 beyond the horizon."""
+    return load(p_values, b_at + k * D, b_in & (b_h + k < Ha), WIDE)
+
+
+@triton.jit
+def _level1(p_x, p_x1, p_dt, k: tl.constexpr, b_at, b_h, Ha, D: tl.constexpr, b_in, WIDE: tl.constexpr):
+    """Gradient of an output k rows later, with what its differences pass on, and its rounding error."""
+    b_w0, b_lo0 = _over_dt(_row(p_x1, k, b_at, b_h, Ha, D, b_in, WIDE), None, p_dt, b_h + k, Ha, WIDE)
+    b_w1, b_lo1 = _over_dt(_row(p_x1, k + 1, b_at, b_h, Ha, D, b_in, WIDE), None, p_dt, b_h + (k + 1), Ha, WIDE)
+    return _passed_on(_row(p_x, k, b_at, b_h, Ha, D, b_in, WIDE), b_w0, b_lo0, b_w1, b_lo1)
+
+
+@triton.jit
+def _level2(p_x, p_x1, p_x2, p_dt, k: tl.constexpr, b_at, b_h, Ha, D: tl.constexpr, b_in, WIDE: tl.constexpr):
+    """The same with second differences."""
+    b_g, b_lo = _level1(p_x1, p_x2, p_dt, k, b_at, b_h, Ha, D, b_in, WIDE)
+    b_w0, b_lo0 = _over_dt(b_g, b_lo, p_dt, b_h + k, Ha, WIDE)
+    b_g, b_lo = _level1(p_x1, p_x2, p_dt, k + 1, b_at, b_h, Ha, D, b_in, WIDE)
+    b_w1, b_lo1 = _over_dt(b_g, b_lo, p_dt, b_h + (k + 1), Ha, WIDE)
+    return _passed_on(_row(p_x, k, b_at, b_h, Ha, D, b_in, WIDE), b_w0, b_lo0, b_w1, b_lo1)
+
+
+@triton.jit
+def _over_dt(b_g, b_lo, p_dt, b_h, Ha, WIDE: tl.constexpr):
+    """The gradient of a difference over dt for the difference, and its rounding error."""
+    b_rate, b_rate_lo = rate_of(p_dt, b_h, Ha, False, WIDE)
+    return product(b_g, b_lo, b_rate, b_rate_lo)
+
+
+@triton.jit
+def _passed_on(b_own, b_in0, b_in0_lo, b_in1, b_in1_lo):
+    """A gradient plus what the differences of its row and of the next one pass on, and the rounding error."""
+    b_difference, b_lo = two_difference(b_in0, b_in1)
+    b_sum, b_sum_lo = two_sum(b_own, b_difference)
+    return b_sum, b_sum_lo + (b_lo + (b_in0_lo - b_in1_lo))
