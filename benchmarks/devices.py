@@ -24,7 +24,7 @@ class Rates(NamedTuple):
     conversion: int
     """From and to 64-bit types."""
     lanes: int
-    """Of loads and stores: white papers of the architectures (load/store units of a multiprocessor)."""
+    """Lanes of loads and stores (load/store units of a multiprocessor), from white papers of the architectures."""
     issue: int = 4 * 32
 
 

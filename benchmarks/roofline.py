@@ -34,12 +34,12 @@ WARP = 32
 
 
 class Prediction(NamedTuple):
-    """Of a launcher on a device. All numbers but the share are for an element of one output trajectory."""
+    """Prediction for a launcher on a device. All numbers but the share are for an element of one output trajectory."""
 
     launch: str
     device: str
     share: float
-    """Of the time, what the memory alone would take."""
+    """Share of the time that the memory alone would take."""
     limit: str
     """The unit that takes longest, of the kernel that takes longest."""
     bytes: float

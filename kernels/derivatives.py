@@ -81,12 +81,12 @@ class _Call(NamedTuple):
     """What a call of a map, or of its vjp, is beside the tensors in which it is linear."""
 
     indices: Tensors
-    """Of start and goal."""
+    """Indices of start and goal."""
     dt: Tensor
     counts: Sequence[int]
     """Numbers of start and goal rows, as `VjpInputs` has them."""
     shape: tuple[int, int, int]
-    """Of the actions."""
+    """Shape of the actions."""
     needs: Sequence[bool]
     """Which results of a vjp are wanted."""
     options: Sequence[object]

@@ -29,7 +29,7 @@ FLOAT_EPSILON = float(np.finfo(np.float32).eps)
 _POWERS = np.arange(6)
 _FACTORS = np.stack([np.ones(6), _POWERS, _POWERS * (_POWERS - 1)])[:, None]
 _EXPONENTS = np.maximum(_POWERS - np.arange(3)[:, None], 0)[:, None]
-"""Of the terms of a polynomial and its two derivatives, `[3, 1, 6]`."""
+"""Exponents of the terms of a polynomial and its two derivatives, `[3, 1, 6]`."""
 
 
 @dataclass
@@ -59,7 +59,7 @@ class Plan:
 
     @cached_property
     def times(self) -> np.ndarray:
-        """Of the points [ns]."""
+        """Times of the points, ns."""
         return np.array([point.time for point in self.points])
 
 

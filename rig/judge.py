@@ -39,7 +39,7 @@ class Finding(NamedTuple):
     value: float
     """As part of its limit; of positions how far they are beyond it, rad."""
     most: float
-    """That it may be."""
+    """The most that it may be."""
     cycle: int
     joint: int
 
@@ -77,13 +77,13 @@ class Smoothness(NamedTuple):
     """How a motion moves, all joints together."""
 
     rms_acceleration: float
-    """Of the norm over the joints, rad/s^2, as all rms; peaks are those of a single joint."""
+    """RMS of the norm over the joints, rad/s^2; peaks are those of a single joint."""
     peak_acceleration: float
     rms_jerk: float
     """rad/s^3."""
     peak_jerk: float
     way: float
-    """Of all joints, forth and back, rad."""
+    """Way of all joints, forth and back, rad."""
 
 
 def smoothness(stretches: Sequence[list[np.ndarray]], rate: float, seconds: float) -> Smoothness:

@@ -178,7 +178,7 @@ class Rig(Loop, Planner, Judged):
         return rates
 
     def levels(self, since: float) -> list[int]:
-        """Of the diagnostics after a time."""
+        """Levels of the diagnostics after a time."""
         return [d["level"] for d in self.diagnostics if d["t"] > since]
 
     def diag(self, key: str = "message", default: str = "") -> str:

@@ -96,7 +96,7 @@ class Result:
     failed: list[str] = field(default_factory=list)
     """At every try."""
     passed_again: list[str] = field(default_factory=list)
-    """Of those that passed, the ones that failed at first."""
+    """Tests that failed at first and passed then."""
     skipped: int = 0
     message: str = ""
     """Why there was no set-up."""

@@ -73,7 +73,7 @@ class Record:
     warmup_s: float
     """Before the time that counts for memory and latency."""
     duration_s: float
-    """Of that time."""
+    """Duration of that time, s."""
     rates_hz: dict[str, float]
     """Requested rates by client."""
     chunks: bool = False

@@ -68,7 +68,7 @@ def leads_back(motion: Motion, until: float, side: float = 1.0) -> float:
 
 
 def largest(motion: Motion, order: int) -> float:
-    """Of the absolute values of a derivative."""
+    """Largest absolute value of a derivative."""
     return float(np.abs(extremes(motion)[:, order]).max())
 
 

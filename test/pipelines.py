@@ -173,7 +173,7 @@ def largest(motion: Motion) -> np.ndarray:
 
 
 def ratio(motion: Motion) -> float:
-    """Of what a motion asks for to `LIMITS`, at most."""
+    """Largest share of `LIMITS` that a motion asks for."""
     return float((largest(motion) / LIMITS).max())
 
 

@@ -30,7 +30,7 @@ _STEPS = {0.02: 1.05, 0.05: 1.25, 0.1: 1.25}
 """Largest allowed ratio of acceleration to the intended acceleration."""
 _JITTERS_S, _INFERENCES_S = (0.0, 0.015), (0.0, 0.15)
 _DIRECTIONS = np.array([1.0, -1.0])
-"""Of the plan's joints."""
+"""Directions of the plan's joints."""
 _JOINED_ELSEWHERE = {
     "interpolate_from_desired_state": {"from_desired": True},
     "a robot that lags by 40 ms": {"lag": 0.04},
@@ -177,7 +177,7 @@ def _noise(seeds: range, sender: Sender) -> float:
 
 
 def _step(kind: str, rows_later: float, sender: Sender) -> float:
-    """Of the velocity where that steps: the share of the step that is overshot, from some rows after it on."""
+    """Share of a step of velocity that is overshot from some rows after it on."""
     rows, dt = np.arange(40), 0.02
     if kind == "position":
         positions, step = np.where(rows < 20, 0.0, 0.1), 0.1

@@ -18,7 +18,7 @@ from .playing import Commanded, Controller, Node, RowsAsPoints, Sender
 
 BEGIN_NS = 1_000_000_000_000
 MakeController = Callable[..., Controller]
-"""Of a start state and the time of the first cycle, ns."""
+"""Makes a controller of a start state and the time of the first cycle, ns."""
 _STEP_S = 0.02
 _HORIZON, _SHORTEST = 16, 4
 """Length of chunks of recordings; at the end they become shorter."""

@@ -12,7 +12,7 @@ from traj_integrator_ros.kernels.retime import MotionLimits, Retimed, certify
 
 Limits = dict[str, np.ndarray]
 ROUNDING = 1e-9
-"""Of the largest value that a polynomial has on its piece."""
+"""Rounding of a polynomial, relative to its largest value on the piece."""
 _AT_ONCE = 260_000
 """Samples."""
 

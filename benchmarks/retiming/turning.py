@@ -14,11 +14,11 @@ from .paths import Limits, as_limits, random_limits, random_path, sampled_ratios
 from .problems import MOST
 
 LONGEST = 1.5
-"""Of the second order's duration, to which the jerk phases come in addition."""
+"""Longest duration relative to the second order's; the jerk phases come in addition."""
 _STEPS = (0.0, 1e-4, 1.5e-3)
 """To which positions are rounded, rad: none, a file's digits, a coarse encoder."""
 _SAMPLES = 17
-"""Of each piece that is played: the certificate's exact extremes are compared with them."""
+"""Samples of each piece that is played, which the certificate's exact extremes are compared with."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Timed:
 
     @property
     def ratio(self) -> float:
-        """Of the durations of the two orders."""
+        """Ratio of the durations of the two orders."""
         return float(self.motion.duration[0]) / self.second_order
 
     @property

@@ -95,7 +95,7 @@ def command(node: Node | RowsAsPoints, space: ControlSpace) -> tuple[np.ndarray,
 
 
 def ns(time: float) -> int:
-    """Of the clock of all of them, from the beginning of the figure on, s."""
+    """Nanoseconds of the clock of all of them, by the time in the figure, s."""
     return round((NOW_S + time) * 1e9)
 
 

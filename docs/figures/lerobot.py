@@ -139,7 +139,7 @@ class ThroughNode:
 
 
 def ns(time: float) -> int:
-    """Of the clock of all of them, from the beginning on."""
+    """Nanoseconds of the clock of all of them, from the beginning on."""
     return NOW_NS + round(time * 1e9)
 
 

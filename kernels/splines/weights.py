@@ -46,7 +46,7 @@ def row_weights(degree: int, steps: int) -> tuple[np.ndarray, ...]:
 
 
 def _polynomials(degree: int) -> list[list[float]]:
-    """Of each power of t: the weights of as many differences at the beginning of a segment, over its factorial."""
+    """Weights of differences at the beginning of a segment for each power of t, over its factorial."""
     each = np.eye(degree + 1)
     return [
         (basis(degree - power, 0, 1) @ np.diff(each, power, axis=0) / math.factorial(power)).tolist()
@@ -66,14 +66,14 @@ def _state_weights(degree: int, count: int, has_jerk: bool) -> list[list[float]]
 
 # torch.compile cannot trace how tables are computed, but reads those that are there: what it traces uses these two.
 POLYNOMIALS = {degree: _polynomials(degree) for degree in range(max(DEGREES) + 1)}
-"""Of each degree `[K + 1][K + 1]`: the coefficient of t^power in the weight b_m is at `[power][m]`."""
+"""Polynomials of each degree, `[K + 1][K + 1]`: the coefficient of t^power in the weight b_m is at `[power][m]`."""
 STATE_WEIGHTS = {
     (degree, count, jerk): _state_weights(degree, count, jerk)
     for degree in DEGREES
     for count in (degree, degree + 1)
     for jerk in (False, True)
 }
-"""Of each degree, number of points and whether they have a jerk, `[points][4]`.
+"""Weights for each degree, number of points and whether they have a jerk, `[points][4]`.
 
 The weight of `h^k` times a state's k-th derivative in the m-th point that represents it.
 """

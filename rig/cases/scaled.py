@@ -17,7 +17,7 @@ _SPAN, _ENDS = 0.8, np.array([0.4, -0.3])
 """A plan's duration, s, and how far it goes, rad."""
 _MOST_RAD = 1e-3
 _SLACK = 1.02
-"""Of limits in the motion's own time: ns of a clock that advances by parts of a cycle are rounded."""
+"""Slack of limits in the motion's own time, for ns of a clock that advances by parts of a cycle are rounded."""
 
 
 class Scaled(Rig):

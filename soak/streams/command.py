@@ -43,7 +43,7 @@ class Verdict(NamedTuple):
     chunks: int
     refused: Counter
     seconds: float
-    """Of streams that were simulated."""
+    """Seconds of streams that were simulated."""
     figures: Figures | None = None
     """None: the commands are not finite."""
 

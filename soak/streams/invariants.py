@@ -36,7 +36,7 @@ _SETTLED_S = 1.0
 _FADING_RAD = 1e-3
 """As far as the node lets a difference from the plan grow while it fades."""
 _WRITTEN_RAD = 1e-4
-"""Of a way back: by as much the spline of a plan may go back whose rows do not, and that is not ours."""
+"""Way back that is the plan's own: its spline may go back by as much although its rows do not."""
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ class _Judge:
         return not wrong.any()
 
     def limits(self) -> None:
-        """Of position to jerk; where nobody gave them, there is no jump."""
+        """Judge the limits of position to jerk; where nobody gave them, that nothing jumps."""
         limits = limits_of(self.run)
         for begin, end in _segments(self.run.off):
             for found in judge.held_against(judge.differences(self.position[begin:end], self.rate), limits):

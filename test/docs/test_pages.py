@@ -29,8 +29,8 @@ WRITTEN = {
     ),
 }  # fmt: skip
 """What must lie in the folder after a page's blocks have run."""
-MOST_WORDS = 26_000
-"""Of all pages, CONTRIBUTING and the examples' included: nobody reads more. Marks of tables and blocks are no words."""
+MOST_WORDS = 24_700
+"""Limit for all pages together, CONTRIBUTING and the examples' included: nobody reads more."""
 # A command in an indented block would not be run.
 COMMAND = re.compile(r"^(?:    |\$ )(?:ros2|python3?|make|cmake|colcon|pip|fastdds|taskset|chrt) ", re.M)
 
@@ -68,13 +68,6 @@ def run(block: Block, folder: Path, python: str = "") -> str:
     assert result.returncode == 0, where
     assert "Traceback" not in result.stderr, where
     return result.stdout
-
-
-@pytest.mark.timeout(300)
-def test_what_takes_a_library_of_others_works_where_that_is(folder: Path) -> None:
-    pytest.importorskip("pytorch_kinematics")
-    (block,) = [block for block in blocks(ROOT / "docs" / "cookbook.md") if "import pytorch_kinematics" in block.text]
-    run(block, folder, sys.executable)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
@@ -155,5 +148,5 @@ def test_every_page_is_linked_and_every_figure_shown() -> None:
 
 def test_all_pages_together_are_short_enough_to_be_read() -> None:
     pages = (*PAGES, ROOT / "CONTRIBUTING.md", *(ROOT / "examples").rglob("*.md"))
-    words = {page.name: len(re.findall(r"\S*\w\S*", page.read_text(encoding="utf-8"))) for page in pages}
+    words = {str(page): len(re.findall(r"\S*\w\S*", page.read_text(encoding="utf-8"))) for page in pages}
     assert sum(words.values()) <= MOST_WORDS, words

@@ -21,7 +21,7 @@ EVERYTHING = Wanted(action=True, start=True, goal=True, dt=True)
 
 @MAP
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
-@settings(max_examples=25)
+@settings(max_examples=10)
 @given(data=st.data())
 def test_calls_give_the_numbers_and_gradients_of_the_public_function(kernel, dtype, data):
     case = data.draw(engine_cases(kernel=kernel))
@@ -48,7 +48,7 @@ def cost_of(batch: int, horizon: int, dof: int, duration: object) -> QuadraticCo
 
 
 @MAP
-@settings(max_examples=25)
+@settings(max_examples=10)
 @given(data=st.data())
 def test_costs_and_gradients_are_those_of_the_public_function(kernel, data):
     case = data.draw(engine_cases(kernel=kernel))

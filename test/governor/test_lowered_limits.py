@@ -15,7 +15,7 @@ GOAL = np.array([1.6, 0.2])
 PLAN = (10 * STEPS**3 - 15 * STEPS**4 + 6 * STEPS**5) * GOAL
 """In 2 s, with up to 1.5 rad/s, 2.3 rad/s^2 and 12 rad/s^3."""
 JOINED_RAD = 2e-4
-"""By which each joint is beside the straight line while it is on its way to the first row by itself."""
+"""Distance of each joint from the straight line while it is on its way to the first row by itself."""
 KEPT = 1 + 1e-3
 """limits.tolerance."""
 

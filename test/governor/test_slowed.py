@@ -16,7 +16,7 @@ from traj_integrator_ros.requests.rejection import Rejected
 KEPT = 1 + 1e-3
 """limits.tolerance."""
 LEAST_JUMP = 2e-6 * LIMITS[2].max()
-"""Of an acceleration, where a piece shorter than a microsecond is left out."""
+"""Jump of an acceleration where a piece shorter than a microsecond is left out."""
 STEPS = np.arange(1, 51)[:, None] / 50
 SHAPE = 10 * STEPS**3 - 15 * STEPS**4 + 6 * STEPS**5
 """From rest to rest in 50 steps."""
@@ -31,7 +31,7 @@ def limited(action: str = "", **parameters: object) -> SimulatedNode:
 
 
 def largest_jump(motion: Motion) -> float:
-    """Of the acceleration, from one piece to the next."""
+    """Largest jump of the acceleration from one piece to the next."""
     powers = np.arange(motion.size)
     last = (powers * (powers - 1) * motion.steps[:-1, None] ** np.maximum(powers - 2, 0))[..., None]
     ends = (last * motion.coefficients[:-1]).sum(axis=1)

@@ -52,7 +52,7 @@ def test_the_fast_path_records_what_the_operator_does(kernel, ends, dt):
 @settings(max_examples=25)
 @given(data=st.data())
 def test_tangents_of_the_fast_path_are_those_of_the_operator(kernel, data):
-    """Of any inputs, dt in any form included."""
+    """Any inputs, dt in any form included."""
     sizes = {"batch": st.integers(0, 4), "horizon": st.integers(1, 6), "dof": st.integers(1, 3)}
     case = data.draw(cases(kernel, **sizes).filter(lambda case: not case.masked and not case.single))
     moved = data.draw(st.sets(st.sampled_from(list(case.tensors)), min_size=1), "inputs with a tangent")

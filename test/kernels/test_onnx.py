@@ -31,13 +31,13 @@ class Policy(torch.nn.Module):
         return tuple(output for step in steps for output in step)
 
 
-def assert_exports(policy: Policy, *, of_program: bool = False) -> None:
+def test_a_policy_that_ends_in_any_step_is_exported():
     """The same motion for another batch than the one exported."""
+    policy = Policy(*MAPS.values())
     few, many = ([torch.randn(batch, *shape) for shape in ((5, 2), (2,), (2,))] for batch in (3, 4))
     batch = torch.export.Dim("batch", min=2)
     shapes = {"dynamic_shapes": ({0: batch},) * 3}
-    what = (torch.export.export(policy, tuple(few), **shapes),) if of_program else (policy, tuple(few))
-    exported = torch.onnx.export(*what, dynamo=True, verbose=False, **({} if of_program else shapes)).model_proto
+    exported = torch.onnx.export(policy, tuple(few), dynamo=True, verbose=False, **shapes).model_proto
     onnx.checker.check_model(exported)
     inputs = {given.name: value.numpy() for given, value in zip(exported.graph.input, many, strict=True)}
     found = onnx.reference.ReferenceEvaluator(exported).run(None, inputs)
@@ -47,11 +47,3 @@ def assert_exports(policy: Policy, *, of_program: bool = False) -> None:
         assert one.dtype == np.float32
         # The graph computes in float64: what differs are roundings of a float32 result.
         np.testing.assert_allclose(one, right, rtol=0, atol=2e-6 * np.abs(right).max())
-
-
-def test_a_policy_that_ends_in_any_step_is_exported():
-    assert_exports(Policy(*MAPS.values()))
-
-
-def test_a_program_that_torch_exported_before_is_exported():
-    assert_exports(Policy(MAPS["clique"]), of_program=True)

@@ -29,7 +29,7 @@ from traj_integrator_ros.kernels import MAPS, ControlSpace
 @settings(max_examples=20)
 @given(data=st.data())
 def test_derivatives_are_finite_differences_however_the_map_is_called(kernel, data):
-    """Of any inputs in any form, for any backend; splines of any form."""
+    """Any inputs in any form, any backend, splines of any form."""
     sizes = {"batch": st.integers(1, 3), "horizon": st.integers(1, 9), "dof": st.integers(1, 2)}
     case = data.draw(cases(kernel, **sizes))
     values = list(case.tensors.values())
@@ -128,7 +128,7 @@ def test_jacobians_and_hessians_by_either_mode_agree_with_rows(kernel):
 @settings(max_examples=40)
 @given(data=st.data())
 def test_vmap_equals_a_loop(kernel, data):
-    """Of outputs and of a gradient, over any arguments, with start, goal and dt in any form."""
+    """Outputs and a gradient, over any arguments, with start, goal and dt in any form."""
     case = data.draw(cases(kernel, batch=st.just(3), horizon=st.just(4), dof=st.just(2)))
     indices = {name: index for name, index in case.fixed.items() if name.endswith("_index")}
     count, places = len(case.tensors), [min(1, x.dim()) for x in case.tensors.values()] + [0] * len(indices)

@@ -221,7 +221,7 @@ def test_public_functions_reach_the_kernels_and_differentiate_through_them(kerne
 
 @SOME_MAPS
 def test_pool_gradients_are_sums_of_rows_and_the_same_in_every_run(name):
-    """Of a pool whose rows start none, some or nearly all trajectories, two of which start outside of it."""
+    """The rows of the pool start none, some or nearly all trajectories, two of which start outside of it."""
     launch = launch_of(name, 1500 if ON_GPU else 12, 2, 5, dtype=torch.float32, start="pool")
     index = launch.inputs.indices[0]
     generator = torch.Generator().manual_seed(0)

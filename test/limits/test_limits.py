@@ -83,7 +83,7 @@ def test_the_worst_of_several_violations_is_named() -> None:
 
 @given(st.integers(0, 2**32 - 1), st.integers(1, 3), st.sampled_from([0, 1]), st.sampled_from(["float32", "float64"]))
 def test_it_agrees_with_looking_at_every_value(seed: int, batch: int, start_row: int, dtype: str) -> None:
-    """Of any values, and of values around the limits themselves."""
+    """Any values, and values around the limits themselves."""
     rng = np.random.default_rng(seed)
     largest = np.stack([LIMITS.position_max, LIMITS.velocity, LIMITS.acceleration, LIMITS.jerk])[:, None, None]
     near = largest * (1 + rng.uniform(0, 2e-5, (4, batch, 3, 2))) * rng.choice([-0.1, 1.0], (4, batch, 3, 2))

@@ -13,7 +13,7 @@ from traj_integrator_ros.motions.joint_states import StateRow, motion_of_states
 from traj_integrator_ros.motions.samples import RecordingError, Samples
 
 BETWEEN = 2e-4
-"""Of positions between samples 0.1 s apart of sin(t): a cubic is off by h^4/384, a line beyond the last by a h^2/2."""
+"""Error between samples 0.1 s apart of sin(t): a cubic is off by h^4/384, a line beyond the last by a h^2/2."""
 
 
 def motion(rows: list[StateRow], *told: str) -> Samples:

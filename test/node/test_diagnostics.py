@@ -37,7 +37,7 @@ def status(
     assumed: str = "",
     **changes: object,
 ) -> NodeStatus:
-    """Of an active node; a reason counts twice. Other changes are of parameters, or of the status itself."""
+    """The status of an active node; a reason counts twice. Other changes are of parameters, or of the status itself."""
     accounts, watched = Accounts(None), Guard()
     for counters, reason in ((accounts.rejected, rejected), (accounts.warned, warned)):
         if reason is not None:

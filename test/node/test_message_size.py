@@ -14,7 +14,7 @@ DEFAULT = MessageSize(SPECS["max_batch"].default, SPECS["max_horizon"].default, 
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
-    """Of two nodes and something else."""
+    """A file of two nodes and something else."""
     path = tmp_path / "parameters.yaml"
     path.write_text(
         "/left:\n  traj_integrator:\n    ros__parameters: {joint_names: [a, b], max_batch: 2000, max_horizon: 8}\n"

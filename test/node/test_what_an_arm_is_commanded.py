@@ -83,7 +83,7 @@ def make_arm(node: NodeProcess, arm_of_node: SimulatedArm) -> Iterator[MakeArm]:
 
 
 def velocities(speed: float, count: int) -> ActionSequence:
-    """Of the first joint alone, in steps of 50 ms."""
+    """Velocities of the first joint alone, in steps of 50 ms."""
     return sequence(np.tile(row(speed), (1, count, 1)), dt=[0.05], control_space=VELOCITY)
 
 

@@ -128,7 +128,7 @@ def test_no_link_of_the_index_page_is_broken(packaging_files: Path, repository: 
     assert metadata.get_all("Project-URL") == ([f"Repository, {repository}.git"] if repository else None)
     own = [(image, link) for image, _, link in links if repository and link.startswith(repository)]
     assert ("", f"{repository}/blob/v{version}/docs/node.md#topics-and-services") in own or not repository
-    assert ("!", f"{repository}/raw/v{version}/docs/figures/overview.svg") in own or not repository
+    assert ("!", f"{repository}/raw/v{version}/docs/figures/first_sight.png") in own or not repository
     assert re.search(r"\| \[?node\b.* \| reference", page)  # what the link says
 
 

@@ -18,7 +18,7 @@ NO_INDEX = np.zeros(0, np.uint32)
 WAY = np.array([[[3.0 + 0.05 * k, 0.02 * k] for k in range(1, 11)], [[-2.0 - 0.3 * k, -0.1] for k in range(1, 11)]])
 STARTS = np.array([[3.0, 0.0], [-2.0, 0.0]])
 ROUNDING = 1e-6
-"""Of angles up to 7 rad in float32, over steps of 0.1 s; `INTO_RATES` is that of the acceleration."""
+"""Rounding of angles up to 7 rad in float32, over steps of 0.1 s; `INTO_RATES` is that of the acceleration."""
 INTO_RATES = 4 * ROUNDING / 0.1**2
 
 

@@ -12,7 +12,7 @@ LIMITS = MotionLimits(velocity=1.0, acceleration=3.0, jerk=30.0)
 
 
 def durations(way: np.ndarray) -> tuple[float, float]:
-    """Of order 3 and 2."""
+    """Durations of order 3 and 2."""
     waypoints = torch.tensor(way.reshape(1, len(way), -1))
     found = [retime(waypoints, LIMITS, order=order) for order in (3, 2)]
     assert all(bool(each.ok[0]) for each in found)

@@ -49,7 +49,7 @@ def test_what_the_controller_refuses_is_a_fault_unless_it_is_over() -> None:
 
 @pytest.mark.parametrize(("off", "arrived_ns"), [(0.0, 300), (1e-3, 320), (1e-3, 340)], ids=["no", "a", "a late"])
 def test_a_jump_is_a_fault_unless_the_trajectory_came_after_its_own_start(off: float, arrived_ns: int) -> None:
-    """Of a trajectory that goes on with the motion from 0.32 s on, or beside it."""
+    """The trajectory goes on with the motion from 0.32 s on, or beside it."""
     commanded = robot(velocity=3.0, acceleration=6.0)
     take(commanded, 0, from_to(0.0, 1.0), BEGIN_NS)
     rows = motion_of_points(from_to(0.0, 1.0)).states_at(np.array([0.32, 1.0]), 3)

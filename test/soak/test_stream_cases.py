@@ -38,7 +38,7 @@ def play() -> Play:
 
 
 def refusals(run: Run, since: float = 0.0) -> list[Refusal]:
-    """Of what arrived from a time on."""
+    """Refusals of what arrived from a time on."""
     answers = [(it.arrived_ns, it.answer) for it in run.answers] + run.scripted
     return [answer for at_ns, answer in answers if isinstance(answer, Refusal) and at_ns >= since * SECOND]
 

@@ -1,4 +1,4 @@
-"""The figures of streams are those of what is commanded, and show whether rules that smooth it are there."""
+"""The figures of streams are those of what is commanded."""
 
 from __future__ import annotations
 
@@ -8,12 +8,9 @@ import numpy as np
 import pytest
 from plain_scenes import streaming, way_to
 
-from soak.streams.command import Task
 from soak.streams.figures import PER_STREAM, Baseline, Figures, compared, figures_of, ratios
 from soak.streams.policies import POSITION, Form
 from soak.streams.simulation import SECOND, Refusal, simulate
-from traj_integrator_ros.execution import join, reaching
-from traj_integrator_ros.governor import smoothing
 
 BEFORE = Figures(2.0, 4.0, 30.0, 50.0, 1.0, 0.01, 2.0)
 
@@ -33,24 +30,6 @@ def test_figures_are_those_of_what_is_commanded() -> None:
     other = figures_of(run)
     assert other.lateness > 100 * found.lateness and other.refusals == 1
     assert other.rms_jerk == pytest.approx(found.rms_jerk, rel=0.01)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("rule", "seed", "figure", "least"),
-    [("no way back", 2, "rms_acceleration", 1.3), ("no way back", 20, "way", 1.3), ("smoothing", 149, "rms_jerk", 3.0)],
-)
-def test_a_rule_that_is_switched_off_shows(
-    monkeypatch: pytest.MonkeyPatch, rule: str, seed: int, figure: str, least: float
-) -> None:
-    before = figures_of(Task(seed, {}).simulate())
-    if rule == "smoothing":
-        monkeypatch.setattr(smoothing, "noisy", lambda rows: np.zeros(rows.shape[1], bool))
-    else:
-        for module in (join, reaching):
-            monkeypatch.setattr(module, "retreats", lambda way, problem, joints: np.zeros(len(joints)))
-    after = figures_of(Task(seed, {}).simulate())
-    assert ratios({seed: after}, {seed: before})[figure][seed] > least
 
 
 def test_ratios_are_to_the_same_seeds_of_the_baseline(tmp_path: Path) -> None:

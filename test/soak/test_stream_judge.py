@@ -68,7 +68,7 @@ def cycle(time: float) -> int:
 
 
 def step(run: Run, by: float, begin: float = 1.5) -> None:
-    """Of the second joint."""
+    """Let the second joint step."""
     run.commands[0, cycle(begin) :, 1] += by
 
 

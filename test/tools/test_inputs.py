@@ -21,7 +21,7 @@ ROWS = states(count=COUNT, step=STEP)
 TIME = STEP * np.arange(COUNT)
 POSITION, VELOCITY = (np.array([getattr(row, name) for row in ROWS]) for name in ("position", "velocity"))
 FLOAT32 = 1e-6
-"""Of positions up to 2 rad."""
+"""Rounding of positions up to 2 rad."""
 
 READERS = {
     # what it is asked behind the file, and how it says that it has read `COUNT` samples

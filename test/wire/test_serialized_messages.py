@@ -154,7 +154,7 @@ def test_a_batch_is_what_rclpy_makes_of_the_object(
 
 
 LETTERS = ["a", "_", "\n", "ü", "\N{SNOWMAN}", "\N{PILE OF POO}"]
-"""Of one to four bytes."""
+"""Letters of one to four bytes."""
 PLAIN: dict[str, Callable[[np.random.Generator], object]] = {
     "uint8": lambda rng: int(rng.integers(0, 2**8)),
     "int32": lambda rng: int(rng.integers(-(2**31), 2**31)),

@@ -37,7 +37,7 @@ class Trajectories:
     joint_names: tuple[str, ...]
     """The order of the columns."""
     stamp_ns: int
-    """That of the sequence."""
+    """Stamp of the sequence, ns."""
     time_from_start: Array
     """`[horizon]`, or `[batch, horizon]` where dt differs by trajectory, s since the start state."""
     position: Array | None
@@ -77,7 +77,7 @@ class Evaluation:
     cost: Array
     """`[batch]`, float32."""
     gradient: Gradient
-    """Of the sum of the costs."""
+    """Gradient of the sum of the costs."""
     violations: dict[str, Array]
     """By output, `[batch, horizon, dof]`: positive beyond a limit, negative within."""
     trajectories: Trajectories | None

@@ -19,7 +19,7 @@ from rclpy.qos import QoSProfile
 from rclpy.task import Future as RclpyFuture
 
 _DEPTH = 1000
-"""Of the queue of answers: those that displace each other in it are lost."""
+"""Depth of the queue of answers; an answer that is displaced from it is lost."""
 _POLL_S, _IDLE_S = 0.02, 0.2
 _FORKED = (
     "expected the client in the process that made it, got it in a fork, where none of its threads run: make one in "

@@ -28,7 +28,7 @@ FLOOR = 1e-8
 """Relative cost below which there is only the rounding of float32."""
 DASHED = {"color": "black", "linewidth": 1, "linestyle": (0, (6, 4))}
 CYCLE = 0.001
-"""Of a controller, s."""
+"""Cycle of a controller, s."""
 
 
 def draw_trajectories(recording: Motion, planned: Motion, traffic: Traffic, path: Path) -> None:

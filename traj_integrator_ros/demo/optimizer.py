@@ -16,14 +16,14 @@ from .motion import Motion
 from .windows import DEGREE, SEGMENT
 
 DURATION = 1.575
-"""s, of the motion to the goal."""
+"""Duration of the motion to the goal, s."""
 JERK_WEIGHT = 1e-3
-"""Of the cost, per rad²/s⁵ (squared jerk over time)."""
+"""Weight of squared jerk over time, per rad²/s⁵."""
 END_WEIGHTS = (2000.0, 200.0, 5.0)
-"""Of position, velocity and acceleration of the last row, per rad², (rad/s)², (rad/s²)²."""
+"""Weights of position, velocity and acceleration in the last row, per rad², (rad/s)², (rad/s²)²."""
 MAX_ITERATIONS = 60
 CONVERGED = 1e-7
-"""Share of the cost; two iterations in a row that do not lower it by more are the last ones."""
+"""Relative decrease of the cost; the search ends after two iterations with less."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Problem:
 
     @property
     def fields(self) -> dict[str, object]:
-        """Of the action sequence, beside its actions."""
+        """Fields of the action sequence beside its actions."""
         fields = {"dt": self.dt, "control_space": self.space, "joint_names": self.joint_names}
         spline = {"goal_position": self.goal, "degree": DEGREE, "steps": SEGMENT} if self.is_spline else {}
         return {**fields, **spline, **dict(zip(QUANTITIES, self.start, strict=False))}
@@ -100,7 +100,7 @@ class Result:
     problem: Problem
     optimum: float
     costs: tuple[float, ...]
-    """Of the first guess, and after every iteration."""
+    """Cost of the first guess, and after every iteration."""
     calls: int
     seconds: float
     found: Trajectories

@@ -19,7 +19,7 @@ LIMITS = {
 }
 """Those of config/franka.yaml: rad, rad/s, rad/s², rad/s³."""
 ACCELERATION_SHARE = 0.25
-"""Of the limit, which the motion uses: as moveit_resources does."""
+"""Share of the acceleration limit that the motion uses, as in moveit_resources."""
 JERK_LIMIT = 100.0
 """rad/s³ for every joint: a fifth of max_jerk in cuRobo's franka.yml, for a calm motion."""
 SPEED = 0.6

@@ -19,7 +19,7 @@ LEAST_STEPS = 32
 FILTER_SPAN = 0.07
 """Half width of the filter, s: measured joint states are fitted over about twice that."""
 LARGEST_DISAGREEMENT = 0.25
-"""Of velocities with the slopes of positions, as a share of the velocities' RMS."""
+"""Largest RMS difference of velocities from the slopes of positions, as a share of the velocities' RMS."""
 
 
 def plan_on(recording: Motion) -> Motion:

@@ -14,7 +14,7 @@ from .planned import limits_of
 MAX_HORIZON = 32
 """Rows of a window."""
 DEGREE, SEGMENT = 3, 4
-"""Of the B-splines, and rows in each of their segments."""
+"""Degree of the B-splines, and rows in each segment."""
 CANDIDATE_SPREAD = 0.5
 """Acceleration [share of the motion's largest] that perturbed candidates add at the end of their window, one sigma."""
 

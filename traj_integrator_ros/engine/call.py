@@ -62,7 +62,7 @@ class Call(NamedTuple):
 
     kernel: ControlMap
     shape: tuple[int, int, int]
-    """Of the actions: B, Ha, dof."""
+    """Shape of the actions: B, Ha, dof."""
     dt: np.ndarray
     """s, float64, `[1 or B, 1 or Ha]` (see `step_lengths`)."""
     start: Ends
@@ -85,7 +85,7 @@ class Call(NamedTuple):
 
     @property
     def output_shape(self) -> tuple[int, int, int]:
-        """Of each output: B, H, dof."""
+        """Shape of each output: B, H, dof."""
         batch, horizon, dof = self.shape
         return batch, self.kernel.output_horizon(horizon), dof
 

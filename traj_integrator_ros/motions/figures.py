@@ -22,7 +22,7 @@ JOINT_COLORS = (BLUE, ORANGE, GREEN, PURPLE, SKY, AMBER, BLACK, OLIVE)
 MOTION_GREY = "#B8B8B8"
 DPI = 140
 LEAST_SHARE = 1e-3
-"""Of the largest range of any joint: what moves less is drawn smaller than its axis."""
+"""An axis spans at least this share of the largest range of any joint."""
 _MARGIN_PIXELS = 6
 _STYLE = {
     "font.size": 12,

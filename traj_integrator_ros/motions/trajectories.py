@@ -97,5 +97,5 @@ def nanoseconds(seconds: float) -> int | None:
 
 
 def _ns(time: Any) -> int:
-    """Of a Time or Duration message."""
+    """Nanoseconds of a Time or Duration message."""
     return time.sec * SECOND_NS + time.nanosec

@@ -49,7 +49,7 @@ _SEQUENCES = "action_sequence"
 _WITHDRAWN = RejectionReason.SUPERSEDED, RejectionReason.STOPPED, RejectionReason.NOT_ACTIVE
 """Reasons for which a sequence that waits is refused, and that are none to brake."""
 _READINGS, _AT_ONCE_NS = 8, 1_000_000
-"""Of two clocks: whoever is interrupted between them tries again."""
+"""Two clocks are read so often, until both readings lie within so many ns: an interruption may come between them."""
 _LARGE = 1 << 17
 """Numbers of a batch on which work takes milliseconds."""
 _STAYS_BUSY_S = 0.5

@@ -31,7 +31,7 @@ except ImportError:  # before Iron
     from rclpy.qos_event import SubscriptionEventCallbacks
 
 _LONGEST_WAY_S = 5e-3
-"""Of a request on one machine, as far as its stamps tell: longer, clocks may differ."""
+"""Longest way of a request on one machine by its stamps; beyond it, the clocks may differ."""
 _LARGE_BYTES = 1 << 20
 NO_EVENTS = "disabled"
 """Value of `introspection_state` that every release has."""

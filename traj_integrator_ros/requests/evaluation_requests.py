@@ -31,7 +31,7 @@ class EvaluationFields(NamedTuple):
     """The fields of an Evaluate request other than the sequence."""
 
     cost: QuadraticCost
-    """Of flat views of the message."""
+    """The cost, its arrays flat views of the message."""
     wanted: Wanted
     rows: np.ndarray
     fields: int

@@ -40,14 +40,14 @@ class Plan:
     untimed: bool = False
     """Whether its actions are a path without times: it has no steps, and is passed as fast as limits allow."""
     stamp_ns: int = 0
-    """Of the message, which is told where it is refused, ns."""
+    """Stamp of the message, ns; a rejection tells it."""
     topic: str = "action_sequence"
     """Where the message came."""
     is_complete: bool = False
     """Whether it ends at rest at its last position, which is its goal; otherwise another plan may follow."""
     velocities: np.ndarray | None = None
-    """Of a complete plan: at its origin and at the end of each step, rad/s, `[H + 1, dof]`. NaN as in actions, and for
-    all joints at a point that has none, or that there is not. None: no point has any.
+    """Velocities of a complete plan at its origin and the end of each step, rad/s, `[H + 1, dof]`. NaN as in actions,
+    and for all joints at a point that has none, or that there is not. None: no point has any.
     """
     accelerations: np.ndarray | None = None
     """Likewise, rad/s^2; only at points with velocities."""

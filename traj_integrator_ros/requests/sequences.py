@@ -70,7 +70,7 @@ class RequestRules:
     spline: SplineForm = USUAL_SPLINE
     """The form of B-splines for sequences that do not give their own."""
     most_bytes: int = LARGEST_RESULT_BYTES
-    """Of the arrays of all trajectories."""
+    """Most bytes of the arrays of all trajectories."""
 
     @cached_property
     def dof(self) -> int:
@@ -156,7 +156,7 @@ class IntegratedBatch(NamedTuple):
     trajectories: np.ndarray
     """Position, velocity, acceleration and jerk, float32, `[4, batch, output horizon, dof]`."""
     times: np.ndarray
-    """Of the points, s from the start, float32, `[output horizon]` or `[batch, output horizon]`."""
+    """Times of the points, s from the start, float32, `[output horizon]` or `[batch, output horizon]`."""
     fields: int = ALL_FIELDS
     """Which outputs are wanted: a sum of 1 (position), 2 (velocity), 4 (acceleration) and 8 (jerk)."""
 

@@ -44,7 +44,7 @@ class Integrated(NamedTuple):
     sequence: Sequence
     trajectories: list[Samples]
     motions: list[Motion]
-    """Of the trajectories; none with --rows."""
+    """Motion of each trajectory; none with --rows."""
     exceeded: list[str]
     """Limits that they exceed."""
     by_divided_differences: bool = False
