@@ -1,4 +1,4 @@
-"""What callers may give in place of tensors of one dtype: numbers, arrays, lists, mixed precisions under autocast.
+"""Arguments in place of tensors of one dtype: numbers, arrays, lists, mixed precisions under autocast.
 
 All functions can be traced by `torch.compile` and `torch.export`.
 """

@@ -32,7 +32,7 @@ import torch
 
 
 class Backend(str, enum.Enum):
-    """What computes a control map."""
+    """Implementation that computes a control map."""
 
     REFERENCE = "reference"
     """Plain torch operations in float64 on any device: the oracle of the tests, and slower than the others."""
@@ -48,7 +48,7 @@ class BackendUnavailable(RuntimeError):
 
 @dataclass(frozen=True)
 class BackendInfo:
-    """What runs on one kind of device."""
+    """Backend of one kind of device."""
 
     device: str
     """Device type: "cpu" or "cuda"."""

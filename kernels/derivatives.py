@@ -78,7 +78,7 @@ def _rows_of_each(rows: Tensor | None, index: Tensor | None, batch: int) -> Tens
 
 
 class _Call(NamedTuple):
-    """What a call of a map, or of its vjp, is beside the tensors in which it is linear."""
+    """A call of a map, or of its vjp, without the tensors in which it is linear."""
 
     indices: Tensors
     """Indices of start and goal."""
@@ -100,7 +100,7 @@ class _Call(NamedTuple):
         return [shards().placed(one, self.placements) for one in trajectories]
 
     def vjp_inputs(self, upstream: Tensors, needs: Sequence[bool]) -> VjpInputs:
-        """What the vjp takes with these upstream gradients."""
+        """Inputs of the vjp with these upstream gradients."""
         return VjpInputs(upstream, self.indices, self.dt, self.counts, self.shape[1], needs)
 
     def moved(self, values: Tensors) -> Inputs:

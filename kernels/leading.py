@@ -50,7 +50,7 @@ class Leading(NamedTuple):
         return rows if is_pool else self._each(rows, 1)
 
     def index(self, index: object) -> object:
-        """What there is one of for each trajectory, `[...]`, as `[B]`; others as they are."""
+        """Values of each trajectory, `[...]`, as `[B]`; others as they are."""
         is_each = isinstance(index, (Tensor, np.ndarray)) and tuple(index.shape) == self.shape
         return index.reshape(self.batch) if is_each else index
 

@@ -1,4 +1,4 @@
-"""What a control map takes and returns: the signature of its operators."""
+"""The signature of a control map's operators: arguments and results."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.utils import _pytree
 
 DT_PER = ("step", "trajectory")
-"""What the values of a flat dt are for."""
+"""Meaning of the values of a flat dt."""
 
 
 class Trajectory(NamedTuple):
@@ -58,10 +58,10 @@ class End(NamedTuple):
 
 
 class Inputs(NamedTuple):
-    """What a map is computed from; the operators take it flat, in this order, and their scheme after it."""
+    """Inputs of a map; the operators take it flat, in this order, and their scheme after it."""
 
     values: Sequence[Tensor | None]
-    """What it is linear in: action `[B, Ha, D]`, position to jerk of the start, and of the goal; see `End.rows`."""
+    """Its linear inputs: action `[B, Ha, D]`, position to jerk of the start, and of the goal; see `End.rows`."""
     indices: Sequence[Tensor | None]
     """Those of start and goal."""
     dt: Tensor
@@ -89,7 +89,7 @@ class Inputs(NamedTuple):
 
 
 class VjpInputs(NamedTuple):
-    """What the vjp of a map is computed from; the operators take it flat, as they take `Inputs`."""
+    """Inputs of the vjp of a map; the operators take it flat, as they take `Inputs`."""
 
     upstream: Sequence[Tensor | None]
     """Gradients of position to jerk, `[B, H, D]`; None for zero, but not all of them."""
@@ -148,7 +148,7 @@ def first_given(tensors: Sequence[Tensor | None]) -> Tensor:
 
 
 class ControlSpace(enum.IntEnum):
-    """What an action means; the numbers are those of `traj_integrator_interfaces/msg/ActionSequence`."""
+    """Meaning of an action; the numbers are those of `traj_integrator_interfaces/msg/ActionSequence`."""
 
     POSITION = 1
     VELOCITY = 2

@@ -41,7 +41,7 @@ class ControlMap:
     scheme: tuple[object, ...] = ()
     """Scheme arguments of the operator."""
     schemes: Mapping[str, str | int] = field(default_factory=dict, hash=False)
-    """What distinguishes it from maps of the same space: arguments of `control_map`, fields of `IntegratorConfig`."""
+    """Scheme among maps of the same space: arguments of `control_map`, fields of `IntegratorConfig`."""
     start_row: int = 0
     """Output row that is the start state."""
     goal: tuple[str, ...] = ()

@@ -33,4 +33,4 @@ extension.use(
 )
 
 UNFIT = (TypeError, ValueError, IndexError)
-"""What it raises, having written nothing, where arguments do not fit."""
+"""Error of the extension where arguments do not fit; it has written nothing then."""

@@ -204,7 +204,7 @@ def _general_vjp(ctx, upstream: Sequence[Tensor | None]) -> Sequence[Tensor | No
 
 
 def _views(memory: Sequence[Tensor]) -> tuple[Tensor, ...]:
-    """What has been written into buffers."""
+    """The results that have been written into buffers."""
     torch.autograd.graph.increment_version(memory)
     return tuple(map(Tensor.view_as, memory, memory))
 
@@ -223,7 +223,7 @@ def _steps(dt: Tensor, dt_per: str) -> Tensor:
 
 
 def _unpacked(given: object) -> tuple[object, Tensor | None]:
-    """What a tensor is, and its tangent; what is no tensor has none."""
+    """A value without its tangent, and the tangent; only tensors have one."""
     return torch._VF._unpack_dual(given, level=0) if isinstance(given, Tensor) else (given, None)
 
 

@@ -16,7 +16,7 @@ from .extension import extension as _C
 
 _HALVES = (torch.float16, torch.bfloat16)
 _WIDE = {"bspline": torch.float64}
-"""What float16 and bfloat16 are computed in, where it is not float32."""
+"""Type in which float16 and bfloat16 are computed, where it is not float32."""
 _RESULTS = 9
 """Gradients of a vjp: of the action, and of four rows each of start and goal."""
 

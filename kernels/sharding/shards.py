@@ -30,7 +30,7 @@ Ways = list[tuple[list[Placement | None], list[Placement | None]]]
 
 
 class Split(enum.Enum):
-    """What one dimension of the mesh divides among its devices; the horizon is never divided."""
+    """Axis that one dimension of the mesh divides among its devices; the horizon is never divided."""
 
     NOTHING = enum.auto()
     BATCH = enum.auto()

@@ -1,4 +1,4 @@
-"""What the node answers, as arrays: views of the messages' memory, or tensors where tensors were asked about."""
+"""Answers of the node as arrays: views of the messages' memory, or tensors where tensors were asked about."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ class Stopped:
     """A brake."""
 
     message: str
-    """What was done."""
+    """The node's account of the brake."""
     duration: float
     """s until all joints rest."""
     joint_names: tuple[str, ...]
@@ -159,7 +159,7 @@ def as_it_is(found: np.ndarray) -> np.ndarray:
 
 
 def kind_of(values: object) -> Kind:
-    """What makes arrays of the kind of some values: tensors of their device, or numpy's."""
+    """A function that makes arrays of the kind of some values: tensors of their device, or numpy's."""
     if not hasattr(values, "requires_grad"):
         return as_it_is
     torch = sys.modules["torch"]  # it is there, as its tensor is

@@ -95,7 +95,7 @@ class Problem:
 
 @dataclass(frozen=True)
 class Result:
-    """What the optimizer found."""
+    """Result of the optimizer."""
 
     problem: Problem
     optimum: float

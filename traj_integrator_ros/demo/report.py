@@ -94,7 +94,7 @@ def summary(report: Report) -> list[tuple[str, str]]:
 
 
 def commanded(motion: JointMotion) -> Polynomials | None:
-    """What a controller commands between the points of a trajectory; None where it has only one."""
+    """The motion that a controller commands between the points of a trajectory; None where it has only one."""
     if len(motion.time_from_start) < 2:
         return None
     times_ns = np.rint(motion.time_from_start * SECOND_NS).astype(np.int64)

@@ -50,7 +50,7 @@ class Sent:
 
 @dataclass
 class Traffic:
-    """What was sent, by its stamp, and what came back."""
+    """Sequences that were sent, by their stamps, and the answers."""
 
     sent: dict[int, Sent] = field(default_factory=dict)
     motions: list[JointMotion] = field(default_factory=list)

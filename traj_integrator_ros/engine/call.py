@@ -79,7 +79,7 @@ class Call(NamedTuple):
 
     @property
     def kind(self) -> tuple[object, ...]:
-        """What calls have in common that differ in size only: direction, map, horizon."""
+        """Key of calls that differ in size only: direction, map, horizon."""
         direction = "forward" if self.upstream is None else "vjp"
         return direction, self.kernel.name, self.kernel.scheme, self.shape[1]
 

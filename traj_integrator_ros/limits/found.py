@@ -58,7 +58,7 @@ def found_limits(
 
 
 def unlimited(quantity: str) -> float:
-    """What stands for a limit that there is not."""
+    """Value that stands for a limit that there is not."""
     return -np.inf if quantity == "position_min" else np.inf
 
 

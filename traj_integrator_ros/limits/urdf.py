@@ -15,7 +15,7 @@ MOVING = ("revolute", "continuous", "prismatic")
 """Types of joints that have limits."""
 _XACRO = "xacro:"
 _DIRECTIVES = {f"{_XACRO}{name}" for name in ("include", "macro", "if", "unless", "insert_block", "call", "element")}
-"""What an expanded file cannot have left over, unlike calls of macros and properties that nobody knew."""
+"""Elements that no expanded file has left over, unlike calls of macros and properties that nobody knew."""
 
 
 def read_urdf(text: str, joint_names: Sequence[str], source: str) -> FoundLimits:

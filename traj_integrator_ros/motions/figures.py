@@ -1,4 +1,4 @@
-"""What all figures share: fonts, colours that colour-blind readers can tell apart, axes with units."""
+"""Common style of all figures: fonts, colours that colour-blind readers can tell apart, axes with units."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ class StateRow(NamedTuple):
 
 @dataclass(frozen=True)
 class _Series:
-    """What is known of some joints, `[N]` times in ns, which increase, and `[N, D]`; NaN velocities were not given."""
+    """States of some joints, `[N]` times in ns, which increase, and `[N, D]`; NaN velocities were not given."""
 
     names: tuple[str, ...]
     time: np.ndarray
@@ -213,7 +213,7 @@ def _tell_the_time(stamps: np.ndarray) -> np.ndarray:
 
 
 def _joint_by_joint(groups: list[_Series], tell: Tell) -> list[_Series]:
-    """What is known of each joint, whichever messages had it; joints without a position are told."""
+    """States of each joint by itself, whichever messages had it; joints without a position are told."""
     found, without, gaps = [], [], 0
     repeated: dict[int, list[str]] = {}
     for name in dict.fromkeys(name for group in groups for name in group.names):

@@ -17,9 +17,9 @@ from .trajectories import FIELDS, SECOND_NS, TRAJECTORY, PlannedTrajectory, Poin
 _JOINT_STATE = ("name", "position")
 _END = re.compile(r"^---[ \t]*$", re.MULTILINE)
 _LOST = re.compile(r"^A message was lost!!!\s+total count change: ?\d+\s+total count: ?\d+(?:---)?\n?", re.MULTILINE)
-"""What `ros2 topic echo` prints between messages if it was too slow."""
+"""Line that `ros2 topic echo` prints between messages if it was too slow."""
 _CUT = "..."
-"""What `ros2 topic echo` prints in place of the end of a long array."""
+"""Text that `ros2 topic echo` prints in place of the end of a long array."""
 _CUT_ARRAY = "arrays are cut off by ros2 topic echo; give it --full-length"
 _SECONDS, _NANOSECONDS = ("sec", "secs"), ("nanosec", "nsecs", "nsec")
 _LONGEST_NS = 2**63
@@ -64,7 +64,7 @@ def messages_printed(path: Path, fields: Sequence[str], tell: Tell) -> list[Simp
 def _found(
     path: Path, messages: list[dict[str, Any]], fields: Sequence[str], read: Any, is_open: bool, tell: Tell
 ) -> list[Any]:
-    """What has these fields in the messages; messages without are told where others have it."""
+    """Parts of the messages that have these fields; messages without are told where others have it."""
     parts = [[*within(message, fields)] for message in messages]
     if 0 < (without := parts.count([])) < len(parts):
         tell(f"left out: {without} of {len(parts)} messages, which have no {' and '.join(fields)}")

@@ -112,7 +112,7 @@ class _Table:
             tell(f"columns left out: {listed(unused)}")
 
     def suffixes(self, prefix: str) -> list[str]:
-        """What follows the prefix in names of columns."""
+        """Rest of the names of columns behind the prefix."""
         return [name.removeprefix(prefix) for name in self.header if name.startswith(prefix)]
 
     def time(self, name: str, tell: Tell) -> np.ndarray:

@@ -105,7 +105,7 @@ def _named(joint: str) -> str:
 
 
 def _printed(table: Table) -> list[StateRow] | None:
-    """What `ros2 topic echo --csv` prints, without a header: stamp, frame, names, positions, velocities, efforts."""
+    """A table of `ros2 topic echo --csv`, without a header: stamp, frame, names, positions, velocities, efforts."""
     rows = [table.header, *table.rows]
     if not (len(table.header) > 4 and table.header[0].isdecimal() and table.header[1].isdecimal()):
         return None

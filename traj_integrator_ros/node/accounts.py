@@ -22,7 +22,7 @@ _KEYS_KEPT = 256
 
 
 class Output(str, Enum):
-    """What a message on a topic is answered with, by the names of the topics; each has its own verdict."""
+    """Outputs that answer a message, by the names of their topics; each has its own verdict."""
 
     BOTH = "both"
     BATCH = "trajectory_batch"
@@ -30,7 +30,7 @@ class Output(str, Enum):
 
 
 OUTPUTS_OF = {"action_sequence": Output.BOTH, "position_trajectory": Output.ROW}
-"""What is refused with a message as a whole, by its topic."""
+"""Outputs that are refused with a message as a whole, by its topic."""
 
 
 class Accounts:

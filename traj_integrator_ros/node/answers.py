@@ -1,4 +1,4 @@
-"""What the node does with what arrives on its topics while it is configured, and as time passes."""
+"""Answers to messages on the node's topics while it is configured, and work as time passes."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ class Answers:
         self.state = INACTIVE
         """State of the lifecycle: input is accepted only while it is active."""
         self.controller_was: set[ControllerStatus] = set()
-        """What the controller did since this was last cleared."""
+        """Events of the controller since this was last cleared."""
         self._writer = JointTrajectoryWriter(parameters.joint_names)
         for trajectory in rehearse(parameters, engine):
             self._writer.serialize(trajectory.points, (0, 0))
@@ -319,7 +319,7 @@ class Answers:
         self.entities.wake()
 
     def accepting(self) -> Executor:
-        """What answers input. Raises Rejected: not_active."""
+        """The object that answers input. Raises Rejected: not_active."""
         if self.state != ACTIVE:
             raise Rejected(RejectionReason.NOT_ACTIVE, f"node: expected state active, got {self.state}")
         return self.pipeline

@@ -1,4 +1,4 @@
-"""What the node reports about itself on /diagnostics."""
+"""The status that the node publishes on /diagnostics."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _COUNTS_OF_EXECUTION = ("dropped_steps", *_UNTIMELY, "slowed", "brakes", "chunks
 
 @dataclass(frozen=True)
 class NodeStatus:
-    """What a status is about."""
+    """The node that a status is about."""
 
     lifecycle_state: str
     failure: str
@@ -67,7 +67,7 @@ class NodeStatus:
     state_age_s: float | None = None
     state_oldest_joint: str = ""
     controller_was: frozenset[ControllerStatus] = frozenset()
-    """What it did since the previous message."""
+    """Counts since the previous message."""
     controller_state: str = "none"
     """Where it reports."""
     goal: str = "none"

@@ -29,12 +29,12 @@ _UNTIL_SENT_S = 0.5
 
 
 class Publisher(Protocol):
-    """What publishes the trajectories of goals."""
+    """Publishes the trajectories of goals."""
 
     pipeline: Executor
 
     def accepting(self) -> Executor:
-        """What answers input. Raises Rejected: not_active."""
+        """The object that answers input. Raises Rejected: not_active."""
 
     def update(self) -> int:
         """Read the states that have arrived and return the time, ns."""

@@ -1,4 +1,4 @@
-"""What the launch files ask of the command line that `launch` does not: that its arguments exist. Knows no ROS."""
+"""Launch arguments must be declared: the launch files check what `launch` itself does not. Knows no ROS."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ Integrates action sequences to joint trajectories (lifecycle node traj_integrato
 """
 _WRONG_USAGE = 2
 _FROM_PIP = {"torch": "which computes trajectories", "ruckig": "with which plans are joined"}
-"""What the node needs, and rosdep does not install."""
+"""Packages that the node needs and rosdep does not install."""
 _MOST_THREADS = 4
 _TURN_S = 5e-4
 """After which a thread that computes lets another one have its turn (5 ms by default): a stop needs several."""

@@ -53,7 +53,7 @@ class IntegratorNode(LifecycleNode):
         self.accounts = Accounts(self)
         self._engine: TrajectoryIntegrator | None = None
         self._answers: Answers | None = None
-        """What answers input; None if the node is not configured."""
+        """The object that answers input; None if the node is not configured."""
         self._limits: RobotLimits | None = None
         self._pending: RobotLimits | None = None
         self._unconfigured = _UNCONFIGURED

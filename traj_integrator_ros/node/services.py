@@ -1,4 +1,4 @@
-"""What the node answers to calls of its services."""
+"""Answers to calls of the node's services."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _OVER = object()
 
 
 class Turns(Publisher, Protocol):
-    """What publishes the trajectories of stops, and gives others their turn while something takes long."""
+    """Publishes the trajectories of stops, and gives others their turn while something takes long."""
 
     goal_server: GoalServer
 

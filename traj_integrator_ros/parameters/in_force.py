@@ -76,7 +76,7 @@ class RobotLimits:
         return dataclasses.replace(filled, limits_continuous=self._continuous(filled))
 
     def _found(self, name: str) -> tuple[np.ndarray | None, tuple[str, ...]]:
-        """What the sources give for a quantity that the parameters leave open, `[dof]`, and which of them do."""
+        """Limits of the sources for a quantity that the parameters leave open, `[dof]`, and these sources."""
         if getattr(self.given, f"limits_{name}") is not None:
             return None, ()
         dof = len(self.given.joint_names)

@@ -59,7 +59,7 @@ class ParameterSpec:
 
     @property
     def constraints(self) -> str:
-        """What the range cannot say, in words."""
+        """Constraints that the range cannot express, in words."""
         parts = [f"one of {', '.join(self.choices)}"] if self.choices else []
         parts += [f"unit {self.unit}"] if self.unit else []
         return "; ".join([*parts, f"can be set {self.changeable.value}"])

@@ -1,4 +1,4 @@
-"""What messages ask for: their fields checked, in the node's joint order, as typed requests; or why they are rejected.
+"""Requests of messages: their fields checked, in the node's joint order, and typed; or why they are rejected.
 
 Knows neither ROS nor serialized messages, nor anything about the motion in execution.
 """

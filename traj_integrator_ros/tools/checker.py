@@ -1,4 +1,4 @@
-"""Whether a controller would accept a trajectory and a robot should execute it: all rules in one place. Knows no ROS.
+"""All rules by which a controller accepts a trajectory and a robot should execute it. Knows no ROS.
 
 Rules of robots, which joint_trajectory_controller does not check: finite numbers, every joint once, no point before the
 start, a start where the robot is, and limits, at the points and in its interpolation between them.

@@ -137,7 +137,7 @@ def _write(results: list[Integrated], robot: Robot, options: argparse.Namespace)
 
 
 def _told(results: list[Integrated], robot: Robot, options: argparse.Namespace, seconds: float) -> Iterator[str]:
-    """What was read, derived, written, and what exceeds a limit, in lines."""
+    """Lines for the user: input, derived quantities, files, exceeded limits."""
     first, shown = results[0].sequence, results[0].trajectories[0]
     trajectories, dof = sum(len(one.trajectories) for one in results), shown.dof
     of = f" of {len(results)} sequences" if len(results) > 1 else ""

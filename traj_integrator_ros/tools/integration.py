@@ -1,4 +1,4 @@
-"""What the node makes of sequences: checked requests, their rows, and the motions that a controller would be sent."""
+"""Sequences as the node takes them: checked requests, their rows, and motions as a controller is sent them."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _ARRAYS = ("dt", "data", *ENDS, "start_index", "goal_index")
 
 
 class Integrated(NamedTuple):
-    """What became of a sequence."""
+    """Result of integrating a sequence."""
 
     sequence: Sequence
     trajectories: list[Samples]

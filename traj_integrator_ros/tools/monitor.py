@@ -175,7 +175,7 @@ class NodeView:
     rates: dict[str, float] = field(default_factory=dict)
     """Counts per second between the last two statuses."""
     topics: dict[str, Rate] = field(default_factory=dict)
-    """What comes on its topics."""
+    """Messages that come on its topics."""
     latencies_ms: deque[float] = field(default_factory=lambda: deque(maxlen=HISTORY))
 
     def update(self, values: Mapping[str, str], message: str, level: int, now: float | None = None) -> None:

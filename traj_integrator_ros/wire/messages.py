@@ -38,7 +38,7 @@ _RETIMED = {"status": "B", "points": "I"} | dict.fromkeys(
 
 
 def _views(fields: type[NamedTuple], names: Sequence[str] = ()) -> Callable[[object], Any]:
-    """What views the fields of a message, by other names if they have others there."""
+    """A view of the fields of a message, by other names if they have others there."""
     get = attrgetter(*(names or fields._fields))
     return lambda message: fields._make(map(viewed, get(message)))
 

@@ -109,7 +109,7 @@ def serialize_batch(
 
 @functools.lru_cache(maxsize=16)
 def _names(joint_names: tuple[str, ...]) -> bytes:
-    """What follows the stamp: a frame without a name, and the names of the joints."""
+    """Bytes behind the stamp: a frame without a name, and the names of the joints."""
     return _string("") + _LENGTH.pack(len(joint_names)) + b"".join(map(_string, joint_names))
 
 
