@@ -17,7 +17,6 @@ from benchmarks.answering import (
     SLOWED,
     begun,
     chunk,
-    one_after_another,
     plan_within,
 )
 
@@ -40,19 +39,6 @@ def test_each_kind_is_bounded_but_for_what_is_slowed(monkeypatch: pytest.MonkeyP
     for kind, ((row,), wrong) in rows.items():
         assert not wrong
         assert (row["ours_us"] > 0, "most_met" in row, "worst_met" in row) == (True, kind != SLOWED, kind != SLOWED)
-
-
-def test_only_sequences_of_a_kind_are_timed(monkeypatch: pytest.MonkeyPatch) -> None:
-    answers = {3: (1e-3, ""), 4: (2e-3, "slowed"), 5: (3e-3, "exact"), 6: (4e-3, "exact")}
-    monkeypatch.setattr(answering, "took_s", lambda kind, seed: answers.get(seed, (0.0, kind)))
-    clock = one_after_another("exact")
-    assert [clock(), clock()] == [3e-3, 4e-3]
-
-
-def test_what_takes_too_long_is_measured_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    times = iter([0.0, 0.0, 0.0, 0.5, 0.02, 0.011, 0.3])
-    monkeypatch.setattr(answering, "took_s", lambda kind, seed: (next(times), kind))
-    assert one_after_another("exact")() == 0.011
 
 
 def test_a_refused_sequence_is_none(monkeypatch: pytest.MonkeyPatch) -> None:

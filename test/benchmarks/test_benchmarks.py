@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 from benchmarks import __main__ as program
-from benchmarks import registry, report
+from benchmarks import report
 from benchmarks.registry import Case, Contender, MemoryUse
 from benchmarks.timing import interleaved, repeated
 
@@ -111,17 +111,6 @@ def test_a_check_needs_one_suite_to_compare_and_says_which_it_could_not(tmp_path
     said = capsys.readouterr().out
     assert report.read(tmp_path / "build" / "bench" / "one.json") == kept(row(2.0))
     assert "two: no results are kept" in said and "three: none of these rows" in said and "one: " not in said
-
-
-def test_a_loss_is_measured_again_before_it_counts(monkeypatch):
-    ratios = iter([1.0, 9.0, 1.0, 1.0, 1.0])
-    monkeypatch.setattr(program, "measure", lambda suite, case, quick: ([row(next(ratios))], []))
-    monkeypatch.setattr(report, "table", lambda rows, heads: "")
-    monkeypatch.setitem(registry.SUITES, "one", lambda quick: iter([object()]))
-    rows, _ = program.run("one", kept(row(10.0)), quick=True)
-    assert rows[0]["ratio"] == 9.0, "the second time it was as fast as before"
-    rows, _ = program.run("one", kept(row(10.0)), quick=True)
-    assert rows[0]["ratio"] == 1.0 and not list(ratios), "three times"
 
 
 def test_without_a_device_a_suite_says_so(monkeypatch, capsys):

@@ -39,31 +39,6 @@ def test_a_failure_is_one_line_that_reproduces_it(monkeypatch, capsys) -> None:
     assert "1 of 2 streams failed" in output and "velocity       1" in output
 
 
-def test_ctrl_c_ends_it_with_what_was_found_until_then(monkeypatch, capsys) -> None:
-    def judged(task: command.Task) -> command.Verdict:
-        if task.seed == 8:
-            raise KeyboardInterrupt
-        return own(task)
-
-    own = command.judged
-    monkeypatch.setattr(command, "simulate", not_simulated)
-    monkeypatch.setattr(command, "failures", lambda run: [])
-    monkeypatch.setattr(command, "judged", judged)
-    assert command.main(["--random", "--first", "7", "--seeds", "3", "--workers", "1"]) == 130
-    output, error = capsys.readouterr()
-    assert "of 1 streams failed" in output and error == "soak: interrupted after 1 of 3 streams\n"
-
-
-def test_an_error_in_the_node_is_a_failure_of_its_seed(monkeypatch) -> None:
-    def broken(*arguments: object, **options: object) -> None:
-        raise ZeroDivisionError("a reason")
-
-    monkeypatch.setattr(command, "simulate", broken)
-    verdict = command.judged(command.Task(3, {}))
-    assert [failure.invariant for failure in verdict.failures] == ["error"]
-    assert "ZeroDivisionError: a reason (test_stream_command.py" in str(verdict.failures[0])
-
-
 def test_a_seed_gives_one_scene_and_seeds_differ() -> None:
     one, again, other = (dataclasses.asdict(random_scene(seed)) for seed in (5, 5, 6))
     one.pop("policy"), again.pop("policy")
