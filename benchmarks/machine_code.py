@@ -49,7 +49,7 @@ class Loop(NamedTuple):
 
 
 class Counts(NamedTuple):
-    """What a warp issues."""
+    """Instructions that a warp issues."""
 
     by_unit: Counter[str]
     """`issue`: all of it."""

@@ -1,4 +1,4 @@
-"""What suites measure: a step with its gradients, in several ways, each held against float64 arithmetic."""
+"""Problems of the suites: a step with its gradients, in several ways, each held against float64 arithmetic."""
 
 from __future__ import annotations
 

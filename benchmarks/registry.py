@@ -1,4 +1,4 @@
-"""What can be measured: suites of cases, each with its peers, its limit and a check of the result.
+"""Suites of cases that can be measured, each with its peers, its limit and a check of the result.
 
 A suite is a generator of cases, registered under its name:
 
@@ -79,7 +79,7 @@ class CannotRun(Exception):
 
 
 def sizes(quick: bool, only: int | None, few: Sequence[int], many: Sequence[int]) -> Sequence[int]:
-    """What a quick run takes, or a whole one, or a test."""
+    """Size of a quick run, of a whole one, and of a test."""
     if only is not None:
         return (only,)
     return few if quick else many

@@ -115,7 +115,7 @@ def missed(rows: list[Row]) -> list[Row]:
 
 
 def key(row: Row) -> tuple[object, ...]:
-    """What makes two rows of a suite the same measurement."""
+    """Key by which two rows of a suite are the same measurement."""
     return tuple(row.get(name) for name in ("case", "B", "H", "D", "dtype", "device", "threads", "peer"))
 
 

@@ -69,7 +69,7 @@ class Robot(Controller):
         return place, self._speed.copy()
 
     def controller_state(self) -> tuple[tuple[np.ndarray, ...], tuple[np.ndarray, np.ndarray]]:
-        """What controller_state carries: reference (position, velocity, acceleration) and feedback (two of them)."""
+        """Fields of controller_state: reference (position, velocity, acceleration) and feedback (two of them)."""
         return tuple(part.copy() for part in self.reference.parts), self.measured()
 
     def _cycles(self, now: int, count: int) -> np.ndarray:

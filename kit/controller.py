@@ -1,4 +1,4 @@
-"""What joint_trajectory_controller commands, cycle by cycle: a model written from its behavior. Knows no ROS.
+"""A model of joint_trajectory_controller, cycle by cycle, written from its behavior. Knows no ROS.
 
 It accepts or refuses trajectories by the controller's rules, replaces or blends a running one by its rules, and returns
 what it would command to the joints in each cycle, with its interpolation (quintic where both points have velocity and
@@ -64,7 +64,7 @@ class Plan:
 
 
 def fields_of(message: object) -> dict[str, object]:
-    """What `Controller.receive` takes of a JointTrajectory message."""
+    """Fields of a JointTrajectory message that `Controller.receive` takes."""
     times = [point.time_from_start.sec * SECOND + point.time_from_start.nanosec for point in message.points]
     names = ("positions", "velocities", "accelerations")
     given = {name: [getattr(point, name) for point in message.points] for name in names}
@@ -202,7 +202,7 @@ class Controller:
 
     @property
     def reference(self) -> Point:
-        """What controller_state says in the next cycle: the plan where the clock is then, less than the command by a
+        """Reference of controller_state in the next cycle: the plan where the clock is then, less than the command by a
         period of the plan, of which the joints go only a part where they are scaled.
         """
         if self._plan is None or not self._plan.sampled or self.scaling == 1:

@@ -11,7 +11,7 @@ About = TypeVar("About")
 
 
 class Ledger(Generic[About]):
-    """What was sent, by its stamp; every stamp is unique. Times are of one clock, s.
+    """Sequences that were sent, by their stamps; every stamp is unique. Times are of one clock, s.
 
     One thread may send and read while another one answers.
     """
@@ -51,7 +51,7 @@ class Ledger(Generic[About]):
 
 @dataclass(frozen=True)
 class NodeCounts:
-    """What the node has counted since its start, from /diagnostics."""
+    """Counts of the node since its start, from /diagnostics."""
 
     sequences: int = 0
     published: int = 0

@@ -1,4 +1,4 @@
-"""What this project's pages use of the command `ros2`, for machines without a ROS 2 installation.
+"""The part of the command `ros2` that this project's pages use, for machines without a ROS 2 installation.
 
 `ros2 run`, `topic pub` and `echo`, `service call`, `param`, `lifecycle`: with the same arguments and the same effect,
 by rclpy, which set-up installs from PyPI. docs/without_ros.md has the shell function that gives it its name.
@@ -211,7 +211,7 @@ VERBS = {
     "lifecycle get": (_lifecycle_get, "node"),
     "lifecycle set": (_lifecycle_set, "node", "transition"),
 }
-"""What does the work, and its arguments: `name?` is optional, --flag is a flag, --option= takes a number."""
+"""Function that does the work, and its arguments: `name?` is optional, --flag is a flag, --option= takes a number."""
 
 if __name__ == "__main__":
     sys.exit(main())

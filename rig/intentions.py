@@ -1,4 +1,4 @@
-"""What planners mean: motions."""
+"""Motions that planners mean."""
 
 from __future__ import annotations
 

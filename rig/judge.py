@@ -1,4 +1,4 @@
-"""What must hold of what was commanded, cycle by cycle: of the rig's replay of what arrived, and of simulated streams.
+"""Rules for commands, cycle by cycle: of the rig's replay of what arrived, and of simulated streams.
 
 Velocity, acceleration and jerk are differences of commanded positions from cycle to cycle: a jump is in them, too. A
 motion is judged by its limits, continuity, rest, goals and holds, by as much as quantization, transport and the
@@ -108,7 +108,7 @@ def way_back(positions: np.ndarray) -> np.ndarray:
 
 
 class Judged:
-    """What is said of a run: mixed into what has `_replayed`, `judge_rate`, `judged_from`, `limits`, `refused`."""
+    """Figures of a run: mixed into what has `_replayed`, `judge_rate`, `judged_from`, `limits`, `refused`."""
 
     def __init__(self) -> None:
         self.fails: list[str] = []

@@ -25,7 +25,7 @@ POS, VEL, ACC = 1, 2, 3
 
 
 class Planner:
-    """What is sent and asked: mixed into a loop."""
+    """Messages and calls of a planner: mixed into a loop."""
 
     def seq(self, u: object, dt: object, space: int = POS, stamp: int | None = None) -> None:
         """Send a sequence `[n, dof]`, or `[n]` for all joints; stamp: ns of the machine's clock, None: now."""
@@ -43,7 +43,7 @@ class Planner:
         self, speed: float, seconds: float = 0.5, rows: int = 16, *, begin: float | None = None, dt: float = 0.05,
         off: float = 0.0,
     ) -> Callable[[], None]:  # fmt: skip
-        """What sends, at each call, the next rows of all joints on a ramp to a speed, rad/s, reached after `seconds`.
+        """A sender, at each call, of the next rows of all joints on a ramp to a speed, rad/s, reached after `seconds`.
 
         It begins at a time of the rig, s, or in 0.1 s; `off` is added to the positions.
         """

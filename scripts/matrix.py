@@ -102,7 +102,7 @@ def load_results() -> dict[str, Result]:
 
 
 def known_result(cell: Cell) -> Result | None:
-    """What came of a cell, if nothing that it depends on has changed."""
+    """Result of a cell, if nothing that it depends on has changed."""
     known = load_results().get(cell.name)
     return known if known is not None and known.inputs == inputs_of(cell) else None
 

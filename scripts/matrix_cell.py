@@ -42,7 +42,7 @@ TESTS = (
     "test/node/test_parameters.py",
     "test/node/test_node_variants.py",
 )
-"""What shows a release's, a Python's or a torch's own: operators, their gradients, tracing and export, C++ kernels,
+"""Tests that depend on release, Python or torch: operators, their gradients, tracing and export, C++ kernels,
 the wheel where there is no compiler, messages, a node's whole life."""
 TESTS_WITHIN_S = SET_UP_WITHIN_S = 7200
 """Generous, as is a test's own time: the machine may have more to do, and may stop a run for minutes."""
@@ -71,7 +71,7 @@ class Cell:
 
     @property
     def environment(self) -> Path:
-        """What set-up makes there."""
+        """The environment that set-up makes there."""
         return self.folder / Path(set_up_machine.environment_of(self.distro)).name
 
     @property
@@ -82,7 +82,7 @@ class Cell:
 
 @dataclass
 class Result:
-    """What came of a cell, as it is kept."""
+    """Result of a cell, as it is kept."""
 
     cell: str
     inputs: str

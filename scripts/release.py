@@ -67,7 +67,7 @@ def released_version() -> str:
 
 
 def require_clean_tree() -> None:
-    """What is tagged is what was built and checked."""
+    """Refuse changes that the tag would not have."""
     if changed := git("status", "--porcelain"):
         raise SystemExit(f"release: expected a tree without changes, got {changed.splitlines()[0].strip()}")
 
@@ -107,12 +107,12 @@ def check_in_a_bare_environment(version: str, *archives: Path) -> None:
 
 
 def git(*arguments: str) -> str:
-    """What git prints."""
+    """Output of git."""
     return run("git", *arguments).strip()
 
 
 def run(*command: object, cwd: str | Path = ROOT, **variables: str) -> str:
-    """What a command prints; ends the release where it fails."""
+    """Output of a command; ends the release where it fails."""
     ours = ("PYTHONPATH", "VIRTUAL_ENV", "TRAJ_INTEGRATOR_NATIVE")
     environment = {name: value for name, value in os.environ.items() if name not in ours}
     done = subprocess.run(

@@ -1,4 +1,4 @@
-"""What set-up finds on this machine: a Python, a sourced ROS 2, compilers; and where environments go.
+"""Findings of set-up on this machine: a Python, a sourced ROS 2, compilers; and where environments go.
 
 Runs on Python 3.6 and later, like set_up.py, which asks it: no annotations.
 """
@@ -21,7 +21,7 @@ def environment_of(distro):
 
 
 def what_is_missing():
-    """What this Python lacks, and how to get it, in one line; empty if nothing is missing."""
+    """Parts that this Python lacks, and how to get them, in one line; empty if nothing is missing."""
     version = f"{sys.version_info[0]}.{sys.version_info[1]}"
     this = f"{sys.executable} (Python {version})"
     if not OLDEST <= sys.version_info[:2] <= NEWEST:
@@ -63,7 +63,7 @@ def missing_build_tools():
 
 
 def missing_generators():
-    """What a sourced ROS 2 lacks to build messages, and how to get it, in one line; empty if nothing."""
+    """Parts that a sourced ROS 2 lacks to build messages, and how to get them, in one line; empty if nothing."""
     ros, distro = sourced_ros(), os.environ.get("ROS_DISTRO", "<distro>")
 
     def is_there(name):

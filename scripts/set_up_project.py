@@ -98,7 +98,7 @@ def console_scripts(environment: Environment) -> Iterator[str]:
 
 
 def ros2_run_name(console_script: str) -> str:
-    """What ros2 run calls an executable that pip has installed with the prefix of the package (setup.py)."""
+    """Name for ros2 run of an executable that pip has installed with the prefix of the package (setup.py)."""
     name = console_script.removeprefix("traj_integrator_")
     return "integrator_node" if name == "node" else name
 

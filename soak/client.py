@@ -62,7 +62,7 @@ class ClientProcess:
     def __init__(self, name: str, run: Callable[[Connection], None], log: Path) -> None:
         self.name, self.record = name, ClientRecord()
         self.told: set[str] = set()
-        """What of `ready`, `begun` and `ended` it has told."""
+        """Events among `ready`, `begun` and `ended` that it has told."""
         self._log = log
         self._pipe, other = multiprocessing.Pipe()
         self._process = multiprocessing.get_context("fork").Process(target=_run, args=(run, other, log))
@@ -139,7 +139,7 @@ def work(role: Role, spin: Callable[[float], None], pipe: Connection) -> None:
 
 
 class _Books:
-    """What a role has done since they were opened."""
+    """Records of a role since they were opened."""
 
     def __init__(self, role: Role) -> None:
         self._role, self._before, self._given_up = role, role.counts(), role.ledger.open
@@ -150,7 +150,7 @@ class _Books:
         """When the next row is due."""
 
     def row(self) -> dict[str, object]:
-        """What a ClientRecord has, but for the latencies, which are new since the row before."""
+        """Fields of a ClientRecord, but for the latencies, which are new since the row before."""
         role, peaks = self._role, self._role.peaks()  # finds faults
         self.due_s += REPORT_S
         return {

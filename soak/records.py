@@ -19,7 +19,7 @@ Ends = tuple[float, float]
 
 @dataclass
 class ClientRecord:
-    """What one client has told last; latencies with the second, since the beginning, in which they were reported."""
+    """Latest record of a client; latencies with the second, since the beginning, in which they were reported."""
 
     counts: dict[str, int] = field(default_factory=dict)
     sending_s: float = 0.0

@@ -1,4 +1,4 @@
-"""What the clients do: robot, controller, planner and optimizer."""
+"""Roles of the clients: robot, controller, planner and optimizer."""
 
 from __future__ import annotations
 
@@ -180,4 +180,4 @@ ROLES = {"robot": robot, "controller": controller, "planner": planner, "optimize
 CHUNK_ROLES = ROLES | {
     "robot": follower, "controller": partial(controller, between_points=True), "planner": policy,
 }  # fmt: skip
-"""Who works where a policy streams chunks to a robot that executes them."""
+"""Roles where a policy streams chunks to a robot that executes them."""

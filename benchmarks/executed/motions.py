@@ -44,7 +44,7 @@ def rows_of(way: Way, dt: float, at_rest: int) -> np.ndarray:
 
 
 def actions_of(states: np.ndarray, space: ControlSpace, dt: float) -> np.ndarray:
-    """What leads from row to row: positions, or mean velocities, accelerations and jerks of the steps."""
+    """Actions that lead from row to row: positions, or mean velocities, accelerations and jerks of the steps."""
     if space is ControlSpace.POSITION:
         return states[0, 1:]
     order = {ControlSpace.VELOCITY: 0, ControlSpace.ACCELERATION: 1, ControlSpace.JERK: 2}[space]

@@ -1,4 +1,4 @@
-"""Who sends joint trajectories, and the controller that executes them: the command in every cycle.
+"""Senders of joint trajectories, and the controller that executes them: the command in every cycle.
 
 Senders are the node, and an early version of it, which published the rows of the maps.
 """

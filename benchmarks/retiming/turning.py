@@ -32,7 +32,7 @@ class Turning:
 
 @dataclass(frozen=True)
 class Timed:
-    """What came of a path: order 3, the duration of order 2 (NaN without one), and of the jerk phases in addition."""
+    """Result for a path: order 3, the duration of order 2 (NaN without one), and of the jerk phases in addition."""
 
     turning: Turning
     motion: Retimed

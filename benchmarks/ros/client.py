@@ -46,7 +46,7 @@ _SPREAD_RAD = 0.1
 
 @dataclass(frozen=True)
 class RecedingPlan:
-    """What a planner sends to a robot that moves: the next steps of one motion, each time from now on.
+    """Sequences of a planner for a robot that moves: the next steps of one motion, each time from now on.
 
     The motion swings to one side of a position, candidates leave it smoothly: row 0 is the motion.
     """
@@ -234,7 +234,7 @@ class Processes(NamedTuple):
 
 
 class Transports(NamedTuple):
-    """What the processes send by."""
+    """Transport of the processes."""
 
     profile: str | None = None
     """File name in config/ for all of them; None for the middleware's own."""

@@ -38,7 +38,7 @@ AXES = {
     "H": ("steps (100 trajectories, 7 joints)", {"B": 100, "D": 7}, (4, 16, 64, 256, 1024, 4096)),
     "D": ("joints (1,000 trajectories, 32 steps)", {"B": 1000, "H": 32}, (1, 2, 4, 8, 16, 32, 64)),
 }
-"""What is varied: its label, what is kept, and its values."""
+"""The varied quantity: its label, what is kept, and its values."""
 QUICK = {"B": (1, 100, 10_000, 100_000), "H": (4, 256, 4096), "D": (1, 8, 64)}
 
 

@@ -59,7 +59,7 @@ def planned(time: np.ndarray) -> np.ndarray:
 
 
 def commanded(sender: Sender) -> np.ndarray:
-    """What the controller commands, `[3, cycles, 1]`."""
+    """Commands of the controller, `[3, cycles, 1]`."""
     random = np.random.default_rng(1)
     node = sender(1, start_from="previous", **{f"limits__{name}": limit for name, limit in LIMITS.items()})
     rest = State(*np.zeros((3, 1)))

@@ -85,7 +85,7 @@ def main() -> None:
 
 
 def arrivals(single: bool) -> Iterator[Arrival]:
-    """What the policy sends."""
+    """Actions of the policy."""
     random = np.random.default_rng(0)
     for seen in np.arange(0.1, SECONDS - STEP, REPLAN * STEP):
         rows = meant(seen + STEP * np.arange(1, HORIZON + 1)) + random.normal(0, OFF) + random.normal(0, NOISE, HORIZON)

@@ -1,4 +1,4 @@
-"""What a planner, an arm, clocks and processes may do to the node, and what must hold then."""
+"""Cases of the rig: planners, arms, clocks and processes as they may be, and what must hold then."""
 
 from __future__ import annotations
 

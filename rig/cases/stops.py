@@ -213,7 +213,7 @@ def hold(name: str) -> Iterator[Rig]:
 
 @case("stop-silent", "stop-silent-states")
 def stop_silent(name: str) -> Iterator[Rig]:
-    """What the controller says does not arrive any more (nor joint_states): ~/stop brakes."""
+    """Reports of the controller (and joint_states) do not arrive any more: ~/stop brakes."""
     rig = Rig(limits=FREE, start_from="previous", max_horizon=1000)
     rig.ramping(0.5, 0.8, 159, begin=rig.t)()
     rig.go(1.6)

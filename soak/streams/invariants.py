@@ -1,4 +1,4 @@
-"""What must hold of a stream, by the judge of the rig; a failure says where and by how much it does not.
+"""Invariants of a stream, by the judge of the rig; a failure says where and by how much it does not.
 
 Limits, continuity and rest hold of every stream, and a robot that is not seen, or that does not follow, is not led on.
 What is feasible is executed: it ends at its goal, and where every chunk continues the one before and is there in time,
@@ -213,7 +213,7 @@ class _Judge:
 
 
 def limits_of(run: Run) -> dict[str, np.ndarray]:
-    """What commands are held against, for the judge: where nobody gave a limit, what nothing but a jump exceeds.
+    """Limits that the judge holds commands against: where nobody gave a limit, what nothing but a jump exceeds.
 
     Held jerks say no acceleration: it is what the chunks before led to.
     """

@@ -18,7 +18,7 @@ POSITION, VELOCITY, JERK = 1, 2, 4
 
 @dataclass
 class Chunk:
-    """What a policy sends, and what it means by it."""
+    """A chunk of a policy, and the motion that it means."""
 
     observed_ns: int
     stamp_ns: int
@@ -30,7 +30,7 @@ class Chunk:
     position: np.ndarray
     """Meant positions `[H + 1, D]`, the first where the plan begins."""
     peaks: Bounds
-    """What the cubic spline through the rows asks for."""
+    """Peaks of the cubic spline through the rows."""
     retreat: np.ndarray
     """How far that spline goes back against the direction of the stream `[D]`."""
     rests: bool
@@ -63,7 +63,7 @@ class Form:
 
 
 class Motion(Protocol):
-    """What a policy means: a course, a way or a ramp."""
+    """Motion that a policy means: a course, a way or a ramp."""
 
     def states(self, times: np.ndarray) -> np.ndarray:
         """Position, velocity and acceleration `[3, N, D]` at increasing times, s."""

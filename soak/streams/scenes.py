@@ -65,7 +65,7 @@ class Scene:
 
     seed: int
     bounds: Bounds
-    """What the robot can do."""
+    """Limits of the robot itself."""
     position_min: np.ndarray
     position_max: np.ndarray
     complete: bool

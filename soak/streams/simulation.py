@@ -49,7 +49,7 @@ class Step(NamedTuple):
 
 @dataclass
 class Answer:
-    """What the node made of a chunk that arrived."""
+    """Answer of the node to a chunk that arrived."""
 
     chunk: Chunk
     arrived_ns: int
@@ -68,7 +68,7 @@ class Sent:
 
 @dataclass
 class Run:
-    """What happened."""
+    """Record of a simulated stream."""
 
     scene: Scene
     commands: np.ndarray
@@ -206,7 +206,7 @@ class _Simulation:
     def _ask(
         self, done_ns: int, work: Callable[..., ExecutableTrajectory | None], *given: object
     ) -> Message | Refusal | None:
-        """What the node makes of something, which the controller is sent when it is done."""
+        """Answer of the node, which the controller is sent when it is done."""
         self._node_ns = done_ns
         try:
             made = work(*given)
@@ -288,7 +288,7 @@ class _Simulation:
 
 
 def node_parameters(scene: Scene) -> dict[str, object]:
-    """What the node is told of a scene."""
+    """Parameters of the node in a scene."""
     told = {
         "publish.lead_time": scene.lead_time,
         "limits.velocity": scene.bounds.velocity.tolist(),
