@@ -66,7 +66,7 @@ class WithGradient(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: FunctionCtx, upstream: Tensor | None, *of_others: Tensor | None) -> tuple[Tensor | None, ...]:
-        """Only the duration's upstream gradient is one."""
+        """Only the duration is differentiable."""
         if any(other is not None for other in of_others):
             raise NotImplementedError("gradients of times and states: there are none, only the duration has one")
         waypoints, *limits = ctx.saved_tensors

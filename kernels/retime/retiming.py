@@ -14,10 +14,10 @@ from .retimed import Retimed
 
 MODES = ("fastest", "slow only")
 _LEAST_INTERVALS = {2: 100, 3: 360}
-"""Of order 3, as many as bring paths of few segments within half a percent of the shortest motion."""
+"""Fewest intervals by order: those of order 3 bring short paths within half a percent of the shortest motion."""
 _PER_SEGMENT = {2: 40, 3: 16}
 _MANY_INTERVALS = 1600
-"""Of order 3, beyond which more find nothing faster; finer ones took long and ended up to 10 % slower."""
+"""Most intervals of order 3: more find nothing faster, took long and ended up to 10 % slower."""
 
 
 def retime(

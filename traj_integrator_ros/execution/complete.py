@@ -30,7 +30,7 @@ _PASSED_RAD = 1e-7
 _BETWEEN_ROWS_RAD = 1e-3
 """rad or m that a motion may swing beyond its outermost row where the rows themselves turn between two of them."""
 _TURNS = 1.25
-"""Times the parabola through three of six rows in a period: how far a sine goes beyond them, halfway between two."""
+"""How far a sine of six rows a period goes beyond three of them, relative to the parabola through them."""
 _OF_MEAN = (2.0, 1.0, 0.0)
 """Velocities tried at a row, as parts of the mean velocity to the next: 2 is a constant deceleration to rest there."""
 

@@ -23,7 +23,7 @@ POSITION_SLACK = 1e-5
 DECELERATION = "deceleration"
 """Quantity of violations where a joint slows down, if that has limits of its own; both numbers are above 0."""
 _ROUNDED_JERK = 60 * 2.0**-52
-"""Times a position, over the cube of a piece's length: the jerk that the rounding of positions at its ends makes."""
+"""Rounding of positions makes a jerk of so many times a position, over the cube of a piece's length."""
 _MERGED_S = 18e-6
 """Times the largest jerk, over a piece's length: the jerk where points less than 1 us apart became one, which moves a
 change of jerk, of twice as much, by as long: a quintic's jerk is 9 times a wrong acceleration at its end, over its
@@ -124,7 +124,7 @@ class Violation:
 
     @property
     def order(self) -> int:
-        """Of the derivative that exceeds its limit."""
+        """Order of the derivative that exceeds its limit."""
         return QUANTITIES.index("acceleration" if self.quantity == DECELERATION else self.quantity)
 
     @property

@@ -12,7 +12,7 @@ from numpy.polynomial.polynomial import polyder, polyroots, polyval  # now: nump
 SIZE = 6
 """Most coefficients of a piece: what a controller reproduces from the states at its ends."""
 _NO_COEFFICIENT = 1e-12
-"""Of coefficients, as a share of the largest one."""
+"""Share of the largest coefficient below which one counts as none."""
 
 
 def taylor_shift(by: np.ndarray, size: int) -> np.ndarray:

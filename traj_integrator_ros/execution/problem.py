@@ -21,8 +21,8 @@ _SLOWEST = 0.01
 
 
 CROSSING = 1.7
-"""Times the jerk that each of two splines of a plan asks for, where jerk is only assumed: going over from one to the
-other asks for as much where the plan has corners.
+"""Factor on an assumed limit of jerk: going over from one spline of a plan to another asks for so many times the
+jerk of each where the plan has corners.
 """
 
 

@@ -30,11 +30,11 @@ _SAMPLES = 65
 _SEARCH = 1e-4
 """Relative precision of the time at which a joint reaches its plan."""
 _LATER, _BARELY_LATER = 1.15, 1.02
-"""Times the last one that is tried for joining a plan; the second, once the plan has come to where the joint waits."""
+"""Factor from one tried time of joining to the next; the second, once the plan is where the joint waits."""
 _OF_A_SEARCH = 5
 """Ways that could be looked at while the earliest one is sought."""
 _SHARE = 0.7
-"""Of acceleration and jerk, with which a joint catches up with a plan that moves, where that is enough."""
+"""Share of acceleration and jerk with which a joint catches up with a moving plan, where that is enough."""
 _BARELY = 1e-4
 _SHORTEST_S = 0.01
 _WINDOW = 0.05
@@ -44,7 +44,7 @@ before that, not while it brakes, and again at its end.
 _WAITS_S = 0.5
 """Longest time in which a plan that ends in motion would come to where a joint is, for that to wait there."""
 _FALLING_BACK = (1, 2, 4)
-"""Times the longest fade: how long who is ahead takes to be back on a plan of which less than that is known."""
+"""A joint ahead of a plan that is shorter falls back to it within so many times the longest fade."""
 _DONE = (Result.Working, Result.Finished)
 _LEFT = 1 - 5e-4
 """Share of the jerk that ruckig is given: the rest corrects its ends, which are exact to 1e-8 rad only."""

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 Result = TypeVar("Result")
 NAME = "background work"
-"""Of the threads."""
+"""Name of the threads."""
 
 
 def in_background(work: Callable[[], Result]) -> Future[Result]:

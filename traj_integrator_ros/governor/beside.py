@@ -15,7 +15,7 @@ THREADS = 4
 PATIENCE_S = 8e-3
 """How long a caller waits: nearly all plans are joined within that."""
 MAKING = 2.0
-"""Times that it took to make a trajectory, or to find a candidate, which doing it once more may take."""
+"""A trajectory or a candidate may take so many times as long as the last one."""
 _SHORT = 64
 """Rows of a plan whose most exact planned motion takes a few milliseconds to be joined."""
 _FORGETTING = 0.8

@@ -30,15 +30,15 @@ Read = Callable[[Reading], Iterator[PlannedMotion]]
 Fault = Callable[[], str] | None
 """Tells what is wrong with a candidate; None: nothing is."""
 _ALIKE = 1.1
-"""Times as much as another planned motion asks for, which counts as the same."""
+"""Demands of two planned motions that differ by less than this factor count as the same."""
 _CONTRADICTORY = 2.0
-"""Times as long as a complete plan, slowed, may be before other readings are looked for: what its points say about
-rates contradicts their positions then.
+"""A complete plan that becomes longer by this factor is read in other ways, too: the rates of its points contradict
+their positions then.
 """
 _MOST_SLOWED = 3
 """Readings of a plan that are slowed at most, one after the other, where none of them keeps the limits."""
 _ROOM = 1.5
-"""Times what a plan asks for: bounds within which it is joined that is slowed afterwards."""
+"""A plan that is slowed afterwards is joined within bounds of so many times its own demands."""
 _NO_JOIN = "motion: the plan cannot be joined from the present command within the limits"
 _OF_A_READING = 8
 """Ways of one joint that could be looked at while a plan is read, ended and judged."""
@@ -73,15 +73,15 @@ class JoinPoint(NamedTuple):
     floating: np.ndarray
     """Joints whose plan is about velocities, and that do not stop, bool `[dof]`."""
     bounds: Bounds
-    """Of joins."""
+    """Bounds of joins."""
     asked: Bounds
-    """Of what plans may ask for: the same, but for the jerk of going over from plan to plan."""
+    """Bounds of plans: the same, but for the jerk of going over from plan to plan."""
     executed: Motion
     """The rest of the motion in execution."""
     crossing: np.ndarray
     """Jerk, rad/s^3, `[dof]`, that going over from the plan before may ask for."""
     limits: JointLimits
-    """Of the plan: positions contain those where the robot is."""
+    """Limits of the plan; those of positions contain the place where the robot is."""
     work: Work | None = None
     """What the search may still do; None: it has not begun."""
 
@@ -94,7 +94,7 @@ class Ended(NamedTuple):
     bounds: Bounds
     """Within which it is joined."""
     limits: JointLimits
-    """That it has to keep."""
+    """Limits that it has to keep."""
     brake_from: float
     """s; infinite: it rests by itself."""
     planned_until: float

@@ -27,7 +27,7 @@ _RESTARTS_S = 0.16
 _OFF = "controller_state"
 """The input that ended, where a robot is braked for that."""
 _TRIES = 3
-"""Times that a trajectory that is slowed is made once more."""
+"""A slowed trajectory is made anew at most so many times."""
 
 
 class Commands:

@@ -24,20 +24,20 @@ _SHORTEST_STEP_S = 1e-3
 _LONGEST_STEP_S = 60.0
 """A way that takes longer within limits is none of this robot."""
 _STOPPING = 0.99
-"""Times the shortest time of a way to rest: below, a plan that takes just that is not later by rounding."""
+"""Share of the shortest time of a way to rest, so that a plan of just that time is not later by rounding."""
 _SWUNG = 2.0, 2.2
-"""Times an acceleration (a jerk) that jumps up to twice within a step: how far the controller's polynomial reaches."""
+"""The controller's polynomial reaches so many times an acceleration (a jerk) that jumps up to twice within a step."""
 _SWUNG_VELOCITY, _OF_VELOCITY = 0.13, 0.1
-"""Times the acceleration and the step: by how much its velocity swings beyond that of such a motion; and the most of a
-limit by which it may, however long steps are.
+"""Its velocity swings beyond that of such a motion by so many times acceleration and step; and at most by so much of a
+limit, however long steps are.
 """
 _OF_SLACK, _MOST_OFF = 10.0, 0.01
-"""Times limits.tolerance, and at most: by which part of its limit a velocity at a point may lie beyond it. Time
+"""A velocity at a point may exceed its limit by so many times limits.tolerance, and at most by that share. Time
 parameterizations keep limits at the places of a grid, and between these to about so much.
 """
 _AT_POINT = 1.3
-"""Times a limit of acceleration: the spline of a time parameterization through its grid reaches 3 - sqrt(3) times where
-the acceleration jumps from one limit to the other.
+"""Factor on a limit of acceleration: the spline of a time parameterization through its grid reaches 3 - sqrt(3) times
+the limit where the acceleration jumps from one limit to the other.
 """
 
 
@@ -240,7 +240,7 @@ def keeps_at_points(
 
 
 def _off_by(limits: JointLimits) -> float:
-    """By which part of its limit a velocity at a point may lie beyond it."""
+    """Share of its limit by which a velocity at a point may exceed it."""
     return max(limits.slack, min(_OF_SLACK * limits.slack, _MOST_OFF))
 
 

@@ -18,7 +18,7 @@ _MATCH_S = 3e-3
 _MATCH_RAD, _MATCH_RAD_S, _HOLDS_RAD_S = 2e-5, 7e-3, 2e-4
 """What blending adds to a motion; and how fast one may be that is taken for a hold."""
 _STEPS, NEAR_NS = 4, 20_000_000
-"""Of a search for when a motion was like that; and how far from where it is expected."""
+"""Steps of a search for when a motion was like that, and its span around the expected time."""
 _HELD_RAD = 2e-8
 """How far a motion may be from a reference that stands: a controller that restarted holds another one."""
 

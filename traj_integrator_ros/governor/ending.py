@@ -17,7 +17,7 @@ from ..requests.rejection import Rejected, RejectionReason
 _SETTLING_S = 0.25, 0.12, 0.06, 0.03
 """Within which a small last velocity is taken out of a plan: as gently as bounds allow."""
 _DOUBLINGS, _HALVINGS = 8, 20
-"""Of the time before the end at which a joint leaves its plan, then of the last step: to 4e-9 of the plan."""
+"""Doublings of the time before the end at which a joint leaves its plan, then halvings of the last step: to 4e-9."""
 
 
 def stopped_at_end(motion: Motion, bounds: Bounds, rest_tolerance: float, joint_names: Sequence[str] = ()) -> Motion:

@@ -18,7 +18,7 @@ class ExecutionReport(NamedTuple):
     seam_offset: tuple[float, float, float] = (0.0, 0.0, 0.0)
     """Largest difference in position, velocity and acceleration between a new plan and the previous motion."""
     lead_margin_least_s: float | None = None
-    """Times by which trajectories were published ahead of their start; None: none had a start in the future."""
+    """Least time that trajectories were published ahead of their start; None: none had a start in the future."""
     lead_margin_median_s: float | None = None
     lead_s: float = 0.0
     """Time from now until a new plan is taken up."""

@@ -16,7 +16,7 @@ _PERCENT = 99
 _COUNTED_NS = 500_000_000
 """Between two looks at all values."""
 _LONGEST_TRANSPORT_S = 0.2
-"""Of a usable connection to a controller; a stamp that is older is of another clock."""
+"""Longest transport of a usable connection to a controller; an older stamp is of another clock."""
 
 
 class Lately:

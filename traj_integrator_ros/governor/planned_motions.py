@@ -20,8 +20,9 @@ from .complete_plan import motions_of
 from .plan_rows import motion_between, rows_of
 
 _AGREES = 0.1 / 60
-"""Times jerk dt^3: difference up to which a row lies on the previous plan, to whose spline it adds a tenth of the jerk
-limit: the splines through other rows of one coarse plan differ by nearly as much. Beyond, one through both would swing.
+"""A row lies on the previous plan up to a difference of so many times jerk dt^3, which adds a tenth of the jerk limit
+to its spline: splines through other rows of one coarse plan differ by nearly as much. Beyond, one through both would
+swing.
 """
 _PARALLEL = 3
 """Rows that show whether a plan is the previous one, moved: what begins on that and leaves it is twice as far from it
@@ -30,7 +31,7 @@ at the second row as at the first one.
 _FASTER, _LEAPS_RAD = 1.5, 5e-3
 """Times the pace of a plan, and rad more, up to which the way to its first row continues the plan before."""
 _ROWS_PER_KNOT = (2, 4, 8)
-"""Of splines near rows that are noisy, tried in this order: the nearest first."""
+"""Rows per knot of splines near noisy rows, tried in this order: the nearest first."""
 _NO_LIMITS = JointLimits()
 
 

@@ -22,7 +22,7 @@ _BEGIN_NS, _EVERY_NS = 1_000_000_000_000, 100_000_000
 _ROWS, _DT_S = 16, 0.05
 """A sequence as policies send it."""
 _SHARE = 0.2
-"""Of the largest velocity, and of the range: how fast and how far joints go."""
+"""Joints use this share of their largest velocity and of their range."""
 
 
 def rehearse(parameters: NodeParameters, engine: TrajectoryIntegrator | None = None) -> list[ExecutableTrajectory]:

@@ -23,16 +23,16 @@ _FEWEST_INTERVALS, _MOST_INTERVALS = 8, 10_000
 _INTERVAL_S = {2: 0.007, 3: 0.02}
 """Length of an interval by order, s: cubics of this length, or quintics, stay within a urad of the path."""
 _SLOWER = 1.5
-"""Times a plan's duration, from which on intervals that were chosen for it are too long for what it became."""
+"""Beyond so many times a plan's duration, intervals that were chosen for it are too long for the slowed motion."""
 _MOST_SLOWED = 1e3
-"""Times a plan's duration, above which what is found stands still."""
+"""Beyond so many times a plan's duration, the slowed motion stands still."""
 _LEAST_STEP_NS = whole_ns(MOMENT_S)
 _SAME_ACCELERATION = 1e-3
 """rad/s^2."""
 _SHARES_OF_START = (0.8, 0.0, 0.0)
-"""Of the largest rate at the start that the limits of acceleration allow, which are tried one after the other."""
+"""Shares of the largest rate at the start that the limits of acceleration allow; they are tried in this order."""
 _BELOW = 1 - 1e-7
-"""Of limits, which are used: equality is none after rounding."""
+"""Scale of the limits, slightly below nominal against rounding."""
 
 
 def fastest(rows: np.ndarray, limits: np.ndarray, joint_names: Sequence[str]) -> Motion:

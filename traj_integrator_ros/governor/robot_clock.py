@@ -13,7 +13,7 @@ STEP_NS = 5_000_000
 _WINDOW_NS = 10_000_000_000
 """The shortest way of a stamp is that of so long: in more, clocks drift by a millisecond."""
 _JITTER_NS = 4_000_000
-"""Of the time between two stamps; at most a quarter of it."""
+"""Largest jitter of the time between two stamps; at most a quarter of it."""
 _PERIODS = 9
 """Whose median is the period of a sender: four of them may be late."""
 _LATE_IN_A_ROW = 8
@@ -201,7 +201,7 @@ class RobotClock:
         return stamp_ns + self._behind_ns()[0] if stamp_ns else 0
 
     def slack(self) -> Slack:
-        """Of joint states: what they are shifted by may be a slow driver, what they are not may be another clock."""
+        """Slack of joint states: their shift may be a slow driver, the rest of the offset another clock."""
         shift_ns, lead_ns = self._behind_ns()
         return Slack(max(shift_ns, 0) * NANOSECOND_S, lead_ns * NANOSECOND_S)
 

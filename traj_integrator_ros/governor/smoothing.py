@@ -19,10 +19,10 @@ _ALTERNATES = -0.4
 _LEAST_NOISE_RAD = 5e-5
 """Median of fourth differences, 6 times the noise of rows, up to which it does not matter."""
 _OF_LIMIT = 0.05
-"""Times a limit: by which noise changes the jerk from row to row (bends the acceleration) where its largest exceeds it.
+"""Noise changes the jerk from row to row by this share of a limit that its largest exceeds (it bends the acceleration).
 """
 _ROWS_PER_KNOT = tuple(2**power for power in range(1, 9))
-"""Of splines near complete plans that are noisy: recordings come at up to 1 kHz."""
+"""Rows per knot of splines near noisy complete plans: recordings come at up to 1 kHz."""
 _WINDOW, _MARGIN = 64, 12
 """Knots that are found at once, and knots beside them that are, too: a row counts for a quarter of the one before."""
 

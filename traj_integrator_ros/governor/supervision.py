@@ -21,7 +21,7 @@ _LAG_SLACK_S, _LAG_SLACK = 0.015, 0.25
 _AHEAD_S = 3e-3
 """By how much a robot may seem to be ahead of its command: by a cycle, and by when its stamp is taken."""
 _LEARNED_OVER = 2.0
-"""Times the standard deviation of velocity from which a lag was learned: up to such speeds, it is known."""
+"""A lag is known up to so many standard deviations of the velocity from which it was learned."""
 _STEP_NS = 10_000_000
 """From one row of what was commanded to the next: between them it is interpolated."""
 _WITHIN_S = 0.3
@@ -30,11 +30,11 @@ _OLDER_S = 0.5
 """By how much a joint with a publisher of its own may have been measured before the others."""
 _ROWS = whole_ns(_WITHIN_S + 2 * LONGEST_LAG_S + _OLDER_S) // _STEP_NS
 _FASTEST_ROWS = whole_ns(_WITHIN_S + 0.06) // _STEP_NS
-"""Of their speed: where a joint that stood for a moment has caught up, as much is allowed as when it stood."""
+"""Rows for the speed of joints: one that stood for a moment and has caught up is allowed as much as when it stood."""
 _LATELY = 0.3
 """Share of what is missing that is so in the second half of the time, too: otherwise the joint has caught up."""
 _SHARES = np.linspace(0.0, 1.0, 7)[:, None]
-"""Of the span of lags of a joint: what was commanded that long ago."""
+"""Shares of the span of lags of a joint, at which the command is compared."""
 _EVERY_NS = 3_500_000
 """A robot that reports at 1 kHz is compared every 4 ms: that is more often than anybody looks."""
 _FORGETTING = 0.995
@@ -53,7 +53,7 @@ _STAYS_S = 1.0
 _USUAL_S = 1.0
 """Time within which a joint may come to hang otherwise."""
 _HANGS_S = 0.01
-"""Times full speed: most by which an arm is taken to hang otherwise than usual."""
+"""Full speed times this is the most by which an arm is taken to hang otherwise than usual."""
 _SLOW = 0.2
 """Share of the allowance by which the motion of a joint that goes slowly may differ from its command."""
 _FULL_RANGE = 1.0
