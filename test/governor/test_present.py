@@ -246,7 +246,7 @@ def test_joints_measured_at_different_times_have_speeds_of_their_own() -> None:
     np.testing.assert_allclose(states.speed(), [1.0, 2.0], rtol=1e-9)
 
 
-def test_reports_of_which_only_the_newest_is_read_are_as_far_apart_as_they_were_made():
+def test_reports_read_late_are_as_far_apart_as_they_were_made():
     present, period, count = PresentCommand(), 0.01, 5
     for number in range(1, 20):
         at_ns = ns(NOW_S + number * count * period)
