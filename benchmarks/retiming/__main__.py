@@ -1,4 +1,4 @@
-"""`python -m benchmarks.retiming problems | executed | margins | peers [--count N] [--seed K]`.
+"""`python -m benchmarks.retiming problems | executed | turning | margins | peers [--count N] [--seed K]`.
 
 Prints what it finds; returns 1 if a goal is not reached. `peers` needs `pip install -r requirements/peers.txt`.
 """
@@ -18,6 +18,7 @@ from traj_integrator_ros.kernels.retime import RetimeStatus
 from . import executed as playing
 from . import peers
 from . import problems as hard
+from . import turning as swings
 
 
 def main() -> int:
@@ -71,6 +72,34 @@ def executed(options: argparse.Namespace) -> bool:
     return not failed and worst.max() <= playing.MOST
 
 
+def turning(options: argparse.Namespace) -> bool:
+    """Retime paths that turn back; none may fail."""
+    print(f"| {'family':14} | paths | failed | with rests | by order 2: median | by bends: median, 90 %, most | ms |")
+    print("|---|---|---|---|---|---|---|")
+    every: list[swings.Timed] = []
+    for family in swings.FAMILIES:
+        began = time.process_time()
+        paths = swings.turning_paths(family, (options.count or 3000) // len(swings.FAMILIES), options.seed)
+        found = [swings.time_path(path) for path in paths]
+        each_ms = 1e3 * (time.process_time() - began) / len(found)
+        for index, timed in enumerate(found):
+            if timed.failure:
+                print(f"{family} {index}, {list(timed.turning.waypoints.shape)}: {timed.failure}")
+        print(f"{_turning_row(family, found)} {each_ms:.1f} |", flush=True)
+        every += found
+    print(f"{_turning_row('all', every)} |")
+    return not any(timed.failure for timed in every)
+
+
+def _turning_row(name: str, found: list[swings.Timed]) -> str:
+    moved = [timed for timed in found if timed.bent > 0]
+    by_order_2 = np.median([float(timed.motion.duration[0]) / timed.second_order for timed in moved])
+    by_bends = ", ".join(f"{each:.3f}" for each in np.quantile([timed.ratio for timed in moved], [0.5, 0.9, 1]))
+    rests = sum(int(timed.motion.status[0]) == RetimeStatus.WITH_RESTS for timed in found)
+    failed = sum(bool(timed.failure) for timed in found)
+    return f"| {name:14} | {len(found)} | {failed} | {rests} | {by_order_2:.3f} | {by_bends} |"
+
+
 def margins(options: argparse.Namespace) -> bool:
     """Print the table of "How close to the limits may I plan"."""
     print("| rows | dt, s | velocity | acceleration | jerk |\n|---|---|---|---|---|")
@@ -85,7 +114,7 @@ def compared(options: argparse.Namespace) -> bool:
     return True
 
 
-_COMMANDS = {each.__name__: each for each in (problems, executed, margins)} | {"peers": compared}
+_COMMANDS = {each.__name__: each for each in (problems, executed, turning, margins)} | {"peers": compared}
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -70,6 +70,8 @@ class WithGradient(torch.autograd.Function):
         if any(other is not None for other in of_others):
             raise NotImplementedError("gradients of times and states: there are none, only the duration has one")
         waypoints, *limits = ctx.saved_tensors
+        if upstream is None:
+            return (None,) * (len(limits) + 4 + len(of_others))
         upstream = upstream.to("cpu", torch.float64)
         of_waypoints = None
         if ctx.needs_input_grad[0]:
@@ -99,21 +101,31 @@ def _by_rows(rows: Tensor, count: int, adjoint: Tensor, phase: Tensor, piece: Te
 
 
 def _derivatives(q: Tensor, phase: Tensor, piece: Tensor) -> Tensor:
-    """First three derivatives by the base law's time `[G, 3, D]` of the natural spline; its phases grow with it."""
-    h = (q[1:] - q[:-1]).norm(dim=1)
-    knots = torch.cat([h.new_zeros(1), h.cumsum(0)])
-    slopes = (q[1:] - q[:-1]) / h[:, None]
-    inner = len(q) - 2
-    second = q.new_zeros(len(q), q.shape[1])
-    if inner:
+    """First three derivatives by the base law's time `[G, 3, D]` of the natural spline; its phases follow the knots.
+
+    Limits that bind where the third derivative jumps do so at the knots, wherever rows move these: the base law is that
+    of a path whose knots a smooth function moves along.
+    """
+    knots = torch.cat([q.new_zeros(1), (q[1:] - q[:-1]).norm(dim=1).cumsum(0)])
+    s, s1, s2, s3 = phase.unbind(1)
+    moved, m1, m2, m3 = (each[:, 0] for each in _spline(knots.detach(), knots[:, None], s, piece))
+    s1, s2, s3 = m1 * s1, m1 * s2 + m2 * s1**2, m1 * s3 + 3 * m2 * s1 * s2 + m3 * s1**3
+    _, q1, q2, q3 = _spline(knots, q, moved, piece)
+    s1, s2, s3 = s1[:, None], s2[:, None], s3[:, None]
+    return torch.stack([q1 * s1, q2 * s1**2 + q1 * s2, q3 * s1**3 + 3 * q2 * s1 * s2 + q1 * s3], 1)
+
+
+def _spline(knots: Tensor, q: Tensor, s: Tensor, piece: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """The natural cubic spline through q `[K, D]` at knots `[K]`, and its derivatives, at s `[G]` in pieces."""
+    h = knots.diff()
+    slopes = q.diff(dim=0) / h[:, None]
+    second = q.new_zeros(q.shape)
+    if len(q) > 2:
         matrix = torch.diag(2 * (h[:-1] + h[1:])) + torch.diag(h[1:-1], 1) + torch.diag(h[1:-1], -1)
-        solved = torch.linalg.solve(matrix, 6 * (slopes[1:] - slopes[:-1]))
+        solved = torch.linalg.solve(matrix, 6 * slopes.diff(dim=0))
         second = torch.cat([second[:1], solved, second[:1]])
     before, after, length = second[piece], second[piece + 1], h[piece][:, None]
-    s = phase * (knots[-1] / knots[-1].detach())
-    e = (s[:, 0] - knots[piece])[:, None]
+    e = (s - knots[piece])[:, None]
     q3 = (after - before) / length
-    q2 = before + e * q3
-    q1 = slopes[piece] - length * (2 * before + after) / 6 + e * (before + e * q3 / 2)
-    s1, s2, s3 = s[:, 1:2], s[:, 2:3], s[:, 3:4]
-    return torch.stack([q1 * s1, q2 * s1**2 + q1 * s2, q3 * s1**3 + 3 * q2 * s1 * s2 + q1 * s3], 1)
+    q1 = slopes[piece] - length * (2 * before + after) / 6
+    return q[piece] + e * (q1 + e * (before / 2 + e * q3 / 6)), q1 + e * (before + e * q3 / 2), before + e * q3, q3

@@ -73,3 +73,16 @@ def test_a_plan_of_one_joint_that_asks_too_much_reaches_its_goal_later(
     limited.wait_for(lambda: any(told()), "a status that tells of it")
     assert max(told()) == pytest.approx(last.sec + last.nanosec * 1e-9 - 0.1, abs=2e-3)
     assert int(limited.counts()["slowed"]) == before + 1
+
+
+@pytest.mark.parametrize("beyond", [0.01, 1e-5, 1e-8])
+def test_a_path_that_turns_back_is_timed_whatever_the_rows_around_the_turn(limited: RosClient, beyond: float) -> None:
+    there = np.array([[0.1, 0.2, 0.3], [0.4, 0.0, 0.0], [0.8, -0.3, -0.4]])
+    rows = np.concatenate([there, there[-1:] + beyond * np.array([0, 1, 0]), there[::-1]])
+    answer = limited.answer_plan(plan([0.0] * len(rows), rows))
+    last = answer.points[-1].time_from_start
+    assert 1.5 < last.sec + 1e-9 * last.nanosec < 3.0
+    states = [np.array([getattr(point, name) for point in answer.points]) for name in PARTS]
+    assert all(np.isfinite(values).all() for values in states)
+    np.testing.assert_allclose(states[0][-1], there[0], atol=1e-6)
+    assert np.abs(states[1]).max() <= V * 1.001 and np.abs(states[2]).max() <= A * 1.001

@@ -88,3 +88,23 @@ def test_what_has_no_gradient_says_so() -> None:
         torch.autograd.grad(first.sum(), waypoints)
     with torch.no_grad():
         assert not retime(waypoints, bounds, order=2).duration.requires_grad
+
+
+@pytest.mark.parametrize(
+    ("rows", "tolerance"),
+    [
+        ([[0.0], [0.3], [0.6], [0.3], [0.0]], 0.02),
+        ([[0.0], [0.6], [0.1], [0.5]], 0.02),
+        ([[0.0, 0.0], [0.5, 0.1], [0.1, 0.3], [0.6, 0.5]], 0.02),
+        ([[0.0, 0.0], [0.4, 0.3], [0.6, 0.5], [0.4, 0.3], [0.0, 0.0]], 0.1),
+        ([[0.0], [0.5], [0.55], [0.5], [0.0]], 0.2),
+    ],
+)
+def test_it_passes_gradcheck_through_turns(rows: list[list[float]], tolerance: float) -> None:
+    limits = (torch.tensor([value], dtype=torch.float64, requires_grad=True) for value in (1.0, 3.0, 30.0))
+    waypoints = torch.tensor(rows, dtype=torch.float64)[None].requires_grad_()
+
+    def duration(waypoints: Tensor, velocity: Tensor, acceleration: Tensor, jerk: Tensor) -> Tensor:
+        return retime(waypoints, MotionLimits(velocity=velocity, acceleration=acceleration, jerk=jerk)).duration
+
+    assert torch.autograd.gradcheck(duration, (waypoints, *limits), eps=1e-2, rtol=tolerance, atol=tolerance)

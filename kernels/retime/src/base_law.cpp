@@ -8,6 +8,8 @@ namespace {
 
 // Knots that are closer to a node than this part of an interval are taken for it.
 constexpr double kAtNode = 1e-9;
+// Pieces of the path that are shorter than this part of an interval.
+constexpr double kShortPiece = 0.02;
 // Rows with more slack than this part of their limit are left out once it is known where the solution is about.
 constexpr double kFar = 0.5;
 constexpr int64_t kPair = 4 * kLanes;
@@ -189,6 +191,7 @@ void Points::evaluate(const Path& path, const BaseLaw& base, const Limits& limit
     base.evaluate(interval[p], e, s);
     const int64_t first = at(p, 0);
     path.evaluate(piece[p], s[0], nullptr, q1 + first, q2 + first, q3 + first, kLanes);
+    if (of_jerk) mean_within_interval(path, base, p, s[0], q3 + first);
     const double s11 = s[1] * s[1];
     for (int64_t j = 0; j < dof; ++j) {
       const int64_t k = at(p, j);
@@ -200,6 +203,24 @@ void Points::evaluate(const Path& path, const BaseLaw& base, const Limits& limit
     }
     velocity_bound[p] = most * most;
   }
+}
+
+// What is played changes the acceleration over whole intervals, and so over a much shorter piece of the path, too: there the
+// third derivative is its mean around the point.
+void Points::mean_within_interval(const Path& path, const BaseLaw& base, int64_t p, double s, double* third) {
+  const std::vector<double>& knots = path.knots();
+  const double* const c = base.c.data() + interval[p];
+  const double span = std::min((c[3] + c[2] - c[1] - c[0]) / 2, path.end() - path.begin());
+  if (knots[piece[p] + 1] - knots[piece[p]] > kShortPiece * span) return;
+  const double from = std::clamp(s - span / 2, path.begin(), path.end() - span), to = from + span;
+  int64_t before = piece[p], after = piece[p];
+  while (before > 0 && knots[before] > from) --before;
+  while (after + 1 < path.pieces() && knots[after + 1] < to) ++after;
+  std::vector<double> low(dof), high(dof);
+  path.evaluate(before, from, nullptr, nullptr, low.data(), nullptr);
+  path.evaluate(after, to, nullptr, nullptr, high.data(), nullptr);
+  for (int64_t j = 0; j < dof; ++j) third[j * kLanes] = (high[j] - low[j]) / span;
+  piece[p] = before;  // of which the gradient is
 }
 
 void Points::fill(double floor, double barrier) {

@@ -59,16 +59,17 @@ struct Points : Rows {
   // Where a joint's derivatives at a point are.
   int64_t at(int64_t point, int64_t joint) const { return (point / kLanes * dof + joint) * kLanes + point % kLanes; }
   // Multipliers of a joint's rows at a point, upper and lower, and of the bound.
-  double multiplier(int64_t point, int64_t joint, bool lower) const {
+  double& multiplier(int64_t point, int64_t joint, bool lower) const {
     return pairs[8 * at(point - point % kLanes, joint) + (lower ? 5 : 1) * kLanes + point % kLanes];
   }
-  double bound_multiplier(int64_t point) const { return bound_pairs[4 * (point - point % kLanes) + kLanes + point % kLanes]; }
+  double& bound_multiplier(int64_t point) const { return bound_pairs[4 * (point - point % kLanes) + kLanes + point % kLanes]; }
 
  private:
   void add(int64_t interval, double e, int64_t piece);
   void add_everywhere(const BaseLaw& base, int64_t parts, bool with_end, bool overlapping, const std::vector<KnotPlace>& knots);
   void take_memory(bool with_rows);
   void evaluate(const Path& path, const BaseLaw& base, const Limits& limits);
+  void mean_within_interval(const Path& path, const BaseLaw& base, int64_t point, double s, double* third);
 
   std::vector<int32_t> intervals_, firsts_, joints_;
   std::vector<double> memory_;

@@ -8,12 +8,16 @@ namespace {
 
 // Of a speed squared: by how much the second order dips where the base law has to rest.
 constexpr double kDip = 4;
-// The same where the path makes it slow down at all, so that jerk has its phases.
+// Of the time in which accelerations build up, within which it does: wider dips an average follows.
+constexpr double kTight = 0.25;
+// By how much it dips where the path makes it slow down at all, so that jerk has its phases.
 constexpr double kSlowed = 1.1;
 // Intervals of a leg, at least.
 constexpr int64_t kFewest = 8;
 // Of the durations of the second order, beyond which a leg is as good as not solved.
 constexpr double kLongest = 1.5;
+// By how much a leg may be stretched before a rest is tried where it exceeds a limit.
+constexpr double kMostStretch = 1.25;
 // Of limits, which is used where an excess cannot be stretched.
 constexpr double kNearly = 1 - 2e-5;
 
@@ -26,6 +30,11 @@ double median(std::vector<double> values) {
 // Points of the grid within a leg from which x rises to `dip` times its value on both sides, within `width` seconds each.
 std::vector<int64_t> dips(const SecondOrder& motion, int64_t first, int64_t last, double dip, double width) {
   const std::vector<double>&x = motion.x(), &t = motion.times();
+  // When x is so much between two points: its root is linear in time.
+  const auto when = [&](double value, int64_t below, int64_t above) {
+    const double from = std::sqrt(x[below]), part = (std::sqrt(value) - from) / (std::sqrt(x[above]) - from);
+    return t[below] + part * (t[above] - t[below]);
+  };
   std::vector<int64_t> places;
   int64_t low = first;
   bool falls = false;  // whether x has fallen that much before `low`
@@ -40,7 +49,8 @@ std::vector<int64_t> dips(const SecondOrder& motion, int64_t first, int64_t last
     } else if (x[i] >= dip * x[low] && x[i] > x[low]) {
       int64_t before = low;
       while (x[before] < dip * x[low] || x[before] == x[low]) --before;
-      if (t[low] - t[before] <= width && t[i] - t[low] <= width) places.push_back(low);
+      const double value = dip * x[low];
+      if (t[low] - when(value, before + 1, before) <= width && when(value, i - 1, i) - t[low] <= width) places.push_back(low);
       falls = false;
       high = x[i];
     }
@@ -55,7 +65,7 @@ Status Legs::solve(const Path& path, const SecondOrder& fastest, const Limits& l
   used_ = 0;
   as_meant_ = true;
   if (slow_only) {
-    ThirdOrder& leg = next_leg();
+    Leg& leg = next_leg();
     leg.tolerance = 1e-6;
     leg.base.identity(path, intervals);
     return count(leg, leg.solve(path, limits, ends, true, kNearly));
@@ -67,6 +77,14 @@ Status Legs::solve(const Path& path, const SecondOrder& fastest, const Limits& l
     const double time = std::min(highest, lowest) / jerk;
     if (std::isfinite(time) && time > 0) builds_up.push_back(time);
     phase_ = std::max(phase_, std::min(std::max(highest, lowest) / jerk, std::sqrt(limits.of[kVelocity][j] / jerk)));
+  }
+  slowest_pace_.assign(path.pieces(), 0.0);
+  std::vector<double> third(path.dof());
+  for (int64_t m = 0; m < path.pieces(); ++m) {
+    path.evaluate(m, path.knots()[m], nullptr, nullptr, nullptr, third.data());
+    for (int64_t j = 0; j < path.dof(); ++j) {
+      slowest_pace_[m] = std::max(slowest_pace_[m], std::cbrt(std::abs(third[j]) * limits.inverse[kJerk][j]));
+    }
   }
   builds_up_ = builds_up.empty() ? fastest.times().back() / 8 : median(builds_up);
   const std::vector<int64_t> at = rest_at_tight_places(fastest, ends, intervals / kFewest);
@@ -85,7 +103,7 @@ Status Legs::solve(const Path& path, const SecondOrder& fastest, const Limits& l
 
 // The points of the grid between which the legs are.
 std::vector<int64_t> Legs::rest_at_tight_places(const SecondOrder& fastest, const Ends& ends, int64_t most) {
-  std::vector<int64_t> places = dips(fastest, 0, fastest.intervals(), kDip, builds_up_ / 2);
+  std::vector<int64_t> places = dips(fastest, 0, fastest.intervals(), kDip, kTight * builds_up_);
   if (static_cast<int64_t>(places.size()) >= most) {  // the tightest ones
     const auto lower = [&](int64_t a, int64_t b) { return fastest.x()[a] < fastest.x()[b]; };
     std::nth_element(places.begin(), places.begin() + (most - 1), places.end(), lower);
@@ -109,8 +127,8 @@ Status Legs::time_leg(const Path& path, const Limits& limits, const Ends& ends, 
   Ends own = ends;
   if (first > 0) own.start_speed = own.start_acceleration = 0, own.free_start = false;
   if (last < motion_.intervals()) own.end_speed = own.end_acceleration = 0, own.free_end = false;
-  ThirdOrder& leg = next_leg();
-  const std::vector<double>&t = motion_.times(), &x = motion_.x();
+  Leg& leg = next_leg();
+  leg.first = first, leg.last = last;
   const double longest = this->longest(motion_, first, last), part = ends.rests() ? 1 : kNearly;
   Status status = Status::kNotConverged;
   for (const double width : {1.0, 0.3, 0.1, 3.0}) {
@@ -118,26 +136,82 @@ Status Legs::time_leg(const Path& path, const Limits& limits, const Ends& ends, 
     status = count(leg, leg.solve(path, limits, own, false, part));
     if (status == Status::kDone && leg.times().back() <= longest) return status;
   }
-  as_meant_ = false;
-  int64_t slowest = -1;
-  for (int64_t i = first + 1; i < last; ++i) {
-    if (x[i] < x[i - 1] && x[i] <= x[i + 1] && (slowest < 0 || x[i] < x[slowest])) slowest = i;
-  }
-  if (slowest > 0 && intervals >= 2 * kFewest) {
-    const SecondOrder kept = motion_;
-    if (motion_.rest_at({slowest}) == Status::kDone) {
-      --used_;
-      const double share = (t[slowest] - t[first]) / (t[last] - t[first]);
-      const int64_t before = std::clamp(static_cast<int64_t>(share * static_cast<double>(intervals)), kFewest, intervals - kFewest);
-      status = time_leg(path, limits, ends, first, slowest, before);
-      return status == Status::kDone ? time_leg(path, limits, ends, slowest, last, intervals - before) : status;
-    }
-    motion_ = kept;
-  }
+  if (rest_within(path, limits, ends, used_ - 1, slowest(first, last))) return Status::kDone;
   if (!own.rests()) return status;
+  as_meant_ = false;
   leg.base.smooth(motion_, first, last, own, intervals, builds_up_);
   leg.keep_rate(path, limits);
   return Status::kDone;
+}
+
+// Times a leg as two, with a rest at a point of the grid between them; false if that is not possible.
+bool Legs::rest_within(const Path& path, const Limits& limits, const Ends& ends, size_t which, int64_t point) {
+  const Leg& leg = *legs_[which];
+  const int64_t first = leg.first, last = leg.last, intervals = leg.base.intervals();
+  if (point <= first || point >= last || intervals < 2 * kFewest) return false;
+  const SecondOrder kept = motion_;
+  const size_t begin = used_;
+  if (motion_.rest_at({point}) == Status::kDone) {
+    const std::vector<double>& t = motion_.times();
+    const double share = (t[point] - t[first]) / (t[last] - t[first]);
+    const int64_t before = std::clamp(static_cast<int64_t>(share * static_cast<double>(intervals)), kFewest, intervals - kFewest);
+    if (time_leg(path, limits, ends, first, point, before) == Status::kDone &&
+        time_leg(path, limits, ends, point, last, intervals - before) == Status::kDone) {
+      as_meant_ = false;
+      const auto place = legs_.begin() + static_cast<std::ptrdiff_t>(which);
+      const auto behind = std::rotate(place, legs_.begin() + static_cast<std::ptrdiff_t>(begin), legs_.begin() + static_cast<std::ptrdiff_t>(used_));
+      std::rotate(behind, behind + 1, legs_.begin() + static_cast<std::ptrdiff_t>(used_--));
+      return true;
+    }
+  }
+  used_ = begin;
+  motion_ = kept;
+  return false;
+}
+
+bool Legs::rest_where_beyond(const Path& path, const Limits& limits, const Ends& ends, const std::vector<double>& ratios) {
+  std::vector<std::pair<double, double>> places;  // where each leg would have to be stretched by too much: its first phase, the phase
+  in_each(ratios, [&](const Leg& leg, const std::vector<double>& of_leg, const double* most) {
+    if (stretch_for(most) <= kMostStretch) return false;
+    int64_t worst = 0;
+    for (int64_t k = 1; k < leg.base.intervals(); ++k) {
+      if (stretch_for(&of_leg[3 * k]) > stretch_for(&of_leg[3 * worst])) worst = k;
+    }
+    double s[4];
+    leg.base.evaluate(worst, 0.5, s);
+    for (const KnotPlace& knot : leg.knots()) {  // where its third derivative jumps, if it does
+      if (knot.interval == worst) s[0] = path.knots()[knot.piece];
+    }
+    places.emplace_back(leg.base.begin, s[0]);
+    return true;
+  });
+  bool any = false;
+  for (const auto& [begin, s] : places) {
+    size_t which = 0;
+    while (legs_[which]->base.begin < begin) ++which;
+    const std::vector<double>& grid = motion_.s();
+    const int64_t point = std::lower_bound(grid.begin(), grid.end(), s) - grid.begin();
+    any |= rest_within(path, limits, ends, which, std::clamp(point, legs_[which]->first + 1, legs_[which]->last - 1));
+  }
+  return any;
+}
+
+// The point of the grid within a leg at which the joints are slowest, relative to those around it; 0: there is none.
+int64_t Legs::slowest(int64_t first, int64_t last) const {
+  const std::vector<double>& x = motion_.x();
+  const auto speed = [&](int64_t i) {
+    double square = 0;
+    for (int64_t j = 0; j < motion_.dof(); ++j) square += motion_.derivative(i, 1)[j] * motion_.derivative(i, 1)[j];
+    return square * x[i];
+  };
+  int64_t found = 0;
+  double least = INFINITY, before = speed(first), here = speed(first + 1);
+  for (int64_t i = first + 1; i < last; ++i) {
+    const double behind = speed(i + 1);
+    if (here < before && here <= behind && here < least) least = here, found = i;
+    before = here, here = behind;
+  }
+  return found;
 }
 
 Status Legs::count(ThirdOrder& leg, Status status) {
@@ -146,9 +220,9 @@ Status Legs::count(ThirdOrder& leg, Status status) {
   return status;
 }
 
-ThirdOrder& Legs::next_leg() {
-  if (used_ == legs_.size()) legs_.push_back(std::make_unique<ThirdOrder>());
-  ThirdOrder& leg = *legs_[used_++];
+Legs::Leg& Legs::next_leg() {
+  if (used_ == legs_.size()) legs_.push_back(std::make_unique<Leg>());
+  Leg& leg = *legs_[used_++];
   leg.tolerance = 1e-5;
   return leg;
 }
@@ -180,7 +254,11 @@ double Legs::duration() const {
 
 double Legs::longest(const SecondOrder& motion, int64_t first, int64_t last) const {
   const size_t slowed = dips(motion, first, last, kSlowed, INFINITY).size();
-  return kLongest * (motion.times()[last] - motion.times()[first]) + 2 * phase_ * static_cast<double>(1 + slowed);
+  double bent = 0;  // at the pace that jerk allows where the path bends, if that is slower
+  for (int64_t i = first; i < last; ++i) {
+    bent += std::max(motion.times()[i + 1] - motion.times()[i], (motion.s()[i + 1] - motion.s()[i]) * slowest_pace_[motion.piece(i)]);
+  }
+  return kLongest * bent + 2 * phase_ * static_cast<double>(1 + slowed);
 }
 
 void Legs::gradient(Gradient out) const {

@@ -28,6 +28,8 @@ class Legs {
       return excess_of(most) > enough && tighten_leg(leg, of_leg);
     });
   }
+  // Rests where legs would have to be stretched a lot; false if there are none, or it is not possible.
+  bool rest_where_beyond(const Path& path, const Limits& limits, const Ends& ends, const std::vector<double>& ratios);
   // Legs in which one exceeds a limit are stretched by themselves.
   void stretch_beyond(const std::vector<double>& ratios);
   void stretch(double factor);
@@ -44,12 +46,17 @@ class Legs {
   int64_t iterations = 0, rounds = 0;
 
  private:
+  struct Leg : ThirdOrder {
+    int64_t first, last;  // points of the second order's grid
+  };
   std::vector<int64_t> rest_at_tight_places(const SecondOrder& fastest, const Ends& ends, int64_t most);
   Status time_leg(const Path& path, const Limits& limits, const Ends& ends, int64_t first, int64_t last, int64_t intervals);
   // How long a motion may last between points of the second order's grid: beyond that it is no solution.
   double longest(const SecondOrder& motion, int64_t first, int64_t last) const;
+  int64_t slowest(int64_t first, int64_t last) const;
   Status count(ThirdOrder& leg, Status status);
-  ThirdOrder& next_leg();
+  Leg& next_leg();
+  bool rest_within(const Path& path, const Limits& limits, const Ends& ends, size_t which, int64_t point);
   bool tighten_leg(ThirdOrder& leg, const std::vector<double>& ratios);
   // Calls each(leg, its ratios, the greatest of them [3]); whether one call returned true.
   template <class Each>
@@ -66,11 +73,12 @@ class Legs {
     return any;
   }
 
-  std::vector<std::unique_ptr<ThirdOrder>> legs_;  // of which `used_` are; others keep their memory
+  std::vector<std::unique_ptr<Leg>> legs_;  // of which `used_` are; others keep their memory
   size_t used_ = 0;
   bool as_meant_ = true;
   SecondOrder motion_;  // with the rests
   double builds_up_ = 0, phase_ = 0;
+  std::vector<double> slowest_pace_;  // of each piece of the path, dt/ds, where only its bend and jerk count
 };
 
 }  // namespace traj_integrator::retiming

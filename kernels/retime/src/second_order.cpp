@@ -43,7 +43,8 @@ SecondOrder::Binding SecondOrder::binding_at_start() const {
 
 void SecondOrder::set_grid(const Path& path, int64_t intervals) {
   const int64_t pieces = path.pieces(), count = std::max(intervals, pieces);
-  width_ = whole_lanes(path.dof());
+  dof_ = path.dof();
+  width_ = whole_lanes(dof_);
   s_.resize(count + 1);
   piece_.resize(count);
   position_.assign((count + 1) * width_, 0.0);

@@ -34,6 +34,7 @@ class SecondOrder {
     int64_t joint;
   };
   Binding binding_at_start() const;
+  int64_t dof() const { return dof_; }
   int64_t intervals() const { return static_cast<int64_t>(s_.size()) - 1; }
   const std::vector<double>& s() const { return s_; }
   const std::vector<double>& x() const { return x_; }
@@ -54,7 +55,7 @@ class SecondOrder {
 
   Limits limits_;
   Ends ends_;
-  int64_t width_ = 0;
+  int64_t dof_ = 0, width_ = 0;
   std::vector<double> s_, x_, t_;
   std::vector<int64_t> piece_;
   std::vector<double> position_, derivative_;               // [N + 1, width]; as Grid has it

@@ -48,26 +48,6 @@ void ThirdOrder::form(const Path& path, const Limits& limits) {
   for (auto& right : right_) right.assign(N + 2, 0.0);
 }
 
-double ThirdOrder::largest_constant() const {
-  double most = kInfinity;
-  for (int64_t p = 0; p < slow_.padded; ++p) {
-    if (slow_.bound[p] > 0) most = std::min(most, 1 / slow_.bound[p]);
-  }
-  for (int64_t j = 0; j < dof_; ++j) {
-    for (int64_t p = 0; p < slow_.padded; ++p) {
-      const double q2 = slow_.q2[slow_.at(p, j)] * slow_.scale[p], ratio = std::max(q2 * inverse_[kHighest][j], q2 * inverse_[kLowest][j]);
-      if (ratio * most > 1) most = 1 / ratio;
-    }
-    double steepest = 0;
-    for (int64_t p = 0; p < fast_.padded; ++p) {
-      steepest = std::max(steepest, std::abs(fast_.q3[fast_.at(p, j)]) * fast_.scale[p]);
-    }
-    steepest *= inverse_[kJerk][j];
-    if (steepest > 0) most = std::min(most, std::pow(steepest, -2.0 / 3.0));
-  }
-  return std::isfinite(most) ? most : 1.0;
-}
-
 // Coefficients to begin with.
 void ThirdOrder::set_begin(const Ends& ends) {
   // What the ends give: y = (v / s')^2 and u = (a - s'' y) / s'. At rest b is free, because there s' = 0.
@@ -114,20 +94,22 @@ bool ThirdOrder::converges(const Ends& ends, double part, bool careful) {
   return finish(careful);
 }
 
-bool ThirdOrder::choose_rows() {
-  const double barrier = gap_ / rows();
+bool ThirdOrder::is_missed() {
   for (Points* const points : {&slow_, &fast_}) points->form_all(kLeastSlack);
   sum_up({0, 0, false});
-  const bool missed = least_ < -tolerance;
-  for (Points* const points : {&slow_, &fast_}) points->leave_out(barrier);
+  return least_ < -tolerance;
+}
+
+void ThirdOrder::choose_rows() {
+  for (Points* const points : {&slow_, &fast_}) points->leave_out(gap_ / rows());
   widens_ = true;
-  return missed;
 }
 
 bool ThirdOrder::finish(bool patient) {
   for (int attempt = 0; attempt < kMostChoices; ++attempt) {
     if (!iterate(tolerance, patient)) return false;
-    if (careful_ || !choose_rows()) return true;
+    if (careful_ || !is_missed()) return true;
+    choose_rows();
   }
   return false;
 }
@@ -141,17 +123,6 @@ Status ThirdOrder::solve(const Path& path, const Limits& limits, const Ends& end
   if (!converges(ends, part, false) && !converges(ends, part, true)) return Status::kNotConverged;
   set_times();
   return Status::kDone;
-}
-
-void ThirdOrder::keep_rate(const Path& path, const Limits& limits) {
-  form(path, limits);
-  stretched_ = 1;
-  fixed_begin_ = fixed_end_ = slow_only_ = false;
-  for (auto& scale : scale_) scale.assign(base.intervals(), 1.0);
-  set_scales();
-  std::fill(b_.begin(), b_.end(), largest_constant());
-  begin(0.01, 0);
-  set_times();
 }
 
 void ThirdOrder::stretch(double factor) {

@@ -54,14 +54,17 @@ class ThirdOrder {
   void set_scales();
   void set_begin(const Ends& ends);
   double largest_constant() const;
+  void bind_constant();
   bool converges(const Ends& ends, double part, bool careful);
   // From slacks at the rows' values, at least `floor`, and multipliers for a barrier.
   void begin(double floor, double barrier);
   double rows() const;  // which are formed
   // Takes a step, and sums up the matrix and the right sides.
   void sum_up(const Advance& last);
-  // Leaves out rows that are far from binding; returns whether one that was left out is missed.
-  bool choose_rows();
+  // Leaves out rows that are far from binding.
+  void choose_rows();
+  // Looks at all rows again: whether one that was left out is missed.
+  bool is_missed();
   // Steps until the gap is `tolerance`, and no row that was left out is missed.
   bool finish(bool patient);
   // Steps until the gap is that small, at most so many of them, and not many short ones unless it is `patient`.

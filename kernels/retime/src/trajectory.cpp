@@ -5,7 +5,7 @@
 namespace traj_integrator::retiming {
 namespace {
 
-constexpr int kMostRounds = 8, kMostAttempts = 4;
+constexpr int kMostRounds = 8, kMostAttempts = 4, kMostTrials = 8;
 // Of the limits, which is used where an excess cannot be stretched.
 constexpr double kNearly = 1 - 2e-5, kNearlyHeld = 1 + 1e-5;
 // Of a rate relative to limits of velocity, below which a plan rests.
@@ -62,8 +62,8 @@ Status Retimer::retime(const PathRows& rows, const Limits& limits, const Ends& e
   const Status status = time(limits);
   if (!has_motion(status)) return status;
   for (int64_t i = 0; i < rows.rows; ++i) played.row_times[i] = knot_times_[path.knot_of_row()[i]];
+  if (!is_finite(played.row_times.data(), rows.rows) || !std::isfinite(played.times.back())) return Status::kNotConverged;
   duration = played.times.back();
-  if (!is_finite(played.row_times.data(), rows.rows) || !std::isfinite(duration)) return Status::kNotConverged;
   iterations = third.iterations;
   rounds = third.rounds;
   return status;
@@ -89,9 +89,17 @@ Status Retimer::time(const Limits& limits) {
     if (!has_motion(status)) return status;
     make();
     // Where what is played exceeds a limit, it is tightened there.
-    for (int round = 0; round < kMostRounds && options_.hold && !searches && excess_of(played.ratio) > enough; ++round) {
-      if (!(smooth ? third.tighten(interval_ratio_, excess_of, enough) : second_.tighten(interval_ratio_))) break;
+    const auto tighten = [&] {
+      for (int round = 0; round < kMostRounds && options_.hold && !searches && excess_of(played.ratio) > enough; ++round) {
+        if (!(smooth ? third.tighten(interval_ratio_, excess_of, enough) : second_.tighten(interval_ratio_))) break;
+        make();
+      }
+    };
+    tighten();
+    for (int trial = 0; trial < kMostTrials && smooth && !options_.slow_only && !searches; ++trial) {
+      if (!third.rest_where_beyond(path, within, ends_, interval_ratio_)) break;
       make();
+      tighten();
     }
     return status;
   };
