@@ -8,6 +8,8 @@ namespace {
 constexpr int kMostRounds = 8, kMostAttempts = 4, kMostTrials = 8;
 // Of the limits, which is used where an excess cannot be stretched.
 constexpr double kNearly = 1 - 2e-5, kNearlyHeld = 1 + 1e-5;
+// Of a wanted duration, from moving ends: solutions jump by less where other rows come to bind.
+constexpr double kAsWanted = 1e-3;
 // Of a rate relative to limits of velocity, below which a plan rests.
 constexpr double kResting = 1e-9;
 
@@ -197,7 +199,7 @@ Status Retimer::solve_for_duration(const Limits& limits) {
     const bool too_slow = status != Status::kDone || shortest() > wanted;
     (too_slow ? low : high) = scale;
   }
-  return status == Status::kDone && std::abs(shortest() / wanted - 1) < 1e-6 ? Status::kDone : Status::kTooLong;
+  return status == Status::kDone && std::abs(shortest() / wanted - 1) < kAsWanted ? Status::kDone : Status::kTooLong;
 }
 
 }  // namespace traj_integrator::retiming
