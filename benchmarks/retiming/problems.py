@@ -73,7 +73,7 @@ def solve(problem: Problem) -> Solved:
         fastest = retime(waypoints.flip(1), reversed_limits, order=2).largest_start_speed
         speeds["end_speed"] = problem.end_share * float(fastest[0])
     motion = retime(waypoints, limits, order=problem.order, **speeds)
-    good = int(motion.status[0]) in (RetimeStatus.DONE, RetimeStatus.EXCEEDS)
+    good = bool(motion.ok[0]) or int(motion.status[0]) == RetimeStatus.EXCEEDS
     return Solved(problem, motion, sampled_ratios(motion, 0, problem.limits) if good else np.zeros(3))
 
 
