@@ -14,11 +14,11 @@ from ..execution.tolerances import MOMENT_S, NANOSECOND_S, RESTS, whole_ns
 from ..parameters.parameters import NodeParameters
 from ..requests.plan import Plan, turned
 from ..requests.rejection import Rejected, RejectionReason, all_finite
+from .allowance import Allowance
 from .measured import JointStates, MeasuredState
 from .planned_motions import PlannedMotion
 from .present import NotYet, Present
 from .published import PublishedMotion
-from .supervision import Allowance
 
 _QUINTIC_PEAKS = (1.88, 5.78, 4 * 60.0)
 """Largest velocity, acceleration and (four times the) jerk of a quintic between rests, over a way of 1 in 1 s."""
@@ -181,10 +181,10 @@ class Beginning:
 
         """
         guard, distance = self._published.guard, self._allowance.distance
-        if present.follows or not distance.all():
+        if (present.follows and not guard.stood) or not distance.all():
             return
-        commanded = present.planned.motion.begin.position
         at_ns = self._published.motion_clock.at(now_ns)
+        commanded = present.planned.state_at(at_ns).position
         if present.known_from_ns > at_ns:  # it begins at the measured state; commanded yet is where it was left
             commanded = self._published.present.left_at
             if commanded is None or not guard.stood:
@@ -193,11 +193,11 @@ class Beginning:
             return
         usual, most = guard.of_place(self._allowance)
         gap = self._apart(measured, commanded + usual)
-        if (gap <= most).all():
-            guard.allow(None)
-            return
         apart = self._apart(measured, planned.state_at(max(join_ns, planned.valid_from_ns)).position)
         joint, away = int((apart / distance).argmax()), int((gap / most).argmax())
+        if (gap <= most).all() and (not guard.stood or apart[joint] <= distance[joint]):
+            guard.allow(None)
+            return
         if apart[joint] > distance[joint]:
             names = self._parameters.joint_names
             raise Rejected(

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from math import isfinite
 
+import numpy as np
+
 from ..execution.tolerances import NANOSECOND_S, whole_ns
 from ..limits.joint_limits import JointLimits
 from ..parameters.parameters import NodeParameters
@@ -17,7 +19,7 @@ from .executable import ExecutableTrajectory
 from .measured import JointStates, MeasuredState
 from .present import NotYet
 from .published import PublishedMotion
-from .supervision import Finding
+from .supervision import Finding, Yields
 from .trajectories import SPARE_NS, TrajectoryMaker
 
 Refuse = Callable[[Rejected, Plan], None]
@@ -26,6 +28,10 @@ _RESTARTS_S = 0.16
 """An arm stands while its controller restarts, which takes less: a brake then would be executed from its middle."""
 _OFF = "controller_state"
 """The input that ended, where a robot is braked for that."""
+_YIELDS_NS, _MOST_YIELDS, _YIELDED = 100_000_000, 5, 0.1
+"""Time from one way to where a robot is to the next; their number while it rests; and the share of the allowance by
+which it may be beside its command then.
+"""
 _TRIES = 3
 """A slowed trajectory is made anew at most so many times."""
 
@@ -135,6 +141,8 @@ class Commands:
             guard.stopped_until_rest = False
         if published.present.is_doubtful and not moving and guard.rests(now_ns):
             published.drop()
+        if (yielding := self._yielding(now_ns, moving)) is not None:
+            return yielding
         away = guard.is_away(self._trajectories.allowance)
         if guard.reason and not moving and guard.rests(now_ns, away):
             guard.recover(away=away)
@@ -166,6 +174,32 @@ class Commands:
             else:
                 self._next = following
 
+    def _yielding(self, now_ns: int, moving: bool) -> ExecutableTrajectory | None:
+        """The way of the command to where a robot is that was braked because it did not follow; None: it is there.
+
+        What the robot presses on is released, and nothing draws it back when its drives are on again. Only where the
+        controller reports: otherwise nobody knows whether it still holds the command.
+        """
+        guard, present = self._published.guard, self._published.present
+        yields, rests = guard.yields, guard.rests(now_ns)
+        if not guard.reason or not guard.stood or guard.stopped_until_rest or guard.held or guard.stop_waits:
+            return None
+        waits = now_ns - yields.last_ns < _YIELDS_NS or (moving and not yields.count)  # it brakes yet
+        unsure = present.report is None or present.is_overdue(now_ns) or present.is_unsure
+        if waits or unsure or yields.resting >= _MOST_YIELDS or (own := present.own(now_ns)) is None:
+            return None
+        least = _YIELDED * self._trajectories.allowance.distance
+        if not (np.abs(guard.held_by - own.planned.motion.end.position) > least).any():
+            return None
+        if self._joint_states.known(now_ns, self._parameters.state_timeout) is None:
+            return None
+        try:
+            way = self._trajectories.stop(now_ns, guard.held_by)
+        except (NotYet, Rejected):
+            return None
+        guard.yields = Yields(yields.count + 1, yields.resting + rests, now_ns)
+        return way
+
     def stop(self, now_ns: int, hold: bool = False) -> ExecutableTrajectory | None:
         """Return the fastest stop from the present command; None if nothing moves, or if `tick` will return it.
 
@@ -173,6 +207,7 @@ class Commands:
         """
         guard = self._published.guard
         guard.held = hold
+        guard.yields = guard.yields._replace(resting=_MOST_YIELDS)  # whoever stops it wants it to stand
         self._refuse_waiting(Rejected(RejectionReason.STOPPED, "node: stopped before the sequence was begun"))
         if not self._published.is_moving(now_ns) and not self._published.present.may_move():
             return None

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..execution.motion import State
 from ..execution.tolerances import NANOSECOND_S, RESTS, SECOND_NS, whole_ns
-from ..parameters.parameters import NodeParameters
+from .allowance import SLOW, Allowance
 from .robot_clock import Slack
 
 LONGEST_LAG_S = 0.12
@@ -54,31 +54,29 @@ _USUAL_S = 1.0
 """Time within which a joint may come to hang otherwise."""
 _HANGS_S = 0.01
 """Full speed times this is the most by which an arm is taken to hang otherwise than usual."""
-_SLOW = 0.2
-"""Share of the allowance by which the motion of a joint that goes slowly may differ from its command."""
-_FULL_RANGE = 1.0
-"""rad or m; a joint with a smaller range is allowed less, in proportion."""
+_REMEMBERED_NS, _REMEMBERED = 750_000_000, 5
+"""Period and number of what is remembered of how joints hang: longer than a slow contact is not noticed."""
 
 
-class Allowance(NamedTuple):
-    """By how much joints may be away from their command, `[dof]`."""
+class _Seen(NamedTuple):
+    """A measured state: when, and when each joint, `[dof]`; and where."""
 
-    distance: np.ndarray
-    """rad or m; 0: any."""
-    full_speed: np.ndarray
-    """rad/s or m/s; the allowance of a motion that is slower is smaller, in proportion, down to a fifth."""
+    newest_ns: int
+    stamps_ns: np.ndarray
+    position: np.ndarray
+    away: np.ndarray
+    """Distance outside of what was commanded within the lags that it may have, rad."""
+    off: np.ndarray
+    """Distance beside its command, lag included, but for what is usual, rad."""
 
-    def of_motion(self, speed: np.ndarray) -> np.ndarray:
-        """By how much a motion at a commanded speed, rad/s, `[dof]`, may be another one; at rest, by anything."""
-        return np.where(speed > 0, self.distance * np.clip(speed / self.full_speed, _SLOW, 1.0), np.inf)
 
+class Yields(NamedTuple):
+    """Number of times that the command went to where a braked robot is."""
 
-def allowance_of(parameters: NodeParameters) -> Allowance:
-    """The allowance that parameters mean: `supervision.deviation`, less for joints with a range below 1 rad or m."""
-    size, low, high = (np.full(len(parameters.joint_names), _FULL_RANGE), *parameters.joint_limits.of("position"))
-    if low is not None and high is not None:
-        size = np.minimum(high - low, size)
-    return Allowance(parameters.supervision_deviation * size, size)
+    count: int = 0
+    resting: int = 0
+    """Those while its joints rested: an arm that sinks with its command is not followed for ever."""
+    last_ns: int = 0
 
 
 class Finding(NamedTuple):
@@ -117,12 +115,16 @@ class Guard:
         self._allowed: np.ndarray | None = None
         self.stood = False
         """Whether a joint stood, and nothing has been begun since where it stands."""
+        self.yields = Yields()
         self._resting_since_ns = 0
         self._lag, self._learned, self._usual = np.zeros((3, 0))
         """s; the standard deviation of velocity that it was learned from, rad/s, or 0: it is not known; and how far
         joints are beside their command where they follow, rad.
         """
         self._slack = Slack()
+        self._usual_before: deque[tuple[int, np.ndarray]] = deque(maxlen=_REMEMBERED)
+        self.held_by = np.zeros(0)
+        """Command, rad, `[dof]`, by which joints stay where they were measured last."""
         self._compare_anew(0)
 
     def _compare_anew(self, dof: int) -> None:
@@ -139,8 +141,7 @@ class Guard:
         """What was commanded every 10 ms, and when that begins."""
         self._begun_ns = 0
         """When the first state was measured since a motion is compared anew."""
-        self._seen: deque[tuple[int, np.ndarray, np.ndarray, np.ndarray]] = deque()
-        """When a state was measured; its joints' own times; their positions; by how much they were away."""
+        self._seen: deque[_Seen] = deque()
 
     def forget_line(self) -> None:
         """What was commanded lately is known to be another motion than was taken down: look it up again."""
@@ -224,28 +225,32 @@ class Guard:
         self._away = _outside(position, then)
         self.deviation = np.abs(self._away)
         seen = self._seen
-        while seen and newest_ns - seen[0][0] > _WITHIN_S * SECOND_NS:
+        while seen and newest_ns - seen[0].newest_ns > _WITHIN_S * SECOND_NS:
             seen.popleft()
+        now = self._commanded_at(stamps_ns - np.array([[0.0], [_STEP_NS]]))
+        self._off, self.held_by = position - now[0], position - self._usual
         self._short = np.zeros_like(position)
         if seen:
             whole, half = (
                 _outside(position - before, then - self._commanded_at(their_stamps_ns - lags_ns))
-                for _, their_stamps_ns, before, _ in (seen[0], seen[len(seen) // 2])
+                for their_stamps_ns, before in ((it.stamps_ns, it.position) for it in (seen[0], seen[len(seen) // 2]))
             )
+            nearer = np.minimum(np.abs(whole), np.maximum(-np.sign(whole) * seen[0].off, 0.0))
+            whole -= np.sign(whole) * nearer  # what brought it towards its command is no deviation
             self._short = np.where(np.abs(half) > _LATELY * np.abs(whole), whole, 0.0)
         moved = self._speed if not seen else _speed_between(seen[-1], stamps_ns, position)
-        if not seen or newest_ns - seen[-1][0] >= _STEP_NS:
+        if not seen or newest_ns - seen[-1].newest_ns >= _STEP_NS:
             if not self.stood and self._allowed is None:
                 if seen:
-                    share = min((newest_ns - seen[-1][0]) * NANOSECOND_S / _USUAL_S, 1.0)
+                    share = min((newest_ns - seen[-1].newest_ns) * NANOSECOND_S / _USUAL_S, 1.0)
                     most = _HANGS_S * full_speed  # an arm that stands while its controller restarts does not hang
                     self._usual = self._usual + share * np.clip(self._away - self._usual, -most, most)
+                    if not self._usual_before or newest_ns - self._usual_before[-1][0] > _REMEMBERED_NS:
+                        self._usual_before.append((newest_ns, self._usual))
                 else:  # an arm that is where its controller has just begun may yet come to hang as before
                     self._usual = np.where(np.abs(self._away) > np.abs(self._usual), self._away, self._usual)
             self._begun_ns = self._begun_ns if seen else newest_ns
-            seen.append((newest_ns, stamps_ns, position, self._away))
-        now = self._commanded_at(stamps_ns - np.array([[0.0], [_STEP_NS]]))
-        self._off = position - now[0]
+            seen.append(_Seen(newest_ns, stamps_ns, position, self._away, self._off - self._usual))
         velocity = (now[0] - now[1]) / (_STEP_NS * NANOSECOND_S)
         goes = moved >= _GOES * np.abs(velocity)  # one that stands has no lag, but does not follow
         self._learn_lag(velocity, -self._off, full_speed, goes)
@@ -290,10 +295,10 @@ class Guard:
         if self._allowed is not None:
             more = np.where(self._allowed > distance, self._allowed + distance / 2, 0.0)
             distance = np.maximum(distance, more)
-        begins = bool(self._seen) and self._seen[0][0] == self._begun_ns
+        begins = bool(self._seen) and self._seen[0].newest_ns == self._begun_ns
         # Where a motion begins, or is led back to, a joint may move as it likes to where it usually is.
         if begins or (self._seen and self._allowed is not None):
-            now, then = (np.abs(away - self._usual) for away in (self._away, self._seen[0][3]))
+            now, then = (np.abs(away - self._usual) for away in (self._away, self._seen[0].away))
             short = np.minimum(short, now - then)
         missing = allowance.of_motion(self._speed)
         beyond = np.stack([self.deviation / distance, short / missing])
@@ -321,7 +326,7 @@ class Guard:
         """
         if not self.stood:
             return np.zeros_like(allowance.distance), allowance.distance
-        return self._usual, _SLOW * allowance.distance
+        return self._usual, SLOW * allowance.distance
 
     def allow(self, gap: np.ndarray | None) -> None:
         """A motion begins, this far from the command, rad, `[dof]`; None: where the robot is."""
@@ -343,6 +348,9 @@ class Guard:
         self.reason, self.joint = finding
         self.brakes += 1
         self.stood = self.joint >= 0
+        self.yields = Yields()
+        if self.stood and self._usual_before:  # since then, it may have been pressed against something
+            self._usual = self._usual_before[0][1]
 
     def rests(self, now_ns: int, away: bool = False) -> bool:
         """Whether the joints have been at rest for a moment; `away` from their command, for so long that they stay."""
@@ -352,13 +360,13 @@ class Guard:
         """The robot rests: the next sequence may begin where it is."""
         self.reason, self.joint = "", -1
         self._allowed = None
-        self.stood = away
+        self.stood = away or self.yields.count > 0
         self._compare_anew(len(self.deviation))
 
 
 def _beside(away: np.ndarray, usual: np.ndarray, allowance: Allowance) -> bool:
     """Whether a joint is elsewhere beside its command than it usually is."""
-    return bool((np.abs(away - usual) > _SLOW * allowance.distance).any())
+    return bool((np.abs(away - usual) > SLOW * allowance.distance).any())
 
 
 def _outside(values: np.ndarray, within: np.ndarray) -> np.ndarray:
@@ -366,10 +374,7 @@ def _outside(values: np.ndarray, within: np.ndarray) -> np.ndarray:
     return np.maximum(values - within.max(axis=0), 0.0) + np.minimum(values - within.min(axis=0), 0.0)
 
 
-def _speed_between(
-    before: tuple[int, np.ndarray, np.ndarray, np.ndarray], stamps_ns: np.ndarray, position: np.ndarray
-) -> np.ndarray:
+def _speed_between(before: _Seen, stamps_ns: np.ndarray, position: np.ndarray) -> np.ndarray:
     """Mean speed of joints since a state that was seen, rad/s, `[dof]`; infinite where none was measured since."""
-    _, their_stamps_ns, then, _ = before
-    elapsed_ns = stamps_ns - their_stamps_ns
-    return np.where(elapsed_ns > 0, np.abs(position - then) / (np.maximum(elapsed_ns, 1) * NANOSECOND_S), np.inf)
+    elapsed_ns, way = stamps_ns - before.stamps_ns, np.abs(position - before.position)
+    return np.where(elapsed_ns > 0, way / (np.maximum(elapsed_ns, 1) * NANOSECOND_S), np.inf)

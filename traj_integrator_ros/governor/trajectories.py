@@ -11,6 +11,7 @@ import numpy as np
 from ..execution.limits import find_motion_violation
 from ..execution.motion import SHORTEST_GAP, Motion, State
 from ..execution.problem import CROSSING
+from ..execution.reaching import brought_to
 from ..execution.rows import continued, points_of
 from ..execution.stopping import fastest_stop
 from ..execution.tolerances import MOMENT_S, NANOSECOND_S, SAME, SAME_END_RAD, SECOND_NS, whole_ns
@@ -19,6 +20,7 @@ from ..parameters.parameters import NodeParameters
 from ..parameters.table import ACTION_WARN, START_FROM_PREVIOUS
 from ..requests.plan import Plan
 from ..requests.rejection import Rejected, RejectionReason, require_finite
+from .allowance import allowance_of
 from .beginning import Beginning
 from .beside import MAKING, PATIENCE_S, Finding, Findings
 from .candidates import Candidate, Candidates, JoinPoint, Read
@@ -28,7 +30,6 @@ from .planned_motions import PlannedMotion, planned_motions_of, stops_of
 from .present import NotYet, Present
 from .published import PublishedMotion
 from .retiming import PathTimer, slowed
-from .supervision import allowance_of
 
 _LONGEST_NS = (2**31 - 1) * SECOND_NS
 """Limit of a Duration message, whose seconds are int32."""
@@ -184,8 +185,8 @@ class TrajectoryMaker:
             return False
         return not (np.abs(present.planned.state_at(point.join_ns).beyond(point.state)) > SAME).any()
 
-    def stop(self, now_ns: int) -> ExecutableTrajectory | None:
-        """Make the fastest stop from the present command; None if nothing is commanded that could be stopped.
+    def stop(self, now_ns: int, place: np.ndarray | None = None) -> ExecutableTrajectory | None:
+        """Make the fastest stop from the present command, or the way to rest at a place; None: nothing is commanded.
 
         Raises:
             NotYet: it can be made only later.
@@ -196,8 +197,10 @@ class TrajectoryMaker:
             return None
         present.require_known(self._at(now_ns))
         join_ns = self._join_ns(present, now_ns)
-        stop = Candidate.alone(join_ns, self._fastest_stop(present.planned, join_ns))
-        return self._executable(None, present, stop, join_ns, now_ns)
+        planned, bounds = present.planned, self.assumed.bounds
+        led = place is not None
+        way = brought_to(planned.state_at(join_ns), place, bounds) if led else self._fastest_stop(planned, join_ns)
+        return self._executable(None, present, Candidate.alone(join_ns, way), join_ns, now_ns)
 
     def _fastest_stop(self, planned: PlannedMotion, join_ns: int) -> Motion:
         """The fastest stop of a motion in execution, which may use what that uses."""
