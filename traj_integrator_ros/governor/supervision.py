@@ -255,6 +255,11 @@ class Guard:
         goes = moved >= _GOES * np.abs(velocity)  # one that stands has no lag, but does not follow
         self._learn_lag(velocity, -self._off, full_speed, goes)
 
+    @property
+    def behind(self) -> np.ndarray:
+        """Distance by which joints in motion are behind their command, rad, `[dof]`: their lag times their speed."""
+        return np.where(self._speed > 0, self._usual - self._off, 0.0)
+
     def _lags(self) -> np.ndarray:
         """Lags that each joint may have, s, `[7, dof]`, the shortest first.
 

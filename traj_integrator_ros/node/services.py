@@ -16,6 +16,7 @@ from rclpy.lifecycle import LifecycleNode
 from traj_integrator_interfaces.msg import TrajectoryBatch
 from traj_integrator_interfaces.srv import Committed, ComputeGradient, Evaluate, Integrate, Retime, Stop
 
+from ..execution.motion import Motion, State
 from ..governor.executable import ExecutableTrajectory
 from ..governor.executor import Executor
 from ..governor.published import PublishedMotion
@@ -159,7 +160,7 @@ class Services:
             into_s = (clock.at(now_ns) - expected.start_ns) * 1e-9
             response.duration = clock.lasts_s(motion.duration - into_s)
             now = motion.state_at(max(into_s, 0.0))
-            response.distance = np.asarray(motion.end.position - now.position).tolist()
+            response.distance = self._way(now, motion)
 
     def complete(self, response: object, age_s: float) -> None:
         """Count the answer of a stop from its call, which came a little earlier: the robot moved meanwhile."""
@@ -172,7 +173,12 @@ class Services:
         then = self._published.present.commanded(now_ns - round(begun_s * 1e9))
         if then is not None and stop.seam_offset is not None:
             response.duration += begun_s
-            response.distance = np.asarray(stop.motion.end.position - then.position).tolist()
+            response.distance = self._way(then, stop.motion)
+
+    def _way(self, now: State, motion: Motion) -> list[float]:
+        """Ways of joints from a commanded state to the end of a motion, rad, their lag included."""
+        behind = self._published.guard.behind
+        return np.asarray(motion.end.position - now.position + (behind if len(behind) else 0.0)).tolist()
 
     @property
     def waits(self) -> bool:
