@@ -11,6 +11,8 @@ from node_fixtures import JOINTS, changed, plan
 from ros_client import RosClient
 from trajectory_msgs.msg import JointTrajectory
 
+from traj_integrator_interfaces.srv import Stop
+
 pytestmark = pytest.mark.ros
 V, A = 2.0, 5.0
 LIMITS = {"limits__velocity": [V] * 3, "limits__acceleration": [A] * 3, "limits__action": "retime"}
@@ -86,3 +88,60 @@ def test_a_path_that_turns_back_is_timed_whatever_the_rows_around_the_turn(limit
     assert all(np.isfinite(values).all() for values in states)
     np.testing.assert_allclose(states[0][-1], there[0], atol=1e-6)
     assert np.abs(states[1]).max() <= V * 1.001 and np.abs(states[2]).max() <= A * 1.001
+
+
+START, WAY = np.array([0.1, 0.2, 0.3]), np.array([0.4, -0.3, 0.2])
+FADES_RAD = 1e-4
+"""From a row where positions alone become a spline, whose accelerations fade at both ends."""
+
+
+def quintic(count: int, duration: float) -> tuple[np.ndarray, ...]:
+    """Times, positions, velocities and accelerations from rest to rest."""
+    share = np.arange(1, count + 1)[:, None] / count
+    parts = (
+        share**3 * (10 - 15 * share + 6 * share**2),
+        30 * share**2 * (1 - share) ** 2 / duration,
+        60 * share * (1 - share) * (1 - 2 * share) / duration**2,
+    )
+    position, velocity, acceleration = (part * WAY for part in parts)
+    return share[:, 0] * duration, START + position, velocity, acceleration
+
+
+def fields_at(message: JointTrajectory, name: str, places: list[int]) -> None:
+    """Leave a field at these points alone."""
+    for point in set(range(len(message.points))) - {place % len(message.points) for place in places}:
+        setattr(message.points[point], name, array("d"))
+
+
+@pytest.mark.parametrize(
+    ("velocities", "accelerations"),
+    [([0, -1], []), ([-1], [0, -1]), ([*range(10)], [2, 3, 4, 8])],
+    ids=["the first and the last velocity", "the last velocity", "accelerations of some"],
+)
+def test_plans_whose_points_have_different_fields(
+    limited: RosClient, velocities: list[int], accelerations: list[int]
+) -> None:
+    before = int(limited.counts()["slowed"])
+    times, *parts = quintic(10, 1.0)
+    message = planned(times, *parts)
+    fields_at(message, "velocities", velocities)
+    fields_at(message, "accelerations", accelerations)
+    answer = limited.answer_plan(message)
+    assert [one.time_from_start.sec * 10 + one.time_from_start.nanosec // 10**8 for one in answer.points] == [
+        *range(11)
+    ]
+    np.testing.assert_allclose([point.positions for point in answer.points][1:], parts[0], atol=FADES_RAD)
+    np.testing.assert_allclose(answer.points[-1].positions, parts[0][-1], atol=1e-9)
+    assert int(limited.counts()["slowed"]) == before
+
+
+@pytest.mark.parametrize("count", [2_000, 20_000])
+def test_plans_of_thousands_of_points_pass_as_they_are(limited: RosClient, count: int) -> None:
+    times, rows, *_ = quintic(count, count * 1e-3)
+    limited.trajectories.clear()
+    limited.plans.publish(plan(times, rows))
+    limited.wait_for(lambda: limited.trajectories, "a trajectory", 30.0)
+    answer = limited.trajectories[-1]
+    assert len(answer.points) == count + 1
+    np.testing.assert_allclose([point.positions for point in answer.points[1:]], rows, atol=1e-6)
+    assert limited.call(Stop, "stop", Stop.Request()).success

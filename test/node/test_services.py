@@ -162,6 +162,12 @@ def test_evaluate_is_the_quadratic_cost_with_its_gradients(
         np.testing.assert_allclose(found.violations["acceleration"], beyond, rtol=1e-4, atol=1e-4)
 
 
+def test_a_path_may_have_as_many_rows_as_a_plan_has_points(client: RosClient) -> None:
+    path = np.outer(np.sin(np.linspace(0.0, 3.0, 2000)), [0.5, -0.3, 0.1])[None]
+    found = client.services.retime(path, velocity_limits=[1.0] * DOF, acceleration_limits=[8.0] * DOF, order=2)
+    assert found.status.tolist() == [Retime.Request.DONE] and found.row_times.shape == path.shape[:2]
+
+
 def test_paths_are_timed_by_the_limits_of_the_node_and_of_the_request(client: RosClient) -> None:
     paths = np.array([[[0.0, 0.0, 0.0], [0.4, 0.1, 0.0], [0.5, 0.6, -0.2]], np.ones((3, DOF))])
     with pytest.raises(Refused, match="no_limits: velocity_limits: expected a limit of joint_a, joint_b"):

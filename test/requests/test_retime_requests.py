@@ -116,7 +116,7 @@ def test_a_path_beyond_position_limits_has_no_trajectory_others_do() -> None:
     ("changes", "reason"),
     [
         ({"batch": 0}, "size_out_of_range: batch: expected 1 to 1024, got 0"),
-        ({"rows": 258}, "size_out_of_range: rows: expected 2 to 257, got 258"),
+        ({"rows": 10_001}, "size_out_of_range: rows: expected 2 to 10000 (parameter position_trajectory.max"),
         ({"position": NONE}, "size_mismatch: position"),
         ({"position": np.full(12, np.nan)}, "not_finite: position"),
         ({"joint_names": ["a"]}, "joint_count: joint_names"),

@@ -291,7 +291,7 @@ class Executor:
     def retiming(self, fields: RetimeFields) -> RetimeRequest:
         """Check a request to retime paths or plans; its `answer` may take long. Raises Rejected."""
         parameters = self.parameters
-        most = parameters.max_batch, parameters.max_horizon
+        most = parameters.max_batch, parameters.max_horizon, parameters.position_trajectory_max_points
         return check_retiming(fields, parameters.joint_limits, self.assumed.bounds.jerk, most, parameters.continuous)
 
     @property

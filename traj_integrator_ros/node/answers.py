@@ -50,7 +50,7 @@ _WITHDRAWN = RejectionReason.SUPERSEDED, RejectionReason.STOPPED, RejectionReaso
 """Reasons for which a sequence that waits is refused, and that are none to brake."""
 _READINGS, _AT_ONCE_NS = 8, 1_000_000
 """Two clocks are read so often, until both readings lie within so many ns: an interruption may come between them."""
-_LARGE = 1 << 17
+_NUMBER_BYTES, _LARGE = 8, 1 << 17
 """Numbers of a batch on which work takes milliseconds."""
 _STAYS_BUSY_S = 0.5
 """After input, or a motion, for which the robot is supervised as often: its states come later."""
@@ -141,7 +141,8 @@ class Answers:
         with self._answering("position_trajectory", message, info) as judging, judging(Output.ROW) as row:
             pipeline = self.accepting()
             now_ns = self.update()
-            fields = read_position_trajectory(message, pipeline.parameters.position_trajectory_max_points)
+            most = pipeline.parameters.position_trajectory_max_points
+            fields = self.beside(len(message) // _NUMBER_BYTES, lambda: read_position_trajectory(message, most))
             trajectory = pipeline.position_trajectory(fields, now_ns, self.now_ns)
             row.waits = trajectory is None or not trajectory.topic  # perhaps stopped meanwhile
             self.hand_over(trajectory)

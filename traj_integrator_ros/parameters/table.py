@@ -276,7 +276,9 @@ class ParameterTable:
         choices=(END_GOAL, "stream"),
     )
     position_trajectory_max_points: int = _value(
-        20_000, "Most points in a plan: a message on ~/position_trajectory, or an action goal", (1, 1_000_000)
+        20_000,
+        "Most points in a plan: a message on ~/position_trajectory, an action goal, or a request to ~/retime",
+        (1, 1_000_000),
     )
     supervision_deviation: float = _value(
         0.05,

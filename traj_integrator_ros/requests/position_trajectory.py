@@ -70,11 +70,11 @@ def plan_of_positions(fields: PositionFields, parameters: NodeParameters, now_ns
 
     values = _values("positions", fields.positions, len(names))
     rows, velocities, accelerations = table(values), None, None
-    if is_complete and not untimed and any(map(len, fields.velocities)):
+    if is_complete and not untimed and _lengths(fields.velocities).any():
         values = _values("velocities", fields.velocities, len(names), optional=True)
         _require_rest(values[-1], names)
         velocities, given = table(values), ~np.isnan(values[:, :1])
-        if any(map(len, fields.accelerations)):
+        if _lengths(fields.accelerations).any():
             values = _values("accelerations", fields.accelerations, len(names), optional=True)
             accelerations = table(np.where(given, values, np.nan))
     _require_times(time_ns, fields.stamp_ns, now_ns, untimed=untimed)
@@ -115,7 +115,7 @@ def _values(part: str, points: Sequence[np.ndarray], count: int, *, optional: bo
 
     Raises Rejected: joint_count or not_finite.
     """
-    lengths = np.array([len(row) for row in points])
+    lengths = _lengths(points)
     given = lengths > 0 if optional else np.ones(len(points), bool)
     if (wrong := given & (lengths != count)).any():
         index = int(wrong.argmax())
@@ -128,6 +128,13 @@ def _values(part: str, points: Sequence[np.ndarray], count: int, *, optional: bo
     values[given] = points if given.all() else [row for row in points if len(row)]
     require_finite(f"points.{part}", values[given])
     return values
+
+
+def _lengths(points: Sequence[np.ndarray]) -> np.ndarray:
+    """Number of values of each point, `[N]`."""
+    if isinstance(points, np.ndarray):  # of thousands of points, without a loop over them
+        return np.full(len(points), points.shape[1])
+    return np.array([len(row) for row in points], int)
 
 
 def _require_rest(velocity: np.ndarray, names: Sequence[str]) -> None:

@@ -132,7 +132,7 @@ def check_retiming(
     fields: RetimeFields,
     limits: JointLimits,
     assumed_jerk: np.ndarray,
-    most: tuple[int, int],
+    most: tuple[int, int, int],
     turning: np.ndarray | None = None,
 ) -> RetimeRequest:
     """Check a request and arrange it in the node's joint order.
@@ -141,7 +141,7 @@ def check_retiming(
         fields: the request.
         limits: of the node.
         assumed_jerk: rad/s^3, `[dof]`, of the node where nobody limits it.
-        most: the parameters max_batch and max_horizon.
+        most: the parameters max_batch, max_horizon and position_trajectory.max_points, for all rows together.
         turning: joints that turn on and on, bool `[dof]`, whose positions are a way by whole turns.
 
     Raises:
@@ -151,7 +151,7 @@ def check_retiming(
     columns = resolve_columns(fields.joint_names, limits.joint_names)
     batch, rows, dof = fields.batch, fields.rows, len(limits.joint_names)
     require_size("batch", batch, 1, most[0])
-    require_size("rows", rows, 2, most[1] + 1)
+    require_size("rows", rows, 2, max(most[1] + 1, most[2] // batch), "position_trajectory.max_points")
     sizes = {"batch": batch, "rows": rows, "dof": dof}
     given = (columns.array(name, getattr(fields, name), sizes) for name in ("position", "velocity", "acceleration"))
     position, velocity, acceleration = (None if values is None else torch.tensor(values) for values in given)

@@ -25,6 +25,22 @@ Pieces motion_of(ArrayArguments& given) {
 
 PyObject* none() { Py_RETURN_NONE; }
 
+// Numbers of a motion on which work takes as long as another thread takes to have its turn, or longer.
+constexpr int64_t kLarge = 1 << 13;
+
+// Does work on so many numbers; other threads go on while there is much: a stop waits for no motion of thousands of points.
+template <class Work>
+auto aside(int64_t numbers, Work work) {
+  struct Turn {
+    PyThreadState* thread;
+    ~Turn() {
+      if (thread != nullptr) PyEval_RestoreThread(thread);
+    }
+  };
+  const Turn turn{numbers < kLarge ? nullptr : PyEval_SaveThread()};
+  return work();
+}
+
 PyObject* py_spline(ArrayArguments& given) {
   const Array times = given.array({kAny}), rows = given.array({times.shape[0], kAny});
   const long count = times.shape[0] - 1, dof = rows.shape[1];
@@ -33,14 +49,15 @@ PyObject* py_spline(ArrayArguments& given) {
   double* out = given.out({count, 4, dof});
   given.require(count > 0 && dof > 0);
   if (!given.fit()) return nullptr;
-  spline({times.as<double>(), count}, rows.as<double>(), dof, velocity, rests, out);
+  aside(count * dof, [&] { spline({times.as<double>(), count}, rows.as<double>(), dof, velocity, rests, out); });
   return none();
 }
 
 PyObject* py_widen(ArrayArguments& given) {
   const Pieces motion = motion_of(given);
   double* ranges = given.out({2, kOrders, motion.dof});
-  return given.fit() ? PyBool_FromLong(widen(motion, ranges)) : nullptr;
+  if (!given.fit()) return nullptr;
+  return PyBool_FromLong(aside(motion.knots.count * motion.dof, [&] { return widen(motion, ranges); }));
 }
 
 PyObject* py_states_at(ArrayArguments& given) {
@@ -58,7 +75,9 @@ PyObject* py_states_at(ArrayArguments& given) {
   if (at_end) {
     end_of(motion, out.shape[0], out.as<double>());
   } else {
-    states_at(motion, one ? &time : times.as<double>(), one ? 1 : times.shape[0], out.shape[0], out.as<double>());
+    aside(out.size(), [&] {
+      states_at(motion, one ? &time : times.as<double>(), one ? 1 : times.shape[0], out.shape[0], out.as<double>());
+    });
   }
   return none();
 }
@@ -70,7 +89,7 @@ PyObject* py_points(ArrayArguments& given) {
   long* time_ns = given.array({count}, 'l', true).as<long>();
   double* out = given.out({3, count, motion.dof});
   if (!given.fit()) return nullptr;
-  points(motion, ends_pieces, rests, time_ns, out);
+  aside(count * motion.dof, [&] { points(motion, ends_pieces, rests, time_ns, out); });
   return none();
 }
 
