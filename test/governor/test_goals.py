@@ -90,6 +90,17 @@ def test_a_goal_is_over_when_the_robot_was_measured_there_and_not_before(of_node
     assert len(of_node.feedback) == pytest.approx(20, abs=2)
 
 
+@pytest.mark.parametrize(("scale", "times"), [(0.5, 2.0), (0.0, np.inf)])
+def test_the_time_that_is_left_is_told_at_the_present_speed(of_node: GoalsOfNode, scale: float, times: float):
+    of_node.begin("one", 0.0)
+    of_node.run(0.0, 0.5)
+    of_node.reports = False
+    of_node.node.pipeline.published.present.follow_scaling(scale, ns(NOW_S + 0.5))
+    of_node.run(0.5, 0.6)
+    told, duration_s = of_node.feedback[-1], 1.0
+    assert told.left_s == pytest.approx(times * (duration_s - told.into_s)) and told.into_s > 0.4
+
+
 def test_a_goal_needs_joint_states_by_which_it_is_judged():
     made = GoalsOfNode()
     made.measures = False

@@ -151,7 +151,7 @@ class SimulatedArm:
 
     def _report(self) -> object:
         reference, feedback = self.robot.controller_state()
-        message = self._report_type(joint_names=self.client.joint_names, speed_scaling_factor=1.0)
+        message = self._report_type(joint_names=self.client.joint_names, speed_scaling_factor=self.robot.scaling)
         message.reference = JointTrajectoryPoint(
             positions=reference[0].tolist(), velocities=reference[1].tolist(), accelerations=reference[2].tolist()
         )

@@ -127,6 +127,9 @@ def test_a_goal_is_reached_when_the_robot_is_there(sender: Callable[..., GoalSen
     np.testing.assert_allclose(send.arm.robot.measured()[0], GOAL, atol=2e-3)
     seconds = (send.arm.now_ns - send.arm.begin_ns) * 1e-9
     assert 0.5 * 20 <= len(goal.feedback) <= 22 * seconds
+    told = [[one.desired.time_from_start, one.error.time_from_start] for one in goal.feedback]
+    seconds = np.array([[time.sec + 1e-9 * time.nanosec for time in times] for times in told])
+    assert (np.diff(seconds, axis=0) * [1, -1] >= 0).all() and seconds[-1, 1] < 0.1 < seconds[0, 1]
     for one in goal.feedback:
         assert list(one.joint_names) == list(JOINTS)
         for quantity in ("positions", "velocities"):
@@ -136,6 +139,21 @@ def test_a_goal_is_reached_when_the_robot_is_there(sender: Callable[..., GoalSen
             np.testing.assert_allclose(error, desired - actual, atol=1e-9)
     errors = np.abs([one.error.positions for one in goal.feedback]).max()
     assert 0.01 < errors < 0.06, "up to 1 rad/s, 50 ms behind"
+
+
+def test_a_goal_waits_at_speed_0_and_goes_on_slowly(sender: Callable[..., GoalSender]) -> None:
+    send = sender()
+    goal = send(PATH)
+    send.arm.run(0.6)
+    send.arm.robot.scaling = 0.0
+    send.arm.run(0.5)
+    place, told = send.arm.position, goal.feedback[-1].error.time_from_start
+    assert 0.1 < place[0] < 0.5 and told.sec == 2**31 - 1
+    send.arm.run(0.1)
+    np.testing.assert_array_equal(send.arm.position, place)
+    send.arm.robot.scaling = 0.3
+    assert send.result(goal) == (SUCCEEDED, ResultCode.SUCCESSFUL, "the goal is reached")
+    np.testing.assert_allclose(send.arm.position, GOAL, atol=1e-9)
 
 
 PAST = plan([0.5], [GOAL])

@@ -67,6 +67,8 @@ class Feedback(NamedTuple):
     """When the newest part of `actual` was measured."""
     into_s: float
     """Time in the trajectory then, which advances as it is executed."""
+    left_s: float
+    """Time until its end, at the pace at which it is executed then: infinite where it waits."""
     desired: State
     """What each joint was commanded when it was measured."""
     actual: State
@@ -312,8 +314,10 @@ class Goals:
         near = self._turned(actual.position, desired.position)
         error = State(desired.position - near, desired.velocity - actual.velocity)
         newest_ns = int(measured_ns.max())
-        into_s = (self._published.motion_clock.at(newest_ns) - goal.trajectory.start_ns) * NANOSECOND_S
-        self._tell(goal.handle, Feedback(newest_ns, max(into_s, 0.0), desired, actual, error))
+        clock, trajectory = self._published.motion_clock, goal.trajectory
+        into_s = max((clock.at(newest_ns) - trajectory.start_ns) * NANOSECOND_S, 0.0)
+        left_s = clock.lasts_s(max(trajectory.motion.duration - into_s, 0.0))
+        self._tell(goal.handle, Feedback(newest_ns, into_s, left_s, desired, actual, error))
 
     # Whether it is still executed
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from ..execution.tolerances import NANOSECOND_S
 from .beside import PATIENCE_S
 from .chunks import ChunkMemory
@@ -12,6 +14,9 @@ from .planned_motions import PlannedMotion
 from .present import PresentCommand
 from .robot_clock import STEP_NS, Step
 from .supervision import Guard
+
+_AT_ONCE_NS, _TRIES = 1_000_000, 3
+"""A message that takes longer to be written was interrupted, for a few milliseconds and seldom twice."""
 
 
 class PublishedMotion:
@@ -34,6 +39,18 @@ class PublishedMotion:
     def motion_clock(self) -> MotionClock:
         """The clock by which motions are executed."""
         return self.present.motion_clock
+
+    def written(
+        self, trajectory: ExecutableTrajectory, write: Callable[[ExecutableTrajectory], bytes], clock: Callable[[], int]
+    ) -> tuple[ExecutableTrajectory, bytes]:
+        """A trajectory, and its message, written anew where that takes so long that the command has moved meanwhile."""
+        for _ in range(_TRIES):
+            made_ns = clock()
+            trajectory = self.timed(trajectory, made_ns)
+            message = write(trajectory)
+            if trajectory.stamp_ns or clock() - made_ns < _AT_ONCE_NS:
+                break
+        return trajectory, message
 
     def timed(self, trajectory: ExecutableTrajectory, now_ns: int) -> ExecutableTrajectory:
         """A trajectory that begins when it arrives, from where the command will be then: making it took a while."""

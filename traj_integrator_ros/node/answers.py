@@ -51,7 +51,7 @@ _WITHDRAWN = RejectionReason.SUPERSEDED, RejectionReason.STOPPED, RejectionReaso
 _READINGS, _AT_ONCE_NS = 8, 1_000_000
 """Two clocks are read so often, until both readings lie within so many ns: an interruption may come between them."""
 _NUMBER_BYTES, _LARGE = 8, 1 << 17
-"""Numbers of a batch on which work takes milliseconds."""
+"""Of a message; and of how many, in a batch or a plan, work on them takes milliseconds."""
 _STAYS_BUSY_S = 0.5
 """After input, or a motion, for which the robot is supervised as often: its states come later."""
 _LOOKS_S = 2e-3
@@ -209,13 +209,15 @@ class Answers:
         """Publish a trajectory for the controller, and record it as the motion to continue from; only done here."""
         if trajectory is None:  # it has to wait
             return
-        trajectory = self._published.timed(trajectory, self.now_ns())
+        trajectory, message = self._published.written(trajectory, self._write, self.now_ns)
         if trajectory.topic != _SEQUENCES or self.pipeline.parameters.publish_joint_trajectory:
-            stamp = divmod(trajectory.stamp_ns, _SECOND_NS)
-            self.entities.joint_trajectory.publish(self._writer.serialize(trajectory.points, stamp))
+            self.entities.joint_trajectory.publish(message)
         self._published.record(trajectory, self.now_ns())
         if trajectory.topic == GOALS:
             self.goal_server.goals.published(trajectory)
+
+    def _write(self, trajectory: ExecutableTrajectory) -> bytes:
+        return self._writer.serialize(trajectory.points, divmod(trajectory.stamp_ns, _SECOND_NS))
 
     def reconfigure(self, parameters: NodeParameters) -> None:
         """Continue with other parameters; what is in execution is brought within their limits at once."""

@@ -35,6 +35,8 @@ _RETIMED = {"status": "B", "points": "I"} | dict.fromkeys(
     "d",
 )
 """Fields of responses that are set to arrays of the same names, with their type codes."""
+_LONGEST_NS = 2**31 * 1_000_000_000 - 1
+"""Of a Duration: stands for ever."""
 
 
 def _views(fields: type[NamedTuple], names: Sequence[str] = ()) -> Callable[[object], Any]:
@@ -91,8 +93,9 @@ def fill_feedback(message: object, feedback: Feedback, joint_names: tuple[str, .
     """Fill in the feedback of a goal of FollowJointTrajectory."""
     message.header.stamp.sec, message.header.stamp.nanosec = divmod(feedback.stamp_ns, 1_000_000_000)
     message.joint_names = list(joint_names)
-    into = message.desired.time_from_start
-    into.sec, into.nanosec = divmod(round(feedback.into_s * 1e9), 1_000_000_000)
+    for point, time_s in ((message.desired, feedback.into_s), (message.error, feedback.left_s)):
+        time, time_ns = point.time_from_start, _LONGEST_NS if time_s == np.inf else round(time_s * 1e9)
+        time.sec, time.nanosec = divmod(time_ns, 1_000_000_000)
     for name in ("desired", "actual", "error"):
         state, point = getattr(feedback, name), getattr(message, name)
         for field, values in zip(("positions", "velocities", "accelerations"), state, strict=True):
