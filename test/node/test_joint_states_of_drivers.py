@@ -8,6 +8,7 @@ from array import array
 import numpy as np
 import pytest
 from node_fixtures import JOINTS, NodeServer
+from rosgraph_msgs.msg import Clock
 from sensor_msgs.msg import JointState
 
 from traj_integrator_interfaces.msg import ActionSequence
@@ -54,3 +55,14 @@ def test_joints_of_two_publishers_are_merged_and_each_has_its_own_age(serve: Nod
         client.wait_for(lambda: told, "a rejection")
         assert told[0].reason == "state_too_old" and f"joint state of {GRIPPER} is " in told[0].text
         assert client.counts()["state_oldest_joint"] == GRIPPER
+
+
+def test_states_that_come_before_the_time_of_a_simulation_are_read_then(serve: NodeServer) -> None:
+    _, client = serve({"use_sim_time": True})
+    now = Clock()
+    now.clock.sec = 1000
+    client.publish_state([0.0] * 3, stamp_ns=1000 * 10**9)
+    client.spin(0.3)
+    clock = client.publisher(Clock, "/clock")
+    with client.periodically(0.02, lambda: clock.publish(now)):
+        client.wait_for(lambda: client.counts()["state_age_s"] == "0.000", "a state of that time")

@@ -45,7 +45,8 @@ class States:
         """Read all joint states and reports of the controller that have arrived."""
         with self._accounts.guard("joint_states"):
             stamps, clock, now_ns = self._clock.states, self._clock, self._now_ns()
-            for message, info in take_waiting(self._entities.joint_states, STATE_DEPTH):
+            # Until a simulation has told its time, they wait: read now, they would be as old as that is late.
+            for message, info in take_waiting(self._entities.joint_states, STATE_DEPTH if now_ns else 0):
                 self.arrived_s = time.monotonic()
                 with self._accounts.guard("joint_states"):
                     names, *state, stamp_ns = read_joint_state(message)
