@@ -30,8 +30,8 @@ _OUTLOOK_S = 0.3
 _SAMPLES = 65
 _SEARCH = 1e-4
 """Relative precision of the time at which a joint reaches its plan."""
-_LATER, _BARELY_LATER = 1.15, 1.02
-"""Factor from one tried time of joining to the next; the second, once the plan is where the joint waits."""
+_LATER = 1.15
+"""Factor from one tried time of joining to the next."""
 _OF_A_SEARCH = 5
 """Ways that could be looked at while the earliest one is sought."""
 _SHARE = 0.7
@@ -42,8 +42,6 @@ _WINDOW = 0.05
 """s, from 1 s on relative: shortest time for which a plan can be reached that is found. One that brakes can be reached
 before that, not while it brakes, and again at its end.
 """
-_WAITS_S = 0.5
-"""Longest time in which a plan that ends in motion would come to where a joint is, for that to wait there."""
 _FALLING_BACK = (1, 2, 4)
 """A joint ahead of a plan that is shorter falls back to it within so many times the longest fade."""
 _BROUGHT_S, _SLOWEST_RAD_S = 0.4, 0.01
@@ -168,8 +166,6 @@ def reaching(problem: Problem, joint: int) -> tuple[Motion, float] | None:
             flawed.append((flaw, way))
         if good and tried == 1:
             break  # with as little as this, and at the earliest
-    if not good and (waiting := _waiting(problem, joint)) is not None:
-        return waiting, 0.0
     best = min(good or flawed, key=lambda it: it[0], default=None)
     if good and best[0] > problem.brake_from and (falling := _falling_back(problem, joint)) is not None:
         return falling, 0.0
@@ -198,16 +194,6 @@ def _falling_back(problem: Problem, joint: int) -> Motion | None:
     return None
 
 
-def _waiting(problem: Problem, joint: int) -> Motion | None:
-    """The stop of a joint that is ahead of where its plan is stopped; None: that would not come there soon."""
-    if problem.brake_from == np.inf:
-        return None
-    velocity = problem.plan.state_at(problem.brake_from).velocity[joint]
-    stop = fastest_stop(problem.present.of(joint), problem.bounds.of(joint))
-    ahead = stop.end.position[0] - problem.plan.end.position[joint]
-    return stop if velocity != 0 and 0 < ahead / velocity <= _WAITS_S else None
-
-
 def _ways_within(problem: Problem, joint: int, rates: Rates) -> Iterator[tuple[float, Motion, float]]:
     """Yield when, s, and how a joint comes to later and later points of a plan, and goes on with it.
 
@@ -229,7 +215,6 @@ def _ways_within(problem: Problem, joint: int, rates: Rates) -> Iterator[tuple[f
     time = _earliest(reaches, at, max(problem.earliest, _SHORTEST_S), latest)
     if time is None:
         return
-    comes = _comes(problem, joint, time, latest)
     is_found = False
     while True:
         at_last = rests and time >= latest
@@ -250,8 +235,7 @@ def _ways_within(problem: Problem, joint: int, rates: Rates) -> Iterator[tuple[f
                 is_found = True
         if at_last or time >= latest or (is_found and not problem.work.spend()):
             break
-        later = max(time * (_LATER if time < comes else _BARELY_LATER), time + 0.01)
-        time = min(comes if time < comes < later else later, latest)
+        time = min(max(time * _LATER, time + 0.01), latest)
 
 
 def _and_on(way: Motion, plan: Motion) -> Motion:
@@ -262,15 +246,6 @@ def _and_on(way: Motion, plan: Motion) -> Motion:
     joined = way.then(rest)
     joined.knots[len(way.knots) :] = plan.knots[-len(rest.coefficients) :]  # to the last bit
     return joined
-
-
-def _comes(problem: Problem, joint: int, first: float, latest: float) -> float:
-    """When a plan comes to where a joint that is ahead of it can wait, s; infinite: it is not ahead, or never."""
-    times = np.linspace(first, latest, _SAMPLES)
-    planned = problem.plan.states_at(times, 1)[0][:, joint]
-    low, high = problem.stopping[:, joint]
-    past = planned >= high if planned[-1] >= planned[0] else planned <= low
-    return float(times[past.argmax()]) if past.any() and not past[0] else np.inf
 
 
 def floating_to(problem: Problem, joint: int) -> tuple[Motion, float] | None:

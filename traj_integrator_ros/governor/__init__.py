@@ -10,5 +10,6 @@ A plan passes five questions, in this order:
 5. How does it stop? `trajectories.py`: at the end of each plan, on request, and where `supervision.py` sees a robot
    that does not follow.
 
-`pipeline.py` is the room's front: what the node calls. `commands.py` decides when a plan begins.
+`executor.py` is the room's front: what the node, or a program without ROS, calls. `commands.py` decides when a plan
+begins.
 """
