@@ -47,8 +47,7 @@ class Contact:
             self.time = round(self.time + 0.01, 2)
 
 
-@pytest.mark.parametrize("sticks", [0.0, 4e-3])
-@pytest.mark.parametrize("speed", [0.03, 0.1, 0.5, 1.5])
+@pytest.mark.parametrize(("speed", "sticks"), [(0.03, 4e-3), (0.1, 0.0), (0.5, 4e-3), (1.5, 0.0)])
 def test_an_arm_at_a_wall_is_let_go_and_leaves_it_by_the_first_plan(speed: float, sticks: float) -> None:
     arm, ahead = Contact(sticks), 0.04 * np.arange(1, 25)
     arm.run(0.3)

@@ -48,7 +48,7 @@ def is_accepted(message: dict[str, object]) -> bool:
 
 
 @pytest.mark.parametrize("limited", ["complete", "from a URDF"])
-@settings(max_examples=150)
+@settings(max_examples=60)
 @given(message=messages())
 def test_what_a_controller_takes_is_executed_within_limits(limited: str, message: dict[str, object]) -> None:
     if not is_accepted(message):

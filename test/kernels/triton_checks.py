@@ -98,7 +98,7 @@ def is_scan(kernel: ControlMap) -> bool:
 
 
 @OPERATOR
-@settings(max_examples=25 if ON_GPU else 10, suppress_health_check=list(HealthCheck), deadline=None)
+@settings(max_examples=25 if ON_GPU else 7, suppress_health_check=list(HealthCheck), deadline=None)
 @given(data=st.data())
 def test_forward_and_vjp_match_the_reference_for_any_shape_and_absence(kernel, data):
     longest, widest = (130, 32) if ON_GPU else (12, 6) if kernel.operator.goals else (70, 12)
