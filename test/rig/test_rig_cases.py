@@ -12,12 +12,10 @@ import pytest
 pytestmark = [pytest.mark.ros, pytest.mark.slow, pytest.mark.alone]
 ROOT = Path(__file__).resolve().parents[2]
 CASES = (
-    ("clock-step--30ms", "urdf-in-motion", "stop-service", "respawn-stream", "replan-50hz-noise", "scaled-steps"),
-    ("clock-+60ms", "hold-old-state", "states-end", "outside-limit", "goal-1", "scaled-pause"),
+    ("clock-step--30ms", "stop-service", "respawn-stream", "scaled-steps"),
+    ("clock-+60ms", "hold-old-state", "states-end", "scaled-pause"),
 )
-"""Clocks, limits that come in motion, stops and holds, a restart, noise, joint states that end or are old, a goal, a
-speed slider.
-"""
+"""Clocks, stops and holds, a restart, joint states that end or are old, a speed slider."""
 
 
 def test_what_goes_wrong_on_a_real_robot_does_not_here() -> None:
@@ -34,4 +32,4 @@ def test_what_goes_wrong_on_a_real_robot_does_not_here() -> None:
         for one in rigs:
             one.kill()
     assert not any(one.returncode for one in rigs), "\n".join(said)
-    assert "0 of 6 cases fail" in said[0] and "0 of 6 cases fail" in said[1]
+    assert f"0 of {len(CASES[0])} cases fail" in said[0] and f"0 of {len(CASES[0])} cases fail" in said[1]
