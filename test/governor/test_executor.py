@@ -160,6 +160,26 @@ def test_reports_of_a_controller_serve_as_well_as_samples() -> None:
     assert made.points.position[0].tolist() == [0.2, 0.2], "it begins where the controller is, not the robot"
 
 
+def test_a_hold_never_replaces_a_motion_that_has_just_begun() -> None:
+    loop = Loop()
+    loop.run(0.2, plan=chunk)
+    later_ns = loop.now_ns + SECOND // 10
+    expected = loop.executor._sampled.at(later_ns).position
+    loop.executor._sampled.hold(np.full(2, 9.0), later_ns)
+    assert (loop.executor._sampled.at(later_ns).position == expected).all()
+
+
+@pytest.mark.parametrize(
+    ("dt", "reason"), [(-0.05, RejectionReason.INVALID_DT), (float("nan"), RejectionReason.NOT_FINITE)]
+)
+def test_a_step_length_that_is_none_is_refused(dt: float, reason: RejectionReason) -> None:
+    loop = Loop()
+    loop.run(0.01)
+    with pytest.raises(Rejected) as caught:
+        loop.executor.execute(chunk(0.0)._replace(dt=dt), loop.now_ns)
+    assert caught.value.reason is reason
+
+
 def test_an_unknown_parameter_is_named() -> None:
     with pytest.raises(InvalidParameters, match=r"limits\.velocities"):
         NodeParameters.of(NAMES, limits__velocities=[1.0, 1.0])

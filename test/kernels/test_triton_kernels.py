@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import ast
 import importlib.util
-import json
 import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from preloaded_python import preloaded_python
+from offline_programs import printed
 
 HERE = Path(__file__).parent
 FOLDER = HERE.parent.parent / "kernels" / "triton"
@@ -39,7 +38,7 @@ def test_kernels_hold_every_check_on_the_device():
 
 def test_every_kernel_compiles_without_spills(project_root):
     """One architecture of NVIDIA; `make offline` does all of them, for AMD, too, with the oldest Triton as well."""
-    compiled = offline("--no-amd", "--sm", "90", root=project_root)
+    compiled = printed("offline", "--no-amd", "--sm", "90", root=project_root)
     assert {row["kernel"] for row in compiled} == ALL_KERNELS
     assert not [row for row in compiled if row["spilled"]]
 
@@ -47,7 +46,7 @@ def test_every_kernel_compiles_without_spills(project_root):
 @pytest.mark.parametrize(("architectures", "pattern"), [(["80", "120"], "^jerk vjp"), ([], "^velocity vjp")])
 def test_other_architectures_compile(architectures, pattern, project_root):
     options = ["--no-amd", "--sm", *architectures] if architectures else ["--sm"]
-    compiled = offline(*options, "--", pattern, root=project_root)
+    compiled = printed("offline", *options, "--", pattern, root=project_root)
     found = {row["architecture"] for row in compiled}
     assert found == ({int(sm) for sm in architectures} or {"gfx90a", "gfx942", "gfx1100"})
     assert not [row for row in compiled if row["spilled"]]
@@ -59,19 +58,6 @@ def test_no_kernel_chains_conditions():
             if isinstance(function, ast.FunctionDef) and any("jit" in ast.unparse(d) for d in function.decorator_list):
                 chained = [n.lineno for n in ast.walk(function) if isinstance(n, ast.BoolOp) and len(n.values) > 2]
                 assert not chained, f"{path.name}, lines {chained}: write (a or b) or c"
-
-
-def offline(*arguments: str, root: Path) -> list[dict[str, object]]:
-    finished = subprocess.run(
-        [preloaded_python(), "-m", "benchmarks.offline", *arguments],
-        cwd=root,
-        env={name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert finished.returncode == 0, finished.stderr
-    return [json.loads(line) for line in finished.stdout.splitlines()]
 
 
 def run_checks(**environment: str) -> None:

@@ -6,13 +6,9 @@ In processes of their own, because compiling wants TRITON_INTERPRET unset.
 from __future__ import annotations
 
 import importlib.util
-import json
-import os
-import subprocess
-from pathlib import Path
 
 import pytest
-from preloaded_python import preloaded_python
+from offline_programs import printed
 
 CHAIN = ("clique", "velocity", "acceleration_zoh", "jerk")
 SHARES = {**dict.fromkeys(CHAIN, 0.8), "clique_central": 0.6, "bspline": 0.6}
@@ -46,16 +42,3 @@ def test_kernels_of_float16_have_no_float64_instruction(project_root):
     compiled = printed("offline", "--all", "--no-amd", "--sm", "120", "--", pattern, root=project_root)
     assert {str(row["architecture"]) for row in compiled} == {"120"}
     assert not [row for row in compiled if row["float64"]]
-
-
-def printed(module: str, *arguments: str, root: Path) -> list[dict[str, object]]:
-    finished = subprocess.run(
-        [preloaded_python(), "-m", f"benchmarks.{module}", *arguments],
-        cwd=root,
-        env={name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert finished.returncode == 0, finished.stderr
-    return [json.loads(line) for line in finished.stdout.splitlines()]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import numpy as np
 
 from ..execution.motion import State, resting
@@ -15,11 +17,13 @@ _KEPT_NS = 1_000_000_000
 class SampledCommand:
     """The motions that were commanded lately, each in execution from its start until that of the next one.
 
-    One thread takes motions, any other may sample: it reads a tuple that is replaced as a whole.
+    One thread takes motions, any other may sample: it reads a tuple that is replaced as a whole, without a lock once
+    there is a motion.
     """
 
     def __init__(self) -> None:
         self._motions: tuple[PlannedMotion, ...] = ()
+        self._changing = threading.Lock()
         self.newest: tuple[int, State] | None = None
         """The latest time that was sampled, ns, and the command then; None: nothing was sampled."""
 
@@ -27,14 +31,16 @@ class SampledCommand:
         return bool(self._motions)
 
     def hold(self, position: np.ndarray, since_ns: int) -> None:
-        """Command a position, rad `[dof]`, from a time on."""
-        self.take(PlannedMotion(since_ns, resting(position, MOMENT_S)), since_ns)
+        """Command a position, rad `[dof]`, from a time on, unless another thread has just begun a motion."""
+        with self._changing:
+            self._motions = self._motions or (PlannedMotion(since_ns, resting(position, MOMENT_S)),)
 
     def take(self, planned: PlannedMotion, now_ns: int) -> None:
         """Command a motion from its start on."""
-        before = [one for one in self._motions if one.start_ns < planned.start_ns]
-        old = sum(one.start_ns < now_ns - _KEPT_NS for one in before[1:])
-        self._motions = (*before[old:], planned)
+        with self._changing:
+            before = [one for one in self._motions if one.start_ns < planned.start_ns]
+            old = sum(one.start_ns < now_ns - _KEPT_NS for one in before[1:])
+            self._motions = (*before[old:], planned)
 
     def at(self, time_ns: int) -> State:
         """The command at a time, ns; before the first motion, that begins it."""

@@ -32,7 +32,7 @@ class Actions(NamedTuple):
     def fields(self) -> SequenceFields:
         """The fields as requests are checked."""
         start = *(np.asarray(part, np.float32) for part in self.start), *[_NONE] * (3 - len(self.start))
-        dt, data = np.full(int(self.dt > 0), self.dt, np.float32), np.asarray(self.data, np.float32)
+        dt, data = np.full(int(self.dt != 0), self.dt, np.float32), np.asarray(self.data, np.float32)
         return SequenceFields((), int(self.space), 1, len(data), dt, *start, _NO_INDEX, data.ravel())
 
 
