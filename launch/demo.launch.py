@@ -95,8 +95,8 @@ def _integrator(parameters: Path) -> IncludeLaunchDescription:
 
 def _demo(context: LaunchContext, *arguments: str) -> Node:
     """Return the demo as a process, with the launch arguments that were given and those passed here."""
-    given = {name: LaunchConfiguration(name).perform(context) for name in ("data", "out")}
-    options = [part for name, value in given.items() if value != "" for part in (f"--{name}", value)]
+    data, out = (LaunchConfiguration(name).perform(context) for name in ("data", "out"))
+    options = [data] * bool(data) + ["--out", out] * bool(out)
     return Node(
         package="traj_integrator_ros",
         executable="demo",

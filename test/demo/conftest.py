@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from motions import sine_motion
 
-from traj_integrator_ros.demo.motion import Motion
+from traj_integrator_ros.demo.recording import Motion
 
 
 @pytest.fixture

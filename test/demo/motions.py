@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from traj_integrator_ros.demo.motion import Motion
+from traj_integrator_ros.demo.recording import Motion
 from traj_integrator_ros.motions.samples import Nature
 
 JOINTS = ("arm_joint1", "arm_joint2", "arm_joint3")

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from motions import AMPLITUDE, PHASE, RATE, sine_motion
 
-from traj_integrator_ros.demo.motion import Motion, cut
-from traj_integrator_ros.demo.planning import clean, filtered, plan_on, velocity_disagreement
+from traj_integrator_ros.demo.recording import Motion, clean, cut, plan_on, velocity_disagreement
 
 
 def held(motion: Motion, at: list[int]) -> Motion:
@@ -58,22 +57,23 @@ def test_noise_is_filtered_and_velocities_in_degrees_are_found_out():
     assert np.abs(planned.position - exact.position).max() < 2e-3
     # A trajectory that starts with the noisy velocity would accelerate by noise / dt.
     assert np.abs(planned.acceleration - exact.acceleration).max() < 1 < np.abs(np.diff(velocity, axis=0)).max() / 0.03
-    assert "filtered motion" in planned.notes[-1]
+    assert "planned on a spline near the motion" in planned.notes[-1]
     assert "check units" in plan_on(dataclasses.replace(noisy, velocity=np.degrees(noisy.velocity))).notes[-1]
 
 
 @pytest.mark.parametrize("uniform", [True, False])
-def test_parabolas_are_fitted_exactly_up_to_the_ends(uniform):
+def test_measured_polynomials_are_planned_on_exactly_up_to_the_ends(uniform):
     motion = sine_motion(60, 0.02)
     time = motion.time if uniform else motion.time + 0.004 * np.sin(np.arange(60))
     p0, v0, a0 = np.array([[1.0, -2.0, 0.5], [0.3, 0.1, -0.4], [1.5, -0.7, 0.2]])
-    t = time[:, None]
-    rows = {"position": p0 + v0 * t + a0 * t**2 / 2, "velocity": v0 + a0 * t, "acceleration": None}
-    parabola = dataclasses.replace(motion, time=time, **rows)
-    fitted = filtered(parabola)
-    np.testing.assert_allclose(fitted.position, parabola.position, atol=1e-10)
-    np.testing.assert_allclose(fitted.velocity, parabola.velocity, atol=1e-9)
-    np.testing.assert_allclose(fitted.acceleration, np.broadcast_to(a0, t.shape[:1] + a0.shape), atol=1e-7)
+
+    def states(time: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return p0 + v0 * time[:, None] + a0 * time[:, None] ** 2 / 2, v0 + a0 * time[:, None]
+
+    position, velocity = states(time)
+    planned = plan_on(dataclasses.replace(motion, time=time, position=position, velocity=velocity, acceleration=None))
+    np.testing.assert_allclose((planned.position, planned.velocity), states(planned.time), atol=1e-9)
+    np.testing.assert_allclose(planned.acceleration, np.tile(a0, (planned.samples, 1)), atol=1e-7)
 
 
 @pytest.mark.parametrize("step", [0.002, 0.08])

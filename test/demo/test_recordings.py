@@ -7,7 +7,7 @@ import pytest
 from motion_tables import write_table
 from motions import JOINTS
 
-from traj_integrator_ros.demo.motion import Motion, load_recording
+from traj_integrator_ros.demo.recording import Motion, load_recording
 from traj_integrator_ros.motions.samples import Nature, RecordingError
 
 
@@ -43,8 +43,8 @@ def test_a_table_comes_back_with_velocities_of_its_positions(tmp_path, sine, qua
     ("change", "message"),
     [
         (lambda m: dataclasses.replace(m, velocity=0 * m.velocity), "nothing moves"),
-        (lambda m: dataclasses.replace(m, time=1e-3 * m.time), "too short: expected at least 0.3 s, got 0.004 s"),
-        (lambda m: m.rows(slice(15)), "too short: expected at least 16 samples, got 15"),
+        (lambda m: dataclasses.replace(m, time=1e-3 * m.time), "too short: expected at least .* and 0.3 s, got 200"),
+        (lambda m: m.rows(slice(15)), "too short: .*got 15 and 0.280 s"),
     ],
 )
 def test_numbers_that_are_no_motion_are_refused(tmp_path, sine, change, message):

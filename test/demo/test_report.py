@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from types import SimpleNamespace
+from unittest.mock import MagicMock
 
 import numpy as np
 import pytest
@@ -15,12 +15,12 @@ pytest.importorskip("traj_integrator_interfaces", reason="traj_integrator_interf
 
 from traj_integrator_interfaces.msg import Rejection
 from traj_integrator_ros.client import JointMotion, Trajectories
-from traj_integrator_ros.demo.main import _conclude
+from traj_integrator_ros.demo.main import conclude
+from traj_integrator_ros.demo.main_job import MainJob
 from traj_integrator_ros.demo.optimizer import Result, problems_of
 from traj_integrator_ros.demo.planned import LIMITS, PANDA_JOINTS
-from traj_integrator_ros.demo.planning import plan_on
+from traj_integrator_ros.demo.recording import plan_on
 from traj_integrator_ros.demo.report import failures, report_of, summary
-from traj_integrator_ros.demo.session import Sent, Traffic
 from traj_integrator_ros.kernels import ControlSpace
 
 
@@ -32,57 +32,53 @@ def to_rest(distance: float, *, acceleration: bool = True, names: tuple[str, ...
     return JointMotion(names, 0, np.array([0.0, 1.0]), position, zeros, zeros if acceleration else None)
 
 
-def traffic(sent: int = 100, answered: int = 100) -> Traffic:
-    """So many sequences, answered after 1 ms, 2 ms and so on."""
-    made = Traffic()
-    for stamp in range(sent):
-        made.sent[stamp] = Sent(ControlSpace.JERK, 0.0, at=0.0)
+def job(sent: int = 100, answered: int = 100, joint_names: tuple[str, ...] | None = None) -> MainJob:
+    """So many sequences that a client sent, answered after 1 ms, 2 ms and so on."""
+    motion = sine_motion()
+    recording = dataclasses.replace(motion, joint_names=joint_names or motion.joint_names)
+    made = MainJob(MagicMock(), recording, plan_on(motion), 32)
+    made.sent = dict.fromkeys(range(sent), (ControlSpace.JERK, 0.0))
     for stamp in range(answered):
         rows = np.zeros((1, 4, 3), np.float32)
-        made.on_batch(Trajectories(("a", "b", "c"), stamp, np.arange(4.0), rows, rows, rows, rows))
-        made.sent[stamp].latency_s = 1e-3 * (stamp + 1)
+        made.receive(Trajectories(("a", "b", "c"), stamp, np.arange(4.0), rows, rows, rows, rows))
+        made.answers[stamp] = made.answers[stamp]._replace(latency_s=1e-3 * (stamp + 1))
     made.motions.append(to_rest(1.0))
     return made
 
 
-def report(found: Traffic, gap: float = 1e-6, joint_names: tuple[str, ...] | None = None) -> dict:
-    motion = sine_motion()
-    results = [
-        Result(problem, 2.0, (1e3, 10.0, 2.0 * (1 + gap)), 12, 0.3, None) for problem in problems_of(plan_on(motion))
-    ]
-    recording = dataclasses.replace(motion, joint_names=joint_names or motion.joint_names)
-    return report_of(recording, 32, found, results)
+def report(found: MainJob, gap: float = 1e-6, node_code: int = 0) -> dict:
+    costs = 1e3, 10.0, 2.0 * (1 + gap)
+    results = [Result(problem, 2.0, costs, 12, 0.3, None) for problem in problems_of(found.planned)]
+    return report_of(found, results, node_code, 20.0)
 
 
-def rejected(reason: str, output: str, count: int = 1) -> Traffic:
-    found = traffic(100 + count, 100)
-    found.on_rejection(Rejection(reason=reason, output=output, count=count))
+def refused(reason: str, output: str, count: int, sent: int = 100) -> MainJob:
+    found = job(sent, 100)
+    found.refused(Rejection(reason=reason, output=output, count=count))
     return found
 
 
 @pytest.mark.parametrize(
     ("found", "gap", "message"),
     [
-        (traffic(100, 98), 0.0, "2 sequences lost"),
-        (traffic(0, 0), 0.0, "no trajectory came back"),
-        (rejected("queue_overflow", "both", 3), 0.0, "sequences rejected: 3 queue_overflow"),
-        (traffic(), 2e-3, "optimizer over control points: cost 2e-03 from its optimum"),
-        (traffic(), -2e-3, "optimizer over jerks: cost -2e-03 from its optimum"),
-        (traffic(), float("nan"), "optimizer over jerks"),
+        (job(100, 98), 0.0, "2 sequences lost"),
+        (job(0, 0), 0.0, "no trajectory came back"),
+        (refused("queue_overflow", "both", 3, 103), 0.0, "sequences rejected: 3 queue_overflow"),
+        (job(), 2e-3, "optimizer over control points: cost 2e-03 from its optimum"),
+        (job(), -2e-3, "optimizer over jerks: cost -2e-03 from its optimum"),
+        (job(), float("nan"), "optimizer over jerks"),
     ],
 )
 def test_every_fault_fails_the_run_by_name(found, gap, message):
     told = failures(report(found, gap))
     assert any(message in sentence for sentence in told), told
-    assert failures(report(traffic())) == []
+    assert failures(report(job())) == []
 
 
 def test_what_is_answered_but_not_for_the_controller_is_no_rejection():
-    found = traffic()
-    found.on_rejection(Rejection(reason="superseded", output="joint_trajectory", count=2))
-    made = report(found)
+    made = report(refused("superseded", "joint_trajectory", 2))
     assert failures(made) == [] and made["rejected"] == 0 and made["not_commanded_by_reason"] == {"superseded": 2}
-    lines = dict(summary(made))
+    lines = summary(made)
     assert lines["trajectories"] == "1 for the robot's controller; sequences without one: 2 superseded"
     assert lines["sequences"] == "100 sent, 100 answered, 0 rejected, 0 lost; 32 candidates each"
     assert lines["latency"] == "p50 50.5 ms, p99 99.0 ms"
@@ -91,16 +87,16 @@ def test_what_is_answered_but_not_for_the_controller_is_no_rejection():
 
 
 def test_an_answer_counts_once_and_for_its_sequence_only():
-    found = traffic(2, 1)
-    first = found.sent[0].answer
-    found.on_batch(dataclasses.replace(first, position=first.position + 1))
-    found.on_batch(dataclasses.replace(first, stamp_ns=77))
-    assert found.sent[0].answer is first and len(found.answered) == 1 and found.lost == 1
+    found = job(2, 1)
+    first = found.answers[0]
+    found.receive(dataclasses.replace(first.batch, position=first.batch.position + 1))
+    found.receive(dataclasses.replace(first.batch, stamp_ns=77))
+    assert found.answers == {0: first} and found.lost == 1
 
 
 @pytest.mark.parametrize(("code", "failed"), [(0, []), (1, ["the node ended with exit code 1 when interrupted"])])
 def test_the_demo_ends_with_1_where_something_failed_and_says_what(tmp_path, capsys, code, failed):
-    assert _conclude(report(traffic()), SimpleNamespace(code=code), tmp_path, "motion.csv", 20.0) == bool(failed)
+    assert conclude(report(job(), node_code=code), tmp_path, "motion.csv") == bool(failed)
     assert capsys.readouterr().err == "".join(f"demo: FAILED: {failure}\n" for failure in failed)
     written = json.loads((tmp_path / "report.json").read_text(encoding="utf-8"), parse_constant=pytest.fail)
     assert written["failures"] == failed and written["passed"] is not bool(failed)
@@ -111,7 +107,9 @@ def test_the_demo_ends_with_1_where_something_failed_and_says_what(tmp_path, cap
 def test_the_largest_share_of_the_limits_of_all_trajectories_is_told(acceleration, peaks):
     motions = [to_rest(distance, acceleration=acceleration, names=PANDA_JOINTS) for distance in (0.5, 1.0, -0.2)]
     motions.append(dataclasses.replace(motions[0], time_from_start=np.zeros(1)))  # one point moves nothing
-    shares = report(Traffic(motions=motions), joint_names=PANDA_JOINTS)["share_of_limits"]
+    found = job(joint_names=PANDA_JOINTS)
+    found.motions = motions
+    shares = report(found)["share_of_limits"]
     expected = {name: peak / LIMITS[name][0] for name, peak in zip(("velocity", "acceleration"), peaks, strict=True)}
     assert shares == pytest.approx(expected, rel=1e-3)
 

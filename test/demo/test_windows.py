@@ -9,9 +9,8 @@ import torch
 import yaml
 from motions import sine_motion
 
-from traj_integrator_ros.demo.motion import MIN_SAMPLES, Motion, load_recording
 from traj_integrator_ros.demo.planned import planned_motion
-from traj_integrator_ros.demo.planning import plan_on
+from traj_integrator_ros.demo.recording import MIN_SAMPLES, Motion, load_recording, plan_on
 from traj_integrator_ros.demo.windows import cut_window, horizon_of, write_node_parameters
 from traj_integrator_ros.kernels import ControlSpace, Trajectory, control_map
 from traj_integrator_ros.motions.samples import QUANTITIES

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.interpolate import CubicSpline
 
-from traj_integrator_ros.demo.motion import load_recording
+from traj_integrator_ros.demo.recording import load_recording
 from traj_integrator_ros.execution.limits import extremes
 from traj_integrator_ros.execution.motion import State
 from traj_integrator_ros.execution.rows import action_steps, cubic_spline, rests_at_end, settle, taken_up

@@ -12,7 +12,7 @@ from motion_tables import read_plain
 from recorded_messages import JOINT_STATE, Message, write_bag
 from tool_runs import Result, Tool
 
-from traj_integrator_ros.demo.motion import load_recording
+from traj_integrator_ros.demo.recording import load_recording
 from traj_integrator_ros.motions.samples import RecordingError
 from traj_integrator_ros.tools import replay
 

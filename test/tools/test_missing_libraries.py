@@ -19,8 +19,9 @@ from tool_runs import Tool
         ("rosbags", ["integrate", "motion.csv", "--out", "bag"], "writing bags needs"),
         ("rosbags", ["replay", "bag.db3"], "reading bags needs"),
         ("ruckig", ["integrate", "motion.csv", "--out", "out.csv"], "joining motions needs"),
-        ("matplotlib", ["demo"], "drawing needs"),
-        ("ruckig", ["demo"], "planning a motion (without --data) needs"),
+        ("matplotlib", ["demo"], "the demo needs"),
+        ("ruckig", ["demo"], "the demo needs"),
+        ("scipy", ["demo"], "the demo needs"),
     ],
 )
 def test_a_tool_says_what_to_install(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -14,56 +13,51 @@ from ..kernels.types import ControlSpace
 from ..motions.figures import BLUE, JOINT_COLORS, MOTION_GREY, ORANGE, at_least, figure, short_name, tight_time
 from ..motions.samples import QUANTITIES
 from ..motions.units import JointUnits
-from .motion import Motion
+from .main_job import Answer, MainJob
 from .optimizer import Result
 from .planned import limits_of
 from .report import commanded
-from .session import Sent, Traffic
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 COLORS = dict(zip(ControlSpace, JOINT_COLORS[:5], strict=True))
 FLOOR = 1e-8
 """Relative cost below which there is only the rounding of float32."""
-DASHED = {"color": "black", "linewidth": 1, "linestyle": (0, (6, 4))}
 CYCLE = 0.001
 """Cycle of a controller, s."""
 
 
-def draw_trajectories(recording: Motion, planned: Motion, traffic: Traffic, path: Path) -> None:
+def draw_trajectories(job: MainJob, path: Path) -> None:
     """Draw all joints' velocities, one joint after a start, and what is commanded of the liveliest trajectory."""
-    names = recording.joint_names
-    windows = sorted(traffic.answered, key=lambda sent: sent.time)
+    windows = sorted(job.answers.values(), key=lambda answer: answer.time)
+    names = job.planned.joint_names
     with figure(path, 15, max(8.0, 1.15 * len(names) + 1.2)) as drawn:
-        drawn.suptitle(f"Integrated trajectories over the motion they were planned on ({recording.kind})", fontsize=15)
+        title = f"Integrated trajectories over the motion they were planned on ({job.recording.kind})"
+        drawn.suptitle(title, fontsize=15)
         left, right = drawn.subfigures(1, 2, width_ratios=[1.35, 1])
-        _draw_all_joints(left.subplots(len(names), 1, sharex=True, squeeze=False)[:, 0], recording, planned, windows)
+        _draw_all_joints(left.subplots(len(names), 1, sharex=True, squeeze=False)[:, 0], job, windows)
         above, below = right.subfigures(2, 1, height_ratios=[3, 2])
-        if starts := [sent for sent in windows if sent.space is ControlSpace.JERK]:
-            _draw_start(above.subplots(3, 1, sharex=True), planned, max(starts, key=lambda sent: _liveliest(sent)[1]))
-        if motions := [motion for motion in traffic.motions if len(motion.time_from_start) > 1]:
+        if starts := [answer for answer in windows if answer.space is ControlSpace.JERK]:
+            _draw_start(above.subplots(3, 1, sharex=True), job, max(starts, key=lambda answer: _power(answer).max()))
+        if motions := [motion for motion in job.motions if len(motion.time_from_start) > 1]:
             motion = max(motions, key=lambda one: np.abs(extremes(commanded(one))[:, 2]).max())
             draw_commanded(below.subplots(2, 1, sharex=True), motion, limits_of(names))
 
 
-def _draw_all_joints(panels: np.ndarray, recording: Motion, planned: Motion, windows: list[Sent]) -> None:
+def _draw_all_joints(panels: np.ndarray, job: MainJob, windows: list[Answer]) -> None:
     """Each window from its start to the start of the next one, over the planned motion."""
-    again = recording.time[recording.repeated]
-    markers = {"color": "black", "markersize": 4, "clip_on": False, "label": "repeated frame"}
-    ends = [sent.time for sent in windows[1:]] + [planned.duration]
-    for joint, axes in enumerate(panels):
+    planned, again = job.planned, job.recording.time[job.recording.repeated]
+    ends = [answer.time for answer in windows[1:]] + [planned.duration]
+    for joint, (axes, name) in enumerate(zip(panels, planned.joint_names, strict=True)):
         axes.plot(planned.time, planned.velocity[:, joint], color=MOTION_GREY, linewidth=5, label="planned motion")
         labels = {space: f"integrated {space.name.lower()}" for space in COLORS}
-        for sent, end in zip(windows, ends, strict=True):
-            time, space = sent.time + sent.answer.time_from_start, sent.space
+        for answer, end in zip(windows, ends, strict=True):
+            time, label = answer.time + answer.batch.time_from_start, labels.pop(answer.space, None)
             shown = slice(0, np.searchsorted(time, end) + 1)
-            velocity, label = sent.answer.velocity[0, shown, joint], labels.pop(space, None)
-            axes.plot(time[shown], velocity, color=COLORS[space], linewidth=1.4, label=label)
+            velocity = answer.batch.velocity[0, shown, joint]
+            axes.plot(time[shown], velocity, color=COLORS[answer.space], linewidth=1.4, label=label)
         if len(again):
-            axes.plot(again, np.full(len(again), 0.03), "^", transform=axes.get_xaxis_transform(), **markers)
-        axes.set_ylabel(f"velocity\n[{JointUnits().in_figures(recording.joint_names[joint])[1]}]", fontsize=10)
-        axes.set_title(short_name(recording.joint_names[joint]), loc="left", fontsize=11, pad=2)
+            axes.plot(again, 0 * again + 0.03, "k^", transform=axes.get_xaxis_transform(), label="repeated frame")
+        axes.set_ylabel(f"velocity\n[{JointUnits().in_figures(name)[1]}]", fontsize=10)
+        axes.set_title(short_name(name), loc="left", fontsize=11, pad=2)
         at_least(axes, planned.velocity)
         axes.locator_params(axis="y", nbins=3)
         tight_time(axes, 0.0, planned.duration)
@@ -72,27 +66,25 @@ def _draw_all_joints(panels: np.ndarray, recording: Motion, planned: Motion, win
     panels[0].figure.legend(handles, labels, loc="outside upper center", ncols=4, fontsize=10)
 
 
-def _liveliest(sent: Sent) -> tuple[int, float]:
-    """The joint that starts with the largest product of velocity and acceleration, and that product."""
-    power = np.abs(sent.answer.velocity[0, 0] * sent.answer.acceleration[0, 0])
-    return int(np.argmax(power)), float(power.max())
+def _power(answer: Answer) -> np.ndarray:
+    """Product of velocity and acceleration at a window's start, `[dof]`."""
+    return np.abs(answer.batch.velocity[0, 0] * answer.batch.acceleration[0, 0])
 
 
-def _draw_start(panels: np.ndarray, planned: Motion, sent: Sent) -> None:
+def _draw_start(panels: np.ndarray, job: MainJob, answer: Answer) -> None:
     """Position, velocity and acceleration of the liveliest joint around the start of a window."""
-    joint, color = _liveliest(sent)[0], COLORS[sent.space]
-    name = planned.joint_names[joint]
-    time = sent.time + sent.answer.time_from_start
-    begin, end = time[0] - 0.15 * (time[-1] - time[0]), time[-1]
-    # One sample more on either side, so that the line reaches the edges of the panel.
-    shown = slice(max(0, np.searchsorted(planned.time, begin) - 1), np.searchsorted(planned.time, end) + 1)
+    planned, joint, color = job.planned, int(_power(answer).argmax()), COLORS[answer.space]
+    time, name = answer.time + answer.batch.time_from_start, planned.joint_names[joint]
     for axes, quantity, unit in zip(panels, QUANTITIES, JointUnits().in_figures(name), strict=False):
-        own, rows = getattr(planned, quantity)[shown, joint], getattr(sent.answer, quantity)[:, :, joint]
-        axes.plot(planned.time[shown], own, color=MOTION_GREY, linewidth=6, label="planned motion")
+        own, rows = getattr(planned, quantity)[:, joint], getattr(answer.batch, quantity)[:, :, joint]
+        begin, end = time[0] - 0.15 * (time[-1] - time[0]), time[-1]
+        # One sample more on either side, so that the line reaches the edges of the panel.
+        shown = slice(max(0, np.searchsorted(planned.time, begin) - 1), np.searchsorted(planned.time, end) + 1)
+        axes.plot(planned.time[shown], own[shown], color=MOTION_GREY, linewidth=6, label="planned motion")
         for number, candidate in enumerate(rows[1:]):
             label = None if number else "perturbed candidates"
             axes.plot(time, candidate, color=color, linewidth=0.8, alpha=0.35, label=label)
-        axes.plot(time, rows[0], color=color, linewidth=1.8, label=f"integrated {sent.space.name.lower()}")
+        axes.plot(time, rows[0], color=color, linewidth=1.8, label=f"integrated {answer.space.name.lower()}")
         axes.plot(time[0], rows[0, 0], "o", color=color, markersize=8, markeredgecolor="white", zorder=5)
         axes.set_ylabel(f"{quantity}\n[{unit}]")
         tight_time(axes, begin, end)
@@ -107,19 +99,16 @@ def draw_commanded(panels: np.ndarray, trajectory: JointMotion, limits: Mapping[
     times = np.arange(0.0, motion.duration, CYCLE)
     states = motion.states_at(times)
     joint = int(np.abs(states[2]).max(axis=0).argmax())
-    units = JointUnits().in_figures(trajectory.joint_names[joint])
+    units, name = JointUnits().in_figures(trajectory.joint_names[joint]), short_name(trajectory.joint_names[joint])
     for order, (axes, quantity) in enumerate(zip(panels, ("velocity", "acceleration"), strict=True), start=1):
-        axes.plot(
-            knots[0] + times, states[order, :, joint], color=BLUE, linewidth=1.8, label="between the points, at 1 kHz"
-        )
+        axes.plot(knots[0] + times, states[order, :, joint], color=BLUE, linewidth=1.8, label="between, at 1 kHz")
         if (values := getattr(trajectory, quantity)) is not None:
             axes.plot(knots, values[:, joint], "o", color=ORANGE, markersize=4, label="points of the message")
-        if quantity in limits:
-            for sign in (-1, 1):
-                label = "limit" if sign > 0 else None
-                axes.axhline(sign * limits[quantity][joint], label=label, **DASHED)
+        for sign in (-1, 1) if quantity in limits else ():
+            label = "limit" if sign > 0 else None
+            axes.axhline(sign * limits[quantity][joint], color="black", linewidth=1, linestyle="--", label=label)
         axes.set_ylabel(f"{quantity}\n[{units[order]}]")
-    name, most = short_name(trajectory.joint_names[joint]), np.abs(extremes(motion)[:, 2, joint]).max()
+    most = np.abs(extremes(motion)[:, 2, joint]).max()
     panels[0].set_title(f"{name}: commanded, at most {most:.3g} {units[2]}", loc="left")
     panels[0].legend(loc="best", fontsize=10)
     panels[-1].set_xlabel("time from the start of the trajectory [s]")
@@ -127,48 +116,40 @@ def draw_commanded(panels: np.ndarray, trajectory: JointMotion, limits: Mapping[
 
 def draw_optimizer(result: Result, path: Path) -> None:
     """Draw cost above the optimum against iterations, and the motion of all joints."""
-    title = (
-        f"Least jerk to a goal at rest, by L-BFGS over {result.problem.n} {result.problem.name} and ~/evaluate "
-        f"({result.calls} calls, {result.seconds:.1f} s)"
-    )
+    problem, costs = result.problem, result.costs
     with figure(path, 15, 8) as drawn:
-        drawn.suptitle(title, fontsize=15)
+        told = f"by L-BFGS over {problem.n} {problem.name} and ~/evaluate ({result.calls} calls)"
+        drawn.suptitle(f"Least jerk to a goal at rest, {told}", fontsize=15)
         left, right = drawn.subfigures(1, 2, width_ratios=[1, 1.6])
-        _draw_convergence(left.subplots(), result)
+        axes = left.subplots()
+        gaps = np.maximum(np.abs(np.array(costs) - result.optimum) / result.optimum, FLOOR)
+        axes.semilogy(range(len(gaps)), gaps, "o-", color=BLUE, linewidth=2, markersize=6, label="cost")
+        axes.axhspan(FLOOR / 10, 1e-6, color="#E4E4E4", zorder=0, label="rounding of float32")
+        axes.set_ylim(FLOOR / 2, 10 * max(1.0, gaps.max()))
+        axes.set_xlabel("iteration")
+        axes.xaxis.get_major_locator().set_params(integer=True)
+        axes.set_ylabel("(cost - closed-form optimum) / optimum")
+        axes.set_title(f"cost {costs[0]:.3g} to {costs[-1]:.6g}, optimum {result.optimum:.6g}", loc="left")
+        left.legend(loc="outside lower center", ncols=2, fontsize=11)  # inside, the curve may cross it
         _draw_motion(right.subplots(2, 2, sharex=True), result)
 
 
-def _draw_convergence(axes: Axes, result: Result) -> None:
-    gaps = np.maximum(np.abs(np.array(result.costs) - result.optimum) / result.optimum, FLOOR)
-    axes.semilogy(range(len(gaps)), gaps, "o-", color=BLUE, linewidth=2, markersize=6, label="cost")
-    axes.axhspan(FLOOR / 10, 1e-6, color="#E4E4E4", zorder=0, label="rounding of float32")
-    axes.set_ylim(FLOOR / 2, 10 * max(1.0, gaps.max()))
-    axes.set_xlabel("iteration")
-    axes.xaxis.get_major_locator().set_params(integer=True)
-    axes.set_ylabel("(cost - closed-form optimum) / optimum")
-    axes.set_title(f"cost {result.costs[0]:.3g} to {result.costs[-1]:.6g}, optimum {result.optimum:.6g}", loc="left")
-    # Below the axes: inside, a curve may cross whatever is written.
-    axes.figure.legend(loc="outside lower center", ncols=2, fontsize=11)
-
-
 def _draw_motion(panels: np.ndarray, result: Result) -> None:
-    problem = result.problem
-    time = result.found.time_from_start
+    problem, found, time = result.problem, result.found, result.found.time_from_start
     # Both units where some joints lift: [rad/s, m/s].
     kinds = sorted({JointUnits().in_figures(name) for name in problem.joint_names}, reverse=True)
-    all_units = [", ".join(names) for names in zip(*kinds, strict=True)]
-    for axes, quantity, unit in zip(panels.flat, QUANTITIES, all_units, strict=True):
-        for joint in range(len(problem.goal)):
-            color = JOINT_COLORS[joint % len(JOINT_COLORS)]
-            found = getattr(result.found, quantity)[0, :, joint]
+    for axes, quantity, units in zip(panels.flat, QUANTITIES, zip(*kinds, strict=True), strict=True):
+        for joint, name in enumerate(problem.joint_names):
+            color, rows = JOINT_COLORS[joint % len(JOINT_COLORS)], getattr(found, quantity)[0, :, joint]
             if quantity == "jerk":  # held over the step that leads to the point; there is none before the start
-                axes.step(time[1:], found[1:], where="pre", color=color, linewidth=2)
+                axes.step(time[1:], rows[1:], where="pre", color=color, linewidth=2)
                 continue
-            axes.plot(time, found, color=color, linewidth=2, label=short_name(problem.joint_names[joint]))
-            axes.plot(0, found[0], "o", color=color, markersize=7, markeredgecolor="white", zorder=5, clip_on=False)
+            axes.plot(time, rows, color=color, linewidth=2, label=short_name(name))
             goal = problem.goal[joint] if quantity == "position" else 0.0
-            axes.plot(time[-1], goal, "*", color=color, markersize=12, markeredgecolor="white", zorder=5, clip_on=False)
-        axes.set_ylabel(f"{quantity} [{unit}]")
+            for at, value, marker, size in ((0, rows[0], "o", 7), (time[-1], goal, "*", 12)):
+                edge = {"markeredgecolor": "white", "zorder": 5, "clip_on": False}
+                axes.plot(at, value, marker, color=color, markersize=size, **edge)
+        axes.set_ylabel(f"{quantity} [{', '.join(units)}]")
         tight_time(axes, 0.0, time[-1])
     for axes in panels[-1]:
         axes.set_xlabel("time [s]")

@@ -7,29 +7,34 @@ import json
 import math
 import os
 import sys
+import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..motions.extras import require
-from ..motions.samples import RecordingError
-from ..tools.command_line import EXIT_FAILED, ToolFailure, ToolParser, UserError, natural, note, number, run_tool
+from ..motions.writing import write_table
+from ..tools.command_line import EXIT_FAILED, ToolFailure, ToolParser, UserError, note, number, run_tool
 from ..tools.progress import Progress
 from ..wire.transport import prepare_transport
-from .motion import Motion, cut, load_recording, write_motion, write_recordings
 from .node import NodeProcess
 
-# Torch and ROS are imported where they are needed, so that a faulty recording is reported at once.
+# Torch, ROS and scipy are imported where they are needed, so that a wrong argument is reported at once.
 if TYPE_CHECKING:
     from ..client import IntegratorClient
+    from .main_job import MainJob
+    from .optimizer import Result
+    from .recording import Motion
     from .report import Report
 
-MAX_SECONDS = 30.0
-"""Longer motions are cut, so that the demo ends within a minute."""
-PLAY_AT_LEAST = 8.0
-"""Motions shorter than this [s] are played several times, but never longer than requested."""
+MAX_SECONDS, PLAY_AT_LEAST = 30.0, 8.0
+"""Longer motions are cut, so that the demo ends within a minute; shorter ones are played several times."""
+BATCH = 32
+"""Candidates in a sequence."""
+NODE_WITHIN_S, ANSWERS_WITHIN_S = 30.0, 5.0
 NAME = "demo"
 EXAMPLES = (
     (NAME, "a Panda motion planned on the spot"),
@@ -40,33 +45,22 @@ RESULTS = REPORT, TRAJECTORIES, OPTIMIZER, GOAL = "report.json", "trajectories.p
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the demo; returns 0 if every sequence is answered and the optimum found, or a code of all tools."""
-    begin = time.monotonic()
-    parser = ToolParser(
-        NAME,
-        "Sends a robot's motion through the integrator node over DDS, measures and draws what comes back.",
-        EXAMPLES,
-        uses_ros=True,
-    )
-    parser.add_argument("recording", nargs="?", type=Path, metavar="PATH", help="the same as --data PATH")
+    told = "Sends a robot's motion through the integrator node over DDS, measures and draws what comes back."
+    parser = ToolParser(NAME, told, EXAMPLES, uses_ros=True)
     kinds = (
-        "recording: rosbag2 folder, .db3 or .mcap; CSV (time, position_<joint>, velocity_<joint>, or a UR RTDE log); "
-        "YAML of a RobotTrajectory. Default: a Panda motion planned on the spot"
+        "rosbag2 folder, .db3 or .mcap; CSV (time, position_<joint>, velocity_<joint>, or a UR RTDE log); YAML of a "
+        "RobotTrajectory. Default: a Panda motion planned on the spot"
     )
-    parser.option("--data", kinds, "PATH", Path)
+    parser.add_argument("recording", nargs="?", type=Path, metavar="RECORDING", help=kinds)
     parser.option("--topic", "JointState topic of a bag (default: /joint_states, or the only one)")
     parser.option("--out", "default: %(default)s", "DIR", Path, Path("build/demo"))
-    parser.option("--seconds", "use the first S seconds of the motion only", "S", _seconds)
-    parser.option("--batch", "candidates in a sequence (default: %(default)s)", "B", natural, 32)
+    parser.option("--seconds", "use the first S seconds of the motion only", "S", _seconds, MAX_SECONDS)
     parser.option("--device", "device parameter of the node (default: %(default)s)", default="auto")
     parser.flag("--external-node", "use the node traj_integrator that runs already (started by a launch file)")
     parser.option("--write-node-params", "write the parameter file of a node for this motion, and end", "FILE", Path)
-    as_files = "write the motion as a table (.csv) or as a bag (.db3, .mcap, or a folder, no suffix), and end"
-    parser.option("--write-motion", as_files, "FILE", Path)
+    parser.option("--write-motion", "write the motion as a table, and end", "FILE.csv", Path)
     options = parser.parse(arguments)
-    if options.recording is not None and options.data is not None:
-        parser.error("give the recording once, as PATH or as --data PATH")
-    options.data = options.data or options.recording
-    return run_tool(NAME, lambda: _main(options, begin))
+    return run_tool(NAME, lambda: _main(options))
 
 
 def _seconds(text: str) -> float:
@@ -75,83 +69,63 @@ def _seconds(text: str) -> float:
     return value
 
 
-def _main(options: argparse.Namespace, begin: float) -> int:
-    recording = _recording(options)
-    if options.write_motion is not None:
-        try:
-            write_motion(recording, options.write_motion)
-        except (RecordingError, UserError) as error:
-            raise UserError(f"--write-motion: {str(error).removeprefix('--out: ')}") from None
-        print(f"written: {options.write_motion}: {_size(recording)}")
-        return 0
-    from .planning import plan_on
+def _main(options: argparse.Namespace) -> int:
+    for module in ("matplotlib", "scipy", *([] if options.recording else ["ruckig"])):
+        require(module, "the demo", extra="demo")
+    from .planned import planned_motion
+    from .recording import cut, load_recording, plan_on
     from .windows import write_node_parameters
 
+    recording = load_recording(options.recording, options.topic) if options.recording else planned_motion()
+    recording = cut(recording, min(MAX_SECONDS, options.seconds))
+    if options.write_motion is not None:
+        write_table(options.write_motion, recording)
+        print(f"written: {options.write_motion}: {_size(recording)}")
+        return 0
     planned = plan_on(recording)
     if options.write_node_params is not None:
-        write_node_parameters(recording, planned, options.batch, options.device, options.write_node_params)
+        write_node_parameters(recording, planned, BATCH, options.device, options.write_node_params)
         return 0
-    return _run(options, recording, planned, begin)
-
-
-def _recording(options: argparse.Namespace) -> Motion:
-    require("matplotlib", "drawing", extra="demo")
-    if options.data is not None:
-        motion = load_recording(options.data, options.topic)
-    else:
-        require("ruckig", "planning a motion (without --data)", extra="demo")
-        from .planned import planned_motion
-
-        motion = planned_motion()
-    return cut(motion, min(MAX_SECONDS, options.seconds or MAX_SECONDS))
+    return _run(options, recording, planned)
 
 
 def _size(motion: Motion) -> str:
     return f"{motion.duration:.1f} s, {motion.dof} joints, {motion.samples} samples"
 
 
-def _run(options: argparse.Namespace, recording: Motion, planned: Motion, begin: float) -> int:
+def _run(options: argparse.Namespace, recording: Motion, planned: Motion) -> int:
     """Run, draw and report; returns the exit code."""
+    from .recording import write_recordings
     from .windows import horizon_of, write_node_parameters
 
-    out = options.out
+    begin, out, ros_arguments = time.monotonic(), options.out, options.ros_arguments[1:]
     out.mkdir(parents=True, exist_ok=True)
     for name in RESULTS:
         (out / name).unlink(missing_ok=True)
-    print(f"Motion: {recording.source} ({recording.kind}), {_size(recording)}", flush=True)
-    for told in planned.notes:
-        print(f"  {told}")
-    recordings = write_recordings(recording, out)
-    ros_arguments = options.ros_arguments[1:]
+    print(f"Motion: {recording.source} ({recording.kind}), {_size(recording)}", *planned.notes, sep="\n  ", flush=True)
+    recordings, node = write_recordings(recording, out), None
     if not options.external_node:  # nothing reaches another robot, or another machine
         os.environ.setdefault("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST")
         ros_arguments += ["-r", f"__ns:=/demo_{os.getpid()}"]
-    passes = max(1, math.ceil(min(PLAY_AT_LEAST, options.seconds or PLAY_AT_LEAST) / recording.duration - 0.5))
-    largest = options.batch, horizon_of(planned), recording.dof
-    with Progress() as progress, _client(ros_arguments, largest) as client:
-        from .report import report_of
-        from .session import Session
-
-        node = None
+    with Progress() as progress, _client(ros_arguments, (BATCH, horizon_of(planned), recording.dof)) as client:
         progress.stage(f"{'Waiting for' if options.external_node else 'Starting'} the node {client.integrator}")
         if not options.external_node:
             parameters = out / "node_params.yaml"
-            write_node_parameters(recording, planned, options.batch, options.device, parameters)
+            write_node_parameters(recording, planned, BATCH, options.device, parameters)
             node = NodeProcess(parameters, ros_arguments, out / "node.log")
         with node or nullcontext():
-            session = Session(client, recording, planned, node.check if node else lambda: None)
-            session.wait_for_node()
-            session.play_and_plan(passes, options.batch, progress)
-            progress.stage("Optimizing over the services")
-            optimized = session.optimize()
+            check = node.check if node else lambda: None
+            job, optimized = _job(client, (recording, planned), options.seconds, check, progress)
         progress.stage("Drawing")
         from .drawing import draw_optimizer, draw_trajectories
 
-        draw_trajectories(recording, planned, session.traffic, out / TRAJECTORIES)
+        draw_trajectories(job, out / TRAJECTORIES)
         for result, name in zip(optimized, (OPTIMIZER, GOAL), strict=True):
             draw_optimizer(result, out / name)
-    report = report_of(recording, options.batch, session.traffic, optimized)
-    return _conclude(report, node, out, recordings, begin)
+    from .report import report_of
+
+    report = report_of(job, optimized, node.code if node else 0, time.monotonic() - begin)
+    return conclude(report, out, recordings)
 
 
 def _client(ros_arguments: list[str], largest: tuple[int, int, int]) -> IntegratorClient:
@@ -172,23 +146,76 @@ def _client(ros_arguments: list[str], largest: tuple[int, int, int]) -> Integrat
         raise UserError(f"--ros-args: {error}") from None
 
 
-def _conclude(report: Report, node: NodeProcess | None, out: Path, recordings: str, begin: float) -> int:
+def _job(
+    client: IntegratorClient,
+    motions: tuple[Motion, Motion],
+    seconds: float,
+    check: Callable[[], None],
+    progress: Progress,
+) -> tuple[MainJob, list[Result]]:
+    """Play and plan, then optimize; `check` raises ToolFailure where the node has failed."""
+    from ..client import Refused
+    from .main_job import MainJob
+    from .optimizer import minimized, problems_of
+
+    recording, planned = motions
+    job, over = MainJob(client, recording, planned, BATCH), threading.Event()
+    _wait_for_node(job, check)
+    passes = max(1, math.ceil(min(PLAY_AT_LEAST, seconds) / recording.duration - 0.5))
+    progress.stage("Playing and planning", passes * (recording.duration + recording.step))
+    with ThreadPoolExecutor(1) as threads:
+        playing = threads.submit(job.play, passes, over)
+        try:
+            job.run(lambda: check() or playing.done(), progress.update)
+        finally:
+            over.set()
+        playing.result()
+    progress.stage("Optimizing over the services")
+    try:
+        optimized = [minimized(problem, client) for problem in problems_of(planned)]
+    except (Refused, TimeoutError) as error:
+        check()
+        raise ToolFailure(f"optimizer: {error}") from None
+    deadline = time.monotonic() + ANSWERS_WITHIN_S
+    while job.lost and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return job, optimized
+
+
+def _wait_for_node(job: MainJob, check: Callable[[], None]) -> None:
+    """Wait until the node is active, and knows where the robot is."""
+    from ..client import Refused
+
+    deadline = time.monotonic() + NODE_WITHIN_S
+    while True:
+        check()
+        try:
+            job.client.wait_until_active(2.0)
+            job.tell(0)
+            job.client.committed(1)
+            return
+        except (Refused, TimeoutError) as error:
+            if time.monotonic() > deadline:
+                joints = ", ".join(job.recording.joint_names)
+                told = f"no active node {job.client.integrator} within {NODE_WITHIN_S:.0f} s in this ROS domain"
+                raise ToolFailure(f"{told} that hears a robot with joints {joints}: {error}") from None
+        time.sleep(0.05)
+
+
+def conclude(report: Report, out: Path, recordings: str) -> int:
     """Write the report, print the summary, and return the exit code."""
     from .report import failures, summary
 
-    seconds, failed = time.monotonic() - begin, failures(report)
-    if node is not None and node.code:
-        failed.append(f"the node ended with exit code {node.code} when interrupted")
-    written = {"passed": not failed, "failures": failed, "wall_s": seconds, **report}
+    failed = failures(report)
+    written = {"passed": not failed, "failures": failed, **report}
     (out / REPORT).write_text(json.dumps(written, indent=2, allow_nan=False) + "\n", encoding="utf-8")
-    lines = [
-        *summary(report),
-        ("time", f"{seconds:.0f} s"),
-        ("written", f"{', '.join(RESULTS)} in {out}"),
-        ("recording", f"{recordings} in {out}, for the tools (docs/tools.md)"),
-    ]
-    width = max(len(name) for name, _ in lines)
-    print("", *(f"  {name:<{width}}  {value}" for name, value in lines), sep="\n")
+    lines = summary(report) | {
+        "time": f"{report['wall_s']:.0f} s",
+        "written": f"{', '.join(RESULTS)} in {out}",
+        "recording": f"{recordings} in {out}, for the tools (docs/tools.md)",
+    }
+    width = max(map(len, lines))
+    print("", *(f"  {name:<{width}}  {value}" for name, value in lines.items()), sep="\n")
     for failure in failed:
         print(f"{NAME}: FAILED: {failure}", file=sys.stderr)
     return EXIT_FAILED if failed else 0

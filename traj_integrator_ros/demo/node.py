@@ -30,13 +30,12 @@ class NodeProcess(AbstractContextManager):
 
     def __exit__(self, *error: object) -> None:
         """Interrupt it, and kill it if that does not end it; `code` is how it ended."""
-        if self._process.poll() is None:
-            self._process.send_signal(signal.SIGINT)
-            try:
-                self._process.wait(STOPS_WITHIN_S)
-            except subprocess.TimeoutExpired:
-                self._process.kill()
-        self.code = self._process.wait()
+        self._process.send_signal(signal.SIGINT)
+        try:
+            self.code = self._process.wait(STOPS_WITHIN_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self.code = self._process.wait()
 
     def check(self) -> None:
         """Raise ToolFailure where it has ended, or could not configure itself."""

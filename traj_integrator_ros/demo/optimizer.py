@@ -7,12 +7,13 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
+from scipy.optimize import minimize
 from torch import Tensor
 
 from ..client import IntegratorClient, Trajectories
 from ..kernels import ControlSpace, CostTerm, QuadraticCost, quadratic_cost
 from ..motions.samples import QUANTITIES
-from .motion import Motion
+from .recording import Motion
 from .windows import DEGREE, SEGMENT
 
 DURATION = 1.575
@@ -21,9 +22,8 @@ JERK_WEIGHT = 1e-3
 """Weight of squared jerk over time, per rad²/s⁵."""
 END_WEIGHTS = (2000.0, 200.0, 5.0)
 """Weights of position, velocity and acceleration in the last row, per rad², (rad/s)², (rad/s²)²."""
-MAX_ITERATIONS = 60
-CONVERGED = 1e-7
-"""Relative decrease of the cost; the search ends after two iterations with less."""
+ENDS = {"maxiter": 60, "ftol": 10 * np.finfo(np.float32).eps}
+"""Costs and gradients travel as float32: a line search for less than a few of its roundings finds nothing else."""
 
 
 @dataclass(frozen=True)
@@ -75,8 +75,7 @@ class Problem:
 
     def optimum(self) -> float:
         """The least cost: the gradient is linear in the actions. An action without effect has the optimum 0."""
-        nowhere = np.zeros((3, 1)), np.zeros(1)
-        hessian = self.gradient(np.eye(self.n)[:, :, None], *nowhere)[1][:, :, 0]
+        hessian = self.gradient(np.eye(self.n)[:, :, None], np.zeros((3, 1)), np.zeros(1))[1][:, :, 0]
         at_zero = self.gradient(np.zeros((1, self.n, len(self.goal))), self.start, self.goal)[1][0]
         actions = np.linalg.lstsq(hessian, -at_zero, rcond=None)[0]
         return float(self.gradient(actions[None], self.start, self.goal)[0][0])
@@ -122,34 +121,24 @@ def problems_of(motion: Motion) -> list[Problem]:
     return [Problem(*kind, motion.joint_names, *given) for kind in kinds]
 
 
-def minimize(problem: Problem, client: IntegratorClient) -> Result:
+def minimized(problem: Problem, client: IntegratorClient) -> Result:
     """Minimize the problem's cost by L-BFGS from its guess. Raises Refused, and TimeoutError without an answer."""
-    torch.optim.SGD([torch.zeros(1, requires_grad=True)]).step()  # the first step of all imports for seconds
-    begin, calls, cost = time.monotonic(), 0, problem.cost(problem.goal)
-    guess, basis = map(torch.from_numpy, problem.guess_and_basis())
-    variables = torch.zeros_like(guess)
-    search = {"max_iter": 1, "max_eval": 30, "history_size": 20, "line_search_fn": "strong_wolfe"}
-    optimizer = torch.optim.LBFGS([variables], **search, tolerance_grad=0, tolerance_change=0)
+    begin, cost, (guess, basis) = time.monotonic(), problem.cost(problem.goal), problem.guess_and_basis()
+    evaluated: list[float] = []
+    costs: list[float] = []
 
-    def actions() -> np.ndarray:
-        return (guess + basis @ variables).numpy()[None]
+    def actions(variables: np.ndarray) -> np.ndarray:
+        return (guess + basis @ variables.reshape(guess.shape))[None]
 
-    def evaluate() -> float:
-        nonlocal calls
-        calls += 1
-        answer = client.evaluate(actions(), cost, **problem.fields)
-        variables.grad = basis.T @ torch.from_numpy(answer.gradient.action[0].astype(np.float64))
-        return float(answer.cost[0])
+    def evaluate(variables: np.ndarray) -> tuple[float, np.ndarray]:
+        answer = client.evaluate(actions(variables), cost, **problem.fields)
+        evaluated.append(float(answer.cost[0]))
+        return evaluated[-1], (basis.T @ answer.gradient.action[0].astype(np.float64)).ravel()
 
-    costs = [evaluate()]
-    # One iteration a step, for the costs in between: the optimizer keeps its curvature pairs from step to step.
-    while len(costs) <= MAX_ITERATIONS and not (costs[2:] and costs[-3] - costs[-1] <= CONVERGED * costs[-1]):
-        before = variables.clone()
-        optimizer.step(evaluate)
-        costs.append(evaluate())
-        if costs[-1] > costs[-2]:  # the limit of float32: any further descent is within its rounding
-            variables.copy_(before)
-            costs.pop()
-            break
-    found = client.integrate(actions(), **problem.fields)
-    return Result(problem, problem.optimum(), tuple(costs), calls, time.monotonic() - begin, found)
+    def iterated(_: np.ndarray) -> None:
+        costs.append(evaluated[-1])  # the search along a line ends where it evaluated last
+
+    found = minimize(evaluate, np.zeros(guess.size), jac=True, method="L-BFGS-B", callback=iterated, options=ENDS)
+    trajectory = client.integrate(actions(found.x), **problem.fields)
+    seconds = time.monotonic() - begin
+    return Result(problem, problem.optimum(), (evaluated[0], *costs), len(evaluated), seconds, trajectory)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ..motions.samples import Nature
-from .motion import Motion
+from .recording import Motion
 
 PANDA_JOINTS = tuple(f"panda_joint{i}" for i in range(1, 8))
 LIMITS = {

@@ -11,37 +11,37 @@ from ..client import SECOND_NS, JointMotion
 from ..execution.limits import extremes
 from ..execution.motion import Motion as Polynomials
 from ..execution.rows import Points, motion_of_points
-from .motion import Motion
+from .main_job import MainJob
 from .optimizer import Result
 from .planned import limits_of
-from .session import Traffic
 
 OPTIMIZER_GAP = 1e-3
 """Largest distance of the optimizer's cost from the optimum, relative to it, that counts as found."""
 Report = dict[str, object]
 
 
-def report_of(recording: Motion, batch: int, traffic: Traffic, optimized: list[Result]) -> Report:
+def report_of(job: MainJob, optimized: list[Result], node_code: int, wall_s: float) -> Report:
     """Everything that was sent and received. Units are in the names: _s, _ms."""
-    answered = traffic.answered
-    latency = 1e3 * np.array([sent.latency_s for sent in answered] or [np.nan])
+    recording, latencies = job.recording, [1e3 * answer.latency_s for answer in job.answers.values()]
     return {
+        "wall_s": wall_s,
+        "node_code": node_code,
         "source": recording.source,
         "source_kind": recording.kind,
         "motion_s": recording.duration,
         "samples": recording.samples,
         "repeated_frames": int(recording.repeated.sum()),
-        "candidates_per_sequence": batch,
-        "sequences_sent": len(traffic.sent),
-        "trajectories_received": len(answered),
-        "received_by_space": Counter(sent.space.name.lower() for sent in answered),
-        "rejected": traffic.rejected.total(),
-        "rejected_by_reason": traffic.rejected,
-        "lost": traffic.lost,
-        "joint_trajectories_received": len(traffic.motions),
-        "not_commanded_by_reason": traffic.not_commanded,
-        "latency_ms": {f"p{share}": float(np.percentile(latency, share)) for share in (50, 99)} if answered else {},
-        "share_of_limits": _shares(traffic.motions, limits_of(recording.joint_names)),
+        "candidates_per_sequence": job.batch,
+        "sequences_sent": len(job.sent),
+        "trajectories_received": len(latencies),
+        "received_by_space": Counter(answer.space.name.lower() for answer in job.answers.values()),
+        "rejected": job.rejected.total(),
+        "rejected_by_reason": job.rejected,
+        "lost": job.lost,
+        "joint_trajectories_received": len(job.motions),
+        "not_commanded_by_reason": job.not_commanded,
+        "latency_ms": {f"p{share}": float(np.percentile(latencies, share)) for share in (50, 99)} if latencies else {},
+        "share_of_limits": _shares(job.motions, limits_of(recording.joint_names)),
         "optimizer": {
             result.problem.name: {
                 "cost_at_start": result.costs[0],
@@ -67,30 +67,28 @@ def failures(report: Report) -> list[str]:
     for name, result in report["optimizer"].items():
         if not abs(gap := result["relative_gap"]) <= OPTIMIZER_GAP:
             found.append(f"optimizer over {name}: cost {gap:.0e} from its optimum (relative)")
+    if code := report["node_code"]:
+        found.append(f"the node ended with exit code {code} when interrupted")
     return found
 
 
-def summary(report: Report) -> list[tuple[str, str]]:
-    """Lines of the table at the end of the demo."""
+def summary(report: Report) -> dict[str, str]:
+    """The table at the end of the demo."""
     sent = "{sequences_sent} sent, {trajectories_received} answered, {rejected} rejected, {lost} lost"
-    for_robot = f"{report['joint_trajectories_received']} for the robot's controller"
-    if without := report["not_commanded_by_reason"]:
-        for_robot += f"; sequences without one: {_listed(without)}"
-    latency = report["latency_ms"]
-    lines = [
-        ("motion", "{motion_s:.1f} s, {source} ({source_kind})".format(**report)),
-        ("sequences", (sent + "; {candidates_per_sequence} candidates each").format(**report)),
-        ("trajectories", for_robot),
-        ("latency", "p50 {p50:.1f} ms, p99 {p99:.1f} ms".format(**latency) if latency else "nothing came back"),
-    ]
-    if used := report["share_of_limits"]:
-        listed = ", ".join(f"{name} {share:.0%}" for name, share in used.items())
-        lines.append(("commanded", f"{listed} of the robot's limits at most"))
-    if repeated := report["repeated_frames"]:
-        lines.append(("repeated frames", f"{repeated} of {report['samples']}"))
     told = "cost {cost_at_start:.4g} to {cost_at_end:.6g} in {iterations} iterations, {service_calls} calls, "
     told += "{seconds:.1f} s; {relative_gap:.0e} from the optimum"
-    return lines + [(f"optimizer, {name}", told.format(**result)) for name, result in report["optimizer"].items()]
+    without, used = report["not_commanded_by_reason"], report["share_of_limits"]
+    lines = {
+        "motion": "{motion_s:.1f} s, {samples} samples, {repeated_frames} repeated; {source} ({source_kind})",
+        "sequences": sent + "; {candidates_per_sequence} candidates each",
+        "trajectories": "{joint_trajectories_received} for the robot's controller"
+        + (f"; sequences without one: {_listed(without)}" if without else ""),
+        "latency": "p50 {latency_ms[p50]:.1f} ms, p99 {latency_ms[p99]:.1f} ms" if report["latency_ms"] else "unknown",
+    }
+    if used:
+        lines["commanded"] = f"{', '.join(f'{name} {share:.0%}' for name, share in used.items())} of the robot's limits"
+    found = {name: line.format(**report) for name, line in lines.items()}
+    return found | {f"optimizer, {name}": told.format(**result) for name, result in report["optimizer"].items()}
 
 
 def commanded(motion: JointMotion) -> Polynomials | None:

@@ -8,15 +8,15 @@ import numpy as np
 
 from ..kernels.types import ControlSpace
 from ..motions.samples import QUANTITIES
-from .motion import Motion
 from .planned import limits_of
+from .recording import Motion
 
 MAX_HORIZON = 32
 """Rows of a window."""
 DEGREE, SEGMENT = 3, 4
 """Degree of the B-splines, and rows in each segment."""
 CANDIDATE_SPREAD = 0.5
-"""Acceleration [share of the motion's largest] that perturbed candidates add at the end of their window, one sigma."""
+"""Acceleration, as a share of the motion's largest, that candidates add at the end of their window, one sigma."""
 
 
 def horizon_of(motion: Motion) -> int:
@@ -32,15 +32,13 @@ def cut_window(
     Row 0 is the motion itself, and the others leave it from the same start state, by A s⁴ with s = 0..1.
     """
     horizon, dt = horizon_of(motion), motion.step
-    rows = slice(first, first + horizon + 1)
     span, s = horizon * dt, np.linspace(0, 1, horizon + 1)[:, None]
     reach = CANDIDATE_SPREAD * np.abs(motion.acceleration).max() * span**2 / 12
     amplitude = reach * np.clip(random.standard_normal((batch, 1, motion.dof)), -2, 2)
     amplitude[0] = 0
-    position = motion.position[rows] + amplitude * s**4
-    velocity = motion.velocity[rows] + amplitude * 4 * s**3 / span
-    acceleration = motion.acceleration[rows] + amplitude * 12 * s**2 / span**2
-    states = position, velocity, acceleration
+    leaving = s**4, 4 * s**3 / span, 12 * s**2 / span**2
+    own = (getattr(motion, name)[first : first + horizon + 1] for name in QUANTITIES[:3])
+    states = position, _, acceleration = [rows + amplitude * part for rows, part in zip(own, leaving, strict=True)]
 
     fields: dict[str, object] = {"dt": dt, "control_space": space, "joint_names": motion.joint_names}
     fields |= {name: rows[0, 0] for name, rows in zip(QUANTITIES, states, strict=False)}
@@ -66,14 +64,13 @@ def write_node_parameters(recording: Motion, planned: Motion, batch: int, device
         moved, fastest = np.abs(np.diff(recording.position, axis=0)).max(), np.abs(recording.velocity).max()
         assumed = {"assumed_velocity": max(1.0, 2 * fastest), "start_deviation": max(0.1, 2 * moved)}
         limits = {"action": "warn", **{name: round(float(value), 3) for name, value in assumed.items()}}
-    horizon = horizon_of(planned)
     values = {
         "joint_names": list(recording.joint_names),
         "device": device,
         "dt": round(planned.step, 9),
         "max_batch": max(64, batch),
         "max_horizon": 128,
-        "warmup": [f"{batch}x{horizon}"],
+        "warmup": [f"{batch}x{horizon_of(planned)}"],
         "state_timeout": round(max(5.0, 3 * float(np.diff(recording.time).max())), 3),
         **{f"limits.{name}": value for name, value in limits.items()},
         "supervision.deviation": 0.0,  # the robot plays its recording, whatever it is sent
