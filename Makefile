@@ -4,8 +4,7 @@
 #   make demo DATA=path                integrates a recording (rosbag2 or CSV) instead of a planned motion
 #   make test PYTEST_ARGS="-k clique"  passes arguments to pytest
 #   make bench ARGS=--quick            passes arguments to the benchmarks
-#   make soak ARGS="--minutes 2"       and to the soak (--chunks: a policy streams to a robot that executes;
-#                                      --random: 1,000 random streams on a simulated clock, without a node)
+#   make soak ARGS="--minutes 2"       and to the soak (--random: 1,000 random streams on a simulated clock, without a node)
 #   make rig ARGS="--list"            lists what the real node is put through (names of cases run those)
 #   make matrix ARGS="jazzy-*"         tests some of the combinations
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import os
 import re
 import subprocess
 import sys
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -29,9 +28,7 @@ class Environment:
     venv: Path
     distro: str  # whose wheels, where no ROS 2 is sourced
     use_ros: bool
-    lock: int  # file descriptor; children inherit it, so that an orphan of a killed set-up holds it until it ends
-    log: Path  # of the step at work
-    running: set[subprocess.Popen[bytes]] = field(default_factory=set)
+    log: Path = LOGS  # of the step at work
 
     @property
     def python(self) -> Path:
@@ -44,7 +41,7 @@ class Environment:
         return self.venv / "lib" / f"python{sys.version_info[0]}.{sys.version_info[1]}" / "site-packages"
 
     def run(self, *command: object, **variables: str) -> None:
-        """Runs a command with its output in the log; raises SetUpError with the most telling line."""
+        """Runs a command with its output in the log; raises SetUpError with the last line that has an error."""
         path = os.environ.get("PATH", "")
         # A sourced ROS 2 is built with its own cmake, the wheels with the pinned one.
         path = f"{path}:{self.venv}/bin" if self.use_ros else f"{self.venv}/bin:{path}"
@@ -54,42 +51,24 @@ class Environment:
         libraries = os.environ.get("LD_LIBRARY_PATH", "").split(os.pathsep)
         ours = str(ROOT / ".venv")
         environment["LD_LIBRARY_PATH"] = os.pathsep.join(path for path in libraries if not path.startswith(ours))
-        with self.log.open("a", encoding="utf-8") as log:
-            log.write(f"$ {' '.join(map(str, command))}\n")
+        arguments = list(map(str, command))
+        with self.log.open("a+", encoding="utf-8", errors="replace") as log:
+            log.write(f"$ {' '.join(arguments)}\n")
             log.flush()
-            start = os.fstat(log.fileno()).st_size
-            process = subprocess.Popen(
-                list(map(str, command)),
-                cwd=ROOT,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                env=environment,
-                pass_fds=(self.lock,),
-            )
-            self.running.add(process)
-            code = process.wait()
-            self.running.discard(process)
+            start = log.tell()
+            pipes = {"stdin": subprocess.DEVNULL, "stdout": log, "stderr": subprocess.STDOUT}
+            code = subprocess.run(arguments, cwd=ROOT, env=environment, check=False, **pipes).returncode
+            log.seek(start)
+            said = log.read()
         if code != 0:
-            raise SetUpError(f"{self._most_telling_line(start)} (all of it in {self.log.relative_to(ROOT)})")
+            lines = [line.strip() for line in said.splitlines() if line.strip()] or ["no output"]
+            errors = [line for line in lines if re.search(r"\berror\b", line, re.IGNORECASE)]
+            raise SetUpError(f"{(errors or lines)[-1]} (all of it in {self.log.relative_to(ROOT)})")
 
     def pip_install(self, *arguments: object, **variables: str) -> None:
         """Installs with pip; modules are compiled to bytecode when they are imported rather than all of them now."""
         quiet = ("--disable-pip-version-check", "--no-input", "--progress-bar=off", "--no-compile")
         self.run(self.python, "-m", "pip", "install", *quiet, *arguments, **variables)
-
-    def stop(self) -> None:
-        """Ends the running commands."""
-        for process in list(self.running):
-            with contextlib.suppress(ProcessLookupError):
-                process.terminate()
-
-    def _most_telling_line(self, start: int) -> str:
-        """The last line with an error since a byte of the log, else the last line."""
-        lines = self.log.read_bytes()[start:].decode("utf-8", errors="replace").splitlines()
-        lines = [line.strip() for line in lines if line.strip()] or ["no output"]
-        errors = [line for line in lines if re.search(r"\berror\b", line, re.IGNORECASE)]
-        return (errors or lines)[-1]
 
 
 def hashed(inputs: Iterable[str | Path]) -> str:

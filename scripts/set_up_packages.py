@@ -50,8 +50,8 @@ def package_inputs(environment: Environment) -> list[str | Path]:
     """The pins, and with a sourced ROS 2 the versions that the system already has."""
     if environment.use_ros:
         return [REQUIREMENTS / "python.txt", *ros_requirements(environment)]
-    pins, constraints = wheel_pins(environment.distro)
-    return [REQUIREMENTS / "python.txt", pins, REQUIREMENTS / "transitive.txt", constraints]
+    names = ("python", f"ros-{environment.distro}", "transitive", f"transitive-{environment.distro}")
+    return [REQUIREMENTS / f"{name}.txt" for name in names]
 
 
 def install_packages(environment: Environment) -> None:
@@ -70,11 +70,6 @@ def install_packages(environment: Environment) -> None:
         return
     python, pins, *constraints = package_inputs(environment)
     environment.pip_install("-r", python, "-r", pins, *(part for file in constraints for part in ("-c", file)))
-
-
-def wheel_pins(distro: str) -> tuple[Path, Path]:
-    """The pins of the wheels of a distribution, and of what those pull in."""
-    return REQUIREMENTS / f"ros-{distro}.txt", REQUIREMENTS / f"transitive-{distro}.txt"
 
 
 def ros_requirements(environment: Environment) -> list[str]:

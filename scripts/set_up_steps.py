@@ -13,8 +13,7 @@ import shutil
 import sys
 import time
 from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import dataclass
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
@@ -32,8 +31,7 @@ from set_up_project import (
 )
 
 
-@dataclass(frozen=True)
-class Step:
+class Step(NamedTuple):
     """One step of set-up: its name, its inputs, and the function that does it."""
 
     name: str
@@ -41,6 +39,10 @@ class Step:
     do: Callable[[Environment], None]
     stands_alone: bool = False
     """Whether no other step is repeated with it."""
+
+    def stamp(self, environment: Environment) -> Path:
+        """The file that says that the step is done, and for which inputs."""
+        return environment.venv / ".set-up" / self.name.replace(" ", "-")
 
 
 # The steps of a stage depend on the previous stages, and not on each other.
@@ -56,61 +58,57 @@ STAGES = (
         Step("interface package", interface_inputs, build_interfaces),
     ),
 )
-
-
-class Pending(NamedTuple):
-    """A step that has to be done, and the stamp that it will leave."""
-
-    step: Step
-    stamp: Path
-    fingerprint: str
+Pending = list[tuple[Step, str]]
+"""Steps of a stage that have to be done, and what their stamps will say."""
 
 
 def main(venv: str, distro: str, use_ros: bool) -> int:
     """Does the steps that are not done yet; returns the exit status."""
-    with open(__file__, "rb") as lock:
-        environment = Environment(Path(venv), distro, use_ros, lock.fileno(), LOGS)
-        try:
-            if any(pending_stages(environment)):  # who has nothing to do need not wait for another environment's
-                take_turn(environment.lock)
-            set_up_all(environment)
-        except SetUpError as error:
-            print(f"set-up: {error}", file=sys.stderr)
-            return 1
-        except KeyboardInterrupt:
-            print("\nset-up: interrupted; the next one goes on from here", file=sys.stderr)
-            return 130
+    environment = Environment(Path(venv), distro, use_ros)
+    try:
+        if any(pending_stages(environment)):
+            LOGS.mkdir(parents=True, exist_ok=True)
+            with (LOGS / "lock").open("w") as lock:  # one set-up of a checkout at a time
+                fcntl.flock(lock, fcntl.LOCK_EX)
+                set_up_all(environment, pending_stages(environment))
+        else:
+            print("set-up: up to date", flush=True)
+    except SetUpError as error:
+        print(f"set-up: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("\nset-up: interrupted; the next one goes on from here", file=sys.stderr)
+        return 130
     return 0
 
 
-def take_turn(lock: int) -> None:
-    """Waits until no other set-up of this checkout is running."""
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        print("set-up: waits for another one of this checkout to end", flush=True)
-        fcntl.flock(lock, fcntl.LOCK_EX)
+def pending_stages(environment: Environment) -> list[Pending]:
+    """The steps of each stage that have to be done; after a repeated step, all steps of the following stages."""
+    stages, before = [], ""
+    for steps in STAGES:
+        stage = [(step, hashed([before, step.name, *step.inputs(environment)])) for step in steps]
+        before = "".join(fingerprint for step, fingerprint in stage if not step.stands_alone)
+        stamps = [step.stamp(environment) for step in steps]
+        said = [stamp.read_text() if stamp.is_file() else "" for stamp in stamps]
+        stages.append([one for one, known in zip(stage, said, strict=True) if known != one[1]])
+    return stages
 
 
-def set_up_all(environment: Environment) -> None:
+def set_up_all(environment: Environment, stages: list[Pending]) -> None:
     """Does the steps whose stamps are missing or out of date, stage by stage."""
-    stages = pending_stages(environment)
-    if not any(stages):
-        print("set-up: up to date", flush=True)
-        return
     start = time.monotonic()
-    announce(environment, [pending.step for stage in stages for pending in stage])
+    announce(environment, [step for stage in stages for step, _ in stage])
     before = environment.venv.with_name(f"{environment.venv.name}-before")
-    if stages[0] and is_complete(environment):  # it works, and the new one may not
-        shutil.rmtree(before, ignore_errors=True)
+    if stages[0] and all(step.stamp(environment).is_file() for steps in STAGES for step in steps):
+        shutil.rmtree(before, ignore_errors=True)  # the environment works, and the new one may not
         environment.venv.rename(before)
     try:
         for number, stage in enumerate(stages, 1):
             if stage:
-                names = ", ".join(pending.step.name for pending in stage)
-                print(f"  {number}/{len(stages)} {names} ...", end=" ", flush=True)
+                print(f"  {number}/{len(stages)} {', '.join(step.name for step, _ in stage)} ...", end=" ", flush=True)
                 stage_start = time.monotonic()
-                do_side_by_side(environment, stage)
+                with ThreadPoolExecutor(len(stage)) as threads:
+                    list(threads.map(lambda pending: do(*pending, environment), stage))
                 print(f"{time.monotonic() - stage_start:.0f} s", flush=True)
     except SetUpError as error:
         if not before.is_dir():
@@ -122,48 +120,14 @@ def set_up_all(environment: Environment) -> None:
     print(f"set-up: done in {time.monotonic() - start:.0f} s", flush=True)
 
 
-def is_complete(environment: Environment) -> bool:
-    """Whether every step has been done, if for other inputs."""
-    return all(stamp_of(step, environment).is_file() for steps in STAGES for step in steps)
-
-
-def stamp_of(step: Step, environment: Environment) -> Path:
-    """The file that says that a step is done, and for which inputs."""
-    return environment.venv / ".set-up" / step.name.replace(" ", "-")
-
-
-def pending_stages(environment: Environment) -> list[list[Pending]]:
-    """The steps of each stage that have to be done; after a repeated step, all steps of the following stages."""
-    stages, before = [], ""
-    for steps in STAGES:
-        stage = []
-        for step in steps:
-            fingerprint = hashed([before, step.name, *step.inputs(environment)])
-            stage.append(Pending(step, stamp_of(step, environment), fingerprint))
-        before = "".join(pending.fingerprint for pending in stage if not pending.step.stands_alone)
-        stages.append([it for it in stage if not it.stamp.is_file() or it.stamp.read_text() != it.fingerprint])
-    return stages
-
-
-def do_side_by_side(environment: Environment, stage: list[Pending]) -> None:
-    """Does steps that do not depend on each other; when one fails, the others are ended."""
-    with ThreadPoolExecutor(len(stage)) as threads:
-        futures = [threads.submit(do, pending, environment) for pending in stage]
-        try:
-            for future in as_completed(futures):
-                future.result()
-        except BaseException:
-            environment.stop()
-            raise
-
-
-def do(pending: Pending, environment: Environment) -> None:
+def do(step: Step, fingerprint: str, environment: Environment) -> None:
     """Does a step, with a log of its own."""
-    environment = dataclasses.replace(environment, log=LOGS / f"{pending.stamp.name}.log")
+    stamp = step.stamp(environment)
+    environment = dataclasses.replace(environment, log=LOGS / f"{stamp.name}.log")
     environment.log.write_text("", encoding="utf-8")
-    pending.stamp.unlink(missing_ok=True)
-    pending.step.do(environment)
-    write_at_once(pending.stamp, pending.fingerprint)
+    stamp.unlink(missing_ok=True)
+    step.do(environment)
+    write_at_once(stamp, fingerprint)
 
 
 def announce(environment: Environment, steps: list[Step]) -> None:
@@ -173,7 +137,6 @@ def announce(environment: Environment, steps: list[Step]) -> None:
         missing = set_up_machine.missing_build_tools() or (set_up_machine.missing_generators() if needs_ros else "")
         if missing:
             raise SetUpError(missing)
-    LOGS.mkdir(parents=True, exist_ok=True)
     ros = f"ROS 2 wheels ({environment.distro})"
     if environment.use_ros:
         ros = f"the sourced ROS 2 {os.environ.get('ROS_DISTRO', '')}".rstrip()

@@ -38,11 +38,9 @@ def main() -> int:
     # The environment must be complete before the middleware is loaded.
     from .session import run_soak
 
-    params_file = write_parameters(out / "node_params.yaml", _parameters(options.set, options.chunks))
+    params_file = write_parameters(out / "node_params.yaml", _parameters(options.set))
     rates = {"robot": options.state_rate, "planner": options.sequence_rate, "optimizer": options.gradient_rate}
-    if options.chunks:  # have a rate of their own
-        del rates["planner"]
-    record = Record(warmup_s=options.warmup, duration_s=60 * options.minutes, rates_hz=rates, chunks=options.chunks)
+    record = Record(warmup_s=options.warmup, duration_s=60 * options.minutes, rates_hz=rates)
     # Both unwind, so that the node is stopped; a shell ignores SIGINT for what it runs in the background.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.default_int_handler)
@@ -62,13 +60,13 @@ def main() -> int:
     return EXIT_FAILED if found else 0
 
 
-def _parameters(settings: list[tuple[str, object]], chunks: bool) -> dict[str, object]:
+def _parameters(settings: list[tuple[str, object]]) -> dict[str, object]:
     """The node's parameters: those of the Franka robot, with counts four times a second, and the user's settings."""
     franka = yaml.safe_load(config_file("franka.yaml").read_text(encoding="utf-8"))["/**"]["ros__parameters"]
-    own = {"start_from": "previous" if chunks else "measured", "diagnostics.period": 0.25, "warmup": ["16x32"]}
-    if not chunks:  # the robot swings by itself, whatever is published for it
-        own |= {"supervision.deviation": 0.0, "publish.start_moving": True}
-    return dotted(franka) | own | {"device": "auto"} | dict(settings)
+    own = {"start_from": "measured", "diagnostics.period": 0.25, "warmup": ["16x32"], "device": "auto"}
+    # The robot swings by itself, whatever is published for it.
+    own |= {"supervision.deviation": 0.0, "publish.start_moving": True}
+    return dotted(franka) | own | dict(settings)
 
 
 if __name__ == "__main__":

@@ -45,8 +45,6 @@ class Role:
     """Ledger of messages that are answered."""
     faults: Counter[str] = field(default_factory=Counter)
     """Faults, in words, with their counts."""
-    peaks: Callable[[], dict[str, float]] = dict
-    """Largest values since its start; also finds faults."""
 
 
 class ClientProcess:
@@ -151,11 +149,10 @@ class _Books:
 
     def row(self) -> dict[str, object]:
         """Fields of a ClientRecord, but for the latencies, which are new since the row before."""
-        role, peaks = self._role, self._role.peaks()  # finds faults
+        role = self._role
         self.due_s += REPORT_S
         return {
             "counts": {name: count - self._before[name] for name, count in role.counts().items()},
-            "peaks": peaks,
             "faults": dict(itertools.islice(role.faults.items(), FAULTS_KEPT)),
             "open": role.ledger.open - self._given_up,
             "sending_s": self.sending_s,

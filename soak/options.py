@@ -40,17 +40,10 @@ def process_options() -> argparse.Namespace:
         ("rss-growth", limits.rss_growth, "MIB",
          "largest growth of the node's memory from the first minute to the last "),
         ("least-rate", limits.least_rate, "X", "share of the rates that must be reached, else it was no soak "),
-        ("late-share", limits.late_share, "X",
-         "with --chunks: largest share that reaches the robot after its own start "),
     ):  # fmt: skip
         parser.add_argument(
             f"--{name}", type=positive, default=default, metavar=unit, help=f"{what}(default: %(default)s)"
         )
-    parser.add_argument(
-        "--chunks", action="store_true",
-        help="instead of batches from a planner: a policy streams chunks at 10 to 25 Hz, with jitter and stops, and a "
-        "robot executes them; nothing commanded at 1 kHz may leave its limits",
-    )  # fmt: skip
     parser.add_argument(
         "--random", action="store_true",
         help="instead of a node: random streams on a simulated clock, every cycle judged; has options of its own "

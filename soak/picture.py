@@ -25,8 +25,6 @@ def draw(record: Record, path: Path) -> None:
     scale, unit = (1 / 60, "min") if in_minutes else (1.0, "s")
     with figure(path, 12, 9) as drawn:
         rates = ", ".join(f"{_LOAD[name]} at {rate:g} Hz" for name, rate in record.rates_hz.items())
-        if record.chunks:
-            rates += ", chunks at 10 to 25 Hz with stops"
         drawn.suptitle(f"Soak, {record.duration_s * scale:.3g} {unit}: {rates}", fontsize=15)
         panels = drawn.subplots(3, 1, sharex=True)
         for axes, (client, title, color) in zip(panels, _PANELS, strict=False):

@@ -24,8 +24,6 @@ class ClientRecord:
     counts: dict[str, int] = field(default_factory=dict)
     sending_s: float = 0.0
     """Time during which it sent, s."""
-    peaks: dict[str, float] = field(default_factory=dict)
-    """Largest values that it has measured."""
     open: int = 0
     """Number of unanswered messages."""
     faults: dict[str, int] = field(default_factory=dict)
@@ -76,8 +74,6 @@ class Record:
     """Duration of that time, s."""
     rates_hz: dict[str, float]
     """Requested rates by client."""
-    chunks: bool = False
-    """Whether the planner is a policy that streams chunks, and the robot executes the node's trajectories."""
     clients: dict[str, ClientRecord] = field(default_factory=dict)
     counts: NodeCounts = field(default_factory=NodeCounts)
     """The node's, since the beginning."""

@@ -33,14 +33,6 @@ def table(record: Record) -> str:
         f"{optimizer['refused']} refused",
         "refused because": reasons or "none",
     }
-    if record.chunks:
-        peaks, late = defaultdict(float, record.clients["robot"].peaks), robot["late"]
-        jump = f", with jumps of up to {peaks['late_jump']:.3g} rad/s^2" if late else ""
-        lines["commanded at 1 kHz"] = (
-            f"at most {peaks['velocity']:.2f} rad/s, {peaks['acceleration']:.2f} rad/s^2, {peaks['jerk']:.0f} rad/s^3, "
-            f"{100 * peaks['of_limit']:.1f} % of a limit of acceleration (brakes go up to it)"
-        )
-        lines["trajectories executed"] = f"{robot['executed']}, of which {late} came too late{jump}"
     for what, client in _LATENCIES:
         p50, p99, largest, begun, ended = _latency(record, client)
         lines[f"{what} latency"] = (
@@ -78,8 +70,6 @@ def as_json(record: Record, found: list[str]) -> dict[str, object]:
         "duration_s": record.duration_s,
         "window_s": record.window_s,
         "rates_hz": record.rates_hz,
-        "chunks": record.chunks,
-        "commanded": {name: _digits(peak) for name, peak in record.clients["robot"].peaks.items()},
         "clients": {name: client.counts for name, client in record.clients.items()},
         "node": {**vars(record.counts), "exit_code": record.exit_code},
         "node_cpu_cores": _digits(record.node_cores()),

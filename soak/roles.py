@@ -1,12 +1,13 @@
-"""Roles of the clients: robot, controller, planner and optimizer."""
+"""Roles of the clients: how the robot swings, and what robot, controller, planner and optimizer do."""
 
 from __future__ import annotations
 
 import time
 from array import array
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
+from dataclasses import dataclass
 from functools import partial
 from multiprocessing.connection import Connection
 
@@ -14,25 +15,50 @@ import numpy as np
 from sensor_msgs.msg import JointState
 from trajectory_msgs.msg import JointTrajectory
 
-from kit.controller import fields_of
 from kit.ledger import Ledger
 from kit.messages import Template
 from kit.participant import Participant, received_ns
-from traj_integrator_interfaces.msg import ActionSequence
+from traj_integrator_interfaces.msg import ActionSequence, TrajectoryBatch
 from traj_integrator_interfaces.srv import ComputeGradient
 from traj_integrator_ros.client import ORDERS, Gradient, sequence
+from traj_integrator_ros.client.requests import SECOND_NS, stamp_of
+from traj_integrator_ros.limits.joint_limits import JointLimits
 from traj_integrator_ros.motions.trajectories import planned_trajectory
 from traj_integrator_ros.tools.checker import Expectation, check
 from traj_integrator_ros.wire.readers import SequenceGaps
 
 from .client import Role, work
-from .commanded import Commanded
-from .planners import BATCH, DEPTH, DT_S, HORIZON, Swing, planner, policy
 
-REQUESTS = 4
-"""Number of different gradient requests that are sent in turn."""
-LAG_NS = 40_000_000
-"""Lag of the joints behind their commands."""
+DEPTH = 1000
+"""Depth of our queues: answers that displace each other in them would not be losses of the node."""
+AMPLITUDE_RAD = 0.1
+BATCH, HORIZON, DT_S = 16, 32, 0.02
+ACCELERATION_RAD_S2 = 0.3
+SEQUENCES, REQUESTS = 16, 4
+"""Numbers of different sequences, and of different gradient requests, that are sent in turn."""
+
+
+@dataclass(frozen=True)
+class Swing:
+    """Where the joints of a robot with limits of position swing, each around the middle of its range."""
+
+    limits: JointLimits
+
+    @property
+    def joint_names(self) -> tuple[str, ...]:
+        """The robot's joints."""
+        return self.limits.joint_names
+
+    @property
+    def middle(self) -> np.ndarray:
+        """Middle of each joint's range `[dof]`, rad."""
+        return (np.asarray(self.limits.position_min) + np.asarray(self.limits.position_max)) / 2
+
+    def at(self, time_ns: int) -> tuple[np.ndarray, np.ndarray]:
+        """Position, rad, and velocity, rad/s, `[dof]` each, at a time since the epoch; the same in every process."""
+        omega = 2 * np.pi * np.linspace(0.1, 0.25, len(self.joint_names))
+        phase = omega * (time_ns % 10**14 * 1e-9)
+        return self.middle + AMPLITUDE_RAD * np.sin(phase), AMPLITUDE_RAD * omega * np.cos(phase)
 
 
 def run_role(name: str, role: Callable[..., Role], swing: Swing, rate_hz: float, pipe: Connection) -> None:
@@ -51,79 +77,73 @@ def run_role(name: str, role: Callable[..., Role], swing: Swing, rate_hz: float,
         participant.close()
 
 
-class StatePublisher:
-    """The robot's driver: publishes where the joints are, with the least work for each message."""
-
-    def __init__(self, participant: Participant, joint_names: tuple[str, ...]) -> None:
-        self.messages = 0
-        """Joint states published so far."""
-        self.publisher = participant.publisher(JointState, "joint_states", depth=10)
-        fields = np.random.default_rng(0).random((2, len(joint_names)))
-        position, velocity = (array("d", values.tobytes()) for values in fields)
-        self._template = Template(JointState(name=list(joint_names), position=position, velocity=velocity), *fields)
-
-    def publish(self, position: np.ndarray, velocity: np.ndarray, stamp_ns: int) -> None:
-        """Publish a joint state `[dof]`, float64; rad and rad/s."""
-        self.publisher.publish(self._template.stamped(stamp_ns, position, velocity))
-        self.messages += 1
-
-
 def robot(participant: Participant, swing: Swing, rate_hz: float) -> Role:
-    """The robot's driver: publishes joint states."""
-    states = StatePublisher(participant, swing.joint_names)
+    """The robot's driver: publishes joint states, with the least work for each message."""
+    publisher = participant.publisher(JointState, "joint_states", depth=10)
+    fields = np.random.default_rng(0).random((2, len(swing.joint_names)))
+    position, velocity = (array("d", values.tobytes()) for values in fields)
+    template = Template(JointState(name=list(swing.joint_names), position=position, velocity=velocity), *fields)
+    counts = Counter(sent=0)
 
     def send() -> None:
         now_ns = time.time_ns()
-        states.publish(*swing.at(now_ns), now_ns)
+        publisher.publish(template.stamped(now_ns, *swing.at(now_ns)))
+        counts["sent"] += 1
 
-    return Role(lambda: {"sent": states.messages}, lambda: _is_heard(states), send, rate_hz)
+    return Role(lambda: dict(counts), lambda: publisher.get_subscription_count() > 0, send, rate_hz)
 
 
-def follower(participant: Participant, swing: Swing, rate_hz: float) -> Role:
-    """The robot and its controller: executes trajectories, checks the commands, and publishes joint states.
+def planner(participant: Participant, swing: Swing, rate_hz: float) -> Role:
+    """A sampling planner: sends batches of accelerations from the robot's present state, and checks the answers.
 
-    The joints follow their commands with a lag. The cycles are computed later by the same lag, so that each sees all
-    messages received by its time, however busy the machine.
+    The stamp of a sequence, the time of sending, identifies its answer.
     """
-    states, limits, gaps = StatePublisher(participant, swing.joint_names), swing.limits, SequenceGaps()
-    now_ns = time.time_ns() - LAG_NS
-    commanded = Commanded(swing.joint_names, swing.middle, limits.velocity, limits.acceleration, now_ns)
-    waiting: deque[tuple[int, JointTrajectory]] = deque()
+    shape, space = (SEQUENCES, BATCH, HORIZON, len(swing.joint_names)), ActionSequence.ACCELERATION
+    actions = ACCELERATION_RAD_S2 * np.random.default_rng(1).uniform(-1, 1, shape).astype(np.float32)
+    fields = {"dt": [DT_S], "control_space": space, "joint_names": swing.joint_names}
+    templates = [Template(sequence(rows, **fields)) for rows in actions]
+    ledger: Ledger[int] = Ledger()
+    missed, faults, gaps = Counter(missed=0), Counter(), SequenceGaps()
+    publisher = participant.publisher(ActionSequence, "~/action_sequence", DEPTH)
 
-    def on_trajectory(message: JointTrajectory, info: Mapping[str, object]) -> None:
-        if gaps.missed_before(info):
-            commanded.faults["joint_trajectory: the robot missed one"] += 1
-        waiting.append((received_ns(info), message))
+    def on_batch(message: TrajectoryBatch, info: Mapping[str, object]) -> None:
+        missed["missed"] += gaps.missed_before(info)
+        variant = ledger.answer(stamp_of(message), received_ns(info) / SECOND_NS)
+        if variant is not None and (fault := fault_of_batch(actions[variant], message)):
+            faults[fault] += 1
 
     def send() -> None:
-        now_ns = time.time_ns()
-        while waiting and waiting[0][0] <= now_ns - LAG_NS:
-            received, message = waiting.popleft()
-            commanded.receive(**fields_of(message), now_ns=received)
-        states.publish(*commanded.at(now_ns - LAG_NS)[:2], now_ns)
-
-    def peaks() -> dict[str, float]:
-        commanded.judge(time.time_ns() - LAG_NS)
-        return dict(commanded.peaks)
+        variant, now_ns = ledger.sent % SEQUENCES, time.time_ns()
+        ledger.send(now_ns, variant, now_ns / SECOND_NS)
+        publisher.publish(templates[variant].stamped(now_ns))
 
     def counts() -> dict[str, int]:
-        return {"sent": states.messages, "executed": commanded.taken, "late": commanded.late}
+        return {"sent": ledger.sent, "answered": ledger.answered, "unknown": ledger.unknown_answers, **missed}
 
-    participant.subscribe(JointTrajectory, "~/joint_trajectory", on_trajectory)
-    return Role(counts, lambda: _is_heard(states), send, rate_hz, faults=commanded.faults, peaks=peaks)
-
-
-def _is_heard(states: StatePublisher) -> bool:
-    return states.publisher.get_subscription_count() > 0
+    participant.subscribe(TrajectoryBatch, "~/trajectory_batch", on_batch, DEPTH)
+    return Role(counts, lambda: ledger.answered > 0, send, rate_hz, ledger, faults)
 
 
-def controller(participant: Participant, swing: Swing, rate_hz: float, *, between_points: bool = False) -> Role:
+def fault_of_batch(actions: np.ndarray, message: TrajectoryBatch) -> str:
+    """The fault of an answer; held accelerations must be returned unchanged, a step later."""
+    for name in ORDERS:
+        values = np.frombuffer(getattr(message, name), np.float32)
+        if values.size != actions.size:
+            return f"trajectory_batch: expected {actions.size} values in {name}, got {values.size}"
+        if not np.isfinite(values).all():
+            return f"trajectory_batch: expected finite numbers in {name}"
+        moved = values.reshape(actions.shape)[:, 1:]
+        if name == "acceleration" and not np.array_equal(moved, actions[:, :-1]):
+            return "trajectory_batch: expected the accelerations that were sent, got others"
+    return ""
+
+
+def controller(participant: Participant, swing: Swing, rate_hz: float) -> Role:
     """Checks every joint trajectory as joint_trajectory_controller does, and beyond; met when one answers a greeting.
 
-    Limits must hold between the points, too, if a robot executes them; else it swings by itself, and they start
-    elsewhere.
+    Limits must hold at the points: the robot swings by itself, and trajectories start elsewhere.
     """
-    expected = partial(Expectation, swing.joint_names, limits=swing.limits, between_points=between_points)
+    expected = partial(Expectation, swing.joint_names, limits=swing.limits, between_points=False)
     counts, faults, gaps = Counter(received=0, missed=0, unfit=0), Counter(), SequenceGaps()
 
     def on_trajectory(message: JointTrajectory, info: Mapping[str, object]) -> None:
@@ -177,7 +197,3 @@ def _gradient_request(swing: Swing, seed: int) -> tuple[ActionSequence, dict[str
 
 
 ROLES = {"robot": robot, "controller": controller, "planner": planner, "optimizer": optimizer}
-CHUNK_ROLES = ROLES | {
-    "robot": follower, "controller": partial(controller, between_points=True), "planner": policy,
-}  # fmt: skip
-"""Roles where a policy streams chunks to a robot that executes them."""

@@ -17,9 +17,8 @@ from traj_integrator_ros.tools.progress import Progress
 from traj_integrator_ros.tools.robot import load_robot
 
 from .client import ClientProcess
-from .planners import Swing
 from .records import Record, sample_node
-from .roles import CHUNK_ROLES, ROLES, run_role
+from .roles import ROLES, Swing, run_role
 
 READY_WITHIN_S = 60.0
 ANSWERS_WITHIN_S = 5.0
@@ -60,7 +59,7 @@ def _clients(record: Record, params_file: Path, out: Path) -> Iterator[dict[str,
     # Read before the clients are forked: it loads torch.
     swing, started = Swing(load_robot(params_file, None).limits), {}
     try:
-        for name, role in (CHUNK_ROLES if record.chunks else ROLES).items():
+        for name, role in ROLES.items():
             run = partial(run_role, name, role, swing, record.rates_hz.get(name, 0.0))
             started[name] = ClientProcess(name, run, out / f"{name}.log")
             record.clients[name] = started[name].record

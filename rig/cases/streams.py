@@ -15,8 +15,9 @@ from .table import case
 
 _MEANT = 1.2, 4.0, 60.0
 """Velocity, acceleration and jerk of plans."""
+_LAGGING = {"lag": 0.04}
 _ARMS = {
-    "chunks-lag": {"lag": 0.04, "droop": [0.01, -0.02]},
+    "chunks-lag": {**_LAGGING, "droop": [0.01, -0.02]},
     "chunks-noise": {"lag": 0.02, "noise": 1e-4, "quantization": 1e-4},
 }
 
@@ -38,6 +39,19 @@ def chunks(name: str) -> Iterator[Rig]:
     if not blend:
         rig.within()
     rig.rests()
+    yield rig
+
+
+@case("policy")
+def policy(name: str) -> Iterator[Rig]:
+    """A policy for half a minute: chunks at 10 Hz, each 150 ms late, with pauses; joints that lag 40 ms."""
+    rig, random_ = Rig(7, limits=FREE, start_from="previous", publish__lead_time=0.05, arm=_LAGGING), random.Random(4)
+    for seed in range(6):
+        at = way(seed, (0.5, 2.0, 20.0), 0.3, 3.0, rig.place, rig.t + 0.3)
+        rig.stream(at, random_.uniform(2.0, 6.0), inference=0.15)
+        rig.go(random_.uniform(1.0, 2.0))
+    rig.go(1.0)
+    rig.good()
     yield rig
 
 

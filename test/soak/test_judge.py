@@ -39,7 +39,6 @@ def test_a_soak_in_which_everything_lost_was_counted_passes(record: Record) -> N
     assert violations(record, Limits()) == []
     for changes in (
         (_node(brakes=1), _client("controller", missed=1)),  # it answers no sequence
-        (_chunks(2000, late=20),),
         # Two came too late for the robot, and had their batches.
         (_client("planner", sent=122, answered=118), _node(sequences=122, batches=119, rejected=5)),
         (_client("controller", missed=0), _node(rejected=6)),  # one waited for too long
@@ -72,10 +71,6 @@ def _grown(record: Record) -> None:
     record.samples += [NodeSample(11.9, 405 * MIB, 0, 0, 0.0)] * 10
 
 
-def _chunks(executed: int, late: int) -> Change:
-    return lambda record: (setattr(record, "chunks", True), _client("robot", executed=executed, late=late)(record))
-
-
 @pytest.mark.parametrize(
     ("change", "expected"),
     [
@@ -99,8 +94,6 @@ def _chunks(executed: int, late: int) -> Change:
         (lambda record: record.clients["planner"].latency_rows.clear(), "planner latency"),
         (lambda record: setattr(record, "exit_code", -11), "node: expected exit code 0, got -11"),
         (lambda record: setattr(record, "end", "the planner died"), "ended before its time: the planner died"),
-        (_chunks(executed=0, late=0), "robot: expected trajectories to execute, got none"),
-        (_chunks(2000, late=21), "at most 1 % of the trajectories to come too late after their own start, got 21 of"),
     ],
 )
 def test_a_violation_is_told(record: Record, change: Change, expected: str) -> None:

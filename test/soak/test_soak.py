@@ -43,28 +43,13 @@ def test_a_short_soak_closes_its_books_and_draws(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_short_soak_of_chunks_commands_nothing_beyond_limits(tmp_path: Path) -> None:
-    # So far ahead that a busy machine is in time, mostly.
-    busy = ("--chunks", "--set", "publish.lead_time:=0.15", "--late-share", "0.2", "--minutes", "0.1")
-    process = start(tmp_path, *busy)
-    told = report(tmp_path, process)
-    robot, policy = told["clients"]["robot"], told["clients"]["planner"]
-    assert told["chunks"] and told["passed"] and policy["sent"] == told["node"]["sequences"] >= 20
-    assert robot["executed"] >= 20 and policy["answered"] >= 0.5 * policy["sent"]
-    assert 0.1 < told["commanded"]["velocity"] and 1.0 < told["commanded"]["acceleration"], "the robot moves"
-    assert 0.0 < told["commanded"]["of_limit"] <= 1.001
-    assert "commanded at 1 kHz" in process.output and "trajectories executed" in process.output
-
-
-@pytest.mark.slow
-def test_what_no_robot_may_be_sent_or_commanded_makes_the_soak_fail(tmp_path: Path) -> None:
+def test_what_no_robot_may_be_sent_makes_the_soak_fail(tmp_path: Path) -> None:
     """The clients take the limits from the file; the node warns and publishes nevertheless."""
     loose = ("--set", "limits.action:=warn", "--set", "limits.velocity:=[0.05, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0]")
-    process = start(tmp_path, "--chunks", "--least-rate", "0.01", "--late-share", "0.5", *loose)
+    process = start(tmp_path, *loose)
     told = report(tmp_path, process, code=1)
-    assert "soak: FAILED: commanded velocity of panda_joint1: expected at most 0.05, got" in process.output
-    beyond = "joint_trajectory: limits: velocity of panda_joint1: expected at "
-    assert re.search(beyond + r"(most |least -)0\.05 rad/s", process.output), process.output
+    beyond = r"joint_trajectory: limits: velocity of panda_joint1 at point \d+: expected at (most |least -)0\.05 rad/s"
+    assert re.search(beyond, process.output), process.output
     assert not told["passed"] and told["clients"]["controller"]["unfit"] > 0
 
 
