@@ -72,8 +72,3 @@ def test_every_test_is_told_as_by_one_process_and_a_death_is_a_failure(tmp_path:
     for part in ("assert 1 == 2", "said before it failed", "of this", "before the death", "for a reason"):
         assert part in told
     assert "test_dies.py::test_dies" in told and "the process that ran it ended with exit code 7" in told
-
-
-def test_the_first_failure_ends_the_run_if_that_is_wanted(tmp_path: Path) -> None:
-    told = run(tmp_path, "-x", "test_dies.py")
-    assert "1 failed, 1 passed" in told, told

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import json
-import sys
-import time
 from pathlib import Path
 
 from benchmarks import __main__ as program
 from benchmarks import report
 from benchmarks.registry import Case, Contender, MemoryUse
-from benchmarks.timing import interleaved, repeated
 
 
 def contender(name: str, result: int = 42, seconds: float = 1.0):
@@ -67,15 +64,6 @@ def test_rows_compare_with_every_peer_and_with_the_limit():
     assert report.table(rows, heads=False).splitlines() == with_heads[1:]
 
 
-def test_contenders_take_turns():
-    calls: list[str] = []
-    runs = [lambda name=name: (calls.append(name), time.sleep(0.002)) for name in "abc"]
-    interleaved([repeated(run, sample_s=0.001) for run in runs], rounds=4)
-    turns = calls[15:]  # behind five calls each to warm up
-    assert sorted(turns) == sorted("abc" * 4)
-    assert ["".join(turns[i : i + 3]) for i in range(0, 12, 3)] == ["abc", "bca", "cab", "abc"]
-
-
 def test_a_ratio_that_falls_by_more_than_a_quarter_is_a_regression():
     before = kept(row(10.0, 0.8))
     assert program.slower([row(8.0, 0.7)], before) == []
@@ -94,29 +82,6 @@ def test_a_ratio_within_the_spread_of_the_kept_runs_is_no_regression():
     assert program.slower([row(23.3)], kept(before)) == [], "above three quarters of the median"
     (lost,) = program.slower([row(22.0)], kept(before))
     assert "-> 22.0" in lost
-
-
-def test_a_check_needs_one_suite_to_compare_and_says_which_it_could_not(tmp_path: Path, monkeypatch, capsys):
-    monkeypatch.setattr(program, "ROOT", tmp_path)
-    monkeypatch.setattr(program, "RESULTS", tmp_path / "results")
-    monkeypatch.setattr(program, "SUITES", {"one": None, "two": None, "three": None})
-    monkeypatch.setattr(program, "run", lambda name, kept, quick: ([row(2.0)], []))
-    monkeypatch.setattr(sys, "argv", ["benchmarks", "--check"])
-    assert program.main() == 1
-    assert "no suite could be compared" in capsys.readouterr().err
-    results = tmp_path / "results" / program.machine_name()
-    report.write([row(2.0)], results / "one.json")
-    report.write([row(2.0, threads=9)], results / "three.json")
-    assert program.main() == 0
-    said = capsys.readouterr().out
-    assert report.read(tmp_path / "build" / "bench" / "one.json") == kept(row(2.0))
-    assert "two: no results are kept" in said and "three: none of these rows" in said and "one: " not in said
-
-
-def test_without_a_device_a_suite_says_so(monkeypatch, capsys):
-    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
-    assert program.run("cuda_kernels", {}, quick=True) == ([], [])
-    assert "cuda_kernels: unmeasured: no CUDA device" in capsys.readouterr().out
 
 
 def test_kept_results_are_shown_without_a_measurement(project_root: Path, capsys):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
 import subprocess
 import sys
 
@@ -35,36 +34,6 @@ def test_an_isolated_process_gets_a_domain_of_its_own_in_any_environment(monkeyp
     local_dds.isolate()
     (profile,) = (os.environ[name] for name in local_dds.PROFILE_VARIABLES if name in os.environ)
     assert profile.endswith("fastdds_localhost.xml")
-
-
-@pytest.fixture
-def two_domains(monkeypatch: pytest.MonkeyPatch, tmp_path) -> None:
-    """A machine with two domains and locks of its own."""
-    monkeypatch.setattr(local_dds, "DOMAINS", (62, 63))
-    monkeypatch.setattr(local_dds, "_locks", [])
-    monkeypatch.setattr(local_dds, "_is_silent", lambda domain: True)
-    monkeypatch.setattr(local_dds.tempfile, "gettempdir", lambda: str(tmp_path))
-
-
-@pytest.mark.parametrize(("of_the_shell", "free"), [("", {62, 63}), ("62", {63})])
-def test_each_claim_gets_another_domain_until_none_is_left(
-    monkeypatch: pytest.MonkeyPatch, two_domains: None, of_the_shell: str, free: set[int]
-) -> None:
-    monkeypatch.setenv("ROS_DOMAIN_ID", of_the_shell)
-    assert {local_dds.claim_domain() for _ in free} == free
-    with pytest.raises(OSError, match=f"all {len(free)} ROS domains are claimed"):
-        local_dds.claim_domain()
-
-
-def test_a_domain_with_traffic_is_not_claimed() -> None:
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as node:
-        for domain in local_dds.DOMAINS:
-            try:
-                node.bind(("127.0.0.1", 7410 + 250 * domain + 2))
-                break
-            except OSError:  # there is traffic
-                continue
-        assert not local_dds._is_silent(domain)
 
 
 def test_processes_get_different_domains_and_give_them_back_when_they_end(

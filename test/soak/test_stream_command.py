@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 import numpy as np
 import pytest
 
 from soak import __main__ as soak
 from soak.streams import command
 from soak.streams.invariants import Failure
-from soak.streams.scenes import Scene, random_scene
+from soak.streams.scenes import Scene
 from soak.streams.simulation import Run
 
 
@@ -37,22 +35,3 @@ def test_a_failure_is_one_line_that_reproduces_it(monkeypatch, capsys) -> None:
     again = "python -m soak --random --without-state --set publish.lead_time:=0.05 --seed 7"
     assert line.endswith(again)
     assert "1 of 2 streams failed" in output and "velocity       1" in output
-
-
-def test_a_seed_gives_one_scene_and_seeds_differ() -> None:
-    one, again, other = (dataclasses.asdict(random_scene(seed)) for seed in (5, 5, 6))
-    one.pop("policy"), again.pop("policy")
-    assert one.keys() == again.keys() and all(np.array_equal(one[key], again[key]) for key in one if key != "bounds")
-    assert str(one["sending"]) != str(other["sending"])
-
-
-def test_scenes_are_what_they_say() -> None:
-    for seed in range(60):
-        scene = random_scene(seed, with_state=False)
-        assert not scene.droop.any() and scene.noise == scene.quantization == scene.state_rate == 0
-        assert all(it.kind != "restart" for it in scene.disturbances) and scene.from_desired
-    drawn = [random_scene(seed) for seed in range(200)]
-    kinds = {it.kind for scene in drawn for it in scene.disturbances}
-    assert kinds == {"freeze", "restart", "dead joint states"} and any(scene.droop.any() for scene in drawn)
-    assert max(scene.transport[1] for scene in drawn) <= 0.010
-    assert {scene.form.space for scene in drawn} == {1, 2, 4} and {scene.complete for scene in drawn} == {True, False}

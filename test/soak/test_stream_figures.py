@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from plain_scenes import streaming, way_to
 
-from soak.streams.figures import PER_STREAM, Baseline, Figures, compared, figures_of, ratios
+from soak.streams.figures import Baseline, Figures, compared, figures_of, ratios
 from soak.streams.policies import POSITION, Form
 from soak.streams.simulation import SECOND, Refusal, simulate
 
@@ -43,10 +43,3 @@ def test_ratios_are_to_the_same_seeds_of_the_baseline(tmp_path: Path) -> None:
     assert "2 streams" in told and "1.250   1.250    1.500 (seed 1)" in told
     assert "2.000 (all streams together)" in told and "4 of 4 before" in told
     assert not compared(after, kept.of(with_state=False))
-
-
-def test_the_baseline_has_streams_of_both_kinds() -> None:
-    for with_state in (True, False):
-        figures = Baseline().of(with_state)
-        assert len(figures) >= 100
-        assert all(getattr(of_seed, name) >= 0 for of_seed in figures.values() for name in PER_STREAM)
