@@ -176,5 +176,6 @@ def test_urdfs_of_real_robots_have_the_limits_of_the_configurations(
     names = [name.replace(f"{robot}_", f"{prefix}_") if prefix else name for name in configuration["joint_names"]]
     found = load_urdf(str(shared_data(f"limits-urdf/{file}")), names)
     for quantity in same:
-        np.testing.assert_allclose(getattr(found.limits, quantity), configuration["limits"][quantity], atol=1e-9)
+        close = {"atol": 1e-9, "rtol": 2e-3 * (quantity == "velocity")}  # a Franka stops for what is exactly there
+        np.testing.assert_allclose(getattr(found.limits, quantity), configuration["limits"][quantity], **close)
     assert found.without == ()

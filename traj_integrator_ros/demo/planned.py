@@ -13,9 +13,9 @@ PANDA_JOINTS = tuple(f"panda_joint{i}" for i in range(1, 8))
 LIMITS = {
     "position_min": np.array([-2.8973, -1.7628, -2.8973, -3.0718, -2.8973, -0.0175, -2.8973]),
     "position_max": np.array([2.8973, 1.7628, 2.8973, -0.0698, 2.8973, 3.7525, 2.8973]),
-    "velocity": np.array([2.175, 2.175, 2.175, 2.175, 2.61, 2.61, 2.61]),
-    "acceleration": np.array([15.0, 7.5, 10.0, 12.5, 15.0, 20.0, 20.0]),
-    "jerk": np.array([7500.0, 3750.0, 5000.0, 6250.0, 7500.0, 10000.0, 10000.0]),
+    "velocity": np.array([2.172, 2.172, 2.172, 2.172, 2.607, 2.607, 2.607]),
+    "acceleration": np.array([14.98, 7.49, 9.99, 12.48, 14.98, 19.98, 19.98]),
+    "jerk": np.array([7490.0, 3745.0, 4995.0, 6240.0, 7490.0, 9990.0, 9990.0]),
 }
 """Those of config/franka.yaml: rad, rad/s, rad/s², rad/s³."""
 ACCELERATION_SHARE = 0.25
