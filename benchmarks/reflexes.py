@@ -1,7 +1,8 @@
 """Reflexes of a Franka Research 3 under a jittery planner, as franka-sim's checks of its control interface have them.
 
 `python -m benchmarks.reflexes [--minutes 30]`, in simulated time at 1 kHz: every command is judged. The planner sends
-the next 0.8 s of a motion at 10 Hz, from where it believes the arm to be, and late. Needs requirements/peers.txt.
+the next 0.8 s of a motion at 10 Hz, from where it believes the arm to be, and late. Needs franka-sim (see
+requirements/peers.txt).
 """
 
 from __future__ import annotations
