@@ -55,6 +55,19 @@ def test_an_end_that_nobody_can_stop_is_refused(velocity):
             stopped_at_end(plan, bounds, 0.01)
 
 
+@pytest.mark.parametrize("acceleration", [0.2, 2.0, 18.0])
+def test_a_plan_whose_last_row_is_where_it_turns_stays_on_its_plan(acceleration):
+    """A parabola up to its vertex, where it is as slow as a joint at rest: the next chunk goes on from there."""
+    time = 0.01 * np.arange(49) - 0.48
+    free = replace(limits(2), acceleration=np.full(2, 40.0), jerk=np.full(2, 2e3), velocity=np.full(2, 20.0))
+    plan = cubic_spline(
+        np.diff(time), np.repeat(acceleration / 2 * time[:, None] ** 2, 2, axis=1), np.full(2, -0.48 * acceleration)
+    )
+    motion, times = stopped_at_end(plan, free, 0.01), np.linspace(0.0, 0.48, 200, endpoint=False)
+    away = np.abs(motion.states_at(times)[0] - plan.states_at(times)[0]).max()
+    assert motion.ends_at_rest and away <= 0.17 * 0.01 * 0.25 + 0.0173 * 10 * 0.01 * 0.25, "as the last velocity allows"
+
+
 def test_a_plan_that_rests_is_left_alone():
     plan = cubic_spline(np.full(5, 0.1), np.linspace(0, 0.1, 6)[:, None] * np.ones(2), ends_at_rest=True)
     assert stopped_at_end(plan, limits(2), 0.01) is plan

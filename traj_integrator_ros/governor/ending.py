@@ -16,6 +16,10 @@ from ..requests.rejection import Rejected, RejectionReason
 
 _SETTLING_S = 0.25, 0.12, 0.06, 0.03
 """Within which a small last velocity is taken out of a plan: as gently as bounds allow."""
+_TURNS = 10.0
+"""A joint whose last acceleration leads to so many times the rest tolerance while it settles turns there, and does not
+rest: taking that out would move the plan by more than taking out the velocity does.
+"""
 _DOUBLINGS, _HALVINGS = 8, 20
 """Doublings of the time before the end at which a joint leaves its plan, then halvings of the last step: to 4e-9."""
 
@@ -43,6 +47,8 @@ def stopped_at_end(motion: Motion, bounds: Bounds, rest_tolerance: float, joint_
         if not motion.with_accelerations:
             return brought_to_rest(motion, _SETTLING_S[0])
         for within in _SETTLING_S:
+            if np.abs(end.acceleration).max() * within > _TURNS * rest_tolerance:
+                continue
             settled = brought_to_rest(motion, within)
             if bounds.demands_of(settled).max() <= 1 + ROUNDING:
                 return settled
