@@ -191,9 +191,13 @@ class _Judge:
         return bool(inside) and all((asked <= limit).all() for asked, limit in parts)
 
     def _begins_away(self, chunk: Chunk) -> bool:
-        """Whether a chunk begins elsewhere than the robot was commanded to be: such a one is rightly refused."""
+        """Whether a chunk begins elsewhere than the robot was commanded to be: such a one is rightly refused.
+
+        A single row says no pace at which it is gone to: it counts as where the chunk begins.
+        """
         commanded = self.position[self.run.cycle(chunk.observed_ns / SECOND)]
-        return not (np.abs(chunk.position[0] - commanded) <= START_DEVIATION).all()
+        begins = chunk.position[-1 if self.scene.form.horizon == 1 else 0]
+        return not (np.abs(begins - commanded) <= START_DEVIATION).all()
 
     def _below(
         self, invariant: str, values: np.ndarray, limit: np.ndarray | float, first: int, words: str = ""
