@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from traj_integrator_ros.execution.bounds import Bounds
-from traj_integrator_ros.execution.join import join
 from traj_integrator_ros.execution.limits import extremes
 from traj_integrator_ros.execution.motion import Motion, State
 from traj_integrator_ros.execution.problem import Joining, Problem
 from traj_integrator_ros.execution.rows import cubic_spline, rests_at_end, settle, taken_up
+from traj_integrator_ros.execution.splice import splice
 from traj_integrator_ros.governor.plan_rows import motion_between, rows_of
 from traj_integrator_ros.kernels import MAPS
 from traj_integrator_ros.requests.plan import Plan
@@ -82,4 +82,4 @@ def joined_to(
     """
     count = plan.coefficients.shape[2]
     begin = State(*(np.broadcast_to(np.asarray(part, float), count).copy() for part in (*state, 0.0, 0.0)[:3]))
-    return join(Problem(begin, plan, bounds(count, *limits), joining, **options))[0]
+    return splice(Problem(begin, plan, bounds(count, *limits), joining, **options))[0]

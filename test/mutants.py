@@ -45,7 +45,7 @@ ROOMS = {
     "traj_integrator_ros/limits/*": ["test/limits"],
     "traj_integrator_ros/parameters/*": ["test/node/test_parameters.py", "test/limits"],
     "traj_integrator_ros/requests/*": ["test/requests", "test/robustness/test_hostile_messages.py"],
-    "traj_integrator_ros/governor/*": ["test/governor", "test/execution/test_join.py"],
+    "traj_integrator_ros/governor/*": ["test/governor", "test/execution/test_splice.py"],
     "traj_integrator_ros/node/*": ["test/node/test_what_an_arm_is_commanded.py", "test/node/test_topics.py",
                                    "test/node/test_services.py", "test/node/test_lifecycle.py",
                                    "test/node/test_two_outputs.py"],

@@ -14,7 +14,7 @@ from traj_integrator_ros.governor import background
 from traj_integrator_ros.governor.controller_reports import ControllerReport
 from traj_integrator_ros.governor.executable import ExecutableTrajectory
 from traj_integrator_ros.governor.executor import Executor
-from traj_integrator_ros.governor.planned_motions import PlannedMotion
+from traj_integrator_ros.governor.reference import PlannedMotion
 from traj_integrator_ros.kernels import ControlSpace
 from traj_integrator_ros.parameters.parameters import NodeParameters
 from traj_integrator_ros.requests.plan import Plan

@@ -11,7 +11,7 @@ from traj_integrator_ros.execution.motion import Motion, State
 from traj_integrator_ros.execution.rows import Points
 from traj_integrator_ros.governor.executable import ExecutableTrajectory
 from traj_integrator_ros.governor.executor import Executor
-from traj_integrator_ros.governor.planned_motions import PlannedMotion
+from traj_integrator_ros.governor.reference import PlannedMotion
 from traj_integrator_ros.parameters.parameters import NodeParameters
 from traj_integrator_ros.requests.inputs import Actions, Positions
 

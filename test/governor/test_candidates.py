@@ -12,7 +12,7 @@ from traj_integrator_ros.execution.problem import Work
 from traj_integrator_ros.execution.rows import cubic_spline
 from traj_integrator_ros.governor import candidates
 from traj_integrator_ros.governor.candidates import Candidate, Candidates, Ended, JoinPoint, Read
-from traj_integrator_ros.governor.planned_motions import PlannedMotion
+from traj_integrator_ros.governor.reference import PlannedMotion
 from traj_integrator_ros.limits.joint_limits import assumed_limits
 
 DT, LINE = 0.02, 0.23 * 0.02 * np.arange(51)[:, None]

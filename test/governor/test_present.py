@@ -10,8 +10,8 @@ from traj_integrator_ros.execution.motion import Motion, State
 from traj_integrator_ros.governor.committed import commanded_at, measured_at
 from traj_integrator_ros.governor.controller_reports import ControllerReport, ControllerStatus
 from traj_integrator_ros.governor.measured import JointStates
-from traj_integrator_ros.governor.planned_motions import PlannedMotion
 from traj_integrator_ros.governor.present import PresentCommand
+from traj_integrator_ros.governor.reference import PlannedMotion
 from traj_integrator_ros.requests.rejection import RejectionReason
 
 LINE = 0.005 * np.arange(1, 101)[:, None] * np.ones(2)

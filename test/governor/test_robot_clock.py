@@ -13,7 +13,7 @@ from traj_integrator_ros.execution.motion import State
 from traj_integrator_ros.governor.controller_reports import ControllerReport, ControllerStatus
 from traj_integrator_ros.governor.executable import ExecutableTrajectory
 from traj_integrator_ros.governor.goals import Ended, GoalFields, Goals
-from traj_integrator_ros.governor.planned_motions import PlannedMotion
+from traj_integrator_ros.governor.reference import PlannedMotion
 from traj_integrator_ros.governor.robot_clock import RobotClock
 from traj_integrator_ros.requests.position_trajectory import PositionFields
 from traj_integrator_ros.requests.rejection import Rejected, RejectionReason

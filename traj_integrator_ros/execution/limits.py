@@ -279,7 +279,7 @@ def find_motion_violation(motion: Motion, limits: Limits, brake_from: float = np
     return worst.told(limits.joint_names[worst.joint], place)
 
 
-def fault_of(
+def check(
     motion: Motion, limits: Limits, brake_from: float = np.inf, *, steps: bool = True
 ) -> Callable[[], str] | None:
     """What `find_motion_violation` finds, to be called, since that takes 1 ms; None if it finds nothing."""

@@ -1,15 +1,18 @@
 """From a plan to the motion that the controller executes. Knows neither ROS nor messages.
 
-A plan passes five questions, in this order:
+The law of motion, in five functions; `candidates.py` calls them in this order for each plan:
 
-1. What is commanded now? `present.py`: the controller's report, or else the motion that was published last;
-   `beginning.py` where nobody knows.
-2. What does the plan mean? `planned_motions.py`: its readings as motions; `complete_plan.py` where it ends at its goal.
-3. How is it joined? `candidates.py`: from the present command on; `beside.py` where that takes long.
-4. Does it fit? `candidates.py` checks it whole; `retiming.py` slows it along its path where it exceeds limits.
-5. How does it stop? `trajectories.py`: at the end of each plan, on request, and where `supervision.py` sees a robot
-   that does not follow.
+| function | file | what |
+|---|---|---|
+| `references` | `reference.py`, `complete_plan.py` | what a plan means, as motions: the most exact first |
+| `splice` | `../execution/splice.py` | from what is commanded now to a reference, each joint by itself, within limits |
+| stop | `stop.py`, `../execution/stopping.py` | the fastest, at the end of each plan and on request |
+| `check` | `../execution/limits.py` | exact extremes of the whole against the limits, between points as well |
+| `slow` | `slow.py` | what exceeds them, slowed along its path, or refused: then the motion in execution goes on |
 
-`executor.py` is the room's front: what the node, or a program without ROS, calls. `commands.py` decides when a plan
-begins.
+Around the law: `present.py` knows what is commanded now, by the controller's reports or by what was published;
+`beginning.py` where nobody knows. `commands.py` decides when a plan begins, `beside.py` keeps long searches out of the
+way, `trajectories.py` makes the trajectory. `supervision.py` brakes a robot that does not follow.
+
+`executor.py` is the room's front: what the node, or a program without ROS, calls.
 """

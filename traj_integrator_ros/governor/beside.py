@@ -8,7 +8,7 @@ from concurrent.futures import Executor, Future, wait
 
 from ..requests.plan import Plan
 from .candidates import Candidate, Candidates, JoinPoint, Read
-from .planned_motions import PlannedMotion, Reading, stops_of
+from .reference import PlannedMotion, Reading, stops_of
 
 THREADS = 4
 """For two that are wanted, and as many that are not any more and end soon."""

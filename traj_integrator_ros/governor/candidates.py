@@ -10,20 +10,20 @@ from typing import NamedTuple
 import numpy as np
 
 from ..execution.bounds import Bounds
-from ..execution.join import join
-from ..execution.limits import fault_of, find_motion_violation
+from ..execution.limits import check, find_motion_violation
 from ..execution.motion import Motion, State, united
 from ..execution.problem import Joining, Problem, Work
+from ..execution.splice import splice
 from ..execution.stopping import fastest_stop
 from ..execution.tolerances import NANOSECOND_S, SAME, SAME_END_RAD, whole_ns
 from ..limits.joint_limits import JointLimits
 from ..parameters.parameters import NodeParameters
 from ..parameters.table import ACTION_RETIME, ACTION_WARN, END_STOP
 from ..requests.rejection import RejectionReason, require_finite
-from .ending import stopped_at_end
-from .planned_motions import PlannedMotion, Reading
+from .reference import PlannedMotion, Reading
 from .remainder import Remainder, rest_of
-from .retiming import slowed
+from .slow import slow
+from .stop import stopped_at_end
 
 Read = Callable[[Reading], Iterator[PlannedMotion]]
 """Yields the planned motions of a plan, the most exact first."""
@@ -208,7 +208,7 @@ class Candidates:
             return None, _NO_JOIN
         motion, _ = joined
         moves = bool((np.abs(point.state.known[1:]) > SAME[1:]).any())
-        found = slowed(motion, kept.rates, self._parameters.joint_names, from_state=moves)
+        found = slow(motion, kept.rates, self._parameters.joint_names, from_state=moves)
         if isinstance(found, str):
             return None, found
         brake_from = found.time(ended.brake_from)
@@ -240,7 +240,7 @@ class Candidates:
         if earliest >= motion.duration:
             return ended
         after = rest_of(motion, earliest)
-        found = slowed(after, self._assumed.raised_to(after).rates)
+        found = slow(after, self._assumed.raised_to(after).rates)
         if isinstance(found, str):
             return None
         until, brake_from = (earliest + found.time(time - earliest) for time in (ended.planned_until, ended.brake_from))
@@ -252,7 +252,7 @@ class Candidates:
         """The candidate, if what is ended keeps its limits, or may exceed them, and can be joined; and its fault."""
         remainder, limits = ended.remainder, ended.limits
         own = rest_of(ended.motion, remainder.earliest)
-        fault = fault_of(own, limits, ended.brake_from, steps=not remainder.planned.keeps_limits)
+        fault = check(own, limits, ended.brake_from, steps=not remainder.planned.keeps_limits)
         if fault is not None and self._parameters.limits_action != ACTION_WARN:
             return None, fault
         joined = self._joined(ended, point)
@@ -260,14 +260,14 @@ class Candidates:
             return None, fault or (lambda: _NO_JOIN)
         motion, shift = joined
         if fault is None and motion is not ended.motion:
-            fault = fault_of(motion, limits, steps=False)
+            fault = check(motion, limits, steps=False)
             if fault is not None and ended.brake_from < np.inf and np.abs(shift).max() > SAME_END_RAD:
                 # Stopped where it goes, and not where it was planned, it may keep the limits.
                 return self._judged(self._ended(remainder.moved(shift), point), point)
         return _candidate(ended, motion, shift, point.join_ns), fault
 
     def _joined(self, ended: Ended, point: JoinPoint) -> tuple[Motion, np.ndarray] | None:
-        """See `join`: what leads from the present command to an ended planned motion."""
+        """See `splice`: what leads from the present command to an ended planned motion."""
         motion = ended.motion
         problem = Problem(
             point.state, motion, ended.bounds, self._joining, ended.remainder.earliest, point.floating, point.executed,
@@ -276,7 +276,7 @@ class Candidates:
         # Where accelerations jump within a plan, it also begins with a jump.
         if ended.remainder.planned.keeps_limits and problem.jumps_only:
             return motion, np.zeros(motion.dof)
-        return join(problem)
+        return splice(problem)
 
 
 def _candidate(ended: Ended, motion: Motion, shift: np.ndarray, join_ns: int) -> Candidate:

@@ -11,7 +11,7 @@ from ..execution.motion import State
 from ..execution.tolerances import STANDS_RAD_S, whole_ns
 from ..requests.joint_order import named_joints, values_of_joints
 from ..requests.rejection import Rejected, RejectionReason, shown_names
-from .planned_motions import PlannedMotion
+from .reference import PlannedMotion
 
 _MATCH_S = 3e-3
 """The reference is compared with own motions within this time: stamps are those of cycles, and blending shifts them."""

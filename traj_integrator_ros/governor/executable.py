@@ -11,7 +11,7 @@ from ..execution.rows import Points, points_of
 from ..execution.tolerances import NANOSECOND_S
 from ..requests.plan import Plan
 from ..requests.rejection import Rejected, RejectionReason
-from .planned_motions import PlannedMotion
+from .reference import PlannedMotion
 
 
 @dataclass(frozen=True)

@@ -25,8 +25,8 @@ from .committed import Committed, CommittedFields, committed_rows
 from .controller_reports import ControllerReport, ControllerReports, ControllerStatus
 from .executable import ExecutableTrajectory
 from .measured import JointStates
-from .planned_motions import PlannedMotion
 from .published import PublishedMotion
+from .reference import PlannedMotion
 from .robot_clock import Stamps
 from .sampled import SampledCommand
 from .trajectories import TrajectoryMaker

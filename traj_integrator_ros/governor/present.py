@@ -19,7 +19,7 @@ from ..requests.rejection import Rejected, RejectionReason
 from .controller_reports import ControllerReport, ControllerStatus, found_in, matches, rests
 from .lead import Lead
 from .motion_clock import SAME_RATE, MotionClock
-from .planned_motions import PlannedMotion
+from .reference import PlannedMotion
 from .robot_clock import RobotClock, Step
 
 _ARRIVES_S = 0.5

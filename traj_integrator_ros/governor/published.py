@@ -10,8 +10,8 @@ from .chunks import ChunkMemory
 from .executable import ExecutableTrajectory
 from .executed import Executed, ExecutionReport
 from .motion_clock import MotionClock
-from .planned_motions import PlannedMotion
 from .present import PresentCommand
+from .reference import PlannedMotion
 from .robot_clock import STEP_NS, Step
 from .supervision import Guard
 

@@ -11,7 +11,7 @@ import numpy as np
 from ..execution.limits import extremes
 from ..execution.motion import Motion
 from ..execution.tolerances import MOMENT_S, NANOSECOND_S
-from .planned_motions import PlannedMotion
+from .reference import PlannedMotion
 
 _RINGS, _RINGS_AT_KNOTS = 5e-3, 2e-4
 """Shares of a joint's range by which a spline may ring beyond a limit, between rows and where its end fades."""

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..execution.motion import State, resting
 from ..execution.tolerances import MOMENT_S
-from .planned_motions import PlannedMotion
+from .reference import PlannedMotion
 
 _KEPT_NS = 1_000_000_000
 """How long ago a time may be that is sampled."""

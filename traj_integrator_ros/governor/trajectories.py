@@ -26,10 +26,10 @@ from .beside import MAKING, PATIENCE_S, Finding, Findings
 from .candidates import Candidate, Candidates, JoinPoint, Read
 from .executable import ExecutableTrajectory, schedule
 from .measured import JointStates
-from .planned_motions import PlannedMotion, planned_motions_of, stops_of
 from .present import NotYet, Present
 from .published import PublishedMotion
-from .retiming import PathTimer, slowed
+from .reference import PlannedMotion, references, stops_of
+from .slow import PathTimer, slow
 
 _LONGEST_NS = (2**31 - 1) * SECOND_NS
 """Limit of a Duration message, whose seconds are int32."""
@@ -235,7 +235,7 @@ class TrajectoryMaker:
         rates = self.assumed.bounds.raised_to(rest).rates
         if len(rest.coefficients) > _MOST_SLOWED_AT_ONCE or (np.abs(state.velocity) > rates[0]).any():
             return self.stop(now_ns)
-        found = slowed(rest, rates, self._parameters.joint_names, from_state=True)
+        found = slow(rest, rates, self._parameters.joint_names, from_state=True)
         if isinstance(found, str) or find_motion_violation(found.motion, limits, steps=False):
             return self.stop(now_ns)
         candidate = Candidate.alone(join_ns, found.motion)._replace(delay=found.motion.duration - rest.duration)
@@ -316,7 +316,7 @@ class TrajectoryMaker:
             known = None if relative and not self._on_schedule else plan_at(time_ns)
             return known if known is not None and present.follows else present.planned
 
-        return partial(planned_motions_of, plan, self._origin_ns(plan, join_ns), join_ns, before)
+        return partial(references, plan, self._origin_ns(plan, join_ns), join_ns, before)
 
     def _join_point(self, plan: Plan, present: Present, join_ns: int, now_ns: int) -> JoinPoint:
         """Where a plan is taken up."""

@@ -15,8 +15,8 @@ from ..engine.integrator import TrajectoryIntegrator
 from ..execution.bounds import Bounds
 from ..execution.limits import find_motion_violation, worst_violations
 from ..execution.motion import Motion
-from ..governor.ending import stopped_at_end
-from ..governor.planned_motions import Reading, planned_motions_of
+from ..governor.reference import Reading, references
+from ..governor.stop import stopped_at_end
 from ..kernels import FiniteDifference, SplineForm, differentiate_positions
 from ..limits.joint_limits import JointLimits, assumed_limits
 from ..motions.samples import QUANTITIES, Nature, RecordingError, Samples
@@ -152,7 +152,7 @@ def _motions_of(sequence: Sequence, request: ActionRequest, node: NodeParameters
         plan = plan_of_sequence(request, row, dt, 0)
         if recorded is not None:
             plan = replace(plan, steps=plan.steps[:-1], actions=plan.actions[:-1])
-        motions.append(next(planned_motions_of(plan, 0, 0, lambda _: None, reading)).motion)
+        motions.append(next(references(plan, 0, 0, lambda _: None, reading)).motion)
     return motions
 
 

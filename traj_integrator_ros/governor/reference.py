@@ -115,7 +115,7 @@ class Reading(NamedTuple):
     """Whether plans that exceed limits are slowed: then they end where they say, whatever that asks for."""
 
 
-def planned_motions_of(
+def references(
     plan: Plan,
     origin_ns: int,
     at_ns: int,

@@ -12,7 +12,7 @@ from traj_integrator_ros.execution.bounds import Bounds
 from traj_integrator_ros.execution.limits import extremes
 from traj_integrator_ros.execution.motion import Motion, State
 from traj_integrator_ros.execution.rows import cubic_spline
-from traj_integrator_ros.governor.ending import stopped_at_end
+from traj_integrator_ros.governor.stop import stopped_at_end
 from traj_integrator_ros.requests.rejection import Rejected
 
 

@@ -10,12 +10,12 @@ from execution_cases import JOINING, bounds, joined_to, largest, largest_jumps, 
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from traj_integrator_ros.execution.join import join as join_as_given
 from traj_integrator_ros.execution.limits import Limits, extremes, worst_violation
 from traj_integrator_ros.execution.motion import Motion, State, resting
 from traj_integrator_ros.execution.problem import CROSSING, Joining, Problem, Work
 from traj_integrator_ros.execution.reaching import Reach, retreat
 from traj_integrator_ros.execution.rows import cubic_spline
+from traj_integrator_ros.execution.splice import splice as join_as_given
 from traj_integrator_ros.execution.stopping import fastest_stop
 
 BOUNDS = bounds(2, velocity=2.0, acceleration=10.0, jerk=500.0)

@@ -95,7 +95,7 @@ class Slowed(NamedTuple):
         return before if before > self.before[-1] else float(np.interp(before, self.before, self.after))
 
 
-def slowed(
+def slow(
     motion: Motion, limits: np.ndarray, joint_names: Sequence[str] = (), *, from_state: bool = False
 ) -> Slowed | str:
     """A motion slowed along its path where it exceeds limits, and nowhere else; or why that is not found.
@@ -136,17 +136,17 @@ def _slower(rows: Tensor, limits: MotionLimits, duration: float, rate: float, gi
     """Slow a plan `[1, N, dof]` of a duration, s: as finely as its slowed form asks for."""
     pieces = rows.shape[1] - 1
 
-    def slow(lasting: float) -> Retimed:
+    def solved(lasting: float) -> Retimed:
         each = round(lasting / _INTERVAL_S[given["order"]] / pieces)  # whole ones: solutions change where pieces begin
         each = max(1, min(each, _MOST_INTERVALS // pieces))
         intervals = max(_FEWEST_INTERVALS, each * pieces)
         return retime(rows, limits, mode="slow only", intervals=intervals, start_speed=rate, **given)
 
-    found = slow(duration)
+    found = solved(duration)
     lasts = float(found.row_times[0, -1])
     if not found.ok[0] or not _SLOWER * duration < lasts <= _MOST_SLOWED * duration:
         return found
-    finer = slow(lasts)
+    finer = solved(lasts)
     return finer if finer.ok[0] else found
 
 

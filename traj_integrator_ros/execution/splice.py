@@ -30,7 +30,7 @@ _GROWS_BY_VELOCITY, _GROWS_BY_ACCELERATION = 0.17, 0.0173
 """Greatest value of the quintic to 0 from a velocity, or acceleration, of 1, in 1 s."""
 
 
-def join(problem: Problem) -> tuple[Motion, np.ndarray] | None:
+def splice(problem: Problem) -> tuple[Motion, np.ndarray] | None:
     """Return the motion that begins in a state and becomes a plan, or None if a joint cannot reach its plan.
 
     And by how much the plan was shifted, rad, `[D]`.

@@ -10,7 +10,7 @@ from traj_integrator_ros.execution.limits import extremes
 from traj_integrator_ros.execution.motion import Motion, State
 from traj_integrator_ros.execution.rows import cubic_spline
 from traj_integrator_ros.execution.stopping import fastest_stop
-from traj_integrator_ros.governor.planned_motions import PlannedMotion, Reading, planned_motions_of
+from traj_integrator_ros.governor.reference import PlannedMotion, Reading, references
 from traj_integrator_ros.kernels import MAPS
 from traj_integrator_ros.requests.plan import Plan
 
@@ -27,7 +27,7 @@ def at_a_speed(velocity: float, **fields: float) -> PlannedMotion:
 def read(rows: np.ndarray, at_s: float = 0.01, **changes: object) -> list:
     plan = Plan(MAPS["clique"], np.full(len(rows), DT), rows[:, None], None, ORIGIN_NS)
     plan = Plan(**{**plan.__dict__, **changes}) if changes else plan
-    return list(planned_motions_of(plan, ORIGIN_NS, ORIGIN_NS + round(at_s * 1e9), lambda _: at_a_speed(0.5), READING))
+    return list(references(plan, ORIGIN_NS, ORIGIN_NS + round(at_s * 1e9), lambda _: at_a_speed(0.5), READING))
 
 
 LINE = 0.5 * DT * np.arange(1, 33)
@@ -70,7 +70,7 @@ def test_coarse_rows_of_a_stop_continue_the_previous_rows_of_it(earlier_s):
     rows = stopping(-0.25 + step * np.arange(1, 11))[:, None]
     plan = Plan(MAPS["clique"], np.full(10, step), rows, None, ORIGIN_NS)
     reading = READING._replace(assumed=within)
-    planned = next(planned_motions_of(plan, ORIGIN_NS, ORIGIN_NS + 120_000_000, lambda _: previous, reading))
+    planned = next(references(plan, ORIGIN_NS, ORIGIN_NS + 120_000_000, lambda _: previous, reading))
     assert planned.valid_from_ns <= ORIGIN_NS
 
 
@@ -129,7 +129,7 @@ def test_velocities_after_a_brake_begin_with_their_own(braking):
     """The velocity of a brake is nobody's plan: a spline that began with it would swing, and its brake turn round."""
     plan = Plan(MAPS["velocity"], np.full(2, DT), np.full((2, 1), 0.3), None, ORIGIN_NS)
     before = at_a_speed(-0.4, brake_from=0.5 if braking else np.inf)
-    planned = next(planned_motions_of(plan, ORIGIN_NS, ORIGIN_NS, lambda _: before, READING))
+    planned = next(references(plan, ORIGIN_NS, ORIGIN_NS, lambda _: before, READING))
     velocities = planned.motion.states_at(np.linspace(0, 0.039, 40))[1]
     assert (np.abs(velocities - 0.3).max() < 1e-9) == braking
     assert planned.continues != braking
