@@ -52,7 +52,7 @@ class SimulatedNode:
     def measure(self, position: object, velocity: object = 0.0, now: float = NOW_S) -> None:
         """Take a joint state measured now."""
         state = self._state(position, velocity)
-        self.pipeline.take_joint_state(self.parameters.joint_names, *state[:2], ns(now), ns(now))
+        self.pipeline.joint_state(*state[:2], ns(now), ns(now))
 
     def report(
         self, position: object, velocity: object | None = 0.0, now: float = NOW_S, speed_scaling: float = 1.0
@@ -60,7 +60,7 @@ class SimulatedNode:
         """Take a report of the controller about the command of this cycle; without a velocity, it says none."""
         says = velocity is not None
         reference = self._state(position, velocity if says else 0.0)
-        self.pipeline.take_controller_state(ControllerReport(ns(now), reference, speed_scaling, says), ns(now))
+        self.pipeline.report(ControllerReport(ns(now), reference, speed_scaling, says), ns(now))
 
     def execute(self, *state: object, at: float = NOW_S, lasts: float = 1.0) -> None:
         """Let the controller execute a motion of this node's since a second, that is in a state at a time."""

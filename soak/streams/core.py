@@ -9,6 +9,7 @@ import numpy as np
 
 from traj_integrator_ros.execution.motion import Motion, State
 from traj_integrator_ros.execution.rows import Points
+from traj_integrator_ros.governor.controller_reports import ControllerReport
 from traj_integrator_ros.governor.executable import ExecutableTrajectory
 from traj_integrator_ros.governor.executor import Executor
 from traj_integrator_ros.governor.reference import PlannedMotion
@@ -53,7 +54,7 @@ class NodeCore(Executor):
     def controller_state(self, stamp_ns: int, reference: Sequence[np.ndarray], now_ns: int) -> None:
         """Take what the controller says of itself: reference (p, v, a), joints in the node's order."""
         if stamp_ns:
-            self.report(State(*reference), now_ns, stamp_ns)
+            self.report(ControllerReport(stamp_ns, State(*reference).known), now_ns)
 
     def begin(self, state: State, now_ns: int) -> None:
         """The controller is in a state, in the middle of a motion of this node's: it is taken over from there."""

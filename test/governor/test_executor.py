@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from traj_integrator_ros.execution.motion import State
-from traj_integrator_ros.governor.executor import Actions, Executor, NodeParameters, Positions
+from traj_integrator_ros.governor.executor import Actions, ControllerReport, Executor, NodeParameters, Positions
 from traj_integrator_ros.kernels import ControlSpace
 from traj_integrator_ros.parameters.parameters import InvalidParameters
 from traj_integrator_ros.requests.rejection import Rejected, RejectionReason
@@ -155,7 +155,7 @@ def test_another_thread_may_sample_while_plans_are_executed() -> None:
 def test_reports_of_a_controller_serve_as_well_as_samples() -> None:
     executor, now_ns = Executor(NodeParameters.of(NAMES, **USUAL)), 1000 * SECOND
     executor.joint_state(np.zeros(2), np.zeros(2), now_ns)
-    executor.report(State(np.full(2, 0.2), np.zeros(2)), now_ns)
+    executor.report(ControllerReport(now_ns, State(np.full(2, 0.2), np.zeros(2)).known), now_ns)
     made = executor.execute(chunk(0.0), now_ns)
     assert made.points.position[0].tolist() == [0.2, 0.2], "it begins where the controller is, not the robot"
 

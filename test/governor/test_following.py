@@ -80,7 +80,7 @@ def supervised(
             last = time
         while waiting and waiting[0][0] <= time:
             _, stamp, there = waiting.pop(0)
-            node.pipeline.take_joint_state(("a",), there, np.ones(1), ns(NOW_S + stamp), ns(NOW_S + time))
+            node.pipeline.joint_state(there, np.ones(1), ns(NOW_S + time), ns(NOW_S + stamp), ("a",))
         if tick % 20 == 0:
             node.report(*command(time), now=NOW_S + time)
         if tick % 10 == 0 and node.tick(NOW_S + time) is not None:

@@ -230,7 +230,7 @@ class OfTwoPublishers(GoalsOfNode):
                 continue
             stamp_ns = ns(now + joint * self.ahead)
             values = (np.array([part[joint]]) for part in (position, velocity))
-            self.node.pipeline.take_joint_state([name], *values, stamp_ns, ns(now))
+            self.node.pipeline.joint_state(*values, ns(now), stamp_ns, [name])
 
 
 @pytest.mark.parametrize(("every", "ahead"), [(1, 0.0), (10, 0.0), (20, 0.0), (40, 0.0), (1, 3.0), (10, 3.0)])

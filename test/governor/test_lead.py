@@ -17,7 +17,7 @@ def late_reports(node: SimulatedNode, until: float, count: int = 50, transport: 
     """Reports of a controller at rest every 20 ms, each of which takes its time to the node."""
     for stamp in until - transport - 0.02 * np.arange(count)[::-1]:
         report = ControllerReport(ns(stamp), node._state(0.0))
-        node.pipeline.take_controller_state(report, ns(stamp + transport))
+        node.pipeline.report(report, ns(stamp + transport))
 
 
 def sent(node: SimulatedNode, now: float) -> float:

@@ -72,7 +72,7 @@ def test_a_stop_of_anothers_motion_begins_where_that_is_on_arrival(acceleration:
     node = SimulatedNode(limits__velocity=[2.0] * 2, limits__acceleration=[10.0] * 2, limits__jerk=[500.0] * 2)
     node.measure(0.0, 0.5)
     reference = State(np.zeros(2), np.full(2, 0.5), np.full(2, acceleration))
-    node.pipeline.take_controller_state(ControllerReport(ns(NOW_S), reference), ns(NOW_S + 1e-3))
+    node.pipeline.report(ControllerReport(ns(NOW_S), reference), ns(NOW_S + 1e-3))
     stop = node.stop(NOW_S + age)
     for time in np.linspace(age, age + 0.02, 5):
         expected = [0.5 * time + acceleration * time**2 / 2, 0.5 + acceleration * time, acceleration]

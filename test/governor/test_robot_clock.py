@@ -217,10 +217,10 @@ class Machine(Clocks):
                 self.node.pipeline.take_stamp(self.clock.reports, stamp_ns, self.steady_ns)
             names = self.node.parameters.joint_names
             with suppress(Rejected):
-                self.node.pipeline.take_joint_state(names, state.position, state.velocity, stamp_ns, self.now_ns())
+                self.node.pipeline.joint_state(state.position, state.velocity, self.now_ns(), stamp_ns, names)
             if self.reports:
                 reference = State(*self.commanded(self.cycle))
-                self.node.pipeline.take_controller_state(ControllerReport(stamp_ns, reference), self.now_ns())
+                self.node.pipeline.report(ControllerReport(stamp_ns, reference), self.now_ns())
             if (made := self.node.tick(self.now_ns() * 1e-9)) is not None:
                 self.made.append(made)
                 self.executed, self.base_ns = PlannedMotion(made.start_ns, made.motion), 0
@@ -330,7 +330,7 @@ def test_what_waits_for_a_disbelieved_controller_is_refused_in_the_end(
     machine.steady_ns += 20 * MS
     stamp_ns, now_ns = machine.robot_time_ns + 200 * MS, machine.now_ns()
     machine.node.pipeline.take_stamp(machine.clock.reports, stamp_ns, machine.steady_ns)
-    machine.node.pipeline.take_controller_state(ControllerReport(stamp_ns, State(*np.zeros((3, 2)))), now_ns)
+    machine.node.pipeline.report(ControllerReport(stamp_ns, State(*np.zeros((3, 2)))), now_ns)
     machine.send()
     machine.go(23)
     assert machine.executed is None and not machine.node.refused, "it may report again"

@@ -57,7 +57,7 @@ class Scaled(SimulatedNode):
                 report = self.pipeline.controller_reports.report(
                     ("a", "b"), position, velocity, acceleration, ns(self.time_s), self.slider(self.time_s - NOW_S)
                 )
-                self.pipeline.take_controller_state(report, ns(self.time_s))
+                self.pipeline.report(report, ns(self.time_s))
                 self.sent(self.tick(self.time_s))
 
     def sent(self, made: ExecutableTrajectory | None) -> ExecutableTrajectory | None:

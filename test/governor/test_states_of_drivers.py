@@ -137,10 +137,10 @@ def test_a_slow_publisher_is_compared_with_commands_of_its_time() -> None:
     for count in range(200):
         now = NOW_S + 0.002 * count
         at = ns(now)
-        node.pipeline.take_joint_state(("a",), np.zeros(1), np.zeros(1), at, at)
+        node.pipeline.joint_state(np.zeros(1), np.zeros(1), at, at, ("a",))
         if count % 25 == 0:
             position = np.array([0.002 * count])
-            node.pipeline.take_joint_state(("b",), position, np.ones(1), at, at)
+            node.pipeline.joint_state(position, np.ones(1), at, at, ("b",))
         assert guard.exceeded(allowance, node.parameters.joint_names) is None, count
 
 
@@ -154,7 +154,7 @@ def test_references_without_rates_have_usable_positions(rates: list[float]) -> N
         position = node.commanded(NOW_S + time)[0] + moved
         report = reports.report(ARM, position, np.array(rates), np.array(rates), ns(NOW_S + time), 1.0)
         assert not report.has_velocity and np.isfinite(report.reference).all()
-        node.pipeline.take_controller_state(report, ns(NOW_S + time))
+        node.pipeline.report(report, ns(NOW_S + time))
         if moved and not any(report.reference.velocity):
             expected = ControllerStatus.RESTARTED  # it holds another position, as far as it says
         assert node.published.present.status(ns(NOW_S + time)) is expected

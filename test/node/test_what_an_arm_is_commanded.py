@@ -20,7 +20,7 @@ from traj_integrator_interfaces.msg import ActionSequence
 from traj_integrator_interfaces.srv import Committed, Stop
 from traj_integrator_ros.client import SECOND_NS, sequence, set_stamp
 from traj_integrator_ros.execution.motion import State
-from traj_integrator_ros.governor.executor import Actions, Executor, NodeParameters
+from traj_integrator_ros.governor.executor import Actions, ControllerReport, Executor, NodeParameters
 from traj_integrator_ros.parameters.parameters import default_values
 
 pytestmark = [pytest.mark.ros, pytest.mark.slow]
@@ -110,7 +110,7 @@ def test_a_node_and_an_executor_command_the_same_bits(make_arm: MakeArm) -> None
         arm.run(0.02)  # with a report at its end
         position, velocity = arm.robot.measured()
         executor.joint_state(position, velocity, arm.now_ns)
-        executor.report(State(*arm.robot.controller_state()[0]), arm.now_ns)
+        executor.report(ControllerReport(arm.now_ns, State(*arm.robot.controller_state()[0]).known), arm.now_ns)
         assert executor.tick(arm.now_ns) is None
         if period % 5:
             continue

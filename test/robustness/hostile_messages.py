@@ -222,7 +222,8 @@ def _took(node: SimulatedNode, channel: str, data: bytes, message: object) -> No
     elif channel == PLAN:
         pipeline.position_trajectory(read_position_trajectory(data, MAX_HORIZON), now_ns)
     elif channel == STATE:
-        pipeline.take_joint_state(*read_joint_state(data), now_ns)
+        names, position, velocity, stamp_ns = read_joint_state(data)
+        pipeline.joint_state(position, velocity, now_ns, stamp_ns, names)
     else:
         *fields, stamp_ns, speed = controller_state_reader(message.get_fields_and_field_types())(data)
         pipeline.controller_reports.report(*fields, stamp_ns, speed)

@@ -87,16 +87,44 @@ class Executor:
         self.published.lead.configure(parameters)
         self.published.clock.lead_ns = self.published.lead.transport_ns
 
-    # For programs without ROS
+    def joint_state(
+        self,
+        position: np.ndarray,
+        velocity: np.ndarray,
+        now_ns: int,
+        stamp_ns: int = 0,
+        names: Sequence[str] | None = None,
+    ) -> None:
+        """Take a measured state.
 
-    def joint_state(self, position: np.ndarray, velocity: np.ndarray, now_ns: int, stamp_ns: int = 0) -> None:
-        """Take a measured state, `[dof]` each; `stamp_ns`: of the measurement, 0: now. Raises Rejected."""
+        Args:
+            position: `[N]`.
+            velocity: `[N]`.
+            now_ns: the time.
+            stamp_ns: of the measurement; 0: now.
+            names: of the joints, others among them; None: those of the parameters.
+
+        Raises:
+            Rejected: with the reason, as `JointStates.update`; other joints may have been taken.
+
+        """
         self._follow_samples(now_ns)
-        self.take_joint_state(self.parameters.joint_names, position, velocity, stamp_ns, now_ns)
+        stamp_ns = self.published.clock.measured_ns(stamp_ns)
+        names = self.parameters.joint_names if names is None else names
+        taken = self.joint_states.update(names, position, velocity, stamp_ns, now_ns)
+        if taken and self.joint_states.known(now_ns, 0.0) is not None:
+            self.commands.supervise(now_ns)
+        if self.joint_states.refused is not None:
+            raise self.joint_states.refused
 
-    def report(self, reference: State, now_ns: int, stamp_ns: int = 0, speed_scaling: float = 1.0) -> None:
-        """Take what a controller of the caller's commands at a time; not needed by those who command samples."""
-        self.take_controller_state(ControllerReport(stamp_ns or now_ns, reference.known, speed_scaling), now_ns)
+    def report(self, report: ControllerReport, now_ns: int, count: int = 1) -> None:
+        """Take what a controller says that it commands: the newest of `count` reports. Samples need none."""
+        present = self.published.present
+        before = present.status(now_ns)
+        present.take_report(report, now_ns, count)
+        status = present.status(now_ns)
+        if status is not before and status in (ControllerStatus.RESTARTED, ControllerStatus.OTHER):
+            self.published.drop()
 
     def execute(
         self, plan: Actions | Positions, now_ns: int, clock: Callable[[], int] | None = None
@@ -150,7 +178,7 @@ class Executor:
         """Report what was sampled, as a controller does; return the time."""
         report, sampled = self.published.present.report, self._sampled.newest
         if sampled is not None and (report is None or sampled[0] > report.stamp_ns):
-            self.report(sampled[1], min(sampled[0], now_ns), sampled[0])
+            self.report(ControllerReport(sampled[0], sampled[1].known), min(sampled[0], now_ns))
         return now_ns
 
     def _begun(self, made: ExecutableTrajectory | None, now_ns: int) -> ExecutableTrajectory | None:
@@ -162,26 +190,6 @@ class Executor:
         return made
 
     # What arrives
-
-    def take_joint_state(
-        self, names: Sequence[str], position: np.ndarray, velocity: np.ndarray, stamp_ns: int, now_ns: int
-    ) -> None:
-        """Take a joint state; arguments and errors as for `JointStates.update`, joints that are not taken included."""
-        stamp_ns = self.published.clock.measured_ns(stamp_ns)
-        taken = self.joint_states.update(names, position, velocity, stamp_ns, now_ns)
-        if taken and self.joint_states.known(now_ns, 0.0) is not None:
-            self.commands.supervise(now_ns)
-        if self.joint_states.refused is not None:
-            raise self.joint_states.refused
-
-    def take_controller_state(self, report: ControllerReport, now_ns: int, count: int = 1) -> None:
-        """Take what the controller says about itself, in the node's joint order: the newest of `count` reports."""
-        present = self.published.present
-        before = present.status(now_ns)
-        present.take_report(report, now_ns, count)
-        status = present.status(now_ns)
-        if status is not before and status in (ControllerStatus.RESTARTED, ControllerStatus.OTHER):
-            self.published.drop()
 
     def is_busy(self, now_ns: int) -> bool:
         """Whether something is in motion, waits, or is not over yet: otherwise `tick` may be called less often."""

@@ -14,6 +14,7 @@ from ..parameters.parameters import NodeParameters
 from ..parameters.table import ACTION_RETIME, START_FROM_PREVIOUS
 from ..requests.inputs import Actions, Positions
 from ..requests.rejection import Rejected
+from .controller_reports import ControllerReport
 from .executable import ExecutableTrajectory
 from .executor import Executor
 
@@ -76,4 +77,4 @@ def _tell(executor: Executor, place: np.ndarray, now_ns: int) -> None:
     """Let the robot follow exactly, and its controller report that."""
     state = executor.published.present.commanded(now_ns) or State(place, np.zeros_like(place))
     executor.joint_state(state.position, state.velocity, now_ns)
-    executor.report(State(state.position, state.velocity), now_ns)
+    executor.report(ControllerReport(now_ns, State(state.position, state.velocity).known), now_ns)

@@ -54,7 +54,7 @@ class States:
                         ahead_ns = clock.at(0)
                         self._take_stamp(stamps, stamp_ns, info)
                         now_ns += clock.at(0) - ahead_ns  # the stamp may have set it
-                    self._pipeline.take_joint_state(names, *state, stamp_ns, now_ns)
+                    self._pipeline.joint_state(*state, now_ns, stamp_ns, names)
         if self._entities.speed_scaling is not None:
             with self._accounts.guard("speed_scaling"):
                 for message, _ in take_waiting(self._entities.speed_scaling, STATE_DEPTH):
@@ -80,7 +80,7 @@ class States:
             if not self._is_simulated():  # such time may stand still
                 arrived_ns -= age_ns(info)
             stamped = report if report.stamp_ns else replace(report, stamp_ns=arrived_ns)
-            self._pipeline.take_controller_state(stamped, arrived_ns, len(waiting))
+            self._pipeline.report(stamped, arrived_ns, len(waiting))
             return
 
     def _take_stamp(self, stamps: Stamps, stamp_ns: int, info: Mapping[str, object]) -> None:
