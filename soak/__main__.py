@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import signal
 import sys
 from pathlib import Path
@@ -11,16 +12,16 @@ import yaml
 from kit.local_dds import config_file, stay_local
 from kit.node_process import write_parameters
 from traj_integrator_ros.limits.parameter_files import dotted
+from traj_integrator_ros.tools.command_line import positive
 from traj_integrator_ros.tools.progress import Progress
 
 from .judge import Limits, violations
-from .options import process_options
-from .picture import draw
 from .records import Record
 from .report import as_json, table, write
+from .settings import add_setting
 
 EXIT_FAILED, EXIT_INTERRUPTED = 1, 130
-REPORT, PICTURE = "soak.json", "soak.png"
+REPORT = "soak.json"
 
 
 def main() -> int:
@@ -29,11 +30,10 @@ def main() -> int:
         from .streams.command import main as random_streams  # brings torch with it
 
         return random_streams(sys.argv[1:])
-    options = process_options()
+    options = _options()
     out: Path = options.out
     out.mkdir(parents=True, exist_ok=True)
-    for name in (REPORT, PICTURE):
-        (out / name).unlink(missing_ok=True)
+    (out / REPORT).unlink(missing_ok=True)
     stay_local()
     # The environment must be complete before the middleware is loaded.
     from .session import run_soak
@@ -51,13 +51,41 @@ def main() -> int:
         print("\nsoak: interrupted", file=sys.stderr)
         return EXIT_INTERRUPTED
     found = violations(record, Limits(**{name: getattr(options, name) for name in Limits._fields}))
-    if record.samples:
-        draw(record, out / PICTURE)
     write(as_json(record, found), out / REPORT)
-    print(f"\n{table(record)}\n  written in {out}: {REPORT}, {PICTURE}, logs", flush=True)
+    print(f"\n{table(record)}\n  written in {out}: {REPORT}, logs", flush=True)
     for violation in found:
         print(f"soak: FAILED: {violation}", file=sys.stderr)
     return EXIT_FAILED if found else 0
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="python -m soak",
+        description="the node under steady load from separate processes, over DDS; 10 minutes by default.",
+    )
+    parser.add_argument("--out", type=Path, default=Path("build/soak"), metavar="DIR", help="default: %(default)s")
+    limits = Limits()
+    for name, default, unit, what in (
+        ("minutes", 10.0, "M", ""),
+        ("warmup", 10.0, "S", "time before, in which memory and latency do not count "),
+        ("state-rate", 1000.0, "HZ", "joint states "),
+        ("sequence-rate", 100.0, "HZ", "action sequences "),
+        ("gradient-rate", 50.0, "HZ", "gradient calls "),
+        ("p99-ratio", limits.p99_ratio, "X", "largest p99 of the last minute to that of the first "),
+        (
+            "rss-growth",
+            limits.rss_growth,
+            "MIB",
+            "largest growth of the node's memory ",
+        ),
+        ("least-rate", limits.least_rate, "X", "share of the rates that must be reached, else it was no soak "),
+    ):
+        help_ = f"{what}(default: %(default)s)"
+        parser.add_argument(f"--{name}", type=positive, default=default, metavar=unit, help=help_)
+    random = "instead of a node: random streams on a simulated clock, every cycle judged (--random --help)"
+    parser.add_argument("--random", action="store_true", help=random)
+    add_setting(parser)
+    return parser.parse_args()
 
 
 def _parameters(settings: list[tuple[str, object]]) -> dict[str, object]:

@@ -24,18 +24,14 @@ class ClientRecord:
     counts: dict[str, int] = field(default_factory=dict)
     sending_s: float = 0.0
     """Time during which it sent, s."""
-    open: int = 0
-    """Number of unanswered messages."""
     faults: dict[str, int] = field(default_factory=dict)
-    """The first faults, and how often each was found."""
+    """Faults, and how often each was found."""
     latency_rows: list[tuple[float, np.ndarray]] = field(default_factory=list)
 
-    def add(self, row: dict, at_s: float) -> None:
-        """Take a row that came `at_s` after the beginning."""
-        new = row.pop("latencies_ms", [])
-        if new:
-            self.latency_rows.append((at_s, np.array(new, np.float32)))
-        vars(self).update(row)
+    def add_latencies(self, new_s: Sequence[float], at_s: float) -> None:
+        """Take latencies of the last second, `at_s` after the beginning."""
+        if new_s:
+            self.latency_rows.append((at_s, 1e3 * np.array(new_s, np.float32)))
 
     @property
     def rate_hz(self) -> float:
@@ -45,12 +41,10 @@ class ClientRecord:
 
 
 class NodeSample(NamedTuple):
-    """The node's process at a time since the beginning, s: bytes, and CPU time since its start, s."""
+    """The node's process at a time since the beginning, s: bytes in memory, and CPU time since its start, s."""
 
     at_s: float
     resident: int
-    anonymous: int
-    shared: int
     cpu_s: float
     machine_cpu_s: float = 0.0
     """CPU time that all processes of the machine have used since its start, s."""
@@ -58,10 +52,9 @@ class NodeSample(NamedTuple):
 
 def sample_node(node: NodeProcess, at_s: float) -> NodeSample:
     """Memory and CPU time of the node, and CPU time of all processes. Raises OSError if it has ended."""
-    memory = (node.memory_bytes(kind) for kind in ("VmRSS", "RssAnon", "RssShmem"))
     user, nice, system, _, _, irq, softirq, steal = map(int, Path("/proc/stat").read_text().split(maxsplit=9)[1:9])
     busy = user + nice + system + irq + softirq + steal
-    return NodeSample(at_s, *memory, node.cpu_s(), busy / os.sysconf("SC_CLK_TCK"))
+    return NodeSample(at_s, node.memory_bytes("VmRSS"), node.cpu_s(), busy / os.sysconf("SC_CLK_TCK"))
 
 
 @dataclass

@@ -75,10 +75,7 @@ def as_json(record: Record, found: list[str]) -> dict[str, object]:
         "node_cpu_cores": _digits(record.node_cores()),
         "machine_cpu_cores": _by_end(record.busy_cores()),
         "resident_mib": _by_end(record.resident_mib()),
-        "memory_mib": [
-            [round(one.at_s, 1), *(_digits(size / 2**20) for size in (one.resident, one.anonymous, one.shared))]
-            for one in record.samples
-        ],
+        "memory_mib": [[round(one.at_s, 1), _digits(one.resident / 2**20)] for one in record.samples],
         "latency": latency,
     }
 

@@ -1,18 +1,15 @@
-"""Roles of the clients: how the robot swings, and what robot, controller, planner and optimizer do."""
+"""Roles of the clients: what controller, planner and optimizer do."""
 
 from __future__ import annotations
 
 import time
-from array import array
 from collections import Counter
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
-from multiprocessing.connection import Connection
 
 import numpy as np
-from sensor_msgs.msg import JointState
 from trajectory_msgs.msg import JointTrajectory
 
 from kit.ledger import Ledger
@@ -22,78 +19,37 @@ from traj_integrator_interfaces.msg import ActionSequence, TrajectoryBatch
 from traj_integrator_interfaces.srv import ComputeGradient
 from traj_integrator_ros.client import ORDERS, Gradient, sequence
 from traj_integrator_ros.client.requests import SECOND_NS, stamp_of
-from traj_integrator_ros.limits.joint_limits import JointLimits
 from traj_integrator_ros.motions.trajectories import planned_trajectory
 from traj_integrator_ros.tools.checker import Expectation, check
 from traj_integrator_ros.wire.readers import SequenceGaps
 
-from .client import Role, work
+from .robot import Swing
 
 DEPTH = 1000
 """Depth of our queues: answers that displace each other in them would not be losses of the node."""
-AMPLITUDE_RAD = 0.1
 BATCH, HORIZON, DT_S = 16, 32, 0.02
 ACCELERATION_RAD_S2 = 0.3
 SEQUENCES, REQUESTS = 16, 4
 """Numbers of different sequences, and of different gradient requests, that are sent in turn."""
 
 
-@dataclass(frozen=True)
-class Swing:
-    """Where the joints of a robot with limits of position swing, each around the middle of its range."""
+@dataclass
+class Role:
+    """The work of a client."""
 
-    limits: JointLimits
-
-    @property
-    def joint_names(self) -> tuple[str, ...]:
-        """The robot's joints."""
-        return self.limits.joint_names
-
-    @property
-    def middle(self) -> np.ndarray:
-        """Middle of each joint's range `[dof]`, rad."""
-        return (np.asarray(self.limits.position_min) + np.asarray(self.limits.position_max)) / 2
-
-    def at(self, time_ns: int) -> tuple[np.ndarray, np.ndarray]:
-        """Position, rad, and velocity, rad/s, `[dof]` each, at a time since the epoch; the same in every process."""
-        omega = 2 * np.pi * np.linspace(0.1, 0.25, len(self.joint_names))
-        phase = omega * (time_ns % 10**14 * 1e-9)
-        return self.middle + AMPLITUDE_RAD * np.sin(phase), AMPLITUDE_RAD * omega * np.cos(phase)
+    counts: Callable[[], dict[str, int]]
+    """Counts since its start."""
+    is_met: Callable[[], bool]
+    """Whether it and the node have discovered each other."""
+    faults: Counter[str]
+    """Faults, in words, with their counts."""
+    send: Callable[[], None] = lambda: None
+    """Sends the next message."""
+    ledger: Ledger = field(default_factory=Ledger)
+    """Ledger of messages that are answered."""
 
 
-def run_role(name: str, role: Callable[..., Role], swing: Swing, rate_hz: float, pipe: Connection) -> None:
-    """Work as the client of this name, in a process of its own, until the pipe says that it ends."""
-    participant = Participant(name=f"soak_{name}")
-
-    def spin(duration_s: float) -> None:
-        end = time.monotonic() + duration_s
-        participant.spin_once(max(0.0, duration_s))
-        while (left := end - time.monotonic()) > 0:
-            participant.spin_once(left)
-
-    try:
-        work(role(participant, swing, rate_hz), spin, pipe)
-    finally:
-        participant.close()
-
-
-def robot(participant: Participant, swing: Swing, rate_hz: float) -> Role:
-    """The robot's driver: publishes joint states, with the least work for each message."""
-    publisher = participant.publisher(JointState, "joint_states", depth=10)
-    fields = np.random.default_rng(0).random((2, len(swing.joint_names)))
-    position, velocity = (array("d", values.tobytes()) for values in fields)
-    template = Template(JointState(name=list(swing.joint_names), position=position, velocity=velocity), *fields)
-    counts = Counter(sent=0)
-
-    def send() -> None:
-        now_ns = time.time_ns()
-        publisher.publish(template.stamped(now_ns, *swing.at(now_ns)))
-        counts["sent"] += 1
-
-    return Role(lambda: dict(counts), lambda: publisher.get_subscription_count() > 0, send, rate_hz)
-
-
-def planner(participant: Participant, swing: Swing, rate_hz: float) -> Role:
+def planner(participant: Participant, swing: Swing) -> Role:
     """A sampling planner: sends batches of accelerations from the robot's present state, and checks the answers.
 
     The stamp of a sequence, the time of sending, identifies its answer.
@@ -121,7 +77,7 @@ def planner(participant: Participant, swing: Swing, rate_hz: float) -> Role:
         return {"sent": ledger.sent, "answered": ledger.answered, "unknown": ledger.unknown_answers, **missed}
 
     participant.subscribe(TrajectoryBatch, "~/trajectory_batch", on_batch, DEPTH)
-    return Role(counts, lambda: ledger.answered > 0, send, rate_hz, ledger, faults)
+    return Role(counts, lambda: ledger.answered > 0, faults, send, ledger)
 
 
 def fault_of_batch(actions: np.ndarray, message: TrajectoryBatch) -> str:
@@ -138,7 +94,7 @@ def fault_of_batch(actions: np.ndarray, message: TrajectoryBatch) -> str:
     return ""
 
 
-def controller(participant: Participant, swing: Swing, rate_hz: float) -> Role:
+def controller(participant: Participant, swing: Swing) -> Role:
     """Checks every joint trajectory as joint_trajectory_controller does, and beyond; met when one answers a greeting.
 
     Limits must hold at the points: the robot swings by itself, and trajectories start elsewhere.
@@ -152,10 +108,10 @@ def controller(participant: Participant, swing: Swing, rate_hz: float) -> Role:
         faults.update(f"joint_trajectory: {finding}" for finding in findings)
 
     participant.subscribe(JointTrajectory, "~/joint_trajectory", on_trajectory, DEPTH)
-    return Role(lambda: dict(counts), lambda: counts["received"] > 0, faults=faults)
+    return Role(lambda: dict(counts), lambda: counts["received"] > 0, faults)
 
 
-def optimizer(participant: Participant, swing: Swing, rate_hz: float) -> Role:
+def optimizer(participant: Participant, swing: Swing) -> Role:
     """Calls for gradients without waiting for earlier answers; equal requests must have equal answers."""
     requests = [_gradient_request(swing, seed) for seed in range(REQUESTS)]
     service = participant.client(ComputeGradient, "compute_gradient")
@@ -185,7 +141,7 @@ def optimizer(participant: Participant, swing: Swing, rate_hz: float) -> Role:
         refused = totals["refused"]
         return {"called": ledger.sent, "answered": ledger.answered - refused, "refused": refused}
 
-    return Role(counts, lambda: ledger.answered > 0, send, rate_hz, ledger, faults)
+    return Role(counts, lambda: ledger.answered > 0, faults, send, ledger)
 
 
 def _gradient_request(swing: Swing, seed: int) -> tuple[ActionSequence, dict[str, np.ndarray]]:
@@ -196,4 +152,4 @@ def _gradient_request(swing: Swing, seed: int) -> tuple[ActionSequence, dict[str
     return message, dict(zip(ORDERS, upstream, strict=True))
 
 
-ROLES = {"robot": robot, "controller": controller, "planner": planner, "optimizer": optimizer}
+ROLES = {"controller": controller, "planner": planner, "optimizer": optimizer}

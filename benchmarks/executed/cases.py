@@ -15,7 +15,7 @@ from traj_integrator_ros.execution.motion import State
 from traj_integrator_ros.kernels import ControlSpace
 from traj_integrator_ros.requests.inputs import Actions
 
-from .motions import ACCELERATION, JERK, PLAN_ACCELERATION, actions_of, jerk_limited, recorded
+from .motions import JERK, PLAN_ACCELERATION, actions_of, jerk_limited, recorded
 from .playing import Commanded, Controller, Sender
 from .streams import BEGIN_NS, every, of_recording, stopped, streams
 
@@ -78,7 +78,6 @@ def items(folder: Path | None, *, quick: bool = False) -> Iterator[Item]:
     bounds = {"acceleration / limit": 1.0, "jerk / limit": 1.0, "velocity left, rad/s": 0.0, "backwards, rad/s": 0.0}
     for figure, bound in bounds.items():
         yield Item("a stream that stops", figure, bound, lambda sender, f=figure: stopped(stops, sender)[f])
-    yield Item("a chunk that ends while it moves", "backwards, rad/s", 0.0, partial(_cut, seeds))
     yield Item("noise of 1e-4 rad in positions", "acceleration / spline's", 1.0, partial(_noise, seeds))
     for kind in ("position", "velocity"):
         yield Item(f"a step of {kind} in the plan", "overshoot / step", 0.15, partial(_step, kind, 0.0))
@@ -138,23 +137,6 @@ def _alone(space: ControlSpace, dt: float, seeds: range, order: int, sender: Sen
         command = _commanded(sender, _first(states), actions, dt, space, limits__assumed_velocity=_GENTLE)
         meant = np.abs(states[2]).max() if order == 2 else JERK
         worst = max(worst, float(np.abs(command.differences(order)).max() / meant))
-    return worst
-
-
-def _cut(seeds: range, sender: Sender) -> float:
-    """Largest speed against the direction at the end, where the plan stops in the middle of its motion."""
-    worst, dt = 0.0, 0.02
-    limits = {"limits__acceleration": [2 * ACCELERATION] * 7, "limits__jerk": [JERK] * 7, "limits__action": "warn"}
-    for seed, count in product(seeds, (4, 9, 17, 25, 33)):
-        states = jerk_limited(seed, dt)[:, : count + 1]
-        actions, end = actions_of(states, ControlSpace.JERK, dt), states[:, -1]
-        velocity = _commanded(sender, _first(states), actions, dt, ControlSpace.JERK, **limits).states[1]
-        velocity = velocity[min(round(1000 * dt * count), len(velocity) - 1) :]
-        direction = np.sign(velocity[0])
-        # Only joints that can stop within the jerk limit without reversing, or have left their plan in order not to.
-        can = (end[1] + end[2] * np.abs(end[2]) / (2 * JERK)) * direction > 0
-        can |= np.abs(velocity[0] - end[1]) > 0.01
-        worst = max(worst, float((-direction * velocity).max(axis=0, initial=0, where=can[None]).max()))
     return worst
 
 

@@ -9,8 +9,8 @@ import numpy as np
 from scipy.interpolate import BPoly, CubicSpline
 
 from soak.streams.plans import Bounds, Way
-from traj_integrator_ros.demo.motion import RecordingError, load_recording
 from traj_integrator_ros.demo.planned import planned_motion
+from traj_integrator_ros.demo.recording import RecordingError, load_recording
 from traj_integrator_ros.execution.motion import State
 from traj_integrator_ros.kernels import ControlSpace
 

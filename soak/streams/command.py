@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import argparse
 import multiprocessing
+import os
+import shlex
 import signal
 import sys
 import time
@@ -14,7 +17,7 @@ from typing import NamedTuple
 
 import torch
 
-from ..options import stream_options
+from ..settings import add_setting
 from .figures import Baseline, Figures, compared, figures_of
 from .invariants import Failure, failures
 from .scenes import random_scene
@@ -50,7 +53,7 @@ class Verdict(NamedTuple):
 
 def main(arguments: list[str]) -> int:
     """Run seeds; returns 0 if none fails, 1 if some do."""
-    options, command = stream_options(arguments)
+    options, command = _options(arguments)
     seeds = range(options.first, options.first + options.seeds) if options.seed is None else [options.seed]
     tasks = [Task(seed, dict(options.set), not options.without_state) for seed in seeds]
     began, done, interrupted = time.monotonic(), [], False
@@ -73,6 +76,25 @@ def main(arguments: list[str]) -> int:
         print(f"soak: interrupted after {len(done)} of {len(tasks)} streams", file=sys.stderr)
         return EXIT_INTERRUPTED
     return EXIT_FAILED if any(verdict.failures for verdict in done) else 0
+
+
+def _options(arguments: list[str]) -> tuple[argparse.Namespace, str]:
+    """The options, and the command that repeats a seed: all of them but the choice of seeds."""
+    seeds = argparse.ArgumentParser(add_help=False)
+    add = seeds.add_argument
+    add("--seeds", type=int, default=1000, metavar="N", help="how many (default: %(default)s)")
+    add("--first", type=int, default=0, metavar="K", help="the first of them (default: %(default)s)")
+    add("--seed", type=int, metavar="K", help="this one only, with all that happens in it")
+    add("--store", action="store_true", help="make the figures of these seeds the baseline of later runs")
+    add("--workers", type=int, default=os.cpu_count() or 1, metavar="N", help="processes (default: all cores)")
+    about = "random streams, judged in every cycle; a line for each failure, and smoothness as parts of a baseline."
+    parser = argparse.ArgumentParser(prog="python -m soak --random", parents=[seeds], description=about)
+    parser.add_argument("--random", action="store_true", help="random streams, as here")
+    alone = "the controller publishes no state; then on an arm without droop, noise, quantization and restarts"
+    parser.add_argument("--without-state", action="store_true", help=alone)
+    add_setting(parser)
+    options = parser.parse_args(arguments)
+    return options, shlex.join(["python", "-m", "soak", *seeds.parse_known_args(arguments)[1]])
 
 
 def judged(task: Task) -> Verdict:

@@ -8,7 +8,7 @@ import pytest
 from benchmarks.executed.cases import items, met
 from benchmarks.executed.playing import Node, RowsAsPoints
 
-REPRESENTATIVE = "jerk-limited motions", "planned", "10 Hz", "stops", "ends while", "position in"
+REPRESENTATIVE = "jerk-limited motions", "planned", "10 Hz", "stops", "position in"
 
 
 @pytest.mark.parametrize("what", REPRESENTATIVE)
@@ -17,8 +17,7 @@ def test_the_node_keeps_the_bounds_and_rows_as_points_do_not(what):
     assert lines
     for item in lines:
         assert met(item, item.measure(Node)), f"{item.what}: {item.figure}"
-    if "ends" not in what:  # rows as points stop at once
-        assert not all(met(item, item.measure(RowsAsPoints)) for item in lines)
+    assert not all(met(item, item.measure(RowsAsPoints)) for item in lines)
 
 
 def test_noise_of_rows_adds_less_than_half_of_its_own_acceleration():

@@ -54,29 +54,16 @@ def kinds(folder: Path) -> list[str]:
 def test_a_working_environment_is_kept_where_another_fails(
     set_up: Callable[..., int], tmp_path: Path, capsys: pytest.CaptureFixture, fails: str
 ) -> None:
-    assert set_up("wheels") == 0
-    assert set_up("sourced", fails) == 1
-    assert capsys.readouterr().err.splitlines() == [f"set-up: {fails} fails; .venv is as it was before"]
-    assert kinds(tmp_path) == ["wheels"] * 3
+    assert set_up("wheels", NAMES[1]) == 1 and capsys.readouterr().err == "set-up: packages fails\n"
+    (tmp_path / ".venv" / "kept").touch()
+    assert set_up("wheels") == 0 and (tmp_path / ".venv" / "kept").is_file(), "it goes on where it stopped"
+    assert set_up("sourced", fails) == 1 and kinds(tmp_path) == ["wheels"] * 3
+    assert capsys.readouterr().err == f"set-up: {fails} fails; .venv is as it was before\n"
+    assert set_up("sourced", NAMES[2], KeyboardInterrupt) == 130 and kinds(tmp_path) == ["sourced"] * 2
+    assert set_up("sourced", NAMES[2]) == 1 and kinds(tmp_path) == ["wheels"] * 3
     assert set_up("wheels") == 0 and "up to date" in capsys.readouterr().out
     assert set_up("sourced") == 0 and kinds(tmp_path) == ["sourced"] * 3
     assert [path.name for path in tmp_path.glob(".venv*")] == [".venv"]
-
-
-def test_an_interrupted_set_up_goes_on_or_brings_the_old_one_back(set_up: Callable[..., int], tmp_path: Path) -> None:
-    assert set_up("wheels") == 0
-    assert set_up("sourced", NAMES[2], KeyboardInterrupt) == 130
-    assert kinds(tmp_path) == ["sourced"] * 2
-    assert set_up("sourced", NAMES[2]) == 1 and kinds(tmp_path) == ["wheels"] * 3
-
-
-def test_a_first_environment_that_fails_goes_on_where_it_stopped(
-    set_up: Callable[..., int], tmp_path: Path, capsys: pytest.CaptureFixture
-) -> None:
-    assert set_up("wheels", NAMES[1]) == 1
-    assert capsys.readouterr().err == "set-up: packages fails\n"
-    (tmp_path / ".venv" / "kept").touch()
-    assert set_up("wheels") == 0 and (tmp_path / ".venv" / "kept").is_file()
 
 
 @pytest.mark.parametrize(

@@ -29,8 +29,8 @@ def record() -> Record:
         # The warm-up is as bad as can be, and does not count.
         slow = 50.0 if second < 2 else 1.0
         for name in ("planner", "optimizer"):
-            record.clients[name].add({"latencies_ms": [slow] * 10}, second + 0.5)
-        record.samples.append(NodeSample(second + 0.5, (300 if second < 2 else 400) * MIB, 0, 0, second * 0.2))
+            record.clients[name].add_latencies([slow / 1e3] * 10, second + 0.5)
+        record.samples.append(NodeSample(second + 0.5, (300 if second < 2 else 400) * MIB, second * 0.2))
     record.counts = NodeCounts(120, 117, 60, 3, {"queue_overflow": 3})
     return record
 
@@ -60,15 +60,15 @@ def _client(name: str, **counts: int) -> Change:
 
 
 def _faulty(client: str, **faults: int) -> Change:
-    return lambda record: record.clients[client].add({"faults": faults}, 12.0)
+    return lambda record: record.clients[client].faults.update(faults)
 
 
 def _slower(client: str) -> Change:
-    return lambda record: record.clients[client].add({"latencies_ms": [1.6] * 10}, 11.5)
+    return lambda record: record.clients[client].add_latencies([1.6e-3] * 10, 11.5)
 
 
 def _grown(record: Record) -> None:
-    record.samples += [NodeSample(11.9, 405 * MIB, 0, 0, 0.0)] * 10
+    record.samples += [NodeSample(11.9, 405 * MIB, 0.0)] * 10
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,7 @@ def report(out: Path, process: PreloadedProcess, code: int = 0) -> dict:
     return json.loads((out / "soak.json").read_text())
 
 
-def test_a_short_soak_closes_its_books_and_draws(tmp_path: Path) -> None:
+def test_a_short_soak_closes_its_books(tmp_path: Path) -> None:
     process = start(tmp_path)
     told = report(tmp_path, process)
     assert told["passed"] and told["violations"] == []
@@ -38,7 +38,6 @@ def test_a_short_soak_closes_its_books_and_draws(tmp_path: Path) -> None:
     assert clients["planner"]["answered"] == clients["controller"]["received"] == node["published"]
     assert clients["optimizer"]["answered"] == node["service_calls"]
     assert len(told["memory_mib"]) >= 2 and len(told["latency"]["sequence"]["seconds"]) >= 2
-    assert (tmp_path / "soak.png").read_bytes().startswith(b"\x89PNG")
     assert "joint trajectories" in process.output and "0 unfit" in process.output
 
 
@@ -62,5 +61,5 @@ def test_a_node_that_ends_makes_the_soak_fail_and_leaves_no_process(tmp_path: Pa
     os.kill(node, signal.SIGTERM)
     assert process.wait(60) == 1
     assert "soak: FAILED: ended before its time: the integrator node ended with exit code 0" in process.output
-    assert len(children) == 5
+    assert len(children) == 2
     assert not any(Path(f"/proc/{pid}").exists() for pid in children)
