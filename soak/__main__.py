@@ -1,4 +1,4 @@
-"""`python -m soak`: the node under steady load from separate processes, over DDS; or random streams without it."""
+"""`python -m soak`: the node under steady load over DDS; or random streams without it."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def main() -> int:
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m soak",
-        description="the node under steady load from separate processes, over DDS; 10 minutes by default.",
+        description="the node under steady load over DDS, from other processes; 10 minutes by default.",
     )
     parser.add_argument("--out", type=Path, default=Path("build/soak"), metavar="DIR", help="default: %(default)s")
     limits = Limits()
