@@ -1,4 +1,4 @@
-"""`python -m rig [--without] [--core N] [--list] [CASE ...]`: see docs/operations.md."""
+"""`python -m rig [--without] [--core N] [--physics] [--list] [CASE ...]`: see docs/operations.md."""
 
 from __future__ import annotations
 
@@ -24,7 +24,11 @@ def main() -> int:
     parser.add_argument("--without", action="store_true", help="without controller_state")
     parser.add_argument("--core", type=int, metavar="N", help="run this and the node on one core")
     parser.add_argument("--store", action="store_true", help="make the smoothness of these cases the baseline")
+    parser.add_argument("--physics", action="store_true", help="arms with masses, in simulated time, without a node")
+    parser.add_argument("--seeds", type=int, default=1, metavar="N", help="runs of each physical scenario")
     options = parser.parse_args()
+    if options.physics:
+        return physical(options)
     if not is_ready():  # libraries are found by variables that a process is started with
         if options.core is not None:
             os.sched_setaffinity(0, {options.core})
@@ -46,6 +50,20 @@ def main() -> int:
     failed = [name for name in names if not holds(name, stores=options.store)]
     print(f"{len(failed)} of {len(names)} cases fail: {' '.join(failed)}")
     return bool(failed)
+
+
+def physical(options: argparse.Namespace) -> int:
+    """Run scenarios with physical arms; return as `main`."""
+    from .physics.run import run
+    from .physics.scenarios import SCENARIOS
+
+    if unknown := [name for name in options.cases if name not in SCENARIOS]:
+        print("rig: no such scenario:", *unknown, file=sys.stderr)
+        return 2
+    if options.list:
+        print(*SCENARIOS, sep="\n")
+        return 0
+    return int(run(options.cases, seeds=options.seeds, reports=not options.without) > 0)
 
 
 def holds(name: str, *, stores: bool = False) -> bool:

@@ -1,4 +1,4 @@
-"""The steps of set-up that install third-party software: virtual environment, pinned packages, colcon."""
+"""The steps of set-up that install third-party software: virtual environment, pinned packages, colcon, MuJoCo."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import set_up_machine
-from set_up_environment import REQUIREMENTS, ROOT, Environment, write_at_once
+from set_up_environment import REQUIREMENTS, ROOT, Environment, SetUpError, write_at_once
 
 # ---- virtual environment ----
 
@@ -101,7 +101,7 @@ def system_version(name: str, environment: Environment) -> str:
     return ""
 
 
-# ---- colcon ----
+# ---- what lies beside the environment ----
 
 
 def colcon_inputs(environment: Environment) -> list[Path]:
@@ -111,6 +111,24 @@ def colcon_inputs(environment: Environment) -> list[Path]:
 
 def install_colcon(environment: Environment) -> None:
     """Installs colcon beside the environment, not into it, because it needs an older setuptools."""
-    folder = environment.venv / "colcon"
+    install_beside(environment, "colcon")
+
+
+def physics_inputs(environment: Environment) -> list[Path]:
+    """The pins."""
+    return [REQUIREMENTS / "physics.txt"]
+
+
+def install_physics(environment: Environment) -> None:
+    """Installs MuJoCo and models of arms, whose packages require what their files do not; tests can do without."""
+    try:
+        install_beside(environment, "physics")
+    except SetUpError as error:
+        print(f"set-up: without the physics rig: {error}", flush=True)
+
+
+def install_beside(environment: Environment, name: str) -> None:
+    """Installs the pins of a file, without their dependencies, into a folder of that name."""
+    folder = environment.venv / name
     shutil.rmtree(folder, ignore_errors=True)
-    environment.pip_install("--no-deps", "--target", folder, "-r", REQUIREMENTS / "colcon.txt")
+    environment.pip_install("--no-deps", "--target", folder, "-r", REQUIREMENTS / f"{name}.txt")

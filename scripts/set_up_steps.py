@@ -1,4 +1,4 @@
-"""The steps of set-up: virtual environment; packages, C++ and colcon side by side; this package and its interfaces.
+"""The steps of set-up: virtual environment; packages, C++, colcon, MuJoCo side by side; package and interfaces.
 
 Each step leaves a stamp in .venv when it is done, which holds a hash of everything that the step depends on. Steps with
 the right stamp are skipped: an interrupted set-up continues where it stopped, one with nothing to do takes no time.
@@ -19,7 +19,16 @@ from typing import NamedTuple
 
 import set_up_machine
 from set_up_environment import LOGS, ROOT, Environment, SetUpError, hashed, write_at_once
-from set_up_packages import colcon_inputs, install_colcon, install_packages, make_venv, package_inputs, venv_inputs
+from set_up_packages import (
+    colcon_inputs,
+    install_colcon,
+    install_packages,
+    install_physics,
+    make_venv,
+    package_inputs,
+    physics_inputs,
+    venv_inputs,
+)
 from set_up_project import (
     build_interfaces,
     build_native,
@@ -52,6 +61,7 @@ STAGES = (
         Step("packages", package_inputs, install_packages),
         Step("C++ parts", native_inputs, build_native, stands_alone=True),
         Step("colcon", colcon_inputs, install_colcon, stands_alone=True),
+        Step("physics", physics_inputs, install_physics, stands_alone=True),
     ),
     (
         Step("this package", project_inputs, install_project),

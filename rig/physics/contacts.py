@@ -1,0 +1,134 @@
+"""Contacts: with walls and tables, and with people who push."""
+
+from __future__ import annotations
+
+from math import copysign
+
+import numpy as np
+
+from .arms import ARMS
+from .arms import wall as wall_of
+from .free import begun
+from .loop import Loop
+from .motions import plan_to, policy, ramp, share_of_way
+
+_TOUCHES_N = 3.0
+_TRIES = 5
+
+
+def met(loop: Loop, joint: int, begin: float, end: float, speed: float) -> dict[str, float]:
+    """Figures of a contact: when the command slows, and with which force the arm presses."""
+    log = loop.log(begin)
+    touching = np.flatnonzero(log.force > _TOUCHES_N)
+    if not len(touching):
+        return {"unnoticed_s": np.inf, "touched": 0.0}
+    first = touching[0]
+    speeds = np.abs(np.gradient(log.command[:, joint], log.time))
+    slows = np.flatnonzero((np.arange(len(speeds)) > first) & (speeds < 0.9 * abs(speed)))
+    noticed = log.time[slows[0]] if len(slows) else np.inf
+
+    def between(a: float, b: float) -> np.ndarray:
+        return log.force[(log.time >= a) & (log.time <= min(b, end))]
+
+    gap = np.abs(log.command - log.place)[first : np.searchsorted(log.time, end)]
+    return {
+        "early": float(loop.guard.brakes > 0 and not np.isfinite(noticed)),
+        "unnoticed_s": float(noticed - log.time[first]),
+        "force_most": float(between(log.time[first] + 0.05, end).max(initial=0.0)),
+        "force_1s": float(np.median(between(noticed + 0.9, noticed + 1.1))) if np.isfinite(noticed) else np.inf,
+        "force_last": float(np.median(between(end - 0.2, end))),
+        "gap_mrad": 1e3 * float(gap.max()),
+    }
+
+
+def wall(seed: int = 0, *, arm: str = "panda", drive: str = "pd6", speed: float = 1.0, joint: int = 0,
+         angle: float = 0.6, seconds: float = 3.0, stiffness: float = 0.0, streamed: bool = False, first: float = 0.0,
+         payload: float = 0.0, **parameters: object) -> dict[str, float]:  # fmt: skip
+    """A stream runs into a wall and insists; then nobody sends; then a plan leads back from the measured state."""
+    toward = copysign(1.0, speed) * (np.arange(len(ARMS[arm].joints)) == joint)
+    pose = np.array(ARMS[arm].home, float) + angle * toward
+    world = wall_of(ARMS[arm], pose, toward, stiffness=stiffness)
+    loop = begun(arm, drive, seed, robot={"world": world, "payload": payload}, **parameters)
+    loop.go(0.01 * seed)
+    home = loop.place
+    if first:
+        to_and_fro(loop, joint, first)
+    begin = loop.now
+    loop.go(angle / abs(speed) + 0.4 + seconds, 0.1, ramp(loop, joint, speed, angle + (1.2 if joint == 0 else 0.8)))
+    loop.go(2.0)
+    figures = met(loop, joint, begin, loop.now, speed)
+    figures["brakes"], tries = loop.guard.brakes, 0
+    while tries < _TRIES and np.abs(loop.robot.output()[0] - home).max() > 0.06:
+        tries += 1
+        if streamed:
+            here, since = loop.robot.measured()[0], loop.now
+
+            def send(here: np.ndarray = here, since: float = since) -> None:
+                share = share_of_way((loop.now + 0.04 * np.arange(1, 25) - since) / 2.0)
+                loop.sequence(here + share[:, None] * (home - here), 0.04)
+
+            loop.go(2.2, 0.1, send)
+        else:
+            plan_to(loop, home)
+            loop.go(2.2)
+        loop.go(0.6)
+    loop.go(1.0)
+    return figures | {"tries": tries, "home_off_mrad": 1e3 * float(np.abs(loop.robot.output()[0] - home).max())}
+
+
+def to_and_fro(loop: Loop, joint: int, speed: float, amplitude: float = 0.1) -> None:
+    """A slow motion there and back: what lag is learned from stiction?"""
+    base, begin = loop.place, loop.now
+
+    def at(times: np.ndarray) -> np.ndarray:
+        rows = np.repeat(base[None], len(times), 0)
+        phase = np.pi / 2 * np.maximum(times - begin, 0.0) * speed / amplitude
+        rows[:, joint] += amplitude * np.arcsin(0.985 * np.sin(phase)) / np.arcsin(0.985)
+        return np.stack([rows, 0 * rows, 0 * rows])
+
+    policy(loop, at, 4 * amplitude / speed, bias=0.0, noise=0.0)
+    loop.go(1.5)
+
+
+def pushed(seed: int = 0, *, arm: str = "panda", drive: str = "pd6", newton: float = 80.0, seconds: float = 0.8,
+           moving: float = 0.0, **parameters: object) -> dict[str, float]:  # fmt: skip
+    """A person pushes the hand sideways and lets go; the stream goes on; then a plan from the command."""
+    loop = begun(arm, drive, seed, **parameters)
+    home, begin, begin_s = loop.place, loop.now, loop._ns * 1e-9 + 1.0
+
+    def force(time_s: float) -> np.ndarray:
+        x = (time_s - begin_s) / seconds
+        return np.array([0.0, newton * np.sin(np.pi * x) ** 2 if 0 < x < 1 else 0.0, 0.0])
+
+    loop.robot.force = force
+    send = ramp(loop, 0, -moving, moving * 1.6) if moving else lambda: loop.sequence(np.repeat(home[None], 24, 0), 0.04)
+    loop.go(4.0, 0.1, send)
+    loop.go(1.5)
+    log = loop.log(begin)
+    now, x = loop.place, np.linspace(0.0, 1.0, 21)
+    loop.plan(2.0 * x, now + share_of_way(x)[:, None] * (home + 0.1 - now))
+    loop.go(3.0)
+    return {
+        "brakes": loop.guard.brakes,
+        "refused": len(loop.refused),
+        "pushed_mrad": 1e3 * float(np.abs(log.command - log.place).max()),
+        "next_off_mrad": 1e3 * float(np.abs(loop.robot.output()[0] - home - 0.1).max()),
+    }
+
+
+def insisting(seed: int = 0, *, arm: str = "panda", drive: str = "pd6", speed: float = 0.3, joint: int = 0,
+              angle: float = 0.4, seconds: float = 10.0, **parameters: object) -> dict[str, float]:  # fmt: skip
+    """A policy with observations that wants to go on into an obstacle: each chunk begins where it sees the arm."""
+    toward = np.arange(len(ARMS[arm].joints)) == joint
+    pose = np.array(ARMS[arm].home, float) + angle * toward
+    loop = begun(arm, drive, seed, robot={"world": wall_of(ARMS[arm], pose, 1.0 * toward)}, **parameters)
+    begin = loop.now
+
+    def send() -> None:
+        rows = np.repeat(loop.robot.measured()[0][None], 24, 0)
+        rows[:, joint] += speed * 0.04 * np.arange(1, 25)
+        loop.sequence(rows, 0.04)
+
+    loop.go(seconds, 0.1, send)
+    loop.go(2.0)
+    return met(loop, joint, begin, loop.now, speed) | {"brakes": loop.guard.brakes}

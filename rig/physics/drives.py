@@ -1,0 +1,108 @@
+"""Drives: what torque they make of a command, 1,000 times a second."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+
+import numpy as np
+
+PERIOD_S = 1e-3
+
+
+@dataclass(frozen=True)
+class Drive:
+    """How the drives of an arm work."""
+
+    kind: str = "pd"
+    """`pd`: a spring and a damper; `cascade`: velocity loop with integrator in a position loop; `servo`: a spring."""
+    hz: float | tuple[float, ...] = 6.0
+    zeta: float = 1.0
+    feedforward: float = 0.0
+    """Share of the commanded velocity that is fed forward."""
+    delay: int = 2
+    """Transport of the command, ms."""
+    filter_s: float = 0.0
+    """Look-ahead of the command."""
+    gravity: float = 1.0
+    """Share of the gravity of the arm, without its payload, that is compensated."""
+    integral: float = 0.0
+    hold_ms: int = 1
+    """Period of the bus."""
+    stiffness: tuple[float, ...] = ()
+    """Of servos, Nm/rad."""
+    released: float = 25.0
+    """Damping of joints without power, Nm s/rad."""
+
+
+DRIVES = {
+    "pd6": Drive(hz=6.0),
+    "pd12": Drive(hz=12.0),
+    "stiff": Drive(hz=15.0, feedforward=0.9),
+    "pd3": Drive(hz=3.0, zeta=0.7),
+    "mixed": Drive(hz=(4, 5, 6, 6, 10, 12, 12), zeta=0.9),
+    "cascade": Drive("cascade", hz=8.0, integral=300.0, filter_s=0.02, delay=4),
+    "cascade_ff": Drive("cascade", hz=8.0, feedforward=1.0, integral=300.0, delay=4),
+    "pd5": Drive(hz=5.0),
+    "hobby": Drive("servo", gravity=0.0, hold_ms=20, stiffness=(48.6, 97, 97, 19, 19, 19)),
+}
+"""Impedance at 3 to 15 Hz (lags of 4 to 74 ms), an industrial cascade with look-ahead, and position servos."""
+
+
+class Drives:
+    """The drives of an arm.
+
+    Args:
+        drive: their kind.
+        inertia: of each joint, kg m^2.
+        most: torques that they have, Nm.
+        place: where the joints are.
+
+    """
+
+    def __init__(self, drive: Drive, inertia: np.ndarray, most: np.ndarray, place: np.ndarray) -> None:
+        self.drive, self._inertia, self._most = drive, inertia, most
+        self._rate = 2 * np.pi * np.broadcast_to(np.asarray(drive.hz, float), inertia.shape)
+        servo = drive.kind == "servo"
+        self._stiffness = np.asarray(drive.stiffness, float) if servo else inertia * self._rate**2
+        self._damping = 0 * inertia if servo else 2 * drive.zeta * inertia * self._rate
+        self._ms = 0
+        self.reset(place)
+
+    def reset(self, place: np.ndarray) -> None:
+        """The command is here, at rest."""
+        self._integral, self._filtered = np.zeros_like(self._inertia), place.copy()
+        self._held = place.copy(), np.zeros_like(place)
+        self._pipe = deque([self._held] * (self.drive.delay + 1), maxlen=self.drive.delay + 1)
+
+    def released(self, velocity: np.ndarray, brakes: bool) -> np.ndarray:
+        """Torque without power."""
+        self._integral[:] = 0.0
+        return -(200.0 if brakes else self.drive.released) * self._inertia / self._inertia.max() * velocity
+
+    def guided(self, velocity: np.ndarray, gravity: np.ndarray) -> np.ndarray:
+        """Torque while a hand leads the arm."""
+        return gravity - 2.0 * self._inertia / self._inertia.max() * velocity
+
+    def torque(self, q: np.ndarray, v: np.ndarray, gravity: np.ndarray) -> np.ndarray:
+        """Torque for the command that has come through, Nm."""
+        drive, (command, speed) = self.drive, self._held
+        feed = drive.feedforward * speed + 0.0 * v
+        if drive.kind == "cascade":
+            error = self._rate / 2 * (command - q) + feed - v
+            torque = self._inertia * 2 * self._rate * error + self._integral + gravity
+            free = np.abs(torque) < self._most
+            self._integral += np.where(free, self._inertia * drive.integral * error * PERIOD_S, 0.0)
+        else:
+            torque = self._stiffness * (command - q) + self._damping * (feed - v) + gravity
+        return np.clip(torque, -self._most, self._most)
+
+    def command(self, position: np.ndarray, velocity: np.ndarray) -> None:
+        """Take the command of a millisecond."""
+        self._pipe.append((position, velocity))
+        if self._ms % self.drive.hold_ms == 0:
+            self._held = self._pipe[0]
+            if self.drive.filter_s:
+                self._filtered = self._filtered + (self._held[0] - self._filtered) * (PERIOD_S / self.drive.filter_s)
+                self._held = self._filtered, self._held[1]
+        self._ms += 1

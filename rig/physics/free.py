@@ -1,0 +1,183 @@
+"""Free motion: nothing may be noticed."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from soak.streams.plans import Bounds, Way
+
+from .loop import Loop
+from .motions import bounds_of, course, policy, share_of_way, warm, within
+from .robot import PhysicalRobot
+
+_HOBBY = {"backlash": np.pi / 180, "resolution": 1.534e-3, "velocity_hz": 8.0, "rate": 100}
+"""Play of 1 degree, encoders of 4,096 steps, a bus of 100 Hz."""
+
+
+def begun(arm: str = "panda", drive: str = "pd6", seed: int = 0, *, settle: float = 1.0, warms: bool = True,
+          reports: bool = True, robot: dict | None = None, **parameters: object) -> Loop:  # fmt: skip
+    """An arm that has settled on its drives and, as people do first, has moved by 2 degrees."""
+    hobby = drive == "hobby"
+    made = PhysicalRobot(arm, drive, **(_HOBBY if hobby else {}) | (robot or {}))
+    made.settle(settle)
+    times = {"states_hz": 50.0, "jitter": 0.004} if hobby else {}
+    loop = Loop(made, seed=seed, reports_hz=50.0 if reports else 0.0, **times, **parameters)
+    loop.go(0.3)
+    if warms:
+        warm(loop)
+    return loop
+
+
+def of_free(loop: Loop, begin: float) -> dict[str, float]:
+    """Figures of a motion that nothing disturbed."""
+    log = loop.log(begin)
+    return {
+        "brakes": loop.guard.brakes,
+        "refused": len(loop.refused),
+        "error_mrad": 1e3 * float(np.abs(log.command - log.place).max()),
+    }
+
+
+def streamed(seed: int = 0, *, arm: str = "panda", drive: str = "pd6", share: float = 0.4, payload: float = 0.0,
+             reach: float = 0.6, seconds: float = 8.0, hz: float = 10.0, rows: int = 24, dt: float = 0.04,
+             bias: float = 0.003, **parameters: object) -> dict[str, float]:  # fmt: skip
+    """A policy streams chunks along a course."""
+    loop = begun(arm, drive, seed, robot={"payload": payload}, **parameters)
+    begin = loop.now
+    at = course(loop, 3 + seed, seconds - 1.5, begin + 0.5, share, reach)
+    policy(loop, at, seconds, hz=hz, rows=rows, dt=dt, bias=bias, seed=3 + seed)
+    loop.go(1.5)
+    return of_free(loop, begin)
+
+
+def teleoperated(seed: int = 0, *, arm: str = "panda", drive: str = "pd6", seconds: float = 8.0, top: float = 0.8,
+                 **parameters: object) -> dict[str, float]:  # fmt: skip
+    """A joystick at 30 Hz: velocities that step, with dead times and reversals."""
+    loop = begun(arm, drive, seed, **parameters)
+    random, begin, home = np.random.default_rng(4 + seed), loop.now, loop.robot.home
+    changes, time = [(0.0, np.zeros(loop.robot.dof))], 0.3
+    while time < seconds - 1:
+        u = np.zeros(loop.robot.dof)
+        u[random.integers(0, 6, 2)] = random.choice([-1, 1], 2) * random.uniform(0.2, 1, 2) * top
+        changes += [(time, u), (time + random.uniform(0.3, 0.8), -u if random.random() < 0.5 else 0 * u)]
+        time = changes[-1][0] + random.uniform(0.3, 0.6)
+        changes.append((time, 0 * u))
+        time += random.uniform(0, 0.3)
+
+    def send() -> None:
+        u = [what for at, what in changes if at <= loop.now - begin][-1]
+        away = loop.place - home
+        u = np.where((np.abs(away) > 0.6) & (np.sign(u) == np.sign(away)), 0.0, u)
+        loop.sequence(np.repeat(u[None], 4, 0), 1 / 30, space=2)
+
+    loop.go(seconds, 1 / 30, send)
+    loop.go(1.5)
+    return of_free(loop, begin)
+
+
+def planned(seed: int = 0, *, arm: str = "panda", drive: str = "pd6", share: float = 0.5, payload: float = 0.0,
+            count: int = 3, **parameters: object) -> dict[str, float]:  # fmt: skip
+    """Plans like those of a time parameterization, one after the other."""
+    loop = begun(arm, drive, seed, robot={"payload": payload}, **parameters)
+    random, begin = np.random.default_rng(8 + seed), loop.now
+    low, high = within(loop, 0.6)
+    for _ in range(count):
+        goal, zeros = random.uniform(low, high), np.zeros(loop.robot.dof)
+        way = Way(0.0, np.stack([loop.place, zeros, zeros]), goal, bounds_of(loop, share))
+        times = np.append(np.arange(0.0, way.duration - 0.02, 0.1), way.duration)
+        position, velocity, acceleration = way.states(times)
+        velocity[-1] = 0.0
+        loop.plan(times, position, velocity, acceleration, end="goal")
+        loop.go(way.duration + 0.8)
+    return of_free(loop, begin)
+
+
+def replanned(seed: int = 0, *, arm: str = "panda", drive: str = "pd6", hz: float = 20.0, dt: float = 0.05,
+              measured: bool = True, **parameters: object) -> dict[str, float]:  # fmt: skip
+    """A planner that replans to goals from what it reads."""
+    loop = begun(arm, drive, seed, start_from="measured" if measured else "previous", **parameters)
+    random, begin = np.random.default_rng(5 + seed), loop.now
+    low, high = within(loop, 0.5)
+    ones = np.ones(loop.robot.dof)
+    bounds = Bounds(0.81 * ones, 3.0 * ones, 60.0 * ones)
+    for goal in (random.uniform(low, high) for _ in range(2)):
+
+        def send(goal: np.ndarray = goal) -> None:
+            state = loop.robot.measured() if measured else (loop.place, loop.robot._state.velocity)
+            speed = np.where(np.abs(state[1]) < 0.005, 0.0, np.clip(state[1], -0.8, 0.8))
+            rows = Way(0.0, np.stack([state[0], speed, 0 * speed]), goal, bounds).states(dt * np.arange(1, 21))[0]
+            loop.sequence(rows, dt, start=(state[0], speed) if measured else ())
+
+        loop.go(3.0, 1 / hz, send)
+    loop.go(1.0)
+    return of_free(loop, begin)
+
+
+def slow(seed: int = 0, *, arm: str = "vx300s", drive: str = "hobby", speed: float = 0.03, amplitude: float = 0.15,
+         joint: int = 1, seconds: float = 14.0, **parameters: object) -> dict[str, float]:  # fmt: skip
+    """A slow triangle of one joint, smooth at its corners: stiction and backlash."""
+    loop = begun(arm, drive, seed, **parameters)
+    base, begin = loop.place, loop.now + 0.5
+
+    def at(times: np.ndarray) -> np.ndarray:
+        phase = 2 * np.pi * np.maximum(times - begin, 0.0) * speed / (4 * amplitude)
+        rows = np.repeat(base[None], len(times), 0)
+        rows[:, joint] += amplitude * np.arcsin(0.985 * np.sin(phase)) / np.arcsin(0.985)
+        return np.stack([rows, 0 * rows, 0 * rows])
+
+    policy(loop, at, seconds, bias=0.0, noise=0.0)
+    loop.go(1.5)
+    return of_free(loop, begin)
+
+
+def swing(
+    seed: int = 0, *, arm: str = "vx300s", drive: str = "hobby", joint: int = 1, low: float = -1.2,
+    high: float = 0.4, period: float = 3.0, seconds: float = 9.0, **parameters: object,
+) -> dict[str, float]:  # fmt: skip
+    """A joint swings through the vertical: what it hangs low changes its sign."""
+    loop = begun(arm, drive, seed, **parameters)
+    base, begin = loop.place, loop.now + 0.5
+    middle, half = (low + high) / 2, (high - low) / 2
+    phase = np.arcsin(np.clip((base[joint] - middle) / half, -1.0, 1.0))
+
+    def at(times: np.ndarray) -> np.ndarray:
+        t = np.maximum(times - begin, 0.0)
+        eased = np.where(t < 1.0, t * np.minimum(t, 1.0) / 2, t - 0.5)
+        rows = np.repeat(base[None], len(times), 0)
+        rows[:, joint] = middle + half * np.sin(phase + 2 * np.pi / period * eased)
+        return np.stack([rows, 0 * rows, 0 * rows])
+
+    policy(loop, at, seconds, bias=0.0, noise=0.0)
+    loop.go(1.5)
+    return of_free(loop, begin)
+
+
+def cold(seed: int = 0, *, arm: str = "panda", drive: str = "pd6", payload: float = 4.0,
+         **parameters: object) -> dict[str, float]:  # fmt: skip
+    """Brakes are released under a load that the drives do not know; then the first plan, then a policy."""
+    loop = begun(arm, drive, seed, settle=0.0, warms=False, robot={"payload": payload}, **parameters)
+    begin = loop.now
+    loop.go(1.5)
+    here, x = loop.robot.measured()[0], np.linspace(0.0, 1.0, 21)
+    loop.plan(2.0 * x, here + 0.15 * share_of_way(x)[:, None])
+    loop.go(3.0)
+    policy(loop, course(loop, 3 + seed, 4.0, loop.now + 0.5, 0.25), 5.0, bias=0.0)
+    loop.go(1.0)
+    return of_free(loop, begin)
+
+
+def tilting(seed: int = 0, *, arm: str = "panda", drive: str = "pd6", degrees: float = 12.0,
+            **parameters: object) -> dict[str, float]:  # fmt: skip
+    """The base tilts while a policy moves the arm."""
+    loop = begun(arm, drive, seed, **parameters)
+    begin, started_s = loop.now, loop._ns * 1e-9
+
+    def force(time_s: float) -> np.ndarray:
+        angle = np.radians(degrees) * (0.5 - 0.5 * np.cos(np.pi / 2 * max(time_s - started_s - 1.0, 0.0)))
+        loop.robot.lean(9.81 * np.array([np.sin(angle), 0.0, -np.cos(angle)]))
+        return np.zeros(3)
+
+    loop.robot.force = force
+    policy(loop, course(loop, 3 + seed, 7.0, loop.now + 0.5, 0.25), 8.0, bias=0.002)
+    loop.go(1.0)
+    return of_free(loop, begin)

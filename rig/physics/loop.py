@@ -1,0 +1,186 @@
+"""A physical arm and the executor in one process on one simulated clock: runs do not depend on the machine."""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from kit.controller import SECOND
+from soak.streams.core import NodeCore
+from traj_integrator_ros.governor.executable import ExecutableTrajectory
+from traj_integrator_ros.governor.supervision import Guard
+from traj_integrator_ros.requests.inputs import Actions, Positions
+from traj_integrator_ros.requests.plan import Plan
+from traj_integrator_ros.requests.rejection import Rejected
+
+from .robot import PhysicalRobot
+
+_BEGIN_NS, _TICK_NS = 10 * SECOND, 10_000_000
+_TRANSPORT_NS, _COMPUTED_NS = 1_000_000, 300_000
+"""From a sender to its receiver; and from a plan to its motion."""
+
+
+class Log(NamedTuple):
+    """What happened, cycle by cycle."""
+
+    time: np.ndarray
+    command: np.ndarray
+    place: np.ndarray
+    speed: np.ndarray
+    force: np.ndarray
+    """Of contacts, N."""
+
+
+class Loop:
+    """The executor around an arm: joint states, reports, plans and ticks at their times.
+
+    Args:
+        robot: the arm, settled.
+        states_hz: of its joint states.
+        reports_hz: of its controller, 0: it does not report.
+        jitter: by how much, s, stamps of joint states may be late.
+        seed: of the jitter.
+        parameters: of the node.
+
+    """
+
+    def __init__(
+        self,
+        robot: PhysicalRobot,
+        *,
+        states_hz: float = 250.0,
+        reports_hz: float = 50.0,
+        jitter: float = 0.002,
+        seed: int = 5,
+        **parameters: object,
+    ) -> None:
+        arm = robot.arm
+        limits = {
+            f"limits__{name}": list(map(float, getattr(arm, of)))
+            for name, of in (("velocity",) * 2, ("acceleration",) * 2, ("jerk",) * 2, ("position_min", "low"),
+                             ("position_max", "high"))
+        }  # fmt: skip
+        self.robot, self.random = robot, np.random.default_rng(seed)
+        self.refused: list[tuple[float, Rejected]] = []
+        self.core = NodeCore(arm.joints, **{"start_from": "previous", **limits, **parameters})
+        self.core.commands._refuse = self._refused
+        self.sent: list[float] = []
+        self._jitter = jitter
+        self._ns, self._numbers, self._events = _BEGIN_NS, itertools.count(), []
+        self._rows: list[tuple] = []
+        self._repeat(self._state, round(SECOND / states_hz))
+        if reports_hz:
+            self._repeat(self._report, round(SECOND / reports_hz))
+        self._repeat(self._tick, _TICK_NS)
+
+    @property
+    def guard(self) -> Guard:
+        """The supervision."""
+        return self.core.published.guard
+
+    @property
+    def now(self) -> float:
+        """The time, s from the beginning."""
+        return (self._ns - _BEGIN_NS) / SECOND
+
+    @property
+    def place(self) -> np.ndarray:
+        """What is commanded."""
+        return self.robot._state.position.copy()
+
+    def go(self, seconds: float, every: float = 0.0, send: Callable[[], None] | None = None) -> None:
+        """Let time pass, and call `send` again and again."""
+        end_ns, next_ns = self._ns + round(seconds * SECOND), self._ns
+        while self._ns < end_ns:
+            if send is not None and self._ns >= next_ns:
+                send()
+                next_ns += round(every * SECOND)
+            until_ns = self._ns + self.robot.period
+            while self._events and self._events[0][0] < until_ns:
+                at_ns, _, what, *given = heapq.heappop(self._events)
+                what(at_ns, *given)
+            command = self.robot.update(self._ns)
+            q, v = self.robot.output()
+            self._rows.append((self.now, command[0], q, v, self.robot.contact))
+            self._ns = until_ns
+
+    def log(self, begin: float = 0.0, end: float = np.inf) -> Log:
+        """The cycles between two times."""
+        rows = [row for row in self._rows if begin <= row[0] <= end]
+        return Log(*(np.array(column) for column in zip(*rows, strict=True)))
+
+    def sequence(self, rows: np.ndarray, dt: float, *, space: int = 1, since: float | None = None,
+                 start: Sequence[np.ndarray] = ()) -> None:  # fmt: skip
+        """Send a chunk whose first step begins now, or at a time, s."""
+        stamp_ns = self._ns if since is None else _BEGIN_NS + round(since * SECOND)
+        self._ask(self.core.execute, Actions(stamp_ns, space, dt, rows, start))
+
+    def plan(self, times: np.ndarray, *rows: np.ndarray, end: str | None = None) -> None:
+        """Send positions, and perhaps velocities and accelerations, at times."""
+        self._ask(self.core.execute, Positions(0, times, *rows, end=end))
+
+    def stop(self, hold: bool = False) -> ExecutableTrajectory | None:
+        """Call ~/stop."""
+        made = self.core.stop(self._ns, hold)
+        self._publish(made, self._ns)
+        return made
+
+    def reasons(self, since: float = 0.0) -> list[str]:
+        """Why plans were refused, each reason once."""
+        return sorted({rejected.reason.value for at, rejected in self.refused if at >= since})
+
+    def _repeat(self, what: Callable[[int], None], period_ns: int) -> None:
+        def again(at_ns: int) -> None:
+            what(at_ns)
+            heapq.heappush(self._events, (at_ns + period_ns, next(self._numbers), again))
+
+        first_ns = self._ns + int(self.random.integers(period_ns))
+        heapq.heappush(self._events, (first_ns, next(self._numbers), again))
+
+    def _later(self, at_ns: int, what: Callable[..., None], *given: object) -> None:
+        heapq.heappush(self._events, (at_ns, next(self._numbers), what, *given))
+
+    def _state(self, at_ns: int) -> None:
+        late_ns = round(self.random.uniform(0.0, self._jitter) * SECOND)
+        measured = self.robot.measured()
+        self._later(at_ns + late_ns + _TRANSPORT_NS, self._take_state, self._ns + late_ns, *measured)
+
+    def _take_state(self, at_ns: int, stamp_ns: int, position: np.ndarray, velocity: np.ndarray) -> None:
+        self.core.joint_state(position, velocity, at_ns, stamp_ns)
+
+    def _report(self, at_ns: int) -> None:
+        if not self.robot.off:
+            reference = tuple(part.copy() for part in self.robot.reference.parts)
+            self._later(at_ns + _TRANSPORT_NS, self._take_report, self._ns, reference)
+
+    def _take_report(self, at_ns: int, stamp_ns: int, reference: tuple[np.ndarray, ...]) -> None:
+        self.core.controller_state(stamp_ns, reference, at_ns)
+
+    def _tick(self, at_ns: int) -> None:
+        self._publish(self.core.tick(at_ns), at_ns)
+
+    def _ask(self, execute: Callable[..., ExecutableTrajectory | None], plan: Actions | Positions) -> None:
+        self._later(self._ns + _TRANSPORT_NS, self._asked, execute, plan)
+
+    def _asked(self, at_ns: int, execute: Callable[..., ExecutableTrajectory | None], plan: object) -> None:
+        done_ns = at_ns + _COMPUTED_NS
+        try:
+            self._publish(execute(plan, at_ns, lambda: done_ns), done_ns)
+        except Rejected as rejected:
+            self._refused(rejected, None)
+
+    def _refused(self, rejected: Rejected, _: Plan | None) -> None:
+        self.refused.append((self.now, rejected))
+
+    def _publish(self, made: ExecutableTrajectory | None, at_ns: int) -> None:
+        if made is not None:
+            self.sent.append(self.now)
+            self._later(at_ns + _TRANSPORT_NS, self._received, made.stamp_ns, made.points)
+
+    def _received(self, at_ns: int, stamp_ns: int, points: tuple) -> None:
+        if not self.robot.off and not self.robot.receive(self.robot.joints, *points, now_ns=at_ns, stamp_ns=stamp_ns):
+            raise AssertionError(f"the controller refused a trajectory: {self.robot.refusal}")

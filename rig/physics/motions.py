@@ -1,0 +1,93 @@
+"""Senders of the scenarios: courses, policies, ramps, planners."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import copysign
+
+import numpy as np
+
+from soak.streams.plans import Bounds, Course, Way
+
+from .loop import Loop
+
+Motion = Callable[[np.ndarray], np.ndarray]
+"""Position, velocity and acceleration `[3, N, dof]` at times of the loop, s."""
+
+
+def bounds_of(loop: Loop, share: float) -> Bounds:
+    """A share of the limits of an arm."""
+    arm = loop.robot.arm
+    return Bounds(*(share * np.array(part, float) for part in (arm.velocity, arm.acceleration, arm.jerk)))
+
+
+def within(loop: Loop, reach: float, margin: float = 0.1) -> tuple[np.ndarray, np.ndarray]:
+    """Where joints may go around home."""
+    arm, home = loop.robot.arm, loop.robot.home
+    return np.maximum(home - reach, np.array(arm.low) + margin), np.minimum(home + reach, np.array(arm.high) - margin)
+
+
+def course(loop: Loop, seed: int, seconds: float, begin: float, share: float, reach: float = 0.6) -> Motion:
+    """Jerk-limited ways from place to place around home, with pauses."""
+    random, (low, high) = np.random.default_rng(seed), within(loop, reach)
+    place, time, ways = loop.place, begin, []
+    while time < begin + seconds:
+        there = random.uniform(low, high)
+        ways.append(Way(time, np.stack([place, 0 * place, 0 * place]), there, bounds_of(loop, share)))
+        time, place = ways[-1].end + random.uniform(0.0, 0.2), there
+    return Course(ways).states
+
+
+def policy(
+    loop: Loop, at: Motion, seconds: float, *, hz: float = 10.0, rows: int = 24, dt: float = 0.04,
+    noise: float = 0.0005, bias: float = 0.003, inference: float = 0.08, seed: int = 3,
+) -> None:  # fmt: skip
+    """Stream chunks that begin at their observation, come after an inference, and are off by a bias and by noise."""
+    random, due, waiting = np.random.default_rng(seed), loop.now, []
+    end = loop.now + seconds
+    while loop.now < end:
+        if loop.now >= due:
+            u = at(due + dt * np.arange(1, rows + 1))[0]
+            u = u + random.normal(scale=bias, size=(1, u.shape[1])) + random.normal(scale=noise, size=u.shape)
+            waiting.append((due + inference + random.uniform(0, 0.01), due, u))
+            due += 1 / hz
+        while waiting and waiting[0][0] <= loop.now:
+            _, since, u = waiting.pop(0)
+            loop.sequence(u, dt, since=since)
+        loop.go(0.002)
+
+
+def share_of_way(x: np.ndarray) -> np.ndarray:
+    """Minimum jerk from 0 to 1 while x goes from 0 to 1."""
+    x = np.clip(np.asarray(x, float), 0.0, 1.0)
+    return x**3 * (10 - 15 * x + 6 * x**2)
+
+
+def warm(loop: Loop) -> None:
+    """What people do first: a slow motion of 2 degrees and back."""
+    arm, base = loop.robot.arm, loop.place
+    x = 0.05 * np.arange(1, 41)
+    inward = np.where(loop.robot.start > (np.array(arm.high) + np.array(arm.low)) / 2, -0.03, 0.03)
+    loop.sequence(base + (share_of_way(x) - share_of_way(x - 1.0))[:, None] * inward, 0.05)
+    loop.go(3.0)
+
+
+def ramp(loop: Loop, joint: int, speed: float, goal: float, *, dt: float = 0.04, rows: int = 24) -> Callable[[], None]:
+    """What sends the rows of a joint that speeds up within 0.4 s and goes on to a goal."""
+    base, begin = loop.place, loop.now + 0.1
+
+    def send() -> None:
+        x = np.maximum(loop.now + dt * np.arange(1, rows + 1) - begin, 0.0)
+        s = np.minimum(x / 0.4, 1.0)
+        way = np.minimum(abs(speed) * (0.4 * (s**3 - s**4 / 2) + np.maximum(x - 0.4, 0.0)), abs(goal))
+        u = np.repeat(base[None], rows, 0)
+        u[:, joint] += copysign(1.0, speed) * way
+        loop.sequence(u, dt)
+
+    return send
+
+
+def plan_to(loop: Loop, goal: np.ndarray, seconds: float = 2.0) -> None:
+    """Send a plan from the measured state to a goal."""
+    here, x = loop.robot.measured()[0], np.linspace(0.0, 1.0, 21)
+    loop.plan(seconds * x, here + share_of_way(x)[:, None] * (goal - here))

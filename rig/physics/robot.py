@@ -1,0 +1,171 @@
+"""A physical arm behind the model of joint_trajectory_controller: drives, masses, friction, encoders, contacts."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+from kit.controller import SECOND, Controller, Point
+
+from .arms import ARMS, built
+from .drives import DRIVES, Drives
+from .packages import mujoco_module
+
+
+class PhysicalRobot(Controller):
+    """The controller, its drives and the arm.
+
+    Args:
+        arm: a name in `ARMS`.
+        drive: a name in `DRIVES`.
+        rate: cycles per second.
+        payload: kg, which the drives do not know.
+        known: whether they do.
+        world: things around it (XML).
+        backlash: rad.
+        resolution: of its encoders, rad.
+        velocity_hz: bandwidth of measured velocities.
+        torque: share of the torques that the arm has.
+        start: pose, by default home.
+
+    """
+
+    def __init__(
+        self,
+        arm: str = "panda",
+        drive: str = "pd6",
+        rate: int = 500,
+        *,
+        payload: float = 0.0,
+        known: bool = False,
+        world: str = "",
+        backlash: float = 0.0,
+        resolution: float = 2e-5,
+        velocity_hz: float = 30.0,
+        start: np.ndarray | None = None,
+    ) -> None:
+        self.arm = spec = ARMS[arm]
+        super().__init__(spec.joints, rate, hard_replacement=True, interpolate_from_desired_state=True)
+        self.rate, self.dof = rate, len(spec.joints)
+        self._mujoco = mujoco_module()
+        self._model = built(spec, payload=payload, world=world, backlash=backlash)
+        self._data = self._mujoco.MjData(self._model)
+        self._believed = built(spec, payload=payload * known)
+        self._believed_data = self._mujoco.MjData(self._believed)
+        self._places, self._speeds = _addresses(self._model, spec.joints, self._mujoco)
+        self._believed_places, self._believed_speeds = _addresses(self._believed, spec.joints, self._mujoco)
+        plays = [(i, f"{name}_play") for i, name in enumerate(spec.joints)]
+        self._plays = [(i, *(int(x[0]) for x in _addresses(self._model, (name,), self._mujoco)))
+                       for i, name in plays if self._id("JOINT", name) >= 0]  # fmt: skip
+        self.home = np.array(spec.home, float)
+        self.start = self.home.copy() if start is None else np.asarray(start, float)
+        self._resolution, self._smoothing = resolution, 1 - math.exp(-2 * math.pi * velocity_hz / rate)
+        self.power, self.brakes, self.off, self.guided = True, False, False, False
+        self.force: Callable[[float], np.ndarray] | None = None
+        """Force on the hand, N `[3]`, by the time of the controller, s."""
+        self.contact = 0.0
+        """Largest force of a contact in the last cycle, N."""
+        self._place_at(self.start, DRIVES[drive], np.array(spec.torque, float))
+
+    def _place_at(self, place: np.ndarray, drive: object, most: np.ndarray) -> None:
+        self._data.qpos[self._places] = place
+        self._believed_data.qpos[self._believed_places] = self.home
+        self._mujoco.mj_forward(self._believed, self._believed_data)
+        masses = np.zeros((self._believed.nv, self._believed.nv))
+        self._mujoco.mj_fullM(self._believed, self._believed_data, masses)
+        self._drives = Drives(drive, np.diag(masses)[self._believed_speeds], most, place)
+        self.set_state(place)
+        self._encoded, self._velocity = np.round(place / self._resolution) * self._resolution, np.zeros(self.dof)
+        self._mujoco.mj_forward(self._model, self._data)
+
+    def settle(self, seconds: float = 1.0) -> None:
+        """Let the arm come to rest on its drives before anything begins."""
+        for _ in range(round(seconds * 1000)):
+            self._moved(0.0, self.start, np.zeros(self.dof))
+        self._encode()
+        self._velocity[:] = 0.0
+
+    def output(self) -> tuple[np.ndarray, np.ndarray]:
+        """Position and velocity of the joints behind their gears."""
+        q, v = self._data.qpos[self._places].copy(), self._data.qvel[self._speeds].copy()
+        for joint, place, speed in self._plays:
+            q[joint] += self._data.qpos[place]
+            v[joint] += self._data.qvel[speed]
+        return q, v
+
+    def measured(self) -> tuple[np.ndarray, np.ndarray]:
+        """Position and velocity by the encoders."""
+        return self._encoded.copy(), self._velocity.copy()
+
+    def lean(self, gravity: np.ndarray) -> None:
+        """Tilt the base: gravity along its axes, m/s^2 `[3]`."""
+        self._model.opt.gravity[:] = gravity
+
+    def restart(self) -> None:
+        """Stop and start the controller: it holds what is measured."""
+        self._plan = self._waiting = None
+        zeros = np.zeros(self.dof)
+        self._state, self._commanded_at = Point(0, self._encoded.copy(), zeros, zeros.copy()), 0
+        self._drives.reset(self._encoded)
+
+    def _cycles(self, now: int, count: int) -> np.ndarray:
+        commands = []
+        for k in range(count):
+            at = now + k * self.period
+            if self.off:
+                self.restart()
+            command = super()._cycles(at, 1)[:, 0]
+            self.contact = 0.0
+            for _ in range(1000 // self.rate):
+                self._moved(at / SECOND, command[0], command[1])
+                self.contact = max(self.contact, self._contact_force())
+            self._encode()
+            commands.append(command)
+        return np.stack(commands, axis=1)
+
+    def _moved(self, time: float, command: np.ndarray, speed: np.ndarray) -> None:
+        """Let a millisecond pass."""
+        drives, (q, v) = self._drives, self.output()
+        drives.command(command, speed)
+        if not self.power:
+            torque = drives.released(v, self.brakes)
+        elif self.guided:
+            torque = drives.guided(v, self._gravity(q))
+        else:
+            torque = drives.torque(q, v, drives.drive.gravity * self._gravity(q) if drives.drive.gravity else 0.0 * q)
+        self._data.qfrc_applied[:] = 0.0
+        self._data.qfrc_applied[self._speeds] = torque
+        hand = self._id("BODY", "hand")
+        self._data.xfrc_applied[hand, :3] = self.force(time) if self.force else 0.0
+        self._mujoco.mj_step(self._model, self._data)
+
+    def _gravity(self, q: np.ndarray) -> np.ndarray:
+        """Torque that holds the arm as the drives know it."""
+        model, data = self._believed, self._believed_data
+        data.qpos[self._believed_places] = q
+        self._mujoco.mj_kinematics(model, data)
+        self._mujoco.mj_comPos(model, data)
+        self._mujoco.mj_rne(model, data, 0, data.qfrc_bias)
+        return data.qfrc_bias[self._believed_speeds].copy()
+
+    def _contact_force(self) -> float:
+        total, force = 0.0, np.zeros(6)
+        for k in range(self._data.ncon):
+            self._mujoco.mj_contactForce(self._model, self._data, k, force)
+            total += abs(force[0])
+        return total
+
+    def _encode(self) -> None:
+        read = np.round(self.output()[0] / self._resolution) * self._resolution
+        self._velocity = self._velocity + self._smoothing * ((read - self._encoded) * self.rate - self._velocity)
+        self._encoded = read
+
+    def _id(self, kind: str, name: str) -> int:
+        return self._mujoco.mj_name2id(self._model, getattr(self._mujoco.mjtObj, f"mjOBJ_{kind}"), name)
+
+
+def _addresses(model: object, names: tuple[str, ...], mujoco: object) -> tuple[np.ndarray, np.ndarray]:
+    ids = [mujoco.mj_name2id(model, mujoco.mjtObj.mjOBJ_JOINT, name) for name in names]
+    return model.jnt_qposadr[ids], model.jnt_dofadr[ids]

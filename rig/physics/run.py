@@ -1,0 +1,40 @@
+"""Runs scenarios, judges their figures, and prints them: `make rig ARGS=--physics`."""
+
+from __future__ import annotations
+
+import math
+import time
+
+from .packages import Absent
+from .scenarios import SCENARIOS, Figures
+
+
+def faults(name: str, figures: Figures) -> list[str]:
+    """What does not hold of a scenario."""
+    most = SCENARIOS[name][1]
+    return [f"{key} {_shown(figures.get(key, math.inf))}, expected at most {_shown(top)}" for key, top in most.items()
+            if not figures.get(key, math.inf) <= top]  # fmt: skip
+
+
+def run(names: list[str], *, seeds: int = 1, reports: bool = True) -> int:
+    """Run scenarios with several seeds; return how many runs do not hold."""
+    failed = 0
+    for name in names or [*SCENARIOS]:
+        for seed in range(seeds):
+            began = time.monotonic()
+            try:
+                figures = SCENARIOS[name][0](seed, reports=reports)
+            except Absent as absent:
+                print(f"{name}: skipped, {absent}")
+                break
+            wrong = faults(name, figures)
+            failed += bool(wrong)
+            told = ", ".join(f"{key} {_shown(value)}" for key, value in figures.items())
+            said = f"FAILS: {'; '.join(wrong)}" if wrong else "holds"
+            print(f"{name} [{seed}] {said} ({told}; {time.monotonic() - began:.1f} s)", flush=True)
+    print(f"{failed} runs fail")
+    return failed
+
+
+def _shown(value: float) -> str:
+    return f"{value:.3g}" if math.isfinite(value) else "never"

@@ -1,0 +1,77 @@
+"""Scenarios as a table: what is done with which arm, and what must hold of the figures."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+
+from . import contacts, free, power
+
+Figures = dict[str, float]
+Scenario = tuple[Callable[..., Figures], Mapping[str, float]]
+"""What is run, with a seed; and the most that some of its figures may be."""
+
+HOBBY = {"arm": "vx300s", "drive": "hobby"}
+UR = {"arm": "ur5e", "drive": "cascade"}
+FREE = {"brakes": 0, "refused": 0}
+MET = {"unnoticed_s": 0.3, "force_1s": 20, "tries": 1, "home_off_mrad": 60}
+"""Of contacts: until the command slows; force a second after that; tries until a plan back is executed."""
+SLOWLY = MET | {"unnoticed_s": 0.6}
+
+SCENARIOS: dict[str, Scenario] = {
+    "policy": (free.streamed, FREE),
+    "policy at 30 Hz": (partial(free.streamed, hz=30.0, dt=1 / 30), FREE),
+    "policy at 3 Hz, mixed drives": (partial(free.streamed, drive="mixed", hz=3.0, rows=20, dt=0.05, bias=0.008), FREE),
+    "policy, stiff": (partial(free.streamed, drive="stiff"), FREE),
+    "policy, 12 Hz": (partial(free.streamed, drive="pd12"), FREE),
+    "policy, soft": (partial(free.streamed, drive="pd3"), FREE),
+    "policy, UR": (partial(free.streamed, share=0.3, **UR), FREE),
+    "policy, UR fed forward": (partial(free.streamed, arm="ur5e", drive="cascade_ff", share=0.3), FREE),
+    "policy, hobby": (partial(free.streamed, share=0.35, **HOBBY), FREE),
+    "policy, fast": (partial(free.streamed, share=0.8), FREE),
+    "policy, 2.5 kg": (partial(free.streamed, payload=2.5), FREE),
+    "policy, soft, 1 kg": (partial(free.streamed, drive="pd3", payload=1.0), FREE),
+    "policy, hobby, 0.3 kg": (partial(free.streamed, payload=0.3, share=0.35, **HOBBY), FREE),
+    "teleoperation": (free.teleoperated, FREE),
+    "teleoperation, UR": (partial(free.teleoperated, **UR), FREE),
+    "teleoperation, soft": (partial(free.teleoperated, drive="pd3"), FREE),
+    "teleoperation, hobby": (partial(free.teleoperated, **HOBBY), FREE),
+    "plans": (free.planned, FREE),
+    "plans, UR": (partial(free.planned, share=0.3, **UR), FREE),
+    "plans, hobby": (partial(free.planned, share=0.4, **HOBBY), FREE),
+    "plans, soft": (partial(free.planned, drive="pd3"), FREE),
+    "replanning from what is measured": (partial(free.replanned, measured=True), FREE),
+    "replanning from the command": (partial(free.replanned, measured=False), FREE),
+    "slow, hobby": (partial(free.slow, **HOBBY), FREE),
+    "slow at 0.1, hobby": (partial(free.slow, speed=0.1, amplitude=0.2, **HOBBY), FREE),
+    "slow, stiction": (partial(free.slow, arm="ur5e", drive="pd5"), FREE),
+    "swing, hobby": (partial(free.swing, **HOBBY), FREE),
+    "first motion under a load": (free.cold, FREE),
+    "tilting base": (free.tilting, FREE),
+    "wall at 1.0": (contacts.wall, MET),
+    "wall at 0.5, stiff": (partial(contacts.wall, drive="stiff", speed=0.5), MET),
+    "wall at 0.5, soft": (partial(contacts.wall, drive="pd3", speed=0.5), MET),
+    "wall at 0.5, UR": (partial(contacts.wall, speed=0.5, **UR), MET),
+    "wall at 0.5, hobby": (partial(contacts.wall, speed=0.5, **HOBBY), MET),
+    "wall at 0.1": (partial(contacts.wall, speed=0.1, angle=0.2), SLOWLY),
+    "wall at 0.03": (partial(contacts.wall, speed=0.03, angle=0.08, seconds=4.0), SLOWLY),
+    "wall at 0.03, UR": (partial(contacts.wall, speed=0.03, angle=0.08, seconds=4.0, **UR), SLOWLY),
+    "wall at 0.03, stiff": (partial(contacts.wall, drive="stiff", speed=0.03, angle=0.08, seconds=4.0), SLOWLY),
+    "wall at 0.05, soft": (partial(contacts.wall, drive="pd3", speed=0.05, angle=0.08, seconds=4.0), SLOWLY),
+    "wall at 0.05, hobby": (partial(contacts.wall, speed=0.05, angle=0.08, seconds=4.0, **HOBBY), SLOWLY),
+    "wall at 0.05, wrist": (partial(contacts.wall, joint=4, speed=0.05, angle=0.08, seconds=4.0), SLOWLY),
+    "table at 0.05": (partial(contacts.wall, joint=1, speed=0.05, angle=0.1, seconds=4.0), SLOWLY),
+    "soft wall at 0.1": (partial(contacts.wall, speed=0.1, angle=0.2, stiffness=2000.0), SLOWLY),
+    "wall, streamed back": (partial(contacts.wall, speed=0.5, streamed=True), MET),
+    "wall after slow motion, hobby": (partial(contacts.wall, speed=0.5, first=0.03, **HOBBY), MET),
+    "pushed at rest": (contacts.pushed, FREE | {"next_off_mrad": 60}),
+    "pushed at rest, 200 N": (partial(contacts.pushed, newton=200.0), {"next_off_mrad": 60}),
+    "pushed in motion": (partial(contacts.pushed, moving=0.5), FREE),
+    "insisting policy": (contacts.insisting, {"force_last": 20}),
+    "stop in motion": (power.stopped, FREE | {"announced_off": 0.1}),
+    "stop in motion, hobby": (partial(power.stopped, speed=0.8, **HOBBY), {"brakes": 0}),
+    "emergency stop, restart": (power.emergency_stop, {"speed_after": 0.1, "home_off_mrad": 60}),
+    "emergency stop, alive": (partial(power.emergency_stop, restart=False), {"home_off_mrad": 60}),
+    "led by a hand": (power.guided, {"warned": 0, "next_speed": 0.8, "home_off_mrad": 60}),
+    "led by a hand, restart": (partial(power.guided, restart=True), {"home_off_mrad": 60}),
+}
