@@ -8,6 +8,7 @@ import numpy as np
 
 from .arms import ARMS
 from .arms import wall as wall_of
+from .drives import Drive
 from .free import begun
 from .loop import Loop
 from .motions import plan_to, policy, ramp, share_of_way
@@ -41,7 +42,7 @@ def met(loop: Loop, joint: int, begin: float, end: float, speed: float) -> dict[
     }
 
 
-def wall(seed: int = 0, *, arm: str = "panda", drive: str = "pd6", speed: float = 1.0, joint: int = 0,
+def wall(seed: int = 0, *, arm: str = "panda", drive: str | Drive = "pd6", speed: float = 1.0, joint: int = 0,
          angle: float = 0.6, seconds: float = 3.0, stiffness: float = 0.0, streamed: bool = False, first: float = 0.0,
          payload: float = 0.0, **parameters: object) -> dict[str, float]:  # fmt: skip
     """A stream runs into a wall and insists; then nobody sends; then a plan leads back from the measured state."""

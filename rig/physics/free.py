@@ -6,6 +6,7 @@ import numpy as np
 
 from soak.streams.plans import Bounds, Way
 
+from .drives import Drive
 from .loop import Loop
 from .motions import bounds_of, course, policy, share_of_way, warm, within
 from .robot import PhysicalRobot
@@ -14,7 +15,7 @@ _HOBBY = {"backlash": np.pi / 180, "resolution": 1.534e-3, "velocity_hz": 8.0, "
 """Play of 1 degree, encoders of 4,096 steps, a bus of 100 Hz."""
 
 
-def begun(arm: str = "panda", drive: str = "pd6", seed: int = 0, *, settle: float = 1.0, warms: bool = True,
+def begun(arm: str = "panda", drive: str | Drive = "pd6", seed: int = 0, *, settle: float = 1.0, warms: bool = True,
           reports: bool = True, robot: dict | None = None, **parameters: object) -> Loop:  # fmt: skip
     """An arm that has settled on its drives and, as people do first, has moved by 2 degrees."""
     hobby = drive == "hobby"
@@ -38,7 +39,7 @@ def of_free(loop: Loop, begin: float) -> dict[str, float]:
     }
 
 
-def streamed(seed: int = 0, *, arm: str = "panda", drive: str = "pd6", share: float = 0.4, payload: float = 0.0,
+def streamed(seed: int = 0, *, arm: str = "panda", drive: str | Drive = "pd6", share: float = 0.4, payload: float = 0.0,
              reach: float = 0.6, seconds: float = 8.0, hz: float = 10.0, rows: int = 24, dt: float = 0.04,
              bias: float = 0.003, **parameters: object) -> dict[str, float]:  # fmt: skip
     """A policy streams chunks along a course."""

@@ -18,7 +18,7 @@ def stopped(seed: int = 0, *, arm: str = "panda", drive: str = "pd6", speed: flo
     loop = begun(arm, drive, seed, **parameters)
     loop.go(1.0, 0.1, ramp(loop, 0, speed, 1.5))
     begin, place = loop.now, loop.robot.output()[0]
-    behind = np.abs(loop.guard.behind).max()
+    behind = np.abs(loop.guard.monitor.behind).max()
     made = loop.stop(hold=True)
     told = np.abs(made.motion.end.position - loop.place).max() + behind
     loop.go(2.0, 0.1, ramp(loop, 0, speed, 1.5))
@@ -67,7 +67,7 @@ def guided(seed: int = 0, *, arm: str = "panda", drive: str = "pd6", restart: bo
     home, robot = loop.place, loop.robot
     loop.go(2.5, 0.1, ramp(loop, 0, 0.4, 0.4))
     lead(loop, distance)
-    warned = away(loop)
+    warned = loop.guard.brakes > 0
     if restart:
         robot.restart()
     robot.guided = False
@@ -98,9 +98,3 @@ def lead(loop: Loop, distance: float) -> None:
     loop.go(3.5)
     robot.force = None
     loop.go(2.0)
-
-
-def away(loop: Loop) -> bool:
-    """Whether diagnostics would say that the arm is away from its command."""
-    allowed = loop.core.parameters.supervision_deviation
-    return bool(len(loop.guard.deviation)) and float(loop.guard.deviation.max()) > allowed

@@ -10,7 +10,7 @@ import numpy as np
 from kit.controller import SECOND, Controller, Point
 
 from .arms import ARMS, built
-from .drives import DRIVES, Drives
+from .drives import DRIVES, Drive, Drives
 from .packages import mujoco_module
 
 
@@ -19,7 +19,7 @@ class PhysicalRobot(Controller):
 
     Args:
         arm: a name in `ARMS`.
-        drive: a name in `DRIVES`.
+        drive: a name in `DRIVES`, or another one.
         rate: cycles per second.
         payload: kg, which the drives do not know.
         known: whether they do.
@@ -27,7 +27,6 @@ class PhysicalRobot(Controller):
         backlash: rad.
         resolution: of its encoders, rad.
         velocity_hz: bandwidth of measured velocities.
-        torque: share of the torques that the arm has.
         start: pose, by default home.
 
     """
@@ -35,7 +34,7 @@ class PhysicalRobot(Controller):
     def __init__(
         self,
         arm: str = "panda",
-        drive: str = "pd6",
+        drive: str | Drive = "pd6",
         rate: int = 500,
         *,
         payload: float = 0.0,
@@ -67,9 +66,9 @@ class PhysicalRobot(Controller):
         """Force on the hand, N `[3]`, by the time of the controller, s."""
         self.contact = 0.0
         """Largest force of a contact in the last cycle, N."""
-        self._place_at(self.start, DRIVES[drive], np.array(spec.torque, float))
+        self._place_at(self.start, drive if isinstance(drive, Drive) else DRIVES[drive], np.array(spec.torque, float))
 
-    def _place_at(self, place: np.ndarray, drive: object, most: np.ndarray) -> None:
+    def _place_at(self, place: np.ndarray, drive: Drive, most: np.ndarray) -> None:
         self._data.qpos[self._places] = place
         self._believed_data.qpos[self._believed_places] = self.home
         self._mujoco.mj_forward(self._believed, self._believed_data)

@@ -17,6 +17,10 @@ FREE = {"brakes": 0, "refused": 0}
 MET = {"unnoticed_s": 0.3, "force_1s": 20, "tries": 1, "home_off_mrad": 60}
 """Of contacts: until the command slows; force a second after that; tries until a plan back is executed."""
 SLOWLY = MET | {"unnoticed_s": 0.6}
+SOFTLY = MET | {"unnoticed_s": 0.8}
+"""Soft drives need more in free motion, and soft walls push later."""
+INTEGRATED = {key: most for key, most in SLOWLY.items() if key != "force_1s"} | {"force_last": 20}
+"""Integrators of drives hold their torque for 1 to 2 s."""
 
 SCENARIOS: dict[str, Scenario] = {
     "policy": (free.streamed, FREE),
@@ -31,7 +35,7 @@ SCENARIOS: dict[str, Scenario] = {
     "policy, fast": (partial(free.streamed, share=0.8), FREE),
     "policy, 2.5 kg": (partial(free.streamed, payload=2.5), FREE),
     "policy, soft, 1 kg": (partial(free.streamed, drive="pd3", payload=1.0), FREE),
-    "policy, hobby, 0.3 kg": (partial(free.streamed, payload=0.3, share=0.35, **HOBBY), FREE),
+    "policy, hobby, 0.1 kg": (partial(free.streamed, payload=0.1, share=0.35, **HOBBY), FREE),
     "teleoperation": (free.teleoperated, FREE),
     "teleoperation, UR": (partial(free.teleoperated, **UR), FREE),
     "teleoperation, soft": (partial(free.teleoperated, drive="pd3"), FREE),
@@ -51,17 +55,17 @@ SCENARIOS: dict[str, Scenario] = {
     "wall at 1.0": (contacts.wall, MET),
     "wall at 0.5, stiff": (partial(contacts.wall, drive="stiff", speed=0.5), MET),
     "wall at 0.5, soft": (partial(contacts.wall, drive="pd3", speed=0.5), MET),
-    "wall at 0.5, UR": (partial(contacts.wall, speed=0.5, **UR), MET),
+    "wall at 0.5, UR": (partial(contacts.wall, speed=0.5, **UR), INTEGRATED),
     "wall at 0.5, hobby": (partial(contacts.wall, speed=0.5, **HOBBY), MET),
     "wall at 0.1": (partial(contacts.wall, speed=0.1, angle=0.2), SLOWLY),
     "wall at 0.03": (partial(contacts.wall, speed=0.03, angle=0.08, seconds=4.0), SLOWLY),
-    "wall at 0.03, UR": (partial(contacts.wall, speed=0.03, angle=0.08, seconds=4.0, **UR), SLOWLY),
+    "wall at 0.03, UR": (partial(contacts.wall, speed=0.03, angle=0.08, seconds=4.0, **UR), INTEGRATED),
     "wall at 0.03, stiff": (partial(contacts.wall, drive="stiff", speed=0.03, angle=0.08, seconds=4.0), SLOWLY),
-    "wall at 0.05, soft": (partial(contacts.wall, drive="pd3", speed=0.05, angle=0.08, seconds=4.0), SLOWLY),
+    "wall at 0.05, soft": (partial(contacts.wall, drive="pd3", speed=0.05, angle=0.08, seconds=4.0), SOFTLY),
     "wall at 0.05, hobby": (partial(contacts.wall, speed=0.05, angle=0.08, seconds=4.0, **HOBBY), SLOWLY),
-    "wall at 0.05, wrist": (partial(contacts.wall, joint=4, speed=0.05, angle=0.08, seconds=4.0), SLOWLY),
+    "wall at 0.05, wrist": (partial(contacts.wall, joint=4, speed=0.05, angle=0.25, seconds=4.0), SLOWLY),
     "table at 0.05": (partial(contacts.wall, joint=1, speed=0.05, angle=0.1, seconds=4.0), SLOWLY),
-    "soft wall at 0.1": (partial(contacts.wall, speed=0.1, angle=0.2, stiffness=2000.0), SLOWLY),
+    "soft wall at 0.1": (partial(contacts.wall, speed=0.1, angle=0.2, stiffness=2000.0), SOFTLY),
     "wall, streamed back": (partial(contacts.wall, speed=0.5, streamed=True), MET),
     "wall after slow motion, hobby": (partial(contacts.wall, speed=0.5, first=0.03, **HOBBY), MET),
     "pushed at rest": (contacts.pushed, FREE | {"next_off_mrad": 60}),

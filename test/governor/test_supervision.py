@@ -47,7 +47,7 @@ def test_a_lag_is_no_deviation_and_is_estimated_where_the_speed_changes(node, la
     assert not move(node, 0.0, 2.5, lag=lag)
     guard = node.published.guard
     assert guard.deviation.max() < 1e-3 and not guard.reason
-    assert guard.lag_s == pytest.approx(lag, abs=0.015)
+    assert guard.monitor.lag_s == pytest.approx(lag, abs=0.015)
 
 
 def test_a_robot_that_reports_at_1_khz_and_jumps_is_braked_within_5_ms(node):
@@ -106,7 +106,7 @@ def test_sequences_are_refused_while_it_moves_after_a_deviation(node, joint):
         node.measure(np.where(held, 0.24, node.commanded(NOW_S + time)[0]), 0.3 * ~held, now=NOW_S + time)
         node.tick(NOW_S + time)
     error = refused(node, 0.8)
-    assert error.reason is RejectionReason.DEVIATION and f"{'ab'[joint]} moved 0.03 otherwise" in error.message
+    assert error.reason is RejectionReason.DEVIATION and f"{'ab'[joint]} goes 0.0" in error.message
 
 
 @pytest.mark.parametrize("hold", [False, True])

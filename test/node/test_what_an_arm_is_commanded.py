@@ -309,10 +309,10 @@ def test_a_robot_that_stands_still_is_noticed_and_goes_on_when_it_rests(make_arm
     assert ahead < 0.3 * (0.1 + 0.12 + 0.02) + 0.02, "the command does not run away"
     stands = arm.robot.measured()[0]
     arm.run(0.6)
-    np.testing.assert_allclose(arm.position, stands, atol=5e-3, err_msg="nothing draws it on")
+    np.testing.assert_allclose(arm.position, stands, atol=12e-3, err_msg="nothing draws it on")
     arm.robot.frozen = False
     arm.run(0.4)
-    np.testing.assert_allclose(arm.position, stands, atol=5e-3)
+    np.testing.assert_allclose(arm.position, stands, atol=12e-3)
     begin = arm.cycles
     arm.run(1.5, 0.1, lambda: arm.client.sequences.publish(velocities(0.3, 20)))
     assert abs(arm.commands[-1, 1, 0] - 0.3) < 0.02, "without a restart of the node"
@@ -372,3 +372,23 @@ def test_committed_rows_are_what_is_commanded_then(make_arm: MakeArm) -> None:
     assert answer.committed == int(fixed) + 1 and answer.lead >= 0.12
     measured = np.asarray(answer.measured_position).reshape(10, DOF)[:, 0]
     assert np.abs(measured - before[:, 0]).max() < 5e-3
+
+
+def test_a_hand_that_leads_an_arm_at_rest_is_told_and_followed(make_arm: MakeArm) -> None:
+    arm = make_arm()
+    get_going(arm, 0.3)
+    arm.run(1.5)
+    arm.robot.frozen, seen = True, []
+    for _ in range(10):
+        arm.robot._place = arm.robot._place + row(0.037)
+        arm.run(0.1)
+        seen.append(arm.client.status())
+    led = arm.robot.measured()[0]
+    told = [status for status in seen if status.level == status.ERROR]
+    assert told and "joint_a is 0.0" in told[0].message
+    errors = dict((value.key, value.value) for value in told[0].values)["tracking_error"].split()
+    assert len(errors) == DOF and float(errors[0]) > 0.05
+    arm.run(1.5)
+    assert arm.client.status().level != told[0].level
+    np.testing.assert_allclose(arm.position, led, atol=15e-3, err_msg="the next motion begins where the arm is")
+    arm.robot.frozen = False

@@ -8,8 +8,6 @@ import numpy as np
 
 from ..parameters.parameters import NodeParameters
 
-SLOW = 0.2
-"""Share of the allowance by which the motion of a joint that goes slowly may differ from its command."""
 _FULL_RANGE = 1.0
 """rad or m; a joint with a smaller range is allowed less, in proportion."""
 
@@ -20,11 +18,7 @@ class Allowance(NamedTuple):
     distance: np.ndarray
     """rad or m; 0: any."""
     full_speed: np.ndarray
-    """rad/s or m/s; the allowance of a motion that is slower is smaller, in proportion, down to a fifth."""
-
-    def of_motion(self, speed: np.ndarray) -> np.ndarray:
-        """By how much a motion at a commanded speed, rad/s, `[dof]`, may be another one; at rest, by anything."""
-        return np.where(speed > 0, self.distance * np.clip(speed / self.full_speed, SLOW, 1.0), np.inf)
+    """rad/s or m/s; errors may grow less in a slower motion."""
 
 
 def allowance_of(parameters: NodeParameters) -> Allowance:

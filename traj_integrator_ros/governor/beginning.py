@@ -191,22 +191,23 @@ class Beginning:
                 return
         if (measured := self._measured(now_ns)) is None:
             return
-        usual, most = guard.of_place(self._allowance)
+        usual = guard.monitor.usual if guard.stood else np.zeros_like(distance)
         gap = self._apart(measured, commanded + usual)
-        apart = self._apart(measured, planned.state_at(max(join_ns, planned.valid_from_ns)).position)
-        joint, away = int((apart / distance).argmax()), int((gap / most).argmax())
-        if (gap <= most).all() and (not guard.stood or apart[joint] <= distance[joint]):
-            guard.allow(None)
-            return
-        if apart[joint] > distance[joint]:
+        begins = planned.state_at(max(join_ns, planned.valid_from_ns)).position
+        lead = begins - turned(measured.position, begins, self._parameters.continuous)
+        if guard.stood:  # who plans from the command, which is where the droop of the robot holds it, begins there
+            lead = np.where(np.abs(lead + usual) < np.abs(lead), lead + usual, lead)
+        insists = guard.insists(lead, self._allowance)
+        joint, away = int(insists.argmax()), int((gap / distance).argmax())
+        if insists[joint] > 1.0 and (guard.stood or gap[away] > distance[away]):
             names = self._parameters.joint_names
             raise Rejected(
                 RejectionReason.DEVIATION,
                 f"{names[away]} is {gap[away]:.4g} away from its command, and the plan of {names[joint]} begins "
-                f"{apart[joint]:.4g} away from it; expected at most {distance[joint]:.4g} (parameter "
-                "supervision.deviation)",
+                f"{abs(lead[joint]):.4g} away from it; expected at most {abs(lead[joint]) / insists[joint]:.4g} "
+                "(parameter supervision.deviation)",
             )
-        guard.allow(gap)
+        guard.allow(away=bool((gap > distance).any()))
 
     def _measured(self, now_ns: int) -> MeasuredState | None:
         return self._joint_states.known(now_ns, self._parameters.state_timeout)

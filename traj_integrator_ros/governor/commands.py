@@ -28,10 +28,12 @@ _RESTARTS_S = 0.16
 """An arm stands while its controller restarts, which takes less: a brake then would be executed from its middle."""
 _OFF = "controller_state"
 """The input that ended, where a robot is braked for that."""
-_YIELDS_NS, _MOST_YIELDS, _YIELDED = 100_000_000, 5, 0.1
+_YIELDS_NS, _MOST_YIELDS, _YIELDED = 100_000_000, 5, 0.25
 """Time from one way to where a robot is to the next; their number while it rests; and the share of the allowance by
 which it may be beside its command then.
 """
+_RELEASED = 0.2
+"""Share of the allowance by which it goes further, away from what it met: integrators of drives would press on."""
 _TRIES = 3
 """A slowed trajectory is made anew at most so many times."""
 
@@ -188,13 +190,14 @@ class Commands:
         unsure = present.report is None or present.is_overdue(now_ns) or present.is_unsure
         if waits or unsure or yields.resting >= _MOST_YIELDS or (own := present.own(now_ns)) is None:
             return None
-        least = _YIELDED * self._trajectories.allowance.distance
-        if not (np.abs(guard.held_by - own.planned.motion.end.position) > least).any():
+        distance = self._trajectories.allowance.distance
+        there = guard.monitor.held_by + _RELEASED * distance * guard.pressed
+        if not (np.abs(there - own.planned.motion.end.position) > _YIELDED * distance).any():
             return None
         if self._joint_states.known(now_ns, self._parameters.state_timeout) is None:
             return None
         try:
-            way = self._trajectories.stop(now_ns, guard.held_by)
+            way = self._trajectories.stop(now_ns, there)
         except (NotYet, Rejected):
             return None
         guard.yields = Yields(yields.count + 1, yields.resting + rests, now_ns)
@@ -245,20 +248,21 @@ class Commands:
     def supervise(self, now_ns: int) -> None:
         """Compare the latest joint state with the command of its time, where that is due."""
         state = self._comparable(now_ns)
-        clock, present = self._published.clock, self._published.present
+        clock, present, guard = self._published.clock, self._published.present, self._published.guard
         # While nobody knows where the controller is in its motion, a brake could begin where the command is not.
         unsure = present.is_unsure or present.is_doubtful
-        if unsure or clock.states.is_alone or not self._published.guard.is_due(state.stamp_ns):
+        if unsure or clock.states.is_alone or not guard.monitor.is_due(state.stamp_ns):
             return
         position, turning = state.position, self._parameters.continuous
         commanded = self._published.present.commanded
         if turning.any() and (then := commanded(state.stamp_ns)) is not None:
             position = turned(position, then.position, turning)
-        full_speed = self._trajectories.allowance.full_speed
+        allowance = self._trajectories.allowance
         if self._revisions != present.revisions:
             self._revisions = present.revisions
-            self._published.guard.forget_line()
-        self._published.guard.take(position, state.velocity, state.stamps_ns, commanded, full_speed, clock.slack())
+            guard.monitor.forget_line()
+        guard.monitor.take(position, state.stamps_ns, commanded, allowance, clock.slack(), free=not guard.reason)
+        guard.measured(state.velocity, allowance.full_speed, state.stamp_ns)
 
     def _comparable(self, now_ns: int) -> MeasuredState:
         """The latest joint state whose command is known: where motions are scaled, up to the last report."""
@@ -303,7 +307,7 @@ class Commands:
             quiet = present.quiet_s(now_ns)
             return Finding(f"{_OFF}: expected reports of the controller, got none for {quiet:.3f} s")
         restart_s = _RESTARTS_S + present.period_s  # until a report says that it is over
-        if present.report and (not moving or (present.is_overdue(now_ns) and present.quiet_s(now_ns) < restart_s)):
+        if present.report and present.is_overdue(now_ns) and (not moving or present.quiet_s(now_ns) < restart_s):
             return None
         return self._published.guard.exceeded(self._trajectories.allowance, self._parameters.joint_names)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 
+import numpy as np
 from builtin_interfaces.msg import Time
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
 from std_msgs.msg import Header
@@ -188,7 +189,9 @@ def _values(status: NodeStatus) -> dict[str, str]:
         "clock_offset_ms": None if status.clock.offset_ns is None else f"{status.clock.offset_ns * 1e-6:.3f}",
         "clock_steps": status.clock.steps,
         "deviation_rad": _shown(guard.deviation.max() if len(guard.deviation) else None, ".6f"),
-        "lag_ms": _shown(guard.lag_s, ".1f", 1e3),
+        "tracking_error": _row(guard.monitor.error),
+        "threshold": _row(guard.monitor.threshold),
+        "lag_ms": _shown(guard.monitor.lag_s, ".1f", 1e3),
         "follow_joint_trajectory": status.goal,
         **{f"goals_{ended.value}": accounts.goals[ended] for ended in Ended},
         "supervision_brakes": guard.brakes,
@@ -210,6 +213,11 @@ def _values(status: NodeStatus) -> dict[str, str]:
 
 def _shown(value: float | None, form: str = ".3f", scale: float = 1.0) -> str | None:
     return None if value is None else format(scale * value, form)
+
+
+def _row(values: np.ndarray) -> str | None:
+    """One value for each joint; none where nothing was compared yet."""
+    return " ".join(f"{value:.4f}" for value in values) or None
 
 
 def _listed(counts: dict[RejectionReason, int]) -> str:

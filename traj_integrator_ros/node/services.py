@@ -177,7 +177,7 @@ class Services:
 
     def _way(self, now: State, motion: Motion) -> list[float]:
         """Ways of joints from a commanded state to the end of a motion, rad, their lag included."""
-        behind = self._published.guard.behind
+        behind = self._published.guard.monitor.behind
         return np.asarray(motion.end.position - now.position + (behind if len(behind) else 0.0)).tolist()
 
     @property

@@ -1,0 +1,51 @@
+"""Arms with masses, drives and contacts in simulated time: free motion is let be, contacts are noticed and left."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rig.physics import contacts, free
+from rig.physics.drives import Drive
+from rig.physics.packages import Absent, model_text, mujoco_module
+from rig.physics.run import faults
+from rig.physics.scenarios import SCENARIOS
+
+try:
+    mujoco_module()
+    model_text("gym-hil==0.1.14", "gym_hil/assets/panda.xml")
+except Absent as absent:
+    pytest.skip(str(absent), allow_module_level=True)
+pytestmark = pytest.mark.slow
+QUICK = "policy, hobby", "plans, soft", "slow, hobby", "wall at 0.03", "table at 0.05", "led by a hand"
+"""Each of them fails with thresholds that do not follow what an arm needs, or without growth or comparison at rest."""
+
+
+@pytest.mark.parametrize("name", QUICK)
+def test_a_physical_arm(name: str) -> None:
+    figures = SCENARIOS[name][0](0)
+    assert not faults(name, figures), figures
+
+
+DRIVES = st.builds(
+    Drive,
+    hz=st.floats(3.0, 15.0),
+    zeta=st.floats(0.7, 1.2),
+    feedforward=st.sampled_from([0.0, 0.5, 0.9]),
+    delay=st.integers(0, 8),
+)
+
+
+@settings(max_examples=4, deadline=None)
+@given(DRIVES, st.floats(0.2, 0.7), st.floats(0.0, 2.0), st.integers(0, 9))
+def test_no_drive_is_braked_in_free_motion(drive: Drive, share: float, payload: float, seed: int) -> None:
+    figures = free.streamed(seed, drive=drive, share=share, payload=payload * min(drive.hz / 6.0, 1.0), seconds=4.0)
+    assert figures["brakes"] == 0
+
+
+@settings(max_examples=2, deadline=None)
+@given(DRIVES, st.floats(0.1, 1.0), st.integers(0, 9))
+def test_any_drive_notices_a_wall_and_leaves_it(drive: Drive, speed: float, seed: int) -> None:
+    figures = contacts.wall(seed, drive=drive, speed=speed, angle=0.2, seconds=2.0)
+    assert figures["unnoticed_s"] < 0.4 and figures["force_last"] < 20 and figures["tries"] == 1, figures

@@ -1,0 +1,278 @@
+"""Tracking monitor: how far each joint is from the command of its lag ago, and how that grows. Knows no ROS."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from ..execution.motion import State
+from ..execution.tolerances import NANOSECOND_S, SECOND_NS, whole_ns
+from .allowance import Allowance
+from .robot_clock import Slack
+
+LONGEST_LAG_S = 0.12
+"""Longest lag of a joint while nothing is known about it; hobby servos: 0.10 to 0.12 s."""
+_MOST_LAG_S = 0.2
+"""Longest lag that is learned: stiction at 0.1 rad/s looks like 0.39 s, where 0.09 s is right."""
+_LAG_SLACK_S, _LAG_SLACK = 0.015, 0.25
+"""By how much a lag that was learned may be another one: stamps of cycles, and arms that are no mere delays."""
+_AHEAD_S = 3e-3
+"""By how much a robot may seem to be ahead of its command: by a cycle, and by when its stamp is taken."""
+_LEARNED_OVER = 2.0
+"""A lag is known up to so many standard deviations of the velocity from which it was learned."""
+_STEP_NS = 10_000_000
+"""From one row of what was commanded to the next: between them it is interpolated."""
+_OLDER_S = 0.5
+"""By how much a joint with a publisher of its own may have been measured before the others."""
+_SPEED_ROWS = 36
+"""Rows in which the speed of a motion is the largest: errors outlast it by some 0.3 s."""
+_ROWS = _SPEED_ROWS + whole_ns(_MOST_LAG_S * (1 + _LAG_SLACK) + _OLDER_S) // _STEP_NS
+_SHARES = np.linspace(0.0, 1.0, 7)[:, None]
+"""Shares of the span of lags of a joint, at which the command is compared."""
+_EVERY_NS = 3_500_000
+"""A robot that reports at 1 kHz is compared every 4 ms: that is more often than anybody looks."""
+_FORGETTING = 0.995
+_LEAST_WEIGHT = 10
+"""Share of what was learned of lags that is kept at each comparison, and after how many a lag is known."""
+_MOVES = 1e-4
+"""Variance of velocity, relative to full speed, below which nothing is said about the lag."""
+_GOES = 0.3
+"""Share of the commanded speed from which a joint goes: with less, a lag is not learned."""
+_LATELY_S, _USUAL_S = 2.0, 10.0
+"""Time constants of the error lately, from which growth counts, and of the usual one: a contact at 0.03 rad/s grows by
+the floor within 0.51 s, and droops of 2.5 kg, 14 mrad, change within some seconds.
+"""
+_FLOOR, _OF_SPEED = 0.16, 0.75
+"""Least threshold of growth at rest, and what is added at full speed, as shares of the allowance: free motion of
+industrial arms takes 2 of 9 mrad when slow, and 7 of 40 mrad when fast; pushes of 80 N at 0.5 rad/s take 26 of 27.
+"""
+_MARGIN, _UNKNOWN = 2.0, 0.22
+"""Factor by which the threshold exceeds what free motion has needed; and the need of joints that have not moved to and
+fro yet, as a share of the allowance: soft drives need 0.15, hobby arms with play and stiction up to 0.3.
+"""
+_EXERCISED_S, _EXERCISES = 0.5, 0.01
+"""Time of motion in either direction after which a joint has shown its play, and share of full speed that is one."""
+_CAME = 0.3
+"""Share of its threshold beyond which a joint has come away: in contact several do, by 3 mrad where one has 10."""
+_REMEMBERED_S = 600.0
+"""Time constant of what free motion has needed."""
+
+
+class TrackingMonitor:
+    """Compares joints with their command: tracking error, its growth, and the threshold of that.
+
+    A joint is where its command was a lag ago, which is learned in free motion. The tracking error is the distance from
+    what was commanded within the lags that it may have, beyond its usual droop. Growth is what was added lately, away
+    from the command, while that moves any joint: in contact, it goes on as long as the command does. Its threshold
+    follows what the robot's own motions have needed.
+    """
+
+    def __init__(self) -> None:
+        self.error, self.growth, self.threshold = np.zeros((3, 0))
+        """Of the last measured state, rad or m, `[dof]`."""
+        self.lag_s: float | None = None
+        """By how much the joint that says most about it lags behind its command; None: not known."""
+        self.held_by = np.zeros(0)
+        """Command, rad, `[dof]`, by which joints stay where they were measured last."""
+        self.begun: np.ndarray | None = None
+        """How far from its command the robot began, rad, `[dof]`, as far as it has not come back yet."""
+        self._is_new, self._lately = True, None
+        self._known_dof(0)
+
+    def _known_dof(self, dof: int) -> None:
+        self._lag, self._learned, self.usual, self._need, self._peak = np.zeros((5, dof))
+        """s; the standard deviation of velocity that it was learned from, rad/s, or 0: it is not known; where joints
+        usually are beside their command, rad; what free motion has needed, and the excursion that is not over, both as
+        shares of the least threshold.
+        """
+        self._exercised = np.zeros((2, dof))
+        self.compare_anew(dof)
+
+    def compare_anew(self, dof: int | None = None) -> None:
+        """Forget the comparison; what joints are like stays known."""
+        dof = len(self._lag) if dof is None else dof
+        self._moments, self._weight = np.zeros((4, dof)), np.zeros(dof)
+        self._compared_ns = 0
+        self.forget_command(dof)
+
+    def forget_command(self, dof: int | None = None) -> None:
+        """What was commanded is not executed any more, or another motion is than the one before."""
+        dof = len(self._lag) if dof is None else dof
+        self.error, self.growth, self._off, self._behind, self._speed, self._peak = np.zeros((6, dof))
+        self.threshold = np.full(dof, np.inf)
+        self._lately = self.begun = None
+        self._before: tuple[np.ndarray, np.ndarray] | None = None
+        self.forget_line()
+
+    def begin_away(self) -> None:
+        """A motion begins where the robot is away from its command, and leads back to it."""
+        self.begun = self._off.copy()
+
+    def forget_line(self) -> None:
+        """What was commanded lately is known to be another motion than was taken down: look it up again."""
+        self._line, self._line_ns = np.zeros((0, len(self._lag))), 0
+        """What was commanded every 10 ms, and when that begins."""
+
+    @property
+    def pressed(self) -> np.ndarray:
+        """Direction, 1 or -1, in which joints came away from their command; 0 of those that did not, `[dof]`."""
+        return np.sign(self.growth) * (np.abs(self.growth) > _CAME * self.threshold)
+
+    def is_due(self, stamp_ns: int) -> bool:
+        """Whether a state measured then is to be compared: of those that come faster than every 4 ms, most are not."""
+        return not 0 <= stamp_ns - self._compared_ns < _EVERY_NS
+
+    def take(
+        self,
+        position: np.ndarray,
+        stamps_ns: np.ndarray,
+        commanded: Callable[[int], State | None],
+        allowance: Allowance,
+        slack: Slack,
+        *,
+        free: bool = True,
+    ) -> None:
+        """Compare measured positions `[dof]` with what was commanded before their stamps.
+
+        Args:
+            position: rad.
+            stamps_ns: when each joint was measured.
+            commanded: state commanded at a time, ns; None: not known.
+            allowance: of the joints.
+            slack: of the stamps.
+            free: whether nothing was noticed: what joints are like is learned only then.
+
+        """
+        if len(self._lag) != len(position):
+            self._known_dof(len(position))
+            self._is_new = True
+        newest_ns = int(stamps_ns.max())
+        elapsed_s = (newest_ns - self._compared_ns) * NANOSECOND_S if self._lately is not None else 0.0
+        self._compared_ns = newest_ns
+        if not self._extended(newest_ns + whole_ns(_AHEAD_S + slack.early), commanded):
+            self.forget_command()
+            return
+        steps = np.diff(self._line[-_SPEED_ROWS:], axis=0) / (_STEP_NS * NANOSECOND_S)
+        self._speed = np.abs(steps).max(axis=0)
+        errors = position - self._commanded_at(stamps_ns - self._lags(slack) * SECOND_NS)
+        now = self._commanded_at(stamps_ns - np.array([[0.0], [_STEP_NS]]))
+        self._off, velocity = position - now[0], (now[0] - now[1]) / (_STEP_NS * NANOSECOND_S)
+        self._grow(errors, max(elapsed_s, 0.0), allowance, free)
+        if free:
+            self._learn_need(velocity, max(elapsed_s, 0.0), allowance)
+            self._learn_lag(position, stamps_ns, velocity, allowance.full_speed)
+        self.held_by = position - self.usual
+
+    def _grow(self, errors: np.ndarray, elapsed_s: float, allowance: Allowance, free: bool) -> None:
+        """Take errors `[7, dof]` by lag: what they add to those of lately, and what that may be."""
+        fastest = float((self._speed / allowance.full_speed).max())
+        zeros = np.zeros_like(self.usual)
+        error = _outside(zeros, -errors)
+        if self._is_new:
+            self.usual, self._is_new = error, False
+        if self._lately is None or not fastest:
+            self._lately, self._behind = errors, self._off
+        else:
+            share = 1 - np.exp(-elapsed_s / _LATELY_S)
+            self._lately = self._lately + (errors - self._lately) * share
+            self._behind = self._behind + (self._off - self._behind) * share
+            self.usual = self.usual + free * (error - self.usual) * (1 - np.exp(-elapsed_s / _USUAL_S))
+        growth = _outside(zeros, self._lately - errors)
+        nearer = np.maximum(np.sign(growth) * (self.usual - self._behind), 0.0)  # where a joint comes to its command
+        self.growth = np.sign(growth) * np.maximum(np.abs(growth) - nearer, 0.0)
+        if self.begun is not None:
+            self.begun = np.clip(self.begun, np.minimum(error, 0.0), np.maximum(error, 0.0))
+        self.error = _outside(error, np.stack([self.usual, zeros, zeros if self.begun is None else self.begun]))
+        distance = np.where(allowance.distance > 0, allowance.distance, np.inf)
+        self._share, self._of_speed = np.abs(self.growth) / distance, _OF_SPEED * min(fastest, 1.0)
+        unknown = self._exercised.min(axis=0) < _EXERCISED_S
+        need = np.maximum(self._need.max(initial=0.0), np.where(unknown, _UNKNOWN, 0.0))  # joints of an arm are alike
+        most = distance * (np.maximum(_MARGIN * need, _FLOOR) + self._of_speed)
+        self.threshold = np.minimum(most, distance) if fastest else np.full_like(error, np.inf)
+
+    def _learn_need(self, velocity: np.ndarray, elapsed_s: float, allowance: Allowance) -> None:
+        """Learn from excursions that are over: one in contact does not end, or ends with a brake."""
+        share = np.maximum(self._share - self._of_speed, 0.0)
+        self._peak = np.maximum(self._peak, share) * self._speed.any()  # at rest, nobody knows whether it is over
+        over = share < self._peak / 2
+        kept = np.exp(-elapsed_s / _REMEMBERED_S)
+        self._need = np.where(over, np.maximum(self._need, self._peak), self._need * kept)
+        self._peak = np.where(over, share, self._peak)
+        goes = np.stack([velocity, -velocity]) > _EXERCISES * allowance.full_speed
+        self._exercised = self._exercised + np.where(goes, elapsed_s, 0.0)
+
+    def _extended(self, until_ns: int, commanded: Callable[[int], State | None]) -> bool:
+        """Know what was commanded up to a time, which may be up to 13 ms from now; False: that is not known."""
+        rows, end_ns = [], self._line_ns + (len(self._line) - 1) * _STEP_NS
+        if len(self._line) and until_ns - end_ns < _ROWS * _STEP_NS:
+            while end_ns < until_ns:
+                end_ns += _STEP_NS
+                if (state := commanded(end_ns)) is None:
+                    return False
+                rows.append(state.position)
+            if rows:
+                self._line = np.vstack([self._line, *rows])[-_ROWS:]
+        else:
+            end_ns = -(-until_ns // _STEP_NS) * _STEP_NS
+            while len(rows) < _ROWS and (state := commanded(end_ns - len(rows) * _STEP_NS)) is not None:
+                rows.append(state.position)
+            self._line = np.array(rows[::-1])
+        self._line_ns = end_ns - (len(self._line) - 1) * _STEP_NS
+        return len(self._line) > 1
+
+    def _commanded_at(self, times_ns: np.ndarray) -> np.ndarray:
+        """Positions at times `[n, dof]` of each joint, linear between 10 ms; before the first, that."""
+        place = np.clip((times_ns - self._line_ns) / _STEP_NS, 0, len(self._line) - 1)
+        row = np.minimum(place.astype(int), len(self._line) - 2)
+        joints = np.arange(place.shape[1])
+        return self._line[row, joints] + (place - row) * (self._line[row + 1, joints] - self._line[row, joints])
+
+    @property
+    def behind(self) -> np.ndarray:
+        """Distance by which joints in motion are behind their command, rad, `[dof]`: their lag times their speed."""
+        return np.where(self._speed > 0, self.usual - self._off, 0.0)
+
+    def _lags(self, slack: Slack) -> np.ndarray:
+        """Lags that each joint may have, s, `[7, dof]`, the shortest first.
+
+        None is too short: a joint that stood for a moment, which taught a long one, follows as before when it goes on.
+        """
+        known = self._learned > 0
+        spread = np.maximum(_LAG_SLACK_S, _LAG_SLACK * self._lag)
+        faster = np.where(known, self._speed / np.where(known, _LEARNED_OVER * self._learned, 1.0), 1.0)
+        most = LONGEST_LAG_S + slack.late
+        longest = np.where(known, np.maximum(self._lag + spread, most), most)
+        spread = np.where(known, spread * np.maximum(faster, 1.0), longest)
+        low = -_AHEAD_S - slack.early
+        return low + _SHARES * (np.minimum(self._lag + spread, longest) - low)
+
+    def _learn_lag(
+        self, position: np.ndarray, stamps_ns: np.ndarray, velocity: np.ndarray, full_speed: np.ndarray
+    ) -> None:
+        """Learn by linear regression of the error on the velocity, old values forgotten; a droop does not count."""
+        before, self._before = self._before, (stamps_ns, position)
+        if before is None:
+            return
+        elapsed_s = np.maximum((stamps_ns - before[0]) * NANOSECOND_S, 1e-9)
+        goes = np.abs(position - before[1]) / elapsed_s >= _GOES * np.abs(velocity)  # one that stands has no lag
+        follows = goes & (np.abs(self.growth) <= self.threshold / _MARGIN)
+        error = -self._off
+        moments = self._moments * _FORGETTING + np.stack([velocity, error, velocity**2, velocity * error])
+        self._moments = np.where(follows, moments, self._moments)
+        self._weight = np.where(follows, self._weight * _FORGETTING + 1.0, self._weight)
+        v, e, vv, ve = self._moments / np.maximum(self._weight, 1.0)
+        variance = vv - v * v
+        # What was learned from a faster motion says more than what a slower one does.
+        least = np.maximum(_MOVES * full_speed**2, self._learned**2 / 4)
+        learns = follows & (self._weight > _LEAST_WEIGHT) & (variance > least)
+        lag = (ve - v * e) / np.where(learns, variance, 1.0)
+        self._lag = np.where(learns, np.clip(lag, 0.0, _MOST_LAG_S), self._lag)
+        self._learned = np.where(learns, np.sqrt(np.maximum(variance, 0.0)), self._learned)
+        if learns.any():
+            self.lag_s = float(self._lag[self._learned.argmax()])
+
+
+def _outside(values: np.ndarray, within: np.ndarray) -> np.ndarray:
+    """By how much values `[dof]` are above the largest, or (negative) below the least of others, `[n, dof]`."""
+    return np.maximum(values - within.max(axis=0), 0.0) + np.minimum(values - within.min(axis=0), 0.0)
