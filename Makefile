@@ -5,7 +5,8 @@
 #   make test PYTEST_ARGS="-k clique"  passes arguments to pytest
 #   make bench ARGS=--quick            passes arguments to the benchmarks
 #   make soak ARGS="--minutes 2"       and to the soak (--random: 1,000 random streams on a simulated clock, without a node)
-#   make rig ARGS="--list"            lists what the real node is put through (names of cases run those)
+#   make rig ARGS="--list"            lists what the real node is put through (names of cases run those; --physics:
+#                                      arms with masses in simulated time)
 #   make matrix ARGS="jazzy-*"         tests some of the combinations
 
 # Without PYTHON, python3 is tried first and then every other one on this machine.

@@ -39,7 +39,7 @@ SCENARIOS: dict[str, Scenario] = {
     "teleoperation": (free.teleoperated, FREE),
     "teleoperation, UR": (partial(free.teleoperated, **UR), FREE),
     "teleoperation, soft": (partial(free.teleoperated, drive="pd3"), FREE),
-    "teleoperation, hobby": (partial(free.teleoperated, **HOBBY), FREE),
+    "teleoperation, hobby": (partial(free.teleoperated, **HOBBY), {"brakes": 0}),
     "plans": (free.planned, FREE),
     "plans, UR": (partial(free.planned, share=0.3, **UR), FREE),
     "plans, hobby": (partial(free.planned, share=0.4, **HOBBY), FREE),

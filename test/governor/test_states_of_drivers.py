@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pipelines import NOW_S, SECOND, SimulatedNode, ns, rejected
 
-from traj_integrator_ros.governor.allowance import allowance_of
 from traj_integrator_ros.governor.controller_reports import ControllerReports, ControllerStatus
 from traj_integrator_ros.governor.measured import JointStates
+from traj_integrator_ros.governor.monitor import allowance_of
 from traj_integrator_ros.requests.rejection import Rejected, RejectionReason
 
 ARM, GRIPPER = ("a", "b"), ("finger",)

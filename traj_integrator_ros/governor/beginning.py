@@ -14,8 +14,8 @@ from ..execution.tolerances import MOMENT_S, NANOSECOND_S, RESTS, whole_ns
 from ..parameters.parameters import NodeParameters
 from ..requests.plan import Plan, turned
 from ..requests.rejection import Rejected, RejectionReason, all_finite
-from .allowance import Allowance
 from .measured import JointStates, MeasuredState
+from .monitor import Allowance
 from .present import NotYet, Present
 from .published import PublishedMotion
 from .reference import PlannedMotion
@@ -207,7 +207,7 @@ class Beginning:
                 f"{abs(lead[joint]):.4g} away from it; expected at most {abs(lead[joint]) / insists[joint]:.4g} "
                 "(parameter supervision.deviation)",
             )
-        guard.allow(away=bool((gap > distance).any()))
+        guard.stood = False
 
     def _measured(self, now_ns: int) -> MeasuredState | None:
         return self._joint_states.known(now_ns, self._parameters.state_timeout)

@@ -110,11 +110,14 @@ class Commands:
             return is_possible
         self.require_newer(plan, now_ns, count=False)
         self.require_following(now_ns)
+        guard = self._published.guard
+        stood = guard.stood
         try:
-            with self._published.guard.unchanged():
-                self._executable(plan, now_ns)
+            self._executable(plan, now_ns)
         except NotYet as later:
             return not later.is_sought
+        finally:
+            guard.stood = stood  # nothing is begun yet
         return True
 
     def require_following(self, now_ns: int) -> None:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 
 from ..execution.motion import State
 from ..execution.tolerances import NANOSECOND_S, SECOND_NS, whole_ns
-from .allowance import Allowance
+from ..parameters.parameters import NodeParameters
 from .robot_clock import Slack
 
-LONGEST_LAG_S = 0.12
+_FULL_RANGE = 1.0
+"""rad or m; a joint with a smaller range is allowed less, in proportion."""
+_LONGEST_LAG_S = 0.12
 """Longest lag of a joint while nothing is known about it; hobby servos: 0.10 to 0.12 s."""
 _MOST_LAG_S = 0.2
 """Longest lag that is learned: stiction at 0.1 rad/s looks like 0.39 s, where 0.09 s is right."""
@@ -59,6 +62,23 @@ _REMEMBERED_S = 600.0
 """Time constant of what free motion has needed."""
 
 
+class Allowance(NamedTuple):
+    """By how much joints may be away from their command, `[dof]`."""
+
+    distance: np.ndarray
+    """rad or m; 0: any."""
+    full_speed: np.ndarray
+    """rad/s or m/s; errors may grow less in a slower motion."""
+
+
+def allowance_of(parameters: NodeParameters) -> Allowance:
+    """The allowance that parameters mean: `supervision.deviation`, less for joints with a range below 1 rad or m."""
+    size, low, high = (np.full(len(parameters.joint_names), _FULL_RANGE), *parameters.joint_limits.of("position"))
+    if low is not None and high is not None:
+        size = np.minimum(high - low, size)
+    return Allowance(parameters.supervision_deviation * size, size)
+
+
 class TrackingMonitor:
     """Compares joints with their command: tracking error, its growth, and the threshold of that.
 
@@ -75,9 +95,7 @@ class TrackingMonitor:
         """By how much the joint that says most about it lags behind its command; None: not known."""
         self.held_by = np.zeros(0)
         """Command, rad, `[dof]`, by which joints stay where they were measured last."""
-        self.begun: np.ndarray | None = None
-        """How far from its command the robot began, rad, `[dof]`, as far as it has not come back yet."""
-        self._is_new, self._lately = True, None
+        self._is_new = True
         self._known_dof(0)
 
     def _known_dof(self, dof: int) -> None:
@@ -101,13 +119,9 @@ class TrackingMonitor:
         dof = len(self._lag) if dof is None else dof
         self.error, self.growth, self._off, self._behind, self._speed, self._peak = np.zeros((6, dof))
         self.threshold = np.full(dof, np.inf)
-        self._lately = self.begun = None
+        self._lately: np.ndarray | None = None
         self._before: tuple[np.ndarray, np.ndarray] | None = None
         self.forget_line()
-
-    def begin_away(self) -> None:
-        """A motion begins where the robot is away from its command, and leads back to it."""
-        self.begun = self._off.copy()
 
     def forget_line(self) -> None:
         """What was commanded lately is known to be another motion than was taken down: look it up again."""
@@ -181,9 +195,7 @@ class TrackingMonitor:
         growth = _outside(zeros, self._lately - errors)
         nearer = np.maximum(np.sign(growth) * (self.usual - self._behind), 0.0)  # where a joint comes to its command
         self.growth = np.sign(growth) * np.maximum(np.abs(growth) - nearer, 0.0)
-        if self.begun is not None:
-            self.begun = np.clip(self.begun, np.minimum(error, 0.0), np.maximum(error, 0.0))
-        self.error = _outside(error, np.stack([self.usual, zeros, zeros if self.begun is None else self.begun]))
+        self.error = _outside(error, np.stack([self.usual, zeros]))
         distance = np.where(allowance.distance > 0, allowance.distance, np.inf)
         self._share, self._of_speed = np.abs(self.growth) / distance, _OF_SPEED * min(fastest, 1.0)
         unknown = self._exercised.min(axis=0) < _EXERCISED_S
@@ -241,7 +253,7 @@ class TrackingMonitor:
         known = self._learned > 0
         spread = np.maximum(_LAG_SLACK_S, _LAG_SLACK * self._lag)
         faster = np.where(known, self._speed / np.where(known, _LEARNED_OVER * self._learned, 1.0), 1.0)
-        most = LONGEST_LAG_S + slack.late
+        most = _LONGEST_LAG_S + slack.late
         longest = np.where(known, np.maximum(self._lag + spread, most), most)
         spread = np.where(known, spread * np.maximum(faster, 1.0), longest)
         low = -_AHEAD_S - slack.early

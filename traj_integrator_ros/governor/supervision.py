@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import NamedTuple
 
 import numpy as np
 
 from ..execution.tolerances import NANOSECOND_S, RESTS
-from .allowance import Allowance
-from .monitor import TrackingMonitor
+from .monitor import Allowance, TrackingMonitor
 
 _REST_S = 0.1
 """For which a robot has to stand to be at rest."""
@@ -107,21 +104,6 @@ class Guard:
         """
         pressing = np.where(self.pressed != 0, -lead * self.pressed, 0.0) if len(self.pressed) else 0.0 * lead
         return np.maximum(np.abs(lead), pressing / _INSISTS) / allowance.distance
-
-    def allow(self, *, away: bool) -> None:
-        """Let a motion begin; `away` from the robot, which comes back to its command by then."""
-        self.stood = False
-        if away:
-            self.monitor.begin_away()
-
-    @contextmanager
-    def unchanged(self) -> Iterator[None]:
-        """Allow, within, what is then allowed no more."""
-        before = self.stood, self.monitor.begun
-        try:
-            yield
-        finally:
-            self.stood, self.monitor.begun = before
 
     def brake(self, finding: Finding) -> None:
         """The robot is braked for a reason."""

@@ -20,12 +20,12 @@ from ..parameters.parameters import NodeParameters
 from ..parameters.table import ACTION_WARN, START_FROM_PREVIOUS
 from ..requests.plan import Plan
 from ..requests.rejection import Rejected, RejectionReason, require_finite
-from .allowance import allowance_of
 from .beginning import Beginning
 from .beside import MAKING, PATIENCE_S, Finding, Findings
 from .candidates import Candidate, Candidates, JoinPoint, Read
 from .executable import ExecutableTrajectory, schedule
 from .measured import JointStates
+from .monitor import allowance_of
 from .present import NotYet, Present
 from .published import PublishedMotion
 from .reference import PlannedMotion, references, stops_of
