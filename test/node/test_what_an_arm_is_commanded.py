@@ -386,7 +386,7 @@ def test_a_hand_that_leads_an_arm_at_rest_is_told_and_followed(make_arm: MakeArm
     led = arm.robot.measured()[0]
     told = [status for status in seen if status.level == status.ERROR]
     assert told and "joint_a is 0.0" in told[0].message
-    errors = dict((value.key, value.value) for value in told[0].values)["tracking_error"].split()
+    errors = {value.key: value.value for value in told[0].values}["tracking_error"].split()
     assert len(errors) == DOF and float(errors[0]) > 0.05
     arm.run(1.5)
     assert arm.client.status().level != told[0].level

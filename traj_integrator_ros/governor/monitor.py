@@ -56,6 +56,10 @@ fro yet, as a share of the allowance: soft drives need 0.15, hobby arms with pla
 """
 _EXERCISED_S, _EXERCISES = 0.5, 0.01
 """Time of motion in either direction after which a joint has shown its play, and share of full speed that is one."""
+_HANGS = 2.0
+"""Most by which an arm is taken to hang low when it is first seen, as a share of the allowance: 84 mrad of a hobby arm
+with a payload.
+"""
 _CAME = 0.3
 """Share of its threshold beyond which a joint has come away: in contact several do, by 3 mrad where one has 10."""
 _REMEMBERED_S = 600.0
@@ -184,7 +188,7 @@ class TrackingMonitor:
         zeros = np.zeros_like(self.usual)
         error = _outside(zeros, -errors)
         if self._is_new:
-            self.usual, self._is_new = error, False
+            self.usual, self._is_new = np.where(np.abs(error) <= _HANGS * allowance.distance, error, 0.0), False
         if self._lately is None or not fastest:
             self._lately, self._behind = errors, self._off
         else:
