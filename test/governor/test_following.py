@@ -129,7 +129,7 @@ def test_a_standing_joint_is_noticed_within_a_tenth_of_a_second(
         limits__position_min=[-0.1 * size],
         limits__position_max=[travel - 0.1 * size],
     )
-    noticed = max(0.1, 0.2 * 0.05 / speed) + 0.02  # and a little of a lag that is hardly known
+    noticed = max(0.1, 0.25 * 0.05 / speed) + 0.02  # and a little of a lag that is hardly known
     assert braked is not None and stands < braked < stands + noticed + 0.01, "0.01 s: a period of the supervision"
     assert "a " in why and ahead < (0.3 * speed + 0.02) * size
 

@@ -12,7 +12,8 @@ The law of motion, in five functions; `candidates.py` calls them in this order f
 
 Around the law: `present.py` knows what is commanded now, by the controller's reports or by what was published;
 `beginning.py` where nobody knows. `commands.py` decides when a plan begins, `beside.py` keeps long searches out of the
-way, `trajectories.py` makes the trajectory. `supervision.py` brakes a robot that does not follow.
+way, `trajectories.py` makes the trajectory. `monitor.py` compares the robot with its
+command, `supervision.py` brakes it where it does not follow.
 
 `executor.py` is the room's front: what the node, or a program without ROS, calls.
 """
