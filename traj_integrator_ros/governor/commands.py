@@ -265,7 +265,7 @@ class Commands:
             self._revisions = present.revisions
             guard.monitor.forget_line()
         guard.monitor.take(position, state.stamps_ns, commanded, allowance, clock.slack(), free=not guard.reason)
-        guard.measured(state.velocity, allowance.full_speed, state.stamp_ns)
+        guard.measured(position, state.velocity, allowance.full_speed, state.stamp_ns)
 
     def _comparable(self, now_ns: int) -> MeasuredState:
         """The latest joint state whose command is known: where motions are scaled, up to the last report."""

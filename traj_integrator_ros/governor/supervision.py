@@ -59,7 +59,7 @@ class Guard:
         self.pressed = np.zeros(0)
         """Direction, 1 or -1, in which what it met pushes each joint that came away when it was braked; 0: none."""
         self.yields = Yields()
-        self._resting_since_ns = 0
+        self._resting_since_ns, self._rested_at = 0, np.zeros(0)
 
     @property
     def deviation(self) -> np.ndarray:
@@ -71,10 +71,14 @@ class Guard:
         self.monitor.compare_anew()
         self._resting_since_ns = now_ns
 
-    def measured(self, velocity: np.ndarray, full_speed: np.ndarray, stamp_ns: int) -> None:
-        """Take note of whether the joints move, rad/s `[dof]`."""
-        if (np.abs(velocity) > RESTS * full_speed).any():
-            self._resting_since_ns = stamp_ns
+    def measured(self, position: np.ndarray, velocity: np.ndarray, full_speed: np.ndarray, stamp_ns: int) -> None:
+        """Take note of whether the joints move, by positions, too: some drivers give no velocities."""
+        is_elsewhere = (
+            len(self._rested_at) != len(position)
+            or (np.abs(position - self._rested_at) > RESTS * _REST_S * full_speed).any()
+        )
+        if is_elsewhere or (np.abs(velocity) > RESTS * full_speed).any():
+            self._resting_since_ns, self._rested_at = stamp_ns, position
 
     def exceeded(self, allowance: Allowance, names: tuple[str, ...]) -> Finding | None:
         """The joint that is furthest beyond its thresholds; None: none is."""
