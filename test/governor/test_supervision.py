@@ -64,11 +64,11 @@ def test_a_robot_that_reports_at_1_khz_and_jumps_is_braked_within_5_ms(node):
 
 def test_a_held_robot_is_braked_once_and_goes_on_when_it_rests(node):
     assert not move(node, 0.0, 0.5)
-    ((time, brake),) = move(node, 0.5, 1.5, held_at=0.24)
+    ((time, brake),) = move(node, 0.5, 1.6, held_at=0.24)
     assert time < 0.6
     assert brake.motion.duration < 0.3 and not brake.points.velocity[-1].any()
     assert node.published.guard.brakes == 1 and not node.published.guard.reason, "it rests"
-    trajectory = node.send(0.24 + LINE, now=NOW_S + 1.5)
+    trajectory = node.send(0.24 + LINE, now=NOW_S + 1.6)
     np.testing.assert_allclose(trajectory.motion.begin.position, 0.24)
 
 
