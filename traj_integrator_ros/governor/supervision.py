@@ -73,11 +73,10 @@ class Guard:
 
     def measured(self, position: np.ndarray, velocity: np.ndarray, full_speed: np.ndarray, stamp_ns: int) -> None:
         """Take note of whether the joints move, by positions, too: some drivers give no velocities."""
-        is_elsewhere = (
-            len(self._rested_at) != len(position)
-            or (np.abs(position - self._rested_at) > RESTS * _REST_S * full_speed).any()
-        )
-        if is_elsewhere or (np.abs(velocity) > RESTS * full_speed).any():
+        if len(self._rested_at) != len(position):
+            self._rested_at = position
+        moved = np.abs(position - self._rested_at) > RESTS * _REST_S * full_speed
+        if (moved | (np.abs(velocity) > RESTS * full_speed)).any():
             self._resting_since_ns, self._rested_at = stamp_ns, position
 
     def exceeded(self, allowance: Allowance, names: tuple[str, ...]) -> Finding | None:
