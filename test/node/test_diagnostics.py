@@ -16,6 +16,7 @@ from rclpy.node import Node
 
 from traj_integrator_ros.governor.controller_reports import ControllerStatus
 from traj_integrator_ros.governor.executed import ExecutionReport
+from traj_integrator_ros.governor.monitor import TrackingMonitor
 from traj_integrator_ros.governor.robot_clock import RobotClock
 from traj_integrator_ros.governor.supervision import Guard
 from traj_integrator_ros.limits.joint_limits import AssumedLimits
@@ -146,7 +147,9 @@ def test_every_reason_is_listed_with_its_count() -> None:
 
 
 def test_what_is_known_of_the_robot_and_its_motions_is_reported() -> None:
-    watched = {"deviation": np.array([0.0, 0.0123456]), "lag_s": 0.0321, "brakes": 2, "reason": "why", "held": True}
+    monitor = TrackingMonitor()
+    monitor.error, monitor.lag_s = np.array([0.0, -0.0123456]), 0.0321
+    watched = {"monitor": monitor, "brakes": 2, "reason": "why", "held": True}
     known = {"controller": ControllerStatus.EXECUTING, "guard": watched, "assumed": "jerk"}
     for given, expected in (
         (known, ("executing", "0.012346", "32.1", "2", "why", "yes", "jerk")),
