@@ -118,11 +118,12 @@ def _trips(
             ends[to] = max(ends.get(to, 0), i)
     loops = sorted(Loop(*item) for item in ends.items())
     statements = [_statement(instructions[loop.first : loop.last + 1]) for loop in loops]
-    result, rest = [], set()
+    result, rest, copies = [], set(), Counter()
     for k, (loop, statement) in enumerate(zip(loops, statements, strict=True)):
         if k in rest:
             continue
-        trips = _range_length(statement, arguments)
+        trips = _range_length(statement, arguments, copies[statement])
+        copies[statement] += 1
         after = next((i for i in range(k + 1, len(loops)) if loops[i].first > loop.last), None)
         times = 1
         if after is not None and statements[after] == statement:
@@ -155,10 +156,11 @@ def _loops(file: str) -> list[ast.For]:
     return [node for node in nodes if isinstance(node, ast.For) and re.match(r"(tl\.)?range\(", ast.unparse(node.iter))]
 
 
-def _range_length(statement: tuple[str, int], arguments: Mapping[str, object]) -> float:
+def _range_length(statement: tuple[str, int], arguments: Mapping[str, object], copy: int) -> float:
     """Length of the range of a loop, from the arguments of a kernel and what is computed of them alone.
 
-    A range from a program's number on, in steps of the number of programs, has the mean length of all programs.
+    A range from a program's number on, in steps of the number of programs, has the mean length of all programs. Within
+    an unrolled loop that counts from 0, there are copies of it.
     """
     file, line = statement
     programs = arguments["programs"]
@@ -167,7 +169,11 @@ def _range_length(statement: tuple[str, int], arguments: Mapping[str, object]) -
     known = {**arguments, "range": range, "tl": language}
     tree = ast.parse(Path(file).read_text(encoding="utf-8"))
     for node in ast.walk(tree):
-        if isinstance(node, ast.FunctionDef) and node.lineno <= line <= node.end_lineno:
+        if not getattr(node, "lineno", line + 1) <= line <= getattr(node, "end_lineno", line):
+            continue
+        if isinstance(node, ast.For) and "static_range" in ast.unparse(node.iter):
+            known[ast.unparse(node.target)] = copy
+        if isinstance(node, ast.FunctionDef):
             for assigned in [one for one in node.body if isinstance(one, ast.Assign)]:
                 with contextlib.suppress(Exception):
                     known[ast.unparse(assigned.targets[0])] = eval(ast.unparse(assigned.value), {}, known)

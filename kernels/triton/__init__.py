@@ -1,10 +1,10 @@
 """The control maps as CUDA kernels written in Triton.
 
 Importing this package imports neither triton nor a kernel: each module below does, and is imported by the first launch.
-`chain` (backward differences of positions, velocities, accelerations, jerks; with `differences`), `clique_central` and
-`bspline` have the equations, forward kernel, vjp kernel and launchers of a map; `ends` computes gradients of start and
-goal for the last two. They share `launch` (host), `device`, `pairs` (functions of kernels); `probe` finds out whether
-any can run. The gradient of the step lengths is composed of operations of torch (`derivatives`).
+`chain` (backward differences of positions, velocities, accelerations, jerks; with `differences`) and `control_points`
+(with `ends`; launched by `clique_central` and `bspline`) have equations, a kernel for each direction and its launcher.
+They share `launch` (host), `device`, `pairs` (functions of kernels); `probe` finds out whether any can run. The
+gradient of the step lengths is composed of operations of torch (`derivatives`).
 
 Launchers are those of `backends`. They read no device memory on the host and do not wait for the device, and equal
 shapes and flags always give the same launches: all of them can be captured into a CUDA graph. A `start_index` out of

@@ -25,9 +25,9 @@ Vjp, with dt[0] = 0, suffix sums over k >= h, and all W 0 in row 0 and beyond th
 
 and grad u[h-1] is that of the given output. A program computes all steps of one trajectory (and up to 32 joints), a
 block of rows at a time: within a block the running sums are parallel along time, and the last state is carried from
-block to block with its rounding error, so that any horizon is possible. Of the first sum, which the others add up
-again, no rounding error of a row is lost either. Where all steps are of one length, that is the unit of time of the
-forward kernel, and the vjp takes differences of any order of upstream gradients, times powers of 1 / dt at last.
+block to block with its rounding error, so that any horizon is possible. Where all steps are of one length, that is the
+unit of time of the forward kernel, and the vjp takes differences of any order of upstream gradients, times powers of
+1 / dt at last.
 """
 
 from collections.abc import Sequence
@@ -40,7 +40,7 @@ from torch import Tensor
 from ..types import AccelerationIntegrator, Inputs, VjpInputs
 from . import launch
 from .device import jit_kernel, load, load_dt, load_state, put, row_offsets, state_row
-from .differences import adjoint, rate_of, start, uniform_adjoint, uniform_start
+from .differences import adjoint, rate_of, start, uniform_adjoint
 from .pairs import plus, product, reciprocal, running_sum, two_difference
 
 
@@ -67,8 +67,7 @@ def _vjp(
 
 
 def _options(given: int, integrator: AccelerationIntegrator) -> dict[str, object]:
-    semi_implicit = AccelerationIntegrator(integrator) is AccelerationIntegrator.SEMI_IMPLICIT_EULER
-    return {"GIVEN": given, "SEMI_IMPLICIT": semi_implicit}
+    return {"GIVEN": given, "SEMI_IMPLICIT": AccelerationIntegrator(integrator) is not AccelerationIntegrator.ZOH}
 
 
 clique_forward, velocity_forward, acceleration_forward, jerk_forward = (partial(_forward, k) for k in range(4))
@@ -103,15 +102,22 @@ def chain_fwd_kernel(
     j_unit, _unit_lo = _times_power(one, dt, dt_lo, rate, rate_lo, GIVEN - 3 if UNIFORM else 0)
     # The given output before its first action, and the derivative that the first differences continue: the velocity
     # half a step before the start, or its acceleration.
-    b_before = b_p0 if GIVEN == 0 else (b_v0 if GIVEN == 1 else b_a0)
-    b_arc = b_a
-    b_arc_lo = b_a_lo
+    b_before = b_p0 if GIVEN == 0 else (b_v0 if GIVEN == 1 else (b_a0 if GIVEN == 2 else tl.zeros_like(b_a0)))
+    b_arc, b_arc_lo = b_a, b_a_lo
     if GIVEN == 0:
-        b_arc, b_arc_lo = plus(b_v, b_v_lo, -0.5 * b_a * (one if UNIFORM else dt), None)
+        b_back, b_back_lo = _times_power(-0.5 * b_a0, dt, dt_lo, rate, rate_lo, 2 if UNIFORM else 1)
+        b_arc, b_arc_lo = plus(b_v, b_v_lo, b_back, b_back_lo)
+    # Row 0 is the start state; sums and differences begin with the next one.
+    b_start = i_trajectory * Ha * D + b_column
+    put(p_position, b_start, b_p0, b_in_column)
+    put(p_velocity, b_start, b_v0, b_in_column)
+    put(p_acceleration, b_start, b_a0, b_in_column)
+    put(p_jerk, b_start, tl.zeros_like(b_a0), b_in_column)
     b_offset = row_offsets(D, ROWS)
     for i_first in range(0, Ha, ROWS):
         b_h = i_first + tl.arange(0, ROWS)[:, None]
         b_in = (b_h < Ha) & b_in_column
+        b_later = b_in & (b_h > 0)
         b_at = b_offset + b_column + (i_trajectory * Ha * D + i_first * D)
         # Up from the given output: differences.
         b_x = _given(p_action, b_at, b_h, 0, D, b_in, b_before, WIDE)
@@ -125,56 +131,52 @@ def chain_fwd_kernel(
             b_x2 = _given(p_action, b_at, b_h, 2, D, b_in, b_before, WIDE)
             b_rate1, b_rate1_lo = rate_of(p_dt, b_h - 1, Ha, UNIFORM, WIDE)
             b_first1, b_lo1 = _slope(b_x1, None, b_x2, None, b_rate1, b_rate1_lo, UNIFORM)
-            b_first1 = tl.where(b_h > 1, b_first1, b_arc)
-            b_lo1 = tl.where(b_h > 1, b_lo1, b_arc_lo)
+            b_first1, b_lo1 = _after(b_h > 1, b_first1, b_lo1, b_arc, b_arc_lo)
             b_second, b_second_lo = _slope(b_first, b_first_lo, b_first1, b_lo1, b_rate, b_rate_lo, UNIFORM)
             b_j = b_second + b_second_lo
         if GIVEN == 0:
             b_x3 = _given(p_action, b_at, b_h, 3, D, b_in, b_before, WIDE)
             b_rate2, b_rate2_lo = rate_of(p_dt, b_h - 2, Ha, UNIFORM, WIDE)
             b_first2, b_lo2 = _slope(b_x2, None, b_x3, None, b_rate2, b_rate2_lo, UNIFORM)
-            b_first2 = tl.where(b_h > 2, b_first2, b_arc)
-            b_lo2 = tl.where(b_h > 2, b_lo2, b_arc_lo)
+            b_first2, b_lo2 = _after(b_h > 2, b_first2, b_lo2, b_arc, b_arc_lo)
             b_second1, b_lo1 = _slope(b_first1, b_lo1, b_first2, b_lo2, b_rate1, b_rate1_lo, UNIFORM)
-            b_second1 = tl.where(b_h > 1, b_second1, b_a)
-            b_lo1 = tl.where(b_h > 1, b_lo1, b_a_lo)
+            b_second1, b_lo1 = _after(b_h > 1, b_second1, b_lo1, b_a, b_a_lo)
             b_third, b_lo = _slope(b_second, b_second_lo, b_second1, b_lo1, b_rate, b_rate_lo, UNIFORM)
             b_j = b_third + b_lo
         if GIVEN == 0:
-            put(p_position, b_at, b_x, b_in)
-            put(p_velocity, b_at, tl.where(b_h > 0, (b_first + b_first_lo) * v_unit, b_v0), b_in)
-            put(p_acceleration, b_at, tl.where(b_h > 0, (b_second + b_second_lo) * a_unit, b_a0), b_in)
+            put(p_position, b_at, b_x, b_later)
+            put(p_velocity, b_at, (b_first + b_first_lo) * v_unit, b_later)
+            put(p_acceleration, b_at, (b_second + b_second_lo) * a_unit, b_later)
         if GIVEN == 1:
-            put(p_velocity, b_at, b_x, b_in)
-            put(p_acceleration, b_at, tl.where(b_h > 0, (b_first + b_first_lo) * a_unit, b_a0), b_in)
+            put(p_velocity, b_at, b_x, b_later)
+            put(p_acceleration, b_at, (b_first + b_first_lo) * a_unit, b_later)
         if GIVEN == 2:
-            put(p_acceleration, b_at, b_x, b_in)
-        put(p_jerk, b_at, tl.where(b_h > 0, b_j * j_unit, 0.0), b_in)
+            put(p_acceleration, b_at, b_x, b_later)
+        put(p_jerk, b_at, b_j * j_unit, b_later)
         # Down from it: running sums, in which each gain over a step is a mean times the step.
-        b_dt = dt
-        b_dt_lo = dt_lo
+        b_dt, b_dt_lo = dt, dt_lo
         if not UNIFORM:
             b_dt, b_dt_lo = load_dt(p_dt, b_h, b_h < Ha, WIDE)
         b_mean = b_x
         if GIVEN == 3:
-            b_da, b_da_lo = _gain(b_mean, b_h, b_dt, b_dt_lo, UNIFORM)
+            b_da, b_da_lo = _times_step(b_mean, b_dt, b_dt_lo, UNIFORM)
             b_sum, b_a, b_a_lo = running_sum(b_a, b_a_lo, b_da, b_da_lo, ROWS, not WIDE)
-            put(p_acceleration, b_at, tl.where(b_h > 0, b_sum * a_unit, b_a0), b_in)
+            put(p_acceleration, b_at, b_sum * a_unit, b_later)
             b_mean = b_sum - 0.5 * b_da
         if GIVEN >= 2:
             b_dv, b_dv_lo = _gain(b_mean, b_h, b_dt, b_dt_lo, UNIFORM)
-            b_velocity, b_v, b_v_lo = running_sum(b_v, b_v_lo, b_dv, b_dv_lo, ROWS, GIVEN == 2 and not WIDE)
-            put(p_velocity, b_at, tl.where(b_h > 0, b_velocity * v_unit, b_v0), b_in)
+            b_velocity, b_v, b_v_lo = running_sum(b_v, b_v_lo, b_dv, b_dv_lo, ROWS, not WIDE)
+            put(p_velocity, b_at, b_velocity * v_unit, b_later)
             if GIVEN == 3:
                 # From the end of the step: v[h-1] = v - dv, a[h-1] / 2 + j dt / 6 = a / 2 - j dt / 3.
-                b_mean, b_lo = _gain(0.5 * b_sum - (1.0 / 3.0) * b_da, b_h, b_dt, b_dt_lo, UNIFORM)
+                b_mean, b_lo = _times_step(tl.fma(b_sum, 0.5, b_da * (-1.0 / 3.0)), b_dt, b_dt_lo, UNIFORM)
                 b_mean = (b_velocity - b_dv) + b_mean
             else:
                 b_mean = b_velocity - (0.0 if SEMI_IMPLICIT else 0.5) * b_dv
         if GIVEN >= 1:
             b_dp, b_dp_lo = _gain(b_mean, b_h, b_dt, b_dt_lo, UNIFORM)
             b_sum, b_p, b_p_lo = running_sum(b_p, b_p_lo, b_dp, b_dp_lo, ROWS, GIVEN == 1 and not WIDE)
-            put(p_position, b_at, tl.where(b_h > 0, b_sum * p_unit, b_p0), b_in)
+            put(p_position, b_at, b_sum * p_unit, b_later)
 
 
 @triton.jit
@@ -208,12 +210,24 @@ def _slope(b_x, b_x_lo, b_y, b_y_lo, b_rate, b_rate_lo, IS_UNIT: tl.constexpr):
 
 
 @triton.jit
+def _after(b_is_later, b_x, b_x_lo, b_start, b_start_lo):
+    """A difference with its rounding error; before the rows that have one, that of the start."""
+    return tl.where(b_is_later, b_x, b_start), tl.where(b_is_later, b_x_lo, b_start_lo)
+
+
+@triton.jit
 def _gain(b_mean, b_h, b_dt, b_dt_lo, IS_UNIT: tl.constexpr):
     """A mean times the step that leads to its row, and the rounding error; 0 in the first row."""
-    b_lo = tl.zeros_like(b_mean)
+    b_gain, b_lo = _times_step(b_mean, b_dt, b_dt_lo, IS_UNIT)
+    return tl.where(b_h > 0, b_gain, 0.0), tl.where(b_h > 0, b_lo, 0.0)
+
+
+@triton.jit
+def _times_step(b_x, b_dt, b_dt_lo, IS_UNIT: tl.constexpr):
+    b_lo = tl.zeros_like(b_x)
     if not IS_UNIT:
-        b_mean, b_lo = product(b_mean, None, b_dt, b_dt_lo)
-    return tl.where(b_h > 0, b_mean, 0.0), tl.where(b_h > 0, b_lo, 0.0)
+        b_x, b_lo = product(b_x, None, b_dt, b_dt_lo)
+    return b_x, b_lo
 
 
 @jit_kernel
@@ -231,11 +245,7 @@ def chain_vjp_kernel(
     dt, dt_lo = load_dt(p_dt, 0, True, WIDE)
     rate, _rate_lo = reciprocal(dt, dt_lo)
     b_p = tl.zeros([1, COLUMNS], tl.float64 if WIDE else tl.float32)
-    b_s = b_p
-    b_a = b_p
-    b_p_lo = b_p
-    b_s_lo = b_p
-    b_a_lo = b_p
+    b_s, b_a, b_p_lo, b_s_lo, b_a_lo = b_p, b_p, b_p, b_p, b_p
     put(p_grad_action, i_base + (Ha - 1) * D + b_column, b_p, b_in_column)
     # The given output's own gradient, and those of its derivatives.
     p_p, p_v, p_a, p_j = p_grad_position, p_grad_velocity, p_grad_acceleration, p_grad_jerk
@@ -252,10 +262,9 @@ def chain_vjp_kernel(
         if UNIFORM:
             b_grad = uniform_adjoint(p_x, p_x1, p_x2, p_x3, b_at, b_h, Ha, D, rate, b_in, WIDE)
         else:
-            b_grad = adjoint(p_x, p_x1, p_x2, p_x3, p_dt, b_at, b_h, Ha, D, b_in, WIDE)
+            b_grad = adjoint(p_x, p_x1, p_x2, p_x3, p_dt, b_at, b_h, Ha, D, b_in, False, WIDE)
         # The adjoint of the running sums, from the position up to the given output.
-        b_dt = dt
-        b_dt_lo = dt_lo
+        b_dt, b_dt_lo = dt, dt_lo
         if not UNIFORM:
             b_dt, b_dt_lo = load_dt(p_dt, b_h, b_h >= 0, WIDE)
         if GIVEN >= 1:
@@ -283,12 +292,9 @@ def chain_vjp_kernel(
     b_from = i_base + b_column
     b_row0 = tl.zeros([1, COLUMNS], tl.int32)
     if GIVEN < 3:
-        if UNIFORM:
-            b_grad, b_first, b_second = uniform_start(
-                p_x, p_x1, p_x2, p_x3, b_from, b_row0, Ha, D, rate, b_in_column, WIDE
-            )
-        else:
-            b_grad, b_first, b_second = start(p_x, p_x1, p_x2, p_x3, p_dt, b_from, b_row0, dt, Ha, D, b_in_column, WIDE)
+        b_grad, b_first, b_second = start(
+            p_x, p_x1, p_x2, p_x3, p_dt, b_from, b_row0, dt, Ha, D, b_in_column, UNIFORM, WIDE
+        )
     if GIVEN == 0:
         b_p, b_s, b_a = b_grad, b_first, b_second
     if GIVEN == 1:

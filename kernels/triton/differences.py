@@ -12,8 +12,7 @@ def uniform_adjoint(p_x, p_x1, p_x2, p_x3, b_at, b_h, Ha, D: tl.constexpr, b_rat
     """Gradient of an output in rows from 1 on, from its own and those of the differences of each order over dt."""
     b_grad = _row(p_x, 0, b_at, b_h, Ha, D, b_in, WIDE)
     if p_x1 is not None:
-        b_first = _row(p_x1, 0, b_at, b_h, Ha, D, b_in, WIDE) - _row(p_x1, 1, b_at, b_h, Ha, D, b_in, WIDE)
-        b_grad += b_first * b_rate
+        b_grad += (_row(p_x1, 0, b_at, b_h, Ha, D, b_in, WIDE) - _row(p_x1, 1, b_at, b_h, Ha, D, b_in, WIDE)) * b_rate
     if p_x2 is not None:
         b_g1 = _row(p_x2, 1, b_at, b_h, Ha, D, b_in, WIDE)
         b_g2 = _row(p_x2, 2, b_at, b_h, Ha, D, b_in, WIDE)
@@ -29,44 +28,30 @@ def uniform_adjoint(p_x, p_x1, p_x2, p_x3, b_at, b_h, Ha, D: tl.constexpr, b_rat
 
 
 @triton.jit
-def uniform_start(p_x, p_x1, p_x2, p_x3, b_at, b_h, Ha, D: tl.constexpr, b_rate, b_in, WIDE: tl.constexpr):
-    """What `start` returns, for steps of one length."""
-    b_g1 = _row(p_x2, 1, b_at, b_h, Ha, D, b_in, WIDE)
-    b_result = load(p_x, b_at, b_in, WIDE) - _row(p_x1, 1, b_at, b_h, Ha, D, b_in, WIDE) * b_rate
-    b_result -= (b_g1 - _row(p_x2, 2, b_at, b_h, Ha, D, b_in, WIDE)) * (b_rate * b_rate)
-    b_first = load(p_x1, b_at, b_in, WIDE) - b_g1 * b_rate
-    b_second = load(p_x2, b_at, b_in, WIDE) + 0.5 * b_g1
-    if p_x3 is not None:
-        b_g1 = _row(p_x3, 1, b_at, b_h, Ha, D, b_in, WIDE)
-        b_g2 = _row(p_x3, 2, b_at, b_h, Ha, D, b_in, WIDE)
-        b_third, b_lo = second_difference(b_g1, b_g2, _row(p_x3, 3, b_at, b_h, Ha, D, b_in, WIDE))
-        b_result -= (b_third + b_lo) * (b_rate * b_rate * b_rate)
-        b_first -= (b_g1 - b_g2) * (b_rate * b_rate)
-        b_second -= 0.5 * (b_g1 + b_g2) * b_rate
-    return b_result, b_first, b_second
-
-
-@triton.jit
-def adjoint(p_x, p_x1, p_x2, p_x3, p_dt, b_at, b_h, Ha, D: tl.constexpr, b_in, WIDE: tl.constexpr):
+def adjoint(
+    p_x, p_x1, p_x2, p_x3, p_dt, b_at, b_h, Ha, D: tl.constexpr, b_in, UNIFORM: tl.constexpr, WIDE: tl.constexpr
+):
     """Gradient of the given output from its own and those of the differences of each order, for steps of any length."""
-    b_g, b_lo = _level2(p_x1, p_x2, p_x3, p_dt, 0, b_at, b_h, Ha, D, b_in, WIDE)
-    b_w0, b_lo0 = _over_dt(b_g, b_lo, p_dt, b_h, Ha, WIDE)
-    b_g, b_lo = _level2(p_x1, p_x2, p_x3, p_dt, 1, b_at, b_h, Ha, D, b_in, WIDE)
-    b_w1, b_lo1 = _over_dt(b_g, b_lo, p_dt, b_h + 1, Ha, WIDE)
+    b_g, b_lo = _level2(p_x1, p_x2, p_x3, p_dt, 0, b_at, b_h, Ha, D, b_in, UNIFORM, WIDE)
+    b_w0, b_lo0 = _over_dt(b_g, b_lo, p_dt, b_h, Ha, UNIFORM, WIDE)
+    b_g, b_lo = _level2(p_x1, p_x2, p_x3, p_dt, 1, b_at, b_h, Ha, D, b_in, UNIFORM, WIDE)
+    b_w1, b_lo1 = _over_dt(b_g, b_lo, p_dt, b_h + 1, Ha, UNIFORM, WIDE)
     b_sum, b_lo = _passed_on(load(p_x, b_at, b_in, WIDE), b_w0, b_lo0, b_w1, b_lo1)
     return b_sum + b_lo
 
 
 @triton.jit
-def start(p_x, p_x1, p_x2, p_x3, p_dt, b_at, b_h, b_dt, Ha, D: tl.constexpr, b_in, WIDE: tl.constexpr):
-    """Gradients of the given output and of its first two derivatives in row 0, for steps of any length."""
-    b_first, b_first_lo = _level2(p_x1, p_x2, p_x3, p_dt, 0, b_at, b_h, Ha, D, b_in, WIDE)
-    b_second, b_second_lo = _level1(p_x2, p_x3, p_dt, 0, b_at, b_h, Ha, D, b_in, WIDE)
+def start(
+    p_x, p_x1, p_x2, p_x3, p_dt, b_at, b_h, b_dt, Ha, D: tl.constexpr, b_in, UNIFORM: tl.constexpr, WIDE: tl.constexpr
+):
+    """Gradients of the given output and of its first two derivatives in row 0."""
+    b_first, b_first_lo = _level2(p_x1, p_x2, p_x3, p_dt, 0, b_at, b_h, Ha, D, b_in, UNIFORM, WIDE)
+    b_second, b_second_lo = _level1(p_x2, p_x3, p_dt, 0, b_at, b_h, Ha, D, b_in, UNIFORM, WIDE)
     # The arc before the start: a0 has an effect on the velocity that the first difference continues, too.
-    b_g, b_lo = _level1(p_x2, p_x3, p_dt, 1, b_at, b_h, Ha, D, b_in, WIDE)
-    b_w, b_lo = _over_dt(b_g, b_lo, p_dt, b_h + 1, Ha, WIDE)
+    b_g, b_lo = _level1(p_x2, p_x3, p_dt, 1, b_at, b_h, Ha, D, b_in, UNIFORM, WIDE)
+    b_w, b_lo = _over_dt(b_g, b_lo, p_dt, b_h + 1, Ha, UNIFORM, WIDE)
     b_second = b_second + b_second_lo + 0.5 * b_dt * b_w
-    return adjoint(p_x, p_x1, p_x2, p_x3, p_dt, b_at, b_h, Ha, D, b_in, WIDE), b_first + b_first_lo, b_second
+    return adjoint(p_x, p_x1, p_x2, p_x3, p_dt, b_at, b_h, Ha, D, b_in, UNIFORM, WIDE), b_first + b_first_lo, b_second
 
 
 @triton.jit
@@ -85,27 +70,34 @@ def _row(p_values, k: tl.constexpr, b_at, b_h, Ha, D: tl.constexpr, b_in, WIDE: 
 
 
 @triton.jit
-def _level1(p_x, p_x1, p_dt, k: tl.constexpr, b_at, b_h, Ha, D: tl.constexpr, b_in, WIDE: tl.constexpr):
+def _level1(
+    p_x, p_x1, p_dt, k: tl.constexpr, b_at, b_h, Ha, D: tl.constexpr, b_in, UNIFORM: tl.constexpr,
+    WIDE: tl.constexpr,
+):
     """Gradient of an output k rows later, with what its differences pass on, and its rounding error."""
-    b_w0, b_lo0 = _over_dt(_row(p_x1, k, b_at, b_h, Ha, D, b_in, WIDE), None, p_dt, b_h + k, Ha, WIDE)
-    b_w1, b_lo1 = _over_dt(_row(p_x1, k + 1, b_at, b_h, Ha, D, b_in, WIDE), None, p_dt, b_h + (k + 1), Ha, WIDE)
+    b_w0, b_lo0 = _over_dt(_row(p_x1, k, b_at, b_h, Ha, D, b_in, WIDE), None, p_dt, b_h + k, Ha, UNIFORM, WIDE)
+    b_g = _row(p_x1, k + 1, b_at, b_h, Ha, D, b_in, WIDE)
+    b_w1, b_lo1 = _over_dt(b_g, None, p_dt, b_h + (k + 1), Ha, UNIFORM, WIDE)
     return _passed_on(_row(p_x, k, b_at, b_h, Ha, D, b_in, WIDE), b_w0, b_lo0, b_w1, b_lo1)
 
 
 @triton.jit
-def _level2(p_x, p_x1, p_x2, p_dt, k: tl.constexpr, b_at, b_h, Ha, D: tl.constexpr, b_in, WIDE: tl.constexpr):
+def _level2(
+    p_x, p_x1, p_x2, p_dt, k: tl.constexpr, b_at, b_h, Ha, D: tl.constexpr, b_in, UNIFORM: tl.constexpr,
+    WIDE: tl.constexpr,
+):
     """The same with second differences."""
-    b_g, b_lo = _level1(p_x1, p_x2, p_dt, k, b_at, b_h, Ha, D, b_in, WIDE)
-    b_w0, b_lo0 = _over_dt(b_g, b_lo, p_dt, b_h + k, Ha, WIDE)
-    b_g, b_lo = _level1(p_x1, p_x2, p_dt, k + 1, b_at, b_h, Ha, D, b_in, WIDE)
-    b_w1, b_lo1 = _over_dt(b_g, b_lo, p_dt, b_h + (k + 1), Ha, WIDE)
+    b_g, b_lo = _level1(p_x1, p_x2, p_dt, k, b_at, b_h, Ha, D, b_in, UNIFORM, WIDE)
+    b_w0, b_lo0 = _over_dt(b_g, b_lo, p_dt, b_h + k, Ha, UNIFORM, WIDE)
+    b_g, b_lo = _level1(p_x1, p_x2, p_dt, k + 1, b_at, b_h, Ha, D, b_in, UNIFORM, WIDE)
+    b_w1, b_lo1 = _over_dt(b_g, b_lo, p_dt, b_h + (k + 1), Ha, UNIFORM, WIDE)
     return _passed_on(_row(p_x, k, b_at, b_h, Ha, D, b_in, WIDE), b_w0, b_lo0, b_w1, b_lo1)
 
 
 @triton.jit
-def _over_dt(b_g, b_lo, p_dt, b_h, Ha, WIDE: tl.constexpr):
+def _over_dt(b_g, b_lo, p_dt, b_h, Ha, UNIFORM: tl.constexpr, WIDE: tl.constexpr):
     """The gradient of a difference over dt for the difference, and its rounding error."""
-    b_rate, b_rate_lo = rate_of(p_dt, b_h, Ha, False, WIDE)
+    b_rate, b_rate_lo = rate_of(p_dt, b_h, Ha, UNIFORM, WIDE)
     return product(b_g, b_lo, b_rate, b_rate_lo)
 
 

@@ -4,12 +4,12 @@ Each is a sum over some rows of the upstream gradients g_q of the derivatives of
 
     grad x_k = T^k sum_rows sum_q weights[row, q, k] g_q[first + row] / T^q
 
-where x_k is the k-th derivative of the start or goal, and T the unit of time of the map.
+where x_k is the k-th derivative of the start or goal, and T the time of a segment. Weights that alternate from segment
+to segment would leave few digits of smooth gradients: running sums of them take differences of the gradients instead,
+q - 1 - k times, which are 0 beyond the trajectory.
 """
 
 import functools
-from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -18,27 +18,7 @@ import triton.language as tl
 from torch import Tensor
 
 from .device import jit_kernel, load, put, trajectories
-
-
-class Ends(NamedTuple):
-    """Start and goal of a map."""
-
-    start: np.ndarray
-    """Weights `[rows, orders, kinds]` from the first row on."""
-    goal: tuple[int, np.ndarray] | None = None
-    """First row, and weights of as many rows as the start has."""
-    steps: int = 1
-    """The unit of time over dt."""
-
-    def arguments(self, wanted: Sequence[bool], like: Tensor) -> dict[str, object]:
-        """Arguments of `ends_kernel` for the wanted ones of start and goal, with tables on the device."""
-        first, goal = self.goal if wanted[1] and self.goal else (0, None)
-        tables = {"p_start_weights": self.start if wanted[0] else None, "p_goal_weights": goal}
-        found = {
-            name: None if table is None else on_device(table.tobytes(), like.dtype, like.device)
-            for name, table in tables.items()
-        }
-        return {**found, "n_goal_first": first, "n_rows": len(self.start), "n_steps": self.steps}
+from .pairs import second_difference
 
 
 @functools.lru_cache(maxsize=64)
@@ -61,44 +41,36 @@ def ends_kernel(
     b_in = b_there & (b_column < D)
     b_row = b_trajectory * H * D + b_column
     b_to = b_trajectory * D + b_column
-    if p_start_weights is not None:
-        _end(
-            p_grad_position, p_grad_velocity, p_grad_acceleration, p_grad_jerk, p_start_weights, b_row, n_rows, b_unit,
-            b_rate, b_in, b_to, p_grad_start_p, p_grad_start_v, p_grad_start_a, p_grad_start_j, D, WIDE,
-        )
-    if p_goal_weights is not None:
-        _end(
-            p_grad_position, p_grad_velocity, p_grad_acceleration, p_grad_jerk, p_goal_weights,
-            b_row + n_goal_first * D, n_rows, b_unit, b_rate, b_in, b_to, p_grad_goal_p, p_grad_goal_v, p_grad_goal_a,
-            p_grad_goal_j, D, WIDE,
-        )
-
-
-@triton.jit
-def _end(
-    p_p, p_v, p_a, p_j, p_weights, b_row, n_rows, b_unit, b_rate, b_in, b_to, p_to_p, p_to_v, p_to_a, p_to_j,
-    D: tl.constexpr, WIDE: tl.constexpr,
-):
-    """Sums over rows for the four kinds."""
-    b_sum0 = load(None, b_row, b_in, WIDE)
-    b_sum1 = b_sum0
-    b_sum2 = b_sum0
-    b_sum3 = b_sum0
-    for i in range(n_rows):
-        b_at = b_row + i * D
-        p_row = p_weights + i * 16
-        b_g0 = load(p_p, b_at, b_in, WIDE)
-        b_g1 = load(p_v, b_at, b_in, WIDE) * b_rate
-        b_g2 = load(p_a, b_at, b_in, WIDE) * (b_rate * b_rate)
-        b_g3 = load(p_j, b_at, b_in, WIDE) * (b_rate * b_rate * b_rate)
-        b_sum0 += _weighted(p_row, b_g0, b_g1, b_g2, b_g3)
-        b_sum1 += _weighted(p_row + 1, b_g0, b_g1, b_g2, b_g3)
-        b_sum2 += _weighted(p_row + 2, b_g0, b_g1, b_g2, b_g3)
-        b_sum3 += _weighted(p_row + 3, b_g0, b_g1, b_g2, b_g3)
-    put(p_to_p, b_to, b_sum0, b_in)
-    put(p_to_v, b_to, b_sum1 * b_unit, b_in)
-    put(p_to_a, b_to, b_sum2 * b_unit * b_unit, b_in)
-    put(p_to_j, b_to, b_sum3 * b_unit * b_unit * b_unit, b_in)
+    for GOAL in tl.static_range(2):
+        p_weights = p_goal_weights if GOAL else p_start_weights
+        if p_weights is not None:
+            n_there = H - n_goal_first if GOAL else H
+            b_at = b_row + n_goal_first * D if GOAL else b_row
+            b_sum0 = load(None, b_row, b_in, WIDE)
+            b_sum1, b_sum2, b_sum3 = b_sum0, b_sum0, b_sum0
+            for i in range(n_rows):
+                b_in1 = b_in & (i + n_steps < n_there)
+                b_in2 = b_in & (i + 2 * n_steps < n_there)
+                b_g0 = load(p_grad_position, b_at, b_in, WIDE)
+                b_g1 = load(p_grad_velocity, b_at, b_in, WIDE) * b_rate
+                b_g2 = load(p_grad_acceleration, b_at, b_in, WIDE)
+                b_slope2 = b_g2 - load(p_grad_acceleration, b_at + n_steps * D, b_in1, WIDE)
+                b_g3 = load(p_grad_jerk, b_at, b_in, WIDE)
+                b_next = load(p_grad_jerk, b_at + n_steps * D, b_in1, WIDE)
+                b_after = load(p_grad_jerk, b_at + 2 * n_steps * D, b_in2, WIDE)
+                b_bend, b_lo = second_difference(b_g3, b_next, b_after)
+                b_rate2 = b_rate * b_rate
+                b_rate3 = b_rate2 * b_rate
+                p_row = p_weights + i * 16
+                b_sum0 += _weighted(p_row, b_g0, b_g1, b_slope2 * b_rate2, (b_bend + b_lo) * b_rate3)
+                b_sum1 += _weighted(p_row + 1, b_g0, b_g1, b_g2 * b_rate2, (b_g3 - b_next) * b_rate3)
+                b_sum2 += _weighted(p_row + 2, b_g0, b_g1, b_g2 * b_rate2, b_g3 * b_rate3)
+                b_sum3 += _weighted(p_row + 3, b_g0, b_g1, b_g2 * b_rate2, b_g3 * b_rate3)
+                b_at += D
+            put(p_grad_goal_p if GOAL else p_grad_start_p, b_to, b_sum0, b_in)
+            put(p_grad_goal_v if GOAL else p_grad_start_v, b_to, b_sum1 * b_unit, b_in)
+            put(p_grad_goal_a if GOAL else p_grad_start_a, b_to, b_sum2 * b_unit * b_unit, b_in)
+            put(p_grad_goal_j if GOAL else p_grad_start_j, b_to, b_sum3 * b_unit * b_unit * b_unit, b_in)
 
 
 @triton.jit

@@ -11,15 +11,15 @@ from torch import Tensor
 from ..reference_backend import collect_rows
 from ..signature import KINDS
 from ..types import End, Inputs, VjpInputs
-from .ends import Ends, ends_kernel
+from .ends import ends_kernel
 
 REGISTERS = 255
 """Bound for each thread: without one, the compiler may spill registers to fit one more program."""
-CHUNK = 64
+CHUNK = 32
 """Elements of a trajectory in a chunk: few, so that few of them are beside one that sees an end."""
 PER_THREAD = 2
 """Elements of a chunk for each thread: few registers, so that many programs hide the latency of memory."""
-MOST_ROWS = 32
+MOST_ROWS = 16
 """Of a block that is scanned: rounding errors of sums grow with it."""
 MANY_PROGRAMS = 2048
 """From here on all processors are busy without a program for each chunk."""
@@ -56,13 +56,13 @@ def vjp(
     rows: int,
     walked: int,
     out: Sequence[Tensor | None] | None,
-    ends: Ends | None = None,
+    ends: dict[str, object] | None = None,
     **options: object,
 ) -> tuple[Tensor | None, ...]:
     """Return the gradients of `Inputs.values`, computed by a kernel; None if not needed.
 
     As `forward`; `out` has contiguous buffers for the gradients, or None, and a program walks over `walked` rows. With
-    `ends`, another kernel computes the gradients of start and goal.
+    `ends`, arguments of `ends_kernel`, that one computes the gradients of start and goal.
     """
     like, horizon = inputs.like, inputs.action_horizon
     for kind, gradient in zip(KINDS, inputs.upstream, strict=True):
@@ -81,9 +81,8 @@ def vjp(
         arguments |= {f"p_grad_{end}_{kind[0]}": one for kind, one in zip(KINDS, gradients, strict=True)}
     if of_action is not None or (ends is None and any(inputs.needs)):
         run(kernel, shape, like.dtype, walked, inputs.dt, arguments | options)
-    wanted = any(inputs.needs[1:5]), any(inputs.needs[5:9])
-    if ends is not None and any(wanted):
-        run_ends(ends.arguments(wanted, like), like, horizon, inputs.dt, arguments)
+    if ends is not None and any(inputs.needs[1:]):
+        run(ends_kernel, shape, like.dtype, rows, inputs.dt, arguments | ends | {"H": rows})
     for index, pool, each in zip(inputs.indices, results, written, strict=True):
         _add_up(index, pool, each)
     return (of_action, *results[0], *results[1])
@@ -96,7 +95,8 @@ def run(
 
     Args:
         kernel: with a parameter LANES, its programs walk over chunks of the elements `[walked, D]` of some
-            trajectories; with ROWS and COLUMNS, each scans some joints of one, a block of rows at a time.
+            trajectories; with ROWS, each scans some joints of one, a block of rows at a time; all others compute little
+            for some joints of some trajectories.
         shape: of the actions, `[B, Ha, D]`.
         dtype: of the actions.
         walked: see `kernel`.
@@ -108,14 +108,22 @@ def run(
     batch, horizon, dof = shape
     if dt.dim() != 2 or dt.shape[0] not in (1, batch) or dt.shape[1] not in (1, horizon):
         raise ValueError(f"dt: expected shape [1 or {batch}, 1 or {horizon}], got {list(dt.shape)}")
-    size = program_size(dt.device)
-    found = _sizes(shape, dtype, dt)
+    size, columns = program_size(dt.device), min(_power_of_two(dof), 32)
+    found = {
+        "p_dt": dt.contiguous(),
+        "n_dt_batch": dt.shape[1] if dt.shape[0] > 1 else 0,
+        "UNIFORM": dt.shape[1] == 1,
+        "SHARED_DT": dt.shape[0] == 1,
+        "n_batch": batch,
+        "Ha": horizon,
+        "D": dof,
+        "COLUMNS": columns,
+        "WIDE": dtype == torch.float64,
+    }
     if "ROWS" in kernel.arg_names:
-        columns = min(_power_of_two(dof), 32)
-        rows = size // (2 * columns)
-        found |= {"ROWS": min(max(rows, 1), MOST_ROWS, _power_of_two(horizon)), "COLUMNS": columns}
+        found["ROWS"] = min(max(size // (2 * columns), 1), MOST_ROWS, _power_of_two(horizon))
         programs, warps = (batch, -(-dof // columns)), 1
-    else:
+    elif "LANES" in kernel.arg_names:
         elements = walked * dof
         lanes = min(_power_of_two(elements), CHUNK)
         chunks, trajectories = -(-elements // lanes), max(size // lanes, 1)
@@ -127,35 +135,13 @@ def run(
         groups = -(-batch // trajectories)
         programs = (groups, 1 if groups > MANY_PROGRAMS else max(edge, inner))
         warps = max(size // (32 * PER_THREAD), 1)
+    else:
+        lanes = size // 4
+        found["TRAJECTORIES"] = max(lanes // columns, 1)
+        programs, warps = (-(-batch // found["TRAJECTORIES"]), -(-dof // columns)), max(lanes // 32, 1)
     if min(programs) > 0 and walked > 0:
         found = arguments | found
         launch(kernel, programs, {name: found[name] for name in kernel.arg_names}, warps)
-
-
-def run_ends(tables: dict[str, object], like: Tensor, horizon: int, dt: Tensor, arguments: dict[str, object]) -> None:
-    """Launch `ends_kernel` for those ends that have tables, of which there is one at least."""
-    batch, rows, dof = like.shape
-    columns = min(_power_of_two(dof), 32)
-    lanes = program_size(dt.device) // 4
-    found = arguments | tables | _sizes((batch, horizon, dof), like.dtype, dt)
-    found |= {"H": rows, "COLUMNS": columns, "TRAJECTORIES": max(lanes // columns, 1)}
-    programs = (-(-batch // found["TRAJECTORIES"]), -(-dof // columns))
-    if min(programs) > 0:
-        launch(ends_kernel, programs, {name: found[name] for name in ends_kernel.arg_names}, max(lanes // 32, 1))
-
-
-def _sizes(shape: Sequence[int], dtype: torch.dtype, dt: Tensor) -> dict[str, object]:
-    """What most kernels take: sizes, steps, and the dtype of arithmetic."""
-    return {
-        "p_dt": dt.contiguous(),
-        "n_dt_batch": dt.shape[1] if dt.shape[0] > 1 else 0,
-        "UNIFORM": dt.shape[1] == 1,
-        "SHARED_DT": dt.shape[0] == 1,
-        "n_batch": shape[0],
-        "Ha": shape[1],
-        "D": shape[2],
-        "WIDE": dtype == torch.float64,
-    }
 
 
 def launch(kernel: object, programs: tuple[int, ...], arguments: dict[str, object], warps: int) -> None:

@@ -57,19 +57,17 @@ def product(b_x, b_x_lo, b_y, b_y_lo):
 def running_sum(b_before, b_before_lo, b_x, b_x_lo, ROWS: tl.constexpr, SPLIT: tl.constexpr):
     """A running sum in a block of rows, and after it with its rounding error.
 
-    With SPLIT, the rounding errors of the rows count, which may be 0, and bits above a bound are added up by
-    themselves: as many as are exact. Without a finite bound, nothing is split.
+    With SPLIT, what is carried on loses nothing: rounding errors of the rows count, which may be 0, and bits above a
+    bound are added up by themselves, as many as are exact. Without a finite bound, nothing is split.
     """
-    b_sum = b_before_lo
+    b_sum = b_before + (tl.cumsum(b_x, 0) + b_before_lo)
     if SPLIT:
         b_bound = tl.max(tl.abs(b_x), 0)[None, :] * (2 * ROWS)
         b_bound = tl.where(b_bound < float("inf"), b_bound, 0.0)
         b_high = (b_x + b_bound) - b_bound
         b_low = (b_x - b_high) - (0.0 - b_x_lo)  # x - 0 costs nothing, x + 0 does: it makes a 0 of -0
-        b_sum = b_sum + tl.cumsum(b_low, 0)
         b_before_lo += tl.sum(b_low, 0)[None, :]
         b_x = b_high
-    b_sum = b_before + (tl.cumsum(b_x, 0) + b_sum)
     b_after, b_after_lo = plus(b_before, b_before_lo, tl.sum(b_x, 0)[None, :], None)
     return b_sum, b_after, b_after_lo
 
@@ -78,7 +76,7 @@ def running_sum(b_before, b_before_lo, b_x, b_x_lo, ROWS: tl.constexpr, SPLIT: t
 def second_difference(b_x0, b_x1, b_x2):
     """The number x0 - 2 x1 + x2, and its rounding error: the difference of near numbers is exact."""
     b_sum, b_lo = two_sum(b_x0, b_x2)
-    return b_sum - 2.0 * b_x1, b_lo
+    return tl.fma(b_x1, -2.0, b_sum), b_lo
 
 
 @triton.jit

@@ -17,7 +17,7 @@ from offline_programs import printed
 
 HERE = Path(__file__).parent
 FOLDER = HERE.parent.parent / "kernels" / "triton"
-NAMES = ("clique_central", "chain", "bspline")
+NAMES = ("chain", "points")
 ALL_KERNELS = {f"{name}_{direction}_kernel" for name in NAMES for direction in ("fwd", "vjp")} | {"ends_kernel"}
 
 pytestmark = [
