@@ -93,26 +93,26 @@ class MotionClock:
         """A motion was made at a time of the robot's clock that begins by this clock as soon as it arrives."""
         self._begins = _Known(made_ns, motion_ns)
 
-    def follow(self, robot_ns: int, rate: float, seen: Sought) -> bool:
-        """Take a report: the rate from then on, and where the motion is; return whether the past was another one."""
+    def follow(self, robot_ns: int, rate: float, seen: Sought, *, is_lost: bool = False) -> bool:
+        """Take a report: the rate from then on, and where the motion is; return whether the past was another one.
+
+        `is_lost`: the motion is not where it must be; a slider that was moved and moved back is in no report.
+        """
         rate = 1.0 if abs(rate - 1.0) <= SAME_RATE else max(rate, 0.0)
         before_ns, self._reported_ns = self._reported_ns, robot_ns
-        if rate == self.rate and not self._known:
+        if rate == self.rate and not self._known and not is_lost:
             return False
         changes = abs(rate - self.rate) > SAME_RATE
         before_ns = before_ns if before_ns and before_ns < robot_ns else robot_ns
-        expected_ns, begun_ns = self.at(robot_ns), self.at(before_ns)
-        if changes:  # somewhere between the two reports
-            span_ns = robot_ns - before_ns
-            expected_ns = begun_ns + round((rate + self.rate) / 2 * span_ns)
-            found_ns = seen(expected_ns, round(abs(rate - self.rate) / 2 * span_ns) + _NEAR_NS)
-            self._changed_ns = robot_ns
-        else:
-            found_ns = seen(expected_ns, _NEAR_NS)
+        begun_ns, span_ns = self.at(before_ns), robot_ns - before_ns
+        # Where the rate changes, somewhere between the two reports.
+        expected_ns = begun_ns + round((rate + self.rate) / 2 * span_ns)
+        found_ns = seen(expected_ns, span_ns + _NEAR_NS)
         found_ns = expected_ns if found_ns is None else found_ns
         self._learn(robot_ns, found_ns, changes)
         corrected = abs(found_ns - expected_ns) > _AGREES_NS
         if changes or corrected:
+            self._changed_ns = robot_ns
             self._keep(_Known(before_ns, begun_ns))
             self._keep(_Known(robot_ns, found_ns))
         self.rate = rate

@@ -186,7 +186,16 @@ class PresentCommand:
                     return time_ns
             return None
 
-        self.revisions += self.motion_clock.follow(stamp_ns, rate, seen)
+        is_lost = report is not None and self._is_lost(replace(report, stamp_ns=self.motion_clock.at(stamp_ns)))
+        self.revisions += self.motion_clock.follow(stamp_ns, rate, seen, is_lost=is_lost)
+
+    def _is_lost(self, report: ControllerReport) -> bool:
+        """Whether a report, by the motion's time, is of no motion there, although it moves, or not exactly any more."""
+        if not self._in_use or rests(report.reference):
+            return False
+        found = next((one for one in (matches(report, one.planned) for one in self._own()) if one is not None), None)
+        was_exact = self._status is ControllerStatus.EXECUTING and self._taken is self._newest
+        return found is None or (was_exact and not found)
 
     def _compare(self, report: ControllerReport, stamp_ns: int) -> None:
         """Find what is executed by a report, whose own time is that in the motion; `stamp_ns` is the robot's."""
