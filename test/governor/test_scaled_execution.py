@@ -191,7 +191,7 @@ def test_between_two_reports_the_clock_is_where_the_motion_was_found() -> None:
     clock.follow(100 * ms, 1.0, lambda *_: None)
     asked = []
     assert clock.follow(120 * ms, 0.5, lambda *near: asked.append(near) or 112 * ms)
-    assert asked == [(115 * ms, 25 * ms)]
+    assert asked == [(115 * ms, 40 * ms)]
     assert [clock.at(t * ms) / ms for t in (90, 100, 110, 120, 140)] == [90, 100, 106, 112, 122]
     assert not clock.follow(140 * ms, 0.5, lambda *_: 122 * ms) and not clock.is_settled(140 * ms)
     assert clock.follow(160 * ms, 0.5, lambda *_: 130 * ms) and clock.at(170 * ms) == 135 * ms
