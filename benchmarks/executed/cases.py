@@ -31,12 +31,6 @@ _STEPS = {0.02: 1.05, 0.05: 1.25, 0.1: 1.25}
 _JITTERS_S, _INFERENCES_S = (0.0, 0.015), (0.0, 0.15)
 _DIRECTIONS = np.array([1.0, -1.0])
 """Directions of the plan's joints."""
-_JOINED_ELSEWHERE = {
-    "interpolate_from_desired_state": {"from_desired": True},
-    "a robot that lags by 40 ms": {"lag": 0.04},
-    "both": {"from_desired": True, "lag": 0.04},
-}
-"""Settings with which the controller joins trajectories from states other than the command."""
 _GENTLE = 0.75
 """Assumed limit of velocity with which stops are as gentle as the motions: acceleration 6 rad/s^2, jerk 48 rad/s^3."""
 _BACKWARDS = 5e-6
@@ -67,13 +61,9 @@ def items(folder: Path | None, *, quick: bool = False) -> Iterator[Item]:
     conditions = list(product(_JITTERS_S, _INFERENCES_S, range(1 if quick else 3)))
     for period in (0.1, 0.04):
         what = f"chunks at {1 / period:.0f} Hz"
-        commands = cache(partial(streams, Controller, period, conditions))
+        commands = cache(partial(streams, period, conditions))
         yield Item(what, "acceleration / plan's", 1.5, partial(_largest_acceleration, commands))
         yield Item(what, "backwards, rad/s", 0.0, partial(_backwards, commands))
-    for (name, settings), lead_in in product(_JOINED_ELSEWHERE.items(), (False, True)):
-        commands = partial(streams, partial(Controller, **settings), 0.1, conditions, lead_in=lead_in)
-        what = f"chunks at 10 Hz, {name}" + (", publish.lead_in" if lead_in else "")
-        yield Item(what, "acceleration / plan's", 1.5 if lead_in else np.inf, partial(_largest_acceleration, commands))
     stops = tuple(product((0.1, 0.04), range(2 if quick else 12)))
     bounds = {"acceleration / limit": 1.0, "jerk / limit": 1.0, "velocity left, rad/s": 0.0, "backwards, rad/s": 0.0}
     for figure, bound in bounds.items():

@@ -17,8 +17,6 @@ from .motions import RAMP_S, plan, plan_state
 from .playing import Commanded, Controller, Node, RowsAsPoints, Sender
 
 BEGIN_NS = 1_000_000_000_000
-MakeController = Callable[..., Controller]
-"""Makes a controller of a start state and the time of the first cycle, ns."""
 _STEP_S = 0.02
 _HORIZON, _SHORTEST = 16, 4
 """Length of chunks of recordings; at the end they become shorter."""
@@ -39,7 +37,7 @@ def every(step: float) -> float:
 def of_recording(step: float, rows: np.ndarray, sender: Sender) -> float:
     """Acceleration commanded for chunks of a recording, over the acceleration of the spline through all its rows."""
     spline = CubicSpline(step * np.arange(len(rows)), rows)
-    robot = _Robot(Controller, _sender(sender, rows.shape[1]), lambda into: State(*(spline(into, n) for n in range(3))))
+    robot = _Robot(_sender(sender, rows.shape[1]), lambda into: State(*(spline(into, n) for n in range(3))))
     for first in range(0, len(rows) - _SHORTEST, round(every(step) / step)):
         into = first * step
         robot.send(rows[first + 1 : first + 1 + _HORIZON], step, into, into, into + 0.001 * (first > 0))
@@ -51,15 +49,12 @@ def of_recording(step: float, rows: np.ndarray, sender: Sender) -> float:
     return float((commanded / meant)[moving].max())
 
 
-def streams(
-    make: MakeController, period: float, conditions: list, sender: Sender, *, lead_in: bool = False
-) -> list[Commanded]:
+def streams(period: float, conditions: list, sender: Sender) -> list[Commanded]:
     """The commands of streams, once the plan is on its way."""
     chunks = round((RAMP_S + 2.5) / period)
-    commands = []
-    for each in conditions:
-        node = _sender(sender, publish__lead_in=lead_in)
-        commands.append(_stream(make, node, period, *each, chunks=chunks)[0])
+    commands = [
+        _stream(_sender(sender, publish__lead_in=False), period, *each, chunks=chunks)[0] for each in conditions
+    ]
     return [command.part(slice(round(1000 * RAMP_S) + 300, None)) for command in commands]
 
 
@@ -71,7 +66,7 @@ def stopped(stops: tuple[tuple[float, int], ...], sender: Sender) -> dict[str, f
     for period, index in stops:
         chunks = round((RAMP_S + 0.3 * (index + 1)) / period)
         node = _sender(sender, **limits)
-        command, last = _stream(Controller, node, period, 0.015, 0.1, index, chunks=chunks, seconds_after=2.0)
+        command, last = _stream(node, period, 0.015, 0.1, index, chunks=chunks, seconds_after=2.0)
         ending = command.part(slice(last, None))
         speed = ending.differences(1)
         figures = {
@@ -90,7 +85,6 @@ def _sender(sender: Sender, dof: int = 2, **parameters: object) -> Node | RowsAs
 
 
 def _stream(
-    make: MakeController,
     node: Node | RowsAsPoints,
     period: float,
     jitter: float,
@@ -101,7 +95,7 @@ def _stream(
     seconds_after: float = 0.0,
 ) -> tuple[Commanded, int]:
     """The commands to a robot while a policy sends chunks of the plan, and the cycle at which the last one arrived."""
-    random, robot = np.random.default_rng(seed), _Robot(make, node, plan_state)
+    random, robot = np.random.default_rng(seed), _Robot(node, plan_state)
     horizon = int(np.ceil((inference + 2 * jitter + 3 * period + 0.25) / _STEP_S))
     arrival = 0.0
     for index in range(chunks):
@@ -116,8 +110,8 @@ def _stream(
 class _Robot:
     """A robot that begins with the plan, its controller, and the node that sends to it; times are s."""
 
-    def __init__(self, make: MakeController, node: Node | RowsAsPoints, plan_at: Callable[[float], State]) -> None:
-        self.controller = make(plan_at(0.0), BEGIN_NS)
+    def __init__(self, node: Node | RowsAsPoints, plan_at: Callable[[float], State]) -> None:
+        self.controller = Controller(plan_at(0.0), BEGIN_NS)
         self._node, self._plan_at = node, plan_at
 
     def send(self, rows: np.ndarray, step: float, stamp: float, now: float, arrival: float) -> None:

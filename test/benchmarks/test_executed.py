@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 
 from benchmarks.executed.cases import items, met
@@ -13,7 +12,7 @@ REPRESENTATIVE = "jerk-limited motions", "planned", "10 Hz", "stops", "position 
 
 @pytest.mark.parametrize("what", REPRESENTATIVE)
 def test_the_node_keeps_the_bounds_and_rows_as_points_do_not(what):
-    lines = [item for item in items(None, quick=True) if what in item.what and np.isfinite(item.bound)]
+    lines = [item for item in items(None, quick=True) if what in item.what]
     assert lines
     for item in lines:
         assert met(item, item.measure(Node)), f"{item.what}: {item.figure}"
