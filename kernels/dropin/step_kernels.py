@@ -5,12 +5,10 @@ The clique kernels take `traj_dt` as 1 / dt, the acceleration kernels as dt; the
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 
 import torch
 from torch import Tensor
-from torch.compiler import is_compiling
 
 from ..call import fast_map
 from ..maps.held import integrator_name
@@ -26,9 +24,6 @@ _UNIFORM_TOLERANCE = 1e-6
 _BUFFER_NAMES = ("out_position", "out_velocity", "out_acceleration", "out_jerk")
 
 Start = tuple[Tensor, Tensor | None, Tensor | None]
-
-# The fast path of a map: a name is hashed once, an operator with its scheme in every call.
-_fast = functools.cache(lambda name: fast_map(MAPS[name].operator, *MAPS[name].scheme))
 
 
 def _clique() -> ControlMap:
@@ -57,12 +52,12 @@ def _run(
         raise TypeError(f"u_act: expected a tensor, got {type(u_act).__name__}")
     try:
         kernel = map_of(**scheme)
-        fast = None if is_compiling() else _fast(kernel.name)
+        fast = None if torch.compiler.is_compiling() else fast_map(kernel.operator, *kernel.scheme)
         dt = None
         if fast is not None and u_act.dim() == 3:
             # The number that all steps are, where nobody follows them: operations of torch take longer.
             horizon = u_act.shape[1]
-            dt = fast.number(traj_dt, 1, horizon, horizon + 4 if kernel.uniform_dt_only else horizon)
+            dt = fast.number(traj_dt, 1, horizon, kernel.output_horizon(horizon))
         dt = traj_dt if dt is None else dt
         dt = _reciprocal(dt) if kernel.control_space is ControlSpace.POSITION else dt
         dt = _uniform(dt, u_act) if kernel.uniform_dt_only else dt
