@@ -135,11 +135,25 @@ def test_a_wanted_duration_is_met_and_a_shorter_one_refused(order: int, speed: f
     shortest = float(retime(waypoints, **options).duration[0])
     motion = retime(waypoints, **options, duration=1.3 * shortest)
     assert motion.ok.all(), motion.reason(0)
-    assert float(motion.duration[0]) == pytest.approx(1.3 * shortest, rel=1e-4)
+    assert float(motion.duration[0]) == pytest.approx(1.3 * shortest, rel=1e-6)
     assert sampled_ratios(motion, 0, limits).max() <= 1 + 5e-4
     refused = retime(waypoints, **options, duration=0.9 * shortest)
     assert int(refused.status[0]) == RetimeStatus.TOO_SHORT
     assert float(refused.duration[0]) == pytest.approx(shortest, rel=2e-2)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_moving_ends_take_as_long_as_wanted(seed: int) -> None:
+    waypoints, limits = problem(100 + seed, 3 + seed % 5)
+    limits = as_limits(limits)
+    speed = (0.1 + 0.05 * seed) * float(retime(waypoints, limits).largest_start_speed[0])
+    shortest = float(retime(waypoints, limits, start_speed=speed).duration[0])
+    for times in (1.05, 1.3):
+        motion = retime(waypoints, limits, start_speed=speed, duration=times * shortest)
+        assert motion.ok.all(), motion.reason(0)
+        assert float(motion.duration[0]) == pytest.approx(times * shortest, rel=1e-6)
+        assert float(motion.velocity[0, 0].norm()) == pytest.approx(speed, rel=1e-6)
+        assert (motion.ratio <= 1 + 1e-6).all()
 
 
 def test_equal_rows_and_rows_not_finite_have_their_own_status() -> None:

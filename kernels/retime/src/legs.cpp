@@ -18,6 +18,9 @@ constexpr int64_t kFewest = 8;
 constexpr double kLongest = 1.5;
 // By how much a leg may be stretched before a rest is tried where it exceeds a limit.
 constexpr double kMostStretch = 1.25;
+// Of a wanted duration, and steps to it.
+constexpr double kAsWanted = 1e-9;
+constexpr int kMostSteps = 20;
 // Of limits, which is used where an excess cannot be stretched.
 constexpr double kNearly = 1 - 2e-5;
 
@@ -81,7 +84,7 @@ Status Legs::solve(const Path& path, const SecondOrder& fastest, const Limits& l
   slowest_pace_.assign(path.pieces(), 0.0);
   std::vector<double> third(path.dof());
   for (int64_t m = 0; m < path.pieces(); ++m) {
-    path.evaluate(m, path.knots()[m], nullptr, nullptr, nullptr, third.data());
+    path.evaluate(m, (path.knots()[m] + path.knots()[m + 1]) / 2, nullptr, nullptr, nullptr, third.data());
     for (int64_t j = 0; j < path.dof(); ++j) {
       slowest_pace_[m] = std::max(slowest_pace_[m], std::cbrt(std::abs(third[j]) * limits.inverse[kJerk][j]));
     }
@@ -250,6 +253,15 @@ double Legs::duration() const {
   double all = 0;
   for (size_t i = 0; i < used_; ++i) all += legs_[i]->times().back();
   return all;
+}
+
+void Legs::slow_to(double wanted) {
+  double by = 2;  // how much slower for how much longer
+  for (int step = 0; step < kMostSteps && std::abs(wanted / duration() - 1) > kAsWanted; ++step) {
+    const double was = duration(), more = wanted - was;
+    for (size_t i = 0; i < used_; ++i) legs_[i]->slow(by * more / was);
+    by *= std::clamp(more / (duration() - was), 0.5, 8.0);
+  }
 }
 
 double Legs::longest(const SecondOrder& motion, int64_t first, int64_t last) const {

@@ -33,6 +33,8 @@ class Legs {
   // Legs in which one exceeds a limit are stretched by themselves.
   void stretch_beyond(const std::vector<double>& ratios);
   void stretch(double factor);
+  // Slows a motion that takes a little less to a wanted duration, with its ends as they are.
+  void slow_to(double wanted);
 
   size_t legs() const { return used_; }
   const ThirdOrder& leg(size_t i) const { return *legs_[i]; }

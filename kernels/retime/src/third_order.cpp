@@ -131,6 +131,19 @@ void ThirdOrder::stretch(double factor) {
   set_times();
 }
 
+void ThirdOrder::slow(double part) {
+  const double last = static_cast<double>(b_.size() - 1);
+  const auto away = [&](double from_end) {
+    const double e = std::max(from_end - 1, 0.0) / (last - 1);  // two coefficients are an end's
+    return e * e * (3 - 2 * e);
+  };
+  for (size_t i = 0; i < b_.size(); ++i) {
+    const double at = static_cast<double>(i);
+    b_[i] *= 1 - part * (fixed_begin_ ? away(at) : 1) * (fixed_end_ ? away(last - at) : 1);
+  }
+  set_times();
+}
+
 bool ThirdOrder::tighten(const std::vector<double>& ratios) {
   for (size_t i = 0; i < ratios.size(); ++i) {
     if (ratios[i] > 1) scale_[i % 3][i / 3] /= ratios[i] * kBeyond;

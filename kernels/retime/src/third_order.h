@@ -33,6 +33,8 @@ class ThirdOrder {
   // False if that fails; then the solution is as it was.
   bool tighten(const std::vector<double>& ratios);
   void stretch(double factor);
+  // Takes longer by about half this part, the more the farther from moving ends, which stay.
+  void slow(double part);
   // The time at the part e of an interval.
   double time_at(int64_t interval, double e) const { return t_[interval] + (e == 0 ? 0 : time_within(interval, e)); }
   // y, u and w at a place.

@@ -8,8 +8,9 @@ namespace {
 constexpr int kMostRounds = 8, kMostAttempts = 4, kMostTrials = 8;
 // Of the limits, which is used where an excess cannot be stretched.
 constexpr double kNearly = 1 - 2e-5, kNearlyHeld = 1 + 1e-5;
-// Of a wanted duration, from moving ends: solutions jump by less where other rows come to bind.
-constexpr double kAsWanted = 1e-3;
+// Of a wanted duration, from moving ends: what is met, and what is near enough to be slowed to it.
+constexpr double kAsWanted = 1e-6, kNearlyAsLong = 3e-3;
+constexpr int kMostHalvings = 60;
 // Of a rate relative to limits of velocity, below which a plan rests.
 constexpr double kResting = 1e-9;
 
@@ -191,15 +192,19 @@ Status Retimer::solve_for_duration(const Limits& limits) {
     duration = shortest();
     return Status::kTooShort;
   }
-  // A moving start cannot be stretched: the limits are lowered as a stretch by 1 / scale would, until it takes as long.
+  // A moving start cannot be stretched: the limits are lowered as a stretch by 1 / scale would, until it takes as long. The
+  // third order's duration jumps where other rows come to bind: a motion that takes a little less is slowed in the end.
+  const bool smooth = options_.order == 3;
+  const double shorter = smooth ? kNearlyAsLong : kAsWanted;
+  const auto takes_enough = [&] { return status == Status::kDone && shortest() <= wanted * (1 + kAsWanted) && shortest() >= wanted * (1 - shorter); };
   double low = 0, high = 1;
-  for (int step = 0; step < 60 && std::abs(shortest() / wanted - 1) > 1e-9; ++step) {
+  for (int step = 0; step < kMostHalvings && !takes_enough(); ++step) {
     const double scale = (low + high) / 2;
     status = solve(limits.scaled(scale, scale * scale, scale * scale * scale));
-    const bool too_slow = status != Status::kDone || shortest() > wanted;
-    (too_slow ? low : high) = scale;
+    (status != Status::kDone || shortest() > wanted ? low : high) = scale;
   }
-  return status == Status::kDone && std::abs(shortest() / wanted - 1) < kAsWanted ? Status::kDone : Status::kTooLong;
+  if (smooth && takes_enough()) third.slow_to(wanted);
+  return status == Status::kDone && std::abs(shortest() / wanted - 1) <= kAsWanted ? Status::kDone : Status::kTooLong;
 }
 
 }  // namespace traj_integrator::retiming
