@@ -35,7 +35,15 @@ _BELOW = 1 - 1e-7
 """Scale of the limits, slightly below nominal against rounding."""
 
 
-def fastest(rows: np.ndarray, limits: np.ndarray, joint_names: Sequence[str]) -> Motion:
+class Timed(NamedTuple):
+    """A path with times."""
+
+    motion: Motion
+    said: str = ""
+    """Why the motion is slower than usual; empty if it is not."""
+
+
+def fastest(rows: np.ndarray, limits: np.ndarray, joint_names: Sequence[str]) -> Timed:
     """The fastest motion along a path, from rest to rest.
 
     Args:
@@ -48,14 +56,14 @@ def fastest(rows: np.ndarray, limits: np.ndarray, joint_names: Sequence[str]) ->
 
     """
     if (rows == rows[0]).all():
-        return resting(rows[-1], MOMENT_S)
+        return Timed(resting(rows[-1], MOMENT_S))
     found = retime(torch.from_numpy(rows[None]), _tensors(limits))
+    reason = found.reason(0, joint_names)
     if not bool(found.ok[0]):
-        reason = found.reason(0, joint_names)
         raise Rejected(
             RejectionReason.LIMITS, f"points: expected a path that can be passed within limits, but {reason}"
         )
-    return motion_of(found, 0)
+    return Timed(motion_of(found, 0), reason)
 
 
 class PathTimer:
@@ -64,9 +72,9 @@ class PathTimer:
     def __init__(self) -> None:
         self._path = b""
         self._begin = np.zeros(0)
-        self._motion: Future[Motion] | None = None
+        self._timed: Future[Timed] | None = None
 
-    def motion(self, rows: np.ndarray, limits: np.ndarray, joint_names: Sequence[str], apart: float) -> Motion | None:
+    def timed(self, rows: np.ndarray, limits: np.ndarray, joint_names: Sequence[str], apart: float) -> Timed | None:
         """What `fastest` finds, or None until it has; it may begin up to `apart` rad away from the first row.
 
         Raises:
@@ -74,11 +82,11 @@ class PathTimer:
 
         """
         path = rows[1:].tobytes() + limits.tobytes()
-        known = self._motion is not None and path == self._path and float(np.abs(self._begin - rows[0]).max()) <= apart
+        known = self._timed is not None and path == self._path and float(np.abs(self._begin - rows[0]).max()) <= apart
         if not known:
             self._path, self._begin = path, rows[0].copy()
-            self._motion = in_background(lambda: fastest(rows, limits, joint_names))
-        return self._motion.result() if known and self._motion.done() else None
+            self._timed = in_background(lambda: fastest(rows, limits, joint_names))
+        return self._timed.result() if known and self._timed.done() else None
 
 
 class Slowed(NamedTuple):

@@ -271,14 +271,16 @@ class TrajectoryMaker:
             float(SAME[0, 0]) if present.follows else SAME_END_RAD
         )  # the controller bridges what is between two joint states
         path = np.vstack([end, plan.completed(rest, self._parameters.continuous).actions])
-        found = self._timer.motion(path, bounds.rates, names, apart)
+        found = self._timer.timed(path, bounds.rates, names, apart)
         present.require_known(at_ns)
         if found is None:
             raise NotYet(present.known_from_ns)
-        motion = found if rest.duration <= MOMENT_S else rest.then(found)
+        motion = found.motion if rest.duration <= MOMENT_S else rest.then(found.motion)
         self.refuse_or_warn(find_motion_violation(motion, self.limits.containing(end)))
         candidate = Candidate.alone(join_ns, motion)
         self.beginning.allow(candidate.planned, present, join_ns, now_ns)
+        if found.said:
+            self._warn(Rejected(RejectionReason.NOT_FASTEST, f"points: {found.said}"))
         return self._executable(plan, present, candidate, join_ns, now_ns)
 
     def refuse_or_warn(self, finding: str, reason: RejectionReason = RejectionReason.LIMITS) -> None:

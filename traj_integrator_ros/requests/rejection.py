@@ -74,6 +74,8 @@ class RejectionReason(str, Enum):
     """A newer sequence came while the controller was on its way to the first point."""
     GRADIENT_LENGTH = "gradient_length"
     LIMITS = "limits_violated"
+    NOT_FASTEST = "not_fastest"
+    """A path without times is passed within its limits, but slower than possible: never rejected, only warned of."""
     NON_FINITE_RESULT = "non_finite_result"
     """Finite input whose result overflows."""
     OUT_OF_DEVICE_MEMORY = "out_of_device_memory"
