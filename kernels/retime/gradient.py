@@ -27,13 +27,16 @@ class Envelope(NamedTuple):
     """`[B, G]`."""
     knot_of_row: Tensor
     """`[B, W]`: rows that repeat the one before share its knot."""
+    passed: Tensor
+    """`[B, 80W, 3]`: of a path that turns back, phases, and the piece of the spline and part of it there; else -1."""
 
     @classmethod
     def empty(cls, batch: int, rows: int, dof: int, intervals: int) -> Envelope:
         """Room for a batch."""
         points = 8 * intervals + 2 * rows + 24  # legs of at least 8 intervals end with a part of a block
         real = [torch.zeros(batch, *shape, dtype=torch.float64) for shape in ((points, 3, dof), (points, 4), (4, dof))]
-        return cls(*real, *(torch.zeros(batch, size, dtype=torch.int64) for size in (points, rows)))
+        whole = (torch.zeros(batch, size, dtype=torch.int64) for size in (points, rows))
+        return cls(*real, *whole, torch.full((batch, 80 * rows, 3), -1.0, dtype=torch.float64))
 
 
 def wants_gradient(waypoints: Tensor, limits: MotionLimits) -> bool:
@@ -77,7 +80,8 @@ class WithGradient(torch.autograd.Function):
         if ctx.needs_input_grad[0]:
             rows = waypoints.detach().to("cpu", torch.float64)
             of = ctx.envelope
-            parts = zip(rows, ctx.counts.tolist(), of.adjoint, of.phase, of.piece, of.knot_of_row, strict=True)
+            places = of.adjoint, of.phase, of.piece, of.knot_of_row, of.passed
+            parts = zip(rows, ctx.counts.tolist(), *places, strict=True)
             each = [_by_rows(*one) for one in parts]
             of_waypoints = (torch.stack(each) * upstream[:, None, None]).to(waypoints)
         of_limits = []
@@ -87,7 +91,9 @@ class WithGradient(torch.autograd.Function):
         return of_waypoints, *of_limits, None, None, *(None for _ in range(1 + len(of_others)))
 
 
-def _by_rows(rows: Tensor, count: int, adjoint: Tensor, phase: Tensor, piece: Tensor, knot: Tensor) -> Tensor:
+def _by_rows(
+    rows: Tensor, count: int, adjoint: Tensor, phase: Tensor, piece: Tensor, knot: Tensor, passed: Tensor
+) -> Tensor:
     """Gradient of one duration with respect to its rows `[W, D]`."""
     if count == 0:
         return torch.zeros_like(rows)
@@ -95,22 +101,28 @@ def _by_rows(rows: Tensor, count: int, adjoint: Tensor, phase: Tensor, piece: Te
     kept[-1] = len(rows) - 1  # the last row is met, even if it repeats the one before
     with torch.enable_grad():
         waypoints = rows.clone().requires_grad_()
-        by_time = _derivatives(waypoints[kept], phase[:count], piece[:count])
+        by_time = _derivatives(waypoints[kept], phase[:count], piece[:count], passed[passed[:, 0] >= 0])
         (gradient,) = torch.autograd.grad((adjoint[:count] * by_time).sum(), waypoints)
     return gradient
 
 
-def _derivatives(q: Tensor, phase: Tensor, piece: Tensor) -> Tensor:
+def _derivatives(q: Tensor, phase: Tensor, piece: Tensor, passed: Tensor) -> Tensor:
     """First three derivatives by the base law's time `[G, 3, D]` of the natural spline; its phases follow the knots.
 
     Limits that bind where the third derivative jumps do so at the knots, wherever rows move these: the base law is that
-    of a path whose knots a smooth function moves along.
+    of a path whose knots a smooth function moves along. Of a path that turns back, rows and turns move instead.
     """
     knots = torch.cat([q.new_zeros(1), (q[1:] - q[:-1]).norm(dim=1).cumsum(0)])
     s, s1, s2, s3 = phase.unbind(1)
-    moved, m1, m2, m3 = (each[:, 0] for each in _spline(knots.detach(), knots[:, None], s, piece))
-    s1, s2, s3 = m1 * s1, m1 * s2 + m2 * s1**2, m1 * s3 + 3 * m2 * s1 * s2 + m3 * s1**3
-    _, q1, q2, q3 = _spline(knots, q, moved, piece)
+    if len(passed):
+        of = passed[:, 1].long()
+        q = _spline(knots, q, knots[of] + passed[:, 2] * knots.diff()[of], of)[0]
+        knots = passed[:, 0].contiguous()
+        piece = (torch.searchsorted(knots, s.contiguous(), right=True) - 1).clamp(0, len(knots) - 2)
+    else:
+        s, m1, m2, m3 = (each[:, 0] for each in _spline(knots.detach(), knots[:, None], s, piece))
+        s1, s2, s3 = m1 * s1, m1 * s2 + m2 * s1**2, m1 * s3 + 3 * m2 * s1 * s2 + m3 * s1**3
+    _, q1, q2, q3 = _spline(knots, q, s, piece)
     s1, s2, s3 = s1[:, None], s2[:, None], s3[:, None]
     return torch.stack([q1 * s1, q2 * s1**2 + q1 * s2, q3 * s1**3 + 3 * q2 * s1 * s2 + q1 * s3], 1)
 

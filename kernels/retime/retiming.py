@@ -128,7 +128,7 @@ def retime(
     knots = _knots(dt, batch, rows) if slow else None
     inputs = (*given, knots, *(bound.detach().contiguous() for bound in bounds), ends, wanted)
     results = (info, scalars, times, *states, row_times, segment_ratio, segment_joint)
-    arrays = (None if x is None else x.numpy() for x in (*inputs, *results, *(envelope or [None] * 5)))
+    arrays = (None if x is None else x.numpy() for x in (*inputs, *results, *(envelope or [None] * 6)))
     native().retime(*arrays, order, N, slow, bool(hold), torch.get_num_threads() if threads is None else threads)
     lasts = scalars[:, 0]
     if envelope is not None:

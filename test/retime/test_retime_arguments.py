@@ -56,7 +56,7 @@ def test_arrays_that_do_not_belong_together_are_refused() -> None:
     states = [np.zeros((2, 12, 4))] * 3
     info, segments = np.zeros((2, 6), np.int64), [np.zeros((2, 2, 3)), np.zeros((2, 2, 3), np.int64)]
     results = [info, np.zeros((2, 5)), np.zeros((2, 12)), *states, np.zeros((2, 3)), *segments]
-    fitting = [*plan, *limits, np.zeros((2, 4)), None, *results, *[None] * 5]
+    fitting = [*plan, *limits, np.zeros((2, 4)), None, *results, *[None] * 6]
     native().retime(*fitting, *numbers)
     for place, array in enumerate(fitting):
         for wrong in () if array is None else (None, array[..., :-1].copy(), array.astype(np.float32)):

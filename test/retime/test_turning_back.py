@@ -10,14 +10,15 @@ import pytest
 import torch
 from torch import Tensor
 
+from benchmarks.retiming.paths import as_limits
 from benchmarks.retiming.turning import FAMILIES, time_path, turning_paths
 from traj_integrator_ros.kernels.retime import MotionLimits, RetimeStatus, retime
 
 LIMITS = MotionLimits(velocity=1.0, acceleration=3.0, jerk=30.0)
 SEEDS = range(4)
 EACH = 3000 // (len(FAMILIES) * len(SEEDS))
-MEDIANS = {"sine": 1.15, "there and back": 1.12, "recorded": 1.26, "walk": 1.15, "short turn": 1.18}
-"""Ratio to what order 2 and the bends take; a third of the paths are 2 % as large as the others."""
+MEDIAN = 1.15
+"""Of order 3 to order 2; a third of the paths are 2 % as large as the others."""
 _THERE = np.array([[0.1, 0.2, 0.3], [0.4, 0.0, 0.0], [0.8, -0.3, -0.4]])
 
 
@@ -40,23 +41,47 @@ def doubled(apart: float, toward: tuple[float, float, float]) -> Tensor:
 @pytest.mark.parametrize("beyond", [1e-2, 1e-3, 1e-5, 1e-7, 1e-9])
 def test_a_row_at_any_distance_behind_a_turn_costs_no_time(beyond: float) -> None:
     three, two = durations(np.array([0, 0.5, 0.5 + beyond, 0.5, 0]))
-    assert three < 1.2 * two
+    assert three < 1.08 * two
 
 
 @pytest.mark.parametrize("step", [0.1, 0.05, 0.02, 0.01, 0.005])
 def test_a_swing_takes_as_long_however_densely_it_is_sampled(step: float) -> None:
     three, two = durations(0.3 * np.sin(2 * np.arange(0, 2, step)))
-    assert three < 1.3 * two
+    assert three < 1.1 * two
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", SEEDS)
-@pytest.mark.parametrize("family", FAMILIES)
-def test_paths_that_turn_take_what_jerk_explains(family: str, seed: int) -> None:
-    found = [time_path(turning) for turning in turning_paths(family, EACH, seed)]
-    failures = [(index, each.failure) for index, each in enumerate(found) if each.failure]
+def test_paths_that_turn_take_what_jerk_explains(seed: int) -> None:
+    found = [time_path(turning) for family in FAMILIES for turning in turning_paths(family, EACH, seed)]
+    failures = [(each.turning.family, index % EACH, each.failure) for index, each in enumerate(found) if each.failure]
     assert not failures
-    assert np.median([each.ratio for each in found if each.bent > 0]) <= MEDIANS[family]
+    moved = [each for each in found if each.bent > 0]
+    assert np.median([float(each.motion.duration[0]) / each.second_order for each in moved]) <= MEDIAN
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_single_joint_takes_hardly_longer_than_the_optimum(family: str) -> None:
+    optimum = pytest.importorskip("benchmarks.retiming.optimum", exc_type=ImportError)
+    compared = 0
+    for turning in turning_paths(family, 60, 7):
+        way = turning.waypoints
+        if way.shape[1] > 1 or np.ptp(way) == 0 or len(turns := optimum.turns_of(way[:, 0])) > 9:
+            continue
+        lasts = float(retime(torch.tensor(way)[None], as_limits(turning.limits)).duration[0])
+        assert lasts <= 1.03 * optimum.shortest(way[:, 0], turning.limits), turns
+        compared += 1
+    assert compared > 3
+
+
+@pytest.mark.parametrize("rows", [11, 21, 155])
+@pytest.mark.parametrize("noise", [0.0, 1e-6])
+def test_joints_that_go_back_the_way_they_came_pass_the_turn(rows: int, noise: float) -> None:
+    part = 1 - np.abs(np.linspace(-1, 1, rows))
+    part = part**3 * (10 - 15 * part + 6 * part**2)
+    arc = np.stack([np.sin(1.2 * part), 1 - np.cos(1.2 * part), 0.3 * part], 1)
+    three, two = durations(arc + noise * np.random.default_rng(0).normal(size=arc.shape) * (rows < 100))
+    assert three < 1.06 * two
 
 
 @pytest.mark.parametrize("toward", [(0, 1, 0), (1, 0, 0), (1, 1, 1)])

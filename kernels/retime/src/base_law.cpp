@@ -119,7 +119,7 @@ void Points::form(const Path& path, const BaseLaw& base, const Limits& limits, c
   add_everywhere(base, parts, for_jerk, overlapping, knots);
   if (!for_jerk) add(base.intervals() - 1, 1, base.last_piece);
   for (const KnotPlace& knot : knots) {
-    if (!for_jerk || knot.part == 0) continue;  // a node: it has both sides
+    if (!for_jerk || knot.part == 0 || !knot.jumps) continue;  // a node: it has both sides
     add(knot.interval, knot.part, knot.piece - 1);
     add(knot.interval, knot.part, knot.piece);
   }
@@ -275,8 +275,8 @@ std::vector<KnotPlace> places_of_knots(const Path& path, const BaseLaw& base) {
       base.evaluate(k, 1, s);
       if (s[0] > knot || k + 1 == intervals) break;
     }
-    KnotPlace place{k, base.part_at(k, knot), m};
-    if (place.part > 1 - kAtNode && k + 1 < intervals) place = {k + 1, 0, m};
+    KnotPlace place{k, base.part_at(k, knot), m, !path.is_smooth(m)};
+    if (place.part > 1 - kAtNode && k + 1 < intervals) place = {k + 1, 0, m, place.jumps};
     if (place.part < kAtNode) place.part = 0;
     places.push_back(place);
   }

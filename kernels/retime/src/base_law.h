@@ -34,6 +34,7 @@ struct KnotPlace {
   int64_t interval;
   double part;
   int64_t piece;  // behind the knot
+  bool jumps;     // the third derivative
 };
 
 std::vector<KnotPlace> places_of_knots(const Path& path, const BaseLaw& base);

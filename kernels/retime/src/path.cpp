@@ -27,7 +27,7 @@ void differentiate(const double* c, int64_t dof, double e, double* out, int64_t 
 
 }  // namespace
 
-bool Path::build(const PathRows& rows) {
+bool Path::build(const PathRows& rows, bool unfolds) {
   dof_ = rows.dof;
   choose_rows(rows);
   if (kept_.size() < 2) return false;
@@ -43,15 +43,23 @@ bool Path::build(const PathRows& rows) {
     spline_velocities(knots_.data(), pieces(), positions_.data(), dof_, end, end, velocities_.data());
     velocity = velocities_.data();
   }
+  join(positions_.data(), velocity, acceleration);
+  spline_knot_of_row_ = knot_of_row_;
+  passed_.clear();
+  if (unfolds) unfold();
+  return true;
+}
+
+void Path::join(const double* position, const double* velocity, const double* acceleration) {
   degree_ = acceleration == nullptr ? 3 : kDegree;
   coefficients_.resize(pieces() * (degree_ + 1) * dof_);
   for (int64_t i = 0; i < pieces(); ++i) {
-    const double *const p = &positions_[i * dof_], *const v = velocity + i * dof_;
+    const double *const p = position + i * dof_, *const v = velocity + i * dof_;
     const double* const a = acceleration == nullptr ? nullptr : acceleration + i * dof_;
     double* const to = &coefficients_[i * (degree_ + 1) * dof_];
     piece_between(knots_[i + 1] - knots_[i], dof_, p, p + dof_, v, v + dof_, a, a + dof_, to);
   }
-  return true;
+  smooth_.assign(pieces() + 1, 0);
 }
 
 void Path::choose_rows(const PathRows& rows) {

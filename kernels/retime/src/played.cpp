@@ -97,22 +97,30 @@ void Retimer::play_leg(const ThirdOrder& leg, double begin, int64_t first_interv
   int64_t piece = base.first_piece;
   if (base.begin == path.knots()[piece]) knot_times_[piece] = begin;
   double last_knot = -1;
+  // Knots at which nothing jumps, up to a part of an interval: no points are played for them.
+  const auto pass = [&](int64_t k, double until) {
+    for (; is_in(k) && next->part <= until && !next->jumps; ++next) {
+      piece = next->piece;
+      knot_times_[piece] = rounded(begin + leg.time_at(k, next->part));
+    }
+  };
   // Between coarse nodes a quintic overshoots where the jerk jumps.
   const int halves = N >= kFine * (base.last_piece + 1 - piece) ? 1 : 2;
   for (int64_t k = 0; k < N; ++k) {
     const double gap = std::min(kLeastGap, kLeastPart * (times[k + 1] - times[k]));
     for (int half = 0; half < halves; ++half) {
       const double e = 0.5 * half, until = half + 1 == halves ? 1.0 : 0.5, t = leg.time_at(k, e);
+      pass(k, e);
       const bool is_knot = is_in(k) && next->part == e, is_begin = k == 0 && half == 0;
       const bool knot_ahead = !is_knot && (is_in(k) || (is_in(k + 1) && next->part == 0)) &&
-                              leg.time_at(next->interval, next->part) - t < gap;
+                              next->jumps && leg.time_at(next->interval, next->part) - t < gap;
       if (is_knot) {
         piece = next->piece;
         last_knot = t;
       }
       if (is_knot || is_begin || (!knot_ahead && t - last_knot >= gap)) add(k, e, piece, t);
       if (is_knot) knot_times_[next++->piece] = played.times.back();
-      for (; is_in(k) && next->part < until; ++next) {
+      for (pass(k, until); is_in(k) && next->part < until; ++next, pass(k, until)) {
         const double time = leg.time_at(k, next->part);
         piece = next->piece;
         if (time - last_knot >= gap / 4 && times.back() - time > gap / 4 && time > gap / 4) {

@@ -36,7 +36,7 @@ Status Retimer::retime(const PathRows& rows, const Limits& limits, const Ends& e
       !is_finite(rows.knots, rows.rows)) {
     return Status::kNotFinite;
   }
-  if (!path.build(rows)) {
+  if (!path.build(rows, options.order == 3 && !options.slow_only)) {
     played.times.assign(1, 0.0);
     played.position.assign(rows.position, rows.position + rows.dof);
     played.velocity.assign(rows.dof, 0.0);
@@ -48,6 +48,7 @@ Status Retimer::retime(const PathRows& rows, const Limits& limits, const Ends& e
     const int64_t knot = path.knot_of_row()[i];
     if (knot < path.pieces()) segment_of_piece_[knot] = i;
   }
+  for (int64_t m = 1; m < path.pieces(); ++m) segment_of_piece_[m] = std::max(segment_of_piece_[m], segment_of_piece_[m - 1]);
   if (options.slow_only) {
     unchanged = plan_keeps(rows, limits);
     if (unchanged || (options.in_parts && slow_parts(rows, limits, ends))) return Status::kDone;
