@@ -111,7 +111,8 @@ std::vector<Place> turns_of(const Path& path) {
     double bends = 0;
     for (const double second : spline.q2) bends += second * second;
     const double piece = path.knots()[a.piece + 1] - path.knots()[a.piece];
-    const bool is_turn = spline.square < kTurning && (turns_between(a, b) || (i > 1 && turns_between(samples[i - 2], samples[i + 1])));
+    const bool is_turn = spline.square < kTurning && spline.curves * piece * piece > kTurning &&
+                         (turns_between(a, b) || (i > 1 && turns_between(samples[i - 2], samples[i + 1])));
     if (!is_turn && bends * piece * piece > kBent) return {};
     if (!is_turn) continue;
     const double near = kRounding * (b.s - a.s);
@@ -283,6 +284,10 @@ void Path::unfold() {
   const double whole = settle(spline, places, ends);
   if (ends.size() == 2) return;
   const States states = states_at(spline, places, ends);
+  const auto is_finite = [](const std::vector<double>& of) {
+    return std::all_of(of.begin(), of.end(), [](double x) { return std::isfinite(x); });
+  };
+  if (!std::all_of(states.of, states.of + 3, is_finite)) return;
   const size_t count = places.size();
   const auto state = [&](int order, size_t i) { return &states.of[order][i * dof_]; };
   const auto is_end = [&](size_t i) { return i == 0 || i + 1 == count || places[i].turns; };
