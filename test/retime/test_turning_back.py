@@ -50,6 +50,14 @@ def test_a_swing_takes_as_long_however_densely_it_is_sampled(step: float) -> Non
     assert three < 1.1 * two
 
 
+@pytest.mark.parametrize("intervals", [4, 7, 8, 20])
+def test_few_intervals_are_enough_for_a_turn(intervals: int) -> None:
+    waypoints = torch.tensor([0, 0.5, 0.51, 0.5, 0], dtype=torch.float64)[None, :, None]
+    motion = retime(waypoints, LIMITS, intervals=intervals)
+    assert motion.ok.all(), motion.reason(0)
+    assert 1.7 < float(motion.duration[0]) < 2.5
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", SEEDS)
 def test_paths_that_turn_take_what_jerk_explains(seed: int) -> None:

@@ -90,7 +90,7 @@ Status Legs::solve(const Path& path, const SecondOrder& fastest, const Limits& l
     }
   }
   builds_up_ = builds_up.empty() ? fastest.times().back() / 8 : median(builds_up);
-  const std::vector<int64_t> at = rest_at_tight_places(fastest, ends, intervals / kFewest);
+  const std::vector<int64_t> at = rest_at_tight_places(fastest, ends, std::max<int64_t>(1, intervals / kFewest));
   const std::vector<double>& t = motion_.times();
   // Each leg has some intervals, and more for its time.
   const auto lasts = [&](size_t i) { return t[at[i + 1]] - t[at[i]] + builds_up_; };
