@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rig.physics import contacts, free
+from rig.physics import contacts, demo, free
 from rig.physics.drives import Drive
 from rig.physics.packages import Absent, model_text, mujoco_module
 from rig.physics.run import faults
@@ -49,3 +50,11 @@ def test_no_drive_is_braked_in_free_motion(drive: Drive, share: float, payload: 
 def test_any_drive_notices_a_wall_and_leaves_it(drive: Drive, speed: float, seed: int) -> None:
     figures = contacts.wall(seed, drive=drive, speed=speed, angle=0.2, seconds=2.0)
     assert figures["unnoticed_s"] < 0.4 and figures["force_last"] < 20 and figures["tries"] == 1, figures
+
+
+def test_the_demos_arm_feels_less_with_the_node_than_without() -> None:
+    (straight, felt), (executed, _) = (
+        [np.abs(part).max() for part in demo.accelerations(demo.told(kind, 1.0).log)]
+        for kind in (demo.Straight, demo.Loop)
+    )
+    assert executed <= 20.0 * (1 + 1e-3) < felt < straight, "the arm's limits"

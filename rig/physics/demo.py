@@ -1,0 +1,169 @@
+"""A Panda with masses under an optimizer's motion, a jittery policy, a push and a stop: `make demo-arm` draws it.
+
+Beside the executor, the same input goes straight to the controller, as rows that are points. Simulated time.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from scipy.optimize import minimize
+
+from benchmarks.executed.playing import RowsAsPoints
+from traj_integrator_ros.execution.motion import State
+from traj_integrator_ros.governor.executable import ExecutableTrajectory
+from traj_integrator_ros.kernels import ControlSpace, CostTerm, QuadraticCost, jerk_step, quadratic_cost
+from traj_integrator_ros.motions.figures import BLUE, MOTION_GREY, ORANGE, figure
+from traj_integrator_ros.requests.inputs import Actions, Positions
+
+from .loop import Log, Loop
+from .motions import course, policy
+from .robot import PhysicalRobot
+
+ROWS, STEP = 60, 0.03
+"""Of the optimizer's motion, s."""
+GOAL = np.array([0.6, 0.3, -0.4, 0.5, 0.3, 0.4, -0.5])
+"""rad from where the arm is at first."""
+WEIGHTS = 1e3, 1e2, 1e1, 1e-5
+"""Of the last position, velocity and acceleration, and of jerk."""
+BIAS, NOISE = 0.006, 1e-3
+"""What the policy is off by, rad, one sigma: whole chunks and single rows."""
+PUSH_N, PUSH_S, SHARE = 60.0, 0.3, 0.25
+"""Force on the hand and its duration; and the share of its limits at which the arm moves."""
+
+
+class Story(NamedTuple):
+    """What happened, and when its parts began, s."""
+
+    log: Log
+    parts: dict[str, float]
+
+
+class Straight(Loop):
+    """The loop without the node: chunks are points of trajectories, and a stop holds where the arm is measured."""
+
+    def __init__(self, robot: PhysicalRobot, **parameters: object) -> None:
+        super().__init__(robot, **parameters)
+        self._sender = RowsAsPoints(robot.dof, start_from="previous")
+
+    def stop(self, hold: bool = False) -> ExecutableTrajectory | None:
+        """Hold."""
+        place = self.robot.measured()[0][None]
+        self._received(self._ns, 0, (np.array([self.robot.period]), place, 0 * place, 0 * place))
+        return None
+
+    def _take_state(self, at_ns: int, stamp_ns: int, position: np.ndarray, velocity: np.ndarray) -> None:
+        self._sender.measure(State(position, velocity, 0 * position), at_ns)
+
+    def _tick(self, at_ns: int) -> None:
+        pass
+
+    def _asked(self, at_ns: int, execute: object, plan: Actions | Positions) -> None:
+        if isinstance(plan, Actions):
+            self._received(at_ns, 0, self._sender.answer(plan, at_ns).points)
+            return
+        times_ns = np.rint(1e9 * np.asarray(plan.times)).astype(np.int64)
+        self._received(at_ns, 0, (times_ns, plan.positions, plan.velocities, plan.accelerations))
+
+
+def main() -> int:
+    """Draw, and print the largest accelerations."""
+    parser = argparse.ArgumentParser(prog="python -m rig.physics.demo", description=__doc__.splitlines()[0])
+    parser.add_argument("--out", type=Path, default=Path("build/demo_arm.png"), help="default: %(default)s")
+    parser.add_argument("--seconds", type=float, default=5.0, help="of the policy (default: %(default)s)")
+    options = parser.parse_args()
+    out, seconds = options.out, options.seconds
+    out.parent.mkdir(parents=True, exist_ok=True)
+    stories = {"straight to the controller": told(Straight, seconds), "with the node": told(Loop, seconds)}
+    for name, story in stories.items():
+        commanded, felt = (np.abs(part).max() for part in accelerations(story.log))
+        print(f"{name}: commanded at most {commanded:,.0f} rad/s², felt {felt:,.0f} rad/s²")
+    draw(stories, out)
+    print(f"written: {out}")
+    return 0
+
+
+def told(kind: type[Loop], seconds: float) -> Story:
+    """Run everything with one way of commanding, the policy for some time, s."""
+    robot = PhysicalRobot("panda", "stiff")
+    robot.settle()
+    loop, parts = kind(robot), {}
+    loop.go(0.3)
+    parts["optimizer"] = loop.now
+    loop.plan(*optimized(loop.place))
+    loop.go(ROWS * STEP + 0.5)
+    parts["jittery policy"] = begin = loop.now
+    pushed_s = begin + 0.6 * seconds
+    begun_s = loop._ns * 1e-9 - loop.now
+
+    def force(time_s: float) -> np.ndarray:
+        return np.array([0.0, PUSH_N * (0 <= time_s - begun_s - pushed_s < PUSH_S), 0.0])
+
+    robot.force = force
+    parts[f"pushed, {PUSH_N:.0f} N"] = pushed_s
+    policy(loop, course(loop, 4, seconds + 1, begin + 0.2, SHARE), seconds, bias=BIAS, noise=NOISE)
+    parts["stop"] = loop.now
+    loop.stop()
+    loop.go(1.0)
+    return Story(loop.log(), parts)
+
+
+def optimized(here: np.ndarray) -> tuple[np.ndarray, ...]:
+    """Times, positions, velocities and accelerations of least jerk to the goal, by gradients of the kernels."""
+    start = [torch.tensor(values)[None] for values in (here, 0 * here, 0 * here)]
+    ends = [CostTerm(terminal_weight=weight) for weight in WEIGHTS[:3]]
+    ends[0] = ends[0]._replace(target=torch.tensor(here + GOAL))
+    cost = QuadraticCost(*ends, CostTerm(weight=WEIGHTS[3]))
+
+    def evaluated(flat: np.ndarray) -> tuple[float, np.ndarray]:
+        jerk = torch.tensor(flat.reshape(1, ROWS, -1)).requires_grad_()
+        value = quadratic_cost(jerk, *start, cost=cost, control_map=ControlSpace.JERK, dt=STEP).sum()
+        return value.item(), torch.autograd.grad(value, jerk)[0].numpy().ravel()
+
+    found = minimize(evaluated, np.zeros(ROWS * len(here)), jac=True, method="L-BFGS-B")
+    made = jerk_step(torch.tensor(found.x.reshape(1, ROWS, -1)), *start, dt=STEP)
+    rows = [values[0, 1:].numpy().copy() for values in made[:3]]
+    for values in rows[1:]:
+        values[-1] = 0.0  # as nearly as the weights ask for
+    return STEP * np.arange(1, ROWS), *rows
+
+
+def accelerations(log: Log) -> tuple[np.ndarray, np.ndarray]:
+    """Commanded from cycle to cycle, and felt by the joints, rad/s²."""
+    cycle_s = float(np.median(np.diff(log.time)))
+    return np.diff(log.command, 2, axis=0) / cycle_s**2, np.diff(log.speed, axis=0) / cycle_s
+
+
+def draw(stories: dict[str, Story], path: Path) -> None:
+    """Positions of the joint that moves most, and the accelerations of all, side by side."""
+    with figure(path, 13, 7) as drawn:
+        panels = drawn.subplots(3, len(stories), sharex=True, sharey="row")
+        for column, (name, (log, parts)), color in zip(panels.T, stories.items(), (ORANGE, BLUE), strict=True):
+            joint = int(np.ptp(log.command, axis=0).argmax())
+            column[0].plot(log.time, log.command[:, joint], color=color, label="commanded")
+            column[0].plot(log.time, log.place[:, joint], color=MOTION_GREY, linestyle="--", label="the joint")
+            column[0].set_title(name, loc="left")
+            column[0].legend(loc="lower right")
+            low, high = column[0].get_ylim()
+            column[0].set_ylim(low, high + 0.15 * (high - low))
+            kinds = "commanded", "felt by the joints"
+            for axes, values, what in zip(column[1:], accelerations(log), kinds, strict=True):
+                axes.plot(log.time[-len(values) :], values, color=color, linewidth=0.8)
+                axes.set_yscale("symlog", linthresh=20)
+                axes.set_title(f"{what}: at most {np.abs(values).max():,.0f} rad/s²", loc="left")
+            for axes in column:
+                for begin in parts.values():
+                    axes.axvline(begin, color="black", linewidth=0.8, linestyle=":")
+            for part, begin in parts.items():
+                column[0].text(begin + 0.05, high, part, fontsize=9)
+            column[2].set_xlabel("time [s]")
+        for axes, label in zip(panels[:, 0], ("position [rad]", *["acceleration [rad/s²]"] * 2), strict=True):
+            axes.set_ylabel(label)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
