@@ -153,6 +153,19 @@ def test_fast_plans_and_paths_without_times_keep_their_paths(make_arm: MakeArm) 
     assert np.abs(commanded[:, 2]).max() > 0.9 * LIMITS.acceleration, "as fast as they allow"
 
 
+def test_a_path_that_is_passed_with_rests_is_said_to_be(make_arm: MakeArm, node: NodeProcess) -> None:
+    arm = make_arm()
+    before = int(arm.client.counts().get("warned.not_fastest", 0))
+    there = arm.position + np.array([[0.0, 0.0, 0.0], [0.3, -0.2, -0.3], [0.7, -0.5, -0.7]])
+    for doubled in (0, 1):  # the row at the turn, within noise: the bend of the path jumps there
+        path = np.concatenate([there, there[-1:].repeat(doubled, 0) + np.array([0.0, 1e-5, 0.0]), there[-2::-1]])
+        arm.client.plans.publish(plan([0.0] * len(path), path))
+        arm.run(4.0)
+        arm.assert_at_rest()
+        assert int(arm.client.counts().get("warned.not_fastest", 0)) - before == doubled
+    assert "published in spite of not_fastest: points: the fastest motion was not found; this one rests" in node.output
+
+
 def one_old_state(arm: SimulatedArm) -> None:
     arm.client.publish_state(*arm.robot.measured(), stamp_ns=arm.now_ns - SECOND_NS // 5)
 
