@@ -64,7 +64,7 @@ def quicken() -> None:
         return interpreter.TensorHandle(exact.astype(x.data.dtype), x.dtype.scalar)
 
     interpreter.InterpreterBuilder.create_fma = create_fma
-    launch.CHUNK = 4096
+    launch.TRAJECTORIES = 1
 
 
 def largest_errors(

@@ -15,8 +15,8 @@ from .ends import ends_kernel
 
 REGISTERS = 255
 """Bound for each thread: without one, the compiler may spill registers to fit one more program."""
-CHUNK = 32
-"""Elements of a trajectory in a chunk: few, so that few of them are beside one that sees an end."""
+TRAJECTORIES = 8
+"""Of which a chunk is a part: many, so that few elements are beside one that sees an end."""
 PER_THREAD = 2
 """Elements of a chunk for each thread: few registers, so that many programs hide the latency of memory."""
 MOST_ROWS = 16
@@ -125,7 +125,7 @@ def run(
         programs, warps = (batch, -(-dof // columns)), 1
     elif "LANES" in kernel.arg_names:
         elements = walked * dof
-        lanes = min(_power_of_two(elements), CHUNK)
+        lanes = min(_power_of_two(elements), max(size // TRAJECTORIES, 1))
         chunks, trajectories = -(-elements // lanes), max(size // lanes, 1)
         first, end = arguments.get("edges") or (0, elements)
         head = min(-(-first // lanes), chunks)
