@@ -16,9 +16,9 @@ from ..requests.plan import Plan, turned
 from ..requests.rejection import Rejected, RejectionReason, all_finite
 from .measured import JointStates, MeasuredState
 from .monitor import Allowance
-from .present import NotYet, Present
 from .published import PublishedMotion
 from .reference import PlannedMotion
+from .sent import NotYet, Present
 
 _QUINTIC_PEAKS = (1.88, 5.78, 4 * 60.0)
 """Largest velocity, acceleration and (four times the) jerk of a quintic between rests, over a way of 1 in 1 s."""

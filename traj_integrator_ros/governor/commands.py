@@ -17,8 +17,8 @@ from ..requests.rejection import Rejected, RejectionReason
 from .beside import MAKING, is_like
 from .executable import ExecutableTrajectory
 from .measured import JointStates, MeasuredState
-from .present import NotYet
 from .published import PublishedMotion
+from .sent import NotYet
 from .supervision import Finding, Yields
 from .trajectories import SPARE_NS, TrajectoryMaker
 

@@ -13,7 +13,8 @@ from ..parameters.parameters import NodeParameters
 from ..requests.plan import turned
 from ..requests.rejection import Rejected, RejectionReason, require_steps
 from .measured import JointStates, MeasuredState
-from .present import PresentCommand, SentMotion
+from .present import PresentCommand
+from .sent import SentMotion
 
 _TRANSPORT_PERCENT = 95
 _LONGEST_GAP_NS = 200_000_000

@@ -26,9 +26,9 @@ from .candidates import Candidate, Candidates, JoinPoint, Read
 from .executable import ExecutableTrajectory, schedule
 from .measured import JointStates
 from .monitor import allowance_of
-from .present import NotYet, Present
 from .published import PublishedMotion
 from .reference import PlannedMotion, references, stops_of
+from .sent import NotYet, Present
 from .slow import PathTimer, slow
 
 _LONGEST_NS = (2**31 - 1) * SECOND_NS
