@@ -51,7 +51,7 @@ RECORDINGS = [
     ("rad-ur3e-rtde/L1L2.csv", (65, 6, 0)),  # at rest at first: equal frames, but not repeated ones
     ("robowflex-fetch-planned/fetch_path.yml", (29, 8, 0)),
     ("generated-ruckig/panda_ruckig_p2p_500hz.csv", (488, 7, 0)),
-    (None, (5237, 7, 0)),
+    (None, (5241, 7, 0)),
 ]
 
 

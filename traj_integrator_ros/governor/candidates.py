@@ -20,8 +20,7 @@ from ..limits.joint_limits import JointLimits
 from ..parameters.parameters import NodeParameters
 from ..parameters.table import ACTION_RETIME, ACTION_WARN, END_STOP
 from ..requests.rejection import RejectionReason, require_finite
-from .reference import PlannedMotion, Reading
-from .remainder import Remainder, rest_of
+from .reference import PlannedMotion, Reading, Remainder, rest_of
 from .slow import slow
 from .stop import stopped_at_end
 
