@@ -8,6 +8,7 @@ requirements/peers.txt).
 from __future__ import annotations
 
 import argparse
+import importlib.util
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -61,6 +62,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.reflexes", description=__doc__.splitlines()[0])
     parser.add_argument("--minutes", type=float, default=30.0, help="of motion (default: 30)")
     seconds = 60 * parser.parse_args().minutes
+    if importlib.util.find_spec("franka_sim") is None:
+        parser.error("franka-sim is not installed (requirements/peers.txt)")
     print("| commanded by | first reflex | commands that cause one | from the planned motion, rms |\n|---|---|---|---|")
     causes = []
     for name, way in (("the executor", executor), ("ruckig to the next row", to_rows), ("rows as points", points)):

@@ -79,13 +79,15 @@ class Controller:
     Args:
         start: initial state of the joints.
         begin_ns: the first cycle, a whole number of cycles.
+        lag: s, by which the measured state is behind the command.
         blending: trajectories are blended; else replaced at once.
 
     """
 
-    def __init__(self, start: State, begin_ns: int, *, blending: bool = False) -> None:
+    def __init__(self, start: State, begin_ns: int, *, lag: float = 0.0, blending: bool = False) -> None:
         self._robot = Robot(
             [f"joint{i}" for i in range(len(start.position))],
+            lag=lag,
             allow_nonzero_velocity_at_trajectory_end=True,
             hard_replacement=not blending,
         )

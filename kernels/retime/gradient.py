@@ -10,6 +10,9 @@ from torch.autograd.function import FunctionCtx, once_differentiable
 
 from .limits import MotionLimits
 
+PLACES = 80
+"""Room for each row: at most 4 turns are seen in a piece of the spline, with at most 16 places from one to the next."""
+
 
 class Envelope(NamedTuple):
     """Derivatives of the duration at its optimum, by the path's derivatives at points: the rest is the spline.
@@ -28,7 +31,7 @@ class Envelope(NamedTuple):
     knot_of_row: Tensor
     """`[B, W]`: rows that repeat the one before share its knot."""
     passed: Tensor
-    """`[B, 80W, 3]`: of a path that turns back, phases, and the piece of the spline and part of it there; else -1."""
+    """`[B, PLACES W, 3]`: phases of a path that turns back; piece of the spline and part of it there; else -1."""
 
     @classmethod
     def empty(cls, batch: int, rows: int, dof: int, intervals: int) -> Envelope:
@@ -36,7 +39,7 @@ class Envelope(NamedTuple):
         points = 8 * intervals + 2 * rows + 24  # legs of at least 8 intervals end with a part of a block
         real = [torch.zeros(batch, *shape, dtype=torch.float64) for shape in ((points, 3, dof), (points, 4), (4, dof))]
         whole = (torch.zeros(batch, size, dtype=torch.int64) for size in (points, rows))
-        return cls(*real, *whole, torch.full((batch, 80 * rows, 3), -1.0, dtype=torch.float64))
+        return cls(*real, *whole, torch.full((batch, PLACES * rows, 3), -1.0, dtype=torch.float64))
 
 
 def wants_gradient(waypoints: Tensor, limits: MotionLimits) -> bool:

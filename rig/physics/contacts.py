@@ -78,7 +78,7 @@ def wall(seed: int = 0, *, arm: str = "panda", drive: str | Drive = "pd6", speed
 
 
 def to_and_fro(loop: Loop, joint: int, speed: float, amplitude: float = 0.1) -> None:
-    """A slow motion there and back: what lag is learned from stiction?"""
+    """Move there and back slowly: stiction then teaches the monitor a lag."""
     base, begin = loop.place, loop.now
 
     def at(times: np.ndarray) -> np.ndarray:
@@ -95,7 +95,7 @@ def pushed(seed: int = 0, *, arm: str = "panda", drive: str = "pd6", newton: flo
            moving: float = 0.0, **parameters: object) -> dict[str, float]:  # fmt: skip
     """A person pushes the hand sideways and lets go; the stream goes on; then a plan from the command."""
     loop = begun(arm, drive, seed, **parameters)
-    home, begin, begin_s = loop.place, loop.now, loop._ns * 1e-9 + 1.0
+    home, begin, begin_s = loop.place, loop.now, loop.clock_s + 1.0
 
     def force(time_s: float) -> np.ndarray:
         x = (time_s - begin_s) / seconds

@@ -1,6 +1,7 @@
 """A Panda with masses under an optimizer's motion, a jittery policy, a push and a stop: `make demo-arm` draws it.
 
-Beside the executor, the same input goes straight to the controller, as rows that are points. Simulated time.
+Beside the executor, the same input goes straight to the controller, as rows that are points. Simulated time. The page
+shows `python -m rig.physics.demo --out docs/figures/arm.png`.
 """
 
 from __future__ import annotations
@@ -19,9 +20,11 @@ from traj_integrator_ros.governor.executable import ExecutableTrajectory
 from traj_integrator_ros.kernels import ControlSpace, CostTerm, QuadraticCost, jerk_step, quadratic_cost
 from traj_integrator_ros.motions.figures import BLUE, MOTION_GREY, ORANGE, figure
 from traj_integrator_ros.requests.inputs import Actions, Positions
+from traj_integrator_ros.tools.command_line import ToolFailure, positive, run_tool
 
 from .loop import Log, Loop
 from .motions import course, policy
+from .packages import Absent, mujoco_module
 from .robot import PhysicalRobot
 
 ROWS, STEP = 60, 0.03
@@ -71,12 +74,19 @@ class Straight(Loop):
 
 
 def main() -> int:
-    """Draw, and print the largest accelerations."""
+    """Draw, and print the largest accelerations; returns 0, or a code of all tools."""
     parser = argparse.ArgumentParser(prog="python -m rig.physics.demo", description=__doc__.splitlines()[0])
     parser.add_argument("--out", type=Path, default=Path("build/demo_arm.png"), help="default: %(default)s")
-    parser.add_argument("--seconds", type=float, default=5.0, help="of the policy (default: %(default)s)")
+    parser.add_argument("--seconds", type=positive, default=5.0, help="of the policy (default: %(default)s)")
     options = parser.parse_args()
-    out, seconds = options.out, options.seconds
+    return run_tool("demo-arm", lambda: _main(options.out, options.seconds))
+
+
+def _main(out: Path, seconds: float) -> int:
+    try:
+        mujoco_module()
+    except Absent as absent:
+        raise ToolFailure(str(absent)) from None
     out.parent.mkdir(parents=True, exist_ok=True)
     stories = {"straight to the controller": told(Straight, seconds), "with the node": told(Loop, seconds)}
     for name, story in stories.items():
@@ -98,7 +108,7 @@ def told(kind: type[Loop], seconds: float) -> Story:
     loop.go(ROWS * STEP + 0.5)
     parts["jittery policy"] = begin = loop.now
     pushed_s = begin + 0.6 * seconds
-    begun_s = loop._ns * 1e-9 - loop.now
+    begun_s = loop.clock_s - loop.now
 
     def force(time_s: float) -> np.ndarray:
         return np.array([0.0, PUSH_N * (0 <= time_s - begun_s - pushed_s < PUSH_S), 0.0])

@@ -104,7 +104,7 @@ def replanned(seed: int = 0, *, arm: str = "panda", drive: str = "pd6", hz: floa
     for goal in (random.uniform(low, high) for _ in range(2)):
 
         def send(goal: np.ndarray = goal) -> None:
-            state = loop.robot.measured() if measured else (loop.place, loop.robot._state.velocity)
+            state = loop.robot.measured() if measured else (loop.place, loop.robot.reference.velocity)
             speed = np.where(np.abs(state[1]) < 0.005, 0.0, np.clip(state[1], -0.8, 0.8))
             rows = Way(0.0, np.stack([state[0], speed, 0 * speed]), goal, bounds).states(dt * np.arange(1, 21))[0]
             loop.sequence(rows, dt, start=(state[0], speed) if measured else ())
@@ -171,7 +171,7 @@ def tilting(seed: int = 0, *, arm: str = "panda", drive: str = "pd6", degrees: f
             **parameters: object) -> dict[str, float]:  # fmt: skip
     """The base tilts while a policy moves the arm."""
     loop = begun(arm, drive, seed, **parameters)
-    begin, started_s = loop.now, loop._ns * 1e-9
+    begin, started_s = loop.now, loop.clock_s
 
     def force(time_s: float) -> np.ndarray:
         angle = np.radians(degrees) * (0.5 - 0.5 * np.cos(np.pi / 2 * max(time_s - started_s - 1.0, 0.0)))

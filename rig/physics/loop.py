@@ -66,8 +66,7 @@ class Loop:
         }  # fmt: skip
         self.robot, self.random = robot, np.random.default_rng(seed)
         self.refused: list[tuple[float, Rejected]] = []
-        self.core = NodeCore(arm.joints, **{"start_from": "previous", **limits, **parameters})
-        self.core.commands._refuse = self._refused
+        self.core = NodeCore(arm.joints, self._refused, **{"start_from": "previous", **limits, **parameters})
         self.sent: list[float] = []
         self._jitter = jitter
         self._ns, self._numbers, self._events = _BEGIN_NS, itertools.count(), []
@@ -88,9 +87,14 @@ class Loop:
         return (self._ns - _BEGIN_NS) / SECOND
 
     @property
+    def clock_s(self) -> float:
+        """The time by the clock of the robot, s."""
+        return self._ns / SECOND
+
+    @property
     def place(self) -> np.ndarray:
         """What is commanded."""
-        return self.robot._state.position.copy()
+        return self.robot.reference.position.copy()
 
     def go(self, seconds: float, every: float = 0.0, send: Callable[[], None] | None = None) -> None:
         """Let time pass, and call `send` again and again."""

@@ -17,7 +17,7 @@ def faults(name: str, figures: Figures) -> list[str]:
 
 
 def run(names: list[str], *, seeds: int = 1, reports: bool = True) -> int:
-    """Run scenarios with several seeds; return how many runs do not hold."""
+    """Run scenarios with several seeds; return how many runs do not hold, or could not be made."""
     failed = 0
     for name in names or [*SCENARIOS]:
         for seed in range(seeds):
@@ -25,14 +25,15 @@ def run(names: list[str], *, seeds: int = 1, reports: bool = True) -> int:
             try:
                 figures = SCENARIOS[name][0](seed, reports=reports)
             except Absent as absent:
-                print(f"{name}: skipped, {absent}")
+                print(f"{name}: not run: {absent}")
+                failed += 1
                 break
             wrong = faults(name, figures)
             failed += bool(wrong)
             told = ", ".join(f"{key} {_shown(value)}" for key, value in figures.items())
             said = f"FAILS: {'; '.join(wrong)}" if wrong else "holds"
             print(f"{name} [{seed}] {said} ({told}; {time.monotonic() - began:.1f} s)", flush=True)
-    print(f"{failed} runs fail")
+    print(f"{failed} runs do not hold, or were not made")
     return failed
 
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from traj_integrator_ros.execution.motion import Motion, State
 from traj_integrator_ros.execution.rows import Points
+from traj_integrator_ros.governor.commands import Refuse
 from traj_integrator_ros.governor.controller_reports import ControllerReport
 from traj_integrator_ros.governor.executable import ExecutableTrajectory
 from traj_integrator_ros.governor.executor import Executor
@@ -39,12 +40,13 @@ class NodeCore(Executor):
 
     Args:
         joints: names.
+        refuse: called with plans that had to wait and were refused then.
         parameters: the node's, as far as they do not have their defaults; `__` for dots.
 
     """
 
-    def __init__(self, joints: Sequence[str], **parameters: object) -> None:
-        super().__init__(NodeParameters.of(joints, **{"device": "cpu", **parameters}))
+    def __init__(self, joints: Sequence[str], refuse: Refuse | None = None, **parameters: object) -> None:
+        super().__init__(NodeParameters.of(joints, **{"device": "cpu", **parameters}), refuse=refuse)
 
     def answer(self, plan: Actions | Positions, now_ns: int) -> Message | None:
         """Execute a plan, and return what is published at once; None: it has to wait. Raises Rejected."""

@@ -106,7 +106,7 @@ def test_sequences_are_refused_while_it_moves_after_a_deviation(node, joint):
         node.measure(np.where(held, 0.24, node.commanded(NOW_S + time)[0]), 0.3 * ~held, now=NOW_S + time)
         node.tick(NOW_S + time)
     error = refused(node, 0.8)
-    assert error.reason is RejectionReason.DEVIATION and f"{'ab'[joint]} goes 0.0" in error.message
+    assert error.reason is RejectionReason.DEVIATION and f"{'ab'[joint]} gets 0.0" in error.message
 
 
 @pytest.mark.parametrize("hold", [False, True])

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from rig.physics import contacts, demo, free
 from rig.physics.drives import Drive
 from rig.physics.packages import Absent, model_text, mujoco_module
-from rig.physics.run import faults
+from rig.physics.run import faults, run
 from rig.physics.scenarios import SCENARIOS
 
 try:
@@ -58,3 +58,11 @@ def test_the_demos_arm_feels_less_with_the_node_than_without() -> None:
         for kind in (demo.Straight, demo.Loop)
     )
     assert executed <= 20.0 * (1 + 1e-3) < felt < straight, "the arm's limits"
+
+
+def test_scenarios_that_cannot_be_run_do_not_hold(monkeypatch, capsys) -> None:
+    def absent(*_: object, **__: object) -> dict[str, float]:
+        raise Absent("mujoco is not installed")
+
+    monkeypatch.setitem(SCENARIOS, "policy", (absent, {}))
+    assert run(["policy"], seeds=3) == 1 and "policy: not run: mujoco is not installed" in capsys.readouterr().out

@@ -57,9 +57,7 @@ fro yet, as a share of the allowance: soft drives need 0.15, hobby arms with pla
 _EXERCISED_S, _EXERCISES = 0.5, 0.01
 """Time of motion in either direction after which a joint has shown its play, and share of full speed that is one."""
 _HANGS = 2.0
-"""Most by which an arm is taken to hang low when it is first seen, as a share of the allowance: 84 mrad of a hobby arm
-with a payload.
-"""
+"""Largest droop of an arm that is first seen, as a share of the allowance: a hobby arm with a payload has 84 mrad."""
 _CAME = 0.3
 """Share of its threshold beyond which a joint has come away: in contact several do, by 3 mrad where one has 10."""
 _REMEMBERED_S = 600.0
@@ -104,9 +102,8 @@ class TrackingMonitor:
 
     def _known_dof(self, dof: int) -> None:
         self._lag, self._learned, self.usual, self._need, self._peak = np.zeros((5, dof))
-        """s; the standard deviation of velocity that it was learned from, rad/s, or 0: it is not known; where joints
-        usually are beside their command, rad; what free motion has needed, and the excursion that is not over, both as
-        shares of the least threshold.
+        """Lag, s; standard deviation of the velocity from which it was learned, rad/s (0: not known); usual droop, rad;
+        growth that free motion has needed, and that of the excursion in progress, as shares of the allowance.
         """
         self._exercised = np.zeros((2, dof))
         self.compare_anew(dof)
@@ -119,7 +116,7 @@ class TrackingMonitor:
         self.forget_command(dof)
 
     def forget_command(self, dof: int | None = None) -> None:
-        """What was commanded is not executed any more, or another motion is than the one before."""
+        """Forget errors and growth: another motion is executed than the one that was compared."""
         dof = len(self._lag) if dof is None else dof
         self.error, self.growth, self._off, self._behind, self._speed, self._peak = np.zeros((6, dof))
         self.threshold = np.full(dof, np.inf)
@@ -128,7 +125,7 @@ class TrackingMonitor:
         self.forget_line()
 
     def forget_line(self) -> None:
-        """What was commanded lately is known to be another motion than was taken down: look it up again."""
+        """Look up again what was commanded lately: it was another motion than was written down."""
         self._line, self._line_ns = np.zeros((0, len(self._lag))), 0
         """What was commanded every 10 ms, and when that begins."""
 

@@ -13,9 +13,11 @@ _REST_S = 0.1
 """For which a robot has to stand to be at rest."""
 _STAYS_S = 1.0
 """A robot that stood still comes back to a command that is held by then, if it does."""
-_STOOD, _INSISTS = 0.2, 0.3
-"""Shares of the allowance: by which joints that did not follow are away from their command, and by which a plan may
-lead against what pushed them: as far as a first row at 0.4 rad/s, not as a stream that insists.
+_STOOD = 0.2
+"""Share of the allowance beyond which a joint that stood is still away from its command."""
+_INSISTS = 0.3
+"""Share of the allowance by which a plan may lead against what pushed a joint: a first row at 0.4 rad/s does not reach
+it, a stream that goes on into an obstacle does.
 """
 
 
@@ -90,7 +92,7 @@ class Guard:
             return None
         found, allowed, what = (
             (self.deviation, distance, "is {:.4g} away from its command"),
-            (np.abs(monitor.growth), monitor.threshold, "goes {:.4g} away from its command"),
+            (np.abs(monitor.growth), monitor.threshold, "gets {:.4g} further away from its command"),
         )[kind]
         told = what.format(found[joint])
         parameter = "(parameter supervision.deviation)"
@@ -101,9 +103,9 @@ class Guard:
         return self.stood and bool((self.deviation > _STOOD * allowance.distance).any())
 
     def insists(self, lead: np.ndarray, allowance: Allowance) -> np.ndarray:
-        """By how much a plan that begins further than the robot, by `lead` `[dof]`, would press on, as a share of most.
+        """Share of the allowed distance that each joint would use up by a plan that begins `lead` rad from it, `[dof]`.
 
-        Plans may begin anywhere within the allowance, but not where joints that came away were pushed from.
+        A plan may begin anywhere within the allowance, but against what pushed a joint away, only a part of that.
         """
         pressing = np.where(self.pressed != 0, -lead * self.pressed, 0.0) if len(self.pressed) else 0.0 * lead
         return np.maximum(np.abs(lead), pressing / _INSISTS) / allowance.distance

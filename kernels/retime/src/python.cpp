@@ -13,6 +13,9 @@ namespace traj_integrator::retiming {
 namespace {
 
 constexpr int64_t kAny = ArrayArguments::kAny;
+// PLACES of gradient.py: room for each row of a path that turns back. The 8 samples of a piece show at most 4 turns, between which
+// there are at most 16 places (folds.cpp).
+constexpr int64_t kPlaces = 80;
 
 // Calls task(0) to task(count - 1), each once; a thread takes the next one as soon as it has done one.
 template <class Task>
@@ -40,7 +43,7 @@ void write(const std::vector<Number>& from, const Array& to, int64_t b) {
 //        info [B, 6]: status, points, unchanged, iterations, rounds, points of the gradient; scalars [B, 5]: duration, largest
 //        start speed, three ratios; times [B, P]; position, velocity, acceleration [B, P, D]; row_times [B, W]; segment_ratio,
 //        segment_joint [B, W - 1, 3]; of the third order adjoint [B, G, 3, D], phase [B, G, 4], by_limits [B, 4, D],
-//        piece [B, G], knot_of_row [B, W], passed [B, 80 W, 3]; order, intervals, slow_only, hold, threads)
+//        piece [B, G], knot_of_row [B, W], passed [B, kPlaces W, 3]; order, intervals, slow_only, hold, threads)
 PyObject* py_retime(ArrayArguments& given) {
   const auto written = [&](std::initializer_list<int64_t> shape, char type = 'd') { return given.array(shape, type, true); };
   const Array position = given.array({kAny, kAny, kAny});
@@ -63,7 +66,7 @@ PyObject* py_retime(ArrayArguments& given) {
   const int64_t room = adjoint.given() ? adjoint.shape[1] : 0;
   const Array phase = given.optional({batch, room, 4}, 'd', true), by_limits = given.optional({batch, 4, dof}, 'd', true);
   const Array pieces = given.optional({batch, room}, 'l', true), knot_of_row = given.optional({batch, rows}, 'l', true);
-  const Array passed = given.optional({batch, 80 * rows, 3}, 'd', true);
+  const Array passed = given.optional({batch, kPlaces * rows, 3}, 'd', true);
   for (const Array& each : {phase, by_limits, pieces, knot_of_row, passed}) given.require(each.given() == adjoint.given());
   Options options{.order = given.integer(), .intervals = given.integer(), .slow_only = given.flag(), .hold = given.flag()};
   const int64_t threads = given.integer();
