@@ -15,12 +15,11 @@ pytest.importorskip("traj_integrator_interfaces", reason="traj_integrator_interf
 
 from traj_integrator_interfaces.msg import Rejection
 from traj_integrator_ros.client import JointMotion, Trajectories
-from traj_integrator_ros.demo.main import conclude
 from traj_integrator_ros.demo.main_job import MainJob
 from traj_integrator_ros.demo.optimizer import Result, problems_of
 from traj_integrator_ros.demo.planned import LIMITS, PANDA_JOINTS
 from traj_integrator_ros.demo.recording import plan_on
-from traj_integrator_ros.demo.report import failures, report_of, summary
+from traj_integrator_ros.demo.report import conclude, failures, report_of
 from traj_integrator_ros.kernels import ControlSpace
 
 
@@ -36,7 +35,7 @@ def job(sent: int = 100, answered: int = 100, joint_names: tuple[str, ...] | Non
     """So many sequences that a client sent, answered after 1 ms, 2 ms and so on."""
     motion = sine_motion()
     recording = dataclasses.replace(motion, joint_names=joint_names or motion.joint_names)
-    made = MainJob(MagicMock(), recording, plan_on(motion), 32)
+    made = MainJob(MagicMock(), recording, plan_on(motion))
     made.sent = dict.fromkeys(range(sent), (ControlSpace.JERK, 0.0))
     for stamp in range(answered):
         rows = np.zeros((1, 4, 3), np.float32)
@@ -75,14 +74,15 @@ def test_every_fault_fails_the_run_by_name(found, gap, message):
     assert failures(report(job())) == []
 
 
-def test_what_is_answered_but_not_for_the_controller_is_no_rejection():
+def test_what_is_answered_but_not_for_the_controller_is_no_rejection(tmp_path, capsys):
     made = report(refused("superseded", "joint_trajectory", 2))
     assert failures(made) == [] and made["rejected"] == 0 and made["not_commanded_by_reason"] == {"superseded": 2}
-    lines = summary(made)
+    assert conclude(made, tmp_path, "motion.csv") == 0
+    lines = dict(line.split(maxsplit=1) for line in capsys.readouterr().out.replace("optimizer, ", "").splitlines()[1:])
     assert lines["trajectories"] == "1 for the robot's controller; sequences without one: 2 superseded"
     assert lines["sequences"] == "100 sent, 100 answered, 0 rejected, 0 lost; 32 candidates each"
     assert lines["latency"] == "p50 50.5 ms, p99 99.0 ms"
-    assert lines["optimizer, jerks"] == "cost 1000 to 2 in 2 iterations, 12 calls, 0.3 s; 1e-06 from the optimum"
+    assert lines["jerks"] == "cost 1000 to 2 in 2 iterations, 12 calls, 0.3 s; 1e-06 from the optimum"
     assert "commanded" not in lines, "of another robot, whose limits nobody knows"
 
 

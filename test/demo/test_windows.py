@@ -11,7 +11,7 @@ from motions import sine_motion
 
 from traj_integrator_ros.demo.planned import planned_motion
 from traj_integrator_ros.demo.recording import MIN_SAMPLES, Motion, load_recording, plan_on
-from traj_integrator_ros.demo.windows import cut_window, horizon_of, write_node_parameters
+from traj_integrator_ros.demo.windows import BATCH, cut_window, horizon_of, write_node_parameters
 from traj_integrator_ros.kernels import ControlSpace, Trajectory, control_map
 from traj_integrator_ros.motions.samples import QUANTITIES
 
@@ -25,14 +25,14 @@ def integrate(actions: np.ndarray, fields: dict[str, object]) -> Trajectory:
 
 
 def assert_follows(motion: Motion, first: int, space: ControlSpace, tolerance: float) -> None:
-    actions, fields = cut_window(space, motion, first, 8, np.random.default_rng(0))
+    actions, fields = cut_window(space, motion, first, np.random.default_rng(0))
     found = [rows.numpy() for rows in integrate(actions, fields)[:3]]
     rows = slice(first, first + found[0].shape[1])
     assert found[0].shape[1] - horizon_of(motion) in (0, 1)
     np.testing.assert_allclose(found[0][0], motion.position[rows], atol=tolerance)
     for order, quantity in enumerate(QUANTITIES[:3]):
         expected = getattr(motion, quantity)[first]
-        np.testing.assert_allclose(found[order][:, 0], np.tile(expected, (8, 1)), atol=1e-9)
+        np.testing.assert_allclose(found[order][:, 0], np.tile(expected, (BATCH, 1)), atol=1e-9)
     assert np.ptp(found[0][:, -1], axis=0).min() > 1e-4, "candidates do not differ"
 
 
@@ -66,13 +66,13 @@ def test_windows_of_recordings_follow_them(shared_data, path, size):
 
 def test_the_nodes_parameters_have_the_robots_limits_or_assume_some(sine, tmp_path: Path):
     def written(recording: Motion) -> dict[str, object]:
-        write_node_parameters(recording, plan_on(recording), 40, "cpu", tmp_path / "new" / "node.yaml")
+        write_node_parameters(recording, plan_on(recording), tmp_path / "new" / "node.yaml")
         return yaml.safe_load((tmp_path / "new" / "node.yaml").read_text())["/**"]["ros__parameters"]
 
     unknown, panda = written(sine), written(planned_motion())
-    assert unknown["joint_names"] == list(sine.joint_names) and unknown["dt"] == 0.01 and unknown["device"] == "cpu"
-    assert unknown["warmup"] == ["40x32"] and unknown["max_batch"] == 64
+    assert unknown["joint_names"] == list(sine.joint_names) and unknown["dt"] == 0.01
+    assert unknown["warmup"] == ["32x32"] and unknown["max_batch"] == 64
     assert unknown["limits.action"] == "warn" and unknown["limits.assumed_velocity"] > np.abs(sine.velocity).max()
     assert panda["limits.action"] == "retime" and len(panda["limits.velocity"]) == len(panda["limits.jerk"]) == 7
     slow = dataclasses.replace(sine, time=100 * sine.time)
-    assert written(slow)["state_timeout"] == 6.0, "three of its steps"
+    assert written(slow)["state_timeout"] == pytest.approx(6.0), "three of its steps"

@@ -23,6 +23,7 @@ FLOOR = 1e-8
 """Relative cost below which there is only the rounding of float32."""
 CYCLE = 0.001
 """Cycle of a controller, s."""
+_OUTSIDE = {"ncols": 4, "fontsize": 10}
 
 
 def draw_trajectories(job: MainJob, path: Path) -> None:
@@ -50,10 +51,10 @@ def _draw_all_joints(panels: np.ndarray, job: MainJob, windows: list[Answer]) ->
         axes.plot(planned.time, planned.velocity[:, joint], color=MOTION_GREY, linewidth=5, label="planned motion")
         labels = {space: f"integrated {space.name.lower()}" for space in COLORS}
         for answer, end in zip(windows, ends, strict=True):
-            time, label = answer.time + answer.batch.time_from_start, labels.pop(answer.space, None)
-            shown = slice(0, np.searchsorted(time, end) + 1)
-            velocity = answer.batch.velocity[0, shown, joint]
-            axes.plot(time[shown], velocity, color=COLORS[answer.space], linewidth=1.4, label=label)
+            time, velocity = answer.time + answer.batch.time_from_start, answer.batch.velocity[0, :, joint]
+            shown = slice(np.searchsorted(time, end) + 1)
+            label = labels.pop(answer.space, None)
+            axes.plot(time[shown], velocity[shown], color=COLORS[answer.space], linewidth=1.4, label=label)
         if len(again):
             axes.plot(again, 0 * again + 0.03, "k^", transform=axes.get_xaxis_transform(), label="repeated frame")
         axes.set_ylabel(f"velocity\n[{JointUnits().in_figures(name)[1]}]", fontsize=10)
@@ -62,8 +63,7 @@ def _draw_all_joints(panels: np.ndarray, job: MainJob, windows: list[Answer]) ->
         axes.locator_params(axis="y", nbins=3)
         tight_time(axes, 0.0, planned.duration)
     panels[-1].set_xlabel("time in the motion [s]")
-    handles, labels = panels[0].get_legend_handles_labels()
-    panels[0].figure.legend(handles, labels, loc="outside upper center", ncols=4, fontsize=10)
+    panels[0].figure.legend(*panels[0].get_legend_handles_labels(), loc="outside upper center", **_OUTSIDE)
 
 
 def _power(answer: Answer) -> np.ndarray:
@@ -75,15 +75,14 @@ def _draw_start(panels: np.ndarray, job: MainJob, answer: Answer) -> None:
     """Position, velocity and acceleration of the liveliest joint around the start of a window."""
     planned, joint, color = job.planned, int(_power(answer).argmax()), COLORS[answer.space]
     time, name = answer.time + answer.batch.time_from_start, planned.joint_names[joint]
+    begin, end = time[0] - 0.15 * (time[-1] - time[0]), time[-1]
+    # One sample more on either side, so that the line reaches the edges of the panel.
+    shown = slice(max(0, np.searchsorted(planned.time, begin) - 1), np.searchsorted(planned.time, end) + 1)
     for axes, quantity, unit in zip(panels, QUANTITIES, JointUnits().in_figures(name), strict=False):
-        own, rows = getattr(planned, quantity)[:, joint], getattr(answer.batch, quantity)[:, :, joint]
-        begin, end = time[0] - 0.15 * (time[-1] - time[0]), time[-1]
-        # One sample more on either side, so that the line reaches the edges of the panel.
-        shown = slice(max(0, np.searchsorted(planned.time, begin) - 1), np.searchsorted(planned.time, end) + 1)
-        axes.plot(planned.time[shown], own[shown], color=MOTION_GREY, linewidth=6, label="planned motion")
-        for number, candidate in enumerate(rows[1:]):
-            label = None if number else "perturbed candidates"
-            axes.plot(time, candidate, color=color, linewidth=0.8, alpha=0.35, label=label)
+        own, rows = getattr(planned, quantity)[shown, joint], getattr(answer.batch, quantity)[:, :, joint]
+        axes.plot(planned.time[shown], own, color=MOTION_GREY, linewidth=6, label="planned motion")
+        candidates = axes.plot(time, rows[1:].T, color=color, linewidth=0.8, alpha=0.35)
+        candidates[0].set_label("perturbed candidates")
         axes.plot(time, rows[0], color=color, linewidth=1.8, label=f"integrated {answer.space.name.lower()}")
         axes.plot(time[0], rows[0, 0], "o", color=color, markersize=8, markeredgecolor="white", zorder=5)
         axes.set_ylabel(f"{quantity}\n[{unit}]")
@@ -118,41 +117,39 @@ def draw_optimizer(result: Result, path: Path) -> None:
     """Draw cost above the optimum against iterations, and the motion of all joints."""
     problem, costs = result.problem, result.costs
     with figure(path, 15, 8) as drawn:
-        told = f"by L-BFGS over {problem.n} {problem.name} and ~/evaluate ({result.calls} calls)"
+        told = f"by L-BFGS over {len(problem.guess)} {problem.name} and ~/evaluate ({result.calls} calls)"
         drawn.suptitle(f"Least jerk to a goal at rest, {told}", fontsize=15)
         left, right = drawn.subfigures(1, 2, width_ratios=[1, 1.6])
         axes = left.subplots()
-        gaps = np.maximum(np.abs(np.array(costs) - result.optimum) / result.optimum, FLOOR)
-        axes.semilogy(range(len(gaps)), gaps, "o-", color=BLUE, linewidth=2, markersize=6, label="cost")
+        gaps = np.maximum(np.abs(np.array(costs) / result.optimum - 1), FLOOR)
+        axes.semilogy(gaps, "o-", color=BLUE, linewidth=2, markersize=6, label="cost")
         axes.axhspan(FLOOR / 10, 1e-6, color="#E4E4E4", zorder=0, label="rounding of float32")
         axes.set_ylim(FLOOR / 2, 10 * max(1.0, gaps.max()))
         axes.set_xlabel("iteration")
         axes.xaxis.get_major_locator().set_params(integer=True)
         axes.set_ylabel("(cost - closed-form optimum) / optimum")
         axes.set_title(f"cost {costs[0]:.3g} to {costs[-1]:.6g}, optimum {result.optimum:.6g}", loc="left")
-        left.legend(loc="outside lower center", ncols=2, fontsize=11)  # inside, the curve may cross it
+        left.legend(loc="outside lower center", **_OUTSIDE)  # inside, the curve may cross it
         _draw_motion(right.subplots(2, 2, sharex=True), result)
 
 
 def _draw_motion(panels: np.ndarray, result: Result) -> None:
-    problem, found, time = result.problem, result.found, result.found.time_from_start
+    found, time, names = result.found, result.found.time_from_start, result.found.joint_names
     # Both units where some joints lift: [rad/s, m/s].
-    kinds = sorted({JointUnits().in_figures(name) for name in problem.joint_names}, reverse=True)
+    kinds = sorted({JointUnits().in_figures(name) for name in names}, reverse=True)
     for axes, quantity, units in zip(panels.flat, QUANTITIES, zip(*kinds, strict=True), strict=True):
-        for joint, name in enumerate(problem.joint_names):
-            color, rows = JOINT_COLORS[joint % len(JOINT_COLORS)], getattr(found, quantity)[0, :, joint]
-            if quantity == "jerk":  # held over the step that leads to the point; there is none before the start
-                axes.step(time[1:], rows[1:], where="pre", color=color, linewidth=2)
-                continue
-            axes.plot(time, rows, color=color, linewidth=2, label=short_name(name))
-            goal = problem.goal[joint] if quantity == "position" else 0.0
-            for at, value, marker, size in ((0, rows[0], "o", 7), (time[-1], goal, "*", 12)):
-                edge = {"markeredgecolor": "white", "zorder": 5, "clip_on": False}
-                axes.plot(at, value, marker, color=color, markersize=size, **edge)
+        rows, goal = getattr(found, quantity)[0], result.problem.goal * (quantity == "position")
+        axes.set_prop_cycle(color=[JOINT_COLORS[joint % len(JOINT_COLORS)] for joint in range(len(names))])
+        if quantity == "jerk":  # held over the step that leads to the point; there is none before the start
+            axes.step(time[1:], rows[1:], where="pre", linewidth=2)
+        else:
+            axes.plot(time, rows, linewidth=2, label=[*map(short_name, names)])
+            edge = {"markeredgecolor": "white", "zorder": 5, "clip_on": False}
+            axes.plot(time[:1], rows[:1], "o", markersize=7, **edge)
+            axes.plot(time[-1:], goal[None], "*", markersize=12, **edge)
         axes.set_ylabel(f"{quantity} [{', '.join(units)}]")
         tight_time(axes, 0.0, time[-1])
     for axes in panels[-1]:
         axes.set_xlabel("time [s]")
     panels[0, 0].set_title("start in motion: dots, goal at rest: stars", loc="left")
-    handles, labels = panels[0, 0].get_legend_handles_labels()
-    panels[0, 0].figure.legend(handles, labels, loc="outside lower center", ncols=4, fontsize=11)
+    panels[0, 0].figure.legend(*panels[0, 0].get_legend_handles_labels(), loc="outside lower center", **_OUTSIDE)

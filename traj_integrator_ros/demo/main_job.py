@@ -35,8 +35,8 @@ class Answer(NamedTuple):
 class MainJob:
     """Robot, planner, and a listener: `motions` for the controller, `answers` by stamps, refusals by reasons."""
 
-    def __init__(self, client: IntegratorClient, recording: Motion, planned: Motion, batch: int) -> None:
-        self.client, self.recording, self.planned, self.batch = client, recording, planned, batch
+    def __init__(self, client: IntegratorClient, recording: Motion, planned: Motion) -> None:
+        self.client, self.recording, self.planned = client, recording, planned
         self.sent: dict[int, tuple[ControlSpace, float]] = {}
         self.answers: dict[int, Answer] = {}
         self.motions: list[JointMotion] = []
@@ -68,7 +68,7 @@ class MainJob:
         if first >= motion.samples - horizon_of(motion) or self.lost >= MOST_IN_FLIGHT:
             return  # not enough future is left, or the node is busy
         space = list(ControlSpace)[int(elapsed / BLOCK_S) % len(ControlSpace)]
-        actions, fields = cut_window(space, motion, first, self.batch, random)
+        actions, fields = cut_window(space, motion, first, random)
         stamp_ns = time.time_ns()
         self.sent[stamp_ns] = space, float(motion.time[first])
         self.client.publish(actions, stamp_ns=stamp_ns, **fields)

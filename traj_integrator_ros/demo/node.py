@@ -9,17 +9,17 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 
-from ..tools.command_line import ToolFailure, one_line
+from ..tools.command_line import ToolFailure
 
 STOPS_WITHIN_S = 20.0
-FAULT = "configure failed: "
+SHOWN_LINES = 15
 
 
 class NodeProcess(AbstractContextManager):
     """`python -m traj_integrator_ros` with a parameter file and other ROS arguments; its output goes to `log`."""
 
     def __init__(self, parameters: Path, ros_arguments: Sequence[str], log: Path) -> None:
-        self._log, self.code = log, 0
+        self._log = log
         given = ["--ros-args", *ros_arguments, "--params-file", str(parameters)]
         with log.open("wb") as output:
             # In a process session of its own: Ctrl-C in the terminal goes to the demo, which then ends the node.
@@ -32,16 +32,14 @@ class NodeProcess(AbstractContextManager):
         """Interrupt it, and kill it if that does not end it; `code` is how it ended."""
         self._process.send_signal(signal.SIGINT)
         try:
-            self.code = self._process.wait(STOPS_WITHIN_S)
+            self._process.wait(STOPS_WITHIN_S)
         except subprocess.TimeoutExpired:
             self._process.kill()
-            self.code = self._process.wait()
+        self.code = self._process.wait()
 
     def check(self) -> None:
-        """Raise ToolFailure where it has ended, or could not configure itself."""
-        lines = self._log.read_text(encoding="utf-8", errors="replace").splitlines()
+        """Raise ToolFailure where it has ended."""
         if (code := self._process.poll()) is not None:
-            print("\n".join(lines[-15:]), file=sys.stderr)
+            lines = self._log.read_text(encoding="utf-8", errors="replace").splitlines()
+            print(*lines[-SHOWN_LINES:], sep="\n", file=sys.stderr)
             raise ToolFailure(f"the integrator node ended with exit code {code}; the end of {self._log} is above")
-        if reasons := [line.partition(FAULT)[2] for line in lines if FAULT in line]:
-            raise ToolFailure(f"the node could not configure itself: {one_line(reasons[0])}")

@@ -57,7 +57,8 @@ def planned_motion() -> Motion:
     parameters.max_acceleration = list(ACCELERATION_SHARE * LIMITS["acceleration"])
     parameters.max_jerk = [JERK_LIMIT] * dof
     state = (START_POSITION, START_VELOCITY, START_ACCELERATION)
-    parts: list[Trajectory] = []
+    samples: list[list[list[float]]] = []
+    begin = 0.0  # from which time of a part on its samples are taken, s
     for position, velocity in WAYPOINTS:
         parameters.current_position, parameters.current_velocity, parameters.current_acceleration = map(list, state)
         parameters.target_position, parameters.target_velocity = list(position), list(velocity)
@@ -66,22 +67,11 @@ def planned_motion() -> Motion:
         result = planner.calculate(parameters, part)
         if result not in (Result.Working, Result.Finished):
             raise RuntimeError(f"ruckig found no motion to {position}: {result}")
-        parts.append(part)
-        state = (position, velocity, (0.0,) * dof)
-
-    ends = np.cumsum([part.duration for part in parts])
-    time = np.arange(int(ends[-1] / PERIOD) + 1) * PERIOD
-    which = np.minimum(np.searchsorted(ends, time, side="right"), len(parts) - 1)
-    starts = ends - [part.duration for part in parts]
-    samples = np.array([parts[i].at_time(t - starts[i])[:3] for i, t in zip(which, time, strict=True)])
+        times = np.arange(begin, part.duration, PERIOD)
+        samples += [part.at_time(time)[:3] for time in times]
+        begin, state = times[-1] + PERIOD - part.duration, (position, velocity, (0.0,) * dof)
+    rows = np.array(samples)
     return Motion(
-        joint_names=PANDA_JOINTS,
-        time=time,
-        position=samples[:, 0],
-        velocity=samples[:, 1],
-        acceleration=samples[:, 2],
-        jerk=None,
-        source="planned on the spot with ruckig",
-        kind="planned, jerk-limited, exact",
-        nature=Nature.EXACT,
-    )
+        PANDA_JOINTS, PERIOD * np.arange(len(rows)), *rows.swapaxes(0, 1), None,
+        "planned on the spot with ruckig", "planned, jerk-limited, exact", Nature.EXACT,
+    )  # fmt: skip

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import sys
 from collections import Counter
 from collections.abc import Mapping
+from pathlib import Path
 
 import numpy as np
 
@@ -11,12 +14,15 @@ from ..client import SECOND_NS, JointMotion
 from ..execution.limits import extremes
 from ..execution.motion import Motion as Polynomials
 from ..execution.rows import Points, motion_of_points
+from ..tools.command_line import EXIT_FAILED
 from .main_job import MainJob
 from .optimizer import Result
 from .planned import limits_of
+from .windows import BATCH
 
 OPTIMIZER_GAP = 1e-3
 """Largest distance of the optimizer's cost from the optimum, relative to it, that counts as found."""
+REPORT, FIGURES = "report.json", ("trajectories.png", "optimizer.png", "goal.png")
 Report = dict[str, object]
 
 
@@ -31,7 +37,7 @@ def report_of(job: MainJob, optimized: list[Result], node_code: int, wall_s: flo
         "motion_s": recording.duration,
         "samples": recording.samples,
         "repeated_frames": int(recording.repeated.sum()),
-        "candidates_per_sequence": job.batch,
+        "candidates_per_sequence": BATCH,
         "sequences_sent": len(job.sent),
         "trajectories_received": len(latencies),
         "received_by_space": Counter(answer.space.name.lower() for answer in job.answers.values()),
@@ -72,23 +78,34 @@ def failures(report: Report) -> list[str]:
     return found
 
 
-def summary(report: Report) -> dict[str, str]:
-    """The table at the end of the demo."""
-    sent = "{sequences_sent} sent, {trajectories_received} answered, {rejected} rejected, {lost} lost"
-    told = "cost {cost_at_start:.4g} to {cost_at_end:.6g} in {iterations} iterations, {service_calls} calls, "
-    told += "{seconds:.1f} s; {relative_gap:.0e} from the optimum"
-    without, used = report["not_commanded_by_reason"], report["share_of_limits"]
+def conclude(report: Report, out: Path, recordings: str) -> int:
+    """Write the report, print a summary, and return the exit code."""
+    failed = failures(report)
+    text = json.dumps({"passed": not failed, "failures": failed, **report}, indent=2, allow_nan=False)
+    (out / REPORT).write_text(f"{text}\n", encoding="utf-8")
     lines = {
         "motion": "{motion_s:.1f} s, {samples} samples, {repeated_frames} repeated; {source} ({source_kind})",
-        "sequences": sent + "; {candidates_per_sequence} candidates each",
-        "trajectories": "{joint_trajectories_received} for the robot's controller"
-        + (f"; sequences without one: {_listed(without)}" if without else ""),
+        "sequences": "{sequences_sent} sent, {trajectories_received} answered, {rejected} rejected, {lost} lost; "
+        "{candidates_per_sequence} candidates each",
+        "trajectories": "{joint_trajectories_received} for the robot's controller",
         "latency": "p50 {latency_ms[p50]:.1f} ms, p99 {latency_ms[p99]:.1f} ms" if report["latency_ms"] else "unknown",
+        "time": "{wall_s:.0f} s",
     }
-    if used:
-        lines["commanded"] = f"{', '.join(f'{name} {share:.0%}' for name, share in used.items())} of the robot's limits"
-    found = {name: line.format(**report) for name, line in lines.items()}
-    return found | {f"optimizer, {name}": told.format(**result) for name, result in report["optimizer"].items()}
+    told = {name: line.format(**report) for name, line in lines.items()}
+    if without := report["not_commanded_by_reason"]:
+        told["trajectories"] += f"; sequences without one: {_listed(without)}"
+    if used := report["share_of_limits"]:
+        told["commanded"] = f"{', '.join(f'{name} {share:.0%}' for name, share in used.items())} of the robot's limits"
+    for name, result in report["optimizer"].items():
+        told[f"optimizer, {name}"] = (
+            "cost {cost_at_start:.4g} to {cost_at_end:.6g} in {iterations} iterations, {service_calls} calls, "
+            "{seconds:.1f} s; {relative_gap:.0e} from the optimum"
+        ).format(**result)
+    told["written"] = f"{', '.join((REPORT, *FIGURES))}; for the tools {recordings} (docs/tools.md); in {out}"
+    print("", *(f"  {name:<25}  {value}" for name, value in told.items()), sep="\n")
+    for failure in failed:
+        print(f"demo: FAILED: {failure}", file=sys.stderr)
+    return EXIT_FAILED if failed else 0
 
 
 def commanded(motion: JointMotion) -> Polynomials | None:

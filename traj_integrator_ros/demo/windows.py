@@ -11,8 +11,8 @@ from ..motions.samples import QUANTITIES
 from .planned import limits_of
 from .recording import Motion
 
-MAX_HORIZON = 32
-"""Rows of a window."""
+BATCH, MAX_HORIZON = 32, 32
+"""Candidates in a window, and its rows."""
 DEGREE, SEGMENT = 3, 4
 """Degree of the B-splines, and rows in each segment."""
 CANDIDATE_SPREAD = 0.5
@@ -25,16 +25,16 @@ def horizon_of(motion: Motion) -> int:
 
 
 def cut_window(
-    space: ControlSpace, motion: Motion, first: int, batch: int, random: np.random.Generator
+    space: ControlSpace, motion: Motion, first: int, random: np.random.Generator
 ) -> tuple[np.ndarray, dict[str, object]]:
-    """The window that starts from sample `first`: actions [batch, horizon, dof], and the other arguments of `publish`.
+    """The window that starts from sample `first`: actions [BATCH, horizon, dof], and the other arguments of `publish`.
 
     Row 0 is the motion itself, and the others leave it from the same start state, by A s⁴ with s = 0..1.
     """
     horizon, dt = horizon_of(motion), motion.step
     span, s = horizon * dt, np.linspace(0, 1, horizon + 1)[:, None]
     reach = CANDIDATE_SPREAD * np.abs(motion.acceleration).max() * span**2 / 12
-    amplitude = reach * np.clip(random.standard_normal((batch, 1, motion.dof)), -2, 2)
+    amplitude = reach * np.clip(random.standard_normal((BATCH, 1, motion.dof)), -2, 2)
     amplitude[0] = 0
     leaving = s**4, 4 * s**3 / span, 12 * s**2 / span**2
     own = (getattr(motion, name)[first : first + horizon + 1] for name in QUANTITIES[:3])
@@ -48,36 +48,33 @@ def cut_window(
         # Control points of the spline through the motion, but for terms of the fourth order; its ends are states.
         points = position - (SEGMENT * dt) ** 2 / 6 * acceleration
         fields |= {f"goal_{name}": rows[:, -1] for name, rows in zip(QUANTITIES, states, strict=False)}
-        fields |= {"degree": DEGREE, "steps": SEGMENT, "goal_index": range(batch)}
+        fields |= {"degree": DEGREE, "steps": SEGMENT, "goal_index": range(BATCH)}
         return points[:, 2 * SEGMENT : -SEGMENT - 1 : SEGMENT], fields
     # The velocity that reaches the next position in one step, and so on.
     order = (ControlSpace.VELOCITY, ControlSpace.ACCELERATION, ControlSpace.JERK).index(space)
     return np.diff(states[order], axis=1) / dt, fields
 
 
-def write_node_parameters(recording: Motion, planned: Motion, batch: int, device: str, path: Path) -> None:
+def write_node_parameters(recording: Motion, planned: Motion, path: Path) -> None:
     """The parameter file for the node: the motion's joints, its time step, shapes to warm up."""
-    limits = {name: values.tolist() for name, values in limits_of(recording.joint_names).items()}
-    if limits:
+    import yaml
+
+    if limits := {name: values.tolist() for name, values in limits_of(recording.joint_names).items()}:
         limits |= {"action": "retime", "start_deviation": 0.0}  # the robot goes on while a sequence is on its way
     else:  # it jumps where its motion starts over
         moved, fastest = np.abs(np.diff(recording.position, axis=0)).max(), np.abs(recording.velocity).max()
-        assumed = {"assumed_velocity": max(1.0, 2 * fastest), "start_deviation": max(0.1, 2 * moved)}
-        limits = {"action": "warn", **{name: round(float(value), 3) for name, value in assumed.items()}}
+        assumed = {"assumed_velocity": float(max(1.0, 2 * fastest)), "start_deviation": float(max(0.1, 2 * moved))}
+        limits = {"action": "warn", **assumed}
     values = {
         "joint_names": list(recording.joint_names),
-        "device": device,
         "dt": round(planned.step, 9),
-        "max_batch": max(64, batch),
+        "max_batch": 2 * BATCH,
         "max_horizon": 128,
-        "warmup": [f"{batch}x{horizon_of(planned)}"],
-        "state_timeout": round(max(5.0, 3 * float(np.diff(recording.time).max())), 3),
+        "warmup": [f"{BATCH}x{horizon_of(planned)}"],
+        "state_timeout": max(5.0, 3 * float(np.diff(recording.time).max())),
         **{f"limits.{name}": value for name, value in limits.items()},
         "supervision.deviation": 0.0,  # the robot plays its recording, whatever it is sent
         "publish.start_moving": True,
     }
-    import yaml
-
     path.parent.mkdir(parents=True, exist_ok=True)
-    text = yaml.safe_dump({"/**": {"ros__parameters": values}}, sort_keys=False, default_flow_style=None)
-    path.write_text(f"# Written by the demo.\n{text}", encoding="utf-8")
+    path.write_text(yaml.safe_dump({"/**": {"ros__parameters": values}}, sort_keys=False), encoding="utf-8")
