@@ -34,9 +34,9 @@ NATIVE_PARTS = (
 )
 """Modules in C++, the folder that has their `src/`, and what else they need."""
 NODE = ["PyYAML", "ruckig>=0.14"]
-"""What only the node needs: to read files of parameters and limits, and to join plans within limits of jerk."""
+"""Libraries of the node alone: to read files of parameters and limits, and to join plans within limits of jerk."""
 FOR_ROS2_RUN = not {"install", "develop"}.isdisjoint(sys.argv)
-"""Whether executables go to lib/<package>, as with colcon, or to a bin that all packages of an environment share."""
+"""True if executables go to lib/<package>, as with colcon, or to a bin that all packages of an environment share."""
 # The counterpart of [install] install_scripts in setup.cfg, for setuptools that know it (before 80).
 DEVELOP_KNOWS_SCRIPT_DIR = any(option.startswith("script-dir") for option, *_ in develop.user_options)
 
@@ -92,12 +92,12 @@ def compiled_parts() -> dict[str, object]:
 
 
 def flags(variable: str) -> list[str]:
-    """What a variable of the environment adds to a command."""
+    """Words that a variable of the environment adds to a command."""
     return shlex.split(os.environ.get(variable, ""))
 
 
 def what_is_missing() -> str:
-    """What compiling takes and this machine lacks, and how to get it; empty if nothing is missing."""
+    """Tools for compiling that this machine lacks, and how to get them; empty if nothing is missing."""
     compiler = shlex.split(os.environ.get("CXX") or "c++")[0]
     if shutil.which(compiler) is None:
         return f"no C++ compiler ({compiler}): sudo apt install g++ (Fedora: gcc-c++)"

@@ -23,7 +23,7 @@ from .timing import interleaved, repeated
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "benchmarks" / "results"
-# Of the median of the kept runs, and below the lowest of them: these show the range of a machine that is busy at times.
+# Shares of the median of the kept runs, and of the lowest: these show the range of a machine that is busy at times.
 ALLOWED_LOSS, ALLOWED_BELOW = 0.25, 0.1
 REPEATS = 2
 Kept = dict[tuple[object, ...], Row]

@@ -31,7 +31,7 @@ STATES_NS = 10_000_000
 USUAL_US, MOST_US = 5e3, 10e3
 """Most that the median, and the slowest, of a kind may take."""
 SAMPLE, SAMPLE_US = "a sample of the command", 20.0
-"""What a loop asks the executor for in each cycle, and most that the median of it may take: 2 % of a cycle of 1 kHz."""
+"""The sample that a loop asks for in each cycle, and the most that its median may take: 2 % of a cycle of 1 kHz."""
 COUNT, FEW = 1250, 40
 """Sequences of each kind, also where it is to be quick."""
 _COLD, _AGAIN = 3, 3

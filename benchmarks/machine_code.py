@@ -79,7 +79,7 @@ def counted(cubin: bytes, arguments: Mapping[str, object], programs: tuple[int, 
 
 
 def is_float64(one: Instruction) -> bool:
-    """Whether an instruction runs at the rate of float64."""
+    """Return whether an instruction runs at the rate of float64."""
     return FLOAT64.match(one.text) is not None
 
 

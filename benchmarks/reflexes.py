@@ -48,7 +48,7 @@ class Chunk(NamedTuple):
 
 
 class Judgement(NamedTuple):
-    """Of so many commands, how many cause a reflex, the first of these and its name; and the distance, rad, rms."""
+    """Number of commands and of those that cause a reflex, the first of these and its name; the distance, rad, rms."""
 
     commands: int
     causes: int
@@ -82,7 +82,7 @@ def planned(time: np.ndarray | float) -> np.ndarray:
 
 
 def chunks(seconds: float) -> Iterator[Chunk]:
-    """What the planner sends: the same for everybody."""
+    """The planner's chunks: the same for everybody."""
     random = np.random.default_rng(0)
     for stamp_ns in range(0, round(seconds * 1e9), PERIOD_NS):
         rows = planned(stamp_ns * 1e-9 + STEP * np.arange(1, ROWS + 1))
@@ -91,7 +91,7 @@ def chunks(seconds: float) -> Iterator[Chunk]:
 
 
 def judged(commands: Commands) -> Judgement:
-    """What a robot says to commands; after a reflex a real one stands, and here it goes on."""
+    """A robot's verdict on commands; after a reflex a real one stands, and here it goes on."""
     from franka_sim.control_modes import ControlMode
     from franka_sim.limits.checker import MotionLimitChecker
 

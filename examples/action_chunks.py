@@ -79,7 +79,7 @@ class ActionChunks(Node):
             except Refused as refused:
                 self.get_logger().warning(str(refused), throttle_duration_sec=2.0)
                 return
-            # What cannot be changed now, and what cannot be when the chunk is there.
+            # Actions that cannot be changed now, and those that cannot be when the chunk is there.
             inference = (self.options.inference + self.options.jitter) / STEP
             kept = min(fixed.committed + int(np.ceil(inference)), HORIZON + 1)
             ahead = policy(fixed.position[kept - 1], fixed.velocity[kept - 1], goal, HORIZON + 1 - kept)

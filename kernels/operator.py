@@ -157,7 +157,7 @@ def _registered(name: str) -> StepOperator:
 
 
 def _is_differentiated(tensors: Sequence[Tensor | None]) -> bool:
-    """Whether autograd has to see an operator: a tensor requires grad, or one may carry a tangent."""
+    """Return whether autograd has to see an operator: a tensor requires grad, or one may carry a tangent."""
     if torch.is_grad_enabled():
         for tensor in tensors:
             if tensor is not None and tensor.requires_grad:

@@ -76,7 +76,7 @@ class Signature:
 
     @property
     def uniform_dt_only(self) -> bool:
-        """Whether step lengths may not differ along the horizon."""
+        """Return whether step lengths may not differ along the horizon."""
         return self.one_dt_for is not None
 
     def output_horizon(self, action_horizon: int, scheme: Sequence = ()) -> int:

@@ -42,9 +42,9 @@ class Robot(Controller):
         self.droop = np.zeros(len(self.joints)) if droop is None else np.asarray(droop, float)
         self.quantization, self.noise, self._random = quantization, noise, np.random.default_rng(seed)
         self.frozen = False
-        """Whether the joints stand still whatever is commanded (a protective stop)."""
+        """True if the joints stand still whatever is commanded (a protective stop)."""
         self.reading = True
-        """Whether joint states are published; for the user of this class to look at."""
+        """True if joint states are published; for the user of this class to look at."""
         self._commands: list[np.ndarray] = []
         self._place = self._speed = np.zeros(len(self.joints))
 

@@ -209,7 +209,7 @@ class Controller:
             return self._state
         return self._state_at(self._clock + self._advance) or self._state
 
-    # What is accepted
+    # Acceptance
 
     def _refusal(
         self, names: list[str], times: np.ndarray, columns: list[list[np.ndarray]], now: int, stamp: int

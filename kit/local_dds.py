@@ -88,7 +88,7 @@ def _try_to_lock(file: Path) -> int | None:
 
 
 def _is_silent(domain: int) -> bool:
-    """Whether the ports at which the first participants of a domain listen are free."""
+    """Return whether the ports at which the first participants of a domain listen are free."""
     for participant in range(PARTICIPANTS):
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
             try:

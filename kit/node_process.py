@@ -72,7 +72,7 @@ class PythonProcess:
         return self.log.read_text(encoding="utf-8", errors="replace")
 
     def is_running(self) -> bool:
-        """Whether it has not ended."""
+        """Return whether it runs."""
         return self._process.poll() is None
 
     def check(self) -> None:

@@ -14,7 +14,7 @@ _READY = "RIG_READY"
 
 
 def is_ready() -> bool:
-    """Whether this process has its environment."""
+    """Return whether this process has its environment."""
     return os.environ.get(_READY) == "1"
 
 

@@ -26,7 +26,7 @@ RESTING_CYCLES = 20
 GOAL_RAD = 1e-6
 """As for limits of position: rows are float32."""
 JUMP = 3.0
-"""Times what a plan may ask for where nobody gave a limit: how its spline begins and ends is the node's to choose, and
+"""Factor over what a plan asks for where nobody gave a limit: the node chooses how its spline begins and ends, and
 changes that by less; a jump by 1 urad in a cycle of 1 ms is a jerk of 1,000 rad/s^3, and so is one by 1 mrad/s.
 """
 
@@ -45,7 +45,7 @@ class Finding(NamedTuple):
 
     @property
     def good(self) -> bool:
-        """Whether that holds."""
+        """Return whether that holds."""
         return self.value <= self.most
 
 

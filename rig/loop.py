@@ -79,7 +79,7 @@ class Loop:
         self.period = NS // rate
         self.states_every, self.reports_every = max(1, rate // states_hz), max(1, rate // max(reports_hz, 1))
         self.speak = listen_states
-        """Whether joint states are published."""
+        """True if joint states are published."""
         self.states_delay = round(states_delay * NS)
         self.filter: Callable[[JointState], JointState | list[JointState]] | None = None
         """Changes a joint state before it is published."""

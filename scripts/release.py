@@ -20,7 +20,7 @@ from build_wheel import MACHINES, ROOT, TOOLS, build_sdist, build_wheel, get_too
 PACKAGE = "traj_integrator_ros"
 ELF_MACHINES = {"x86_64": 62, "aarch64": 183}
 """e_machine, at byte 18 of a shared object."""
-# What may be in a bare environment: kernels without the node, from the installation, compiled.
+# Contents of a bare environment: kernels without the node, from the installation, compiled.
 IN_A_BARE_ENVIRONMENT = """
 import importlib.util, sys
 import traj_integrator_ros

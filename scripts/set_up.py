@@ -46,7 +46,7 @@ def python_of_venv():
 
 
 def serves(python):
-    """Whether another interpreter has everything that is needed."""
+    """Return whether another interpreter has everything that is needed."""
     command = [python, *sys.argv, "--check"]
     try:
         return subprocess.call(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) == 0

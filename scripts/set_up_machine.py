@@ -87,7 +87,7 @@ def sourced_ros():
 
 
 def imports_rclpy():
-    """Whether there is an rclpy compiled for this Python (PYTHONPATH may name another Python's)."""
+    """Return whether there is an rclpy compiled for this Python (PYTHONPATH may name another Python's)."""
     spec = importlib.util.find_spec("rclpy")
     if spec is None or not spec.origin:
         return False

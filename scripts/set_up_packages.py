@@ -57,7 +57,7 @@ def package_inputs(environment: Environment) -> list[str | Path]:
 def install_packages(environment: Environment) -> None:
     """Installs the pinned packages."""
     for metadata in environment.site_packages.glob("*.dist-info"):
-        # What an interruption left incomplete: pip takes any metadata for a whole package.
+        # An interruption may have left packages incomplete: pip takes any metadata for a whole package.
         record = metadata / "RECORD"
         lines = record.read_text(encoding="utf-8").splitlines() if record.is_file() else []
         files = [line.rsplit(",", 2)[0].strip('"') for line in lines]

@@ -147,7 +147,7 @@ def remove_installed_interfaces(environment: Environment) -> None:
 
 
 def workspace_has_interfaces() -> bool:
-    """Whether a sourced prefix has the interface package with exactly the definitions of this checkout."""
+    """Return whether a sourced prefix has the interface package with exactly the definitions of this checkout."""
     for prefix in filter(None, set_up_machine.sourced_ros().split(os.pathsep)):
         share = Path(prefix) / "share" / INTERFACES.name
         if share.is_dir():

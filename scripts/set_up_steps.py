@@ -47,7 +47,7 @@ class Step(NamedTuple):
     inputs: Callable[[Environment], Iterable[str | Path]]
     do: Callable[[Environment], None]
     stands_alone: bool = False
-    """Whether no other step is repeated with it."""
+    """True if no other step is repeated with it."""
 
     def stamp(self, environment: Environment) -> Path:
         """The file that says that the step is done, and for which inputs."""

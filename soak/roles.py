@@ -40,7 +40,7 @@ class Role:
     counts: Callable[[], dict[str, int]]
     """Counts since its start."""
     is_met: Callable[[], bool]
-    """Whether it and the node have discovered each other."""
+    """True if it and the node have discovered each other."""
     faults: Counter[str]
     """Faults, in words, with their counts."""
     send: Callable[[], None] = lambda: None

@@ -1,4 +1,4 @@
-"""What all tests share: a ROS domain of their own, DDS that stays on this machine, turns, skips that say why.
+"""Shared by all tests: a ROS domain of their own, DDS that stays on this machine, turns, skips that say why.
 
 Environment variables are set while this file is imported, before anything imports torch or rclpy, so that the
 processes that tests start inherit them.
@@ -143,7 +143,7 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """What passed tests have to tell: their property `summary`."""
+    """Lines that passed tests have to tell: their property `summary`."""
     passed = terminalreporter.getreports("passed")
     for told in sorted({text for report in passed for name, text in report.user_properties if name == "summary"}):
         terminalreporter.write_line(told)

@@ -37,7 +37,7 @@ class _Worker:
     pid: int
     file: int = -1
     item: int = 0
-    """What it runs."""
+    """The group that it runs."""
 
 
 class ForkedWorkers:

@@ -65,7 +65,7 @@ CHANGES = {
     "false": "true", "min": "max", "max": "min", "minimum": "maximum", "maximum": "minimum", "any": "all", "all": "any",
     "sin": "cos", "floor": "ceil", "ceil": "floor", "break": "continue", "continue": "break",
 }  # fmt: skip
-"""What a token becomes; a whole number becomes the next one, any other one twice as large."""
+"""Replacements of tokens; a whole number becomes the next one, any other one twice as large."""
 NUMBER = r"\d+\.\d*(?:e[+-]?\d+)?|\d+e[+-]?\d+"
 MODULES = {
     "kernels/native": ["_loops"],

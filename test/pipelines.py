@@ -137,7 +137,7 @@ class SimulatedNode:
         return self._recorded(trajectory, now)
 
     def tick(self, now: float) -> ExecutableTrajectory | None:
-        """What has to be published at a time although nothing arrives, and work in the background is done."""
+        """The trajectory due at a time although nothing arrives; work in the background is done."""
         for thread in threading.enumerate():
             if thread.name == background.NAME:
                 thread.join()
@@ -178,7 +178,7 @@ def ratio(motion: Motion) -> float:
 
 
 def rejected(function: Callable[..., object], *arguments: object, **options: object) -> Rejected:
-    """What a call is rejected with."""
+    """The rejection of a call."""
     with pytest.raises(Rejected) as caught:
         function(*arguments, **options)
     return caught.value

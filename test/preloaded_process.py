@@ -48,7 +48,7 @@ class PreloadedNode(NodeProcess):
 
 
 class _Forked:
-    """What `subprocess.Popen` is for a child, for a node that is forked from the process that has imported it."""
+    """A `subprocess.Popen` of a node that is forked from the process that has imported it."""
 
     def __init__(self, command: list[str], log: Path, environment: dict[str, str]) -> None:
         self.returncode: int | None = None

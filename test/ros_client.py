@@ -34,12 +34,12 @@ class RosClient(Participant):
         super().__init__(integrator, ros_arguments=ros_arguments)
         self.joint_names = list(joint_names)
         self.expects_rest = True
-        """Whether every trajectory must end at rest."""
+        """True if every trajectory must end at rest."""
         self.batches: list[TrajectoryBatch] = []
         self.trajectories: list[JointTrajectory] = []
         self.rejections: list[Rejection] = []
         self.statuses: list[DiagnosticStatus] = []
-        """What the node has told, since the last fresh status was asked for."""
+        """Messages of the node since the last fresh status was asked for."""
         self._since_ns = 0
         self.states = self.publisher(JointState, "joint_states")
         self.sequences = self.publisher(ActionSequence, "~/action_sequence")

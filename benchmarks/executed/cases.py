@@ -75,7 +75,7 @@ def items(folder: Path | None, *, quick: bool = False) -> Iterator[Item]:
 
 
 def met(item: Item, measured: float) -> bool:
-    """Whether a figure keeps its bound, except for rounding of float32 numbers and of differences of the command."""
+    """Return whether a figure keeps its bound, but for rounding of float32 numbers and of differences."""
     slack = _BACKWARDS if item.bound == 0 else 2e-3 * item.bound
     return measured <= item.bound + slack
 

@@ -54,7 +54,7 @@ class QuadraticCost(NamedTuple):
     acceleration: CostTerm = CostTerm()
     jerk: CostTerm = CostTerm()
     duration_weight: Number | None = None
-    """Times the seconds from the start to the last row: a number, or `[B]`. Its gradient is one of dt."""
+    """Weight of the seconds from the start to the last row: a number, or `[B]`. Its gradient is one of dt."""
 
     @property
     def outputs(self) -> tuple[CostTerm, CostTerm, CostTerm, CostTerm]:

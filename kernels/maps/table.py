@@ -66,7 +66,7 @@ class ControlMap:
 
     @property
     def uniform_dt_only(self) -> bool:
-        """Whether step lengths may not differ along the horizon."""
+        """Return whether step lengths may not differ along the horizon."""
         return self.operator.uniform_dt_only
 
     def __reduce__(self) -> tuple[object, ...]:

@@ -236,7 +236,7 @@ def _dual_outputs(outputs: Sequence[Tensor], moved: Sequence[Tensor | None], rat
 
 
 def _are_memory(buffers: Sequence[Tensor]) -> bool:
-    """Whether autograd can follow what is written to buffers; the extension checks the rest."""
+    """Return whether autograd can follow what is written to buffers; the extension checks the rest."""
     for buffer in buffers:
         if type(buffer) is not Tensor or buffer.is_inference() or not buffer.is_contiguous():
             return False

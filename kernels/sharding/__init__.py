@@ -16,7 +16,7 @@ _ORDINARY = (Tensor, Parameter)
 
 
 def is_sharded(tensor: object) -> bool:
-    """Whether a tensor is a DTensor; there can be none before its module has been imported."""
+    """Return whether a tensor is a DTensor; there can be none before its module has been imported."""
     if type(tensor) in _ORDINARY:
         return False
     module = sys.modules.get("torch.distributed.tensor")

@@ -61,7 +61,7 @@ class SplineForm:
 
     @property
     def has_jerk(self) -> bool:
-        """Whether the jerk of start and goal has an effect: the published layout of degree 3 ignores it."""
+        """Return whether the jerk of start and goal has an effect: the published layout of degree 3 ignores it."""
         return not (self.layout is BsplineLayout.CUROBO and self.degree == 3)
 
     @property

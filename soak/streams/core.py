@@ -27,7 +27,7 @@ class Message(NamedTuple):
     """0: it starts in the cycle in which it is taken."""
     points: Points
     slowed: bool = False
-    """Whether its plan was slowed to limits, given or assumed."""
+    """True if its plan was slowed to limits, given or assumed."""
 
     @staticmethod
     def of(made: ExecutableTrajectory) -> Message:
@@ -36,7 +36,7 @@ class Message(NamedTuple):
 
 
 class NodeCore(Executor):
-    """What a node executes, without the node; all times are ns of its clock, which must not go back.
+    """A node's execution without the node; all times are ns of its clock, which must not go back.
 
     Args:
         joints: names.

@@ -183,7 +183,7 @@ class _Judge:
         return it.begin, max(ends) + _SETTLED_S + self.scene.sending.inference[1]
 
     def _feasible(self, chunk: Chunk) -> bool:
-        """Whether the spline through the rows of a chunk keeps the limits that the node has."""
+        """Return whether the spline through the rows of a chunk keeps the limits that the node has."""
         scene, positions = self.scene, chunk.position
         inside = (positions >= scene.position_min).all() and (positions <= scene.position_max).all()
         told = slice(None if scene.complete else 1)
@@ -191,7 +191,7 @@ class _Judge:
         return bool(inside) and all((asked <= limit).all() for asked, limit in parts)
 
     def _begins_away(self, chunk: Chunk) -> bool:
-        """Whether a chunk begins elsewhere than the robot was commanded to be: such a one is rightly refused.
+        """Return whether a chunk begins elsewhere than the robot was commanded to be: such a one is rightly refused.
 
         A single row says no pace at which it is gone to: it counts as where the chunk begins.
         """

@@ -34,7 +34,7 @@ class Chunk:
     retreat: np.ndarray
     """How far that spline goes back against the direction of the stream `[D]`."""
     rests: bool
-    """Whether the plan ends at rest."""
+    """True if the plan ends at rest."""
 
     @property
     def end_ns(self) -> int:

@@ -33,7 +33,7 @@ class Disturbance:
     begin: float
     end: float
     states_too: bool = True
-    """Whether a restart also ends the joint states until its end."""
+    """True if a restart also ends the joint states until its end."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class Scene:
     position_min: np.ndarray
     position_max: np.ndarray
     complete: bool
-    """Whether the node is told all limits; otherwise position and velocity alone, as from a URDF."""
+    """True if the node is told all limits; otherwise position and velocity alone, as from a URDF."""
     start: np.ndarray
     lag: float
     droop: np.ndarray
@@ -82,7 +82,7 @@ class Scene:
     state_rate: int
     """Messages with the controller's state per second; 0: none."""
     state_is_next: bool
-    """Whether that carries the command of its own cycle (for a period later), or the one before."""
+    """True if that carries the command of its own cycle (for a period later), or the one before."""
     from_desired: bool
     lead_time: float
     sending: Sending
@@ -91,7 +91,7 @@ class Scene:
     forward: np.ndarray | None = None
     """Direction `[D]` against which no joint may move; None: the stream is not a forward one."""
     perfect: bool = False
-    """Whether every chunk continues the one before, and is there in time."""
+    """True if every chunk continues the one before, and is there in time."""
     words: str = ""
     """The special part of a scene."""
 
@@ -293,6 +293,6 @@ def _course(
 
 
 def _goes(way: Way, forward: np.ndarray) -> bool:
-    """Whether a way does not go back."""
+    """Return whether a way does not go back."""
     speed = way.states(np.linspace(way.begin, way.end, 100))[1]
     return bool((speed * forward).min() >= -1e-9)

@@ -1,4 +1,4 @@
-"""What a Franka's control interface would say of the executor, by its limits alone: its own checks are a benchmark."""
+"""Limits of a Franka's control interface are kept by the executor: its own checks are a benchmark."""
 
 from __future__ import annotations
 

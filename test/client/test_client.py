@@ -172,7 +172,7 @@ FORKED = {
 
 
 def in_a_fork(work: Callable[[], object], within_s: float = 20.0) -> str:
-    """What some work says in a forked process, as a worker of a pool or a data loader is one."""
+    """Output of some work in a forked process, as a worker of a pool or a data loader is one."""
     said = multiprocessing.get_context("fork").SimpleQueue()
 
     def tell() -> None:

@@ -1,4 +1,4 @@
-"""What the client makes of arrays before anything is sent, and what it refuses itself."""
+"""Messages that the client makes of arrays, and arrays that it refuses itself."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What makes the demo fail, what it writes down, and what its figures show."""
+"""The demo's failures, its report and its figures."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from traj_integrator_ros.motions.samples import QUANTITIES
 
 
 def integrate(actions: np.ndarray, fields: dict[str, object]) -> Trajectory:
-    """What the plain torch reference makes of a window, in float64."""
+    """Integrate a window by the plain torch reference, in float64."""
     state = [torch.from_numpy(fields[name])[None] for name in QUANTITIES[:3]]
     goal = {name: torch.from_numpy(rows) for name, rows in fields.items() if name in [f"goal_{q}" for q in QUANTITIES]}
     map_ = control_map(fields["control_space"])

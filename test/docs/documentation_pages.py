@@ -36,7 +36,7 @@ class Block:
     language: str
     text: str
     printed: str = ""
-    """What it must print."""
+    """Lines that it must print."""
 
     @property
     def needs(self) -> str | None:

@@ -33,7 +33,7 @@ def topics() -> dict[str, type]:
 
 @pytest.fixture(scope="module")
 def keys() -> set[str]:
-    """What a status of the node holds, by the table that test_interface_tables.py compares with a node."""
+    """Keys of a status of the node, by the table that test_interface_tables.py compares with a node."""
     return {row[0].strip("`") for row in table(ROOT / "docs" / "node.md", "Diagnostics")}
 
 

@@ -1,4 +1,4 @@
-"""What the documentation shows works as printed: every page's blocks run in order, in one folder."""
+"""All that the documentation shows works as printed: every page's blocks run in order, in one folder."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ WRITTEN = {
         "actions_out.csv", "two_joints.png", "published.png", "candidate.png",
     ),
 }  # fmt: skip
-"""What must lie in the folder after a page's blocks have run."""
+"""Files that must lie in the folder after a page's blocks have run."""
 MOST_WORDS = 24_950
 """Limit for all pages together, CONTRIBUTING and the examples' included: nobody reads more."""
 # A command in an indented block would not be run.

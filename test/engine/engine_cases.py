@@ -73,7 +73,7 @@ class EngineCase(Case):
         return {name: leaf.clone().requires_grad_() for name, leaf in leaves.items()}
 
     def expected(self, dtype: torch.dtype) -> list[Tensor]:
-        """What the public function and autograd through it give: outputs, gradients, that of dt before the goal's."""
+        """Results of the public function and of autograd: outputs, gradients, that of dt before the goal's."""
         leaves = self.leaves(dtype)
         (_, action), *others = leaves.items()
         outputs = self.kernel.step(action, **dict(others), **self.indices)

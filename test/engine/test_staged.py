@@ -105,7 +105,7 @@ def test_every_kind_of_call_has_a_recording_of_its_own():
         for case in DIFFERENT:
             wanted = dataclasses.replace(case, seed=seed)
             assert_same(wanted.run(engine), wanted.run(), exact=False)
-    # Of what distinguishes them, the forward map does not see the upstream gradients, nor the vjp the start.
+    # The forward map does not see the upstream gradients, nor the vjp the start.
     assert recorder.recorded == len(runner.kept) == 2 * len(DIFFERENT) - 2
 
 

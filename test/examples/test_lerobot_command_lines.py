@@ -106,7 +106,7 @@ def arm(make_arm: MakeArm) -> SimulatedArm:
 
 
 def run(arm: SimulatedArm, environment: dict[str, str], log: Path, *command: object) -> str:
-    """What a program prints that moves the arm, whose time passes at most as fast as real time until it ends."""
+    """Output of a program that moves the arm, whose time passes at most as fast as real time until it ends."""
     with log.open("w") as out:
         process = subprocess.Popen(list(map(str, command)), env=environment, stdout=out, stderr=subprocess.STDOUT)
         try:

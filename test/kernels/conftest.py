@@ -1,4 +1,4 @@
-"""What the operators ask of their backends."""
+"""Calls of the operators to their backends."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ class Arguments:
 
 @dataclass(frozen=True)
 class StepKernel:
-    """What tells one kernel from the others."""
+    """Distinctions of one kernel from the others."""
 
     name: str
     indexed: bool = False

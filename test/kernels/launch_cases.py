@@ -74,7 +74,7 @@ class Launch:
         return backend.dt_gradient(self.operator.name, self.inputs, self.upstream, **scheme)
 
     def expected(self) -> tuple[list[Tensor | None], Tensor]:
-        """What the reference and autograd make of these numbers in float64: what `both` gives, the gradient of dt."""
+        """Results of the reference and autograd in float64: those of `both`, and the gradient of dt."""
         outputs, gradients, of_dt = self._by_reference(**self.operator.scheme(self.kernel.scheme))
         if self.truncated and self.operator.truncates:
             _, gradients, _ = self._by_reference(truncate_terminal_gradient=True)

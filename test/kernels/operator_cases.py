@@ -1,4 +1,4 @@
-"""What the tests of the public functions and their operators share: maps, backends, calls of any form, a diary."""
+"""Shared by the tests of the public functions and their operators: maps, backends, calls of any form, a diary."""
 
 from __future__ import annotations
 
@@ -65,12 +65,12 @@ class Case:
     single: tuple[str, ...] = ()
     """Rows for all beside those for each trajectory."""
     masked: bool = False
-    """Whether every second goal row does not hold."""
+    """True if every second goal row does not hold."""
     seed: int = 0
 
     @functools.cached_property
     def tensors(self) -> dict[str, Tensor]:
-        """What it is differentiated by: action, rows of start and goal, and dt unless that is a number."""
+        """Tensors that it is differentiated by: action, rows of start and goal, and dt unless that is a number."""
         random = functools.partial(numbers, generator=torch.Generator().manual_seed(self.seed))
         operator = self.kernel.operator
         named = {"action": random(self.batch, self.horizon, self.dof)}

@@ -1,4 +1,4 @@
-"""What has to hold for DTensors, on each of the processes that hold them; test_sharding.py runs this file in them."""
+"""Checks of DTensors, on each of the processes that hold them; test_sharding.py runs this file in them."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def test_a_map_of_dtensors_is_that_of_the_whole_and_sends_nothing_but_sums(case:
         assert torch.equal(full(got), wanted)
     upstream = weights_like(expected)
     shards = [spread(one, layout, 0, 2) for one in upstream]
-    # What else a mean or a sum hands back: the same number everywhere.
+    # Further results of a mean or a sum: the same number everywhere.
     shards[0] = distribute_tensor(upstream[0], shards[0].device_mesh, [Replicate()] * shards[0].device_mesh.ndim)
     for one in (*upstream, *shards):
         one.requires_grad_()

@@ -58,7 +58,7 @@ PULLS = [
     for place, numbers in enumerate(([1, 1, 1, 0], [0, 0, 1, 0], [0, -1, 1, 0], [1, -2, 1, 0]))
     for other in (None, ZEROS)
 ]
-# Of each name that is no step kernel: arguments, and what they give; a matrix of 64-bit numbers where it may be one.
+# For each name that is no step kernel: arguments, and what they give; a matrix of 64-bit numbers where it may be one.
 EXAMPLES = {
     "build_clique_matrix": [
         (

@@ -1,4 +1,4 @@
-"""What programs, exported models and C++ policies call stays as docs/compatibility.md promises.
+"""Names and arguments that programs, exported models and C++ policies use stay as docs/compatibility.md promises.
 
 `python test/kernels/test_public_signatures.py > test/kernels/public_signatures.txt` freezes it anew.
 """

@@ -1,4 +1,4 @@
-"""What must hold of a started node, said once: for nodes that ROS 2 launch starts and for bare processes alike.
+"""Checks of a started node, said once: for nodes that ROS 2 launch starts and for bare processes alike.
 
 A check takes the client and the scenario and raises AssertionError. test_launch_*.py run them under launch_testing,
 test_processes.py without it, so that the two cannot drift apart.

@@ -1,4 +1,4 @@
-"""What splines promise beyond what every map does: fit, evaluation and pieces."""
+"""Promises of splines beyond those of every map: fit, evaluation and pieces."""
 
 from __future__ import annotations
 

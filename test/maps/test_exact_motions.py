@@ -1,4 +1,4 @@
-"""What maps promise beyond what every map does: the motions that each of them reproduces exactly."""
+"""Promises of single maps: the motions that each of them reproduces exactly."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What no reader can use is refused in one line that names the file and what is wrong in it."""
+"""Files that no reader can use are refused in one line that names the file and what is wrong in it."""
 
 from __future__ import annotations
 

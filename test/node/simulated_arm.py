@@ -33,7 +33,7 @@ _REAL_S = 1.1 * SUPERVISION_PERIOD_S
 
 
 class Limits(NamedTuple):
-    """What may be commanded, for each joint."""
+    """Limits of commands, for each joint."""
 
     velocity: float
     acceleration: float
@@ -65,9 +65,9 @@ class SimulatedArm:
         self.robot.set_state(np.zeros(len(self.client.joint_names)))
         self.refused: list[str] = []
         self.reporting = True
-        """Whether what the controller says arrives."""
+        """True if reports of the controller arrive."""
         self.is_off = False
-        """Whether the controller is, as in an emergency stop: it takes, commands and reports nothing."""
+        """True if the controller is off, as in an emergency stop: it takes, commands and reports nothing."""
         self.client.trajectories.clear()
         self._received, self._commands, self.begin_ns = 0, [], self.now_ns
         self.run(0.4)
@@ -108,11 +108,11 @@ class SimulatedArm:
         return len(self._commands)
 
     def assert_within(self, limits: Limits, begin: int = 0) -> None:
-        """What was commanded from a cycle on has no steps, and keeps the limits."""
+        """Commands from a cycle on have no steps, and keep the limits."""
         commands = self.commands[max(begin - 1, 0) :]
         assert np.isfinite(commands).all()
         for order, (limit, slack) in enumerate(zip(limits, (1.002, 1.01, 1.05), strict=True)):
-            # Of the commanded positions, velocities and accelerations, over a cycle.
+            # Changes of commanded positions, velocities and accelerations over a cycle.
             change = np.abs(np.diff(commands[:, order], axis=0)) * RATE
             cycle, largest = int(change.max(axis=1).argmax()), change.max()
             assert largest <= slack * limit + 1e-6, (

@@ -1,4 +1,4 @@
-"""What the node tells about itself, and how it keeps from telling it too often."""
+"""The node's diagnostics, and how it keeps from telling it too often."""
 
 from __future__ import annotations
 

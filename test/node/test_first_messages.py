@@ -1,4 +1,4 @@
-"""What a message passes has been passed once before the node is active: the first one is no slower than others."""
+"""The way of a message has been passed once before the node is active: the first one is no slower than others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an idle node costs: how often it wakes, with input and without, and that it is awake again in motion."""
+"""Cost of an idle node: how often it wakes, with input and without, and that it is awake again in motion."""
 
 from __future__ import annotations
 

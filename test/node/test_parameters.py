@@ -196,7 +196,7 @@ def test_changes_together_take_effect_together_or_not_at_all(client: RosClient) 
 def test_numbers_written_without_a_point_are_taken_for_what_they_are(client: RosClient) -> None:
     assert client.set_parameters(state_timeout=1, limits__jerk=[1, 2, 3]) == [(True, "")] * 2
     assert client.parameter("state_timeout") == 1.0 and client.parameter("limits.jerk") == [1.0, 2.0, 3.0]
-    # What `ros2 param set limits.jerk "[]"` sends: a list of nothing, of the wrong type.
+    # `ros2 param set limits.jerk "[]"` sends this: a list of nothing, of the wrong type.
     nothing = Parameter("limits.jerk", Parameter.Type.BOOL_ARRAY, [])
     assert client.set_parameters(state_timeout=0, limits__jerk=nothing) == [(True, "")] * 2
     assert client.parameter("limits.jerk") == []

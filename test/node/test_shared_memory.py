@@ -1,4 +1,4 @@
-"""What killed processes leave behind is removed, and nothing else; too little shared memory stops no process."""
+"""Remains of killed processes are removed, and nothing else; too little shared memory stops no process."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ SPLINE_STEPS = 4
 
 
 def in_float64(message: ActionSequence, start: np.ndarray, dt: object, space: ControlSpace) -> list[np.ndarray]:
-    """What the kernels make of the message's own float32 numbers in float64; start is `[3, rows, dof]`."""
+    """Results of the kernels for the message's own float32 numbers in float64; start is `[3, rows, dof]`."""
     actions = np.asarray(message.data, np.float64).reshape(message.batch, message.horizon, DOF)
     rows = [torch.from_numpy(np.asarray(row, np.float32).astype(np.float64)) for row in start]
     step = dt if isinstance(dt, float) else torch.from_numpy(np.asarray(dt, np.float32).astype(np.float64))
@@ -70,7 +70,7 @@ def test_what_is_published_for_the_controller_is_acceptable_to_it(
     actions = rng.normal(scale=0.5, size=(2, horizon, DOF))
     before_ns = time.time_ns()
     _, trajectory = client.answer(sequence(actions, control_space=space, position=np.zeros(DOF)))
-    # That it is acceptable, the client checks of all that it receives.
+    # The client checks that all it receives is acceptable.
     bridge_s = 0.02  # parameter publish.bridge_time
     assert bridge_s - 1e-3 < (stamp_of(trajectory) - before_ns) * 1e-9 < bridge_s + 5.0, "the controller comes there"
     assert trajectory.points[0].time_from_start == Duration()

@@ -1,4 +1,4 @@
-"""What a controller commands to an arm that a node moves: within limits, without steps, and to the end.
+"""Commands of a controller to an arm that a node moves: within limits, without steps, and to the end.
 
 Every way to stop, to start and to stream is a case of test/soak/test_stream_cases.py, which plays it to the node's
 processing on a simulated clock. Here is what depends on the node: its topics, services, parameters, supervision.

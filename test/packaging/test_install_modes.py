@@ -21,7 +21,7 @@ COLCON = Path(sys.prefix) / "colcon"
 TOOLS = {"check_trajectory", "integrate", "monitor", "plot_trajectory", "replay", "retime"}
 EXECUTABLES = {"integrator_node", "demo", *TOOLS}
 CONSOLE_SCRIPTS = {f"traj_integrator_{name.removeprefix('integrator_')}" for name in EXECUTABLES}
-"""What they are called where other packages have executables, too."""
+"""Their names where other packages have executables, too."""
 # In a Python with torch and numpy only: the kernels compute, and nothing that belongs to ROS or is heavy gets imported.
 USE_KERNELS = """
 import array, importlib.util, sys, torch
@@ -53,7 +53,7 @@ BUILD_WHEEL = "from setuptools import build_meta; build_meta.build_wheel('dist')
 
 
 def output_of(command: list[object], cwd: Path | None = None, **variables: str) -> str:
-    """What a command prints; fails with all of it if the command fails."""
+    """Output of a command; fails with all of it if the command fails."""
     # Compiling the C++ kernels takes minutes; the tests that want them say so.
     variables = {"TRAJ_INTEGRATOR_NATIVE": "0", **variables}
     # A separate Python, which does not inherit the paths of this process.
@@ -240,7 +240,7 @@ class Workspace:
         output_of(command, cwd=self.folder, **{**self._environment, "PYTHONPATH": python_path})
 
     def python(self, *arguments: object, sourced: tuple[str, ...]) -> str:
-        """What Python prints where these installation folders are sourced."""
+        """Output of Python where these installation folders are sourced."""
         script = "".join(f"source {folder}/setup.bash && " for folder in sourced) + 'cd / && exec python3 "$@"'
         return output_of(["bash", "-c", script, "bash", *arguments], cwd=self.folder, **self._environment)
 

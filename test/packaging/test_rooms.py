@@ -39,7 +39,7 @@ LIBRARIES: dict[str, set[str]] = {
         "torch",  # for annotations; test/client has the client without it
     },
 }  # fmt: skip
-"""What the rooms without ROS, and the one that users import, take from outside of the standard library."""
+"""Libraries that the rooms without ROS, and the one that users import, take from outside of the standard library."""
 
 
 def imports(file: Path, package: tuple[str, ...]) -> Iterator[tuple[int, tuple[str, ...]]]:

@@ -46,7 +46,7 @@ def set_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., int
 
 
 def kinds(folder: Path) -> list[str]:
-    """What each step has made of an environment."""
+    """Kinds that the steps have made of an environment."""
     return [(folder / ".venv" / name).read_text() for name in NAMES if (folder / ".venv" / name).is_file()]
 
 

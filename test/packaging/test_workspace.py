@@ -59,7 +59,7 @@ def rosdep(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 
 
 def run(environment: dict[str, str], cwd: Path, *arguments: str) -> str:
-    """What rosdep prints; fails where it fails."""
+    """Output of rosdep; fails where it fails."""
     program = "from rosdep2.main import rosdep_main; rosdep_main()"
     command = [sys.executable, "-c", program, *arguments]
     done = subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, timeout=120)

@@ -31,7 +31,7 @@ def answer(node: SimulatedNode, position: np.ndarray = PATH, /, **changes: objec
 
 
 def motions(found: RetimedBatch) -> list[Motion]:
-    """What a controller plays."""
+    """Motions as a controller plays them."""
     ends = np.cumsum(found.points.astype(int))
     times, *states = ([*np.split(x, ends[:-1])] if len(x) else [None] * len(ends) for x in found[7:11])
     time_ns = [np.rint(t * 1e9).astype(np.int64) for t in times]

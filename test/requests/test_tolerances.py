@@ -1,4 +1,4 @@
-"""What a goal's tolerances are, and which joint exceeds them."""
+"""A goal's tolerances, and which joint exceeds them."""
 
 from __future__ import annotations
 

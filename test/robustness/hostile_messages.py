@@ -195,7 +195,7 @@ def _odd_values(owner: object, name: str) -> list[object]:
     return [not value] if kind == "boolean" else list(EDGES[kind])
 
 
-# What becomes of them
+# Their fate
 
 
 def judged(channel: str, message: object, **parameters: object) -> str:

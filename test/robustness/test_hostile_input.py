@@ -70,7 +70,7 @@ class Node:
         self.client = RosClient(JOINTS)
         self.client.wait_until_active()
         self.told = self.client.rejections
-        """What came since the last message to a topic."""
+        """Rejections since the last message to a topic."""
         if report_type is not None:
             self.reports = self.client.publisher(report_type, REPORT)
         self.rejected: Counter = Counter()
@@ -84,7 +84,7 @@ class Node:
         self.client.wait_for(self.holds_state, "the joint state in use")
 
     def holds_state(self) -> bool:
-        """Whether trajectories start from the joint state that was sent last."""
+        """Return whether trajectories start from the joint state that was sent last."""
         response = self.ask(INTEGRATE, Integrate.Request(actions=good_sequence(start_position=HERE)))
         return response.success and np.allclose(response.trajectory.position[:DOF], self.position, atol=1e-8)
 
@@ -184,7 +184,7 @@ def stays_in_good_health(fresh_node: Node) -> Iterator[None]:
     assert "internal_error" not in fresh_node.process.output, fresh_node.process.output
 
 
-# What the state of the node refuses
+# Refusals for the state of the node
 
 
 IN_NEED = good_sequence(start_position=HERE)
@@ -242,7 +242,7 @@ def test_a_robot_that_was_stopped_or_has_no_limits_is_not_moved(node: Node) -> N
         send_motions(node, "no_limits: ")
 
 
-# What is wrong with a message
+# Refusals for the message
 
 
 CASES = {

@@ -151,7 +151,7 @@ OF_REPORT = {
 
 
 def told(channel: str, message: object, unread: tuple[str, ...] = UNREAD) -> dict[str, str]:
-    """What becomes of a message by the field that is spoilt, as in EXPECTED."""
+    """Fates of a message by the field that is spoilt, as in EXPECTED."""
     found: dict[str, list[str]] = {}
     for path, spoilt_one in each_fault(message, unread):
         reason, _, text = judged(channel, spoilt_one).partition(": ")

@@ -12,12 +12,12 @@ from policies import Grant, enclaves
 from preloaded_process import PreloadedProcess
 
 WITHOUT_SECURITY = "doesn't have the security libraries"
-"""What Fast DDS that was built without security says where security is asked for."""
+"""Words of Fast DDS built without security where security is asked for."""
 
 
 @pytest.fixture(scope="session")
 def granted(project_root: Path) -> dict[str, set[Grant]]:
-    """What the policies of config/security grant, by enclave."""
+    """Permissions by the policies of config/security, by enclave."""
     return {
         path: grants
         for policy in sorted((project_root / "config" / "security").glob("*.policy.xml"))
@@ -81,7 +81,7 @@ def start(secured: Callable[..., PreloadedProcess], tmp_path: Path) -> Iterator[
 
 @pytest.fixture(scope="session")
 def has_security(secured: Callable[..., PreloadedProcess], tmp_path_factory: pytest.TempPathFactory) -> bool:
-    """Whether the middleware was built with DDS security."""
+    """Return whether the middleware was built with DDS security."""
     code = "import rclpy; rclpy.init(); rclpy.create_node('planner')"
     process = secured(tmp_path_factory.mktemp("probe") / "log", "/planner", "-c", code)
     process.wait(60.0)

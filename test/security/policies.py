@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 Grant = tuple[str, str]
-"""What is allowed (publish, subscribe, reply, request), and the full name of the topic or service."""
+"""Permissions (publish, subscribe, reply, request), and the full name of the topic or service."""
 
 
 def enclaves(policy: Path) -> dict[str, set[Grant]]:
-    """What a policy grants, by enclave. Raises ValueError where it denies or repeats anything."""
+    """Permissions of a policy, by enclave. Raises ValueError where it denies or repeats anything."""
     found: dict[str, set[Grant]] = {}
     for enclave in ElementTree.parse(policy).getroot().iterfind("enclaves/enclave"):
         grants = [grant for profile in enclave.iterfind("profiles/profile") for grant in _grants(profile)]
@@ -33,7 +33,7 @@ def _grants(profile: ElementTree.Element) -> Iterator[Grant]:
 
 
 def action(name: str) -> set[Grant]:
-    """What the server of an action needs."""
+    """Permissions that the server of an action needs."""
     parts = {"reply": ("send_goal", "cancel_goal", "get_result"), "publish": ("feedback", "status")}
     return {(kind, f"{name}/_action/{part}") for kind, names in parts.items() for part in names}
 

@@ -15,7 +15,7 @@ ENCLAVE = "/traj_integrator"
 
 @pytest.fixture
 def running(tmp_path: Path, project_root: Path) -> Iterator[set[Grant]]:
-    """What a running node has that uses everything it can: simulated time, events."""
+    """Topics and services of a running node that uses everything it can: simulated time, events."""
     pytest.importorskip("rclpy", reason="rclpy cannot be imported: no ROS 2")
     from kit.participant import START_TIMEOUT_S, Participant
 
@@ -31,7 +31,7 @@ def running(tmp_path: Path, project_root: Path) -> Iterator[set[Grant]]:
         participant.wait_for(
             lambda: any(name.endswith("compute_gradient") for _, name in _grants_of(node)), "the node", START_TIMEOUT_S
         )
-        # What a lifecycle node makes after its services is found a moment later.
+        # Entities that a lifecycle node makes after its services are found a moment later.
         found, before = _grants_of(node), set()
         while found != before:
             time.sleep(1.0)
@@ -43,7 +43,7 @@ def running(tmp_path: Path, project_root: Path) -> Iterator[set[Grant]]:
 
 
 def _grants_of(node: object) -> set[Grant]:
-    """What the node traj_integrator has, as the ROS graph tells."""
+    """Topics and services of the node traj_integrator, as the ROS graph tells."""
     kinds = {
         "publish": node.get_publisher_names_and_types_by_node,
         "subscribe": node.get_subscriber_names_and_types_by_node,
@@ -59,7 +59,7 @@ def _grants_of(node: object) -> set[Grant]:
 def test_the_policy_grants_what_the_running_node_has_and_nothing_else(
     running: set[Grant], granted: dict[str, set[Grant]]
 ) -> None:
-    # What it only has where control_msgs can be imported:
+    # Only where control_msgs can be imported:
     running |= {("subscribe", "/controller_state"), *action(f"{ENCLAVE}/follow_joint_trajectory")}
     assert granted[ENCLAVE] - running == set(), "granted without need"
     assert running - granted[ENCLAVE] == set(), "needed and not granted"

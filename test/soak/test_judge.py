@@ -1,4 +1,4 @@
-"""What the soak calls a violation: nothing less than all of its promises, each by itself."""
+"""The soak judges each of its promises by itself."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What once made an arm jump, run away or stand still for ever, with the node's processing on a simulated clock.
+"""Streams that once made an arm jump, run away or stand still, with the node's processing on a simulated clock.
 
 In each case the command keeps limits, is C2, and ends at rest.
 """
@@ -51,7 +51,7 @@ def commanded(run: Run, begin: float = 0.0, end: float = np.inf) -> np.ndarray:
 
 
 def moves(run: Run, begin: float, end: float) -> bool:
-    """Whether it moves as its plan does, at least half as far."""
+    """Return whether it moves as its plan does, at least half as far."""
     way = abs(run.commands[0, run.cycle(end), 0] - run.commands[0, run.cycle(begin), 0])
     plans = [it.chunk.position[0, 0] for it in run.answers if begin <= it.arrived_ns / SECOND <= end]
     return 0 < np.ptp(plans) <= 2 * way

@@ -1,4 +1,4 @@
-"""What all tools have in common: help, exit codes and Ctrl-C."""
+"""Common to all tools: help, exit codes and Ctrl-C."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What monitor shows of a node."""
+"""The monitor's view of a node."""
 
 from __future__ import annotations
 

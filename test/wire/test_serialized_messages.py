@@ -257,7 +257,7 @@ def arrays_in(value: object) -> Iterator[np.ndarray]:
 
 
 def read_or_reason(read: Callable[[bytes], object], data: bytes) -> object:
-    """What is read, or the reason for which it is refused."""
+    """Fields that are read, or the reason for which they are refused."""
     try:
         return read(data)
     except Rejected as rejected:

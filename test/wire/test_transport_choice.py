@@ -88,7 +88,7 @@ def test_a_profile_is_that_of_config_but_for_its_size(project_root: Path, local:
 
 
 def values(xml: bytes) -> dict[str, list[str]]:
-    """What a profile says; the names in it are its own."""
+    """Contents of a profile; the names in it are its own."""
     found: dict[str, list[str]] = {}
     for element in ElementTree.fromstring(xml).iter():
         if element.text and element.text.strip() and not element.tag.endswith("transport_id"):

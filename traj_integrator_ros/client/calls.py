@@ -55,7 +55,7 @@ class Calls:
     """
 
     _is_used = _is_ended = False
-    """Whether this process, or one of which it is a fork, has made any; and whether they had ended before the fork."""
+    """Clients of this process, or of one of which it is a fork: were any made, and had they ended before the fork?"""
 
     def __init__(self, node: Node) -> None:
         self._resolve = node.resolve_service_name
@@ -82,7 +82,7 @@ class Calls:
 
     @property
     def is_forked(self) -> bool:
-        """Whether this is a copy in a fork of the process that made it: everything of it belongs to the other one."""
+        """Return whether this is a copy in a fork of the process that made it, to which everything in it belongs."""
         return self._over == _FORKED
 
     def check(self) -> None:

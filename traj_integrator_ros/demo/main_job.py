@@ -24,7 +24,7 @@ MOST_IN_FLIGHT, SHOWN = 6, 8  # sequences without an answer, since the node's qu
 
 
 class Answer(NamedTuple):
-    """What came back for a sequence that begins at a time of the motion, s."""
+    """The answer to a sequence that begins at a time of the motion, s."""
 
     space: ControlSpace
     time: float

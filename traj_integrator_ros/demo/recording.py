@@ -93,7 +93,7 @@ def cut(motion: Motion, seconds: float) -> Motion:
 
 
 def plan_on(recording: Motion) -> Motion:
-    """What a planner sends: the motion at equal steps, with accelerations; measured ones are those of a smooth spline.
+    """The plan to send: the motion at equal steps, with accelerations; measured ones are those of a smooth spline.
 
     Noise over the square of a step is an acceleration, which no robot makes.
     """

@@ -63,7 +63,7 @@ class AutoRunner:
         (self.cpu if numbers_of(call) < most else self.device).run(call)
 
     def is_for_cpu(self, numbers: int) -> bool:
-        """Whether trajectories of so many numbers, and their vjp, go to the CPU; False before it is measured."""
+        """Return whether trajectories of so many numbers, and their vjp, go to the CPU; False before it is measured."""
         return self.crossover is not None and numbers < min(self.crossover)
 
     def release(self) -> None:

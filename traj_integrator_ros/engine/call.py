@@ -40,7 +40,7 @@ class Ends(NamedTuple):
         return Ends(tuple(None if rows is None else rows[which] for rows in self.rows), None, size)
 
     def are_shared(self, batch: int) -> bool:
-        """Whether a row belongs to several trajectories."""
+        """Return whether a row belongs to several trajectories."""
         return self.index is not None or self.count != batch
 
 

@@ -241,7 +241,7 @@ def without_goal(call: Call, buffers: Buffers) -> Call:
 
 
 def replaces_action(call: Call) -> bool:
-    """Whether the goal of a call takes the place of an action."""
+    """Return whether the goal of a call takes the place of an action."""
     return call.goal.count is not None and call.kernel.goal_place != 0
 
 
@@ -290,7 +290,7 @@ def resolve_device(name: str) -> torch.device:
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Whether an allocation failed: torch has an error type for devices only, so on the host its text decides."""
+    """Return whether an allocation failed: torch has an error type for devices only, on the host its text decides."""
     if isinstance(error, (torch.OutOfMemoryError, MemoryError)):
         return True
     return any(text in str(error) for text in _HOST_IS_FULL)

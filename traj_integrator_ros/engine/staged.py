@@ -262,7 +262,7 @@ class PackedResults:
             self._copied = [(flat, torch.as_strided(hosts[0], (size,), (1,)))]
             return
         for result, host in zip(self.device, hosts, strict=True):
-            # Of some of the trajectories of each output, the outputs lie apart.
+            # The outputs of some of the trajectories lie apart.
             self._copied += [(result, host)] if host.is_contiguous() else zip(result, host, strict=True)
 
     def download(self) -> None:

@@ -88,7 +88,7 @@ def _joints_of(robot: Element, source: str) -> dict[str, Element]:
 
 
 def _is_xacro(root: Element, joints: list[Element]) -> bool:
-    """Whether joints, or their limits, are still to be made by xacro; calls that it left over elsewhere are not."""
+    """Return whether xacro has still to make joints or their limits; calls that it left over elsewhere do not count."""
     tags = {element.tag for element in root.iter()}
     if not tags.isdisjoint(_DIRECTIVES) or (not joints and any(tag.startswith(_XACRO) for tag in tags)):
         return True

@@ -105,7 +105,7 @@ def _messages(path: Path, tell: Tell) -> tuple[list[dict[str, Any]], bool]:
 
 
 def _lacks(message: Any, others: list[Any]) -> bool:
-    """Whether a message, or the end of it, has some but not all fields of another one."""
+    """Return whether a message, or the end of it, has some but not all fields of another one."""
     return any(_is_part(message, one) for one in others)
 
 

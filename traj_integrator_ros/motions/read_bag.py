@@ -109,7 +109,7 @@ def kinds_with(reader: Any, kind: str) -> list[str]:
 
 
 def _has(types: Any, outer: str, kind: str) -> bool:
-    """Whether a type is, or has, another one; types whose definition is not known have none."""
+    """Return whether a type is, or has, another one; types whose definition is not known have none."""
     _, fields = types.fielddefs.get(outer, ((), ()))
     return outer == kind or any(_has(types, inner, kind) for _, field in fields for inner in _types_in(field))
 

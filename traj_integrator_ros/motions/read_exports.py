@@ -31,7 +31,7 @@ class Table(Protocol):
 
 
 def is_export(name: str) -> bool:
-    """Whether a column is one of joint states."""
+    """Return whether a column is one of joint states."""
     return _parts(name) is not None
 
 

@@ -57,7 +57,7 @@ class Sequence:
 
     @property
     def has_uneven_positions(self) -> bool:
-        """Whether these are recorded positions at uneven times: the kernels for actions are exact for even ones."""
+        """Return whether these are positions at uneven times: the kernels for actions are exact for even ones."""
         return self.recorded is not None and self.control_space == "position" and len(self.fields["dt"]) > 1
 
 

@@ -25,7 +25,7 @@ LARGEST_S = _SIZES[-2][0]
 
 
 def is_time(name: str) -> bool:
-    """Whether a column holds times, or a part of them."""
+    """Return whether a column holds times, or a part of them."""
     return any(one.fullmatch(name) for one in (_TIME, _STAMP)) or name in ("sec", "nanosec", "secs", "nsecs")
 
 
@@ -73,7 +73,7 @@ def nanoseconds_in(
 
 
 def is_date(cell: str) -> bool:
-    """Whether a cell holds a date with a time of the day."""
+    """Return whether a cell holds a date with a time of the day."""
     return "-" in cell[4:8] and ":" in cell
 
 

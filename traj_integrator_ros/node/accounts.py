@@ -115,7 +115,7 @@ class Guard:
         self.reason = ""
         """Why the input was rejected, in one line; empty if it was not."""
         self.waits = False
-        """Whether it is not known yet if it is rejected."""
+        """True while nobody knows yet if it is rejected."""
 
     def __enter__(self) -> Guard:
         return self

@@ -51,7 +51,7 @@ _WITHDRAWN = RejectionReason.SUPERSEDED, RejectionReason.STOPPED, RejectionReaso
 _READINGS, _AT_ONCE_NS = 8, 1_000_000
 """Two clocks are read so often, until both readings lie within so many ns: an interruption may come between them."""
 _NUMBER_BYTES, _LARGE = 8, 1 << 17
-"""Of a message; and of how many, in a batch or a plan, work on them takes milliseconds."""
+"""Bytes of a message, and their number in a batch or a plan, from which on work takes milliseconds."""
 _STAYS_BUSY_S = 0.5
 """After input, or a motion, for which the robot is supervised as often: its states come later."""
 _LOOKS_S = 2e-3
@@ -315,7 +315,7 @@ class Answers:
             if brakes and not guard.reason and not guard.stopped_until_rest:
                 self.hand_over(self.pipeline.commands.stop(self.update(), guard.held))
 
-    # What all input shares
+    # Shared by all input
 
     def wake(self) -> None:
         """Have `supervise` called soon; from any thread."""

@@ -11,7 +11,7 @@ _KIND = "control_msgs/msg/JointTrajectoryControllerState"
 
 
 def is_remapped(node: Node) -> bool:
-    """Whether somebody has said where the controller reports."""
+    """Return whether somebody has said where the controller reports."""
     return node.resolve_topic_name(TOPIC) != node.resolve_topic_name(TOPIC, only_expand=True)
 
 

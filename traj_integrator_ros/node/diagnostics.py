@@ -56,7 +56,7 @@ class NodeStatus:
     robot: str = ""
     """Which one it is, for people."""
 
-    # What is known while the node is configured
+    # Known while the node is configured
 
     device: str = "none"
     backend: str = "none"
@@ -72,7 +72,7 @@ class NodeStatus:
     controller_state: str = "none"
     """Where it reports."""
     goal: str = "none"
-    """Whether there is an action goal."""
+    """True if there is an action goal."""
 
 
 class Diagnostics:

@@ -70,17 +70,17 @@ class GoalServer:
 
     @property
     def offer(self) -> str:
-        """Whether goals are taken, in words."""
+        """Say in words if goals are taken."""
         return "not offered: control_msgs is not installed" if self._server is None else "offered"
 
     @property
     def state(self) -> str:
-        """Whether there is a goal, or why there can be none, in words."""
+        """Say in words if there is a goal, or why there can be none."""
         return self.offer if self._server is None else self.goals.state
 
     @property
     def is_busy(self) -> bool:
-        """Whether there is a goal that is not over."""
+        """Return whether there is a goal that is not over."""
         return self.goals.state != "idle"
 
     def supervise(self, now_ns: int) -> None:

@@ -182,7 +182,7 @@ class Services:
 
     @property
     def waits(self) -> bool:
-        """Whether a call is not answered."""
+        """Return whether a call is not answered."""
         return bool(self._open)
 
     def go_on(self) -> None:

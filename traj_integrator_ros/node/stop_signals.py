@@ -31,7 +31,7 @@ class StopSignals:
 
     @property
     def received(self) -> bool:
-        """Whether one of the signals has arrived; asked where something has failed, as it does when the context ends.
+        """Return whether a signal has arrived; asked where something failed, as it does when the context ends.
 
         The context may end, and the main thread fail for that, a moment before the watching thread has had its turn.
         """

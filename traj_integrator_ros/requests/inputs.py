@@ -15,7 +15,7 @@ _NONE, _NO_INDEX = np.zeros(0, np.float32), np.zeros(0, np.uint32)
 
 
 class Actions(NamedTuple):
-    """What an ActionSequence carries of one trajectory; joints in the order of the parameter joint_names."""
+    """One trajectory of an ActionSequence; joints in the order of the parameter joint_names."""
 
     stamp_ns: int
     """When the first step begins, ns of the caller's clock; 0: as soon as it can."""
@@ -37,7 +37,7 @@ class Actions(NamedTuple):
 
 
 class Positions(NamedTuple):
-    """What a JointTrajectory on ~/position_trajectory carries; joints in the order of the parameter joint_names."""
+    """Contents of a JointTrajectory on ~/position_trajectory; joints in the order of the parameter joint_names."""
 
     stamp_ns: int
     """The time from which `times` count, ns of the caller's clock; 0: as soon as it can."""

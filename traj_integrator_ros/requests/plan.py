@@ -38,13 +38,13 @@ class Plan:
     left_out: np.ndarray | None = None
     """Joints that a position trajectory does not name, bool `[dof]`; None: it names all."""
     untimed: bool = False
-    """Whether its actions are a path without times: it has no steps, and is passed as fast as limits allow."""
+    """True if its actions are a path without times: it has no steps, and is passed as fast as limits allow."""
     stamp_ns: int = 0
     """Stamp of the message, ns; a rejection tells it."""
     topic: str = "action_sequence"
     """Where the message came."""
     is_complete: bool = False
-    """Whether it ends at rest at its last position, which is its goal; otherwise another plan may follow."""
+    """True if it ends at rest at its last position, which is its goal; otherwise another plan may follow."""
     velocities: np.ndarray | None = None
     """Velocities of a complete plan at its origin and the end of each step, rad/s, `[H + 1, dof]`. NaN as in actions,
     and for all joints at a point that has none, or that there is not. None: no point has any.
@@ -63,17 +63,17 @@ class Plan:
 
     @property
     def is_positions(self) -> bool:
-        """Whether actions are positions at the ends of steps."""
+        """Return whether actions are positions at the ends of steps."""
         return self.map.control_space is ControlSpace.POSITION
 
     @property
     def is_velocities(self) -> bool:
-        """Whether actions are mean velocities of steps."""
+        """Return whether actions are mean velocities of steps."""
         return self.map.control_space is ControlSpace.VELOCITY
 
     @property
     def holds_accelerations(self) -> bool:
-        """Whether actions are accelerations that are held over steps, which semi-implicit Euler does not."""
+        """Return whether actions are accelerations that are held over steps, which semi-implicit Euler does not."""
         is_acceleration = self.map.control_space is ControlSpace.ACCELERATION
         return is_acceleration and self.map.schemes["acceleration_integrator"] == AccelerationIntegrator.ZOH.value
 
@@ -87,7 +87,7 @@ class Plan:
 
     @property
     def is_chunk(self) -> bool:
-        """Whether its actions are positions at times of the clock, for which other chunks may have positions, too."""
+        """Return whether actions are positions at times of the clock, for which other chunks may have some, too."""
         return bool(self.origin_ns) and self.is_positions and not (self.untimed or self.is_complete)
 
     @property

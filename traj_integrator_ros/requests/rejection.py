@@ -96,7 +96,7 @@ class Rejected(Exception):
 
 
 def all_finite(values: np.ndarray) -> bool:
-    """Whether real numbers of any shape hold neither NaN nor infinity."""
+    """Return whether real numbers of any shape hold neither NaN nor infinity."""
     finite = native.all_finite(values)
     return bool(np.isfinite(values).all()) if finite is None else finite
 

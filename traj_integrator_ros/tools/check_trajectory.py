@@ -139,7 +139,7 @@ def _on_topic(
 
 
 def _is_bad(label: str, trajectory: PlannedTrajectory, expectation: Expectation, quiet: bool) -> bool:
-    """Whether something is wrong with a trajectory; what it is, is printed."""
+    """Return whether something is wrong with a trajectory; what it is, is printed."""
     findings = check(trajectory, expectation)
     if not findings and not quiet:
         size = f"{len(trajectory.joint_names)} joints, {len(trajectory.points)} points"

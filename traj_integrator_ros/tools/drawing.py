@@ -31,7 +31,7 @@ LEAST_SPANS = {"position": 1e-4, "velocity": 1e-4, "acceleration": 1e-3, "jerk":
 
 _PER_PIECE, _MOST_TIMES = 8, 20_000
 _LEAST_SHARE_SHOWN, _MOST_SHARE_SHOWN = 1.15, 2.5
-"""Times the limit that an axis reaches: what exceeds it more is cut off, and named."""
+"""Multiples of the limit that an axis reaches at least and at most; curves beyond are cut off, and named."""
 
 
 @dataclass(frozen=True)

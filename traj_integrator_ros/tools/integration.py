@@ -48,7 +48,7 @@ class Integrated(NamedTuple):
     exceeded: list[str]
     """Limits that they exceed."""
     by_divided_differences: bool = False
-    """Whether uneven steps took another scheme than rows usually have."""
+    """True if uneven steps took another scheme than rows usually have."""
 
 
 def completed(

@@ -208,7 +208,7 @@ class NodeView:
 
 
 def is_integrator(values: Mapping[str, str]) -> bool:
-    """Whether a status on /diagnostics is one of this package's node."""
+    """Return whether a status on /diagnostics is one of this package's node."""
     return {"lifecycle_state", "backend", "sequences", "published"} <= values.keys()
 
 

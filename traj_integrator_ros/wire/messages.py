@@ -36,7 +36,7 @@ _RETIMED = {"status": "B", "points": "I"} | dict.fromkeys(
 )
 """Fields of responses that are set to arrays of the same names, with their type codes."""
 _LONGEST_NS = 2**31 * 1_000_000_000 - 1
-"""Of a Duration: stands for ever."""
+"""The longest Duration, which stands for ever."""
 
 
 def _views(fields: type[NamedTuple], names: Sequence[str] = ()) -> Callable[[object], Any]:

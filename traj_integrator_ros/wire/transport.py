@@ -44,7 +44,7 @@ class Transport:
     segment_bytes: int = 0
     """Shared memory for messages that the process sends, bytes; 0: transports stay as they are."""
     is_short: bool = False
-    """Whether large messages will be slow because there is too little shared memory; then the reason is a warning."""
+    """True if large messages will be slow because there is too little shared memory; then the reason is a warning."""
 
 
 def prepare_transport(batch: int, horizon: int, dof: int) -> Transport:
@@ -131,7 +131,7 @@ def installed_profile_variable() -> str | None:
 
 
 def stays_local(environment: Mapping[str, str]) -> bool:
-    """Whether ROS is set to stay on this machine: then the profile lets nothing out, either."""
+    """Return whether ROS is set to stay on this machine: then the profile lets nothing out, either."""
     by_range = environment.get("ROS_AUTOMATIC_DISCOVERY_RANGE", "").upper() == "LOCALHOST"
     return by_range or environment.get("ROS_LOCALHOST_ONLY") == "1"  # the latter up to Humble
 
@@ -190,7 +190,7 @@ def _free_bytes() -> int | None:
 
 
 def _has_started() -> bool:
-    """Whether the middleware has already allocated its shared memory, and so has read its profile."""
+    """Return whether the middleware has already allocated its shared memory, and so has read its profile."""
     return _SEGMENT_IN_USE.search(Path("/proc/self/maps").read_text(encoding="utf-8")) is not None
 
 

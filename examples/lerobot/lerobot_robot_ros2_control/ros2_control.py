@@ -47,7 +47,7 @@ class Ros2Control(Robot):
 
     @property
     def is_connected(self) -> bool:
-        """Whether `connect` was called last."""
+        """Return whether `connect` was called last."""
         return self.arm is not None
 
     def connect(self, calibrate: bool = True) -> None:
