@@ -10,7 +10,7 @@ from scipy.interpolate import BPoly, CubicSpline
 
 from soak.streams.plans import Bounds, Way
 from traj_integrator_ros.demo.planned import planned_motion
-from traj_integrator_ros.demo.recording import RecordingError, load_recording
+from traj_integrator_ros.demo.recording import RecordingError, load_recording, repeated
 from traj_integrator_ros.execution.motion import State
 from traj_integrator_ros.kernels import ControlSpace
 
@@ -93,7 +93,7 @@ def recorded(folder: Path | None) -> Iterator[tuple[str, float, np.ndarray]]:
                 print(f"left out: {unreadable}")
     for name, motion in motions:
         time, first = np.unique(motion.time, return_index=True)
-        fresh = ~motion.repeated[first]
+        fresh = ~repeated(motion)[first]
         spline = CubicSpline(time[fresh], motion.position[first][fresh])
         step = max(round(float(np.median(np.diff(time))), 3), SHORTEST_STEP)
         times = np.arange(int((time[-1] - time[0]) / step)) * step + time[0]

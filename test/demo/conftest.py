@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from motions import sine_motion
 
-from traj_integrator_ros.demo.recording import Motion
+from traj_integrator_ros.motions.samples import Samples
 
 
 @pytest.fixture
-def sine() -> Motion:
+def sine() -> Samples:
     return sine_motion()

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 
-from traj_integrator_ros.demo.recording import Motion
-from traj_integrator_ros.motions.samples import Nature
+from traj_integrator_ros.motions.samples import Nature, Samples
 
 JOINTS = ("arm_joint1", "arm_joint2", "arm_joint3")
 AMPLITUDE, RATE, PHASE = np.array([0.8, 0.5, 0.3]), np.array([1.1, 1.9, 0.7]), np.array([0.3, 1.0, 2.0])
 
 
-def sine_motion(samples: int = 200, step: float = 0.02, *, acceleration: bool = True) -> Motion:
+def sine_motion(samples: int = 200, step: float = 0.02, *, acceleration: bool = True) -> Samples:
     """Three joints on sines, exactly, moving at the start."""
     time = np.arange(samples) * step
     angle = time[:, None] * RATE + PHASE
-    return Motion(
+    return Samples(
         joint_names=JOINTS,
         time=time,
         position=AMPLITUDE * np.sin(angle),

@@ -10,10 +10,10 @@ import yaml
 from motions import sine_motion
 
 from traj_integrator_ros.demo.planned import planned_motion
-from traj_integrator_ros.demo.recording import MIN_SAMPLES, Motion, load_recording, plan_on
+from traj_integrator_ros.demo.recording import MIN_SAMPLES, load_recording, plan_on, repeated
 from traj_integrator_ros.demo.windows import BATCH, cut_window, horizon_of, write_node_parameters
 from traj_integrator_ros.kernels import ControlSpace, Trajectory, control_map
-from traj_integrator_ros.motions.samples import QUANTITIES
+from traj_integrator_ros.motions.samples import QUANTITIES, Samples
 
 
 def integrate(actions: np.ndarray, fields: dict[str, object]) -> Trajectory:
@@ -24,7 +24,7 @@ def integrate(actions: np.ndarray, fields: dict[str, object]) -> Trajectory:
     return map_.step(torch.from_numpy(actions), *state, dt=fields["dt"], backend="reference", **goal)
 
 
-def assert_follows(motion: Motion, first: int, space: ControlSpace, tolerance: float) -> None:
+def assert_follows(motion: Samples, first: int, space: ControlSpace, tolerance: float) -> None:
     actions, fields = cut_window(space, motion, first, np.random.default_rng(0))
     found = [rows.numpy() for rows in integrate(actions, fields)[:3]]
     rows = slice(first, first + found[0].shape[1])
@@ -40,9 +40,9 @@ def assert_follows(motion: Motion, first: int, space: ControlSpace, tolerance: f
 def test_the_shortest_recording_has_room_for_windows(accelerations):
     for recording in (sine_motion(MIN_SAMPLES, 0.02), sine_motion(MIN_SAMPLES, 0.1)):
         motion = plan_on(recording if accelerations else dataclasses.replace(recording, acceleration=None))
-        assert motion.samples > horizon_of(motion) >= 16
+        assert len(motion.time) > horizon_of(motion) >= 16
         for space in ControlSpace:
-            assert_follows(motion, motion.samples - 1 - horizon_of(motion), space, 0.02)
+            assert_follows(motion, len(motion.time) - 1 - horizon_of(motion), space, 0.02)
 
 
 RECORDINGS = [
@@ -58,14 +58,14 @@ RECORDINGS = [
 @pytest.mark.parametrize(("path", "size"), RECORDINGS)
 def test_windows_of_recordings_follow_them(shared_data, path, size):
     recording = planned_motion() if path is None else load_recording(shared_data(path))
-    assert (recording.samples, recording.dof, recording.repeated.sum()) == size
+    assert (len(recording.time), recording.dof, repeated(recording).sum()) == size
     motion = plan_on(recording)
     for space in ControlSpace:
-        assert_follows(motion, motion.samples // 3, space, 6e-3)
+        assert_follows(motion, len(motion.time) // 3, space, 6e-3)
 
 
 def test_the_nodes_parameters_have_the_robots_limits_or_assume_some(sine, tmp_path: Path):
-    def written(recording: Motion) -> dict[str, object]:
+    def written(recording: Samples) -> dict[str, object]:
         write_node_parameters(recording, plan_on(recording), tmp_path / "new" / "node.yaml")
         return yaml.safe_load((tmp_path / "new" / "node.yaml").read_text())["/**"]["ros__parameters"]
 

@@ -16,6 +16,7 @@ from ..motions.units import JointUnits
 from .main_job import Answer, MainJob
 from .optimizer import Result
 from .planned import limits_of
+from .recording import repeated
 from .report import commanded
 
 COLORS = dict(zip(ControlSpace, JOINT_COLORS[:5], strict=True))
@@ -45,7 +46,7 @@ def draw_trajectories(job: MainJob, path: Path) -> None:
 
 def _draw_all_joints(panels: np.ndarray, job: MainJob, windows: list[Answer]) -> None:
     """Each window from its start to the start of the next one, over the planned motion."""
-    planned, again = job.planned, job.recording.time[job.recording.repeated]
+    planned, again = job.planned, job.recording.time[repeated(job.recording)]
     ends = [answer.time for answer in windows[1:]] + [planned.duration]
     for joint, (axes, name) in enumerate(zip(panels, planned.joint_names, strict=True)):
         axes.plot(planned.time, planned.velocity[:, joint], color=MOTION_GREY, linewidth=5, label="planned motion")

@@ -57,7 +57,7 @@ def _main(options: argparse.Namespace) -> int:
     recording = cut(recording, min(MAX_SECONDS, options.seconds))
     if options.write_motion is not None:
         write_table(options.write_motion, recording)
-        print(f"written: {options.write_motion}: {recording.size}")
+        print(f"written: {options.write_motion}: {recording.duration:.1f} s, {len(recording.time)} samples")
         return 0
     planned = plan_on(recording)
     if options.write_node_params is not None:

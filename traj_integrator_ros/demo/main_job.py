@@ -15,8 +15,9 @@ from traj_integrator_interfaces.msg import Rejection
 
 from ..client import ORDERS, IntegratorClient, JointMotion, Trajectories, set_stamp
 from ..kernels.types import ControlSpace
+from ..motions.samples import Samples
 from ..tools.replay import due_samples
-from .recording import Motion
+from .recording import mean_step
 from .windows import cut_window, horizon_of
 
 PERIOD_S, BLOCK_S = 0.05, 0.4  # from one sequence to the next, and for which sequences are of one control space
@@ -35,7 +36,7 @@ class Answer(NamedTuple):
 class MainJob:
     """Robot, planner, and a listener: `motions` for the controller, `answers` by stamps, refusals by reasons."""
 
-    def __init__(self, client: IntegratorClient, recording: Motion, planned: Motion) -> None:
+    def __init__(self, client: IntegratorClient, recording: Samples, planned: Samples) -> None:
         self.client, self.recording, self.planned = client, recording, planned
         self.sent: dict[int, tuple[ControlSpace, float]] = {}
         self.answers: dict[int, Answer] = {}
@@ -63,9 +64,9 @@ class MainJob:
 
     def plan(self, elapsed: float, random: np.random.Generator) -> None:
         """Send candidates that start where the robot is after a time of playing, s, while it moves."""
-        motion, pass_s = self.planned, self.recording.duration + self.recording.step
+        motion, pass_s = self.planned, self.recording.duration + mean_step(self.recording)
         first = int(np.searchsorted(motion.time, elapsed % pass_s + 1e-9, side="right")) - 1
-        if first >= motion.samples - horizon_of(motion) or self.lost >= MOST_IN_FLIGHT:
+        if first >= len(motion.time) - horizon_of(motion) or self.lost >= MOST_IN_FLIGHT:
             return  # not enough future is left, or the node is busy
         space = list(ControlSpace)[int(elapsed / BLOCK_S) % len(ControlSpace)]
         actions, fields = cut_window(space, motion, first, random)

@@ -20,13 +20,18 @@ class NodeProcess(AbstractContextManager):
 
     def __init__(self, parameters: Path, ros_arguments: Sequence[str], log: Path) -> None:
         self._log = log
-        given = ["--ros-args", *ros_arguments, "--params-file", str(parameters)]
-        with log.open("wb") as output:
-            # In a process session of its own: Ctrl-C in the terminal goes to the demo, which then ends the node.
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", "traj_integrator_ros", *given],
-                stdout=output, stderr=subprocess.STDOUT, start_new_session=True,
-            )  # fmt: skip
+        command = [
+            sys.executable,
+            "-m",
+            "traj_integrator_ros",
+            "--ros-args",
+            *ros_arguments,
+            "--params-file",
+            parameters,
+        ]
+        # In a process session of its own: Ctrl-C in the terminal goes to the demo, which then ends the node.
+        with log.open("wb") as to:
+            self._process = subprocess.Popen(command, stdout=to, stderr=subprocess.STDOUT, start_new_session=True)
 
     def __exit__(self, *error: object) -> None:
         """Interrupt it, and kill it if that does not end it; `code` is how it ended."""
@@ -40,6 +45,5 @@ class NodeProcess(AbstractContextManager):
     def check(self) -> None:
         """Raise ToolFailure where it has ended."""
         if (code := self._process.poll()) is not None:
-            lines = self._log.read_text(encoding="utf-8", errors="replace").splitlines()
-            print(*lines[-SHOWN_LINES:], sep="\n", file=sys.stderr)
+            print(*self._log.read_text(errors="replace").splitlines()[-SHOWN_LINES:], sep="\n", file=sys.stderr)
             raise ToolFailure(f"the integrator node ended with exit code {code}; the end of {self._log} is above")

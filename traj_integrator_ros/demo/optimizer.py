@@ -11,8 +11,7 @@ from scipy.optimize import minimize
 
 from ..client import IntegratorClient, Trajectories
 from ..kernels import ControlSpace, CostTerm, QuadraticCost, quadratic_cost
-from ..motions.samples import QUANTITIES
-from .recording import Motion
+from ..motions.samples import QUANTITIES, Samples
 from .windows import DEGREE, SEGMENT
 
 DURATION = 1.575
@@ -80,11 +79,11 @@ class Result(NamedTuple):
     found: Trajectories
 
 
-def problems_of(motion: Motion) -> list[Problem]:
+def problems_of(motion: Samples) -> list[Problem]:
     """From the motion's fastest state to rest at its position a second later, or at its end, by each kind of action."""
     speed = np.linalg.norm(motion.velocity, axis=1)
-    first = int(np.argmax(speed[: max(1, int(0.7 * motion.samples))]))
-    last = min(int(np.searchsorted(motion.time, motion.time[first] + 1.0)), motion.samples - 1)
+    first = int(np.argmax(speed[: max(1, int(0.7 * len(motion.time)))]))
+    last = min(int(np.searchsorted(motion.time, motion.time[first] + 1.0)), len(motion.time) - 1)
     # The node receives float32: the optimum is of the same numbers.
     rows = (*(getattr(motion, name)[first] for name in QUANTITIES[:3]), motion.position[last])
     *state, goal = (row.astype(np.float32).astype(np.float64) for row in rows)

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..motions.samples import Nature
-from .recording import Motion
+from ..motions.samples import Nature, Samples
 
 PANDA_JOINTS = tuple(f"panda_joint{i}" for i in range(1, 8))
 LIMITS = {
@@ -47,7 +46,7 @@ def limits_of(joint_names: Sequence[str]) -> dict[str, np.ndarray]:
     return LIMITS if tuple(joint_names) == PANDA_JOINTS else {}
 
 
-def planned_motion() -> Motion:
+def planned_motion() -> Samples:
     """A jerk-limited Panda motion through WAYPOINTS, exact, every PERIOD; it starts in motion and ends at rest."""
     from ruckig import InputParameter, Result, Ruckig, Trajectory
 
@@ -71,7 +70,7 @@ def planned_motion() -> Motion:
         samples += [part.at_time(time)[:3] for time in times]
         begin, state = times[-1] + PERIOD - part.duration, (position, velocity, (0.0,) * dof)
     rows = np.array(samples)
-    return Motion(
+    return Samples(
         PANDA_JOINTS, PERIOD * np.arange(len(rows)), *rows.swapaxes(0, 1), None,
         "planned on the spot with ruckig", "planned, jerk-limited, exact", Nature.EXACT,
     )  # fmt: skip

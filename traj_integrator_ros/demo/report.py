@@ -18,6 +18,7 @@ from ..tools.command_line import EXIT_FAILED
 from .main_job import MainJob
 from .optimizer import Result
 from .planned import limits_of
+from .recording import repeated
 from .windows import BATCH
 
 OPTIMIZER_GAP = 1e-3
@@ -35,8 +36,8 @@ def report_of(job: MainJob, optimized: list[Result], node_code: int, wall_s: flo
         "source": recording.source,
         "source_kind": recording.kind,
         "motion_s": recording.duration,
-        "samples": recording.samples,
-        "repeated_frames": int(recording.repeated.sum()),
+        "samples": len(recording.time),
+        "repeated_frames": int(repeated(recording).sum()),
         "candidates_per_sequence": BATCH,
         "sequences_sent": len(job.sent),
         "trajectories_received": len(latencies),

@@ -12,13 +12,14 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 
 from ..client import IntegratorClient, Refused
+from ..motions.samples import Samples
 from ..tools.command_line import ToolFailure, UserError
 from ..tools.progress import Progress
 from .drawing import draw_optimizer, draw_trajectories
 from .main_job import MainJob
 from .node import NodeProcess
 from .optimizer import Result, minimized, problems_of
-from .recording import Motion, write_recordings
+from .recording import mean_step, write_recordings
 from .report import FIGURES, REPORT, conclude, report_of
 from .windows import BATCH, horizon_of, write_node_parameters
 
@@ -27,13 +28,15 @@ PLAY_AT_LEAST_S = 8.0
 NODE_WITHIN_S, ANSWERS_WITHIN_S = 30.0, 5.0
 
 
-def run(recording: Motion, planned: Motion, options: argparse.Namespace) -> int:
+def run(recording: Samples, planned: Samples, options: argparse.Namespace) -> int:
     """Run, draw and report; returns the exit code."""
     begin, out, ros_arguments = time.monotonic(), options.out, options.ros_arguments[1:]
     out.mkdir(parents=True, exist_ok=True)
     for name in (REPORT, *FIGURES):
         (out / name).unlink(missing_ok=True)
-    print(f"Motion: {recording.source} ({recording.kind}), {recording.size}", *planned.notes, sep="\n  ", flush=True)
+    print(
+        f"Motion: {recording.source} ({recording.kind}), {recording.duration:.1f} s, {recording.dof} joints", flush=True
+    )
     recordings, node = write_recordings(recording, out), None
     if not options.external_node:  # nothing reaches another robot, or another machine
         os.environ.setdefault("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST")
@@ -64,7 +67,7 @@ def _run(job: MainJob, check: Callable[[], None], seconds: float, progress: Prog
     _wait_for_node(job, check)
     recording, over = job.recording, threading.Event()
     passes = max(1, math.ceil(min(PLAY_AT_LEAST_S, seconds) / recording.duration - 0.5))
-    progress.stage("Playing and planning", passes * (recording.duration + recording.step))
+    progress.stage("Playing and planning", passes * (recording.duration + mean_step(recording)))
     with ThreadPoolExecutor(1) as threads:
         playing = threads.submit(job.play, passes, over)
         try:

@@ -7,9 +7,8 @@ from pathlib import Path
 import numpy as np
 
 from ..kernels.types import ControlSpace
-from ..motions.samples import QUANTITIES
+from ..motions.samples import QUANTITIES, Samples
 from .planned import limits_of
-from .recording import Motion
 
 BATCH, MAX_HORIZON = 32, 32
 """Candidates in a window, and its rows."""
@@ -19,19 +18,19 @@ CANDIDATE_SPREAD = 0.5
 """Acceleration, as a share of the motion's largest, that candidates add at the end of their window, one sigma."""
 
 
-def horizon_of(motion: Motion) -> int:
+def horizon_of(motion: Samples) -> int:
     """Rows of a window after its start: half of a short motion, in whole segments of a spline, at least DEGREE + 1."""
-    return min(MAX_HORIZON, max(DEGREE + 1, motion.samples // 2 // SEGMENT) * SEGMENT)
+    return min(MAX_HORIZON, max(DEGREE + 1, len(motion.time) // 2 // SEGMENT) * SEGMENT)
 
 
 def cut_window(
-    space: ControlSpace, motion: Motion, first: int, random: np.random.Generator
+    space: ControlSpace, motion: Samples, first: int, random: np.random.Generator
 ) -> tuple[np.ndarray, dict[str, object]]:
     """The window that starts from sample `first`: actions [BATCH, horizon, dof], and the other arguments of `publish`.
 
     Row 0 is the motion itself, and the others leave it from the same start state, by A s⁴ with s = 0..1.
     """
-    horizon, dt = horizon_of(motion), motion.step
+    horizon, dt = horizon_of(motion), float(motion.time[1])
     span, s = horizon * dt, np.linspace(0, 1, horizon + 1)[:, None]
     reach = CANDIDATE_SPREAD * np.abs(motion.acceleration).max() * span**2 / 12
     amplitude = reach * np.clip(random.standard_normal((BATCH, 1, motion.dof)), -2, 2)
@@ -55,7 +54,7 @@ def cut_window(
     return np.diff(states[order], axis=1) / dt, fields
 
 
-def write_node_parameters(recording: Motion, planned: Motion, path: Path) -> None:
+def write_node_parameters(recording: Samples, planned: Samples, path: Path) -> None:
     """The parameter file for the node: the motion's joints, its time step, shapes to warm up."""
     import yaml
 
@@ -67,7 +66,7 @@ def write_node_parameters(recording: Motion, planned: Motion, path: Path) -> Non
         limits = {"action": "warn", **assumed}
     values = {
         "joint_names": list(recording.joint_names),
-        "dt": round(planned.step, 9),
+        "dt": round(float(planned.time[1]), 9),
         "max_batch": 2 * BATCH,
         "max_horizon": 128,
         "warmup": [f"{BATCH}x{horizon_of(planned)}"],
