@@ -63,7 +63,7 @@ def _work(work: Callable[[Participant, argparse.Namespace], int | None], options
 
 
 def _run(tool: str, arguments: list[str]) -> int:
-    modules = {"integrator_node": PACKAGE, "demo": f"{PACKAGE}.demo"}
+    modules = {"integrator_node": PACKAGE, "demo": f"{PACKAGE}.demo.main"}
     module = modules.get(tool, f"{PACKAGE}.tools.{tool}")
     if not tool.isidentifier() or find_spec(module) is None:
         print(f"ros2: no executable {tool!r} in {PACKAGE}", file=sys.stderr)
@@ -172,18 +172,6 @@ def _param_get(participant: Participant, options: argparse.Namespace) -> None:
     print(f"value is: {participant.parameter(options.name)}")
 
 
-def _param_list(participant: Participant, options: argparse.Namespace) -> None:
-    print("\n".join(f"  {name}" for name in sorted(participant.parameter_names())))
-
-
-def _param_describe(participant: Participant, options: argparse.Namespace) -> None:
-    for name, descriptor in participant.descriptors([options.name]).items():
-        print(f"Parameter name: {name}\n  Description: {descriptor.description}")
-        for one in (*descriptor.floating_point_range, *descriptor.integer_range):
-            print(f"  Range: {one.from_value} to {one.to_value}")
-        print(f"  Constraints: {descriptor.additional_constraints}")
-
-
 def _lifecycle_get(participant: Participant, options: argparse.Namespace) -> None:
     from lifecycle_msgs.msg import State
 
@@ -206,8 +194,6 @@ VERBS = {
     "service call": (_service_call, "service", "type", "values?"),
     "param get": (_param_get, "node", "name"),
     "param set": (_param_set, "node", "name", "value"),
-    "param list": (_param_list, "node"),
-    "param describe": (_param_describe, "node", "name"),
     "lifecycle get": (_lifecycle_get, "node"),
     "lifecycle set": (_lifecycle_set, "node", "transition"),
 }

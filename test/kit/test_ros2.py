@@ -37,15 +37,6 @@ def test_what_it_does_not_know_is_one_line(
     assert told in said and said.count("\n") == 1
 
 
-def test_messages_in_messages_are_filled_and_long_lists_are_cut() -> None:
-    trajectory = pytest.importorskip("trajectory_msgs.msg", reason="trajectory_msgs cannot be imported").JointTrajectory
-    point = "{positions: [0.5, 1], time_from_start: {sec: 2}}"
-    message = ros2._filled(trajectory(), f"{{joint_names: [a, b], points: [{point}]}}")
-    assert list(message.points[0].positions) == [0.5, 1.0] and message.points[0].time_from_start.sec == 2
-    assert ros2._plain(message, longest=1)["points"][0]["positions"] == [0.5, "..."]
-    assert ros2._plain(message)["joint_names"] == ["a", "b"]
-
-
 def test_what_it_prints_is_read_by_the_tools(tmp_path: Path) -> None:
     """Joint states, trajectories and this package's own messages, as docs/without_ros.md says in place of a bag."""
     from sensor_msgs.msg import JointState
