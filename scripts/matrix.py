@@ -15,7 +15,6 @@ import re
 import shutil
 import subprocess
 import sys
-import xml.etree.ElementTree as ElementTree
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -85,11 +84,12 @@ class Result:
     versions: dict[str, str] = field(default_factory=dict)
     outcome: str = ""
     """passed, failed, or no set-up."""
-    passed: int = 0
-    failed: list[str] = field(default_factory=list)
-    """At both tries."""
-    message: str = ""
-    """Why there was no set-up."""
+    told: str = ""
+    """The last line of pytest, or of set-up."""
+
+    def __str__(self) -> str:
+        shown = f"no set-up: {self.told}" if self.outcome == "no set-up" else self.told
+        return f"{shown} ({self.date}, {self.commit})"
 
 
 def main() -> int:
@@ -110,7 +110,7 @@ def main() -> int:
             print(f"{cell.name} (torch {cell.torch_version}) ...", flush=True)
             result = run_cell(cell)
             record(result)
-        print(f"{cell.name}: {description(result)}", flush=True)
+        print(f"{cell.name}: {result or 'untested'}", flush=True)
         outcomes.add(result and result.outcome)
     return int(not options.list and outcomes != {"passed"})
 
@@ -162,29 +162,20 @@ def run_cell(cell: Cell) -> Result:
     clone(cell)
     # Without the C++ kernels half of the tests would be skipped, and the cell would pass.
     set_up = [cell.python, "scripts/set_up.py", "--wheels", cell.distro, "--python-is-given"]
-    failed, output = run([*("env", "TRAJ_INTEGRATOR_NATIVE=1"), *set_up], cell)
-    if failed:
-        result.outcome, result.message = "no set-up", reason_in(output)
-    else:
+    failed, result.told = run([*("env", "TRAJ_INTEGRATOR_NATIVE=1"), *set_up], cell)
+    result.outcome = "no set-up"
+    if not failed:
         environment = cell.folder / Path(set_up_machine.environment_of(cell.distro)).name
         pytest = [str(environment / "bin" / "python"), "-m", "pytest", "-q", f"--timeout={TEST_WITHIN_S}"]
-        passed, result.failed = run_tests([*pytest, "--workers", "2", "--cache-clear", *TESTS], cell)
-        if passed and result.failed:
-            again, result.failed = run_tests([*pytest, "--last-failed", *TESTS], cell)
-            passed |= again
-        result.passed, result.outcome = len(passed), "failed" if result.failed or not passed else "passed"
+        failed, result.told = run([*pytest, "--workers", "2", "--cache-clear", *TESTS], cell)
+        if failed:
+            failed, result.told = run([*pytest, "--last-failed", *TESTS], cell)
+        result.outcome = "failed" if failed else "passed"
         metadata = environment.glob("lib/python*/site-packages/*.dist-info")
         known = dict(path.stem.split("-", 1) for path in metadata)
         result.versions = {name: known[name] for name in ("torch", "triton", "numpy", "ros_rclpy") if name in known}
     shutil.rmtree(cell.folder)
     return result
-
-
-def reason_in(output: str) -> str:
-    """Why a set-up failed: what it says last, behind the step that it was at."""
-    lines = output.splitlines()
-    errors = [line.rpartition("set-up: ")[2] for line in lines if "set-up: " in line]
-    return (errors or lines or ["no output"])[-1]
 
 
 def clone(cell: Cell) -> None:
@@ -206,30 +197,16 @@ def clone(cell: Cell) -> None:
     constraints.write_text("".join(kept), encoding="utf-8")
 
 
-def run_tests(command: list[str], cell: Cell) -> tuple[set[str], list[str]]:
-    """Names of the tests that passed, and of those that failed."""
-    report = cell.folder / "build" / "matrix-tests.xml"
-    report.unlink(missing_ok=True)
-    failed, output = run([*command, f"--junit-xml={report}"], cell)
-    cases = ElementTree.parse(report).iter("testcase") if report.is_file() else ()
-    named = [(f"{case.get('classname')}::{case.get('name')}", {child.tag for child in case}) for case in cases]
-    failures = {name for name, tags in named if tags & {"failure", "error"}}
-    if failed and not failures:
-        failures.add((output.strip().splitlines() or ["no output"])[-1])
-    return {name for name, tags in named if "skipped" not in tags} - failures, sorted(failures)
-
-
 def run(command: list[str], cell: Cell) -> tuple[bool, str]:
-    """Runs a command in a cell as in a new shell; whether it failed, and its output, which goes into a log, too."""
+    """Runs a command in a cell as in a new shell: did it fail, and the last line of its output, all of it in a log."""
     activated = ("VIRTUAL_ENV", "PYTHONPATH", "AMENT_PREFIX_PATH", "LD_LIBRARY_PATH", "_ROS_WHEELS_BOOTSTRAP_COMPLETE")
     clean = ["env", "OMP_NUM_THREADS=1", *(part for name in activated for part in ("-u", name))]
     log = FOLDER / "logs" / f"{cell.name}.log"
     log.parent.mkdir(parents=True, exist_ok=True)
-    with log.open("a", encoding="utf-8") as file:
-        start = file.tell()
-        limited = [*clean, "timeout", str(WITHIN_S), *command]
+    limited = [*clean, "timeout", str(WITHIN_S), *command]
+    with log.open("a+b") as file:
         code = subprocess.run(limited, cwd=cell.folder, stdin=subprocess.DEVNULL, stdout=file, stderr=file).returncode
-    return code != 0, log.read_bytes()[start:].decode("utf-8", errors="replace")
+    return code != 0, (log.read_text(errors="replace").split("\n")[-2:] or [""])[0]
 
 
 def commit() -> str:
@@ -268,24 +245,9 @@ def table(results: dict[str, Result]) -> str:
 
 
 def shown(result: Result | None) -> str:
-    """A cell of the table: torch and day where all passed; RESULTS has the rest."""
-    if result is None or result.outcome != "passed":
-        return description(result)
-    return f"{result.versions['torch']} ({result.date})"
-
-
-def description(result: Result | None) -> str:
-    """A result in a few words."""
-    if result is None:
-        return "untested"
-    about = f"({result.date}, {result.commit})"
-    if result.outcome == "no set-up":
-        return f"no set-up: {result.message} {about}"
-    torch = f"{result.versions['torch']}: " if "torch" in result.versions else ""
-    if result.outcome == "passed":
-        return f"{torch}{result.passed} passed {about}"
-    names = ", ".join(name.rpartition("::")[2] for name in result.failed[:3])
-    return f"{torch}**{len(result.failed)} failed** of {result.passed + len(result.failed)}: {names} {about}"
+    """A cell of the table: torch and day where all passed."""
+    passed = result is not None and result.outcome == "passed"
+    return f"{result.versions['torch']} ({result.date})" if passed else str(result or "untested")
 
 
 if __name__ == "__main__":
