@@ -22,7 +22,7 @@ class Rates(NamedTuple):
     """Reciprocals and conversions of 32-bit types; the guide's smallest number since 8.0."""
     float64: int
     conversion: int
-    """From and to 64-bit types."""
+    """Conversions from and to 64-bit types."""
     lanes: int
     """Lanes of loads and stores (load/store units of a multiprocessor), from white papers of the architectures."""
     issue: int = 4 * 32

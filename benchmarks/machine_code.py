@@ -36,7 +36,7 @@ class Instruction(NamedTuple):
     """An instruction with the line that it comes from."""
 
     text: str
-    """Without its predicate."""
+    """Text without the predicate."""
     file: str
     line: int
 

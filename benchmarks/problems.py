@@ -30,7 +30,7 @@ def by_grad(step: Step, leaves: Sequence[Tensor], upstream: Sequence[Tensor]) ->
 
 
 def by_cost(step: Step, leaves: Sequence[Tensor], upstream: Sequence[Tensor]) -> list[Tensor]:
-    """As an optimizer does it: a scalar cost, quadratic in every output, and its backward."""
+    """An optimizer's call: a scalar cost, quadratic in every output, and its backward."""
     for leaf in leaves:
         leaf.grad = None
     outputs = step(*leaves)

@@ -26,7 +26,7 @@ from traj_integrator_ros.requests.inputs import Actions
 from .executed.playing import CYCLE_NS, CYCLE_S, Controller, RowsAsPoints
 
 BEGIN_NS, PERIOD_NS, TICK_NS = 10**12, 100_000_000, 10_000_000
-"""When it begins, the time from one chunk to the next, and from one supervision to the next."""
+"""Begin, the time from one chunk to the next, and from one supervision to the next."""
 STEP, ROWS = 0.05, 16
 """s from row to row of a chunk, and their number."""
 LATE_S, OFFSET, NOISE, LAG = (0.02, 0.08), 5e-3, 1e-3, 0.04
@@ -107,7 +107,7 @@ def judged(commands: Commands) -> Judgement:
 
 
 def limits() -> dict[str, list[float]]:
-    """Those of config/fr3.yaml, which everybody keeps."""
+    """Limits of config/fr3.yaml, which everybody keeps."""
     file = Path(__file__).resolve().parents[1] / "config" / "fr3.yaml"
     [node] = yaml.safe_load(file.read_text(encoding="utf-8")).values()
     return node["ros__parameters"]["limits"]

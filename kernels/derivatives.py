@@ -88,7 +88,7 @@ class _Call(NamedTuple):
     shape: tuple[int, int, int]
     """Shape of the actions."""
     needs: Sequence[bool]
-    """Which results of a vjp are wanted."""
+    """Flags of the wanted results of a vjp."""
     options: Sequence[object]
     placements: Sequence[object] | None
     """Derivatives of trajectories that are DTensors."""
@@ -196,7 +196,7 @@ def _split(arguments: Sequence) -> tuple[Tensors, _Call]:
 
 
 def _split_vjp(arguments: Sequence) -> tuple[Tensors, _Call]:
-    """The same of a vjp."""
+    """The tensors of a vjp and the rest of its call."""
     inputs, options = VjpInputs.split(arguments)
     batch, _, dof = inputs.like.shape
     shape = batch, inputs.action_horizon, dof

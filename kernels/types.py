@@ -63,7 +63,7 @@ class Inputs(NamedTuple):
     values: Sequence[Tensor | None]
     """Its linear inputs: action `[B, Ha, D]`, position to jerk of the start, and of the goal; see `End.rows`."""
     indices: Sequence[Tensor | None]
-    """Those of start and goal."""
+    """Indices of start and goal."""
     dt: Tensor
     """`[1 or B, 1 or Ha]` s, float32 or float64."""
 
@@ -94,13 +94,13 @@ class VjpInputs(NamedTuple):
     upstream: Sequence[Tensor | None]
     """Gradients of position to jerk, `[B, H, D]`; None for zero, but not all of them."""
     indices: Sequence[Tensor | None]
-    """As in `Inputs`, as is `dt`."""
+    """Indices as in `Inputs`, as is `dt`."""
     dt: Tensor
     counts: Sequence[int]
     """Numbers of start and goal rows; without an index, 0 for one per trajectory: right for any part of a batch."""
     action_horizon: int
     needs: Sequence[bool]
-    """Which gradients of `Inputs.values` are wanted."""
+    """Flags of the wanted gradients of `Inputs.values`."""
 
     @classmethod
     def split(cls, arguments: Sequence) -> tuple[VjpInputs, Sequence]:
@@ -124,7 +124,7 @@ class VjpInputs(NamedTuple):
 
 
 TENSORS = {"forward": 12, "vjp": 7}
-"""How many of the arguments of an operator may be tensors: the first ones, of which dt is the last."""
+"""Number of arguments of an operator that may be tensors: the first ones, of which dt is the last."""
 
 
 def decoded_rows(counts: Sequence[int], indices: Sequence[Tensor | None], batch: int) -> list[int]:
@@ -172,9 +172,9 @@ class AccelerationIntegrator(str, enum.Enum):
 
 
 class BsplineLayout(str, enum.Enum):
-    """How the control points of a B-spline represent start and goal (docs/bsplines.md)."""
+    """Representation of start and goal by the control points of a B-spline (docs/bsplines.md)."""
 
     TIGHT = "tight"
     """Start exact at the first row, goal exact at the last, every control point has an effect."""
     CUROBO = "curobo"
-    """As in cuRobo's main branch: no control point affects the first segment, the goal is reached before the end."""
+    """cuRobo's main branch: no control point affects the first segment, the goal is reached before the end."""

@@ -197,7 +197,7 @@ class Controller:
 
     @property
     def _advance(self) -> int:
-        """By how much the clock advances in a cycle [ns]."""
+        """Advance of the clock in a cycle [ns]."""
         return int(self.period * self.scaling)
 
     @property
@@ -304,7 +304,7 @@ class Controller:
 
     @property
     def _first(self) -> int:
-        """From when on the plan can be sampled [ns]."""
+        """Time from which on the plan can be sampled [ns]."""
         return min(self._before.time, self._plan.start + self._plan.points[0].time)
 
     def _state_at(self, time: int) -> Point | None:

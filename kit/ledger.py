@@ -20,13 +20,13 @@ class Ledger(Generic[About]):
         self._open: dict[int, tuple[About, float]] = {}
         self._latencies_s: deque[float] = deque()
         self.sent = self.answered = 0
-        """How many so far."""
+        """Numbers so far."""
         self.unknown_answers = 0
         """Answers to no message of ours, or to one that was answered before."""
 
     @property
     def open(self) -> int:
-        """How many answers are still expected."""
+        """Number of answers that are still expected."""
         return len(self._open)
 
     def send(self, stamp: int, about: About, now_s: float) -> None:

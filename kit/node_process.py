@@ -20,7 +20,7 @@ class ProcessEnded(Exception):
 
 
 class Ended(NamedTuple):
-    """How a process ended: exit code, and time from the signal until then, s."""
+    """End of a process: exit code, and time from the signal until then, s."""
 
     code: int
     seconds: float

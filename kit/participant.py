@@ -210,7 +210,7 @@ class Participant(RosSession):
 
 
 def received_ns(info: object) -> int:
-    """When the middleware received a message, ns since the epoch; now if it does not say."""
+    """Time at which the middleware received a message, ns since the epoch; now if it does not say."""
     return info.get("received_timestamp") or time.time_ns()
 
 

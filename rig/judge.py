@@ -22,9 +22,9 @@ POSITION_SLACK_RAD = 1e-6
 REST_RAD_S = 1e-6
 """Speed that differences of positions near 3 rad have by their own rounding, 4e-16 / 1 ms, is far below."""
 RESTING_CYCLES = 20
-"""In which that is seen, more than the cycles from one of a controller of 100 Hz to the next."""
+"""Cycles in which that is seen, more than from one of a controller of 100 Hz to the next."""
 GOAL_RAD = 1e-6
-"""As for limits of position: rows are float32."""
+"""Slack as for limits of position: rows are float32."""
 JUMP = 3.0
 """Factor over what a plan asks for where nobody gave a limit: the node chooses how its spline begins and ends, and
 changes that by less; a jump by 1 urad in a cycle of 1 ms is a jerk of 1,000 rad/s^3, and so is one by 1 mrad/s.
@@ -37,7 +37,7 @@ class Finding(NamedTuple):
     quantity: str
     """v, a, j, lo or hi."""
     value: float
-    """As part of its limit; of positions how far they are beyond it, rad."""
+    """Share of its limit; for positions the distance beyond it, rad."""
     most: float
     """The most that it may be."""
     cycle: int
@@ -74,7 +74,7 @@ def _largest(name: str, values: np.ndarray, most: float) -> Finding:
 
 
 class Smoothness(NamedTuple):
-    """How a motion moves, all joints together."""
+    """Smoothness of a motion, all joints together."""
 
     rms_acceleration: float
     """RMS of the norm over the joints, rad/s^2; peaks are those of a single joint."""
@@ -103,7 +103,7 @@ def last_speed(velocity: np.ndarray) -> float:
 
 
 def way_back(positions: np.ndarray) -> np.ndarray:
-    """How far positions `[T, D]` go back from the furthest until then, at most, `[D]`."""
+    """Way that positions `[T, D]` go back from the furthest until then, at most, `[D]`."""
     return (np.maximum.accumulate(positions, axis=0) - positions).max(axis=0)
 
 

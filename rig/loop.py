@@ -58,7 +58,7 @@ class Arrival:
     at: int
     """When, ns of the rig."""
     fields: dict[str, object]
-    """Those that the model of the controller takes."""
+    """Fields of the message, as the model of the controller takes them."""
     age: float
     """s since its stamp."""
 
@@ -89,7 +89,7 @@ class Loop:
         self.rejections: list[str] = []
         """Reasons."""
         self.refused: list[tuple[float, str]] = []
-        """By the controller, in the replay."""
+        """Refusals by the controller, in the replay."""
         self.warmed, self.judged_from = 0, None
         """Arrivals, and time, of the warm-up."""
         self._held, self._given = [], 0

@@ -159,7 +159,7 @@ class Rig(Loop, Planner, Judged):
 
     @property
     def place(self) -> np.ndarray:
-        """Where the joints are commanded to be now `[dof]`."""
+        """Commanded positions of the joints now `[dof]`."""
         return self.robot._state.position.copy()
 
     def late(self) -> list[float]:
@@ -169,7 +169,7 @@ class Rig(Loop, Planner, Judged):
         return [m.age for m in stamped if m.age > lead]
 
     def follows(self, at: Motion, sent: int, begin: float, end: float, most: float = 3e-3) -> tuple[np.ndarray, ...]:
-        """As many as were sent are published, and the command is where it is meant to be; returns `rates`."""
+        """Check that as many as were sent are published, and where the command is; returns `rates`."""
         published = len(self.arrivals) - self.warmed
         self.check(published >= sent, f"{published} published, expected {sent} or more {self.reasons()}")
         rates = t, p, *_ = self.rates(begin, end)
@@ -186,5 +186,5 @@ class Rig(Loop, Planner, Judged):
         return self.diagnostics[-1].get(key, default) if self.diagnostics else default
 
     def reasons(self) -> dict[str, int]:
-        """How often the node has rejected what, by reason."""
+        """Number of the node's rejections, by reason."""
         return dict(Counter(self.rejections))

@@ -1,4 +1,4 @@
-"""How smoothly the command of a case moves, held against a stored baseline."""
+"""Smoothness of a case's command, held against a stored baseline."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ BEGIN, END = "<!-- matrix: written by make matrix -->\n", "<!-- end of matrix --
 PINS, CONSTRAINTS = Path("requirements/python.txt"), Path("requirements/transitive.txt")
 COMPILED = ("kernels/*/*.abi3.so", "traj_integrator_ros/execution/*.abi3.so", "build/native/built")
 TORCHES = ("pinned", "oldest", "newest")
-"""In the order of what they tell; so are the Pythons below."""
+"""Torches in the order of what they tell; so are the Pythons below."""
 PYTHONS = ("3.12", "3.10", "3.11", "3.13", "3.14")
 TESTS = (
     "test/maps/test_exact_motions.py",

@@ -23,7 +23,7 @@ class SetUpError(Exception):
 
 @dataclass(frozen=True)
 class Environment:
-    """Where to set up, and whether rclpy comes from a sourced ROS 2 or from wheels."""
+    """Place of set-up, and the source of rclpy: a sourced ROS 2 or wheels."""
 
     venv: Path
     distro: str  # whose wheels, where no ROS 2 is sourced
@@ -37,7 +37,7 @@ class Environment:
 
     @property
     def site_packages(self) -> Path:
-        """Where pip and the interface package install modules."""
+        """Folder into which pip and the interface package install modules."""
         return self.venv / "lib" / f"python{sys.version_info[0]}.{sys.version_info[1]}" / "site-packages"
 
     def run(self, *command: object, **variables: str) -> None:

@@ -24,7 +24,7 @@ END_WITHIN_S = 10.0
 
 @dataclass(frozen=True)
 class Swing:
-    """Where the joints of a robot with limits of position swing, each around the middle of its range."""
+    """Swing of the joints of a robot with limits of position, each around the middle of its range."""
 
     limits: JointLimits
 

@@ -84,7 +84,7 @@ def met(item: Item, measured: float) -> bool:
 
 
 def _largest_acceleration(commands: Callable[[Sender], list[Commanded]], sender: Sender) -> float:
-    """On the ways of the trajectories, and on the controller's own ways to them."""
+    """Largest one on the trajectories, and on the controller's own ways to them."""
     return max(float(np.abs(c.differences(2)).max()) for c in commands(sender)) / PLAN_ACCELERATION
 
 

@@ -72,7 +72,7 @@ def _going_on(time: np.ndarray | float) -> np.ndarray:
 
 
 def _ramp() -> BPoly:
-    """From rest to where the plan goes on, its jerk without a jump."""
+    """Ramp from rest to where the plan goes on, its jerk without a jump."""
     end = np.array([1.5 + np.sin(2 * RAMP_S), 2 * np.cos(2 * RAMP_S), -4 * np.sin(2 * RAMP_S)])
     return BPoly.from_derivatives([0, RAMP_S], [[0, 0, 0], end]).antiderivative()
 

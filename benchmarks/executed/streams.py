@@ -24,7 +24,7 @@ _LAG_S = 0.04
 """Lag of measured states behind commands."""
 _BRAKE_ACCELERATION, _BRAKE_JERK = 10.0, 100.0
 _START_S = 0.25
-"""In which a robot that moves already, as in the middle of a recording, is taken over: its acceleration is unknown."""
+"""Time in which a robot that moves already is taken over, s: its acceleration is unknown."""
 _MOVES = 0.01
 """Share of the largest acceleration below which a joint of a recording does not count as moving."""
 

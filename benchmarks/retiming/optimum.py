@@ -33,7 +33,7 @@ def shortest(way: np.ndarray, limits: Limits, accelerations: int = 13) -> float:
 
 
 def turns_of(way: np.ndarray) -> np.ndarray:
-    """Where the natural spline through positions begins, turns and ends."""
+    """Positions where the natural spline through positions begins, turns and ends."""
     steps = np.abs(np.diff(way))
     kept = way[np.append(True, steps > _SAME * steps.max())]
     if len(kept) < 3:

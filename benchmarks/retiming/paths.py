@@ -87,7 +87,7 @@ def ratios(
 
 
 def against_samples(count: int, seed: int, samples: int) -> tuple[int, float]:
-    """How many of random pieces have a sample beyond their certificate, and by how much the two differ at most.
+    """Count random pieces that have a sample beyond their certificate, and by how much the two differ at most.
 
     Spans are up to 1 s, the sizes of one to three states over six decades. Differences are relative to the size; a
     sample next to a turn misses it, and its neighbours tell by how much.

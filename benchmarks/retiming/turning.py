@@ -18,7 +18,7 @@ LONGEST = 1.5
 MOST = 1 + 4e-5
 """Ratio to the limits: stretched to 1 + 1e-5; half a nanosecond in the shortest piece, 5e-5 s, adds 3e-5 of jerk."""
 _STEPS = (0.0, 1e-4, 1.5e-3)
-"""To which positions are rounded, rad: none, a file's digits, a coarse encoder."""
+"""Steps to which positions are rounded, rad: none, a file's digits, a coarse encoder."""
 _SAME_ROW = 1e-9
 """Steps relative to the longest one, up to which a row repeats the one before."""
 
@@ -84,7 +84,7 @@ def time_path(turning: Turning) -> Timed:
 
 
 def _bends(turning: Turning) -> np.ndarray:
-    """How long each segment takes at the constant pace at which its third derivative uses the limit of jerk, s."""
+    """Time of each segment at the constant pace at which its third derivative uses the limit of jerk, s."""
     way, taken = turning.waypoints, np.zeros(len(turning.waypoints) - 1)
     lengths = np.linalg.norm(np.diff(way, axis=0), axis=1)
     apart = np.append(True, lengths > _SAME_ROW * lengths.max())
@@ -96,7 +96,7 @@ def _bends(turning: Turning) -> np.ndarray:
 
 
 def turns(way: np.ndarray) -> int:
-    """How often a path turns by more than a right angle from one row to the next."""
+    """Number of times that a path turns by more than a right angle from one row to the next."""
     steps = np.diff(way, axis=0)
     steps = steps[np.abs(steps).max(axis=1) > 0]
     return int(((steps[1:] * steps[:-1]).sum(axis=1) < 0).sum())

@@ -41,7 +41,7 @@ WITHIN_S = 5.0
 START_TIMEOUT_S = 60.0
 _SWING_RAD, _PERIOD_S = 0.05, 4.0
 _SPREAD_RAD = 0.1
-"""How far other candidates end from the motion, one sigma."""
+"""Distance of other candidates' ends from the motion, one sigma."""
 
 
 @dataclass(frozen=True)

@@ -50,14 +50,14 @@ PARAMETERS = {
 """The robot is not simulated: nobody says where it is. Rows of a plan that is slow at its end are kept, too."""
 SERVICE_TARGET = 1 / 1.25
 TWO_CALLS_TARGET = 1 / 0.4
-"""For batches of 256 and more."""
+"""Bounds for batches of 256 and more."""
 JOINT_STATE_RATE_HZ = 1000.0
 JOINT_STATE_LIMIT_S = 1 / JOINT_STATE_RATE_HZ / 10
 """A tenth of one core."""
 CATCHING_UP = 200
 """Sequences after which the motion is on a plan that it had left, because none came for longer than the plan lasts."""
 ROWS_LIMIT = 1e-5
-"""How far the motion may pass by the rows of a plan, rad."""
+"""Largest distance of the motion from the rows of a plan, rad."""
 ECHO_NAME = "rclpy echo of the output's size"
 SAME_MESSAGES_NAME = "rclpy, same messages, no computing"
 TWO_CALLS_NAME = "integrate + compute_gradient"

@@ -54,7 +54,7 @@ def cpu_entries(quick: bool, only: int | None = None) -> Iterator[Case]:
 
 
 def borrowed_memory(problem: Problem, spline: SplineForm | None = None) -> Run:
-    """As the engine does it: numpy arrays in and out, no autograd, nothing allocated; the clique, or a spline."""
+    """The engine's way: numpy arrays in and out, no autograd, nothing allocated; the clique, or a spline."""
     from traj_integrator_ros.kernels import native
 
     which = native.MAP_NUMBERS["clique"] if spline is None else native.spline_form(spline)

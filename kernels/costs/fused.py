@@ -19,7 +19,7 @@ from .terms import CostTerm, QuadraticCost, Terms, checked_terms, cost_of
 
 _PLAIN = (Tensor, torch.nn.Parameter)
 _HAS_ROWS = CostTerm(weight=True, target=True, terminal_weight=False, limit_weight=False, lower=False, upper=False)
-"""Which parts of a term may differ from row to row of a trajectory; a terminal weight has a batch instead."""
+"""Parts of a term that may differ from row to row of a trajectory; a terminal weight has a batch instead."""
 
 
 class CostProblem(NamedTuple):
@@ -147,5 +147,5 @@ def _of_rows(problem: CostProblem, upstream: Tensor, gradients: Sequence[Tensor 
 
 
 def _real(tensor: Tensor | None) -> Tensor | None:
-    """In a dtype that the loops take."""
+    """Convert to a dtype that the loops take."""
     return tensor if tensor is None or tensor.dtype in (torch.float32, torch.float64) else tensor.float()

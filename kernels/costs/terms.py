@@ -35,7 +35,7 @@ class CostTerm(NamedTuple):
     weight: Number | None = None
     """`[D]`, `[H, D]` or `[B, H, D]`; H is the number of output rows."""
     target: Number | None = None
-    """The same shapes, in the unit of the output."""
+    """Target of the output, in its unit and in the same shapes."""
     terminal_weight: Number | None = None
     """`[D]` or `[B, D]`."""
     limit_weight: Number | None = None

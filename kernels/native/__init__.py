@@ -27,7 +27,7 @@ MAP_NUMBERS: Mapping[str, int] = _C.map_numbers
 """Number of each map in the extension, by its name in `MAPS`: the table in `control_map.h`."""
 
 instruction_set: Callable[[], str] = _C.instruction_set
-"""Which loops run on this CPU: "baseline", "avx2" or "avx512"."""
+"""Instruction set of the loops on this CPU: "baseline", "avx2" or "avx512"."""
 
 kept_bytes: Callable[[], int] = _C.kept_bytes
 """Bytes of results no longer in use that are kept for the next ones of the same size (docs/native_kernels.md)."""

@@ -147,7 +147,7 @@ class _Step(_SingleLevelFunction):
 
 
 class _StepInto(_Step):
-    """The same into the caller's buffers, one of which may be for the gradient of the action."""
+    """Step into the caller's buffers, one of which may be for the gradient of the action."""
 
     @staticmethod
     def forward(ctx, recording: tuple, action: Tensor, *rows: Tensor | None) -> tuple[Tensor, ...]:

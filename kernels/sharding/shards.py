@@ -1,4 +1,4 @@
-"""How DTensors pass through the operators without communication, and what is computed on a device's own shards.
+"""DTensors pass through the operators without communication: each device computes its own shards.
 
 For one dimension of the mesh there are three ways: everything replicated, the batch split, or the joints split. The
 maps are linear and act on each trajectory and each joint separately, so no device needs data of another; only gradients
@@ -115,7 +115,7 @@ def check_distributed(named: Mapping[str, object], like: DTensor) -> None:
 
 
 class Shards:
-    """How the trajectories of one call are split over a mesh.
+    """Layout of the trajectories of one call over a mesh.
 
     Args:
         like: `[B, H, D]`, trajectories, or their actions or gradients.

@@ -1,4 +1,4 @@
-"""How smoothly, how far and how late streams are executed, and how much is refused; all held against a baseline."""
+"""Smoothness, way and lateness of executed streams, and refusals, held against a baseline."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ class Baseline:
             self._kinds |= json.loads(path.read_text(encoding="utf-8"))
 
     def of(self, with_state: bool) -> dict[int, Figures]:
-        """Those of streams with the controller's state, or without it."""
+        """Figures of streams with the controller's state, or without it."""
         streams = self._kinds[_KINDS[with_state]].items()
         return {int(seed): Figures(*np.array(values, float).tolist()) for seed, values in streams}
 

@@ -34,7 +34,7 @@ _CAUGHT_UP_S = 2.0
 _SETTLED_S = 1.0
 """After a disturbance, within which the node may wait for the robot to rest, and the policy begin anew."""
 _FADING_RAD = 1e-3
-"""As far as the node lets a difference from the plan grow while it fades."""
+"""Largest difference from the plan that the node lets grow while it fades."""
 _WRITTEN_RAD = 1e-4
 """Way back that is the plan's own: its spline may go back by as much although its rows do not."""
 
@@ -47,7 +47,7 @@ class Failure:
     invariant: str
     joint: str
     time: float
-    """Since the first cycle, s; NaN: at no single time."""
+    """Time since the first cycle, s; NaN: at no single time."""
     value: float
     limit: float
     words: str = ""
@@ -96,7 +96,7 @@ class _Judge:
                     self._fail(name, found.joint, cycle, found.value, found.most)
 
     def rest(self) -> None:
-        """At the end the robot rests; where the last plan ends at rest, exactly there."""
+        """The robot rests at the end; where the last plan ends at rest, exactly there."""
         answers, run, last = self.run.answers, self.run, len(self.run.off) - 1
         speed = judge.last_speed(np.diff(self.position[~run.off], axis=0) * self.rate)
         if speed > judge.REST_RAD_S:
@@ -133,7 +133,7 @@ class _Judge:
             self._below("retreat", back[None], own + _WRITTEN_RAD, len(run.off) - 1)
 
     def notices(self) -> None:
-        """Where nothing is measured, or the robot does not follow, it does not go on."""
+        """The motion does not go on where nothing is measured, or the robot does not follow."""
         scene, run = self.scene, self.run
         _, a, j = scene.bounds if scene.complete else run.assumed
         v = np.minimum(CATCH_UP * _asked(run).velocity, scene.bounds.velocity)
@@ -178,7 +178,7 @@ class _Judge:
             self._fail("stuck", None, run.cycle_at(late[0] * SECOND), late[-1] - late[0], 1.0, "nothing is executed")
 
     def _excused_until(self, it: Disturbance) -> tuple[float, float]:
-        """When chunks may be refused for a disturbance: until 1 s after it, and after the plan was begun anew."""
+        """Times in which chunks may be refused for a disturbance: to 1 s after it, and after a plan was begun anew."""
         ends = [it.end, *(at for at in self.run.policy.anchors if at < it.end + 3.0)]
         return it.begin, max(ends) + _SETTLED_S + self.scene.sending.inference[1]
 

@@ -56,7 +56,7 @@ class Way:
 
     @property
     def end(self) -> float:
-        """When the target is reached, s."""
+        """Time at which the target is reached, s."""
         return self.begin + self.duration
 
     def state(self, time: float) -> np.ndarray:
@@ -64,7 +64,7 @@ class Way:
         return self.states(np.array([time]))[:, 0]
 
     def states(self, times: np.ndarray) -> np.ndarray:
-        """The same at some times `[3, N, D]`."""
+        """States at some times `[3, N, D]`."""
         at = self._trajectory.at_time
         return np.array([at(t) for t in np.maximum(times - self.begin, 0.0).tolist()]).transpose(1, 0, 2)
 
@@ -77,12 +77,12 @@ class Course:
 
     @property
     def begin(self) -> float:
-        """When the first way begins, s."""
+        """Time at which the first way begins, s."""
         return self.ways[0].begin
 
     @property
     def end(self) -> float:
-        """When the last target is reached, s."""
+        """Time at which the last target is reached, s."""
         return self.ways[-1].end
 
     def states(self, times: np.ndarray) -> np.ndarray:

@@ -32,19 +32,19 @@ class Chunk:
     peaks: Bounds
     """Peaks of the cubic spline through the rows."""
     retreat: np.ndarray
-    """How far that spline goes back against the direction of the stream `[D]`."""
+    """Way that the spline goes back against the direction of the stream `[D]`."""
     rests: bool
     """True if the plan ends at rest."""
 
     @property
     def end_ns(self) -> int:
-        """When the plan is over if its first step begins at the stamp."""
+        """End of the plan if its first step begins at the stamp."""
         return self.observed_ns + round(len(self.data) * self.dt * 1e9)
 
 
 @dataclass(frozen=True)
 class Form:
-    """How a policy writes its chunks.
+    """A policy's form of chunks.
 
     Args:
         space: control space.
@@ -97,7 +97,7 @@ class Policy:
     ) -> None:
         self.form, self.direction, self.random, self.pauses = form, direction, random, list(pauses)
         self.anchors: list[float] = []
-        """When a plan was begun anew from what was measured, s."""
+        """Times at which a plan was begun anew from what was measured, s."""
         self._anew, self._patience = anew, patience
         self._courses = [] if course is None else [course]
         self._begun = 0.0 if course is None else course.begin
@@ -147,7 +147,7 @@ class Policy:
         return self._courses[-1].states(times)[0]
 
     def retreat(self) -> np.ndarray:
-        """How far any of the courses goes back against the direction of the stream `[D]`: those from a moving start."""
+        """Way back of any course against the direction of the stream `[D]`: of those from a moving start."""
         ways = [course.states(np.linspace(course.begin, course.end, 500))[0] for course in self._courses]
         return np.max([way_back(self.direction * way) for way in ways], axis=0)
 

@@ -14,7 +14,7 @@ from .policies import JERK, POSITION, VELOCITY, Form, Policy
 BEGIN_S = 10.0
 """The first cycle."""
 SETTLE_S = 0.3
-"""Until the first observation."""
+"""Time until the first observation, s."""
 TRANSPORT_S = 0.0005, 0.010
 """Shortest and longest delay to and from the controller."""
 LAG_S = 0.040
@@ -38,7 +38,7 @@ class Disturbance:
 
 @dataclass(frozen=True)
 class Sending:
-    """How chunks come from the policy to the node.
+    """The way of chunks from the policy to the node.
 
     Args:
         rate: observations per second.

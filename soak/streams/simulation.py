@@ -44,7 +44,7 @@ class Step(NamedTuple):
 
     time: float
     make: Callable[[int, np.ndarray], Actions | Positions | str | None]
-    """From the time, ns, and what is measured then `[2, D]`; STOP calls ~/stop, None sends nothing."""
+    """Input made from the time, ns, and what is measured then `[2, D]`; STOP calls ~/stop, None sends nothing."""
 
 
 @dataclass
@@ -222,7 +222,7 @@ class _Simulation:
         return message
 
     def _arrival(self, topic: str, now_ns: int) -> int:
-        """When a message of now arrives; they keep their order."""
+        """Arrival of a message of now; messages keep their order."""
         arrived = now_ns + round(self.random.uniform(*self.scene.transport) * SECOND)
         self._last_arrival[topic] = max(self._last_arrival[topic], arrived)
         return self._last_arrival[topic]

@@ -67,7 +67,7 @@ class Gradient:
     goal_velocity: Array | None
     goal_acceleration: Array | None
     dt: Array | None
-    """As dt was given; `[batch]` of one for each trajectory."""
+    """Gradient in the shape of dt; `[batch]` of one for each trajectory."""
 
 
 @dataclass(frozen=True)
@@ -79,9 +79,9 @@ class Evaluation:
     gradient: Gradient
     """Gradient of the sum of the costs."""
     violations: dict[str, Array]
-    """By output, `[batch, horizon, dof]`: positive beyond a limit, negative within."""
+    """Violations by output, `[batch, horizon, dof]`: positive beyond a limit, negative within."""
     trajectories: Trajectories | None
-    """Those of `rows`."""
+    """Trajectories of `rows`."""
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ class JointMotion:
 
 @dataclass(frozen=True)
 class Retimed:
-    """When paths or plans are passed; float64."""
+    """Times of paths or plans; float64."""
 
     status: np.ndarray
     """`[batch]`, constants of Retime.Request."""
@@ -128,7 +128,7 @@ class Committed:
     lead: float
     """s from a sequence's arrival until it can change the motion."""
     committed: int
-    """How many rows, from the first, cannot be changed any more."""
+    """Number of rows, from the first, that cannot be changed any more."""
     executing: bool
     position: np.ndarray
     """`[rows, dof]`, commanded if nothing new arrives, rad."""

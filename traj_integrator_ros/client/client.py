@@ -94,7 +94,7 @@ class IntegratorClient(Services, AbstractContextManager):
         self.futures = Services(self._begin, joint_names)
         """The services, whose methods return futures."""
         self.unheard = 0
-        """How many messages were published while the integrator did not listen."""
+        """Number of messages that were published while the integrator did not listen."""
         self._last_stamp_ns = 0
         self._lock = threading.Lock()
         self._entities = ExitStack()

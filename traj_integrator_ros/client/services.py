@@ -153,7 +153,7 @@ class Services:
         joint_names: Sequence[str] = (),
         **fields: Any,
     ) -> Retimed:
-        """When paths are passed, or plans slowed where they exceed limits.
+        """Find times for paths, or slow plans where they exceed limits.
 
         Args:
             position: `[batch, rows, dof]`, rad.

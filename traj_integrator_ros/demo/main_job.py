@@ -96,5 +96,5 @@ class MainJob:
 
     @property
     def lost(self) -> int:
-        """How many sequences were neither answered nor rejected, yet."""
+        """Number of sequences that were neither answered nor rejected, yet."""
         return max(0, len(self.sent) - len(self.answers) - self.rejected.total())

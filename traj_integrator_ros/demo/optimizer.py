@@ -80,7 +80,7 @@ class Result(NamedTuple):
 
 
 def problems_of(motion: Samples) -> list[Problem]:
-    """From the motion's fastest state to rest at its position a second later, or at its end, by each kind of action."""
+    """Problems from the motion's fastest state to rest where it is a second later or ends, by each kind of action."""
     speed = np.linalg.norm(motion.velocity, axis=1)
     first = int(np.argmax(speed[: max(1, int(0.7 * len(motion.time)))]))
     last = min(int(np.searchsorted(motion.time, motion.time[first] + 1.0)), len(motion.time) - 1)

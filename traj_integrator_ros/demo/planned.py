@@ -16,7 +16,7 @@ LIMITS = {
     "acceleration": np.array([14.98, 7.49, 9.99, 12.48, 14.98, 19.98, 19.98]),
     "jerk": np.array([7490.0, 3745.0, 4995.0, 6240.0, 7490.0, 9990.0, 9990.0]),
 }
-"""Those of config/franka.yaml: rad, rad/s, rad/s², rad/s³."""
+"""Limits of config/franka.yaml: rad, rad/s, rad/s², rad/s³."""
 ACCELERATION_SHARE = 0.25
 """Share of the acceleration limit that the motion uses, as in moveit_resources."""
 JERK_LIMIT = 100.0

@@ -155,13 +155,13 @@ class Gradient(NamedTuple):
     start: tuple[np.ndarray, ...] | None
     """Rows of position, velocity and acceleration, `[S, dof]` each."""
     goal: tuple[np.ndarray, ...] | None
-    """The same for the parts of the goal that the map takes."""
+    """Rows of the parts of the goal that the map takes, `[S, dof]` each."""
     dt: np.ndarray | None
     """Float64, `[1 or B, 1 or Ha]`."""
 
 
 class Wanted(NamedTuple):
-    """Which gradients of the sum of the costs are wanted."""
+    """Flags of the wanted gradients of the sum of the costs."""
 
     action: bool = True
     start: bool = False

@@ -94,7 +94,7 @@ class TrajectoryIntegrator:
 
     @property
     def place(self) -> str:
-        """Where calls are computed, in words."""
+        """Device and backend of calls, in words."""
         if self.crossover is None:
             return str(self.device)
         forward, vjp = (f"{numbers:.3g}" for numbers in self.crossover)

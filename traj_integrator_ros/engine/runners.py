@@ -1,4 +1,4 @@
-"""How calls run: memory that is reused, the C++ loops of the CPU, and parts of what does not fit on the device."""
+"""Runners of calls: memory that is reused, the C++ loops of the CPU, and parts of what does not fit on the device."""
 
 from __future__ import annotations
 
@@ -158,7 +158,7 @@ def unfit(call: Call) -> str:
 
 
 class PartSizes:
-    """How many trajectories of a kind fit on the device, learned from failures, and the loop over such parts.
+    """Number of trajectories of a kind that fit on the device, learned from failures, and the loop over such parts.
 
     Args:
         device: its name, for the error.

@@ -29,7 +29,7 @@ _KEYS = {
     "position": {"min_position": "position_min", "max_position": "position_max"},
     **{kind: {f"max_{kind}": kind} for kind in ("velocity", "acceleration", "deceleration", "jerk")},
 }
-"""By what can be limited: its fields, and the limits that they are."""
+"""Fields of each limited quantity, and the limits that they are."""
 
 Tree = Mapping[str, object]
 

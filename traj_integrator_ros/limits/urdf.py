@@ -50,7 +50,7 @@ def load_joint_types(path: str) -> dict[str, str]:
 
 
 def read_joint_types(text: str, source: str) -> dict[str, str]:
-    """The same of a text. Raises LimitsError."""
+    """Joint types of a URDF's text. Raises LimitsError."""
     return {name: joint.get("type", "") for name, joint in _joints_of(_robot(text, source), source).items()}
 
 

@@ -31,7 +31,7 @@ class StateRow(NamedTuple):
     stamp_ns: int
     """0: none."""
     recorded_ns: int | None = None
-    """When it was recorded; None where that is not known."""
+    """Time of recording; None where that is not known."""
 
 
 @dataclass(frozen=True)
@@ -201,7 +201,7 @@ def _set_back_at(times: np.ndarray) -> int:
 
 
 def _tell_the_time(stamps: np.ndarray) -> np.ndarray:
-    """Which stamps can be used, bool `[N]`: none where most stand still, and none after a clock was set back."""
+    """Flags of usable stamps, bool `[N]`: none where most stand still, and none after a clock was set back."""
     takes = stamps > 0
     if 2 * len(np.unique(stamps)) < len(stamps):
         return np.zeros(len(stamps), bool)

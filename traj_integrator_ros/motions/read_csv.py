@@ -175,6 +175,6 @@ def _cells(lines: Iterable[str], separator: str) -> list[list[str]]:
 
 
 def _known_names(header: str, separator: str) -> int:
-    """How many names of columns a header has if this is what separates them."""
+    """Number of column names that a header has if this is what separates them."""
     names = _cells([header], separator)[0]
     return sum(bool(_KNOWN.fullmatch(name)) or is_time(name) or is_export(name) for name in names)

@@ -56,7 +56,7 @@ class Samples:
         return float(self.time[-1])
 
     def rows(self: OfSamples, index: np.ndarray | slice) -> OfSamples:
-        """The same at some of its samples, its time starting at 0 again."""
+        """The motion at some of its samples, its time starting at 0 again."""
         found = {name: getattr(self, name) for name in ("time", *QUANTITIES)}
         chosen = {name: values[index] for name, values in found.items() if values is not None}
         return replace(self, **{**chosen, "time": chosen["time"] - chosen["time"][0]})

@@ -26,7 +26,7 @@ class JointUnits:
     slides: Mapping[str, bool] = field(default_factory=dict)
 
     def of(self, joint_name: str) -> tuple[str, str, str, str]:
-        """As in messages: rad, rad/s, rad/s^2, rad/s^3, or m and so on."""
+        """Units as in messages: rad, rad/s, rad/s^2, rad/s^3, or m and so on."""
         slides = self.slides.get(joint_name)
         if slides is None:
             slides = _SLIDE_BY_NAME.search(joint_name) is not None
@@ -34,7 +34,7 @@ class JointUnits:
         return base, f"{base}/s", f"{base}/s^2", f"{base}/s^3"
 
     def in_figures(self, joint_name: str) -> tuple[str, str, str, str]:
-        """The same with raised exponents."""
+        """Units with raised exponents."""
         return tuple(unit.replace("^2", "²").replace("^3", "³") for unit in self.of(joint_name))
 
     def rms(self, values: np.ndarray, order: int, joint_names: Sequence[str]) -> str:

@@ -47,7 +47,7 @@ class Accounts:
         """Action goals by how they ended."""
         self.answered: Counter[Output] = Counter()
         self.refused_for: Counter[Output] = Counter()
-        """How many of those were accepted, and refused, for each output."""
+        """Numbers of accepted and of refused ones for each output."""
         self.sequence_latency, self.service_latency = LatencyRing(), LatencyRing()
         """Times that sequences and calls which succeeded have taken, s."""
         self.warn = ThrottledLog(self._log_warning)

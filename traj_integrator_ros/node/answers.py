@@ -55,7 +55,7 @@ _NUMBER_BYTES, _LARGE = 8, 1 << 17
 _STAYS_BUSY_S = 0.5
 """After input, or a motion, for which the robot is supervised as often: its states come later."""
 _LOOKS_S = 2e-3
-"""How long a stop waits for work on a large batch."""
+"""Longest time that a stop waits for work on a large batch, s."""
 Result = TypeVar("Result")
 
 

@@ -1,4 +1,4 @@
-"""Where the controller reports: whoever subscribes to our trajectories publishes `<its name>/controller_state`."""
+"""Topic of the controller's reports: who subscribes to our trajectories publishes `<its name>/controller_state`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from rclpy.node import Node
 
 TOPIC = "controller_state"
 NOBODY = "none"
-"""Where no controller is known to report."""
+"""Topic while no controller is known to report."""
 _KIND = "control_msgs/msg/JointTrajectoryControllerState"
 
 

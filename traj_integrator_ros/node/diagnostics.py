@@ -54,7 +54,7 @@ class NodeStatus:
     scaling: float = 1.0
     """Share of the planned speed at which motions are executed."""
     robot: str = ""
-    """Which one it is, for people."""
+    """Name of the robot, for people."""
 
     # Known while the node is configured
 
@@ -70,7 +70,7 @@ class NodeStatus:
     controller_was: frozenset[ControllerStatus] = frozenset()
     """Counts since the previous message."""
     controller_state: str = "none"
-    """Where it reports."""
+    """Topic of the controller's reports."""
     goal: str = "none"
     """True if there is an action goal."""
 

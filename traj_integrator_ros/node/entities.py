@@ -153,7 +153,7 @@ class Entities:
         answer_waiting(self._services[0])
 
     def count_publishers(self, topic: str) -> int:
-        """How many publishers there are on action_sequence or position_trajectory."""
+        """Number of publishers on action_sequence or position_trajectory."""
         return self._node.count_publishers(self._inputs[topic].topic_name)
 
     def follow_controller(self) -> str:

@@ -25,7 +25,7 @@ except ImportError:
     FollowJointTrajectory = None
 
 _UNTIL_SENT_S = 0.5
-"""How long the server stays when it is closed with a result that is still to be sent."""
+"""Time for which the server stays when it is closed with a result that is still to be sent, s."""
 
 
 class Publisher(Protocol):

@@ -60,7 +60,7 @@ class IntegratorNode(LifecycleNode):
         self._failure = ""
         self._published = PublishedMotion()
         self._reported_on = ""
-        """Where the controller reports."""
+        """Topic of the controller's reports."""
         self._declared = DeclaredParameters(self, self._prepare_change, self._commit_change, self._is_configured)
         self._tell_of_unknown_parameters()
         self._namesakes = Namesakes(self)

@@ -14,7 +14,7 @@ from ..limits.found import LimitsError
 from ..limits.moveit import OF_NODE, PLANNING
 
 TIMEOUT_S = 20.0
-"""For a node that is started together with this one."""
+"""Wait, s, for a node that is started together with this one."""
 _POLL_S = 0.05
 
 

@@ -136,7 +136,7 @@ def publish_parts(publisher: Publisher, parts: Sequence[bytes | np.ndarray]) -> 
 
 
 def _age_s(header: object) -> float:
-    """How long ago a request was sent, s; received, if its sender's clock does not seem to be this one's."""
+    """Time since a request was sent, s; received, if its sender's clock does not seem to be this one's."""
     received_ns, sent_ns = (int(getattr(header, f"{name}_timestamp", 0)) for name in ("received", "source"))
     if received_ns <= 0:
         return 0.0

@@ -72,7 +72,7 @@ class Services:
         self._open: list[_Call] = []
         """Calls that are not answered."""
         self._stopped: tuple[int, ExecutableTrajectory] | None = None
-        """When ~/stop was answered, and its motion, until the answer is sent."""
+        """Time of the answer of ~/stop, and its motion, until the answer is sent."""
         self.stops = 0
         """Calls of ~/stop."""
 

@@ -35,7 +35,7 @@ class States:
         self._is_simulated = is_simulated
         self._clock = pipeline.published.clock
         self.arrived_s = 0.0
-        """When something arrived last, s of the steady clock."""
+        """Time of the latest arrival, s of the steady clock."""
         self._first_joint = pipeline.parameters.joint_names[0]
         self._read_report = None
         if JointTrajectoryControllerState is not None:
@@ -93,7 +93,7 @@ class States:
 
 
 def age_ns(info: Mapping[str, object]) -> int:
-    """How long ago a message arrived, ns, by its message info; 0 if that does not say."""
+    """Time since a message arrived, ns, by its message info; 0 if that does not say."""
     arrived_ns = info.get("received_timestamp")
     if not isinstance(arrived_ns, int) or arrived_ns <= 0:
         return 0

@@ -113,7 +113,7 @@ class RobotLimits:
 
     @cached_property
     def origins(self) -> str:
-        """Where the limit of each quantity comes from, in one line."""
+        """Source of each quantity's limit, in one line."""
         origins = {name: self._origin(name) for name in QUANTITIES}
         if origins["position_min"] == origins["position_max"]:
             origins = {"position": origins["position_min"], **origins}

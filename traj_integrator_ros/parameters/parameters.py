@@ -35,7 +35,7 @@ class NodeParameters(ParameterTable):
     constraints_trajectory: np.ndarray
     """rad or m, `[dof]`; 0: any."""
     constraints_goal: np.ndarray
-    """The same for the goal."""
+    """Tolerances at the goal, likewise."""
 
     @property
     def joint_limits(self) -> JointLimits:
@@ -45,7 +45,7 @@ class NodeParameters(ParameterTable):
 
     @cached_property
     def continuous(self) -> np.ndarray:
-        """Which joints turn without end, bool `[dof]`."""
+        """Flags of joints that turn without end, bool `[dof]`."""
         return np.array([name in self.limits_continuous for name in self.joint_names])
 
     @staticmethod

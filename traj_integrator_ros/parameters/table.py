@@ -28,7 +28,7 @@ class ParameterKind(Enum):
 
 
 class Changeable(Enum):
-    """When a parameter can be set."""
+    """Time at which a parameter can be set."""
 
     RUN_TIME = "anytime"
     UNCONFIGURED = "before configure"

@@ -59,7 +59,7 @@ class EvaluatedBatch(NamedTuple):
     gradient: BatchGradient
     trajectories: IntegratedBatch | None
     violations: tuple[np.ndarray | None, ...] = ()
-    """For position to jerk, `[batch, output horizon, dof]` in the request's order, float32; None: not wanted."""
+    """Those of position to jerk, `[batch, output horizon, dof]` in the request's order, float32; None: not wanted."""
 
 
 def check_upstream(fields: UpstreamFields, request: ActionRequest) -> tuple[np.ndarray | None, ...]:

@@ -1,4 +1,4 @@
-"""How far a robot may be from an action goal, on the way and at its end. Knows no ROS."""
+"""Tolerances of an action goal, on the way and at its end. Knows no ROS."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Tolerance(NamedTuple):
     velocity: np.ndarray
 
     def exceeded(self, desired: State, actual: State, parameters: NodeParameters, what: str) -> str:
-        """Which joint is away by how much; empty: none is too far. `what` tells the states in words."""
+        """Name the joint that is too far away, and its distance; empty: none. `what` tells the states in words."""
         for quantity, allowed in self._asdict().items():
             away = np.abs(getattr(desired, quantity) - getattr(actual, quantity))
             beyond = np.where(np.isfinite(allowed), away - allowed, -np.inf)

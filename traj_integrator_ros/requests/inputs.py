@@ -18,7 +18,7 @@ class Actions(NamedTuple):
     """One trajectory of an ActionSequence; joints in the order of the parameter joint_names."""
 
     stamp_ns: int
-    """When the first step begins, ns of the caller's clock; 0: as soon as it can."""
+    """Time at which the first step begins, ns of the caller's clock; 0: as soon as it can."""
     space: int
     """A value of `ControlSpace`; 0: that of the parameters."""
     dt: float

@@ -1,4 +1,4 @@
-"""In which columns messages have the node's joints: all, some, or also others. Knows no ROS."""
+"""Columns of the node's joints in messages that have all, some, or also others. Knows no ROS."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .rejection import Rejected, RejectionReason, require_finite, shown, shown_n
 
 @dataclass(frozen=True)
 class ColumnOrder:
-    """How the columns of a message map to the node's joints, and back."""
+    """Map from the columns of a message to the node's joints, and back."""
 
     names: tuple[str, ...]
     """Column order of the message."""

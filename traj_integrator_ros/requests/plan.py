@@ -30,11 +30,11 @@ class Plan:
     start: State | None
     """State at the origin; None: the robot's own state. NaN as in actions."""
     origin_ns: int
-    """When the first step begins, ns of the node's clock; 0: when the trajectory starts."""
+    """Time at which the first step begins, ns of the node's clock; 0: when the trajectory starts."""
     spline: SplineForm | None = None
     """Form of the spline if the actions are control points; steps are then segments."""
     goal: State | None = None
-    """For a spline: the state in which it ends."""
+    """End state of a spline."""
     left_out: np.ndarray | None = None
     """Joints that a position trajectory does not name, bool `[dof]`; None: it names all."""
     untimed: bool = False
@@ -42,7 +42,7 @@ class Plan:
     stamp_ns: int = 0
     """Stamp of the message, ns; a rejection tells it."""
     topic: str = "action_sequence"
-    """Where the message came."""
+    """Topic or service of the message."""
     is_complete: bool = False
     """True if it ends at rest at its last position, which is its goal; otherwise another plan may follow."""
     velocities: np.ndarray | None = None
@@ -52,9 +52,9 @@ class Plan:
     accelerations: np.ndarray | None = None
     """Likewise, rad/s^2; only at points with velocities."""
     received_ns: int = 0
-    """When it came, ns of the node's clock."""
+    """Time of arrival, ns of the node's clock."""
     making: float = 0.0
-    """How long its trajectory takes to be made, s, beyond what publish.lead_time allows for."""
+    """Time, s, that its trajectory takes to be made beyond what publish.lead_time allows for."""
 
     @cached_property
     def ends(self) -> np.ndarray:
@@ -96,7 +96,7 @@ class Plan:
         return float(self.ends[-1]) if len(self.steps) else 0.0
 
     def completed(self, before: Motion, turning: np.ndarray) -> Plan:
-        """The same with left-out joints resting where a motion ends, and `turning` joints, `[dof]`, near it."""
+        """The plan with left-out joints resting where a motion ends, and `turning` joints, `[dof]`, near it."""
         if self.left_out is None and not np.count_nonzero(turning):
             return self
         position, start, actions = before.end.position, self.start, self.actions

@@ -30,7 +30,7 @@ class PositionFields(NamedTuple):
     """Number of points; if it is larger than is accepted, the fields below may be empty."""
     time_ns: Sequence[int]
     positions: Sequence[np.ndarray]
-    """For each point, one value for each joint name."""
+    """Values of each point, one for each joint name."""
     velocities: Sequence[np.ndarray] = ()
     """The same, or none for some points, or for all; of a chunk they are ignored."""
     accelerations: Sequence[np.ndarray] = ()

@@ -123,7 +123,7 @@ class ActionRequest(NamedTuple):
     dt_length: int
     """Number of values of dt in the message."""
     start: Ends
-    """Without rows for the latest joint state."""
+    """Start state, without rows for the latest joint state."""
     actions: np.ndarray | None
     """`[batch, horizon, dof]`; None only in a request for a gradient without data."""
     goal: Ends = NO_ENDS
@@ -158,7 +158,7 @@ class IntegratedBatch(NamedTuple):
     times: np.ndarray
     """Times of the points, s from the start, float32, `[output horizon]` or `[batch, output horizon]`."""
     fields: int = ALL_FIELDS
-    """Which outputs are wanted: a sum of 1 (position), 2 (velocity), 4 (acceleration) and 8 (jerk)."""
+    """Wanted outputs: a sum of 1 (position), 2 (velocity), 4 (acceleration) and 8 (jerk)."""
 
 
 def check_sequence(fields: SequenceFields, rules: RequestRules, *, data_optional: bool = False) -> ActionRequest:

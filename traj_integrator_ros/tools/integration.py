@@ -129,7 +129,7 @@ def _rows_of(request: ActionRequest) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _differences(sequence: Sequence) -> tuple[np.ndarray, np.ndarray]:
-    """As `_rows_of`, of recorded positions at uneven times."""
+    """Rows as of `_rows_of`, for recorded positions at uneven times."""
     recorded, start = sequence.recorded, (sequence.fields[name][0] for name in ENDS[1:3])
     arrays = [torch.from_numpy(np.array(values)) for values in (recorded.position, recorded.time, *start)]
     return recorded.time, np.stack(differentiate_positions(*arrays))[:, None]

@@ -42,7 +42,7 @@ class Robot:
     """A URDF that has the limits of many joints, of which only a motion's own are judged; empty: a parameter file."""
 
     def described(self, urdf: str, topic: str) -> Robot:
-        """The same with units and turning joints of a URDF that a topic gave, unless a file gives them.
+        """The robot with units and turning joints of a URDF that a topic gave, unless a file gives them.
 
         One that cannot be read is reported in a line on standard error.
         """
@@ -71,7 +71,7 @@ class Robot:
         return replace(samples, position=position)
 
     def for_motion(self, joint_names: Sequence[str]) -> Robot:
-        """The same with the limits of a motion's joints.
+        """The robot with the limits of a motion's joints.
 
         Joints that it does not have are reported in a line on standard error. Raises UserError if it has none of
         them, because then it is another robot, or if a limit of theirs is wrong.
