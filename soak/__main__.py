@@ -22,6 +22,8 @@ from .settings import add_setting
 
 EXIT_FAILED, EXIT_INTERRUPTED = 1, 130
 REPORT = "soak.json"
+RATES_HZ = {"robot": 1000.0, "planner": 100.0, "optimizer": 50.0}
+"""Joint states, action sequences and gradient calls in a second."""
 
 
 def main() -> int:
@@ -39,7 +41,7 @@ def main() -> int:
     from .session import run_soak
 
     params_file = write_parameters(out / "node_params.yaml", _parameters(options.set))
-    rates = {"robot": options.state_rate, "planner": options.sequence_rate, "optimizer": options.gradient_rate}
+    rates = {name: rate * options.share for name, rate in RATES_HZ.items()}
     record = Record(warmup_s=options.warmup, duration_s=60 * options.minutes, rates_hz=rates)
     # Both unwind, so that the node is stopped; a shell ignores SIGINT for what it runs in the background.
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -64,24 +66,14 @@ def _options() -> argparse.Namespace:
         description="the node under steady load over DDS, from other processes; 10 minutes by default.",
     )
     parser.add_argument("--out", type=Path, default=Path("build/soak"), metavar="DIR", help="default: %(default)s")
-    limits = Limits()
     for name, default, unit, what in (
         ("minutes", 10.0, "M", ""),
         ("warmup", 10.0, "S", "time before, in which memory and latency do not count "),
-        ("state-rate", 1000.0, "HZ", "joint states "),
-        ("sequence-rate", 100.0, "HZ", "action sequences "),
-        ("gradient-rate", 50.0, "HZ", "gradient calls "),
-        ("p99-ratio", limits.p99_ratio, "X", "largest p99 of the last minute to that of the first "),
-        (
-            "rss-growth",
-            limits.rss_growth,
-            "MIB",
-            "largest growth of the node's memory ",
-        ),
-        ("least-rate", limits.least_rate, "X", "share of the rates that must be reached, else it was no soak "),
+        ("share", 1.0, "X", "share of the usual rates "),
+        *((name, value, "X", "limit of the judge ") for name, value in Limits()._asdict().items()),
     ):
-        help_ = f"{what}(default: %(default)s)"
-        parser.add_argument(f"--{name}", type=positive, default=default, metavar=unit, help=help_)
+        option, told = f"--{name.replace('_', '-')}", f"{what}(default: %(default)s)"
+        parser.add_argument(option, type=positive, default=default, metavar=unit, help=told)
     random = "instead of a node: random streams on a simulated clock, every cycle judged (--random --help)"
     parser.add_argument("--random", action="store_true", help=random)
     add_setting(parser)

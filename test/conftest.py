@@ -123,13 +123,11 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_pycollect_makemodule(module_path: Path, parent: pytest.Collector) -> pytest.Module | None:
-    """Leaves to launch_testing what are launch tests that can run, and nothing else.
+def pytest_pycollect_makemodule(module_path: Path, parent: pytest.Collector) -> pytest.Module:
+    """Keeps the plugin of launch_testing, where there is one, from importing every module while it collects a folder.
 
-    Its plugin imports every module while it collects the folder: one that skips itself would skip all its neighbours.
+    A module that skips itself would skip all its neighbours.
     """
-    if module_path.name.startswith("test_launch_") and not _missing_ros():
-        return None
     return pytest.Module.from_parent(parent, path=module_path)
 
 

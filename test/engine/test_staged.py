@@ -171,7 +171,7 @@ def test_memory_that_is_not_there_is_known_for_what_it_is(text):
 
 
 def test_if_recording_fails_the_engine_continues_eagerly_and_says_so_once(caplog, monkeypatch):
-    monkeypatch.setattr(engine_staged.logger, "propagate", True)  # where launch_testing is, launch has made it False
+    monkeypatch.setattr(engine_staged.logger, "propagate", True)  # launch makes it False
     recorder = CallRecorder(is_broken=True)
     case = EngineCase()
     engine = engine_on(staged(recorder))

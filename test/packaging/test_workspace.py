@@ -20,7 +20,7 @@ OF_UBUNTU = {
 """Keys of rosdep that are packages of Ubuntu 24.04, by the same names."""
 OF_ROS = {
     *("ament_cmake", "ament_index_python", "builtin_interfaces", "control_msgs", "diagnostic_msgs", "geometry_msgs"),
-    *("launch", "launch_ros", "launch_testing", "lifecycle_msgs", "rcl_interfaces", "rclpy", "rosgraph_msgs"),
+    *("launch", "launch_ros", "lifecycle_msgs", "rcl_interfaces", "rclpy", "rosgraph_msgs"),
     *("action_msgs", "rosidl_default_generators", "rosidl_default_runtime", "sensor_msgs", "service_msgs", "std_msgs"),
     "trajectory_msgs",
 }

@@ -97,30 +97,6 @@ def test_a_result_that_no_message_can_carry_is_refused_before() -> None:
     assert check_sequence(fields(batch=batch, horizon=1, data=data[: batch * DOF]), large).batch == batch
 
 
-_NUMBERS = {count: np.zeros(count, np.float32) for count in (3, 6)}
-
-
-@pytest.mark.parametrize(
-    ("wrong", "expected"),
-    [
-        (fields(batch=MAX_BATCH + 1), RejectionReason.SIZE_OUT_OF_RANGE),
-        (fields(horizon=0), RejectionReason.SIZE_OUT_OF_RANGE),
-        (fields(dt=np.float32([1e-9])), RejectionReason.INVALID_DT),
-        (fields(dt=np.float32([0.1, 0]), dt_per=1), RejectionReason.INVALID_DT),
-        (fields(dt_per=2), RejectionReason.INVALID_DT),
-        (fields(dt=np.float32([0.1] * 3), dt_per=1), RejectionReason.SIZE_MISMATCH),
-        (fields(control_space=1, degree=3), RejectionReason.INVALID_SPLINE),
-        (fields(batch=3, start_position=_NUMBERS[6]), RejectionReason.SIZE_MISMATCH),
-        (fields(start_velocity=_NUMBERS[3]), RejectionReason.SIZE_MISMATCH),
-        (fields(start_position=np.float32([0, np.nan, 0])), RejectionReason.NOT_FINITE),
-        (fields(goal_position=_NUMBERS[3], goal_index=np.uint32([0, 1])), RejectionReason.GOAL_INDEX),
-    ],
-    ids=lambda one: one.value if isinstance(one, RejectionReason) else "",
-)
-def test_each_error_has_its_reason(wrong: SequenceFields, expected: RejectionReason) -> None:
-    assert reason(wrong) is expected
-
-
 def test_data_may_be_missing_only_where_it_is_optional() -> None:
     empty = np.zeros(0, np.float32)
     assert check_sequence(fields(data=empty), rules(), data_optional=True).actions is None

@@ -13,8 +13,7 @@ from preloaded_process import PreloadedProcess, process_with
 
 pytestmark = pytest.mark.ros
 # Slow enough for a busy machine, which must not decide about latency either.
-CALM = ("--state-rate", "200", "--sequence-rate", "20", "--gradient-rate", "10", "--p99-ratio", "1e6")
-CALM += ("--least-rate", "0.1")
+CALM = ("--share", "0.2", "--p99-ratio", "1e6", "--least-rate", "0.1")
 SHORT = ("--warmup", "1", "--minutes", "0.05", "--rss-growth", "50")
 
 

@@ -2,35 +2,20 @@
 
 from __future__ import annotations
 
-from array import array
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from builtin_interfaces.msg import Time
 
-from traj_integrator_interfaces.msg import ActionSequence, TrajectoryBatch
+from traj_integrator_interfaces.msg import TrajectoryBatch
 from traj_integrator_interfaces.srv import Evaluate
 from traj_integrator_ros.client import packed
 from traj_integrator_ros.engine.call import Wanted
 from traj_integrator_ros.requests.evaluation_requests import BatchGradient, EvaluatedBatch
 from traj_integrator_ros.requests.joint_order import resolve_columns
 from traj_integrator_ros.requests.sequences import OUTPUTS
-from traj_integrator_ros.wire.messages import evaluation_fields, fill_evaluation, fill_trajectories, sequence_fields
-
-
-def test_every_field_of_a_sequence_is_read_from_its_own():
-    message = ActionSequence(batch=2, horizon=3, control_space=1, degree=4, steps=5, dt_per=6, joint_names=["a"])
-    names = ["dt", "data", *(f"{end}.{kind}" for end in ("start", "goal") for kind in OUTPUTS[:3])]
-    for value, name in enumerate(names):
-        end, _, kind = name.rpartition(".")
-        setattr(getattr(message, end) if end else message, kind, packed([value]))
-    message.start_index, message.goal_index = array("I", [8]), array("I", [9])
-    fields = sequence_fields(message)
-    found = [getattr(fields, name.replace(".", "_")).tolist() for name in (*names, "start_index", "goal_index")]
-    assert found == [[value] for value in range(10)]
-    numbers = fields.batch, fields.horizon, fields.control_space, fields.degree, fields.steps, fields.dt_per
-    assert numbers == (2, 3, 1, 4, 5, 6)
+from traj_integrator_ros.wire.messages import evaluation_fields, fill_evaluation, fill_trajectories
 
 
 @pytest.mark.parametrize("wanted", ["action", "start", "goal", "dt"])
