@@ -10,10 +10,11 @@ from execution_cases import JOINING, bounds, joined_to, largest, largest_jumps, 
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from rig.judge import way_back
 from traj_integrator_ros.execution.limits import Limits, extremes, worst_violation
 from traj_integrator_ros.execution.motion import Motion, State, resting
 from traj_integrator_ros.execution.problem import CROSSING, Joining, Problem, Work
-from traj_integrator_ros.execution.reaching import Reach, retreat
+from traj_integrator_ros.execution.reaching import Reach
 from traj_integrator_ros.execution.rows import cubic_spline
 from traj_integrator_ros.execution.splice import splice as join_as_given
 from traj_integrator_ros.execution.stopping import fastest_stop
@@ -152,7 +153,7 @@ def test_a_plan_about_velocities_does_not_lead_back_because_it_rings():
     joined, shift = join(state, plan, bounds(1, 2.4, 14.0, 330.0), JOINING, floating=np.ones(1, bool))
     assert abs(shift[0]) < 0.01
     times = np.linspace(0, 0.5, 500)
-    back, rings = (retreat(motion.states_at(times)[0]) for motion in (joined, plan))
+    back, rings = (way_back(motion.states_at(times)[0]) for motion in (joined, plan))
     assert rings > 1e-3 and back <= 1.5 * rings + 2e-5
 
 
@@ -262,7 +263,7 @@ def test_a_joint_ahead_of_short_plans_falls_back_to_them():
     state = State(np.array([6e-3]), np.array([speed]), np.zeros(1))
     for _ in range(20):
         joined = joined_to(whole, state, rates, brake_from=0.1)
-        assert retreat(joined.states_at(np.linspace(0, joined.duration, 200), 1)[0]).max() == 0
+        assert way_back(joined.states_at(np.linspace(0, joined.duration, 200), 1)[0]).max() == 0
         state = joined.state_at(0.026)
         state = state._replace(position=state.position - speed * 0.026)
     assert np.abs(state.position) < 1e-3

@@ -105,11 +105,6 @@ class Problem:
         return self.floating & self.beyond[1:].any(axis=0)
 
     @property
-    def longest(self) -> float:
-        """Longest time in which a difference fades, s."""
-        return max(self.joining.fade_times, default=0.0)
-
-    @property
     def moves(self) -> np.ndarray:
         """Joints whose plan moves, bool `[D]`."""
         return self._speeds[0] > STANDS_RAD_S

@@ -15,9 +15,8 @@ from ruckig import Trajectory as RuckigTrajectory
 
 from . import native
 from .bounds import Bounds
-from .limits import LONGEST_BRAKE_S, extremes, keeps
+from .limits import LONGEST_BRAKE_S, extremes
 from .motion import SHORTEST_GAP, SIZE, Motion, State, united
-from .polynomials import to_nothing
 from .problem import Problem
 from .stopping import Rates, fastest_stop, peak_speed
 from .tolerances import NANOSECOND_S, ROUNDING, SECOND_NS
@@ -34,16 +33,12 @@ _LATER = 1.15
 """Factor from one tried time of joining to the next."""
 _OF_A_SEARCH = 5
 """Ways that could be looked at while the earliest one is sought."""
-_SHARE = 0.7
-"""Share of acceleration and jerk with which a joint catches up with a moving plan, where that is enough."""
 _BARELY = 1e-4
 _SHORTEST_S = 0.01
 _WINDOW = 0.05
 """s, from 1 s on relative: shortest time for which a plan can be reached that is found. One that brakes can be reached
 before that, not while it brakes, and again at its end.
 """
-_FALLING_BACK = (1, 2, 4)
-"""A joint ahead of a plan that is shorter falls back to it within so many times the longest fade."""
 _BROUGHT_S, _SLOWEST_RAD_S = 0.4, 0.01
 """Joints are brought to a place within about this time, and at least this fast: it releases what they press on."""
 _DONE = (Result.Working, Result.Finished)
@@ -139,7 +134,6 @@ def brought_to(state: State, place: np.ndarray, bounds: Bounds) -> Motion:
 def reaching(problem: Problem, joint: int) -> tuple[Motion, float] | None:
     """The fastest way to the earliest point of a plan that a joint can reach in time, and the plan from there on.
 
-    To a plan that moves, a share of the rates is kept for the next plan, which may slow down earlier than this one.
     Where more work is not left, it is the best way that was found.
     """
     rates, bounds = problem.rates_of(joint), problem.bounds
@@ -148,10 +142,6 @@ def reaching(problem: Problem, joint: int) -> tuple[Motion, float] | None:
     if speeding != slowing:
         rates = rates._replace(acceleration=speeding, deceleration=slowing)
         allowed.insert(0, rates)
-    shared = rates.shared(_SHARE)
-    _, v, a = problem.start(joint)
-    if problem.moves[joint] and peak_speed(v, a, shared.jerk) <= max(rates.velocity, abs(v)) * (1 + _BARELY):
-        allowed.insert(0, shared)
     good: list[tuple[float, Motion]] = []
     flawed: list[tuple[float, Motion]] = []
     for these in allowed:
@@ -167,31 +157,7 @@ def reaching(problem: Problem, joint: int) -> tuple[Motion, float] | None:
         if good and tried == 1:
             break  # with as little as this, and at the earliest
     best = min(good or flawed, key=lambda it: it[0], default=None)
-    if good and best[0] > problem.brake_from and (falling := _falling_back(problem, joint)) is not None:
-        return falling, 0.0
     return None if best is None else (best[1], 0.0)
-
-
-def _falling_back(problem: Problem, joint: int) -> Motion | None:
-    """The plan until it is stopped, with a difference that fades for longer, and the stop from there; None: not so.
-
-    Who is ahead reaches a plan that is stopped soon as it stops only, and stays ahead while newer plans come.
-    """
-    plan, bounds, until = problem.plan.of(joint), problem.bounds.of(joint), problem.brake_from
-    is_ahead = plan.state_at(until).velocity[0] * problem.lack[0, joint] > 0
-    if problem.earliest > 0 or until <= SHORTEST_GAP or not is_ahead:
-        return None
-    for time in (times * problem.longest for times in _FALLING_BACK):
-        if time <= until:
-            continue
-        way = plan.until(until).raised()
-        native.add(to_nothing(time) @ problem.lack[:, joint, None], way.knots[:-1], way.coefficients)
-        if not keeps(way, bounds.slower(problem.caps[[joint]])):
-            continue
-        whole = way.then(fastest_stop(way.end, bounds))
-        if keeps(whole, bounds.of_stops) and retreats(whole, problem, np.array([joint]))[0] <= 0:
-            return whole
-    return None
 
 
 def _ways_within(problem: Problem, joint: int, rates: Rates) -> Iterator[tuple[float, Motion, float]]:
@@ -310,8 +276,3 @@ def retreats(way: Motion, problem: Problem, joints: np.ndarray) -> np.ndarray:
     planned = np.ascontiguousarray(planned)
     native.retreats(planned, moved, begin.position, stopping, floats, RETREAT, RETREAT_RAD, back)
     return back
-
-
-def retreat(positions: np.ndarray) -> np.ndarray:
-    """The longest way back of each joint in positions `[T, M]`, rad, `[M]`."""
-    return (np.maximum.accumulate(positions, axis=0) - positions).max(axis=0)

@@ -42,7 +42,3 @@ class Rates(NamedTuple):
     jerk: float
     deceleration: float
     """Instead of `acceleration` against the way that it has to go; it may turn round on its way."""
-
-    def shared(self, share: float) -> Rates:
-        """The same with a share of accelerations and jerk."""
-        return Rates(self.velocity, share * self.acceleration, share * self.jerk, share * self.deceleration)
