@@ -47,14 +47,6 @@ def test_rows_that_are_over_must_lie_on_the_previous_plan(off, continues):
     np.testing.assert_allclose([planned.state_at(time).position[0] for time in times], LINE[2:29] + off, atol=1e-6)
 
 
-@pytest.mark.parametrize(("first", "alone"), [(-0.01, True), (0.003, False)])
-def test_slower_rows_that_begin_behind_the_previous_plan_are_read_alone(first, alone):
-    """A motion that came from the previous plan to its first row would go back, and then forward again."""
-    planned = read(first + 0.3 * DT * np.arange(1, 33))[0]
-    assert (planned.valid_from_ns > ORIGIN_NS) == alone
-    assert np.diff(planned.motion.states_at(np.linspace(0, 0.6, 200))[0][:, 0]).min() > 0
-
-
 @pytest.mark.parametrize("earlier_s", [0.05, 0.07, 0.08])
 def test_coarse_rows_of_a_stop_continue_the_previous_rows_of_it(earlier_s):
     """Through rows 0.1 s apart, the splines differ by up to 0.2 mrad at the other's rows; read alone, they ring."""

@@ -12,7 +12,6 @@ import numpy as np
 from ..execution.bounds import Bounds
 from ..execution.limits import extremes
 from ..execution.motion import Motion, State, resting
-from ..execution.reaching import RETREAT, RETREAT_RAD, retreat
 from ..execution.rows import LONGER_FADES, cubic_spline, rests_at_end, settle, taken_up
 from ..execution.tolerances import MOMENT_S, NANOSECOND_S, ROUNDING, whole_ns
 from ..limits.joint_limits import JointLimits
@@ -30,8 +29,6 @@ _PARALLEL = 3
 """Rows that show whether a plan is the previous one, moved: what begins on that and leaves it is twice as far from it
 at the second row as at the first one.
 """
-_FASTER, _LEAPS_RAD = 1.5, 5e-3
-"""Times the pace of a plan, and rad more, up to which the way to its first row continues the plan before."""
 _ROWS_PER_KNOT = (2, 4, 8)
 """Rows per knot of splines near noisy rows, tried in this order: the nearest first."""
 _RINGS, _RINGS_AT_KNOTS = 5e-3, 2e-4
@@ -253,29 +250,7 @@ def _continues(
     moved = (first > tolerance) & (np.abs(apart - apart[0]) <= first / 2).all(axis=0)
     if count == _PARALLEL and np.count_nonzero(moved):
         return False
-    holds = len(rows) > 1 and bool((rows == rows[0]).all())
-    before = previous(origin_ns).state_at(origin_ns)
-    return not (holds or _goes_back(rows, before) or _leaps(plan, rows, before, tolerance))
-
-
-def _leaps(plan: Plan, rows: np.ndarray, before: State, tolerance: np.ndarray) -> bool:
-    """Whether a joint would have to go to the first row faster than the plan goes, or than it already goes."""
-    if len(rows) < 2:
-        return False
-    fastest = _FASTER * np.maximum(plan.pace, np.abs(before.velocity))
-    apart = np.abs(rows[0] - before.position)
-    return bool((apart > fastest * plan.steps[0] + np.maximum(tolerance, _LEAPS_RAD)).any())
-
-
-def _goes_back(rows: np.ndarray, before: State) -> bool:
-    """Whether a joint would go back from the previous plan to rows that go forward; not where that plan goes there."""
-    if len(rows) < 2:
-        return False
-    sign = np.where(rows[-1] < rows[0], -1.0, 1.0)
-    own = retreat(sign * rows)
-    forward = own <= 0.1 * np.abs(rows[-1] - rows[0])
-    ahead = before.position - rows[0]
-    return bool((forward & (before.velocity * ahead >= 0) & (sign * ahead > RETREAT * own + RETREAT_RAD)).any())
+    return not (len(rows) > 1 and bool((rows == rows[0]).all()))
 
 
 def _alone(steps: np.ndarray, rows: np.ndarray, rests: bool, reading: Reading) -> Iterator[Motion]:
