@@ -10,12 +10,12 @@ from typing import NamedTuple
 import numpy as np
 
 from ..execution.bounds import Bounds
-from ..execution.limits import check, find_motion_violation
+from ..execution.limits import check
 from ..execution.motion import Motion, State, united
 from ..execution.problem import Joining, Problem, Work
 from ..execution.splice import splice
 from ..execution.stopping import fastest_stop
-from ..execution.tolerances import NANOSECOND_S, SAME, SAME_END_RAD, whole_ns
+from ..execution.tolerances import NANOSECOND_S, SAME_END_RAD, whole_ns
 from ..limits.joint_limits import JointLimits
 from ..parameters.parameters import NodeParameters
 from ..parameters.table import ACTION_RETIME, ACTION_WARN, END_STOP
@@ -36,8 +36,6 @@ their positions then.
 """
 _MOST_SLOWED = 3
 """Readings of a plan that are slowed at most, one after the other, where none of them keeps the limits."""
-_ROOM = 1.5
-"""A plan that is slowed afterwards is joined within bounds of so many times its own demands."""
 _NO_JOIN = "motion: the plan cannot be joined from the present command within the limits"
 _OF_A_READING = 8
 """Ways of one joint that could be looked at while a plan is read, ended and judged."""
@@ -133,9 +131,8 @@ class Candidates:
             Rejected: non_finite_result or brake_impossible.
 
         """
-        finding, reason, fallback = "", "", None
+        finding, fallback = "", None
         point = point._replace(work=Work())
-        action = self._parameters.limits_action
         for remainder in self._gentlest_first(read(self._reading), point.join_ns, point.asked):
             candidate, fault = self._judged(self._ended(remainder, point), point)
             if fault is None:
@@ -143,26 +140,34 @@ class Candidates:
             finding, fallback = finding or fault(), fallback or candidate
             if not point.work.spend(_OF_A_READING):
                 break
-        soonest: Candidate | None = None
-        slowly = read(self._reading._replace(slows=True)) if action == ACTION_RETIME else iter(())
-        for remainder in islice(self._gentlest_first(slowly, point.join_ns, point.bounds), _MOST_SLOWED):
-            candidate, violation = self._slowed(remainder, point)
-            if candidate is None or violation:
-                reason = reason or ("" if candidate else violation)
-                ended = self._ended_slowly(remainder, point)
-                candidate, fault = self._judged(ended, point) if ended else (None, None)
-                if candidate is None or fault is not None:
-                    continue
+        if self._parameters.limits_action != ACTION_RETIME:
+            return fallback, finding
+        slowly = self._gentlest_first(read(self._reading._replace(slows=True)), point.join_ns, point.bounds)
+        soonest, reason = self._soonest(islice(slowly, _MOST_SLOWED), point)
+        if soonest is not None:
+            return soonest, ""
+        return fallback, finding + (reason and f"; it cannot be slowed (speeds as parts of the plan's): {reason}")
+
+    def _soonest(self, slowly: Iterator[Remainder], point: JoinPoint) -> tuple[Candidate | None, str]:
+        """The slowed plan that ends soonest: the first one, unless it contradicts itself; None: why the first is not.
+
+        A plan is slowed by itself, and joined within limits then: a moving robot need not begin as the plan does.
+        """
+        soonest, reason = None, ""
+        for remainder in slowly:
+            ended = self._ended_slowly(remainder, point)
+            if isinstance(ended, str):
+                reason = reason or ended
+                continue
+            candidate, fault = self._judged(ended, point)
+            if fault is not None:
+                continue
             if soonest is None or candidate.joined.duration < soonest.joined.duration:
                 soonest = candidate
             planned = remainder.planned
             if not planned.is_complete or candidate.joined.duration <= _CONTRADICTORY * planned.motion.duration:
                 break
-        if soonest is not None:
-            return soonest, ""
-        if reason:
-            finding += f"; it cannot be slowed (speeds as parts of the plan's): {reason}"
-        return fallback, finding
+        return soonest, reason
 
     @np.errstate(over="ignore", invalid="ignore", divide="ignore")
     def at_once(self, read: Read, point: JoinPoint) -> Candidate | None:
@@ -193,29 +198,6 @@ class Candidates:
                 wilder.append((round(np.log(excess) / np.log(_ALIKE)), remainder))  # of those alike the more exact one
         yield from (remainder for _, remainder in sorted(wilder, key=lambda it: it[0]))
 
-    def _slowed(self, remainder: Remainder, point: JoinPoint) -> tuple[Candidate | None, str]:
-        """A planned motion joined as if it kept its limits, and then slowed; and what is wrong with it."""
-        kept, raised = (
-            replace(point.bounds, most=most).raised_to(remainder.valid) for most in (point.bounds.most, np.inf)
-        )
-        velocity, acceleration, jerk = (_ROOM * part for part in (raised.velocity, raised.acceleration, raised.jerk))
-        free = replace(raised, velocity=velocity, acceleration=acceleration, jerk=jerk, deceleration=None)
-        point = point._replace(bounds=free)
-        ended = self._ended(remainder, point)
-        joined = self._joined(ended, point)
-        if joined is None:
-            return None, _NO_JOIN
-        motion, _ = joined
-        moves = bool((np.abs(point.state.known[1:]) > SAME[1:]).any())
-        found = slow(motion, kept.rates, self._parameters.joint_names, from_state=moves)
-        if isinstance(found, str):
-            return None, found
-        brake_from = found.time(ended.brake_from)
-        violation = find_motion_violation(found.motion, point.limits, brake_from)
-        planned = PlannedMotion(point.join_ns, found.motion, point.join_ns + whole_ns(found.time(remainder.earliest)))
-        delay = found.motion.duration - motion.duration
-        return Candidate(found.motion, planned, brake_from, found.time(ended.planned_until), delay), violation
-
     def _ended(self, remainder: Remainder, point: JoinPoint) -> Ended:
         """A planned motion with its brake, and with the stops of joints that stop where they come to rest."""
         rest, limits, bounds = remainder.motion, point.limits, point.bounds
@@ -232,16 +214,16 @@ class Candidates:
         within = raised.containing(rest_of(rest, remainder.earliest))
         return Ended(remainder, rest, within, limits, brake_from, remainder.planned_until)
 
-    def _ended_slowly(self, remainder: Remainder, point: JoinPoint) -> Ended | None:
-        """The same, slowed where it exceeds limits; None: that is not found."""
+    def _ended_slowly(self, remainder: Remainder, point: JoinPoint) -> Ended | str:
+        """The same, slowed where it exceeds limits; or why that is not found, in words."""
         ended, earliest = self._ended(remainder, point), remainder.earliest
         motion = ended.motion
         if earliest >= motion.duration:
             return ended
         after = rest_of(motion, earliest)
-        found = slow(after, self._assumed.raised_to(after).rates)
+        found = slow(after, self._assumed.raised_to(after).rates, self._parameters.joint_names)
         if isinstance(found, str):
-            return None
+            return found
         until, brake_from = (earliest + found.time(time - earliest) for time in (ended.planned_until, ended.brake_from))
         delay = found.motion.duration + earliest - motion.duration
         led = found.motion if earliest <= 0 else _led_to(found.motion, earliest)
