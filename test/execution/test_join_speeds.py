@@ -41,7 +41,7 @@ def test_catching_up_has_the_speed_of_the_plan_not_of_its_brake():
     brake = fastest_stop(plan.end, bounds(1, acceleration=8.0, jerk=20.0))
     own, of_brake = largest(plan, 1), largest(brake, 1)
     assert of_brake > 1.3 * own
-    joined = joined_to(plan.then(brake), (-0.08,), (3.0, 20.0, 400.0), brake_from=plan.duration)
+    joined = joined_to(plan.then(brake)._replace(plan_until=plan.duration), (-0.08,), (3.0, 20.0, 400.0))
     assert largest(joined, 1) <= max(1.5 * own, of_brake) * (1 + 1e-6)
 
 

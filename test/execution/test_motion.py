@@ -108,7 +108,7 @@ def test_each_joint_moves_as_its_track_and_rests_after_it(seed):
 def test_joints_without_a_track_are_taken_from_the_motion():
     motion = Motion(np.array([0.0, 0.5, 1.0]), np.random.default_rng(0).normal(size=(2, 4, 3)))
     track = Motion(np.array([0.0, 0.3]), np.ones((1, 6, 1)))
-    both = united({1: track}, motion, ends_at_rest=False)
+    both = united({1: track}, motion)
     times = np.array([0.1, 0.29, 0.31, 0.7])
     np.testing.assert_allclose(both.states_at(times)[:, :, [0, 2]], motion.states_at(times)[:, :, [0, 2]], atol=1e-9)
     np.testing.assert_allclose(both.of(1).coefficients[0], track.coefficients[0], atol=1e-9)

@@ -59,7 +59,8 @@ def test_the_longer_piece_leads_to_a_change_of_jerk_that_was_moved(before):
     bang = Motion(np.array([0.0, switch, last]), np.zeros((2, 6, 1)))
     bang.coefficients[:, 3, 0] = 1e4 / 6, -1e4 / 6
     bang.coefficients[1, :3, 0] = [1e4 / 6 * switch**3, 1e4 / 2 * switch**2, 1e4 / 2 * switch]
-    motion = united({0: bang, 1: Motion(np.array([0.0, before, last]), np.zeros((2, 6, 1)))}, ends_at_rest=False)
+    motion = united({0: bang, 1: Motion(np.array([0.0, before, last]), np.zeros((2, 6, 1)))})
+    motion = motion._replace(ends_at_rest=False)
     np.testing.assert_allclose(motion.knots, [0.0, before, last])
     jerk = np.abs(extremes(motion_of_points(points_of(motion)))[:, 3, 0]).max()
     assert jerk < 1e4 * (1 + 10 * 2 * 7e-7 / 9e-3)

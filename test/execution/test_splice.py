@@ -129,7 +129,7 @@ def test_positions_stay_within_their_limits_while_joining(seed):
 
 def test_a_plan_that_holds_from_later_on_is_not_joined_before():
     plan = a_plan(np.random.default_rng(3))
-    joined, _ = join(plan.begin, plan, BOUNDS, JOINING, earliest=0.15)
+    joined, _ = join(plan.begin, plan._replace(plan_from=0.15), BOUNDS, JOINING)
     times = np.linspace(0.16, plan.duration, 100)
     np.testing.assert_allclose(joined.states_at(times)[0], plan.states_at(times)[0], atol=1e-6)
 
@@ -221,9 +221,9 @@ def test_rows_before_a_plan_do_not_show_how_much_it_asks_for():
     back = jerk / 6 * np.array([-(step**3), 3 * step**2, -3 * step, 1.0])
     pieces = np.zeros((2, 4, 1))
     pieces[0, :, 0], pieces[1, :2, 0] = back + np.array([0, 0.3, 0, 0]), [0.3 * step, 0.3]
-    plan = Motion(np.array([0.0, step, 2.0]), pieces)
+    plan = Motion(np.array([0.0, step, 2.0]), pieces, plan_from=step)
     executed = Motion(np.array([0.0, 2.0]), np.array([[[5e-4], [0.3]]]))
-    options = {"joining": Joining((0.05,), 1.5), "earliest": step, "executed": executed}
+    options = {"joining": Joining((0.05,), 1.5), "executed": executed}
     assert largest(joined_to(plan, executed.begin, (2.0, 20.0, 150.0), **options), 3) <= 150.0 * (1 + 1e-6)
 
 
@@ -262,7 +262,7 @@ def test_a_joint_ahead_of_short_plans_falls_back_to_them():
     whole = planned.then(stop)
     state = State(np.array([6e-3]), np.array([speed]), np.zeros(1))
     for _ in range(20):
-        joined = joined_to(whole, state, rates, brake_from=0.1)
+        joined = joined_to(whole._replace(plan_until=0.1), state, rates)
         assert way_back(joined.states_at(np.linspace(0, joined.duration, 200), 1)[0]).max() == 0
         state = joined.state_at(0.026)
         state = state._replace(position=state.position - speed * 0.026)

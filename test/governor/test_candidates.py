@@ -6,16 +6,12 @@ import numpy as np
 import pytest
 from pipelines import SECOND, SimulatedNode
 
-from traj_integrator_ros.execution.limits import extremes
 from traj_integrator_ros.execution.motion import Motion, State, resting
 from traj_integrator_ros.execution.problem import Work
-from traj_integrator_ros.execution.rows import cubic_spline
 from traj_integrator_ros.governor import candidates
 from traj_integrator_ros.governor.candidates import Candidate, Candidates, Ended, JoinPoint, Read
 from traj_integrator_ros.governor.reference import PlannedMotion
 from traj_integrator_ros.limits.joint_limits import assumed_limits
-
-DT, LINE = 0.02, 0.23 * 0.02 * np.arange(51)[:, None]
 
 
 AT_NS = 1000 * SECOND
@@ -29,17 +25,6 @@ def first(read: Read, state: State, **parameters: object) -> tuple[Candidate | N
     executed = resting(state.position, 1e-3)
     point = JoinPoint(state, AT_NS, nobody, nobody, assumed, assumed, executed, assumed.jerk, limits)
     return Candidates(given, limits, assumed).first(read, point)
-
-
-@pytest.mark.parametrize("continues", [True, False])
-def test_the_first_pieces_of_a_continued_plan_raise_no_assumed_jerk(continues):
-    """From 0.2 to 0.23 rad/s in 20 ms, which asks for more than 128 rad/s^3; afterwards the plan is a line."""
-    motion = cubic_spline(np.full(50, DT), LINE, np.array([0.2]))
-    assert np.abs(extremes(motion)[:, 3]).max() > 250
-    state = State(np.array([1e-4]), np.array([0.2]), np.zeros(1))
-    found, finding = first(lambda _: iter([PlannedMotion(AT_NS, motion, continues=continues)]), state)
-    jerk = np.abs(extremes(found.joined)[:, 3]).max()
-    assert not finding and (jerk <= 128.0 * (1 + 1e-6)) == continues
 
 
 @pytest.mark.parametrize(("work", "most"), [(90, 10), (20, 3)])

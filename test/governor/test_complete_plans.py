@@ -55,7 +55,7 @@ def test_random_plans_end_at_rest_at_their_goal_within_their_range(given: str, l
         trajectory = node.plan(times, rows, **parts)
         motion, points = played(trajectory), trajectory.points
         assert np.abs(points.position[-1] - rows[-1]).max() <= GOAL_RAD, seed
-        assert not points.velocity[-1].any() and trajectory.brake_from == np.inf, seed
+        assert not points.velocity[-1].any() and trajectory.motion.plan_until == np.inf, seed
         low, high = outermost(between(times, rows, *parts.values())) if parts else (rows.min(axis=0), rows.max(axis=0))
         reached = outermost(motion)
         assert (reached[0] >= low - PASSED_RAD).all() and (reached[1] <= high + PASSED_RAD).all(), seed

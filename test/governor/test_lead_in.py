@@ -32,7 +32,8 @@ def test_it_repeats_what_was_published_and_changes_nothing_afterwards(space, ahe
     assert plain.start_ns == plain.due_ns == round((now + max(ahead, 0.02)) * 1e9)
     assert (begun.start_ns, begun.due_ns, begun.dropped) == (round(now * 1e9), plain.start_ns, plain.dropped)
     assert begun.points.time_ns[0] == 0
-    assert begun.brake_from == pytest.approx(plain.brake_from + (plain.start_ns - begun.start_ns) * 1e-9, abs=1e-8)
+    earlier_s = (plain.start_ns - begun.start_ns) * 1e-9
+    assert begun.motion.plan_until == pytest.approx(plain.motion.plan_until + earlier_s, abs=1e-8)
     for time in now + np.linspace(0.0001, 0.0199, 9):
         np.testing.assert_allclose(at(begun, time)[:2], at(before, time)[:2], rtol=0, atol=1e-7)
     for time in plain.start_ns * 1e-9 + np.linspace(0.0001, 0.9, 50):

@@ -52,7 +52,7 @@ def test_a_single_position_is_a_goal_at_which_the_robot_rests(times: list[float]
     assert np.allclose(trajectory.motion.end.position, [0.1, -0.1])
     least, most = extremes(trajectory.motion)
     assert most[0, 0] <= 0.1 + 1e-9 and least[0, 1] >= -0.1 - 1e-9, "no overshoot"
-    assert trajectory.brake_from == np.inf and trajectory.motion.duration == pytest.approx(0.4)
+    assert trajectory.motion.plan_until == np.inf and trajectory.motion.duration == pytest.approx(0.4)
 
 
 @pytest.mark.parametrize("acceleration", [0.0, 2.0, 5.0])
@@ -162,7 +162,7 @@ def test_a_plan_that_rests_at_its_end_is_clamped_to_rest_and_gets_no_brake(space
     positions = 0.01 * np.minimum(np.arange(1, 11), 7)[:, None] * np.ones(2)
     actions = positions if space is ControlSpace.POSITION else np.diff(positions, axis=0, prepend=0.0) / 0.02
     trajectory = SimulatedNode(publish__lead_time=0.0).send_from(MOVING, actions, space=space)
-    assert trajectory.brake_from == np.inf and trajectory.motion.duration == pytest.approx(0.2)
+    assert trajectory.motion.plan_until == np.inf and trajectory.motion.duration == pytest.approx(0.2)
     assert not trajectory.points.velocity[-1].any()
     assert np.allclose(trajectory.points.position[-1], 0.07)
 
@@ -172,7 +172,7 @@ def test_a_residual_end_velocity_is_taken_away_smoothly_and_the_end_stays(space:
     node = SimulatedNode(publish__rest_tolerance=0.01, publish__lead_time=0.0)
     start = (np.zeros(2), np.array([0.009, -0.005]), np.zeros(2))
     trajectory = node.send_from(start, np.zeros((50, 2)), space=space)
-    assert trajectory.brake_from == np.inf and trajectory.motion.duration == pytest.approx(1.0)
+    assert trajectory.motion.plan_until == np.inf and trajectory.motion.duration == pytest.approx(1.0)
     assert not trajectory.points.velocity[-1].any()
     assert np.allclose(trajectory.points.position[-1], [0.009, -0.005])
     assert np.abs(extremes(trajectory.motion)[:, 2]).max() < 0.3
@@ -191,7 +191,7 @@ def test_an_end_in_motion_is_braked_within_the_limits(space: ControlSpace) -> No
     }[space]
     trajectory = node.send_from((np.zeros(2), velocity, np.zeros(2)), actions, space=space)
     assert not node.warnings
-    assert trajectory.brake_from == pytest.approx(0.4, abs=1e-6)
+    assert trajectory.motion.plan_until == pytest.approx(0.4, abs=1e-6)
     assert not trajectory.points.velocity[-1].any()
     least, most = extremes(trajectory.motion)
     assert (np.maximum(-least, most)[2] <= np.multiply(acceleration, 1 + 1e-5)).all()
@@ -218,12 +218,12 @@ def test_brakes_and_stops_use_the_deceleration_and_plans_are_held_to_it(decelera
 def test_without_limits_a_brake_from_the_assumed_velocity_takes_its_time() -> None:
     node = SimulatedNode(publish__brake_time=0.5, limits__assumed_velocity=0.5)
     trajectory = node.send_from(MOVING, LINE)
-    assert trajectory.motion.duration - trajectory.brake_from == pytest.approx(0.5, abs=1e-3)
+    assert trajectory.motion.duration - trajectory.motion.plan_until == pytest.approx(0.5, abs=1e-3)
 
 
 def test_as_planned_leaves_the_end_alone() -> None:
     trajectory = SimulatedNode(publish__end="as_planned").send_from(MOVING, LINE)
-    assert trajectory.brake_from == np.inf and trajectory.motion.duration == pytest.approx(LEAD + 0.2)
+    assert trajectory.motion.plan_until == np.inf and trajectory.motion.duration == pytest.approx(LEAD + 0.2)
     assert np.allclose(trajectory.points.velocity[-1], 0.5, atol=1e-4)
 
 
@@ -267,7 +267,7 @@ def test_a_gentle_central_difference_keeps_its_limits() -> None:
     node = SimulatedNode(
         finite_difference="central", limits__action="reject", limits__acceleration=[5.0, 5.0], limits__jerk=[100.0] * 2
     )
-    assert node.send_from(MOVING, LINE).brake_from == pytest.approx(0.2 + LEAD)
+    assert node.send_from(MOVING, LINE).motion.plan_until == pytest.approx(0.2 + LEAD)
 
 
 def test_a_joint_that_begins_outside_a_limit_may_come_back() -> None:
@@ -298,7 +298,7 @@ def test_a_plan_that_slows_down_to_its_end_is_not_refused(jerk: float, brakes: b
     node = SimulatedNode(limits__action="reject", **limits(velocity=1.0, acceleration=2.0, jerk=jerk))
     node.report(0.0), node.measure(0.0)
     trajectory = node.send(0.1 * u * u * (3 - 2 * u), dt=0.02)
-    assert (trajectory.brake_from < np.inf) == brakes
+    assert (trajectory.motion.plan_until < np.inf) == brakes
     assert (extremes(trajectory.motion)[1, 0] <= 0.101).all()
 
 

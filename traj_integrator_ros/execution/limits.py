@@ -254,7 +254,7 @@ def worst_violations(motion: Motion, limits: Limits, *, of_points: bool = False)
     return list(found.values())
 
 
-def find_motion_violation(motion: Motion, limits: Limits, brake_from: float = np.inf, *, steps: bool = True) -> str:
+def find_motion_violation(motion: Motion, limits: Limits, *, steps: bool = True) -> str:
     """Describe where a motion exceeds its limits, between its points as well; empty if it does not.
 
     A joint that begins outside a limit may return within the first piece: the robot is there, but it was not planned.
@@ -263,27 +263,24 @@ def find_motion_violation(motion: Motion, limits: Limits, brake_from: float = np
     Args:
         motion: the one to command.
         limits: the limits to check.
-        brake_from: when the plan ends and a brake begins, s; infinite: no brake.
         steps: whether held accelerations are checked, which needs the plan's own knots.
 
     """
     found, step = worst_violation(motion, limits), None
     if steps and limits.jerk is not None and not motion.with_accelerations:
-        step = _step_beyond(motion, limits, brake_from)
+        step = _step_beyond(motion, limits)
     if found is None and step is None:
         return ""
     worst = max((one for one in (found, step) if one is not None), key=lambda one: one.excess)
     place = f"in a step of acceleration at {worst.time:.3f} s" if worst is step else f"at {worst.time:.3f} s"
-    if worst.time > brake_from:
-        place += f", while braking from the end of the plan at {brake_from:.3f} s"
+    if worst.time > motion.plan_until:
+        place += f", while braking from the end of the plan at {motion.plan_until:.3f} s"
     return worst.told(limits.joint_names[worst.joint], place)
 
 
-def check(
-    motion: Motion, limits: Limits, brake_from: float = np.inf, *, steps: bool = True
-) -> Callable[[], str] | None:
+def check(motion: Motion, limits: Limits, *, steps: bool = True) -> Callable[[], str] | None:
     """What `find_motion_violation` finds, to be called, since that takes 1 ms; None if it finds nothing."""
-    tell = partial(find_motion_violation, motion, limits, brake_from, steps=steps)
+    tell = partial(find_motion_violation, motion, limits, steps=steps)
     exceeds = limits.forward is None and _exceeds(motion, limits)
     return tell if exceeds or tell() else None
 
@@ -300,9 +297,9 @@ def _exceeds(motion: Motion, limits: Limits) -> bool:
     return not (keeps(first, of_first) and (not len(rest.coefficients) or keeps(rest, allowed)))
 
 
-def _step_beyond(motion: Motion, limits: Limits, brake_from: float) -> Violation | None:
+def _step_beyond(motion: Motion, limits: Limits) -> Violation | None:
     """Where held accelerations change by more than the jerk limit allows within a step, at the worst."""
-    held = motion.knots[:-1] < brake_from - ROUNDING
+    held = motion.knots[:-1] < motion.plan_until - ROUNDING
     accelerations = 2 * motion.coefficients[held, 2]
     if len(accelerations) < 2:
         return None

@@ -13,6 +13,7 @@ import numpy as np
 
 from . import native
 from .polynomials import SIZE, spaced, taylor_shift
+from .tolerances import MOMENT_S
 
 SHORTEST_GAP = 1e-6
 """s; knots closer together become one. Beside a longer gap, a piece bridges a jump of the jerk too far; in a shorter
@@ -67,6 +68,10 @@ class Motion(NamedTuple):
     """Whether its points have accelerations: False if acceleration jumps at the knots (a hold)."""
     ends_at_rest: bool = False
     """Whether its last velocity is 0; then it counts as exactly 0, in spite of rounding."""
+    plan_from: float = 0.0
+    """s; before, it only leads to its plan."""
+    plan_until: float = np.inf
+    """s; from then on it is a brake, which says nothing about its plan. Infinite: there is none."""
 
     @property
     def duration(self) -> float:
@@ -139,7 +144,10 @@ class Motion(NamedTuple):
         coefficients = self.coefficients[piece:].copy()
         native.shift(coefficients[0], -float(knots[0]))
         knots[0] = 0.0
-        return Motion(knots, coefficients, self.with_accelerations, self.ends_at_rest)
+        until = self.plan_until - time
+        return Motion(
+            knots, coefficients, self.with_accelerations, self.ends_at_rest, max(self.plan_from - time, 0.0), until
+        )
 
     def until(self, time: float) -> Motion:
         """The motion up to a time, s.
@@ -158,15 +166,28 @@ class Motion(NamedTuple):
         count -= bool(count > 1 and time - self.knots[count - 1] < SHORTEST_GAP)
         knots = self.knots[: count + 1].copy()
         knots[count] = time
-        return Motion(knots, self.coefficients[:count], self.with_accelerations)
+        plan_until = self.plan_until if self.plan_until < time else np.inf
+        return Motion(knots, self.coefficients[:count], self.with_accelerations, False, self.plan_from, plan_until)
+
+    @property
+    def valid(self) -> Motion:
+        """The motion from `plan_from` on, or its last moment."""
+        last = max(self.duration - MOMENT_S / 10, 0.9 * self.duration)
+        return self if self.plan_from <= 0 else self.from_time(min(self.plan_from, last))
+
+    @property
+    def unbraked(self) -> Motion:
+        """The motion without its brake, unless it is hardly more than that."""
+        return self.until(self.plan_until) if MOMENT_S < self.plan_until < self.duration else self
 
     def begun_earlier(self, by: float) -> Motion:
-        """The motion with its first piece continued backwards by some time, s."""
+        """The motion with its first piece continued backwards by some time, s, which is not of its plan."""
         knots = self.knots + by
         knots[0] = 0.0
         coefficients = self.coefficients.copy()
         coefficients[0] = shifted(coefficients[0], -by)
-        return self._replace(knots=knots, coefficients=coefficients)
+        marks = {"plan_from": self.plan_from + by, "plan_until": self.plan_until + by}
+        return self._replace(knots=knots, coefficients=coefficients, **marks)
 
     def moved(self, by: np.ndarray) -> Motion:
         """The same motion shifted by `[D]`, rad."""
@@ -179,7 +200,7 @@ class Motion(NamedTuple):
         return self._replace(coefficients=self.coefficients * share)
 
     def then(self, other: Motion) -> Motion:
-        """One motion: this one, and `other` from its end on."""
+        """One motion: this one, and `other` from its end on; its own brake goes before that of the other."""
         knots = np.concatenate([self.knots, self.knots[-1] + other.knots[1:]])
         if self.size == other.size:
             coefficients = np.concatenate([self.coefficients, other.coefficients])
@@ -188,18 +209,18 @@ class Motion(NamedTuple):
             coefficients = np.zeros((len(knots) - 1, max(self.size, other.size), self.dof))
             coefficients[:pieces, : self.size] = self.coefficients
             coefficients[pieces:, : other.size] = other.coefficients
-        return Motion(knots, coefficients, self.with_accelerations, other.ends_at_rest)
+        until = min(self.plan_until, self.duration + other.plan_until)
+        return Motion(knots, coefficients, self.with_accelerations, other.ends_at_rest, self.plan_from, until)
 
     def raised(self, size: int = SIZE) -> Motion:
         """The same with a number of coefficients or more, copied."""
         coefficients = np.zeros((len(self.coefficients), max(size, self.size), self.dof))
         coefficients[:, : self.size] = self.coefficients
-        return Motion(self.knots, coefficients, self.with_accelerations, self.ends_at_rest)
+        return self._replace(coefficients=coefficients)
 
     def of(self, joint: int) -> Motion:
         """The motion of one joint."""
-        coefficients = np.ascontiguousarray(self.coefficients[:, :, joint : joint + 1])
-        return Motion(self.knots, coefficients, self.with_accelerations, self.ends_at_rest)
+        return self._replace(coefficients=np.ascontiguousarray(self.coefficients[:, :, joint : joint + 1]))
 
     def without_slivers(self) -> Motion:
         """The motion without pieces shorter than `SHORTEST_GAP`: those after them begin earlier instead."""
@@ -225,22 +246,15 @@ def shifted(piece: np.ndarray, by: float) -> np.ndarray:
     return moved
 
 
-def united(
-    tracks: Mapping[int, Motion],
-    others: Motion | None = None,
-    *,
-    with_accelerations: bool = True,
-    ends_at_rest: bool = True,
-) -> Motion:
+def united(tracks: Mapping[int, Motion], others: Motion | None = None) -> Motion:
     """Return the motion of all joints, with a knot at the whole nanosecond next to each of theirs.
 
     Knots within `SHORTEST_GAP` become one, and long pieces beside those are cut.
 
     Args:
         tracks: the motion of one joint each, of some joints.
-        others: motion of all joints, from which those are taken that have no track; None: all have one.
-        with_accelerations: see `Motion`.
-        ends_at_rest: see `Motion`.
+        others: motion of all joints, from which those are taken that have no track, and all that is no coefficient;
+            None: all have one, and come to rest.
 
     """
     dof = len(tracks) if others is None else others.dof
@@ -250,4 +264,5 @@ def united(
     most = 3 * (len(more) + sum(len(track.knots) for track in each))
     knots, coefficients = np.empty(most), np.empty((most - 1, SIZE, dof))
     count = native.united(each, more, SHORTEST_GAP, BESIDE, knots, coefficients)
-    return Motion(knots[: count + 1], coefficients[:count], with_accelerations, ends_at_rest)
+    parts = {"knots": knots[: count + 1], "coefficients": coefficients[:count]}
+    return Motion(**parts, ends_at_rest=True) if others is None else others._replace(**parts)

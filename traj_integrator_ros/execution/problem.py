@@ -62,22 +62,16 @@ class Problem:
     present: State
     """What is commanded when the plan begins, with an acceleration."""
     plan: Motion
-    """From then on; if it does not rest at its end, it is joined before."""
+    """From then on; it is joined after `plan_from` and, if it does not rest at its end, before that."""
     bounds: Bounds
     """They hold for the plan."""
     joining: Joining
-    earliest: float = 0.0
-    """s; the plan holds from this time on only, and is not joined before."""
     floating: np.ndarray | bool = False
     """Joints whose plan is about velocities, bool `[D]`: it is shifted to where they have reached them."""
     executed: Motion | None = None
     """What would be executed from the present state on without the plan; None: not known."""
     crossing: np.ndarray | None = None
     """Jerk, rad/s^3, `[D]`, that going over from the plan before may ask for; None: as the bounds say."""
-    planned_until: float = np.inf
-    """s; until then the plan shows what it asks for, not how it is stopped."""
-    brake_from: float = np.inf
-    """s; from then on the plan is being stopped; infinite: it rests by itself."""
     plan_pace: np.ndarray | float = np.inf
     """Speed, rad/s, `[D]`, that the whole plan goes at; infinite: it is a goal, gone to as fast as limits allow."""
     work: Work = field(default_factory=Work)
@@ -97,7 +91,7 @@ class Problem:
     @property
     def jumps_only(self) -> bool:
         """Whether the present state is on the plan but for its acceleration."""
-        return self.earliest <= 0 and not np.count_nonzero(self.beyond[:2])
+        return self.plan.plan_from <= 0 and not np.count_nonzero(self.beyond[:2])
 
     @cached_property
     def floats(self) -> np.ndarray:
@@ -137,8 +131,8 @@ class Problem:
         piece show how fast a plan of positions is: it leads from the plan before, wherever that is.
         """
         plan, knots = self.plan, self.plan.knots
-        begin = max(self.earliest, float(knots[1]))
-        last = max(int(knots.searchsorted(min(self.brake_from, plan.duration) - SHORTEST_GAP)), 1)
+        begin = max(plan.plan_from, float(knots[1]))
+        last = max(int(knots.searchsorted(min(plan.plan_until, plan.duration) - SHORTEST_GAP)), 1)
         rows = plan.coefficients[: last + 1, 0]
         if last == len(plan.coefficients):
             rows = np.vstack([rows, plan.end.position])

@@ -178,7 +178,7 @@ def _ways_within(problem: Problem, joint: int, rates: Rates) -> Iterator[tuple[f
     def reaches(target: np.ndarray, time: float) -> bool:
         return reach.reach(target, time) or (rests and time >= latest)
 
-    time = _earliest(reaches, at, max(problem.earliest, _SHORTEST_S), latest)
+    time = _earliest(reaches, at, max(problem.plan.plan_from, _SHORTEST_S), latest)
     if time is None:
         return
     is_found = False
@@ -218,7 +218,7 @@ def floating_to(problem: Problem, joint: int) -> tuple[Motion, float] | None:
     """The fastest way to the velocity of a plan, and the plan from there on, shifted to where that leads."""
     plan = problem.plan.of(joint)
     reach, at = Reach(problem.start(joint), problem.rates_of(joint), velocity_only=True), _evaluated(plan)
-    time = _earliest(reach.reach, at, max(problem.earliest, _SHORTEST_S), plan.duration + LONGEST_BRAKE_S)
+    time = _earliest(reach.reach, at, max(problem.plan.plan_from, _SHORTEST_S), plan.duration + LONGEST_BRAKE_S)
     time = None if time is None else np.ceil(time * SECOND_NS) * NANOSECOND_S
     if time is None or not reach.reach(at(time), time):
         return None
@@ -268,7 +268,8 @@ def retreats(way: Motion, problem: Problem, joints: np.ndarray) -> np.ndarray:
     A plan that is shifted to where its velocities are reached gives no reason to go back, whatever it does itself.
     """
     begin, floats = way.begin, problem.floats[joints]
-    ahead = np.linspace(problem.earliest, max(way.duration, problem.earliest + _OUTLOOK_S), _SAMPLES)
+    valid_from = problem.plan.plan_from
+    ahead = np.linspace(valid_from, max(way.duration, valid_from + _OUTLOOK_S), _SAMPLES)
     planned = problem.plan.states_at(ahead, 1)[0][:, joints]
     moved = way.states_at(np.linspace(0.0, way.duration, _SAMPLES), 1)[0]
     planned += np.where(floats, begin.position - planned[0], 0.0)

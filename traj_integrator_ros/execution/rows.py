@@ -200,7 +200,8 @@ def motion_of_points(points: Points) -> Motion:
 
 
 def continued(before: Motion, motion: Motion) -> Motion:
-    """One motion after the other; both have the same kind of points afterwards."""
+    """One motion after the other, of which only the second one is planned; both have the same kind of points then."""
+    before = before._replace(plan_from=before.duration, plan_until=np.inf)
     if before.with_accelerations != motion.with_accelerations:
         before = _with_jumps(before) if motion.with_accelerations else _as_cubics(before)
     if motion.with_accelerations and (np.abs(motion.begin.beyond(before.end)[2]) > SAME[2]).any():

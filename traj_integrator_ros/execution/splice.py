@@ -35,8 +35,8 @@ def splice(problem: Problem) -> tuple[Motion, np.ndarray] | None:
 
     And by how much the plan was shifted, rad, `[D]`.
     """
-    plan, earliest, shift = problem.plan, problem.earliest, np.zeros(problem.plan.dof)
-    pending = problem.beyond.any(axis=0) | (earliest > 0)
+    plan, shift = problem.plan, np.zeros(problem.plan.dof)
+    pending = problem.beyond.any(axis=0) | (plan.plan_from > 0)
     if not np.count_nonzero(pending):  # a quarter of the time of any(), in what each sequence passes
         return plan, shift
     joined = plan
@@ -46,7 +46,7 @@ def splice(problem: Problem) -> tuple[Motion, np.ndarray] | None:
                 left = joints & pending
                 if not np.count_nonzero(left):
                     break
-                if time > 0 and time >= earliest and (found := fades(joined, problem, left, time)) is not None:
+                if time > 0 and time >= plan.plan_from and (found := fades(joined, problem, left, time)) is not None:
                     joined, done, moved = found
                     if moved is not None:
                         shift += moved
@@ -59,8 +59,7 @@ def splice(problem: Problem) -> tuple[Motion, np.ndarray] | None:
         if found is None:
             return None
         tracks[joint], shift[joint] = found
-    motion = united(tracks, joined, with_accelerations=plan.with_accelerations, ends_at_rest=plan.ends_at_rest)
-    return motion, shift
+    return united(tracks, joined), shift
 
 
 # Differences that fade
@@ -98,12 +97,9 @@ def blended(joined: Motion, problem: Problem, joints: np.ndarray, time: float) -
         leads = apart.max(where=joints, initial=0.0)
     if not np.count_nonzero(joints):
         return None
-    until = min(time, problem.plan.duration, problem.planned_until)
-    bounds = problem.bounds
-    if until > problem.earliest:  # before, it is not the plan's
-        own = problem.plan.until(until)
-        own = own.from_time(problem.earliest) if problem.earliest > 0 else own
-        bounds = bounds.raised_to(own, CROSSING)
+    until, bounds = min(time, plan.duration, plan.plan_until), problem.bounds
+    if until > plan.plan_from:
+        bounds = bounds.raised_to(plan.until(until).valid, CROSSING)
     if problem.crossing is not None and (problem.crossing > bounds.jerk).any():
         bounds = replace(bounds, jerk=np.maximum(bounds.jerk, problem.crossing))
     return _with(longer, added, problem, joints, bounds, leads)

@@ -20,7 +20,7 @@ from ..limits.joint_limits import JointLimits
 from ..parameters.parameters import NodeParameters
 from ..parameters.table import ACTION_RETIME, ACTION_WARN, END_STOP
 from ..requests.rejection import RejectionReason, require_finite
-from .reference import PlannedMotion, Reading, Remainder, rest_of
+from .reference import PlannedMotion, Reading, inside
 from .slow import slow
 from .stop import stopped_at_end
 
@@ -46,10 +46,6 @@ class Candidate(NamedTuple):
 
     joined: Motion
     planned: PlannedMotion
-    brake_from: float = np.inf
-    """s from the join; infinite: the plan ends at rest by itself."""
-    planned_until: float = np.inf
-    """s from the join; see `PlannedMotion`."""
     delay: float = 0.0
     """By how much the plan was slowed, s."""
 
@@ -86,16 +82,12 @@ class JoinPoint(NamedTuple):
 class Ended(NamedTuple):
     """The rest of a planned motion with what brings it to rest."""
 
-    remainder: Remainder
+    planned: PlannedMotion
     motion: Motion
     bounds: Bounds
     """Within which it is joined."""
     limits: JointLimits
     """Limits that it has to keep."""
-    brake_from: float
-    """s; infinite: it rests by itself."""
-    planned_until: float
-    """s; see `PlannedMotion`."""
     delay: float = 0.0
     """By how much it was slowed, s."""
 
@@ -133,8 +125,8 @@ class Candidates:
         """
         finding, fallback = "", None
         point = point._replace(work=Work())
-        for remainder in self._gentlest_first(read(self._reading), point.join_ns, point.asked):
-            candidate, fault = self._judged(self._ended(remainder, point), point)
+        for planned in self._gentlest_first(read(self._reading), point.join_ns, point.asked):
+            candidate, fault = self._judged(self._ended(planned, point), point)
             if fault is None:
                 return candidate, ""
             finding, fallback = finding or fault(), fallback or candidate
@@ -148,14 +140,25 @@ class Candidates:
             return soonest, ""
         return fallback, finding + (reason and f"; it cannot be slowed (speeds as parts of the plan's): {reason}")
 
-    def _soonest(self, slowly: Iterator[Remainder], point: JoinPoint) -> tuple[Candidate | None, str]:
+    @np.errstate(over="ignore", invalid="ignore", divide="ignore")
+    def at_once(self, read: Read, point: JoinPoint) -> Candidate | None:
+        """What `first` finds where the most exact reading is neither smoothed nor slowed; None: it takes a search."""
+        planned = next(read(self._reading))
+        require_finite("motion", planned.motion.coefficients, RejectionReason.NON_FINITE_RESULT)
+        if not planned.is_complete and not self._keeps(planned.remainder(point.join_ns), point.asked):
+            return None
+        point = point._replace(work=Work())
+        candidate, fault = self._judged(self._ended(planned, point), point)
+        return candidate if fault is None else None
+
+    def _soonest(self, slowly: Iterator[PlannedMotion], point: JoinPoint) -> tuple[Candidate | None, str]:
         """The slowed plan that ends soonest: the first one, unless it contradicts itself; None: why the first is not.
 
         A plan is slowed by itself, and joined within limits then: a moving robot need not begin as the plan does.
         """
         soonest, reason = None, ""
-        for remainder in slowly:
-            ended = self._ended_slowly(remainder, point)
+        for planned in slowly:
+            ended = self._slowed(self._ended(planned, point))
             if isinstance(ended, str):
                 reason = reason or ended
                 continue
@@ -164,76 +167,60 @@ class Candidates:
                 continue
             if soonest is None or candidate.joined.duration < soonest.joined.duration:
                 soonest = candidate
-            planned = remainder.planned
             if not planned.is_complete or candidate.joined.duration <= _CONTRADICTORY * planned.motion.duration:
                 break
         return soonest, reason
 
-    @np.errstate(over="ignore", invalid="ignore", divide="ignore")
-    def at_once(self, read: Read, point: JoinPoint) -> Candidate | None:
-        """What `first` finds where the most exact reading is neither smoothed nor slowed; None: it takes a search."""
-        planned = next(read(self._reading))
-        require_finite("motion", planned.motion.coefficients, RejectionReason.NON_FINITE_RESULT)
-        remainder = Remainder(planned, point.join_ns)
-        most = 1 + self._parameters.limits_tolerance
-        if not planned.is_complete and point.asked.demands_of(remainder.valid).max() > most:
-            return None
-        point = point._replace(work=Work())
-        candidate, fault = self._judged(self._ended(remainder, point), point)
-        return candidate if fault is None else None
-
-    def _gentlest_first(self, motions: Iterator[PlannedMotion], join_ns: int, bounds: Bounds) -> Iterator[Remainder]:
-        """Remainders of planned motions: as they come while they keep the bounds, others by their excess."""
-        wilder: list[tuple[int, Remainder]] = []
+    def _gentlest_first(
+        self, motions: Iterator[PlannedMotion], join_ns: int, bounds: Bounds
+    ) -> Iterator[PlannedMotion]:
+        """Planned motions: as they come while they keep the bounds, others by their excess."""
+        wilder: list[tuple[int, PlannedMotion]] = []
         for planned in motions:
             require_finite("motion", planned.motion.coefficients, RejectionReason.NON_FINITE_RESULT)
-            remainder = Remainder(planned, join_ns)
-            if not planned.is_complete:
-                remainder = remainder.inside(bounds.position_min, bounds.position_max)
-            demands = bounds.demands_of(remainder.valid)
-            if planned.is_complete or demands.max() <= 1 + self._parameters.limits_tolerance:
-                yield remainder
+            if planned.is_complete:
+                yield planned
+                continue
+            planned = inside(planned, join_ns, bounds.position_min, bounds.position_max)
+            rest = planned.remainder(join_ns)
+            if self._keeps(rest, bounds):
+                yield planned
             else:
-                excess = np.prod(np.maximum(demands, 1.0))
-                wilder.append((round(np.log(excess) / np.log(_ALIKE)), remainder))  # of those alike the more exact one
-        yield from (remainder for _, remainder in sorted(wilder, key=lambda it: it[0]))
+                excess = np.prod(np.maximum(bounds.demands_of(rest.valid), 1.0))
+                wilder.append((round(np.log(excess) / np.log(_ALIKE)), planned))  # of those alike the more exact one
+        yield from (planned for _, planned in sorted(wilder, key=lambda it: it[0]))
 
-    def _ended(self, remainder: Remainder, point: JoinPoint) -> Ended:
+    def _keeps(self, rest: Motion, bounds: Bounds) -> bool:
+        """Whether what of a motion is its plan's keeps bounds."""
+        return bool(bounds.demands_of(rest.valid).max() <= 1 + self._parameters.limits_tolerance)
+
+    def _ended(self, planned: PlannedMotion, point: JoinPoint) -> Ended:
         """A planned motion with its brake, and with the stops of joints that stop where they come to rest."""
-        rest, limits, bounds = remainder.motion, point.limits, point.bounds
-        if remainder.planned.keeps_limits:  # what the plan makes of its points violates nothing, nor does a join to it
+        rest, limits, bounds = planned.remainder(point.join_ns), point.limits, point.bounds
+        if planned.keeps_limits:  # what the plan makes of its points violates nothing, nor does a join to it
             limits, bounds = limits.raised_to(rest), replace(bounds, most=np.inf)
-        brake_from, raised = np.inf, bounds.raised_to(remainder.own)
+        raised = bounds.raised_to(rest.valid)
         if self._parameters.publish_end == END_STOP:
-            tolerance = self._parameters.publish_rest_tolerance
-            whole = stopped_at_end(rest, raised, tolerance, self._parameters.joint_names)
-            brake_from = rest.duration if whole.duration > rest.duration else np.inf
-            rest = whole
+            rest = stopped_at_end(rest, raised, self._parameters.publish_rest_tolerance, self._parameters.joint_names)
         if np.count_nonzero(point.stopped):
             rest = _with_stops(rest, point.state, point.stopped, bounds)
-        within = raised.containing(rest_of(rest, remainder.earliest))
-        return Ended(remainder, rest, within, limits, brake_from, remainder.planned_until)
+        return Ended(planned, rest, raised.containing(rest.valid), limits)
 
-    def _ended_slowly(self, remainder: Remainder, point: JoinPoint) -> Ended | str:
+    def _slowed(self, ended: Ended) -> Ended | str:
         """The same, slowed where it exceeds limits; or why that is not found, in words."""
-        ended, earliest = self._ended(remainder, point), remainder.earliest
-        motion = ended.motion
-        if earliest >= motion.duration:
+        motion, valid = ended.motion, ended.motion.valid
+        if motion.plan_from >= motion.duration:
             return ended
-        after = rest_of(motion, earliest)
-        found = slow(after, self._assumed.raised_to(after).rates, self._parameters.joint_names)
+        found = slow(valid, self._assumed.raised_to(valid).rates, self._parameters.joint_names)
         if isinstance(found, str):
             return found
-        until, brake_from = (earliest + found.time(time - earliest) for time in (ended.planned_until, ended.brake_from))
-        delay = found.motion.duration + earliest - motion.duration
-        led = found.motion if earliest <= 0 else _led_to(found.motion, earliest)
-        return ended._replace(motion=led, brake_from=brake_from, planned_until=until, delay=delay)
+        slowed = found if motion.plan_from <= 0 else found.begun_earlier(motion.plan_from)
+        return ended._replace(motion=slowed, delay=slowed.duration - motion.duration)
 
     def _judged(self, ended: Ended, point: JoinPoint) -> tuple[Candidate | None, Fault]:
         """The candidate, if what is ended keeps its limits, or may exceed them, and can be joined; and its fault."""
-        remainder, limits = ended.remainder, ended.limits
-        own = rest_of(ended.motion, remainder.earliest)
-        fault = check(own, limits, ended.brake_from, steps=not remainder.planned.keeps_limits)
+        limits, planned = ended.limits, ended.planned
+        fault = check(ended.motion.valid, limits, steps=not planned.keeps_limits)
         if fault is not None and self._parameters.limits_action != ACTION_WARN:
             return None, fault
         joined = self._joined(ended, point)
@@ -242,45 +229,37 @@ class Candidates:
         motion, shift = joined
         if fault is None and motion is not ended.motion:
             fault = check(motion, limits, steps=False)
-            if fault is not None and ended.brake_from < np.inf and np.abs(shift).max() > SAME_END_RAD:
+            if fault is not None and ended.motion.plan_until < np.inf and np.abs(shift).max() > SAME_END_RAD:
                 # Stopped where it goes, and not where it was planned, it may keep the limits.
-                return self._judged(self._ended(remainder.moved(shift), point), point)
+                moved = planned._replace(motion=planned.motion.moved(shift))
+                return self._judged(self._ended(moved, point), point)
         return _candidate(ended, motion, shift, point.join_ns), fault
 
     def _joined(self, ended: Ended, point: JoinPoint) -> tuple[Motion, np.ndarray] | None:
         """See `splice`: what leads from the present command to an ended planned motion."""
-        motion = ended.motion
+        motion, planned = ended.motion, ended.planned
         problem = Problem(
-            point.state, motion, ended.bounds, self._joining, ended.remainder.earliest, point.floating, point.executed,
-            point.crossing, ended.planned_until, ended.brake_from, ended.remainder.planned.pace, point.work,
+            point.state, motion, ended.bounds, self._joining, point.floating, point.executed, point.crossing,
+            planned.pace, point.work,
         )  # fmt: skip
         # Where accelerations jump within a plan, it also begins with a jump.
-        if ended.remainder.planned.keeps_limits and problem.jumps_only:
+        if planned.keeps_limits and problem.jumps_only:
             return motion, np.zeros(motion.dof)
         return splice(problem)
 
 
 def _candidate(ended: Ended, motion: Motion, shift: np.ndarray, join_ns: int) -> Candidate:
     """What is executed, and the planned motion that later plans continue: as it was planned, where it is joined."""
-    remainder, kept, begun_ns = ended.remainder, ended.motion, join_ns
-    if 0 < remainder.into < remainder.planned.motion.duration:  # a later plan may begin before this one was taken up
-        kept, begun_ns = remainder.planned.motion.until(remainder.into).then(kept), join_ns - whole_ns(remainder.into)
+    before, kept, begun_ns = ended.planned.motion, ended.motion, join_ns
+    into = (join_ns - ended.planned.start_ns) * NANOSECOND_S
+    if 0 < into < before.duration:  # a later plan may begin before this one was taken up
+        kept, begun_ns = before.until(into).then(kept), join_ns - whole_ns(into)
     kept = kept.moved(shift) if np.count_nonzero(shift) else kept
-    valid_from_ns = join_ns + whole_ns(remainder.earliest) if remainder.earliest else begun_ns
-    braked = ended.brake_from + (join_ns - begun_ns) * NANOSECOND_S
-    planned = PlannedMotion(begun_ns, kept, valid_from_ns, brake_from=braked)
-    return Candidate(motion, planned, ended.brake_from, ended.planned_until, ended.delay)
-
-
-def _led_to(motion: Motion, time: float) -> Motion:
-    """The motion after a time, s, in which its first acceleration leads to it."""
-    before = motion.begin.earlier(time)
-    piece = np.stack([before.position, before.velocity, before.acceleration / 2])
-    return Motion(np.array([0.0, time]), piece[None], motion.with_accelerations).then(motion)
+    return Candidate(motion, PlannedMotion(begun_ns, kept), ended.delay)
 
 
 def _with_stops(motion: Motion, state: State, chosen: np.ndarray, bounds: Bounds) -> Motion:
     """The motion, but for joints that come to rest from a state as fast as they may."""
     joints = np.flatnonzero(chosen).tolist()
     stopping = {joint: fastest_stop(state.of(joint), bounds.of(joint)) for joint in joints}
-    return united(stopping, motion, with_accelerations=motion.with_accelerations, ends_at_rest=motion.ends_at_rest)
+    return united(stopping, motion)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-import numpy as np
-
 from ..execution.motion import SHORTEST_GAP, Motion, State
 from ..execution.rows import Points, points_of
 from ..execution.tolerances import NANOSECOND_S
@@ -29,10 +27,6 @@ class ExecutableTrajectory:
     """When the plan is taken up: the controller must have received the message by then."""
     planned: PlannedMotion
     """The plan that the motion leads to."""
-    brake_from: float = np.inf
-    """When the plan ends and a brake begins, s from the start; infinite: there is no brake."""
-    planned_until: float = np.inf
-    """s from the start; see `PlannedMotion`."""
     delay: float = 0.0
     """By how much the plan was slowed to keep its limits, s."""
     dropped: int = 0
@@ -54,15 +48,7 @@ class ExecutableTrajectory:
         """The same from a later time of the motion's clock on."""
         into = (start_ns - self.start_ns) * NANOSECOND_S
         motion = self.motion.from_time(into).without_slivers()
-        return replace(
-            self,
-            motion=motion,
-            points=points_of(motion),
-            start_ns=start_ns,
-            made_ns=made_ns,
-            brake_from=self.brake_from - into,
-            planned_until=self.planned_until - into,
-        )
+        return replace(self, motion=motion, points=points_of(motion), start_ns=start_ns, made_ns=made_ns)
 
 
 def schedule(plan: Plan, earliest_ns: int, now_ns: int, longest_wait: float) -> tuple[float, int]:

@@ -71,7 +71,9 @@ class Executed:
     def observe(self, now_ns: int) -> None:
         """Notice that a brake has begun."""
         last = self._last
-        if last is not None and not self._brake_counted and (now_ns - last.start_ns) * NANOSECOND_S >= last.brake_from:
+        if last is None or self._brake_counted:
+            return
+        if (now_ns - last.start_ns) * NANOSECOND_S >= last.motion.plan_until:
             self._brake_counted = True
             self.counts["brakes"] += 1
 

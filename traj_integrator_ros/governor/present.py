@@ -349,7 +349,7 @@ class PresentCommand:
 
         def at_time(time_ns: int) -> PlannedMotion | None:
             for one in reversed(sent):
-                if one.plan is not None and time_ns >= max(one.plan.start_ns, one.plan.valid_from_ns):
+                if one.plan is not None and time_ns >= one.plan.valid_from_ns:
                     return one.plan
                 if not one.continues:
                     break

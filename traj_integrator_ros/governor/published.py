@@ -69,7 +69,7 @@ class PublishedMotion:
             took = (now_ns - trajectory.received_ns) * NANOSECOND_S
             self.lead.computed(now_ns, min(took, PATIENCE_S))  # what takes longer is taken up later by itself
         self.newest_origin_ns = max(self.newest_origin_ns, trajectory.origin_ns)
-        commanded = PlannedMotion(trajectory.start_ns, trajectory.motion, planned_until=trajectory.planned_until)
+        commanded = PlannedMotion(trajectory.start_ns, trajectory.motion)
         continues = trajectory.seam_offset is not None
         self.present.published(commanded, trajectory.start_ns, now_ns, trajectory.planned, continues=continues)
         self.last = trajectory

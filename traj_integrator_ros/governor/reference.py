@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -33,8 +31,6 @@ _ROWS_PER_KNOT = (2, 4, 8)
 """Rows per knot of splines near noisy rows, tried in this order: the nearest first."""
 _RINGS, _RINGS_AT_KNOTS = 5e-3, 2e-4
 """Shares of a joint's range by which a spline may ring beyond a limit, between rows and where its end fades."""
-_SWINGS = 3
-"""Pieces in which a spline swings that does not know what was before its first row, or comes after its last."""
 _NO_LIMITS = JointLimits()
 
 
@@ -43,21 +39,17 @@ class PlannedMotion(NamedTuple):
 
     start_ns: int
     motion: Motion
-    valid_from_ns: int = 0
-    """The motion is the plan's from here on only."""
-    planned_until: float = np.inf
-    """s from its start; until then it shows what it asks for itself, not what its end makes of it."""
-    brake_from: float = np.inf
-    """s from its start; from then on it is a brake, which says nothing about its plan."""
     is_complete: bool = False
     """Whether it is of a complete plan, whose planned motions come in the order in which they are tried."""
     keeps_limits: bool = False
     """Whether its points keep limits that the interpolation between them may exceed (see `complete_plan`)."""
-    continues: bool = False
-    """Whether its first rows are led to from a state that its plan does not say: a spline swings there."""
-
     pace: np.ndarray | float = np.inf
     """Speed, rad/s, `[dof]`, at which its plan goes; infinite: it leads to a goal, as fast as limits allow."""
+
+    @property
+    def valid_from_ns(self) -> int:
+        """The motion is the plan's from here on only."""
+        return self.start_ns + whole_ns(self.motion.plan_from)
 
     def state_at(self, time_ns: int) -> State:
         """State at a time; before the start, the first state."""
@@ -65,7 +57,7 @@ class PlannedMotion(NamedTuple):
 
     def is_braking(self, time_ns: int) -> bool:
         """Whether it is over at a time, but not yet at rest."""
-        return self.brake_from <= (time_ns - self.start_ns) * NANOSECOND_S < self.motion.duration
+        return self.motion.plan_until <= (time_ns - self.start_ns) * NANOSECOND_S < self.motion.duration
 
     def rest_from(self, time_ns: int) -> Motion:
         """The rest of the motion at a time, at least a moment of rest; from its start if that is later."""
@@ -76,9 +68,14 @@ class PlannedMotion(NamedTuple):
             return resting(self.motion.end.position, MOMENT_S)
         return self.motion.from_time(into)
 
+    def remainder(self, join_ns: int) -> Motion:
+        """The rest of the motion at a time; if it begins later, its first piece is continued backwards until then."""
+        early = (self.start_ns - join_ns) * NANOSECOND_S
+        return self.motion.begun_earlier(early) if early > 0 else self.rest_from(join_ns)
+
     def unbraked_from(self, time_ns: int) -> Motion | None:
         """The rest of the motion at a time, until it is a brake; None: a moment of it at most."""
-        into, until = (time_ns - self.start_ns) * NANOSECOND_S, min(self.brake_from, self.motion.duration)
+        into, until = (time_ns - self.start_ns) * NANOSECOND_S, min(self.motion.plan_until, self.motion.duration)
         return self.motion.until(until).from_time(into) if 0 <= into < until - MOMENT_S else None
 
     def between(self, begin_ns: int, end_ns: int) -> Motion:
@@ -96,11 +93,6 @@ class PlannedMotion(NamedTuple):
         if missing <= ROUNDING:
             return motion.until(min(span, motion.duration))
         return motion.then(resting(motion.end.position, missing))
-
-    def planned_part_of(self, rest: Motion, time_ns: int) -> Motion:
-        """The rest of the motion at a time, as `rest_from` has it, as far as it shows what it asks for."""
-        left = self.planned_until - max(time_ns - self.start_ns, 0) * NANOSECOND_S
-        return rest.until(left) if MOMENT_S < left < rest.duration else rest
 
 
 class Reading(NamedTuple):
@@ -167,20 +159,18 @@ def references(
         comes_to_rest = rests and len(rows) == 1  # within its only step
         begin = before._replace(acceleration=None) if plan.start is None or comes_to_rest else before
         through = _through(plan.steps, whole, begin, rests, reading)
-        continues = plan.start is None and not absolute
-        yield PlannedMotion(origin_ns, through, continues=continues, pace=pace)
-    first_ns = origin_ns
-    steps = plan.steps
+        yield PlannedMotion(origin_ns, through, pace=pace)
+    first_ns, steps = origin_ns, plan.steps
     if absolute:
-        first_ns += whole_ns(float(steps[0]))
-        steps = steps[1:]
-        if not len(steps):
-            yield PlannedMotion(origin_ns, resting(rows[0], float(plan.steps[0])), first_ns)
+        first = float(steps[0])
+        if len(steps) == 1:
+            yield PlannedMotion(origin_ns, resting(rows[0], first)._replace(plan_from=first))
             return
+        first_ns, steps = origin_ns + whole_ns(first), steps[1:]
     else:
         rows = whole
     for alone in _alone(steps, rows, rests, reading):
-        yield PlannedMotion(first_ns, alone, first_ns, pace=pace)
+        yield PlannedMotion(first_ns, alone, pace=pace)
 
 
 def stops_of(plan: Plan) -> np.ndarray:
@@ -265,79 +255,23 @@ def _alone(steps: np.ndarray, rows: np.ndarray, rests: bool, reading: Reading) -
             yield _through(steps, fitted, None, rests, reading)
 
 
-@dataclass(frozen=True)
-class Remainder:
-    """A planned motion from a time on; times are s from then."""
+def inside(planned: PlannedMotion, join_ns: int, low: np.ndarray, high: np.ndarray) -> PlannedMotion:
+    """A planned motion within positions `[dof]`, where its rows are, and what is between them is a little beyond.
 
-    planned: PlannedMotion
-    join_ns: int
-
-    @property
-    def into(self) -> float:
-        """How much of the planned motion is over; below 0: it begins later."""
-        return (self.join_ns - self.planned.start_ns) * NANOSECOND_S
-
-    @property
-    def earliest(self) -> float:
-        """From when on the motion is the plan's."""
-        return max(self.planned.valid_from_ns - self.join_ns, 0) * NANOSECOND_S
-
-    @cached_property
-    def motion(self) -> Motion:
-        """The rest; if the planned motion begins later, that is continued backwards until then."""
-        rest = self.planned.rest_from(self.join_ns)
-        return rest.begun_earlier(-self.into) if self.into < 0 else rest
-
-    @cached_property
-    def valid(self) -> Motion:
-        """What of that is the plan's."""
-        return rest_of(self.motion, self.earliest)
-
-    @property
-    def planned_until(self) -> float:
-        """Until when it shows what the plan asks for itself, and not what its end makes of it."""
-        knots = self.planned.motion.knots
-        if self.motion.ends_at_rest:
-            return self.motion.duration
-        return knots[max(len(knots) - 1 - _SWINGS, 0)] - self.into
-
-    @cached_property
-    def own(self) -> Motion:
-        """The part that shows how much the plan itself asks for; all that is the plan's, where there is none."""
-        begin, end, knots = self.earliest, self.planned_until, self.planned.motion.knots
-        if self.planned.valid_from_ns or self.planned.continues:
-            begin = max(begin, knots[min(_SWINGS, len(knots) - 2)] - self.into)
-        return rest_of(self.motion.until(end), begin) if end > begin + MOMENT_S else self.valid
-
-    def moved(self, by: np.ndarray) -> Remainder:
-        """The same, shifted by `[dof]`, rad."""
-        return self._with(lambda motion: motion.moved(by))
-
-    def inside(self, low: np.ndarray, high: np.ndarray) -> Remainder:
-        """The same within positions `[dof]`, where its rows are, and what is between them is a little beyond.
-
-        A spline that comes to rest at a limit rings by up to a thousandth of its way there: that joint goes that much
-        less far. `low`, `high`: may be infinite.
-        """
-        least, most = extremes(self.valid)[:, 0]
-        beyond = np.maximum(low - least, most - high)
-        if not (beyond > 0).any():
-            return self
-        knots = np.vstack([self.valid.coefficients[:, 0], self.valid.end.position])
-        knots_beyond = np.maximum(low - knots, knots - high).max(axis=0)
-        size = np.where(np.isfinite(high - low), high - low, most - least)
-        joints = (beyond > 0) & (beyond <= _RINGS * size) & (knots_beyond <= _RINGS_AT_KNOTS * size)
-        span, lowest = most - least, np.clip(least, low, high)
-        share = np.where(span > 0, (np.clip(most, low, high) - lowest) / np.where(span > 0, span, 1.0), 1.0)
-        share = np.where(joints, share, 1.0)
-        by = np.where(joints, lowest - share * least, 0.0)
-        return self._with(lambda motion: motion.scaled(share).moved(by))
-
-    def _with(self, change: Callable[[Motion], Motion]) -> Remainder:
-        return Remainder(self.planned._replace(motion=change(self.planned.motion)), self.join_ns)
-
-
-def rest_of(motion: Motion, time: float) -> Motion:
-    """The motion from a time on, or its last moment."""
-    last = max(motion.duration - MOMENT_S / 10, 0.9 * motion.duration)
-    return motion if time <= 0 else motion.from_time(min(time, last))
+    A spline that comes to rest at a limit rings by up to a thousandth of its way there: that joint goes that much
+    less far. `low`, `high`: may be infinite.
+    """
+    valid = planned.remainder(join_ns).valid
+    least, most = extremes(valid)[:, 0]
+    beyond = np.maximum(low - least, most - high)
+    if not (beyond > 0).any():
+        return planned
+    knots = np.vstack([valid.coefficients[:, 0], valid.end.position])
+    knots_beyond = np.maximum(low - knots, knots - high).max(axis=0)
+    size = np.where(np.isfinite(high - low), high - low, most - least)
+    joints = (beyond > 0) & (beyond <= _RINGS * size) & (knots_beyond <= _RINGS_AT_KNOTS * size)
+    span, lowest = most - least, np.clip(least, low, high)
+    share = np.where(span > 0, (np.clip(most, low, high) - lowest) / np.where(span > 0, span, 1.0), 1.0)
+    share = np.where(joints, share, 1.0)
+    by = np.where(joints, lowest - share * least, 0.0)
+    return planned._replace(motion=planned.motion.scaled(share).moved(by))

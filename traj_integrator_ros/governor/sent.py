@@ -56,6 +56,6 @@ class SentMotion(NamedTuple):
         """The same, executed that much later."""
         planned = self.planned._replace(start_ns=self.planned.start_ns + by_ns)
         plan = self.plan and self.plan._replace(
-            start_ns=self.plan.start_ns + by_ns, valid_from_ns=self.plan.valid_from_ns + by_ns
+            start_ns=self.plan.start_ns + by_ns
         )
         return self._replace(planned=planned, plan=plan, known_from_ns=self.known_from_ns + by_ns)

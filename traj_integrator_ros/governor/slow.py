@@ -89,23 +89,9 @@ class PathTimer:
         return self._timed.result() if known and self._timed.done() else None
 
 
-class Slowed(NamedTuple):
-    """A motion that was slowed."""
-
-    motion: Motion
-    before: np.ndarray
-    """Times, s, of the motion as it was."""
-    after: np.ndarray
-    """When the slowed one is where it was at these times, s."""
-
-    def time(self, before: float) -> float:
-        """When the slowed motion is where the other one was at a time, s."""
-        return before if before > self.before[-1] else float(np.interp(before, self.before, self.after))
-
-
 def slow(
     motion: Motion, limits: np.ndarray, joint_names: Sequence[str] = (), *, from_state: bool = False
-) -> Slowed | str:
+) -> Motion | str:
     """A motion slowed along its path where it exceeds limits, and nowhere else; or why that is not found.
 
     Args:
@@ -131,8 +117,10 @@ def slow(
             gap = np.abs(made.begin.acceleration - motion.begin.acceleration).max()
             if from_state and order == 3 and gap > _SAME_ACCELERATION:
                 return ""  # it turned, in all joints at once, where it was to be continued
-            result = Motion(made.knots, made.coefficients, made.with_accelerations, motion.ends_at_rest)
-            return Slowed(result, before, found.row_times[0].numpy())
+            until = motion.plan_until
+            if until <= before[-1]:
+                until = float(np.interp(until, before, found.row_times[0].numpy()))
+            return made._replace(ends_at_rest=motion.ends_at_rest, plan_until=until)
         reason = reason or found.reason(0, joint_names) or "it would stand still"
         if from_state:
             break

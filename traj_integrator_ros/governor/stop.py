@@ -66,7 +66,7 @@ def stopped_at_end(motion: Motion, bounds: Bounds, rest_tolerance: float, joint_
             f"takes {takes:g} s, expected at most {LONGEST_BRAKE_S:g} s",
         )
     # Joints leave their plans earlier to stop within limits.
-    whole, kept = motion.then(stop), keeping(stop, bounds.of_stops)
+    whole, kept = motion.then(stop)._replace(plan_until=motion.duration), keeping(stop, bounds.of_stops)
     if kept.all():
         return whole
     inside = (end.position >= bounds.position_min) & (end.position <= bounds.position_max)
@@ -105,4 +105,4 @@ def _stopped_early(motion: Motion, whole: Motion, joints: np.ndarray, bounds: Bo
         low = np.floor(low * SECOND_NS) * NANOSECOND_S  # messages count nanoseconds
         begun = stopping(low) or begun
         tracks[joint] = motion.until(low).of(joint).raised().then(begun)
-    return united(tracks, whole, with_accelerations=motion.with_accelerations) if tracks else whole
+    return united(tracks, whole) if tracks else whole

@@ -204,7 +204,7 @@ class TrajectoryMaker:
 
     def _fastest_stop(self, planned: PlannedMotion, join_ns: int) -> Motion:
         """The fastest stop of a motion in execution, which may use what that uses."""
-        braking = self.assumed.bounds.raised_to(planned.planned_part_of(planned.rest_from(join_ns), join_ns))
+        braking = self.assumed.bounds.raised_to(planned.rest_from(join_ns).unbraked)
         return fastest_stop(planned.state_at(join_ns), braking)
 
     def kept(self, now_ns: int, before: JointLimits) -> ExecutableTrajectory | None:
@@ -236,9 +236,9 @@ class TrajectoryMaker:
         if len(rest.coefficients) > _MOST_SLOWED_AT_ONCE or (np.abs(state.velocity) > rates[0]).any():
             return self.stop(now_ns)
         found = slow(rest, rates, self._parameters.joint_names, from_state=True)
-        if isinstance(found, str) or find_motion_violation(found.motion, limits, steps=False):
+        if isinstance(found, str) or find_motion_violation(found, limits, steps=False):
             return self.stop(now_ns)
-        candidate = Candidate.alone(join_ns, found.motion)._replace(delay=found.motion.duration - rest.duration)
+        candidate = Candidate.alone(join_ns, found)._replace(delay=found.duration - rest.duration)
         return self._executable(None, present, candidate, join_ns, now_ns)
 
     # Paths without times
@@ -329,7 +329,7 @@ class TrajectoryMaker:
         bounds, executed = self.assumed.bounds, present.planned.rest_from(join_ns)
         asked, crossing = bounds, bounds.jerk
         if present.follows:  # what the motion in execution uses yet, the next one may use too, to slow down as it would
-            bounds = bounds.raised_to(present.planned.planned_part_of(executed, join_ns))
+            bounds = bounds.raised_to(executed.unbraked)
         if present.follows and np.isinf(np.broadcast_to(bounds.most, (3, len(crossing)))[2]).any():
             # By plans alone: what goes over from one to the next would let jerk grow from plan to plan.
             before = self._published.present.plans()(join_ns)
@@ -351,7 +351,7 @@ class TrajectoryMaker:
         self, plan: Plan | None, present: Present, candidate: Candidate, join_ns: int, now_ns: int, dropped: int = 0
     ) -> ExecutableTrajectory:
         """The trajectory from the controller's present command on."""
-        motion, start_ns, later = candidate.joined, join_ns, 0.0
+        motion, start_ns = candidate.joined, join_ns
         state = present.planned.state_at(join_ns)
         clock, at_ns = self._published.motion_clock, self._at(now_ns)
         if clock.is_scaled:  # it begins when it arrives
@@ -362,7 +362,7 @@ class TrajectoryMaker:
         skips = present.follows and not self._parameters.publish_lead_in
         before = present.planned.between(begins_ns, join_ns) if join_ns > begins_ns and not skips else None
         if before is not None and (before.moves or plan is None or not plan.is_complete):
-            motion, start_ns, later = continued(before, motion), begins_ns, before.duration
+            motion, start_ns = continued(before, motion), begins_ns
         motion = motion.without_slivers()
         points = points_of(motion)
         if clock.is_scaled and start_ns > at_ns:  # the controller goes to the first point by itself
@@ -382,8 +382,6 @@ class TrajectoryMaker:
             made_ns=now_ns,
             due_ns=join_ns,
             planned=candidate.planned,
-            brake_from=candidate.brake_from + later,
-            planned_until=candidate.planned_until + later,
             delay=candidate.delay,
             dropped=dropped,
             seam_offset=State(*state.beyond(candidate.planned.state_at(join_ns))) if present.follows else None,
