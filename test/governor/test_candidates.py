@@ -13,7 +13,6 @@ from traj_integrator_ros.governor.candidates import Candidate, Candidates, Ended
 from traj_integrator_ros.governor.reference import PlannedMotion
 from traj_integrator_ros.limits.joint_limits import assumed_limits
 
-
 AT_NS = 1000 * SECOND
 
 
