@@ -8,9 +8,12 @@ import sys
 import traceback
 from collections import Counter
 
+import numpy as np
+
 from kit.local_dds import isolate
 
 from .environment import environment, is_ready
+from .judge import REST_RAD_S, Judged, Smoothness, smoothness
 
 _TRIES = 3
 _STALL_S = 0.05
@@ -23,7 +26,6 @@ def main() -> int:
     parser.add_argument("--list", action="store_true", help="the cases and what they are")
     parser.add_argument("--without", action="store_true", help="without controller_state")
     parser.add_argument("--core", type=int, metavar="N", help="run this and the node on one core")
-    parser.add_argument("--store", action="store_true", help="make the smoothness of these cases the baseline")
     parser.add_argument("--physics", action="store_true", help="arms with masses, in simulated time, without a node")
     parser.add_argument("--seeds", type=int, default=1, metavar="N", help="runs of each physical scenario")
     options = parser.parse_args()
@@ -47,7 +49,7 @@ def main() -> int:
         return 2
     rclpy.init()
     names = options.cases or [*CASES]
-    failed = [name for name in names if not holds(name, stores=options.store)]
+    failed = [name for name in names if not holds(name)]
     print(f"{len(failed)} of {len(names)} cases fail: {' '.join(failed)}")
     return bool(failed)
 
@@ -66,10 +68,9 @@ def physical(options: argparse.Namespace) -> int:
     return int(run(options.cases, seeds=options.seeds, reports=not options.without) > 0)
 
 
-def holds(name: str, *, stores: bool = False) -> bool:
+def holds(name: str) -> bool:
     """Run a case and print its figures; one that fails while the machine was too slow for it is run again."""
     from .cases import CASES
-    from .smoothness import smoothness_of, store, told
 
     for _ in range(_TRIES):
         fails, figures, late, rigs, refused = [], [], [], [], Counter()
@@ -94,12 +95,16 @@ def holds(name: str, *, stores: bool = False) -> bool:
     said = f"FAILS: {'; '.join(fails)}{note} | else: {'; '.join(figures)}" if fails else f"holds ({'; '.join(figures)})"
     print(f"{name} {said}{'' if fails else note}", flush=True)
     if rigs:
-        case = f"{name}{' without reports' * (os.environ.get('RIG_REPORTS') == '0')}"
-        smooth = smoothness_of(rigs)
-        print(f"  {told(case, smooth)}, refused {dict(refused)}", flush=True)
-        if stores:
-            store(case, smooth)
+        smooth = (f"{what.replace('_', ' ')} {value:.4g}" for what, value in smoothness_of(rigs)._asdict().items())
+        print(f"  {', '.join(smooth)}, refused {dict(refused)}", flush=True)
     return not fails
+
+
+def smoothness_of(rigs: list[Judged]) -> Smoothness:
+    """The smoothness of all commands of a case, while they move."""
+    stretches, rate = [list(rig.rates()[1:]) for rig in rigs], rigs[0].judge_rate
+    moving = sum(int((np.abs(parts[1]) > REST_RAD_S).any(axis=1).sum()) for parts in stretches)
+    return smoothness(stretches, rate, max(moving, 1) / rate)
 
 
 if __name__ == "__main__":

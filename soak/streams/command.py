@@ -18,7 +18,7 @@ from typing import NamedTuple
 import torch
 
 from ..settings import add_setting
-from .figures import Baseline, Figures, compared, figures_of
+from .figures import Figures, compared, figures_of, load, store
 from .invariants import Failure, failures
 from .scenes import random_scene
 from .simulation import Refusal, Run, simulate
@@ -67,11 +67,11 @@ def main(arguments: list[str]) -> int:
     if options.seed is not None and done:
         _describe(tasks[0])
     _summarize(done, time.monotonic() - began)
-    baseline, with_state = Baseline(), not options.without_state
-    figures = {verdict.seed: verdict.figures for verdict in done if verdict.figures is not None}
-    print("\n".join(compared(figures, baseline.of(with_state))))
+    kind = "without state" if options.without_state else "with state"
+    figures = {f"{kind}, {verdict.seed}": verdict.figures for verdict in done if verdict.figures is not None}
+    print("\n".join(compared(figures, load())))
     if options.store:
-        baseline.store(figures, with_state)
+        store(figures)
     if interrupted:
         print(f"soak: interrupted after {len(done)} of {len(tasks)} streams", file=sys.stderr)
         return EXIT_INTERRUPTED

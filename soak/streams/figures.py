@@ -19,8 +19,6 @@ from .simulation import SECOND, Refusal, Run
 BASELINE = Path(__file__).with_name("baseline.json")
 _LEAST = 1e-9
 """Figures of the baseline that are smaller have no ratio: nothing moves."""
-_DIGITS = 4
-_KINDS = {True: "with state", False: "without state"}
 
 
 class Figures(NamedTuple):
@@ -72,38 +70,21 @@ def _between(rows: np.ndarray, at: np.ndarray) -> np.ndarray:
     return np.stack([np.interp(at, np.arange(len(rows)), row) for row in rows.T], axis=1)
 
 
-class Baseline:
-    """The figures of streams in an earlier tree, by their seeds.
-
-    Args:
-        path: of the file.
-
-    """
-
-    def __init__(self, path: Path = BASELINE) -> None:
-        self._path = path
-        self._kinds: dict[str, dict] = {kind: {} for kind in _KINDS.values()}
-        if path.exists():
-            self._kinds |= json.loads(path.read_text(encoding="utf-8"))
-
-    def of(self, with_state: bool) -> dict[int, Figures]:
-        """Figures of streams with the controller's state, or without it."""
-        streams = self._kinds[_KINDS[with_state]].items()
-        return {int(seed): Figures(*np.array(values, float).tolist()) for seed, values in streams}
-
-    def store(self, figures: Mapping[int, Figures], with_state: bool) -> None:
-        """Add the figures of some seeds, or replace them."""
-        rows = self._kinds[_KINDS[with_state]]
-        for seed, values in figures.items():
-            rows[str(seed)] = [None if np.isnan(value) else float(f"{value:.{_DIGITS}g}") for value in values]
-        kinds = (
-            f'"{kind}": {{\n' + ",\n".join(f'"{seed}": {json.dumps(row)}' for seed, row in rows.items()) + "\n}"
-            for kind, rows in self._kinds.items()
-        )
-        self._path.write_text("{\n" + ",\n".join(kinds) + "\n}\n", encoding="utf-8")
+def load(path: Path = BASELINE) -> dict[str, Figures]:
+    """The figures of streams in an earlier tree; nothing where there is no file."""
+    kept = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    return {name: Figures(*np.array(row, float).tolist()) for name, row in kept.items()}
 
 
-def ratios(figures: Mapping[int, Figures], before: Mapping[int, Figures]) -> dict[str, dict[int, float]]:
+def store(figures: Mapping[str, Figures], path: Path = BASELINE) -> None:
+    """Add the figures of some streams, or replace them: a line for each."""
+    rows = sorted((load(path) | figures).items())
+    numbers = ([None if np.isnan(value) else float(f"{value:.4g}") for value in row] for _, row in rows)
+    lines = (f'"{name}": {json.dumps(row)}' for (name, _), row in zip(rows, numbers, strict=True))
+    path.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
+
+
+def ratios(figures: Mapping[str, Figures], before: Mapping[str, Figures]) -> dict[str, dict[str, float]]:
     """Ratios of the figures of `PER_STREAM` to those before, by seed."""
     common = figures.keys() & before.keys()
     return {
@@ -116,7 +97,7 @@ def ratios(figures: Mapping[int, Figures], before: Mapping[int, Figures]) -> dic
     }
 
 
-def compared(figures: Mapping[int, Figures], before: Mapping[int, Figures]) -> list[str]:
+def compared(figures: Mapping[str, Figures], before: Mapping[str, Figures]) -> list[str]:
     """Lines of a table of figures as parts of those before; none where no seed is in both."""
     common = sorted(figures.keys() & before.keys())
     if not common:
@@ -125,7 +106,7 @@ def compared(figures: Mapping[int, Figures], before: Mapping[int, Figures]) -> l
     for name, of_seeds in ratios(figures, before).items():
         if of_seeds:
             values, worst = [*of_seeds.values()], max(of_seeds, key=of_seeds.__getitem__)
-            shown = f"{np.mean(values):8.3f} {np.median(values):7.3f} {max(values):8.3f} (seed {worst})"
+            shown = f"{np.mean(values):8.3f} {np.median(values):7.3f} {max(values):8.3f} ({worst})"
             lines.append(f"    {name.replace('_', ' '):18}{shown}")
     pairs = np.array([[figures[seed].lateness, before[seed].lateness] for seed in common])
     late, was_late = pairs[np.isfinite(pairs).all(axis=1)].sum(axis=0)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from plain_scenes import streaming, way_to
 
-from soak.streams.figures import Baseline, Figures, compared, figures_of, ratios
+from soak.streams.figures import Figures, compared, figures_of, load, ratios, store
 from soak.streams.policies import POSITION, Form
 from soak.streams.simulation import SECOND, Refusal, simulate
 
@@ -33,13 +33,13 @@ def test_figures_are_those_of_what_is_commanded() -> None:
 
 
 def test_ratios_are_to_the_same_seeds_of_the_baseline(tmp_path: Path) -> None:
-    baseline = Baseline(tmp_path / "baseline.json")
-    baseline.store({1: BEFORE, 2: BEFORE._replace(lateness=float("nan"))}, with_state=True)
-    kept = Baseline(tmp_path / "baseline.json")
-    assert kept.of(with_state=True)[1] == BEFORE and not kept.of(with_state=False)
-    after = {1: BEFORE._replace(rms_jerk=45.0, lateness=0.02), 2: BEFORE, 3: BEFORE}
-    assert ratios(after, kept.of(with_state=True))["rms_jerk"] == {1: 1.5, 2: 1.0}
-    told = "\n".join(compared(after, kept.of(with_state=True)))
+    file = tmp_path / "baseline.json"
+    store({"seed 1": BEFORE, "seed 2": BEFORE._replace(lateness=float("nan"))}, file)
+    kept = load(file)
+    assert kept["seed 1"] == BEFORE and not load(tmp_path / "none.json")
+    after = {"seed 1": BEFORE._replace(rms_jerk=45.0, lateness=0.02), "seed 2": BEFORE, "seed 3": BEFORE}
+    assert ratios(after, kept)["rms_jerk"] == {"seed 1": 1.5, "seed 2": 1.0}
+    told = "\n".join(compared(after, kept))
     assert "2 streams" in told and "1.250   1.250    1.500 (seed 1)" in told
     assert "2.000 (all streams together)" in told and "4 of 4 before" in told
-    assert not compared(after, kept.of(with_state=False))
+    assert not compared(after, {})
