@@ -118,18 +118,36 @@ def pushed(seed: int = 0, *, arm: str = "panda", drive: str = "pd6", newton: flo
 
 
 def insisting(seed: int = 0, *, arm: str = "panda", drive: str = "pd6", speed: float = 0.3, joint: int = 0,
-              angle: float = 0.4, seconds: float = 10.0, **parameters: object) -> dict[str, float]:  # fmt: skip
-    """A policy with observations that wants to go on into an obstacle: each chunk begins where it sees the arm."""
+              angle: float = 0.4, seconds: float = 8.0, what: str = "positions",
+              **parameters: object) -> dict[str, float]:  # fmt: skip
+    """A sender wants to go on into an obstacle from where it sees the arm; then it goes back, and on to before that.
+
+    `what` are chunks of positions or velocities, or plans to a goal.
+    """
     toward = np.arange(len(ARMS[arm].joints)) == joint
     pose = np.array(ARMS[arm].home, float) + angle * toward
     loop = begun(arm, drive, seed, robot={"world": wall_of(ARMS[arm], pose, 1.0 * toward)}, **parameters)
     begin = loop.now
 
-    def send() -> None:
-        rows = np.repeat(loop.robot.measured()[0][None], 24, 0)
-        rows[:, joint] += speed * 0.04 * np.arange(1, 25)
-        loop.sequence(rows, 0.04)
+    def send(speed: float = speed, rows: int = 24) -> None:
+        ways = speed * 0.04 * np.arange(1, rows + 1)[:, None] * toward
+        here = loop.robot.measured()[0]
+        if what == "velocities":
+            loop.sequence(speed * np.ones((4, 1)) * toward, 0.04, space=2)
+        elif what == "plans":
+            plan_to(loop, here + 2 * ways[-1], 2 * rows * 0.04)
+        else:
+            loop.sequence(here + ways, 0.04)
 
-    loop.go(seconds, 0.1, send)
+    every = 1.5 if what == "plans" else 0.1
+    loop.go(seconds, every, send)
+    figures = met(loop, joint, begin, loop.now, speed) | {"brakes": loop.guard.brakes}
     loop.go(2.0)
-    return met(loop, joint, begin, loop.now, speed) | {"brakes": loop.guard.brakes}
+    place = loop.robot.output()[0][joint]
+    loop.go(1.0, every, lambda: send(-speed))
+    loop.go(1.0)
+    away, place = place - loop.robot.output()[0][joint], loop.robot.output()[0][joint]
+    loop.go(0.4, every, lambda: send(rows=8))
+    loop.go(1.0)
+    again = loop.robot.output()[0][joint] - place
+    return figures | {"short_of_back": 0.8 * speed - away, "short_of_again": 0.8 * 0.3 * speed - again}

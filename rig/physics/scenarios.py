@@ -21,6 +21,8 @@ SOFTLY = MET | {"unnoticed_s": 0.8}
 """Soft drives need more in free motion, and soft walls push later."""
 INTEGRATED = {key: most for key, most in SLOWLY.items() if key != "force_1s"} | {"force_last": 20}
 """Integrators of drives hold their torque for 1 to 2 s."""
+INSISTS = {"brakes": 2, "force_last": 20, "short_of_back": 0, "short_of_again": 0}
+"""Of senders that go on into what the arm met: they are refused after the second time, until the arm has been away."""
 
 SCENARIOS: dict[str, Scenario] = {
     "policy": (free.streamed, FREE),
@@ -71,7 +73,13 @@ SCENARIOS: dict[str, Scenario] = {
     "pushed at rest": (contacts.pushed, FREE | {"next_off_mrad": 60}),
     "pushed at rest, 200 N": (partial(contacts.pushed, newton=200.0), {"next_off_mrad": 60}),
     "pushed in motion": (partial(contacts.pushed, moving=0.5), FREE),
-    "insisting policy": (contacts.insisting, {"force_last": 20}),
+    "insisting policy": (contacts.insisting, INSISTS),
+    "insisting policy, slow": (partial(contacts.insisting, speed=0.05, angle=0.1), INSISTS),
+    "insisting policy, UR": (partial(contacts.insisting, **UR), INSISTS),
+    "insisting policy, hobby": (partial(contacts.insisting, **HOBBY), INSISTS),
+    "insisting joystick": (partial(contacts.insisting, what="velocities"), INSISTS),
+    "insisting joystick, slow": (partial(contacts.insisting, what="velocities", speed=0.05, angle=0.1), INSISTS),
+    "insisting planner": (partial(contacts.insisting, what="plans"), INSISTS),
     "stop in motion": (power.stopped, FREE | {"announced_off": 0.1}),
     "stop in motion, hobby": (partial(power.stopped, speed=0.8, **HOBBY), {"brakes": 0}),
     "emergency stop, restart": (power.emergency_stop, {"speed_after": 0.1, "home_off_mrad": 60}),

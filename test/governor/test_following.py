@@ -153,4 +153,4 @@ def test_a_stream_does_not_creep_away_from_an_arm_that_stands(reports: bool) -> 
         ends.append(held)
     assert node.published.guard.brakes == 1
     assert np.ptp(np.array(ends[260 if reports else 180 :])) < 1e-9, "0.3 s after it stood, and when it was let go"
-    assert not reports or abs(ends[-1] - place) < 11e-3, "nothing presses on"
+    assert not reports or abs(ends[-1] - place) < 16e-3, "nothing presses on"

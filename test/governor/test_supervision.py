@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from pipelines import NOW_S, SimulatedNode, rejected
+from pipelines import NOW_S, SimulatedNode, ns, rejected
 
+from traj_integrator_ros.kernels import ControlSpace
 from traj_integrator_ros.requests.rejection import Rejected, RejectionReason
 
 LINE = 0.01 * np.arange(1, 101)[:, None] * np.ones(2)
@@ -145,3 +146,54 @@ def test_a_stop_on_the_way_to_the_first_point_is_known_before(speed: float, call
     lasts = [stop.start_ns * 1e-9 - called + stop.motion.duration for stop in (expected, made)]
     assert lasts[0] == pytest.approx(lasts[1], rel=0.05)
     np.testing.assert_allclose(expected.motion.end.position, made.motion.end.position, atol=0.02)
+
+
+class Stream:
+    """Chunks of velocities, or of positions from where the joints are, at 10 Hz; the first joint may meet a wall."""
+
+    def __init__(self, wall: float) -> None:
+        self.node, self.wall, self.time, self.refused = SimulatedNode(), wall, 0.0, 0
+        self.place = np.zeros(2)
+
+    def go(self, speed: float, seconds: float, by: ControlSpace = ControlSpace.POSITION) -> None:
+        """Send chunks of the first joint at a speed."""
+        for tick in range(round(seconds * 100)):
+            state = self.node.published.present.commanded(ns(NOW_S + self.time))
+            commanded = np.zeros((2, 2)) if state is None else np.array(state[:2])
+            self.place = np.minimum(commanded[0], [self.wall, 1.0])
+            self.node.measure(self.place, now=NOW_S + self.time)
+            self.node.report(*commanded, now=NOW_S + self.time)
+            self.node.tick(NOW_S + self.time)
+            if tick % 10 == 0:
+                ways = speed * 0.04 * np.arange(1, 17)[:, None] * [1.0, 0.0]
+                rows = self.place + ways if by is ControlSpace.POSITION else np.broadcast_to([speed, 0.0], (8, 2))
+                try:
+                    self.node.send(rows, space=by, dt=0.04, now=NOW_S + self.time)
+                except Rejected:
+                    self.refused += 1
+            self.time += 0.01
+
+
+@pytest.mark.parametrize("by", [ControlSpace.POSITION, ControlSpace.VELOCITY])
+def test_who_goes_on_into_what_it_met_is_refused_the_second_time(by: ControlSpace):
+    stream = Stream(wall=0.4)
+    stream.go(0.4, 8.0, by)
+    brakes = stream.node.published.guard.brakes
+    assert 1 <= brakes <= 2 and stream.refused > 30
+    stream.wall, where = 1.0, stream.place[0]
+    stream.go(0.4, 1.0, by)
+    assert stream.place[0] < where + 1e-3, "nobody knows that the way is free"
+    refused = stream.refused
+    stream.go(-0.4, 0.5, by)
+    stream.go(0.4, 2.0, by)
+    assert stream.refused == refused and stream.place[0] > 0.6, "it has been away"
+
+
+def test_a_release_forgets_what_was_met():
+    stream = Stream(wall=0.4)
+    stream.go(0.4, 8.0)
+    stream.wall, where = 1.0, stream.place[0]
+    stream.node.stop(NOW_S + stream.time, hold=True)
+    stream.node.stop(NOW_S + stream.time)
+    stream.go(0.4, 1.0)
+    assert stream.place[0] > where + 0.2

@@ -322,10 +322,10 @@ def test_a_robot_that_stands_still_is_noticed_and_goes_on_when_it_rests(make_arm
     assert ahead < 0.3 * (0.1 + 0.12 + 0.02) + 0.02, "the command does not run away"
     stands = arm.robot.measured()[0]
     arm.run(0.6)
-    np.testing.assert_allclose(arm.position, stands, atol=12e-3, err_msg="nothing draws it on")
+    np.testing.assert_allclose(arm.position, stands, atol=16e-3, err_msg="nothing draws it on")
     arm.robot.frozen = False
     arm.run(0.4)
-    np.testing.assert_allclose(arm.position, stands, atol=12e-3)
+    np.testing.assert_allclose(arm.position, stands, atol=16e-3)
     begin = arm.cycles
     arm.run(1.5, 0.1, lambda: arm.client.sequences.publish(velocities(0.3, 20)))
     assert abs(arm.commands[-1, 1, 0] - 0.3) < 0.02, "without a restart of the node"

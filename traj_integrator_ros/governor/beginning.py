@@ -14,11 +14,13 @@ from ..execution.tolerances import MOMENT_S, NANOSECOND_S, RESTS, whole_ns
 from ..parameters.parameters import NodeParameters
 from ..requests.plan import Plan, turned
 from ..requests.rejection import Rejected, RejectionReason, all_finite
+from .candidates import Candidate
 from .measured import JointStates, MeasuredState
 from .monitor import Allowance
 from .published import PublishedMotion
 from .reference import PlannedMotion
 from .sent import NotYet, Present
+from .supervision import NEAR
 
 _QUINTIC_PEAKS = (1.88, 5.78, 4 * 60.0)
 """Largest velocity, acceleration and (four times the) jerk of a quintic between rests, over a way of 1 in 1 s."""
@@ -173,38 +175,50 @@ class Beginning:
             f"{places[0][joint]:.6g}"
         )
 
-    def allow(self, planned: PlannedMotion, present: Present, join_ns: int, now_ns: int) -> None:
-        """Let a planned motion begin, unless the robot is away both from its command and from where that begins.
+    def allow(self, candidate: Candidate, present: Present, join_ns: int, now_ns: int) -> None:
+        """Let a motion begin, unless it leads on against what the robot met, or the robot is away both from its command
+        and from where its plan begins.
 
         Raises:
             Rejected: deviation.
 
         """
         guard, distance = self._published.guard, self._allowance.distance
-        if (present.follows and not guard.stood) or not distance.all():
+        insists = guard.contact is not None and (guard.stood or guard.contact.again)
+        if (present.follows and not guard.stood and not insists) or not distance.all():
             return
         at_ns = self._published.motion_clock.at(now_ns)
         commanded = present.planned.state_at(at_ns).position
         if present.known_from_ns > at_ns:  # it begins at the measured state; commanded yet is where it was left
             commanded = self._published.present.left_at
-            if commanded is None or not guard.stood:
+            if commanded is None or not (guard.stood or insists):
                 return
         if (measured := self._measured(now_ns)) is None:
             return
         usual = guard.monitor.usual if guard.stood else np.zeros_like(distance)
         gap = self._apart(measured, commanded + usual)
-        begins = planned.state_at(max(join_ns, planned.valid_from_ns)).position
-        lead = begins - turned(measured.position, begins, self._parameters.continuous)
-        if guard.stood:  # who plans from the command, which is where the droop of the robot holds it, begins there
-            lead = np.where(np.abs(lead + usual) < np.abs(lead), lead + usual, lead)
-        insists = guard.insists(lead, self._allowance)
-        joint, away = int(insists.argmax()), int((gap / distance).argmax())
-        if insists[joint] > 1.0 and (guard.stood or gap[away] > distance[away]):
-            names = self._parameters.joint_names
+        names, planned, motion = self._parameters.joint_names, candidate.planned, candidate.joined
+        # A plan from the measured state begins there, although that is over once the controller has been brought there.
+        times_ns = planned.valid_from_ns, max(join_ns, planned.valid_from_ns)
+        begins = np.array([planned.state_at(time_ns).position for time_ns in times_ns])
+        there = turned(measured.position, begins[1], self._parameters.continuous)
+        # Who plans from the command, which is where the droop of the robot holds it, begins there, too.
+        lead = np.abs(np.vstack([begins, begins + usual]) - there).min(axis=0)
+        places = np.vstack([begins[:1], motion.coefficients[:, 0], motion.end.position])
+        on = min(guard.leads_on(places + by, there, self._allowance) for by in (0.0, usual)) if insists else 0.0
+        if on > NEAR:
+            joint = int(np.abs(guard.contact.push).argmax())
+            raise Rejected(
+                RejectionReason.DEVIATION,
+                f"{names[joint]} met something, and the plan leads on by {on * distance[joint]:.4g} against it; "
+                f"expected at most {NEAR * distance[joint]:.4g} (parameter supervision.deviation)",
+            )
+        joint, away = (int((part / distance).argmax()) for part in (lead, gap))
+        if lead[joint] > distance[joint] and (guard.stood or gap[away] > distance[away]):
             raise Rejected(
                 RejectionReason.DEVIATION,
                 f"{names[away]} is {gap[away]:.4g} away from its command, and the plan of {names[joint]} begins "
-                f"{abs(lead[joint]):.4g} away from it; expected at most {abs(lead[joint]) / insists[joint]:.4g} "
+                f"{lead[joint]:.4g} away from it; expected at most {distance[joint]:.4g} "
                 "(parameter supervision.deviation)",
             )
         guard.stood = False

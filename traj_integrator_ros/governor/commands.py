@@ -19,7 +19,7 @@ from .executable import ExecutableTrajectory
 from .measured import JointStates, MeasuredState
 from .published import PublishedMotion
 from .sent import NotYet
-from .supervision import Finding, Yields
+from .supervision import NEAR, REST_S, Finding, Yields
 from .trajectories import SPARE_NS, TrajectoryMaker
 
 Refuse = Callable[[Rejected, Plan], None]
@@ -28,12 +28,8 @@ _RESTARTS_S = 0.16
 """An arm stands while its controller restarts, which takes less: a brake then would be executed from its middle."""
 _OFF = "controller_state"
 """The input that ended, where a robot is braked for that."""
-_YIELDS_NS, _MOST_YIELDS, _YIELDED = 100_000_000, 5, 0.25
-"""Time from one way to where a robot is to the next; their number while it rests; and the share of the allowance by
-which it may be beside its command then.
-"""
-_RELEASED = 0.2
-"""Share of the allowance by which it goes further, away from what it met: integrators of drives would press on."""
+_MOST_YIELDS = 5
+"""Number of ways to where a robot is while it rests."""
 _TRIES = 3
 """A slowed trajectory is made anew at most so many times."""
 
@@ -154,7 +150,7 @@ class Commands:
             if away:  # whatever the controller holds: the next motion begins where the robot is
                 published.drop()
         if not guard.reason and (found := self._why_brake(now_ns, moving)) is not None:
-            guard.brake(found)
+            guard.brake(found, self._trajectories.allowance)
             self._refuse_waiting(self._braked())
             return self._stopped(now_ns) if moving else None
         if guard.stop_waits:
@@ -189,13 +185,13 @@ class Commands:
         yields, rests = guard.yields, guard.rests(now_ns)
         if not guard.reason or not guard.stood or guard.stopped_until_rest or guard.held or guard.stop_waits:
             return None
-        waits = now_ns - yields.last_ns < _YIELDS_NS or (moving and not yields.count)  # it brakes yet
+        waits = (now_ns - yields.last_ns) * NANOSECOND_S < REST_S or (moving and not yields.count)  # it brakes yet
         unsure = present.report is None or present.is_overdue(now_ns) or present.is_unsure
         if waits or unsure or yields.resting >= _MOST_YIELDS or (own := present.own(now_ns)) is None:
             return None
-        distance = self._trajectories.allowance.distance
-        there = guard.monitor.held_by + _RELEASED * distance * guard.pressed
-        if not (np.abs(there - own.planned.motion.end.position) > _YIELDED * distance).any():
+        near = NEAR * self._trajectories.allowance.distance
+        there = guard.monitor.held_by + (0.0 if guard.contact is None else near * guard.contact.push)
+        if not (np.abs(there - own.planned.motion.end.position) > near).any():
             return None
         if self._joint_states.known(now_ns, self._parameters.state_timeout) is None:
             return None
@@ -212,6 +208,8 @@ class Commands:
         Sequences are rejected until the robot rests, or with `hold` until `release`.
         """
         guard = self._published.guard
+        if guard.held and not hold:
+            guard.contact = None  # whoever releases it knows what it met
         guard.held = hold
         guard.yields = guard.yields._replace(resting=_MOST_YIELDS)  # whoever stops it wants it to stand
         self._refuse_waiting(Rejected(RejectionReason.STOPPED, "node: stopped before the sequence was begun"))
@@ -265,7 +263,7 @@ class Commands:
             self._revisions = present.revisions
             guard.monitor.forget_line()
         guard.monitor.take(position, state.stamps_ns, commanded, allowance, clock.slack(), free=not guard.reason)
-        guard.measured(position, state.velocity, allowance.full_speed, state.stamp_ns)
+        guard.measured(position, state.velocity, allowance, state.stamp_ns)
 
     def _comparable(self, now_ns: int) -> MeasuredState:
         """The latest joint state whose command is known: where motions are scaled, up to the last report."""

@@ -12,56 +12,40 @@ from ..execution.tolerances import NANOSECOND_S, SECOND_NS, whole_ns
 from ..parameters.parameters import NodeParameters
 from .robot_clock import Slack
 
-_FULL_RANGE = 1.0
-"""rad or m; a joint with a smaller range is allowed less, in proportion."""
-_LONGEST_LAG_S = 0.12
-"""Longest lag of a joint while nothing is known about it; hobby servos: 0.10 to 0.12 s."""
-_MOST_LAG_S = 0.2
-"""Longest lag that is learned: stiction at 0.1 rad/s looks like 0.39 s, where 0.09 s is right."""
-_LAG_SLACK_S, _LAG_SLACK = 0.015, 0.25
+_LONGEST_LAG_S, _MOST_LAG_S = 0.12, 0.2
+"""Longest lag of a joint while nothing is known about it, and longest that is learned: hobby servos have 0.10 to
+0.12 s; stiction at 0.1 rad/s looks like 0.39 s, where 0.09 s is right.
+"""
+_LAG_SLACK_S = 0.02
 """By how much a lag that was learned may be another one: stamps of cycles, and arms that are no mere delays."""
-_AHEAD_S = 3e-3
-"""By how much a robot may seem to be ahead of its command: by a cycle, and by when its stamp is taken."""
-_LEARNED_OVER = 2.0
-"""A lag is known up to so many standard deviations of the velocity from which it was learned."""
 _STEP_NS = 10_000_000
 """From one row of what was commanded to the next: between them it is interpolated."""
-_OLDER_S = 0.5
-"""By how much a joint with a publisher of its own may have been measured before the others."""
-_SPEED_ROWS = 36
-"""Rows in which the speed of a motion is the largest: errors outlast it by some 0.3 s."""
-_ROWS = _SPEED_ROWS + whole_ns(_MOST_LAG_S * (1 + _LAG_SLACK) + _OLDER_S) // _STEP_NS
+_ROWS, _SPEED_ROWS = 112, 36
+"""Rows of what was commanded: joints lag, and may have been measured 0.5 s before others; and those in which the speed
+of a motion is the largest: errors outlast it by some 0.3 s.
+"""
 _SHARES = np.linspace(0.0, 1.0, 7)[:, None]
 """Shares of the span of lags of a joint, at which the command is compared."""
 _EVERY_NS = 3_500_000
 """A robot that reports at 1 kHz is compared every 4 ms: that is more often than anybody looks."""
-_FORGETTING = 0.995
-_LEAST_WEIGHT = 10
-"""Share of what was learned of lags that is kept at each comparison, and after how many a lag is known."""
-_MOVES = 1e-4
-"""Variance of velocity, relative to full speed, below which nothing is said about the lag."""
+_MOVES = 0.01
+"""Share of full speed that is a motion: a deviation of less teaches no lag."""
 _GOES = 0.3
 """Share of the commanded speed from which a joint goes: with less, a lag is not learned."""
-_LATELY_S, _USUAL_S = 2.0, 10.0
-"""Time constants of the error lately, from which growth counts, and of the usual one: a contact at 0.03 rad/s grows by
-the floor within 0.51 s, and droops of 2.5 kg, 14 mrad, change within some seconds.
+_LATELY_S, _USUAL_S, _REMEMBERED_S = 2.0, 10.0, 600.0
+"""Time constants of the error lately, from which growth counts, and of lags; of the usual error; of what free motion
+needed. A contact at 0.03 rad/s grows by the floor within 0.51 s; droops of 2.5 kg, 14 mrad, change within seconds.
 """
 _FLOOR, _OF_SPEED = 0.16, 0.75
 """Least threshold of growth at rest, and what is added at full speed, as shares of the allowance: free motion of
 industrial arms takes 2 of 9 mrad when slow, and 7 of 40 mrad when fast; pushes of 80 N at 0.5 rad/s take 26 of 27.
 """
 _MARGIN, _UNKNOWN = 2.0, 0.22
-"""Factor by which the threshold exceeds what free motion has needed; and the need of joints that have not moved to and
-fro yet, as a share of the allowance: soft drives need 0.15, hobby arms with play and stiction up to 0.3.
+"""Factor by which anything may exceed what was learned of it; and the need of joints that have not moved to and fro
+yet, as a share of the allowance: soft drives need 0.15, hobby arms with play and stiction up to 0.3.
 """
-_EXERCISED_S, _EXERCISES = 0.5, 0.01
-"""Time of motion in either direction after which a joint has shown its play, and share of full speed that is one."""
-_HANGS = 2.0
-"""Largest droop of an arm that is first seen, as a share of the allowance: a hobby arm with a payload has 84 mrad."""
-_CAME = 0.3
-"""Share of its threshold beyond which a joint has come away: in contact several do, by 3 mrad where one has 10."""
-_REMEMBERED_S = 600.0
-"""Time constant of what free motion has needed."""
+_EXERCISED_S = 0.5
+"""Time of motion in either direction after which a joint has shown its play."""
 
 
 class Allowance(NamedTuple):
@@ -75,7 +59,7 @@ class Allowance(NamedTuple):
 
 def allowance_of(parameters: NodeParameters) -> Allowance:
     """The allowance that parameters mean: `supervision.deviation`, less for joints with a range below 1 rad or m."""
-    size, low, high = (np.full(len(parameters.joint_names), _FULL_RANGE), *parameters.joint_limits.of("position"))
+    size, low, high = (np.ones(len(parameters.joint_names)), *parameters.joint_limits.of("position"))
     if low is not None and high is not None:
         size = np.minimum(high - low, size)
     return Allowance(parameters.supervision_deviation * size, size)
@@ -93,6 +77,8 @@ class TrackingMonitor:
     def __init__(self) -> None:
         self.error, self.growth, self.threshold = np.zeros((3, 0))
         """Of the last measured state, rad or m, `[dof]`."""
+        self.velocity = np.zeros(0)
+        """Commanded then, rad/s, `[dof]`."""
         self.lag_s: float | None = None
         """By how much the joint that says most about it lags behind its command; None: not known."""
         self.held_by = np.zeros(0)
@@ -129,11 +115,6 @@ class TrackingMonitor:
         self._line, self._line_ns = np.zeros((0, len(self._lag))), 0
         """What was commanded every 10 ms, and when that begins."""
 
-    @property
-    def pressed(self) -> np.ndarray:
-        """Direction, 1 or -1, in which joints came away from their command; 0 of those that did not, `[dof]`."""
-        return np.sign(self.growth) * (np.abs(self.growth) > _CAME * self.threshold)
-
     def is_due(self, stamp_ns: int) -> bool:
         """Whether a state measured then is to be compared: of those that come faster than every 4 ms, most are not."""
         return not 0 <= stamp_ns - self._compared_ns < _EVERY_NS
@@ -165,18 +146,18 @@ class TrackingMonitor:
         newest_ns = int(stamps_ns.max())
         elapsed_s = (newest_ns - self._compared_ns) * NANOSECOND_S if self._lately is not None else 0.0
         self._compared_ns = newest_ns
-        if not self._extended(newest_ns + whole_ns(_AHEAD_S + slack.early), commanded):
+        if not self._extended(newest_ns + whole_ns(slack.early), commanded):
             self.forget_command()
             return
         steps = np.diff(self._line[-_SPEED_ROWS:], axis=0) / (_STEP_NS * NANOSECOND_S)
         self._speed = np.abs(steps).max(axis=0)
         errors = position - self._commanded_at(stamps_ns - self._lags(slack) * SECOND_NS)
         now = self._commanded_at(stamps_ns - np.array([[0.0], [_STEP_NS]]))
-        self._off, velocity = position - now[0], (now[0] - now[1]) / (_STEP_NS * NANOSECOND_S)
+        self._off, self.velocity = position - now[0], (now[0] - now[1]) / (_STEP_NS * NANOSECOND_S)
         self._grow(errors, max(elapsed_s, 0.0), allowance, free)
         if free:
-            self._learn_need(velocity, max(elapsed_s, 0.0), allowance)
-            self._learn_lag(position, stamps_ns, velocity, allowance.full_speed)
+            self._learn_need(self.velocity, max(elapsed_s, 0.0), allowance)
+            self._learn_lag(position, stamps_ns, max(elapsed_s, 0.0), allowance.full_speed)
         self.held_by = position - self.usual
 
     def _grow(self, errors: np.ndarray, elapsed_s: float, allowance: Allowance, free: bool) -> None:
@@ -185,7 +166,7 @@ class TrackingMonitor:
         zeros = np.zeros_like(self.usual)
         error = _outside(zeros, -errors)
         if self._is_new:
-            self.usual, self._is_new = np.where(np.abs(error) <= _HANGS * allowance.distance, error, 0.0), False
+            self.usual, self._is_new = np.where(np.abs(error) <= _MARGIN * allowance.distance, error, 0.0), False
         if self._lately is None or not fastest:
             self._lately, self._behind = errors, self._off
         else:
@@ -212,7 +193,7 @@ class TrackingMonitor:
         kept = np.exp(-elapsed_s / _REMEMBERED_S)
         self._need = np.where(over, np.maximum(self._need, self._peak), self._need * kept)
         self._peak = np.where(over, share, self._peak)
-        goes = np.stack([velocity, -velocity]) > _EXERCISES * allowance.full_speed
+        goes = np.stack([velocity, -velocity]) > _MOVES * allowance.full_speed
         self._exercised = self._exercised + np.where(goes, elapsed_s, 0.0)
 
     def _extended(self, until_ns: int, commanded: Callable[[int], State | None]) -> bool:
@@ -252,33 +233,31 @@ class TrackingMonitor:
         None is too short: a joint that stood for a moment, which taught a long one, follows as before when it goes on.
         """
         known = self._learned > 0
-        spread = np.maximum(_LAG_SLACK_S, _LAG_SLACK * self._lag)
-        faster = np.where(known, self._speed / np.where(known, _LEARNED_OVER * self._learned, 1.0), 1.0)
+        faster = np.where(known, self._speed / np.where(known, _MARGIN * self._learned, 1.0), 1.0)
         most = _LONGEST_LAG_S + slack.late
-        longest = np.where(known, np.maximum(self._lag + spread, most), most)
-        spread = np.where(known, spread * np.maximum(faster, 1.0), longest)
-        low = -_AHEAD_S - slack.early
+        longest = np.where(known, np.maximum(self._lag + _LAG_SLACK_S, most), most)
+        spread = np.where(known, _LAG_SLACK_S * np.maximum(faster, 1.0), longest)
+        low = -slack.early
         return low + _SHARES * (np.minimum(self._lag + spread, longest) - low)
 
-    def _learn_lag(
-        self, position: np.ndarray, stamps_ns: np.ndarray, velocity: np.ndarray, full_speed: np.ndarray
-    ) -> None:
+    def _learn_lag(self, position: np.ndarray, stamps_ns: np.ndarray, elapsed_s: float, full_speed: np.ndarray) -> None:
         """Learn by linear regression of the error on the velocity, old values forgotten; a droop does not count."""
         before, self._before = self._before, (stamps_ns, position)
         if before is None:
             return
-        elapsed_s = np.maximum((stamps_ns - before[0]) * NANOSECOND_S, 1e-9)
-        goes = np.abs(position - before[1]) / elapsed_s >= _GOES * np.abs(velocity)  # one that stands has no lag
+        velocity, error = self.velocity, -self._off
+        went_s = np.maximum((stamps_ns - before[0]) * NANOSECOND_S, 1e-9)
+        goes = np.abs(position - before[1]) / went_s >= _GOES * np.abs(velocity)  # one that stands has no lag
         follows = goes & (np.abs(self.growth) <= self.threshold / _MARGIN)
-        error = -self._off
-        moments = self._moments * _FORGETTING + np.stack([velocity, error, velocity**2, velocity * error])
+        kept = np.exp(-elapsed_s / _LATELY_S)
+        moments = self._moments * kept + np.stack([velocity, error, velocity**2, velocity * error])
         self._moments = np.where(follows, moments, self._moments)
-        self._weight = np.where(follows, self._weight * _FORGETTING + 1.0, self._weight)
+        self._weight = np.where(follows, self._weight * kept + 1.0, self._weight)
         v, e, vv, ve = self._moments / np.maximum(self._weight, 1.0)
         variance = vv - v * v
         # What was learned from a faster motion says more than what a slower one does.
-        least = np.maximum(_MOVES * full_speed**2, self._learned**2 / 4)
-        learns = follows & (self._weight > _LEAST_WEIGHT) & (variance > least)
+        least = np.maximum(_MOVES * full_speed, self._learned / _MARGIN)
+        learns = follows & (variance > least**2)
         lag = (ve - v * e) / np.where(learns, variance, 1.0)
         self._lag = np.where(learns, np.clip(lag, 0.0, _MOST_LAG_S), self._lag)
         self._learned = np.where(learns, np.sqrt(np.maximum(variance, 0.0)), self._learned)

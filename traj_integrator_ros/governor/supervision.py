@@ -6,19 +6,28 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..execution.tolerances import NANOSECOND_S, RESTS
+from ..execution.tolerances import NANOSECOND_S, RESTS, ROUNDING
 from .monitor import Allowance, TrackingMonitor
 
-_REST_S = 0.1
+REST_S = 0.1
 """For which a robot has to stand to be at rest."""
 _STAYS_S = 1.0
 """A robot that stood still comes back to a command that is held by then, if it does."""
-_STOOD = 0.2
-"""Share of the allowance beyond which a joint that stood is still away from its command."""
-_INSISTS = 0.3
-"""Share of the allowance by which a plan may lead against what pushed a joint: a first row at 0.4 rad/s does not reach
-it, a stream that goes on into an obstacle does.
+NEAR = 0.3
+"""Share of the allowance within which a braked robot counts as being at its command; by which that gives way to what it
+met, since integrators of drives would press on; and by which plans may lead on against it.
 """
+
+
+class Contact(NamedTuple):
+    """What a robot met that was braked because joints came away from their command."""
+
+    push: np.ndarray
+    """Direction in which that pushes joints, in shares of the allowance, `[dof]`, of length 1."""
+    place: np.ndarray
+    """Where joints stood."""
+    again: bool = False
+    """Whether it was met twice, since the robot had not been away from there."""
 
 
 class Yields(NamedTuple):
@@ -58,8 +67,8 @@ class Guard:
         self.brakes = 0
         self.stood = False
         """Whether a joint stood, and nothing has been begun since where it stands."""
-        self.pressed = np.zeros(0)
-        """Direction, 1 or -1, in which what it met pushes each joint that came away when it was braked; 0: none."""
+        self.contact: Contact | None = None
+        """What it met; None: nothing, or the robot has been away from there since."""
         self.yields = Yields()
         self._resting_since_ns, self._rested_at = 0, np.zeros(0)
 
@@ -73,13 +82,15 @@ class Guard:
         self.monitor.compare_anew()
         self._resting_since_ns = now_ns
 
-    def measured(self, position: np.ndarray, velocity: np.ndarray, full_speed: np.ndarray, stamp_ns: int) -> None:
+    def measured(self, position: np.ndarray, velocity: np.ndarray, allowance: Allowance, stamp_ns: int) -> None:
         """Take note of whether the joints move, by positions, too: some drivers give no velocities."""
         if len(self._rested_at) != len(position):
             self._rested_at = position
-        moved = np.abs(position - self._rested_at) > RESTS * _REST_S * full_speed
-        if (moved | (np.abs(velocity) > RESTS * full_speed)).any():
+        moved = np.abs(position - self._rested_at) > RESTS * REST_S * allowance.full_speed
+        if (moved | (np.abs(velocity) > RESTS * allowance.full_speed)).any():
             self._resting_since_ns, self._rested_at = stamp_ns, position
+        if self.contact is not None and not self.reason and np.abs(self._against(position, allowance)) > 1.0:
+            self.contact = None
 
     def exceeded(self, allowance: Allowance, names: tuple[str, ...]) -> Finding | None:
         """The joint that is furthest beyond its thresholds; None: none is."""
@@ -100,30 +111,65 @@ class Guard:
 
     def is_away(self, allowance: Allowance) -> bool:
         """Whether a joint stood, and is away from its command, which rests, yet."""
-        return self.stood and bool((self.deviation > _STOOD * allowance.distance).any())
+        return self.stood and bool((self.deviation > NEAR * allowance.distance).any())
 
-    def insists(self, lead: np.ndarray, allowance: Allowance) -> np.ndarray:
-        """Share of the allowed distance that each joint would use up by a plan that begins `lead` rad from it, `[dof]`.
+    def leads_on(self, places: np.ndarray, measured: np.ndarray, allowance: Allowance) -> float:
+        """Share of the allowance by which a motion leads on against what the robot met.
 
-        A plan may begin anywhere within the allowance, but against what pushed a joint away, only a part of that.
+        The first time, only if its plan begins there, further than the robot is: what was met may have gone.
+
+        Args:
+            places: where the plan begins, and those of the motion, rad, `[1 + n, dof]`.
+            measured: where the robot is.
+            allowance: of the joints.
+
         """
-        pressing = np.where(self.pressed != 0, -lead * self.pressed, 0.0) if len(self.pressed) else 0.0 * lead
-        return np.maximum(np.abs(lead), pressing / _INSISTS) / allowance.distance
+        if self.contact is None:
+            return 0.0
+        begins, *against = self._against(places, allowance).tolist()
+        left = next((k for k, place in enumerate(against) if place < -1.0), len(against))
+        most = max(against[:left], default=-1.0)
+        if most <= against[0] + ROUNDING:
+            return 0.0  # it leads away from there
+        if self.contact.again:
+            return most
+        return min(most, begins) - max(float(self._against(measured, allowance)), 0.0)
 
-    def brake(self, finding: Finding) -> None:
+    def _against(self, places: np.ndarray, allowance: Allowance) -> np.ndarray:
+        """How far places are from where the robot met something, against that, as shares of the allowance."""
+        return ((self.contact.place - places) / allowance.distance) @ self.contact.push
+
+    def brake(self, finding: Finding, allowance: Allowance) -> None:
         """The robot is braked for a reason."""
         self.reason, self.joint = finding
         self.brakes += 1
         self.stood = self.joint >= 0
-        self.pressed = self.monitor.pressed
         self.yields = Yields()
+        if self.stood and (push := self._push(allowance)).any():
+            again = self.contact is not None and bool(self.contact.push @ push > 0)
+            self.contact = Contact(_unit(push + self.contact.push) if again else push, self._rested_at, again)
+
+    def _push(self, allowance: Allowance) -> np.ndarray:
+        """Direction in which a contact pushes joints: those that give way, and back those that went against it.
+
+        They need not be the same: a weak wrist gives way where the arm moves its first joint.
+        """
+        growth, velocity = self.monitor.growth / allowance.distance, self.monitor.velocity / allowance.full_speed
+        went = np.where(growth * velocity < 0, velocity, 0.0)
+        return _unit(_unit(growth) - _unit(went))
 
     def rests(self, now_ns: int, away: bool = False) -> bool:
         """Whether the joints have been at rest for a moment; `away` from their command, for so long that they stay."""
-        return (now_ns - self._resting_since_ns) * NANOSECOND_S >= (_STAYS_S if away else _REST_S)
+        return (now_ns - self._resting_since_ns) * NANOSECOND_S >= (_STAYS_S if away else REST_S)
 
     def recover(self, *, away: bool) -> None:
         """The robot rests: the next sequence may begin where it is."""
         self.reason, self.joint = "", -1
         self.stood = away or self.yields.count > 0
+        if self.contact is not None:
+            self.contact = self.contact._replace(place=self._rested_at)
         self.monitor.compare_anew()
+
+
+def _unit(vector: np.ndarray) -> np.ndarray:
+    return vector / (np.linalg.norm(vector) or 1.0)

@@ -125,7 +125,7 @@ class TrajectoryMaker:
             late = began_ns * NANOSECOND_S + candidate.planned.motion.duration - plan.duration
             candidate = candidate._replace(delay=late if late > SHORTEST_GAP else 0.0)
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            self.beginning.allow(candidate.planned, present, join_ns, now_ns)
+            self.beginning.allow(candidate, present, join_ns, now_ns)
             made = self._executable(finding.plan, present, candidate, join_ns, now_ns, finding.dropped)
             return replace(made, origin_ns=self._sent_ns(key))
 
@@ -278,7 +278,7 @@ class TrajectoryMaker:
         motion = found.motion if rest.duration <= MOMENT_S else rest.then(found.motion)
         self.refuse_or_warn(find_motion_violation(motion, self.limits.containing(end)))
         candidate = Candidate.alone(join_ns, motion)
-        self.beginning.allow(candidate.planned, present, join_ns, now_ns)
+        self.beginning.allow(candidate, present, join_ns, now_ns)
         if found.said:
             self._warn(Rejected(RejectionReason.NOT_FASTEST, f"points: {found.said}"))
         return self._executable(plan, present, candidate, join_ns, now_ns)
