@@ -20,7 +20,7 @@ from rclpy.subscription import Subscription
 from traj_integrator_ros.client.calls import Calls
 from traj_integrator_ros.client.client import NODE_NAME
 from traj_integrator_ros.client.services import Services
-from traj_integrator_ros.governor.background import in_background
+from traj_integrator_ros.tools.background import in_background
 from traj_integrator_ros.tools.ros_session import POLL_S, RosSession
 
 START_TIMEOUT_S = 60.0  # on a busy machine, importing torch takes ten seconds and more

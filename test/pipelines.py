@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
+from concurrent.futures import Executor as Threads
 
 import numpy as np
 import pytest
 
 from traj_integrator_ros.execution.limits import extremes
 from traj_integrator_ros.execution.motion import Motion, State
-from traj_integrator_ros.governor import background
+from traj_integrator_ros.governor.beside import Findings
 from traj_integrator_ros.governor.controller_reports import ControllerReport
 from traj_integrator_ros.governor.executable import ExecutableTrajectory
 from traj_integrator_ros.governor.executor import Executor
@@ -27,6 +27,25 @@ NOW_S = 1000.0
 NONE = np.zeros(0, np.float32)
 HELD = (ControlSpace.POSITION, ControlSpace.VELOCITY, ControlSpace.ACCELERATION, ControlSpace.JERK)
 """Control spaces whose actions are held over a step."""
+
+
+class Later(Threads):
+    """Does what is submitted when it is told to; or at once, while `waits` is false."""
+
+    def __init__(self) -> None:
+        self.waits, self.submitted = True, []
+
+    def submit(self, work: Callable[..., None], *arguments: object) -> None:
+        """Take note of work, or do it."""
+        self.submitted.append((work, arguments))
+        if not self.waits:
+            self.work()
+
+    def work(self) -> None:
+        """Do what was submitted."""
+        done, self.submitted = self.submitted, []
+        for work, arguments in done:
+            work(*arguments)
 
 
 class SimulatedNode:
@@ -137,11 +156,13 @@ class SimulatedNode:
         return self._recorded(trajectory, now)
 
     def tick(self, now: float) -> ExecutableTrajectory | None:
-        """The trajectory due at a time although nothing arrives; work in the background is done."""
-        for thread in threading.enumerate():
-            if thread.name == background.NAME:
-                thread.join()
+        """The trajectory due at a time although nothing arrives."""
         return self._recorded(self.pipeline.commands.tick(ns(now)), now)
+
+    def seek_in(self, threads: Threads, wake: Callable[[], None] = lambda: None) -> None:
+        """Seek motions to plans in threads."""
+        self.threads, self.pipeline._findings = threads, Findings(threads, wake)
+        self.pipeline.reconfigure(self.parameters)
 
     def stop(self, now: float, *, hold: bool = False) -> ExecutableTrajectory | None:
         """Stop."""

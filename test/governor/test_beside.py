@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from concurrent.futures import Executor
-
 import numpy as np
 import pytest
-from pipelines import NOW_S, SimulatedNode, largest, limits, ns
+from pipelines import NOW_S, Later, SimulatedNode, largest, limits, ns
 
-from traj_integrator_ros.governor.beside import Findings
 from traj_integrator_ros.governor.executable import ExecutableTrajectory
 from traj_integrator_ros.kernels import ControlSpace
 from traj_integrator_ros.requests.rejection import RejectionReason
@@ -23,25 +19,6 @@ KEPT = 1 + 1e-3
 SUPERSEDED, STOPPED = RejectionReason.SUPERSEDED, RejectionReason.STOPPED
 
 
-class Later(Executor):
-    """Does what is submitted when it is told to; or at once, while `waits` is false."""
-
-    def __init__(self) -> None:
-        self.waits, self.submitted = True, []
-
-    def submit(self, work: Callable[..., None], *arguments: object) -> None:
-        """Take note of work, or do it."""
-        self.submitted.append((work, arguments))
-        if not self.waits:
-            self.work()
-
-    def work(self) -> None:
-        """Do what was submitted."""
-        done, self.submitted = self.submitted, []
-        for work, arguments in done:
-            work(*arguments)
-
-
 class Busy(SimulatedNode):
     """A node whose threads are as slow as a test wants them to be; it rests at 0."""
 
@@ -52,9 +29,8 @@ class Busy(SimulatedNode):
 
     def __init__(self) -> None:
         super().__init__(**self.GIVEN)
-        self.threads, self.woken = Later(), 0
-        self.pipeline._findings = Findings(self.threads, self._wake)
-        self.pipeline.reconfigure(self.parameters)
+        self.woken = 0
+        self.seek_in(Later(), self._wake)
         self.measure(0.0)
         self.execute(0.0)
 

@@ -1,11 +1,11 @@
-"""Paths without times: what is said of a motion that is slower than usual."""
+"""Paths without times: from rest and from a motion, sought beside; what is said where one is slower than usual."""
 
 from __future__ import annotations
 
-import time
-
 import numpy as np
 import pytest
+from execution_cases import largest_jumps
+from pipelines import NOW_S, Later, SimulatedNode, largest, limits, ns
 
 from traj_integrator_ros.governor.executor import Executor, NodeParameters
 from traj_integrator_ros.requests.position_trajectory import PositionFields
@@ -19,19 +19,61 @@ LIMITS = {"limits__velocity": [2.0] * 3, "limits__acceleration": [10.0] * 3, "li
 def test_a_path_that_is_passed_with_rests_is_said_to_be(doubled: int) -> None:
     told: list[Rejected] = []
     parameters = NodeParameters.of(list(NAMES), device="cpu", start_from="measured", **LIMITS)
-    executor, now_ns, made = Executor(parameters, warn=told.append), 10**12, None
+    executor, now_ns = Executor(parameters, warn=told.append), 10**12
     there = np.array([[0.0, 0.0, 0.0], [0.3, -0.2, -0.3], [0.7, -0.5, -0.7]])
     # The row at the turn, twice within noise: the bend of the path jumps there.
     path = np.concatenate([there, there[-1:].repeat(doubled, 0) + np.array([0.0, 1e-5, 0.0]), there[-2::-1]])
     fields = PositionFields(NAMES, 0, len(path), np.zeros(len(path), np.int64), path, None, None)
-    deadline = time.monotonic() + 10
-    while made is None and time.monotonic() < deadline:
-        now_ns += 10_000_000
-        executor.joint_state(np.zeros(3), np.zeros(3), now_ns)
-        made = executor.tick(now_ns)
-        if fields is not None:
-            made, fields = executor.position_trajectory(fields, now_ns), None
-        time.sleep(1e-3)
-    assert made is not None
+    executor.joint_state(np.zeros(3), np.zeros(3), now_ns)
+    assert executor.position_trajectory(fields, now_ns) is not None
     assert [one.reason for one in told] == [RejectionReason.NOT_FASTEST] * doubled
     assert all("this one rests in between" in one.message for one in told)
+
+
+@pytest.fixture
+def node() -> SimulatedNode:
+    """A node whose threads are done when a test says so, with a robot at rest."""
+    made = SimulatedNode(**limits(velocity=1.0, acceleration=8.0, jerk=80.0), limits__start_deviation=0.0)
+    made.seek_in(Later())
+    made.execute(0.0)
+    made.measure(0.0)
+    return made
+
+
+WAY = np.array([[0.2, 0.0], [0.4, -0.3], [0.1, -0.1]])
+
+
+def along(node: SimulatedNode, now: float) -> None:
+    """Send a path, whose search waits for its thread."""
+    assert node.plan(np.zeros(len(WAY)), WAY, now=now) is None
+
+
+@pytest.mark.parametrize("late", [0.01, 0.5])
+def test_a_path_from_rest_is_timed_once_however_long_that_takes(node: SimulatedNode, late: float) -> None:
+    along(node, NOW_S)
+    threads = node.threads
+    threads.work()
+    made = node.tick(NOW_S + late)
+    assert made is not None and not threads.submitted
+    assert made.due_ns >= ns(NOW_S + late) and not made.motion.begin.velocity.any()
+    np.testing.assert_allclose(made.motion.end.position, WAY[-1], atol=1e-9)
+
+
+@pytest.mark.parametrize("speed", [0.0, 0.3, -0.8])
+def test_a_path_begins_where_a_moving_robot_can_be_stopped(node: SimulatedNode, speed: float) -> None:
+    node.execute([0.0, 0.0], [speed, 0.5 * speed], lasts=2.0)
+    along(node, NOW_S)
+    made, now = None, NOW_S
+    while made is None and now < NOW_S + 1:
+        node.threads.work()
+        made, now = node.tick(now), now + 0.01
+    assert (
+        largest_jumps(made.motion)[:2].max() < 1e-6
+        and (largest(made.motion) <= np.array([[1.0], [8.0], [80.0]]) * 1.001).all()
+    )
+    times = np.linspace(0, made.motion.duration, 4000)
+    position, velocity = made.motion.states_at(times, 2)
+    rests = np.flatnonzero(np.abs(velocity).max(axis=1) < 1e-3)
+    assert speed == 0 or rests[0] < len(times) - 1, "it is stopped first"
+    for row in WAY:
+        assert np.abs(position - row).max(axis=1).min() < 2e-3, row

@@ -76,6 +76,20 @@ class Finding:
         """The candidate, and what is wrong with it. Raises Rejected."""
         return self._found.result()
 
+    @property
+    def succeeded(self) -> bool:
+        """Whether a candidate without a fault was found."""
+        return self._found.exception() is None and not self._found.result()[1]
+
+    def later(self, join_ns: int) -> Finding:
+        """The same candidate, begun later: it begins at rest."""
+        candidate, _ = self.result()
+        begun_ns = candidate.planned.start_ns + join_ns - self.point.join_ns
+        candidate = candidate._replace(planned=candidate.planned._replace(start_ns=begun_ns))
+        finding = Finding.of(candidate, self.plan, self.point._replace(join_ns=join_ns), self.dropped)
+        finding.took_s = self.took_s
+        return finding
+
     def tell(self, over: Callable[[], None]) -> None:
         """Call this when it is over, in its thread."""
         self._found.add_done_callback(lambda _: over())
@@ -98,7 +112,7 @@ class Findings:
 
     def begin(self, finding: Finding, candidates: Candidates, read: Read) -> Finding:
         """Begin a search, and end it at once where a short plan needs none: threads have their turn later."""
-        if self._threads is not None and len(finding.plan.steps) <= _SHORT:
+        if self._threads is not None and len(finding.plan.steps) <= _SHORT and not finding.plan.untimed:
             if (candidate := candidates.at_once(read, finding.point)) is not None:
                 return Finding.of(candidate, finding.plan, finding.point, finding.dropped)
         if self._threads is None:

@@ -15,7 +15,7 @@ from ..execution.motion import Motion, State, united
 from ..execution.problem import Joining, Problem, Work
 from ..execution.splice import splice
 from ..execution.stopping import fastest_stop
-from ..execution.tolerances import NANOSECOND_S, SAME_END_RAD, whole_ns
+from ..execution.tolerances import NANOSECOND_S, SAME, SAME_END_RAD, whole_ns
 from ..limits.joint_limits import JointLimits
 from ..parameters.parameters import NodeParameters
 from ..parameters.table import ACTION_RETIME, ACTION_WARN, END_STOP
@@ -154,11 +154,14 @@ class Candidates:
     def _soonest(self, slowly: Iterator[PlannedMotion], point: JoinPoint) -> tuple[Candidate | None, str]:
         """The slowed plan that ends soonest: the first one, unless it contradicts itself; None: why the first is not.
 
-        A plan is slowed by itself, and joined within limits then: a moving robot need not begin as the plan does.
+        From rest, a plan is joined as if it kept its limits, and slowed as a whole: joints stay on their common path.
+        A robot that moves cannot always begin as that does: then the plan is slowed by itself, and joined within limits.
         """
         soonest, reason = None, ""
+        moves = bool((np.abs(point.state.known[1:]) > SAME[1:]).any())
         for planned in slowly:
-            ended = self._slowed(self._ended(planned, point))
+            ended = self._ended(planned, point) if moves else self._joined_freely(planned, point)
+            ended = self._slowed(ended) if ended is not None else _NO_JOIN
             if isinstance(ended, str):
                 reason = reason or ended
                 continue
@@ -205,6 +208,14 @@ class Candidates:
         if np.count_nonzero(point.stopped):
             rest = _with_stops(rest, point.state, point.stopped, bounds)
         return Ended(planned, rest, raised.containing(rest.valid), limits)
+
+    def _joined_freely(self, planned: PlannedMotion, point: JoinPoint) -> Ended | None:
+        """The motion that joins a plan as if that kept its limits; None: it cannot be joined."""
+        rest = planned.remainder(point.join_ns).valid
+        raised = replace(point.bounds, most=np.inf, deceleration=None).raised_to(rest)
+        ended = self._ended(planned, point._replace(bounds=raised))
+        joined = self._joined(ended, point)
+        return joined and ended._replace(motion=joined[0]._replace(plan_from=0.0))
 
     def _slowed(self, ended: Ended) -> Ended | str:
         """The same, slowed where it exceeds limits; or why that is not found, in words."""
@@ -255,7 +266,7 @@ def _candidate(ended: Ended, motion: Motion, shift: np.ndarray, join_ns: int) ->
     if 0 < into < before.duration:  # a later plan may begin before this one was taken up
         kept, begun_ns = before.until(into).then(kept), join_ns - whole_ns(into)
     kept = kept.moved(shift) if np.count_nonzero(shift) else kept
-    return Candidate(motion, PlannedMotion(begun_ns, kept), ended.delay)
+    return Candidate(motion, PlannedMotion(begun_ns, kept, said=ended.planned.said), ended.delay)
 
 
 def _with_stops(motion: Motion, state: State, chosen: np.ndarray, bounds: Bounds) -> Motion:

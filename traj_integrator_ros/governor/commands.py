@@ -88,10 +88,10 @@ class Commands:
                 plan = replace(plan, making=MAKING * (later_ns - now_ns) * NANOSECOND_S if trajectory.delay else 0.0)
                 trajectory = self._executable(plan, later_ns)
                 now_ns, tries = later_ns, tries - 1 if trajectory.delay else 0
-        except NotYet as later:
+        except NotYet:
             self._refuse_waiting(_superseded())
             self._waiting = plan
-            return later.meanwhile
+            return None
         self._refuse_waiting(_superseded())
         return trajectory
 

@@ -316,7 +316,7 @@ class Executor:
         end: str | None = None,
         topic: str = "position_trajectory",
     ) -> ExecutableTrajectory | None:
-        """Check positions and times, and make the trajectory through them; if it has to wait, a stop or None.
+        """Check positions and times, and make the trajectory through them; None: it has to wait.
 
         `clock` as in `trajectory`, `end` as in `plan_of_positions`; `topic`: where they came.
 

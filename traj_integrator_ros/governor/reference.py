@@ -43,6 +43,8 @@ class PlannedMotion(NamedTuple):
     """Whether it is of a complete plan, whose planned motions come in the order in which they are tried."""
     keeps_limits: bool = False
     """Whether its points keep limits that the interpolation between them may exceed (see `complete_plan`)."""
+    said: str = ""
+    """Why it is slower than usual, if it was timed; empty if it is not."""
     pace: np.ndarray | float = np.inf
     """Speed, rad/s, `[dof]`, at which its plan goes; infinite: it leads to a goal, as fast as limits allow."""
 

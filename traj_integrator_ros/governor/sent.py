@@ -12,14 +12,13 @@ class NotYet(Exception):
 
     Args:
         until_ns: when that will be known; 0: nobody knows.
-        meanwhile: a trajectory that has to be published first, if there is one.
         is_sought: it is known, and the motion to the plan is being sought.
 
     """
 
-    def __init__(self, until_ns: int = 0, meanwhile: object = None, *, is_sought: bool = False) -> None:
+    def __init__(self, until_ns: int = 0, *, is_sought: bool = False) -> None:
         super().__init__()
-        self.until_ns, self.meanwhile, self.is_sought = until_ns, meanwhile, is_sought
+        self.until_ns, self.is_sought = until_ns, is_sought
 
 
 class Present(NamedTuple):
@@ -55,7 +54,5 @@ class SentMotion(NamedTuple):
     def shifted(self, by_ns: int) -> SentMotion:
         """The same, executed that much later."""
         planned = self.planned._replace(start_ns=self.planned.start_ns + by_ns)
-        plan = self.plan and self.plan._replace(
-            start_ns=self.plan.start_ns + by_ns
-        )
+        plan = self.plan and self.plan._replace(start_ns=self.plan.start_ns + by_ns)
         return self._replace(planned=planned, plan=plan, known_from_ns=self.known_from_ns + by_ns)

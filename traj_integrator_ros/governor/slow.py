@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from concurrent.futures import Future
 from typing import NamedTuple
 
 import numpy as np
@@ -16,7 +15,6 @@ from ..execution.tolerances import MOMENT_S, NANOSECOND_S, whole_ns
 from ..kernels.retime import MotionLimits, Retimed, retime
 from ..requests.rejection import Rejected, RejectionReason
 from ..requests.retime_requests import motion_of
-from .background import in_background
 
 _FEWEST_INTERVALS, _MOST_INTERVALS = 8, 10_000
 """In which a path is divided: with less its ends are not seen, more take longer than anybody waits."""
@@ -64,29 +62,6 @@ def fastest(rows: np.ndarray, limits: np.ndarray, joint_names: Sequence[str]) ->
             RejectionReason.LIMITS, f"points: expected a path that can be passed within limits, but {reason}"
         )
     return Timed(motion_of(found, 0), reason)
-
-
-class PathTimer:
-    """Times one path at a time, in the background; a path that was timed, or is, is not timed again."""
-
-    def __init__(self) -> None:
-        self._path = b""
-        self._begin = np.zeros(0)
-        self._timed: Future[Timed] | None = None
-
-    def timed(self, rows: np.ndarray, limits: np.ndarray, joint_names: Sequence[str], apart: float) -> Timed | None:
-        """What `fastest` finds, or None until it has; it may begin up to `apart` rad away from the first row.
-
-        Raises:
-            Rejected: limits_violated.
-
-        """
-        path = rows[1:].tobytes() + limits.tobytes()
-        known = self._timed is not None and path == self._path and float(np.abs(self._begin - rows[0]).max()) <= apart
-        if not known:
-            self._path, self._begin = path, rows[0].copy()
-            self._timed = in_background(lambda: fastest(rows, limits, joint_names))
-        return self._timed.result() if known and self._timed.done() else None
 
 
 def slow(

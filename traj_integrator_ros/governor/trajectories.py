@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 
@@ -27,9 +27,9 @@ from .executable import ExecutableTrajectory, schedule
 from .measured import JointStates
 from .monitor import allowance_of
 from .published import PublishedMotion
-from .reference import PlannedMotion, references, stops_of
+from .reference import PlannedMotion, Reading, references, stops_of
 from .sent import NotYet, Present
-from .slow import PathTimer, slow
+from .slow import fastest, slow
 
 _LONGEST_NS = (2**31 - 1) * SECOND_NS
 """Limit of a Duration message, whose seconds are int32."""
@@ -37,8 +37,6 @@ SPARE_NS = 6_000_000
 """Before it is due, a trajectory has to have been made."""
 _MOST_SLOWED_AT_ONCE = 128
 """Pieces of a motion in execution that is slowed, which takes up to some 10 ms then; longer ones are stopped."""
-_ALREADY_STOPPING_S = 5e-3
-"""A motion that ends at most so much later than its stop is a stop already."""
 
 
 class TrajectoryMaker:
@@ -69,7 +67,6 @@ class TrajectoryMaker:
         """By how much joints may be away from their command."""
         self._candidates = Candidates(parameters, limits, self.assumed.bounds)
         self.beginning = Beginning(parameters, joint_states, published, self.assumed.bounds, self.allowance)
-        self._timer = PathTimer()
 
     def predicted(self, now_ns: int) -> State | None:
         """The commanded state at the earliest start, to start from instead of a measured one; or None."""
@@ -96,11 +93,9 @@ class TrajectoryMaker:
             NotYet: it can be made only later.
 
         """
-        self._require_limits()
+        self._require_limits(plan)
         present = self.beginning.of(plan, now_ns)
         key, plan = sender or plan, self._placed(plan, now_ns)
-        if plan.untimed:
-            return replace(self._fastest_along(plan, present, now_ns), origin_ns=self._sent_ns(key))
         present.require_known(self._at(now_ns))
         finding = self.findings.of(key)
         if finding is None:
@@ -113,19 +108,22 @@ class TrajectoryMaker:
             self.findings.take(key, finding)  # it need not be taken up as late as was expected
             finding, patience = self._begun(plan, present, now_ns, plan.making), PATIENCE_S
         elif finding.is_done() and not self._fits(finding.point, present, now_ns):
-            finding, patience = self._begun(plan, present, now_ns, MAKING * finding.took_s), 0.0
+            later = self._begun_later(finding, plan, present, now_ns)
+            finding, patience = later or self._begun(plan, present, now_ns, MAKING * finding.took_s), 0.0
         else:
             patience = 0.0
         if not finding.is_done(patience):
             self.findings.keep(key, finding)
             raise NotYet(is_sought=True)
         candidate, join_ns = self._found(key, finding), finding.point.join_ns
-        if plan.is_complete and candidate.planned is not present.planned:
+        if plan.is_complete and not plan.untimed and candidate.planned is not present.planned:
             began_ns = candidate.planned.start_ns - self._origin_ns(plan, join_ns)
             late = began_ns * NANOSECOND_S + candidate.planned.motion.duration - plan.duration
             candidate = candidate._replace(delay=late if late > SHORTEST_GAP else 0.0)
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             self.beginning.allow(candidate, present, join_ns, now_ns)
+            if candidate.planned.said:
+                self._warn(Rejected(RejectionReason.NOT_FASTEST, f"points: {candidate.planned.said}"))
             made = self._executable(finding.plan, present, candidate, join_ns, now_ns, finding.dropped)
             return replace(made, origin_ns=self._sent_ns(key))
 
@@ -160,7 +158,8 @@ class TrajectoryMaker:
 
     def _begun(self, plan: Plan, present: Present, now_ns: int, making: float) -> Finding:
         """The search for the motion to a plan, which may take `making` s. Raises Rejected: with the reason."""
-        plan = plan.completed(present.planned.motion, self._parameters.continuous)
+        if not plan.untimed:
+            plan = plan.completed(present.planned.motion, self._parameters.continuous)
         join_ns, at_ns = self._join_ns(present, now_ns) + whole_ns(making), self._at(now_ns)
         self.refuse_or_warn(self.beginning.mismatch(plan, present, join_ns, now_ns), RejectionReason.START_MISMATCH)
         try:
@@ -183,7 +182,21 @@ class TrajectoryMaker:
         earliest_ns = present.known_from_ns if present.known_from_ns > at_ns else at_ns + SPARE_NS
         if point.join_ns < earliest_ns:
             return False
-        return not (np.abs(present.planned.state_at(point.join_ns).beyond(point.state)) > SAME).any()
+        return self._is_same(point, present.planned.state_at(point.join_ns), present)
+
+    def _is_same(self, point: JoinPoint, state: State, present: Present) -> bool:
+        """Whether a command is as it was assumed; of one that is measured, the controller bridges what is a little."""
+        most = SAME if present.follows else np.array([[SAME_END_RAD], *SAME[1:]])
+        return not (np.abs(state.beyond(point.state)) > most).any()
+
+    def _begun_later(self, finding: Finding, plan: Plan, present: Present, now_ns: int) -> Finding | None:
+        """What was found from rest for a plan that begins at no given time, begun now; None: it has to be sought."""
+        point, join_ns = finding.point, self._join_ns(present, now_ns)
+        if (plan.origin_ns and not plan.untimed) or np.count_nonzero(point.state[1:]) or not finding.succeeded:
+            return None
+        rests = not present.planned.rest_from(join_ns).moves
+        same = rests and self._is_same(point, present.planned.state_at(join_ns), present)
+        return finding.later(join_ns) if same else None
 
     def stop(self, now_ns: int, place: np.ndarray | None = None) -> ExecutableTrajectory | None:
         """Make the fastest stop from the present command, or the way to rest at a place; None: nothing is commanded.
@@ -241,48 +254,6 @@ class TrajectoryMaker:
         candidate = Candidate.alone(join_ns, found)._replace(delay=found.duration - rest.duration)
         return self._executable(None, present, candidate, join_ns, now_ns)
 
-    # Paths without times
-
-    def _fastest_along(self, plan: Plan, present: Present, now_ns: int) -> ExecutableTrajectory:
-        """The trajectory that passes a path as fast as limits allow, from where the command comes to rest.
-
-        Raises:
-            NotYet: it had to be stopped, or timed, first.
-            Rejected: no_limits, future_sequence, limits_violated, or what `trajectory` raises.
-
-        """
-        names, bounds = self._parameters.joint_names, self.assumed.bounds
-        for name, limit in (("velocity", self.limits.velocity), ("acceleration", self.limits.acceleration)):
-            if lacking := limits_lacking(names, limit):
-                raise Rejected(
-                    RejectionReason.NO_LIMITS,
-                    f"limits.{name}: expected a limit of each joint, by which points without times are timed, got none "
-                    f"for {lacking}",
-                )
-        join_ns, at_ns = self._join_ns(present, now_ns), self._at(now_ns)
-        if plan.origin_ns > join_ns:
-            join_ns += whole_ns(schedule(plan, join_ns, at_ns, self._parameters.publish_longest_wait)[0])
-        rest = present.planned.rest_from(join_ns)
-        if present.follows and present.known_from_ns <= at_ns and rest.duration > MOMENT_S:
-            if self._fastest_stop(present.planned, join_ns).duration < rest.duration - _ALREADY_STOPPING_S:
-                raise NotYet(meanwhile=self.stop(now_ns))
-        end = rest.end.position
-        apart = (
-            float(SAME[0, 0]) if present.follows else SAME_END_RAD
-        )  # the controller bridges what is between two joint states
-        path = np.vstack([end, plan.completed(rest, self._parameters.continuous).actions])
-        found = self._timer.timed(path, bounds.rates, names, apart)
-        present.require_known(at_ns)
-        if found is None:
-            raise NotYet(present.known_from_ns)
-        motion = found.motion if rest.duration <= MOMENT_S else rest.then(found.motion)
-        self.refuse_or_warn(find_motion_violation(motion, self.limits.containing(end)))
-        candidate = Candidate.alone(join_ns, motion)
-        self.beginning.allow(candidate, present, join_ns, now_ns)
-        if found.said:
-            self._warn(Rejected(RejectionReason.NOT_FASTEST, f"points: {found.said}"))
-        return self._executable(plan, present, candidate, join_ns, now_ns)
-
     def refuse_or_warn(self, finding: str, reason: RejectionReason = RejectionReason.LIMITS) -> None:
         """Refuse what exceeds limits, or warn of it, as limits.action says; an empty finding is none."""
         if finding and self._parameters.limits_action != ACTION_WARN:
@@ -290,7 +261,16 @@ class TrajectoryMaker:
         if finding:
             self._warn(Rejected(reason, finding))
 
-    def _require_limits(self) -> None:
+    def _require_limits(self, plan: Plan) -> None:
+        names = self._parameters.joint_names
+        timing = {"velocity": self.limits.velocity, "acceleration": self.limits.acceleration} if plan.untimed else {}
+        for name, limit in timing.items():
+            if lacking := limits_lacking(names, limit):
+                raise Rejected(
+                    RejectionReason.NO_LIMITS,
+                    f"limits.{name}: expected a limit of each joint, by which points without times are timed, got none "
+                    f"for {lacking}",
+                )
         if self.assumed.lacking:
             raise Rejected(
                 RejectionReason.NO_LIMITS,
@@ -311,6 +291,8 @@ class TrajectoryMaker:
 
     def _read(self, plan: Plan, present: Present, join_ns: int) -> Read:
         """How a plan is read, in any thread."""
+        if plan.untimed:
+            return partial(self._fastest_along, plan, present.planned, join_ns)
         relative = not (plan.is_positions or plan.is_velocities or plan.spline is not None)
         plan_at = self._published.present.plans()
 
@@ -319,6 +301,23 @@ class TrajectoryMaker:
             return known if known is not None and present.follows else present.planned
 
         return partial(references, plan, self._origin_ns(plan, join_ns), join_ns, before)
+
+    def _fastest_along(
+        self, path: Plan, commanded: PlannedMotion, join_ns: int, reading: Reading
+    ) -> Iterator[PlannedMotion]:
+        """Yield the motion that passes a path as fast as limits allow, from where what is commanded can be stopped.
+
+        Raises:
+            Rejected: limits_violated.
+
+        """
+        stop = commanded.rest_from(join_ns)
+        if stop.duration > MOMENT_S:
+            stop = min(stop, self._fastest_stop(commanded, join_ns), key=lambda motion: motion.duration)
+        rows = np.vstack([stop.end.position, path.completed(stop, self._parameters.continuous).actions])
+        found = fastest(rows, reading.assumed.rates, self._parameters.joint_names)
+        motion = found.motion if stop.duration <= MOMENT_S else stop.then(found.motion)
+        yield PlannedMotion(join_ns, motion, is_complete=True, said=found.said)
 
     def _join_point(self, plan: Plan, present: Present, join_ns: int, now_ns: int) -> JoinPoint:
         """Where a plan is taken up."""

@@ -144,7 +144,7 @@ class Answers:
             most = pipeline.parameters.position_trajectory_max_points
             fields = self.beside(len(message) // _NUMBER_BYTES, lambda: read_position_trajectory(message, most))
             trajectory = pipeline.position_trajectory(fields, now_ns, self.now_ns)
-            row.waits = trajectory is None or not trajectory.topic  # perhaps stopped meanwhile
+            row.waits = trajectory is None
             self.hand_over(trajectory)
 
     @contextmanager

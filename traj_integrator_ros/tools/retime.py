@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..governor.background import in_background
 from ..motions.files import read_samples
 from ..motions.samples import Nature, Samples, samples_of
 from ..motions.writing import write_table
+from .background import in_background
 from .command_line import EXIT_FAILED, ToolFailure, ToolParser, UserError, note, positive, run_tool
 from .drawing import draw_retimed
 from .progress import Progress
