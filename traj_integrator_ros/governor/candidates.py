@@ -155,7 +155,7 @@ class Candidates:
         """The slowed plan that ends soonest: the first one, unless it contradicts itself; None: why the first is not.
 
         From rest, a plan is joined as if it kept its limits, and slowed as a whole: joints stay on their common path.
-        A robot that moves cannot always begin as that does: then the plan is slowed by itself, and joined within limits.
+        A robot that moves cannot always begin so: then the plan is slowed by itself, and joined within limits.
         """
         soonest, reason = None, ""
         moves = bool((np.abs(point.state.known[1:]) > SAME[1:]).any())
