@@ -197,8 +197,9 @@ def test_a_client_in_a_forked_process_is_refused_at_once(own: IntegratorClient, 
 
 
 def test_a_fork_waits_for_no_call_that_was_begun_before(own: IntegratorClient) -> None:
-    begun = IntegratorClient("/nobody").futures.stop()
-    assert "RuntimeError: expected the client in the process" in in_a_fork(begun.result)
+    with IntegratorClient("/nobody") as nobody:  # held: one that is collected is closed
+        begun = nobody.futures.stop()
+        assert "RuntimeError: expected the client in the process" in in_a_fork(begun.result)
     assert in_a_fork(own.close) == "None"
     assert own.parameters("dt") == {"dt": 0.02}, "the fork has closed what is not its own"
 
