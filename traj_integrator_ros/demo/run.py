@@ -34,9 +34,8 @@ def run(recording: Samples, planned: Samples, options: argparse.Namespace) -> in
     out.mkdir(parents=True, exist_ok=True)
     for name in (REPORT, *FIGURES):
         (out / name).unlink(missing_ok=True)
-    print(
-        f"Motion: {recording.source} ({recording.kind}), {recording.duration:.1f} s, {recording.dof} joints", flush=True
-    )
+    told = f"Motion: {recording.source} ({recording.kind}), {recording.duration:.1f} s, {recording.dof} joints"
+    print(told, flush=True)
     recordings, node = write_recordings(recording, out), None
     if not options.external_node:  # nothing reaches another robot, or another machine
         os.environ.setdefault("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST")
