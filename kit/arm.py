@@ -22,6 +22,7 @@ class Robot(Controller):
         droop: what the joints hang below their command, `[joints]`, rad; the controller is not told.
         quantization: step of the encoder, rad. 0: none.
         noise: standard deviation of what is measured, rad.
+        play: of the gears, rad: the joints stand while the command turns back by less.
         seed: of the noise.
         options: those of `Controller`.
     """
@@ -34,6 +35,7 @@ class Robot(Controller):
         droop: Sequence[float] | None = None,
         quantization: float = 0.0,
         noise: float = 0.0,
+        play: float = 0.0,
         seed: int = 0,
         **options: object,
     ) -> None:
@@ -41,6 +43,8 @@ class Robot(Controller):
         self.lag = round(lag * SECOND / self.period)
         self.droop = np.zeros(len(self.joints)) if droop is None else np.asarray(droop, float)
         self.quantization, self.noise, self._random = quantization, noise, np.random.default_rng(seed)
+        self.play, self.wall = play, np.inf
+        """`wall`: something stands there, in the way of all joints."""
         self.frozen = False
         """True if the joints stand still whatever is commanded (a protective stop)."""
         self.reading = True
@@ -79,9 +83,14 @@ class Robot(Controller):
             self._speed = np.zeros(len(self.joints))
         elif count:
             self._commands = [*self._commands, *commands[0]][-self.lag - 2 :]
-            before, self._place = (self._commands[max(len(self._commands) - 1 - self.lag - k, 0)] for k in (1, 0))
-            moved = (self._place - before) * SECOND / self.period
-            is_stated = self.lag == 0 and self.scaling == 1
+            before, there = (self._commands[max(len(self._commands) - 1 - self.lag - k, 0)] for k in (1, 0))
+            moved = (there - before) * SECOND / self.period
+            if self.play or np.isfinite(self.wall):
+                before, half = self._place, self.play / 2
+                there = np.minimum(np.clip(before, there - half, there + half), self.wall)
+                moved = (there - before) * SECOND / self.period
+            self._place = there
+            is_stated = self.lag == 0 and self.scaling == 1 and not self.play and not np.isfinite(self.wall)
             self._speed = commands[1, -1].copy() if is_stated else moved
         return commands
 

@@ -87,3 +87,14 @@ SCENARIOS: dict[str, Scenario] = {
     "led by a hand": (power.guided, {"warned": 0, "next_speed": 0.8, "home_off_mrad": 60}),
     "led by a hand, restart": (partial(power.guided, restart=True), {"home_off_mrad": 60}),
 }
+
+PRESSES = {"force_1s": 190, "force_last": 190}
+"""Of contacts without reports: nobody knows what the controller holds, and the arm presses on."""
+WITHOUT: dict[str, Mapping[str, float]] = {
+    "wall at 0.03, UR": {"tries": 2},
+    "wall at 0.05, hobby": {"unnoticed_s": 1.1},
+    "insisting joystick, slow": {"brakes": 3},
+    "insisting policy, hobby": {"short_of_back": 0.25, "short_of_again": 0.1},
+    "led by a hand": {"home_off_mrad": 500},
+}
+"""What else may be without reports; an arm that a hand has let go has to stand for 1 s before a plan is taken."""

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from node_fixtures import JOINTS, PARAMETERS, plan
 from ros_client import RosClient
+from ruckig import InputParameter, Ruckig, Trajectory
 from simulated_arm import RATE, Limits, SimulatedArm
 
 from kit.controller import fields_of
@@ -307,37 +308,69 @@ def test_a_refused_chunk_brakes_if_that_is_what_it_means(make_arm: MakeArm, on_r
     assert (arm.position[0] - begin < 0.2) == (on_reject == "brake")
 
 
-def test_a_robot_that_stands_still_is_noticed_and_goes_on_when_it_rests(make_arm: MakeArm) -> None:
-    arm = make_arm()
-    get_going(arm, 0.3)
-    arm.robot.frozen = True
-    seen = []
-    for _ in range(5):
-        arm.run(0.2, 0.1, lambda: arm.client.sequences.publish(velocities(0.3, 20)))
-        seen.append(arm.client.status())
-    errors = [status for status in seen if status.level == status.ERROR]
-    assert errors and "joint_a" in errors[0].message and "deviation" in errors[0].message
-    ahead = arm.position[0] - arm.robot.measured()[0][0]
-    # Noticed within 0.1 s; the lead, the time between two looks, and the brake.
-    assert ahead < 0.3 * (0.1 + 0.12 + 0.02) + 0.02, "the command does not run away"
-    stands = arm.robot.measured()[0]
-    arm.run(0.6)
-    np.testing.assert_allclose(arm.position, stands, atol=16e-3, err_msg="nothing draws it on")
-    arm.robot.frozen = False
-    arm.run(0.4)
-    np.testing.assert_allclose(arm.position, stands, atol=16e-3)
-    begin = arm.cycles
-    arm.run(1.5, 0.1, lambda: arm.client.sequences.publish(velocities(0.3, 20)))
-    assert abs(arm.commands[-1, 1, 0] - 0.3) < 0.02, "without a restart of the node"
-    arm.assert_within(LIMITS, begin)
-
-
 def positions(arm: SimulatedArm, begin: np.ndarray, begin_ns: int, speed: float) -> ActionSequence:
     """A chunk of positions from now on, on a way of the first joint that began at a time."""
     into = (arm.now_ns - begin_ns) / SECOND_NS + 0.04 * np.arange(1, 25)
     chunk = sequence((begin + into[:, None] * row(speed))[None], dt=[0.04], control_space=POSITION)
     set_stamp(chunk, arm.now_ns)
     return chunk
+
+
+def test_an_arm_that_meets_a_wall_slowly_lets_go_and_comes_back_at_once(make_arm: MakeArm) -> None:
+    arm = make_arm(start_from="previous")
+    begin, begin_ns, brakes = arm.position, arm.now_ns, int(arm.client.counts()["supervision_brakes"])
+    arm.robot.wall, seen = 0.05, []
+    for _ in range(9):
+        arm.run(0.2, 0.1, lambda: arm.client.sequences.publish(positions(arm, begin, begin_ns, 0.1)))
+        seen.append(arm.client.status())
+    errors = [status for status in seen if status.level == status.ERROR]
+    assert errors and "joint_a" in errors[0].message and "deviation" in errors[0].message
+    assert arm.commands[:, 0, 0].max() - arm.robot.wall < 0.1 * 0.6, "it is noticed within 0.6 s"
+    np.testing.assert_allclose(arm.position[0], arm.robot.wall, atol=16e-3, err_msg="nothing presses on")
+    share = np.linspace(0.0, 1.0, 11)
+    way = (1 - share**3 * (10 - 15 * share + 6 * share**2))[:, None] * arm.robot.measured()[0]
+    arm.client.plans.publish(plan((1.0 * share).tolist(), way))
+    arm.run(1.4)
+    np.testing.assert_allclose(arm.position, 0.0, atol=1e-3, err_msg="the first plan from where it is leads back")
+    assert int(arm.client.counts()["supervision_brakes"]) == brakes + 1
+    arm.assert_within(LIMITS)
+
+
+def test_play_stiction_and_a_coarse_encoder_are_no_deviation(make_arm: MakeArm) -> None:
+    arm = make_arm(start_from="previous")
+    arm.robot.lag, arm.robot.play, arm.robot.quantization = round(0.09 * RATE), 0.035, 1.5e-3
+    begin_ns, brakes = arm.now_ns, int(arm.client.counts()["supervision_brakes"])
+
+    def send() -> None:
+        times = (arm.now_ns - begin_ns) / SECOND_NS + 0.04 * np.arange(1, 25)
+        ways = 0.06 * np.minimum(times, 1.0) * np.sin(2 * times)  # a first motion is small and slow
+        chunk = sequence((ways[:, None] * [0.0, 1.0, -1.0])[None], dt=[0.04], control_space=POSITION)
+        set_stamp(chunk, arm.now_ns)
+        arm.client.sequences.publish(chunk)
+
+    arm.run(3.0, 0.1, send)
+    assert np.ptp(arm.commands[:, 0, 1]) > 0.09 and int(arm.client.counts()["supervision_brakes"]) == brakes
+
+
+def test_a_planner_that_replans_from_the_command_reaches_its_goal(make_arm: MakeArm) -> None:
+    arm, goal = make_arm(start_from="previous"), -0.4
+
+    def send() -> None:
+        """Of the command, it knows no acceleration."""
+        request, way = InputParameter(1), Trajectory(1)
+        request.max_velocity, request.max_acceleration, request.max_jerk = [0.81], [3.0], [60.0]
+        position, velocity = arm.commands[-1, :2, 0]
+        request.current_position, request.current_velocity = [position], [float(np.clip(velocity, -0.8, 0.8))]
+        request.target_position = [goal]
+        Ruckig(1).calculate(request, way)
+        rows = [row(way.at_time(min(time, way.duration))[0][0]) for time in 0.05 * np.arange(1, 21)]
+        chunk = sequence(np.array([rows]), dt=[0.05], control_space=POSITION)
+        set_stamp(chunk, arm.now_ns)
+        arm.client.sequences.publish(chunk)
+
+    arm.run(2.0, 0.05, send)
+    assert abs(arm.position[0] - goal) < 0.01 and arm.commands[:, 0, 0].min() > goal - 0.05
+    arm.assert_within(LIMITS)
 
 
 def test_an_arm_that_sagged_in_an_emergency_stop_is_not_brought_back(make_arm: MakeArm) -> None:

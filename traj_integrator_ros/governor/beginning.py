@@ -204,7 +204,7 @@ class Beginning:
         there = turned(measured.position, begins[1], self._parameters.continuous)
         # Who plans from the command, which is where the droop of the robot holds it, begins there, too.
         lead = np.abs(np.vstack([begins, begins + usual]) - there).min(axis=0)
-        places = np.vstack([begins[:1], motion.coefficients[:, 0], motion.end.position])
+        places = np.vstack([begins[0], motion.coefficients[:, 0], motion.end.position])
         on = min(guard.leads_on(places + by, there, self._allowance) for by in (0.0, usual)) if insists else 0.0
         if on > NEAR:
             joint = int(np.abs(guard.contact.push).argmax())

@@ -146,7 +146,7 @@ class Commands:
             return yielding
         away = guard.is_away(self._trajectories.allowance)
         if guard.reason and not moving and guard.rests(now_ns, away):
-            guard.recover(away=away)
+            guard.recover()
             if away:  # whatever the controller holds: the next motion begins where the robot is
                 published.drop()
         if not guard.reason and (found := self._why_brake(now_ns, moving)) is not None:
@@ -263,7 +263,7 @@ class Commands:
             self._revisions = present.revisions
             guard.monitor.forget_line()
         guard.monitor.take(position, state.stamps_ns, commanded, allowance, clock.slack(), free=not guard.reason)
-        guard.measured(position, state.velocity, allowance, state.stamp_ns)
+        guard.measured(position, allowance, state.stamp_ns)
 
     def _comparable(self, now_ns: int) -> MeasuredState:
         """The latest joint state whose command is known: where motions are scaled, up to the last report."""

@@ -82,12 +82,11 @@ class Guard:
         self.monitor.compare_anew()
         self._resting_since_ns = now_ns
 
-    def measured(self, position: np.ndarray, velocity: np.ndarray, allowance: Allowance, stamp_ns: int) -> None:
-        """Take note of whether the joints move, by positions, too: some drivers give no velocities."""
+    def measured(self, position: np.ndarray, allowance: Allowance, stamp_ns: int) -> None:
+        """Take note of whether the joints move, by positions: velocities of some drivers are noise, or not there."""
         if len(self._rested_at) != len(position):
             self._rested_at = position
-        moved = np.abs(position - self._rested_at) > RESTS * REST_S * allowance.full_speed
-        if (moved | (np.abs(velocity) > RESTS * allowance.full_speed)).any():
+        if (np.abs(position - self._rested_at) > RESTS * REST_S * allowance.full_speed).any():
             self._resting_since_ns, self._rested_at = stamp_ns, position
         if self.contact is not None and not self.reason and np.abs(self._against(position, allowance)) > 1.0:
             self.contact = None
@@ -162,10 +161,9 @@ class Guard:
         """Whether the joints have been at rest for a moment; `away` from their command, for so long that they stay."""
         return (now_ns - self._resting_since_ns) * NANOSECOND_S >= (_STAYS_S if away else REST_S)
 
-    def recover(self, *, away: bool) -> None:
+    def recover(self) -> None:
         """The robot rests: the next sequence may begin where it is."""
         self.reason, self.joint = "", -1
-        self.stood = away or self.yields.count > 0
         if self.contact is not None:
             self.contact = self.contact._replace(place=self._rested_at)
         self.monitor.compare_anew()
