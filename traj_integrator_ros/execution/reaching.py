@@ -142,26 +142,20 @@ def reaching(problem: Problem, joint: int) -> tuple[Motion, float] | None:
     if speeding != slowing:
         rates = rates._replace(acceleration=speeding, deceleration=slowing)
         allowed.insert(0, rates)
-    good: list[tuple[float, Motion]] = []
-    flawed: list[tuple[float, Motion]] = []
+    best: tuple[float, Motion] | None = None
     for these in allowed:
-        if (good or flawed) and not problem.work.spend(_OF_A_SEARCH):
+        if best is not None and not problem.work.spend(_OF_A_SEARCH):
             break
-        tried = 0
-        for time, way, flaw in _ways_within(problem, joint, these):
-            tried += 1
+        for way, flaw in _ways_within(problem, joint, these):
             if flaw == 0:
-                good.append((time, way))
-                break
-            flawed.append((flaw, way))
-        if good and tried == 1:
-            break  # with as little as this, and at the earliest
-    best = min(good or flawed, key=lambda it: it[0], default=None)
+                return way, 0.0
+            if best is None or flaw < best[0]:
+                best = flaw, way
     return None if best is None else (best[1], 0.0)
 
 
-def _ways_within(problem: Problem, joint: int, rates: Rates) -> Iterator[tuple[float, Motion, float]]:
-    """Yield when, s, and how a joint comes to later and later points of a plan, and goes on with it.
+def _ways_within(problem: Problem, joint: int, rates: Rates) -> Iterator[tuple[Motion, float]]:
+    """Yield how a joint comes to later and later points of a plan, and goes on with it.
 
     And the flaw: by how much it goes back, rad, and is too fast, rad/s, as from a state that cannot slow down in time.
     """
@@ -197,7 +191,7 @@ def _ways_within(problem: Problem, joint: int, rates: Rates) -> Iterator[tuple[f
             if inside and (steered or bounds.steers(way, one)[0] <= 1 + _BARELY):
                 too_fast = max(float(max(most[1], -least[1])) - fastest, 0.0)
                 flaw = too_fast + float(retreats(way, problem, one)[0])
-                yield time, way if at_last else _and_on(way, plan), flaw
+                yield way if at_last else _and_on(way, plan), flaw
                 is_found = True
         if at_last or time >= latest or (is_found and not problem.work.spend()):
             break

@@ -29,7 +29,7 @@ Read = Callable[[Reading], Iterator[PlannedMotion]]
 Fault = Callable[[], str] | None
 """Tells what is wrong with a candidate; None: nothing is."""
 _ALIKE = 1.1
-"""Demands of two planned motions that differ by less than this factor count as the same."""
+"""Excesses of two readings that differ by less than this factor count as the same: then the more exact one is first."""
 _CONTRADICTORY = 2.0
 """A complete plan that becomes longer by this factor is read in other ways, too: the rates of its points contradict
 their positions then.
@@ -190,7 +190,7 @@ class Candidates:
                 yield planned
             else:
                 excess = np.prod(np.maximum(bounds.demands_of(rest.valid), 1.0))
-                wilder.append((round(np.log(excess) / np.log(_ALIKE)), planned))  # of those alike the more exact one
+                wilder.append((round(np.log(excess) / np.log(_ALIKE)), planned))
         yield from (planned for _, planned in sorted(wilder, key=lambda it: it[0]))
 
     def _keeps(self, rest: Motion, bounds: Bounds) -> bool:

@@ -23,10 +23,6 @@ _AGREES = 0.1 / 60
 to its spline: splines through other rows of one coarse plan differ by nearly as much. Beyond, one through both would
 swing.
 """
-_PARALLEL = 3
-"""Rows that show whether a plan is the previous one, moved: what begins on that and leaves it is twice as far from it
-at the second row as at the first one.
-"""
 _ROWS_PER_KNOT = (2, 4, 8)
 """Rows per knot of splines near noisy rows, tried in this order: the nearest first."""
 _RINGS, _RINGS_AT_KNOTS = 5e-3, 2e-4
@@ -227,22 +223,17 @@ def _jerk_of(motion: Motion) -> np.ndarray:
 def _continues(
     plan: Plan, rows: np.ndarray, origin_ns: int, at_ns: int, previous: Callable[[int], PlannedMotion], jerk: np.ndarray
 ) -> bool:
-    """Whether positions continue the previous plan: none of them is over yet, or those that are over lie on it.
+    """Tell whether positions continue the previous plan: none of them is over yet, or those that are over lie on it.
 
-    Rows that hold a position do not, nor does the previous plan, moved: a spline that came to them would swing.
+    Rows that hold a position do not: a spline that came to them would swing.
     """
     over = int(plan.ends.searchsorted((at_ns - origin_ns) * NANOSECOND_S, side="right"))
+    if over == 0:
+        return len(rows) == 1 or bool((rows != rows[0]).any())
     tolerance = _AGREES * jerk * plan.steps[0] ** 3 + ROUNDING
-    count = min(max(over, _PARALLEL), len(rows))
-    times_ns = [origin_ns + whole_ns(float(end)) for end in plan.ends[:count]]
-    apart = rows[:count] - [previous(time_ns).state_at(time_ns).position for time_ns in times_ns]
-    if over > 0:
-        return not np.count_nonzero(np.abs(apart[:over]) > tolerance)
-    first = np.abs(apart[0])
-    moved = (first > tolerance) & (np.abs(apart - apart[0]) <= first / 2).all(axis=0)
-    if count == _PARALLEL and np.count_nonzero(moved):
-        return False
-    return not (len(rows) > 1 and bool((rows == rows[0]).all()))
+    times_ns = [origin_ns + whole_ns(float(end)) for end in plan.ends[:over]]
+    apart = rows[:over] - [previous(time_ns).state_at(time_ns).position for time_ns in times_ns]
+    return not np.count_nonzero(np.abs(apart) > tolerance)
 
 
 def _alone(steps: np.ndarray, rows: np.ndarray, rests: bool, reading: Reading) -> Iterator[Motion]:
