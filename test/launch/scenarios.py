@@ -1,6 +1,7 @@
-"""Checks of a started node, said once: for nodes that ROS 2 launch starts and for bare processes alike.
+"""What must hold of a started node, said once: for nodes that ROS 2 launch starts and for bare processes alike.
 
-A check takes the client and the scenario and raises AssertionError.
+A check takes the client and the scenario and raises AssertionError. test_launch_*.py run them under launch_testing,
+test_processes.py without it, so that the two cannot drift apart.
 """
 
 from __future__ import annotations
@@ -66,6 +67,10 @@ SCENARIOS = (
         namespace="cell/arm",
         remappings=(("joint_states", "/cell/joint_states"), ("~/joint_trajectory", "/arm_controller/joint_trajectory")),
     ),
+)
+OTHER_ROBOTS = tuple(
+    Scenario(robot, namespace=robot)
+    for robot in sorted({file.stem for file in CONFIG.glob("*.yaml")} - {scenario.robot for scenario in SCENARIOS})
 )
 
 

@@ -20,7 +20,7 @@ OF_UBUNTU = {
 """Keys of rosdep that are packages of Ubuntu 24.04, by the same names."""
 OF_ROS = {
     *("ament_cmake", "ament_index_python", "builtin_interfaces", "control_msgs", "diagnostic_msgs", "geometry_msgs"),
-    *("launch", "launch_ros", "lifecycle_msgs", "rcl_interfaces", "rclpy", "rosgraph_msgs"),
+    *("launch", "launch_ros", "launch_testing", "lifecycle_msgs", "rcl_interfaces", "rclpy", "rosgraph_msgs"),
     *("action_msgs", "rosidl_default_generators", "rosidl_default_runtime", "sensor_msgs", "service_msgs", "std_msgs"),
     "trajectory_msgs",
 }
@@ -59,7 +59,7 @@ def rosdep(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 
 
 def run(environment: dict[str, str], cwd: Path, *arguments: str) -> str:
-    """Output of rosdep; fails where it fails."""
+    """What rosdep prints; fails where it fails."""
     program = "from rosdep2.main import rosdep_main; rosdep_main()"
     command = [sys.executable, "-c", program, *arguments]
     done = subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, timeout=120)
