@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from benchmarks.retiming.paths import random_limits, random_path
-from traj_integrator_ros.kernels.retime import MotionLimits, RetimeStatus, retime
+from traj_integrator_ros.kernels.retime import MotionLimits, retime
 
 
 def problem(seed: int, rows: int = 5, batch: int = 1) -> tuple[Tensor, dict[str, Tensor]]:
@@ -132,18 +132,21 @@ def test_a_way_back_on_a_curve_has_a_finite_gradient() -> None:
     assert found[0].sum(dim=0).abs().max() < 1e-6  # moved as a whole
 
 
-@pytest.mark.parametrize("seed", [0, 4])
-def test_a_constant_rate_where_nothing_faster_was_found_has_a_gradient(seed: int) -> None:
+@pytest.mark.parametrize("seed", range(8))
+def test_joints_of_little_jerk_on_few_intervals_have_the_right_gradient(seed: int) -> None:
     rng = np.random.default_rng(seed)
     waypoints = torch.tensor(random_path(rng, 16, 30))[None].requires_grad_()
-    values = random_limits(rng, 30)
-    limits = {name: torch.tensor(value).requires_grad_() for name, value in values.items()}
-    with torch.no_grad():
-        limits["jerk"] *= 1e-3
-    motion = retime(waypoints, MotionLimits(**limits), intervals=4)
-    assert motion.status.tolist() == [RetimeStatus.WITH_RESTS]
-    of_waypoints, *of_limits = torch.autograd.grad(motion.duration.sum(), [waypoints, *limits.values()])
-    by_log = {name: float((limits[name] * of).detach().sum()) for name, of in zip(limits, of_limits, strict=True)}
-    faster = by_log["velocity"] + 2 * (by_log["acceleration"] + by_log["deceleration"]) + 3 * by_log["jerk"]
-    assert faster == pytest.approx(-float(motion.duration.detach()), rel=1e-6)
-    assert bool(torch.isfinite(of_waypoints).all())
+    limits = {name: torch.tensor(value) for name, value in random_limits(rng, 30).items()}
+    jerk = limits.pop("jerk") * 1e-3
+
+    def lasts(share: float) -> Tensor:
+        motion = retime(waypoints, MotionLimits(**limits, jerk=share * jerk), intervals=4)
+        assert motion.ok.all(), motion.reason(0)
+        return motion.duration
+
+    duration = lasts(1.0)
+    (found,) = torch.autograd.grad(duration.sum(), waypoints)
+    larger = float((waypoints * found).detach().sum())
+    by_jerk = float((lasts(1.05) - lasts(0.95)).detach()) / 0.1
+    assert larger == pytest.approx(float(duration.detach()) / 3, rel=1e-2)  # jerk alone binds
+    assert by_jerk == pytest.approx(-larger, rel=0.2)

@@ -334,6 +334,7 @@ void Path::unfold() {
   knots_.clear();
   for (const size_t i : kept) {
     knots_.push_back(states.phases[i]);
+    if (places[i].turns) turns_.push_back(states.phases[i]);
     for (int order = 0; order < 3; ++order) chosen[order].insert(chosen[order].end(), state(order, i), state(order, i) + dof_);
   }
   join(chosen[0].data(), chosen[1].data(), chosen[2].data());

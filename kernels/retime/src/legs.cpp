@@ -132,7 +132,7 @@ Status Legs::time_leg(const Path& path, const Limits& limits, const Ends& ends, 
   if (last < motion_.intervals()) own.end_speed = own.end_acceleration = 0, own.free_end = false;
   Leg& leg = next_leg();
   leg.first = first, leg.last = last;
-  const double longest = this->longest(motion_, first, last), part = ends.rests() ? 1 : kNearly;
+  const double longest = this->longest(path, motion_, first, last), part = ends.rests() ? 1 : kNearly;
   Status status = Status::kNotConverged;
   for (const double width : {1.0, 0.3, 0.1, 3.0}) {
     leg.base.smooth(motion_, first, last, own, intervals, width * builds_up_);
@@ -264,13 +264,15 @@ void Legs::slow_to(double wanted) {
   }
 }
 
-double Legs::longest(const SecondOrder& motion, int64_t first, int64_t last) const {
+double Legs::longest(const Path& path, const SecondOrder& motion, int64_t first, int64_t last) const {
   const size_t slowed = dips(motion, first, last, kSlowed, INFINITY).size();
+  const std::vector<double>&s = motion.s(), &turns = path.turns();  // the second order passes turns at speed
+  const auto turned = std::lower_bound(turns.begin(), turns.end(), s[last]) - std::upper_bound(turns.begin(), turns.end(), s[first]);
   double bent = 0;  // at the pace that jerk allows where the path bends, if that is slower
   for (int64_t i = first; i < last; ++i) {
-    bent += std::max(motion.times()[i + 1] - motion.times()[i], (motion.s()[i + 1] - motion.s()[i]) * slowest_pace_[motion.piece(i)]);
+    bent += std::max(motion.times()[i + 1] - motion.times()[i], (s[i + 1] - s[i]) * slowest_pace_[motion.piece(i)]);
   }
-  return kLongest * bent + 2 * phase_ * static_cast<double>(1 + slowed);
+  return kLongest * bent + 2 * phase_ * static_cast<double>(1 + slowed + std::max<std::ptrdiff_t>(turned, 0));
 }
 
 void Legs::gradient(Gradient out) const {

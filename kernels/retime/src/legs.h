@@ -42,7 +42,9 @@ class Legs {
   // Whether no leg had to be left at a constant rate, or to rest where the path is smooth.
   bool as_meant() const { return as_meant_; }
   // Whether that takes longer than jerk explains by what the second order takes: then it is no solution.
-  bool is_too_long(const SecondOrder& fastest) const { return !(duration() <= longest(fastest, 0, fastest.intervals())); }
+  bool is_too_long(const Path& path, const SecondOrder& fastest) const {
+    return !(duration() <= longest(path, fastest, 0, fastest.intervals()));
+  }
   void gradient(Gradient out) const;
   int64_t gradient_points() const;
   int64_t iterations = 0, rounds = 0;
@@ -54,7 +56,7 @@ class Legs {
   std::vector<int64_t> rest_at_tight_places(const SecondOrder& fastest, const Ends& ends, int64_t most);
   Status time_leg(const Path& path, const Limits& limits, const Ends& ends, int64_t first, int64_t last, int64_t intervals);
   // How long a motion may last between points of the second order's grid: beyond that it is no solution.
-  double longest(const SecondOrder& motion, int64_t first, int64_t last) const;
+  double longest(const Path& path, const SecondOrder& motion, int64_t first, int64_t last) const;
   int64_t slowest(int64_t first, int64_t last) const;
   Status count(ThirdOrder& leg, Status status);
   Leg& next_leg();

@@ -34,6 +34,21 @@ struct Limits {
     made.invert();
     return made;
   }
+  // From rest to rest within `range` of every joint: what jerk lets a motion reach there at all (Landau and Kolmogorov). Larger
+  // limits mean nothing, and a second order that uses them is no motion to begin with.
+  Limits reached_within(double range) const {
+    Limits made = *this;
+    const double half = range / 2;
+    for (size_t j = 0; j < of[kJerk].size(); ++j) {
+      const double jerk = of[kJerk][j], speed = std::min(of[kVelocity][j], std::cbrt(9.0 / 8 * half * half * jerk));
+      const double acceleration = std::min(std::cbrt(3 * half * jerk * jerk), std::sqrt(2 * speed * jerk));
+      made.of[kVelocity][j] = speed;
+      made.of[kLowest][j] = std::max(of[kLowest][j], -acceleration);
+      made.of[kHighest][j] = std::min(of[kHighest][j], acceleration);
+    }
+    made.invert();
+    return made;
+  }
 
  private:
   void invert() {

@@ -46,6 +46,7 @@ bool Path::build(const PathRows& rows, bool unfolds) {
   join(positions_.data(), velocity, acceleration);
   spline_knot_of_row_ = knot_of_row_;
   passed_.clear();
+  turns_.clear();
   if (unfolds) unfold();
   return true;
 }

@@ -35,6 +35,8 @@ class Path {
   const std::vector<int64_t>& spline_knot_of_row() const { return spline_knot_of_row_; }
   // Of a path that turns back, for each row and turn: its phase; piece of the spline, and part of it.
   const std::vector<double>& passed() const { return passed_; }
+  // Phases at which it turns back, if they are smooth.
+  const std::vector<double>& turns() const { return turns_; }
   // Whether the third derivative does not jump at a knot.
   bool is_smooth(int64_t knot) const { return smooth_[knot]; }
   // Position and derivatives by s, [D] each, of one piece; pointers that are null are left out. Element j is written to
@@ -51,7 +53,7 @@ class Path {
   std::vector<double> knots_, coefficients_;  // coefficients [pieces, degree + 1, D], powers of s - knot
   std::vector<int64_t> kept_, knot_of_row_;   // rows that are knots; the knot of each row
   std::vector<int64_t> spline_knot_of_row_;
-  std::vector<double> positions_, velocities_, passed_;
+  std::vector<double> positions_, velocities_, passed_, turns_;
   std::vector<char> smooth_;
 };
 

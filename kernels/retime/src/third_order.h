@@ -27,7 +27,7 @@ class ThirdOrder {
   // `base` has to be in place; `slow_only`: y <= 1. `part`: how much of the limits is used. Limits are kept where rows are
   // formed, and between them as far as tightening on the way does it.
   Status solve(const Path& path, const Limits& limits, const Ends& ends, bool slow_only, double part);
-  // The largest constant rate that keeps the limits where rows are formed: no solution, but it needs none.
+  // The largest constant rate that keeps the limits where rows are formed: no solution, but it needs none. Its gradient is NaN.
   void keep_rate(const Path& path, const Limits& limits);
   // Solves again with the limits tightened where ratios [3 N], velocity, acceleration, jerk of each interval, exceed 1.
   // False if that fails; then the solution is as it was.
@@ -56,7 +56,6 @@ class ThirdOrder {
   void set_scales();
   void set_begin(const Ends& ends);
   double largest_constant() const;
-  void bind_constant();
   bool converges(const Ends& ends, double part, bool careful);
   // From slacks at the rows' values, at least `floor`, and multipliers for a barrier.
   void begin(double floor, double barrier);

@@ -13,6 +13,9 @@ constexpr double kAsWanted = 1e-6, kNearlyAsLong = 3e-3;
 constexpr int kMostHalvings = 60;
 // Of a rate relative to limits of velocity, below which a plan rests.
 constexpr double kResting = 1e-9;
+// Of the range between samples, which lie so many to a piece of the path, what there may be beyond them.
+constexpr double kWider = 1.1;
+constexpr int64_t kSamples = 8;
 
 bool is_finite(const double* values, int64_t count) {
   return values == nullptr || std::all_of(values, values + count, [](double x) { return std::isfinite(x); });
@@ -107,7 +110,7 @@ Status Retimer::time(const Limits& limits) {
     }
     return status;
   };
-  Status status = solve_once(limits);
+  Status status = solve_once(smooth && rests && !options_.slow_only ? limits.reached_within(kWider * range()) : limits);
   if (status == Status::kStartTooFast) {
     const auto [kind, joint] = second_.binding_at_start();
     played.segment_ratio[kind] = ends_.start_speed / second_.largest_start_speed();
@@ -128,7 +131,7 @@ Status Retimer::time(const Limits& limits) {
     if (played.worst() > kAlmostHeld) status = Status::kExceeds;
   }
   if (smooth && !options_.slow_only && !searches && status == Status::kDone) {
-    if (third.is_too_long(second_)) return Status::kNotConverged;
+    if (third.is_too_long(path, second_)) return Status::kNotConverged;
     if (!third.as_meant()) status = Status::kWithRests;
   }
   if (options_.duration > 0 && rests) {
@@ -139,6 +142,21 @@ Status Retimer::time(const Limits& limits) {
     make();
   }
   return status;
+}
+
+// The greatest of the ranges of the joints.
+double Retimer::range() const {
+  const int64_t dof = path.dof();
+  std::vector<double> q(dof), low(dof, INFINITY), high(dof, -INFINITY);
+  for (int64_t i = 0; i <= kSamples * path.pieces(); ++i) {
+    const int64_t m = std::min(i / kSamples, path.pieces() - 1);
+    const double from = path.knots()[m], part = static_cast<double>(i - m * kSamples) / kSamples;
+    path.evaluate(m, from + part * (path.knots()[m + 1] - from), q.data(), nullptr, nullptr, nullptr);
+    for (int64_t j = 0; j < dof; ++j) low[j] = std::min(low[j], q[j]), high[j] = std::max(high[j], q[j]);
+  }
+  double widest = 0;
+  for (int64_t j = 0; j < dof; ++j) widest = std::max(widest, high[j] - low[j]);
+  return widest;
 }
 
 // From the length of the joint velocity and its derivative to those of the phase; returns the length for ds/dt = 1.

@@ -64,6 +64,7 @@ class Retimer {
   Status solve_for_duration(const Limits& limits);
   template <class Solve>
   Status lower_limits(const Limits& limits, const Solve& solve_once);
+  double range() const;
   double along_path(int64_t piece, double s, double& speed, double& acceleration) const;
   bool slow_parts(const PathRows& rows, const Limits& limits, const Ends& ends);
   void play();
