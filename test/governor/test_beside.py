@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from pipelines import NOW_S, Later, SimulatedNode, largest, limits, ns
 
+from traj_integrator_ros.governor import beside
 from traj_integrator_ros.governor.executable import ExecutableTrajectory
 from traj_integrator_ros.kernels import ControlSpace
 from traj_integrator_ros.requests.rejection import RejectionReason
@@ -108,6 +111,22 @@ def test_a_stop_is_made_at_once_and_drops_what_is_sought(node: Busy) -> None:
     assert [reason for reason, _ in node.refused] == [STOPPED] * 2
     node.threads.work()
     assert all(node.tick(now + 0.04 + 0.01 * cycle) is None for cycle in range(40))
+
+
+@pytest.mark.parametrize(("rows", "waits"), [(200, True), (20_000, False)])
+def test_nobody_waits_for_the_way_to_a_long_plan(
+    node: Busy, monkeypatch: pytest.MonkeyPatch, rows: int, waits: bool
+) -> None:
+    waited: list[float] = []
+
+    def wait(futures: list, timeout: float) -> SimpleNamespace:
+        waited.append(timeout)
+        return SimpleNamespace(done=())
+
+    monkeypatch.setattr(beside, "wait", wait)
+    share = np.arange(1, rows + 1)[:, None] / rows
+    assert node.plan(4.0 * share[:, 0], share**3 * (10 - 15 * share + 6 * share**2) * [5.0, 0.2]) is None
+    assert bool(waited) == waits
 
 
 def test_what_is_wrong_with_a_plan_is_told_when_it_is_found(node: Busy) -> None:

@@ -31,6 +31,8 @@ from .reference import PlannedMotion, Reading, references, stops_of
 from .sent import NotYet, Present
 from .slow import fastest, slow
 
+_LONG = 2_000
+"""Rows of a plan that is never found within the patience: a stop need not wait for that."""
 _LONGEST_NS = (2**31 - 1) * SECOND_NS
 """Limit of a Duration message, whose seconds are int32."""
 SPARE_NS = 6_000_000
@@ -103,7 +105,7 @@ class TrajectoryMaker:
             finding = self._begun(plan, present, now_ns, max(plan.making, expected))
             if expected and finding.is_done():  # it need not be taken up as late as was expected
                 finding = self._begun(plan, present, now_ns, plan.making)
-            patience = 0.0 if expected else PATIENCE_S
+            patience = 0.0 if expected or len(plan.actions) > _LONG else PATIENCE_S
         elif finding.is_done() and finding.took_s < PATIENCE_S < self.findings.expected_s(key):
             self.findings.take(key, finding)  # it need not be taken up as late as was expected
             finding, patience = self._begun(plan, present, now_ns, plan.making), PATIENCE_S
