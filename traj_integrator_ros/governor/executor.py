@@ -324,10 +324,19 @@ class Executor:
             Rejected: with the reason.
 
         """
-        self.commands.check_clock(now_ns)
+        return self.begin(self.plan(fields, now_ns, end=end, topic=topic), now_ns, clock)
+
+    def plan(
+        self, fields: PositionFields, now_ns: int, *, end: str | None = None, topic: str = "position_trajectory"
+    ) -> Plan:
+        """Check positions and times, in any thread: milliseconds for thousands of points. Raises Rejected."""
         by_robot = fields._replace(stamp_ns=self._by_robot(fields.stamp_ns))
         plan = plan_of_positions(by_robot, self.parameters, now_ns, end)
-        plan = replace(plan, topic=topic, received_ns=now_ns, stamp_ns=fields.stamp_ns)
+        return replace(plan, topic=topic, received_ns=now_ns, stamp_ns=fields.stamp_ns)
+
+    def begin(self, plan: Plan, now_ns: int, clock: Callable[[], int] | None = None) -> ExecutableTrajectory | None:
+        """Make the trajectory of a plan that `plan` has checked; None: it has to wait. Raises Rejected."""
+        self.commands.check_clock(now_ns)
         if plan.untimed:
             plan = self._trajectories.beginning.without_first_row(plan, now_ns)
         return self.commands.in_time(plan, now_ns, clock)

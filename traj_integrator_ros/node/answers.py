@@ -130,8 +130,7 @@ class Answers:
             followed = published and parameters.start_from == START_FROM_PREVIOUS
             if parameters.publish_joint_trajectory or followed:
                 with judging(Output.ROW) as row:
-                    if stops != self.services.stops:  # while the batch was computed
-                        raise Rejected(RejectionReason.STOPPED, "node: stopped before the sequence was begun")
+                    self._require_no_stop_since(stops)  # while the batch was computed
                     trajectory = pipeline.trajectory(request, nanoseconds(stamp), now_ns, self.now_ns)
                     row.waits = trajectory is None
                     self.hand_over(trajectory)
@@ -140,12 +139,22 @@ class Answers:
         """Make a trajectory of a serialized JointTrajectory, and publish it."""
         with self._answering("position_trajectory", message, info) as judging, judging(Output.ROW) as row:
             pipeline = self.accepting()
-            now_ns = self.update()
+            now_ns, stops = self.update(), self.services.stops
             most = pipeline.parameters.position_trajectory_max_points
-            fields = self.beside(len(message) // _NUMBER_BYTES, lambda: read_position_trajectory(message, most))
-            trajectory = pipeline.position_trajectory(fields, now_ns, self.now_ns)
+
+            def read() -> Plan:
+                return pipeline.plan(read_position_trajectory(message, most), now_ns)
+
+            plan = self.beside(len(message) // _NUMBER_BYTES, read)
+            self._require_no_stop_since(stops)
+            trajectory = pipeline.begin(plan, self.now_ns(), self.now_ns)
             row.waits = trajectory is None
             self.hand_over(trajectory)
+
+    def _require_no_stop_since(self, stops: int) -> None:
+        """Begin nothing that came before a stop. Raises Rejected: stopped."""
+        if stops != self.services.stops:
+            raise Rejected(RejectionReason.STOPPED, "node: stopped before the sequence was begun")
 
     @contextmanager
     def _answering(self, topic: str, message: bytes, info: Mapping[str, object]) -> Iterator[Callable[[Output], Guard]]:
