@@ -40,7 +40,7 @@ _FLOOR, _OF_SPEED = 0.16, 0.75
 """Least threshold of growth at rest, and what is added at full speed, as shares of the allowance: free motion of
 industrial arms takes 2 of 9 mrad when slow, and 7 of 40 mrad when fast; pushes of 80 N at 0.5 rad/s take 26 of 27.
 """
-_MARGIN, _UNKNOWN = 2.0, 0.22
+_MARGIN, _UNKNOWN = 2.0, 0.25
 """Factor by which anything may exceed what was learned of it; and the need of joints that have not moved to and fro
 yet, as a share of the allowance: soft drives need 0.15, hobby arms with play and stiction up to 0.3.
 """
