@@ -5,6 +5,7 @@ Which reason refuses which of them, test/robustness asks of every bad message.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 
 import numpy as np
@@ -33,16 +34,17 @@ def counts_of(client: RosClient) -> list[int]:
     return [int(counts[f"{what}_{fate}"]) for what in ("batches", "trajectories") for fate in ("published", "rejected")]
 
 
-def away(client: RosClient) -> None:
-    """The robot was braked, because it is not where it was commanded to be, and does not rest."""
+def away(client: RosClient) -> Callable[[], None]:
+    """The robot was braked, because it goes back where it was commanded to go on; returns what lets it do so."""
+    begun = time.monotonic()
 
     def drifting() -> None:
-        client.publish_state(NEAR, np.full(DOF, 0.1))
+        client.publish_state(NEAR - 0.1 * (time.monotonic() - begun), np.full(DOF, -0.1))
 
     with client.periodically(0.02, drifting):
         client.sequences.publish(velocities(np.full((40, DOF), 0.5)))
         client.wait_for(lambda: client.counts()["braked"] != "no", "a brake")
-    client.spin(0.1)
+    return drifting
 
 
 def falling(client: RosClient) -> None:
@@ -62,19 +64,20 @@ def falling(client: RosClient) -> None:
 def test_a_wrong_row_for_the_controller_does_not_keep_back_the_batch(
     serve: NodeServer,
     changes: Mapping[str, object],
-    before: Callable[[RosClient], None],
+    before: Callable[[RosClient], Callable[[], None] | None],
     message: ActionSequence,
     reason: str,
 ) -> None:
     process, client = serve(changes)
     client.settle_state(NEAR)
-    before(client)
+    goes_on = before(client) or (lambda: None)
     told, counted = client.rejections, counts_of(client)
     told.clear()
     client.batches.clear()
     client.trajectories.clear()
-    client.sequences.publish(message)
-    client.wait_for(lambda: client.batches and told, "the batch, and why there is no row")
+    with client.periodically(0.02, goes_on):
+        client.sequences.publish(message)
+        client.wait_for(lambda: client.batches and told, "the batch, and why there is no row")
     batch = client.batches[0]
     assert (batch.batch, batch.horizon, len(batch.position)) == (4, 4, 4 * 4 * DOF)
     assert [(one.output, one.reason, one.count) for one in told] == [(ROW, reason, 1)]

@@ -327,7 +327,7 @@ class Commands:
         first = self._waiting
         if first is None or GOALS in (first.topic, plan.topic) or not self._trajectories.findings.is_sought(first):
             return False
-        return is_like(plan, len(first.steps))
+        return not first.untimed and is_like(plan, len(first.steps))
 
     def _within_limits(self, now_ns: int) -> ExecutableTrajectory | None:
         """What brings the motion in execution within limits that have changed; None: it keeps them, or that waits."""

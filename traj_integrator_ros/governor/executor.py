@@ -324,7 +324,7 @@ class Executor:
             Rejected: with the reason.
 
         """
-        return self.begin(self.plan(fields, now_ns, end=end, topic=topic), now_ns, clock)
+        return self.follow(self.plan(fields, now_ns, end=end, topic=topic), now_ns, clock)
 
     def plan(
         self, fields: PositionFields, now_ns: int, *, end: str | None = None, topic: str = "position_trajectory"
@@ -334,7 +334,7 @@ class Executor:
         plan = plan_of_positions(by_robot, self.parameters, now_ns, end)
         return replace(plan, topic=topic, received_ns=now_ns, stamp_ns=fields.stamp_ns)
 
-    def begin(self, plan: Plan, now_ns: int, clock: Callable[[], int] | None = None) -> ExecutableTrajectory | None:
+    def follow(self, plan: Plan, now_ns: int, clock: Callable[[], int] | None = None) -> ExecutableTrajectory | None:
         """Make the trajectory of a plan that `plan` has checked; None: it has to wait. Raises Rejected."""
         self.commands.check_clock(now_ns)
         if plan.untimed:

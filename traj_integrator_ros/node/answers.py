@@ -147,7 +147,7 @@ class Answers:
 
             plan = self.beside(len(message) // _NUMBER_BYTES, read)
             self._require_no_stop_since(stops)
-            trajectory = pipeline.begin(plan, self.now_ns(), self.now_ns)
+            trajectory = pipeline.follow(plan, self.now_ns(), self.now_ns)
             row.waits = trajectory is None
             self.hand_over(trajectory)
 
