@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from execution_cases import largest_jumps
 from pipelines import GIVEN, LIMITS, NOW_S, SimulatedNode, largest, limits, ratio, rejected
 
 from traj_integrator_ros.execution.limits import extremes
@@ -172,3 +173,10 @@ def test_a_slowed_motion_begins_in_its_state_or_is_not_found() -> None:
             begun += 1
             assert (np.abs(found.begin.beyond(motion.begin)) <= [[1e-9], [1e-6], [1e-3]]).all(), seed
     assert begun > 20
+
+
+def test_a_slowed_plan_continues_where_the_robot_is_not_where_its_plan_was() -> None:
+    """It was begun 50 ms ago, and the robot rests: later plans that begin before the join read it without a jump."""
+    node = limited(start_from="previous")
+    trajectory = node.send(SHAPE * [2.0, 0.2], stamp=NOW_S - 0.05)
+    assert trajectory.delay > 0 and largest_jumps(trajectory.planned.motion)[0] < 1e-9

@@ -86,6 +86,21 @@ def with_slow_kernels() -> None:
         setattr(TrajectoryIntegrator, name, slow)
 
 
+def with_slow_reading() -> None:
+    """A plan takes the node a second to be read, as if it were much longer, and other threads can go on."""
+    import time
+
+    from traj_integrator_ros.node import answers
+
+    read = answers.read_position_trajectory
+
+    def slow(*given: object) -> object:
+        time.sleep(SLOW_S)
+        return read(*given)
+
+    answers.read_position_trajectory = slow
+
+
 def short_of_memory() -> None:
     """A device that holds no buffer of more than 10,000 elements."""
     import torch

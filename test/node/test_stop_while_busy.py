@@ -7,7 +7,8 @@ import time
 import numpy as np
 import pytest
 from node_fixtures import NodeServer
-from node_variants import SLOW_S, with_slow_kernels
+from node_fixtures import plan as through
+from node_variants import SLOW_S, with_slow_kernels, with_slow_reading
 from ros_client import RosClient
 
 from traj_integrator_interfaces.msg import ActionSequence
@@ -112,6 +113,7 @@ def test_the_answer_counts_from_the_call_although_the_node_was_busy_then(serve: 
     assert answer.result().duration == pytest.approx(lasted, rel=TRUE)
 
 
+MANY_POINTS = 20_000
 LARGE = 600
 """Trajectories of 32 rows that are a large batch."""
 
@@ -158,3 +160,20 @@ def test_the_brake_is_sent_while_large_batches_are_computed(serve: NodeServer) -
             client.wait_for(answer.done, name)
             assert "stopped" not in answer.result().message
         client.spin(1.0)  # it rests
+
+
+def test_a_plan_that_a_stop_overtakes_is_not_begun(serve: NodeServer) -> None:
+    _, client = serve(PARAMETERS, variant=with_slow_reading)
+    client.joint_names = NAMES
+    client.settle_state([0.0] * DOF)
+    service = client.client(Stop, "stop")
+    assert service.wait_for_service(10.0)
+    share = np.arange(1, MANY_POINTS + 1)[:, None] / MANY_POINTS
+    rows = 0.5 * share**2 * (3 - 2 * share) * np.ones(DOF)
+    client.plans.publish(through(20.0 * share[:, 0], rows, NAMES))
+    client.spin(SLOW_S / 4)  # it is being read
+    answer = service.call_async(Stop.Request())
+    client.wait_for(lambda: client.rejections, "why the plan is not begun", 4 * SLOW_S)
+    assert answer.done() and client.rejections[-1].reason == "stopped"
+    client.spin(0.3)
+    assert not client.trajectories

@@ -214,8 +214,11 @@ class Candidates:
         rest = planned.remainder(point.join_ns).valid
         raised = replace(point.bounds, most=np.inf, deceleration=None).raised_to(rest)
         ended = self._ended(planned, point._replace(bounds=raised))
-        joined = self._joined(ended, point)
-        return joined and ended._replace(motion=joined[0]._replace(plan_from=0.0))
+        if (joined := self._joined(ended, point)) is None:
+            return None
+        motion = joined[0]._replace(plan_from=0.0)
+        # Later plans continue what was slowed, from here on: the plan as it was is elsewhere.
+        return ended._replace(planned=planned._replace(start_ns=point.join_ns, motion=motion), motion=motion)
 
     def _slowed(self, ended: Ended) -> Ended | str:
         """The same, slowed where it exceeds limits; or why that is not found, in words."""

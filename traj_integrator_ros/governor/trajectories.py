@@ -109,7 +109,7 @@ class TrajectoryMaker:
         elif finding.is_done() and finding.took_s < PATIENCE_S < self.findings.expected_s(key):
             self.findings.take(key, finding)  # it need not be taken up as late as was expected
             finding, patience = self._begun(plan, present, now_ns, plan.making), PATIENCE_S
-        elif finding.is_done() and not self._fits(finding.point, present, now_ns):
+        elif finding.is_done() and not self._fits(finding, present, now_ns):
             later = self._begun_later(finding, plan, present, now_ns)
             finding, patience = later or self._begun(plan, present, now_ns, MAKING * finding.took_s), 0.0
         else:
@@ -178,27 +178,30 @@ class TrajectoryMaker:
         finding = Finding(plan, self._join_point(plan, present, join_ns, now_ns), dropped)
         return self.findings.begin(finding, self._candidates, self._read(plan, present, join_ns))
 
-    def _fits(self, point: JoinPoint, present: Present, now_ns: int) -> bool:
-        """Whether a candidate from there may be taken yet: the command will be as it was assumed."""
-        at_ns = self._at(now_ns)
+    def _fits(self, finding: Finding, present: Present, now_ns: int) -> bool:
+        """Tell whether what was found may be taken yet: the command will be as it was assumed."""
+        point, at_ns = finding.point, self._at(now_ns)
         earliest_ns = present.known_from_ns if present.known_from_ns > at_ns else at_ns + SPARE_NS
         if point.join_ns < earliest_ns:
             return False
-        return self._is_same(point, present.planned.state_at(point.join_ns), present)
+        return self._is_same(finding, present.planned.state_at(point.join_ns), present)
 
-    def _is_same(self, point: JoinPoint, state: State, present: Present) -> bool:
-        """Whether a command is as it was assumed; of one that is measured, the controller bridges what is a little."""
-        most = SAME if present.follows else np.array([[SAME_END_RAD], *SAME[1:]])
-        return not (np.abs(state.beyond(point.state)) > most).any()
+    def _is_same(self, finding: Finding, state: State, present: Present) -> bool:
+        """Tell whether a command is as a search assumed it, or so near that the controller bridges to a measured robot.
+
+        Only to the first point of a complete plan: what leads to others must end where they begin.
+        """
+        bridged = finding.plan.is_complete and not present.follows
+        most = np.array([[SAME_END_RAD], *SAME[1:]]) if bridged else SAME
+        return not (np.abs(state.beyond(finding.point.state)) > most).any()
 
     def _begun_later(self, finding: Finding, plan: Plan, present: Present, now_ns: int) -> Finding | None:
         """What was found from rest for a plan that begins at no given time, begun now; None: it has to be sought."""
-        point, join_ns = finding.point, self._join_ns(present, now_ns)
-        if (plan.origin_ns and not plan.untimed) or np.count_nonzero(point.state[1:]) or not finding.succeeded:
+        if (plan.origin_ns and not plan.untimed) or np.count_nonzero(finding.point.state[1:]) or not finding.succeeded:
             return None
-        rests = not present.planned.rest_from(join_ns).moves
-        same = rests and self._is_same(point, present.planned.state_at(join_ns), present)
-        return finding.later(join_ns) if same else None
+        join_ns = self._join_ns(present, now_ns)
+        state, rests = present.planned.state_at(join_ns), not present.planned.rest_from(join_ns).moves
+        return finding.later(join_ns) if rests and self._is_same(finding, state, present) else None
 
     def stop(self, now_ns: int, place: np.ndarray | None = None) -> ExecutableTrajectory | None:
         """Make the fastest stop from the present command, or the way to rest at a place; None: nothing is commanded.
@@ -307,11 +310,9 @@ class TrajectoryMaker:
     def _fastest_along(
         self, path: Plan, commanded: PlannedMotion, join_ns: int, reading: Reading
     ) -> Iterator[PlannedMotion]:
-        """Yield the motion that passes a path as fast as limits allow, from where what is commanded can be stopped.
+        """Yield the motion that stops what is commanded, and passes a path from there as fast as limits allow.
 
-        Raises:
-            Rejected: limits_violated.
-
+        Raises Rejected: limits_violated.
         """
         stop = commanded.rest_from(join_ns)
         if stop.duration > MOMENT_S:
@@ -372,9 +373,7 @@ class TrajectoryMaker:
             if values is not None:
                 require_finite(name, values, RejectionReason.NON_FINITE_RESULT)
         self._require_times(points.time_ns)
-        of_plan: dict[str, object] = {}
-        if plan is not None:
-            of_plan = {"topic": plan.topic, "received_ns": plan.received_ns}
+        of_plan = {} if plan is None else {"topic": plan.topic, "received_ns": plan.received_ns}
         return ExecutableTrajectory(
             motion=motion,
             points=points,

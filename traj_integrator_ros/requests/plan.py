@@ -38,7 +38,7 @@ class Plan:
     left_out: np.ndarray | None = None
     """Joints that a position trajectory does not name, bool `[dof]`; None: it names all."""
     untimed: bool = False
-    """True if its actions are a path without times: it has no steps, and is passed as fast as limits allow."""
+    """True if its actions are a path without times: complete, but without steps; passed as fast as limits allow."""
     stamp_ns: int = 0
     """Stamp of the message, ns; a rejection tells it."""
     topic: str = "action_sequence"

@@ -104,7 +104,7 @@ def plan_of_positions(fields: PositionFields, parameters: NodeParameters, now_ns
         untimed=untimed,
         stamp_ns=stamp_ns,
         topic="position_trajectory",
-        is_complete=is_complete,
+        is_complete=is_complete or untimed,
         velocities=velocities,
         accelerations=accelerations,
     )
