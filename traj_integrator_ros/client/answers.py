@@ -1,4 +1,4 @@
-"""Answers of the node as arrays: views of the messages' memory, or tensors where tensors were asked about."""
+"""Answers of the node as arrays: views of the messages' memory, or tensors if the caller passed tensors."""
 
 from __future__ import annotations
 
@@ -23,38 +23,38 @@ if TYPE_CHECKING:
     Array = np.ndarray | torch.Tensor
 
 Kind = Callable[[np.ndarray], Any]
-"""Makes what is returned of an array: the array itself, or a tensor."""
+"""Converts an array of an answer to what the caller gets: the array itself, or a tensor."""
 
 
 class Refused(Exception):
-    """The node refuses a request; the message says which, what it expected, and what came."""
+    """The node refuses a request; the message names the field, the expected value and the given one."""
 
 
 @dataclass(frozen=True)
 class Trajectories:
-    """A batch of trajectories, float32; None: an output that was not asked for."""
+    """A batch of trajectories, float32; an output that was not requested is None."""
 
     joint_names: tuple[str, ...]
-    """The order of the columns."""
+    """Joint names in the order of the columns."""
     stamp_ns: int
     """Stamp of the sequence, ns."""
     time_from_start: Array
     """`[horizon]`, or `[batch, horizon]` where dt differs by trajectory, s since the start state."""
     position: Array | None
-    """`[batch, horizon, dof]`, rad or m; what follows likewise, per s, s² and s³."""
+    """`[batch, horizon, dof]`, rad or m; the next three fields have the same shape, per s, s² and s³."""
     velocity: Array | None
     acceleration: Array | None
     jerk: Array | None
 
     @property
     def outputs(self) -> tuple[Array | None, Array | None, Array | None, Array | None]:
-        """Position to jerk."""
+        """Position, velocity, acceleration and jerk."""
         return self.position, self.velocity, self.acceleration, self.jerk
 
 
 @dataclass(frozen=True)
 class Gradient:
-    """Gradients, float32; None: one that was not asked for, or of what was not given."""
+    """Gradients, float32; a gradient is None if it was not requested or its input was not given."""
 
     action: Array | None
     """`[batch, horizon, dof]`."""
@@ -67,12 +67,12 @@ class Gradient:
     goal_velocity: Array | None
     goal_acceleration: Array | None
     dt: Array | None
-    """Gradient in the shape of dt; `[batch]` of one for each trajectory."""
+    """Gradient in the shape of dt; `[batch]` if each trajectory has its own dt."""
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """The costs of a batch, and what was asked for with them."""
+    """The costs of a batch, with the requested gradients, trajectories and violations."""
 
     cost: Array
     """`[batch]`, float32."""
@@ -81,7 +81,7 @@ class Evaluation:
     violations: dict[str, Array]
     """Violations by output, `[batch, horizon, dof]`: positive beyond a limit, negative within."""
     trajectories: Trajectories | None
-    """Trajectories of `rows`."""
+    """The trajectories whose indices the request listed in `rows`."""
 
 
 @dataclass(frozen=True)
@@ -90,23 +90,23 @@ class JointMotion:
 
     joint_names: tuple[str, ...]
     stamp_ns: int
-    """Its start; 0: on arrival."""
+    """Start time of the trajectory, ns; 0: on arrival."""
     time_from_start: np.ndarray
     """`[points]`, s."""
     position: np.ndarray
-    """`[points, dof]`, rad; the others likewise, None where there are none."""
+    """`[points, dof]`, rad; velocity and acceleration have the same shape, or are None if the points lack them."""
     velocity: np.ndarray | None
     acceleration: np.ndarray | None
 
 
 @dataclass(frozen=True)
 class Retimed:
-    """Times of paths or plans; float64."""
+    """Times found for paths or plans; float64."""
 
     status: np.ndarray
-    """`[batch]`, constants of Retime.Request."""
+    """Status of each path, `[batch]`: constants of Retime.Request."""
     reason: tuple[str, ...]
-    """Why one has no trajectory; otherwise empty."""
+    """The reason why a path has no trajectory; empty if it has one."""
     duration: np.ndarray
     """`[batch]`, s."""
     unchanged: np.ndarray
@@ -116,7 +116,7 @@ class Retimed:
     row_times: np.ndarray
     """`[batch, rows]`, s."""
     trajectories: tuple[JointMotion, ...]
-    """One for each path; without points where `status` is neither DONE nor STILL."""
+    """One trajectory for each path; it has points only if `status` is DONE or STILL."""
 
 
 @dataclass(frozen=True)
@@ -126,15 +126,15 @@ class Committed:
     joint_names: tuple[str, ...]
     now_ns: int
     lead: float
-    """s from a sequence's arrival until it can change the motion."""
+    """Time from a sequence's arrival until it can change the motion, s."""
     committed: int
-    """Number of rows, from the first, that cannot be changed any more."""
+    """Number of rows, counted from the first, that cannot be changed any more."""
     executing: bool
     position: np.ndarray
-    """`[rows, dof]`, commanded if nothing new arrives, rad."""
+    """Position that will be commanded if nothing new arrives, `[rows, dof]`, rad."""
     velocity: np.ndarray
     commanded_position: np.ndarray
-    """`[rows_before, dof]`, what was commanded; NaN where that is not known, as in the following."""
+    """Position that was commanded, `[rows_before, dof]`; NaN where it is unknown, as in the next fields."""
     commanded_velocity: np.ndarray
     measured_position: np.ndarray
     measured_velocity: np.ndarray
@@ -142,27 +142,27 @@ class Committed:
 
 @dataclass(frozen=True)
 class Stopped:
-    """A brake."""
+    """The brake that answered a stop."""
 
     message: str
-    """The node's account of the brake."""
+    """The node's words about the brake."""
     duration: float
-    """s until all joints rest."""
+    """Time until all joints rest, s."""
     joint_names: tuple[str, ...]
     distance: np.ndarray
-    """`[dof]`, how far each joint still moves, rad."""
+    """Distance that each joint still moves, `[dof]`, rad."""
 
 
 def as_it_is(found: np.ndarray) -> np.ndarray:
-    """The array itself."""
+    """The array itself, without a copy."""
     return found
 
 
 def kind_of(values: object) -> Kind:
-    """A function that makes arrays of the kind of some values: tensors of their device, or numpy's."""
+    """Return a function that makes arrays of the same kind as some values: tensors on their device, or numpy arrays."""
     if not hasattr(values, "requires_grad"):
         return as_it_is
-    torch = sys.modules["torch"]  # it is there, as its tensor is
+    torch = sys.modules["torch"]  # the message is in memory, as is the tensor that it fills
     return lambda found: torch.from_numpy(found).to(values.device)
 
 

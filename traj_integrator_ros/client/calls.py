@@ -45,7 +45,7 @@ class _Call:
 
 
 class Calls:
-    """The calls of one program, by a node and a thread of their own.
+    """The service calls of one program, made by a node and a thread of their own.
 
     So they are answered whoever spins `node`, and may be waited for in its callbacks.
 
@@ -55,7 +55,9 @@ class Calls:
     """
 
     _is_used = _is_ended = False
-    """Clients of this process, or of one of which it is a fork: were any made, and had they ended before the fork?"""
+    """Clients of this process, or of the process that it was forked from: were there any, and had they ended at the
+    fork?
+    """
 
     def __init__(self, node: Node) -> None:
         self._resolve = node.resolve_service_name
@@ -76,22 +78,22 @@ class Calls:
 
     @classmethod
     def check_process(cls) -> None:
-        """Raise RuntimeError where making a node would wait forever, as rclpy does where it had ended before a fork."""
+        """Raise RuntimeError if making a node would wait forever: rclpy does after a shutdown just before a fork."""
         if cls._is_ended:
             raise RuntimeError("expected no fork of a process that has closed its clients: start workers by spawn")
 
     @property
     def is_forked(self) -> bool:
-        """Return whether this is a copy in a fork of the process that made it, to which everything in it belongs."""
+        """Return whether this object is a copy in a forked process; everything in it belongs to its maker's process."""
         return self._over == _FORKED
 
     def check(self) -> None:
-        """Raise RuntimeError where this is closed, rclpy shut down, or the process a fork."""
+        """Raise RuntimeError if this object is closed, rclpy is shut down, or the process is a fork."""
         if self._over:
             raise RuntimeError(self._over)
 
     def client(self, service: type, name: str) -> Client:
-        """The client of a service, made once."""
+        """Return the client of a service; it is made once."""
         name = self._resolve(name)
         with self._lock:
             if name not in self._clients:
@@ -125,7 +127,7 @@ class Calls:
             callbacks must not wait for other calls.
 
         """  # fmt: skip
-        self.check()  # before the lock, which another thread may have held when the process was forked
+        self.check()  # before taking the lock, which another thread may have held when the process was forked
         now = time.monotonic()
         deadline = now + (timeout_s if service_within_s is None else service_within_s)
         with self._lock:
@@ -138,13 +140,13 @@ class Calls:
         return call.answer
 
     def wait(self, answer: Future) -> Any:
-        """The result of a future of `begin`. Raises RuntimeError in the callback of one, which would wait forever."""
+        """Return the result of a future of `begin`. Raises RuntimeError in a future's callback: that would block."""
         if threading.current_thread() is self._thread and not answer.done():
             raise RuntimeError("expected no waiting for calls in the callback of a future: begin further calls there")
         return answer.result()
 
     def close(self) -> None:
-        """Give all calls up."""
+        """Give up all calls."""
         if self.is_forked:
             return
         self._closing.set()
@@ -153,7 +155,7 @@ class Calls:
             self._thread.join()
 
     def _wake(self) -> None:
-        self._executor.create_task(lambda: None)  # a plain wake-up does not end the waiting of every release
+        self._executor.create_task(lambda: None)  # in some releases a plain wake-up does not end the waiting
 
     def _run(self) -> None:
         over = "the client is closed"
@@ -164,7 +166,7 @@ class Calls:
                 with self._lock:
                     for call in list(self._pending):
                         self._step(call, now)
-        except Exception as error:  # rclpy has several kinds for a context that is shut down
+        except Exception as error:  # rclpy raises one of several errors if a context is shut down
             over = f"rclpy is shut down: {error}"
         self._give_up(over)
         self._executor.shutdown(timeout_sec=0)
@@ -178,7 +180,7 @@ class Calls:
                 call.answer.set_exception(RuntimeError(over))
 
     def _be_forked(self) -> None:
-        self._lock = threading.RLock()  # the other one may be held by a thread that is not here
+        self._lock = threading.RLock()  # another thread, which does not exist in a fork, may hold the other lock
         self._give_up(_FORKED)
 
     def _step(self, call: _Call, now: float) -> None:
@@ -194,7 +196,7 @@ class Calls:
             call.sent[-1].add_done_callback(lambda found: self._finish(call, found.exception() or found.result()))
 
     def _finish(self, call: _Call, found: object) -> None:
-        """Hand over what was found, a response or an error, if nothing was before."""
+        """Set the result of a call, a response or an error, unless it has one already."""
         with self._lock:
             if call not in self._pending:
                 return

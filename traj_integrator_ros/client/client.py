@@ -41,7 +41,7 @@ _DEPTH = 100
 _STATE_WITHIN_S, _START_WITHIN_S = 2.0, 60.0
 _POLL_S, _SPIN_S = 0.05, 1.0
 _WARNING_S = 2.0
-"""Between warnings."""
+"""Time between warnings, s."""
 
 
 class IntegratorClient(Services, AbstractContextManager):
@@ -85,7 +85,7 @@ class IntegratorClient(Services, AbstractContextManager):
             prepare_transport(*largest)
         own = _OwnNode(name, ros_arguments) if node is None else None
         self.node: Node = node or own.node
-        """The one with the topics."""
+        """The node that has the topics."""
         self.integrator = (
             integrator if integrator.startswith("/") else f"{self.node.get_namespace().rstrip('/')}/{integrator}"
         )

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
 SECOND_NS = 1_000_000_000
 _MOST_SMALL, _MOST_SECONDS = 2**8 - 1, 2**31 - 1
-"""Largest numbers of fields of messages."""
+"""Largest numbers that fields of messages can hold."""
 ORDERS = ("position", "velocity", "acceleration", "jerk")
-"""The outputs of a trajectory."""
+"""Names of a trajectory's outputs."""
 _DT_PER = ("step", "trajectory")
 _SPACES = ("default", "position", "velocity", "acceleration", "jerk", "bspline")
 
@@ -47,7 +47,7 @@ def sequence(
     degree: int = 0,
     steps: int = 0,
 ) -> ActionSequence:
-    """The message of some actions, without a stamp. What is left out is left to the node, as ActionSequence.msg says.
+    """The message of some actions, without a stamp; the node's defaults apply to omissions: see ActionSequence.msg.
 
     Args:
         actions: `[batch, horizon, dof]`, in the unit of the control space.
@@ -229,7 +229,7 @@ def set_stamp(message: object, stamp_ns: int) -> None:
 
 
 def seconds_of(stamp_ns: object) -> tuple[int, int]:
-    """Seconds and nanoseconds of a stamp of any type."""
+    """Seconds and nanoseconds of a stamp of any message type."""
     return divmod(whole("stamp_ns", stamp_ns, _MOST_SECONDS * SECOND_NS), SECOND_NS)
 
 
@@ -242,7 +242,7 @@ def _space(given: int | str) -> int:
 
 
 def _columns(name: str, values: Array, dof: int, most: int) -> np.ndarray:
-    """Numbers with a column for each joint and up to so many dimensions; empty ones stay so."""
+    """Numbers with a column for each joint and at most this many dimensions; empty input stays empty."""
     found = as_numpy(name, values)
     if found.size and not (1 <= found.ndim <= most and found.shape[-1] == dof):
         leading = ["", "rows, ", "batch, horizon, "][:most]
@@ -252,12 +252,12 @@ def _columns(name: str, values: Array, dof: int, most: int) -> np.ndarray:
 
 
 def _time_steps(dt: Array, dt_per: str, batch: int, steps: int) -> tuple[np.ndarray, int]:
-    """Time steps, flat, and the constant of what they count. Nothing is guessed where batch and steps are equal."""
+    """Time steps, flat, and the constant that says what they count; equal batch and step counts are not guessed at."""
     if dt_per not in _DT_PER:
         raise ValueError(f"dt_per: expected step or trajectory, got {dt_per!r}")
     found, counts = np.atleast_1d(as_numpy("dt", dt, np.float64)), _DT_PER.index(dt_per)
     if found.shape in ((1, 1), (1, steps)) and not counts:
-        found = found[0]  # the same for all, as torch broadcasts
+        found = found[0]  # one value for all of them, as torch broadcasts
     shapes = [(1,), (batch,)] if counts else [(1,), (steps,), (batch, steps)]
     if found.size and found.shape not in [*shapes, (batch, 1)]:
         expected = ", ".join(map(_brackets, [*shapes, (batch, 1)]))
@@ -273,7 +273,7 @@ def _indices(name: str, values: Array, batch: int) -> array:
 
 
 def row_numbers(name: str, values: Array) -> array:
-    """Rows, `[any number]`. Raises ValueError for what is no whole number from 0 on."""
+    """Rows, `[any number]`. Raises ValueError for anything but whole numbers from 0 on."""
     found = as_numpy(name, values, np.float64)
     for wrong in found[~((found >= 0) & (found <= MOST) & (found == np.floor(found)))][:1]:
         raise ValueError(f"{name}: expected rows from 0 on, got {wrong:g}")
@@ -281,7 +281,7 @@ def row_numbers(name: str, values: Array) -> array:
 
 
 def _items(name: str, given: object, known: Sequence[str]) -> list[tuple[str, object]]:
-    """The given pairs of a mapping or named tuple, without those that are None; unknown names are refused."""
+    """The given pairs of a mapping or named tuple, without values of None; unknown names are refused."""
     pairs = given._asdict() if hasattr(given, "_asdict") else given
     if not isinstance(pairs, Mapping):
         raise ValueError(f"{name}: expected {', '.join(known)} by name, got {type(given).__name__}")

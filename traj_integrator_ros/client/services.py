@@ -198,7 +198,7 @@ class Services:
         """Parameters of the node by name."""
 
         def take(answer: GetParameters.Response) -> dict[str, object]:
-            if len(answer.values) != len(names):  # none of them, if there is one that it does not have
+            if len(answer.values) != len(names):  # if the node lacks one of the parameters, it returns none
                 raise Refused(f"parameters: expected those that the node has, got {', '.join(names)}")
             found = zip(names, map(parameter_value_to_python, answer.values), strict=True)
             return {name: list(value) if isinstance(value, array) else value for name, value in found}

@@ -1,17 +1,17 @@
-"""Single values as programs have them, of Python, numpy or torch, for fields and parameters, which take Python's."""
+"""Single values of Python, numpy or torch, converted for fields of messages and parameters, which take Python's."""
 
 from __future__ import annotations
 
 import numpy as np
 
 MOST = 2**32 - 1
-"""Largest number of most fields."""
+"""Largest number in most fields of messages."""
 _LARGEST = 2.0**63
-"""Above all integers of a parameter."""
+"""One more than the largest integer of a parameter."""
 
 
 def whole(name: str, value: object, most: int = MOST) -> int:
-    """A whole number of any type: of Python, numpy or torch, also as a float. Raises ValueError if it is none."""
+    """A whole number of any type of Python, numpy or torch, also as a float. Raises ValueError for anything else."""
     try:
         found = int(value)  # type: ignore[call-overload]
         if found == value and 0 <= found <= most:

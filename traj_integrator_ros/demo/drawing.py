@@ -94,7 +94,7 @@ def _draw_start(panels: np.ndarray, job: MainJob, answer: Answer) -> None:
 
 
 def draw_commanded(panels: np.ndarray, trajectory: JointMotion, limits: Mapping[str, np.ndarray]) -> None:
-    """Velocity and acceleration of the joint with most motion at 1 kHz, with the trajectory's points and its limits."""
+    """Draw velocity and acceleration of the liveliest joint at 1 kHz, with the trajectory's points and its limits."""
     motion, knots = commanded(trajectory), trajectory.time_from_start
     times = np.arange(0.0, motion.duration, CYCLE)
     states = motion.states_at(times)
@@ -130,7 +130,7 @@ def draw_optimizer(result: Result, path: Path) -> None:
         axes.xaxis.get_major_locator().set_params(integer=True)
         axes.set_ylabel("(cost - closed-form optimum) / optimum")
         axes.set_title(f"cost {costs[0]:.3g} to {costs[-1]:.6g}, optimum {result.optimum:.6g}", loc="left")
-        left.legend(loc="outside lower center", **_OUTSIDE)  # inside, the curve may cross it
+        left.legend(loc="outside lower center", **_OUTSIDE)  # a curve may cross the legend inside of the axes
         _draw_motion(right.subplots(2, 2, sharex=True), result)
 
 
@@ -141,7 +141,8 @@ def _draw_motion(panels: np.ndarray, result: Result) -> None:
     for axes, quantity, units in zip(panels.flat, QUANTITIES, zip(*kinds, strict=True), strict=True):
         rows, goal = getattr(found, quantity)[0], result.problem.goal * (quantity == "position")
         axes.set_prop_cycle(color=[JOINT_COLORS[joint % len(JOINT_COLORS)] for joint in range(len(names))])
-        if quantity == "jerk":  # held over the step that leads to the point; there is none before the start
+        # an action is held over the step that ends at its point; before the start there is no action
+        if quantity == "jerk":
             axes.step(time[1:], rows[1:], where="pre", linewidth=2)
         else:
             axes.plot(time, rows, linewidth=2, label=[*map(short_name, names)])

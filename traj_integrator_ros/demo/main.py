@@ -12,7 +12,7 @@ from ..motions.writing import write_table
 from ..tools.command_line import ToolFailure, ToolParser, number, run_tool
 
 MAX_SECONDS = 30.0
-"""Longer motions are cut, so that the demo ends within a minute."""
+"""Longer motions are cut at this time, s, so that the demo ends within a minute."""
 NAME = "demo"
 EXAMPLES = (
     (NAME, "a Panda motion planned on the spot"),
@@ -21,7 +21,7 @@ EXAMPLES = (
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the demo; returns 0 if every sequence is answered and the optimum found, or a code of all tools."""
+    """Run the demo; returns 0 if every sequence is answered and the optimum found, or another code of the tools."""
     told = "Sends a robot's motion through the integrator node over DDS, measures and draws what comes back."
     parser = ToolParser(NAME, told, EXAMPLES, uses_ros=True)
     kinds = (

@@ -20,12 +20,14 @@ from ..tools.replay import due_samples
 from .recording import mean_step
 from .windows import cut_window, horizon_of
 
-PERIOD_S, BLOCK_S = 0.05, 0.4  # from one sequence to the next, and for which sequences are of one control space
-MOST_IN_FLIGHT, SHOWN = 6, 8  # sequences without an answer, since the node's queue drops more; candidates that are kept
+# time from one sequence to the next, and the number of sequences in a row with the same control space
+PERIOD_S, BLOCK_S = 0.05, 0.4
+# the most sequences without an answer, beyond which the node's queue drops some; the candidates that are kept
+MOST_IN_FLIGHT, SHOWN = 6, 8
 
 
 class Answer(NamedTuple):
-    """The answer to a sequence that begins at a time of the motion, s."""
+    """The answer to a sequence; `time` is when the sequence begins, s of the motion."""
 
     space: ControlSpace
     time: float
@@ -34,7 +36,7 @@ class Answer(NamedTuple):
 
 
 class MainJob:
-    """Robot, planner, and a listener: `motions` for the controller, `answers` by stamps, refusals by reasons."""
+    """Robot, planner, listener: `motions` for the controller, `answers` by their stamps, refusals by their reasons."""
 
     def __init__(self, client: IntegratorClient, recording: Samples, planned: Samples) -> None:
         self.client, self.recording, self.planned = client, recording, planned
@@ -48,7 +50,7 @@ class MainJob:
         client.on_rejection(self.refused, depth=1000)
 
     def play(self, passes: int, over: Event) -> None:
-        """Publish the recording's joint states at their times, until all passes, or the event, are over."""
+        """Publish the recording's joint states at their times, until all passes are over or the event is set."""
         for _, k, due in due_samples(self.recording.time, passes):
             if over.wait(max(0.0, due - time.monotonic())):
                 return
@@ -63,11 +65,11 @@ class MainJob:
         self.states.publish(message)
 
     def plan(self, elapsed: float, random: np.random.Generator) -> None:
-        """Send candidates that start where the robot is after a time of playing, s, while it moves."""
+        """Send candidates that start from the robot's state at a time of playing, s, while the robot moves."""
         motion, pass_s = self.planned, self.recording.duration + mean_step(self.recording)
         first = int(np.searchsorted(motion.time, elapsed % pass_s + 1e-9, side="right")) - 1
         if first >= len(motion.time) - horizon_of(motion) or self.lost >= MOST_IN_FLIGHT:
-            return  # not enough future is left, or the node is busy
+            return  # too little of the motion is left, or the node is busy
         space = list(ControlSpace)[int(elapsed / BLOCK_S) % len(ControlSpace)]
         actions, fields = cut_window(space, motion, first, random)
         stamp_ns = time.time_ns()
@@ -75,14 +77,14 @@ class MainJob:
         self.client.publish(actions, stamp_ns=stamp_ns, **fields)
 
     def receive(self, batch: Trajectories) -> None:
-        """Take the trajectories of a sequence."""
+        """Take the trajectories that answer a sequence."""
         if batch.stamp_ns in self.sent and batch.stamp_ns not in self.answers:
             latency_s = 1e-9 * (time.time_ns() - batch.stamp_ns)
             shown = replace(batch, **{name: getattr(batch, name)[:SHOWN].copy() for name in ORDERS})
             self.answers[batch.stamp_ns] = Answer(*self.sent[batch.stamp_ns], latency_s, shown)
 
     def refused(self, rejection: Rejection) -> None:
-        """Count what was refused: as a whole, or answered but not for the controller, since a newer one came."""
+        """Count refusals: sequences refused as a whole, and answered ones that a newer one kept from execution."""
         counts = self.not_commanded if rejection.output == "joint_trajectory" else self.rejected
         counts[rejection.reason] += rejection.count
 
@@ -96,5 +98,5 @@ class MainJob:
 
     @property
     def lost(self) -> int:
-        """Number of sequences that were neither answered nor rejected, yet."""
+        """Number of sequences that have been neither answered nor rejected yet."""
         return max(0, len(self.sent) - len(self.answers) - self.rejected.total())

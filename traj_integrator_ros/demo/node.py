@@ -1,4 +1,4 @@
-"""The demo's own node: a process that ends with the demo, and whose log says why it ended before."""
+"""The demo's own node: a process that ends with the demo; its log tells why it ended early."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class NodeProcess(AbstractContextManager):
             self._process = subprocess.Popen(command, stdout=to, stderr=subprocess.STDOUT, start_new_session=True)
 
     def __exit__(self, *error: object) -> None:
-        """Interrupt it, and kill it if that does not end it; `code` is how it ended."""
+        """Interrupt the process, and kill it if it goes on; `code` is its exit code."""
         self._process.send_signal(signal.SIGINT)
         try:
             self._process.wait(STOPS_WITHIN_S)
@@ -43,7 +43,7 @@ class NodeProcess(AbstractContextManager):
         self.code = self._process.wait()
 
     def check(self) -> None:
-        """Raise ToolFailure where it has ended."""
+        """Raise ToolFailure if the process has ended."""
         if (code := self._process.poll()) is not None:
             print(*self._log.read_text(errors="replace").splitlines()[-SHOWN_LINES:], sep="\n", file=sys.stderr)
             raise ToolFailure(f"the integrator node ended with exit code {code}; the end of {self._log} is above")

@@ -22,7 +22,7 @@ JERK_WEIGHT = 1e-3
 END_WEIGHTS = (2000.0, 200.0, 5.0)
 """Weights of position, velocity and acceleration in the last row, per rad², (rad/s)², (rad/s²)²."""
 ENDS = {"maxiter": 60, "ftol": 10 * np.finfo(np.float32).eps}
-"""Costs and gradients travel as float32: a line search for less than a few of its roundings finds nothing else."""
+"""Costs and gradients travel as float32: a smaller decrease than this cannot be told from rounding."""
 
 
 class Problem(NamedTuple):
@@ -40,11 +40,11 @@ class Problem(NamedTuple):
     guess: np.ndarray
     """The first actions: no jerk, or a straight line to the goal."""
     basis: np.ndarray
-    """The optimizer's variables are what it adds to the guess in this basis, `[n, n]`."""
+    """Basis, `[n, n]`: the optimizer's variables times it are added to the guess."""
 
     @property
     def cost(self) -> QuadraticCost:
-        """The cost as the service takes it, and the kernels."""
+        """The cost in the form that the service and the kernels take."""
         ends = [CostTerm(terminal_weight=weight) for weight in END_WEIGHTS]
         ends[0] = ends[0]._replace(target=torch.from_numpy(self.goal))
         return QuadraticCost(*ends, CostTerm(weight=JERK_WEIGHT * self.fields["dt"]))
@@ -53,7 +53,7 @@ class Problem(NamedTuple):
         """The least cost in closed form, by the kernels in float64: the gradient is linear in the actions."""
         n, dof = self.guess.shape
         at_zero, *at_units = self._gradients(np.eye(n + 1, n, -1)[:, :, None].repeat(dof, axis=2))[1]
-        hessian = np.stack(at_units)[:, :, 0] - at_zero[:, 0]  # the same for every joint
+        hessian = np.stack(at_units)[:, :, 0] - at_zero[:, 0]  # all joints have the same cost
         return float(self._gradients(np.linalg.lstsq(hessian, -at_zero, rcond=None)[0][None])[0][0])
 
     def _gradients(self, actions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -69,7 +69,7 @@ class Problem(NamedTuple):
 
 
 class Result(NamedTuple):
-    """An optimizer's result: costs of the guess and after every iteration, and the motion from ~/integrate."""
+    """An optimizer's result: the cost of the guess and of every iteration, and the motion from ~/integrate."""
 
     problem: Problem
     optimum: float
@@ -80,11 +80,11 @@ class Result(NamedTuple):
 
 
 def problems_of(motion: Samples) -> list[Problem]:
-    """Problems from the motion's fastest state to rest where it is a second later or ends, by each kind of action."""
+    """Problems from the motion's fastest state to rest a second later or at its end, one for each kind of action."""
     speed = np.linalg.norm(motion.velocity, axis=1)
     first = int(np.argmax(speed[: max(1, int(0.7 * len(motion.time)))]))
     last = min(int(np.searchsorted(motion.time, motion.time[first] + 1.0)), len(motion.time) - 1)
-    # The node receives float32: the optimum is of the same numbers.
+    # The node receives float32, so the optimum is computed from the same rounded numbers.
     rows = (*(getattr(motion, name)[first] for name in QUANTITIES[:3]), motion.position[last])
     *state, goal = (row.astype(np.float32).astype(np.float64) for row in rows)
     fields = {"joint_names": motion.joint_names, **dict(zip(QUANTITIES, state, strict=False))}
@@ -92,7 +92,7 @@ def problems_of(motion: Samples) -> list[Problem]:
     step = DURATION / ((POINTS + DEGREE) * SEGMENT)
     fields |= {"control_space": ControlSpace.BSPLINE, "dt": step, "degree": DEGREE, "steps": SEGMENT}
     line = state[0] + np.linspace(0, 1, POINTS + 1)[1:, None] * (goal - state[0])
-    # The sum of squared third differences of control points, their jerk, is that of the variables in this basis.
+    # In this basis, the sum of squared third differences of control points, their jerk, is that of the variables.
     differences = np.diff(np.eye(POINTS + 2 * DEGREE), 3, axis=0)[:, DEGREE:-DEGREE]
     basis = np.linalg.inv(np.linalg.cholesky(differences.T @ differences).T)
     return [
@@ -116,7 +116,7 @@ def minimized(problem: Problem, client: IntegratorClient) -> Result:
         return evaluated[-1], (basis.T @ answer.gradient.action[0].astype(np.float64)).ravel()
 
     def iterated(_: np.ndarray) -> None:
-        costs.append(evaluated[-1])  # the search along a line ends where it evaluated last
+        costs.append(evaluated[-1])  # the line search ends at the point that it evaluated last
 
     first = np.zeros(problem.guess.size)
     found = minimize(evaluate, first, jac=True, method="L-BFGS-B", callback=iterated, options=ENDS)

@@ -42,7 +42,7 @@ WAYPOINTS = (
 
 
 def limits_of(joint_names: Sequence[str]) -> dict[str, np.ndarray]:
-    """The limits of a robot that is known by its joints; empty for others."""
+    """The limits of a robot, which is recognized by its joints; empty for an unknown robot."""
     return LIMITS if tuple(joint_names) == PANDA_JOINTS else {}
 
 
@@ -57,7 +57,7 @@ def planned_motion() -> Samples:
     parameters.max_jerk = [JERK_LIMIT] * dof
     state = (START_POSITION, START_VELOCITY, START_ACCELERATION)
     samples: list[list[list[float]]] = []
-    begin = 0.0  # from which time of a part on its samples are taken, s
+    begin = 0.0  # time of a part from which its samples are taken, s
     for position, velocity in WAYPOINTS:
         parameters.current_position, parameters.current_velocity, parameters.current_acceleration = map(list, state)
         parameters.target_position, parameters.target_velocity = list(position), list(velocity)

@@ -1,4 +1,4 @@
-"""The demo's motion: read from a recording, and planned on it without repeated frames and noise. Knows no ROS."""
+"""The demo's motion: a recording, and a plan along it without repeated frames and noise. Knows no ROS."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from ..tools.command_line import note
 AT_REST = 1e-3
 """Velocities up to this, rad/s, count as standing still, so that equal frames are no contradiction."""
 FASTEST = 30.0
-"""rad/s, which no joint of a robot turns with: twice what the fastest small arms do."""
+"""rad/s, faster than any robot's joint turns: twice the fastest speed of small arms."""
 MIN_SAMPLES, MIN_DURATION = 16, 0.3
 STEP, LEAST_STEPS = 0.01, 32
-"""Step of what is planned, s, unless that gives too few."""
+"""Time step of a plan, s; a short motion gets a smaller one."""
 DEGREE, KNOTS_S, ROWS_A_KNOT = 5, 0.2, 5
 """Spline near measured positions: its degree, and the least time, s, and number of samples between its knots."""
 TABLE, BAG = "motion.csv", "motion.mcap"
@@ -38,7 +38,8 @@ def load_recording(path: Path, topic: str | None = None) -> Samples:
         least = f"expected at least {MIN_SAMPLES} samples and {MIN_DURATION} s"
         raise RecordingError(f"{path}: too short: {least}, got {len(time)} and {samples.duration:.3f} s")
     steps = np.diff(position, axis=0)
-    jumps = (np.abs(steps) > np.pi) & (np.abs(steps) > FASTEST * np.diff(time)[:, None])  # the motion of no joint
+    # a motion without moving joints
+    jumps = (np.abs(steps) > np.pi) & (np.abs(steps) > FASTEST * np.diff(time)[:, None])
     if turned := [name for name, of_joint in zip(samples.joint_names, jumps.T, strict=True) if of_joint.any()]:
         note(f"{', '.join(turned)}: turned on where angles pass pi")
         turns = np.where(jumps, np.rint(steps / (2 * np.pi)), 0.0).cumsum(axis=0)
@@ -52,7 +53,7 @@ def load_recording(path: Path, topic: str | None = None) -> Samples:
 
 
 def repeated(motion: Samples) -> np.ndarray:
-    """Samples that repeat position and velocity of the one before exactly although a joint moves, bool `[N]`."""
+    """Flags of samples, bool `[N]`, that exactly repeat the previous position and velocity although a joint moves."""
     states = np.hstack([motion.position, motion.velocity])
     moving = np.any(np.abs(motion.velocity[1:]) > AT_REST, axis=1)
     return np.append(False, np.all(states[1:] == states[:-1], axis=1) & moving)
@@ -72,7 +73,7 @@ def cut(motion: Samples, seconds: float) -> Samples:
 
 
 def plan_on(recording: Samples) -> Samples:
-    """The plan to send: the motion at equal steps, with accelerations; measured ones are those of a smooth spline.
+    """The plan to send: the motion at equal steps, with accelerations; a smooth spline gives those of measured motions.
 
     Noise over the square of a step is an acceleration, which no robot makes.
     """
@@ -96,7 +97,7 @@ def plan_on(recording: Samples) -> Samples:
 
 
 def write_recordings(motion: Samples, folder: Path) -> str:
-    """Write a table, and a bag where rosbags is installed; return what was written."""
+    """Write a table, and a bag if rosbags is installed; returns the paths."""
     write_table(folder / TABLE, motion)
     if importlib.util.find_spec("rosbags") is None:
         return TABLE

@@ -1,4 +1,4 @@
-"""The demo's report: what was sent, what came back, how much of the limits it takes; as JSON and as a short table."""
+"""The demo's report: what was sent and received, and the share of the limits in use; as JSON and as a short table."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from .recording import repeated
 from .windows import BATCH
 
 OPTIMIZER_GAP = 1e-3
-"""Largest distance of the optimizer's cost from the optimum, relative to it, that counts as found."""
+"""Largest relative distance of the optimizer's cost from the optimum that counts as success."""
 REPORT, FIGURES = "report.json", ("trajectories.png", "optimizer.png", "goal.png")
 Report = dict[str, object]
 
 
 def report_of(job: MainJob, optimized: list[Result], node_code: int, wall_s: float) -> Report:
-    """Everything that was sent and received. Units are in the names: _s, _ms."""
+    """Everything that was sent and received; names end with their units, _s and _ms."""
     recording, latencies = job.recording, [1e3 * answer.latency_s for answer in job.answers.values()]
     return {
         "wall_s": wall_s,
@@ -110,7 +110,7 @@ def conclude(report: Report, out: Path, recordings: str) -> int:
 
 
 def commanded(motion: JointMotion) -> Polynomials | None:
-    """The motion that a controller commands between the points of a trajectory; None where it has only one."""
+    """The motion that a controller commands between the points of a trajectory; None if there is only one point."""
     if len(motion.time_from_start) < 2:
         return None
     times_ns = np.rint(motion.time_from_start * SECOND_NS).astype(np.int64)
@@ -118,7 +118,7 @@ def commanded(motion: JointMotion) -> Polynomials | None:
 
 
 def _shares(motions: list[JointMotion], limits: Mapping[str, np.ndarray]) -> dict[str, float]:
-    """The largest share of each limit that a controller commands between the points; none of unknown limits."""
+    """The largest share of each limit that a controller commands between the points; unknown limits have none."""
     peaks = [np.abs(extremes(motion)).max(axis=0) for motion in filter(None, map(commanded, motions)) if limits]
     orders = {"velocity": 1, "acceleration": 2} if peaks else {}
     return {name: float(max((each[order] / limits[name]).max() for each in peaks)) for name, order in orders.items()}

@@ -24,7 +24,7 @@ from .report import FIGURES, REPORT, conclude, report_of
 from .windows import BATCH, horizon_of, write_node_parameters
 
 PLAY_AT_LEAST_S = 8.0
-"""Shorter motions are played several times."""
+"""Motions shorter than this, s, are played several times."""
 NODE_WITHIN_S, ANSWERS_WITHIN_S = 30.0, 5.0
 
 
@@ -37,13 +37,13 @@ def run(recording: Samples, planned: Samples, options: argparse.Namespace) -> in
     told = f"Motion: {recording.source} ({recording.kind}), {recording.duration:.1f} s, {recording.dof} joints"
     print(told, flush=True)
     recordings, node = write_recordings(recording, out), None
-    if not options.external_node:  # nothing reaches another robot, or another machine
+    if not options.external_node:  # the demo's messages reach no other robot and no other machine
         os.environ.setdefault("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST")
         ros_arguments += ["-r", f"__ns:=/demo_{os.getpid()}"]
     largest = BATCH, horizon_of(planned), recording.dof
     try:
         client = IntegratorClient(name="demo", ros_arguments=ros_arguments, largest=largest)
-    except Exception as error:  # rclpy has several kinds for wrong arguments
+    except Exception as error:  # rclpy raises one of several errors for wrong arguments
         raise UserError(f"--ros-args: {error}") from None
     with Progress() as progress, client:
         progress.stage(f"{'Waiting for' if options.external_node else 'Starting'} the node {client.integrator}")

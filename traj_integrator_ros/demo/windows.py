@@ -11,11 +11,11 @@ from ..motions.samples import QUANTITIES, Samples
 from .planned import limits_of
 
 BATCH, MAX_HORIZON = 32, 32
-"""Candidates in a window, and its rows."""
+"""Number of candidates in a window, and its number of rows."""
 DEGREE, SEGMENT = 3, 4
 """Degree of the B-splines, and rows in each segment."""
 CANDIDATE_SPREAD = 0.5
-"""Acceleration, as a share of the motion's largest, that candidates add at the end of their window, one sigma."""
+"""Standard deviation of the acceleration that candidates add at the end of their window, over the motion's largest."""
 
 
 def horizon_of(motion: Samples) -> int:
@@ -44,12 +44,12 @@ def cut_window(
     if space is ControlSpace.POSITION:
         return position[:, 1:], fields
     if space is ControlSpace.BSPLINE:
-        # Control points of the spline through the motion, but for terms of the fourth order; its ends are states.
+        # Control points of the spline through the motion, up to terms of fourth order; its ends are states.
         points = position - (SEGMENT * dt) ** 2 / 6 * acceleration
         fields |= {f"goal_{name}": rows[:, -1] for name, rows in zip(QUANTITIES, states, strict=False)}
         fields |= {"degree": DEGREE, "steps": SEGMENT, "goal_index": range(BATCH)}
         return points[:, 2 * SEGMENT : -SEGMENT - 1 : SEGMENT], fields
-    # The velocity that reaches the next position in one step, and so on.
+    # The velocity that reaches the next position in one step; likewise for acceleration and jerk.
     order = (ControlSpace.VELOCITY, ControlSpace.ACCELERATION, ControlSpace.JERK).index(space)
     return np.diff(states[order], axis=1) / dt, fields
 
@@ -60,7 +60,7 @@ def write_node_parameters(recording: Samples, planned: Samples, path: Path) -> N
 
     if limits := {name: values.tolist() for name, values in limits_of(recording.joint_names).items()}:
         limits |= {"action": "retime", "start_deviation": 0.0}  # the robot goes on while a sequence is on its way
-    else:  # it jumps where its motion starts over
+    else:  # the robot jumps when its motion starts again
         moved, fastest = np.abs(np.diff(recording.position, axis=0)).max(), np.abs(recording.velocity).max()
         assumed = {"assumed_velocity": float(max(1.0, 2 * fastest)), "start_deviation": float(max(0.1, 2 * moved))}
         limits = {"action": "warn", **assumed}
@@ -72,7 +72,7 @@ def write_node_parameters(recording: Samples, planned: Samples, path: Path) -> N
         "warmup": [f"{BATCH}x{horizon_of(planned)}"],
         "state_timeout": max(5.0, 3 * float(np.diff(recording.time).max())),
         **{f"limits.{name}": value for name, value in limits.items()},
-        "supervision.deviation": 0.0,  # the robot plays its recording, whatever it is sent
+        "supervision.deviation": 0.0,  # the robot plays its recording whatever is sent to it
         "publish.start_moving": True,
     }
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -19,7 +19,7 @@ from torch import Tensor
 from .call import Call, Ends, Runner
 from .runners import is_out_of_memory
 
-# Numbers of trajectories that are measured, and calls of each size: the first two prepare the device (`graphs`).
+# Sizes that are measured, in numbers of trajectories, and calls of each: the first two prepare the device (`graphs`).
 BATCHES = tuple(4**power for power in range(9))
 PREPARED, TIMED = 2, 5
 # Larger calls are not measured: results of 64 MB in float32.
@@ -29,7 +29,7 @@ Allocate = Callable[[tuple[int, ...]], Tensor]
 
 
 class Crossover(NamedTuple):
-    """Numbers in a batch of trajectories from which on the device is faster; 0: always, infinite: never."""
+    """Size of a call, in numbers of its trajectories, above which the device is faster; 0: always, infinite: never."""
 
     forward: float
     vjp: float
@@ -52,7 +52,7 @@ class AutoRunner:
         self.cpu = cpu
         self.device = device
         self.crossover: Crossover | None = None
-        """None until it has been measured."""
+        """None until the size has been measured."""
         self._allocate = allocate
         self._clock = clock
 
@@ -63,7 +63,7 @@ class AutoRunner:
         (self.cpu if numbers_of(call) < most else self.device).run(call)
 
     def is_for_cpu(self, numbers: int) -> bool:
-        """Return whether trajectories of so many numbers, and their vjp, go to the CPU; False before it is measured."""
+        """Return whether trajectories of so many numbers, and their vjp, go to the CPU; False before measuring."""
         return self.crossover is not None and numbers < min(self.crossover)
 
     def release(self) -> None:
@@ -74,11 +74,11 @@ class AutoRunner:
     def _measured(self, call: Call) -> Crossover:
         if self.crossover is None:
             self.crossover = Crossover(*(self._first_won(call, is_forward=forward) for forward in (True, False)))
-            self.device.release()  # memory of the trials
+            self.device.release()  # memory that the trials write to
         return self.crossover
 
     def _first_won(self, like: Call, *, is_forward: bool) -> float:
-        """Size from which on the device is faster: between the last it loses at and the first that it wins at."""
+        """Size from which on the device is faster: between its last loss and its first win."""
         lost = 0
         for batch in BATCHES:
             numbers = batch * numbers_of(like) // like.shape[0]
@@ -107,7 +107,7 @@ class AutoRunner:
         return statistics.median(times)
 
     def _trial(self, like: Call, batch: int, *, is_forward: bool) -> Call:
-        """Like another call, but of `batch` trajectories that begin in one row."""
+        """Return a call like another one, but of `batch` trajectories that all begin in one row."""
         shape, row = (batch, *like.shape[1:]), (1, like.shape[2])
         trial = Call(like.kernel, shape, like.dt[:1], Ends((), None, 1))
         if is_forward:
@@ -119,10 +119,10 @@ class AutoRunner:
         return trial._replace(**inputs, results=tuple(map(self._allocate, results)))
 
     def _zeros(self, shape: tuple[int, ...]) -> np.ndarray:
-        """Input in the dtype of the results, as it usually is."""
+        """Input in the dtype of the results, as callers usually give it."""
         return self._allocate(shape).zero_().numpy()
 
 
 def numbers_of(call: Call) -> int:
-    """Numbers in the trajectories of a call, as the measure of its size."""
+    """Count the numbers in the trajectories of a call: the measure of its size."""
     return 4 * math.prod(call.output_shape)

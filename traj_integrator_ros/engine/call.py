@@ -15,7 +15,7 @@ from ..kernels.signature import four
 
 Array = np.ndarray | Tensor
 
-# Number of step lengths, given as numbers, that are kept as arrays.
+# Number of step lengths, given as numbers, that stay cached as arrays.
 _MOST_STEPS = 64
 STARTS = 3
 """Kinds of start rows: position, velocity and acceleration."""
@@ -25,14 +25,14 @@ class Ends(NamedTuple):
     """The states in which trajectories begin, or in which they end: one for all, one for each, or a pool."""
 
     rows: tuple[Array | None, ...] = ()
-    """Position, velocity and acceleration, as far as the map takes them, each `[S, dof]` or None for 0."""
+    """Position, velocity and acceleration, as many as the map takes, each `[S, dof]` or None for 0."""
     index: np.ndarray | None = None
     """`[B]`, int64; None where S is 1 or B."""
     count: int | None = None
-    """S; None where there is no such state."""
+    """Number of rows S; None if there is no such state."""
 
     def part(self, which: slice | np.ndarray, size: int, batch: int) -> Ends:
-        """Return the rows of `size` of the trajectories: all, if they are shared."""
+        """Return the rows of `size` of the trajectories; shared rows are returned whole."""
         if self.index is not None:
             return self._replace(index=self.index[which])
         if self.count is None or self.count != batch:
@@ -48,7 +48,7 @@ NO_ENDS = Ends()
 
 
 def ends_of(rows: Sequence[Array | None], index: Array | None = None) -> Ends:
-    """Return states of rows `[S, dof]`, of which the first, the position, is given; `index` picks one for each."""
+    """Return states of rows `[S, dof]`, of which position must be given; `index` picks a row for each trajectory."""
     index = None if index is None else np.ascontiguousarray(index, dtype=np.int64)
     return Ends(tuple(rows), index, rows[0].shape[0])
 
@@ -68,7 +68,7 @@ class Call(NamedTuple):
     start: Ends
     goal: Ends = NO_ENDS
     actions: Array | None = None
-    """`[B, Ha, dof]`; the vjp needs none, and no rows either, except for the gradient of dt: the maps are linear."""
+    """`[B, Ha, dof]`; the maps are linear, so the vjp needs neither actions nor rows, except for the gradient of dt."""
     upstream: tuple[Array | None, ...] | None = None
     """Gradients of position to jerk, each `[B, H, dof]` or None for 0; None: integrate."""
     results: tuple[Tensor, ...] = ()
@@ -79,7 +79,7 @@ class Call(NamedTuple):
 
     @property
     def kind(self) -> tuple[object, ...]:
-        """Key of calls that differ in size only: direction, map, horizon."""
+        """The key that calls share if they differ in size only: direction, map, horizon."""
         direction = "forward" if self.upstream is None else "vjp"
         return direction, self.kernel.name, self.kernel.scheme, self.shape[1]
 
@@ -91,7 +91,7 @@ class Call(NamedTuple):
 
     @property
     def inputs(self) -> dict[str, Array | None]:
-        """All arrays that are read, by name."""
+        """All input arrays, by name."""
         named: dict[str, Array | None] = {"actions": self.actions}
         for name, arrays in (("upstream", self.upstream or ()), ("start", self.start.rows), ("goal", self.goal.rows)):
             named |= {f"{name}_{place}": array for place, array in enumerate(arrays)}
@@ -99,7 +99,7 @@ class Call(NamedTuple):
 
     @property
     def of_map(self) -> tuple[tuple[Array | None, ...], tuple[np.ndarray | None, ...], np.ndarray]:
-        """The parts of `kernels.types.Inputs`; a goal that replaces an action is none of them."""
+        """The fields of `kernels.types.Inputs`; a goal that replaces an action is not among them."""
         start, goal = self.start, self.goal
         values = (self.actions, *start.rows)
         if self.kernel.operator.goals:
@@ -108,7 +108,7 @@ class Call(NamedTuple):
 
     @property
     def summed(self) -> range:
-        """Places of the results that are sums over trajectories: gradients of rows that several of them share."""
+        """Indices of the results that are sums over trajectories: gradients of rows that several of them share."""
         if self.upstream is None:
             return range(0)
         batch = self.shape[0]
@@ -148,14 +148,14 @@ def call_of(kernel: ControlMap, actions: Array, dt: float | np.ndarray, start: E
 
 
 class Gradient(NamedTuple):
-    """Gradients of a cost with respect to actions, rows and step lengths; None if not wanted, or for an absent goal."""
+    """Gradients of a cost with respect to actions, rows and step lengths; None if not wanted, or without a goal."""
 
     action: np.ndarray | None
     """`[B, Ha, dof]`."""
     start: tuple[np.ndarray, ...] | None
     """Rows of position, velocity and acceleration, `[S, dof]` each."""
     goal: tuple[np.ndarray, ...] | None
-    """Rows of the parts of the goal that the map takes, `[S, dof]` each."""
+    """Rows of those parts of the goal that the map takes, `[S, dof]` each."""
     dt: np.ndarray | None
     """Float64, `[1 or B, 1 or Ha]`."""
 

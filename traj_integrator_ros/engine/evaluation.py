@@ -1,4 +1,4 @@
-"""Costs of trajectories with their gradients, and what else is composed of torch operations: the gradient of dt.
+"""Costs of trajectories with their gradients, and the gradient of dt, which is composed of torch operations.
 
 Fused C++ loops compute costs on the CPU, torch operations what these do not: elsewhere, and with the gradient of dt.
 """
@@ -34,7 +34,7 @@ def fused_evaluation(call: Call, cost: QuadraticCost, wanted: Wanted, buffers: B
     replaces = replaces_action(call)
     results = buffers.pieces("evaluation", ((batch,), shape))
     costs, action = results.arrays
-    if not (wanted.action or (wanted.goal and replaces)):  # the gradient of a goal position is taken from this one
+    if not (wanted.action or (wanted.goal and replaces)):  # the goal position's gradient is taken from this gradient
         action = None
     starts = STARTS if wanted.start else 0
     goals = len(kernel.goal) if wanted.goal and goal.count is not None and not replaces else 0
@@ -52,7 +52,7 @@ def fused_evaluation(call: Call, cost: QuadraticCost, wanted: Wanted, buffers: B
         except UNFIT:
             raise ValueError(unfit(call)) from None
     if cost.duration_weight is not None:
-        with np.errstate(over="ignore"):  # as in the loops, what is too large becomes infinite
+        with np.errstate(over="ignore"):  # as in the loops, numbers that are too large become infinite
             costs += cost.duration_weight * kernel.duration(call.dt, shape[1])
     of_goal = tuple(summed(rows, goal) for rows in ends[STARTS : STARTS + goals]) if goals else None
     if replaces and wanted.goal:
@@ -64,7 +64,7 @@ def fused_evaluation(call: Call, cost: QuadraticCost, wanted: Wanted, buffers: B
 
 
 def _contiguous(given: Array | tuple | None) -> Array | tuple | None:
-    """Arrays, or tuples of them, made contiguous for the loops."""
+    """Arrays, or tuples of arrays, made contiguous for the loops."""
     if isinstance(given, tuple):
         return tuple(_contiguous(part) for part in given)
     if isinstance(given, Tensor):
@@ -157,7 +157,7 @@ def vjp_dt(call: Call, buffers: Buffers, sizes: PartSizes) -> Tensor:
 
 
 def _rows(name: str, ends: Ends, *, wants_all: bool) -> dict[str, Array | None]:
-    """Rows by name; with `wants_all`, zeros for absent ones, which have a gradient, too."""
+    """Rows by name; with `wants_all`, absent rows are zeros and have a gradient, too."""
     like = next((rows for rows in ends.rows if rows is not None), None)
     named = {f"{name}_{kind}": rows for kind, rows in zip(_STATE, ends.rows, strict=False)}
     if wants_all and like is not None:
@@ -166,7 +166,7 @@ def _rows(name: str, ends: Ends, *, wants_all: bool) -> dict[str, Array | None]:
 
 
 def _rows_of_term(value: Array | None, name: str, begin: int, end: int) -> Array | None:
-    """The rows of a term's field for some of the trajectories: weights and targets may differ by trajectory."""
+    """The values of a term's field for some of the trajectories: weights and targets may differ by trajectory."""
     differs = value is not None and value.ndim == (2 if name == "terminal_weight" else 3)
     return value[begin:end] if differs else value
 

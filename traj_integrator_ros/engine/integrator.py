@@ -39,7 +39,7 @@ Function = TypeVar("Function", bound=Callable)
 
 
 def _names_a_full_host(method: Function) -> Function:
-    """Raise OutOfDeviceMemory where the host has no memory left for results."""
+    """Raise OutOfDeviceMemory if the host has no memory left for results."""
 
     @wraps(method)
     def named(engine: TrajectoryIntegrator, *arguments: object, **options: object) -> object:
@@ -78,7 +78,7 @@ class TrajectoryIntegrator:
         self.device = resolve_device(device)
         self.dtype = DTYPES[dtype]
         self._buffers = Buffers(self.device, self.dtype)
-        self._inputs = Buffers(self.device, self.dtype)  # of what the runner does not do
+        self._inputs = Buffers(self.device, self.dtype)  # for calls that the runner cannot compute
         self._runner = self._make_runner(device == "auto", max_graphs) if runner is None else runner
         self._sizes = PartSizes(str(self.device), self._runner, self._inputs)
 
@@ -89,7 +89,7 @@ class TrajectoryIntegrator:
 
     @property
     def crossover(self) -> Crossover | None:
-        """Sizes from which on the device computes instead of the CPU; None if one computes all, or before measuring."""
+        """Sizes above which the device computes instead of the CPU; None before measuring, or with one device."""
         return self._runner.crossover if isinstance(self._runner, AutoRunner) else None
 
     @property
@@ -102,7 +102,7 @@ class TrajectoryIntegrator:
 
     @property
     def backend_obstacle(self) -> str:
-        """Why a backend slower than the device's best one is used; empty if the best one is."""
+        """The reason why a backend slower than the device's best one is used; empty if the best one is used."""
         kind = self.device.type
         best = Backend.TRITON if kind == "cuda" else Backend.NATIVE
         unavailable = next((info.unavailable for info in backend_info() if info.device == kind), {})
@@ -225,7 +225,7 @@ class TrajectoryIntegrator:
 
 
 def _call_every_kind(engine: TrajectoryIntegrator, call: Call, row: np.ndarray) -> None:
-    """Make a call of each kind that runs other machine code; `row` is one of a start."""
+    """Make a call of each kind that runs different machine code; `row` is one row of a start."""
     gradient, index = np.zeros(call.output_shape, np.float32), np.zeros(call.shape[0], np.int64)
     *given, all_given = list(itertools.product((None, gradient), repeat=4))[1:]
     rows = [(row, *others) for others in itertools.product((None, row), repeat=2)]

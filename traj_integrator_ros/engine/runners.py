@@ -13,23 +13,23 @@ from torch import Tensor
 from ..kernels.call import fast_map
 from .call import NO_ENDS, STARTS, Array, Call, Ends, Runner
 
-# Errors of the CPU's allocator, which has other words on arm64, and of CUDA's allocator for pinned memory.
+# Words in errors of the CPU's allocator, which differ on arm64, and of CUDA's allocator for pinned memory.
 _HOST_IS_FULL = ("can't allocate memory", "DefaultCPUAllocator: not enough memory", "CUDA error: out of memory")
 DTYPES = {"float32": torch.float32, "float64": torch.float64}
-# Number of views that are kept, so that a call of a known shape creates none.
+# Number of views that are kept, so that a call with a known shape creates none.
 _MOST_VIEWS = 256
 
 Kept = TypeVar("Kept")
 
 
 class Pieces(NamedTuple):
-    """Memory on the host, in pieces that lie one after the other."""
+    """Memory on the host, in adjacent pieces."""
 
     tensors: tuple[Tensor, ...]
     arrays: tuple[np.ndarray, ...]
-    """The same memory."""
+    """The same memory as numpy arrays."""
     whole: np.ndarray
-    """All of it, flat."""
+    """The whole memory, flat."""
 
 
 class Buffers:
@@ -77,7 +77,7 @@ class Buffers:
         return self.view("input", name, tuple(value.shape)).copy_(value.detach())
 
     def release(self) -> None:
-        """Let go of all memory."""
+        """Release all memory."""
         self._views.clear()
         self._storage.clear()
 
@@ -123,12 +123,12 @@ class DirectRunner:
         given, upstream, results = call.of_map, call.upstream, call.results
         try:
             self._compute(call, given, upstream, results)
-        except self._unfit:  # nothing was written: once more with converted arrays
+        except self._unfit:  # nothing was written: repeat the call with converted arrays
             values, indices, dt = given
             given = self._fitting("value", values), indices, np.ascontiguousarray(dt)
             if upstream is not None:
                 upstream = self._fitting("upstream", upstream)
-            elif not results[0].is_contiguous():  # a slice of trajectories, whose outputs lie apart
+            elif not results[0].is_contiguous():  # the outputs of a slice of trajectories lie apart
                 results = (results[0].unbind(),)
             try:
                 self._compute(call, given, upstream, results)
@@ -158,7 +158,7 @@ def unfit(call: Call) -> str:
 
 
 class PartSizes:
-    """Number of trajectories of a kind that fit on the device, learned from failures, and the loop over such parts.
+    """Learns how many trajectories of a kind fit on the device, from failures, and loops over such parts.
 
     Args:
         device: its name, for the error.
@@ -222,11 +222,11 @@ class PartSizes:
             holder.release()
 
 
-# Goals in position control, which take the place of one of the actions.
+# Goals in position control take the place of one of the actions.
 
 
 def without_goal(call: Call, buffers: Buffers) -> Call:
-    """Return a call whose goal, if it takes the place of an action, is among its actions, which are copied for that."""
+    """Return a call whose goal is copied into its actions if it takes the place of one."""
     if not replaces_action(call):
         return call
     copy = buffers.view("output", "actions to the goal", call.shape)
@@ -246,7 +246,7 @@ def replaces_action(call: Call) -> bool:
 
 
 def goal_gradient(action: np.ndarray, goal: Ends, place: int) -> np.ndarray:
-    """Return the gradient of the goal rows, which is that of the actions they replace; these get 0."""
+    """Return the gradient of the goal rows: that of the actions they replace, whose own gradient is set to 0."""
     replaced = action[:, place]
     found = np.array(summed(replaced, goal), action.dtype)
     replaced[:] = 0
@@ -290,7 +290,7 @@ def resolve_device(name: str) -> torch.device:
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Return whether an allocation failed: torch has an error type for devices only, on the host its text decides."""
+    """Return whether an allocation failed: torch has an error type for devices only; on the host, the text decides."""
     if isinstance(error, (torch.OutOfMemoryError, MemoryError)):
         return True
     return any(text in str(error) for text in _HOST_IS_FULL)

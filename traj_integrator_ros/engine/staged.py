@@ -25,7 +25,7 @@ from .runners import Buffers, is_out_of_memory
 # Calls that move more bytes than this run eagerly in common memory: their launches take little time compared with the
 # work, and separate memory for each kind would be too much.
 MOST_RECORDED_BYTES = 32 << 20
-# Dtypes of the inputs that do not have the engine's dtype.
+# Dtypes of inputs whose dtype is not the engine's.
 _DTYPES = {"start_index": torch.int64, "goal_index": torch.int64, "dt": torch.float64}
 _ALIGNMENT = 64
 
@@ -78,7 +78,7 @@ class StagedRunner:
         self._recorder = recorder if max_graphs > 0 else None
         self._buffers = Buffers(device, dtype)
         self.kept: OrderedDict[Hashable, _StagedCall] = OrderedDict()
-        """Kinds of calls with memory of their own, the one used last at the end."""
+        """Kinds of calls with memory of their own, the most recently used one at the end."""
 
     def run(self, call: Call) -> None:
         """Compute a call."""
@@ -103,7 +103,7 @@ class StagedRunner:
             torch.cuda.empty_cache()
 
     def _kept(self, call: Call, inputs: Mapping[str, Array | None]) -> _StagedCall:
-        """Memory and work of this kind of call: new, or from its second occurrence on recorded."""
+        """Memory and work of this kind of call: new at first, recorded from its second occurrence on."""
         key = _key(call, inputs)
         staged = self.kept.get(key)
         if staged is None:
@@ -133,10 +133,10 @@ class _StagedCall:
         self._results = PackedResults(call.results, buffers)
         self._kernel, self._is_forward = call.kernel, call.upstream is None
         self.replay: Replay | None = None
-        """Does the same as `enqueue`, from its recording."""
+        """Repeats `enqueue` from its recording."""
 
     def enqueue(self) -> None:
-        """Copy in, compute, copy out: always the same, on the same memory."""
+        """Copy in, compute, copy out: always on the same memory."""
         self.inputs.upload()
         given = self.inputs.device
         if self._is_forward:
@@ -189,7 +189,7 @@ def launch_vjp(kernel: ControlMap, given: Mapping[str, Tensor | None], into: Seq
 
 
 def inputs_of(kernel: ControlMap, given: Mapping[str, Tensor | None]) -> Inputs:
-    """Return the inputs of a call, by name, as the map takes them; a goal that replaces an action is none of them."""
+    """Return the inputs of a call, by name, as the map takes them, without a goal that replaces an action."""
     goal, goal_index = (rows_of(given, "goal"), given["goal_index"]) if kernel.operator.goals else (four(()), None)
     return Inputs((given["actions"], *rows_of(given, "start"), *goal), (given["start_index"], goal_index), given["dt"])
 
@@ -207,7 +207,7 @@ def _writes_into(device: torch.device) -> bool:
 
 
 class PackedInputs:
-    """Named inputs, one after the other, on the host (pinned) and on the device.
+    """Named inputs, stored one after the other, on the host (pinned) and on the device.
 
     Args:
         values: inputs with the shapes and dtypes of all that follow; None for absent ones.

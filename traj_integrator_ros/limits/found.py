@@ -1,4 +1,4 @@
-"""Limits that were found outside of the parameters, and the error if what is there is wrong. Knows no ROS."""
+"""Limits from sources other than the parameters, and the error for a source that is wrong. Knows no ROS."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ import numpy as np
 from .joint_limits import JointLimits
 
 QUANTITIES = ("position_min", "position_max", "velocity", "acceleration", "deceleration", "jerk")
-"""Limits by the names that they have in `JointLimits`, and after `limits.` as parameters."""
+"""Names of limits: fields of `JointLimits`, and parameters after `limits.`."""
 
 
 class LimitsError(ValueError):
-    """A source of limits that is wrong, or of another robot; the message is one line and names the source."""
+    """A source of limits that is wrong, or belongs to another robot; the message is one line and names the source."""
 
 
 @dataclass(frozen=True)
@@ -23,19 +23,19 @@ class FoundLimits:
     """The limits that a source gives for the node's joints; infinite where it gives none."""
 
     source: str
-    """A path, a topic or a node."""
+    """Where the limits come from: a path, a topic or a node."""
     limits: JointLimits
     without: tuple[str, ...] = ()
-    """Joints of the node that the source has no limits of."""
+    """Joints of the node for which the source has no limits."""
     continuous: tuple[str, ...] = ()
     """Joints of the node that turn without end."""
     robot: str = ""
     """The robot's name, if the source has it."""
     scales: tuple[tuple[str, float], ...] = ()
-    """Quantities that the source itself scales, and by how much; `limits` are scaled already."""
+    """Quantities that the source itself scales, with their factors; `limits` are scaled already."""
 
     def origin(self, quantity: str) -> str:
-        """The source of one of its limits, in words."""
+        """The source of one of the limits, in words."""
         scale = dict(self.scales).get(quantity, 1.0)
         return self.source if scale == 1 else f"{self.source} x {scale:g}"
 
@@ -43,7 +43,7 @@ class FoundLimits:
 def found_limits(
     source: str, joint_names: tuple[str, ...], found: Mapping[str, Mapping[str, float]], **more: object
 ) -> FoundLimits:
-    """The limits of all joints from each known joint's, by quantity; quantities without a finite one are off.
+    """The limits of all joints, by quantity, from those of each known joint; a quantity without finite limits is None.
 
     Joints that are not known are `without`; `more`: the other fields.
     """
@@ -58,14 +58,14 @@ def found_limits(
 
 
 def unlimited(quantity: str) -> float:
-    """Value that stands for a limit that there is not."""
+    """Value that stands for the absence of a limit."""
     return -np.inf if quantity == "position_min" else np.inf
 
 
 def number(value: object, place: str, of: str = "") -> float:
-    """A number from a file. Raises LimitsError with its place, if it is none."""
+    """A number from a file. Raises LimitsError, which names its place, for anything else."""
     try:
-        # YAML 1.1 takes 1e3 for a text, and rcl takes it for a number.
+        # YAML 1.1 reads 1e3 as a text, but rcl reads it as a number.
         found = math.nan if isinstance(value, bool) else float(value)
     except (TypeError, ValueError):
         found = math.nan

@@ -1,4 +1,4 @@
-"""Joint limits: whether a trajectory keeps them, where it does not, and what is assumed without. Knows no ROS."""
+"""Joint limits: whether a trajectory keeps them, where it exceeds them, and defaults for missing ones. Knows no ROS."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from ..execution.bounds import Bounds
 from ..execution.limits import DECELERATION, POSITION_SLACK, QUANTITIES, Limits, excess, relative_excess, told_excess
 
 _OF_SLACK = 0.5
-"""Share of the slack of a limit that joins and brakes use where the plan uses it, too."""
+"""Share of a limit's slack that joins and brakes may use if the plan uses it, too."""
 
 
 @dataclass(frozen=True)
 class JointLimits(Limits):
-    """Limits of joints that have names, `[dof]` in the node's order."""
+    """Limits of named joints, `[dof]` in the node's order."""
 
     def of_joints(self, joint_names: Sequence[str]) -> JointLimits:
-        """The limits of other joints, in their order; none for joints that these do not name."""
+        """The limits of other joints, in their order; a joint that is not named here has none."""
         places = [self.joint_names.index(name) if name in self.joint_names else -1 for name in joint_names]
         arranged = {}
         for field in fields(Limits):
@@ -76,34 +76,34 @@ def find_violation(trajectories: np.ndarray, limits: JointLimits, start_row: int
 
 
 def forward_rows(acceleration: np.ndarray, velocity: np.ndarray, bounds: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
-    """Accelerations `[..., dof]`, above 0 where joints speed up; of a joint that rests, on the side with more room."""
+    """Limits of acceleration `[..., dof]`, above 0 where joints speed up; a resting joint has the larger of both."""
     either = np.where(bounds[1] >= -bounds[0], 1.0, -1.0) * np.abs(acceleration)
     return np.where(velocity == 0, either, acceleration * np.sign(velocity))
 
 
 def limits_lacking(joint_names: Sequence[str], limits: np.ndarray | None) -> str:
-    """Joints without a limit, in words; empty if there are none."""
+    """Joints without a limit, in words; empty if all have one."""
     limited = np.zeros(len(joint_names), bool) if limits is None else np.isfinite(limits)
     return ", ".join(name for name, known in zip(joint_names, limited, strict=True) if not known)
 
 
-# Limits that nobody gave, assumed for joins and brakes: never a reason to refuse a plan
+# Limits that nobody gave, assumed for joins and brakes: a plan is never refused because of them
 
 
 class AssumedLimits(NamedTuple):
-    """Limits with which every motion to a plan, and every brake, is made."""
+    """Limits that every motion to a plan, and every brake, keeps."""
 
     bounds: Bounds
     lacking: tuple[str, ...]
-    """Joints whose velocity nobody limits: nothing is published for a controller."""
+    """Joints without a limit of velocity: no trajectory is published for a controller."""
     description: str
-    """The assumptions, in words; empty if everything was given."""
+    """The assumed limits, in words; empty if all were given."""
 
 
 def assumed_limits(
     limits: JointLimits, stop_time: float, assumed_velocity: float, *, exceeded: bool = False
 ) -> AssumedLimits:
-    """Complete the limits of joints.
+    """Complete the limits of joints with assumptions.
 
     A joint without a limit of acceleration stops from its largest velocity v within T: its acceleration is 2 v / T and
     its jerk 4 v / T^2. One with an acceleration a, but without jerk, has the jerk 2 a / T.

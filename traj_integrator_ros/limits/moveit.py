@@ -14,11 +14,11 @@ from .found import FoundLimits, LimitsError, found_limits, number
 from .parameter_files import load_once, nodes_with
 
 OF_NODE = "node:"
-"""Begins a value of the parameter limits.moveit that names a running node; otherwise it is a path, or none."""
+"""Prefix of the parameter limits.moveit if it names a running node; other values are a path, or none."""
 PLANNING = "robot_description_planning"
 """Prefix of the parameters in a node, and the key above them in some files."""
 MOVE_GROUP = "move_group"
-"""The node whose parameters a file is taken to have."""
+"""Name of the node to which the parameters of a file are taken to belong."""
 _JOINTS = "joint_limits"
 _SCALED = {
     "velocity": "default_velocity_scaling_factor",
@@ -29,7 +29,7 @@ _KEYS = {
     "position": {"min_position": "position_min", "max_position": "position_max"},
     **{kind: {f"max_{kind}": kind} for kind in ("velocity", "acceleration", "deceleration", "jerk")},
 }
-"""Fields of each limited quantity, and the limits that they are."""
+"""Fields of each limited quantity in the file, and the names of the limits."""
 
 Tree = Mapping[str, object]
 
@@ -38,7 +38,8 @@ def load_moveit(path: str, joint_names: Sequence[str], *, scaled: bool) -> Found
     """Read a file. Raises LimitsError."""
     import yaml
 
-    angles = {"!degrees": lambda text: math.radians(float(text)), "!radians": float}  # as launch files of MoveIt do
+    # launch files of MoveIt do the same
+    angles = {"!degrees": lambda text: math.radians(float(text)), "!radians": float}
     try:
         content = load_once(Path(os.path.expanduser(path)).read_text(encoding="utf-8"), angles)
         planning = _planning(content, path)
@@ -131,7 +132,7 @@ def _of_joint(fields: Tree, place: str) -> dict[str, float]:
             raise LimitsError(f"{place}: {wanted}: expected a number, because has_{kind}_limits is true, got none")
         for key, value in given.items():
             if kind == "deceleration":
-                value = abs(value)  # Pilz's planner has it below 0, ros2_control above
+                value = abs(value)  # this field is negative for Pilz's planner and positive for ros2_control
             if kind != "position" and not value > 0:
                 raise LimitsError(f"{place}: {key}: expected more than 0, got {value:g}")
             found[keys[key]] = value

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 SECTION = "ros__parameters"
 _ANY = re.compile(r"\*\*?$")
-"""The end of a pattern that stands for a node's own name."""
+"""The end of a pattern that matches a node's own name."""
 _TOKENS = {"**": r"(/\w+)*", "*": r"/\w+"}
 """Wildcards of a pattern, as regular expressions."""
 
@@ -45,7 +45,7 @@ def sections(content: object) -> list[dict[str, object]]:
 
 
 def dotted(tree: Mapping[str, object], prefix: str = "") -> dict[str, object]:
-    """The parameters of a section by their dotted names. Raises ValueError for one that is given twice."""
+    """The parameters of a section by their dotted names. Raises ValueError if one is given twice."""
     flat: dict[str, object] = {}
     for key, value in tree.items():
         name = f"{prefix}{key}"
@@ -88,7 +88,7 @@ def load_once(text: str, constructors: Mapping[str, Callable[[str], object]] | N
 
 
 def _sections(content: object, name: str = "") -> Iterator[tuple[str, dict[str, object]]]:
-    """The full name of each section's node, or its pattern, and its parameters."""
+    """The full name of each section's node, or a pattern for it, and the section's parameters."""
     if not isinstance(content, Mapping):
         return
     for key, inner in content.items():

@@ -15,7 +15,7 @@ MOVING = ("revolute", "continuous", "prismatic")
 """Types of joints that have limits."""
 _XACRO = "xacro:"
 _DIRECTIVES = {f"{_XACRO}{name}" for name in ("include", "macro", "if", "unless", "insert_block", "call", "element")}
-"""Elements that no expanded file has left over, unlike calls of macros and properties that nobody knew."""
+"""Elements that xacro leaves in no expanded file, unlike calls of unknown macros and properties."""
 
 
 def read_urdf(text: str, joint_names: Sequence[str], source: str) -> FoundLimits:
@@ -62,7 +62,7 @@ def _text_of(path: str) -> str:
         raise LimitsError(told) from None
     try:
         return content.decode("utf-8")
-    except UnicodeDecodeError:  # whatever it declares, what is read here is ASCII
+    except UnicodeDecodeError:  # whatever encoding the file declares, the parts that are read here are ASCII
         return content.decode("latin-1")
 
 
@@ -79,7 +79,7 @@ def _robot(text: str, source: str) -> Element:
 
 
 def _joints_of(robot: Element, source: str) -> dict[str, Element]:
-    """Joints by name; not the joint elements inside transmission and ros2_control. Raises LimitsError for one twice."""
+    """Joints by name, without joint elements inside of transmission and ros2_control. Raises LimitsError for two."""
     joints: dict[str, Element] = {}
     for joint in robot.findall("joint"):
         if joints.setdefault(name := joint.get("name", ""), joint) is not joint:
@@ -88,7 +88,7 @@ def _joints_of(robot: Element, source: str) -> dict[str, Element]:
 
 
 def _is_xacro(root: Element, joints: list[Element]) -> bool:
-    """Return whether xacro has still to make joints or their limits; calls that it left over elsewhere do not count."""
+    """Return whether xacro has yet to make joints or their limits; unexpanded calls elsewhere do not count."""
     tags = {element.tag for element in root.iter()}
     if not tags.isdisjoint(_DIRECTIVES) or (not joints and any(tag.startswith(_XACRO) for tag in tags)):
         return True
@@ -122,7 +122,7 @@ def _of_joint(joint: Element, source: str) -> dict[str, float]:
 
 
 def _range(joint: Element, element: str, lower: str, upper: str, source: str) -> tuple[float, float]:
-    """Lowest and highest value, infinite if neither is given; if one is missing, URDF defines it as 0."""
+    """Lowest and highest value, infinite if the URDF gives neither; if one is missing, URDF defines it as 0."""
     low, high = _number(joint, element, lower, source), _number(joint, element, upper, source)
     if low is None and high is None:
         return -inf, inf

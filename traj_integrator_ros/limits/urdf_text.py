@@ -20,7 +20,7 @@ _TAG = re.compile(rf"""<(/?)\s*({_NAME})((?:\s*{_ATTRIBUTE.replace("(", "(?:")})
 
 
 def element_in(text: str) -> Element:
-    """The first element of a text, with those in it by the names that they have in the text, prefixes included.
+    """The first element of a text with its children; names keep their prefixes.
 
     Raises ValueError with what is wrong and its line.
     """

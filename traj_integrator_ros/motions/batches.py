@@ -1,4 +1,4 @@
-"""TrajectoryBatch messages as motions: of ROS, of a bag, or as ROS prints them. Knows no ROS."""
+"""TrajectoryBatch messages as motions: from ROS, from a bag, or as ROS prints them. Knows no ROS."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     from traj_integrator_interfaces.msg import TrajectoryBatch
 
 BATCH = ("joint_names", "batch", "horizon", "time_from_start", *QUANTITIES)
-"""The fields by which a batch is found in other messages."""
+"""The fields by which a batch is recognized inside of other messages."""
 
 
 def motions_of_batch(message: TrajectoryBatch | Any, source: str) -> Iterator[Samples]:
-    """The trajectories of a message, or of any object with its fields, as they are; outputs that it has not are None.
+    """The trajectories of a message, or of any object with its fields, unchanged; missing outputs are None.
 
     Raises RecordingError where lengths do not go together.
     """

@@ -16,7 +16,7 @@ class MissingLibrary(RecordingError):
 
 
 def require(module: str, purpose: str, extra: str = "tools") -> None:
-    """Raise MissingLibrary if `module` is not installed; it is also in this package's `extra`."""
+    """Raise MissingLibrary if `module` is not installed; it also belongs to this package's `extra`."""
     if importlib.util.find_spec(module) is None:
         package = _PACKAGES.get(module, module)
         raise MissingLibrary(
@@ -26,11 +26,11 @@ def require(module: str, purpose: str, extra: str = "tools") -> None:
 
 
 def load_documents(path: Path, text: str) -> list[object]:
-    """All documents of a text in a YAML file that hold anything. Raises RecordingError."""
+    """All documents with content in the text of a YAML file. Raises RecordingError."""
     require("yaml", f"reading {path}")
     import yaml
 
-    try:  # in C where it is there, which takes a tenth of the time
+    try:  # the parser in C, where it exists, takes a tenth of the time
         found = yaml.load_all(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader))
         return [one for one in found if one is not None]
     except (yaml.YAMLError, ValueError) as error:

@@ -59,7 +59,7 @@ def _fit_texts(drawn: Figure) -> None:
     from matplotlib.text import Text
 
     drawn.get_layout_engine().execute(drawn)
-    drawn.set_layout_engine(None)  # everything lies where it is to be; with "none" it would be drawn once more
+    drawn.set_layout_engine(None)  # all parts are placed already; with "none" the figure would be drawn once more
     for parent in (drawn, *drawn.subfigs, *drawn.axes):
         frame = parent.get_figure().bbox if parent in drawn.axes else parent.bbox
         for text in (child for child in parent.get_children() if isinstance(child, Text) and child.get_text()):
@@ -77,7 +77,7 @@ def short_name(joint_name: str) -> str:
 
 
 def at_least(axes: Axes, values: np.ndarray, least: float = 0.0) -> None:
-    """Let the vertical axis show `least`, and a thousandth of the largest range of any joint, `values` `[N, D]`.
+    """Let the vertical axis span `least`, and a thousandth of the largest range of any joint, `values` `[N, D]`.
 
     Rounding errors of joints at rest would otherwise fill it.
     """

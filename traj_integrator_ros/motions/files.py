@@ -40,7 +40,7 @@ FORMATS = {
 
 
 def format_of(path: Path) -> str:
-    """One of FORMATS; a folder is a bag. Raises RecordingError where there is nothing, or something else."""
+    """One of FORMATS; a folder is a bag. Raises RecordingError if the path is missing or holds something else."""
     if not path.exists():
         raise RecordingError(f"{path}: no such file or folder")
     found = "bag" if path.is_dir() else FORMATS.get(path.suffix.lower())
@@ -75,7 +75,7 @@ def read_samples(
 def read_trajectories(
     path: Path, topic: str | None, tell: Tell, made_of: Callable[[Samples], Samples] = lambda motion: motion
 ) -> Iterator[PlannedTrajectory]:
-    """Every trajectory in a file, as it is: nothing about it is checked. Raises RecordingError.
+    """Every trajectory in a file, unchanged and unchecked. Raises RecordingError.
 
     Of a bag with both, trajectories are taken, or else the joint states. What was recorded is read as the motion that
     it is, and `made_of` may change what was measured; motions with accelerations are taken as they stand.
@@ -93,7 +93,7 @@ def _recorded(samples: Samples, tell: Tell) -> Samples:
 
 
 def _motions(path: Path, topic: str | None, tell: Tell, *, states_first: bool) -> Iterator[Samples | PlannedTrajectory]:
-    """All motions in a file, as they are."""
+    """All motions in a file, unchanged."""
     found = format_of(path)
     if found == "bag":
         yield from _in_bag(path, topic, tell, states_first=states_first)

@@ -1,4 +1,4 @@
-"""One motion of many joint states: of one publisher or several, of all joints or some, in any order. Knows no ROS."""
+"""One motion from many joint states: one publisher or several, all joints or some, in any order. Knows no ROS."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ import numpy as np
 from .samples import Nature, RecordingError, Samples, samples_of
 
 Tell = Callable[[str], None]
-"""Takes a note for the user, of one line, about what was left out, merged or put in order."""
+"""Tells the user in one line what was left out, merged or put in order."""
 _CLOCK_JUMP_NS = 1_000_000_000
-"""Stamps that go back by more are of a clock that was set back; by less, perhaps of messages that overtook others."""
+"""A stamp that goes back by more, ns, comes from a clock that was set back; by less, perhaps from a late message."""
 _TURN = np.pi
-"""rad; no joint moves that far between two joint states: its angle has passed the end of its range."""
+"""rad; no joint moves this far between two joint states: its angle has passed the end of its range."""
 _LONG, _FEW, _SHUFFLED = 8, 2, 4
-"""Rows in order after a clock was set back; rows that are too few; rows in order on average, without shuffling."""
+"""Rows that show whether a clock was set back; with this few, or one in this many out of order, it was not."""
 _SHOWN_NAMES = 6
 
 
@@ -29,14 +29,14 @@ class StateRow(NamedTuple):
     position: Sequence[float]
     velocity: Sequence[float]
     stamp_ns: int
-    """0: none."""
+    """Stamp, ns; 0: none."""
     recorded_ns: int | None = None
-    """Time of recording; None where that is not known."""
+    """Time of recording, ns; None if it is not known."""
 
 
 @dataclass(frozen=True)
 class _Series:
-    """States of some joints, `[N]` times in ns, which increase, and `[N, D]`; NaN velocities were not given."""
+    """States of some joints, at `[N]` increasing times in ns, with values `[N, D]`; a NaN velocity was not given."""
 
     names: tuple[str, ...]
     time: np.ndarray
@@ -45,12 +45,12 @@ class _Series:
 
     @property
     def step(self) -> float:
-        """Mean, ns."""
+        """Mean of some times, ns."""
         return float(self.time[-1] - self.time[0]) / max(1, len(self.time) - 1)
 
 
 def motion_of_states(states: Iterable[StateRow], source: str, kind: str, tell: Tell) -> Samples:
-    """The motion of all joints that have positions, by name, at the times of those that most joints share.
+    """The motion of all joints that have positions, by name, at the times of the largest group of joints.
 
     Times are the stamps, in order, each once, or those of recording where stamps do not go on. Other joints are
     interpolated, and what is not known of all is cut off. Velocities that are NaN are those of the positions, unless
@@ -65,7 +65,7 @@ def motion_of_states(states: Iterable[StateRow], source: str, kind: str, tell: T
 
 
 def in_order(samples: Samples, tell: Tell) -> Samples:
-    """The rows of a table or archive by their times, each once. Raises RecordingError for several recordings in it."""
+    """The rows of a table or archive in the order of their times, each once. Raises RecordingError for several."""
     time = samples.time
     if not np.isfinite(time).all() or (np.diff(time) > 0).all():
         return samples
@@ -83,7 +83,7 @@ def in_order(samples: Samples, tell: Tell) -> Samples:
 
 
 def with_velocity(samples: Samples, tell: Tell) -> Samples:
-    """Measured samples with velocities by differences where they are NaN, or none where all of them are."""
+    """Measured samples whose NaN velocities are replaced by differences; all of them NaN means none are given."""
     time, position, velocity = samples.time, samples.position, samples.velocity
     if velocity is None or samples.nature is not Nature.MEASURED or not (unknown := np.isnan(velocity)).any():
         return samples
@@ -97,7 +97,7 @@ def with_velocity(samples: Samples, tell: Tell) -> Samples:
 
 
 def _by_joints(states: Iterable[StateRow], source: str, tell: Tell) -> dict[tuple[str, ...], list[StateRow]]:
-    """The usable messages by the joints that they have, each once; what is not usable is counted and told."""
+    """The usable messages by the joints that they name, each once; unusable ones are counted and told."""
     groups: dict[tuple[str, ...], list[StateRow]] = {}
     known: set[tuple[object, ...]] = set()
     left_out: Counter[str] = Counter()
@@ -135,18 +135,20 @@ def _by_joints(states: Iterable[StateRow], source: str, tell: Tell) -> dict[tupl
 
 
 def _in_order(groups: dict[tuple[str, ...], list[StateRow]], source: str, tell: Tell) -> list[_Series]:
-    """Each group by its times, in order, each once."""
+    """Each group in the order of its times, each once."""
     stamps = [np.array([row.stamp_ns for row in rows], np.int64) for rows in groups.values()]
     timed = [_tell_the_time(times) for times in stamps]
     recorded = [np.array([row.recorded_ns or 0 for row in rows], np.int64) for rows in groups.values()]
     of_groups = zip(stamps, timed, recorded, strict=True)
     later = [known[~takes & (times > 0)] for times, takes, known in of_groups if takes.any()]
-    if begin := min((int(known[0]) for known in later if len(known)), default=0):  # one clock, set back for all
+    # all publishers share one clock, which is set back for all of them
+    if begin := min((int(known[0]) for known in later if len(known)), default=0):
         timed = [takes & (known < begin) for takes, known in zip(timed, recorded, strict=True)]
     of_all = zip([row for rows in groups.values() for row in rows], np.concatenate(timed), strict=True)
     known = sorted((row.stamp_ns, row.recorded_ns) for row, takes in of_all if takes and row.recorded_ns is not None)
     delays = [at - stamp for stamp, at in known] or [0]
-    delay = delays[-1] if begin else sorted(delays)[len(delays) // 2]  # after a reset, all is later than before
+    # after a reset, every time is later than before it
+    delay = delays[-1] if begin else sorted(delays)[len(delays) // 2]
     series, untimed, late, repeated = [], 0, 0, 0
     for (names, rows), times, takes in zip(groups.items(), stamps, timed, strict=True):
         if not takes.all():
@@ -168,21 +170,21 @@ def _in_order(groups: dict[tuple[str, ...], list[StateRow]], source: str, tell: 
 
 
 def _order(times: np.ndarray) -> tuple[np.ndarray, int]:
-    """The places of times in order, the first one of each time, and how many come behind a later one."""
+    """The places of times in order, the first one of each time, and the number of times that follow a later one."""
     order = np.argsort(times, kind="stable")
     late = int(np.count_nonzero(times < np.maximum.accumulate(times)))
     return order[np.diff(times[order], prepend=times[order[0]] - 1) > 0], late
 
 
 def _tell_counts(tell: Tell, one: str, counts: dict[str, int]) -> None:
-    """Tell of what of something there is any."""
+    """Tell how many things of a kind there are, if any."""
     for what, number in counts.items():
         if number:
             tell(f"{number} {one if number == 1 else f'{one}s'} {what}")
 
 
 def _set_back_at(times: np.ndarray) -> int:
-    """The place of the first time after a clock was set back, N where it never was.
+    """The index of the first time after a clock was set back, N if it never was.
 
     Then times go on for long among those that were there before: what overtook others comes between later ones, and
     what was delayed for long fills a gap.
@@ -201,7 +203,7 @@ def _set_back_at(times: np.ndarray) -> int:
 
 
 def _tell_the_time(stamps: np.ndarray) -> np.ndarray:
-    """Flags of usable stamps, bool `[N]`: none where most stand still, and none after a clock was set back."""
+    """Flags of usable stamps, bool `[N]`: none if most stand still, and none after a clock was set back."""
     takes = stamps > 0
     if 2 * len(np.unique(stamps)) < len(stamps):
         return np.zeros(len(stamps), bool)
@@ -213,7 +215,7 @@ def _tell_the_time(stamps: np.ndarray) -> np.ndarray:
 
 
 def _joint_by_joint(groups: list[_Series], tell: Tell) -> list[_Series]:
-    """States of each joint by itself, whichever messages had it; joints without a position are told."""
+    """States of each joint by itself, whichever messages contain it; joints without a position are told."""
     found, without, gaps = [], [], 0
     repeated: dict[int, list[str]] = {}
     for name in dict.fromkeys(name for group in groups for name in group.names):
@@ -242,7 +244,7 @@ def _joint_by_joint(groups: list[_Series], tell: Tell) -> list[_Series]:
 
 
 def _merged(joints: list[_Series], source: str, kind: str, tell: Tell, *, has_velocity: bool) -> Samples:
-    """One motion of joints with times of their own."""
+    """One motion of joints that have different times."""
     shared: dict[bytes, list[_Series]] = {}
     for one in joints:
         shared.setdefault(one.time.tobytes(), []).append(one)
@@ -296,11 +298,12 @@ def _with_velocity(one: _Series) -> _Series:
 
 
 def _filled(time: np.ndarray, position: np.ndarray, velocity: np.ndarray) -> np.ndarray:
-    """Velocities `[N, D]`, those of the positions where they are NaN; 0 for a single sample."""
+    """Velocities `[N, D]`, taken from the positions where they are NaN; 0 for a single sample."""
     unknown = np.isnan(velocity)
     if not unknown.any() or len(time) < 2:
         return np.where(unknown, 0.0, velocity)
-    way = np.unwrap(position, axis=0)  # an angle that passes the end of its range has no velocity of a turn per sample
+    # an angle that passes the end of its range does not move by a whole turn per sample
+    way = np.unwrap(position, axis=0)
     return np.where(unknown, np.gradient(way, time, axis=0, edge_order=min(2, len(time) - 1)), velocity)
 
 
@@ -310,7 +313,7 @@ def _tell_of_velocities(names: Sequence[str], tell: Tell) -> None:
 
 
 def listed(names: Sequence[str]) -> str:
-    """The first of some names, and how many there are more."""
+    """The first names of a list, and the number of the others."""
     more = len(names) - _SHOWN_NAMES
     return ", ".join(names[:_SHOWN_NAMES]) + (f" and {more} more" if more > 0 else "")
 

@@ -32,7 +32,7 @@ _EXPECTED = (
 
 
 def motions_printed(path: Path, tell: Tell) -> list[PlannedTrajectory] | list[Samples]:
-    """The trajectories in a file, wherever in its messages, or those of its batches, or its joint states as one motion.
+    """The trajectories anywhere in a file's messages, or those of its batches, or its joint states as one motion.
 
     A last message that is cut off is left out; nothing else is checked. Raises RecordingError where there are none.
     """
@@ -55,7 +55,7 @@ def motions_printed(path: Path, tell: Tell) -> list[PlannedTrajectory] | list[Sa
 def messages_printed(path: Path, fields: Sequence[str], tell: Tell) -> list[SimpleNamespace]:
     """The messages in a file that have these fields, as objects. Raises RecordingError."""
     text = read_text(path)
-    if not all(name in text for name in fields):  # which takes no time
+    if not all(name in text for name in fields):  # a view, which takes no time
         return []
     messages, is_open = _messages(path, tell)
     return _found(path, messages, fields, _object, is_open, tell)
@@ -64,7 +64,7 @@ def messages_printed(path: Path, fields: Sequence[str], tell: Tell) -> list[Simp
 def _found(
     path: Path, messages: list[dict[str, Any]], fields: Sequence[str], read: Any, is_open: bool, tell: Tell
 ) -> list[Any]:
-    """Parts of the messages that have these fields; messages without are told where others have it."""
+    """Parts of the messages that have these fields; messages without them are told if others have them."""
     parts = [[*within(message, fields)] for message in messages]
     if 0 < (without := parts.count([])) < len(parts):
         tell(f"left out: {without} of {len(parts)} messages, which have no {' and '.join(fields)}")
@@ -82,7 +82,7 @@ def _found(
 
 
 def _messages(path: Path, tell: Tell) -> tuple[list[dict[str, Any]], bool]:
-    """The messages of a file, as their fields, and whether the last one has no end, so that it may be cut off."""
+    """The messages of a file, as their fields, and whether the last one lacks its end and may be cut off."""
     text, lost = _LOST.subn("", read_text(path))
     if lost:
         tell(f"messages were lost when this was recorded ({lost} times), as ros2 topic echo says in it")
@@ -105,7 +105,7 @@ def _messages(path: Path, tell: Tell) -> tuple[list[dict[str, Any]], bool]:
 
 
 def _lacks(message: Any, others: list[Any]) -> bool:
-    """Return whether a message, or the end of it, has some but not all fields of another one."""
+    """Return whether a message, or its last part, has some but not all fields of another one."""
     return any(_is_part(message, one) for one in others)
 
 
@@ -136,7 +136,7 @@ def _state(message: dict[str, Any]) -> StateRow:
 
 
 def _object(value: Any) -> Any:
-    """A message as an object with its fields, arrays in it as lists."""
+    """A message as an object with its fields; arrays in it are lists."""
     if isinstance(value, dict):
         return SimpleNamespace(**{str(key): _object(one) for key, one in value.items()})
     if isinstance(value, list) and _CUT in value:
@@ -145,12 +145,12 @@ def _object(value: Any) -> Any:
 
 
 def _numbers(values: list[float] | None) -> list[float]:
-    """An array; empty for none."""
+    """A numpy array; empty for None."""
     return [float(value) for value in _object(values or [])]
 
 
 def _stamp_ns(message: dict[str, Any]) -> int | None:
-    """The stamp of a message's header; 0 where there is none, or where `ros2 topic pub` is to set it."""
+    """The stamp of a message's header; 0 if there is none, or if `ros2 topic pub` is to set it."""
     header = message.get("header")
     if header in (None, "auto"):
         return 0
@@ -159,7 +159,7 @@ def _stamp_ns(message: dict[str, Any]) -> int | None:
 
 
 def _time_ns(value: object) -> int | None:
-    """A time in s, or as ROS 1 or ROS 2 prints or takes it, where what is left out is 0; None if it is not finite.
+    """A time in s, or as ROS 1 or ROS 2 prints it, with 0 for omitted parts; None if it is not finite.
 
     Raises ValueError for what is no time, or one of centuries.
     """

@@ -32,7 +32,7 @@ def state_of(message: Any, recorded_ns: int | None) -> StateRow:
 
 
 def usable_state(message: Any) -> dict[str, tuple[float, float]]:
-    """Position and velocity of the joints of a JointState message that have a position; NaN: no velocity."""
+    """Position and velocity of those joints of a JointState message that have a position; NaN: no velocity."""
     names, position, velocity = list(message.name), message.position, message.velocity
     if len(position) != len(names):
         return {}
@@ -42,7 +42,7 @@ def usable_state(message: Any) -> dict[str, tuple[float, float]]:
 
 @contextmanager
 def open_bag(path: Path) -> Iterator[Any]:
-    """Open a rosbags reader; every error in it becomes a RecordingError of one line."""
+    """Open a rosbags reader; its errors become a RecordingError of one line."""
     require("rosbags", "reading bags")
     if path.is_dir() and not (path / "metadata.yaml").is_file():
         raise RecordingError(f"{path}: expected a rosbag2 folder, got one without metadata.yaml")
@@ -73,7 +73,7 @@ def _our_definitions() -> dict[str, str]:
 
 
 def topic_in(path: Path, reader: Any, kinds: Sequence[str], topic: str | None, tell: Tell) -> list[Any]:
-    """The connections of a topic of some types: `topic`, else /joint_states, else the only one; others are told.
+    """The connections of a topic of these types: `topic`, else /joint_states, else the only one; others are told.
 
     Raises RecordingError where there is none, or a choice.
     """
@@ -93,7 +93,7 @@ def topic_in(path: Path, reader: Any, kinds: Sequence[str], topic: str | None, t
 
 
 def with_messages(reader: Any, topic: str | None) -> list[Any]:
-    """The connections of a bag that have messages, and those of a topic that is asked for; all if none has any.
+    """The connections of a bag that have messages, and those of a requested topic; all if none has messages.
 
     rosbag2 records topics that somebody only subscribes to, without messages.
     """
@@ -102,20 +102,20 @@ def with_messages(reader: Any, topic: str | None) -> list[Any]:
 
 
 def kinds_with(reader: Any, kind: str) -> list[str]:
-    """The types of a bag's messages that are of a type or have fields of it, at any depth; that type first."""
+    """The types of a bag's messages that are a type or contain it, at any depth; the type itself comes first."""
     types = reader.typestore
     found = {c.msgtype for c in reader.connections if _has(types, c.msgtype, kind)}
     return [kind, *sorted(found - {kind})]
 
 
 def _has(types: Any, outer: str, kind: str) -> bool:
-    """Return whether a type is, or has, another one; types whose definition is not known have none."""
+    """Return whether a type is, or contains, another one; types with unknown definitions contain none."""
     _, fields = types.fielddefs.get(outer, ((), ()))
     return outer == kind or any(_has(types, inner, kind) for _, field in fields for inner in _types_in(field))
 
 
 def _types_in(field: Any) -> Iterator[str]:
-    """The type of a field's messages, if it has any: arrays and sequences hold a definition and a length."""
+    """The message type of a field, if it has one: arrays and sequences hold a definition and a length."""
     kind, content = field
     if kind.name == "NAME":
         yield content

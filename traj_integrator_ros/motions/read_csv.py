@@ -28,11 +28,11 @@ _RTDE = (
     (("target_q_", "target_qd_", "target_qdd_"), "set points of a UR controller (RTDE)", Nature.SET_POINTS),
     (("actual_q_", "actual_qd_"), "measured states of a UR controller (RTDE)", Nature.MEASURED),
 )
-"""Columns of an RTDE log, which of them are taken first."""
+"""Columns of an RTDE log, in order of preference."""
 _SEPARATORS = {",": "comma", ";": "semicolon", "\t": "tab", " ": "space"}
 _QUANTITY = "position|velocity|acceleration|jerk|action|target_qd{0,2}|actual_qd?"
 _KNOWN = re.compile(rf"dt|({_QUANTITY})_[^;\t]+")
-"""Names of columns by which the separator of a header is told."""
+"""Names of columns by which the separator of a header is found."""
 
 
 def read_csv(path: Path, topic: str | None, tell: Tell) -> Samples:
@@ -86,7 +86,7 @@ class _Table:
         lines = [line for line in read_text(path).splitlines() if line.strip()]
         if not lines:
             raise RecordingError(f"{path}: the file is empty")
-        lines[0] = lines[0].lstrip("# ")  # numpy.savetxt begins a header with it
+        lines[0] = lines[0].lstrip("# ")  # numpy.savetxt begins a header with this sign
         self._path = path
         try:
             separator = max(_SEPARATORS, key=lambda one: _known_names(lines[0], one))
@@ -104,7 +104,7 @@ class _Table:
                 raise RecordingError(f"{path}: expected {len(self.header)} cells, as in the header, got {got}")
 
     def tell_left_out(self, prefixes: Sequence[str], joints: Sequence[str], tell: Tell) -> None:
-        """Tell of a last row that is cut off, and of columns with these prefixes that are not of the joints."""
+        """Tell of a last row that is cut off, and of columns with these prefixes that belong to none of the joints."""
         if self._is_cut:
             tell("the last row is cut off, and left out")
         names = [name for prefix in prefixes for name in self.header if name.startswith(prefix)]
@@ -112,11 +112,11 @@ class _Table:
             tell(f"columns left out: {listed(unused)}")
 
     def suffixes(self, prefix: str) -> list[str]:
-        """Rest of the names of columns behind the prefix."""
+        """The parts of column names behind the prefix."""
         return [name.removeprefix(prefix) for name in self.header if name.startswith(prefix)]
 
     def time(self, name: str, tell: Tell) -> np.ndarray:
-        """[N] times in s, of the column of this name if it is there, else of another one. Raises RecordingError."""
+        """[N] times in s, from the column of this name if there is one, else from another. Raises RecordingError."""
         columns = (name,) if name in self.header else stamp_columns(self.header)
         columns = columns or tuple(filter(None, [recording_time(self.header)]))
         if not columns:
@@ -131,7 +131,7 @@ class _Table:
             raise RecordingError(f"{self._path}: {error}") from None
 
     def texts(self, name: str) -> list[str]:
-        """[N] cells of a column; empty ones where rows end before."""
+        """[N] cells of a column; empty where rows are too short."""
         i = self._place(name)
         return [row[i] if i < len(row) else "" for row in self.rows]
 
@@ -151,7 +151,7 @@ class _Table:
         for k, row in enumerate(self.rows):
             try:
                 cell = row[i]
-                if has_commas:  # one sign for all: the other one may separate thousands
+                if has_commas:  # one decimal sign for the whole table: the other one may separate thousands
                     cell = cell.replace(".", "x").replace(",", ".")
                 values[k] = float(cell or "nan")
             except (ValueError, IndexError):
@@ -161,7 +161,7 @@ class _Table:
         return values
 
     def group(self, prefix: str, joints: Sequence[str]) -> np.ndarray | None:
-        """[N, D] of the columns of a quantity; None if all of them are missing; an error if only some are."""
+        """[N, D] values of a quantity's columns; None if all of them are missing. Raises an error if only some are."""
         if not any(prefix + joint in self.header for joint in joints):
             return None
         return np.stack([self.column(prefix + joint) for joint in joints], axis=1)
@@ -175,6 +175,6 @@ def _cells(lines: Iterable[str], separator: str) -> list[list[str]]:
 
 
 def _known_names(header: str, separator: str) -> int:
-    """Number of column names that a header has if this is what separates them."""
+    """Number of known column names in a header if this character separates them."""
     names = _cells([header], separator)[0]
     return sum(bool(_KNOWN.fullmatch(name)) or is_time(name) or is_export(name) for name in names)

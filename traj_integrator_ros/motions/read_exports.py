@@ -1,4 +1,4 @@
-"""Joint states in tables of other programs: PlotJuggler, rostopic, ros2 topic echo --csv, and what converts bags."""
+"""Joint states in tables of other programs: PlotJuggler, rostopic, ros2 topic echo --csv, and converters of bags."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def _states(path: Path, table: Table, topic: str, columns: dict[str, dict[str, s
         if stamp and stamp != (of_row,):
             stamps = nanoseconds_in(stamp, table.texts, tell)
         elif recorded is not None:
-            stamps, recorded = recorded - recorded.min(initial=0) + SECOND_NS, None  # 0 would be none
+            stamps, recorded = recorded - recorded.min(initial=0) + SECOND_NS, None  # a time of 0 would mean none
         else:
             raise RecordingError("expected a column with times, such as __time, time_ns or header.stamp, got none")
     except RecordingError as error:
@@ -96,7 +96,7 @@ def _parts(column: str) -> tuple[str, str, str] | None:
     found = _BY_NUMBER.fullmatch(column) or _OF_JOINT.fullmatch(column)
     if found is None:
         return None
-    topic, states, inner = (found["topic"] or "").partition(f"{_STATES}/")  # names of joints may have a /, too
+    topic, states, inner = (found["topic"] or "").partition(f"{_STATES}/")  # names of joints may contain a / as well
     return topic + states, _SHORT[found["quantity"][0]], inner + found["joint"].strip("[]")
 
 

@@ -17,7 +17,7 @@ _UNREADABLE = (ValueError, EOFError, zipfile.BadZipFile, zlib.error, NotImplemen
 
 
 def load_arrays(path: Path, tell: Tell) -> dict[str, np.ndarray]:
-    """The arrays of an archive by name. Those of objects, and others that cannot be read, are left out and told.
+    """The arrays of an archive by name. Arrays of objects, and unreadable ones, are left out and told.
 
     Raises RecordingError where these are ones without which there is no motion, or where there are no others.
     """
@@ -71,7 +71,7 @@ def read_npz(path: Path, tell: Tell) -> Iterator[Samples]:
 
 
 def joint_names(path: Path, arrays: Mapping[str, np.ndarray], dof: int) -> list[str]:
-    """The array `joint_names` [dof]; joint_0 and so on if there is none. Raises RecordingError."""
+    """The array `joint_names` [dof]; joint_0 and so on if it is missing. Raises RecordingError."""
     if "joint_names" not in arrays:
         return [f"joint_{i}" for i in range(dof)]
     names = arrays["joint_names"]
@@ -81,7 +81,7 @@ def joint_names(path: Path, arrays: Mapping[str, np.ndarray], dof: int) -> list[
 
 
 def text_of(value: object) -> str:
-    """A name of an archive, which comes from HDF5 as bytes."""
+    """A name from an archive; HDF5 gives names as bytes."""
     return value.decode(errors="replace") if isinstance(value, bytes) else str(value)
 
 

@@ -19,7 +19,7 @@ class RecordingError(Exception):
 
 
 class Nature(Enum):
-    """The origin of the numbers, which determines how well they agree with each other."""
+    """The origin of the numbers, which determines how well quantities agree with each other."""
 
     MEASURED = "measured"
     SET_POINTS = "set points"
@@ -47,7 +47,7 @@ class Samples:
 
     @property
     def dof(self) -> int:
-        """D."""
+        """Number of joints D."""
         return len(self.joint_names)
 
     @property
@@ -62,7 +62,7 @@ class Samples:
         return replace(self, **{**chosen, "time": chosen["time"] - chosen["time"][0]})
 
     def checked(self) -> Samples:
-        """The same. Raises RecordingError for a joint twice, and numbers or times that are no motion."""
+        """The same samples, checked. Raises RecordingError for double joints, bad numbers and bad times."""
         names, source = self.joint_names, self.source
         twice = next((name for name in names if names.count(name) > 1), None)
         if twice is not None:
@@ -89,7 +89,7 @@ def samples_of(
     kind: str,
     nature: Nature,
 ) -> Samples:
-    """Samples from the first time on; position, and what is known of the other quantities. Raises RecordingError."""
+    """Samples from the first time on; position, and the other quantities if known. Raises RecordingError."""
     if len(time) == 0:
         raise RecordingError(f"{path}: expected samples, got none")
     begin = time[0] if np.isfinite(time[0]) else 0.0

@@ -24,14 +24,14 @@ CONTROL_SPACES = (*QUANTITIES, BSPLINE)
 STATE = ("position", "velocity", "acceleration")
 ENDS = tuple(f"{end}_{name}" for end in ("start", "goal") for name in STATE)
 DT_PER_TRAJECTORY = 1
-"""ActionSequence's constant of this name: each trajectory has its own step."""
+"""ActionSequence's constant for a dt of each trajectory."""
 UNIFORM_TOLERANCE = 1e-3
-"""Steps that differ from their mean by less than this share of it count as uniform."""
+"""Steps that differ from their mean by less than this share count as uniform."""
 _SAMPLES = 4
 """A cubic through the nearest samples: the slope between the first two is that of half a step later, and a spline that
 starts with it begins with a jerk that the motion does not have."""
 _ACTIONS = ("batch", "horizon", "data")
-"""The fields by which an ActionSequence is found in what ROS prints."""
+"""The fields by which an ActionSequence is recognized in printed messages."""
 _INDICES = ("start_index", "goal_index")
 
 
@@ -51,7 +51,7 @@ class Sequence:
 
     @property
     def control_space(self) -> str:
-        """One of CONTROL_SPACES; empty for a number that is none."""
+        """One of CONTROL_SPACES; empty for an unknown number."""
         number = self.fields["control_space"]
         return CONTROL_SPACES[number - 1] if number <= len(CONTROL_SPACES) else ""
 
@@ -68,7 +68,7 @@ def read_sequences(
     tell: Tell,
     made_of: Callable[[Samples], Samples] = lambda motion: motion,
 ) -> list[Sequence]:
-    """All sequences of a file, or the actions in `control_space` of its motion, which `made_of` may change before.
+    """All sequences of a file, or the actions in `control_space` of its motion, which `made_of` may change first.
 
     What is left out is told. Raises RecordingError.
     """
@@ -89,7 +89,7 @@ def read_sequences(
 
 
 def fields_of(actions: np.ndarray) -> dict[str, Any]:
-    """The fields that actions `[B, Ha, D]` give."""
+    """The fields that follow from actions `[B, Ha, D]`."""
     return {"batch": actions.shape[0], "horizon": actions.shape[1], "data": actions}
 
 
@@ -132,9 +132,9 @@ def _rates_at_start(samples: Samples) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _derivative_at_start(time: np.ndarray, values: np.ndarray, order: int = 1) -> np.ndarray:
-    """A derivative `[D]` in the first sample, of the cubic through the nearest four."""
+    """A derivative `[D]` at the first sample, of the cubic through the nearest four samples."""
     away = time[:_SAMPLES] - time[0]
-    scale = away[-1]  # the powers of it would differ by many orders of magnitude
+    scale = away[-1]  # the powers of smaller steps would differ by many orders of magnitude
     coefficients = np.linalg.solve(np.vander(away / scale, increasing=True), values[:_SAMPLES])
     if order >= len(coefficients):
         return np.zeros(values.shape[1])
@@ -165,7 +165,7 @@ def _of_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> Sequence:
 
 
 def _in_bag(path: Path, topic: str | None) -> Iterator[Sequence]:
-    """The ActionSequence messages, with what joint states said last before each."""
+    """The ActionSequence messages, each with the joint state that came last before it."""
     with open_bag(path) as reader:
         sequences = [c for c in reader.connections if c.msgtype == ACTION_SEQUENCE and topic in (None, c.topic)]
         if not sequences:
@@ -184,7 +184,7 @@ def _in_bag(path: Path, topic: str | None) -> Iterator[Sequence]:
 
 
 def _of_printed(place: str, message: Any) -> Sequence:
-    """A message as ROS prints it, its numbers in the types of a message."""
+    """A printed message, with its numbers converted to the types of a message."""
     try:
         message.joint_names = [str(name) for name in getattr(message, "joint_names", ())]
         for name, dtype in {"dt": np.float32, **dict.fromkeys(_INDICES, np.uint32)}.items():
@@ -195,7 +195,7 @@ def _of_printed(place: str, message: Any) -> Sequence:
 
 
 def _of_message(place: str, message: Any, known: Mapping[str, tuple[float, float]], last: tuple[str, ...]) -> Sequence:
-    """A message; `known` are position and velocity of joints, of which the latest joint state had the `last`."""
+    """A message; `known` are the position and velocity of joints, whose latest state is `last`."""
     cells, length = int(message.batch) * int(message.horizon), len(message.data)
     if not cells or not length or length % cells:
         shape = f"[batch {message.batch}, horizon {message.horizon}, dof]"

@@ -1,4 +1,4 @@
-"""Times in tables, by the names of their columns: in any unit, as dates, or a stamp in two parts. Knows no ROS."""
+"""Times in tables, found by the names of columns: in any unit, as dates, or as a stamp in two parts. Knows no ROS."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .trajectories import SECOND_NS
 
 _UNITS = {"": 0, "s": 9, "sec": 9, "secs": 9, "seconds": 9, "ms": 6, "us": 3, "ns": 0, "nsec": 0, "nanosec": 0,
           "nanoseconds": 0}  # fmt: skip
-"""Powers of ten in ns."""
+"""Exponents of ten that convert units to ns."""
 _UNIT = "|".join(filter(None, _UNITS))
 _TIME = re.compile(rf"(?:__|%)?(?:time|timestamp|stamp|t|datetime)(?:[ _]?[\[(]?({_UNIT})[\])]?)?", re.IGNORECASE)
 _STAMP = re.compile(rf"(?:.*[/._])?(?:header[/._])?stamp(?:[/._ ]?[\[(]?({_UNIT})[\])]?)?", re.IGNORECASE)
@@ -21,7 +21,7 @@ _SECONDS = re.compile(r"(.*?)(sec|secs|seconds)")
 _SIZES = ((1e17, 0, "ns"), (1e14, 3, "us"), (1e11, 6, "ms"), (0.0, 9, "s"))
 """The least number of a time since 1970 in each unit."""
 LARGEST_S = _SIZES[-2][0]
-"""Numbers below are s where the column does not say otherwise."""
+"""Numbers below this are s if the column's name gives no unit."""
 
 
 def is_time(name: str) -> bool:
@@ -35,7 +35,7 @@ def recording_time(header: Sequence[str]) -> str | None:
 
 
 def stamp_columns(header: Sequence[str], topic: str = "") -> tuple[str, ...]:
-    """The column, or the two columns, of a message's stamp; none if there are none. Those of the topic come first."""
+    """The column, or the two columns, of a message's stamp, from the topic if possible; empty if there is none."""
     found = [name for name in header if _STAMP.fullmatch(name) or name in ("sec", "secs")]
     found.sort(key=lambda name: not name.startswith(topic))
     for name in found:
@@ -49,7 +49,7 @@ def stamp_columns(header: Sequence[str], topic: str = "") -> tuple[str, ...]:
 def nanoseconds_in(
     columns: Sequence[str], texts: Callable[[str], list[str]], tell: Callable[[str], None]
 ) -> np.ndarray:
-    """The times in a column, or in a column of seconds and one of nanoseconds, ns as int64; empty cells are 0.
+    """The times in a column, or in columns of seconds and nanoseconds, ns as int64; empty cells are 0.
 
     A unit that the column does not name is that of the numbers' size; one that is not s is told.
     Raises RecordingError with the column and its row.
@@ -60,7 +60,7 @@ def nanoseconds_in(
     (name,) = columns
     cells = texts(name)
     named = (_TIME.fullmatch(name) or _STAMP.fullmatch(name))[1]
-    if named or name.startswith(("%", "field.")):  # rostopic echo -p has ns
+    if named or name.startswith(("%", "field.")):  # rostopic echo -p writes ns
         return _scaled(cells, name, _UNITS[(named or "ns").lower()])
     try:
         largest = max((abs(float(cell)) for cell in cells if cell), default=0.0)

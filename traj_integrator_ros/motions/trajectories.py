@@ -1,4 +1,4 @@
-"""JointTrajectory messages as they are, however wrong: of ROS, of a file, or made of samples. Knows no ROS."""
+"""JointTrajectory messages, unchecked: from ROS, from a file, or made of samples. Knows no ROS."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 FIELDS = {"positions": "position", "velocities": "velocity", "accelerations": "acceleration"}
 TRAJECTORY, MULTI_DOF = ("joint_names", "points"), "multi_dof_joint_trajectory"
-"""The fields by which a trajectory is found in other messages, and where one of other points is."""
+"""The fields by which a trajectory is recognized in other messages, and by which its points are."""
 SECOND_NS = 1_000_000_000
 
 
@@ -25,7 +25,7 @@ class Point:
     """One point; absent fields are empty."""
 
     time_ns: int | None
-    """None if the time is not a finite number, as may be the case in a file."""
+    """Time, ns; None if it is not a finite number, as may occur in a file."""
     positions: Sequence[float]
     velocities: Sequence[float] = ()
     accelerations: Sequence[float] = ()
@@ -77,7 +77,7 @@ def samples_of_trajectory(trajectory: PlannedTrajectory, source: str) -> Samples
 
 
 def within(message: Any, fields: Sequence[str]) -> Iterator[Any]:
-    """The parts of a message that have these fields, at any depth; a mapping, or an object of a dataclass."""
+    """The parts of a message, at any depth, that have these fields; a mapping, or an object of a dataclass."""
     if isinstance(message, list | tuple):
         for one in message:
             yield from within(one, fields)

@@ -11,7 +11,7 @@ import numpy as np
 _SLIDE_BY_NAME = re.compile(
     r"(?<!shoulder_)lift_joint|prismatic|slider|linear_(?:axis|joint)|(?:panda|fer|fr3)_finger_joint"
 )
-"""Joints of robots that many people have: Fetch's and PR2's torso, Panda's fingers; a UR's shoulder_lift turns."""
+"""Well-known joints: Fetch's and PR2's torso and Panda's fingers slide; a UR's shoulder_lift turns."""
 
 
 @dataclass(frozen=True)
@@ -38,12 +38,12 @@ class JointUnits:
         return tuple(unit.replace("^2", "²").replace("^3", "³") for unit in self.of(joint_name))
 
     def rms(self, values: np.ndarray, order: int, joint_names: Sequence[str]) -> str:
-        """The RMS of `values` `[N, D]` over the joints with the same unit, as the derivative of this order has it."""
+        """The RMS of `values` `[N, D]` over the joints that share a unit; `order` is that of the derivative."""
         kinds = self.kinds(joint_names).items()
         return " and ".join(f"{np.sqrt(np.mean(values[:, joints] ** 2)):.3g} {kind[order]}" for kind, joints in kinds)
 
     def kinds(self, joint_names: Sequence[str]) -> dict[tuple[str, str, str, str], list[int]]:
-        """The joints by their units, by index: most robots have one kind."""
+        """Indices of the joints by their units: most robots have joints of one kind."""
         found: dict[tuple[str, str, str, str], list[int]] = {}
         for index, name in enumerate(joint_names):
             found.setdefault(self.of(name), []).append(index)

@@ -16,12 +16,12 @@ from .trajectories import SECOND_NS
 
 STATES_TOPIC, TRAJECTORIES_TOPIC = "/joint_states", "/traj_integrator/joint_trajectory"
 BAGS = {".db3": "SQLITE3", ".mcap": "MCAP"}
-"""Storage of a recording in one file, without metadata.yaml, by its suffix."""
+"""Suffixes of recordings in one file, without metadata.yaml, and their storage."""
 
 
 @contextmanager
 def complete(path: Path) -> Iterator[Path]:
-    """A file to write instead of `path`, which it becomes at the end of the block, unless that ends by an error."""
+    """A temporary file that replaces `path` at the end of the block, unless the block ends by an error."""
     part = path.with_name(f"{path.name}.part")
     try:
         yield part
@@ -31,12 +31,12 @@ def complete(path: Path) -> Iterator[Path]:
 
 
 def from_start(samples: Samples) -> Samples:
-    """A trajectory from its start on: a point before it (central differences have one) is left out."""
+    """A trajectory from its start on: the point before it, which central differences have, is left out."""
     return samples.rows(samples.time >= 0)
 
 
 def write_table(path: Path, samples: Samples) -> None:
-    """A CSV of time, position_<joint> and so on, without what the samples lack; a run that ends before leaves none."""
+    """A CSV of time, position_<joint> and so on, without missing quantities; an interrupted run leaves no file."""
     found = [name for name in QUANTITIES if getattr(samples, name) is not None]
     columns = [samples.time[:, None], *(getattr(samples, name) for name in found)]
     with complete(path) as part, part.open("w", newline="", encoding="utf-8") as file:

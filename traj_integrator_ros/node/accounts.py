@@ -22,7 +22,7 @@ _KEYS_KEPT = 256
 
 
 class Output(str, Enum):
-    """Outputs that answer a message, by the names of their topics; each has its own verdict."""
+    """Outputs that answer a message, by the names of their topics; each has a verdict of its own."""
 
     BOTH = "both"
     BATCH = "trajectory_batch"
@@ -30,7 +30,7 @@ class Output(str, Enum):
 
 
 OUTPUTS_OF = {"action_sequence": Output.BOTH, "position_trajectory": Output.ROW}
-"""Outputs that are refused with a message as a whole, by its topic."""
+"""Outputs that are refused whenever their message is refused, by its topic."""
 
 
 class Accounts:
@@ -40,16 +40,16 @@ class Accounts:
         self._node = node
         self.rejected: Counter[RejectionReason] = Counter()
         self.warned: Counter[RejectionReason] = Counter()
-        """Violations that were let through."""
+        """Violations of limits that were let through."""
         self.sequences = self.published = self.service_calls = 0
         """Action sequences and position trajectories received, those answered by a trajectory, calls of services."""
         self.goals: Counter[Ended] = Counter()
         """Action goals by how they ended."""
         self.answered: Counter[Output] = Counter()
         self.refused_for: Counter[Output] = Counter()
-        """Numbers of accepted and of refused ones for each output."""
+        """Numbers of accepted and refused messages for each output."""
         self.sequence_latency, self.service_latency = LatencyRing(), LatencyRing()
-        """Times that sequences and calls which succeeded have taken, s."""
+        """Durations of sequences and calls that succeeded, s."""
         self.warn = ThrottledLog(self._log_warning)
         """Logs a line at level warning, throttled by its key."""
         self._error = ThrottledLog(self._log_error)
@@ -79,7 +79,7 @@ class Accounts:
         line = f"{reason.value}: {type(error).__name__}: {one_line(error)}"
         if malformed:
             self.warn((source, reason), f"{source} rejected, {line}")
-        elif self._node.context.ok():  # otherwise publishers are gone because the process is ending
+        elif self._node.context.ok():  # without a context the process is ending, and publishers are gone
             self._error((source, type(error)), f"{source} failed, {line}\n{traceback.format_exc()}")
         return line
 
@@ -113,9 +113,9 @@ class Guard:
     def __init__(self, accounts: Accounts, source: str, part: str) -> None:
         self._accounts, self._source, self._part = accounts, source, part
         self.reason = ""
-        """Why the input was rejected, in one line; empty if it was not."""
+        """Why the input was rejected, in one line; empty if it was accepted."""
         self.waits = False
-        """True while nobody knows yet if it is rejected."""
+        """True while it is not known yet whether it is rejected."""
 
     def __enter__(self) -> Guard:
         return self

@@ -47,15 +47,15 @@ ACTIVE, INACTIVE = "active", "inactive"
 _SECOND_NS = 1_000_000_000
 _SEQUENCES = "action_sequence"
 _WITHDRAWN = RejectionReason.SUPERSEDED, RejectionReason.STOPPED, RejectionReason.NOT_ACTIVE
-"""Reasons for which a sequence that waits is refused, and that are none to brake."""
+"""Reasons for which a waiting sequence is refused without a brake."""
 _READINGS, _AT_ONCE_NS = 8, 1_000_000
-"""Two clocks are read so often, until both readings lie within so many ns: an interruption may come between them."""
+"""Two clocks are read again until both readings lie within so many ns: an interruption may come between them."""
 _NUMBER_BYTES, _LARGE = 8, 1 << 17
-"""Bytes of a message, and their number in a batch or a plan, from which on work takes milliseconds."""
+"""Size of a message, bytes, and of a batch or plan, numbers, from which work on it takes milliseconds."""
 _STAYS_BUSY_S = 0.5
-"""After input, or a motion, for which the robot is supervised as often: its states come later."""
+"""Time after input or a motion, s, in which the robot is still supervised as often: its states come later."""
 _LOOKS_S = 2e-3
-"""Longest time that a stop waits for work on a large batch, s."""
+"""Longest time that a stop waits while a large batch is computed, s."""
 Result = TypeVar("Result")
 
 
@@ -94,7 +94,7 @@ class Answers:
         )
         self.pipeline.batches.warm_up()
         self.state = INACTIVE
-        """State of the lifecycle: input is accepted only while it is active."""
+        """State of the lifecycle; input is accepted only while it is active."""
         self.controller_was: set[ControllerStatus] = set()
         """Events of the controller since this was last cleared."""
         self._writer = JointTrajectoryWriter(parameters.joint_names)
@@ -121,16 +121,16 @@ class Answers:
             start = pipeline.batches.started(request, lambda: now_ns)
             publisher, published = self.entities.trajectory_batch, False
             if parameters.publish_trajectory_batch and publisher.get_subscription_count() > 0:
-                # First, and whatever becomes of the row: those who receive the batch command nobody by it.
+                # The batch comes first, whatever happens to the row: its receivers command no robot by it.
                 with judging(Output.BATCH) as batch:
                     rows = pipeline.batches.integrate(request, start)
                     self.beside(rows.trajectories.size, lambda: publish_parts(publisher, _serialized(rows, stamp)))
                 published, now_ns = not batch.reason, self.now_ns()
-            # Otherwise, the reader of the batch executes it.
+            # Otherwise the batch's receiver executes the motion.
             followed = published and parameters.start_from == START_FROM_PREVIOUS
             if parameters.publish_joint_trajectory or followed:
                 with judging(Output.ROW) as row:
-                    self._require_no_stop_since(stops)  # while the batch was computed
+                    self._require_no_stop_since(stops)  # a stop came while the batch was computed
                     trajectory = pipeline.trajectory(request, nanoseconds(stamp), now_ns, self.now_ns)
                     row.waits = trajectory is None
                     self.hand_over(trajectory)
@@ -190,7 +190,7 @@ class Answers:
             self._brake_after_rejection()
 
     def refuse(self, topic: str, stamp: Stamp, line: str) -> None:
-        """Do what a goal means that was refused: perhaps brake, and tell why."""
+        """React to the refusal of a goal: brake if necessary, and tell the reason."""
         self._brake_after_rejection()
         self._tell_rejection(topic, stamp, line, Output.ROW)
 
@@ -206,7 +206,7 @@ class Answers:
             publisher.publish(message)
 
     def _refuse_waiting(self, rejected: Rejected, plan: Plan) -> None:
-        """Tell that a sequence that had to wait was refused then, and perhaps brake."""
+        """Tell that a sequence was refused after it had to wait, and brake if necessary."""
         line = self._accounts.refused(plan.topic, rejected, f" for {Output.ROW.value}" * (plan.topic == _SEQUENCES))
         self._tell_rejection(plan.topic, divmod(plan.stamp_ns, _SECOND_NS), line, Output.ROW)
         if plan.topic == GOALS:
@@ -215,8 +215,8 @@ class Answers:
             self._brake_after_rejection()
 
     def hand_over(self, trajectory: ExecutableTrajectory | None) -> None:
-        """Publish a trajectory for the controller, and record it as the motion to continue from; only done here."""
-        if trajectory is None:  # it has to wait
+        """Publish a trajectory for the controller and record it as the motion to continue; only this publishes one."""
+        if trajectory is None:  # the sequence has to wait
             return
         trajectory, message = self._published.written(trajectory, self._write, self.now_ns)
         if trajectory.topic != _SEQUENCES or self.pipeline.parameters.publish_joint_trajectory:
@@ -239,14 +239,14 @@ class Answers:
             self._node.get_logger().warning(f"limits were lowered in motion: what was in execution is {how}")
 
     def deactivate(self) -> None:
-        """Answer no more: what waits is refused, and a goal is stopped."""
+        """Answer no more: refuse waiting sequences, and stop a goal."""
         with self._accounts.guard("deactivate"):
             self.pipeline.commands.deactivate()
             self.goal_server.deactivate(self.now_ns())
         self.state = INACTIVE
 
     def close(self, *, at_once: bool) -> None:
-        """Remove topics, services and the action; `at_once`, even if a result is still to be sent."""
+        """Remove topics, services and the action; `at_once`, even if a result has not been sent yet."""
         if self.state == ACTIVE and self._node.context.ok():
             self.deactivate()
         self.state = INACTIVE
@@ -260,14 +260,14 @@ class Answers:
     # Supervision
 
     def supervise(self) -> None:
-        """Look at what has arrived, and publish what the pipeline wants to be published by itself."""
+        """Read the messages that have arrived, and publish the pipeline's own trajectories."""
         self.answer_stops()
         self.services.go_on()
         self._supervise()
         self.entities.supervise_every(self._period_s())
 
     def _period_s(self) -> float:
-        """Time until the robot is to be supervised again, s: what comes next where nothing is in motion, arrives."""
+        """Time until the robot is to be supervised again, s; at rest, the next message comes first."""
         now_s = time.monotonic()
         active = self.state == ACTIVE
         if self.services.waits or self.goal_server.is_busy or (active and self.pipeline.is_busy(self.now_ns())):
@@ -277,12 +277,12 @@ class Answers:
         return RESTING_PERIOD_S if now_s - self._states.arrived_s <= _STAYS_BUSY_S else QUIET_PERIOD_S
 
     def answer_stops(self) -> None:
-        """Answer the calls of ~/stop that have arrived: what else waits for its turn may take long."""
+        """Answer the calls of ~/stop that have arrived: other work before them may take long."""
         with self._accounts.guard(STOP):
             self.entities.answer_stops()
 
     def beside(self, size: int, work: Callable[[], Result]) -> Result:
-        """The result of work on so many numbers; what takes long lets stops, and the supervision, go on meanwhile."""
+        """The result of work on so many numbers; long work runs beside stops and the supervision."""
         if size < _LARGE:
             return work()
         result, looked_s = self._batches.submit(work), time.monotonic()
@@ -301,7 +301,7 @@ class Answers:
             now_ns = self.read()
             made = self.pipeline.commands.tick(now_ns, self.read)
             self.hand_over(made)
-            if made is not None and made.topic in OUTPUTS_OF:  # it had to wait
+            if made is not None and made.topic in OUTPUTS_OF:  # the sequence had to wait
                 self._accounts.answered[Output.ROW] += 1
                 self._accounts.sequence_latency.add((self.now_ns() - made.received_ns) * 1e-9)
             self.goal_server.supervise(now_ns)
@@ -317,14 +317,14 @@ class Answers:
                 self._node.get_logger().error(f"braked: {reason}" if reason else rests)
 
     def _brake_after_rejection(self) -> None:
-        """Brake what is in execution, if a rejected sequence means that (publish.on_reject)."""
+        """Brake the motion in execution if a rejected sequence demands it (publish.on_reject)."""
         with self._accounts.guard("supervision"):
             guard = self._published.guard
             brakes = self.pipeline.parameters.publish_on_reject == ON_REJECT_BRAKE
             if brakes and not guard.reason and not guard.stopped_until_rest:
                 self.hand_over(self.pipeline.commands.stop(self.update(), guard.held))
 
-    # Shared by all input
+    # Parts that all kinds of input share
 
     def wake(self) -> None:
         """Have `supervise` called soon; from any thread."""
@@ -337,7 +337,7 @@ class Answers:
         return self.pipeline
 
     def update(self) -> int:
-        """Do as `read`, for input: supervise the robot often from now on."""
+        """Read like `read`, because of input: supervise the robot often from now on."""
         self._busy_s = time.monotonic()
         self.entities.supervise_every(SUPERVISION_PERIOD_S)
         return self.read()

@@ -6,17 +6,17 @@ from rclpy.node import Node
 
 TOPIC = "controller_state"
 NOBODY = "none"
-"""Topic while no controller is known to report."""
+"""Topic while no controller is known to publish reports."""
 _KIND = "control_msgs/msg/JointTrajectoryControllerState"
 
 
 def is_remapped(node: Node) -> bool:
-    """Return whether somebody has said where the controller reports."""
+    """Return whether the user has set the topic of the controller's reports."""
     return node.resolve_topic_name(TOPIC) != node.resolve_topic_name(TOPIC, only_expand=True)
 
 
 def reporting_controllers(node: Node, trajectories: str) -> list[str]:
-    """Topics of the reports of all controllers that subscribe to a topic of trajectories, by the graph."""
+    """Topics of the reports of all controllers that subscribe to a topic of trajectories, from the graph."""
     followers = {
         f"{info.node_namespace.rstrip('/')}/{info.node_name}/{TOPIC}"
         for info in node.get_subscriptions_info_by_topic(trajectories)

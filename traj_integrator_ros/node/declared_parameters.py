@@ -90,7 +90,7 @@ class DeclaredParameters:
         return NodeParameters.from_values(self._values())
 
     def unknown_overrides(self, *, configured: bool = False) -> list[str]:
-        """Names in a parameter file or on the command line that no parameter of this node has.
+        """Names in a parameter file or on the command line that are no parameters of this node.
 
         Args:
             configured: whether they are those that are declared in configure, or the others.

@@ -32,7 +32,7 @@ CONSPICUOUS = {
 _FAULTS = (RejectionReason.INTERNAL_ERROR, RejectionReason.OUT_OF_DEVICE_MEMORY)
 """Reasons that concern the node rather than the sender: level ERROR."""
 _LET_THROUGH = (RejectionReason.LIMITS, RejectionReason.START_MISMATCH)
-"""Reasons that limits.action = warn lets through: these have a count even if it is 0."""
+"""Reasons that limits.action = warn lets through: they have a count even if it is 0."""
 _UNTIMELY = ("late", "starved", "out_of_order")
 _COUNTS_OF_EXECUTION = ("dropped_steps", *_UNTIMELY, "slowed", "brakes", "chunks_averaged", "chunks_forgotten")
 
@@ -56,19 +56,19 @@ class NodeStatus:
     robot: str = ""
     """Name of the robot, for people."""
 
-    # Known while the node is configured
+    # Fields that are known while the node is configured
 
     device: str = "none"
     backend: str = "none"
     dtype: str = "none"
     parameters: NodeParameters | None = None
     limits: str = "none"
-    """The source of the limit of each quantity."""
+    """Source of the limit of each quantity."""
     assumed: AssumedLimits | None = None
     state_age_s: float | None = None
     state_oldest_joint: str = ""
     controller_was: frozenset[ControllerStatus] = frozenset()
-    """Counts since the previous message."""
+    """Counts since the previous status."""
     controller_state: str = "none"
     """Topic of the controller's reports."""
     goal: str = "none"
@@ -105,7 +105,8 @@ class Diagnostics:
         self._clock_steps = status.clock.steps
         self._counted, self._execution = counted, now
         if status.parameters is None or status.parameters.start_from != START_FROM_PREVIOUS:
-            untimely["starved"] = 0  # a trajectory of its own comes after the brake of the one before it, or during it
+            # a trajectory of the robot itself may come after the brake of the previous one, or during it
+            untimely["starved"] = 0
         level, summary = _judge(status, rejected, warned, untimely)
         values = [KeyValue(key=key, value=value) for key, value in _values(status).items()]
         told = DiagnosticStatus(level=level, name=self._name, message=summary, hardware_id=status.robot, values=values)
@@ -216,7 +217,7 @@ def _shown(value: float | None, form: str = ".3f", scale: float = 1.0) -> str | 
 
 
 def _row(values: np.ndarray) -> str | None:
-    """One value for each joint; none where nothing was compared yet."""
+    """One value for each joint; empty before the first comparison."""
     return " ".join(f"{value:.4f}" for value in values) or None
 
 

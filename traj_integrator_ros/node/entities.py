@@ -34,7 +34,7 @@ from .rclpy_features import (
     with_message_info,
 )
 
-try:  # not a part of every installation of ROS 2: without it, nothing is known about the controller
+try:  # some installations of ROS 2 lack it; then nothing is known about the controller
     from control_msgs.msg import JointTrajectoryControllerState
 except ImportError:
     JointTrajectoryControllerState = None
@@ -43,22 +43,22 @@ SEQUENCE_DEPTH = 10
 """Queue of sequences. Small, so that with a planner that is too fast, sequences are lost rather than delayed."""
 SUPERVISION_PERIOD_S = 0.01
 RESTING_PERIOD_S, QUIET_PERIOD_S = 0.05, 0.2
-"""While nothing is in motion and nobody asks for anything, and while no joint states arrive either: each time costs 0.8
-ms, most of it in rclpy.
+"""Periods of supervision while nothing moves and no input comes, and while no joint states arrive either, s: each time
+costs 0.8 ms, most of it in rclpy.
 """
 STATE_DEPTH = 64
-"""All joint states at up to 6 kHz (at rest, 1.2 kHz) are read; of faster ones, only the newest."""
+"""Queue of joint states: at up to 6 kHz (1.2 kHz at rest) all are read; of faster ones, only the newest."""
 _CALL_DEPTH = 64
-"""Further service calls are dropped and never answered: the default of 10 is too small for an optimizer that sends many
-calls at once.
+"""Queue of service calls; further ones are dropped and never answered: the default of 10 is too small for an optimizer
+that sends many calls at once.
 """
 ROBOT_DESCRIPTION = "robot_description"
 _OUTPUT_DEPTH = 10
 _REJECTIONS_DEPTH = 100
-"""A burst that is refused as a whole."""
+"""Queue of rejections: as many as a burst that is refused as a whole."""
 _INPUTS = {"action_sequence": ActionSequence, "position_trajectory": JointTrajectory}
 _SERVICES = {
-    "stop": Stop,  # first, because the executor goes through them in this order
+    "stop": Stop,  # first, because the executor serves services in this order
     "integrate": Integrate,
     "compute_gradient": ComputeGradient,
     "evaluate": Evaluate,
@@ -100,7 +100,7 @@ class Entities:
             self.rejections = self._publisher(Rejection, "~/rejections", _REJECTIONS_DEPTH)
             self.joint_states = self._polled(JointState, "joint_states")
             self.controller_state: Subscription | None = None
-            """None where control_msgs cannot be imported."""
+            """Subscription to the reports; None if control_msgs cannot be imported."""
             if JointTrajectoryControllerState is not None:
                 self.controller_state = self._polled(JointTrajectoryControllerState, controller_topic.TOPIC)
             self.speed_scaling = self._polled(Float64, scaling_topic) if scaling_topic else None
@@ -123,7 +123,7 @@ class Entities:
                 for name, kind in _INPUTS.items()
             }
             if describe is not None:
-                # As robot_state_publisher publishes it: once, also for late subscribers.
+                # The QoS of robot_state_publisher: sent once, also to late subscribers.
                 latched = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
                 self._subscription(String, ROBOT_DESCRIPTION, describe, latched)
             for name, kind in _SERVICES.items():
@@ -173,13 +173,13 @@ class Entities:
             return controller_topic.NOBODY + f" (several: {', '.join(found)})" * bool(found)
         try:
             self.controller_state = self._polled(JointTrajectoryControllerState, found[0])
-        except RuntimeError:  # a policy of SROS 2 may not permit it
+        except RuntimeError:  # a policy of SROS 2 may forbid it
             return f"{controller_topic.NOBODY} ({found[0]} cannot be subscribed to)"
         node.destroy_subscription(subscription)
         return found[0]
 
     def supervise_every(self, period_s: float) -> None:
-        """Have `supervise` called after that time, s, and then again and again; from the executor's thread."""
+        """Have `supervise` called after that time, s, and then periodically; from the executor's thread."""
         if period_s == self._period_s:
             return
         self._period_s = period_s
@@ -193,7 +193,7 @@ class Entities:
             self._guard.trigger()
 
     def destroy(self) -> None:
-        """Remove them all."""
+        """Remove all entities."""
         self._owned.close()
 
     def _publisher(self, message_type: type, topic: str, depth: int = _OUTPUT_DEPTH) -> Publisher:
@@ -205,7 +205,7 @@ class Entities:
 
     def _polled(self, message_type: type, topic: str) -> Subscription:
         """A subscription whose messages are taken from its queue."""
-        # Best effort receives from publishers of either kind.
+        # Best effort receives from reliable publishers, too.
         states = QoSProfile(depth=STATE_DEPTH, reliability=ReliabilityPolicy.BEST_EFFORT)
         events = no_event_callbacks()
         return self._subscription(
@@ -230,16 +230,16 @@ class _PolledGroup(MutuallyExclusiveCallbackGroup):
     """
 
     def can_execute(self, entity: object) -> bool:
-        """Never."""
+        """Never ready, so that the executor does not wake up."""
         return False
 
 
 def _never_called(message: bytes) -> None:
-    """Stand in for the callback that a subscription must have."""
+    """Stand in for the callback that rclpy demands of a subscription."""
 
 
 def take_waiting(subscription: Subscription, most: int) -> Iterator[tuple[Any, dict[str, object]]]:
-    """Take messages from a subscription's queue, and their info, without blocking; none if it is gone."""
+    """Take messages and their info from a subscription's queue, without blocking; empty if the subscription is gone."""
     for _ in range(most):
         try:
             with subscription.handle:

@@ -19,7 +19,7 @@ from ..wire.messages import fill_feedback, goal_fields
 from ..wire.readers import Stamp, read_position_trajectory
 from .accounts import Accounts, Output
 
-try:  # not a part of every installation of ROS 2
+try:  # some installations of ROS 2 lack it
     from control_msgs.action import FollowJointTrajectory
 except ImportError:
     FollowJointTrajectory = None
@@ -46,7 +46,7 @@ class Publisher(Protocol):
         """Publish a trajectory; None: it has to wait."""
 
     def refuse(self, topic: str, stamp: Stamp, line: str) -> None:
-        """Do what a goal means that was refused."""
+        """React to the refusal of a goal."""
 
 
 class GoalServer:
@@ -70,31 +70,31 @@ class GoalServer:
 
     @property
     def offer(self) -> str:
-        """Say in words if goals are taken."""
+        """Return, in words, whether goals are taken."""
         return "not offered: control_msgs is not installed" if self._server is None else "offered"
 
     @property
     def state(self) -> str:
-        """Say in words if there is a goal, or why there can be none."""
+        """Return, in words, whether there is a goal, or why there can be none."""
         return self.offer if self._server is None else self.goals.state
 
     @property
     def is_busy(self) -> bool:
-        """Return whether there is a goal that is not over."""
+        """Return whether a goal is in progress."""
         return self.goals.state != "idle"
 
     def supervise(self, now_ns: int) -> None:
-        """Look whether the goal is over."""
+        """Check whether the goal is over."""
         with self._accounts.guard(GOALS):
             self._answers.hand_over(self.goals.look(now_ns))
 
     def deactivate(self, now_ns: int) -> None:
-        """Stop and abort the goal in execution, because nobody will look at it any more."""
+        """Stop and abort the goal in execution, because nobody will check it any more."""
         self._answers.hand_over(self.goals.stop(now_ns))
         self.goals.abort(Rejected(RejectionReason.NOT_ACTIVE, "node: deactivated before the goal was reached"))
 
     def close(self, *, at_once: bool) -> None:
-        """Remove the server; if a result is still to be sent, a little later, unless that is to be `at_once`."""
+        """Remove the server; a little later if a result has yet to be sent, unless `at_once`."""
         server, self._server = self._server, None
         if server is None:
             return
@@ -120,7 +120,7 @@ class GoalServer:
         goal, answers = handle.request, self._answers
         with self._accounts.guard(GOALS) as outcome:
             now_ns = answers.update()
-            # By way of bytes, because that is how plans on the topic are read.
+            # As bytes, because plans on the topic are read from bytes.
             serialized = serialize_message(goal.trajectory)
             plan = read_position_trajectory(serialized, answers.pipeline.parameters.position_trajectory_max_points)
             answers.hand_over(self.goals.begin(handle, goal_fields(goal, plan), now_ns, answers.now_ns))
@@ -169,9 +169,9 @@ class _DeferringServer(ActionServer):
         """Do nothing when a goal begins to be executed."""
 
     def send_result(self, goal_handle: ServerGoalHandle, result: Callable[[ServerGoalHandle], object]) -> None:
-        """Have the executor send what `result` returns, of a goal that has ended."""
+        """Have the executor send what `result` returns, for a goal that has ended."""
         super().notify_execute(goal_handle, result)
 
 
 def _never_called(handle: ServerGoalHandle) -> None:
-    """Stand in for the callback that a server must have."""
+    """Stand in for the callback that rclpy demands of a server."""

@@ -1,4 +1,4 @@
-"""Launch arguments must be declared: the launch files check what `launch` itself does not. Knows no ROS."""
+"""Checks that launch arguments are declared, which `launch` itself does not. Knows no ROS."""
 
 from __future__ import annotations
 

@@ -30,13 +30,13 @@ _FROM_PIP = {"torch": "which computes trajectories", "ruckig": "with which plans
 """Packages that the node needs and rosdep does not install."""
 _MOST_THREADS = 4
 _TURN_S = 5e-4
-"""After which a thread that computes lets another one have its turn (5 ms by default): a stop needs several."""
+"""Time after which a computing thread lets another one run, s (5 ms by default): a stop needs several turns."""
 _MOST_FAILURES = 1000
 """Number of consecutive failures after which spinning is given up."""
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # parameters of mallopt(3)
 _KEPT = {_MMAP_THRESHOLD: 32 * 2**20, _TRIM_THRESHOLD: 64 * 2**20}
-"""Larger blocks of freed memory are released at once, bytes (by default from 0.1 MiB on; 32 MiB is the most that every
-glibc accepts), and the largest amount at the end of a heap that the process keeps.
+"""Blocks of freed memory above the first size, bytes, are released at once (by default from 0.1 MiB on; 32 MiB is the
+most that every glibc accepts); the second size is the most that stays at the end of a heap.
 """
 _SET_BY_USER = ("MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_", "GLIBC_TUNABLES", "LD_PRELOAD")
 
@@ -65,7 +65,7 @@ def main(args: Sequence[str] | None = None) -> int:
         return _fail(f"ROS 2 is needed (source its setup file, or make setup and . .venv/environment.sh): {error}")
     try:
         others = remove_ros_args(["integrator_node", *args])[1:]
-    except rclpy_implementation.UnknownROSArgsError as error:  # its message is the list of unknown arguments
+    except rclpy_implementation.UnknownROSArgsError as error:  # the error's message is the list of unknown arguments
         return _fail(f"unknown arguments after --ros-args: {error}")
     except RuntimeError as error:
         return _fail(error)
@@ -117,7 +117,7 @@ def main(args: Sequence[str] | None = None) -> int:
         node.autostart()
         _spin(executor, node)
         executor.shutdown(timeout_sec=0)
-    except Exception:  # whatever rclpy is doing when the context ends, it reports that in its own way
+    except Exception:  # rclpy raises different errors when the context ends, depending on what it is doing
         if not stop_signals.received:
             raise
     finally:

@@ -13,7 +13,8 @@ from ..limits.parameter_files import sections
 from ..parameters.table import SPECS
 
 USUAL_DOF = 7
-"""Number of joints if none are named yet: a client may still name them before it configures the node."""
+"""Number of joints that is assumed if none are named yet: a client may still name them before it configures the node.
+"""
 
 
 class MessageSize(NamedTuple):
@@ -39,7 +40,7 @@ def largest_message(args: Sequence[str]) -> MessageSize:
             name, _, text = value.partition(":=")
             parts = [{name.rpartition(":")[2]: _parsed(text)}]
         given = [(name, _size(section[name])) for section in parts for name in sizes if name in section]
-        sizes |= dict(sorted((name, size) for name, size in given if size))  # the largest comes last
+        sizes |= dict(sorted((name, size) for name, size in given if size))  # the largest size comes last
     return MessageSize(sizes["max_batch"], sizes["max_horizon"], sizes["joint_names"])
 
 
@@ -51,7 +52,7 @@ def _sections(content: object) -> list[dict[str, object]]:
 
 
 def _size(value: object) -> int:
-    """A number, or how many names there are; 0 for anything else."""
+    """A number, or the length of a list of names; 0 for anything else."""
     size = len(value) if isinstance(value, list) else value
     return size if isinstance(size, int) and size > 0 else 0
 

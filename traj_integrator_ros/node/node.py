@@ -88,7 +88,7 @@ class IntegratorNode(LifecycleNode):
         except Exception as error:
             self._release()
             self._failure = f"configure failed: {one_line(error)}"
-            if self.context.ok():  # otherwise it failed because the process is ending
+            if self.context.ok():  # otherwise the process is ending, and the transition failed because of that
                 self.get_logger().error(self._failure)
                 if not isinstance(error, (ValueError, RuntimeError)):
                     self.get_logger().error(traceback.format_exc())
@@ -125,7 +125,7 @@ class IntegratorNode(LifecycleNode):
         return super().on_cleanup(state)
 
     def on_shutdown(self, state: LifecycleState) -> TransitionCallbackReturn:
-        """Do the same as cleanup, from any state."""
+        """Clean up as in `on_cleanup`, from any state."""
         self._release()
         self._unconfigured = _FINALIZED
         return super().on_shutdown(state)
@@ -136,12 +136,12 @@ class IntegratorNode(LifecycleNode):
         return super().on_error(state)
 
     def destroy_node(self) -> None:
-        """Remove everything that it has, device memory included."""
+        """Remove everything that was configured, device memory included."""
         self._release(at_once=True)
         super().destroy_node()
 
     def _say(self, line: str) -> None:
-        if self.context.ok():  # otherwise the process is ending, and there is no topic left for logs
+        if self.context.ok():  # otherwise the process is ending, and the topic for logs is gone
             self.get_logger().info(line)
 
     def _tell_of_unknown_parameters(self, *, configured: bool = False) -> None:
@@ -184,7 +184,7 @@ class IntegratorNode(LifecycleNode):
         return self._answers is not None
 
     def _prepare_change(self, parameters: NodeParameters) -> None:
-        introspection_state(parameters.service_introspection)  # may refuse the change; committing it cannot
+        introspection_state(parameters.service_introspection)  # this may refuse the change; the commit below cannot
         self._pending = dataclasses.replace(self._limits, given=parameters)
 
     def _commit_change(self) -> None:
@@ -235,7 +235,7 @@ class IntegratorNode(LifecycleNode):
             self._diagnostics_publisher.publish(message)
 
     def _robot(self) -> str:
-        """The robot's name in its URDF, or else its joints, behind the node's namespace."""
+        """The robot's name in its URDF, or else its joints; the node's namespace precedes it."""
         name, limits = "", self._limits
         if limits is not None:
             joints = limits.given.joint_names

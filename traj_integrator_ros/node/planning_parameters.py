@@ -1,4 +1,4 @@
-"""The parameters of a running node of MoveIt: asked for once, in configure."""
+"""The parameters of a running MoveIt node: requested once, in configure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..limits.found import LimitsError
 from ..limits.moveit import OF_NODE, PLANNING
 
 TIMEOUT_S = 20.0
-"""Wait, s, for a node that is started together with this one."""
+"""Wait, s, for a node that starts together with this one."""
 _POLL_S = 0.05
 
 

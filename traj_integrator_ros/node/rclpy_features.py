@@ -31,7 +31,7 @@ except ImportError:  # before Iron
     from rclpy.qos_event import SubscriptionEventCallbacks
 
 _LONGEST_WAY_S = 5e-3
-"""Longest way of a request on one machine by its stamps; beyond it, the clocks may differ."""
+"""Longest transport of a request on one machine by its stamps, s; beyond it, the clocks may differ."""
 _LARGE_BYTES = 1 << 20
 NO_EVENTS = "disabled"
 """Value of `introspection_state` that every release has."""
@@ -87,7 +87,7 @@ def create_deferring_service(
 
 
 def answer_waiting(service: Service) -> None:
-    """Answer the calls of a service that have arrived, before the executor comes to it; none if it is gone."""
+    """Answer the calls of a service that have arrived, before the executor serves it; none if the service is gone."""
     with suppress(InvalidHandle), service.handle:
         while True:
             request, header = service.handle.service_take_request(service.srv_type.Request)
@@ -97,7 +97,7 @@ def answer_waiting(service: Service) -> None:
 
 
 class _Serialized(ctypes.Structure):
-    """rcl_serialized_message_t; the allocator is for those who change its size."""
+    """rcl_serialized_message_t; its allocator serves those who change the size."""
 
     _fields_ = (
         ("buffer", ctypes.c_void_p),
@@ -116,7 +116,7 @@ def _rcl() -> ctypes.CDLL | None:
 
 
 def publish_parts(publisher: Publisher, parts: Sequence[bytes | np.ndarray]) -> None:
-    """Publish a serialized message; while a large one is copied, other threads go on.
+    """Publish a serialized message; other threads run while a large one is copied.
 
     rclpy lets none go on: 50 ms for 36 MB.
     """
@@ -132,11 +132,11 @@ def publish_parts(publisher: Publisher, parts: Sequence[bytes | np.ndarray]) -> 
         with publisher.handle:
             if publish(ctypes.c_void_p(publisher.handle.pointer), ctypes.byref(serialized), None) == 0:
                 return
-    publisher.publish(b"".join(parts))  # it also says what is wrong
+    publisher.publish(b"".join(parts))  # the error also says what is wrong
 
 
 def _age_s(header: object) -> float:
-    """Time since a request was sent, s; received, if its sender's clock does not seem to be this one's."""
+    """Age of a request, s, from when it was sent or, if its sender's clock differs from this one, received."""
     received_ns, sent_ns = (int(getattr(header, f"{name}_timestamp", 0)) for name in ("received", "source"))
     if received_ns <= 0:
         return 0.0
@@ -214,7 +214,7 @@ def introspection_state(events: str) -> object:
 
 
 def no_event_callbacks() -> SubscriptionEventCallbacks:
-    """Callbacks for none of a subscription's events: waiting for them wakes the executor for its messages, too."""
+    """Callbacks for no events of a subscription: waiting for events wakes the executor for messages, too."""
     return SubscriptionEventCallbacks(use_default_callbacks=False)
 
 

@@ -27,10 +27,10 @@ from .accounts import Accounts
 from .goal_server import GoalServer, Publisher
 
 _LATER_S = 5e-4
-"""After the controller is at the first point, by the node's clock."""
+"""Time after the controller has reached the first point, by the node's clock, s."""
 Result = TypeVar("Result")
 Steps = Generator[None, None, None]
-"""An answer that may take long: it yields as long as it is not there."""
+"""An answer that may take long: a generator that yields until the answer is there."""
 STOP = "stop"
 """The service whose calls are not counted and timed: it is not about a sequence."""
 _OVER = object()
@@ -48,12 +48,12 @@ class Turns(Publisher, Protocol):
         """The result of work on so many numbers, while stops, and the supervision, go on."""
 
     def wake(self) -> None:
-        """Have what waits looked at soon; from any thread."""
+        """Have waiting calls looked at soon; from any thread."""
 
 
 @dataclass
 class _Call:
-    """A call that is not answered."""
+    """A call that has not been answered yet."""
 
     name: str
     response: object
@@ -70,9 +70,9 @@ class Services:
         self._work = ThreadPoolExecutor(1, "services")
         self._accounts = accounts
         self._open: list[_Call] = []
-        """Calls that are not answered."""
+        """Calls that have not been answered yet."""
         self._stopped: tuple[int, ExecutableTrajectory] | None = None
-        """Time of the answer of ~/stop, and its motion, until the answer is sent."""
+        """Time of the latest answer of ~/stop, and its motion, until the answer is sent."""
         self.stops = 0
         """Calls of ~/stop."""
 
@@ -81,7 +81,7 @@ class Services:
 
         Returns whether it is answered; if not, `send` is called once it is.
         """
-        if isinstance(request, Stop.Request):  # in every state: a robot that is held stays so, whatever fails
+        if isinstance(request, Stop.Request):  # in every state: a robot on hold stays on hold, whatever fails
             self._published.guard.held = request.hold
         else:
             self._answers.answer_stops()
@@ -117,7 +117,7 @@ class Services:
         messages.fill_gradient(response, pipeline.batches.gradient(fields, upstream, self._answers.update))
 
     def evaluate(self, pipeline: Executor, request: Evaluate.Request, response: Evaluate.Response) -> None:
-        """Fill in the cost of a sequence, and what else is asked for."""
+        """Fill in the cost of a sequence, and the other requested results."""
         fields, asked = messages.sequence_fields(request.actions), messages.evaluation_fields(request)
         evaluated = pipeline.batches.evaluate(fields, asked, self._answers.update)
         messages.fill_evaluation(response, evaluated, request.actions.header.stamp)
@@ -148,7 +148,8 @@ class Services:
         response.joint_names = list(pipeline.parameters.joint_names)
         expected = pipeline.commands.awaited_stop(now_ns) if stop is None else stop
         response.message = _told(expected, stop, request.hold)
-        if stop is None and expected is not None:  # it is true of a stop that is made then, not at the next supervision
+        # the answer describes a stop that is made now, not at the next supervision
+        if stop is None and expected is not None:
             begins_s = clock.lasts_s((expected.start_ns - clock.at(now_ns)) * 1e-9)
             alarm = Timer(begins_s + _LATER_S, self._answers.wake)
             alarm.daemon = True
@@ -163,7 +164,7 @@ class Services:
             response.distance = self._way(now, motion)
 
     def complete(self, response: object, age_s: float) -> None:
-        """Count the answer of a stop from its call, which came a little earlier: the robot moved meanwhile."""
+        """Count the times of a stop from its call, which came a little earlier: the robot moved meanwhile."""
         if self._stopped is None or not isinstance(response, Stop.Response):
             return
         (now_ns, stop), self._stopped = self._stopped, None
@@ -176,7 +177,7 @@ class Services:
             response.distance = self._way(then, stop.motion)
 
     def _way(self, now: State, motion: Motion) -> list[float]:
-        """Ways of joints from a commanded state to the end of a motion, rad, their lag included."""
+        """Distances of joints from a commanded state to the end of a motion, rad, their lag included."""
         behind = self._published.guard.monitor.behind
         return np.asarray(motion.end.position - now.position + (behind if len(behind) else 0.0)).tolist()
 
@@ -186,14 +187,14 @@ class Services:
         return bool(self._open)
 
     def go_on(self) -> None:
-        """Answer the calls whose answers were not there at once, and are now."""
+        """Answer the calls that could not be answered at once and now can be."""
         for call in [*self._open]:
             if self._go_on(call):
                 self._open.remove(call)
                 call.send()
 
     def _go_on(self, call: _Call) -> bool:
-        """Go on with the answer to a call; whether it is there."""
+        """Continue the answer to a call; returns whether it is complete."""
         response = call.response
         with self._accounts.guard(call.name) as outcome:
             self._answers.accepting()
@@ -212,7 +213,7 @@ class Services:
             yield from steps
 
     def close(self) -> None:
-        """Begin nothing more in other threads."""
+        """Begin no more work in other threads."""
         self._work.shutdown(wait=False, cancel_futures=True)
 
 

@@ -16,7 +16,7 @@ FOLDER = Path("/dev/shm")
 _SEGMENT = re.compile(r"fast(dds|rtps)_[0-9a-f]{16}")
 _LOCK_SUFFIX = "_el"
 _OLDEST_START_S = 3.0
-"""A younger lock file may belong to a process that has created but not yet locked it."""
+"""Age of a lock file, s: a younger one may belong to a process that has created but not yet locked it."""
 
 
 def remove_abandoned_segments(folder: Path = FOLDER) -> int:
@@ -40,7 +40,7 @@ def _remove_if_abandoned(segment: Path) -> bool:
     lock = segment.with_name(segment.name + _LOCK_SUFFIX)
     try:
         descriptor = os.open(lock, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    except OSError:  # gone, or another user's
+    except OSError:  # the file is gone, or another user's
         return False
     try:
         status = os.fstat(descriptor)
@@ -53,7 +53,7 @@ def _remove_if_abandoned(segment: Path) -> bool:
         segment.unlink(missing_ok=True)
         lock.unlink()
         return True
-    except OSError:  # in use, or gone in the meantime
+    except OSError:  # the segment is in use, or gone in the meantime
         return False
     finally:
         os.close(descriptor)

@@ -18,7 +18,7 @@ from .entities import STATE_DEPTH, Entities, JointTrajectoryControllerState, tak
 
 
 class States:
-    """Hands what robot and controller have said to the pipeline.
+    """Hands messages of robot and controller to the pipeline.
 
     `now_ns` reads the robot's clock, and `is_simulated` says whether that is a simulation's.
     """
@@ -45,15 +45,15 @@ class States:
         """Read all joint states and reports of the controller that have arrived."""
         with self._accounts.guard("joint_states"):
             stamps, clock, now_ns = self._clock.states, self._clock, self._now_ns()
-            # Until a simulation has told its time, they wait: read now, they would be as old as that is late.
+            # Until a simulation has told its time, messages wait: read now, they would be too old by the time's delay.
             for message, info in take_waiting(self._entities.joint_states, STATE_DEPTH if now_ns else 0):
                 self.arrived_s = time.monotonic()
                 with self._accounts.guard("joint_states"):
                     names, *state, stamp_ns = read_joint_state(message)
-                    if self._first_joint in names:  # not of several publishers
+                    if self._first_joint in names:  # these messages come from several publishers
                         ahead_ns = clock.at(0)
                         self._take_stamp(stamps, stamp_ns, info)
-                        now_ns += clock.at(0) - ahead_ns  # the stamp may have set it
+                        now_ns += clock.at(0) - ahead_ns  # the stamp may have set the clock
                     self._pipeline.joint_state(*state, now_ns, stamp_ns, names)
         if self._entities.speed_scaling is not None:
             with self._accounts.guard("speed_scaling"):
@@ -65,7 +65,7 @@ class States:
                 self._poll_reports(self._read_report)
 
     def _poll_reports(self, read: Callable[[bytes], tuple]) -> None:
-        """Take the newest report that can be taken, which says everything that those before it do, and their stamps."""
+        """Take the newest usable report, which replaces those before it, and the stamps of all."""
         waiting = [*take_waiting(self._entities.controller_state, STATE_DEPTH)]
         self.arrived_s = time.monotonic() if waiting else self.arrived_s
         for message, info in reversed(waiting):
@@ -76,8 +76,8 @@ class States:
                 continue
             for each, its_info in waiting:
                 self._take_stamp(self._clock.reports, nanoseconds(stamp_of_message(each)), its_info)
-            arrived_ns = self._now_ns()  # as the stamps may set the clock
-            if not self._is_simulated():  # such time may stand still
+            arrived_ns = self._now_ns()  # because the stamps may set the clock
+            if not self._is_simulated():  # simulated time may stand still
                 arrived_ns -= age_ns(info)
             stamped = report if report.stamp_ns else replace(report, stamp_ns=arrived_ns)
             self._pipeline.report(stamped, arrived_ns, len(waiting))
@@ -86,14 +86,15 @@ class States:
     def _take_stamp(self, stamps: Stamps, stamp_ns: int, info: Mapping[str, object]) -> None:
         received_ns = info.get("received_timestamp")
         if stamp_ns and isinstance(received_ns, int) and received_ns > 0:
-            age_ns = time.time_ns() - received_ns  # in this order: whoever is interrupted here believes it was later
+            # in this order: an interruption in between makes the time later, never earlier
+            age_ns = time.time_ns() - received_ns
             arrived_ns = time.monotonic_ns() - age_ns
-            if age_ns >= 0:  # otherwise it came before this clock was set
+            if age_ns >= 0:  # otherwise the message came before this clock was set
                 self._pipeline.take_stamp(stamps, stamp_ns, arrived_ns)
 
 
 def age_ns(info: Mapping[str, object]) -> int:
-    """Time since a message arrived, ns, by its message info; 0 if that does not say."""
+    """Time since a message arrived, ns, by its message info; 0 if that has no time."""
     arrived_ns = info.get("received_timestamp")
     if not isinstance(arrived_ns, int) or arrived_ns <= 0:
         return 0

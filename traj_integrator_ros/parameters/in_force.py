@@ -14,7 +14,7 @@ from ..limits.urdf import load_urdf, read_urdf
 from .parameters import InvalidParameters, NodeParameters, check_limits
 
 FROM_TOPIC, FROM_NOWHERE = "topic", "none"
-"""Values of the parameter limits.urdf (the second one of limits.moveit, too); any other is the path of a file."""
+"""Values of the parameter limits.urdf (the second one of limits.moveit, too); any other value is a path."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,7 +55,7 @@ class RobotLimits:
         return RobotLimits(given, urdf, moveit)
 
     def described(self, text: str, source: str) -> RobotLimits:
-        """Return the same with a URDF received on a topic. Raises LimitsError."""
+        """Return the same limits, with a URDF received on a topic. Raises LimitsError."""
         return dataclasses.replace(self, urdf=read_urdf(text, self.given.joint_names, source))
 
     def __post_init__(self) -> None:
@@ -67,7 +67,7 @@ class RobotLimits:
 
     @cached_property
     def parameters(self) -> NodeParameters:
-        """The parameters with the limits that were found where they have none."""
+        """The parameters, completed by the limits that were found elsewhere."""
         if not self._sources:
             return self.given
         taken = {name: values for name in QUANTITIES if (values := self._found(name)[0]) is not None}
@@ -76,12 +76,12 @@ class RobotLimits:
         return dataclasses.replace(filled, limits_continuous=self._continuous(filled))
 
     def _found(self, name: str) -> tuple[np.ndarray | None, tuple[str, ...]]:
-        """Limits of the sources for a quantity that the parameters leave open, `[dof]`, and these sources."""
+        """Limits of other sources for a quantity that the parameters leave open, `[dof]`, and these sources."""
         if getattr(self.given, f"limits_{name}") is not None:
             return None, ()
         dof = len(self.given.joint_names)
         values, origins = np.full(dof, unlimited(name)), []
-        # Joints whose acceleration, either sign, somebody with precedence has limited.
+        # Joints whose acceleration, of either sign, a source with precedence has limited.
         settled = np.full(dof, name == "deceleration" and self.given.limits_acceleration is not None)
         for source in self._sources:
             own = getattr(source.limits, name)
@@ -94,7 +94,7 @@ class RobotLimits:
         return (values if origins else None), tuple(origins)
 
     def _continuous(self, filled: NodeParameters) -> tuple[str, ...]:
-        """Joints that turn without end: the given ones, and those of the URDF to which nobody gave a position limit."""
+        """Joints that turn without end: the given ones, and continuous joints of the URDF without a position limit."""
         bounded = np.zeros(len(filled.joint_names), bool)
         for bound in (filled.limits_position_min, filled.limits_position_max):
             bounded |= False if bound is None else np.isfinite(bound)
@@ -104,7 +104,7 @@ class RobotLimits:
         return tuple(name for name, ends in named if name in given or (name in turning and not ends))
 
     def _check(self, filled: NodeParameters) -> None:
-        """Check that limits of several sources go together, and can be braked within."""
+        """Check that limits of several sources do not contradict each other, and that robots can brake within them."""
         try:
             check_limits(filled)
         except InvalidParameters as error:

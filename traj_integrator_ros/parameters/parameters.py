@@ -33,13 +33,13 @@ class NodeParameters(ParameterTable):
     """All parameters, checked."""
 
     constraints_trajectory: np.ndarray
-    """rad or m, `[dof]`; 0: any."""
+    """Largest error on the way, rad or m, `[dof]`; 0: any."""
     constraints_goal: np.ndarray
-    """Tolerances at the goal, likewise."""
+    """Largest error at the goal, in the same form."""
 
     @property
     def joint_limits(self) -> JointLimits:
-        """The limits of the joints; None for those that are off."""
+        """The limits of the joints; a limit that is off is None."""
         limits = {name: getattr(self, f"limits_{name}") for name in QUANTITIES}
         return JointLimits(**limits, slack=self.limits_tolerance, joint_names=self.joint_names)
 
@@ -59,7 +59,7 @@ class NodeParameters(ParameterTable):
 
     @staticmethod
     def from_values(values: Mapping[str, ParameterValue]) -> NodeParameters:
-        """Check a value for every parameter of the table, individually and together; joints may have theirs, too.
+        """Check a value for every parameter of the table, individually and together; joints may have their own.
 
         Raises:
             InvalidParameters: with the parameter, what was expected and what was given.

@@ -1,4 +1,4 @@
-"""The table of the node's parameters: types, defaults, ranges and what each of them is for. Knows no ROS."""
+"""The table of the node's parameters: types, defaults, ranges and descriptions. Knows no ROS."""
 
 # ruff: noqa: RUF009  what is called makes a field
 
@@ -50,12 +50,12 @@ class ParameterSpec:
     """Smallest and largest value of a number, both included."""
     choices: tuple[str, ...] = ()
     pattern: str = ""
-    """Regular expression that a string must match, where it is neither free nor one of `choices`."""
+    """Regular expression for strings that are neither free nor one of `choices`."""
     form: str = ""
     """The pattern in words."""
     changeable: Changeable = Changeable.RUN_TIME
     convert: Callable[[Any], object] = lambda value: value
-    """Makes of a checked value what the node uses; limits become float64 `[dof]`, or None."""
+    """Converts a checked value to what the node uses; limits become float64 `[dof]`, or None."""
 
     @property
     def constraints(self) -> str:
@@ -74,13 +74,13 @@ ACTION_REJECT, ACTION_RETIME, ACTION_WARN = "reject", "retime", "warn"
 ON_REJECT_CONTINUE, ON_REJECT_BRAKE = "continue", "brake"
 _MAXIMUM = 1e9
 _GROUPS = "bspline", "limits", "publish", "position_trajectory", "supervision", "constraints", "chunks", "diagnostics"
-"""Names of a group's parameters begin with its name and a dot, those of the fields with an underscore instead."""
+"""Groups: names of their parameters begin with the group's name and a dot, fields with an underscore instead."""
 _KINDS = {bool: ParameterKind.BOOL, int: ParameterKind.INTEGER, float: ParameterKind.DOUBLE, str: ParameterKind.STRING}
 _UNTIL_CONFIGURED = {"changeable": Changeable.UNCONFIGURED}
 
 
 def _value(default: ParameterValue, description: str, within: tuple = (), **more: object) -> Any:
-    """A row of the table; a list is one of strings; a number is `within` a lowest and a highest one, with its unit."""
+    """A row of the table; lists hold strings; a number lies `within` a lowest and a highest value, and has a unit."""
     kind = _KINDS.get(type(default), ParameterKind.STRING_ARRAY)
     if kind is ParameterKind.STRING_ARRAY:
         more = {"convert": tuple, **more}
@@ -108,7 +108,7 @@ def _shapes(texts: list[str]) -> tuple[tuple[int, ...], ...]:
 
 @dataclass(frozen=True)
 class ParameterTable:
-    """All parameters as the node uses them, each with its default and what is declared; limits as float64 `[dof]`."""
+    """All parameters as the node uses them, each with its default and declaration; limits as float64 `[dof]`."""
 
     joint_names: tuple[str, ...] = _value(
         [], "Joints of the robot in the order of all arrays (required)", **_UNTIL_CONFIGURED
@@ -360,7 +360,7 @@ def _named(field_: Field) -> ParameterSpec:
 PARAMETERS = tuple(_named(field_) for field_ in fields(ParameterTable))
 SPECS: Mapping[str, ParameterSpec] = {spec.name: spec for spec in PARAMETERS}
 CONSTRAINTS = "constraints."
-"""Prefix of the parameters of `of_joints`, which have the names that joint_trajectory_controller gives them."""
+"""Prefix of the parameters of `of_joints`; joint_trajectory_controller uses the same names."""
 _OF_JOINT = {
     "trajectory": "Largest distance of the joint from where it is commanded to be, while an action goal is executed",
     "goal": "Largest distance of the joint from an action goal that it has reached",

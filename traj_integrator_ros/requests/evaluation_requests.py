@@ -59,7 +59,8 @@ class EvaluatedBatch(NamedTuple):
     gradient: BatchGradient
     trajectories: IntegratedBatch | None
     violations: tuple[np.ndarray | None, ...] = ()
-    """Those of position to jerk, `[batch, output horizon, dof]` in the request's order, float32; None: not wanted."""
+    """Violations of position to jerk, `[batch, output horizon, dof]` in the request's order, float32; None: not wanted.
+    """
 
 
 def check_upstream(fields: UpstreamFields, request: ActionRequest) -> tuple[np.ndarray | None, ...]:

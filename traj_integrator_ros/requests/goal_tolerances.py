@@ -14,7 +14,7 @@ from .rejection import Rejected, RejectionReason
 
 
 class ToleranceFields(NamedTuple):
-    """The fields of a JointTolerance that are used: 0 is the parameter's tolerance, a negative number is none."""
+    """The fields of a JointTolerance that are used: 0 means the parameter's tolerance, a negative number means none."""
 
     name: str
     position: float
@@ -22,13 +22,13 @@ class ToleranceFields(NamedTuple):
 
 
 class Tolerance(NamedTuple):
-    """Largest distances of a state from another one, float64 `[dof]`; infinite: any."""
+    """Largest distances between two states, float64 `[dof]`; infinite: any."""
 
     position: np.ndarray
     velocity: np.ndarray
 
     def exceeded(self, desired: State, actual: State, parameters: NodeParameters, what: str) -> str:
-        """Name the joint that is too far away, and its distance; empty: none. `what` tells the states in words."""
+        """Name the joint that is too far away, and its distance; empty if none is. `what` names the states."""
         for quantity, allowed in self._asdict().items():
             away = np.abs(getattr(desired, quantity) - getattr(actual, quantity))
             beyond = np.where(np.isfinite(allowed), away - allowed, -np.inf)
@@ -53,7 +53,7 @@ class GoalTolerances(NamedTuple):
 def goal_tolerances(
     path: Sequence[ToleranceFields], goal: Sequence[ToleranceFields], goal_time: float, parameters: NodeParameters
 ) -> GoalTolerances:
-    """The tolerances of a goal, where it says nothing those of the parameters.
+    """The tolerances of a goal; where it gives none, those of the parameters.
 
     Args:
         path: for some joints, on the way.
@@ -91,7 +91,7 @@ def _resolved(
 
 
 def _or_default(field: str, given: np.ndarray | float, default: np.ndarray | float) -> np.ndarray:
-    """Given tolerances, where they are 0 the default ones; infinite where they are negative, or a default is 0."""
+    """Given tolerances; 0 means the default one; negative tolerances, and defaults of 0, become infinite."""
     if np.isnan(given).any():
         raise Rejected(RejectionReason.NOT_FINITE, f"{field}: expected numbers, got NaN")
     found = np.where(np.equal(given, 0), default, given)

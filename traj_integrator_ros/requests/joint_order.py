@@ -1,4 +1,4 @@
-"""Columns of the node's joints in messages that have all, some, or also others. Knows no ROS."""
+"""Columns of the node's joints in messages that have all, some, or more joints. Knows no ROS."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def resolve_columns(names: Sequence[str], joint_names: tuple[str, ...], field: s
 
 @lru_cache(maxsize=32)
 def _resolved(names: tuple[str, ...], joint_names: tuple[str, ...], field: str) -> ColumnOrder:
-    """Cached; only complete orders are stored, which are short, because all others raise."""
+    """Cached; only complete orders are stored, which are short, because others raise an error."""
     if not names or names == joint_names:
         return ColumnOrder(joint_names, None, None)
     columns = resolve_subset(names, joint_names, field)
@@ -87,7 +87,7 @@ def _resolved(names: tuple[str, ...], joint_names: tuple[str, ...], field: str) 
 
 @lru_cache(maxsize=16)
 def named_joints(names: tuple[str, ...], joint_names: tuple[str, ...], field: str) -> tuple[np.ndarray, np.ndarray]:
-    """Return where a message has some of the node's joints, and which these are; the arrays must not be changed.
+    """Return the columns of those joints of the node that a message has, and their numbers; do not change the arrays.
 
     Messages of a publisher name the same joints every time.
 
@@ -101,7 +101,7 @@ def named_joints(names: tuple[str, ...], joint_names: tuple[str, ...], field: st
 
 
 def resolve_subset(names: Sequence[str], joint_names: tuple[str, ...], field: str) -> list[int]:
-    """Return the node's column for each of some joints. Raises Rejected: duplicate_joint or unknown_joint."""
+    """Return the node's column of each of some joints. Raises Rejected: duplicate_joint or unknown_joint."""
     _columns(enumerate(names), field)
     column_of = {name: column for column, name in enumerate(joint_names)}
     unknown = [name for name in names if name not in column_of]
@@ -116,7 +116,7 @@ def resolve_subset(names: Sequence[str], joint_names: tuple[str, ...], field: st
 def values_of_joints(
     field: str, values: np.ndarray, columns: np.ndarray, count: int, *, optional: bool, nan: bool = False
 ) -> np.ndarray:
-    """Values of the node's joints, of an array that has one for each of the `count` names of its message.
+    """Values of the node's joints, from an array with a value for each of the `count` names of its message.
 
     With `optional`, an array without values stands for zeros; with `nan`, NaN is a value, too.
 
@@ -132,7 +132,7 @@ def values_of_joints(
             f"{field}: expected {'0 or ' * optional}{count} values, one for each name, got {len(values)}",
         )
     values = values[columns]
-    if np.count_nonzero(np.isfinite(values)) < len(values):  # of a few values, three times as fast as .all()
+    if np.count_nonzero(np.isfinite(values)) < len(values):  # for a few values, this is three times as fast as .all()
         require_finite(field, np.where(np.isnan(values), 0.0, values) if nan else values)
     return values
 

@@ -22,13 +22,13 @@ class Plan:
     """One planned trajectory, in the node's joint order; the arrays must not be changed. Equal to itself alone."""
 
     map: ControlMap
-    """Its kernel makes the rows of the actions."""
+    """The control map, whose kernel makes the rows of the actions."""
     steps: np.ndarray
     """Length of each step, s, in whole nanoseconds, `[H]`; none for a position trajectory of one point at time 0."""
     actions: np.ndarray
     """float64 `[H, dof]`; NaN for joints that a position trajectory leaves out: they hold their position."""
     start: State | None
-    """State at the origin; None: the robot's own state. NaN as in actions."""
+    """State at the origin; None: the robot's own state. NaN has the same meaning as in actions."""
     origin_ns: int
     """Time at which the first step begins, ns of the node's clock; 0: when the trajectory starts."""
     spline: SplineForm | None = None
@@ -38,23 +38,24 @@ class Plan:
     left_out: np.ndarray | None = None
     """Joints that a position trajectory does not name, bool `[dof]`; None: it names all."""
     untimed: bool = False
-    """True if its actions are a path without times: complete, but without steps; passed as fast as limits allow."""
+    """True if the actions are a path without times: complete, but without steps; it is passed as fast as limits allow.
+    """
     stamp_ns: int = 0
-    """Stamp of the message, ns; a rejection tells it."""
+    """Stamp of the message, ns, which its rejection repeats."""
     topic: str = "action_sequence"
     """Topic or service of the message."""
     is_complete: bool = False
     """True if it ends at rest at its last position, which is its goal; otherwise another plan may follow."""
     velocities: np.ndarray | None = None
-    """Velocities of a complete plan at its origin and the end of each step, rad/s, `[H + 1, dof]`. NaN as in actions,
-    and for all joints at a point that has none, or that there is not. None: no point has any.
+    """Velocities of a complete plan at its origin and the end of each step, rad/s, `[H + 1, dof]`. NaN means the same
+    as in actions, and that a point has no velocities, or does not exist. None: no point has any.
     """
     accelerations: np.ndarray | None = None
-    """Likewise, rad/s^2; only at points with velocities."""
+    """Accelerations in the same form, rad/s^2; only at points with velocities."""
     received_ns: int = 0
     """Time of arrival, ns of the node's clock."""
     making: float = 0.0
-    """Time, s, that its trajectory takes to be made beyond what publish.lead_time allows for."""
+    """Time, s, by which its trajectory takes longer to make than publish.lead_time allows for."""
 
     @cached_property
     def ends(self) -> np.ndarray:
@@ -87,7 +88,7 @@ class Plan:
 
     @property
     def is_chunk(self) -> bool:
-        """Return whether actions are positions at times of the clock, for which other chunks may have some, too."""
+        """Return whether actions are positions at times of the clock, which other chunks may cover, too."""
         return bool(self.origin_ns) and self.is_positions and not (self.untimed or self.is_complete)
 
     @property
@@ -96,7 +97,7 @@ class Plan:
         return float(self.ends[-1]) if len(self.steps) else 0.0
 
     def completed(self, before: Motion, turning: np.ndarray) -> Plan:
-        """The plan with left-out joints resting where a motion ends, and `turning` joints, `[dof]`, near it."""
+        """The plan with left-out joints resting at the end of a motion, and `turning` joints, `[dof]`, close to it."""
         if self.left_out is None and not np.count_nonzero(turning):
             return self
         position, start, actions = before.end.position, self.start, self.actions
@@ -122,7 +123,7 @@ class Plan:
 
 
 def _filled(values: np.ndarray, otherwise: np.ndarray | float) -> np.ndarray:
-    """Values with others where they are not a number."""
+    """Values, with others in place of NaN."""
     return np.where(np.isnan(values), otherwise, values)
 
 
@@ -174,7 +175,7 @@ def _whole_nanoseconds(steps: np.ndarray) -> np.ndarray:
 
 
 def _decimal(dt: np.ndarray | float) -> np.ndarray:
-    """Step lengths in float64; those from float32 rounded to 7 digits: 0.05 s is 50 ms to the nanosecond."""
+    """Step lengths in float64; float32 is rounded to 7 digits: 0.05 s is 50 ms to the nanosecond."""
     if isinstance(dt, np.ndarray) and dt.dtype == np.float64:
         return dt
     dt = np.asarray(dt, np.float64)
@@ -193,7 +194,7 @@ def _state_of(ends: Ends, row: int) -> State | None:
 
 
 def turned(position: np.ndarray, near: np.ndarray, turning: np.ndarray) -> np.ndarray:
-    """Positions `[dof]`, those of joints that turn on and on, bool `[dof]`, by whole turns next to others."""
+    """Positions `[dof]`; continuous joints, bool `[dof]`, are moved by whole turns next to other positions."""
     if not np.count_nonzero(turning):
         return position
     return position + np.where(turning, 2 * np.pi * np.rint((near - position) / (2 * np.pi)), 0.0)

@@ -17,7 +17,7 @@ from .plan import Plan
 from .rejection import Rejected, RejectionReason, require_finite, require_size
 
 _AT_REST = float(np.finfo(np.float32).eps)
-"""rad/s up to which the last velocity of a plan is 0, as joint_trajectory_controller has it."""
+"""rad/s; a last velocity up to this counts as 0, as in joint_trajectory_controller."""
 
 
 class PositionFields(NamedTuple):
@@ -27,14 +27,14 @@ class PositionFields(NamedTuple):
     stamp_ns: int
     """The time from which times_from_start count, ns; 0: when the trajectory starts."""
     count: int
-    """Number of points; if it is larger than is accepted, the fields below may be empty."""
+    """Number of points; if it is too large, the fields below may be empty."""
     time_ns: Sequence[int]
     positions: Sequence[np.ndarray]
     """Values of each point, one for each joint name."""
     velocities: Sequence[np.ndarray] = ()
-    """The same, or none for some points, or for all; of a chunk they are ignored."""
+    """Velocities in the same form, or empty for some or all points; a chunk's are ignored."""
     accelerations: Sequence[np.ndarray] = ()
-    """Likewise; at points without velocities they are ignored."""
+    """Accelerations in the same form; at points without velocities they are ignored."""
 
 
 def plan_of_positions(fields: PositionFields, parameters: NodeParameters, now_ns: int, end: str | None = None) -> Plan:
@@ -132,13 +132,13 @@ def _values(part: str, points: Sequence[np.ndarray], count: int, *, optional: bo
 
 def _lengths(points: Sequence[np.ndarray]) -> np.ndarray:
     """Number of values of each point, `[N]`."""
-    if isinstance(points, np.ndarray):  # of thousands of points, without a loop over them
+    if isinstance(points, np.ndarray):  # without a loop over thousands of points
         return np.full(len(points), points.shape[1])
     return np.array([len(row) for row in points], int)
 
 
 def _require_rest(velocity: np.ndarray, names: Sequence[str]) -> None:
-    """Refuse a goal that is passed in motion; NaN is no motion. Raises Rejected: goal_in_motion."""
+    """Refuse a goal in motion; NaN counts as no motion. Raises Rejected: goal_in_motion."""
     joint = int(np.abs(velocity).argmax())
     if abs(velocity[joint]) > _AT_REST:
         raise Rejected(

@@ -11,10 +11,10 @@ from ..execution import native
 DT_MIN_S, DT_MAX_S = 1e-6, 1e4
 """Bounds of one time step: trajectories count whole nanoseconds, up to 2^31 seconds."""
 DT_PER_STEP, DT_PER_TRAJECTORY = 0, 1
-"""The constants of ActionSequence: what dt has one length for."""
+"""The constants of ActionSequence that say what the lengths in dt belong to."""
 _SHOWN_CHARACTERS = 60
 _SHOWN_ESCAPED = 2 * _SHOWN_CHARACTERS
-"""A character outside of ASCII takes up to ten characters when it is escaped."""
+"""Characters of an escaped character outside of ASCII, at most."""
 
 
 class RejectionReason(str, Enum):
@@ -36,7 +36,7 @@ class RejectionReason(str, Enum):
     NOT_FINITE = "not_finite"
     INVALID_DT = "invalid_dt"
     INVALID_TIMES = "invalid_times"
-    """Times of a position trajectory that are negative, do not increase, or are all in the past."""
+    """Times of a position trajectory are negative, do not increase, or are all in the past."""
     STALE_SEQUENCE = "stale_sequence"
     """All steps of a sequence are over by the time its trajectory could start."""
     FUTURE_SEQUENCE = "future_sequence"
@@ -51,13 +51,13 @@ class RejectionReason(str, Enum):
     GOAL_NOT_SUPPORTED = "goal_not_supported"
     """A goal, or a part of one, that the control space does not support."""
     INVALID_SPLINE = "invalid_spline"
-    """A degree or number of steps that no B-spline has, or given for another control space."""
+    """A spline's degree or number of steps is impossible, or given for another control space."""
     INVALID_COST = "invalid_cost"
-    """A target or limits without a weight, a limit weight without limits, or limits in the wrong order."""
+    """A target or limits lack a weight, a limit weight lacks limits, or limits are in the wrong order."""
     INVALID_FIELDS = "invalid_fields"
-    """Outputs were requested that a trajectory does not have."""
+    """Outputs were requested that do not exist."""
     INVALID_RETIMING = "invalid_retiming"
-    """Limits, scaling factors, durations or an order that retiming cannot have."""
+    """Limits, scaling factors, durations or an order are not possible for retiming."""
     ROW_OUT_OF_RANGE = "row_out_of_range"
     """A trajectory was requested that the batch does not have."""
     START_MISMATCH = "start_mismatch"
@@ -65,7 +65,7 @@ class RejectionReason(str, Enum):
     NO_LIMITS = "no_limits"
     """No limit of velocity is known for a joint, and none may be assumed."""
     CONTROLLER_UNAVAILABLE = "controller_unavailable"
-    """The controller is silent, executes something else, or at another speed."""
+    """The controller is silent, executes something else, or runs at another speed."""
     DEVIATION = "deviation"
     """A joint is away from its command."""
     STOPPED = "stopped"
@@ -77,12 +77,12 @@ class RejectionReason(str, Enum):
     NOT_FASTEST = "not_fastest"
     """A path without times is passed within its limits, but slower than possible: never rejected, only warned of."""
     NON_FINITE_RESULT = "non_finite_result"
-    """Finite input whose result overflows."""
+    """Finite input has a result that overflows."""
     OUT_OF_DEVICE_MEMORY = "out_of_device_memory"
     QUEUE_OVERFLOW = "queue_overflow"
-    """Messages that newer ones displaced from the queue before they were read."""
+    """Newer messages displaced these from the queue before they were read."""
     MALFORMED_MESSAGE = "malformed_message"
-    """A message that cannot be decoded."""
+    """A message cannot be decoded."""
     INTERNAL_ERROR = "internal_error"
 
 
@@ -144,6 +144,6 @@ def shown(value: object) -> str:
 
 
 def shown_names(names: list[str] | tuple[str, ...], at_most: int = 8) -> str:
-    """Quote a list of names for a message, the first few of a long one."""
+    """Quote a list of names for a message; of a long list, the first few."""
     text = ", ".join(shown(name) for name in names[:at_most])
     return text if len(names) <= at_most else f"{text}, ... ({len(names)} names)"

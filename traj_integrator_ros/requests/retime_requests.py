@@ -68,7 +68,7 @@ class RetimeRequest(NamedTuple):
     rows: torch.Tensor
     """`[batch, rows, dof]`."""
     plan: dict[str, object]
-    """Times and rates of a plan; empty for paths without times."""
+    """Times and rates of a plan; empty for a path without times."""
     limits: MotionLimits
     positions: JointLimits
     """The node's limits of positions."""
@@ -77,11 +77,11 @@ class RetimeRequest(NamedTuple):
     min_duration: float
 
     def answer(self) -> RetimedBatch:
-        """Retime all trajectories; that takes milliseconds for each, or more, and may run in any thread."""
+        """Retime all trajectories; each takes milliseconds or more; any thread may call this."""
         found = self._retimed(slice(None), self.duration or self.min_duration or None)
         each = [self._one(found, index) for index in range(len(self.rows))]
         longer = torch.nonzero(found.status == RetimeStatus.TOO_SHORT)[:, 0] if self.min_duration else ()
-        if len(longer):  # by themselves than what is wanted at least
+        if len(longer):  # the plans are already longer than the wanted least duration
             found = self._retimed(longer, None)
             for index, place in enumerate(longer.tolist()):
                 each[place] = self._one(found, index)
@@ -106,11 +106,11 @@ class RetimeRequest(NamedTuple):
         return retime(self.rows[rows], self.limits, mode=mode, duration=duration, **self.plan, **self.options)
 
     def _one(self, found: Retimed, index: int) -> tuple[object, ...]:
-        """Status, reason and the other results of a trajectory, which has points only if it is within limits."""
+        """Status, reason and the other results of a trajectory; it has points only if it is within limits."""
         status, reason = int(found.status[index]), found.reason(index, self.positions.joint_names)
         order, (times, states) = self.options["order"], found.points(index)
         good = bool(found.ok[index])
-        status = RetimeStatus.DONE if status == RetimeStatus.WITH_RESTS else status  # the reason says so
+        status = RetimeStatus.DONE if status == RetimeStatus.WITH_RESTS else status  # the reason says why
         if good and len(times) > 1:
             beyond = find_motion_violation(motion_of(found, index, order), self.positions)
             good, status, reason = not beyond, POSITION if beyond else status, beyond or reason
@@ -198,7 +198,7 @@ def motion_of(found: Retimed, index: int, order: int = 3) -> Motion:
 
 
 def _steps(dt: np.ndarray, per: int, batch: int, rows: int) -> torch.Tensor:
-    """Steps as `retime` takes them."""
+    """Steps in the form that `retime` takes."""
     check_dt_size(dt.size, per, batch, rows - 1, "rows - 1")
     require_steps(dt)
     steps = torch.tensor(dt)
@@ -210,7 +210,7 @@ def _limits(
 ) -> MotionLimits:
     jerk = assumed_jerk if own.jerk is None else np.where(np.isfinite(own.jerk), own.jerk, assumed_jerk)
     found = {}
-    acceleration = own.of("acceleration")[1]  # the deceleration where that is less
+    acceleration = own.of("acceleration")[1]  # the deceleration, if it is smaller
     for name, of_node in (("velocity", own.velocity), ("acceleration", acceleration), ("jerk", jerk))[:order]:
         field, factor = f"{name}_limits", getattr(fields, f"max_{name}_scaling_factor", 0.0) or 1.0
         values = getattr(fields, field)

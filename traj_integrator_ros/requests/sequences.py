@@ -25,11 +25,11 @@ from .rejection import (
 )
 
 LARGEST_RESULT_BYTES = 2**31 - 2**20
-"""Most bytes for the arrays of a TrajectoryBatch: DDS counts bytes in 32 bits, and a header needs some of them."""
+"""Most bytes for the arrays of a TrajectoryBatch: DDS counts bytes in 32 bits, including those of the header."""
 
 OUTPUTS = ("position", "velocity", "acceleration", "jerk")
 ALL_FIELDS = 15
-"""All constants of TrajectoryBatch together: position, velocity, acceleration and jerk are 1, 2, 4 and 8."""
+"""Sum of all constants of TrajectoryBatch: position, velocity, acceleration and jerk are 1, 2, 4 and 8."""
 _STATE = OUTPUTS[:3]
 _NO_VALUES = np.zeros(0, np.float32)
 USUAL_SPLINE = SplineForm()
@@ -68,9 +68,9 @@ class RequestRules:
     max_batch: int
     max_horizon: int
     spline: SplineForm = USUAL_SPLINE
-    """The form of B-splines for sequences that do not give their own."""
+    """The form of B-splines for sequences without a form of their own."""
     most_bytes: int = LARGEST_RESULT_BYTES
-    """Most bytes of the arrays of all trajectories."""
+    """Most bytes for the arrays of all trajectories together."""
 
     @cached_property
     def dof(self) -> int:
@@ -129,7 +129,7 @@ class ActionRequest(NamedTuple):
     goal: Ends = NO_ENDS
 
     def call(self, start: Ends, default_dt: float | None = None) -> Call:
-        """Return the engine's call from a start, with the step length of sequences that give none, s."""
+        """Return the engine's call from a start; `default_dt`, s, serves sequences without a step length."""
         shape = self.batch, self.horizon, len(self.columns.names)
         dt = step_lengths(default_dt if self.dt is None else self.dt)
         return Call(self.control_map, shape, dt, start, self.goal, self.actions)
@@ -200,7 +200,7 @@ def check_fields(value: int, name: str) -> int:
 
 
 def check_dt_size(size: int, per: int, batch: int, count: int, name: str) -> None:
-    """Check how many step lengths a message has, by what they count; `count` are the steps of a trajectory.
+    """Check the number of step lengths in a message; `dt_per` says what they belong to, `count` is that of steps.
 
     Raises:
         Rejected: invalid_dt, or size_mismatch.
@@ -242,7 +242,7 @@ def _check_dt(values: np.ndarray, per: int, batch: int, horizon: int, kernel: Co
 
 
 def _uniform_dt(dt: np.ndarray, kernel: ControlMap) -> float | np.ndarray:
-    """Steps of equal length as the single length, or one for each trajectory `[batch, 1]`."""
+    """Equal steps as one length, or as one length for each trajectory, `[batch, 1]`."""
     first = dt[..., :1]
     if (dt != first).any():
         raise Rejected(
@@ -287,7 +287,7 @@ def _check_end(
     most_rows: int,
     columns: ColumnOrder,
 ) -> Ends:
-    """Check the flat rows of "start" or "goal", of which the first is the position, and their index."""
+    """Check the flat rows of "start" or "goal", whose first part is the position, and their index."""
     dof = len(columns.names)
     position, *others = values
     for part, more in zip(_STATE[1:], others, strict=False):

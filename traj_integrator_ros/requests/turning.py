@@ -1,4 +1,4 @@
-"""Positions of joints that turn on and on, as a continuous way: an angle that passes pi goes on. Knows no ROS."""
+"""Positions of continuous joints as a continuous motion: an angle that passes pi goes on. Knows no ROS."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from .plan import turned
 from .sequences import ActionRequest
 
 _POSITIONS = (ControlSpace.POSITION, ControlSpace.BSPLINE)
-"""Control spaces whose actions are positions, of points or control points."""
+"""Control spaces whose actions are positions of points or control points."""
 
 
 def unwrapped(path: np.ndarray, turning: np.ndarray) -> np.ndarray:
-    """Positions `[..., N, dof]`, those of `turning` joints, bool `[dof]`, by whole turns next to the row before.
+    """Positions `[..., N, dof]`, with `turning` joints, bool `[dof]`, moved by whole turns next to the previous row.
 
     The first row stays, and so do other joints.
     """
@@ -28,14 +28,14 @@ def unwrapped(path: np.ndarray, turning: np.ndarray) -> np.ndarray:
 
 
 def unwrapped_request(request: ActionRequest, start: Ends, turning: np.ndarray) -> ActionRequest:
-    """A request whose actions are positions, from its start on, as a plan on the topic is read; any other as it is."""
+    """A request whose actions are positions, unwrapped from its start on like a plan on the topic; others unchanged."""
     actions, goal = request.actions, request.goal
     if actions is None or not turning.any() or request.control_map.control_space not in _POSITIONS:
         return request
     before = start.rows[0] if start.index is None else start.rows[0][start.index]
     before = np.broadcast_to(before, (len(actions), actions.shape[2]))
     way = unwrapped(np.concatenate([before[:, None], actions], axis=1, dtype=np.float64), turning)
-    if goal.rows:  # a row that several trajectories share is next to the first one's
+    if goal.rows:  # a row that several trajectories share is moved next to the first one
         last, rows = way[:, request.control_map.goal_place - 1], np.array(goal.rows[0])
         used = np.arange(len(actions)) if goal.index is None else goal.index
         for row in range(len(rows)):
@@ -47,7 +47,7 @@ def unwrapped_request(request: ActionRequest, start: Ends, turning: np.ndarray) 
 
 
 def turned_cost(cost: QuadraticCost, positions: Callable[[], np.ndarray], turning: np.ndarray) -> QuadraticCost:
-    """A cost whose targets of `turning` joints are by whole turns next to the trajectories, row by row.
+    """A cost whose targets for `turning` joints are moved by whole turns next to the trajectories, row by row.
 
     So it is that of the short way to an angle, which is continuous, and the same for all angles that are a whole turn
     apart. Its gradient is that of a target that stands still. `positions` computes `[batch, output horizon, dof]`.
@@ -56,7 +56,7 @@ def turned_cost(cost: QuadraticCost, positions: Callable[[], np.ndarray], turnin
     if target is None or not turning.any():
         return cost
     near = positions()[..., turning].astype(np.float64)
-    with np.errstate(invalid="ignore"):  # what is not finite is so in the cost, too
+    with np.errstate(invalid="ignore"):  # a trajectory that is not finite has a cost that is not finite either
         turns = np.rint((near - target[..., turning]) / (2 * np.pi))
     if not turns.any():
         return cost

@@ -19,7 +19,7 @@ def in_background(work: Callable[[], Result]) -> Future[Result]:
     def run() -> None:
         try:
             future.set_result(work())
-        except BaseException as error:  # whatever it is, it belongs to who waits
+        except BaseException as error:  # any error belongs to the waiting caller
             future.set_exception(error)
 
     threading.Thread(target=run, name=NAME, daemon=True).start()

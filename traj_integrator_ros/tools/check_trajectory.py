@@ -76,7 +76,7 @@ def _check(options: argparse.Namespace) -> int:
         trajectories = ((one, expectation) for one in found)
     else:
         trajectories = _on_topic(options, robot, expectation)
-    of_joints = lru_cache(robot.for_motion)  # what it has no limits of is told once
+    of_joints = lru_cache(robot.for_motion)  # joints without limits are named once
     checked = bad = 0
     try:
         for trajectory, expected in trajectories:
@@ -97,7 +97,7 @@ def _check(options: argparse.Namespace) -> int:
 def _on_topic(
     options: argparse.Namespace, robot: Robot, expectation: Expectation
 ) -> Iterator[tuple[PlannedTrajectory, Expectation]]:
-    """The trajectories of a topic as they come, each with what is expected of it where the robot is by then."""
+    """The trajectories of a topic as they arrive, each with its expectation at the robot's position then."""
     state: dict[str, float] = {}
     waiting: deque[tuple[PlannedTrajectory, dict[str, object]]] = deque()
     with RosSession(NAME, options.ros_arguments) as session:
@@ -139,7 +139,7 @@ def _on_topic(
 
 
 def _is_bad(label: str, trajectory: PlannedTrajectory, expectation: Expectation, quiet: bool) -> bool:
-    """Return whether something is wrong with a trajectory; what it is, is printed."""
+    """Print what is wrong with a trajectory, and return whether anything is."""
     findings = check(trajectory, expectation)
     if not findings and not quiet:
         size = f"{len(trajectory.joint_names)} joints, {len(trajectory.points)} points"
@@ -154,7 +154,7 @@ def _is_bad(label: str, trajectory: PlannedTrajectory, expectation: Expectation,
 
 
 def _commanded(trajectory: PlannedTrajectory, units: JointUnits) -> str:
-    """The exact peaks of what a controller commands, for each kind of joint, and how far they are beyond the points."""
+    """The exact peaks of the controller's command, for each kind of joint, and how far they exceed the points."""
     motion = motion_between(trajectory)
     if motion is None:
         return ""

@@ -42,7 +42,7 @@ class Rule(str, Enum):
     START = "start"
     LIMITS = "limits"
     COMMANDED = "commanded"
-    """Limits between the points, in the controller's interpolation."""
+    """Whether limits must hold between the points, in the controller's interpolation."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Expectation:
-    """The values against which a trajectory is checked; those that are None are not checked.
+    """The values against which a trajectory is checked; None is not checked.
 
     Args:
         joint_names: the controller's joints.
@@ -155,7 +155,7 @@ def _check_joints(names: Sequence[str], expectation: Expectation) -> Iterator[Fi
     known = f"joints of the controller ({', '.join(wanted)})"
     unknown = [name for name in dict.fromkeys(names) if name not in wanted]
     missing = [name for name in wanted if name not in names]
-    if len(missing) == len(wanted):  # one line for all of them: it is for another robot
+    if len(missing) == len(wanted):  # one line for all joints: the trajectory is for another robot
         yield Finding(Rule.JOINTS, "joint_names", known, f"{', '.join(unknown)}, which are those of another robot")
         return
     for name in unknown:

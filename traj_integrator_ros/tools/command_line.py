@@ -82,7 +82,7 @@ class ToolParser(argparse.ArgumentParser):
 def run_tool(name: str, body: Callable[[], int]) -> int:
     """Run a tool and turn users' mistakes, and signals, into one line and an exit code."""
     signal.signal(signal.SIGTERM, _on_sigterm)
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell ignores it for what it runs in the background
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell ignores SIGINT for processes in the background
     try:
         code = body()
         sys.stdout.flush()
@@ -101,14 +101,14 @@ def run_tool(name: str, body: Callable[[], int]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return EXIT_FAILED
     except OSError as error:
-        where = f"{error.filename}: " if error.filename else ""  # and no error number
+        where = f"{error.filename}: " if error.filename else ""  # such an OSError has no error number
         message, code = f"{where}{error.strerror or error}", EXIT_FAILED
     print(f"{name}: {one_line(message)}", file=sys.stderr)
     return code
 
 
 def note(text: object) -> None:
-    """Tell the user in a line on standard error what was done beside what was asked."""
+    """Tell the user in a line on standard error what the tool did without being asked."""
     print(f"note: {one_line(text)}", file=sys.stderr, flush=True)
 
 

@@ -31,7 +31,7 @@ LEAST_SPANS = {"position": 1e-4, "velocity": 1e-4, "acceleration": 1e-3, "jerk":
 
 _PER_PIECE, _MOST_TIMES = 8, 20_000
 _LEAST_SHARE_SHOWN, _MOST_SHARE_SHOWN = 1.15, 2.5
-"""Multiples of the limit that an axis reaches at least and at most; curves beyond are cut off, and named."""
+"""Multiples of the limit that an axis reaches at least and at most; curves beyond it are cut off, and named."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Curve:
 
 
 def curves(samples: Samples) -> dict[str, Curve]:
-    """The four quantities; those that the samples lack are differences of the previous one, in the middle of steps."""
+    """The four quantities; missing ones are differences of the previous one, in the middle of steps."""
     found: dict[str, Curve] = {}
     for name in QUANTITIES:
         values = getattr(samples, name)
@@ -130,7 +130,7 @@ def draw_retimed(path: Path, before: Samples, after: Samples, limits: np.ndarray
 
 
 def violations(samples: Samples, robot: Robot, joints: Sequence[str] | None = None) -> list[str]:
-    """A line for every joint and quantity that exceeds its limit; what samples lack is derived, as in the figure."""
+    """A line for every joint and quantity that exceeds its limit; missing quantities are derived, as in the figure."""
     drawn = curves(samples)
     return [
         told_excess(quantity, joint, column[worst], bound, f"at {curve.time[worst]:.4g} s", unit)
@@ -149,12 +149,13 @@ def _draw_curve(axes: Axes, curve: Curve, index: int, color: str, width: float, 
 
 
 def _bounds(limits: JointLimits | None, joint: str, quantity: str) -> list[tuple[int, float]]:
-    """The finite bounds of a joint, each with its sign; none where it has no limits."""
+    """The finite bounds of a joint, each with its sign; empty if it has no limits."""
     if limits is None or joint not in limits.joint_names:
         return []
     bounds = limits.of(quantity)
     if quantity == "acceleration" and limits.forward is not None:
-        largest = np.maximum(limits.forward[1], -limits.forward[0])  # speeding up or slowing down
+        # the acceleration that speeds up, or the deceleration
+        largest = np.maximum(limits.forward[1], -limits.forward[0])
         bounds = -largest, largest
     column = limits.joint_names.index(joint)
     found = [(sign, float(bound[column])) for sign, bound in zip((-1, 1), bounds, strict=True) if bound is not None]
@@ -200,7 +201,7 @@ def _shares(motion: Motion, limits: np.ndarray) -> tuple[np.ndarray, np.ndarray]
 
 
 def _framed(axes: Axes, before: float, after: float, low: float) -> None:
-    """Let an axis show what is within reach, and name what is not."""
+    """Limit the range of an axis, and name the curves beyond it."""
     high = min(max(_LEAST_SHARE_SHOWN, 1.05 * after, 1.05 * before), max(_MOST_SHARE_SHOWN, 1.05 * after))
     axes.set_ylim(low * high if low else 0.0, high)
     if before > high:

@@ -21,7 +21,7 @@ from .command_line import ToolParser, note, numbers, positive, run_tool
 from .drawing import PICTURES, draw_motion
 from .robot import Robot, add_robot_options, load_robot
 
-if TYPE_CHECKING:  # brings torch with it
+if TYPE_CHECKING:  # imports torch
     from .integration import Integrated
 
 NAME = "integrate"
@@ -69,7 +69,7 @@ def main(arguments: Arguments[str] | None = None) -> int:
 
 
 def _step(text: str) -> float:
-    """An argument that is a time step as the node takes them."""
+    """An argument that is a time step that the node takes."""
     value = positive(text)
     if not DT_MIN_S <= value <= DT_MAX_S:
         raise argparse.ArgumentTypeError(f"expected {DT_MIN_S:g} to {DT_MAX_S:g} s, as in the node, got {text!r}")
@@ -85,7 +85,7 @@ def _run(options: argparse.Namespace) -> int:
         require("rosbags", "--out: writing bags")
     robot = load_robot(options.params, options.urdf)  # before the work, because it may be wrong
     sequences = read_sequences(options.file, options.control_space or "position", options.topic, note, robot.unwrapped)
-    from .integration import completed, integrated  # brings torch with it, which a wrong file does not need
+    from .integration import completed, integrated  # imports torch, which a wrong file does not need
 
     completed_ = [completed(sequence, _given(options), robot.parameters) for sequence in sequences]
     robot = robot.for_motion([*dict.fromkeys(name for one in sequences for name in one.joint_names)])
@@ -127,7 +127,7 @@ def _write(results: list[Integrated], robot: Robot, options: argparse.Namespace)
         write_bag(out, [from_start(row) for one in results for row in one.trajectories], with_accelerations)
     if options.plot is not None:
         sequence = first.sequence
-        if first.motions and sequence.control_space == BSPLINE:  # its points would not show it
+        if first.motions and sequence.control_space == BSPLINE:  # the points of the trajectory would not show it
             from .integration import between_points
 
             shown = between_points(shown, first.motions[0])

@@ -32,7 +32,7 @@ from .drawing import violations
 from .robot import Robot
 
 DEFAULTS = NodeParameters.from_values({**default_values(), "joint_names": ["any"]})
-"""The node's parameters but for its joints, where no file gives others."""
+"""Values of the node's parameters, except its joints, where no file gives others."""
 DRAWN_PER_PIECE = 8
 _ANY_SIZE = 1 << 62
 _ARRAYS = ("dt", "data", *ENDS, "start_index", "goal_index")
@@ -46,7 +46,7 @@ class Integrated(NamedTuple):
     motions: list[Motion]
     """Motion of each trajectory; none with --rows."""
     exceeded: list[str]
-    """Limits that they exceed."""
+    """Lines about limits that the motions exceed."""
     by_divided_differences: bool = False
     """True if uneven steps took another scheme than rows usually have."""
 
@@ -54,7 +54,7 @@ class Integrated(NamedTuple):
 def completed(
     sequence: Sequence, given: Mapping[str, object], parameters: NodeParameters | None
 ) -> tuple[Sequence, str]:
-    """The sequence with the fields that options give where it has none; steps that they give replace its own.
+    """The sequence, completed by the options; steps that they give replace its own.
 
     What neither gives is as in the node, and returned in words. Raises RecordingError for options that do not fit.
     """
@@ -82,14 +82,14 @@ def completed(
 
 
 def integrated(sequence: Sequence, robot: Robot, source: str, *, rows: bool) -> Integrated:
-    """The motions of a sequence, or its rows, and what of them exceeds a limit. Raises ValueError."""
+    """The motions of a sequence, or its rows, and the limits that they exceed. Raises ValueError."""
     node = robot.parameters or DEFAULTS
     request = _request_of(sequence, node)
     limits = (robot.limits or JointLimits()).of_joints(sequence.joint_names)
     turning = np.isin(sequence.joint_names, robot.continuous)
     request = unwrapped_request(request, request.start, turning)
     uneven = rows and sequence.has_uneven_positions and node.finite_difference is FiniteDifference.BACKWARD
-    with np.errstate(all="ignore"):  # numbers that are not finite are reported
+    with np.errstate(all="ignore"):  # numbers that are not finite are reported below
         plans = motions = [] if rows else _motions_of(sequence, request, node)
         if all(np.isfinite(motion.coefficients).all() for motion in motions):
             motions = [_stopped(motion, limits, node) for motion in motions]
@@ -129,7 +129,7 @@ def _rows_of(request: ActionRequest) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _differences(sequence: Sequence) -> tuple[np.ndarray, np.ndarray]:
-    """Rows as of `_rows_of`, for recorded positions at uneven times."""
+    """Rows as from `_rows_of`, for recorded positions at uneven times."""
     recorded, start = sequence.recorded, (sequence.fields[name][0] for name in ENDS[1:3])
     arrays = [torch.from_numpy(np.array(values)) for values in (recorded.position, recorded.time, *start)]
     return recorded.time, np.stack(differentiate_positions(*arrays))[:, None]
@@ -144,7 +144,7 @@ def _motions_of(sequence: Sequence, request: ActionRequest, node: NodeParameters
     reading = Reading(node.publish_rest_tolerance, node.publish_fade_time, Bounds(-free, free, free, free, free))
     recorded, dt = None if request.spline is not None else sequence.recorded, 0.0
     if isinstance(request.dt, float) and sequence.fields["dt"].dtype != np.float32:
-        request, dt = request._replace(dt=None), request.dt  # as precise as it is
+        request, dt = request._replace(dt=None), request.dt  # the float32 of a request would round it
     if recorded is not None and recorded.acceleration is None:
         request = request._replace(start=request.start._replace(rows=(*request.start.rows[:2], None)))
     motions = []
@@ -181,7 +181,7 @@ def _points_of(motions: list[Motion]) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _states_at(motion: Motion, time: np.ndarray) -> np.ndarray:
-    """States `[4, N, D]` at times among which is the end, in which a motion that ends in motion has its last state."""
+    """States `[4, N, D]` at times that include the end, where a motion that ends in motion has its last state."""
     states = motion.states_at(time)
     if not motion.ends_at_rest:
         last = int(np.searchsorted(time, motion.knots[-1]))
@@ -202,7 +202,7 @@ def _samples(sequence: Sequence, time: np.ndarray, states: np.ndarray, source: s
 
 
 def _exceeded(plans: list[Motion], motions: list[Motion], limits: JointLimits, units: JointUnits) -> Iterator[str]:
-    """A line for each quantity of each joint and trajectory that exceeds a limit: its worst, also between points.
+    """A line for each quantity of each joint and trajectory that exceeds a limit: its worst value, also between points.
 
     Then one for each plan of held accelerations whose steps exceed the jerk limit: the node rejects it.
     """

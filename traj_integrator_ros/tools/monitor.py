@@ -150,7 +150,7 @@ class Rate:
         self._total = 0
 
     def count(self, message: bytes) -> None:
-        """Count one."""
+        """Count one message."""
         self._total += 1
 
     def per_second(self) -> float:
@@ -273,7 +273,7 @@ def bars(values: deque[float]) -> str:
 
 
 def _measured(value: str, unit: str) -> str:
-    """A value of the diagnostics with its unit, or the "none" that it is before there was anything to measure."""
+    """A value of the diagnostics with its unit, or "none" before the first measurement."""
     return value if value == "none" else f"{value}{unit}"
 
 

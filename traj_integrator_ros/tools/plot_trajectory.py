@@ -68,7 +68,7 @@ def _plot(options: argparse.Namespace) -> int:
 
 
 def _from_file(options: argparse.Namespace, robot: Robot) -> Samples:
-    """A motion; joint states as the way that they are, trajectories as a controller takes them."""
+    """A motion: joint states as a continuous way, trajectories as a controller takes them."""
     samples = read_samples(options.file, options.topic, note, options.row, states_first=False)
     return robot.unwrapped(samples) if samples.nature is Nature.MEASURED else samples
 

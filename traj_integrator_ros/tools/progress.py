@@ -10,7 +10,7 @@ PLAIN_EVERY = 5.0
 
 
 class Progress(AbstractContextManager):
-    """A bar where standard output is a terminal (and rich is installed), else a line every few seconds, or nothing."""
+    """A bar if standard output is a terminal (and rich is installed), else a line every few seconds, or nothing."""
 
     def __init__(self, quiet: bool = False) -> None:
         self._quiet, self._bar, self._task = quiet, None, None
@@ -31,7 +31,7 @@ class Progress(AbstractContextManager):
             self._bar.stop()
 
     def stage(self, text: str, total: float | None = None, unit: str = "s") -> None:
-        """Begin a new stage, whose length in seconds (or another unit) is `total`, if that is known."""
+        """Begin a new stage; `total` is its length in seconds (or another unit), if known."""
         if self._bar is not None:
             self._fill()
             self._task = self._bar.add_task(text, total=total, detail="")

@@ -20,7 +20,7 @@ from .ros_session import RosSession
 NAME = "replay"
 TOPIC = "joint_states"
 SUBSCRIBER_WITHIN_S = 2.0
-"""Time that subscribers have to be discovered, before the first sample."""
+"""Time, s, for subscribers to be discovered before the first sample."""
 EXAMPLES = (
     (f"{NAME} recording.db3", "joint states of a rosbag2 recording on joint_states, as fast as they came"),
     (

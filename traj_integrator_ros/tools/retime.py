@@ -1,4 +1,4 @@
-"""`ros2 run traj_integrator_ros retime`: when a path is passed, within the robot's limits."""
+"""`ros2 run traj_integrator_ros retime`: gives a path times within the robot's limits."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _retime(options: argparse.Namespace) -> int:
-    from ..kernels import BackendUnavailable  # brings torch with it
+    from ..kernels import BackendUnavailable  # imports torch
     from ..kernels.retime import retime
 
     if options.out.suffix != ".csv":
@@ -93,7 +93,7 @@ def _retime(options: argparse.Namespace) -> int:
 
 
 def _computed(work: Callable[[], Retimed], what: str) -> Retimed:
-    """The result of work in C++, during which Ctrl-C ends the tool; from the first second on, progress is shown."""
+    """The result of work in C++, during which Ctrl-C ends the tool; after the first second, progress is shown."""
     began, future = time.monotonic(), in_background(work)
     if not wait([future], 1.0).done:
         with Progress() as progress:
@@ -104,7 +104,7 @@ def _computed(work: Callable[[], Retimed], what: str) -> Retimed:
 
 
 def _rows_of(samples: Samples, options: argparse.Namespace) -> tuple[Tensor, dict[str, object]]:
-    """The waypoints `[1, N, D]`, and what else `retime` needs of them."""
+    """The waypoints `[1, N, D]`, and the other arguments of `retime`."""
     import torch
 
     arrays = [samples.position] if options.fastest else [samples.position, samples.velocity, samples.acceleration]
@@ -137,7 +137,7 @@ def _limits_of(robot: Robot, samples: Samples, options: argparse.Namespace) -> M
 
 
 def _told(found: Retimed, samples: Samples, points: int) -> str:
-    """Duration and what binds, in a line."""
+    """Duration, and the limits that determine it, in a line."""
     duration = float(found.duration[0])
     if bool(found.unchanged[0]):
         return f"unchanged, {points} points, {duration:.3f} s: it keeps the limits"

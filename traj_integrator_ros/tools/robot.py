@@ -18,11 +18,11 @@ from ..motions.samples import Samples
 from ..motions.units import JointUnits
 from .command_line import ToolParser, UserError, note
 
-if TYPE_CHECKING:  # brings torch with it
+if TYPE_CHECKING:  # imports torch
     from ..parameters.parameters import NodeParameters
 
 NODE = "traj_integrator"
-"""Name of the node, whose parameters are taken where a file has those of others, too."""
+"""Name of the node whose parameters are taken from a file that has several nodes."""
 
 
 @dataclass(frozen=True)
@@ -30,19 +30,19 @@ class Robot:
     """A robot's joints, units and limits, as far as they are known."""
 
     limits: JointLimits | None = None
-    """None if neither a parameter file nor a URDF was given, and those of a URDF until its joints are known."""
+    """None if neither a parameter file nor a URDF was given, or if a URDF's joints are not known yet."""
     units: JointUnits = field(default_factory=JointUnits)
     source: str = ""
     """The file that names its joints."""
     continuous: tuple[str, ...] = ()
-    """Joints that turn on and on."""
+    """Flags of joints that turn without end."""
     parameters: NodeParameters | None = None
-    """The node's, if a file of them was given."""
+    """The node's parameters, if a file of them was given."""
     urdf: str = ""
-    """A URDF that has the limits of many joints, of which only a motion's own are judged; empty: a parameter file."""
+    """A URDF with the limits of many joints, of which only the motion's are judged; empty for a parameter file."""
 
     def described(self, urdf: str, topic: str) -> Robot:
-        """The robot with units and turning joints of a URDF that a topic gave, unless a file gives them.
+        """The robot with units and turning joints from a URDF on a topic, unless a file gives them.
 
         One that cannot be read is reported in a line on standard error.
         """
@@ -60,7 +60,7 @@ class Robot:
         return replace(self, units=_units_of(types), continuous=(*self.continuous, *turning))
 
     def unwrapped(self, samples: Samples) -> Samples:
-        """A motion in which joints that turn on and on do so where their angles pass pi, which is told."""
+        """A motion whose continuous joints go on where their angles pass pi, which is told."""
         turning = np.isin(samples.joint_names, self.continuous)
         position = np.array(samples.position)
         position[:, turning] = np.unwrap(position[:, turning], axis=0)
@@ -104,7 +104,7 @@ def add_robot_options(parser: ToolParser, params_help: str) -> None:
 
 
 def load_robot(params: Path | None, urdf: Path | None) -> Robot:
-    """The robot of a parameter file, and of the URDF given here or there, as the node uses them. Raises UserError."""
+    """The robot of a parameter file, with the URDF given there or here, as the node uses them. Raises UserError."""
     if params is not None:
         return _of_parameters(params, urdf)
     if urdf is None:
@@ -119,7 +119,7 @@ def load_robot(params: Path | None, urdf: Path | None) -> Robot:
 def _of_parameters(path: Path, urdf: Path | None) -> Robot:
     from ..parameters.in_force import FROM_NOWHERE, FROM_TOPIC, RobotLimits
     from ..parameters.parameters import InvalidParameters, NodeParameters, default_values
-    from ..parameters.table import SPECS  # brings torch with it
+    from ..parameters.table import SPECS  # imports torch
 
     given = {name: value for name, value in _parameters(path).items() if name in SPECS}
     if urdf is not None:

@@ -1,4 +1,4 @@
-"""A ROS node of one's own, for as long as it is needed: what tools talk through."""
+"""A ROS node that lives as long as a tool needs it to talk."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 POLL_S = 0.02
 DESCRIPTION = "robot_description"
 DESCRIBED_WITHIN_S = 5.0
-"""Longest wait for a message that is kept for whoever comes."""
+"""Longest wait, s, for a latched message."""
 NO_ROS = "ROS 2 is needed (source its setup file, or make setup and . .venv/environment.sh)"
 
 
 class RosSession(AbstractContextManager):
-    """A node on a context of its own, until the end of its block; sends and receives only within its methods.
+    """A node on a context of its own, until the end of its block; it sends and receives only within its methods.
 
     `ros_arguments` are --ros-args and what follows; `namespace` is the node's unless they have one. Raises
     UserError for wrong ROS arguments, ToolFailure without ROS 2.
@@ -55,11 +55,11 @@ class RosSession(AbstractContextManager):
         self._context.try_shutdown()
 
     def spin_once(self, timeout_s: float) -> None:
-        """Handle what comes next, if anything does within this time."""
+        """Handle the next message, if one comes within this time."""
         self._executor.spin_once(timeout_sec=timeout_s)
 
     def spin_until(self, done: Callable[[], object], timeout_s: float | None) -> bool:
-        """Handle messages until `done()` or the time is over (None: never); whether it is done."""
+        """Handle messages until `done()` or until the time is over (None: never); returns whether it is done."""
         deadline = float("inf") if timeout_s is None else time.monotonic() + timeout_s
         while not done():
             left = deadline - time.monotonic()
@@ -80,7 +80,7 @@ class RosSession(AbstractContextManager):
             raise UserError(f"topic: expected a valid name, got {topic!r}: {_without_places(error)}") from None
 
     def robot_description(self) -> tuple[str, str]:
-        """The robot's URDF as it is on robot_description, empty if nobody is known to publish it; and the topic."""
+        """The robot's URDF from robot_description, empty if nobody is known to publish it; and the topic."""
         from rclpy.qos import DurabilityPolicy, QoSProfile
         from std_msgs.msg import String
 
@@ -93,7 +93,7 @@ class RosSession(AbstractContextManager):
         return (received[-1].data if received else ""), topic
 
     def type_of(self, topic: str, known: tuple[str, ...], timeout_s: float) -> str:
-        """Wait for a publisher and return the type of the topic, one of the known.
+        """Wait for a publisher and return the type of the topic, which must be one of these types.
 
         Raises ToolFailure if nothing publishes in time, UserError if the type is another.
         """
@@ -107,7 +107,7 @@ class RosSession(AbstractContextManager):
         return found
 
     def qos_for(self, topic: str, depth: int = 100) -> QoSProfile:
-        """A profile that matches the present publishers of a topic, and takes what all of them keep."""
+        """A profile that matches the present publishers of a topic, with the guarantees that all of them give."""
         from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
 
         found = [info.qos_profile for info in self.node.get_publishers_info_by_topic(self.resolve(topic))]
@@ -121,5 +121,5 @@ class RosSession(AbstractContextManager):
 
 
 def _without_places(error: Exception) -> str:
-    """An error of rclpy without the places in its source that it names."""
+    """An error of rclpy without the source places that it names."""
     return re.sub(r",? at \S+:\d+", "", str(error))

@@ -1,4 +1,4 @@
-"""Numbers into the fields of messages, and views of those that are there, without a Python loop over elements."""
+"""Numbers into the fields of messages, and views of numbers in messages, without a Python loop over elements."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def packed(values: object, code: str = "f") -> array:
 
 
 def viewed(value: object) -> object:
-    """View numbers in place, leave others: most arrays of a request are empty, and those cost nothing."""
+    """View arrays of numbers in place, return others unchanged: most arrays of a request are empty and cost nothing."""
     if not isinstance(value, array):
         return value
     code = value.typecode

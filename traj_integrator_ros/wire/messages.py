@@ -40,7 +40,7 @@ _LONGEST_NS = 2**31 * 1_000_000_000 - 1
 
 
 def _views(fields: type[NamedTuple], names: Sequence[str] = ()) -> Callable[[object], Any]:
-    """A view of the fields of a message, by other names if they have others there."""
+    """A view of the fields of a message; `names` maps those that have other names there."""
     get = attrgetter(*(names or fields._fields))
     return lambda message: fields._make(map(viewed, get(message)))
 
@@ -52,7 +52,7 @@ _cost_term, _terms_of = _views(CostTerm), attrgetter(*OUTPUTS)
 
 
 def evaluation_fields(request: Evaluate.Request) -> EvaluationFields:
-    """Return views of the cost of a request, and its other fields."""
+    """Return views of the arrays of a request's cost, and its other fields."""
     wanted = Wanted(request.want_grad_action, request.want_grad_start, request.want_grad_goal, request.want_grad_dt)
     return EvaluationFields(
         QuadraticCost(*map(_cost_term, _terms_of(request.cost)), viewed(request.cost.duration_weight)),
@@ -147,5 +147,5 @@ def _put_all(message: object, found: object, codes: Mapping[str, str]) -> None:
 
 
 def _put(message: object, field: str, values: np.ndarray, code: str = "f") -> None:
-    """Set a field, of numbers with this type code, to a copy of some values."""
+    """Set a field of numbers with this type code to a copy of some values."""
     setattr(message, field, packed(values, code))

@@ -22,14 +22,14 @@ from ..requests.rejection import Rejected, RejectionReason, shown
 from ..requests.sequences import SequenceFields
 
 Stamp = tuple[int, int]
-"""Seconds and nanoseconds."""
+"""Types of a stamp: seconds and nanoseconds."""
 SEQUENCE_FIELDS = tuple(re.sub("^(start|goal)_(?!index)", r"\1.", name) for name in SequenceFields._fields)
 """The fields of `SequenceFields` by their names in the message."""
 _SECOND_NS = 1_000_000_000
 _ENCODING_SIZE = 4
 _BYTE_ORDERS = {b"\x00\x01": "<", b"\x00\x00": ">"}
 _MOST_STRINGS = 4096
-"""Largest number of strings, which are created one by one, which takes time; no robot has as many joints."""
+"""Largest number of strings, which are made one by one and cost time; no robot has as many joints."""
 _POINT = "trajectory_msgs/JointTrajectoryPoint"
 _LEAST_POINT_SIZE = 24  # four empty arrays and a time
 _NUMBERS = {"uint8": "B", "uint32": "I", "double": "d"} | dict.fromkeys(
@@ -42,26 +42,26 @@ _ARRAYS = {
     "geometry_msgs/Transform": "V56",
     "geometry_msgs/Twist": "V48",
 }
-"""Elements of arrays that are read as a whole, by their numpy type; frames, made of doubles, are only passed over."""
+"""numpy types of array elements that are read as a whole; frames, made of doubles, are only passed over."""
 _LOOKED_AT = 256
-"""Points that are compared at once: most messages have thousands that are alike, or each is unlike the next."""
+"""Number of points that are compared at once: most messages have thousands of equal form, or no two in a row."""
 _PUBLISHERS_KEPT = 64
 _ONLY = b""
-"""Stands for the only publisher of a topic if rclpy does not identify it."""
+"""Key of the only publisher of a topic if rclpy does not identify it."""
 
 
 class _Field(NamedTuple):
-    """A field as it lies in the bytes of one order: numbers, or a length and what follows it."""
+    """A field of serialized messages in one byte order: numbers, or a length and what follows it."""
 
     name: str
     unpack: Callable[[bytes, int], tuple]
     size: int
     mask: int
-    """Alignment - 1."""
+    """Alignment minus one, bytes."""
     follows: Callable[[bytes, int, int], tuple[Any, int]] | None = None
-    """Reads what follows a length: from the message, a place and the length, it returns a value and where that ends."""
+    """Reads what follows a length: called with the message, a place and the length; returns a value and its end."""
     array: tuple[np.dtype, int, np.ndarray] | None = None
-    """Type, alignment - 1, and an empty array, where an array follows."""
+    """If an array follows: its type, its alignment minus one, and an empty array."""
     numbers: np.dtype | None = None
     """Type of the numbers, or of the length."""
 
@@ -89,11 +89,11 @@ class FieldReader:
             if missing := [name for name in wanted if name not in names]:
                 raise ValueError(f"{missing[0]}: expected such a field, got {', '.join(types)}")
             places = [names.index(name) for name in wanted]
-            self._fields[encoding] = fields[: max(places) + 1]  # what follows is not needed
+            self._fields[encoding] = fields[: max(places) + 1]  # the rest is not needed
         self._pick = itemgetter(*places)
 
     def __call__(self, data: bytes) -> Any:
-        """Return the wanted fields as a tuple, or the only one; of arrays, only the lengths are checked.
+        """Return the wanted fields as a tuple, or the only one; for arrays of points, only the lengths are checked.
 
         Points are their number and an iterator that reads their fields.
 
@@ -175,7 +175,7 @@ def _read_fields(fields: tuple[_Field, ...], data: bytes, at: int) -> tuple[list
 
 def _read_string(data: bytes, at: int, size: int) -> tuple[str, int]:
     _require_room(data, at, size)
-    return data[at : at + size].partition(b"\0")[0].decode(), at + size  # as in C, it ends at the first zero
+    return data[at : at + size].partition(b"\0")[0].decode(), at + size  # as in C, a name ends at the first zero
 
 
 class _Names:
@@ -204,7 +204,7 @@ class _Names:
 
 
 def _read_points(fields: tuple[_Field, ...], data: bytes, at: int, count: int) -> tuple[tuple[int, Iterator], int]:
-    """The number of points, and an iterator that reads their fields; so nothing behind them can be read."""
+    """The number of points, and an iterator that reads their fields; fields behind them cannot be read."""
     _require_room(data, at, _LEAST_POINT_SIZE * count)
 
     def runs(at: int) -> Iterator[list[np.ndarray]]:
@@ -220,7 +220,7 @@ def _read_points(fields: tuple[_Field, ...], data: bytes, at: int, count: int) -
 
 
 def _alike(fields: tuple[_Field, ...], values: list, data: bytes, at: int, end: int, most: int) -> list[np.ndarray]:
-    """The fields of a point and of those after it whose arrays are as long: views `[N, length]` of the message.
+    """The fields of a point and of the following points with arrays as long: views `[N, length]` of the message.
 
     Args:
         fields: of a point.
@@ -232,7 +232,8 @@ def _alike(fields: tuple[_Field, ...], values: list, data: bytes, at: int, end: 
 
     """
     step = end - at
-    most = min(most, (len(data) - at) // step) if step % 8 == 0 else 1  # otherwise the next one is aligned otherwise
+    # otherwise the next point is aligned differently
+    most = min(most, (len(data) - at) // step) if step % 8 == 0 else 1
 
     def column(dtype: np.dtype, place: int, width: int) -> np.ndarray:
         return np.ndarray((most, width), dtype, data, place, (step, dtype.itemsize))
@@ -295,7 +296,7 @@ def read_position_trajectory(data: bytes, most_points: int) -> PositionFields:
 
 
 def _rows(runs: list[np.ndarray]) -> np.ndarray | list[np.ndarray]:
-    """The rows of all runs: an array where they are equally long."""
+    """The rows of all runs: one array if they are equally long."""
     if len({run.shape[1] for run in runs}) == 1:
         return np.concatenate(runs).astype(np.float64, copy=False)
     return [row for run in runs for row in run.astype(np.float64, copy=False)]
@@ -308,7 +309,7 @@ def read_joint_state(data: bytes) -> tuple[tuple[str, ...], np.ndarray, np.ndarr
 
 
 def controller_state_reader(types: Mapping[str, str]) -> Callable[[bytes], tuple]:
-    """Return what reads serialized JointTrajectoryControllerStates of the release that has these fields.
+    """Return a function that reads serialized JointTrajectoryControllerStates of the release that has these fields.
 
     It returns names; position, velocity and acceleration of the reference, empty where the controller leaves them out;
     the stamp, ns; and the speed scaling, 1 where the release has no such field.
@@ -348,7 +349,7 @@ def nanoseconds(time: Stamp) -> int:
     return time[0] * _SECOND_NS + time[1]
 
 
-# Numbers that publishers give to their messages
+# Sequence numbers that publishers give to their messages
 
 
 class SequenceGaps:

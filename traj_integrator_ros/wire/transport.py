@@ -23,15 +23,15 @@ DEFAULT_LIMIT_MIB = 16
 MIB = 2**20
 SHARED_MEMORY = Path("/dev/shm")
 ARRAYS_IN_MESSAGE = 5
-"""Arrays of the largest message: actions and four upstream gradients; an answer has four trajectories."""
+"""Number of arrays in the largest message: actions and four upstream gradients; an answer has four trajectories."""
 _FITS_DEFAULT_BYTES = MIB // 4
 _MESSAGES_IN_FLIGHT = 2
 _SHARE_OF_FREE = 4
-"""One process takes at most this share of the free memory, because its peers need some, too."""
+"""Largest share of the free memory that one process takes, because its peers need some, too."""
 _FAST_RTPS = ("", "rmw_fastrtps_cpp", "rmw_fastrtps_dynamic_cpp")
 _CHOSEN_BY_USER = (*PROFILE_VARIABLES, "FASTDDS_BUILTIN_TRANSPORTS", "RMW_FASTRTPS_USE_QOS_FROM_XML")
 _FILES_OF_USER = ("DEFAULT_FASTDDS_PROFILES.xml", "DEFAULT_FASTRTPS_PROFILES.xml")
-"""Read from the working directory by Fast DDS itself."""
+"""File in the working directory that Fast DDS itself reads."""
 _SEGMENT_IN_USE = re.compile(r"/dev/shm/fast(dds|rtps)_[0-9a-f]{16}")
 
 
@@ -44,7 +44,7 @@ class Transport:
     segment_bytes: int = 0
     """Shared memory for messages that the process sends, bytes; 0: transports stay as they are."""
     is_short: bool = False
-    """True if large messages will be slow because there is too little shared memory; then the reason is a warning."""
+    """True if large messages will be slow for lack of shared memory; then the reason is a warning."""
 
 
 def prepare_transport(batch: int, horizon: int, dof: int) -> Transport:
@@ -112,12 +112,12 @@ def choose_transport(
 
 
 def profile_variable() -> str:
-    """The variable that names a transport profile to the installed Fast DDS, or if there is none, to Fast DDS 3."""
+    """The variable that names a transport profile to the installed Fast DDS, or else to Fast DDS 3."""
     return installed_profile_variable() or PROFILE_VARIABLES[0]
 
 
 def installed_profile_variable() -> str | None:
-    """The same; None if there is no Fast DDS.
+    """The variable for the installed Fast DDS; None if there is none.
 
     Fast DDS 3 renamed the variable, and its library: the first prefix of the environment that holds either library
     decides. Setting both variables would cause a warning about the old name.
@@ -131,13 +131,13 @@ def installed_profile_variable() -> str | None:
 
 
 def stays_local(environment: Mapping[str, str]) -> bool:
-    """Return whether ROS is set to stay on this machine: then the profile lets nothing out, either."""
+    """Return whether ROS is set to stay on this machine: then the profile sends nothing out, either."""
     by_range = environment.get("ROS_AUTOMATIC_DISCOVERY_RANGE", "").upper() == "LOCALHOST"
-    return by_range or environment.get("ROS_LOCALHOST_ONLY") == "1"  # the latter up to Humble
+    return by_range or environment.get("ROS_LOCALHOST_ONLY") == "1"  # the second name is used up to Humble
 
 
 def profile(segment_bytes: int, local: bool) -> str:
-    """A Fast DDS profile like those in config/: shared memory of this size, and UDP, if `local` on loopback only."""
+    """A Fast DDS profile like those in config/: shared memory of this size, and UDP, on loopback only if `local`."""
     loopback = "<interfaceWhiteList><address>127.0.0.1</address></interfaceWhiteList>" if local else ""
     return f"""<?xml version="1.0" encoding="UTF-8" ?>
 <dds xmlns="http://www.eprosima.com">

@@ -54,7 +54,7 @@ class JointTrajectoryWriter:
         if shape != self._shape:
             self._lay_out(*shape)
         _TIME.pack_into(self._message, len(_ENCODING), *stamp)
-        if points.time_ns is not self._time_ns:  # usually they are the previous trajectory's
+        if points.time_ns is not self._time_ns:  # usually these are the previous trajectory's
             self._time_ns = points.time_ns
             self._times[:, 0], self._times[:, 1] = np.divmod(points.time_ns, _SECOND_NS)
         for rows, values in zip(self._motion, points[1:], strict=False):
@@ -73,7 +73,8 @@ class JointTrajectoryWriter:
         size = begin + (count - 1) * stride + time + _TIME.size
         data = bytearray(begin + count * stride)
         data[: len(head)] = head
-        lengths = (*range(row, (quantities - 1) * step, step), time + _TIME.size)  # the last one is of the next point
+        # the last padding belongs to the next point
+        lengths = (*range(row, (quantities - 1) * step, step), time + _TIME.size)
         for at in lengths:
             np.ndarray(count, "<u4", data, begin + at, stride)[:] = dof
         self._times = np.ndarray((count, 2), "<u4", data, begin + time, (stride, 4))
