@@ -22,8 +22,9 @@ from forked_workers import ForkedWorkers
 from preloaded_python import share_preloaded_python
 
 PROJECT_ROOT = Path(__file__).resolve().parent.parent
-sys.path.append(str(PROJECT_ROOT))  # kit, benchmarks, rig and soak are tools of the repository, not of the package
-# The cases of kernels are those of the maps and the engine, too, and many rooms have the fixtures of the node.
+# kit, benchmarks, rig and soak are tools of the repository and not installed with the package
+sys.path.append(str(PROJECT_ROOT))
+# The tests of maps and engine use the cases of the kernels, and many rooms use the fixtures of the node.
 sys.path += [str(PROJECT_ROOT / "test" / room) for room in ("kernels", "node")]
 
 from kit.local_dds import isolate  # noqa: E402
@@ -38,7 +39,7 @@ def _prepare_environment() -> None:
     # Several test processes and their nodes share the cores; more threads than that make all of them slower.
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     os.environ.setdefault("MPLBACKEND", "Agg")
-    # A shell ignores interrupts for what it runs in the background, and programs that tests start would inherit that.
+    # A shell starts background processes with SIGINT ignored, and programs that tests start would inherit that.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -55,8 +56,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Property tests try the same examples in every run, others with HYPOTHESIS_PROFILE=random, and take their time."""
-    remove_abandoned_segments()  # of an earlier run that was killed
+    """Property tests try the same examples in every run, others with HYPOTHESIS_PROFILE=random, without a deadline."""
+    remove_abandoned_segments()  # left behind by an earlier run that was killed
     gc.disable()  # until all is imported
     if config.option.workers > 1:
         share_preloaded_python()
@@ -76,14 +77,14 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """From now on, collections of garbage leave alone what is imported, which takes half a second each."""
+    """Later garbage collections skip everything that is imported; scanning it would take half a second each time."""
     gc.enable()
     gc.collect()
     gc.freeze()
 
 
 def _begin_worker(turns: list[str], queue: int) -> None:
-    """A ROS domain of its own, and its turns; what only computes gives way to nodes."""
+    """Give a worker a ROS domain of its own, and its turns; tests that only compute get a lower priority than nodes."""
     isolate()
     os.nice(0 if queue else _NICE)
     _turns.extend(os.open(file, os.O_RDWR) for file in turns)
@@ -95,7 +96,7 @@ def pytest_unconfigure() -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Queues for what only computes, what real nodes answer in time, and what runs alone; long files first in each.
+    """Queues for tests that compute, for tests of real nodes, and for tests that run alone; long files come first.
 
     Half of the workers begin with nodes, which wait for much of their time; the others compute then.
     """
@@ -113,7 +114,7 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
         yield
         return
     gate, room = _turns
-    fcntl.flock(gate, fcntl.LOCK_EX)  # closed by a waiting process, so that others cannot overtake it repeatedly
+    fcntl.flock(gate, fcntl.LOCK_EX)  # a waiting process holds the gate, so that others cannot overtake it repeatedly
     fcntl.flock(room, fcntl.LOCK_EX if item.get_closest_marker("alone") else fcntl.LOCK_SH)
     fcntl.flock(gate, fcntl.LOCK_UN)
     try:
@@ -148,7 +149,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Skips tests marked ros or gpu where there is none, with the reason."""
+    """Skips tests marked ros or gpu if ROS or a GPU is missing, and says so."""
     for marker, missing in (("ros", _missing_ros), ("gpu", _missing_cuda)):
         if item.get_closest_marker(marker) and (reason := missing()):
             pytest.skip(reason)
@@ -175,7 +176,7 @@ def project_root() -> Path:
 
 @pytest.fixture(scope="session")
 def quick_compiler(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A C++ compiler that does not optimize: half the time, and the same numbers, for nothing contracts them."""
+    """A C++ compiler that does not optimize: it takes half the time and computes the same numbers."""
     compiler = tmp_path_factory.mktemp("compiler") / "c++"
     without = 'for word do shift; case "$word" in -O[123] | -g1) ;; *) set -- "$@" "$word" ;; esac; done'
     compiler.write_text(f'#!/bin/sh\n{without}\nexec {os.environ.get("CXX", "c++")} "$@"\n', encoding="utf-8")
@@ -185,7 +186,7 @@ def quick_compiler(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def quick_inductor(quick_compiler: Path) -> Iterator[None]:
-    """Inductor with that compiler, without headers that it compiles for later and trials of instruction sets."""
+    """Inductor with that compiler, without precompiled headers and without trials of instruction sets."""
     import torch._inductor
 
     wanted = {

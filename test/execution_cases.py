@@ -40,12 +40,12 @@ def motion_of_positions(
 
 
 def bounds(dof: int, velocity: float = 2.0, acceleration: float = 10.0, jerk: float = 500.0, position=np.inf) -> Bounds:
-    """The same for all joints."""
+    """Bounds that are the same for all joints."""
     return Bounds(*(np.full(dof, value, float) for value in (-position, position, velocity, acceleration, jerk)))
 
 
 def largest_jumps(motion: Motion) -> np.ndarray:
-    """By how much position, velocity and acceleration jump at knots, at most, `[3]`."""
+    """Largest jumps of position, velocity and acceleration at knots, `[3]`."""
     derivatives = [motion.coefficients]
     for _ in range(2):
         powers = np.arange(1, derivatives[-1].shape[1])[:, None]
@@ -56,13 +56,13 @@ def largest_jumps(motion: Motion) -> np.ndarray:
 
 
 def spline(step: float, rows: object, *velocity: float, ends_at_rest: bool = False) -> Motion:
-    """Through rows of one joint, the same time apart."""
+    """A spline through rows of one joint, at equal steps."""
     rows = np.asarray(rows, float)[:, None]
     return cubic_spline(np.full(len(rows) - 1, step), rows, *map(np.atleast_1d, velocity), ends_at_rest=ends_at_rest)
 
 
 def leads_back(motion: Motion, until: float, side: float = 1.0) -> float:
-    """How far a motion, at most, leads back from where it has been."""
+    """Largest distance by which a motion goes back from where it has been."""
     way = side * motion.states_at(np.linspace(0, until, 1000, endpoint=False))[0]
     return float((np.maximum.accumulate(way) - way).max())
 

@@ -29,7 +29,7 @@ import pytest
 _INDEX_BYTES = 4
 _QUEUES = 3
 _NODE = SimpleNamespace(gateway=SimpleNamespace(id="worker"))
-"""Where a report has one, as with pytest-xdist, the terminal prints no names of files between results."""
+"""A report with a node, as under pytest-xdist, makes the terminal print no names of files between results."""
 
 
 @dataclass
@@ -37,7 +37,7 @@ class _Worker:
     pid: int
     file: int = -1
     item: int = 0
-    """The group that it runs."""
+    """Index of the test in its file that the worker runs."""
 
 
 class ForkedWorkers:
@@ -54,7 +54,7 @@ class ForkedWorkers:
         self.count, self.queue_of, self.prepare = count, queue_of, prepare
         self._files: list[list[pytest.Item]] = []
         self._queues: list[int] = []
-        """Reading ends of pipes with the indices of the files that nobody has taken."""
+        """Reading ends of pipes with the indices of the files that no worker has taken yet."""
         self._is_over = mmap.mmap(-1, 1)
         self._numbers = itertools.count()
         self._workers: dict[Connection, _Worker] = {}
@@ -165,10 +165,10 @@ class ForkedWorkers:
         plugins = session.config.pluginmanager
         plugins.unregister(name="terminalreporter")
         reporter = _Reporter(session.config)
-        plugins.register(reporter)  # is told the warnings that the first process has had from others
+        plugins.register(reporter)  # register() passes it the warnings of the first process
         reporter.sent = sent
         capture = plugins.getplugin("capturemanager")
-        capture.stop_global_capturing()  # its files are everybody's
+        capture.stop_global_capturing()  # all workers share its files
         capture.start_global_capturing()
         factory = session.config._tmp_path_factory
         factory._basetemp = factory.getbasetemp() / f"worker{number}"
@@ -181,7 +181,7 @@ class _Reporter:
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
         self.sent: Connection | None = None
-        """Where they go; None: nowhere yet."""
+        """Where the reports go; None before there is a receiver."""
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         data = self._config.hook.pytest_report_to_serializable(config=self._config, report=report)
@@ -195,7 +195,7 @@ class _Reporter:
         where = {"when": when, "nodeid": nodeid, "location": location}
         try:
             content = pickle.dumps({"warning_message": warning_message, **where})
-        except Exception:  # of a class that only the test knows
+        except Exception:  # the class of the warning exists in the test only
             given = warning_message
             plain = warnings.WarningMessage(str(given.message), UserWarning, given.filename, given.lineno)
             content = pickle.dumps({"warning_message": plain, **where})

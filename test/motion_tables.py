@@ -12,7 +12,7 @@ from traj_integrator_ros.motions.samples import Samples
 
 
 def read_plain(path: Path, row: int | None = None) -> Samples:
-    """The motion in a file about which there is nothing to tell."""
+    """The motion in a file that needs no notes."""
     notes: list[str] = []
     samples = read_samples(path, None, notes.append, row)
     assert not notes
@@ -20,7 +20,7 @@ def read_plain(path: Path, row: int | None = None) -> Samples:
 
 
 def write_table(path: Path, samples: Samples, quantities: tuple[str, ...] = ("position", "velocity")) -> Path:
-    """The quantities of a motion as a table in the project's own columns."""
+    """Write the quantities of a motion as a table in the project's own columns."""
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
         writer.writerow(["time", *(f"{name}_{joint}" for name in quantities for joint in samples.joint_names)])

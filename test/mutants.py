@@ -56,7 +56,7 @@ ROOMS = {
     "traj_integrator_ros/demo/*": ["test/demo"],
     "traj_integrator_ros/client/*": ["test/client", "test/node/test_services.py"],
 }  # fmt: skip
-"""Files, the first that fits counts, and the tests that must notice what is wrong in them."""
+"""Tests that must notice errors in files; the first matching pattern counts."""
 SOURCES = (".py", ".cpp", ".h", ".inc")
 CHANGES = {
     "+": "-", "-": "+", "*": "/", "/": "*", "//": "/", "%": "*", "**": "*", "+=": "-=", "-=": "+=", "*=": "/=",
@@ -65,7 +65,7 @@ CHANGES = {
     "false": "true", "min": "max", "max": "min", "minimum": "maximum", "maximum": "minimum", "any": "all", "all": "any",
     "sin": "cos", "floor": "ceil", "ceil": "floor", "break": "continue", "continue": "break",
 }  # fmt: skip
-"""Replacements of tokens; a whole number becomes the next one, any other one twice as large."""
+"""Replacements of tokens; a whole number becomes the next one, any other number is doubled."""
 NUMBER = r"\d+\.\d*(?:e[+-]?\d+)?|\d+e[+-]?\d+"
 MODULES = {
     "kernels/native": ["_loops"],
@@ -77,11 +77,11 @@ MODULES = {
     ],
     "traj_integrator_ros/execution": ["_native", "kernels/native/src/shared/polynomials.cpp"],
 }
-"""Modules in C++ by the folder that has their `src/`: name, and what else they need (NATIVE_PARTS in setup.py)."""
+"""Modules in C++ by the folder of their `src/`: name, and the other sources they need (NATIVE_PARTS in setup.py)."""
 
 
 class Mutant(NamedTuple):
-    """A token of a file, and what replaces it."""
+    """A token of a file, and its replacement."""
 
     file: str
     line: int
@@ -99,11 +99,11 @@ class Mutant(NamedTuple):
 
 
 def mutants(file: str, text: str) -> Iterator[Mutant]:
-    """Every change of a file that can be made."""
+    """All possible changes of a file."""
     for line, begin, token in tokens_of_python(text) if file.endswith(".py") else tokens_of_cpp(text):
         around = text_around(text.splitlines()[line - 1], begin, token)
         if token in CHANGES:
-            # Without spaces around, it is a sign, an argument, a pointer or a template.
+            # Without spaces around it, the token is a sign, an argument, a pointer or a template.
             if token.isalpha() or around == "  " or token in ("**", "!"):
                 yield Mutant(file, line, begin, token, CHANGES[token])
         elif re.fullmatch(r"\d+", token):
@@ -118,7 +118,7 @@ def text_around(line: str, begin: int, token: str) -> str:
 
 
 def tokens_of_python(text: str) -> Iterator[tuple[int, int, str]]:
-    """Line, column and text of each token that computes: none of comments, strings, imports and declarations."""
+    """Line, column and text of each token that computes, without comments, strings, imports and declarations."""
     declared = re.compile(r"\s*(from|import|@|def|class|\w+: [^=]*$)|.*\) -> ")
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
         if token.type in (tokenize.OP, tokenize.NUMBER, tokenize.NAME) and not declared.match(token.line):
@@ -126,7 +126,7 @@ def tokens_of_python(text: str) -> Iterator[tuple[int, int, str]]:
 
 
 def tokens_of_cpp(text: str) -> Iterator[tuple[int, int, str]]:
-    """The same for C++."""
+    """The same tokens of C++."""
     words = re.compile(rf"[A-Za-z_]\w*|{NUMBER}|\d+|[-+*/%&|<>=!]+|\S")
     declared = re.compile(r"\s*(#|template|using|struct|class|namespace|static_assert)")
     for number, line in enumerate(text.splitlines(), 1):
@@ -136,14 +136,14 @@ def tokens_of_cpp(text: str) -> Iterator[tuple[int, int, str]]:
 
 
 def chosen(only: str, count: int, seed: int) -> list[Mutant]:
-    """A sample of all that can be changed, in the order of the files."""
+    """A sample of all possible changes, in the order of the files."""
     files = [name for name in tracked() if name.endswith(SOURCES) and only in name and tests_of(name)]
     every = [mutant for name in files for mutant in mutants(name, (ROOT / name).read_text(encoding="utf-8"))]
     return sorted(random.Random(seed).sample(every, min(count, len(every))))
 
 
 def tests_of(file: str) -> list[str]:
-    """The tests of the room of a file."""
+    """The tests of a file's room."""
     return next((tests for pattern, tests in ROOMS.items() if fnmatch(file, pattern)), [])
 
 
@@ -161,23 +161,23 @@ def copied(folder: Path) -> Path:
         if source.exists() and not target.exists():
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(source, target, follow_symlinks=False)
-    (folder.parent / "shared").symlink_to(ROOT.parent / "shared")  # without its models, tests of an arm are skipped
+    (folder.parent / "shared").symlink_to(ROOT.parent / "shared")  # tests of an arm are skipped without its models
     return folder
 
 
 def module_of(file: str) -> str | None:
-    """The folder of the module in C++ of which a file is a source."""
+    """The folder of the C++ module that a source file belongs to."""
     return next((room for room in MODULES if file.startswith(f"{room}/src/")), None)
 
 
 def forget(objects: Path, file: str) -> None:
-    """Remove the objects of a changed source: all of the module, where others include it."""
+    """Remove the objects of a changed source: all objects of the module if other files include it."""
     for old in objects.glob(f"{Path(file).stem}.o" if file.endswith(".cpp") else "*.o"):
         old.unlink()
 
 
 def compile_native(root: Path, room: str, objects: Path) -> None:
-    """Compile the missing objects of a module, as fast as can be."""
+    """Compile the missing objects of a module, as fast as possible."""
     name, *others = MODULES[room]
     kernels = root / "kernels" / "native"
     headers = kernels / "include", kernels / "src", kernels / "src" / "shared", sysconfig.get_path("include")
@@ -196,7 +196,7 @@ def compile_native(root: Path, room: str, objects: Path) -> None:
 
 
 def run(root: Path, tests: list[str], log: Path) -> int:
-    """Run tests in a fork of this process, which has imported torch and pytest, and nothing of this project."""
+    """Run tests in a fork of this process, which has imported torch and pytest, but nothing of this project."""
     child = os.fork()
     if child:
         return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
@@ -207,13 +207,13 @@ def run(root: Path, tests: list[str], log: Path) -> int:
         sys.path.insert(0, str(root))
         sys.dont_write_bytecode = True
         os.environ.update(PYTHONPATH=str(root), PYTHONDONTWRITEBYTECODE="1")
-        os.environ["HYPOTHESIS_PROFILE"] = "first failure"  # shrinking it takes longer than all the rest
+        os.environ["HYPOTHESIS_PROFILE"] = "first failure"  # shrinking an example takes longer than everything else
         if any("triton" in test for test in tests):
             os.environ.update(TRITON_INTERPRET="1", TRITON_CHECKS_DEVICE="cpu")
         import pytest
 
         options = ["-x", "-q", "-p", "no:cacheprovider", "--timeout=900", "-W", "ignore"]
-        # One file after the other: pytest would put them into an order of its own.
+        # One file after the other: pytest would reorder them.
         code = next((code for test in tests if (code := int(pytest.main([*options, test])))), 0)
     except BaseException:
         code = 3
@@ -222,7 +222,7 @@ def run(root: Path, tests: list[str], log: Path) -> int:
 
 
 def main() -> int:
-    """Print what no test noticed; returns 1 if the tests fail without a change."""
+    """Print the changes that no test noticed; returns 1 if the tests fail without a change."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", default="", help="files with this word in their path")
     parser.add_argument("--count", type=int, default=100, help="of changes")
@@ -261,7 +261,7 @@ def main() -> int:
                     compile_native(root, native, objects[native])
                 code = run(root, tests, log)
             except subprocess.CalledProcessError:
-                code = 1  # it does not compile
+                code = 1  # the change does not compile
             file.write_text(text, encoding="utf-8")
             if native:
                 forget(objects[native], mutant.file)

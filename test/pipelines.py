@@ -1,4 +1,4 @@
-"""The node's pipeline without a node: what a sequence or plan becomes at a given time."""
+"""The node's pipeline without a node: the trajectory of a sequence or plan at a given time."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ HELD = (ControlSpace.POSITION, ControlSpace.VELOCITY, ControlSpace.ACCELERATION,
 
 
 class Later(Threads):
-    """Does what is submitted when it is told to; or at once, while `waits` is false."""
+    """Threads that work when a test says so, or at once while `waits` is false."""
 
     def __init__(self) -> None:
         self.waits, self.submitted = True, []
 
     def submit(self, work: Callable[..., None], *arguments: object) -> None:
-        """Take note of work, or do it."""
+        """Store work, or do it at once."""
         self.submitted.append((work, arguments))
         if not self.waits:
             self.work()
 
     def work(self) -> None:
-        """Do what was submitted."""
+        """Do the stored work."""
         done, self.submitted = self.submitted, []
         for work, arguments in done:
             work(*arguments)
@@ -59,7 +59,7 @@ class SimulatedNode:
         self.dof = dof
         self.warnings: list[Rejected] = []
         self.refused: list[tuple[RejectionReason, float]] = []
-        """Reasons and stamps, s, of what had to wait and was refused then."""
+        """Reasons and stamps, s, of plans that were refused after they had to wait."""
         self.refused_with: list[Rejected] = []
         self.pipeline = Executor(self.parameters, warn=self.warnings.append, refuse=self._refused)
         self.published = self.pipeline.published
@@ -76,13 +76,13 @@ class SimulatedNode:
     def report(
         self, position: object, velocity: object | None = 0.0, now: float = NOW_S, speed_scaling: float = 1.0
     ) -> None:
-        """Take a report of the controller about the command of this cycle; without a velocity, it says none."""
+        """Take a report of the controller about the command of this cycle; without a velocity, the report has none."""
         says = velocity is not None
         reference = self._state(position, velocity if says else 0.0)
         self.pipeline.report(ControllerReport(ns(now), reference, speed_scaling, says), ns(now))
 
     def execute(self, *state: object, at: float = NOW_S, lasts: float = 1.0) -> None:
-        """Let the controller execute a motion of this node's since a second, that is in a state at a time."""
+        """Let the controller execute a motion that began a second ago and is in a given state at a time."""
         position, velocity, acceleration = self._state(*state)
         begin = position - velocity + acceleration / 2
         motion = Motion(
@@ -130,7 +130,7 @@ class SimulatedNode:
         return self._recorded(trajectory, now + max(took, delay))
 
     def send_from(self, start: object, actions: object, **options: object) -> ExecutableTrajectory:
-        """Like `send` with a start, in which the command is when the plan is taken up."""
+        """Send like `send`, with a start that equals the command when the plan is taken up."""
         start = [np.asarray(row, np.float32) for row in start]
         now, lead = options.get("now", NOW_S), self.parameters.publish_lead_time
         self.execute(*start, at=now + lead)
@@ -147,7 +147,7 @@ class SimulatedNode:
         now: float = NOW_S,
         stamp: float = 0.0,
     ) -> ExecutableTrajectory | None:
-        """Make the trajectory of positions `[N, k]`, and perhaps velocities and accelerations, at times; record it."""
+        """Make and record the trajectory of positions `[N, k]`, perhaps with velocities and accelerations, at times."""
         time_ns = np.rint(np.asarray(times) * 1e9).astype(np.int64).tolist()
         joints, parts = list(names) or list(self.parameters.joint_names), (positions, velocities, accelerations)
         values = ([np.asarray(row, float) for row in part] for part in parts)
@@ -156,11 +156,11 @@ class SimulatedNode:
         return self._recorded(trajectory, now)
 
     def tick(self, now: float) -> ExecutableTrajectory | None:
-        """The trajectory due at a time although nothing arrives."""
+        """The trajectory that is due at a time without new input."""
         return self._recorded(self.pipeline.commands.tick(ns(now)), now)
 
     def seek_in(self, threads: Threads, wake: Callable[[], None] = lambda: None) -> None:
-        """Seek motions to plans in threads."""
+        """Search for motions to plans in threads."""
         self.threads, self.pipeline._findings = threads, Findings(threads, wake)
         self.pipeline.reconfigure(self.parameters)
 
@@ -174,7 +174,7 @@ class SimulatedNode:
         return trajectory
 
     def commanded(self, time_s: float) -> np.ndarray:
-        """The state published for a time, `[3, dof]`."""
+        """The commanded state at a time, `[3, dof]`."""
         return np.stack(self.published.present.commanded(ns(time_s)))
 
 

@@ -48,7 +48,7 @@ class PreloadedNode(NodeProcess):
 
 
 class _Forked:
-    """A `subprocess.Popen` of a node that is forked from the process that has imported it."""
+    """Stands in for a `subprocess.Popen`: a node forked from the process that has imported it."""
 
     def __init__(self, command: list[str], log: Path, environment: dict[str, str]) -> None:
         self.returncode: int | None = None
@@ -77,7 +77,7 @@ class _Forked:
         return self.returncode
 
     def send_signal(self, number: int) -> None:
-        """Send a signal; nothing happens where it has ended."""
+        """Send a signal; nothing happens if the process has ended."""
         if self.poll() is None:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self.pid, number)

@@ -26,7 +26,7 @@ from typing import NoReturn
 PRELOADED = (
     "numpy",
     "torch",
-    "torch._dynamo",  # torch.optim and much else import it with the first call
+    "torch._dynamo",  # torch.optim and many others import it at the first call
     "yaml",
     "rclpy",
     "rclpy.node",
@@ -38,7 +38,7 @@ PRELOADED = (
     "rosbags.rosbag2",
 )
 HELD = ("OMP_NUM_THREADS", "LD_LIBRARY_PATH", "TRITON_INTERPRET", "PYTHONFAULTHANDLER", "COVERAGE_PROCESS_START")
-"""Variables that count while libraries are imported or Python starts: where they differ, the real interpreter runs."""
+"""Variables that count while libraries are imported or Python starts: if they differ, the real interpreter runs."""
 
 COMMAND = """#!{python} -IS
 import marshal, os, select, signal, socket, sys
@@ -112,7 +112,7 @@ def preloaded_python() -> str:
 
 
 def start_server(*modules: str, **environment: str) -> str:
-    """The address of a process that has imported modules, and forks programs; it ends with this one."""
+    """The address of a new process that imports modules and forks programs; it ends with this one."""
     folder = Path(tempfile.mkdtemp(prefix="python_"))
     command = [sys.executable, __file__, str(folder / "socket"), *modules]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
@@ -142,7 +142,7 @@ def main(address: str, modules: list[str]) -> None:
     for name in modules:
         with contextlib.suppress(ImportError):
             importlib.import_module(name)
-    gc.freeze()  # collections leave what the programs share alone
+    gc.freeze()  # collections skip the memory that programs share
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # no process waits for those that wait for the programs
     if job := _next_job(server):
         _end(_exit_code(*job))
@@ -196,7 +196,7 @@ def _received(caller) -> tuple | None:
 
 
 def _exit_code(*job: object) -> int:
-    """Run a program; how it ends, told as Python tells it: a signal is negative."""
+    """Run a program and return its exit code; a signal is negative, as in Python."""
     import signal
 
     try:
@@ -207,14 +207,14 @@ def _exit_code(*job: object) -> int:
         print(end.code, file=sys.stderr)
         return 1
     except BaseException as error:
-        own = error.__traceback__.tb_next  # the frames of this file
+        own = error.__traceback__.tb_next  # the frames of this file are left out
         sys.excepthook(type(error), error.with_traceback(own.tb_next), own.tb_next)
         return -signal.SIGINT if isinstance(error, KeyboardInterrupt) else 1
     return 0
 
 
 def _end(code: int) -> NoReturn:
-    """End without taking apart what the programs share, which takes longer than most of them."""
+    """End without finalizing modules, which takes longer than most programs."""
     import signal
     import threading
 
@@ -232,7 +232,7 @@ def _end(code: int) -> NoReturn:
 def _run(
     command: str, words: list[str], folder: str, environment: dict[str, str], no_interrupts: bool, files: list[int]
 ) -> None:
-    """Be what `python` with these words would be."""
+    """Do what `python` would do with these words."""
     import runpy
     import signal
     import types

@@ -22,13 +22,13 @@ _OF_MOVEIT = {
     DISPLAY_TRAJECTORY: "string model_id\nmoveit_msgs/RobotTrajectory[] trajectory\n"
     "moveit_msgs/RobotState trajectory_start\n",
 }
-"""As far as motions go."""
+"""Parts of MoveIt's definitions that describe motions."""
 
 
 def write_bag(
     folder: Path, topics: Iterable[tuple[str, str, Iterable[tuple[int, Message]]]], *, storage: str = "SQLITE3"
 ) -> Path:
-    """Topics, their types and their messages with the times of recording, ns, in the order of recording."""
+    """Write a bag of topics, their types and their messages with the times of recording, ns, in that order."""
     rosbag2 = pytest.importorskip("rosbags.rosbag2", reason="the rosbags library is not installed")
     from rosbags.typesys import Stores, get_types_from_msg, get_typestore
 
@@ -45,12 +45,12 @@ def write_bag(
 
 
 def printed(*messages: Message, flow: bool | None = False) -> str:
-    """As `ros2 topic echo` prints them."""
+    """Messages as `ros2 topic echo` prints them."""
     return "".join(f"{yaml.safe_dump(one, sort_keys=False, default_flow_style=flow)}---\n" for one in messages)
 
 
 def _made(types: Any, kind: str, fields: Message) -> Any:
-    """A message of the rosbags library; fields that are not given are 0 or empty."""
+    """A message of the rosbags library; missing fields are 0 or empty."""
     found = {name: _value(types, field, fields.get(name)) for name, field in types.fielddefs[kind][1]}
     return types.types[kind](**found)
 

@@ -39,7 +39,7 @@ class RosClient(Participant):
         self.trajectories: list[JointTrajectory] = []
         self.rejections: list[Rejection] = []
         self.statuses: list[DiagnosticStatus] = []
-        """Messages of the node since the last fresh status was asked for."""
+        """Time since which statuses of the node count, ns."""
         self._since_ns = 0
         self.states = self.publisher(JointState, "joint_states")
         self.sequences = self.publisher(ActionSequence, "~/action_sequence")
@@ -65,7 +65,7 @@ class RosClient(Participant):
             ),
             f"topics of {self.node_name} connected",
         )
-        self.spin(0.2)  # the node's side may find us a moment later than we find it
+        self.spin(0.2)  # the node's side may find this one a moment later
 
     # Input
 
@@ -136,7 +136,7 @@ class RosClient(Participant):
     def status(self, fresh: bool = True) -> DiagnosticStatus:
         """The node's latest status; with `fresh`, one that covers everything before this call."""
         if fresh:
-            self._since_ns = time.time_ns()  # those that wait in the queue are older
+            self._since_ns = time.time_ns()  # statuses that wait in the queue are older
             self.statuses.clear()
             self.wait_for(lambda: len(self.statuses) >= 2, "two diagnostic messages")
         return self.statuses[-1]

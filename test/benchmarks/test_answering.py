@@ -1,4 +1,4 @@
-"""Every kind of `benchmarks.answering` is measured on what it says: a sequence that is answered as such."""
+"""Every kind of `benchmarks.answering` measures what its name says: a sequence of that kind, answered accordingly."""
 
 from __future__ import annotations
 
@@ -43,6 +43,6 @@ def test_each_kind_is_bounded_but_for_what_is_slowed(monkeypatch: pytest.MonkeyP
 
 def test_a_refused_sequence_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
     plan = plan_within(np.random.default_rng(0))
-    before = {"exact": lambda rng: (begun(plan), chunk(plan, -1.0))}  # of the one in execution
+    before = {"exact": lambda rng: (begun(plan), chunk(plan, -1.0))}  # rows of the plan in execution
     monkeypatch.setattr(answering, "KINDS", before)
     assert answering.took_s("exact", 0)[1] == ""

@@ -12,7 +12,7 @@ from traj_integrator_ros.kernels import default_backend
 
 
 def check(case) -> int:
-    """Run and check every contender once; how many there were."""
+    """Run and check every contender once; returns how many there were."""
     for contender in case.contenders:
         contender.check(contender.run())
         result = contender.run()
@@ -22,7 +22,7 @@ def check(case) -> int:
 
 
 def spoiled(result):
-    """The same with a wrong number in it."""
+    """The same result with a wrong number in it."""
     if isinstance(result, (list, tuple)):
         return [*result[:-1], spoiled(result[-1])]
     return 1.01 * result + 1

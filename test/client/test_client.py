@@ -172,7 +172,7 @@ FORKED = {
 
 
 def in_a_fork(work: Callable[[], object], within_s: float = 20.0) -> str:
-    """Output of some work in a forked process, as a worker of a pool or a data loader is one."""
+    """Output of some work in a forked process, such as a worker of a pool or of a data loader."""
     said = multiprocessing.get_context("fork").SimpleQueue()
 
     def tell() -> None:
@@ -197,7 +197,7 @@ def test_a_client_in_a_forked_process_is_refused_at_once(own: IntegratorClient, 
 
 
 def test_a_fork_waits_for_no_call_that_was_begun_before(own: IntegratorClient) -> None:
-    with IntegratorClient("/nobody") as nobody:  # held: one that is collected is closed
+    with IntegratorClient("/nobody") as nobody:  # keep a reference: a client that is collected is closed
         begun = nobody.futures.stop()
         assert "RuntimeError: expected the client in the process" in in_a_fork(begun.result)
     assert in_a_fork(own.close) == "None"
@@ -205,7 +205,7 @@ def test_a_fork_waits_for_no_call_that_was_begun_before(own: IntegratorClient) -
 
 
 def test_a_fork_has_a_client_of_its_own_or_is_refused(shared_node: NodeProcess) -> None:
-    """In a process of its own: the refusal depends on the clients that there were."""
+    """In a process of its own, because the refusal depends on the clients made before."""
     program = """
 import os
 from traj_integrator_ros.client import IntegratorClient
@@ -231,7 +231,7 @@ os._exit(0)
 
 @pytest.fixture
 def their_node(shared_node: NodeProcess) -> Iterator[tuple[Node, SingleThreadedExecutor]]:
-    """A node of a program, with an executor of one thread that nobody spins yet."""
+    """A program's node, with an executor of one thread that nobody spins yet."""
     context = Context()
     rclpy.init(context=context)
     node = rclpy.create_node("theirs", context=context)

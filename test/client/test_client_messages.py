@@ -97,7 +97,7 @@ def test_a_stamp_as_a_float_is_that_of_its_digits() -> None:
 
 
 PARAMETERS = {
-    # what a program has, and what a parameter takes
+    # a program's value, and the value that a parameter takes
     "float32": (np.float32(0.5), 0.5),
     "int64": (np.int64(3), 3),
     "truth": (np.bool_(True), True),

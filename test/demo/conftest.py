@@ -1,4 +1,4 @@
-"""Recordings for the demo's tests, made up on the spot."""
+"""Recordings that the demo's tests make themselves."""
 
 from __future__ import annotations
 

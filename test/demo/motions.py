@@ -1,4 +1,4 @@
-"""Motions made up for the demo's tests."""
+"""Motions that the demo's tests make themselves."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ AMPLITUDE, RATE, PHASE = np.array([0.8, 0.5, 0.3]), np.array([1.1, 1.9, 0.7]), n
 
 
 def sine_motion(samples: int = 200, step: float = 0.02, *, acceleration: bool = True) -> Samples:
-    """Three joints on sines, exactly, moving at the start."""
+    """Three joints on exact sines, in motion at the start."""
     time = np.arange(samples) * step
     angle = time[:, None] * RATE + PHASE
     return Samples(

@@ -32,7 +32,7 @@ def run(folder: Path, *arguments: object) -> tuple[int, str]:
 
 @pytest.fixture
 def here(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
-    """A function that runs the demo in this process: exit code, output and errors of what starts no node."""
+    """A function that runs the demo in this process, if it starts no node: exit code, output and errors."""
     monkeypatch.setattr(signal, "signal", lambda number, handler: None)
 
     def run_here(*arguments: object) -> tuple[int, str, str]:

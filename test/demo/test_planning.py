@@ -11,7 +11,7 @@ from traj_integrator_ros.motions.samples import Samples
 
 
 def held(motion: Samples, at: list[int]) -> Samples:
-    """The motion held onto a faster grid: every frame of `at` comes twice, under stamps of equal steps."""
+    """The motion on a faster grid of equal steps, where every frame of `at` occurs twice."""
     index = np.sort(np.concatenate([np.arange(len(motion.time)), at]))
     position, velocity = motion.position[index], motion.velocity[index]
     time = np.linspace(0, motion.duration, len(index))
@@ -19,7 +19,7 @@ def held(motion: Samples, at: list[int]) -> Samples:
 
 
 def with_gaps(motion: Samples, at: list[int]) -> Samples:
-    """The motion with frames that repeat the one before in place of their own: what was measured there is missing."""
+    """The motion with some frames replaced by the frame before them, as if they had not been measured."""
     position, velocity = motion.position.copy(), motion.velocity.copy()
     for k in at:
         position[k], velocity[k] = position[k - 1], velocity[k - 1]

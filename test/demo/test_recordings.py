@@ -12,7 +12,7 @@ from traj_integrator_ros.motions.samples import Nature, RecordingError, Samples
 
 
 def assert_same(loaded: Samples, motion: Samples, *, atol: float = 2e-9) -> None:
-    """To the bit, but for times, which are nanoseconds in some files."""
+    """Equal to the bit, except for times, which some files store as nanoseconds."""
     assert loaded.joint_names == motion.joint_names
     np.testing.assert_allclose(loaded.time, motion.time, atol=atol)
     np.testing.assert_array_equal(loaded.position, motion.position)

@@ -32,7 +32,7 @@ def to_rest(distance: float, *, acceleration: bool = True, names: tuple[str, ...
 
 
 def job(sent: int = 100, answered: int = 100, joint_names: tuple[str, ...] | None = None) -> MainJob:
-    """So many sequences that a client sent, answered after 1 ms, 2 ms and so on."""
+    """The record of a client that sent so many sequences, answered after 1 ms, 2 ms and so on."""
     motion = sine_motion()
     recording = dataclasses.replace(motion, joint_names=joint_names or motion.joint_names)
     made = MainJob(MagicMock(), recording, plan_on(motion))

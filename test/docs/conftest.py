@@ -36,7 +36,7 @@ def folder(tmp_path: Path) -> Path:
 
 @contextmanager
 def running(process: PythonProcess, until: str = "") -> Iterator[None]:
-    """A program until SIGINT, which it must obey with exit code 0; ready once it has printed `until`."""
+    """A program that runs until SIGINT, after which its exit code must be 0; ready once it has printed `until`."""
     try:
         process.wait_for_output(until)
         yield
@@ -47,21 +47,21 @@ def running(process: PythonProcess, until: str = "") -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def panda_node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """The integrator for the Panda; a test that changes it must change it back."""
+    """The integrator for the Panda; a test that changes it must undo the change."""
     with running(PreloadedNode(tmp_path_factory.mktemp("panda_node"), PANDA), until="]: active"):
         yield
 
 
 @pytest.fixture
 def fresh_panda_node(tmp_path: Path) -> Iterator[None]:
-    """The integrator for the Panda, which has heard of no robot yet."""
+    """The integrator for the Panda before its first joint state."""
     with running(PreloadedNode(tmp_path, PANDA), until="]: active"):
         yield
 
 
 @contextmanager
 def simulated_robot(folder: Path, *options: str) -> Iterator[None]:
-    """The example, from the source folder, once the integrator knows where the robot is."""
+    """The example, run from the source folder, once the integrator knows the robot's position."""
     with running(PreloadedProcess(["examples/simulated_robot.py", *options], folder / "robot.log", cwd=ROOT)):
         deadline = time.monotonic() + HEARD_WITHIN_S
         with IntegratorClient() as client:

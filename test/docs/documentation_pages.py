@@ -32,7 +32,7 @@ class Block:
     page: str
     number: int
     mark: str
-    """The comment before it, empty without one."""
+    """The comment before the block; empty if there is none."""
     language: str
     text: str
     printed: str = ""
@@ -40,7 +40,7 @@ class Block:
 
     @property
     def needs(self) -> str | None:
-        """OFFLINE, NODE or ROBOT; None where it is not executed."""
+        """OFFLINE, NODE or ROBOT; None if the block is not executed."""
         if not self.mark and self.language == "python":
             return OFFLINE
         found = _MARK.fullmatch(self.mark)
@@ -51,7 +51,7 @@ class Block:
         return self.mark.endswith(", continued")
 
     def missing_from(self, output: str) -> list[str]:
-        """Lines that it must print and did not, in their order."""
+        """Expected lines that the output lacks, in their order."""
         rest, missing = output.splitlines(), []
         for line in self.printed.splitlines():
             pattern = ".*".join(re.escape(part) for part in line.strip().split("..."))
@@ -64,7 +64,7 @@ class Block:
 
 
 def blocks(page: Path) -> list[Block]:
-    """All fenced blocks of a page; a block's expected output, and Python that continues it, are joined to it."""
+    """All fenced blocks of a page; expected output, and Python that continues a block, are joined to the block."""
     found: list[Block] = []
     for number, (mark, language, text) in enumerate(_BLOCK.findall(page.read_text(encoding="utf-8")), 1):
         block = Block(page.name, number, mark, language, text)

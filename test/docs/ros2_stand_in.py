@@ -31,13 +31,13 @@ def main(arguments: list[str]) -> int:
 
 
 def _real_ros2() -> str | None:
-    """The command behind this one in PATH."""
+    """The next command of this name in PATH."""
     folders = [folder for folder in os.environ["PATH"].split(os.pathsep) if folder != os.environ["STAND_IN_FOLDER"]]
     return shutil.which("ros2", path=os.pathsep.join(folders))
 
 
 def _check_launch(file: str, *arguments: str) -> int:
-    """Hold arguments against those that the launch file declares."""
+    """Check arguments against those that the launch file declares."""
     tree = ast.parse((ROOT / "launch" / file).read_text(encoding="utf-8"))
     tables = [
         node.value

@@ -44,7 +44,7 @@ def test_the_parameter_table_is_what_the_node_declares() -> None:
     ]
     lines = [line for line in section(NODE_PAGE, "Parameters").splitlines() if line.startswith("|")]
     wanted = ["|" + "|".join(f" {cell} " if cell else " " for cell in row) + "|" for row in expected]
-    # On failure this is the table to paste into the page.
+    # On failure, this prints the table for the page.
     assert lines[2 : 2 + len(wanted)] == wanted, "\n".join(wanted)
 
 
@@ -78,11 +78,11 @@ def test_topics_and_services_are_those_of_the_table(observer: Participant) -> No
     }
 
     def offered() -> dict[tuple[str, str], str]:
-        # Before the node is discovered, the others raise or are empty.
+        # Before the node is discovered, the other calls raise errors or return nothing.
         if own_name not in [name for name, _ in node.get_node_names_and_namespaces()]:
             return {}
         found = [(kind, *pair) for kind, find in entities.items() for pair in find(own_name, "/")]
-        # Without those of which an action consists.
+        # Without the topics and services that make up an action.
         return {(name, kind): types[0] for kind, name, types in found if "/_action/" not in name}
 
     offers = _installed(table(NODE_PAGE, "Topics and services"))

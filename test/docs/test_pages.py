@@ -42,7 +42,7 @@ def test_what_a_page_shows_works_as_printed(page: Path, folder: Path, request: p
     executed = [block for block in blocks(page) if block.needs is not None]
     missing = next((module for module in MODULES if importlib.util.find_spec(module) is None), None)
     runnable = executed
-    if missing:  # Python blocks without ROS need none of these
+    if missing:  # Python blocks without ROS use none of these
         runnable = [block for block in executed if block.needs == OFFLINE and block.language == "python"]
     for block in runnable:
         if block.needs in (NODE, ROBOT):
@@ -57,7 +57,7 @@ def test_what_a_page_shows_works_as_printed(page: Path, folder: Path, request: p
 
 
 def run(block: Block, folder: Path, python: str = "") -> str:
-    """Run a block, bash as when a command that fails ends it; return what it printed."""
+    """Run a block, bash with `set -e`; return its output."""
     path = os.pathsep.join([str(folder / "bin"), os.environ["PATH"]])
     python_path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
     script = f"set -e\ntrap 'kill -INT $(jobs -p) 2> /dev/null || true; wait' EXIT\n{block.text}"

@@ -16,12 +16,12 @@ from traj_integrator_ros.kernels import MAPS, ControlMap
 
 KINDS = STATE[:3]
 JERKS = ("start_jerk", "goal_jerk")
-"""The engine's states have none."""
+"""The engine's states have no accelerations."""
 
 
 @dataclasses.dataclass(frozen=True)
 class EngineCase(Case):
-    """Inputs of one forward and one vjp call."""
+    """Inputs of one call of `integrate` and one of `vjp`."""
 
     kernel: ControlMap = MAPS["clique"]
     batch: int = 5
@@ -35,11 +35,11 @@ class EngineCase(Case):
 
     @property
     def indices(self) -> dict[str, Tensor]:
-        """Arguments of pools."""
+        """Arguments that are pools of rows."""
         return {name: index for name, index in self.fixed.items() if name.endswith("_index")}
 
     def call(self) -> Call:
-        """The call that integrates."""
+        """The call of `integrate`."""
         given = {name: tensor.numpy().astype(self.input_dtype) for name, tensor in self.tensors.items()}
         start, goal = ([given.get(f"{end}_{kind}") for kind in KINDS] for end in ("start", "goal"))
         indices = {name: index.numpy() for name, index in self.indices.items()}
@@ -56,7 +56,7 @@ class EngineCase(Case):
         return tuple(value if one else None for value, one in zip(values, self.given_upstream, strict=True))
 
     def run(self, engine: TrajectoryIntegrator | None = None, *, want_dt: bool = False) -> list[Tensor]:
-        """Copies of outputs and gradients, that of dt before the goal's, by an engine, or by one on the CPU."""
+        """Copies of outputs and gradients, dt's before the goal's, from an engine, or from one on the CPU."""
         engine = TrajectoryIntegrator("cpu") if engine is None else engine
         call = self.call()
         outputs = torch.tensor(engine.integrate(call))
@@ -93,13 +93,13 @@ def engine_on(runner: Runner | None, dtype: str = "float32") -> TrajectoryIntegr
 
 
 def tensors_of(gradient: Gradient) -> list[Tensor]:
-    """Copies of the gradients that are there, that of dt before the goal's."""
+    """Copies of the gradients that are not None; dt's comes before the goal's."""
     found = gradient.action, *gradient.start, gradient.dt, *(gradient.goal or ())
     return [torch.tensor(x) for x in found if x is not None]
 
 
 def assert_same(got: list[Tensor], wanted: list[Tensor], *, exact: bool = True) -> None:
-    """Compare results; not `exact` allows the rounding of sums taken in another order."""
+    """Compare results; unless `exact`, rounding of sums in another order is allowed."""
     assert len(got) == len(wanted)
     for i, (actual, expected) in enumerate(zip(got, wanted, strict=True)):
         assert actual.dtype == expected.dtype and actual.shape == expected.shape

@@ -15,7 +15,7 @@ PAGE = mmap.PAGESIZE
 
 
 class Wall:
-    """Arrays whose last byte is the last of a page in front of one that may not be touched; and whose first, behind."""
+    """Arrays that end at the last byte before a forbidden page, and arrays that begin at the first byte after one."""
 
     def __init__(self) -> None:
         self._maps: list[mmap.mmap] = []
@@ -35,7 +35,7 @@ class Wall:
 
 
 def main() -> None:
-    """Run every map over sizes around those that vectors and blocks have."""
+    """Run every map with sizes around those of vectors and blocks."""
     sizes = itertools.product((2,), (1, 2, 33), (1, 6, 7, 8, 9, 21))
     for (batch, horizon, dof), dtype, first in itertools.product(sizes, (np.float32, np.float64), (False, True)):
         for number in range(6):

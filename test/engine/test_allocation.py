@@ -82,7 +82,7 @@ def test_equal_calls_get_the_same_memory_and_larger_ones_grow_it():
 
 def test_shapes_that_change_all_the_time_are_not_all_remembered():
     engine, call = TrajectoryIntegrator("cpu"), EngineCase().call()
-    for horizon in range(256, 0, -1):  # the memory for results, which takes views along, does not grow
+    for horizon in range(256, 0, -1):  # the memory for results, and its views, do not grow
         for batch in (1, 2, 3):
             actions = np.zeros((batch, horizon, 3), np.float32)
             engine.integrate(call_of(call.kernel, actions, 0.1 / horizon, call.start))

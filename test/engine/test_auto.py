@@ -1,4 +1,4 @@
-"""Where calls of `device: auto` go: to the CPU or to the device, by measured times."""
+"""Calls of `device: auto` go to the CPU or to the device, depending on measured times."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.skipif(
 )
 HORIZON, DOF = 8, 3
 NUMBERS = 4 * HORIZON * DOF
-"""In one trajectory."""
+"""Numbers in one trajectory."""
 
 
 class Clock:
@@ -35,7 +35,7 @@ class Clock:
 
 
 class Timed:
-    """A runner that takes its time, and does nothing else but what `runner` does."""
+    """A runner that takes a given time and otherwise does what `runner` does."""
 
     def __init__(self, clock: Clock, start_us: float, trajectory_us: float) -> None:
         self.clock, self.start_us, self.trajectory_us = clock, start_us, trajectory_us

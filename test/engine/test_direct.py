@@ -1,4 +1,4 @@
-"""The C++ kernels on borrowed arrays: they take what suits, and touch nothing where anything does not."""
+"""The C++ kernels on borrowed arrays: suitable ones are taken, and if any is unsuitable, none is touched."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def nan(*shape: int) -> np.ndarray:
 
 
 def forward(**changes: object) -> tuple[Callable[[], object], tuple[np.ndarray | None, ...]]:
-    """A call of `native.forward` whose arguments suit, but for the changes; and its results."""
+    """A suitable call of `native.forward`, with the changes; returns its results."""
     arguments = {
         "map": 0,
         "action": np.ones((BATCH, HORIZON, DOF), np.float32),
@@ -49,7 +49,7 @@ def forward(**changes: object) -> tuple[Callable[[], object], tuple[np.ndarray |
 
 
 def vjp(**changes: object) -> tuple[Callable[[], object], tuple[np.ndarray | None, ...]]:
-    """The same of `native.vjp`."""
+    """The same for `native.vjp`."""
     gradient = np.ones((BATCH, HORIZON, DOF), np.float32)
     arguments = {
         "map": 0,

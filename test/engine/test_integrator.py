@@ -1,4 +1,4 @@
-"""The engine gives what the kernels give, keeps its buffers, and refuses what it cannot do."""
+"""The engine gives the kernels' results, keeps its buffers, and refuses calls that it cannot compute."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_calls_give_the_numbers_and_gradients_of_the_public_function(kernel, dty
     assert_same(case.run(engine, want_dt=True), expected, exact=False)
     call = case.call()._replace(actions=None, upstream=case.upstream())
     start, goal = call.start._replace(rows=()), call.goal._replace(rows=())
-    linear = engine.vjp(call._replace(start=start, goal=goal))  # needs no actions and no rows
+    linear = engine.vjp(call._replace(start=start, goal=goal))  # the vjp needs neither actions nor rows
     assert linear.dt is None
     assert_same(tensors_of(linear), [*expected[4:8], *expected[9:]], exact=False)
 
@@ -94,7 +94,7 @@ def test_read_only_input_is_accepted(recwarn):
 
 def test_a_batch_beyond_memory_raises_and_the_engine_continues():
     engine = TrajectoryIntegrator("cpu")
-    enormous = torch.zeros(1).expand(10**8, 10**5, 2)  # 80 TB once it is copied
+    enormous = torch.zeros(1).expand(10**8, 10**5, 2)  # 80 TB as a copy
     with pytest.raises(OutOfDeviceMemory, match="out of memory on cpu"):
         engine.integrate(call_of(MAPS["clique"], enormous, 0.1, ends_of((np.zeros((1, 2)), None, None))))
     assert engine.integrate(ones(2, 3, 2))[0, 0, 1].tolist() == [1.0] * 2

@@ -19,7 +19,7 @@ from traj_integrator_ros.kernels import MAPS
 
 
 class SmallDevice:
-    """A runner that holds no more than some trajectories at a time."""
+    """A runner that holds at most so many trajectories at a time."""
 
     def __init__(self, runner: Runner, most: int) -> None:
         self.runner = runner

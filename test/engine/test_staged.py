@@ -26,7 +26,7 @@ from traj_integrator_ros.kernels.backends import launcher
 
 
 class CallRecorder:
-    """Records by remembering the function; a broken one cannot."""
+    """Records by remembering the function; a broken recorder raises an error."""
 
     def __init__(self, *, is_broken: bool = False) -> None:
         self.is_broken = is_broken
@@ -64,7 +64,7 @@ def test_staged_calls_give_what_the_direct_executor_gives(case):
 @settings(max_examples=40)
 @given(case=engine_cases())
 def test_backends_that_make_new_results_serve_too(case):
-    """The reference, which runs where nothing else does."""
+    """The reference, which runs on every device."""
     expected = case.run()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(engine_staged, "default_backend", lambda device: Backend.REFERENCE)
@@ -74,7 +74,7 @@ def test_backends_that_make_new_results_serve_too(case):
 
 
 def again(case: EngineCase) -> list[EngineCase]:
-    """The same kind of call three times, with other numbers."""
+    """The same kind of call three times, with different numbers."""
     return [dataclasses.replace(case, seed=seed) for seed in (1, 2, 3)]
 
 
@@ -98,7 +98,7 @@ def test_every_kind_of_call_has_a_recording_of_its_own():
     recorder = CallRecorder()
     runner = staged(recorder, max_graphs=64)
     engine = engine_on(runner)
-    EngineCase(batch=5, horizon=10).run(engine)  # lets the memory for results grow
+    EngineCase(batch=5, horizon=10).run(engine)  # this call makes the memory for results grow
     runner.kept.clear()
     recorder.recorded = 0
     for seed in (1, 2, 3):
@@ -171,7 +171,7 @@ def test_memory_that_is_not_there_is_known_for_what_it_is(text):
 
 
 def test_if_recording_fails_the_engine_continues_eagerly_and_says_so_once(caplog, monkeypatch):
-    monkeypatch.setattr(engine_staged.logger, "propagate", True)  # launch makes it False
+    monkeypatch.setattr(engine_staged.logger, "propagate", True)  # the launch sets it to False
     recorder = CallRecorder(is_broken=True)
     case = EngineCase()
     engine = engine_on(staged(recorder))

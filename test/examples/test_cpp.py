@@ -21,7 +21,7 @@ if shutil.which("cmake") is None or shutil.which("c++") is None:
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 
-# The loops need no torch: where set-up has compiled them, with the same flags, that is taken.
+# The loops need no torch; objects that set-up has compiled with the same flags are reused.
 COMPILER = """#!/bin/sh
 output=; source=; wants=
 for word do
@@ -36,7 +36,7 @@ exec "{compiler}" "$@"
 
 
 def compiled_loops(project_root: Path) -> Path:
-    """The folder with objects of set-up that are as new as the sources; one that does not exist, if there is none."""
+    """The folder with set-up's objects if they are as new as the sources; otherwise a folder that does not exist."""
     sources = project_root / "kernels" / "native" / "src"
     changed = max(path.stat().st_mtime for path in (project_root / "setup.py", *sources.rglob("*")))
     for folder in (project_root / "build").glob("temp.*/traj_integrator_ros/kernels/native/src"):
@@ -52,7 +52,7 @@ def plan(project_root: Path, tmp_path_factory: pytest.TempPathFactory, quick_com
     compiler = build / "c++"
     compiler.write_text(COMPILER.format(objects=compiled_loops(project_root), compiler=quick_compiler))
     compiler.chmod(0o755)
-    # A build type without flags: what a debugger would like to know takes as long to write as all the rest to compile.
+    # A build type without flags: writing debugging information takes as long as compiling.
     options = [f"-DCMAKE_PREFIX_PATH={torch.utils.cmake_prefix_path}", "-DCMAKE_BUILD_TYPE=None"]
     options += [f"-DCMAKE_CXX_COMPILER={compiler}"]
     output_of("cmake", "-S", project_root / "examples" / "cpp", "-B", build, *options)
@@ -73,7 +73,7 @@ def sines(*shape: int, first: int) -> torch.Tensor:
 
 
 def printed(lines: list[str], size: int) -> dict[str, list[torch.Tensor]]:
-    """The numbers of blocks of lines, by the first line of each; the others begin with a label."""
+    """The numbers of each block of lines, by the block's first line; the other lines begin with a label."""
     blocks = {lines[i]: lines[i + 1 : i + size] for i in range(0, len(lines), size)}
     return {
         head: [torch.tensor([float(number) for number in line.split()[1:]], dtype=torch.float64) for line in rows]
@@ -97,7 +97,7 @@ def test_they_need_no_python(plan, program):
 
 def test_its_gradients_are_those_of_python(plan):
     blocks = printed(output_of(plan, "--gradients").splitlines(), 6)
-    assert set(blocks) == {name for name in MAPS if not name.startswith("bspline")}  # those of the C++ functions
+    assert set(blocks) == {name for name in MAPS if not name.startswith("bspline")}  # the names of the C++ functions
     for name, found in blocks.items():
         leaves = [sines(2, 5, 3, first=0), *(sines(2, 3, first=first) for first in (50, 60, 70))]
         leaves = [leaf.requires_grad_() for leaf in leaves]

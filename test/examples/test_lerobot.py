@@ -37,7 +37,7 @@ def smooth(time_s: object) -> np.ndarray:
 
 
 class Closed:
-    """The robot's arm for LeRobot, and the one that it moves, whose time passes only in `play`."""
+    """The arm as LeRobot's robot, and the simulated arm that it moves; the latter's time passes only in `play`."""
 
     def __init__(self, simulated: SimulatedArm) -> None:
         self.simulated = simulated
@@ -46,7 +46,7 @@ class Closed:
         self.begin = simulated.cycles
 
     def play(self, duration_s: float, period_s: float = PERIOD_S, send: Callable[[], None] | None = None) -> None:
-        """Let the time pass, and call `send` at a period, when the arm's clock is there.
+        """Let the time pass, and call `send` periodically, once the arm's clock has the time.
 
         The node has what is sent before the time goes on: it answers a call that the arm makes later.
         """
@@ -72,7 +72,7 @@ class Closed:
 
     @contextmanager
     def _states(self) -> Iterator[None]:
-        """Joint states while the time stands still."""
+        """Publish joint states while the time stands still."""
         arm, client = self.simulated, self.simulated.client
 
         def tell() -> None:
@@ -85,7 +85,7 @@ class Closed:
 
 @pytest.fixture
 def closed(make_arm: MakeArm) -> Iterator[Callable[..., Closed]]:
-    """Makes both arms, for a node with these parameters."""
+    """Makes both arms for a node with these parameters."""
     made: list[Closed] = []
 
     def make(**parameters: object) -> Closed:

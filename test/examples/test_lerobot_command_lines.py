@@ -152,7 +152,7 @@ def test_a_policy_is_recorded_and_its_actions_are_replayed(
     arm.assert_at_rest()
     arm.assert_within(LIMITS)
     replayed = arm.commands[begin:, 0, COLUMNS]
-    # Where the policy sent it, and not beyond: a spline through steps swings by less than their half.
+    # The arm is where the policy sent it; a spline through steps exceeds them by less than half of a step.
     swing = np.ptp(actions, axis=0) / 2 + 0.01
     assert (np.abs(replayed[-1] - actions[-8:]).min(axis=0) < swing).all()
     assert (replayed >= np.minimum(actions.min(axis=0), replayed[0]) - swing).all()

@@ -1,4 +1,4 @@
-"""The compiled steps of motions: what is refused; and the fade that only joins use."""
+"""The compiled steps of motions refuse unsuitable arguments; and the fade that only joins use."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ STATES = np.stack([STATE, STATE], axis=1)
 
 
 def sevens(*shape: int, dtype: type = float) -> np.ndarray:
-    """An array to be written, which shows where it has been."""
+    """An array for output that shows which parts were written."""
     return np.full(shape, 7, dtype)
 
 
@@ -39,11 +39,11 @@ CALLS = {
     "stop": (STATES, np.ones(2), np.ones(2), 1e-6, 0.01, sevens(30), sevens(29, 6, 2)),
     "widen": (COEFFICIENTS, KNOTS, sevens(2, 4, 3)),
 }
-"""One that suits of each compiled function."""
+"""A suitable call of each compiled function."""
 
 
 def unfit(value: object) -> list[object]:
-    """What is no such argument, though it is like it: arrays of another kind or shape, and integers for floats."""
+    """Arguments that resemble a suitable one: arrays of another kind or shape, and integers for floats."""
     if not isinstance(value, np.ndarray):
         return [int(value)] if isinstance(value, float) else []
     apart, like = np.repeat(value, 2, axis=-1)[..., ::2], [value.astype(value.dtype.str[:-1] + "4"), value.tolist()]

@@ -27,7 +27,7 @@ def test_a_gap_to_a_plan_that_hardly_moves_is_closed_within_5_s():
 
 
 def test_a_standing_joint_does_not_race_to_a_first_row_far_away():
-    """The piece that leads there from the plan before is faster than the plan; that is nothing to be caught up with."""
+    """The piece from the previous plan to this one is faster than the plan itself; the joint must not copy that."""
     speed, dt = 0.134, 0.1
     plan = spline(dt, np.append(0.0, 0.0232 + speed * dt * np.arange(20)), speed)
     own = largest(plan.from_time(dt), 1)
@@ -36,7 +36,7 @@ def test_a_standing_joint_does_not_race_to_a_first_row_far_away():
 
 
 def test_catching_up_has_the_speed_of_the_plan_not_of_its_brake():
-    """It ends while it gets faster, and can be stopped from a higher speed only."""
+    """The plan ends while it accelerates, and only a higher speed can be braked from there."""
     plan = spline(0.04, np.append(np.linspace(0.0, 0.1, 11), [0.112, 0.128]), 0.25)
     brake = fastest_stop(plan.end, bounds(1, acceleration=8.0, jerk=20.0))
     own, of_brake = largest(plan, 1), largest(brake, 1)
@@ -46,7 +46,7 @@ def test_catching_up_has_the_speed_of_the_plan_not_of_its_brake():
 
 
 def test_catching_up_has_the_speed_of_rows_not_of_a_ringing_spline():
-    """It begins at rest before its first row, is faster than its rows for three steps, and would be so half again."""
+    """The plan rests before its first row and is faster than its rows for three steps; catching up would add half."""
     dt, speed = 0.1, 0.3
     plan = spline(dt, np.append(0.0, 0.04 + speed * dt * np.arange(6)), 0.0).from_time(0.05)
     assert largest(plan.from_time(0.05), 1) > 1.5 * speed
@@ -55,7 +55,7 @@ def test_catching_up_has_the_speed_of_rows_not_of_a_ringing_spline():
 
 
 def test_a_joint_catching_up_meets_its_plan_where_that_slows_down():
-    """At the largest speed at which it may catch up: the rest of its acceleration takes it beyond that on every way."""
+    """The joint moves at the highest speed for catching up; its acceleration takes it beyond that in any case."""
     rows = np.append([0.0, 0.13, 0.22, 0.265, 0.275], 0.275 + 0.0057 * np.arange(1, 31))
     plan = spline(0.1, rows, 1.6, ends_at_rest=True)
     joined = joined_to(plan, (-0.31, 2.45, 7.6), (2.7, 21.7, 173.0))
@@ -65,7 +65,7 @@ def test_a_joint_catching_up_meets_its_plan_where_that_slows_down():
 
 
 def test_a_speed_that_nobody_can_help_does_not_lead_back():
-    """Ahead of its plan, and still getting faster: every way is faster than the plan, and some wait for it."""
+    """The joint is ahead of its plan and accelerates: every join is faster than the plan, and some wait for it."""
     plan = spline(0.05, np.linspace(0, -0.56, 49), -0.234)
     joined = joined_to(plan, (-0.0455, -0.3591, -0.2558), (1.0, 12.47, 354.0))
     assert leads_back(joined, 1.0, -1.0) < 1e-4

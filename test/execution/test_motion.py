@@ -79,7 +79,7 @@ def test_one_motion_after_another_is_both():
     )
 
 
-# Tracks: every knot counts, none twice
+# Tracks: every knot counts once
 
 
 @given(st.integers(0, 2**32 - 1))
@@ -89,7 +89,7 @@ def test_each_joint_moves_as_its_track_and_rests_after_it(seed):
     for joint in range(3):
         count = int(random.integers(1, 8))
         knots = np.append(0.0, random.integers(10**6, 10**8, count).cumsum() * 1e-9)
-        if joint == 2:  # next to those of another joint
+        if joint == 2:  # close to the knots of another joint
             knots = tracks[1].knots + 1e-9 * random.integers(-2000, 2000)
             knots[0] = 0.0
         tracks[joint] = Motion(knots, random.normal(size=(len(knots) - 1, 6, 1)))
@@ -117,7 +117,7 @@ def test_joints_without_a_track_are_taken_from_the_motion():
 @pytest.mark.parametrize("stop", [0.008, 0.02, 0.5])
 @pytest.mark.parametrize("later", [4e-7, -4e-7])
 def test_long_pieces_beside_merged_knots_are_played_as_they_are(stop, later):
-    """An acceleration jumps there, which points cannot say: the swing that they say instead is short."""
+    """The acceleration jumps there, which points cannot express: the oscillation that they express instead is short."""
     jerk = 1000.0
     first = np.array([[0.0, jerk * stop**2 / 2, -jerk * stop / 2, jerk / 6]])[:, :, None]
     second = Motion(np.array([0.0, stop + later, stop + later + 1.5]), np.zeros((2, 6, 1)))

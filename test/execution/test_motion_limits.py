@@ -1,4 +1,4 @@
-"""Limits of a motion: exact extremes, first violation, what is let through."""
+"""Limits of a motion: exact extremes, first violation, permitted violations."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_extremes_are_those_of_a_fine_sample(pieces, degree, dof, seed):
     rates = np.abs(fine).max()
     np.testing.assert_array_less(least - 1e-9, fine.min(axis=1))
     np.testing.assert_array_less(fine.max(axis=1), most + 1e-9)
-    # What a sample misses is at an end of a piece, where a derivative jumps, or flat.
+    # Extremes that a sample misses lie at the end of a piece, where a derivative jumps, or where the curve is flat.
     np.testing.assert_allclose(least, fine.min(axis=1), atol=3e-3 * rates)
     np.testing.assert_allclose(most, fine.max(axis=1), atol=3e-3 * rates)
 
@@ -65,7 +65,7 @@ def test_a_joint_may_use_its_deceleration_and_its_acceleration(pieces, degree, s
     forward = fine[2] * np.sign(fine[1])
     speeding, slowing = np.maximum(forward.max(axis=0), 0.1), np.maximum(-forward.min(axis=0), 0.1)
     begin = np.abs(motion.begin.acceleration)
-    # It begins inside, where it may be beyond.
+    # The motion begins inside, where it may be beyond.
     share, other = (max(part, (begin / size).max() / 0.9) for part, size in ((share, speeding), (other, slowing)))
     limits = Limits(acceleration=speeding * share, deceleration=slowing * other)
     found = worst_violation(motion, limits)

@@ -23,7 +23,7 @@ def random_points(random: np.random.Generator, columns: int) -> Points:
 
 @pytest.mark.parametrize("columns", [3, 2, 1])
 def test_evaluates_points_as_the_controller_does(columns):
-    """Thousands of states of hundreds of trajectories, at times of no grid."""
+    """Thousands of states of hundreds of trajectories, at times on no grid."""
     random = np.random.default_rng(columns)
     for _ in range(100):
         points = random_points(random, columns)

@@ -19,7 +19,7 @@ from traj_integrator_ros.execution.stopping import Rates, fastest_stop
 
 
 def states(count: int):
-    """States to stop from, and limits; some accelerations are beyond the limit, or more than the velocity can bear."""
+    """States to stop from, and limits; some accelerations exceed the limit, or are too large for the velocity."""
     random = np.random.default_rng(7)
     for index in range(count):
         dof = int(random.integers(1, 8))
@@ -94,7 +94,7 @@ def test_without_acceleration_or_jerk_there_is_no_stop():
 
 @given(st.lists(st.floats(0.2, 5.0), min_size=3, max_size=3), st.floats(1.0, 3.0))
 def test_a_release_that_just_stops_a_joint_leaves_no_velocity_backwards(a, more):
-    """Where a time-optimal plan is cut in its last phase: a = sqrt(2 j v), for some of the joints."""
+    """Some joints are in the last phase of a time-optimal plan: a = sqrt(2 j v)."""
     a, sides, jerk = np.array(a), np.array([1.0, -1.0, 1.0]), 50.0
     velocity = a * a / (2 * jerk) * [1.0, 1.0, more]
     motion = fastest_stop(State(np.array([0.3, -1.0, 2.0]), velocity * sides, -a * sides), bounds(3, jerk=jerk))
@@ -112,7 +112,7 @@ def test_joints_at_rest_stay_and_stop_no_later_than_others_need():
 
 @given(st.floats(-7, -2), st.booleans())
 def test_a_joint_that_hardly_moves_stops_within_the_jerk_limit(scale, moves):
-    """Its stop would take microseconds, of which messages count whole nanoseconds."""
+    """The stop would take microseconds, but messages count whole nanoseconds."""
     a, v = 10.0**scale * np.array([not moves, 1e-3 * moves])
     state = State(np.zeros(2), np.array([v, 1.0]), np.array([a, 0.0]))
     motion = fastest_stop(state, bounds(2, acceleration=20.0, jerk=2e3))
@@ -134,7 +134,7 @@ def test_a_way_begins_and_ends_in_its_states_at_its_time_within_limits(start, ta
     ends = np.ravel(motion.end) - target
     np.testing.assert_allclose(ends[velocity_only:], 0, atol=1e-6)
     least, most = extremes(motion)
-    # Speeds beyond the limit are those that a target, or start, with acceleration leads to or comes from.
+    # A speed beyond the limit occurs only where the acceleration of the target, or of the start, leads to it.
     speed = max(2.0, *(abs(s[1]) + s[2] ** 2 / 400 for s in (start, target)))
     reached = np.maximum(-least, most)[1:, 0]
     assert (reached <= np.array([speed, 10.0, 200.0]) * (1 + 1e-6)).all()

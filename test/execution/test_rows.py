@@ -125,7 +125,7 @@ def test_steps_of_actions_are_those_that_lead_to_their_rows():
     np.testing.assert_array_equal(action_steps(np.array([0.1]), 1), [0.1])
 
 
-# Fades: what they begin with, where they end, how far they lead away
+# Fades: their beginning, their end, their distance from the plan
 
 
 def a_plan(count: int = 32, dof: int = 3, step: float = 0.02):

@@ -24,7 +24,7 @@ SEEDS = st.integers(0, 2**32 - 1)
 
 
 def a_plan(random: np.random.Generator, *, forward: bool = False) -> Motion:
-    """A smooth plan of two joints within the limits, that ends at rest."""
+    """A smooth plan of two joints that keeps the limits and ends at rest."""
     step = float(random.choice([0.02, 0.05, 0.035]))  # fades end at knots, and between them
     count = round(random.uniform(1, 3) / step)
     u = np.linspace(random.uniform(0, 0.4), 1, count + 1)[:, None]
@@ -38,7 +38,7 @@ def a_plan(random: np.random.Generator, *, forward: bool = False) -> Motion:
 
 
 def join(*given: object, **options: object) -> tuple[Motion, np.ndarray] | None:
-    """Join with what a problem is given."""
+    """Join a plan, given the fields of a problem."""
     return join_as_given(Problem(*given, **options))
 
 
@@ -98,7 +98,7 @@ def test_a_joint_that_is_on_its_plan_keeps_it():
 @settings(max_examples=30)
 @given(SEEDS, st.floats(0.0, 0.3), st.floats(0.0, 1.0))
 def test_a_forward_plan_is_joined_without_a_way_back_and_without_haste(seed, ahead, speed):
-    """The robot is ahead of, or behind, a plan that goes forward, and does not move backwards itself."""
+    """The robot is ahead of or behind a plan that goes forward, and does not move backwards itself."""
     random = np.random.default_rng(seed)
     plan = a_plan(random, forward=True)
     begin = plan.begin
@@ -147,7 +147,7 @@ def test_floating_joints_reach_the_velocity_of_their_plan_and_shift_it():
 
 
 def test_a_plan_about_velocities_does_not_lead_back_because_it_rings():
-    """A step of velocity for 0.1 s, whose spline rings by 3 mrad: it was shifted back by 31 mrad and led back by 8."""
+    """A step of velocity for 0.1 s, whose spline rings by 3 mrad: the join once shifted it and led back by 8."""
     plan = spline(0.1, [0.0, 0.0223, 0.0232, 0.0232, 0.0232], 0.0073, ends_at_rest=True)
     state = State(np.zeros(1), np.full(1, 0.0073), np.full(1, 0.22))
     joined, shift = join(state, plan, bounds(1, 2.4, 14.0, 330.0), JOINING, floating=np.ones(1, bool))
@@ -174,7 +174,7 @@ def test_plans_of_held_accelerations_are_joined_as_cubics(fades):
 
 @pytest.mark.parametrize("side", [1.0, -1.0])
 def test_a_joint_that_comes_to_a_resting_plan_does_not_swing_beyond_it(side):
-    """Almost at rest at its goal, its acceleration alone would lead it away by 0.5 mrad if it faded over 0.2 s."""
+    """The joint is almost at rest at its goal; fading its acceleration over 0.2 s would lead it away by 0.5 mrad."""
     joined = joined_to(resting(np.zeros(2), 0.5), side * np.outer([-7e-6, 0.004, -1.0], [1.0, 0.0]))
     assert np.abs(extremes(joined)[:, 0, 0]).max() < 6e-5
 
@@ -188,7 +188,7 @@ def test_a_goal_is_reached_though_every_longer_way_to_it_leads_back(side):
 
 
 def test_a_resting_plan_is_reached_early_and_held_until_its_end():
-    """What is joined at rest, before the plan itself is there, rests: the plan's own way there is not added."""
+    """Before the plan itself begins, the joint rests where it is joined: the plan's way to its start is not added."""
     plan = spline(0.02, np.linspace(0, 0.02, 21) ** 2, 0.0, ends_at_rest=True)
     joined = joined_to(plan, (plan.end.position - 1e-3, 0.1, -6.0), joining=Joining((), 1.5))
     within = Limits(velocity=np.full(1, 2.0), acceleration=np.full(1, 10.0), jerk=np.full(1, 500.0))
@@ -216,7 +216,7 @@ def test_a_plan_with_other_rows_in_execution_is_joined_between_both(late):
 
 
 def test_rows_before_a_plan_do_not_show_how_much_it_asks_for():
-    """A line from 30 ms on, and 600 rad/s^3 before; jerk is only assumed."""
+    """A line from 30 ms on, after 600 rad/s^3; the limit of jerk is only assumed."""
     step, jerk = 0.03, 600.0
     back = jerk / 6 * np.array([-(step**3), 3 * step**2, -3 * step, 1.0])
     pieces = np.zeros((2, 4, 1))
@@ -243,20 +243,20 @@ def test_a_difference_whose_fade_would_lead_far_away_fades_sooner():
 
 
 def test_where_every_way_leads_back_the_one_that_leads_back_least_is_taken():
-    """A plan that goes forward, and ends 10 mrad behind a joint that goes forward: an old one, without a stamp."""
+    """The joint moves forward beyond the end of a forward plan, by 10 mrad: the plan is old and has no stamp."""
     plan = spline(0.01, np.linspace(-0.08, -0.01, 28), 0.25, ends_at_rest=True)
     assert extremes(joined_to(plan, (0.0, 0.25), (0.377, 15.77, 715.0)))[0, 0, 0] > -0.011
 
 
 def test_a_joint_that_is_ahead_of_its_plan_lets_it_come():
-    """The plan passes it near its end only: the joint neither goes back nor on to the end."""
+    """The plan passes the joint only near its end: the joint neither goes back nor on to the end."""
     rows = 0.03 * np.linspace(0, 1.8, 37) + 0.1 * np.clip(np.linspace(-1.3, 0.5, 37), 0, None) ** 2
     joined = joined_to(spline(0.05, rows, 0.03, ends_at_rest=True), (0.055,), (2.0, 13.7, 236.0))
     assert leads_back(joined, 1.6) < 1e-4 and joined.states_at(np.linspace(0, 1.4, 350))[0].max() < 0.06
 
 
 def test_a_joint_ahead_of_short_plans_falls_back_to_them():
-    """Each is stopped at its end, and replaced 26 ms later: on its stop the joint could join it at once, for ever."""
+    """Each plan is stopped at its end and replaced 26 ms later: on its stop the joint could join the next at once."""
     speed, rates, planned = 0.39, (0.86, 3.04, 38.3), Motion(np.array([0.0, 0.1]), np.array([[[0.0], [0.39]]]))
     stop = fastest_stop(planned.end._replace(acceleration=np.zeros(1)), bounds(1, *rates))
     whole = planned.then(stop)
@@ -271,7 +271,7 @@ def test_a_joint_ahead_of_short_plans_falls_back_to_them():
 
 @pytest.mark.parametrize("seed", range(60))
 def test_a_chunk_is_joined_between_both_where_the_plan_has_corners(seed):
-    """Nobody gave a limit of jerk, and what is assumed is what the splines ask for: a detour led 19 mrad away."""
+    """Nobody gave a limit of jerk, and the assumed one comes from the splines: a detour once led 19 mrad away."""
     random, step = np.random.default_rng(seed), 0.02
     speed, *turns = random.uniform(-1, 1, 3) * [1, 3, 3]
     corner, begins = random.uniform(0, 0.1), random.uniform(-0.1, 0.1, 2)
@@ -292,14 +292,14 @@ def test_a_chunk_is_joined_between_both_where_the_plan_has_corners(seed):
 
 
 def test_a_floating_joint_does_not_go_back_to_planned_rest():
-    """Its plan floats: it is behind the joint by 13 mrad, which a fade over 0.2 s would lead back by half."""
+    """The joint's plan floats 13 mrad behind the joint, and a fade over 0.2 s would lead back by half of that."""
     state, floating = (1.9533, 0.0151, -2.437), np.ones(1, bool)
     joined = joined_to(resting(np.full(1, 1.9405), 1.3), state, (2.9, 23.5, 280.0), floating=floating)
     assert extremes(joined)[0, 0, 0] > state[0] - 1e-4
 
 
 def test_a_plan_that_rings_at_its_end_does_not_make_a_joint_swing():
-    """The splines through rows of one plan 0.05 s apart, near its end: to the plan's own ring a way adds little."""
+    """Splines through rows of one plan 0.05 s apart, near its end: a join adds little to the plan's own ringing."""
     plan = spline(0.05, [-2.480, -2.4925, *[-2.492741] * 6], -0.4, ends_at_rest=True).from_time(0.039)
     joined = joined_to(plan, np.add([part[0] for part in plan.begin], [-2e-4, 4e-3, 1.07]), (1.3, 10.4, 144.4))
     back, allowed = (leads_back(motion, 0.3, -1.0) for motion in (joined, plan))
@@ -323,7 +323,7 @@ def test_joints_look_at_no_more_ways_than_there_is_work_left_for(monkeypatch: py
     assert max(free) > 10
     for left in (0, 5, 10):
         assert max(looked_at(Work(left), seed) for seed in range(40)) <= plan_joints() + left
-    work = Work(10)  # of a search that joins several readings of a plan
+    work = Work(10)  # the work of a search that joins several readings of a plan
     assert sum(looked_at(work, seed) for seed in range(40)) <= 40 * plan_joints() + 10
 
 

@@ -1,4 +1,4 @@
-"""Without the compiled steps of motions nothing moves: whoever asks for a motion is told how to get them."""
+"""Without the compiled steps of motions nothing moves: the error says how to get them."""
 
 from __future__ import annotations
 

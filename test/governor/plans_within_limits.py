@@ -13,7 +13,7 @@ V, A, J, FURTHEST = 2.0, 8.0, 80.0, 3.0
 GOAL_RAD = 1e-6
 """How near a plan ends to its goal, and by how much it may pass the outermost of its points."""
 PASSED_RAD = 2e-6
-"""By how much it may pass the outermost of what a controller makes of points with velocities."""
+"""Distance, rad, by which a plan may pass the extremes of a controller's interpolation of its points."""
 SLACK = 1e-3
 """limits.tolerance, up to which a limit counts as kept."""
 GIVEN = {
@@ -22,9 +22,10 @@ GIVEN = {
     "velocity only": ("velocity",),
 }
 SWUNG = {"velocity": 1.1, "acceleration": 2.0, "jerk": 2.2}
-"""Times a limit: what a controller's polynomials reach between points of a motion within it, however long steps are."""
+"""Ratio to a limit that a controller's polynomials reach between points of a motion within it, for steps of any length.
+"""
 SWUNG_VELOCITY = 0.13
-"""Times an acceleration and a step: the same of a velocity, beyond it."""
+"""Velocity beyond its limit that they reach, as a multiple of acceleration and step."""
 VALUES = {"velocity": V, "acceleration": A, "jerk": J, "position_min": -FURTHEST, "position_max": FURTHEST}
 ORDERS = {"velocity": 1, "acceleration": 2, "jerk": 3}
 
@@ -35,7 +36,7 @@ def limits(names: tuple[str, ...], dof: int, **changes: float) -> dict[str, list
 
 
 def between(times: np.ndarray, *parts: np.ndarray) -> Motion:
-    """What joint_trajectory_controller makes of points by itself."""
+    """The motion that joint_trajectory_controller interpolates between points."""
     return motion_of_points(Points(np.rint(times * 1e9).astype(np.int64), *parts, *[None] * (3 - len(parts))))
 
 

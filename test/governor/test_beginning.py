@@ -1,4 +1,4 @@
-"""Where motions begin: where the controller is, or is brought if nobody knows; and not away from the robot."""
+"""Motions begin at the controller's command, or where the robot is if that is unknown; and not far from the robot."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_a_robot_moved_while_nothing_was_executed_starts_where_it_is() -> None:
 
 
 def test_nothing_begins_with_a_moving_robot_and_an_unknown_controller() -> None:
-    """It may still execute what the node published before it was started anew."""
+    """The controller may still execute a motion that the node published before its restart."""
     node = SimulatedNode(start_from="previous", limits__start_deviation=0.0)
     node.measure(0.0, np.array([0.0, 0.3]))
     error = rejected(node.send, ROWS, dt=0.05)
@@ -65,7 +65,7 @@ def test_the_first_chunk_for_a_robot_that_moves_meets_it_where_it_will_be(infere
 
 
 def held_node(**given: float) -> SimulatedNode:
-    """A node with limits, whose controller holds 0 because the motion of before is over."""
+    """A node with limits, whose controller holds 0 because the previous motion is over."""
     usual = {"limits__start_deviation": 0.0, "publish__start_moving": True}
     node = SimulatedNode(start_from="previous", **usual, **limits(**given))
     node.execute(0.0)
@@ -88,7 +88,7 @@ def test_the_controller_has_time_to_bridge_a_gap_to_joints_that_move(gap: float,
 
 
 def test_a_fast_robot_is_not_met_far_from_where_it_is() -> None:
-    """Let go by a protective stop, it comes back to what the controller still holds: soon it is slower."""
+    """After a protective stop, the robot returns to the position that the controller still holds, slower and slower."""
     node = held_node(velocity=2.0, acceleration=6.0, jerk=180.0)
     node.measure(-0.3, np.array([0.0, 1.5]))
     error = rejected(node.send, ROWS, dt=0.05)

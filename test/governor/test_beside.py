@@ -1,4 +1,4 @@
-"""Ways that take long are sought in threads: the caller goes on, the newest counts, and a stop needs none of it."""
+"""Long searches run in threads: the caller goes on, the newest plan counts, and a stop does not wait for them."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from traj_integrator_ros.requests.rejection import RejectionReason
 VELOCITY = 1.0
 STEPS = np.arange(1, 51)[:, None] / 50
 TOO_FAST = (10 * STEPS**3 - 15 * STEPS**4 + 6 * STEPS**5) * [1.5, 0.2]
-"""In 1 s, at up to 2.8 rad/s."""
+"""The plan lasts 1 s, at up to 2.8 rad/s."""
 KEPT = 1 + 1e-3
 """limits.tolerance."""
 SUPERSEDED, STOPPED = RejectionReason.SUPERSEDED, RejectionReason.STOPPED
 
 
 class Busy(SimulatedNode):
-    """A node whose threads are as slow as a test wants them to be; it rests at 0."""
+    """A node whose threads finish when a test says so; it rests at 0."""
 
     GIVEN = limits(velocity=VELOCITY, acceleration=8.0, jerk=80.0) | {
         "start_from": "previous", "limits__action": "retime", "publish__longest_wait": 2.0,
@@ -43,13 +43,13 @@ class Busy(SimulatedNode):
         self.woken += 1
 
     def fast(self, now: float, size: float = 1.0) -> ExecutableTrajectory | None:
-        """Send the rest of a plan that was begun at NOW_S, with its stamp."""
+        """Send the rest of a plan that began at NOW_S, with its stamp."""
         into = round((now - NOW_S) / 0.02)
         return self.send(size * TOO_FAST[into:], now=now, stamp=NOW_S + 0.02 * into)
 
     def made(self, now: float) -> tuple[ExecutableTrajectory, float]:
-        """What is published once the threads are done, as often as they are asked, and when."""
-        for _ in range(50):  # a search that the machine held up takes more of them
+        """The trajectory that is published once the threads are done, and the time of it."""
+        for _ in range(50):  # a search that the machine held up takes several turns
             self.threads.work()
             if (trajectory := self.tick(now)) is not None:
                 return trajectory, now

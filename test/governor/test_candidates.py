@@ -1,4 +1,4 @@
-"""How a plan is joined: what counts as its own, and what only leads to it."""
+"""Joining a plan: at most so many readings are tried."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ AT_NS = 1000 * SECOND
 
 
 def first(read: Read, state: State, **parameters: object) -> tuple[Candidate | None, str]:
-    """What is found from a state on, of planned motions of one joint whose jerk is only assumed."""
+    """The first candidate from a state, for planned motions of one joint whose limit of jerk is assumed."""
     given = SimulatedNode(1, limits__velocity=[2.0], publish__end="as_planned", **parameters).parameters
     limits, nobody = given.joint_limits, np.zeros(1, bool)
     assumed = assumed_limits(limits, given.publish_brake_time, 0.0).bounds
@@ -28,7 +28,7 @@ def first(read: Read, state: State, **parameters: object) -> tuple[Candidate | N
 
 @pytest.mark.parametrize(("work", "most"), [(90, 10), (20, 3)])
 def test_no_more_readings_are_looked_at_than_work_is_left_for(monkeypatch, work: int, most: int):
-    """Each is too fast for its joint, so that the next one would be looked at."""
+    """Each reading is too fast for its joint, so that the next one would be tried."""
     too_fast = Motion(np.array([0.0, 1.0]), np.array([[[0.0], [3.0]]]))
     looked: list[Ended] = []
     monkeypatch.setattr(candidates, "Work", lambda: Work(work))

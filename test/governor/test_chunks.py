@@ -27,12 +27,12 @@ def policy_node(velocity: float = 0.0, **parameters: object) -> SimulatedNode:
 
 
 def planned(trajectory: ExecutableTrajectory, time_s: float) -> np.ndarray:
-    """Position, velocity and acceleration of what the trajectory leads to, `[3, dof]`."""
+    """Position, velocity and acceleration of the plan that a trajectory leads to, `[3, dof]`."""
     return np.stack(trajectory.planned.state_at(ns(time_s)))
 
 
 def acts_actions(chunks: np.ndarray, decay: float, heaviest: str) -> np.ndarray:
-    """What ACT executes at each step, given one chunk with each `[T, H, dof]`, as its evaluation loop computes it."""
+    """The actions that ACT executes, given one chunk for each step `[T, H, dof]`, as its evaluation loop does it."""
     count, horizon, dof = chunks.shape
     all_time_actions = np.full((count, count + horizon, dof), np.nan)
     executed = []
@@ -85,7 +85,7 @@ def test_only_the_latest_chunk_is_used_by_default() -> None:
 
 
 def wave(time: np.ndarray) -> np.ndarray:
-    """At most 0.4 rad/s^2."""
+    """A wave of at most 0.4 rad/s^2."""
     return 0.1 * np.sin(2 * time)[:, None] * np.ones(2)
 
 

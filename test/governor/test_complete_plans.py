@@ -32,7 +32,7 @@ PARTS = ("positions", "velocities", "accelerations")
 
 
 def seeds(count: int, limited: str, given: str = PARTS[0]) -> range:
-    """Others for each kind of limits and of plans."""
+    """Seeds that differ for each kind of limits and of plans."""
     kind = len(PARTS) * list(GIVEN).index(limited) + PARTS.index(given)
     return range(kind * count, (kind + 1) * count)
 
@@ -217,7 +217,7 @@ def test_uneven_steps_do_not_lead_beyond_the_outermost_positions(limited: str) -
 
 @pytest.mark.parametrize("halfway", [0.0, 0.3, 0.5])
 def test_a_turn_between_two_samples_is_as_smooth_as_planned(halfway: float) -> None:
-    """Its peak is up to half a step after a row: to rest at that row instead would take a hundred times the jerk."""
+    """The peak lies up to half a step after a row: to rest at that row instead would take a hundred times the jerk."""
     rate, dt = 3.0, 0.05
     times = dt * np.arange(round(2 * np.pi / rate / dt))
     rows = 0.2 * (1 - np.cos(rate * (times - (times[len(times) // 2] + halfway * dt) + np.pi / rate)))[:, None]

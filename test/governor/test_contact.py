@@ -1,4 +1,4 @@
-"""An arm that comes against something is let go, is not pushed there again, and leaves it by the first plan."""
+"""An arm that touches something is let go, is not pushed there again, and leaves it by the first plan."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pipelines import NOW_S, SimulatedNode, ns
 from traj_integrator_ros.requests.rejection import Rejected
 
 WALL = 0.3
-"""Where the joint stops, rad."""
+"""Position at which the joint stops, rad."""
 
 
 class Contact:
@@ -29,7 +29,7 @@ class Contact:
         return self.held, float(state.velocity[0])
 
     def run(self, seconds: float, rows: object = None) -> None:
-        """Let time pass; send what `rows` makes of the time, at 10 Hz."""
+        """Let time pass; send `rows` of the time at 10 Hz."""
         for _ in range(round(seconds * 100)):
             wanted = min(self.command(self.time - 0.04)[0], WALL)
             if abs(wanted - self.place) > self.sticks:

@@ -1,4 +1,4 @@
-"""What a loop without ROS commands by samples of the executor: smooth, within limits, from wherever it stands."""
+"""A loop without ROS samples the executor: its commands are smooth and within limits, wherever it begins."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ STEP = 0.05
 
 
 class Loop:
-    """A loop of 1 kHz that samples an executor, and an arm that is where it was commanded a cycle ago."""
+    """A loop of 1 kHz that samples an executor, and an arm that follows each command one cycle later."""
 
     def __init__(self, **parameters: object) -> None:
         self.executor = Executor(NodeParameters.of(NAMES, **{**USUAL, **parameters}))
@@ -31,7 +31,7 @@ class Loop:
     def run(
         self, seconds: float, every: float = 0.1, plan: Callable[[float], Actions | Positions] | None = None
     ) -> None:
-        """Pass cycles; execute plans, made for the time since the beginning, s, once in a while."""
+        """Run cycles; execute plans periodically, made for the time since the beginning, s."""
         for cycle in range(round(seconds / 1e-3)):
             executor, now_ns = self.executor, self.now_ns
             executor.joint_state(*self.commands[-1][:2], now_ns)
@@ -43,7 +43,7 @@ class Loop:
             self.now_ns += CYCLE_NS
 
     def assert_smooth(self) -> None:
-        """Differences of the commanded positions keep the limits: there is no jump, either."""
+        """Check that differences of the commanded positions keep the limits, so that nothing jumps."""
         positions = np.array(self.commands[1:])[:, 0]
         for order, name in enumerate(("velocity", "acceleration"), 1):
             largest = np.abs(np.diff(positions, order, axis=0)).max(axis=0) * 1e3**order
@@ -56,7 +56,7 @@ def wave(time: float | np.ndarray) -> np.ndarray:
 
 
 def chunk(seconds: float, space: ControlSpace = ControlSpace.POSITION) -> Actions:
-    """The wave from a time on."""
+    """The wave from a time on, as a chunk."""
     rows = wave(seconds + STEP * np.arange(17))
     data = rows[1:] if space is ControlSpace.POSITION else np.diff(rows, axis=0) / STEP
     return Actions(1000 * SECOND + round(seconds * SECOND), space, STEP, data)

@@ -1,4 +1,4 @@
-"""Arms that follow as arms do are not braked; joints that stand are noticed, in proportion to their range and speed."""
+"""Arms with usual tracking errors are not braked; a standing joint is noticed in proportion to its range and speed."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Arm:
         self.random, self.place, self.speed = np.random.default_rng(1), None, np.zeros(1)
 
     def read(self, command: Callable[[float], np.ndarray], time: float) -> np.ndarray:
-        """Where the joints are read at a time, s, `[dof]`, 1 ms after the last one."""
+        """Positions of the joints that are read at a time, s, `[dof]`, 1 ms after the last reading."""
         if self.place is None:
             self.place = command(time - self.lag)[0]
         if self.order == 0:
@@ -51,7 +51,7 @@ def supervised(
     stands_at: float = np.inf,
     **parameters: object,
 ) -> tuple[float | None, float, str]:
-    """There and back again between 0 and `way`, rad, at up to a speed.
+    """Move between 0 and `way`, rad, to and fro, at up to a speed.
 
     Returns when it was braked, s; how far the command was ahead of where the joints stood; and why.
     """
@@ -114,12 +114,12 @@ def test_arms_that_follow_as_arms_do_are_not_braked(arm: Arm, speed: float, rate
 def test_a_standing_joint_is_noticed_within_a_tenth_of_a_second(
     travel: float, speed: float, lag: float, droop: float
 ) -> None:
-    """Speeds and droops are in proportion to the travel: the allowance is, too."""
+    """Speeds and droops are in proportion to the travel, as is the allowance."""
     size = min(travel, 1.0)
     arm = Arm(lag=lag, droop=0.05 * droop * size)
     duration = 1.875 * 0.9 / speed * min(1.0, speed)
     way = 0.9 * size * min(1.0, speed)
-    stands = 2.5 * duration  # the fastest moment of the second way out: it has moved to and fro
+    stands = 2.5 * duration  # the fastest moment of the second way out, after a motion to and fro
     braked, ahead, why = supervised(
         arm,
         way,
@@ -129,7 +129,7 @@ def test_a_standing_joint_is_noticed_within_a_tenth_of_a_second(
         limits__position_min=[-0.1 * size],
         limits__position_max=[travel - 0.1 * size],
     )
-    noticed = max(0.1, 0.25 * 0.05 / speed) + 0.02  # and a little of a lag that is hardly known
+    noticed = max(0.1, 0.25 * 0.05 / speed) + 0.02  # and a margin for a lag that is hardly known
     assert braked is not None and stands < braked < stands + noticed + 0.01, "0.01 s: a period of the supervision"
     assert "a " in why and ahead < (0.3 * speed + 0.02) * size
 

@@ -1,4 +1,4 @@
-"""Action goals on a simulated clock: when they are over, and why; test/node has what their sender sees of that."""
+"""Action goals on a simulated clock: when and why they end; test/node has their sender's view."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ WITHOUT_TIMES = [0.0, 0.0]
 
 
 class GoalsOfNode:
-    """The goals of a simulated node, and what became of them, by the names that the tests give them."""
+    """The goals of a simulated node, and their results, by the names that the tests give them."""
 
     def __init__(self, **parameters: object) -> None:
         limits = {f"limits__{name}": [value] * 2 for name, value in (("velocity", 2.0), ("acceleration", 10.0))}
@@ -42,7 +42,7 @@ class GoalsOfNode:
         self._published(self.goals.begin(name, GoalFields(plan, [], [], 0.0, False), now_ns, lambda: now_ns), at)
 
     def run(self, begin: float, end: float, where: object = None) -> None:
-        """Let the time pass, 10 ms at a time, with a robot that follows, or is somewhere."""
+        """Let the time pass in steps of 10 ms, with a robot that follows, or stands somewhere."""
         for at in np.arange(begin, end, 0.01):
             now = NOW_S + at
             state = self.node.published.present.commanded(ns(now))
@@ -255,7 +255,7 @@ def test_a_goal_is_not_reached_by_joints_that_were_measured_before_its_end() -> 
     made.run(-0.1, 0.0)
     made.begin("one", 0.0)
     made.run(0.0, 0.95)
-    made.silent = True  # it has 0.1 rad/s yet, and is within the tolerance of the goal
+    made.silent = True  # it still moves at 0.1 rad/s, within the tolerance of the goal
     made.run(0.95, 1.3)
     assert made.results.get("one") is None or made.results["one"].ended is not Ended.SUCCEEDED
     made.run(1.3, 3.0)

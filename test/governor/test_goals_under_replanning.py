@@ -1,4 +1,4 @@
-"""Planners that replan all the time from what they read reach their goals: errors of a plan do not grow."""
+"""Planners that replan from what they read reach their goals: errors do not grow from plan to plan."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ TRANSPORT_S, LEAD_S, LONGEST_S = 0.002, 0.02, 2.5
 
 
 class Planner:
-    """Plans time-optimally to the goal from the command's position and velocity, and perhaps its acceleration."""
+    """Plans time-optimally to the goal from the command's position and velocity, and optionally its acceleration."""
 
     def __init__(self, dt: float, reads_acceleration: bool, has_start: bool) -> None:
         self.dt, self.reads_acceleration, self.has_start = dt, reads_acceleration, has_start
@@ -85,6 +85,6 @@ def test_a_goal_is_reached_by_a_planner_that_replans(
         reached_s = (reached_s or into_s) if is_there else None
         if into_s > LONGEST_S:
             break
-    # Who takes the acceleration for 0 in each plan slows down later than it thinks, by any controller.
+    # A planner that assumes an acceleration of 0 in each plan slows down later than it thinks, with any controller.
     slower = 1.5 if reads_acceleration else 1.7
     assert reached_s is not None and reached_s <= slower * planner.ideal_s + 2 * LEAD_S

@@ -13,17 +13,17 @@ from traj_integrator_ros.requests.rejection import Rejected, RejectionReason
 Plan = Callable[[np.ndarray], np.ndarray]
 """Positions `[n, 2]` at times, s."""
 LIMIT_SLACK = 1e-9
-"""rad or m, of rounding."""
+"""Slack for rounding, rad or m."""
 
 
 def minimum_jerk(time: np.ndarray, duration: float) -> np.ndarray:
-    """Share of a way from rest to rest."""
+    """Minimum-jerk share of a way from rest to rest."""
     share = np.clip(time / duration, 0.0, 1.0)
     return 10 * share**3 - 15 * share**4 + 6 * share**5
 
 
 class Stream:
-    """Chunks at 10 Hz for an arm's joint, and one beside it, 100 ms of the node's clock at a time."""
+    """Chunks at 10 Hz for an arm's joint and a joint beside it, in steps of 10 ms of the node's clock."""
 
     def __init__(self, low: float, high: float, dt: float) -> None:
         size, self.dt = high - low, dt
@@ -38,7 +38,7 @@ class Stream:
         )
 
     def executed(self, plan: Plan, seconds: float) -> tuple[np.ndarray, list[Rejected]]:
-        """What is commanded every 10 ms, `[n, 2]`, and what was refused of a plan."""
+        """Commands every 10 ms, `[n, 2]`, and the refusals of a plan."""
         rows, refused = [], []
         for tick in range(round(100 * seconds)):
             time = 0.01 * tick

@@ -14,14 +14,14 @@ TRANSPORT_S, TOOK_S = 0.06, 0.004
 
 
 def late_reports(node: SimulatedNode, until: float, count: int = 50, transport: float = TRANSPORT_S) -> None:
-    """Reports of a controller at rest every 20 ms, each of which takes its time to the node."""
+    """Send reports of a controller at rest every 20 ms, each delayed by its transport to the node."""
     for stamp in until - transport - 0.02 * np.arange(count)[::-1]:
         report = ControllerReport(ns(stamp), node._state(0.0))
         node.pipeline.report(report, ns(stamp + transport))
 
 
 def sent(node: SimulatedNode, now: float) -> float:
-    """How long after its arrival a sequence is taken up that takes `TOOK_S` to be published, s."""
+    """Time from the arrival of a sequence, which takes `TOOK_S` to publish, until it is taken up, s."""
     node.measure(0.0, now=now)
     trajectory = node.send(np.full((16, 2), 0.01), now=now, took=TOOK_S, start=(np.zeros(2), np.zeros(2)))
     return trajectory.due_ns * 1e-9 - now

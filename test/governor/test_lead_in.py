@@ -100,7 +100,7 @@ def test_with_its_lead_in_a_trajectory_keeps_limits_as_played(action, off_ns):
         try:
             stamp = now + 1e-9 * off_ns
             trajectory = node.send(actions[HELD.index(space)], space=space, dt=0.05, now=now, stamp=stamp)
-        except Rejected:  # what a random plan exceeds by itself
+        except Rejected:  # limits that a random plan exceeds by itself
             continue
         made.append((space, trajectory))
         found = worst_violations(motion_of_points(trajectory.points), MOST)
@@ -112,7 +112,7 @@ def test_with_its_lead_in_a_trajectory_keeps_limits_as_played(action, off_ns):
 @pytest.mark.parametrize("extra_ns", [1, 300, 999])
 @pytest.mark.parametrize("row", [1, 5, 12])
 def test_steps_shorter_than_a_microsecond_lead_no_plan_beyond_its_limits(row, extra_ns):
-    """They are removed after the last look at limits."""
+    """The steps are removed after the last check of limits."""
     node = SimulatedNode(start_from="previous", **limits(**VELOCITY_AND_ACCELERATION))
     node.execute(0.0)
     node.measure(0.0)

@@ -13,15 +13,15 @@ GIVEN = limits(velocity=2.0, acceleration=8.0, jerk=80.0, position_max=5.0) | {"
 STEPS = np.arange(1, 101)[:, None] / 100
 GOAL = np.array([1.6, 0.2])
 PLAN = (10 * STEPS**3 - 15 * STEPS**4 + 6 * STEPS**5) * GOAL
-"""In 2 s, with up to 1.5 rad/s, 2.3 rad/s^2 and 12 rad/s^3."""
+"""The plan lasts 2 s, with up to 1.5 rad/s, 2.3 rad/s^2 and 12 rad/s^3."""
 JOINED_RAD = 2e-4
-"""Distance of each joint from the straight line while it is on its way to the first row by itself."""
+"""Distance of each joint from the straight line while it joins the first row by itself."""
 KEPT = 1 + 1e-3
 """limits.tolerance."""
 
 
 def lowered(into: float, ends: str = "stop", **changes: object) -> tuple[ExecutableTrajectory | None, SimulatedNode]:
-    """What is published when parameters are changed while `PLAN` is executed, s after its beginning."""
+    """The trajectory that is published when parameters change `into` s after the beginning of `PLAN`."""
     node = SimulatedNode(**GIVEN, publish__end=ends)
     node.measure(0.0)
     node.execute(0.0)

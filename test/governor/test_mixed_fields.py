@@ -20,7 +20,7 @@ NONE: list[float] = []
 
 @st.composite
 def messages(draw: st.DrawFn) -> dict[str, object]:
-    """Arguments of `SimulatedNode.plan`: some joints in any order, and fields at some of the points, or at all."""
+    """Arguments of `SimulatedNode.plan`: some joints in any order, and optional fields at some of the points."""
     names = draw(st.permutations(JOINTS))[: draw(st.integers(1, 3))]
     random = np.random.default_rng(draw(st.integers(0, 10**6)))
     count = draw(st.integers(1, 9))
@@ -40,7 +40,7 @@ def messages(draw: st.DrawFn) -> dict[str, object]:
 
 
 def is_accepted(message: dict[str, object]) -> bool:
-    """Whether joint_trajectory_controller takes it."""
+    """Return whether joint_trajectory_controller accepts it."""
     controller = Controller(list(JOINTS), allow_partial_joints_goal=True)
     time_ns = np.rint(message["times"] * 1e9).astype(np.int64)
     parts = (message[part] for part in ("positions", "velocities", "accelerations"))
@@ -69,7 +69,7 @@ def test_what_a_controller_takes_is_executed_within_limits(limited: str, message
             continue  # accelerations of cubics jump
         swung = 1.0 if trajectory.delay > 0 else SWUNG[name]
         most = VALUES[name] * swung * (1 + SLACK)
-        if name == "jerk":  # points a few microseconds apart cannot say it
+        if name == "jerk":  # points a few microseconds apart cannot express jerk
             given = Limits(jerk=np.full(3, most))
             assert not worst_violations(motion, given, of_points=True)
         else:

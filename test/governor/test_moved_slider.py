@@ -31,7 +31,7 @@ SPACES = {
     "accelerations": ControlSpace.ACCELERATION,
 }
 TAKEN = tuple[int, int, int]
-"""Which command was the first of a message, when that was, and the stamp of the report that its maker knew."""
+"""Index of the first command of a message, its time, and the stamp of the latest report when it was made."""
 
 
 class Streamed:
@@ -109,7 +109,7 @@ class Streamed:
             self._under_way.append((now_ns + self._some(0.3, 1.5), made, self._reported_ns))
 
     def beyond(self) -> float:
-        """How far the command jumped at most at a message, rad, beyond what no report could tell by then."""
+        """Largest jump of the command at a message, rad, beyond what no report could tell by then."""
         moved = np.diff(self.commands, axis=0)
         usual = np.median([moved[:-2], moved[1:-1], moved[2:]], axis=0)
         jumps, speeds = np.abs(moved[1:-1] - usual).max(axis=1), np.abs(moved).max(axis=1) / CYCLE_NS

@@ -11,7 +11,7 @@ DOF, RATE, DT = 7, 50, 0.04
 
 
 def test_plans_off_by_their_own_constants_add_little_acceleration() -> None:
-    """Joins look on to where a plan goes, also where they are shorter than that: otherwise half as much again."""
+    """A join looks ahead along its plan even if it is shorter; otherwise accelerations are half as large again."""
     node = SimulatedNode(
         DOF, start_from="previous", limits__velocity=[2.0] * DOF, limits__acceleration=[10.0] * DOF,
         limits__jerk=[500.0] * DOF,

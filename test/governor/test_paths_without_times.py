@@ -1,4 +1,4 @@
-"""Paths without times: from rest and from a motion, sought beside; what is said where one is slower than usual."""
+"""Paths without times: from rest and from motion, timed in threads; and the warning about a slow one."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def test_a_path_that_is_passed_with_rests_is_said_to_be(doubled: int) -> None:
     parameters = NodeParameters.of(list(NAMES), device="cpu", start_from="measured", **LIMITS)
     executor, now_ns = Executor(parameters, warn=told.append), 10**12
     there = np.array([[0.0, 0.0, 0.0], [0.3, -0.2, -0.3], [0.7, -0.5, -0.7]])
-    # The row at the turn, twice within noise: the bend of the path jumps there.
+    # The row at the turn occurs twice, up to noise: the path's curvature jumps there.
     path = np.concatenate([there, there[-1:].repeat(doubled, 0) + np.array([0.0, 1e-5, 0.0]), there[-2::-1]])
     fields = PositionFields(NAMES, 0, len(path), np.zeros(len(path), np.int64), path, None, None)
     executor.joint_state(np.zeros(3), np.zeros(3), now_ns)
@@ -32,7 +32,7 @@ def test_a_path_that_is_passed_with_rests_is_said_to_be(doubled: int) -> None:
 
 @pytest.fixture
 def node() -> SimulatedNode:
-    """A node whose threads are done when a test says so, with a robot at rest."""
+    """A node whose threads finish when a test says so, with a robot at rest."""
     made = SimulatedNode(**limits(velocity=1.0, acceleration=8.0, jerk=80.0), limits__start_deviation=0.0)
     made.seek_in(Later())
     made.execute(0.0)
@@ -44,7 +44,7 @@ WAY = np.array([[0.2, 0.0], [0.4, -0.3], [0.1, -0.1]])
 
 
 def along(node: SimulatedNode, now: float) -> None:
-    """Send a path, whose search waits for its thread."""
+    """Send a path that waits for its thread."""
     assert node.plan(np.zeros(len(WAY)), WAY, now=now) is None
 
 

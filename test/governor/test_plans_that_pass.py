@@ -38,7 +38,7 @@ def trapezoids(way: np.ndarray, dt: float) -> tuple[np.ndarray, ...]:
 
 
 def s_curves(way: np.ndarray, dt: float) -> tuple[np.ndarray, ...]:
-    """The same within J, too."""
+    """The fastest straight way within V, A and J, in the same form."""
     dof = len(way)
     given, motion = InputParameter(dof), Trajectory(dof)
     given.current_position, given.target_position = [0.0] * dof, way.tolist()
@@ -73,7 +73,7 @@ def test_plans_of_a_time_parameterization_pass_unchanged(profile: str, dt: float
 
 @lru_cache
 def planned_by_toppra(parametrizer: str, seed: int):
-    """A random path of 1 to 7 joints, as fast as V and A allow; with all else as it is by default."""
+    """A random path of 1 to 7 joints, timed within V and A; toppra's other settings are its defaults."""
     toppra = pytest.importorskip("toppra", reason="toppra is not installed (requirements/peers.txt)")
     algorithm, constraint = (pytest.importorskip(f"toppra.{name}") for name in ("algorithm", "constraint"))
     toppra.setup_logging("ERROR")
@@ -90,7 +90,7 @@ def planned_by_toppra(parametrizer: str, seed: int):
 @pytest.mark.parametrize("dt", [0.01, 0.02, 0.05, 0.1, 0.2])
 @pytest.mark.parametrize("parametrizer", ["ParametrizeSpline", "ParametrizeConstAccel"])
 def test_plans_of_toppra_at_exactly_the_limits_pass_unchanged(parametrizer: str, dt: float, fields: int) -> None:
-    """Its motions exceed the limits between the places of its grid, by up to 1 % of velocity."""
+    """Its motions exceed the limits between the points of its grid, by up to 1 % of velocity."""
     for seed in range(10):
         planned = planned_by_toppra(parametrizer, seed)
         times = np.append(np.arange(0, planned.duration - 1e-6, dt), planned.duration)
@@ -138,7 +138,7 @@ def test_a_smooth_plan_may_be_off_as_far_as_a_time_parameterization(
 
 
 def pieces_that_jump(order: int) -> tuple[np.ndarray, ...]:
-    """Steps of 1 s in which the derivative of an order jumps up to twice, from -1, 0 or 1 to one of these.
+    """Steps of 1 s in which a derivative of some order, -1, 0 or 1, jumps up to twice.
 
     Returns derivatives 0 to `order` at the end `[order + 1, N]`, the last one at the beginning, and velocities within.
     """
@@ -150,7 +150,7 @@ def pieces_that_jump(order: int) -> tuple[np.ndarray, ...]:
     within = np.linspace(0, 1, 201)[:, None]
 
     def after(time: np.ndarray, power: int) -> np.ndarray:
-        """The integral over `power` times, at a time."""
+        """The integral of order `power` up to a time."""
         jumps = levels[:, 0], levels[:, 1] - levels[:, 0], levels[:, 2] - levels[:, 1]
         return sum(
             jump * np.maximum(time - since, 0) ** power / np.prod(np.arange(1, power + 1), dtype=float)

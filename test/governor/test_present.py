@@ -1,4 +1,4 @@
-"""What the controller does, as it reports it: restarts, late messages, silence, other speeds; and what it did."""
+"""Reports of the controller: restarts, late messages, silence, other speeds; and past commands."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def status(node: SimulatedNode, now: float = NOW_S) -> ControllerStatus:
 
 
 def follow(node: SimulatedNode, begin: float, end: float, late: float = 0.0) -> None:
-    """Joint states and reports at 100 Hz of a controller that executes what was published."""
+    """Send joint states and reports at 100 Hz of a controller that executes the published motion."""
     for time in np.arange(begin, end, 0.01):
         position, velocity, _ = node.commanded(NOW_S + time - late)
         node.measure(position, velocity, now=NOW_S + time)
@@ -68,7 +68,7 @@ def test_a_hold_at_an_older_end_after_a_newer_motion_is_a_restart(node):
 @pytest.mark.parametrize("acceleration", [0.0, 1.0])
 @pytest.mark.parametrize("age", [0.002, 0.03])
 def test_a_stop_of_anothers_motion_begins_where_that_is_on_arrival(acceleration: float, age: float):
-    """As after a restart of the node: all that is known is a report, which is some time old."""
+    """As after a restart of the node, the only knowledge is a report, which is some time old."""
     node = SimulatedNode(limits__velocity=[2.0] * 2, limits__acceleration=[10.0] * 2, limits__jerk=[500.0] * 2)
     node.measure(0.0, 0.5)
     reference = State(np.zeros(2), np.full(2, 0.5), np.full(2, acceleration))
@@ -113,7 +113,7 @@ def test_a_restart_where_the_motion_just_passes_is_seen_by_the_velocity(node, sa
 
 
 def test_a_restart_within_an_encoders_step_of_rest_is_seen(node):
-    """12 urad, which are commanded in one cycle if the motion is taken to be in execution."""
+    """12 urad would be commanded in one cycle if the motion counted as executed."""
     follow(node, 0.03, 0.5)
     end = node.published.present.at(ns(NOW_S + 0.5)).planned.motion
     at = NOW_S + 0.5 + end.duration + 0.1
@@ -124,7 +124,7 @@ def test_a_restart_within_an_encoders_step_of_rest_is_seen(node):
 
 
 def test_a_restart_near_a_motion_that_still_creeps_is_seen(node):
-    """It holds 5 urad from where the motion is, at 1e-4 rad/s: further than that goes within the tolerance of time."""
+    """It holds 5 urad beside the motion, which moves at 1e-4 rad/s: that is more than the tolerance of time allows."""
     follow(node, 0.03, 0.5)
     planned = node.published.present.at(ns(NOW_S + 0.5)).planned
     speeds = [(abs(planned.state_at(ns(t)).velocity[0]), t) for t in NOW_S + 0.5 + np.arange(0, 3, 1e-4)]
@@ -138,7 +138,7 @@ def test_a_replacement_that_has_not_arrived_is_late_then_a_restart(node):
     follow(node, 0.03, 0.5)
     before = node.published.present.at(ns(NOW_S + 0.5)).planned
     node.send(LINE[::-1] * 0.2, now=NOW_S + 0.5)
-    # At first, both are the same.
+    # At first, both motions are the same.
     for time, expected in zip(
         (0.51, 0.7, 1.1), (ControllerStatus.EXECUTING, *[ControllerStatus.LATE] * 2), strict=True
     ):
@@ -152,7 +152,7 @@ def test_a_replacement_that_has_not_arrived_is_late_then_a_restart(node):
 
 
 def test_a_restart_at_an_earlier_end_is_late_while_messages_travel(node):
-    """It has lost the newest motion, of 1.5 rad, and holds where that was to begin: the next one begins there, too."""
+    """The controller has lost the newest motion, of 1.5 rad, and holds its beginning: the next motion begins there."""
     follow(node, 0.03, 2.5)
     held = node.commanded(NOW_S + 2.5)[0]
     node.send(held + 3 * LINE, now=NOW_S + 2.5)
@@ -192,14 +192,14 @@ def test_reports_out_of_order_are_ignored_unless_the_clock_was_set_back():
         assert status(node, NOW_S + now) is expected
 
 
-# What was commanded and measured at times that are over
+# Past commands and measurements
 
 
 MS = 1_000_000
 
 
 def line(start_ns: int, speed: float) -> PlannedMotion:
-    """From 0 at a speed, for 10 s."""
+    """A motion from 0 at a speed, for 10 s."""
     return PlannedMotion(start_ns, Motion(np.array([0.0, 10.0]), np.array([[[0.0], [speed]]])))
 
 

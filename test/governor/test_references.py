@@ -1,4 +1,4 @@
-"""How plans are read: on from the previous plan, by their rows alone, or with their noise taken out."""
+"""Readings of plans: as continuing the previous plan, by their rows alone, or with their noise removed."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_a_plan_that_leaves_the_previous_one_continues_it(power):
 
 
 def test_rows_that_hold_a_position_do_not_continue_a_plan_in_motion():
-    """A spline from 0.5 rad/s to rows 8 mrad ahead would pass them by 0.6 mrad, and swing there."""
+    """A spline from 0.5 rad/s to rows 8 mrad ahead would pass them by 0.6 mrad and oscillate there."""
     planned = read(np.full(10, 0.008))[0]
     assert planned.valid_from_ns == ORIGIN_NS + round(DT * 1e9)
     np.testing.assert_array_equal(planned.motion.states_at(np.linspace(0, 0.2, 50))[0], 0.008)
@@ -112,7 +112,7 @@ def test_corners_of_a_plan_are_no_noise():
 
 @pytest.mark.parametrize("braking", [False, True])
 def test_velocities_after_a_brake_begin_with_their_own(braking):
-    """The velocity of a brake is nobody's plan: a spline that began with it would swing, and its brake turn round."""
+    """A brake's velocity is nobody's plan: a spline that began with it would oscillate."""
     plan = Plan(MAPS["velocity"], np.full(2, DT), np.full((2, 1), 0.3), None, ORIGIN_NS)
     before = at_a_speed(-0.4, plan_until=0.5 if braking else np.inf)
     planned = next(references(plan, ORIGIN_NS, ORIGIN_NS, lambda _: before, READING))
@@ -121,6 +121,6 @@ def test_velocities_after_a_brake_begin_with_their_own(braking):
 
 
 def test_a_plan_that_turns_soon_continues_the_previous_plan_up_to_there():
-    """It rises for 20 ms yet, and falls then: a robot on its way up is not ahead of where the plan goes."""
+    """The plan rises for another 20 ms and then falls: a robot on its way up is not ahead of it."""
     rows = 0.01 - 20.0 * (DT * np.arange(32)) ** 2
     assert read(rows)[0].valid_from_ns <= ORIGIN_NS

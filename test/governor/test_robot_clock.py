@@ -1,4 +1,4 @@
-"""The robot's clock, from stamps and their arrivals; and what becomes of motions when a clock is set."""
+"""The robot's clock, from stamps and their arrivals; and motions when a clock is set."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Clocks:
         self.late, self.every = late, every
 
     def go(self, count: int = 50, jitter: float = 0.0) -> list[int]:
-        """Some stamps arrive; by how much the clock was found to be set, if it was."""
+        """Let stamps arrive; returns the steps of the clock that were found."""
         found = []
         for _ in range(count):
             self.steady_ns += round(self.every * MS)
@@ -44,11 +44,11 @@ class Clocks:
         return [step.stamps_ns for step in found if step is not None]
 
     def read(self) -> float:
-        """By how much what is read is ahead of the robot's clock, ms."""
+        """Difference of the clock's reading from the robot's clock, ms."""
         return (self.clock.read(self.steady_ns + self.node_ns, self.steady_ns) - self.steady_ns - self.robot_ns) / MS
 
     def set_clock(self, node: float = 0.0, robot: float = 0.0) -> None:
-        """Set clocks, by ms."""
+        """Set the clocks forward, by ms."""
         self.node_ns += round(node * MS)
         self.robot_ns += round(robot * MS)
 
@@ -65,7 +65,7 @@ def test_a_clock_ahead_is_read_to_the_shortest_time_on_the_way(ahead: float, jit
 
 @pytest.mark.parametrize("behind", [2.0, 15.0, 60.0, 1000.0])
 def test_delays_below_a_lead_are_transport_and_the_rest_a_clock_behind(behind: float) -> None:
-    """By what is left, a message begins earlier: it is never more than a lead, and never less than the error."""
+    """The remaining offset makes messages begin earlier: by at most a lead, and at least by the error."""
     clocks = Clocks(-behind)
     clocks.go()
     assert clocks.read() == pytest.approx(min(behind, 20.0 - 0.3), abs=1e-3)
@@ -171,7 +171,7 @@ def test_what_was_received_before_the_clock_was_set_says_nothing_about_it() -> N
 
 
 class Machine(Clocks):
-    """A node, and a controller that executes what it publishes, by a clock that counts cycles or one that is read.
+    """A node, and a controller that executes its trajectories by a clock that counts cycles, or by one that is read.
 
     It reports the command of the next cycle.
     """
@@ -183,7 +183,7 @@ class Machine(Clocks):
         self.reports, self.base_ns, self.cycle = reports, 0, cycle
         self.executed: PlannedMotion | None = None
         self.made: list[ExecutableTrajectory] = []
-        """What the node published by itself."""
+        """Trajectories that the node published by itself."""
         self.go(10)
 
     @property
@@ -194,19 +194,19 @@ class Machine(Clocks):
         return self.clock.read(self.steady_ns + self.node_ns, self.steady_ns)
 
     def commanded(self, ahead: float = 0.0) -> State:
-        """What the controller commands, ms from now: position, velocity and acceleration."""
+        """The controller's command some ms from now: position, velocity and acceleration."""
         time_ns = self.robot_time_ns - self.base_ns + round(ahead * MS)
         return self.executed.state_at(time_ns) if self.executed else State(*np.zeros((3, 2)))
 
     def send(self) -> None:
-        """Positions at 0.5 rad/s, from now on."""
+        """Send positions at 0.5 rad/s, from now on."""
         ahead = 0.5 * (self.steady_ns - BEGIN_NS) * 1e-9 + 0.025 * np.arange(1, 21)
         rows, now, stamp = ahead[:, None] * np.ones(2), self.now_ns() * 1e-9, (self.steady_ns + self.node_ns) * 1e-9
         if (made := self.node.send(rows, dt=0.05, now=now, stamp=stamp)) is not None:
             self.executed, self.base_ns = PlannedMotion(made.start_ns, made.motion), 0
 
     def go(self, count: int = 5, jitter: float = 0.0) -> list[int]:
-        """Reports and joint states arrive."""
+        """Let reports and joint states arrive."""
         for _ in range(count):
             period_ns = round(self.every * MS)
             self.steady_ns += period_ns - (self.steady_ns - BEGIN_NS) % period_ns
@@ -227,7 +227,7 @@ class Machine(Clocks):
         return []
 
     def set_clock(self, node: float = 0.0, robot: float = 0.0) -> None:
-        """Set clocks, by ms."""
+        """Set the clocks forward, by ms."""
         super().set_clock(node, robot)
         if self.counts:
             self.base_ns += round(robot * MS)
@@ -244,7 +244,7 @@ def test_when_a_clock_is_set_the_controllers_command_goes_on(
     for _ in range(10):
         machine.send()
         machine.go(5)
-    if just_sent:  # and not reported yet
+    if just_sent:  # the plan has not been reported yet
         machine.steady_ns += round(0.7 * machine.every * MS)
         machine.send()
     machine.set_clock(by * (whose != "robot"), by * (whose != "node"))
@@ -259,7 +259,7 @@ def test_when_a_clock_is_set_the_controllers_command_goes_on(
         assert machine.node.published.present.status(0) is ControllerStatus.EXECUTING
         assert np.abs(np.stack(machine.commanded().beyond(before))).max() < 1e-6, "without a jump"
     planned = 0.5 * (machine.steady_ns - BEGIN_NS) * 1e-9
-    unsure = 0.5 * LEAD_NS * 1e-9  # a node that is ahead cannot tell that from transport
+    unsure = 0.5 * LEAD_NS * 1e-9  # a node whose clock is ahead cannot tell that from transport
     assert np.abs(machine.commanded().position - planned).max() < unsure + 1e-4, "and by the planner's clock"
 
 
@@ -285,7 +285,7 @@ def test_without_reports_a_clock_set_in_motion_waits_for_rest() -> None:
 @pytest.mark.parametrize("by", [-200.0, 200.0])
 @pytest.mark.parametrize("counts", [True, False])
 def test_without_reports_no_brake_begins_where_the_command_may_not_be(by: float, counts: bool) -> None:
-    """The motion goes on and ends by itself: nobody knows where the controller is in it."""
+    """The motion ends by itself: nobody knows where the controller is in it."""
     machine = Machine(reports=False, counts=counts)
     for _ in range(10):
         machine.go(5)

@@ -16,7 +16,7 @@ from traj_integrator_ros.kernels import ControlSpace
 from traj_integrator_ros.requests.rejection import RejectionReason
 
 CYCLE_S, REPORTS, ARRIVES = 0.002, 5, 2
-"""Cycle of the controller, s; cycles from report to report, and until a message arrives."""
+"""Cycle of the controller, s; cycles between reports, and until a message arrives."""
 TIMES = np.linspace(0, 0.8, 33)[1:]
 GOAL = np.array([0.4, -0.3])
 SCALES = (1.0, 0.5, 0.3, 0.1)
@@ -30,7 +30,7 @@ def shape(times: np.ndarray) -> np.ndarray:
 
 
 class Scaled(SimulatedNode):
-    """A node and a controller whose slider moves; `at` are commanded positions, cycle by cycle."""
+    """A node, and a controller whose slider moves; `at` are the commanded positions of all cycles."""
 
     def __init__(self, slider: Slider, *, keeps_clock: bool = False, **parameters: object) -> None:
         super().__init__(**limits(velocity=2.0, acceleration=10.0, jerk=200.0), **parameters)
@@ -41,7 +41,7 @@ class Scaled(SimulatedNode):
         self.go(0.1)
 
     def go(self, seconds: float) -> None:
-        """Let cycles pass."""
+        """Run some cycles."""
         for _ in range(round(seconds / CYCLE_S)):
             self.robot.scaling = self.slider(self.time_s - NOW_S)
             now_ns = ns(self.time_s)
@@ -61,18 +61,18 @@ class Scaled(SimulatedNode):
                 self.sent(self.tick(self.time_s))
 
     def sent(self, made: ExecutableTrajectory | None) -> ExecutableTrajectory | None:
-        """Have the controller get what was published."""
+        """Give the controller a published trajectory."""
         if made is not None:
             self.under_way.append((self.cycle + ARRIVES, made))
         return made
 
     def off_plan(self, plan: Callable[[np.ndarray], np.ndarray]) -> float:
-        """How far the command was from a plan, at whatever time of it, at most, rad."""
+        """Largest distance of the command from a plan's path, rad."""
         rows = plan(np.arange(0, 0.9, 1e-4))
         return max(np.abs(rows - place).max(axis=1).min() for place in self.at)
 
     def jump(self) -> float:
-        """By how much the command went on otherwise than before and afterwards from one cycle to the next, rad."""
+        """Largest jump of the command from one cycle to the next, compared with its neighbours, rad."""
         steps = np.diff(self.at, axis=0)
         usual = np.median([steps[:-2], steps[1:-1], steps[2:]], axis=0)
         return float(np.abs(steps[1:-1] - usual).max())
@@ -118,7 +118,7 @@ def test_chunks_are_taken_up_where_the_command_is(slider: Slider, space: Control
         node.sent(node.send(rows, dt=0.04, space=space, now=node.time_s, stamp=node.time_s))
         node.go(0.1)
     assert not node.refused and not node.published.guard.brakes
-    moved_by_slider = 0.7 * 0.7 * CYCLE_S  # when it is moved: all at once
+    moved_by_slider = 0.7 * 0.7 * CYCLE_S  # the moment of the move: all at once
     assert node.jump() < moved_by_slider + 1e-3
 
 

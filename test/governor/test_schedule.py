@@ -29,7 +29,7 @@ def moving_node(**parameters: object) -> SimulatedNode:
 
 
 def positions(begin: float, count: int, dt: float = 0.05, velocity: float = 1.0) -> np.ndarray:
-    """On a line that passes `begin` one step before its first row."""
+    """Rows on a line that passes `begin` one step before its first row."""
     return begin + velocity * dt * np.arange(1, count + 1)[:, None] * np.ones(2)
 
 
@@ -136,7 +136,7 @@ def test_steps_that_are_over_are_dropped_and_the_rest_of_one_counts() -> None:
 
 @pytest.mark.parametrize("space", HELD)
 def test_the_rest_of_a_sequence_is_what_is_left_of_the_whole(space: ControlSpace) -> None:
-    """With its own start, a sequence that comes late goes where it would have gone."""
+    """A late sequence with its own start goes where it would have gone in time."""
     rng = np.random.default_rng(5)
     start, actions = rng.normal(scale=0.1, size=(3, 2)), rng.normal(scale=0.05, size=(16, 2))
     fresh, late = (SimulatedNode(start_from="previous", limits__start_deviation=0.0) for _ in range(2))
@@ -212,7 +212,7 @@ def test_a_trajectory_whose_start_has_passed_is_made_anew() -> None:
 @pytest.mark.parametrize("dt", [0.02, 0.05, 0.1])
 @pytest.mark.parametrize("behind", [0.0, 0.04])
 def test_a_difference_from_rows_that_are_over_fades(dt: float, behind: float) -> None:
-    """Without one, a sequence is followed as if it had been there from its stamp."""
+    """A late sequence without a start is followed as if it had come at its stamp."""
     node, ago = moving_node(), 2 * dt
     stamp = NOW_S + 0.5 - ago
     trajectory = node.send(positions(0.5 - ago - behind, round(0.8 / dt), dt), dt=dt, now=NOW_S + 0.5, stamp=stamp)
@@ -268,7 +268,7 @@ def test_brakes_and_chunks_that_come_too_late_for_them_are_counted() -> None:
 
 @pytest.mark.parametrize("back", [0.006, 0.05, 0.3, 100.0])
 def test_a_clock_that_jumps_back_is_reported_and_forgets_the_motion(back: float) -> None:
-    """The joint state is older than a short jump; what was published is not."""
+    """After a short jump of the clock, the joint state is too old, but the published motion is not."""
     node = moving_node(publish__start_moving=True)
     node.measure(0.1, 1.0, now=NOW_S + 0.1)
     node.send(positions(0.5, 16), dt=0.05, now=NOW_S + 0.5)
@@ -300,7 +300,7 @@ def test_for_any_jump_of_the_clock_the_last_trajectory_ends_at_rest(jumps: list[
 
 
 def test_velocities_are_stopped_before_a_limit_they_lead_to() -> None:
-    """From a command that is faster, they go on a little further than they say."""
+    """From a faster command, the rows are passed a little beyond."""
     given = limits(velocity=2.0, acceleration=10.0, jerk=200.0, position_max=0.545, position_min=-5.0)
     node = SimulatedNode(start_from="previous", **given)
     node.execute(0.0, 0.7, lasts=0.5)
@@ -311,7 +311,7 @@ def test_velocities_are_stopped_before_a_limit_they_lead_to() -> None:
 
 
 def test_plans_on_one_grid_take_over_from_each_other_at_its_ticks() -> None:
-    """A receding horizon: each plan begins where one before has a row, to within the rounding of float32."""
+    """A receding horizon: each plan begins at a row of the previous one, up to the rounding of float32."""
     node = SimulatedNode(start_from="previous", limits__start_deviation=0.0, state_timeout=0.0)
     node.execute(0.0)
     node.measure(0.0)

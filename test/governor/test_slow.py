@@ -40,7 +40,7 @@ def largest_jump(motion: Motion) -> float:
 
 
 def away(motion: Motion, rows: np.ndarray) -> float:
-    """The most by which a motion misses one of these rows, rad."""
+    """Largest distance of a motion from any of these rows, rad."""
     positions = motion.states_at(np.linspace(0, motion.duration, 10_001))[0]
     return max(float(np.abs(positions - row).max(axis=1).min()) for row in rows)
 
@@ -119,7 +119,7 @@ def test_a_stream_of_chunks_beyond_limits_is_one_motion_within_them(size: float)
 
 
 def test_what_is_assumed_does_not_grow_with_each_chunk_that_is_slowed() -> None:
-    """Only velocities are limited, as by most URDFs; each message was given half as much again as the one before."""
+    """Only velocities are limited, as in most URDFs; each message once got half as much again as the previous one."""
     node = limited(limits__jerk=[], limits__acceleration=[], start_from="previous", publish__longest_wait=2.0)
     plan, asked = SHAPE * [2.5, 0.3], []
     for cycle in range(0, 40, 4):
@@ -160,7 +160,7 @@ def test_a_smaller_deceleration_is_kept() -> None:
 
 
 def test_a_slowed_motion_begins_in_its_state_or_is_not_found() -> None:
-    """Where all joints would have to turn at once, their accelerations could be those of the other direction."""
+    """Where all joints would have to turn at once, their accelerations could take either sign."""
     begun = 0
     for seed in range(150):
         random = np.random.default_rng(seed)
@@ -176,7 +176,7 @@ def test_a_slowed_motion_begins_in_its_state_or_is_not_found() -> None:
 
 
 def test_a_slowed_plan_continues_where_the_robot_is_not_where_its_plan_was() -> None:
-    """It was begun 50 ms ago, and the robot rests: later plans that begin before the join read it without a jump."""
+    """The plan began 50 ms ago, and the robot rests: later plans that begin before the join read it without a jump."""
     node = limited(start_from="previous")
     trajectory = node.send(SHAPE * [2.0, 0.2], stamp=NOW_S - 0.05)
     assert trajectory.delay > 0 and largest_jumps(trajectory.planned.motion)[0] < 1e-9

@@ -1,4 +1,4 @@
-"""States as drivers and controllers send them: of several publishers, without velocities, repeated, out of order."""
+"""States from drivers and controllers: from several publishers, without velocities, repeated, out of order."""
 
 from __future__ import annotations
 
@@ -91,7 +91,8 @@ def test_repeated_stamps_are_taken_and_late_ones_are_not(states: JointStates) ->
     assert states.latest(ns(NOW_S), 0.5).position[0] == 0.2
     assert late.reason is RejectionReason.CLOCK_JUMPED_BACK and "ignored as late" in late.message
     take(states, ARM, [0.5, 0.2], NOW_S + 0.02)
-    states.update(GRIPPER, np.array([0.03]), NOTHING, ns(NOW_S + 0.01), ns(NOW_S + 0.03))  # late, but not for it
+    # late, but not refused because of that
+    states.update(GRIPPER, np.array([0.03]), NOTHING, ns(NOW_S + 0.01), ns(NOW_S + 0.03))
     assert states.latest(ns(NOW_S + 0.03), 0.5).position.tolist() == [0.5, 0.2, 0.03]
 
 
@@ -129,7 +130,7 @@ def test_a_clock_that_jumps_back_drops_the_state(states: JointStates) -> None:
 
 
 def test_a_slow_publisher_is_compared_with_commands_of_its_time() -> None:
-    """A gripper that follows exactly at 1 rad/s, heard 50 ms later than the arm beside it, does not deviate."""
+    """A gripper that follows exactly at 1 rad/s, and is read 50 ms later than the arm, has no tracking error."""
     node = SimulatedNode(2, supervision__deviation=0.02)
     node.measure([0.0, 0.0])
     node.execute([0.0, 0.0], [0.0, 1.0], lasts=2.0)
@@ -156,7 +157,7 @@ def test_references_without_rates_have_usable_positions(rates: list[float]) -> N
         assert not report.has_velocity and np.isfinite(report.reference).all()
         node.pipeline.report(report, ns(NOW_S + time))
         if moved and not any(report.reference.velocity):
-            expected = ControllerStatus.RESTARTED  # it holds another position, as far as it says
+            expected = ControllerStatus.RESTARTED  # it holds another position, as far as its reports say
         assert node.published.present.status(ns(NOW_S + time)) is expected
 
 

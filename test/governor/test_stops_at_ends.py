@@ -21,7 +21,7 @@ def limits(dof: int, position: float = np.inf) -> Bounds:
 
 
 def at_the_speed_of(start: State) -> Motion:
-    """Half a second of it."""
+    """The first half second of the brake."""
     return cubic_spline(np.full(10, 0.05), start.position + 0.05 * np.arange(11)[:, None] * start.velocity)
 
 
@@ -86,7 +86,7 @@ def test_a_joint_leaves_its_plan_late_to_stop_before_a_position_limit(side):
 
 @pytest.mark.parametrize("side", [1.0, -1.0])
 def test_a_joint_that_speeds_up_leaves_its_plan_rather_than_brake_harder(side):
-    """It could not take its last acceleration back before it exceeds its velocity, but for a larger jerk."""
+    """Only a larger jerk could end its acceleration before it exceeds its velocity limit."""
     start = State(np.zeros(1), np.array([1.4 * side]), np.array([5.0 * side]))
     plan = motion_of_actions("jerk", np.full(10, 0.01), np.zeros((10, 1)), start)
     bounds = replace(limits(1), most=np.array([[2.0], [np.inf], [np.inf]]))  # the velocity is given, the rest assumed

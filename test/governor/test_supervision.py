@@ -1,4 +1,4 @@
-"""Whether the robot follows: a lag does, a robot that is held does not; then it is braked until it rests."""
+"""Tracking: a lag is accepted, a held robot is not, and is braked until it rests."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LINE = 0.01 * np.arange(1, 101)[:, None] * np.ones(2)
 
 @pytest.fixture
 def node() -> SimulatedNode:
-    """A node whose robot is at 0.5 rad/s from NOW_S on."""
+    """A node whose robot moves at 0.5 rad/s from NOW_S on."""
     node = SimulatedNode()
     node.measure(0.0, 0.5)
     node.execute(0.0, 0.5, at=NOW_S + 0.02)
@@ -24,7 +24,7 @@ def node() -> SimulatedNode:
 
 
 def move(node: SimulatedNode, begin: float, end: float, lag: float = 0.0, held_at: float | None = None) -> list:
-    """Joint states at 100 Hz of a robot that lags, or is held; what was published meanwhile."""
+    """Send joint states at 100 Hz of a robot that lags, or is held; returns the trajectories published meanwhile."""
     published = []
     for time in np.arange(begin, end, 0.01):
         state = (held_at, 0.0) if held_at is not None else node.commanded(NOW_S + time - lag)[:2]
@@ -36,7 +36,7 @@ def move(node: SimulatedNode, begin: float, end: float, lag: float = 0.0, held_a
 
 
 def refused(node: SimulatedNode, now: float) -> Rejected:
-    """What a sequence is refused with, and a caller who asks whether it would be published is told."""
+    """The rejection of a sequence, which a caller who only asks is told, too."""
     told = rejected(node.send, LINE, now=NOW_S + now, only_checked=True)
     error = rejected(node.send, LINE, now=NOW_S + now)
     assert (told.reason, told.message) == (error.reason, error.message)
@@ -149,14 +149,14 @@ def test_a_stop_on_the_way_to_the_first_point_is_known_before(speed: float, call
 
 
 class Stream:
-    """Chunks of velocities, or of positions from where the joints are, at 10 Hz; the first joint may meet a wall."""
+    """Chunks of velocities, or of positions from the joints' own, at 10 Hz; the first joint may meet a wall."""
 
     def __init__(self, wall: float) -> None:
         self.node, self.wall, self.time, self.refused = SimulatedNode(), wall, 0.0, 0
         self.place = np.zeros(2)
 
     def go(self, speed: float, seconds: float, by: ControlSpace = ControlSpace.POSITION) -> None:
-        """Send chunks of the first joint at a speed."""
+        """Send chunks of velocities for the first joint."""
         for tick in range(round(seconds * 100)):
             state = self.node.published.present.commanded(ns(NOW_S + self.time))
             commanded = np.zeros((2, 2)) if state is None else np.array(state[:2])

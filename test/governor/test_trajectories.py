@@ -1,4 +1,4 @@
-"""What is published for the controller: points of one motion, from its present command on to rest."""
+"""Trajectories for the controller: points of one motion, from its present command to rest."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def test_a_controller_repeats_the_motion_exactly(space: ControlSpace, start_from
     rng = np.random.default_rng(space.value)
     node = SimulatedNode(start_from=start_from)
     node.measure(0.0)
-    for k in range(2):  # the second one takes over from the first
+    for k in range(2):  # the second trajectory takes over from the first
         scale = 0.02 if space is ControlSpace.POSITION else 0.5
         actions = rng.normal(scale=scale, size=(7, 2))
         trajectory = node.send(actions, space=space, dt=0.05, now=NOW_S + 0.33 * k, took=0.001)
@@ -238,7 +238,7 @@ def test_a_brake_that_takes_minutes_is_refused(action: str) -> None:
 
 
 def test_an_excess_between_points_has_time_joint_and_value() -> None:
-    # Rows within 0.1 .. 0.2, and in between the way around.
+    # Rows within 0.1 .. 0.2; in between, the motion swings further.
     rows = np.zeros((10, 2))
     rows[3:, 1] = 0.1
     node = SimulatedNode(limits__position_max=[1.0, 0.1005], limits__action="reject")
@@ -263,7 +263,7 @@ def test_a_joint_brakes_earlier_before_a_position_limit() -> None:
 
 
 def test_a_gentle_central_difference_keeps_its_limits() -> None:
-    """Its rows end with a hold that is not in the motion."""
+    """Its rows end with a hold that the motion lacks."""
     node = SimulatedNode(
         finite_difference="central", limits__action="reject", limits__acceleration=[5.0, 5.0], limits__jerk=[100.0] * 2
     )
@@ -293,7 +293,7 @@ def test_held_accelerations_keep_the_jerk_limit_step_by_step() -> None:
 
 @pytest.mark.parametrize(("jerk", "brakes"), [(40.0, False), (10.0, True), (3.0, True)])
 def test_a_plan_that_slows_down_to_its_end_is_not_refused(jerk: float, brakes: bool):
-    """It asks for 1.2 rad/s^3, and in its last step 30 and more take it to rest: that fades sooner, or brakes later."""
+    """It asks for 1.2 rad/s^3, and 30 and more in its last step to rest: the fade or the brake begins sooner."""
     u = np.linspace(0, 1, 51)[1:, None] * np.ones(2)
     node = SimulatedNode(limits__action="reject", **limits(velocity=1.0, acceleration=2.0, jerk=jerk))
     node.report(0.0), node.measure(0.0)
@@ -310,7 +310,7 @@ def test_with_warn_a_violation_is_published_nevertheless() -> None:
 
 @pytest.mark.parametrize("away", [0.004, 0.05, 0.2])
 def test_with_warn_a_plan_beyond_a_position_limit_is_joined(away: float) -> None:
-    """Its last rows, and its brake, lead beyond the limit."""
+    """Its last rows, and its brake, exceed the limit."""
     bounds = limits(position_min=-1.0, position_max=1.0, velocity=2.0, acceleration=10.0, jerk=300.0)
     node = SimulatedNode(limits__action="warn", limits__start_deviation=0.0, **bounds)
     node.report(0.7 - away), node.measure(0.7 - away)

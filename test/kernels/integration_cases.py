@@ -32,7 +32,7 @@ class Arguments:
 
 @dataclass(frozen=True)
 class StepKernel:
-    """Distinctions of one kernel from the others."""
+    """Properties in which one kernel differs from the others."""
 
     name: str
     indexed: bool = False
@@ -59,7 +59,7 @@ class StepKernel:
         return Arguments(draw(batch, horizon, dof), [draw(pool, dof) for _ in range(3)], index, traj_dt)
 
     def buffers(self, action: Tensor) -> list[Tensor]:
-        """Four output buffers full of NaN: what a kernel does not write shows."""
+        """Four output buffers full of NaN, so that unwritten places show."""
         batch, horizon, dof = action.shape
         shape = (batch, horizon + self.extra_horizon, dof)
         return [torch.full(shape, torch.nan, dtype=action.dtype) for _ in range(4)]
@@ -92,5 +92,5 @@ STEP_KERNELS = (
 
 
 def squares(outputs) -> Tensor:
-    """A loss that needs the numbers of every output in its backward."""
+    """A loss whose backward needs the values of every output."""
     return sum((output**2).sum() for output in outputs)

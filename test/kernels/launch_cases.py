@@ -1,4 +1,4 @@
-"""The calls of operator_cases.py as the launchers of any backend get them, and what float64 makes of them."""
+"""The calls of operator_cases.py in the form of a backend's launches, with their results in float64."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ DTYPES = (torch.float64, torch.float32)
 
 @dataclass
 class Launch:
-    """A call without masks; the goals of maps whose operators take none are left out."""
+    """A call without masks; goals are left out where the map's operator takes none."""
 
     case: Case
     dtype: torch.dtype = torch.float64
@@ -69,7 +69,7 @@ class Launch:
         return [*self.forward(backend), *self.vjp(backend)]
 
     def dt_gradient(self, backend: object) -> Tensor | None:
-        """The gradient of dt by that function of a backend."""
+        """The gradient of dt, by a backend's function for it."""
         scheme = self.operator.scheme(self.kernel.scheme)
         return backend.dt_gradient(self.operator.name, self.inputs, self.upstream, **scheme)
 
@@ -100,7 +100,7 @@ class Launch:
         return [output.detach() for output in outputs], [next(found) if one else None for one in self.takes], of_dt
 
     def _given(self, tensor: Tensor | None) -> Tensor | None:
-        """In the dtype and on the device; with `strided`, every second number of a larger tensor."""
+        """Tensors in the dtype and on the device; with `strided`, every second number of a larger tensor."""
         if tensor is None:
             return None
         tensor = tensor.to(self.device, self.dtype)
@@ -121,7 +121,7 @@ def launches(kernel: ControlMap, **sizes: st.SearchStrategy) -> st.SearchStrateg
 
 
 def assert_close(got: Tensor | None, want: Tensor | None, limit: float, name: object = "") -> None:
-    """Relative error in the norm over the whole tensor; None must be where None is wanted."""
+    """Assert the relative error in the norm over the whole tensor; None must match None."""
     assert (got is None) == (want is None), name
     if want is not None:
         assert got.shape == want.shape and got.is_contiguous(), name

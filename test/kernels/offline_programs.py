@@ -1,4 +1,4 @@
-"""Benchmarks that compile Triton kernels for devices that are not there, in processes of their own."""
+"""Benchmarks that compile Triton kernels for absent devices, in processes of their own."""
 
 from __future__ import annotations
 

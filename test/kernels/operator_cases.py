@@ -1,4 +1,4 @@
-"""Shared by the tests of the public functions and their operators: maps, backends, calls of any form, a diary."""
+"""Shared by the tests of the public functions and their operators: maps, backends, calls of any form, a call log."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ MAP = pytest.mark.parametrize("kernel", MAPS.values(), ids=MAPS)
 # One map of each operator, for calls that `cases` draws: of any scheme.
 OPERATORS = {kernel.operator.name: kernel for kernel in MAPS.values()}
 OPERATOR = pytest.mark.parametrize("kernel", OPERATORS.values(), ids=OPERATORS)
-# The operators know the maps by their signature alone: one of each stands for all where nothing but that matters.
+# The operators know the maps by their signature alone, so one map of each signature is enough in most tests.
 SIGNATURES = ("acceleration_zoh", "clique_central", "bspline_tight")
 SIGNATURE = pytest.mark.parametrize("kernel", [MAPS[name] for name in SIGNATURES], ids=SIGNATURES)
 
-# By device, and every other one that can run here: the reference where the C++ kernels are the default, Triton's
-# interpreter where TRITON_INTERPRET=1 is set.
+# Backends by device, and every other one that can run here: the reference where the C++ kernels are the default,
+# Triton's interpreter where TRITON_INTERPRET=1 is set.
 _CPU = backend_info()[0]
 CPU_BACKENDS = (None, *(other for other in Backend if other is not _CPU.backend and other not in _CPU.unavailable))
 BACKEND = pytest.mark.parametrize(
@@ -60,17 +60,17 @@ class Case:
     start: str = "own"
     """One row for all ("one"), one for each trajectory ("own"), or a "pool"."""
     goal: str = ""
-    """The same; "": there is none."""
+    """The same for the goal; "": there is none."""
     absent: tuple[str, ...] = LATER
     single: tuple[str, ...] = ()
-    """Rows for all beside those for each trajectory."""
+    """Rows for all trajectories beside a row for each."""
     masked: bool = False
-    """True if every second goal row does not hold."""
+    """True if every second goal row is masked out."""
     seed: int = 0
 
     @functools.cached_property
     def tensors(self) -> dict[str, Tensor]:
-        """Tensors that it is differentiated by: action, rows of start and goal, and dt unless that is a number."""
+        """Tensors to differentiate by: action, rows of start and goal, and dt unless that is a number."""
         random = functools.partial(numbers, generator=torch.Generator().manual_seed(self.seed))
         operator = self.kernel.operator
         named = {"action": random(self.batch, self.horizon, self.dof)}
@@ -82,7 +82,7 @@ class Case:
                 if f"{end}_{kind}" not in self.absent:
                     alone = form == "own" and f"{end}_{kind}" in self.single
                     named[f"{end}_{kind}"] = random(1 if alone else self._rows(form), self.dof)
-        if self.masked:  # what does not hold is not read: anything may stand there
+        if self.masked:  # masked values are not read: anything may stand there
             for name in named:
                 if name.startswith("goal_"):
                     named[name][1::2] = torch.nan
@@ -91,7 +91,7 @@ class Case:
 
     @functools.cached_property
     def lengths(self) -> Tensor:
-        """Step lengths, `[B, H]`, as the form of dt means them; one row at least if they are the same for all."""
+        """Step lengths, `[B, H]`, as the form of dt says; at least one row if all trajectories share them."""
         generator = torch.Generator().manual_seed(self.seed + 1)
         rows = max(self.batch, 1)
         dt = 0.5 + torch.rand(rows, self.horizon, generator=generator, dtype=torch.float64)
@@ -120,7 +120,7 @@ class Case:
         return [tensor.clone().requires_grad_() for tensor in self.tensors.values()]
 
     def step(self, *values: Tensor, **options: object) -> Trajectory:
-        """The map of these tensors; without any, of its own."""
+        """The map of these tensors, or else of its own."""
         return self.function(**options)(*(values or self.tensors.values()))
 
     def function(self, **options: object) -> Callable[..., Trajectory]:
@@ -129,7 +129,7 @@ class Case:
         return lambda action, *others: kernel.step(action, **dict(zip(names, others, strict=True)), **options)
 
     def of_trajectory(self, b: int) -> tuple[np.ndarray, list[np.ndarray], list[np.ndarray] | None, np.ndarray]:
-        """Action, four rows of start and of goal (None: there is none), and step lengths of one trajectory."""
+        """Action, four rows of start and of goal (None if there is none), and step lengths of one trajectory."""
 
         def place(end: str, form: str) -> int:
             return int(self.fixed[f"{end}_index"][b]) if form == "pool" else b if form == "own" else 0
@@ -152,7 +152,7 @@ def numbers(*shape: int, generator: torch.Generator) -> Tensor:
 
 
 def cases(kernel: ControlMap, **sizes: st.SearchStrategy) -> st.SearchStrategy[Case]:
-    """Calls of a map's operator in any form and with any scheme; of splines, of any degree and layout."""
+    """Calls of a map's operator in any form and with any scheme; splines have any degree and layout."""
     kernels = st.sampled_from([other for other in MAPS.values() if other.operator is kernel.operator])
     if kernel.operator.goals:
         form = kernels, st.integers(3, 5), st.integers(1, 3)
@@ -179,13 +179,13 @@ def _possible(kernel: ControlMap, *, horizon: int, goal: str, masked: bool, **fi
 
 
 def signature_case(kernel: ControlMap, **fields: object) -> Case:
-    """A call with everything that distinguishes its signature: of splines, with a goal position."""
+    """A call with every argument of its signature; a spline's has a goal position."""
     dt = "[B, 1]" if kernel.uniform_dt_only else "[B, H]"
     return Case(kernel, dt=dt, goal="own" if kernel.operator.goals else "", **fields)
 
 
 def weights_like(outputs) -> list[Tensor]:
-    """Tensors of no particular values, for use under any transform: no random numbers."""
+    """Tensors of arbitrary values, without random numbers, for use under any transform."""
     return [
         (torch.arange(output.numel(), dtype=output.dtype) * 0.7 + k).sin().view(output.shape)
         for k, output in enumerate(outputs)

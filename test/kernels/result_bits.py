@@ -1,4 +1,4 @@
-"""Prints sums of the bits that everything compiled makes of some numbers: the same on every machine."""
+"""Prints checksums of the bits that every compiled part makes of some numbers: the same on every machine."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from traj_integrator_ros.kernels.retime import MotionLimits, retime
 
 
 def bits(*results: Tensor | np.ndarray) -> int:
-    """A sum of the bits of tensors."""
+    """A checksum of the bits of tensors."""
     total = 0
     for result in results:
         words = np.ascontiguousarray(result.detach() if isinstance(result, Tensor) else result).view(np.int32).ravel()

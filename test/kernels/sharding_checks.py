@@ -15,7 +15,7 @@ from torch.distributed.tensor.debug import CommDebugMode
 from traj_integrator_ros.kernels import MAPS, CostTerm, QuadraticCost, clique_step, jerk_step, quadratic_cost
 
 BATCH, HORIZON, DOF = 5, 6, 3
-"""A batch and joints that two do not divide."""
+"""A batch and a number of joints that are not divisible by two."""
 LAYOUTS = ("batch", "joints")
 ENDS = ("one", "own", "pool")
 LINE = init_device_mesh("cpu", (2,))
@@ -30,7 +30,7 @@ def call(name: str, **fields: object) -> Case:
 
 
 def table() -> dict[str, tuple[Case, str]]:
-    """Calls of each map and their layouts; all of those with a signature, or a place of the goal, of their own."""
+    """Calls of each map and their layouts; all layouts for maps with a signature, or a goal's place, of their own."""
     rows = [(call(name), "batch") for name in MAPS]
     for i, name in enumerate(("clique", *SIGNATURES)):
         kernel = MAPS[name]
@@ -51,7 +51,7 @@ def table() -> dict[str, tuple[Case, str]]:
 
 
 def spread(tensor: Tensor, layout: str, batch: int | None, joints: int | None) -> DTensor:
-    """Distribute a tensor whose batch and joints are these dimensions; None: it has none."""
+    """Distribute a tensor along its batch and joint dimensions; None if it lacks one."""
     places = {"batch": [batch], "joints": [joints], "both": [batch, joints]}[layout]
     mesh = GRID if layout == "both" else LINE
     return distribute_tensor(tensor, mesh, [Replicate() if place is None else Shard(place) for place in places])
@@ -83,7 +83,7 @@ def test_operators_of_torch_take_dtensors_also_if_they_are_called_first() -> Non
     got = forward(shards[0], shards[1], *none, shards[2], None)
     assert torch.equal(full(got[0]), forward(action, start, *none, dt, None)[0])
     vjp, needs = torch.ops.traj_integrator.velocity_vjp, [True, True, *[False] * 7]
-    # A number of rows that is the whole batch's holds on no shard: then nothing is split.
+    # A number of rows that equals the whole batch does not match a shard: then nothing is split.
     own = vjp(shards[0], *none[:5], shards[2], 4, -1, HORIZON, needs, None)
     wanted = vjp(action, *none[:5], dt, 4, -1, HORIZON, needs, None)
     assert torch.equal(full(own[1]), wanted[1])
@@ -120,7 +120,7 @@ def test_a_map_of_dtensors_is_that_of_the_whole_and_sends_nothing_but_sums(case:
     with CommDebugMode() as sums:
         summed = [full(gradient) if any(map(is_sum, gradient.placements)) else gradient for gradient in gradients]
     for one, gradient, variable, got in zip(wanted, gradients, splits, summed, strict=True):
-        # It lies where its variable does, or is a partial sum where that is everywhere.
+        # A gradient lies like its variable, or is a partial sum if the variable is replicated.
         sizes = variable.device_mesh.shape
         for found, place, size in zip(gradient.placements, variable.placements, sizes, strict=True):
             is_kept = found == place or (place.is_replicate() and is_sum(found))
@@ -195,10 +195,10 @@ def test_gradients_without_a_step_are_those_of_the_whole() -> None:
 
 
 def test_what_is_none_is_part_of_the_question() -> None:
-    """Rules are asked again where other arguments are None, and nothing is taken from an answer to another question."""
+    """Rules are asked again if other arguments are None; answers for different arguments are not reused."""
     action = torch.randn(4, HORIZON, DOF, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
     rows = torch.ones(4, DOF, dtype=torch.float64)
-    everywhere = distribute_tensor(rows, LINE, [Replicate()])  # redistributed, which makes a difference
+    everywhere = distribute_tensor(rows, LINE, [Replicate()])  # redistributed, which matters for partial sums
     for options in ({"start_velocity": rows}, {"start_acceleration": rows}, {}):
         whole = jerk_step(action, rows, **options, dt=0.1)
         split = jerk_step(spread(action, "batch", 0, 2), everywhere, **dict.fromkeys(options, everywhere), dt=0.1)
@@ -239,7 +239,7 @@ def test_a_split_horizon_and_plain_tensors_beside_are_refused_by_name() -> None:
 
 
 def test_a_plain_start_that_requires_grad_gets_all_of_it() -> None:
-    """A DTensor of what each process has anyway: its gradient is summed up once, by torch."""
+    """A DTensor of a tensor that each process has anyway: torch sums its gradient up once."""
     start = torch.zeros(1, DOF, dtype=torch.float64, requires_grad=True)
     action = torch.zeros(BATCH, HORIZON, DOF, dtype=torch.float64)
     everywhere = DTensor.from_local(start, LINE, [Replicate()])

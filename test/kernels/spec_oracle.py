@@ -100,7 +100,7 @@ def spline_trajectory(
     rows = np.arange(segments * steps + 1)
     outputs = []
     for order in range(4):
-        # The derivatives of each segment on its own: jerk may jump from one to the next.
+        # The derivatives of each segment are its own: jerk may jump from one to the next.
         piece = np.minimum(rows // steps, segments - 1)
         outputs.append(np.stack([_inside(spline, i, r / steps - i, order) for i, r in zip(piece, rows, strict=True)]))
     return tuple(output / h**order for order, output in enumerate(outputs))
@@ -124,7 +124,7 @@ def extended_spline(
 
 
 def carrying_points(state: list[np.ndarray], h: float, degree: int, layout: str) -> np.ndarray:
-    """The points whose spline has the state's derivatives at 0; of "curobo", is the state's cubic all over [0, 1]."""
+    """The points whose spline has the state's derivatives at 0; for "curobo", the state's cubic over all of [0, 1]."""
     count = degree + (layout == "curobo")
     wanted = [value * h**k for k, value in enumerate(state)] + [0 * state[0]] * 2
     table = np.zeros((count, count))

@@ -1,4 +1,4 @@
-"""Which backend runs where: chosen by device, overridable, never silently another one."""
+"""Which backend runs where: chosen by device, overridable, never replaced silently."""
 
 from __future__ import annotations
 

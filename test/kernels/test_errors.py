@@ -86,9 +86,9 @@ def arguments(kernel) -> dict[str, object]:
 @SIGNATURE
 @pytest.mark.parametrize(("argument", "value", "error", "message"), MISUSES)
 def test_misuse_is_named_with_what_was_expected_and_what_came(kernel, argument, value, error, message):
-    """By the short way into the C++ kernels, beside a dt that is a tensor, and with the same words by the general."""
+    """Errors have the same words on the direct way into the C++ kernels and on the general one, beside a tensor dt."""
     argument = kernel.action_name if argument == "action" else argument
-    kernel.step(**arguments(kernel))  # which every misuse changes
+    kernel.step(**arguments(kernel))  # arguments that every misuse changes
     for options in ({}, {"dt": torch.tensor([0.1])}, {"backend": "reference"}):
         with pytest.raises(error, match=f"^{argument}: .*{re.escape(message)}"):
             kernel.step(**{**arguments(kernel), **options, argument: value})

@@ -22,12 +22,12 @@ def t(values):
 
 
 def memory(*shape):
-    """For results: what is not written shows."""
+    """Memory for results, full of NaN, so that unwritten places show."""
     return torch.full(shape, torch.nan, dtype=torch.float64)
 
 
 def state(*fields):
-    """One joint."""
+    """A state of one joint."""
     return iu.JointState(*(t([[field]]) for field in fields))
 
 
@@ -51,14 +51,14 @@ VELOCITIES = t([[[4.0], [7.0], [99.0]]]), memory(1, 3, 3), t([0.5] * 3), 1, 0.5 
 # Positions 0, 1, 8, 27 from actions 1, 8, 27 and one that is not used; their differences.
 CUBES = t([[[1.0], [8.0], [27.0], [99.0]]]), t([[0.0]]), MASK, N_MASK, *DIFFERENCES
 OF_CUBES = [[[[n] for n in row]] for row in ([0, 1, 8, 27], [0, 1, 7, 19], [0, 1, 6, 12], [0, 1, 5, 6])]
-# Ones behind each output: how often, and with which sign, an action stands in it.
+# Gradients of ones for each output: how often, and with which sign, an action occurs in it.
 ONES, ZEROS = torch.ones(1, 4, 1, dtype=torch.float64), torch.zeros(1, 4, 1, dtype=torch.float64)
 PULLS = [
     ((*(ONES if place == k else other for k in range(4)), N_MASK, *DIFFERENCES), [[[n] for n in numbers]])
     for place, numbers in enumerate(([1, 1, 1, 0], [0, 0, 1, 0], [0, -1, 1, 0], [1, -2, 1, 0]))
     for other in (None, ZEROS)
 ]
-# For each name that is no step kernel: arguments, and what they give; a matrix of 64-bit numbers where it may be one.
+# For each name that is no step kernel: arguments and expected results; where possible, a matrix of 64-bit numbers.
 EXAMPLES = {
     "build_clique_matrix": [
         (
@@ -111,7 +111,7 @@ EXAMPLES = {
     "tensor_step_acc": [((start, ACT, memory(1, 2, 3), None, 1, SUM), ACCELERATED) for start in (STATE, STATE_3D)],
     "step_acc_semi_euler": [
         *(((start, ACT, None, 1, SUM), ACCELERATED) for start in (STATE, STATE_3D, t([[STATE_ROW, STATE_ROW]]))),
-        # Rows that differ are each added to their own step.
+        # Different rows are each added to their own step.
         ((t([[STATE_ROW, [2.0, 4.0, 0.0]]]), ACT, None, 1, SUM), [[[7, 6, 4], [22, 14, 6]]]),
     ],
     "tensor_step_acc_semi_euler": [
@@ -155,7 +155,7 @@ def test_a_name_gives_what_its_examples_say(name):
 
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_a_name_has_its_derivatives(name):
-    """Reverse and forward mode, by all tensors of the last two examples."""
+    """Reverse and forward mode, with respect to all tensors of the last two examples."""
     function = function_of(name)
     for arguments, _ in EXAMPLES[name][-2:]:
         leaves, tree = tree_flatten(arguments)
@@ -264,7 +264,7 @@ def test_a_step_kernel_is_its_specification_for_traj_dt_in_every_form(case, form
 
 @pytest.mark.parametrize("fullgraph", [False, True])
 def test_torch_compile_breaks_the_graph_where_a_kernel_writes_into_buffers(fullgraph):
-    """Torch cannot follow writes into the caller's memory; where the graph may break the result is the eager one."""
+    """Torch cannot trace writes into the caller's memory; if graph breaks are allowed, the result is the eager one."""
     case = STEP_KERNELS[0]
     arguments = case.arguments(requires_grad=True)
     buffers = case.buffers(arguments.action)

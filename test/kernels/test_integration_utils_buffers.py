@@ -1,4 +1,4 @@
-"""The buffers that the caller of a step kernel owns: written in place, returned, checked, and honest under autograd.
+"""Buffers that the caller of a step kernel owns: written in place, returned, checked, and correct under autograd.
 
 What the operators behind them keep of autograd's contract is in test_operators_autograd.py.
 """
@@ -17,7 +17,7 @@ from torch.autograd import forward_ad
 from torch.testing import assert_close
 
 EACH_KERNEL = pytest.mark.parametrize("case", STEP_KERNELS, ids=str)
-# One of each kind: the code of the buffers knows rows more than actions, a pool, and dt or its reciprocal, no more.
+# One kernel of each kind: the buffers' code distinguishes rows before the actions, a pool, and dt or its reciprocal.
 EACH_KIND = pytest.mark.parametrize("case", [STEP_KERNELS[i] for i in (0, 3, 5)], ids=str)
 
 OVERWRITTEN = "modified inplace|modified by an inplace operation"
@@ -25,7 +25,7 @@ OVERWRITTEN = "modified inplace|modified by an inplace operation"
 
 @pytest.fixture(params=["fast path", "gradient of dt"])
 def arguments(case, request):
-    """With a gradient of dt, the step is taken by the operators and copied into the buffers."""
+    """With a gradient of dt, the operators take the step, and the results are copied into the buffers."""
     arguments = case.arguments(requires_grad=True)
     if request.param == "fast path":
         arguments.traj_dt = arguments.traj_dt.detach()
@@ -58,7 +58,7 @@ def test_outputs_lie_in_the_buffers_which_stay_plain_memory(case, arguments, buf
     ("place", "writer"), list(enumerate(["another call", "another call without grad", "the caller", "another call"]))
 )
 def test_overwritten_output_raises_when_it_is_used_again(case, arguments, buffers, writer, place):
-    """Its memory holds other numbers by then; a gradient through it would belong to the old actions."""
+    """The buffer holds other numbers by then; a gradient through it would belong to the old actions."""
     old = case.apply(arguments, buffers)[place]
     if writer == "the caller":
         buffers[place].zero_()
@@ -67,7 +67,7 @@ def test_overwritten_output_raises_when_it_is_used_again(case, arguments, buffer
             case.apply(arguments, buffers)
     with pytest.raises(RuntimeError, match=OVERWRITTEN):
         old.sum()
-    buffers[place] = old  # as memory it is as good as any
+    buffers[place] = old  # as memory it serves like any other
     outputs = case.apply(arguments, buffers)
     assert_close(tuple(outputs), tuple(case.apply(arguments)))
     with pytest.raises(RuntimeError, match="being modified inplace"):
@@ -132,7 +132,7 @@ def test_a_gradient_buffer_is_filled_and_is_the_gradient(case, arguments, has_gr
 @EACH_KIND
 @pytest.mark.parametrize("shape", [(2, 4, 2), (-1,)], ids=["parameter", "parameter behind a view"])
 def test_accumulated_gradient_has_memory_of_its_own(case, arguments, shape):
-    """Autograd may keep the view of a gradient it is given as `.grad`: that must not be the buffer."""
+    """Autograd may keep the view of a gradient that it receives as `.grad`: it must not be a view of the buffer."""
     grad_buffer = torch.zeros_like(arguments.action)
     expected = torch.autograd.grad(squares(case.apply(arguments)), arguments.action)[0]
     parameter = arguments.action.detach().clone().reshape(shape).requires_grad_()
@@ -273,7 +273,7 @@ def test_forward_mode_is_the_map_of_the_tangents(case):
     buffers, grad_buffer = case.buffers(arguments.action), torch.empty_like(arguments.action).detach()
     tangents.traj_dt = arguments.traj_dt
     expected = case.apply(tangents)
-    for _ in range(2):  # the second time over buffers that the first has written
+    for _ in range(2):  # the second time over buffers that the first call has written
         with forward_ad.dual_level():
             pairs = zip(arguments.tensors[:4], tangents.tensors[:4], strict=True)
             duals = [forward_ad.make_dual(*pair) for pair in pairs]

@@ -1,4 +1,4 @@
-"""JointState and TensorDeviceType: what the helpers of the drop-in module are given and give back."""
+"""JointState and TensorDeviceType: arguments and results of the drop-in module's helpers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ FIELDS = ("position", "velocity", "acceleration", "jerk")
 
 @pytest.fixture
 def state() -> JointState:
-    """Two rows of three steps of three joints; every number differs."""
+    """Two rows of three steps of three joints; all numbers differ."""
     values = torch.arange(4 * 2 * 3 * 3, dtype=torch.float64).reshape(4, 2, 3, 3)
     return JointState(*values, joint_names=NAMES)
 

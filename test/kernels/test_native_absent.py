@@ -1,4 +1,4 @@
-"""Without the C++ extension the reference computes, and says so once."""
+"""Without the C++ extension, the reference computes, and one warning says so."""
 
 from __future__ import annotations
 

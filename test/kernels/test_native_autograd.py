@@ -1,4 +1,4 @@
-"""The fast path that the public functions take to the C++ loops; test_operators_*.py have its derivatives, too."""
+"""The fast path of the public functions to the C++ loops; test_operators_*.py test its derivatives, too."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_the_fast_path_records_what_the_operator_does(kernel, ends, dt):
 @settings(max_examples=25)
 @given(data=st.data())
 def test_tangents_of_the_fast_path_are_those_of_the_operator(kernel, data):
-    """Any inputs, dt in any form included."""
+    """Any inputs, with dt in any form."""
     sizes = {"batch": st.integers(0, 4), "horizon": st.integers(1, 6), "dof": st.integers(1, 3)}
     case = data.draw(cases(kernel, **sizes).filter(lambda case: not case.masked and not case.single))
     moved = data.draw(st.sets(st.sampled_from(list(case.tensors)), min_size=1), "inputs with a tangent")
@@ -131,7 +131,7 @@ def test_transforms_and_tracers_see_the_general_operator():
     assert seen and not any(seen), seen
 
 
-@pytest.mark.filterwarnings("ignore::FutureWarning")  # of objects that isinstance looks at
+@pytest.mark.filterwarnings("ignore::FutureWarning")  # objects that isinstance examines
 def test_a_loop_of_steps_leaves_no_tensors_behind():
     def living() -> int:
         gc.collect()
@@ -143,4 +143,5 @@ def test_a_loop_of_steps_leaves_no_tensors_behind():
         for _ in range(30):
             clique_step(action, position, dt=0.1).jerk.sum().backward()
         counts.append(living())
-    assert counts[1] - counts[0] < 30, "a tensor for each step"  # fewer: leftovers of earlier tests are freed meanwhile
+    # fewer, because leftovers of earlier tests are freed meanwhile
+    assert counts[1] - counts[0] < 30, "a tensor for each step"

@@ -1,4 +1,4 @@
-"""Memory of results that is kept for the next ones: when it is used again, when it is not, and how much of it."""
+"""Memory of results that is kept for later ones: when it is reused, when it is not, and how much there is."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LIMIT_BYTES = 64 * 2**20
 
 @pytest.fixture(autouse=True)
 def nothing_kept() -> Iterator[None]:
-    gc.collect()  # what earlier tests left may give memory back at any time
+    gc.collect()  # leftovers of earlier tests may return memory at any time
     native.release_kept_memory()
     yield
     native.release_kept_memory()
@@ -46,9 +46,9 @@ def test_memory_is_reused_once_it_is_released() -> None:
     del first
     kept = native.kept_bytes()
     needed = 4 * 500 * 32 * 7 * 4
-    assert needed <= kept < needed + 4 * 4600  # the head of each, and room to begin anywhere in a page
+    assert needed <= kept < needed + 4 * 4600  # the head of each result, and room to begin anywhere in a page
     second = step(value=2.0)
-    # Where in a page a result begins depends on what it is computed from.
+    # Where a result begins in a page depends on the inputs.
     assert all(min(abs(pointer - other) for other in held) <= 4096 for pointer in pointers(second))
     assert native.kept_bytes() == 0
     assert (second.position == 2).all()

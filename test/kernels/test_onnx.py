@@ -32,7 +32,7 @@ class Policy(torch.nn.Module):
 
 
 def test_a_policy_that_ends_in_a_step_is_exported():
-    """The same motion for another batch than the one exported; other maps are made of the same operators."""
+    """The same motion with another batch size than the exported one; other maps consist of the same operators."""
     policy = Policy(*(MAPS[name] for name in ("clique", "clique_central", "jerk")))
     few, many = ([torch.randn(batch, *shape) for shape in ((5, 2), (2,), (2,))] for batch in (3, 4))
     batch = torch.export.Dim("batch", min=2)
@@ -45,5 +45,5 @@ def test_a_policy_that_ends_in_a_step_is_exported():
         expected = [output.numpy() for output in policy(*many)]
     for one, right in zip(found, expected, strict=True):
         assert one.dtype == np.float32
-        # The graph computes in float64: what differs are roundings of a float32 result.
+        # The graph computes in float64, so differences are roundings of a float32 result.
         np.testing.assert_allclose(one, right, rtol=0, atol=2e-6 * np.abs(right).max())

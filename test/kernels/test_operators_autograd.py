@@ -1,4 +1,4 @@
-"""The operators keep autograd's contract: what is asked is computed and no more, hooks fire, stale data raises."""
+"""The operators keep autograd's contract: only requested gradients are computed, hooks fire, stale data raises."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from operator_cases import BACKEND, MAP, SIGNATURE, assert_all_close, cost, sign
 @SIGNATURE
 @pytest.mark.parametrize("wanted", [(0,), (1,), (2,), (3,), (0, 3), (1, 2, 3), (-1,)], ids=str)
 def test_only_the_gradients_asked_for_are_computed(kernel, backend_calls, wanted):
-    """By one vjp; none runs where dt (-1) alone requires grad."""
+    """One vjp is enough; none runs where dt (-1) alone requires grad."""
     case = signature_case(kernel)
     inputs = case.values
     leaves = [inputs[i].requires_grad_() for i in wanted]
@@ -146,7 +146,7 @@ def test_gradients_are_the_same_however_they_are_asked_for(kernel, backend, way)
 @SIGNATURE
 @BACKEND
 def test_hooks_that_change_saved_tensors_change_the_gradient(kernel, backend):
-    """Proof that the backward reads what the hooks give back and nothing kept elsewhere."""
+    """Shows that the backward reads the tensors that hooks return, and no copy kept elsewhere."""
     case = signature_case(kernel)
     with torch.autograd.graph.saved_tensors_hooks(lambda x: x, lambda x: 2 * x if x.is_floating_point() else x):
         outputs = case.step(*(inputs := case.leaves()), backend=backend)

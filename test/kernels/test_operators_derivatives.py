@@ -91,7 +91,7 @@ def test_a_truncated_terminal_gradient_leaves_position_gradients(backend):
 
 @SIGNATURE
 def test_third_derivatives(kernel):
-    """Against the central difference of the second derivative by dt."""
+    """Compared with the central difference of the second derivative by dt."""
     case = signature_case(kernel, batch=1, horizon=3, dof=1)
     dt = torch.tensor(0.7, dtype=torch.float64, requires_grad=True)
 
@@ -108,7 +108,7 @@ def test_third_derivatives(kernel):
 
 @SIGNATURE
 def test_jacobians_and_hessians_by_either_mode_agree_with_rows(kernel):
-    """Without grad mode: the loops, which would compute then, must see that the tensors are those of a transform."""
+    """Without grad mode the loops would compute, so they must recognize the tensors of a transform."""
     case = signature_case(kernel, horizon=3, dof=1)
     inputs, f = case.values, case.function()
     every, modes = tuple(range(len(inputs))), (torch.func.jacrev, torch.func.jacfwd)
@@ -128,7 +128,7 @@ def test_jacobians_and_hessians_by_either_mode_agree_with_rows(kernel):
 @settings(max_examples=40)
 @given(data=st.data())
 def test_vmap_equals_a_loop(kernel, data):
-    """Outputs and a gradient, over any arguments, with start, goal and dt in any form."""
+    """Outputs and a gradient, for any arguments, with start, goal and dt in any form."""
     case = data.draw(cases(kernel, batch=st.just(3), horizon=st.just(4), dof=st.just(2)))
     indices = {name: index for name, index in case.fixed.items() if name.endswith("_index")}
     count, places = len(case.tensors), [min(1, x.dim()) for x in case.tensors.values()] + [0] * len(indices)
@@ -156,7 +156,7 @@ def test_vmap_equals_a_loop(kernel, data):
 @settings(max_examples=40)
 @given(data=st.data())
 def test_vjp_is_the_vector_jacobian_product(kernel, data):
-    """With start, goal, mask and dt in any form, of any outputs, for any arguments."""
+    """With start, goal, mask and dt in any form, for any outputs and arguments."""
     case = data.draw(cases(kernel, batch=st.integers(1, 4), horizon=st.integers(2, 6), dof=st.integers(1, 2)))
     case = dataclasses.replace(case, single=())
     given = data.draw(st.sets(st.integers(0, 3), min_size=1), "outputs with a gradient")
@@ -216,7 +216,7 @@ def test_the_gradient_of_dt_carries_tangents(kernel):
 @SIGNATURE
 @BACKEND
 def test_the_gradient_of_dt_in_half_precision_is_of_rounded_numbers(kernel, backend):
-    """Which loops in C++ do not compute."""
+    """The loops in C++ do not compute these."""
     case, gradients = signature_case(kernel), []
     weights = [weight.bfloat16() for weight in weights_like(case.step())]
     for dtype in (torch.bfloat16, torch.float64):

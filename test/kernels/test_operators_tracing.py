@@ -22,7 +22,7 @@ TRANSFORMS = {
 }
 
 
-# The one that is left out takes seconds, and every signature is compiled below.
+# The omitted one takes seconds, and every signature is compiled below.
 OPCHECKS = ("test_schema", "test_autograd_registration", "test_faketensor")
 
 
@@ -71,7 +71,7 @@ def test_compiles_as_one_graph_with_one_node_and_the_same_gradients(kernel):
 
 @pytest.mark.parametrize("transform", ["grad", "jvp", "vmap"])
 def test_function_transforms_compile(transform):
-    """Those that all the others consist of; these are traced below."""
+    """The operators that all others are composed of; these are traced below."""
     case = signature_case(MAPS["acceleration_zoh"])
     inputs, f = case.values, TRANSFORMS[transform](case.function())
     torch._dynamo.reset()

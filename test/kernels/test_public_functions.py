@@ -1,4 +1,4 @@
-"""Every public function under everything that torch does to functions: one table, one test for each way of calling."""
+"""Every public function under everything that torch does to functions: one table, and one test for each transform."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def normal(*shape: int, seed: int = 0) -> torch.Tensor:
 
 
 class Call(torch.nn.Module):
-    """A public function with its options, of tensors; what a user's policy ends in."""
+    """A public function of tensors with its options; a user's policy ends in one."""
 
     def __init__(self, function, **options):
         super().__init__()
@@ -76,7 +76,7 @@ TABLE: dict[str, tuple[torch.nn.Module, tuple[torch.Tensor, ...]]] = {
 WITHOUT_TENSORS = {"backend_info", "control_map", "default_backend"}
 INTO_ARRAYS = {"bspline_segments"}  # numpy in, numpy out
 EACH = pytest.mark.parametrize(("call", "inputs"), TABLE.values(), ids=TABLE)
-# For what takes seconds: one step of each signature.
+# Slow checks take one step of each signature.
 TRACED = {
     **{name: (Call(MAPS[name].step, dt=0.1), (ACTION, P0, V0)) for name in SIGNATURES},
     "truncated": (Call(kernels.clique_central_step, dt=0.1, truncate_terminal_gradient=True), (ACTION, P0, V0)),
@@ -87,7 +87,7 @@ EACH_TRACED = pytest.mark.parametrize(("call", "inputs"), TRACED.values(), ids=T
 
 
 def counting(backend: str):
-    """A compiler that counts the graphs it is given."""
+    """A compiler that counts the graphs it compiles."""
     from torch._dynamo.testing import CompileCounterWithBackend
 
     torch._dynamo.reset()
@@ -109,7 +109,7 @@ def test_the_table_has_every_public_function():
 
 @pytest.mark.parametrize("name", [name for name in TABLE if not name.endswith("_step")])
 def test_compiles_as_one_graph_with_its_gradients_and_once_for_two_batches(name):
-    """Functions of one operator are compiled with it: test_operators_tracing.py."""
+    """Functions of a single operator are compiled with it in test_operators_tracing.py."""
     call, inputs = TABLE[name]
     torch._dynamo.reset()
     leaves = [x.clone().requires_grad_() for x in inputs]
@@ -126,7 +126,7 @@ def test_compiles_as_one_graph_with_its_gradients_and_once_for_two_batches(name)
     assert graphs.frame_count == 1
 
 
-# One of each place where the number becomes a tensor.
+# One case of each place where the number becomes a tensor.
 CHANGING_DT = {name: TRACED[name] for name in ("acceleration_zoh", "fit_bspline", "quadratic_cost", "ControlMap.vjp")}
 
 
@@ -146,7 +146,7 @@ def test_a_number_for_dt_that_changes_compiles_twice_at_most(call, inputs):
 @pytest.mark.parametrize("shape", [(), (1, 2), (2, 3), (0, 2), (2, 1, 3)])
 @pytest.mark.parametrize("per", ["rows", "pools"])
 def test_leading_dimensions_are_those_of_a_batch_reshaped(kernel, shape, per):
-    """Rows, indices, masks and dt of each trajectory have them, too; pools and one row for all do not."""
+    """Rows, indices, masks and dt of each trajectory have leading dimensions, too; pools and shared rows have none."""
     count = int(np.prod(shape))
     batch = {kernel.action_name: normal(count, HORIZON, DOF), "dt": 0.1 + normal(count, 1, seed=1).square()}
     ends = ("start", "goal") if kernel.goal else ("start",)
@@ -174,7 +174,7 @@ WITH_STARTS = {name: row for name, row in TRACED.items() if len(row[1]) == 3 and
 @pytest.mark.parametrize(("call", "inputs"), WITH_STARTS.values(), ids=WITH_STARTS)
 @pytest.mark.parametrize("flat", [(1,), (2,), (1, 2)])
 def test_a_start_or_goal_without_a_batch_is_that_of_all_trajectories(call, inputs, flat):
-    """Whatever is left with its rows, and with its gradients."""
+    """The remaining trajectories keep their rows and their gradients."""
     goal = {name: value[0] for name, value in call.options.items() if name in GOAL}
     leaves = [value[0].clone().requires_grad_() if k in flat else value for k, value in enumerate(inputs)]
     spread = [value.expand(BATCH, DOF) if k in flat else value for k, value in enumerate(leaves)]
@@ -195,7 +195,7 @@ def test_starts_goals_and_steps_broadcast_against_leading_dimensions(kernel, sha
     same(kernel.step(action, **dict.fromkeys(ends, row), dt=step[..., None]), expected)
     same(kernel.step(action, **dict.fromkeys(ends, row), dt=step, dt_per="trajectory"), expected)
     pool = {"start_position": normal(3, DOF), "start_index": torch.arange(6).reshape(2, 3) % 3}
-    each = {"start_position": pool["start_position"].expand(2, 3, DOF)}  # as picked: no broadcast
+    each = {"start_position": pool["start_position"].expand(2, 3, DOF)}  # already picked: no broadcast
     same(kernel.step(action, **pool, dt=0.1), kernel.step(action, **each, dt=0.1))
 
 
@@ -281,7 +281,7 @@ def test_half_precision_is_computed_in_float32_under_autocast(call, inputs, half
     with torch.autocast("cpu", dtype=torch.bfloat16):
         got = tensors(call(leaf, *others))
     expected = tensors(call(leaf.float(), *others))
-    if call.function is vjp:  # nothing beside it that would widen it
+    if call.function is vjp:  # no other argument that would widen it
         assert {x.dtype for x in got} == {half}
         return
     for a, b in zip(got, expected, strict=True):
@@ -342,7 +342,8 @@ def test_batches_of_motions_are_differentiated_like_each_of_them():
 
 def test_a_traced_fit_leaves_nothing_behind_that_a_later_call_would_meet():
     call, inputs = TABLE["fit_bspline"]
-    shifted = (torch.cat([inputs[0], inputs[0][:, -4:]], 1), *inputs[1:])  # one control point more: not seen before
+    # one more control point, which no earlier test has used
+    shifted = (torch.cat([inputs[0], inputs[0][:, -4:]], 1), *inputs[1:])
     torch.export.export(call, shifted, strict=False)
     assert type(call(*shifted)) is torch.Tensor
     with torch.inference_mode():

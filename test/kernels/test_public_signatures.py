@@ -32,7 +32,7 @@ def public_signatures() -> Iterator[str]:
 
 
 def _parameters(value: object) -> Iterator[str]:
-    """Names in order, `*` where keywords begin, `=...` where a default is: how one prints depends on the Python."""
+    """Names in order, `*` before keywords, `=...` for a default: printed defaults depend on the Python."""
     are_keywords = False
     for parameter in inspect.signature(value).parameters.values():
         if parameter.kind is parameter.KEYWORD_ONLY and not are_keywords:
@@ -42,7 +42,7 @@ def _parameters(value: object) -> Iterator[str]:
 
 
 def test_operator_schemas_and_public_functions_are_those_that_were_frozen() -> None:
-    """Whoever changes one raises the version as docs/compatibility.md says, and freezes them anew."""
+    """Whoever changes one raises the version as docs/compatibility.md says, and freezes them again."""
     frozen = Path(__file__).with_name("public_signatures.txt")
     assert list(public_signatures()) == frozen.read_text(encoding="utf-8").splitlines()
 

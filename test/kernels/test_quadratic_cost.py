@@ -37,7 +37,7 @@ KERNELS = {
 
 
 class CostCase:
-    """Random inputs of one call, float64 or what a dtype makes of them."""
+    """Random inputs of one call, in float64 or another dtype."""
 
     def __init__(self, kernel, batch=2, horizon=4, dof=2, seed=0, start="own", *, dims=3, has_goal=False, masked=False):
         self.kernel = kernel
@@ -64,7 +64,7 @@ class CostCase:
         return terms[(k + dims) % 4]
 
     def to(self, dtype) -> CostCase:
-        """The same call with variables in another dtype."""
+        """The same call with its variables in another dtype."""
         other = copy.copy(self)
         other.variables = {name: value.to(dtype) for name, value in self.variables.items()}
         return other

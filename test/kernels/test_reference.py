@@ -19,7 +19,7 @@ from traj_integrator_ros.kernels import control_map, reference_backend
 def test_equals_the_specification_index_by_index_however_it_is_called(kernel, data):
     """With start, goal and dt in any form; splines of any form."""
     batch = data.draw(st.integers(1, 4), "batch")
-    horizon = st.one_of(st.just(batch), st.integers(1, 20))  # sizes alike: nothing is guessed
+    horizon = st.one_of(st.just(batch), st.integers(1, 20))  # equal sizes: nothing is guessed
     case = data.draw(cases(kernel, batch=st.just(batch), horizon=horizon, dof=st.integers(1, 8)))
     trajectory = case.step(backend=data.draw(st.sampled_from(CPU_BACKENDS), "backend"))
     for b in range(batch):

@@ -17,7 +17,7 @@ from traj_integrator_ros.kernels import MAPS, CostTerm, QuadraticCost, quadratic
 RANKS = 2
 TIMEOUT_S = 120
 HERE = Path(__file__).parent
-# Looked for as a file: find_spec would import DTensor, which takes seconds of every worker.
+# The file is looked up: find_spec would import DTensor, which takes seconds in every worker.
 REGISTRATION = Path(torch.__file__).parent / "distributed" / "tensor" / "experimental" / "_register_sharding.py"
 
 
@@ -36,7 +36,7 @@ def test_every_check_holds_on_every_process(tmp_path: Path, project_root: Path) 
 
 
 def main(folder: Path) -> int:
-    """Import what takes seconds once, fork a process for each rank, and return how many have failed."""
+    """Import slow modules once, fork a process for each rank, and return the number of failures."""
     torch.set_num_threads(1)
     action = torch.zeros(2, 3, 1, requires_grad=True)
     for kernel in MAPS.values():
@@ -65,7 +65,7 @@ def run_rank(rank: int, folder: Path) -> int:
     torch.distributed.init_process_group("gloo", store=store, rank=rank, world_size=RANKS, timeout=timeout)
     checks = str(HERE / "sharding_checks.py")
     code = pytest.main(["-q", "-c", os.devnull, "--noconftest", "-p", "no:cacheprovider", checks])
-    sys.stdout.flush()  # leaving a forked process does not
+    sys.stdout.flush()  # the exit of a forked process does not
     return int(code)
 
 

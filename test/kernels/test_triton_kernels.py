@@ -1,4 +1,4 @@
-"""Triton kernels: right under the interpreter and on a device, and compiled for GPUs that are not there.
+"""Triton kernels are correct under the interpreter and on a device, and compile for absent GPUs.
 
 All of it runs in processes of its own: TRITON_INTERPRET is read while triton is imported, and compiling wants it unset.
 """
@@ -37,7 +37,7 @@ def test_kernels_hold_every_check_on_the_device():
 
 
 def test_every_kernel_compiles_without_spills(project_root):
-    """One architecture of NVIDIA; `make offline` does all of them, for AMD, too, with the oldest Triton as well."""
+    """One architecture of NVIDIA; `make offline` compiles for all, AMD included, and with the oldest Triton as well."""
     compiled = printed("offline", "--no-amd", "--sm", "90", root=project_root)
     assert {row["kernel"] for row in compiled} == ALL_KERNELS
     assert not [row for row in compiled if row["spilled"]]

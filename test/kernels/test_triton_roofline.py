@@ -1,4 +1,4 @@
-"""The machine code of Triton kernels: nothing at the rate of float64 for narrower data, and predicted speeds.
+"""The machine code of Triton kernels: no float64 instructions for narrower data, and predicted speeds.
 
 In processes of their own, because compiling wants TRITON_INTERPRET unset.
 """

@@ -1,4 +1,4 @@
-"""What every Triton kernel must hold, under the interpreter or on a device.
+"""Checks that every Triton kernel must pass, under the interpreter or on a device.
 
 `test_triton_kernels.py` runs this file in processes of its own: TRITON_INTERPRET has to be set before triton is
 imported, and would change what other tests see. `TRITON_CHECKS_DEVICE` is "cpu" (interpreter) or "cuda".
@@ -34,7 +34,7 @@ ON_GPU = DEVICE != "cpu"
 
 
 def _quicken() -> None:
-    """Keep the interpreter from what takes most of the time of these checks and changes nothing.
+    """Keep the interpreter from work that takes most of the time of these checks and changes nothing.
 
     It replaces what the language is made of before each launch, and again before each call of a function by a kernel,
     when nothing is left to replace; and it computes whether integers overflow, for assertions that are off.
@@ -69,10 +69,10 @@ if not ON_GPU:
     _quicken()
     _fuse()
 
-# What does not depend on the map: those with the most start rows, and both ends of the chain.
+# Checks that do not depend on the map take the maps with the most start rows, and both ends of the chain.
 SOME_MAPS = pytest.mark.parametrize("name", ["clique", "clique_central", "jerk", "bspline_tight"])
 STEPS = [name for name in MAPS if not name.startswith("bspline")]
-# Of the norm of each result: rounding of the arithmetic, which is float32 for half types, too, and of the result.
+# Relative to the norm of each result: rounding of the arithmetic, float32 for half types, too, and of the result.
 LIMIT = {torch.float64: 1e-11, torch.float32: 5e-7, torch.bfloat16: 2**-7, torch.float16: 2**-10}
 SUM_LIMIT = 2e-6
 
@@ -121,7 +121,7 @@ def test_forward_and_vjp_match_the_reference_for_any_shape_and_absence(kernel, d
 @pytest.mark.parametrize(("batch", "horizon", "dof"), [(0, 5, 3), (1, 1, 1), (70, 2, 1), (1, 257, 33)])
 def test_smallest_and_longest_shapes_match_the_reference(kernel, batch, horizon, dof):
     if is_scan(kernel):
-        batch = min(batch, 5)  # seconds of interpreter else
+        batch = min(batch, 5)  # otherwise seconds of interpreter
     if kernel.operator.goals and not ON_GPU:
         batch, horizon, dof = min(batch, 5), min(horizon, 20), min(dof, 2)
     for start, goal in (("pool", "own"), ("own", "pool")):
@@ -231,7 +231,7 @@ def test_public_functions_reach_the_kernels_and_differentiate_through_them(kerne
 
 @SOME_MAPS
 def test_pool_gradients_are_sums_of_rows_and_the_same_in_every_run(name):
-    """The rows of the pool start none, some or nearly all trajectories, two of which start outside of it."""
+    """The pool's rows start none, some or nearly all trajectories; two trajectories have indices outside of it."""
     launch = launch_of(name, 1500 if ON_GPU else 12, 2, 5, dtype=torch.float32, start="pool")
     index = launch.inputs.indices[0]
     generator = torch.Generator().manual_seed(0)
@@ -258,7 +258,7 @@ gpu = pytest.mark.skipif(not ON_GPU, reason="needs a CUDA device")
 @gpu
 @pytest.mark.parametrize("name", STEPS)
 def test_a_cuda_graph_replays_with_new_inputs_and_allocates_nothing(name):
-    """Nothing waits for the device: a capture would fail."""
+    """No launch waits for the device: a capture would fail."""
     launch, fresh = (launch_of(name, 64, 33, 7, dtype=torch.float32, start="pool", seed=seed) for seed in range(2))
     for _ in range(2):
         launch.both("triton")
@@ -284,7 +284,7 @@ def test_a_cuda_graph_replays_with_new_inputs_and_allocates_nothing(name):
 
 @SIGNATURE
 def test_the_engine_drives_the_kernels_into_its_own_memory(kernel, monkeypatch):
-    """Its runner for devices, with inputs in each form; on CUDA devices it does so through graphs."""
+    """The engine's runner for devices, with inputs in each form; on CUDA devices it uses graphs."""
     monkeypatch.setattr(engine_staged, "default_backend", lambda device: Backend.TRITON)
     monkeypatch.setattr(engine_staged, "launcher", lambda *which: launcher(*which[:2], "triton", which[3]))
     on_device = TrajectoryIntegrator(DEVICE, runner=StagedRunner(torch.device(DEVICE), torch.float32, max_graphs=4))

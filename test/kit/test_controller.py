@@ -1,4 +1,4 @@
-"""The model of the controller and an arm: many cycles at once are single ones, and messages are read as they are."""
+"""The model of the controller and an arm: many cycles at once equal single ones, and messages are read unchanged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""DDS stays on this machine, in a domain that one process only has claimed, unless the user wants it otherwise."""
+"""DDS stays on this machine, in a domain that only one process has claimed, unless the user has set another."""
 
 from __future__ import annotations
 

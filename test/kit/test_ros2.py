@@ -1,4 +1,4 @@
-"""The stand-in for the command ros2: what it takes, and what it says otherwise. The pages' tests use it on a node."""
+"""The stand-in for the command ros2: its arguments and its errors. The pages' tests use it on a node."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The clock of a scaled controller, held against the formulas of joint_trajectory_controller and of UR's driver.
+"""The clock of a scaled controller, compared with the formulas of joint_trajectory_controller and of UR's driver.
 
 A plan whose position is its time shows the clock: each cycle commands where it is, and one whole period more.
 """
@@ -22,7 +22,7 @@ def controller(*, hard: bool = True, keeps_clock: bool = False) -> Robot:
 
 
 def take_times(robot: Robot, now_ns: int, stamp_ns: int, first: float = 0.0) -> None:
-    """Hand over a plan whose position, rad, is its time, s, from a first point on for 10 s."""
+    """Send a plan whose position, rad, is its time, s, from a first point on for 10 s."""
     times = np.rint((first + np.array([0.0, 5.0, 10.0])) * SECOND).astype(np.int64)
     ones = np.ones((3, 1))
     velocities = ones * [[1], [1], [0]]
@@ -30,7 +30,7 @@ def take_times(robot: Robot, now_ns: int, stamp_ns: int, first: float = 0.0) -> 
 
 
 def cycles(robot: Robot, begin_ns: int, count: int) -> np.ndarray:
-    """The clock's time in its plan in each cycle, s, by what is commanded."""
+    """The clock's time in its plan in each cycle, s, read from the commands."""
     return robot.run(begin_ns, begin_ns + count * PERIOD)[0, :, 0] - PERIOD / SECOND
 
 

@@ -1,4 +1,4 @@
-"""What must hold of a started node, said once: for nodes that ROS 2 launch starts and for bare processes alike.
+"""Requirements of a started node, stated once: for nodes started by ROS 2 launch and for bare processes alike.
 
 A check takes the client and the scenario and raises AssertionError. test_launch_*.py run them under launch_testing,
 test_processes.py without it, so that the two cannot drift apart.
@@ -47,7 +47,7 @@ class Scenario:
         return {"robot": self.robot, "namespace": self.namespace, "device": "cpu"}
 
     def process_arguments(self) -> list[str]:
-        """Return what the launch file puts behind --ros-args for these launch arguments."""
+        """Return the arguments that the launch file puts behind --ros-args for these launch arguments."""
         return [
             *("-r", "__node:=traj_integrator", "-r", f"__ns:=/{self.namespace}"),
             *("--params-file", str(self.parameter_file()), "-p", "device:=cpu"),
@@ -85,7 +85,7 @@ def has_the_parameters_of_its_files(client: RosClient, scenario: Scenario) -> No
 
 def answers_a_sequence_on_both_topics(client: RosClient, scenario: Scenario) -> None:
     start, actions = _motion(scenario)
-    # The robot reports the same state until what was published for it is over, and is not braked for that.
+    # The robot reports the same state until the published motion is over, and is not braked for that.
     allowed = client.parameter("supervision.deviation")
     assert client.set_atomically(supervision__deviation=0.0) == (True, "")
     with client.periodically(DT_S, lambda: client.publish_state(start, np.zeros_like(start))):
@@ -115,7 +115,7 @@ CHECKS = (has_the_parameters_of_its_files, answers_a_sequence_on_both_topics, in
 
 
 def _motion(scenario: Scenario, batch: int = 2, horizon: int = 24) -> tuple[np.ndarray, np.ndarray]:
-    """A start at rest amid the limits, rad `[dof]`, and positions that leave it gently `[batch, horizon, dof]`."""
+    """A resting start amid the limits, rad `[dof]`, and positions that leave it gently `[batch, horizon, dof]`."""
     parameters = scenario.parameters()
     dof = len(parameters["joint_names"])
     low, high = (np.asarray(parameters.get(f"limits.position_{end}") or [0.0] * dof) for end in ("min", "max"))
@@ -127,7 +127,7 @@ def _motion(scenario: Scenario, batch: int = 2, horizon: int = 24) -> tuple[np.n
 
 
 def _check_positions(batch: TrajectoryBatch, start: np.ndarray, actions: np.ndarray) -> None:
-    """Each row but the first is the action before it."""
+    """Each row after the first is the previous action."""
     position = trajectories_of(batch).position
     np.testing.assert_allclose(position[:, 0], np.broadcast_to(start, position[:, 0].shape), atol=1e-5)
     np.testing.assert_allclose(position[:, 1:], actions[:, : position.shape[1] - 1], atol=1e-5)

@@ -1,4 +1,4 @@
-"""Arguments that a launch file does not declare, where there is no `launch`: by the words of the command."""
+"""Arguments that a launch file does not declare are found from the words of the command, without `launch`."""
 
 from __future__ import annotations
 

@@ -77,13 +77,13 @@ class Launch:
         return self._log.read_text(encoding="utf-8", errors="replace")
 
     def node_pid(self) -> int:
-        """Return the process id of the node, once it has started; of the last one, where it was started again."""
+        """Return the node's process id once it has started; after a restart, the latest one."""
         started = r"integrator_node-\d+\]: process started with pid \[(\d+)\]"
         self.wait_for(started)
         return int(re.findall(started, self.output)[-1])
 
     def wait_for(self, pattern: str) -> re.Match[str]:
-        """Wait until the output has something like this."""
+        """Wait until the output matches a pattern."""
         deadline = time.monotonic() + 60.0
         while (found := re.search(pattern, self.output)) is None:
             assert time.monotonic() < deadline, self.output

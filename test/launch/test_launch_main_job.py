@@ -13,7 +13,7 @@ pytest.importorskip(
     "launch_testing.actions", reason="launch_testing cannot be imported: it comes with a ROS 2 installation"
 )
 pytest.importorskip("traj_integrator_interfaces.msg", reason="traj_integrator_interfaces is not built")
-# launch_test, unlike pytest, does not look beside the test for what it imports.
+# launch_test, unlike pytest, does not import modules from the test's folder.
 sys.path.extend(map(str, Path(__file__).resolve().parents[:3]))
 
 import launch_testing

@@ -1,4 +1,4 @@
-"""The scenarios with the node as a bare process; test/node has its end, test/robustness what goes wrong."""
+"""The scenarios with the node as a bare process; test/node tests how it ends, test/robustness its failures."""
 
 from __future__ import annotations
 

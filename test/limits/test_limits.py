@@ -67,7 +67,7 @@ def test_rows_keep_the_deceleration_where_joints_slow_down(velocity: float, acce
     limits = replace(LIMITS, deceleration=np.array([1.0, np.inf]))
     trajectory = still()
     trajectory[[VELOCITY, ACCELERATION], 2, 3, 0] = velocity, acceleration
-    trajectory[[VELOCITY, ACCELERATION], 0, 1, 1] = 1.0, -3.9  # none of its own: as acceleration
+    trajectory[[VELOCITY, ACCELERATION], 0, 1, 1] = 1.0, -3.9  # no limit of deceleration: acceleration's counts
     assert find_violation(trajectory, limits) == told
 
 

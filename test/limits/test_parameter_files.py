@@ -1,4 +1,4 @@
-"""Parameter files as ROS reads them, whichever node they are for; and what is given twice in a source of limits."""
+"""Parameter files are read as ROS reads them, for any node; and limits that a source gives twice."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ yaml = pytest.importorskip("yaml")
 TREE = "robot_description_planning: {joint_limits: {a: {max_velocity: 2.0}, b: {max_velocity: 3.0}}}"
 DOTTED = "robot_description_planning.joint_limits.a.max_velocity: %s"
 AS_ROS_READS_IT = {
-    # sections, by node, and the velocities of a and b; each with the parameters in braces
+    # sections by node, and the velocities of a and b; the parameters are in braces
     "its own": ({"move_group": TREE}, [2, 3]),
     "the full name": ({"/move_group": TREE}, [2, 3]),
     "a namespace in the name": ({"/arm/move_group": TREE}, [2, 3]),
@@ -93,7 +93,7 @@ LIMIT = '<limit lower="-1" upper="1" velocity="{}"/>'
 URDF = f'<robot name="r">{JOINT % LIMIT.format(5)}</robot>'
 SOFT = '<safety_controller soft_lower_limit="-0.5" soft_upper_limit="0.5"/>'
 TWICE = {
-    # file, what it has, and what is told about it; the right value of a once is 5
+    # file, its content, and what is told about it; the correct value of a is 5
     "joint of a URDF": ("a.urdf", URDF.replace("</robot>", f"{JOINT % LIMIT.format(1)}</robot>"), "every joint once"),
     "limit of a joint": ("a.urdf", URDF.replace("<limit", f"{LIMIT.format(9)}<limit"), "one element limit, got 2"),
     "soft limit": ("a.urdf", URDF.replace("<limit", f"{SOFT * 2}<limit"), "one element safety_controller, got 2"),

@@ -163,7 +163,7 @@ def test_a_file_that_the_parameter_names_is_read_or_told_of(tmp_path: Path) -> N
     [
         ("curobo/ur10e.urdf", "ur10e", "", ("position_min", "position_max", "velocity")),
         ("libfranka/fr3.urdf", "fr3", "fp3", ("position_min", "position_max", "velocity")),
-        # Its positions are the configuration's by the safety controller, but for the last of joint 4.
+        # By the safety controller, its positions are the configuration's, except the last one of joint 4.
         ("moveit_resources/panda.urdf", "franka", "panda", ("position_min",)),
     ],
 )
@@ -176,6 +176,6 @@ def test_urdfs_of_real_robots_have_the_limits_of_the_configurations(
     names = [name.replace(f"{robot}_", f"{prefix}_") if prefix else name for name in configuration["joint_names"]]
     found = load_urdf(str(shared_data(f"limits-urdf/{file}")), names)
     for quantity in same:
-        close = {"atol": 1e-9, "rtol": 2e-3 * (quantity == "velocity")}  # a Franka stops for what is exactly there
+        close = {"atol": 1e-9, "rtol": 2e-3 * (quantity == "velocity")}  # a Franka stops at the exact limit
         np.testing.assert_allclose(getattr(found.limits, quantity), configuration["limits"][quantity], **close)
     assert found.without == ()

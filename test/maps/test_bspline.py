@@ -121,7 +121,7 @@ def test_segments_take_arrays_pools_and_a_step_for_each_trajectory():
 
 @pytest.mark.parametrize(("degree", "layout"), [(3, "tight"), (4, "curobo")])
 def test_fit_evaluation_and_segments_take_a_mask_of_the_goals(degree, layout):
-    """As if the others had none: they come to rest at the last control point."""
+    """As if the other joints had no goal: they come to rest at the last control point."""
     inputs, options = arguments(degree, layout, batch=4, points=6, rows=4)
     options |= {"goal_mask": [True, False, True, False], "dt": 0.1}
     motion = bspline_step(*inputs, **options)
@@ -154,6 +154,6 @@ MISUSES = [
 @pytest.mark.parametrize(("change", "message"), MISUSES)
 def test_misuse_is_named(change, message):
     correct = {"control_points": torch.zeros(2, 4, 3), "start_position": torch.zeros(2, 3), "dt": 0.1}
-    for options in ({}, {"backend": "reference"}):  # the short way into the C++ kernels, and the general one
+    for options in ({}, {"backend": "reference"}):  # the direct way into the C++ kernels, and the general one
         with pytest.raises(ValueError, match=f"^{re.escape(message)}"):
             bspline_step(**{**correct, **options, **change})

@@ -72,7 +72,7 @@ def test_central_differences_return_a_sampled_cubic_exactly_up_to_the_hold(batch
 @settings(max_examples=40, deadline=None)
 @given(horizon=st.integers(1, 60), dof=st.integers(1, 7), seed=st.integers(0, 2**31))
 def test_a_constant_action_integrates_to_the_closed_form(step, orders, horizon, dof, seed):
-    """It is one polynomial on any grid: no step may leave it."""
+    """The motion is one polynomial on any grid: no step may deviate from it."""
     generator = torch.Generator().manual_seed(seed)
     c = torch.randn(4 if step is jerk_step else orders, 1, dof, generator=generator, dtype=torch.float64)
     dt = 0.001 + 0.1 * torch.rand(horizon, generator=generator, dtype=torch.float64)

@@ -1,4 +1,4 @@
-"""Joint states as publishers send them, made up on the spot."""
+"""Joint states as publishers send them, made by the tests themselves."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ BEGIN_NS = 1_700_000_000_000_000_000
 def states(
     names: Sequence[str] = ("a", "b"), count: int = 100, step: float = 0.02, begin: float = 0.0
 ) -> list[StateRow]:
-    """Joint k on sin((1 + k) t / 2), exactly, recorded up to 1.4 ms after its stamp."""
+    """Joint k moves along sin((1 + k) t / 2), exactly, recorded up to 1.4 ms after its stamp."""
     rows = []
     for number in range(count):
         time = begin + number * step
@@ -28,7 +28,7 @@ def states(
 
 
 def joint_state(row: StateRow, seconds: str = "sec", rest: str = "nanosec", **changed: object) -> dict[str, object]:
-    """The message with its fields; times with the names that ROS 1 or ROS 2 gives them."""
+    """The message with its fields; times have the names that ROS 1 or ROS 2 gives them."""
     stamp = {seconds: row.stamp_ns // 10**9, rest: row.stamp_ns % 10**9}
     fields = {name: np.asarray(getattr(row, name)).tolist() for name in ("position", "velocity")}
     return {"header": {"stamp": stamp, "frame_id": ""}, "name": list(row.names), **fields, "effort": [], **changed}

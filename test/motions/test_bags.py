@@ -1,4 +1,4 @@
-"""Messages that bags hold beside joint states: trajectories in any of them, batches, and what nobody knows."""
+"""Other messages in bags than joint states: trajectories in any message, batches, and unknown types."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_batches_are_read_where_there_are_no_plans_for_a_controller(tmp_path: Pa
 
 
 def test_topics_that_somebody_only_subscribes_to_are_no_choice(tmp_path: Path) -> None:
-    """As rosbag2 records them: without messages."""
+    """As rosbag2 records such topics: without messages."""
     plans, nothing = [(1, trajectory())], []
     topics = [("/asked", JOINT_TRAJECTORY, nothing), ("/joint_states", JOINT_STATE, nothing)]
     bag = write_bag(tmp_path / "bag", [*topics, ("/sent", JOINT_TRAJECTORY, plans)])

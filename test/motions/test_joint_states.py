@@ -1,4 +1,4 @@
-"""One motion of many joint states: nothing is lost without a word, whoever published them and in whatever order."""
+"""One motion from many joint states: nothing is lost silently, whoever published them and in whatever order."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ BETWEEN = 2e-4
 
 
 def motion(rows: list[StateRow], *told: str) -> Samples:
-    """The motion of messages, about which exactly this is told."""
+    """The motion of messages, with exactly these notes."""
     notes: list[str] = []
     found = motion_of_states(rows, "here", "test", notes.append).checked()
     assert notes == list(told)
@@ -25,7 +25,7 @@ def motion(rows: list[StateRow], *told: str) -> Samples:
 
 
 def assert_is_that_of(found: Samples, rows: list[StateRow]) -> None:
-    """To the bit, by the stamps."""
+    """Equal to the bit, by the stamps."""
     assert found.joint_names == rows[0].names
     np.testing.assert_allclose(found.time, [(row.stamp_ns - rows[0].stamp_ns) * 1e-9 for row in rows], atol=1e-12)
     np.testing.assert_array_equal(found.position, [row.position for row in rows])
@@ -94,7 +94,7 @@ UNEQUAL = StateRow(("a", "b"), (1.0,), (), BEGIN_NS, BEGIN_NS)
 ROWS = states()
 TWICE = "left out of {} messages: {} received twice"
 THE_SAME = {
-    # messages of which nothing but the motion of ROWS is left, and what is told about them
+    # messages of which only the motion of ROWS remains, and the notes about them
     "of one publisher": (ROWS, ()),
     "joints in any order": ([turned(row) if k % 2 else row for k, row in enumerate(ROWS)], ()),
     "a joint that is known for a moment only": (
@@ -172,7 +172,7 @@ def test_after_a_clock_was_set_back_recording_times_go_on() -> None:
     last_ns = before[-1].recorded_ns
     later = [row._replace(recorded_ns=last_ns + (k + 1) * 20_000_000) for k, row in enumerate(after)]
     found = motion(before + later, "50 messages timed by their recording, since their stamps do not go on")
-    np.testing.assert_allclose(found.time, np.arange(100) * 0.02, atol=0.0015)  # by which recordings are late
+    np.testing.assert_allclose(found.time, np.arange(100) * 0.02, atol=0.0015)  # delays of recordings
     unstamped = by_recording(states() + [row._replace(stamp_ns=0) for row in states(["finger"])])
     notes: list[str] = []
     found = motion_of_states(unstamped, "here", "test", notes.append)
@@ -203,7 +203,7 @@ def episodes(
 def test_a_simulation_that_is_reset_early_gives_all_of_its_runs(
     count: int, rate: float, runs: int, shift: float, pace: float
 ) -> None:
-    """Within its first second, whether the stamps of its runs are the same or lie between each other."""
+    """Resets within the first second, with the same stamps in each run, or stamps between those of another."""
     rows = episodes(count, rate, runs, shift, pace)
     notes: list[str] = []
     found = motion_of_states(rows, "here", "test", notes.append).checked()
@@ -222,7 +222,7 @@ def test_a_clock_that_begins_with_0_is_none_that_was_set_back() -> None:
 
 
 def test_a_reset_counts_for_all_publishers() -> None:
-    """Also for one that had published too little before to know of it by itself."""
+    """Also for a publisher that had sent too few messages to notice the reset by itself."""
     arm, finger = episodes(90, 100.0, 2), [row._replace(names=("finger",), position=row.position[:1], velocity=())
                                            for row in episodes(90, 100.0, 2)[45::30]]  # fmt: skip
     found = motion_of_states(by_recording(arm + finger), "here", "test", lambda _: None)

@@ -1,4 +1,4 @@
-"""Messages as ROS prints them are read, wherever in them the motion is; what is no motion is told by its keys."""
+"""Printed messages are read wherever the motion is in them; a text without a motion is refused with its keys."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def trajectory(seconds: str = "sec", rest: str = "nanosec") -> dict[str, object]
 
 
 def read(tmp_path: Path, text: str, *told: str) -> Samples:
-    """The motion in a text, about which exactly this is told."""
+    """The motion in a text, with exactly these notes."""
     (tmp_path / "echo.yaml").write_text(text)
     notes: list[str] = []
     samples = read_samples(tmp_path / "echo.yaml", None, notes.append)
@@ -95,7 +95,7 @@ def test_joint_states_are_one_motion_by_their_stamps(tmp_path: Path, names: tupl
 
 
 TYPED = {
-    # a time as it is typed for `ros2 topic pub`, and what it is in s
+    # a time as typed for `ros2 topic pub`, and its value in s
     "{sec: 2}": 2.0,
     "{nanosec: 500000000}": 0.5,
     "{sec: 1, nanosec: 0}": 1.0,

@@ -1,4 +1,4 @@
-"""Tables in all the forms that are about, and archives whose names are bytes."""
+"""Tables in all common forms, and archives whose names are bytes."""
 
 from __future__ import annotations
 
@@ -156,7 +156,7 @@ DATES = [f"2023-11-14 22:13:20.{10 * k:03d}" for k in range(COUNT)]
 
 
 def table(*columns: tuple[str, object], separator: str = ",") -> str:
-    """A table of the columns, and of the positions of a and b at last, whose names are the last two."""
+    """A table of the columns; the last two names are those of the positions of a and b."""
     names = [name for name, _ in columns]
     cells = [
         [str(values[k]) if isinstance(values, list) else str(values) for _, values in columns] for k in range(COUNT)
@@ -175,7 +175,7 @@ def parts(begin: str, second: str = "sec", rest: str = "nanosec") -> list[tuple[
 OWN = positions("position_a", "position_b")
 TOLD_NS = "times in time are taken as ns, as large as they are"
 EXPORTS = {
-    # tables of the same motion of a and b, and what is told about them
+    # tables of the same motion of a and b, and the notes about them
     "PlotJuggler": (table(("__time", SECONDS), *positions(*BOTH)), ()),
     "PlotJuggler, semicolons": (table(("__time", SECONDS), *positions(*BOTH), separator=";"), ()),
     "PlotJuggler, in a namespace": (
@@ -220,7 +220,8 @@ EXPORTS = {
 @pytest.mark.parametrize(("text", "told"), EXPORTS.values(), ids=EXPORTS)
 def test_usual_exports_of_joint_states_are_read(tmp_path: Path, text: str, told: tuple[str, ...]) -> None:
     found = read(tmp_path, text, *told)
-    np.testing.assert_allclose(found.time, 0.01 * np.arange(COUNT), atol=3e-7)  # as floats are, so long after 1970
+    # with the precision of floats, so long after 1970
+    np.testing.assert_allclose(found.time, 0.01 * np.arange(COUNT), atol=3e-7)
     np.testing.assert_array_equal(found.position, STATES)
     assert found.joint_names == ("a", "b") and found.velocity is None
 

@@ -28,6 +28,6 @@ def report_type() -> Iterator[type]:
         from control_msgs.msg import JointTrajectoryControllerState
 
         yield JointTrajectoryControllerState
-    if variables:  # whoever looks for it later in this process does not find what its own processes would not
+    if variables:  # later imports in this process find only what its child processes would find
         for name in [name for name in sys.modules if name.partition(".")[0] == "control_msgs"]:
             del sys.modules[name]

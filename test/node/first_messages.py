@@ -1,4 +1,4 @@
-"""A program with the node in it: which modules the first messages, and a URDF in motion, load, as a line of JSON.
+"""A program with the node in it that prints, as a line of JSON, which modules first messages and a late URDF load.
 
 Its argument: whether limits are `given` before, or only `described` by that URDF. A module that is loaded then keeps
 them waiting, as does all that is done for the first time; the process must be fresh.
@@ -58,7 +58,7 @@ def answered(goal: np.ndarray | None = None) -> bool:
 
 
 def work(until: float) -> None:
-    """Let the node and the client work, the robot resting at 0, until a time."""
+    """Let the node and the client work until a time, with the robot resting at 0."""
     while time.monotonic() < until:
         client.publish_state(np.zeros(len(JOINTS)))
         executor.spin_once(timeout_sec=0.01)
@@ -75,7 +75,7 @@ sequences = [
     sequence(actions[None], dt=[0.05], control_space=ActionSequence.POSITION)
     for actions in (rows, rows + 0.03, 5 * rows)
 ]
-paths = [plan([0.0] * 16, rows)] if sys.argv[1] == "given" else []  # which nothing but limits can time
+paths = [plan([0.0] * 16, rows)] if sys.argv[1] == "given" else []  # a path that only limits can time
 for number, message in enumerate(sequences + paths):
     client.trajectories.clear()
     (client.sequences if message in sequences else client.plans).publish(message)

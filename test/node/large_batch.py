@@ -1,4 +1,4 @@
-"""A client that sends a large batch to the node, as users write one: nothing says by which transports.
+"""A client that sends a large batch to the node, as users write one, without choosing transports.
 
 Prints what it chose. An argument is the size of its shared memory, as the option of tmpfs.
 """

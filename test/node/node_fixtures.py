@@ -22,13 +22,13 @@ PARAMETERS = {
     "dt": 0.02,
     "device": "cpu",
     "state_timeout": 0.0,
-    "diagnostics.period": 0.05,  # counts are those of two messages
+    "diagnostics.period": 0.05,  # counts cover two messages
     "warmup": ["1x4"],
     "max_batch": 64,
     "max_horizon": 64,
-    "limits.assumed_velocity": 10.0,  # without any limit, nothing is published for a controller
+    "limits.assumed_velocity": 10.0,  # without any limit, no trajectory for a controller is published
     "supervision.deviation": 0.0,  # the robot of most tests stands still, whatever is published for it
-    "publish.start_moving": True,  # or is suddenly elsewhere
+    "publish.start_moving": True,  # and may suddenly be elsewhere
     "publish.bridge_time": 0.02,
     "limits.action": "warn",  # the robot of most tests rests at 0, wherever their sequences start
 }
@@ -46,7 +46,7 @@ NodeServer = Callable[..., tuple[NodeProcess, RosClient]]
 
 @pytest.fixture
 def start_node(tmp_path: Path) -> Iterator[NodeFactory]:
-    """Starts node processes: parameters that differ from the usual ones, ROS arguments, a function of node_variants."""
+    """Starts node processes; takes parameters other than the usual ones, ROS arguments, a function of node_variants."""
     processes: list[NodeProcess] = []
 
     def start(
@@ -81,7 +81,7 @@ def connect() -> Iterator[ClientFactory]:
 
 @pytest.fixture
 def serve(start_node: NodeFactory, connect: ClientFactory) -> NodeServer:
-    """Starts a node as `start_node` does, and connects a client to it once it is active."""
+    """Starts a node like `start_node`, and connects a client to it once it is active."""
 
     def start(
         *arguments: object, connect_to: str = "/traj_integrator", **options: object
@@ -95,7 +95,7 @@ def serve(start_node: NodeFactory, connect: ClientFactory) -> NodeServer:
 
 @pytest.fixture(scope="module")
 def shared_node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NodeProcess]:
-    """One node with the usual parameters for all tests of a module; they leave it as they found it."""
+    """One node with the usual parameters for all tests of a module; they leave it unchanged."""
     process = PreloadedNode(tmp_path_factory.mktemp("shared_node"), PARAMETERS)
     yield process
     process.stop()
@@ -111,7 +111,7 @@ def shared_client(shared_node: NodeProcess) -> Iterator[RosClient]:
 
 @pytest.fixture
 def client(shared_node: NodeProcess, shared_client: RosClient) -> Iterator[RosClient]:
-    """A client of the node of the module: active, knowing that the robot rests at 0, alive after the test."""
+    """A client of the module's node: active, with the robot at rest at 0, and still alive after the test."""
     for transition in ("deactivate", "activate"):  # no motion is in execution
         assert shared_client.change_state(transition)
     shared_client.settle_state([0.0, 0.0, 0.0])
@@ -122,7 +122,7 @@ def client(shared_node: NodeProcess, shared_client: RosClient) -> Iterator[RosCl
 
 @contextmanager
 def changed(client: RosClient, **parameters: object) -> Iterator[None]:
-    """Change parameters of the node for the time being."""
+    """Change parameters of the node for the duration of the block."""
     before = {name: client.parameter(name.replace("__", ".")) for name in parameters}
     assert client.set_atomically(**parameters) == (True, "")
     try:

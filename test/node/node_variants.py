@@ -1,4 +1,4 @@
-"""The node with something that it must do without, or watched, as programs."""
+"""Programs with the node under observation, or without something that it needs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parents[2]
 MOST_ELEMENTS = 10_000
 LARGEST_FILE = 4096
 KINDS = {"action_sequence": "sequence", "evaluate": "evaluate"}
-"""The functions of the node that answer messages."""
+"""Methods of the node that answer messages."""
 _NEW_MOUNTS = 0x20000  # CLONE_NEWNS of unshare(2)
 _SHARED_MEMORY = ("-t", "tmpfs", "none", "/dev/shm", "-o")
 
@@ -30,14 +30,14 @@ def may_mount() -> bool:
 
 
 def shrink_shared_memory(size: str) -> None:
-    """Give this process a /dev/shm of its own, its size as the option of tmpfs; needs the permission to mount."""
+    """Give this process a /dev/shm of its own, with a size as for tmpfs; needs the permission to mount."""
     ctypes.CDLL(None).unshare(_NEW_MOUNTS)
     for arguments in (["--make-rprivate", "/"], [*_SHARED_MEMORY, f"size={size}"]):
         subprocess.run(["mount", *arguments], check=True)
 
 
 def without_compiled_parts() -> None:
-    """Installed where there was no compiler."""
+    """As if the package had been installed without a compiler."""
     for name in ("kernels.native._loops", "kernels.retime._native", "execution._native"):
         sys.modules[f"traj_integrator_ros.{name}"] = None
 
@@ -58,7 +58,7 @@ def where_no_file_grows() -> None:
 
 
 def with_output_that_nobody_reads() -> None:
-    """Its output goes to a pipe whose reader is gone, as of `ros2 run ... | head`."""
+    """The node's output goes to a pipe whose reader is gone, as with `ros2 run ... | head`."""
     read, write = os.pipe()
     os.dup2(write, 1)
     os.dup2(write, 2)
@@ -70,7 +70,7 @@ SLOW_S, MANY = 1.0, 100
 
 
 def with_slow_kernels() -> None:
-    """A batch of hundreds takes the engine a second, as if it were much larger, and other threads can go on."""
+    """A batch of hundreds takes the engine a second, like a much larger one, while other threads run."""
     import time
 
     from traj_integrator_ros.engine.integrator import TrajectoryIntegrator
@@ -87,7 +87,7 @@ def with_slow_kernels() -> None:
 
 
 def with_slow_reading() -> None:
-    """A plan takes the node a second to be read, as if it were much longer, and other threads can go on."""
+    """Reading a plan takes the node a second, like a much longer one, while other threads run."""
     import time
 
     from traj_integrator_ros.node import answers
@@ -119,7 +119,7 @@ def short_of_memory() -> None:
 
 def on_an_older_rclpy() -> None:
     """An rclpy that has only the features of Humble's."""
-    import rclpy.action  # which would find what is taken away
+    import rclpy.action  # it would find the removed part
     import rclpy.event_handler
     from rclpy.executors import Executor
     from rclpy.impl.implementation_singleton import rclpy_implementation
@@ -132,7 +132,7 @@ def on_an_older_rclpy() -> None:
         sys.modules[module] = None  # as if it could not be found
     del Node.add_pre_set_parameters_callback, Node.add_post_set_parameters_callback
     del Subscription.CallbackType
-    Subscription.callback = None  # an attribute like others, of any number of arguments
+    Subscription.callback = None  # an attribute like others, with any number of arguments
     take_message = rclpy_implementation.Subscription.take_message
     change_state = LifecycleNode._LifecycleNodeMixin__change_state
 
@@ -163,12 +163,12 @@ def on_an_older_rclpy() -> None:
 
 @functools.cache
 def file_of(path: str) -> str:
-    """The path in this project; empty for files of others."""
+    """The path in this project; empty for other files."""
     return str(Path(path).resolve().relative_to(ROOT)) if path.startswith(f"{ROOT}/") and "/.venv" not in path else ""
 
 
 class Way:
-    """The files of this project that a callback of rclpy's executor passes; a profile function."""
+    """The project's files that a callback of rclpy's executor runs through; a profile function."""
 
     def __init__(self) -> None:
         self.passed: set[str] = set()

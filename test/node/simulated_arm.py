@@ -24,16 +24,16 @@ from traj_integrator_ros.node.entities import SUPERVISION_PERIOD_S
 RATE = 500
 _CYCLE_NS = SECOND_NS // RATE
 _STATES_EVERY, _REPORTS_EVERY = 5, 10
-"""Cycles: joint states and the clock at 100 Hz, reports at 50 Hz, which joint_trajectory_controller does by default.
+"""Cycles between joint states and the clock, 100 Hz, and between reports, 50 Hz, joint_trajectory_controller's default.
 
 After as many as between two reports, the time stands still until the node has answered.
 """
 _REAL_S = 1.1 * SUPERVISION_PERIOD_S
-"""Real time until it is asked again: it supervises before it answers."""
+"""Real time between questions to the node, s: it supervises before it answers."""
 
 
 class Limits(NamedTuple):
-    """Limits of commands, for each joint."""
+    """Limits of the commands, for each joint."""
 
     velocity: float
     acceleration: float
@@ -58,7 +58,7 @@ class SimulatedArm:
         client.wait_for(self._reports.get_subscription_count, "a subscription to the reports")
 
     def begin(self) -> None:
-        """Be an arm at rest at 0, without a past, that the node knows."""
+        """Become an arm at rest at 0, without a past, that the node knows."""
         self.robot = Robot(
             self.client.joint_names, rate=RATE, hard_replacement=True, interpolate_from_desired_state=True
         )
@@ -73,7 +73,7 @@ class SimulatedArm:
         self.run(0.4)
 
     def run(self, duration_s: float, period_s: float = 0.0, send: Callable[[], None] | None = None) -> None:
-        """Let the time pass; call `send` at a period."""
+        """Let the time pass; call `send` periodically."""
         begin_ns, due_ns = self.now_ns, self.now_ns
         while self.now_ns - begin_ns < round(duration_s * SECOND_NS):
             if send is not None and self.now_ns >= due_ns:
@@ -108,7 +108,7 @@ class SimulatedArm:
         return len(self._commands)
 
     def assert_within(self, limits: Limits, begin: int = 0) -> None:
-        """Commands from a cycle on have no steps, and keep the limits."""
+        """Check that commands from a cycle on have no steps and keep the limits."""
         commands = self.commands[max(begin - 1, 0) :]
         assert np.isfinite(commands).all()
         for order, (limit, slack) in enumerate(zip(limits, (1.002, 1.01, 1.05), strict=True)):
@@ -123,7 +123,7 @@ class SimulatedArm:
         assert np.abs(commands[:, 2]).max() <= limits.acceleration * 1.01
 
     def assert_at_rest(self) -> None:
-        """It is commanded to stand still."""
+        """Check that the command stands still."""
         velocity, acceleration = np.abs(self._commands[-1][1:]).max(axis=1)
         assert velocity < 1e-9 and acceleration < 1e-4, self._commands[-1]
 

@@ -1,4 +1,4 @@
-"""Plans of planners that do not use our messages, over DDS; test/governor has what becomes of which plan."""
+"""Plans from planners without this package's messages, over DDS; test/governor tests how plans are executed."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def limited(client: RosClient) -> Iterator[RosClient]:
 
 
 def planned(times: np.ndarray, *parts: np.ndarray) -> JointTrajectory:
-    """A plan with velocities, and perhaps accelerations."""
+    """A plan with velocities and optional accelerations."""
     message = plan(times, parts[0])
     for name, rows in zip(PARTS, parts, strict=False):
         for point, row in zip(message.points, rows, strict=True):
@@ -69,7 +69,7 @@ def test_a_plan_of_one_joint_that_asks_too_much_reaches_its_goal_later(
     assert rows[-1, 1] == pytest.approx(1.1, abs=1e-6)
 
     def told() -> list[float]:
-        """By how much, in each message since then."""
+        """Seconds by which each message since then was slowed."""
         return [float(pair.value) for one in limited.statuses for pair in one.values if pair.key == "slowed_by_s"]
 
     limited.wait_for(lambda: any(told()), "a status that tells of it")
@@ -92,7 +92,7 @@ def test_a_path_that_turns_back_is_timed_whatever_the_rows_around_the_turn(limit
 
 START, WAY = np.array([0.1, 0.2, 0.3]), np.array([0.4, -0.3, 0.2])
 FADES_RAD = 1e-4
-"""From a row where positions alone become a spline, whose accelerations fade at both ends."""
+"""From such a row on, positions alone become a spline, whose accelerations fade at both ends."""
 
 
 def quintic(count: int, duration: float) -> tuple[np.ndarray, ...]:
@@ -108,7 +108,7 @@ def quintic(count: int, duration: float) -> tuple[np.ndarray, ...]:
 
 
 def fields_at(message: JointTrajectory, name: str, places: list[int]) -> None:
-    """Leave a field at these points alone."""
+    """Leave the field of these points empty."""
     for point in set(range(len(message.points))) - {place % len(message.points) for place in places}:
         setattr(message.points[point], name, array("d"))
 

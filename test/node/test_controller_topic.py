@@ -1,4 +1,4 @@
-"""The node finds the reports of the controller that takes its trajectories by the graph; a remap goes before."""
+"""The node finds its controller's reports in the graph; a remap has precedence."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def client_of(report_type: type, tmp_path: Path) -> Iterator:
     processes, clients = [], []
 
     def start(arguments: list[str]) -> RosClient:
-        # Not one of the preloaded nodes, whose process has looked for control_msgs already.
+        # Not a preloaded node, whose process has looked for control_msgs already.
         processes.append(NodeProcess(tmp_path, PARAMETERS, arguments))
         clients.append(RosClient(JOINTS))
         clients[0].wait_until_active()

@@ -1,4 +1,4 @@
-"""The node's diagnostics, and how it keeps from telling it too often."""
+"""The node's diagnostics, and the throttling of its log."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def status(
     assumed: str = "",
     **changes: object,
 ) -> NodeStatus:
-    """The status of an active node; a reason counts twice. Other changes are of parameters, or of the status itself."""
+    """The status of an active node, whose reason counts twice; changes apply to parameters, or to the status."""
     accounts, watched = Accounts(None), Guard()
     for counters, reason in ((accounts.rejected, rejected), (accounts.warned, warned)):
         if reason is not None:
@@ -56,7 +56,7 @@ def status(
 
 
 def clock_that_is(ahead_s: float) -> RobotClock:
-    """The robot's, ahead of the node's; its stamps take 0.4 ms."""
+    """The robot's clock is ahead of the node's; its stamps take 0.4 ms."""
     clock, hour_ns = RobotClock(), 3600 * 10**9
     for arrived_ns in (10**12, 10**12 + 10**7):
         clock.read(arrived_ns + hour_ns, arrived_ns)
@@ -196,13 +196,13 @@ def test_a_flood_of_lines_becomes_one_and_the_next_line_says_how_many(monkeypatc
 
 @pytest.mark.ros
 def test_nodes_of_the_same_full_name_count_once_they_last(connect: ClientFactory) -> None:
-    """Both would answer every sequence; a killed one lingers in the graph and must not count."""
+    """Both would answer every sequence; a killed node lingers in the graph and must not count."""
     node = connect().node
     apart = Node(node.get_name(), namespace="/elsewhere", context=node.context)
     at_once, lasting = Namesakes(node, 0.0), Namesakes(node)
     assert at_once.count() == 0
     twin = Node(node.get_name(), namespace=node.get_namespace(), context=node.context)
-    time.sleep(1.1)  # the graph is looked at once a second
+    time.sleep(1.1)  # the graph is read once a second
     assert (at_once.count(), lasting.count()) == (1, 0)
     twin.destroy_node()
     time.sleep(1.1)

@@ -30,7 +30,7 @@ def context() -> Iterator[Context]:
 
 @pytest.fixture(params=[SingleThreadedExecutor, MultiThreadedExecutor], ids=["one thread", "several threads"])
 def nodes(request: pytest.FixtureRequest, context: Context) -> Iterator[list[IntegratorNode]]:
-    """Two of them beside another node, on one executor, which spins in a thread."""
+    """Two nodes beside another one, on one executor that spins in a thread."""
     executor: Executor = request.param(context=context)
     nodes = [
         IntegratorNode(

@@ -1,4 +1,4 @@
-"""The way of a message has been passed once before the node is active: the first one is no slower than others."""
+"""Every step that answers a message has run before the node is active, so that the first message is not slower."""
 
 from __future__ import annotations
 

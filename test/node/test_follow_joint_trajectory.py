@@ -26,13 +26,13 @@ pytestmark = [pytest.mark.ros, pytest.mark.slow]
 GOAL = [0.6, -0.3, 0.2]
 PATH = plan([0.5, 1.0, 1.5], np.outer([0.3, 0.8, 1.0], GOAL))
 LONG = plan([2.0, 4.0], np.outer([0.5, 1.0], [1.6, 0.0, 0.0]))
-MESSAGES_S = 5.0  # real time; far more than a loaded machine takes for a message
+MESSAGES_S = 5.0  # real time; far more than a message takes on a loaded machine
 SUCCEEDED, CANCELED, ABORTED = GoalStatus.STATUS_SUCCEEDED, GoalStatus.STATUS_CANCELED, GoalStatus.STATUS_ABORTED
 
 
 @dataclass
 class Sent:
-    """A goal, and what its sender has been told."""
+    """A goal, and everything that its sender has been told."""
 
     accepted: bool
     handle: object
@@ -93,7 +93,7 @@ class GoalSender:
 
 @pytest.fixture
 def sender(arm_of_node: SimulatedArm, make_arm: MakeArm) -> Iterator[Callable[..., GoalSender]]:
-    """Makes an arm for a node with these parameters, and what sends it goals; leaves the node active."""
+    """Makes an arm for a node with these parameters, and a sender of goals; leaves the node active."""
     made: list[GoalSender] = []
 
     def make(**parameters: object) -> GoalSender:
@@ -193,7 +193,7 @@ def test_goals_that_cannot_be_executed_say_why_and_do_not_disturb_another(sender
 def test_a_robot_off_its_path_is_stopped_and_the_joint_is_named(sender: Callable[..., GoalSender]) -> None:
     send = sender()
     send.arm.robot.lag = 25  # up to 25 mrad at 0.5 rad/s
-    for fields in ({"path_tolerance": {"joint_a": 0.01}}, {}):  # the second time from the parameter
+    for fields in ({"path_tolerance": {"joint_a": 0.01}}, {}):  # the second time by the parameter
         goal = send(LONG, **{name: send.tolerance(**values) for name, values in fields.items()})
         status, code, text = send.result(goal)
         assert (status, code) == (ABORTED, ResultCode.PATH_TOLERANCE_VIOLATED)
@@ -216,7 +216,7 @@ def test_a_goal_is_missed_where_the_robot_rests_elsewhere(sender: Callable[..., 
     assert send.arm.client.set_parameters(**parameters) == [(True, "")] * 2
     back = plan([1.5], [np.zeros(3)])
     assert send.result(send(back))[1] is ResultCode.GOAL_TOLERANCE_VIOLATED
-    # Without an end of its time, it waits for the robot.
+    # Without a time limit, the goal waits for the robot.
     assert send.arm.client.set_parameters(constraints__goal_time=0.0) == [(True, "")]
     goal = send(PATH)
     send.arm.run(3.0)
@@ -298,7 +298,8 @@ def test_a_node_shut_down_while_it_executes_tells_the_goals_sender(
 ) -> None:
     from control_msgs.action import FollowJointTrajectory
 
-    start_node(arguments=["-r", "__ns:=/alone"], kind=NodeProcess)  # not one that has looked for control_msgs already
+    # not a node that has looked for control_msgs already
+    start_node(arguments=["-r", "__ns:=/alone"], kind=NodeProcess)
     client = connect("/alone/traj_integrator")
     client.wait_until_active()
     actions = ActionClient(client.node, FollowJointTrajectory, client.topic("~/follow_joint_trajectory"))

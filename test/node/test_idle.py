@@ -1,4 +1,4 @@
-"""Cost of an idle node: how often it wakes, with input and without, and that it is awake again in motion."""
+"""Cost of an idle node: how often it wakes, with input and without, and that it is awake in motion."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SETTLES_S, LOOKED_S = 0.7, 1.0
 
 
 def wake_ups(process: NodeProcess) -> int:
-    """How often the thread that handles what arrives has begun to work."""
+    """Number of times that the thread that handles input has begun to work."""
     status = Path(f"/proc/{process.pid}/task/{process.pid}/status").read_text(encoding="utf-8")
     (count,) = [line.split()[1] for line in status.splitlines() if line.startswith("voluntary_ctxt_switches")]
     return int(count)

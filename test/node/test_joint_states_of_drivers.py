@@ -23,7 +23,7 @@ STAND = sequence(np.zeros((1, 4, len(JOINTS))), control_space=ActionSequence.VEL
 
 
 def gripper_state(position: float) -> JointState:
-    """Joint states of a driver without velocities and efforts by way of ros2_control, of a joint of its own, too."""
+    """Joint states of ros2_control from a driver without velocities and efforts, with one more joint."""
     message = JointState(name=["finger_of_another", GRIPPER], position=[9.0, position])
     message.velocity = message.effort = array("d", [NAN] * 2)
     set_stamp(message, time.time_ns())

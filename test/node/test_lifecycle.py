@@ -38,7 +38,7 @@ def managed(managed_node: NodeProcess, connect: ClientFactory) -> RosClient:
 
 
 def bring_to(state: str, client: RosClient) -> None:
-    """Make the transitions that lead to unconfigured or active from wherever it is; others are refused."""
+    """Make the transitions to unconfigured or active from any state; others are refused."""
     for transition in STEPS_TO[state]:
         client.change_state(transition)
     assert client.state() == state

@@ -1,4 +1,4 @@
-"""The largest message is known from the command line, as ROS reads it, before there is a node."""
+"""The largest message is known from the command line, read as ROS reads it, before there is a node."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ DEFAULT = MessageSize(SPECS["max_batch"].default, SPECS["max_horizon"].default, 
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
-    """A file of two nodes and something else."""
+    """A file with two nodes and another section."""
     path = tmp_path / "parameters.yaml"
     path.write_text(
         "/left:\n  traj_integrator:\n    ros__parameters: {joint_names: [a, b], max_batch: 2000, max_horizon: 8}\n"

@@ -1,4 +1,4 @@
-"""The node where something is lacking: memory, features of rclpy."""
+"""The node without something that it needs: memory, features of rclpy."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_the_node_works_on_the_rclpy_of_humble(serve: NodeServer) -> None:
     assert "no transition 3 from the current state" in process.output
     assert client.change_state("deactivate") and client.change_state("cleanup") and client.change_state("configure")
     assert client.change_state("activate")
-    client.wait_until_connected()  # its topics are new ones
+    client.wait_until_connected()  # its topics are new
     client.answer(SEQUENCE)
     assert client.counts()["rejected.internal_error"] == "0", process.output
 

@@ -20,7 +20,7 @@ from traj_integrator_ros.parameters.table import PARAMETERS, SPECS, Changeable, 
 
 ROBOTS = sorted(path.stem for path in (Path(__file__).parents[2] / "config").glob("*.yaml"))
 COMPLETE = "franka"
-"""The configuration that lists every parameter; the others have what belongs to the robot."""
+"""The configuration that lists every parameter; the others contain only what belongs to their robot."""
 ROBOT_SPECIFIC = re.compile(r"joint_names|limits\.(position_min|position_max|velocity|acceleration|jerk)")
 KINDS = {kind: getattr(ParameterType, f"PARAMETER_{kind.name}") for kind in ParameterKind}
 
@@ -130,7 +130,7 @@ def test_every_parameter_is_declared_with_type_range_and_description(client: Ros
 
 
 def another(spec: ParameterSpec, value: object) -> object:
-    """A value of a parameter that differs from this one."""
+    """A different value of the same parameter."""
     return {
         ParameterKind.BOOL: lambda: not value,
         ParameterKind.INTEGER: lambda: value + 1,
@@ -218,7 +218,7 @@ def test_joints_have_tolerances_as_the_controller_names_them(
     assert client.set_parameters(constraints__joint_b__goal=0.3) == [(True, "")]
     [(changed, reason)] = client.set_parameters(constraints__joint_b__goal=-1.0)
     assert not changed and "constraints.joint_b.goal" in reason
-    # Other joints have others.
+    # Other joints have other parameters.
     assert client.change_state("deactivate") and client.change_state("cleanup")
     assert client.set_parameters(joint_names=["joint_a", "elbow"], limits__velocity=[2.0] * 2) == [(True, "")] * 2
     assert client.change_state("configure")

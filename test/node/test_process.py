@@ -18,7 +18,7 @@ pytestmark = pytest.mark.ros
 
 
 def run(arguments: list[str], folder: Path) -> subprocess.CompletedProcess:
-    """Run the node in a folder, whose packages go before others."""
+    """Run the node in a folder whose packages have precedence."""
     path = os.pathsep.join([str(folder), source_environment()["PYTHONPATH"]])
     return subprocess.run(
         [preloaded_python(), "-m", "traj_integrator_ros", *arguments],
@@ -105,7 +105,7 @@ def page_faults():
 
 print(keep_freed_memory(), min(page_faults() for _ in range(5)))
 """
-"""Tells whether freed memory is kept, and how many page faults another message of 1,000 pages costs."""
+"""Prints whether freed memory is kept, and how many page faults another message of 1,000 pages costs."""
 
 
 @pytest.mark.parametrize("by_user", [{}, {"MALLOC_MMAP_THRESHOLD_": "131072"}], ids=["usual", "set by the user"])

@@ -40,7 +40,7 @@ def test_limits_come_with_the_topic_however_late_and_parameters_go_first(serve: 
     description = client.node.create_publisher(String, "robot_description", latched)
     description.publish(String(data="<robot>"))
     client.wait_for(lambda: "no limits from the robot's URDF" in node.output, "told of")
-    # As ROS reads it: a namespace, a prefix that nobody declared, a macro that nobody knew, a blank line first.
+    # As ROS reads it: with a namespace, an undeclared prefix, an unknown macro, and a blank line first.
     as_found = urdf(0.5).replace("<robot", "\n<?xml version='1.0'?><!-- -- --><robot xmlns='http://www.ros.org'")
     description.publish(String(data=as_found.replace("</robot>", "<sensor:a/><xacro:imu/></robot>")))
     client.wait_for(lambda: f"limits from: {origins.format('robot_description')}" in node.output, "taken and told")
@@ -112,11 +112,11 @@ def test_a_joint_that_the_urdf_lets_turn_without_end_takes_the_short_way(serve: 
     description.publish(String(data=urdf(2.0).replace(LIMIT.format("joint_c", 2.0), turning)))
     client.wait_for(lambda: "velocity: robot_description" in client.counts()["limits"], "limits taken")
     client.settle_state([0.0, 0.0, 3.0])
-    goal = [0.1, 0.0, -3.0]  # 0.28 rad ahead of 3 rad, if a turn is not told
+    goal = [0.1, 0.0, -3.0]  # 0.28 rad ahead of 3 rad, unless the joint is known to turn without end
     for turns in (0, -2, 5):
         goal[2] = -3.0 + 2 * np.pi * turns
         _, trajectory = client.answer(sequence(np.array([[goal]]), dt=[0.5]))
         assert np.allclose(trajectory.points[-1].positions, [0.1, 0.0, 2 * np.pi - 3.0], atol=1e-5)
         positions = np.array([point.positions for point in trajectory.points])
-        # However far it had come: no further than the whole way at once.
+        # However far it has come, it moves no further than the whole way at once.
         assert positions[:, 2].min() >= 3.0 - 1e-6 and np.abs(np.diff(positions[:, 2])).max() < 0.3

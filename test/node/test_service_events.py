@@ -25,7 +25,7 @@ def test_events_come_when_asked_for_with_the_detail_asked_for_and_stop(client: R
     for detail in ("contents", "metadata"):
         assert client.set_parameters(service_introspection=detail) == [(True, "")]
         client.wait_for(lambda: client.node.count_publishers(TOPIC), "a publisher of events")
-        client.spin(0.5)  # the node's side may find us a moment later
+        client.spin(0.5)  # the node's side may find the subscriber a moment later
         events.clear()
         answer = client.evaluate(request)
         client.wait_for(lambda: len(events) >= 2, "two events of the call")

@@ -31,7 +31,7 @@ def test_integrate_answers_what_the_topic_publishes(client: RosClient) -> None:
 
 
 def leaves_of(space: ControlSpace, kernel: ControlMap, dt: tuple[int, ...]) -> dict[str, torch.Tensor]:
-    """Numbers of four trajectories `[6, DOF]` with all that there can be, by the names of the kernels' arguments.
+    """Numbers of four trajectories `[6, DOF]` with every optional argument, by the names of the kernels' arguments.
 
     They are in float64, and such as a message has them; dt has this shape, `[4]` is one for each trajectory.
     """
@@ -50,7 +50,7 @@ def indices(kernel: ControlMap) -> dict[str, list[int]]:
 
 
 def fields_of(leaves: dict[str, torch.Tensor], kernel: ControlMap, space: ControlSpace) -> dict[str, object]:
-    """The keyword arguments of `sequence`, joints in another order."""
+    """The keyword arguments of `sequence`, with joints in another order."""
     found = {
         name.removeprefix("start_"): values.detach().numpy() for name, values in leaves.items() if name != "action"
     }
@@ -64,7 +64,7 @@ def tensors(kernel: ControlMap) -> dict[str, torch.Tensor]:
 
 
 def assert_gradients(found: Gradient, expected: dict[str, torch.Tensor], kind: str) -> None:
-    """Those that are expected, and no others."""
+    """Check that exactly the expected arrays are present, with these values."""
     assert {name for name, values in vars(found).items() if values is not None} == expected.keys()
     for name, exact in expected.items():
         value, exact = getattr(found, name), exact.numpy()
@@ -99,7 +99,7 @@ def test_the_gradient_is_that_of_autograd_in_the_callers_columns(
         assert_gradients(client.services.compute_gradient(actions, given, **fields), expected, kind)
         found = client.services.integrate(actions, **fields)
         message = sequence(actions, **fields)
-        message.data = packed([])  # linear: it needs no data, but for dt
+        message.data = packed([])  # the map is linear, so the gradient needs no data, except for dt
         without = client.services.compute_gradient(message, given)
     del expected["dt"]
     assert_gradients(without, expected, "numpy")

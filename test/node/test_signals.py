@@ -25,7 +25,7 @@ def assert_ended_well(process: NodeProcess, number: signal.Signals, again_s: flo
     assert "Traceback" not in process.output
 
 
-# A second signal is usual: Ctrl-C in a terminal reaches the node directly, and once more through ros2 launch.
+# A second signal is usual: Ctrl-C in a terminal reaches the node directly and again through ros2 launch.
 @pytest.mark.parametrize(
     ("number", "again_s"), [(signal.SIGTERM, 20.0), (signal.SIGINT, 0.02)], ids=["SIGTERM once", "SIGINT repeated"]
 )
@@ -34,7 +34,7 @@ def test_a_signal_ends_an_active_node_under_traffic(serve: NodeServer, number: s
     client.node.create_timer(0.002, lambda: client.sequences.publish(SEQUENCE))
     client.spin(0.5)
     assert_ended_well(process, number, again_s)
-    # It takes leave, too; others would wait 20 s for one that does not.
+    # The node also leaves the graph; otherwise others would wait 20 s for it.
     client.wait_for(lambda: not client.sequences.get_subscription_count(), "gone", 3.0)
 
 

@@ -1,4 +1,4 @@
-"""A driver tells its speed scaling on a topic of its own, where the controller's reports do not."""
+"""A driver reports its speed scaling on a topic of its own if the controller's reports lack it."""
 
 from __future__ import annotations
 

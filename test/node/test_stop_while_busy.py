@@ -1,4 +1,4 @@
-"""`~/stop` while the node is busy with plans beyond limits: the brake waits for nothing, and its answer is true."""
+"""`~/stop` while the node is busy with plans beyond limits: the brake does not wait, and its answer is true."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ DOF, ROWS, DT = 7, 240, 0.02
 NAMES = [f"joint_{number}" for number in range(DOF)]
 STOPS = 3
 MOST_S = 0.06
-"""The median of three: 20 ms, and what a busy test machine adds. It was a quarter of a second."""
+"""Median of three, s: 20 ms, and a margin for a busy test machine. It was a quarter of a second."""
 TRUE = 0.05
 LIMITS = {"limits.velocity": 1.0, "limits.acceleration": 5.0, "limits.jerk": 100.0}
 PARAMETERS = {
@@ -36,7 +36,7 @@ PARAMETERS = {
 
 
 def plan(begun_s: float) -> ActionSequence:
-    """The rest of a plan of all joints that was begun then, too fast for its limits, with its stamp."""
+    """The rest of a plan of all joints that began at a time, with its stamp; the plan exceeds its limits."""
     now_s = time.monotonic() - begun_s
     times = now_s + DT * np.arange(1, ROWS + 1)
     phases = np.arange(DOF)
@@ -47,7 +47,7 @@ def plan(begun_s: float) -> ActionSequence:
 
 
 def brake_after_s(client: RosClient) -> float:
-    """How long after the call of ~/stop the brake arrives, which is the first trajectory that is over soon."""
+    """Time from the call of ~/stop until the brake arrives: the first trajectory that ends soon."""
     client.trajectories.clear()
     called = time.monotonic()
     brakes = lambda: any(message.points[-1].time_from_start.sec < 1 for message in client.trajectories)  # noqa: E731
@@ -115,7 +115,7 @@ def test_the_answer_counts_from_the_call_although_the_node_was_busy_then(serve: 
 
 MANY_POINTS = 20_000
 LARGE = 600
-"""Trajectories of 32 rows that are a large batch."""
+"""Number of trajectories of 32 rows that make a large batch."""
 
 
 def moving() -> ActionSequence:

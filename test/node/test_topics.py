@@ -58,7 +58,7 @@ def test_a_sequence_starts_from_the_latest_state_in_its_own_columns(client: RosC
     assert list(batch.joint_names) == order and list(trajectory.joint_names) == client.joint_names
     assert np.allclose(table(batch.position, 1, DOF)[0, 0], [0.3, 0.1, 0.2])
     assert np.allclose(table(batch.velocity, 1, DOF)[0, 0], [3.0, 1.0, 2.0])
-    # Nothing is known of its controller, so it is brought from the measured motion to rest: [1, 2, 3] for 0.02 s ahead.
+    # The controller is unknown, so the robot is brought from its measured motion to rest: [1, 2, 3] for 0.02 s ahead.
     assert np.allclose(trajectory.points[0].positions, [0.12, 0.24, 0.36], atol=5e-3)
 
 
@@ -70,7 +70,7 @@ def test_what_is_published_for_the_controller_is_acceptable_to_it(
     actions = rng.normal(scale=0.5, size=(2, horizon, DOF))
     before_ns = time.time_ns()
     _, trajectory = client.answer(sequence(actions, control_space=space, position=np.zeros(DOF)))
-    # The client checks that all it receives is acceptable.
+    # The client checks that all received trajectories are acceptable.
     bridge_s = 0.02  # parameter publish.bridge_time
     assert bridge_s - 1e-3 < (stamp_of(trajectory) - before_ns) * 1e-9 < bridge_s + 5.0, "the controller comes there"
     assert trajectory.points[0].time_from_start == Duration()

@@ -26,7 +26,7 @@ PROFILE_BYTES = DEFAULT_LIMIT_MIB * MIB
 
 @pytest.fixture
 def send_large_batch(start_node: NodeFactory, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., tuple]:
-    """Sends a large batch to a node; returns the node, and what client and node say about transports."""
+    """Sends a large batch to a node; returns the node, and the logs of client and node about transports."""
 
     def send(*size: str, **options: object) -> tuple[NodeProcess, str, list[str]]:
         for name in PROFILE_VARIABLES:

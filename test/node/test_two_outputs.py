@@ -1,4 +1,4 @@
-"""The batch and the row for the controller are judged apart, and the refused one is named everywhere.
+"""The batch and the row for the controller are judged separately, and a refused one is named everywhere.
 
 Which reason refuses which of them, test/robustness asks of every bad message.
 """
@@ -35,7 +35,7 @@ def counts_of(client: RosClient) -> list[int]:
 
 
 def away(client: RosClient) -> Callable[[], None]:
-    """The robot was braked, because it goes back where it was commanded to go on; returns what lets it do so."""
+    """Have the robot braked because it goes back against its command; returns a function that lets it do so."""
     begun = time.monotonic()
 
     def drifting() -> None:
@@ -48,7 +48,7 @@ def away(client: RosClient) -> Callable[[], None]:
 
 
 def falling(client: RosClient) -> None:
-    """The robot moves faster than a controller could meet it, and nobody has commanded that."""
+    """Let the robot move faster than a controller could meet it, without a command."""
     client.settle_state(NEAR, np.full(DOF, 5.0))
 
 
@@ -107,7 +107,7 @@ def test_a_trajectory_that_overflows_refuses_the_batch_and_not_a_sound_row(serve
     _, client = serve({"publish.on_reject": "brake"})
     client.settle_state(NEAR)
     actions = np.zeros((2, 4, DOF))
-    actions[1] = 3e38  # finite, and its differences are not
+    actions[1] = 3e38  # finite, but its differences are not
     overflowing = sequence(actions, position=NEAR)
     client.sequences.publish(overflowing)
     client.wait_for(lambda: client.trajectories and client.rejections, "the row, and why there is no batch")
@@ -123,7 +123,7 @@ def test_nothing_is_integrated_that_nobody_receives(serve: NodeServer) -> None:
     client.wait_for(lambda: not client.node.count_subscribers(f"{client.node_name}/{BATCH}"), "unsubscribed")
     client.spin(0.3)
     actions = np.zeros((2, 4, DOF))
-    actions[1] = 3e38  # whoever integrates it finds it
+    actions[1] = 3e38  # its reader will notice when integrating
     client.sequences.publish(sequence(actions, position=NEAR))
     client.wait_for(lambda: client.trajectories, "the row")
     client.spin(0.2)

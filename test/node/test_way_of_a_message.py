@@ -19,11 +19,11 @@ PERIOD_S, DT_S = 0.1, 0.02
 
 
 MOST_FILES = {"sequence": 48, "evaluate": 20}
-"""Those of CONTRIBUTING.md."""
+"""The numbers in CONTRIBUTING.md."""
 
 
 def send_chunks(client: RosClient, count: int) -> None:
-    """Chunks of one slow motion, each of which continues the one before."""
+    """Chunks of one slow motion, each of which continues the previous one."""
     begin_s = time.time()
     for number in range(count):
         times = number * PERIOD_S + DT_S * np.arange(1, 61)

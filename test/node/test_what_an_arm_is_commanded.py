@@ -1,4 +1,4 @@
-"""Commands of a controller to an arm that a node moves: within limits, without steps, and to the end.
+"""A controller's commands to an arm that a node moves: within limits, without steps, and to the end.
 
 Every way to stop, to start and to stream is a case of test/soak/test_stream_cases.py, which plays it to the node's
 processing on a simulated clock. Here is what depends on the node: its topics, services, parameters, supervision.
@@ -66,7 +66,7 @@ def arm_of_node(node: NodeProcess, report_type: type) -> Iterator[SimulatedArm]:
 
 @pytest.fixture
 def make_arm(node: NodeProcess, arm_of_node: SimulatedArm) -> Iterator[MakeArm]:
-    """Makes the arm that the node is connected to, with these parameters of the node."""
+    """Makes the arm, connected to a node with these parameters."""
     arm, client = arm_of_node, arm_of_node.client
 
     def make(**parameters: object) -> SimulatedArm:
@@ -89,7 +89,7 @@ def velocities(speed: float, count: int) -> ActionSequence:
 
 
 def row(value: float) -> list[float]:
-    """The first joint alone."""
+    """A row that moves the first joint alone."""
     return [value, 0.0, 0.0]
 
 
@@ -181,7 +181,7 @@ def transitions(*names: str) -> Callable[[SimulatedArm], None]:
 
 
 def let_the_clock_jump(arm: SimulatedArm, seconds: int = -1) -> None:
-    """For all but the arm and its controller."""
+    """For every node except those of the arm and its controller."""
     arm.now_ns += seconds * SECOND_NS
     arm.begin_ns += seconds * SECOND_NS
 
@@ -259,12 +259,12 @@ def test_the_stop_service_says_how_long_and_how_far(make_arm: MakeArm) -> None:
     assert answer.success and list(answer.joint_names) == list(JOINTS)
     arm.run(1.0)
     moving = np.abs(arm.commands[begin:, 1, 0]) > 1e-6
-    # The answer counts from the call; the arm's time stands still until the answer is here.
+    # The answer counts from the call; the arm's time stands still until the answer comes.
     assert abs(answer.duration - moving.sum() / RATE) < 0.15
     travels = arm.robot.measured()[0][0] - where
     assert answer.distance[0] == pytest.approx(travels, rel=0.1), "of the joint, which lags by 0.1 s"
     assert 0.15 < answer.distance[0] < 0.4 and abs(answer.distance[1]) < 1e-6
-    # Held: refused until it is released.
+    # On hold, sequences are refused until the release.
     status = arm.client.status()
     assert status.level == status.ERROR and "hold" in status.message
     where = arm.position[0]
@@ -299,7 +299,7 @@ def test_limits_lowered_in_motion_hold_at_once(make_arm: MakeArm) -> None:
 @pytest.mark.parametrize("on_reject", ["brake", "continue"])
 def test_a_refused_chunk_brakes_if_that_is_what_it_means(make_arm: MakeArm, on_reject: str) -> None:
     arm = make_arm(publish__on_reject=on_reject)
-    arm.client.sequences.publish(velocities(0.5, 40))  # two seconds of it
+    arm.client.sequences.publish(velocities(0.5, 40))  # two seconds of motion
     arm.run(1.0)
     arm.client.sequences.publish(velocities(5.0, 40))
     begin = arm.position[0]
@@ -356,7 +356,7 @@ def test_a_planner_that_replans_from_the_command_reaches_its_goal(make_arm: Make
     arm, goal = make_arm(start_from="previous"), -0.4
 
     def send() -> None:
-        """Of the command, it knows no acceleration."""
+        """The planner knows no acceleration of the command."""
         request, way = InputParameter(1), Trajectory(1)
         request.max_velocity, request.max_acceleration, request.max_jerk = [0.81], [3.0], [60.0]
         position, velocity = arm.commands[-1, :2, 0]

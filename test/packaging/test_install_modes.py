@@ -21,8 +21,8 @@ COLCON = Path(sys.prefix) / "colcon"
 TOOLS = {"check_trajectory", "integrate", "monitor", "plot_trajectory", "replay", "retime"}
 EXECUTABLES = {"integrator_node", "demo", *TOOLS}
 CONSOLE_SCRIPTS = {f"traj_integrator_{name.removeprefix('integrator_')}" for name in EXECUTABLES}
-"""Their names where other packages have executables, too."""
-# In a Python with torch and numpy only: the kernels compute, and nothing that belongs to ROS or is heavy gets imported.
+"""Names of the executables; other packages have some, too."""
+# In a Python with torch and numpy only, the kernels compute, and no ROS or heavy module is imported.
 USE_KERNELS = """
 import array, importlib.util, sys, torch
 import traj_integrator_ros, traj_integrator_ros.engine.integrator
@@ -53,8 +53,8 @@ BUILD_WHEEL = "from setuptools import build_meta; build_meta.build_wheel('dist')
 
 
 def output_of(command: list[object], cwd: Path | None = None, **variables: str) -> str:
-    """Output of a command; fails with all of it if the command fails."""
-    # Compiling the C++ kernels takes minutes; the tests that want them say so.
+    """Output of a command; fails with all of its output if the command fails."""
+    # Compiling the C++ kernels takes minutes; tests that need them say so.
     variables = {"TRAJ_INTEGRATOR_NATIVE": "0", **variables}
     # A separate Python, which does not inherit the paths of this process.
     outer = ("PYTHONPATH", "AMENT_PREFIX_PATH", "LD_LIBRARY_PATH", "_ROS_WHEELS_BOOTSTRAP_COMPLETE", "VIRTUAL_ENV")
@@ -67,7 +67,7 @@ def output_of(command: list[object], cwd: Path | None = None, **variables: str) 
 
 @pytest.fixture(scope="module")
 def checkout(project_root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy of the sources, so that builds leave nothing in the real ones."""
+    """A copy of the sources, so that builds leave nothing in the original folder."""
     copy = tmp_path_factory.mktemp("checkout") / PACKAGE
     left_out = (".git", ".venv*", "build", "dist", "install", "log", "*.so", "*.egg-info", "__pycache__", ".*_cache")
     shutil.copytree(project_root, copy, symlinks=True, ignore=shutil.ignore_patterns(".hypothesis", *left_out))
@@ -88,7 +88,7 @@ def sdist(checkout: Path) -> Path:
 
 
 def built_wheel(sdist: Path, folder: Path, **variables: str) -> tuple[str, Path]:
-    """Build a wheel of the unpacked source distribution below a folder; returns what that prints, and the wheel."""
+    """Build a wheel of the unpacked source distribution in a folder; returns the output, and the wheel."""
     shutil.copytree(sdist, folder / PACKAGE)
     printed = output_of([sys.executable, "-c", BUILD_WHEEL], cwd=folder / PACKAGE, **variables)
     (wheel,) = (folder / PACKAGE / "dist").iterdir()
@@ -127,7 +127,7 @@ def with_requirements(*names: str) -> list[importlib.metadata.Distribution]:
 
 
 def sources(folder: Path) -> set[str]:
-    """Files below the two source folders, as they are called when installed."""
+    """Files below the two source folders, with their names after installation."""
     links = {"kernels": folder / "kernels", ".": folder / PACKAGE}
     return {
         (Path(PACKAGE) / where / path.relative_to(root)).as_posix()
@@ -143,8 +143,8 @@ def test_what_set_up_installs_follows_the_sources(project_root: Path) -> None:
     assert output_of([sys.executable, "-c", FIND, f"{PACKAGE}.kernels"]).startswith(str(project_root))
 
 
-# Compiles the smallest of the modules. In place of what is linked from the other sources there are the modules that
-# set-up has compiled with the same setup.py: what is tested is the way to them, not the compiler.
+# Compiles the smallest module only; set-up's modules, compiled with the same setup.py, replace the others: the build is
+# tested, not the compiler.
 QUICK_COMPILER = """#!/bin/sh
 output=; source=; wants=
 for word do
@@ -206,7 +206,7 @@ def installed_scripts(prefix: Path) -> set[str]:
 
 
 def assert_ament_package(prefix: Path) -> None:
-    """An installation prefix has what ros2 run, ros2 launch and the ament index look for."""
+    """Check that an installation prefix has the files of ros2 run, ros2 launch and the ament index."""
     share = prefix / "share"
     assert (share / "ament_index" / "resource_index" / "packages" / PACKAGE).is_file()
     assert (share / PACKAGE / "package.xml").is_file()
@@ -226,7 +226,7 @@ class Workspace:
         self._environment["PATH"] = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
         source = folder / "src" / PACKAGE
         shutil.copytree(checkout, source, symlinks=True)
-        # One interface: each takes seconds to compile, and set-up compiles all of them.
+        # One interface is enough: each takes seconds to compile, and set-up compiles all of them.
         listed = source / "traj_integrator_interfaces" / "CMakeLists.txt"
         lines = listed.read_text(encoding="utf-8").splitlines(keepends=True)
         left_out = [line for line in lines if re.match(r' +"(msg|srv)/(?!StartState)', line)]
@@ -240,7 +240,7 @@ class Workspace:
         output_of(command, cwd=self.folder, **{**self._environment, "PYTHONPATH": python_path})
 
     def python(self, *arguments: object, sourced: tuple[str, ...]) -> str:
-        """Output of Python where these installation folders are sourced."""
+        """Output of Python after sourcing these installation folders."""
         script = "".join(f"source {folder}/setup.bash && " for folder in sourced) + 'cd / && exec python3 "$@"'
         return output_of(["bash", "-c", script, "bash", *arguments], cwd=self.folder, **self._environment)
 

@@ -22,14 +22,14 @@ from traj_integrator_ros import kernels
 
 # Modules whose rosdep key is python3-<name>.
 OF_PYTHON = {"numpy", "matplotlib", "rich", "hypothesis", "pytest", "scipy", "yaml"}
-# Without a rosdep key: device kernels, which are imported if installed, and what only pip installs.
+# Modules without a rosdep key: device kernels, which are imported if installed, and modules from pip only.
 FROM_PIP = {"torch", "ruckig", "rosbags"}
 WITHOUT_KEY = {"triton", "lerobot", *FROM_PIP}
 # Packages that tests need and never import.
 PYTEST_PLUGINS = {"python3-pytest-timeout"}
 PACKAGE = "traj_integrator_ros"
 PACKAGES = {PACKAGE, "traj_integrator_interfaces", "benchmarks", "kit", "rig", "soak"}
-# The tests of the packaging run these only where they are.
+# The tests of the packaging run these tools only if they are installed.
 BUILD_TOOLS = {"setuptools", "catkin_pkg", "packaging", "colcon"}
 
 
@@ -77,7 +77,7 @@ def python_files(*folders: Path) -> list[Path]:
 
 @pytest.fixture
 def packaging_files(project_root: Path, tmp_path: Path) -> Path:
-    """A folder with what metadata are made of, and none of the modules."""
+    """A folder with the files that metadata are made of, without any modules."""
     for name in ("setup.py", "pyproject.toml", "setup.cfg", "package.xml", "README.md", "LICENSE"):
         shutil.copy(project_root / name, tmp_path)
     return tmp_path
@@ -99,7 +99,7 @@ def test_versions_agree(project_root: Path, package_xml: ElementTree.Element, pa
     version = package_xml.findtext("version")
     assert version == interfaces.findtext("version")
     assert metadata_of(packaging_files)["Version"] == version
-    # catkin_prepare_release raises the version of setup.py where it finds this.
+    # catkin_prepare_release raises the version in setup.py if it finds this line.
     assert len(re.findall(r"""version=(['"])\d+\.\d+\.\d+['"],""", (project_root / "setup.py").read_text())) == 1
     assert re.search(r"^(\d+\.\d+\.\d+) ", (project_root / "CHANGELOG.rst").read_text(), re.MULTILINE)[1] == version
     assert yaml.safe_load((project_root / "CITATION.cff").read_text())["version"] == version
@@ -109,7 +109,7 @@ def test_versions_agree(project_root: Path, package_xml: ElementTree.Element, pa
 
 
 def test_sources_on_the_path_alone_have_an_unknown_version(project_root: Path, tmp_path: Path) -> None:
-    (tmp_path / PACKAGE).symlink_to(project_root / PACKAGE)  # without what set-up leaves beside it
+    (tmp_path / PACKAGE).symlink_to(project_root / PACKAGE)  # without set-up's own files
     say = f"import sys; sys.path[:0] = [{str(tmp_path)!r}]; import traj_integrator_ros as t; print(t.__version__)"
     printed = subprocess.run([sys.executable, "-ISc", say], capture_output=True, text=True, check=True).stdout
     assert printed == "0+unknown\n"
@@ -129,7 +129,7 @@ def test_no_link_of_the_index_page_is_broken(packaging_files: Path, repository: 
     own = [(image, link) for image, _, link in links if repository and link.startswith(repository)]
     assert ("", f"{repository}/blob/v{version}/docs/node.md#topics-and-services") in own or not repository
     assert ("!", f"{repository}/raw/v{version}/docs/figures/first_sight.png") in own or not repository
-    assert re.search(r"\| \[?node\b.* \| reference", page)  # what the link says
+    assert re.search(r"\| \[?node\b.* \| reference", page)  # the target of the link
 
 
 def test_the_kernels_need_torch_and_numpy_and_the_rest_is_an_extra(packaging_files: Path) -> None:
@@ -156,7 +156,7 @@ def test_package_xml_names_what_the_tests_import_and_nothing_else(
 ) -> None:
     imported = imported_modules(python_files(project_root / "test", project_root / "examples"))
     ours = [*(project_root / "test").rglob("*.py"), *(project_root / "scripts").glob("*.py")]
-    of_tests = {file.stem for file in ours}  # they borrow from one another, and try the scripts
+    of_tests = {file.stem for file in ours}  # tests borrow from one another, and try the scripts
     of_tests |= {file.parent.name for file in (project_root / "examples").glob("*/*/__init__.py")}  # and the examples
     needed = keys_of(imported - PACKAGES - BUILD_TOOLS - of_tests)
     run, test = keys(package_xml, "depend", "exec_depend"), keys(package_xml, "test_depend")
@@ -175,7 +175,7 @@ def test_every_requirement_is_pinned_and_those_of_setup_py_too(project_root: Pat
 
 
 def test_helper_modules_of_the_tests_have_different_names(project_root: Path) -> None:
-    """Pytest puts the folder of each test on sys.path: of two modules with one name, all tests would get the first."""
+    """Pytest puts each test's folder on sys.path: of two modules with one name, all tests would import the first."""
     folders: dict[str, list[str]] = {}
     for file in python_files(project_root / "test"):
         if file.name != "conftest.py":

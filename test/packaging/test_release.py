@@ -1,4 +1,4 @@
-"""`make release` refuses what must not be released before it builds anything, and wheels that are not what they say."""
+"""`make release` refuses a tree that is not ready before it builds anything, and wheels with wrong contents."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ FILES = ("CHANGELOG.rst", "package.xml", "scripts/build_wheel.py", "scripts/rele
 
 @pytest.fixture
 def checkout(project_root: Path, tmp_path: Path) -> Path:
-    """A repository with what a release looks at first, ready to be released."""
+    """A repository, ready to be released, with the files that a release checks first."""
     for name in FILES:
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_bytes((project_root / name).read_bytes())

@@ -1,4 +1,4 @@
-"""Imports run downwards only, from room to room, as CONTRIBUTING.md has them, and in no circle."""
+"""Imports run downwards only, from room to room, as CONTRIBUTING.md says, and in no circle."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ KERNELS = "kernels"
 
 
 def tables_of_contributors() -> tuple[dict[str, set[str]], dict[str, set[str]]]:
-    """The rooms, and the rooms within the kernels, each with those that it may import, itself apart."""
+    """The rooms, and the rooms within the kernels, each with the rooms that it may import besides itself."""
     page = (Path(__file__).resolve().parents[2] / "CONTRIBUTING.md").read_text(encoding="utf-8")
     rooms, within_kernels = page.partition("what each may import:")[2].split("In `kernels/`")
     return tuple(
@@ -36,14 +36,14 @@ LIBRARIES: dict[str, set[str]] = {
     "governor": {"torch", "numpy"},
     "client": {
         "numpy", "rclpy", "lifecycle_msgs", "rcl_interfaces", "trajectory_msgs", "traj_integrator_interfaces",
-        "torch",  # for annotations; test/client has the client without it
+        "torch",  # for annotations; test/client tests the client without it
     },
 }  # fmt: skip
-"""Libraries that the rooms without ROS, and the one that users import, take from outside of the standard library."""
+"""Libraries outside of the standard library that rooms without ROS, and the room that users import, may use."""
 
 
 def imports(file: Path, package: tuple[str, ...]) -> Iterator[tuple[int, tuple[str, ...]]]:
-    """Line and dotted parts of all that a file of a package imports, wherever in the file it does."""
+    """Line and dotted parts of everything that a file of a package imports, anywhere in the file."""
     tree = ast.parse(file.read_text(encoding="utf-8"))
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
@@ -76,7 +76,7 @@ def files_of_rooms(root: Path) -> Iterator[tuple[str, Path, tuple[str, ...]]]:
 
 
 def upward_imports(root: Path) -> list[str]:
-    """Imports between rooms, and between rooms of the kernels, that the tables do not have."""
+    """Imports between rooms, and between rooms of the kernels, that the tables do not allow."""
     wrong = []
     for room, file, package in files_of_rooms(root):
         inner = package[2] if room == KERNELS and len(package) > 2 else ""
@@ -84,7 +84,7 @@ def upward_imports(root: Path) -> list[str]:
             if parts[0] != PACKAGE or parts[1:] in ((), ("__version__",)):
                 continue
             other = parts[2] if parts[1] == KERNELS and len(parts) > 3 and parts[2] in WITHIN_KERNELS else ""
-            is_within = not inner or other in WITHIN_KERNELS[inner] | {inner, ""}  # "": what lies beside the rooms
+            is_within = not inner or other in WITHIN_KERNELS[inner] | {inner, ""}  # "": modules beside the rooms
             if parts[1] not in ROOMS[room] | {room} or not is_within:
                 wrong.append(f"{file.relative_to(root)}:{line}: {inner or room} imports {'.'.join(parts[1:])}")
     return wrong
@@ -95,7 +95,7 @@ def test_imports_run_downwards_only(project_root: Path) -> None:
 
 
 def test_no_modules_import_each_other_in_a_circle(project_root: Path) -> None:
-    """Wherever in the file, for annotations, too; packages around a module do not count."""
+    """An import anywhere in a file counts, also for annotations; packages around a module do not."""
     modules = modules_of(project_root)
     graph: dict[tuple[str, ...], set[tuple[str, ...]]] = {name: set() for name in modules}
     for name, (file, package) in modules.items():

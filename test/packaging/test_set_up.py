@@ -21,7 +21,7 @@ NAMES = ("virtual environment", "packages", "interface package")
 
 @pytest.fixture
 def set_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
-    """Sets up tmp_path/.venv with three steps that write the kind of environment they make; a step may fail."""
+    """Sets up tmp_path/.venv with three steps that record the kind of environment they make; a step may fail."""
     monkeypatch.setattr(set_up_steps, "LOGS", tmp_path / "logs")
     monkeypatch.setattr(set_up_steps, "ROOT", tmp_path)
     venv = tmp_path / ".venv"
@@ -46,7 +46,7 @@ def set_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., int
 
 
 def kinds(folder: Path) -> list[str]:
-    """Kinds that the steps have made of an environment."""
+    """Kinds of environment that the steps have made."""
     return [(folder / ".venv" / name).read_text() for name in NAMES if (folder / ".venv" / name).is_file()]
 
 

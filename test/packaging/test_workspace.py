@@ -1,4 +1,4 @@
-"""A ROS 2 workspace, by the commands of the README: what rosdep would install. test_install_modes.py builds one."""
+"""A ROS 2 workspace, by the README's commands: what rosdep would install. test_install_modes.py builds one."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ DISTRO = "jazzy"
 
 @pytest.fixture(scope="module")
 def rosdep(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """The environment of a rosdep that knows these keys, and whose home is a folder of the test: no network."""
+    """The environment of a rosdep that knows these keys, with a home folder of the test: no network."""
     if not (TOOLS / "rosdep2").is_dir():
         pytest.skip("set-up has not installed rosdep")
     folder = tmp_path_factory.mktemp("rosdep")
@@ -46,7 +46,7 @@ def rosdep(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
         (folder / name).write_text(yaml.safe_dump(content))
     (folder / "sources").mkdir()
     (folder / "sources" / "20-default.list").write_text(f"yaml file://{folder}/keys.yaml\n")
-    outer = ("AMENT_PREFIX_PATH", "ROS_PACKAGE_PATH", "PYTHONPATH", "ROS_DISTRO")  # of what is installed
+    outer = ("AMENT_PREFIX_PATH", "ROS_PACKAGE_PATH", "PYTHONPATH", "ROS_DISTRO")  # of the installed packages
     environment = {name: value for name, value in os.environ.items() if name not in outer}
     environment |= {
         "PYTHONPATH": str(TOOLS),
@@ -59,7 +59,7 @@ def rosdep(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 
 
 def run(environment: dict[str, str], cwd: Path, *arguments: str) -> str:
-    """What rosdep prints; fails where it fails."""
+    """Output of rosdep; fails if rosdep fails."""
     program = "from rosdep2.main import rosdep_main; rosdep_main()"
     command = [sys.executable, "-c", program, *arguments]
     done = subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, timeout=120)
@@ -70,12 +70,12 @@ def run(environment: dict[str, str], cwd: Path, *arguments: str) -> str:
 def test_rosdep_installs_packages_by_the_command_of_the_readme(
     rosdep: dict[str, str], project_root: Path, tmp_path: Path
 ) -> None:
-    for folder in (".", "traj_integrator_interfaces"):  # as far as rosdep reads them
+    for folder in (".", "traj_integrator_interfaces"):  # the parts that rosdep reads
         package = tmp_path / "src" / PACKAGE / folder
         package.mkdir(parents=True)
         (package / "package.xml").write_bytes((project_root / folder / "package.xml").read_bytes())
     command = readme_command("rosdep install")
-    where = ("--rosdistro", DISTRO, "--os", "ubuntu:noble", "--reinstall")  # what this machine has does not matter
+    where = ("--rosdistro", DISTRO, "--os", "ubuntu:noble", "--reinstall")  # this machine's packages do not matter
     printed = run(rosdep, tmp_path, *command[1:], "--simulate", *where)
     installs = [line.split() for line in printed.splitlines() if not line.startswith("#")]
     assert {words[0] for words in installs} == {"apt-get"}, printed
@@ -92,7 +92,7 @@ def test_pip_installs_what_rosdep_has_not_by_the_command_of_the_readme() -> None
     ("folder", "build_type"), [(".", "ament_python"), ("traj_integrator_interfaces", "ament_cmake")]
 )
 def test_packages_can_be_released(project_root: Path, folder: str, build_type: str) -> None:
-    """Bloom takes no key that pip installs: a package of the system cannot depend on it."""
+    """Bloom refuses keys that pip installs: a package of the system cannot depend on them."""
     warnings: list[str] = []
     package = pytest.importorskip("catkin_pkg.package").parse_package(str(project_root / folder), warnings=warnings)
     package.validate(warnings=warnings)

@@ -53,14 +53,14 @@ def limited(**parameters: object) -> SimulatedNode:
 
 
 def timed(node: SimulatedNode, rows: object, now: float = NOW_S, **options: object) -> list[ExecutableTrajectory]:
-    """All that is published for a path without times, until it has been timed."""
+    """Everything published for a path without times, until it has been timed."""
     found = [node.plan(np.zeros(len(rows)), rows, now=now, **options)]
     found += [node.tick(now + 0.01 * count) for count in range(1, 6)]
     return [trajectory for trajectory in found if trajectory is not None]
 
 
 def nearest(trajectory: ExecutableTrajectory, row: object) -> float:
-    """How near a motion comes to a position, rad."""
+    """Smallest distance of a motion from a position, rad."""
     positions = trajectory.motion.states_at(np.linspace(0, trajectory.motion.duration, 20_001))[0]
     return float(np.abs(positions - row).max(axis=1).min())
 

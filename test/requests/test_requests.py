@@ -39,7 +39,7 @@ def reason(given_fields: SequenceFields, given_rules: RequestRules | None = None
 
 @given(st.permutations(NAMES))
 def test_columns_go_to_the_node_and_back_by_name(order: list[str]) -> None:
-    """Those of actions, of a start and of upstream gradients."""
+    """Arrays of actions, of a start and of upstream gradients."""
     row = np.float32([NAMES.index(name) for name in order])
     request = check_sequence(fields(joint_names=order, start_position=row, data=np.tile(row, 6)), rules())
     empty = np.zeros(0, np.float32)
@@ -79,7 +79,7 @@ def test_equal_steps_of_central_differences_become_one() -> None:
     assert check_sequence(fields(dt=np.float32([0.25] * 3)), central).dt == 0.25
     assert check_sequence(fields(dt=np.float32([0.25] * 3 + [0.5] * 3)), central).dt.tolist() == [[0.25], [0.5]]
     assert reason(fields(dt=unequal), central) is RejectionReason.INVALID_DT
-    check_sequence(fields(dt=unequal, control_space=2), central)  # as all the others do
+    check_sequence(fields(dt=unequal, control_space=2), central)  # as all other spaces do
 
 
 def test_sizes_are_compared_before_anything_is_allocated() -> None:
@@ -90,7 +90,7 @@ def test_sizes_are_compared_before_anything_is_allocated() -> None:
 def test_a_result_that_no_message_can_carry_is_refused_before() -> None:
     large = rules(max_batch=10**7, max_horizon=1000)
     batch = 2**31 // (4 * 1000 * (4 * DOF + 1)) + 1
-    # Takes no memory: all elements are the same one.
+    # It takes no memory: all elements are the same one.
     data = np.broadcast_to(np.float32(0), batch * 1000 * DOF)
     with pytest.raises(Rejected, match="size_out_of_range: batch: expected trajectories of at most 2146435072 bytes"):
         check_sequence(fields(batch=batch, horizon=1000, data=data), large)

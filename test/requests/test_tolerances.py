@@ -24,7 +24,7 @@ ANY = np.inf
 @pytest.mark.parametrize(
     ("given", "path", "goal"),
     [
-        ((0.0, 0.0), ([0.05, ANY], [ANY, ANY]), ([ANY, 0.03], [0.01, 0.01])),  # those of the parameters
+        ((0.0, 0.0), ([0.05, ANY], [ANY, ANY]), ([ANY, 0.03], [0.01, 0.01])),  # the parameters' tolerances
         ((0.2, 0.3), ([0.05, 0.2], [ANY, 0.3]), ([ANY, 0.2], [0.01, 0.3])),
         ((-1.0, -1.0), ([0.05, ANY], [ANY, ANY]), ([ANY, ANY], [0.01, ANY])),
         ((ANY, 0.0), ([0.05, ANY], [ANY, ANY]), ([ANY, ANY], [0.01, 0.01])),

@@ -1,4 +1,4 @@
-"""Joints that turn on and on: services read angles that pass pi as topics do, and those of revolute joints never."""
+"""Continuous joints: services read angles that pass pi like topics do; angles of revolute joints are never moved."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ INTO_RATES = 4 * ROUNDING / 0.1**2
 
 
 def wrapped(path: np.ndarray, joint: int = 0) -> np.ndarray:
-    """The same with the angles of a joint within pi."""
+    """The same motion with the angles of one joint within pi."""
     values = np.array(path)
     values[..., joint] = (values[..., joint] + np.pi) % (2 * np.pi) - np.pi
     return values
@@ -110,7 +110,7 @@ TARGETS = {
 @pytest.mark.parametrize("target", TARGETS.values(), ids=TARGETS)
 @pytest.mark.parametrize("way", [WAY, WAY + np.array([4 * np.pi, 0.0])], ids=["", "two turns on"])
 def test_a_cost_is_that_of_the_short_way_to_its_target(target: np.ndarray, way: np.ndarray) -> None:
-    """As the target that is nearest to each row says; where a trajectory is half a turn away, either is as far."""
+    """Compared with the nearest target for each row; half a turn away, both targets are equally far."""
     places = np.concatenate([STARTS[:, None], WAY[:, :-1]], axis=1)  # of the rows
     near = np.broadcast_to(target, places.shape).copy()
     near[..., 0] += 2 * np.pi * np.rint((places - near)[..., 0] / (2 * np.pi))

@@ -30,13 +30,13 @@ def test_the_laws_of_scaling_hold(seed: int) -> None:
     duration, of_waypoints, of_limits = gradients(waypoints, limits)
     by_log = {name: float((limits[name] * of_limits[name]).detach().sum()) for name in limits}
     accelerations = by_log["acceleration"] + by_log["deceleration"]
-    # All k times as fast: the duration is divided by k.
+    # All motions k times as fast: the duration is divided by k.
     slower = by_log["velocity"] + 2 * accelerations + 3 * by_log["jerk"]
     assert slower == pytest.approx(-float(duration[0]), rel=1e-3)
-    # All k times as large, limits included: the same duration.
+    # All sizes k times as large, limits included: the same duration.
     larger = float((waypoints * of_waypoints).detach().sum()) + by_log["velocity"] + accelerations + by_log["jerk"]
     assert abs(larger) < 1e-3 * float(duration[0])
-    assert of_waypoints.sum(dim=1).abs().max() < 1e-9 * of_waypoints.abs().sum()  # moved as a whole
+    assert of_waypoints.sum(dim=1).abs().max() < 1e-9 * of_waypoints.abs().sum()  # all rows moved together
     assert all((each <= 1e-9).all() for each in of_limits.values())  # larger limits: shorter
 
 
@@ -119,7 +119,7 @@ def test_a_turn_that_moves_costs_twice_its_way_at_full_speed(beyond: float) -> N
     waypoints = torch.tensor(rows, dtype=torch.float64)[None].requires_grad_()
     (found,) = torch.autograd.grad(a_duration(waypoints, *some_limits()).sum(), waypoints)
     assert found[0, [0, -1], 0].tolist() == pytest.approx([-1, -1], abs=5e-3)
-    # Three rows that are one turn: which of them moves it depends on less than rounding.
+    # Three rows form one turn: rounding decides which of them moves it.
     assert float(found[0, 1:-1].sum()) == pytest.approx(2, abs=5e-3)
     assert beyond < 1e-8 or float(found[0, 2, 0]) == pytest.approx(2, abs=5e-3)
 
@@ -129,7 +129,7 @@ def test_a_way_back_on_a_curve_has_a_finite_gradient() -> None:
     waypoints = torch.tensor(rows, dtype=torch.float64)[None].requires_grad_()
     found = torch.autograd.grad(a_duration(waypoints, *some_limits()).sum(), waypoints)[0]
     assert bool(torch.isfinite(found).all())
-    assert found[0].sum(dim=0).abs().max() < 1e-6  # moved as a whole
+    assert found[0].sum(dim=0).abs().max() < 1e-6  # all rows moved together
 
 
 @pytest.mark.parametrize("seed", range(8))

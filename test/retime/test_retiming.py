@@ -1,4 +1,4 @@
-"""Times under limits of velocity, acceleration and, in the third order, jerk; and plans that are only slowed down.
+"""Times under limits of velocity, acceleration and, for order 3, jerk; and plans that are only slowed down.
 
 `python -m benchmarks.retiming` solves the problems at the end, and judges what a controller executes, a thousand times.
 """
@@ -29,7 +29,7 @@ from traj_integrator_ros.kernels.retime import MotionLimits, RetimeStatus, certi
 
 
 def by_linear_programs(waypoints: np.ndarray, limits: dict[str, np.ndarray], intervals: int) -> tuple[float, float]:
-    """Duration and largest start speed by reachability analysis with a general solver."""
+    """Duration and largest start speed from a reachability analysis with a general solver."""
     knots = np.concatenate([[0], np.cumsum(np.linalg.norm(np.diff(waypoints, axis=0), axis=1))])
     pieces = len(knots) - 1
     parts = [intervals // pieces + (m < intervals % pieces) for m in range(pieces)]
@@ -65,7 +65,7 @@ def by_linear_programs(waypoints: np.ndarray, limits: dict[str, np.ndarray], int
 
 
 def problem(seed: int, rows: int, dof: int = 7) -> tuple[torch.Tensor, dict[str, np.ndarray]]:
-    """Waypoints `[1, rows, dof]` and limits."""
+    """A random problem: waypoints `[1, rows, dof]` and limits."""
     rng = np.random.default_rng(seed)
     return torch.tensor(random_path(rng, rows, dof))[None], random_limits(rng, dof)
 
@@ -274,7 +274,7 @@ def test_the_certificate_agrees_with_samples_and_accepts_no_excess() -> None:
     assert beyond == 0 and apart <= ROUNDING
 
 
-# Exact extremes of what a controller plays between points
+# Exact extremes of a controller's interpolation between points
 
 
 @pytest.mark.parametrize("orders", [1, 2, 3])

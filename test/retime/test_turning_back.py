@@ -18,12 +18,12 @@ LIMITS = MotionLimits(velocity=1.0, acceleration=3.0, jerk=30.0)
 SEEDS = range(4)
 EACH = 3000 // (len(FAMILIES) * len(SEEDS))
 MEDIAN = 1.2
-"""Of order 3 to order 2 in 750 paths, a third of which are 2 % as large as the others and vary most."""
+"""Ratio of order 3 to order 2 in 750 paths; a third of them are 2 % as large as the others and vary most."""
 _THERE = np.array([[0.1, 0.2, 0.3], [0.4, 0.0, 0.0], [0.8, -0.3, -0.4]])
 
 
 def durations(way: np.ndarray) -> tuple[float, float]:
-    """Durations of order 3 and 2."""
+    """Durations for order 3 and order 2."""
     waypoints = torch.tensor(way.reshape(1, len(way), -1))
     found = [retime(waypoints, LIMITS, order=order) for order in (3, 2)]
     assert all(bool(each.ok[0]) for each in found)
@@ -34,7 +34,7 @@ def durations(way: np.ndarray) -> tuple[float, float]:
 
 
 def doubled(apart: float, toward: tuple[float, float, float]) -> Tensor:
-    """There and back, with the row at the turn twice, so far apart: the curvature jumps between the two."""
+    """There and back, with two rows at the turn, so far apart: the curvature jumps between them."""
     return torch.tensor(np.concatenate([_THERE, _THERE[-1:] + apart * np.array(toward), _THERE[-2::-1]]))[None]
 
 

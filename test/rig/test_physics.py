@@ -1,4 +1,4 @@
-"""Arms with masses, drives and contacts in simulated time: free motion is let be, contacts are noticed and left."""
+"""Arms with masses, drives and contacts in simulated time: free motion is left alone, contacts are noticed and left."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ except Absent as absent:
     pytest.skip(str(absent), allow_module_level=True)
 pytestmark = pytest.mark.slow
 QUICK = "policy, hobby", "plans, soft", "slow, hobby", "wall at 0.03", "table at 0.05", "led by a hand"
-"""Each of them fails with thresholds that do not follow what an arm needs, or without growth or comparison at rest."""
+"""Each case fails with thresholds that do not adapt to the arm, without growth, or without comparison at rest."""
 
 
 @pytest.mark.parametrize("name", QUICK)

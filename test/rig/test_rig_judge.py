@@ -1,4 +1,4 @@
-"""The rig's judge finds what a command does wrong, each by itself, and nothing in one that keeps its limits."""
+"""The rig's judge finds each error of a command by itself, and none in a command that keeps its limits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Messages of every kind, what can be done to them by the types of their fields, and what becomes of them."""
+"""Messages of every kind, ways to spoil them by the types of their fields, and the node's reactions."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ PARAMETERS = {
     "warmup": [f"{MAX_BATCH}x{MAX_HORIZON}"],
     "state_timeout": 0.0,
     "limits.start_deviation": 0.0,
-    # Nobody moves as it is told, and no limits are given: they would count for ~/evaluate, too.
+    # The robot does not move, and no limits are given: they would count for ~/evaluate, too.
     "limits.assumed_velocity": 10.0,
     "supervision.deviation": 0.0,
     "publish.start_moving": True,
@@ -53,7 +53,7 @@ SERVICES = {INTEGRATE: Integrate, GRADIENT: ComputeGradient, EVALUATE: Evaluate,
 OUTPUTS = ("position", "velocity", "acceleration", "jerk")
 TERM_FIELDS = ("weight", "target", "terminal_weight", "limit_weight", "lower", "upper")
 UNREAD = ("header", "velocities", "accelerations", "effort")
-"""Fields that the node does not read, but for stamps."""
+"""Fields that the node does not read, except stamps."""
 LONG, UGLY = "j" * 10_000, "ü\n\x1b[31m"
 NAMES = ("elbow", "", LONG, UGLY, "joint_a ", "JOINT_A", "\N{PILE OF POO}" * 100)
 CLAIMS = (0, MAX_BATCH + 1, MAX_HORIZON + 1, 2**31 - 1, 2**31, 2**32 - 1)
@@ -63,7 +63,7 @@ EDGES = {
     "int32": (-(2**31), -1, 0, 2**31 - 1),
     "double": (math.nan, math.inf, -math.inf, -0.02, 5e-324, 1e300),
 }
-"""Numbers of each type that are wrong or odd somewhere."""
+"""Numbers of each type that are wrong or unusual somewhere."""
 IN_ARRAYS = {"I": (2, 2**32 - 1)} | dict.fromkeys("fd", (math.nan, math.inf, -math.inf, -0.0, -0.02, 1e-42, 1e30))
 
 
@@ -71,7 +71,7 @@ IN_ARRAYS = {"I": (2, 2**32 - 1)} | dict.fromkeys("fd", (math.nan, math.inf, -ma
 
 
 def good_sequence(**changes: object) -> ActionSequence:
-    """A sequence `[2, 4, 3]` right but for the changed fields; start_* and goal_* are parts of the states."""
+    """A correct sequence `[2, 4, 3]` with changed fields; start_* and goal_* are parts of the states."""
     message = sequence(np.full((2, 4, DOF), 0.01), position=np.zeros(DOF), dt=[0.02])
     for name, value in changes.items():
         state, _, part = name.partition("_")
@@ -89,7 +89,7 @@ def good_evaluation() -> Evaluate.Request:
 
 
 def good_plan() -> JointTrajectory:
-    """A hundredth of a second at rest."""
+    """A plan of a hundredth of a second at rest."""
     return plan([0.0, 0.01], np.zeros((2, DOF)))
 
 
@@ -118,7 +118,7 @@ def whole_gradient() -> ComputeGradient.Request:
 
 
 def whole_evaluation() -> Evaluate.Request:
-    """A request with all that costs of two outputs and can be asked for."""
+    """A request with every kind of cost for two outputs and every optional result."""
     whole = good_evaluation()
     for output in ("position", "jerk"):
         for field in TERM_FIELDS:
@@ -129,14 +129,14 @@ def whole_evaluation() -> Evaluate.Request:
 
 
 def evaluation_of_pairs() -> Evaluate.Request:
-    """A request in which each part needs another."""
+    """A request whose parts need one another."""
     pairs = good_evaluation()
     pairs.cost.position.target = pairs.cost.jerk.limit_weight = pairs.cost.jerk.upper = packed(np.ones(DOF))
     return pairs
 
 
 def state(*others: str) -> JointState:
-    """A joint state at rest, of these joints, too; then without velocities."""
+    """A joint state at rest with these joints, too, then without velocities."""
     numbers = array("d", np.zeros(DOF + len(others)).tobytes())
     return JointState(name=[*JOINTS, *others], position=numbers, velocity=[] if others else numbers)
 
@@ -145,7 +145,7 @@ def state(*others: str) -> JointState:
 
 
 def each_fault(message: object, unread: tuple[str, ...] = UNREAD) -> Iterator[tuple[str, object]]:
-    """The message with each of its fields in turn changed to what is wrong, or odd, for its type; and the field."""
+    """The message with one field after the other changed to a wrong or unusual value of its type; and the field."""
     for path, owner, name in [*_fields(message, unread)]:
         right = getattr(owner, name)
         for value in _odd_values(owner, name):
@@ -164,7 +164,7 @@ def spoilt(message: object, rng: random.Random) -> object:
 
 
 def _fields(message: object, unread: tuple[str, ...], prefix: str = "") -> Iterator[tuple[str, object, str]]:
-    """All fields that have no fields themselves: how they are called in all, whose they are, and their own name."""
+    """All fields without fields of their own: their full name, their message, and their own name."""
     for name, kind in message.get_fields_and_field_types().items():
         value, path = getattr(message, name), f"{prefix}{name}"
         if name in unread:
@@ -179,7 +179,7 @@ def _fields(message: object, unread: tuple[str, ...], prefix: str = "") -> Itera
 
 
 def _odd_values(owner: object, name: str) -> list[object]:
-    """Values for a field: other lengths, numbers at the edges of its type, names that no joint has."""
+    """Values for a field: other lengths, numbers at the edges of its type, names of unknown joints."""
     kind, value = owner.get_fields_and_field_types()[name], getattr(owner, name)
     if kind == "sequence<string>":
         others = [[*value[:-1], one] for one in (*value[:1], *NAMES)]
@@ -199,7 +199,7 @@ def _odd_values(owner: object, name: str) -> list[object]:
 
 
 def judged(channel: str, message: object, **parameters: object) -> str:
-    """Why a message is refused by what the node does with it, of a robot that rests at 0; empty: it is answered."""
+    """The node's reason to refuse a message, with a robot at rest at 0; empty if it is answered."""
     node = SimulatedNode(DOF, **PARAMETERS | parameters)
     node.measure(0.0)
     try:
@@ -248,7 +248,7 @@ def arrays_of(message: object) -> Iterator[tuple[str, np.ndarray]]:
 
 
 def _assert_finite(answer: object) -> None:
-    """All numbers of an answer are; what was not commanded or measured is NaN, and -inf what nothing limits."""
+    """Check that all numbers of an answer are finite; unknown commands and states are NaN, missing limits -inf."""
     for name, values in arrays_of(answer):
         if name.split("_")[0] not in ("commanded", "measured"):
             assert (values < np.inf).all() and (name.startswith("violation") or np.isfinite(values).all()), name

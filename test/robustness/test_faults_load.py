@@ -1,4 +1,4 @@
-"""More than the node can take, and clients that go away in the middle of it; every message is accounted for."""
+"""More messages than the node can take, and clients that leave in the middle; every message is accounted for."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ DOF = 3
 SMALL = sequence(np.zeros((2, 4, DOF)), position=np.zeros(DOF))
 LARGE = sequence(np.zeros((64, 64, DOF)), position=np.zeros(DOF))
 STAMP_AT = 4
-"""Where the seconds of the stamp are in a serialized sequence."""
+"""Offset of the stamp's seconds in a serialized sequence."""
 
 
 CALLER = """
@@ -58,7 +58,7 @@ time.sleep(3600.0)
 
 @contextmanager
 def slowed(process: NodeProcess, works_s: float, rests_s: float) -> Iterator[None]:
-    """Let a process work for a short time in turn with a longer rest."""
+    """Stop a process periodically, so that it works for a short time and rests longer."""
     over = threading.Event()
 
     def alternate() -> None:
@@ -92,7 +92,7 @@ def traffic(client: RosClient) -> Iterator[None]:
 
 
 def accounted(client: RosClient) -> tuple[int, int, int]:
-    """Sequences received, answered, and refused for any reason, but that a newer one came before their motion began.
+    """Sequences received, answered, and refused, except those refused because of a newer one.
 
     Their batches were answered by then.
     """
@@ -123,9 +123,9 @@ def test_a_planner_that_sends_twenty_times_what_the_node_can_take(
     assert sent > 20 * answered, (sent, answered)
     record_property("summary", f"flood: {sent} sequences sent, {answered - 1} answered, {rejected} queue_overflow")
     assert int(client.counts()["rejected.queue_overflow"]) == rejected
-    # Status and answers come by different queues: a status that counts all answers can be read before the last of them.
+    # Status and answers come by different queues: a status that counts all answers can be read before the last answer.
     client.wait_for(lambda: len(client.batches) == answered - 1, "every answer")
-    # One that was in work when the node last had a core may be as old as that; those that waited are the newest.
+    # A sequence that was in work when the node last had a core may be that old; waiting ones are the newest.
     stamps = [batch.header.stamp.sec for batch in client.batches]
     assert stamps == sorted(stamps) and stamps[-SEQUENCE_DEPTH:] == list(range(sent - SEQUENCE_DEPTH + 1, sent + 1))
     client.answer(SMALL)
@@ -139,7 +139,7 @@ def test_two_planners_at_once_are_both_answered_and_counted(serve: NodeServer, c
             message = sequence(np.zeros((1, 2, DOF)), position=np.zeros(DOF))
             message.header.stamp.sec = stamp
             planner.sequences.publish(message)
-        # Never more than the node's queue holds: what it loses of two planners cannot be counted with every rclpy.
+        # Never more than the node's queue holds: with some releases of rclpy, losses of two planners cannot be counted.
         first.wait_for(lambda sent=2 * number: len(first.batches) > sent - 6, "answers")
     first.wait_for(lambda: int(first.counts()["sequences"]) == 200, "all accounted for")
     assert first.counts()["published"] == "200"
@@ -147,7 +147,7 @@ def test_two_planners_at_once_are_both_answered_and_counted(serve: NodeServer, c
 
 
 def test_calls_for_sixty_candidates_at_once(serve: NodeServer) -> None:
-    """The usual queue of a service holds ten; what does not fit is never answered."""
+    """A service's usual queue holds ten calls; further ones are never answered."""
     process, client = serve()
     candidates = 60
     caller = client.node.create_client(
@@ -170,7 +170,7 @@ def test_callers_that_are_killed_while_the_node_works_for_them(serve: NodeServer
         with subprocess.Popen(command, stdin=PIPE, stdout=PIPE, text=True, env=environment) as caller:
             assert caller.stdout.readline().strip() == "connected"
             calls = int(client.counts()["service_calls"])
-            # Stopped, so that the calls are certainly not answered yet when the caller is killed.
+            # The node is stopped, so that no call is answered before the caller is killed.
             os.kill(process.pid, signal.SIGSTOP)
             print("go", file=caller.stdin, flush=True)
             assert caller.stdout.readline().strip() == "called"

@@ -23,7 +23,7 @@ SEQUENCE = sequence(np.zeros((2, 4, DOF)), position=np.zeros(DOF))
 def serve_where(
     start_node: NodeFactory, connect: ClientFactory, monkeypatch: pytest.MonkeyPatch
 ) -> Callable[..., NodeProcess]:
-    """Starts a node with logs in a folder, and asks whether all channels work, and bad input is still reported."""
+    """Starts a node with logs in a folder, and checks that all channels work and bad input is still reported."""
 
     def start(logs: object, *arguments: object, **options: object) -> NodeProcess:
         monkeypatch.setenv("ROS_LOG_DIR", str(logs))
@@ -53,7 +53,7 @@ def test_a_log_directory_that_cannot_be_written(serve_where: Callable[..., NodeP
 
 
 def test_a_disk_and_a_shared_memory_that_are_full(serve_where: Callable[..., NodeProcess], tmp_path: Path) -> None:
-    """No file can grow: not the log file, not the output, and not shared memory, which is files to the system."""
+    """No file can grow: neither the log file, nor the output, nor shared memory, which consists of files."""
     logs = tmp_path / "log"
     process = serve_where(logs, variant=node_variants.where_no_file_grows, arguments=["--log-level", "debug"])
     assert [file.stat().st_size for file in logs.iterdir()] == [node_variants.LARGEST_FILE], "the log file is full"

@@ -52,7 +52,7 @@ pytestmark = [pytest.mark.ros, pytest.mark.slow]
 OF_PROCESS = {
     # Counts are read after each joint state.
     "diagnostics.period": 0.02,
-    # A joint state that best effort loses would look like one that was not counted.
+    # A joint state lost by best effort would look like one that was not counted.
     "qos_overrides./joint_states.subscription.reliability": "reliable",
     "qos_overrides./controller_state.subscription.reliability": "reliable",
 }
@@ -63,7 +63,7 @@ ANSWER_TIMEOUT_S = 15.0
 
 
 class Node:
-    """An active node, the robot at rest near 0: sends it messages, and keeps the accounts of what it refuses."""
+    """An active node with the robot at rest near 0; sends it messages, and counts its refusals."""
 
     def __init__(self, process: NodeProcess, report_type: type | None) -> None:
         self.process, self.report_type = process, report_type
@@ -89,19 +89,19 @@ class Node:
         return response.success and np.allclose(response.trajectory.position[:DOF], self.position, atol=1e-8)
 
     def ask(self, channel: str, request: object) -> object:
-        """The answer to a request that only asks, and may be refused."""
+        """The answer to a request that does not move the robot, and may be refused."""
         response = self.client.call(SERVICES[channel], channel, request)
         if not response.success:
             self.rejected[response.message.partition(":")[0]] += 1
         return response
 
     def reset(self) -> None:
-        """Let it forget what it has commanded, and what the controller said."""
+        """Make the node forget its commands and the controller's reports."""
         assert self.client.change_state("deactivate") and self.client.change_state("activate")
         self.settle()
 
     def send(self, channel: str, message: object, refusal: str = "", output: str = "both") -> None:
-        """Send a message, and expect a refusal, on a topic for this output, in these words up to what was got.
+        """Send a message and expect a refusal, for this output of a topic, with these words up to "got".
 
         Without a refusal, expect an answer.
         """
@@ -121,7 +121,7 @@ class Node:
             self._publish(channel, message, refusal, ROW if channel == PLAN else output)
 
     def await_count(self, refusal: str) -> None:
-        """Wait until one more is counted as refused for this reason."""
+        """Wait until one more refusal with this reason is counted."""
         self.rejected[refusal.partition(":")[0]] += 1
         self.client.wait_for(lambda: rejected(self.client, fresh=False) == self.rejected, f"counted: {refusal}")
 
@@ -153,7 +153,7 @@ def rejected(client: RosClient, fresh: bool = True) -> Counter:
 
 @pytest.fixture(scope="module")
 def fresh_node(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[Node]:
-    """One node for all tests, which must outlive them all; the first ones send no joint state."""
+    """One node for all tests, which must survive them; the first tests send no joint state."""
     report_type = None
     with suppress(pytest.skip.Exception):  # without control_msgs, the node takes no reports
         report_type = request.getfixturevalue("report_type")
@@ -177,7 +177,7 @@ def node(fresh_node: Node) -> Node:
 
 @pytest.fixture(autouse=True)
 def stays_in_good_health(fresh_node: Node) -> Iterator[None]:
-    """It lives, has counted what it told, and met with nothing unforeseen."""
+    """Check that the node lives, has counted every refusal that it told, and had no unexpected error."""
     yield
     assert fresh_node.process.is_running(), fresh_node.process.output
     assert rejected(fresh_node.client) == fresh_node.rejected
@@ -188,7 +188,7 @@ def stays_in_good_health(fresh_node: Node) -> Iterator[None]:
 
 
 IN_NEED = good_sequence(start_position=HERE)
-"""It needs a joint state, as all of these do."""
+"""It needs a joint state, as do all of these."""
 CALLS = {
     INTEGRATE: Integrate.Request(actions=IN_NEED),
     GRADIENT: ComputeGradient.Request(actions=IN_NEED, grad_position=IN_NEED.data),
@@ -198,7 +198,7 @@ CALLS = {
 
 
 def send_everywhere(node: Node, reason: str) -> None:
-    """Send what is right but for the state of the node; on topics, refusals are counted."""
+    """Send messages that are correct, but refused in the node's present state; on topics, refusals are counted."""
     for publisher, message in (
         (node.client.sequences, IN_NEED), (node.client.plans, plan([0.1], np.zeros((1, DOF))))
     ):  # fmt: skip
@@ -226,7 +226,7 @@ def test_an_inactive_node_refuses_everything(node: Node) -> None:
 
 
 def send_motions(node: Node, reason: str) -> None:
-    """Send what would move the robot, which is refused for the state of the node; what would not is answered."""
+    """Send messages that would move the robot, which are refused in the node's state; others are answered."""
     node.send(ACTIONS, good_sequence(), reason, output=ROW)
     node.send(PLAN, good_plan(), reason)
     node.send(INTEGRATE, Integrate.Request(actions=good_sequence()))
@@ -257,7 +257,7 @@ CASES = {
 
 
 def refusals(channel: str, message: object, *unread: str) -> Iterator[tuple[object, str]]:
-    """For each field, the first message that is spoilt there and refused, and what is said of it."""
+    """For each field, the first message that is refused because of it, and the reason."""
     done: set[str] = set(unread)
     for path, spoilt in each_fault(message):
         if path not in done and (refusal := judged(channel, spoilt)):
@@ -309,7 +309,7 @@ def test_each_refusal_in_a_burst_is_told_with_its_reason_and_stamp(node: Node) -
     node.rejected.update(reasons)
 
 
-# Sizes, and what does not arrive
+# Sizes, and messages that do not arrive
 
 
 def send_huge(node: Node) -> None:
@@ -345,7 +345,7 @@ def test_what_the_middleware_keeps_out_keeps_nobody_from_being_served(node: Node
     for _ in range(10):
         unreliable.publish(good_sequence(batch=0))
         of_another_type.publish(String(data="not a sequence"))
-    # Its writer waits for it to be received, so that all later ones of the same writer wait, too; others do not.
+    # Its writer waits until it is received, so all later messages of that writer wait, too; others do not.
     other.sequences.publish(b"")
     other.spin(0.2)
     other.close()
@@ -356,7 +356,7 @@ def test_what_the_middleware_keeps_out_keeps_nobody_from_being_served(node: Node
     node.send(INTEGRATE, Integrate.Request(actions=good_sequence()))
 
 
-# Last, for the node goes on to ask about a controller that has once reported
+# Last, because the node then expects a controller that has once reported
 
 
 def test_a_report_of_the_controller_that_is_refused_changes_nothing(node: Node) -> None:

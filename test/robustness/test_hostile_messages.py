@@ -1,4 +1,4 @@
-"""Every field of every message spoilt in every way: what the node's processing, without ROS, says of each."""
+"""Every field of every message spoilt in every way: the reaction of the node's processing, without ROS."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ EXPECTED = {
         "rows_before": "2*ok 4*size_out_of_range",
     }),
 }  # fmt: skip
-"""Channel, message, and by its fields what becomes of it with each odd value there, in their order.
+"""Channel, message, and for each field the reactions to its unusual values, in their order.
 
 A field is named where it is another than the one that was changed; n*word stands for n in a row.
 """
@@ -151,7 +151,7 @@ OF_REPORT = {
 
 
 def told(channel: str, message: object, unread: tuple[str, ...] = UNREAD) -> dict[str, str]:
-    """Fates of a message by the field that is spoilt, as in EXPECTED."""
+    """Reactions to a message by the spoilt field, as in EXPECTED."""
     found: dict[str, list[str]] = {}
     for path, spoilt_one in each_fault(message, unread):
         reason, _, text = judged(channel, spoilt_one).partition(": ")

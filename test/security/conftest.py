@@ -12,12 +12,12 @@ from policies import Grant, enclaves
 from preloaded_process import PreloadedProcess
 
 WITHOUT_SECURITY = "doesn't have the security libraries"
-"""Words of Fast DDS built without security where security is asked for."""
+"""Words of Fast DDS when it was built without security, but security is asked for."""
 
 
 @pytest.fixture(scope="session")
 def granted(project_root: Path) -> dict[str, set[Grant]]:
-    """Permissions by the policies of config/security, by enclave."""
+    """Permissions granted by the policies of config/security, by enclave."""
     return {
         path: grants
         for policy in sorted((project_root / "config" / "security").glob("*.policy.xml"))
@@ -67,7 +67,7 @@ def secured(project_root: Path, security: dict[str, str]) -> Callable[..., Prelo
 
 @pytest.fixture
 def start(secured: Callable[..., PreloadedProcess], tmp_path: Path) -> Iterator[Callable[..., PreloadedProcess]]:
-    """The same for the time of a test."""
+    """The same for the duration of a test."""
     started: list[PreloadedProcess] = []
 
     def run(enclave: str, *arguments: str | Path) -> PreloadedProcess:
@@ -90,7 +90,7 @@ def has_security(secured: Callable[..., PreloadedProcess], tmp_path_factory: pyt
 
 @pytest.fixture
 def enforced(has_security: bool) -> None:
-    """Skips where nothing can be enforced."""
+    """Skips where security cannot be enforced."""
     if not has_security:
         pytest.skip("Fast DDS was built without security, as in the wheels from PyPI")
     if not importlib.util.find_spec("sros2"):

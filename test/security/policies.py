@@ -1,4 +1,4 @@
-"""SROS 2 policies: what they grant. Names are resolved as names of a node."""
+"""Permissions that SROS 2 policies grant. Names are resolved as for a node."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Grant = tuple[str, str]
 
 
 def enclaves(policy: Path) -> dict[str, set[Grant]]:
-    """Permissions of a policy, by enclave. Raises ValueError where it denies or repeats anything."""
+    """Permissions of a policy, by enclave. Raises ValueError if it denies or repeats anything."""
     found: dict[str, set[Grant]] = {}
     for enclave in ElementTree.parse(policy).getroot().iterfind("enclaves/enclave"):
         grants = [grant for profile in enclave.iterfind("profiles/profile") for grant in _grants(profile)]

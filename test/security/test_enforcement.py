@@ -35,7 +35,7 @@ def test_who_has_no_identity_sees_nothing(start: Callable) -> None:
         "while not node.count_publishers(topic) and time.monotonic() < end: time.sleep(0.1)\n"
         "print('publishers:', node.count_publishers(topic))"
     )
-    # One that is let in may take seconds to prove who it is; as long again is given to one that is not.
+    # A permitted participant may need seconds to authenticate; a forbidden one gets as long again.
     begin = time.monotonic()
     known = start("/planner", "-c", code, "30")
     assert known.wait(60.0) == 0 and "publishers: 1" in known.output, known.output

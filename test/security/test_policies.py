@@ -1,4 +1,4 @@
-"""config/security grants exactly what the running node has: a new topic or service has to be granted."""
+"""config/security grants exactly the running node's entities: a new topic or service must be granted."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ENCLAVE = "/traj_integrator"
 
 @pytest.fixture
 def running(tmp_path: Path, project_root: Path) -> Iterator[set[Grant]]:
-    """Topics and services of a running node that uses everything it can: simulated time, events."""
+    """Topics and services of a running node with every optional feature: simulated time, events."""
     pytest.importorskip("rclpy", reason="rclpy cannot be imported: no ROS 2")
     from kit.participant import START_TIMEOUT_S, Participant
 

@@ -1,4 +1,4 @@
-"""Scenes of one joint, without anything drawn: at rest, along a course, at a velocity."""
+"""Scenes of one joint without random draws: at rest, along a course, at a velocity."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ REST = np.zeros((3, 1))
 
 
 def quiet(*, complete: bool = True) -> Scene:
-    """One joint at rest at 0, a link of 2 to 3 ms, and a policy that says nothing."""
+    """One joint at rest at 0, a link of 2 to 3 ms, and a silent policy."""
     form = Form(POSITION, 0.02, 1, stamped=False)
     sending = Sending(10.0, 0.0, (0.001, 0.002), 0.0, 0.0, 0.0, FIRST_S, FIRST_S + 0.1)
     return Scene(
@@ -35,7 +35,7 @@ def _sending(rate: float, inference: float, seconds: float) -> Sending:
 
 
 def way_to(target: float, bounds: Bounds = MEANT) -> Way:
-    """From rest at 0."""
+    """A way from rest at 0."""
     return Way(FIRST_S, REST, np.array([target]), bounds)
 
 

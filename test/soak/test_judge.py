@@ -1,4 +1,4 @@
-"""The soak judges each of its promises by itself."""
+"""The soak judges each of its promises separately."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MIB = 2**20
 
 @pytest.fixture
 def record() -> Record:
-    """Ten seconds behind a warm-up of two, of which three sequences were refused and one answer was missed."""
+    """Ten seconds after a warm-up of two; three sequences were refused and one answer was missed."""
     record = Record(warmup_s=2.0, duration_s=10.0, rates_hz={"robot": 100.0, "planner": 10.0, "optimizer": 5.0})
     for name, counts in {
         "robot": {"sent": 1200},
@@ -26,7 +26,7 @@ def record() -> Record:
     }.items():
         record.clients[name] = ClientRecord(counts, sending_s=12.0)
     for second in range(12):
-        # The warm-up is as bad as can be, and does not count.
+        # The warm-up has the worst figures, and does not count.
         slow = 50.0 if second < 2 else 1.0
         for name in ("planner", "optimizer"):
             record.clients[name].add_latencies([slow / 1e3] * 10, second + 0.5)
@@ -39,7 +39,7 @@ def test_a_soak_in_which_everything_lost_was_counted_passes(record: Record) -> N
     assert violations(record, Limits()) == []
     for changes in (
         (_node(brakes=1), _client("controller", missed=1)),  # it answers no sequence
-        # Two came too late for the robot, and had their batches.
+        # Two came too late for the robot, but had their batches.
         (_client("planner", sent=122, answered=118), _node(sequences=122, batches=119, rejected=5)),
         (_client("controller", missed=0), _node(rejected=6)),  # one waited for too long
     ):

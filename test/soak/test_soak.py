@@ -1,4 +1,4 @@
-"""Short soaks with real processes: one that passes, and ones that must not."""
+"""Short soaks with real processes: one that passes, and several that must not."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from preloaded_process import PreloadedProcess, process_with
 
 pytestmark = pytest.mark.ros
-# Slow enough for a busy machine, which must not decide about latency either.
+# Slow enough for a busy machine; latency must not decide here.
 CALM = ("--share", "0.2", "--p99-ratio", "1e6", "--least-rate", "0.1")
 SHORT = ("--warmup", "1", "--minutes", "0.05", "--rss-growth", "50")
 

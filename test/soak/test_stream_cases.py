@@ -23,7 +23,7 @@ from traj_integrator_ros.requests.inputs import Actions, Positions
 pytestmark = pytest.mark.slow
 ALWAYS = {"finite", "position", "velocity", "acceleration", "jerk", "rest", "unfit"}
 AT_S = FIRST_S + 1.0
-"""When something happens to a stream."""
+"""Time at which something happens to a stream."""
 Play = Callable[..., Run]
 
 
@@ -38,20 +38,20 @@ def play() -> Play:
 
 
 def refusals(run: Run, since: float = 0.0) -> list[Refusal]:
-    """Refusals of what arrived from a time on."""
+    """Refusals of messages that arrived after a time."""
     answers = [(it.arrived_ns, it.answer) for it in run.answers] + run.scripted
     return [answer for at_ns, answer in answers if isinstance(answer, Refusal) and at_ns >= since * SECOND]
 
 
 def commanded(run: Run, begin: float = 0.0, end: float = np.inf) -> np.ndarray:
-    """Positions of the joint from one time to another, where there was a controller."""
+    """Positions of the joint between two times, while there was a controller."""
     last = len(run.off) if np.isinf(end) else run.cycle(end)
     cycles = slice(run.cycle(begin), last)
     return run.commands[0, cycles, 0][~run.off[cycles]]
 
 
 def moves(run: Run, begin: float, end: float) -> bool:
-    """Return whether it moves as its plan does, at least half as far."""
+    """Return whether the joint moves along its plan, at least half as far."""
     way = abs(run.commands[0, run.cycle(end), 0] - run.commands[0, run.cycle(begin), 0])
     plans = [it.chunk.position[0, 0] for it in run.answers if begin <= it.arrived_ns / SECOND <= end]
     return 0 < np.ptp(plans) <= 2 * way
@@ -76,7 +76,7 @@ def test_velocities_begin_from_rest_as_a_teleoperator_sends_them(play: Play) -> 
 
 A, J = LIMITS.acceleration[0], LIMITS.jerk[0]
 FASTEST = 1 / (2 * A) + A / (2 * J) + 0.045
-"""Way to stop from 1 rad/s, rad, from when the controller can know."""
+"""Distance to stop from 1 rad/s, rad, after the controller can know."""
 SLOWER = np.linspace(1, 0, 25, dtype=np.float32)[:, None]
 
 
@@ -109,7 +109,7 @@ def test_noise_in_rows_of_40_ms_does_not_stop_a_stream(play: Play) -> None:
 
 
 def test_a_robot_that_lags_by_60_ms_moves_fast(play: Play) -> None:
-    """Each chunk begins where it is measured, 0.12 rad behind its command, so that it is slower than meant."""
+    """Each chunk begins at the measured position, 0.12 rad behind the command, so it is slower than meant."""
     scene = streaming_velocity(1.9, seconds=2.0, rate=20, form=Form(POSITION, 0.02, 30, False))
     run = play(replace(scene, lag=0.06, bounds=LIMITS.times(1.25, 1.5, 2.0)))
     assert not refusals(run) and run.commands[1, run.cycle(FIRST_S + 1.9), 0] >= 0.8
@@ -123,7 +123,7 @@ def test_a_robot_that_hangs_low_does_not_sink_in_ten_pauses(play: Play, speed: f
 
 
 def test_a_plan_that_rests_soon_is_taken_while_the_robot_moves(play: Play) -> None:
-    speed, begun = 0.5, 0.08  # of a way to rest that takes 0.2 s
+    speed, begun = 0.5, 0.08  # for a way to rest that takes 0.2 s
 
     def make(now_ns: int, measured: np.ndarray) -> Actions:
         state = np.array([measured[0] - begun * speed, measured[1], [0.0]])

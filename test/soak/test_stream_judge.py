@@ -1,4 +1,4 @@
-"""The judge of streams finds nothing in a motion within its limits, and each fault that is put into it."""
+"""The judge of streams finds nothing in a motion within its limits, and finds each fault that is added to it."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def policy() -> Policy:
 
 @pytest.fixture(scope="module")
 def as_meant(policy: Policy) -> Run:
-    """A stream of chunks at 10 Hz, of which the controller commands exactly what was meant."""
+    """A stream of chunks at 10 Hz that the controller commands exactly as meant."""
     scene = a_scene(policy)
     run = Run(scene, COURSE.states(BEGIN_S + TIMES), np.zeros(len(TIMES), bool), policy)
     for stamp in np.arange(scene.sending.begin, scene.sending.end, 0.1):
@@ -50,7 +50,7 @@ def as_meant(policy: Policy) -> Run:
 
 @pytest.fixture
 def run(as_meant: Run) -> Run:
-    """The same, for a test to change."""
+    """A copy for a test to change."""
     return copy.deepcopy(as_meant, {id(as_meant.policy): as_meant.policy})
 
 
@@ -79,7 +79,7 @@ def speed_up(run: Run, by: float, order: int) -> None:
 
 
 def go_on(run: Run, begin: float, *ways: Way) -> None:
-    """Beside what is meant, some ways that begin at 0."""
+    """Add ways that begin at 0 to the meant ones."""
     run.commands[:, TIMES > begin] += Course([*ways]).states(TIMES[TIMES > begin] - begin)
 
 
@@ -118,7 +118,7 @@ def restart(run: Run) -> None:
 
 
 def assume(run: Run, asked: Bounds | None = None) -> None:
-    """Nobody has given limits of acceleration and jerk; plans ask for as much as they do, or so much."""
+    """Limits of acceleration and jerk are unknown; plans ask for their own, or for so much."""
     set_scene(run, complete=False)
     run.assumed = LESS
     for answer in run.answers:
@@ -184,7 +184,7 @@ def test_a_failure_says_where_and_by_how_much(run: Run) -> None:
 
 
 class Faulty(NodeCore):
-    """Steps by a milliradian in the middle of each trajectory."""
+    """A node whose trajectories each step by a milliradian in the middle."""
 
     def execute(self, *arguments: object) -> ExecutableTrajectory | None:
         if made := super().execute(*arguments):

@@ -1,4 +1,4 @@
-"""Random streams with the node's processing: nothing that the controller commands breaks an invariant.
+"""Random streams with the node's processing: no command breaks an invariant.
 
 `python -m soak --random` runs 1,000 of them; `--seed` shows any one of them.
 """
@@ -18,9 +18,9 @@ FAILED_ONCE = {
            5800264, 6000108, 6000678, 6201381),
     WITHOUT: (76286, 84408, 84715, 86111, 110773, 3200088, 5100032, 5900343, 5900822),
 }  # fmt: skip
-"""Streams that once broke an invariant: a list of what has to hold, not of how."""
+"""Streams that once broke an invariant."""
 OPEN = {(WITHOUT, 7): "retreat joint5"}
-"""Streams that still break one: rows with noise, without reports, go back by 1.24 mrad where 0.94 are allowed."""
+"""Streams that still break one: noisy rows, without reports, go back by 1.24 mrad instead of 0.94."""
 
 
 @pytest.mark.parametrize(("kind", "seed"), [(kind, seed) for kind, seeds in FAILED_ONCE.items() for seed in seeds])

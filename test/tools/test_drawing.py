@@ -1,4 +1,4 @@
-"""Figures: what is derived, which limits are exceeded."""
+"""Figures: derived quantities and exceeded limits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every tool that reads motions takes tables and bags, and refuses the rest; test/motions has all kinds and forms."""
+"""Every tool that reads motions takes tables and bags, and refuses others; test/motions has all kinds and forms."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FLOAT32 = 1e-6
 """Rounding of positions up to 2 rad."""
 
 READERS = {
-    # what it is asked behind the file, and how it says that it has read `COUNT` samples
+    # arguments behind the file, and words that show that `COUNT` samples were read
     "integrate": ("--out out.csv", "points, 2 joints"),
     "check_trajectory": ("--moving-end", f"2 joints, {COUNT} points"),
     "retime": ("--out out.csv", f"unchanged, {COUNT} points"),
@@ -31,13 +31,13 @@ READERS = {
     "demo": ("--write-motion out.csv", f"{COUNT} samples"),
 }
 LIMITS = ("--velocity", "9", "--acceleration", "999", "--jerk", "1e6")
-"""That `retime` needs without a robot."""
+"""Arguments that `retime` needs without a robot."""
 ALL = [pytest.param(name, marks=pytest.mark.ros if name == "replay" else ()) for name in READERS]
 
 
 @pytest.fixture
 def read(tool: Tool, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
-    """A function that lets a reader read a file; what it says on standard error are notes, or why it is refused."""
+    """A function that has a reader read a file; its standard error contains notes, or the refusal."""
     monkeypatch.setattr(replay, "SUBSCRIBER_WITHIN_S", 0.0)
 
     def run(reader: str, path: Path, *robot: object) -> Result:
@@ -113,7 +113,7 @@ EXCEEDED = {
     "retime": f"(was {TIME[-1]:.3f} s)",
     "plot_trajectory": "limit exceeded at the points: velocity of a",
 }
-"""By tool, what tells that the limit of the URDF counts."""
+"""By tool, the words that show that the URDF's limit counts."""
 
 
 @pytest.mark.parametrize("reader", EXCEEDED)
@@ -142,7 +142,7 @@ def test_every_tool_turns_continuous_joints_on_and_revolute_never(
     read: Callable[..., Result], tmp_path: Path, reader: str, kind: str
 ) -> None:
     path = written(tmp_path, "log.csv", "\n".join(TURNING))
-    if reader == "demo":  # which knows no robot
+    if reader == "demo":  # a tool without a robot
         assert PASSED in read(reader, path).stderr
         np.testing.assert_allclose(read_plain(tmp_path / "out.csv").position[:, 0], WAY, atol=1e-12)
         return

@@ -45,7 +45,7 @@ def test_rates_are_between_two_messages_and_reasons_by_count(view: NodeView) -> 
     assert view.silent_for() == pytest.approx(time.monotonic() - 102.0, abs=1.0)
     assert list(view.counts("rejected").items()) == [("unknown_joint", 7), ("not_finite", 3)]
     assert view.counts("warned") == {"limits_violated": 2}
-    view.update({**STATUS, "sequences": "1"}, "active", 0, now=103.0)  # it was started again
+    view.update({**STATUS, "sequences": "1"}, "active", 0, now=103.0)  # the node was started again
     assert view.rates["sequences"] == 0.0
 
 

@@ -1,4 +1,4 @@
-"""retime: a plan is slowed where it must be, a path is timed, and what cannot be done is said in a line."""
+"""retime: a plan is slowed if necessary, a path is timed, and an impossible request is refused in a line."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ class CdrWriter:
         self.order = order
         self.data = bytearray(b"\0\1\0\0" if order == "<" else b"\0\0\0\0")
         self.aligning: list[int] = []
-        """Places of the bytes that have no meaning."""
+        """Places of the bytes without meaning."""
 
     def message(self, message: object) -> CdrWriter:
         """Write all fields of a message."""
@@ -67,7 +67,7 @@ class CdrWriter:
         return self
 
     def put(self, kind: str, value: object) -> CdrWriter:
-        """Write a value of a type, numbers aligned to their size."""
+        """Write a value of a type; numbers are aligned to their size."""
         if kind in FORMS:
             form = self.order + FORMS[kind]
             while (len(self.data) - 4) % struct.calcsize(form):
@@ -109,7 +109,7 @@ def built(joint_names: list[str], points: Points, stamp: tuple[int, int]) -> Joi
 
 
 def assert_same_bytes(ours: bytes, message: object) -> None:
-    """All bytes that mean something are those of rclpy, which leaves the others as it finds them and appends some."""
+    """Check the meaningful bytes against rclpy's, which leaves other bytes unchanged and appends some."""
     theirs, expected = bytearray(serialize_message(message)), CdrWriter().message(message)
     assert len(ours) == len(expected.data) <= len(theirs)
     mine, theirs = bytearray(ours), theirs[: len(ours)]
@@ -154,7 +154,7 @@ def test_a_batch_is_what_rclpy_makes_of_the_object(
 
 
 LETTERS = ["a", "_", "\n", "ü", "\N{SNOWMAN}", "\N{PILE OF POO}"]
-"""Letters of one to four bytes."""
+"""Characters of one to four bytes."""
 PLAIN: dict[str, Callable[[np.random.Generator], object]] = {
     "uint8": lambda rng: int(rng.integers(0, 2**8)),
     "int32": lambda rng: int(rng.integers(-(2**31), 2**31)),
@@ -168,7 +168,7 @@ CODES = {"sequence<float>": "f", "sequence<double>": "d", "sequence<uint32>": "I
 
 
 def any_of(kind: str, rng: np.random.Generator) -> object:
-    """Any value of a type: of a message, whether its fields fit together or not."""
+    """Any value of a type; a message's fields need not match each other."""
     if kind in PLAIN:
         return PLAIN[kind](rng)
     if kind in CODES:
@@ -184,7 +184,7 @@ def any_of(kind: str, rng: np.random.Generator) -> object:
 
 
 def read_sequence(message: ActionSequence) -> tuple:
-    """The fields read of a message, in their order."""
+    """The fields that are read from a message, in their order."""
     start, goal = ((end.position, end.velocity, end.acceleration) for end in (message.start, message.goal))
     sizes = message.control_space, message.batch, message.horizon
     form = message.degree, message.steps, message.dt_per
@@ -205,7 +205,7 @@ def read_report(message: object) -> tuple:
 
 
 class Kind(NamedTuple):
-    """A type of messages, what reads them, and what must be read."""
+    """A type of messages, its reader, and the expected fields."""
 
     type: str
     read: Callable[[bytes], object] | None
@@ -230,7 +230,7 @@ KINDS = {
 
 @pytest.fixture(scope="module", params=KINDS)
 def kind(request: pytest.FixtureRequest) -> Kind:
-    """A kind of messages, the type of the reports filled in."""
+    """A kind of messages, with the type of the reports filled in."""
     kind = KINDS[request.param]
     if request.param != "report":
         return kind
@@ -240,7 +240,7 @@ def kind(request: pytest.FixtureRequest) -> Kind:
 
 
 def plain(value: object) -> object:
-    """Without arrays and names of fields."""
+    """The message without arrays and names of fields."""
     if isinstance(value, np.ndarray):
         assert value.dtype.isnative
     if isinstance(value, np.ndarray | array):
@@ -257,7 +257,7 @@ def arrays_in(value: object) -> Iterator[np.ndarray]:
 
 
 def read_or_reason(read: Callable[[bytes], object], data: bytes) -> object:
-    """Fields that are read, or the reason for which they are refused."""
+    """Fields that are read, or the reason for a refusal."""
     try:
         return read(data)
     except Rejected as rejected:
@@ -361,11 +361,11 @@ def test_reports_of_a_release_without_a_speed_or_of_an_unknown_one() -> None:
             controller_state_reader(wrong)
 
 
-# Numbers that publishers give to their messages
+# Sequence numbers that publishers give to their messages
 
 
 def gaps(*messages: tuple[object, bytes | None, int]) -> list[int]:
-    """How many were lost before each message of a number, a publisher (None: nobody says which), one of so many."""
+    """Numbers of messages lost before each message, given its number, its publisher, and the count of publishers."""
     found = SequenceGaps()
     named = [({"publisher_gid": {"data": name}} if name else {}, number, count) for number, name, count in messages]
     return [

@@ -88,7 +88,7 @@ def test_a_profile_is_that_of_config_but_for_its_size(project_root: Path, local:
 
 
 def values(xml: bytes) -> dict[str, list[str]]:
-    """Contents of a profile; the names in it are its own."""
+    """Contents of a profile; its names are its own."""
     found: dict[str, list[str]] = {}
     for element in ElementTree.fromstring(xml).iter():
         if element.text and element.text.strip() and not element.tag.endswith("transport_id"):
@@ -103,7 +103,7 @@ def test_it_stays_on_this_machine_where_ros_does() -> None:
 
 @pytest.fixture
 def nothing_chosen(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """An environment without chosen transports; the home of its user."""
+    """An environment without chosen transports, and its user's home."""
     for name in (*PROFILE_VARIABLES, "FASTDDS_BUILTIN_TRANSPORTS", LIMIT_VARIABLE, "ROS_HOME"):
         monkeypatch.setenv(name, "")
     monkeypatch.setenv("HOME", str(tmp_path))
