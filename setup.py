@@ -24,7 +24,7 @@ EXECUTABLES = {
     "demo": f"{PACKAGE}.demo.main",
     **{tool: f"{PACKAGE}.tools.{tool}" for tool in TOOLS},
 }
-NATIVE = f"{PACKAGE}/kernels/native"  # through the link: an sdist has no other way there
+NATIVE = f"{PACKAGE}/kernels/native"  # through the link, because an sdist has no other path to it
 _POLYNOMIALS = "shared/polynomials"
 _SHARED = ("instruction_set", "parallel", _POLYNOMIALS)
 NATIVE_PARTS = (
@@ -32,7 +32,7 @@ NATIVE_PARTS = (
     ("kernels.retime._native", "kernels/retime", *(f"kernels/native/src/{name}.cpp" for name in _SHARED)),
     ("execution._native", "execution", f"kernels/native/src/{_POLYNOMIALS}.cpp"),
 )
-"""Modules in C++, the folder that has their `src/`, and what else they need."""
+"""Modules in C++, the folder of their `src/`, and the other sources they need."""
 NODE = ["PyYAML", "ruckig>=0.14"]
 """Libraries of the node alone: to read files of parameters and limits, and to join plans within limits of jerk."""
 FOR_ROS2_RUN = not {"install", "develop"}.isdisjoint(sys.argv)
@@ -42,7 +42,7 @@ DEVELOP_KNOWS_SCRIPT_DIR = any(option.startswith("script-dir") for option, *_ in
 
 
 def compiled_parts() -> dict[str, object]:
-    """Arguments of setup() that build the C++ parts, where that is possible; else the package is pure Python.
+    """Arguments of setup() that build the C++ parts, if possible; otherwise the package is pure Python.
 
     They need neither torch nor one version of Python: what is built works with all of them.
     TRAJ_INTEGRATOR_NATIVE=0 leaves them out, TRAJ_INTEGRATOR_NATIVE=1 makes it an error if they cannot be built.
@@ -66,7 +66,7 @@ def compiled_parts() -> dict[str, object]:
         def run(self) -> None:
             try:
                 super().run()
-            except Exception as error:  # no compiler, no headers: whatever it is, kernels still work
+            except Exception as error:  # no compiler or no headers: in any case, the kernels still work
                 if wish == "1":
                     raise
                 print(f"{PACKAGE}: no C++ parts, since they did not compile: {error}", file=sys.stderr)
@@ -92,7 +92,7 @@ def compiled_parts() -> dict[str, object]:
 
 
 def flags(variable: str) -> list[str]:
-    """Words that a variable of the environment adds to a command."""
+    """Words that an environment variable adds to a command."""
     return shlex.split(os.environ.get(variable, ""))
 
 

@@ -18,12 +18,12 @@ import torch
 from . import report
 from .registry import SUITES, CannotRun, Case
 from .report import Row, machine_name
-from .suites import scaling  # and with it all others, which register themselves
+from .suites import scaling  # importing it registers all suites
 from .timing import interleaved, repeated
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "benchmarks" / "results"
-# Shares of the median of the kept runs, and of the lowest: these show the range of a machine that is busy at times.
+# Shares of the median of the kept runs, and of the lowest: the range of a machine that is busy at times.
 ALLOWED_LOSS, ALLOWED_BELOW = 0.25, 0.1
 REPEATS = 2
 Kept = dict[tuple[object, ...], Row]

@@ -1,4 +1,4 @@
-"""How long the node takes for one sequence, by kind: its own work, whatever else the machine does.
+"""Time that the node takes for one sequence, by kind: its own work, whatever else the machine does.
 
 Random sequences of the kinds that users send, each to a node that executes a plan; time of one core, which other
 programs do not lengthen. The node itself lets nothing wait for more than 8 ms: what takes longer is worked out beside.
@@ -27,13 +27,13 @@ USED = 0.6
 """Share of its limits that a plan uses."""
 CYCLE_S, DT, LEAD_S = 0.4, 0.02, 0.02
 STATES_NS = 10_000_000
-"""Between joint states."""
+"""Time between joint states, s."""
 USUAL_US, MOST_US = 5e3, 10e3
-"""Most that the median, and the slowest, of a kind may take."""
+"""Largest median, and largest single time, allowed for a kind."""
 SAMPLE, SAMPLE_US = "a sample of the command", 20.0
-"""The sample that a loop asks for in each cycle, and the most that its median may take: 2 % of a cycle of 1 kHz."""
+"""The sample that a loop reads in each cycle, and the largest allowed median: 2 % of a cycle of 1 kHz."""
 COUNT, FEW = 1250, 40
-"""Sequences of each kind, also where it is to be quick."""
+"""Number of sequences of each kind, also in a quick run."""
 _COLD, _AGAIN = 3, 3
 Plan = Callable[[np.ndarray], np.ndarray]
 """Positions `[N, DOF]` at times `[N]`, s."""
@@ -48,7 +48,7 @@ def plan_within(rng: np.random.Generator, share: float = USED) -> Plan:
 
 
 def idle() -> NodeCore:
-    """A node that knows of no robot."""
+    """A node without a robot."""
     limits = {f"limits__{name}": [value] * DOF for name, value in LIMITS.items()}
     return NodeCore([f"joint_{i}" for i in range(DOF)], **limits, start_from="previous")
 
@@ -63,7 +63,7 @@ def begun(plan: Plan) -> NodeCore:
 
 
 def chunk(plan: Plan, at_s: float, rows: int = ROWS, dt: float = DT) -> Actions:
-    """The rows of a plan from a time on, with its stamp."""
+    """The rows of a plan from a time on, with their stamp."""
     data = plan(at_s + dt * np.arange(1, rows + 1))
     return Actions(NOW_NS + round(at_s * NS), ControlSpace.POSITION.value, dt, data)
 
@@ -90,7 +90,7 @@ def noisy(rng: np.random.Generator) -> tuple[NodeCore, Actions]:
 
 
 def resent_standing(rng: np.random.Generator) -> tuple[NodeCore, Actions]:
-    """A plan from rest to a robot that stands, and says that it moves at 0.1 rad/s."""
+    """A plan from rest for a robot that stands, but reports a speed of 0.1 rad/s."""
     by, x = plan_within(rng)(np.array(0.0)), np.linspace(0, 1, ROWS + 1)[1:, None]
     rows = by + (10 * x**3 - 15 * x**4 + 6 * x**5) * rng.uniform(-0.1, 0.1, DOF)
     node = idle()
@@ -144,7 +144,7 @@ def answering(quick: bool) -> Iterator[Case]:
 
 
 def is_kind(kind: str, answered: object) -> None:
-    """Check what a sequence turned out to be."""
+    """Check which kind a sequence turned out to be."""
     assert answered == kind, f"expected {kind}, got {answered or 'a refusal'}"
 
 
@@ -168,7 +168,7 @@ def one_after_another(kind: str) -> Callable[[], float]:
 
 
 def took_s(kind: str, seed: int) -> tuple[float, str]:
-    """Time for one random sequence, s, and of which kind it turned out to be; "" if it was refused."""
+    """Time for one random sequence, s, and the kind that it turned out to be; "" if it was refused."""
     node, fields = KINDS[kind](np.random.default_rng(seed))
     now_ns = NOW_NS + round(CYCLE_S * NS)
     began = time.thread_time()

@@ -1,4 +1,4 @@
-"""Instructions that a warp of a Triton kernel issues, counted in its machine code by the unit that they take."""
+"""Instructions that a warp of a Triton kernel issues, counted in its machine code by the unit that executes them."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from typing import NamedTuple
 
 import triton
 
-# Units and the instructions that take them, tried in this order. What no unit is known of takes an issue slot alone:
-# branches, barriers, constants, and whatever the uniform datapath does (U...).
+# Units and their instructions, tried in this order. An instruction of no known unit only takes an issue slot: branches,
+# barriers, constants, and everything on the uniform datapath (U...).
 FLOAT64 = re.compile(r"D(ADD|MUL|FMA|SETP|MNMX)\b|(MUFU\.\w*64H)|(F2F|I2F|F2I|FRND)\b.*\.F64")
 UNITS = {
     "conversion": re.compile(r"(F2F|I2F|F2I|FRND)\b.*\.[FSU]64"),
@@ -33,10 +33,10 @@ UNITS = {
 
 
 class Instruction(NamedTuple):
-    """An instruction with the line that it comes from."""
+    """An instruction with its source line."""
 
     text: str
-    """Text without the predicate."""
+    """Text of the instruction without the predicate."""
     file: str
     line: int
 
@@ -52,13 +52,13 @@ class Counts(NamedTuple):
     """Instructions that a warp issues."""
 
     by_unit: Counter[str]
-    """`issue`: all of it."""
+    """Instructions by unit; `issue` counts all of them."""
     of_float64: Counter[str]
-    """All instructions at the rate of float64, also in what is hardly ever called, once each."""
+    """All instructions at the rate of float64, once each, also in code that is hardly ever called."""
 
 
 def counted(cubin: bytes, arguments: Mapping[str, object], programs: tuple[int, ...]) -> Counts:
-    """Count the instructions of a warp, those of a loop as often as it is gone through with a launch's arguments.
+    """Count the instructions of a warp; those of a loop count for each of its iterations with a launch's arguments.
 
     Both ways of a branch count. Subroutines, which divisions call for operands that hardly occur, do not.
     """
@@ -84,7 +84,7 @@ def is_float64(one: Instruction) -> bool:
 
 
 def unit(text: str) -> str:
-    """Name the unit of `UNITS` that an instruction takes."""
+    """Return the unit of `UNITS` that executes an instruction."""
     return next(name for name, pattern in UNITS.items() if pattern.match(text.split()[0]))
 
 
@@ -110,7 +110,7 @@ def disassembled(cubin: bytes) -> tuple[list[Instruction], dict[str, int]]:
 def _trips(
     instructions: list[Instruction], labels: dict[str, int], arguments: Mapping[str, object]
 ) -> list[tuple[Loop, float]]:
-    """All loops, and how often a program goes through each."""
+    """All loops, with the number of iterations of a program."""
     ends = {}
     for i, one in enumerate(instructions):
         to = labels.get(found[1], i) if (found := re.match(r"BRA\b.*`\((\S+)\)", one.text)) else i
@@ -127,7 +127,7 @@ def _trips(
         after = next((i for i in range(k + 1, len(loops)) if loops[i].first > loop.last), None)
         times = 1
         if after is not None and statements[after] == statement:
-            # An unrolled loop and one for what remains: the same loads several times.
+            # An unrolled loop and a loop for the remainder have the same loads several times.
             loads = [sum("LD" in one.text[:3] for one in instructions[a : b + 1]) for a, b in (loop, loops[after])]
             times = max(round(loads[0] / max(loads[1], 1)), 1)
         if times > 1:
@@ -138,7 +138,7 @@ def _trips(
 
 
 def _statement(body: list[Instruction]) -> tuple[str, int]:
-    """File and line of the `for` that a loop was: around the line of its branch, or around most lines of its body.
+    """File and line of the `for` of a loop: around the line of its branch, or around most lines of its body.
 
     Lines of functions that are called in the body say nothing.
     """
@@ -157,7 +157,7 @@ def _loops(file: str) -> list[ast.For]:
 
 
 def _range_length(statement: tuple[str, int], arguments: Mapping[str, object], copy: int) -> float:
-    """Length of the range of a loop, from the arguments of a kernel and what is computed of them alone.
+    """Length of a loop's range, from the arguments of a kernel and values computed from them alone.
 
     A range from a program's number on, in steps of the number of programs, has the mean length of all programs. Within
     an unrolled loop that counts from 0, there are copies of it.

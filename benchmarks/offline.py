@@ -1,4 +1,4 @@
-"""Compile the Triton kernels for GPUs that are not there: `python -m benchmarks.offline [--sm ...] [PATTERN ...]`.
+"""Compile the Triton kernels for absent GPUs: `python -m benchmarks.offline [--sm ...] [PATTERN ...]`.
 
 Prints one line of JSON for each kernel and architecture, with registers and spilled bytes of a thread; `make offline`
 does so with the newest and the oldest Triton. The launchers run unchanged on tensors without memory, with a recorder in
@@ -43,14 +43,14 @@ POINTERS = {
 }  # fmt: skip
 DTYPES = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
 BATCH, HORIZON, POOL = 100_000, 16, 3
-# Joints that make programs of each shape: the usual one, one joint, as many as they take.
+# Numbers of joints that give programs of each shape: the usual one, one joint, as many as fit.
 DOFS = (7, 1, 32)
 QUICK = re.compile("float32 (D7|degree 4 to a goal)")
 """One launch for each kernel."""
 
 
 class Launch(NamedTuple):
-    """A kernel as a launcher would have started it."""
+    """A kernel as a launcher would start it."""
 
     name: str
     kernel: triton.JITFunction
@@ -88,7 +88,7 @@ def main() -> None:
 
 
 def launches() -> Iterator[tuple[str, partial]]:
-    """Names and launchers for every kernel, in each variant that makes other machine code.
+    """Names and launchers for every kernel, in each variant with different machine code.
 
     A variant is a direction, a dtype, a dof, and whether steps are of one length; for splines of 7 joints, a degree and
     whether there is a goal.
@@ -119,7 +119,7 @@ def start(
     steps: int = 1,
     horizon: int = HORIZON,
 ) -> None:
-    """Start a launcher with everything there: all upstream gradients, pools of starts; on tensors without memory."""
+    """Start a launcher with every optional argument, all upstream gradients and pools, on tensors without memory."""
     empty = partial(torch.empty, device="meta")
     index = empty(BATCH, dtype=torch.int32)
     dt = empty(1, steps, dtype=torch.float64)
@@ -138,7 +138,7 @@ def start(
 
 
 def record(name: str, launch: partial) -> list[Launch]:
-    """Run a launcher and return what it would have started."""
+    """Run a launcher and return the kernels that it would start."""
     recorded = []
 
     def stand_in(
@@ -155,7 +155,7 @@ def record(name: str, launch: partial) -> list[Launch]:
 
 
 def source(launch: Launch) -> ASTSource:
-    """The kernel for the types of its arguments, as a launch would specialize it.
+    """The kernel for the types of its arguments, specialized as for a launch.
 
     Tensors of torch are aligned to 16 bytes, which a launch tells the compiler unless a kernel asks it not to.
     """

@@ -1,4 +1,4 @@
-"""Problems of the suites: a step with its gradients, in several ways, each held against float64 arithmetic."""
+"""Problems of the suites: a step with its gradients, in several ways, each compared with float64 arithmetic."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def by_cost(step: Step, leaves: Sequence[Tensor], upstream: Sequence[Tensor]) ->
 
 
 class Problem:
-    """Outputs and gradients of a step, and what float64 arithmetic on the CPU makes of the same numbers.
+    """Outputs and gradients of a step, and the same computed in float64 on the CPU.
 
     Args:
         step: with the inputs as arguments, and `backend`.
@@ -66,7 +66,7 @@ class Problem:
         self.fixed, self.first, self.device = fixed, first, device
         self._step, self._gradients = step, gradients
         batch, horizon, dof = self.shape = shapes[0]
-        # One array four times would be read from the cache.
+        # The same array four times would be read from the cache.
         self.upstream = [random(batch, rows or horizon, dof, seed=10 + k, device=device) for k in range(4)]
         parts = (self.leaves, self.upstream, fixed)
         leaves, upstream, others = ([x[:first].detach().cpu().double() for x in part] for part in parts)
@@ -80,11 +80,11 @@ class Problem:
         return close if self.first is None else lambda results: close([result[: self.first] for result in results])
 
     def by_calling(self, name: str, run: Run) -> Contender:
-        """A way that has the inputs already, and returns outputs and gradients."""
+        """A contender that has the inputs already, and returns outputs and gradients."""
         return Contender(name, run, self.check())
 
     def by_autograd(self, name: str = "ours", step: Step | None = None, limit: float = 5e-6) -> Contender:
-        """Another step, or the same; `limit` is the error that is allowed."""
+        """Another step, or the same; `limit` is the allowed error."""
         chosen = step or self._step
 
         def run() -> Sequence[Tensor]:
@@ -93,7 +93,7 @@ class Problem:
         return Contender(name, run, self.check(limit))
 
     def copies(self, count: int = 2) -> Contender:
-        """Plain copies of `count` tensors that move as many bytes as both passes, which read what the other writes."""
+        """Plain copies of `count` tensors that move as many bytes as both passes, each of which reads the other's."""
         return copies_of(sum(x.numel() for x in (*self.leaves, *self.upstream)) // count, count, self.device)
 
     def case(self, name: str, ours: Contender, *peers: Contender, **options: object) -> Case:
@@ -110,7 +110,7 @@ def clique_problem(batch: int, **options: object) -> Problem:
 
 
 def is_close_to(*expected: Tensor, limit: float = 5e-6) -> Check:
-    """A check that every result differs from the expected one by no more than rounding, in the norm.
+    """A check that every result equals the expected one up to rounding, in the norm.
 
     Results are tensors or arrays: several, one that is a single result, or one that has them along its first dimension.
     """

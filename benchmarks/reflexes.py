@@ -1,4 +1,4 @@
-"""Reflexes of a Franka Research 3 under a jittery planner, as franka-sim's checks of its control interface have them.
+"""Reflexes of a Franka Research 3 under a jittery planner, judged by franka-sim's checks of its control interface.
 
 `python -m benchmarks.reflexes [--minutes 30]`, in simulated time at 1 kHz: every command is judged. The planner sends
 the next 0.8 s of a motion at 10 Hz, from where it believes the arm to be, and late. Needs franka-sim (see
@@ -26,21 +26,21 @@ from traj_integrator_ros.requests.inputs import Actions
 from .executed.playing import CYCLE_NS, CYCLE_S, Controller, RowsAsPoints
 
 BEGIN_NS, PERIOD_NS, TICK_NS = 10**12, 100_000_000, 10_000_000
-"""Begin, the time from one chunk to the next, and from one supervision to the next."""
+"""Begin, time between chunks, and time between two runs of the supervision, ns."""
 STEP, ROWS = 0.05, 16
-"""s from row to row of a chunk, and their number."""
+"""Time between rows of a chunk, s, and number of rows."""
 LATE_S, OFFSET, NOISE, LAG = (0.02, 0.08), 5e-3, 1e-3, 0.04
-"""s until a chunk is there; errors of whole chunks and of rows, rad, one sigma; s that joints are behind commands."""
+"""Delay of chunks, s; errors of whole chunks and of rows, rad, one sigma; lag of joints behind commands, s."""
 READY = np.array([0.0, -0.785, 0.0, -2.356, 0.0, 1.571, 0.785])
 AMPLITUDE, RATE = np.array([0.5, 0.3, 0.4, 0.3, 0.5, 0.4, 0.6]), np.array([0.9, 1.3, 0.7, 1.1, 1.7, 1.5, 1.2])
-"""rad and rad/s: at most a third of each velocity limit."""
+"""Amplitude, rad, and speed, rad/s, of the motion: at most a third of each velocity limit."""
 FADE_S = 2.0
 Commands = Iterator[np.ndarray]
-"""Positions of one cycle after the other, rad, `[7]`."""
+"""Yields the commanded positions of one cycle after the other, rad, `[7]`."""
 
 
 class Chunk(NamedTuple):
-    """Positions `[ROWS, 7]` from a time on, and when they arrive, ns."""
+    """Positions `[ROWS, 7]` from a time on, and their time of arrival, ns."""
 
     stamp_ns: int
     arrives_ns: int
@@ -48,7 +48,7 @@ class Chunk(NamedTuple):
 
 
 class Judgement(NamedTuple):
-    """Number of commands and of those that cause a reflex, the first of these and its name; the distance, rad, rms."""
+    """Number of commands and of reflexes, the first reflex and its name; the rms distance, rad."""
 
     commands: int
     causes: int
@@ -58,7 +58,7 @@ class Judgement(NamedTuple):
 
 
 def main() -> int:
-    """Print what each way of commanding the same chunks is answered with; return 0 if the executor causes none."""
+    """Print the robot's verdict on each way of commanding the chunks; return 0 if the executor causes no reflex."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.reflexes", description=__doc__.splitlines()[0])
     parser.add_argument("--minutes", type=float, default=30.0, help="of motion (default: 30)")
     seconds = 60 * parser.parse_args().minutes
@@ -76,13 +76,13 @@ def main() -> int:
 
 
 def planned(time: np.ndarray | float) -> np.ndarray:
-    """The motion that is meant, rad, by time, s: sines that fade in."""
+    """The intended motion, rad, by time, s: sines that fade in."""
     time = np.asarray(time, float)[..., None]
     return READY + AMPLITUDE * np.sin(RATE * time) * (1 - np.exp(-((time / FADE_S) ** 3)))
 
 
 def chunks(seconds: float) -> Iterator[Chunk]:
-    """The planner's chunks: the same for everybody."""
+    """The planner's chunks: the same for all ways of commanding."""
     random = np.random.default_rng(0)
     for stamp_ns in range(0, round(seconds * 1e9), PERIOD_NS):
         rows = planned(stamp_ns * 1e-9 + STEP * np.arange(1, ROWS + 1))
@@ -91,7 +91,7 @@ def chunks(seconds: float) -> Iterator[Chunk]:
 
 
 def judged(commands: Commands) -> Judgement:
-    """A robot's verdict on commands; after a reflex a real one stands, and here it goes on."""
+    """A robot's verdict on commands; a real robot stops after a reflex, this one goes on."""
     from franka_sim.control_modes import ControlMode
     from franka_sim.limits.checker import MotionLimitChecker
 
@@ -107,7 +107,7 @@ def judged(commands: Commands) -> Judgement:
 
 
 def limits() -> dict[str, list[float]]:
-    """Limits of config/fr3.yaml, which everybody keeps."""
+    """Limits of config/fr3.yaml, which all ways of commanding keep."""
     file = Path(__file__).resolve().parents[1] / "config" / "fr3.yaml"
     [node] = yaml.safe_load(file.read_text(encoding="utf-8")).values()
     return node["ros__parameters"]["limits"]
@@ -132,7 +132,7 @@ def executor(sent: Iterator[Chunk], cycles: int) -> Commands:
 
 
 def to_rows(sent: Iterator[Chunk], cycles: int) -> Commands:
-    """Each next row as a target of ruckig, with the velocity from row to row, within the same limits."""
+    """Each next row as a target of ruckig, with the velocity between rows, within the same limits."""
     otg, given, made = Ruckig(7, CYCLE_S), InputParameter(7), OutputParameter(7)
     given.max_velocity, given.max_acceleration, given.max_jerk = (
         limits()[name] for name in ("velocity", "acceleration", "jerk")

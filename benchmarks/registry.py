@@ -23,28 +23,28 @@ SUITES: dict[str, Cases] = {}
 
 @dataclass(frozen=True)
 class Contender:
-    """One way to do the work of a case, and a check of what it returns that raises AssertionError if it is wrong."""
+    """One way to do the work of a case, and a check of its result that raises AssertionError if it is wrong."""
 
     name: str
     run: Run
     check: Check
     clock: Callable[[], float] | None = None
-    """Does the work once and returns what it took, s: for work that is timed, or measured, in another process."""
+    """Does the work once and returns the measurement, s, for work that another process times or measures."""
 
 
 class MemoryUse(NamedTuple):
-    """Memory at the peak of the work of a case."""
+    """Memory at the peak of a case's work."""
 
     peak_bytes: int
     floor_bytes: int
-    """Inputs and outputs."""
+    """Bytes of inputs and outputs."""
     most_ratio: float
-    """Most that peak / floor may be."""
+    """Largest allowed ratio of peak to floor."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """The same work done by us and by others."""
+    """The same work done by this project and by others."""
 
     name: str
     batch: int
@@ -59,18 +59,18 @@ class Case:
     targets: dict[str, float] = field(default_factory=dict)
     """Least ratio peer / ours by the peer's name; "limit" stands for the limit."""
     added_targets_us: dict[str, float] = field(default_factory=dict)
-    """Most that ours may take over a peer, us, by the peer's name."""
+    """Largest allowed difference from a peer, us, by the peer's name."""
     rounds: int | None = None
     """Samples of each contender; None leaves it to the run."""
     most_us: float | None = None
-    """Most that ours may take."""
+    """Largest allowed time of ours."""
     worst_us: float | None = None
-    """Most that the slowest sample of ours may take."""
+    """Largest allowed time of our slowest sample."""
     memory: MemoryUse | None = None
 
     @property
     def contenders(self) -> list[Contender]:
-        """Ours, the peers and the limit."""
+        """Our contender, the peers and the limit."""
         return [self.ours, *self.peers, *([self.limit] if self.limit else [])]
 
 
@@ -79,7 +79,7 @@ class CannotRun(Exception):
 
 
 def sizes(quick: bool, only: int | None, few: Sequence[int], many: Sequence[int]) -> Sequence[int]:
-    """Size of a quick run, of a whole one, and of a test."""
+    """Sizes for a quick run, a whole run, and a test."""
     if only is not None:
         return (only,)
     return few if quick else many

@@ -58,7 +58,7 @@ def rows_of(suite: str, case: Case, timings: list[Timing]) -> list[Row]:
 
 
 def table(rows: list[Row], *, heads: bool = True) -> str:
-    """The rows for people, under a line of heads if that is wanted."""
+    """The rows as a table, under column heads if wanted."""
     head = f"{'case':50} {'B':>6} {'H':>4} {'D':>3} {'ours':>11}   {'peer':30} {'peer':>11} {'ratio':>8} {'target':>9}"
     lines = [head, *(line for row in rows for line in _lines(row))]
     return "\n".join(list(dict.fromkeys(lines))[not heads :])
@@ -115,12 +115,12 @@ def missed(rows: list[Row]) -> list[Row]:
 
 
 def key(row: Row) -> tuple[object, ...]:
-    """Key by which two rows of a suite are the same measurement."""
+    """Key by which rows of two runs are the same measurement."""
     return tuple(row.get(name) for name in ("case", "B", "H", "D", "dtype", "device", "threads", "peer"))
 
 
 def read(path: Path) -> dict[tuple[object, ...], Row]:
-    """Rows by their key; none where there is no such file."""
+    """Rows by their key; empty if the file does not exist."""
     rows = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else []
     return {key(row): row for row in rows}
 
@@ -132,18 +132,18 @@ def write(rows: list[Row], path: Path) -> None:
 
 
 def runs(row: Row, ratio: str) -> list[float]:
-    """A ratio in the runs that are kept of a row, the latest last."""
+    """A ratio of the same row in the kept runs, the latest last."""
     return row.get(f"{ratio}_runs") or ([row[ratio]] if row.get(ratio) else [])
 
 
 def with_runs(row: Row, before: Row) -> Row:
-    """Return a row together with the ratios of the runs that were kept before it."""
+    """Return a row with the ratios of the runs that were kept before it."""
     ratios = [ratio for ratio in _RATIOS if row.get(ratio)]
     return {**row, **{f"{ratio}_runs": [*runs(before, ratio), row[ratio]][-KEPT_RUNS:] for ratio in ratios}}
 
 
 def machine_name() -> str:
-    """E.g. "amd-epyc-family-25-model-17-2-cores", with the GPU behind it where there is one."""
+    """Name of the machine, e.g. "amd-epyc-family-25-model-17-2-cores", followed by its GPU if there is one."""
     gpu = f"-{torch.cuda.get_device_name()}" if torch.cuda.is_available() else ""
     return re.sub(r"[^a-z0-9]+", "-", f"{_cpu()}-{os.cpu_count()}-cores{gpu}".lower()).strip("-")
 

@@ -34,17 +34,17 @@ WARP = 32
 
 
 class Prediction(NamedTuple):
-    """Prediction for a launcher on a device. All numbers but the share are for an element of one output trajectory."""
+    """Prediction for a launcher on a device. All numbers except the share are per element of one output trajectory."""
 
     launch: str
     device: str
     share: float
     """Share of the time that the memory alone would take."""
     limit: str
-    """The unit that takes longest, of the kernel that takes longest."""
+    """The unit that takes longest in the slowest kernel."""
     bytes: float
     lanes: dict[str, float]
-    """Instructions by unit, of the lanes of all warps."""
+    """Instructions by unit, over the lanes of all warps."""
     float64: Counter[str]
     """Instructions at the rate of float64."""
 
@@ -68,7 +68,7 @@ def main() -> None:
 
 
 def predictions(pattern: re.Pattern[str]) -> Iterator[Prediction]:
-    """Predict everything of `PREDICTED` that a pattern is found in, on every device, kernel by kernel."""
+    """Predict every entry of `PREDICTED` that contains a pattern, on every device, kernel by kernel."""
     for name, launch in launches():
         if PREDICTED.match(name) and pattern.search(name):
             recorded = record(name, partial(launch, horizon=HORIZON))
@@ -78,7 +78,7 @@ def predictions(pattern: re.Pattern[str]) -> Iterator[Prediction]:
 
 
 def predict(recorded: list[Launch], counts: list[Counts], device: Device) -> Prediction:
-    """Predict what kernels, one after the other, take on a device."""
+    """Predict the time of kernels that run one after the other on a device."""
     elements = max(one.numel() for launch in recorded for one in _tensors(launch).values())
     total, longest, limit, lanes, seen = 0.0, 0.0, "", {}, {}
     for launch, count in sorted(zip(recorded, counts, strict=True), key=lambda pair: -math.prod(pair[0].programs)):
@@ -104,7 +104,7 @@ def _counts(recorded: list[Launch], sm: int) -> list[Counts]:
 
 
 def _rate(device: Device, unit: str) -> float:
-    """Lanes of a clock and multiprocessor; as many as are issued where no unit is known."""
+    """Lanes per clock and multiprocessor; without a known unit, as many as can be issued."""
     return getattr(device.rates, {"load/store": "lanes"}.get(unit, unit), device.rates.issue)
 
 

@@ -24,7 +24,7 @@ class Timing(NamedTuple):
 
 
 def interleaved(samplers: Sequence[Sampler], rounds: int) -> list[Timing]:
-    """Take a sample of each in every round."""
+    """Take a sample of each contender in every round."""
     samples: list[list[float]] = [[] for _ in samplers]
     was_enabled = gc.isenabled()
     gc.collect()

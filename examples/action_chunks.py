@@ -26,7 +26,7 @@ PANDA = ",".join(f"panda_joint{i}" for i in range(1, 8))
 
 
 def policy(position: np.ndarray, velocity: np.ndarray, goal: np.ndarray, horizon: int = HORIZON) -> np.ndarray:
-    """Takes the place of a network: joint positions `[horizon, dof]` from the observed position to the goal."""
+    """Stands in for a network: joint positions `[horizon, dof]` from the observed position to the goal."""
     time = STEP * np.arange(1, horizon + 1)[:, None]
     away = position - goal
     return goal + (away + (velocity + PACE * away) * time) * np.exp(-PACE * time)
@@ -79,7 +79,7 @@ class ActionChunks(Node):
             except Refused as refused:
                 self.get_logger().warning(str(refused), throttle_duration_sec=2.0)
                 return
-            # Actions that cannot be changed now, and those that cannot be when the chunk is there.
+            # Actions that cannot be changed now, and those that cannot be changed when the chunk arrives.
             inference = (self.options.inference + self.options.jitter) / STEP
             kept = min(fixed.committed + int(np.ceil(inference)), HORIZON + 1)
             ahead = policy(fixed.position[kept - 1], fixed.velocity[kept - 1], goal, HORIZON + 1 - kept)

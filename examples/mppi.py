@@ -24,7 +24,7 @@ from traj_integrator_ros.kernels import CostTerm, QuadraticCost, quadratic_cost
 HORIZON, STEP = 32, 0.05  # velocities in a rollout, s for each; a new plan is sent after every step
 KNOTS, SPREAD = 8, 0.05  # of the noise: independent numbers for each joint, rad/s
 GREED = 0.1  # temperature of the weights, of the standard deviation of the costs
-REACH, SWITCH = 0.3, 4.0  # rad, s between two goals
+REACH, SWITCH = 0.3, 4.0  # goal range, rad, and time between two goals, s
 SPEED, ACCELERATION = 1.0, 4.0  # rad/s and rad/s^2 to stay below
 
 

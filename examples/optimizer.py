@@ -40,7 +40,7 @@ def optimize(client: IntegratorClient) -> None:
     """Minimize and print."""
     start = np.zeros(HORIZON * len(START))
     before, _ = cost_and_gradient(start, client)
-    # Costs and jerks travel as float32: a line search for less than a few of its roundings finds nothing but these.
+    # Costs and jerks travel as float32: a smaller decrease than this cannot be told from rounding.
     options = {"maxiter": 200, "ftol": 10 * np.finfo(np.float32).eps}
     result = minimize(cost_and_gradient, start, args=(client,), jac=True, method="L-BFGS-B", options=options)
     position, velocity, _ = motion(result.x, client)

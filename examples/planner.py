@@ -13,7 +13,7 @@ from sensor_msgs.msg import JointState
 from traj_integrator_ros.client import IntegratorClient, Trajectories
 
 CANDIDATES, HORIZON, STEP = 16, 32, 0.02  # trajectories, steps, s
-GOAL_DISTANCE = 0.2  # rad, every joint, from where the robot is at first
+GOAL_DISTANCE = 0.2  # rad, every joint, from the robot's first position
 
 
 class Planner(Node):

@@ -19,8 +19,8 @@ from torch.distributed.tensor import DTensor, Replicate, Shard
 from traj_integrator_ros.kernels import CostTerm, QuadraticCost, quadratic_cost
 
 HORIZON, JOINTS, STEP = 32, 7, 0.05  # accelerations in a trajectory, joints, s for each
-REACH = 0.5  # rad, how far the goals are away
-SPREAD = 1.0  # rad/s^2, of the samples
+REACH = 0.5  # distance of the goals, rad
+SPREAD = 1.0  # standard deviation of the samples, rad/s^2
 GREED = 0.1  # temperature of their weights, of the mean of the costs above the best one
 
 

@@ -44,11 +44,11 @@ class Robot(Controller):
         self.droop = np.zeros(len(self.joints)) if droop is None else np.asarray(droop, float)
         self.quantization, self.noise, self._random = quantization, noise, np.random.default_rng(seed)
         self.play, self.wall = play, np.inf
-        """`wall`: something stands there, in the way of all joints."""
+        """`wall`: position of an obstacle in the way of all joints."""
         self.frozen = False
         """True if the joints stand still whatever is commanded (a protective stop)."""
         self.reading = True
-        """True if joint states are published; for the user of this class to look at."""
+        """True if joint states are published; the user of this class reads it."""
         self._commands: list[np.ndarray] = []
         self._place = self._speed = np.zeros(len(self.joints))
 
@@ -58,13 +58,13 @@ class Robot(Controller):
         velocity: Sequence[float] | None = None,
         acceleration: Sequence[float] | None = None,
     ) -> None:
-        """Say where the joints are, and are commanded to be, before the first cycle."""
+        """Set where the joints are, and are commanded to be, before the first cycle."""
         super().set_state(position, velocity, acceleration)
         self._place, self._speed = self._state.position.copy(), self._state.velocity.copy()
         self._commands = [self._place]
 
     def measured(self) -> tuple[np.ndarray, np.ndarray]:
-        """Position and velocity as the encoders say, `[joints]` each: what joint_states carries."""
+        """Position and velocity by the encoders, `[joints]` each, as in joint_states."""
         place = self._place + self.droop
         if self.noise:
             place = place + self._random.normal(scale=self.noise, size=place.shape)
@@ -77,7 +77,7 @@ class Robot(Controller):
         return tuple(part.copy() for part in self.reference.parts), self.measured()
 
     def _cycles(self, now: int, count: int) -> np.ndarray:
-        """Cycles of the controller; then the arm has moved."""
+        """Run cycles of the controller; then the arm has moved."""
         commands = super()._cycles(now, count)
         if self.frozen:
             self._speed = np.zeros(len(self.joints))

@@ -55,7 +55,7 @@ class Plan:
     points: list[Point]
     sampled: bool = False
     pieces: dict[int, np.ndarray] = field(default_factory=dict)
-    """Polynomials `[6, joints]` by the number of the point in which they end, as far as they were needed."""
+    """Polynomials `[6, joints]` by the index of the point in which they end, computed when needed."""
 
     @cached_property
     def times(self) -> np.ndarray:
@@ -110,13 +110,13 @@ class Controller:
         self.from_desired = interpolate_from_desired_state
         self.keeps_clock = keeps_clock
         self.scaling = 1.0
-        """Speed slider, 0 or more: by how much of a period the clock advances in a cycle."""
+        """Speed slider, 0 or more: the share of a period by which the clock advances in a cycle."""
         self.refusal = ""
         self._state = Point(0, *(np.zeros(len(self.joints)) for _ in range(3)))
         self._before = self._state
         self._plan: Plan | None = None
         self._waiting: tuple[int, list[str], list[Point]] | None = None
-        self._clock = 0  # where the plan is being played, ns
+        self._clock = 0  # play position of the plan, ns
         self._commanded_at = 0
 
     def set_state(
@@ -125,7 +125,7 @@ class Controller:
         velocity: Sequence[float] | None = None,
         acceleration: Sequence[float] | None = None,
     ) -> None:
-        """Say where the joints are before the first cycle."""
+        """Set where the joints are before the first cycle."""
         zeros = np.zeros(len(self.joints))
         given = (position, velocity, acceleration)
         self._state = Point(0, *(zeros if x is None else np.array(x, float) for x in given))
@@ -249,7 +249,7 @@ class Controller:
             self._plan = Plan(stamp, full)
 
     def _all_joints(self, point: Point, names: list[str], others: Point, *, keep_moving: bool) -> Point:
-        """A point in the controller's order; joints that are not named take `others`, at rest unless `keep_moving`."""
+        """A point in the controller's order; unnamed joints take `others`, at rest unless `keep_moving`."""
         column = [self.joints.index(name) for name in names]
         full = []
         for k, values in enumerate(point.parts):
@@ -263,7 +263,7 @@ class Controller:
         return Point(point.time, *full)
 
     def _blended(self, stamp: int, names: list[str], points: list[Point], now: int) -> list[Point]:
-        """The old plan until the new one begins, the new one, and for joints it does not name the rest of the old one.
+        """The old plan until the new one begins, then the new one; joints it lacks keep the rest of the old one.
 
         Times of the result count from the play position of the last cycle, but it is played from this cycle on: one
         period of the old plan comes twice. That is how the controller does it (as of August 2026).
@@ -294,7 +294,7 @@ class Controller:
         return head + merged + tail
 
     def _join(self, now: int) -> None:
-        """The first cycle of a plan: what it is joined from, and when."""
+        """The first cycle of a plan: sets the state it is joined from, and the time."""
         since = self._commanded_at or now if self.from_desired else now
         self._before = Point(self._clock if self.keeps_clock else since, *self._state.parts)
         self._plan.start = self._plan.start or self._clock
@@ -315,10 +315,10 @@ class Controller:
         """The states of the plan at `times` [ns], `[3, times, joints]`."""
         plan = self._plan
         elapsed = times - plan.start
-        ends = np.searchsorted(plan.times, elapsed, side="right")  # the point in which each piece ends
+        ends = np.searchsorted(plan.times, elapsed, side="right")  # index of the point in which each piece ends
         states = np.zeros((3, len(times), len(self.joints)))
         for end in np.unique(ends):
-            if end == len(plan.points):  # held as it is, even in motion
+            if end == len(plan.points):  # held unchanged, even in motion
                 for rows, part in zip(states, plan.points[-1].parts, strict=True):
                     rows[ends == end] = 0.0 if part is None else part
                 break
@@ -337,7 +337,7 @@ class Controller:
 
 
 def _polynomial(left: Point, right: Point, span: float) -> np.ndarray:
-    """The coefficients `[6, joints]` of the way between two points, by what both of them have."""
+    """The coefficients `[6, joints]` between two points, of the highest degree that both allow."""
     p0, p1 = left.position, right.position
     velocity = left.velocity is not None and right.velocity is not None
     acceleration = left.acceleration is not None and right.acceleration is not None

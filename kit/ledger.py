@@ -1,4 +1,4 @@
-"""Keeps count of everything sent and answered; and of what the node counts itself. Knows no ROS."""
+"""Counts everything sent and answered, and holds the node's own counts. Knows no ROS."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ class Ledger(Generic[About]):
         self._open: dict[int, tuple[About, float]] = {}
         self._latencies_s: deque[float] = deque()
         self.sent = self.answered = 0
-        """Numbers so far."""
+        """Numbers of messages sent and answered so far."""
         self.unknown_answers = 0
-        """Answers to no message of ours, or to one that was answered before."""
+        """Answers to none of our messages, or to one that was answered before."""
 
     @property
     def open(self) -> int:
@@ -35,7 +35,7 @@ class Ledger(Generic[About]):
         self.sent += 1
 
     def answer(self, stamp: int, now_s: float) -> About | None:
-        """Record an answer and return what it is about; None (and counted) if it is unknown or was answered before."""
+        """Record an answer and return its message; None (and counted) if it is unknown or was answered before."""
         if stamp not in self._open:
             self.unknown_answers += 1
             return None
@@ -45,7 +45,7 @@ class Ledger(Generic[About]):
         return about
 
     def new_latencies_s(self) -> list[float]:
-        """Times from sending to the answer of what has been answered since the last call."""
+        """Times from sending to answer, for answers since the last call."""
         return [self._latencies_s.popleft() for _ in range(len(self._latencies_s))]
 
 
@@ -61,7 +61,7 @@ class NodeCounts:
     brakes: int = 0
     """Trajectories that answer no sequence: the node had to stop the robot."""
     batches: int = 0
-    """Sequences that were answered by a batch, whatever became of the row for the robot."""
+    """Sequences that were answered by a batch, whatever happened to the row for the robot."""
 
     @classmethod
     def of_values(cls, values: Mapping[str, str]) -> NodeCounts:
@@ -73,7 +73,7 @@ class NodeCounts:
 
     @property
     def batches_alone(self) -> int:
-        """Sequences that had their batch, and were refused for the robot."""
+        """Sequences whose batch was published, but whose row was refused for the robot."""
         return max(self.batches - self.published, 0)
 
     @property

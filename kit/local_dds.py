@@ -59,7 +59,7 @@ def claim_domain() -> int:
     folder = Path(tempfile.gettempdir()) / "traj_integrator_ros_domains"
     if not folder.is_dir():
         folder.mkdir(exist_ok=True)
-        folder.chmod(0o1777)  # for all users, as the folder that it lies in
+        folder.chmod(0o1777)  # readable for all users, like its folder
     candidates = [domain for domain in DOMAINS if str(domain) != os.environ.get("ROS_DOMAIN_ID", "").strip()]
     for domain in random.SystemRandom().sample(candidates, len(candidates)):
         lock = _try_to_lock(folder / f"{domain}.lock")
@@ -73,9 +73,9 @@ def claim_domain() -> int:
 
 
 def _try_to_lock(file: Path) -> int | None:
-    """A lock on a file; None if another process has it, or the file may not be made."""
+    """A lock on a file; None if another process has it, or the file cannot be made."""
     try:
-        # Opened to read, for it may be another user's.
+        # Opened for reading, since it may belong to another user.
         lock = os.open(file, os.O_RDONLY) if file.exists() else os.open(file, os.O_RDONLY | os.O_CREAT, 0o644)
     except PermissionError:
         return None

@@ -68,22 +68,22 @@ class PythonProcess:
 
     @property
     def output(self) -> str:
-        """Everything it has written so far."""
+        """Everything that the process has written so far."""
         return self.log.read_text(encoding="utf-8", errors="replace")
 
     def is_running(self) -> bool:
-        """Return whether it runs."""
+        """Return whether the process runs."""
         return self._process.poll() is None
 
     def check(self) -> None:
-        """Raise ProcessEnded if it has ended."""
+        """Raise ProcessEnded if the process has ended."""
         code = self._process.poll()
         if code is not None:
             last = "\n".join(self.output.splitlines()[-15:]) or "(nothing)"
             raise ProcessEnded(f"the {self.name} ended with exit code {code}; the end of {self.log}:\n{last}")
 
     def wait_for_output(self, text: str, timeout_s: float = 60.0) -> None:
-        """Wait until it has written `text`. Raises TimeoutError, and ProcessEnded where it ends without."""
+        """Wait until the process has written `text`. Raises TimeoutError, or ProcessEnded if it ends before that."""
         deadline = time.monotonic() + timeout_s
         while True:
             runs = self.is_running()
@@ -96,11 +96,11 @@ class PythonProcess:
             time.sleep(0.02)
 
     def wait(self, timeout_s: float = 30.0) -> int:
-        """Wait for it to end by itself; return the exit code."""
+        """Wait for the process to end by itself; return the exit code."""
         return self._process.wait(timeout_s)
 
     def stop(self, number: signal.Signals = signal.SIGINT, again_s: float = KILL_AFTER_S) -> Ended:
-        """Send a signal, every `again_s` once more, and kill after 20 s; returns how it ended, also if it had before.
+        """Send a signal, repeat it every `again_s`, and kill after 20 s; returns how the process ended.
 
         A process that is killed leaves shared memory behind, which fills up the machine.
         """
@@ -115,7 +115,7 @@ class PythonProcess:
         return Ended(self._process.returncode, time.monotonic() - begin)
 
     def kill(self) -> None:
-        """Kill it if it runs."""
+        """Kill the process if it runs."""
         if self.is_running():
             self._process.kill()
         self._process.wait()
@@ -163,5 +163,5 @@ def write_parameters(file: Path, parameters: Mapping[str, object]) -> Path:
 
 
 def source_environment() -> dict[str, str]:
-    """The path of the source tree, so that Python programs find the package and this kit from any working directory."""
+    """The path of the source tree, with which programs find the package and this kit from any working directory."""
     return {"PYTHONPATH": os.pathsep.join([str(_ROOT), os.environ.get("PYTHONPATH", "")])}

@@ -26,7 +26,7 @@ from traj_integrator_ros.tools.ros_session import POLL_S, RosSession
 START_TIMEOUT_S = 60.0  # on a busy machine, importing torch takes ten seconds and more
 ANSWER_TIMEOUT_S = 10.0
 ANSWER_WITHIN_S = 3.0
-"""A call of `services` that takes longer is repeated: the node may have been restarted in the meantime."""
+"""Longest time of a call of `services` before it is repeated: the node may have been restarted in the meantime."""
 ATTEMPTS = 8
 DEPTH = 100
 _STATE_WITHIN_S = 2.0
@@ -54,7 +54,7 @@ class Participant(RosSession):
         self.futures = Services(self._begin)
         """The node's services, from arrays to futures of arrays; calls without answer are repeated."""
         self.services = Services(lambda *call: self._result(self._begin(*call)))
-        """The same, to arrays."""
+        """The services that return arrays."""
         self._spinning: Future[None] | None = None
         self._news = threading.Event()
 
@@ -84,7 +84,7 @@ class Participant(RosSession):
     # Waiting
 
     def spin_once(self, timeout_s: float) -> None:
-        """Handle what comes next, if anything does within this time; in background, wait for that.
+        """Handle the next message, if one comes within this time; in background, wait for it.
 
         Raises what went wrong in background, or what `check` raises.
         """
@@ -103,7 +103,7 @@ class Participant(RosSession):
 
     @contextmanager
     def in_background(self) -> Iterator[None]:
-        """Handle messages in a thread; what a callback raises is raised again by all waiting."""
+        """Handle messages in a thread; an error in a callback is raised again by all waiting."""
         over = threading.Event()
 
         def work() -> None:
@@ -167,7 +167,7 @@ class Participant(RosSession):
         ).current_state.label
 
     def change_state(self, transition: str) -> bool:
-        """Make a transition: configure, activate, deactivate, cleanup or shutdown; whether it succeeded."""
+        """Make a transition: configure, activate, deactivate, cleanup or shutdown; returns whether it succeeded."""
         name = f"{self.state()}_shutdown" if transition == "shutdown" else transition
         request = ChangeState.Request(transition=Transition(id=getattr(Transition, f"TRANSITION_{name.upper()}")))
         return self.call(ChangeState, "change_state", request, 30.0).success
@@ -179,13 +179,13 @@ class Participant(RosSession):
     # Parameters
 
     def set_parameters(self, **values: object) -> list[tuple[bool, str]]:
-        """Set parameters one by one, `__` for the dot in a name; whether each was set, and why not."""
+        """Set parameters one by one, `__` for the dot in a name; returns whether each was set, and if not, why."""
         request = SetParameters.Request(parameters=_parameter_messages(values))
         results = self.call(SetParameters, "set_parameters", request).results
         return [(result.successful, result.reason) for result in results]
 
     def set_atomically(self, **values: object) -> tuple[bool, str]:
-        """Set all of these parameters or none; whether they were set, and why not."""
+        """Set all of these parameters or none; returns whether they were set, and the reason if not."""
         request = SetParametersAtomically.Request(parameters=_parameter_messages(values))
         result = self.call(SetParametersAtomically, "set_parameters_atomically", request).result
         return result.successful, result.reason

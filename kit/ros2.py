@@ -27,7 +27,7 @@ TIMEOUT_S = 60.0
 SHOWN_NUMBERS = 128
 """`topic echo` shows at most so many numbers of a list, as ros2 does."""
 _DISCOVERED_S = 0.3
-"""The other side of a topic may find us a moment after we have found it."""
+"""Pause, s: the other side of a topic may find this one a moment later."""
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -54,7 +54,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _work(work: Callable[[Participant, argparse.Namespace], int | None], options: argparse.Namespace) -> int:
-    os.environ.setdefault("ROS_PYTHON_CHECK_FIELDS", "1")  # wrong types are told when a message is filled
+    os.environ.setdefault("ROS_PYTHON_CHECK_FIELDS", "1")  # wrong types raise an error when a message is filled
     from .participant import Participant
 
     node = getattr(options, "node", "traj_integrator").lstrip("/")
@@ -115,7 +115,7 @@ def _fill(message: object, values: dict[str, object]) -> object:
 
 
 def _plain(message: object, longest: int | None = None) -> object:
-    """A message as YAML knows it; lists of numbers up to this length."""
+    """A message as YAML shows it; lists of numbers up to this length."""
     if hasattr(message, "get_fields_and_field_types"):
         return {name: _plain(getattr(message, name), longest) for name in message.get_fields_and_field_types()}
     if isinstance(message, (list, tuple, array)):
@@ -164,7 +164,7 @@ def _param_set(participant: Participant, options: argparse.Namespace) -> None:
     [(successful, reason)] = participant.set_parameters(**{options.name: _values(options.value)})
     if successful:
         print("Set parameter successful")
-    else:  # an exit code of 0, as ros2
+    else:  # exit code 0, like ros2's
         print(f"Setting parameter failed: {reason}", file=sys.stderr)
 
 

@@ -71,7 +71,7 @@ def _prepare(context: LaunchContext, arguments: list[str]) -> list[LaunchDescrip
 
 
 def _end(event: ProcessExited, context: LaunchContext) -> list[Shutdown]:
-    """End the launch; not a second time after Ctrl-C, which its ROS adapter does not survive: launch exits with 1."""
+    """End the launch, but not twice after Ctrl-C: its ROS adapter fails then, and launch exits with 1."""
     _raise_if_failed(event, context)
     return [] if context.is_shutdown else [Shutdown(reason="the demo is over")]
 

@@ -31,7 +31,7 @@ def main() -> int:
     options = parser.parse_args()
     if options.physics:
         return physical(options)
-    if not is_ready():  # libraries are found by variables that a process is started with
+    if not is_ready():  # the dynamic linker reads the variables when a process starts
         if options.core is not None:
             os.sched_setaffinity(0, {options.core})
         os.execve(sys.executable, [sys.executable, "-m", "rig", *sys.argv[1:]], environment(not options.without))
@@ -69,7 +69,7 @@ def physical(options: argparse.Namespace) -> int:
 
 
 def holds(name: str) -> bool:
-    """Run a case and print its figures; one that fails while the machine was too slow for it is run again."""
+    """Run a case and print its figures; repeat a failed one if the machine was too slow for it."""
     from .cases import CASES
 
     for _ in range(_TRIES):

@@ -1,4 +1,4 @@
-"""The package control_msgs with what the node uses, built from `control_msgs_source/` where ROS has none.
+"""The package control_msgs with the node's interfaces, built from `control_msgs_source/` if ROS lacks it.
 
 The ROS 2 wheels have no control_msgs. The interfaces are those of the releases for Jazzy and Kilted (from 5.3 on), and
 the package is built as this project's own interface package is.
@@ -26,7 +26,7 @@ class ControlMsgsAbsent(RuntimeError):
 
 
 def built_control_msgs() -> dict[str, str]:
-    """Environment variables with which processes find the package; none where ROS has it. Raises ControlMsgsAbsent."""
+    """Environment variables with which processes find the package; none if ROS has it. Raises ControlMsgsAbsent."""
     if importlib.util.find_spec("control_msgs") is not None:
         return {}
     installed = _installed()
@@ -41,12 +41,12 @@ def built_control_msgs() -> dict[str, str]:
 def load_libraries(folder: Path) -> None:
     """Load the libraries of the package into this process, in which LD_LIBRARY_PATH has no effect any more."""
     for library in sorted(folder.glob("libcontrol_msgs__*.so")):
-        with contextlib.suppress(OSError):  # those that nothing here uses may lack others
+        with contextlib.suppress(OSError):  # unused parts may lack other packages
             ctypes.CDLL(str(library), ctypes.RTLD_GLOBAL)
 
 
 def _installed() -> Path:
-    """Where it is installed, once for each definition and Python environment; built there by the first who asks."""
+    """Installation folder for each definition and Python environment; the first process that asks builds it."""
     prefix = Path(sys.prefix)
     if not (prefix / "share" / "rosidl_default_generators").is_dir():
         raise ControlMsgsAbsent("control_msgs is not installed, and there are no generators to build it with")
@@ -62,7 +62,7 @@ def _installed() -> Path:
 
 
 def _build(folder: Path, prefix: Path) -> None:
-    """Build and install it below a folder; raises ControlMsgsAbsent where that fails."""
+    """Build and install it below a folder; raises ControlMsgsAbsent if that fails."""
     options = {
         "CMAKE_BUILD_TYPE": "Debug",  # builds in a third of the time
         "CMAKE_PREFIX_PATH": prefix,

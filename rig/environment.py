@@ -19,7 +19,7 @@ def is_ready() -> bool:
 
 
 def environment(reports: bool) -> dict[str, str]:
-    """Environment variables of a rig's process; builds what they name."""
+    """Environment variables of a rig's process; builds the libraries that they name."""
     CACHE.mkdir(parents=True, exist_ok=True)
     found = {}
     if reports:

@@ -35,7 +35,7 @@ def minimum_jerk(t: np.ndarray, T: float, d: float) -> np.ndarray:
 
 
 def ramp(t: np.ndarray | float, v: float, T: float = 0.5) -> np.ndarray:
-    """Position of a joint that speeds up smoothly to v within T."""
+    """Position of a joint that accelerates smoothly to v within T."""
     t = np.maximum(np.asarray(t, float), 0)
     s = np.minimum(t / T, 1)
     return v * (T * (s**3 - s**4 / 2) + np.maximum(t - T, 0))

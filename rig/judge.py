@@ -1,4 +1,4 @@
-"""Rules for commands, cycle by cycle: of the rig's replay of what arrived, and of simulated streams.
+"""Rules for commands, cycle by cycle, for the rig's replay of messages, and for simulated streams.
 
 Velocity, acceleration and jerk are differences of commanded positions from cycle to cycle: a jump is in them, too. A
 motion is judged by its limits, continuity, rest, goals and holds, by as much as quantization, transport and the
@@ -20,32 +20,32 @@ SLACKS = {"v": RATE_SLACK, "a": RATE_SLACK, "j": JERK_SLACK}
 POSITION_SLACK_RAD = 1e-6
 """Limits are float64 in the node, rows of sequences float32: 2.4e-7 of an angle of 4 rad, and as much of its start."""
 REST_RAD_S = 1e-6
-"""Speed that differences of positions near 3 rad have by their own rounding, 4e-16 / 1 ms, is far below."""
+"""Speed that counts as rest; rounding of positions near 3 rad gives 4e-16 / 1 ms, far less."""
 RESTING_CYCLES = 20
-"""Cycles in which that is seen, more than from one of a controller of 100 Hz to the next."""
+"""Number of cycles in which rest is judged: longer than a cycle of a controller of 100 Hz."""
 GOAL_RAD = 1e-6
-"""Slack as for limits of position: rows are float32."""
+"""Slack at a goal, as for limits of position: rows are float32."""
 JUMP = 3.0
-"""Factor over what a plan asks for where nobody gave a limit: the node chooses how its spline begins and ends, and
-changes that by less; a jump by 1 urad in a cycle of 1 ms is a jerk of 1,000 rad/s^3, and so is one by 1 mrad/s.
+"""Factor over a plan's own demand if nobody gave a limit: the node chooses the ends of its spline, which changes it by
+less; a jump by 1 urad in a cycle of 1 ms is a jerk of 1,000 rad/s^3, and so is one by 1 mrad/s.
 """
 
 
 class Finding(NamedTuple):
-    """The largest of some quantity, where it is."""
+    """The largest value of some quantity, and its place."""
 
     quantity: str
-    """v, a, j, lo or hi."""
+    """Quantity: v, a, j, lo or hi."""
     value: float
     """Share of its limit; for positions the distance beyond it, rad."""
     most: float
-    """The most that it may be."""
+    """The limit."""
     cycle: int
     joint: int
 
     @property
     def good(self) -> bool:
-        """Return whether that holds."""
+        """Note a requirement, and return whether it holds."""
         return self.value <= self.most
 
 
@@ -58,7 +58,7 @@ def differences(positions: np.ndarray, rate: float) -> list[np.ndarray]:
 
 
 def held_against(parts: list[np.ndarray], limits: Mapping[str, object]) -> Iterator[Finding]:
-    """The largest of each `differences` that has a limit: v, a, j (0 or more), lo, hi, numbers or `[D]`."""
+    """The largest of each of `differences` with a limit: v, a, j (0 or more), lo, hi, numbers or `[D]`."""
     position, *rates = parts
     for (name, slack), values in zip(SLACKS.items(), rates, strict=True):
         if limits.get(name) is not None:
@@ -87,7 +87,7 @@ class Smoothness(NamedTuple):
 
 
 def smoothness(stretches: Sequence[list[np.ndarray]], rate: float, seconds: float) -> Smoothness:
-    """The smoothness of a motion by the `differences` of its stretches; means are taken over some seconds."""
+    """The smoothness of a motion from the `differences` of its stretches; means are taken over some seconds."""
     velocity, *others = (np.hstack([[], *(parts[k].ravel() for parts in stretches)]) for k in (1, 2, 3))
     figures = [
         figure
@@ -103,7 +103,7 @@ def last_speed(velocity: np.ndarray) -> float:
 
 
 def way_back(positions: np.ndarray) -> np.ndarray:
-    """Way that positions `[T, D]` go back from the furthest until then, at most, `[D]`."""
+    """Largest distance by which positions `[T, D]` go back from their furthest place, `[D]`."""
     return (np.maximum.accumulate(positions, axis=0) - positions).max(axis=0)
 
 
@@ -115,7 +115,7 @@ class Judged:
         self.figures: list[str] = []
 
     def check(self, good: bool, text: str) -> bool:
-        """Note what holds or fails, with its figures."""
+        """Note a requirement that holds or fails, with its figures."""
         (self.figures if good else self.fails).append(text)
         return good
 
@@ -130,7 +130,7 @@ class Judged:
     def within(
         self, t0: float | None = None, t1: float | None = None, limits: dict | None = None, what: str = ""
     ) -> None:
-        """All given limits are kept, the command is finite, and the controller refused nothing."""
+        """Check that all given limits are kept, that the command is finite, and that the controller refused nothing."""
         t, *parts = self.rates(t0, t1)
         if not len(t):
             self.check(False, f"{what}nothing was commanded")
@@ -146,31 +146,31 @@ class Judged:
             self.check(False, f"controller refused {len(self.refused)}: {self.refused[0]}")
 
     def rests(self, at: float | None = None, what: str = "") -> bool:
-        """The command rests in the end, or from a time on."""
+        """Check that the command rests at the end, or from a time on."""
         v = self.rates(at)[2]
         speed = last_speed(v) if at is None else float(np.abs(v).max(initial=0.0))
         when = "at the end" if at is None else f"after {at:.2f} s"
         return self.check(speed < REST_RAD_S, f"{what}{when} speed {speed:.2g} rad/s")
 
     def ends_at(self, place: object, tolerance: float = GOAL_RAD, what: str = "") -> bool:
-        """The last command is a goal."""
+        """Check that the last command is a goal."""
         off = np.abs(self.played()[1][-1] - place).max()
         return self.check(off <= tolerance, f"{what}ends {off:.3g} away from the goal")
 
     def back(self, sign: object = 1, t0: float | None = None, allowed: float = 1e-3, what: str = "") -> bool:
-        """The command goes forward, or in the direction of `sign`, alone."""
+        """Check that the command goes forward, or only in the direction of `sign`."""
         back = way_back(self.rates(t0)[1] * np.asarray(sign)).max()
         return self.check(back <= allowed, f"{what}goes back {back * 1e3:.2f} mrad")
 
     def good(self, forward: object = None, t0: float | None = None, what: str = "") -> None:
-        """Within limits, at rest in the end, and, where there is a direction, not backwards."""
+        """Check limits, rest at the end, and, if there is a direction, no way back."""
         self.within(t0, what=what)
         self.rests(what=what)
         if forward is not None:
             self.back(forward, t0, what=what)
 
     def steps(self, t0: float | None = None, most: float = 2.1e-3, what: str = "") -> bool:
-        """No step of the command from cycle to cycle is larger than that, rad."""
+        """Check that no step of the command from cycle to cycle is larger than this, rad."""
         t, p, *_ = self.rates(t0)
         d = np.abs(np.diff(p, axis=0)).max(axis=1)
         return self.check(d.max() < most, f"{what}largest step {d.max() * 1e3:.2f} mrad at {t[d.argmax() + 1]:.2f} s")

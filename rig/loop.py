@@ -1,4 +1,4 @@
-"""A robot in real time: the arm and its controller, their topics, and all that arrives and happens. Needs ROS."""
+"""A robot in real time: the arm and its controller, their topics, and all messages and events. Needs ROS."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ NS = 10**9
 
 
 def doubles(values: np.ndarray) -> array.array:
-    """Values as a message takes them without a copy for each."""
+    """Values for a message, which takes them without a copy for each."""
     return array.array("d", np.ascontiguousarray(values, np.float64).tobytes())
 
 
@@ -44,7 +44,7 @@ class SwitchedArm(Robot):
     off = False
 
     def update(self, now_ns: int) -> np.ndarray:
-        """One cycle; a controller that is off commands nothing."""
+        """Run one cycle; a controller that is off commands nothing."""
         if self.off:
             self._plan = self._waiting = None
             return np.stack([self.measured()[0], *np.zeros((2, len(self.joints)))])
@@ -53,14 +53,14 @@ class SwitchedArm(Robot):
 
 @dataclass(frozen=True)
 class Arrival:
-    """A trajectory that the controller got."""
+    """A trajectory that the controller received."""
 
     at: int
-    """When, ns of the rig."""
+    """Time of arrival, ns of the rig."""
     fields: dict[str, object]
-    """Fields of the message, as the model of the controller takes them."""
+    """Fields of the message in the form of the controller's model."""
     age: float
-    """s since its stamp."""
+    """Age by its stamp, s."""
 
 
 class Loop:
@@ -87,11 +87,11 @@ class Loop:
         self.events: list[tuple[int, object]] = []
         self.diagnostics: list[dict] = []
         self.rejections: list[str] = []
-        """Reasons."""
+        """Reasons of rejections."""
         self.refused: list[tuple[float, str]] = []
         """Refusals by the controller, in the replay."""
         self.warmed, self.judged_from = 0, None
-        """Arrivals, and time, of the warm-up."""
+        """Number of arrivals, and time, at the end of the warm-up."""
         self._held, self._given = [], 0
         self.stall = 0.0
         """Longest time that the robot stood still because this process was not scheduled, s."""
@@ -99,7 +99,7 @@ class Loop:
         """Steps of the machine's clock so far, ns."""
         self.mono0 = time.monotonic_ns()
         self.K = time.time_ns() - self.mono0
-        self.next = self.cycle = 0  # when, ns since mono0, and which
+        self.next = self.cycle = 0  # time, ns since mono0, and the event
         self._played = None
         self._make_entities()
 
@@ -142,12 +142,12 @@ class Loop:
     # Time
 
     def now(self) -> int:
-        """Ns since the rig began."""
+        """Time since the rig began, ns."""
         return time.monotonic_ns() - self.mono0
 
     @property
     def t(self) -> float:
-        """The same, s."""
+        """Time since the rig began, s."""
         return self.now() / NS
 
     def clock(self, at: int | None = None) -> int:
@@ -155,7 +155,7 @@ class Loop:
         return self.mono0 + self.K + self.step + (self.now() if at is None else at)
 
     def event(self, what: Callable[[SwitchedArm], object] | int) -> None:
-        """Something that happens to the robot in the next cycle: a function of it, or a step of its clock, ns."""
+        """Let something happen to the robot in the next cycle: a function of it, or a step of its clock, ns."""
         self.events.append((self.next, what))
         if callable(what):
             what(self.robot)
@@ -163,7 +163,7 @@ class Loop:
     # The loop
 
     def go(self, seconds: float, every: float = 0.0, send: Callable[[], object] | None = None) -> None:
-        """Let the time pass, and call `send` at a period, s."""
+        """Let the time pass, and call `send` periodically, s."""
         begin = self.now()
         end, k, due, spin = begin + round(seconds * NS), 0, begin, 0
         while (now := self.now()) < end:

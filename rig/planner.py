@@ -43,7 +43,7 @@ class Planner:
         self, speed: float, seconds: float = 0.5, rows: int = 16, *, begin: float | None = None, dt: float = 0.05,
         off: float = 0.0,
     ) -> Callable[[], None]:  # fmt: skip
-        """A sender, at each call, of the next rows of all joints on a ramp to a speed, rad/s, reached after `seconds`.
+        """A function that sends the next rows of all joints on a ramp to a speed, rad/s, reached after `seconds`.
 
         It begins at a time of the rig, s, or in 0.1 s; `off` is added to the positions.
         """
@@ -67,7 +67,7 @@ class Planner:
         return k
 
     def call(self, client: Client, request: object, timeout: float = 5.0) -> object | None:
-        """Call a service while the robot goes on; the answer, or None."""
+        """Call a service while the robot goes on; returns the answer, or None."""
         end = time.monotonic() + timeout
         while not client.service_is_ready() and time.monotonic() < end:
             self.go(0.02)
@@ -77,7 +77,7 @@ class Planner:
         return future.result() if future.done() else None
 
     def stop(self, hold: bool = False) -> Stop.Response | None:
-        """Call ~/stop; the answer, or None."""
+        """Call ~/stop; returns the answer, or None."""
         return self.call(self.stopper, Stop.Request(hold=hold))
 
     def stop_later(self) -> Future:
@@ -85,7 +85,7 @@ class Planner:
         return self.stopper.call_async(Stop.Request())
 
     def set(self, **values: object) -> list[str]:
-        """Set parameters, `__` for dots; why that did not succeed."""
+        """Set parameters, `__` for dots; returns reasons for failures."""
         given = [Parameter(name.replace("__", "."), value=value).to_parameter_msg() for name, value in values.items()]
         answer = self.call(self.setter, SetParameters.Request(parameters=given))
         return ["no answer"] if answer is None else [one.reason for one in answer.results if not one.successful]

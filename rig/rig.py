@@ -92,7 +92,7 @@ class Rig(Loop, Planner, Judged):
         self.node = PythonProcess(program, log, name="node", environment=environment)
         try:
             self.wait_active()
-        except RuntimeError:  # nobody could end it otherwise, and the next cases would meet it
+        except RuntimeError:  # otherwise the node would go on and disturb the next cases
             self.node.kill()
             raise
         if warm and self.limits and self.speak:
@@ -119,7 +119,7 @@ class Rig(Loop, Planner, Judged):
         raise RuntimeError(f"node is not active: {self.node.output[-400:]}")
 
     def warm_up(self) -> None:
-        """A motion of half a milliradian out and back, with a join in it: the first ones take several times as long."""
+        """Move half a milliradian out and back, with a join: the first motions take several times as long."""
         x, inward = 0.02 * np.arange(1, 41), 1.0
         if self.limits.get("hi") is not None:
             middle = (np.asarray(self.limits["hi"], float) + np.asarray(self.limits["lo"], float)) / 2
@@ -163,13 +163,13 @@ class Rig(Loop, Planner, Judged):
         return self.robot._state.position.copy()
 
     def late(self) -> list[float]:
-        """Ages of messages that arrived after they were to be taken up, s."""
+        """Ages of messages that arrived after their start, s."""
         lead = self.parameters.get("publish__lead_time", 0.02)
         stamped = (m for m in self.arrivals[self.warmed :] if m.fields["stamp_ns"])
         return [m.age for m in stamped if m.age > lead]
 
     def follows(self, at: Motion, sent: int, begin: float, end: float, most: float = 3e-3) -> tuple[np.ndarray, ...]:
-        """Check that as many as were sent are published, and where the command is; returns `rates`."""
+        """Check that every sent chunk is published, and the command is close to the motion; returns `rates`."""
         published = len(self.arrivals) - self.warmed
         self.check(published >= sent, f"{published} published, expected {sent} or more {self.reasons()}")
         rates = t, p, *_ = self.rates(begin, end)

@@ -39,17 +39,17 @@ def get_tools(*requirements: str) -> None:
 
 
 def build_sdist(into: Path) -> Path:
-    """Build the source distribution into a folder; the archive."""
+    """Build the source distribution into a folder; returns the archive."""
     return build("sdist", "None", into, ROOT, {**os.environ, "PYTHONPATH": str(TOOLS)})
 
 
 def build_wheel(machine: str, sdist: Path) -> Path:
-    """Build the wheel of a source distribution for a machine into dist/; the wheel."""
+    """Build the wheel of a source distribution for a machine into dist/; returns the wheel."""
     environment = {
         **os.environ,
         "PYTHONPATH": str(TOOLS),
         "CXX": f"{sys.executable} -m ziglang c++ -target {machine}-linux-gnu.{GLIBC}",
-        "LDFLAGS": "-s",  # names of functions within it, for nobody
+        "LDFLAGS": "-s",  # strip names of functions in the modules, which nobody needs
         "TRAJ_INTEGRATOR_NATIVE": "1",
     }
     tag = f"manylinux_{GLIBC.replace('.', '_')}_{machine}"
@@ -61,7 +61,7 @@ def build_wheel(machine: str, sdist: Path) -> Path:
 
 
 def build(kind: str, options: str, into: Path, sources: Path, environment: dict[str, str]) -> Path:
-    """Call setuptools' build backend; what it made."""
+    """Call setuptools' build backend; returns the file that it made."""
     command = [sys.executable, "-c", BUILD.format(kind, options), into]
     done = subprocess.run(command, cwd=sources, env=environment, stdout=subprocess.PIPE, text=True)
     if done.returncode != 0:

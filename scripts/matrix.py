@@ -28,7 +28,7 @@ BEGIN, END = "<!-- matrix: written by make matrix -->\n", "<!-- end of matrix --
 PINS, CONSTRAINTS = Path("requirements/python.txt"), Path("requirements/transitive.txt")
 COMPILED = ("kernels/*/*.abi3.so", "traj_integrator_ros/execution/*.abi3.so", "build/native/built")
 TORCHES = ("pinned", "oldest", "newest")
-"""Torches in the order of what they tell; so are the Pythons below."""
+"""Torches in the order of their importance; likewise the Pythons below."""
 PYTHONS = ("3.12", "3.10", "3.11", "3.13", "3.14")
 TESTS = (
     "test/maps/test_exact_motions.py",
@@ -50,7 +50,7 @@ TESTS = (
 """Tests that depend on release, Python or torch: operators, their gradients, tracing and export, C++ kernels,
 the wheel where there is no compiler, messages, a node's whole life."""
 WITHIN_S, TEST_WITHIN_S = 7200, 900
-"""Generous: the machine may have more to do, and may stop a run for minutes."""
+"""A generous limit, s: the machine may have more to do, and may stop a run for minutes."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class Cell:
 
     @property
     def name(self) -> str:
-        """For commands and files."""
+        """Name of the cell for commands and files."""
         return f"{self.distro}-{self.python_version}-{self.torch}"
 
     @property
@@ -119,7 +119,7 @@ def main() -> int:
 
 
 def all_cells() -> list[Cell]:
-    """Every combination that this machine can have, the most telling first."""
+    """Every combination possible on this machine, the most important first."""
     pythons = dict(suitable_pythons())
     pinned = re.search(r"^torch==(\S+)", (ROOT / PINS).read_text(encoding="utf-8"), re.MULTILINE)[1]
     oldest = re.search(r'"torch>=([\d.]+)"', (ROOT / "setup.py").read_text(encoding="utf-8"))[1]
@@ -130,7 +130,7 @@ def all_cells() -> list[Cell]:
         for torch in TORCHES
         for version in PYTHONS
         if version in pythons
-        for distro in reversed(set_up_machine.DISTROS)  # the default's own pins are tested all the time
+        for distro in reversed(set_up_machine.DISTROS)  # the default's own pins are tested in every run
     ]
 
 
@@ -146,7 +146,7 @@ def suitable_pythons() -> Iterator[tuple[str, str]]:
 
 
 def newest_torch(python: str) -> str:
-    """The newest torch that pip finds for a Python; the word newest where it finds none."""
+    """The newest torch that pip finds for a Python; the word newest if it finds none."""
     command = [python, "-m", "pip", "index", "versions", "torch", "--disable-pip-version-check"]
     found = subprocess.run(command, capture_output=True, text=True, check=False).stdout
     match = re.search(r"torch \(([\d.]+)", found)
@@ -157,7 +157,7 @@ def newest_torch(python: str) -> str:
 
 
 def run_cell(cell: Cell) -> Result:
-    """Sets a cell up in its folder, tests it there, once more what fails, and removes it."""
+    """Sets a cell up in its folder, tests it, repeats its failed tests once, and removes it."""
     result = Result(cell.name, datetime.date.today().isoformat(), commit())
     clone(cell)
     # Without the C++ kernels half of the tests would be skipped, and the cell would pass.
@@ -198,7 +198,7 @@ def clone(cell: Cell) -> None:
 
 
 def run(command: list[str], cell: Cell) -> tuple[bool, str]:
-    """Runs a command in a cell as in a new shell: did it fail, and the last line of its output, all of it in a log."""
+    """Runs a command in a cell as in a new shell, output in a log; returns whether it failed, and its last line."""
     activated = ("VIRTUAL_ENV", "PYTHONPATH", "AMENT_PREFIX_PATH", "LD_LIBRARY_PATH", "_ROS_WHEELS_BOOTSTRAP_COMPLETE")
     clean = ["env", "OMP_NUM_THREADS=1", *(part for name in activated for part in ("-u", name))]
     log = FOLDER / "logs" / f"{cell.name}.log"
@@ -245,7 +245,7 @@ def table(results: dict[str, Result]) -> str:
 
 
 def shown(result: Result | None) -> str:
-    """A cell of the table: torch and day where all passed."""
+    """A cell of the table: torch, and the day if all passed."""
     passed = result is not None and result.outcome == "passed"
     return f"{result.versions['torch']} ({result.date})" if passed else str(result or "untested")
 

@@ -33,7 +33,7 @@ assert importlib.util.find_spec("ruckig") is None and importlib.util.find_spec("
 
 
 def main() -> None:
-    """Build, check, tag; ends with one line where something is not as it must be."""
+    """Build, check, tag; ends with one line if a check fails."""
     version = released_version()
     require_clean_tree()
     commit = git("rev-parse", "HEAD")
@@ -46,7 +46,7 @@ def main() -> None:
     check_classifiers(sdist)
     for machine, wheel in wheels.items():
         check_modules(machine, wheel)
-    # The sources, too: what compiles them here is this machine's own compiler.
+    # The sources, too: this machine's compiler compiles them here.
     check_in_a_bare_environment(version, wheels[platform.machine()], sdist)
     require_clean_tree()
     if git("rev-parse", "HEAD") != commit:
@@ -56,7 +56,7 @@ def main() -> None:
 
 
 def released_version() -> str:
-    """The version of package.xml, which the changelog must have with a date, and no tag yet."""
+    """The version of package.xml, which must be in the changelog with a date, and not be tagged yet."""
     version = ElementTree.parse(ROOT / "package.xml").findtext("version")
     heading = re.search(r"^\d.*$", (ROOT / "CHANGELOG.rst").read_text(encoding="utf-8"), re.MULTILINE)[0]
     if not re.fullmatch(rf"{re.escape(version)} \(\d{{4}}-\d\d-\d\d\)", heading):
@@ -67,13 +67,13 @@ def released_version() -> str:
 
 
 def require_clean_tree() -> None:
-    """Refuse changes that the tag would not have."""
+    """Refuse changes that the tag would not contain."""
     if changed := git("status", "--porcelain"):
         raise SystemExit(f"release: expected a tree without changes, got {changed.splitlines()[0].strip()}")
 
 
 def check_classifiers(sdist: Path) -> None:
-    """An index refuses a classifier that it does not know."""
+    """Classifiers must be known, since an index refuses others."""
     check = 'import sys, trove_classifiers as known; sys.exit(", ".join({*sys.argv[1:]} - known.classifiers) or None)'
     metadata = run("tar", "--extract", "--to-stdout", "--file", sdist, f"{sdist.name.removesuffix('.tar.gz')}/PKG-INFO")
     run(sys.executable, "-c", check, *re.findall(r"^Classifier: (.+)$", metadata, re.MULTILINE), PYTHONPATH=str(TOOLS))
@@ -92,7 +92,7 @@ def check_modules(machine: str, wheel: Path) -> None:
 
 
 def check_in_a_bare_environment(version: str, *archives: Path) -> None:
-    """The README's example runs where nothing but pip's own choice of the requirements is installed."""
+    """Run the README's example in an environment with only the requirements that pip itself chooses."""
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     example = re.search(r"^## In Python, without ROS\n+```python\n(.*?)^```$", readme, re.DOTALL | re.MULTILINE)[1]
     with tempfile.TemporaryDirectory() as folder:
@@ -112,7 +112,7 @@ def git(*arguments: str) -> str:
 
 
 def run(*command: object, cwd: str | Path = ROOT, **variables: str) -> str:
-    """Output of a command; ends the release where it fails."""
+    """Output of a command; ends the release if it fails."""
     ours = ("PYTHONPATH", "VIRTUAL_ENV", "TRAJ_INTEGRATOR_NATIVE")
     environment = {name: value for name, value in os.environ.items() if name not in ours}
     done = subprocess.run(

@@ -35,7 +35,7 @@ def main():
 
 
 def python_of_venv():
-    """The interpreter that this environment was made with, or else the first one, whose packages serve this, too."""
+    """The interpreter of the existing environment, or else the first one, whose packages serve this, too."""
     for distro in (machine.DISTRO, machine.DISTROS[0]):
         try:
             with open(os.path.join(machine.environment_of(distro), ".set-up", "python")) as file:

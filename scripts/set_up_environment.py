@@ -26,9 +26,9 @@ class Environment:
     """Place of set-up, and the source of rclpy: a sourced ROS 2 or wheels."""
 
     venv: Path
-    distro: str  # whose wheels, where no ROS 2 is sourced
+    distro: str  # distribution whose wheels are used if no ROS 2 is sourced
     use_ros: bool
-    log: Path = LOGS  # of the step at work
+    log: Path = LOGS  # log of the step at work
 
     @property
     def python(self) -> Path:

@@ -9,14 +9,14 @@ import shutil
 import sys
 import sysconfig
 
-OLDEST, NEWEST = (3, 10), (3, 14)  # those that the pinned ROS 2 wheels exist for
+OLDEST, NEWEST = (3, 10), (3, 14)  # Python versions for which the pinned ROS 2 wheels exist
 DISTROS = ("kilted", "jazzy")  # as in requirements/ros-*.txt; the first one is the default
 DISTRO = sys.argv[sys.argv.index("--wheels") + 1] if "--wheels" in sys.argv[:-1] else DISTROS[0]
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 
 def environment_of(distro):
-    """The environment with the wheels of a distribution; with a sourced ROS 2, the first one's."""
+    """The environment with the wheels of a distribution; a sourced ROS 2 shares the first one's."""
     return os.path.join(ROOT, ".venv" if distro == DISTROS[0] else ".venv-" + distro)
 
 

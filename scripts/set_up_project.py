@@ -34,7 +34,7 @@ def native_inputs(environment: Environment) -> list[Path]:
 
 
 def build_native(environment: Environment) -> None:
-    """Compiles the modules, unless they are there of the present sources; if that fails, there are none.
+    """Compiles the modules, unless those of the present sources exist; after a failure there are none.
 
     Needs nothing but setuptools, and so need not wait for the packages.
     """
@@ -46,7 +46,7 @@ def build_native(environment: Environment) -> None:
     if stamp.is_file() and stamp.read_text(encoding="utf-8") == fingerprint and all(map(Path.is_file, modules)):
         return
     for folder, name in MODULES.items():
-        for module in folder.glob(f"{name}.*so"):  # also one for this Python alone, which would be preferred
+        for module in folder.glob(f"{name}.*so"):  # a module for this Python alone would be preferred
             module.unlink()
     tools = BUILD / "tools"
     environment.pip_install("--upgrade", "--target", tools, "-c", REQUIREMENTS / "python.txt", "setuptools")
@@ -76,7 +76,7 @@ def install_project(environment: Environment) -> None:
         # ros2 run and launch files look for executables there.
         **{executables / ros2_run_name(name): environment.venv / "bin" / name for name in console_scripts(environment)},
     }
-    shutil.rmtree(executables, ignore_errors=True)  # what has another name now
+    shutil.rmtree(executables, ignore_errors=True)  # files that have another name now
     launch = share / PACKAGE / "launch"
     launch.unlink() if launch.is_symlink() else shutil.rmtree(launch, ignore_errors=True)
     for link, target in links.items():

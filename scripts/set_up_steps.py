@@ -50,7 +50,7 @@ class Step(NamedTuple):
     """True if no other step is repeated with it."""
 
     def stamp(self, environment: Environment) -> Path:
-        """The file that says that the step is done, and for which inputs."""
+        """The file that shows that the step is done, and for which inputs."""
         return environment.venv / ".set-up" / self.name.replace(" ", "-")
 
 
@@ -110,7 +110,7 @@ def set_up_all(environment: Environment, stages: list[Pending]) -> None:
     announce(environment, [step for stage in stages for step, _ in stage])
     before = environment.venv.with_name(f"{environment.venv.name}-before")
     if stages[0] and all(step.stamp(environment).is_file() for steps in STAGES for step in steps):
-        shutil.rmtree(before, ignore_errors=True)  # the environment works, and the new one may not
+        shutil.rmtree(before, ignore_errors=True)  # the environment works, and a new one may not
         environment.venv.rename(before)
     try:
         for number, stage in enumerate(stages, 1):

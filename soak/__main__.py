@@ -23,13 +23,13 @@ from .settings import add_setting
 EXIT_FAILED, EXIT_INTERRUPTED = 1, 130
 REPORT = "soak.json"
 RATES_HZ = {"robot": 1000.0, "planner": 100.0, "optimizer": 50.0}
-"""Joint states, action sequences and gradient calls in a second."""
+"""Rates in Hz: joint states, action sequences and gradient calls."""
 
 
 def main() -> int:
     """Run a soak; returns 0 if it passes, 1 if not (standard error says why), 130 on a signal."""
     if "--random" in sys.argv[1:]:
-        from .streams.command import main as random_streams  # brings torch with it
+        from .streams.command import main as random_streams  # imports torch
 
         return random_streams(sys.argv[1:])
     options = _options()
@@ -43,7 +43,7 @@ def main() -> int:
     params_file = write_parameters(out / "node_params.yaml", _parameters(options.set))
     rates = {name: rate * options.share for name, rate in RATES_HZ.items()}
     record = Record(warmup_s=options.warmup, duration_s=60 * options.minutes, rates_hz=rates)
-    # Both unwind, so that the node is stopped; a shell ignores SIGINT for what it runs in the background.
+    # Both signals unwind, so that the node is stopped; a shell ignores SIGINT for background processes.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.default_int_handler)
     try:

@@ -47,7 +47,8 @@ def _books(record: Record) -> list[str]:
     planner, controller, optimizer = (record.clients[name].counts for name in ("planner", "controller", "optimizer"))
     node, answered = record.counts, planner["answered"] + planner["missed"]
     at_once = node.refused + node.batches_alone + optimizer["refused"]
-    later = node.rejected - at_once  # accepted, but when they had waited there was a newer one, or they were too late
+    # accepted first, but refused after waiting: a newer one came, or they were too late
+    later = node.rejected - at_once
     trajectories = controller["received"] + controller["missed"] - node.brakes + node.batches_alone + later
     found = []
     if lost := planner["sent"] - answered - node.refused:

@@ -25,7 +25,7 @@ class ClientRecord:
     sending_s: float = 0.0
     """Time during which it sent, s."""
     faults: dict[str, int] = field(default_factory=dict)
-    """Faults, and how often each was found."""
+    """Faults and their counts."""
     latency_rows: list[tuple[float, np.ndarray]] = field(default_factory=list)
 
     def add_latencies(self, new_s: Sequence[float], at_s: float) -> None:
@@ -62,17 +62,17 @@ class Record:
     """One soak, as it was measured."""
 
     warmup_s: float
-    """Before the time that counts for memory and latency."""
+    """Warm-up before the time that counts for memory and latency, s."""
     duration_s: float
     """Duration of that time, s."""
     rates_hz: dict[str, float]
     """Requested rates by client."""
     clients: dict[str, ClientRecord] = field(default_factory=dict)
     counts: NodeCounts = field(default_factory=NodeCounts)
-    """The node's, since the beginning."""
+    """The node's counts since the beginning."""
     samples: list[NodeSample] = field(default_factory=list)
     exit_code: int = 0
-    """The node's, at the end."""
+    """The node's exit code."""
     end: str = ""
     """Why the soak ended early; "" if it did not."""
 

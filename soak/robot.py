@@ -1,4 +1,4 @@
-"""The robot: where its joints swing, and its driver, which publishes that in a process of its own."""
+"""The robot: the swing of its joints, and its driver, a process of its own that publishes it."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class Driver:
             raise RuntimeError(f"the robot ended with exit code {self._process.exitcode}: {' | '.join(errors[-3:])}")
 
     def close(self) -> None:
-        """End it."""
+        """End the process."""
         self._over.set()
         self._process.join(END_WITHIN_S)
         self._process.kill()

@@ -26,7 +26,7 @@ from traj_integrator_ros.wire.readers import SequenceGaps
 from .robot import Swing
 
 DEPTH = 1000
-"""Depth of our queues: answers that displace each other in them would not be losses of the node."""
+"""Depth of our queues: answers that displaced each other there would look like losses of the node."""
 BATCH, HORIZON, DT_S = 16, 32, 0.02
 ACCELERATION_RAD_S2 = 0.3
 SEQUENCES, REQUESTS = 16, 4

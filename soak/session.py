@@ -25,7 +25,7 @@ SAMPLE_S = 1.0
 GREETING_S = 0.2
 _SPIN_S = 0.02
 _STABLE_FOR = 3
-"""Statuses in a row with the same counts, when nothing is on its way any more."""
+"""Number of statuses in a row with the same counts after which nothing is in transit any more."""
 
 
 def run_soak(record: Record, params_file: Path, out: Path, progress: Progress) -> None:
@@ -110,7 +110,7 @@ class _Session:
                     self._roles[name].send()
                     sent[name] += 1
             if now_s >= sample_s:
-                with suppress(OSError):  # the node has just ended, which the next tick reports
+                with suppress(OSError):  # the node has just ended; the next tick reports it
                     self._note(begun, now_s)
                 sample_s += SAMPLE_S
             due_s = min(sent[name] / rate for name, rate in rates.items()) - (time.monotonic() - begin)
@@ -118,7 +118,7 @@ class _Session:
         self._note(begun, total_s)
 
     def _note(self, begun: dict[str, dict[str, int]], at_s: float | None = None) -> None:
-        """Write down what was counted; with a time since the beginning, what was measured until then, too."""
+        """Record the counts; with a time since the beginning, also the measurements until then."""
         now = {name: role.counts() for name, role in self._roles.items()}
         if at_s is not None:
             now["robot"] = {"sent": self._robot.sent}

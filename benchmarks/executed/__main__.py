@@ -1,4 +1,4 @@
-"""Prints all lines of what docs/execution.md sums up: `python -m benchmarks.executed [FOLDER] [--quick]`.
+"""Prints all lines of the table in docs/execution.md: `python -m benchmarks.executed [FOLDER] [--quick]`.
 
 FOLDER has recordings of robots; without it, a planned motion is used instead. Returns 1 if a bound is not kept.
 """

@@ -1,4 +1,4 @@
-"""The requirements on the command, item by item: each measured with the node and with rows as points."""
+"""The requirements on the command, one by one: each measured with the node and with rows as points."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _DIRECTIONS = np.array([1.0, -1.0])
 _GENTLE = 0.75
 """Assumed limit of velocity with which stops are as gentle as the motions: acceleration 6 rad/s^2, jerk 48 rad/s^3."""
 _BACKWARDS = 5e-6
-"""rad/s against its direction up to which a joint does not turn back: whole nanoseconds lead 1e-9 rad back."""
+"""Speed against its direction, rad/s, up to which a joint does not count as turning back: rounding to nanoseconds."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class Item:
 
 
 def items(folder: Path | None, *, quick: bool = False) -> Iterator[Item]:
-    """All lines, of the recordings in a folder or else of a planned motion; `quick` takes fewer seeds."""
+    """All lines of the table, for the recordings in a folder or for a planned motion; `quick` takes fewer seeds."""
     seeds = range(2 if quick else 12)
     for space, (dt, most) in product(_HOLDS, _STEPS.items()):
         what = f"jerk-limited motions, {space.name.lower()}, dt {dt:g}"
@@ -75,7 +75,7 @@ def items(folder: Path | None, *, quick: bool = False) -> Iterator[Item]:
 
 
 def met(item: Item, measured: float) -> bool:
-    """Return whether a figure keeps its bound, but for rounding of float32 numbers and of differences."""
+    """Return whether a figure keeps its bound, up to rounding of float32 numbers and of differences."""
     slack = _BACKWARDS if item.bound == 0 else 2e-3 * item.bound
     return measured <= item.bound + slack
 
@@ -84,7 +84,7 @@ def met(item: Item, measured: float) -> bool:
 
 
 def _largest_acceleration(commands: Callable[[Sender], list[Commanded]], sender: Sender) -> float:
-    """Largest one on the trajectories, and on the controller's own ways to them."""
+    """Largest value on the trajectories, and on the controller's own ways to them."""
     return max(float(np.abs(c.differences(2)).max()) for c in commands(sender)) / PLAN_ACCELERATION
 
 
@@ -104,7 +104,7 @@ def _commanded(
     sent: State | None = None,
     **parameters: object,
 ) -> Commanded:
-    """The commands for one trajectory from a start on, to its end; `sent` is the start in the message, if another."""
+    """The commands for one trajectory from a start to its end; `sent` is the start in the message, if different."""
     node = sender(actions.shape[1], publish__lead_time=0.0, **parameters)
     node.begin(start, BEGIN_NS)
     given = [np.asarray(row, np.float32) for row in sent or start if row is not None]
@@ -149,7 +149,7 @@ def _noise(seeds: range, sender: Sender) -> float:
 
 
 def _step(kind: str, rows_later: float, sender: Sender) -> float:
-    """Share of a step of velocity that is overshot from some rows after it on."""
+    """Overshoot, as a share of a step of velocity, from some rows after the step on."""
     rows, dt = np.arange(40), 0.02
     if kind == "position":
         positions, step = np.where(rows < 20, 0.0, 0.1), 0.1

@@ -21,12 +21,12 @@ PLAN_ACCELERATION = 2.0
 RAMP_S = 1.5
 """Time in which the plan accelerates, s."""
 SHORTEST_STEP = 0.02
-"""s, of the chunks that recordings are cut into."""
+"""Length of chunks that recordings are cut into, s."""
 _SUFFIXES = ".csv", ".yml", ".db3"
 
 
 def jerk_limited(seed: int, dt: float, dof: int = 7) -> np.ndarray:
-    """Position, velocity and acceleration `[3, H + 1, dof]` of a time-optimal motion, moving start, to rest."""
+    """Position, velocity and acceleration `[3, H + 1, dof]` of a time-optimal motion from a moving start to rest."""
     random = np.random.default_rng(seed)
     state = np.stack([random.uniform(-most, most, dof) for most in (1, 1, 3)])
     return rows_of(Way(0.0, state, random.uniform(-2, 2, dof), bounds(dof)), dt, 2)
@@ -38,7 +38,7 @@ def bounds(dof: int) -> Bounds:
 
 
 def rows_of(way: Way, dt: float, at_rest: int) -> np.ndarray:
-    """States `[3, N, dof]` of a motion to rest, so many of them there."""
+    """States `[3, N, dof]` of a motion to rest, the last few of them at rest."""
     times = np.arange(int(np.ceil(way.duration / dt)) + at_rest) * dt
     return way.states(np.minimum(times, way.duration))
 
@@ -72,7 +72,7 @@ def _going_on(time: np.ndarray | float) -> np.ndarray:
 
 
 def _ramp() -> BPoly:
-    """Ramp from rest to where the plan goes on, its jerk without a jump."""
+    """Ramp from rest to the beginning of the plan, without a jump of the jerk."""
     end = np.array([1.5 + np.sin(2 * RAMP_S), 2 * np.cos(2 * RAMP_S), -4 * np.sin(2 * RAMP_S)])
     return BPoly.from_derivatives([0, RAMP_S], [[0, 0, 0], end]).antiderivative()
 

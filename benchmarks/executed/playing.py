@@ -28,12 +28,12 @@ class Node(NodeCore):
         super().__init__([f"joint{i}" for i in range(dof)], **{"limits__assumed_velocity": 10.0, **parameters})
 
     def measure(self, state: State, now_ns: int) -> None:
-        """A joint state."""
+        """Take a joint state."""
         self.joint_state(*state[:2], now_ns)
 
 
 class RowsAsPoints:
-    """The same, as the node was at first: the rows are the points, and start on arrival.
+    """The node's first version: the rows are the points, and start on arrival.
 
     An end in motion is followed by a point that rests there, a step later; a trajectory starts where the last message
     says that the robot is by now. Actions that are over according to the stamp are dropped, as senders did.
@@ -46,13 +46,13 @@ class RowsAsPoints:
         self._last: tuple[int, Points] | None = None
 
     def measure(self, state: State, now_ns: int) -> None:
-        """A joint state."""
+        """Take a joint state."""
         self._measured = state
 
     begin = measure
 
     def answer(self, fields: Actions, now_ns: int) -> Message:
-        """The message that it publishes for a chunk."""
+        """The message that is published for a chunk."""
         start, dt = fields.start or self._measured, fields.dt
         over = round((now_ns - fields.stamp_ns) * 1e-9 / dt) if fields.stamp_ns else 0
         if not fields.start and self._replaces and self._last is not None:
@@ -96,20 +96,20 @@ class Controller:
         self._cycle_ns = begin_ns
 
     def receive(self, message: Message, now_ns: int) -> None:
-        """A message that arrives; the first cycle from now on takes it. Times must not decrease."""
+        """Take a message that arrives; the next cycle uses it. Times must not decrease."""
         self.run(now_ns)
         stamp_ns, now_ns, robot = message.stamp_ns, self._cycle_ns, self._robot
         if not robot.receive(robot.joints, *message.points, now_ns=now_ns, stamp_ns=stamp_ns):
             raise RuntimeError(robot.refusal)
 
     def run(self, until_ns: int) -> None:
-        """All cycles before a time."""
+        """Run all cycles before a time."""
         commands = self._robot.run(self._cycle_ns, until_ns)
         self._commands.append(commands)
         self._cycle_ns += commands.shape[1] * CYCLE_NS
 
     def commanded(self) -> Commanded:
-        """All commands, the first one for the first cycle."""
+        """All commands; the first one belongs to the first cycle."""
         return Commanded(np.concatenate(self._commands, axis=1))
 
 
@@ -120,9 +120,9 @@ class Commanded(NamedTuple):
     """Position, velocity and acceleration `[3, T, D]`."""
 
     def part(self, cycles: slice) -> Commanded:
-        """Some of the cycles."""
+        """The commands of some cycles."""
         return Commanded(self.states[:, cycles])
 
     def differences(self, order: int) -> np.ndarray:
-        """A derivative of the positions, cycle by cycle `[T - order, D]`: a jump of the command is in it, too."""
+        """A derivative of the positions, cycle by cycle `[T - order, D]`; it includes jumps of the command."""
         return np.diff(self.states[0], order, axis=0) / CYCLE_S**order

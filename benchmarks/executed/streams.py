@@ -24,7 +24,7 @@ _LAG_S = 0.04
 """Lag of measured states behind commands."""
 _BRAKE_ACCELERATION, _BRAKE_JERK = 10.0, 100.0
 _START_S = 0.25
-"""Time in which a robot that moves already is taken over, s: its acceleration is unknown."""
+"""Time in which a moving robot is taken over, s: its acceleration is unknown."""
 _MOVES = 0.01
 """Share of the largest acceleration below which a joint of a recording does not count as moving."""
 
@@ -50,7 +50,7 @@ def of_recording(step: float, rows: np.ndarray, sender: Sender) -> float:
 
 
 def streams(period: float, conditions: list, sender: Sender) -> list[Commanded]:
-    """The commands of streams, once the plan is on its way."""
+    """The commands of streams, after the plan has accelerated."""
     chunks = round((RAMP_S + 2.5) / period)
     commands = [
         _stream(_sender(sender, publish__lead_in=False), period, *each, chunks=chunks)[0] for each in conditions
@@ -94,7 +94,7 @@ def _stream(
     chunks: int,
     seconds_after: float = 0.0,
 ) -> tuple[Commanded, int]:
-    """The commands to a robot while a policy sends chunks of the plan, and the cycle at which the last one arrived."""
+    """The commands to a robot while a policy sends chunks of the plan, and the cycle of the last chunk's arrival."""
     random, robot = np.random.default_rng(seed), _Robot(node, plan_state)
     horizon = int(np.ceil((inference + 2 * jitter + 3 * period + 0.25) / _STEP_S))
     arrival = 0.0
@@ -115,7 +115,7 @@ class _Robot:
         self._node, self._plan_at = node, plan_at
 
     def send(self, rows: np.ndarray, step: float, stamp: float, now: float, arrival: float) -> None:
-        """The node gets a joint state and a chunk, and the controller what the node makes of it."""
+        """Give the node a joint state and a chunk, and the controller the node's trajectory."""
         tell, lag = (self._node.measure, _LAG_S) if stamp else (self._node.begin, 0.0)
         tell(self._plan_at(max(now - lag, 0.0)), _ns(now))
         message = self._node.answer(Actions(_ns(stamp), POSITION, step, rows), _ns(now))

@@ -21,7 +21,7 @@ from ..executed.playing import CYCLE_NS, CYCLE_S, Controller, Node
 from .paths import Limits, as_limits, random_limits, random_path, ratios, states_of
 
 MOST = 1.001
-"""Ratio to the limits that may be executed."""
+"""Largest ratio to the limits that may be executed."""
 STEPS_S = (0.01, 0.02, 0.05, 0.1)
 _NOW_NS, _DOF = 1_000_000_000_000, 7
 _SETTLED = 3
@@ -48,7 +48,7 @@ def executed_points(
     blending: bool = False,
     settled: int = _SETTLED,
 ) -> np.ndarray:
-    """Greatest ratios `[3]` of what is commanded at 1 kHz: differences of velocities, and of positions.
+    """Greatest ratios `[3]` of commands at 1 kHz: differences of velocities, and of positions.
 
     Args:
         times: of the points, s.
@@ -70,11 +70,11 @@ def executed_points(
     return np.maximum(ratios(*of_velocity[:3], limits), ratios(*of_position[1:], limits))
 
 
-# How close to its limits a plan may come: what the node commands of rows of plans that use theirs
+# Distance to the limits: the node's commands for rows of plans that use them
 
 
 def jerk_limited(seed: int, dt: float) -> np.ndarray:
-    """Rows `[3, H + 1, 7]` of the fastest motion between two rests, and some at rest: otherwise a brake is added."""
+    """Rows `[3, H + 1, 7]` of the fastest motion between two rests, and a few at rest, since a brake would be added."""
     begin, end = np.random.default_rng(seed).uniform(-1, 1, (2, _DOF))
     return rows_of(Way(0.0, np.stack([begin, *np.zeros((2, _DOF))]), end, bounds(_DOF)), dt, 4)
 
@@ -95,7 +95,7 @@ def commanded(states: np.ndarray, space: ControlSpace, dt: float, **parameters: 
 
 
 def margins(count: int, seed: int) -> Iterator[tuple[ControlSpace, float, np.ndarray]]:
-    """The worst of `count` plans for each control space and step, without a brake, where the node only warns of it."""
+    """The worst of `count` plans for each control space and step, without a brake; the node only warns of excess."""
     spaces = (ControlSpace.POSITION, ControlSpace.VELOCITY, ControlSpace.ACCELERATION, ControlSpace.JERK)
     for space, dt in product(spaces, STEPS_S):
         plans = (jerk_limited(seed + k, dt) for k in range(count))

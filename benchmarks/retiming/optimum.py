@@ -1,4 +1,4 @@
-"""The shortest motion of a single joint through the turns of a path: accelerations at the turns by dynamic programming.
+"""The shortest motion of one joint through the turns of a path, by dynamic programming over accelerations there.
 
 A path of one joint is where it turns, and between two turns ruckig is exact. Motions beyond a turn do not count.
 """
@@ -14,7 +14,7 @@ from scipy.interpolate import CubicSpline
 from .paths import Limits
 
 _SAME = 1e-9
-"""Ways relative to the longest step that are none."""
+"""Ways below this share of the longest step count as none."""
 
 
 def shortest(way: np.ndarray, limits: Limits, accelerations: int = 13) -> float:

@@ -1,4 +1,4 @@
-"""Random paths and limits, and an evaluation of what is played that shares nothing with the code under test."""
+"""Random paths and limits, and an evaluation of motions that shares nothing with the code under test."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Limits = dict[str, np.ndarray]
 ROUNDING = 1e-9
 """Rounding of a polynomial, relative to its largest value on the piece."""
 _AT_ONCE = 260_000
-"""Samples."""
+"""Number of samples."""
 
 
 def random_path(rng: np.random.Generator, rows: int, dof: int = 7, size: float = 0.5) -> np.ndarray:
@@ -35,18 +35,18 @@ def as_limits(limits: Limits) -> MotionLimits:
 
 
 def states_of(motion: Retimed, index: int) -> tuple[np.ndarray, list[np.ndarray]]:
-    """Times `[P]` of one trajectory, and its positions, velocities and accelerations `[P, D]`, where there are any."""
+    """Times `[P]` of one trajectory, and its positions, and velocities and accelerations `[P, D]` if it has any."""
     times, states = motion.points(index)
     return times.numpy(), [state.numpy() for state in states if state is not None]
 
 
 def played(times: np.ndarray, states: Sequence[np.ndarray], samples: int) -> np.ndarray:
-    """Position to jerk `[4, pieces, samples, D]` of what a controller plays between points."""
+    """Position to jerk `[4, pieces, samples, D]` of a controller's interpolation between points."""
     return between(np.diff(times), [state[:-1] for state in states], [state[1:] for state in states], samples)
 
 
 def between(spans: np.ndarray, begins: Sequence[np.ndarray], ends: Sequence[np.ndarray], samples: int) -> np.ndarray:
-    """The same of pieces, by their spans `[pieces]` and states `[pieces, D]`: a linear system is solved for each."""
+    """The same for pieces given by spans `[pieces]` and states `[pieces, D]`: solves a linear system for each."""
     h, degree = spans[:, None], 2 * len(begins) - 1
     powers, at = range(degree + 1), ((0.0, begins), (1.0, ends))
     orders = range(len(begins))
@@ -67,7 +67,7 @@ def _falling(power: int, order: int) -> int:
 
 
 def sampled_ratios(motion: Retimed, index: int, limits: Limits, samples: int = 129) -> np.ndarray:
-    """Greatest velocity, acceleration and jerk of what is played, relative to the limits."""
+    """Greatest velocity, acceleration and jerk of the motion, relative to the limits."""
     times, states = states_of(motion, index)
     if len(times) < 2:
         return np.zeros(3)
@@ -77,17 +77,17 @@ def sampled_ratios(motion: Retimed, index: int, limits: Limits, samples: int = 1
 def ratios(
     velocity: np.ndarray, acceleration: np.ndarray, jerk: np.ndarray, limits: Limits, *, with_jerk: bool = True
 ) -> np.ndarray:
-    """Greatest of each relative to its limits; arrays `[..., D]`."""
+    """Greatest value of each relative to its limits; arrays `[..., D]`."""
     either = np.maximum(acceleration / limits["acceleration"], -acceleration / limits["deceleration"])
     most = np.abs(velocity) / limits["velocity"], either, np.abs(jerk) / limits["jerk"]
     return np.array([float(each.max(initial=0)) for each in most]) * (1, 1, with_jerk)
 
 
-# The certificate on random pieces: compared with samples, whose extremes it must not undercut
+# The certificate on random pieces: no sampled extreme may exceed it
 
 
 def against_samples(count: int, seed: int, samples: int) -> tuple[int, float]:
-    """Count random pieces that have a sample beyond their certificate, and by how much the two differ at most.
+    """Count random pieces with a sample beyond their certificate; returns also the largest difference of both.
 
     Spans are up to 1 s, the sizes of one to three states over six decades. Differences are relative to the size; a
     sample next to a turn misses it, and its neighbours tell by how much.

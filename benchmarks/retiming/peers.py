@@ -1,4 +1,4 @@
-"""Ours beside toppra, copp-py and ruckig in one run: duration, what a controller executes, time, failures.
+"""Ours beside toppra, copp-py and ruckig in one run: duration, executed motion, time, failures.
 
 Each peer is given the same path, limits and grid. Of its time only the solver counts; ours is the whole call.
 """
@@ -33,7 +33,7 @@ Points = tuple[np.ndarray, list[np.ndarray]]
 
 
 class Case(NamedTuple):
-    """One path: our motion and its time, ms; the same held between the points of the grid; theirs, if there is one."""
+    """One path: our motion and its time, ms; the same judged between the points of the grid; and a peer's, if any."""
 
     ours_ms: float
     ours: Retimed
@@ -62,7 +62,7 @@ def compare(count: int | None, seed: int, out: Path | None, stations: list[int])
 
 
 def toppra_rows(count: int, seed: int) -> Iterator[Row]:
-    """Second order on the same grid, by joints and rows."""
+    """Order 2 on the same grid, by joints and rows."""
     import toppra
     import toppra.algorithm
     import toppra.constraint as limited
@@ -91,7 +91,7 @@ def toppra_rows(count: int, seed: int) -> Iterator[Row]:
 
 
 def copp_rows(count: int, seed: int, stations: int) -> Iterator[Row]:
-    """Third order, theirs on a grid of so many stations."""
+    """Order 3, with the peer on a grid of so many stations."""
     for dof, rows in ((2, 8), (7, 4), (7, 8), (14, 8)):
         found = []
         for way, limits in _paths(count, seed, rows, dof):
@@ -235,7 +235,7 @@ def _ticks(duration: float) -> np.ndarray:
 
 
 def _every_tick(path: Callable[[np.ndarray, int], np.ndarray], grid: np.ndarray, speed: np.ndarray) -> Points:
-    """The motion of speeds at a grid, as points every 10 ms with positions and velocities."""
+    """The motion along speeds on a grid, as points every 10 ms with positions and velocities."""
     u = np.diff(speed**2) / (2 * np.diff(grid))
     times = np.concatenate([[0], np.cumsum(2 * np.diff(grid) / (speed[1:] + speed[:-1]))])
     ticks = _ticks(times[-1])

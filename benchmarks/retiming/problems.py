@@ -1,4 +1,4 @@
-"""Problems that retimers have failed at, and families of random ones, each with what a solution has to keep."""
+"""Problems at which retimers have failed, and families of random ones, each with the requirements of a solution."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from traj_integrator_ros.kernels.retime import Retimed, RetimeStatus, retime
 from .paths import Limits, as_limits, random_limits, random_path, sampled_ratios
 
 MOST = 1 + 5e-4
-"""Ratio to the limits that counts as kept, anywhere."""
+"""Largest ratio to the limits, anywhere, that counts as kept."""
 _TOTG_BENDS = [
     [1427.0, 368, 690, 90],
     [1427, 368, 790, 90],
@@ -32,7 +32,7 @@ _TOTG_SHORT_STEPS = [
 
 @dataclass(frozen=True)
 class Problem:
-    """One path with limits; ends that move do so with a share of what limits of acceleration allow."""
+    """One path with limits; moving ends use a share of the speed that limits of acceleration allow."""
 
     family: str
     waypoints: np.ndarray
@@ -43,7 +43,7 @@ class Problem:
 
 
 class Solved(NamedTuple):
-    """A problem, what came of it, and the greatest ratios `[3]` by an evaluation of its own."""
+    """A problem, its result, and the greatest ratios `[3]` by an evaluation of its own."""
 
     problem: Problem
     motion: Retimed
@@ -69,7 +69,7 @@ def solve(problem: Problem) -> Solved:
     if problem.start_share > 0:
         fastest = retime(waypoints, limits, order=2).largest_start_speed
         speeds["start_speed"] = problem.start_share * float(fastest[0])
-    if problem.end_share > 0:  # backwards, accelerations have the other sign
+    if problem.end_share > 0:  # in reverse, accelerations have the other sign
         fastest = retime(waypoints.flip(1), reversed_limits, order=2).largest_start_speed
         speeds["end_speed"] = problem.end_share * float(fastest[0])
     motion = retime(waypoints, limits, order=problem.order, **speeds)
@@ -164,7 +164,7 @@ def random_problem(name: str, rng: np.random.Generator) -> Problem:
 
 
 def problems(count: int, seed: int) -> Iterator[Problem]:
-    """Problems of others, each with and without jerk, and about `count` random ones of all families."""
+    """Others' problems, each with and without jerk, and about `count` random ones of all families."""
     for problem in known_problems():
         yield problem
         yield Problem(problem.family, problem.waypoints, problem.limits, order=2)

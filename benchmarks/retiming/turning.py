@@ -1,4 +1,4 @@
-"""Random paths that turn back, as recordings and pick and place do, and what a retimed one has to keep."""
+"""Random paths that turn back, like recordings and pick and place, and the requirements of a retimed one."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MOST = 1 + 4e-5
 _STEPS = (0.0, 1e-4, 1.5e-3)
 """Steps to which positions are rounded, rad: none, a file's digits, a coarse encoder."""
 _SAME_ROW = 1e-9
-"""Steps relative to the longest one, up to which a row repeats the one before."""
+"""Steps, relative to the longest one, up to which a row counts as repeating the previous one."""
 
 
 @dataclass(frozen=True)
@@ -34,14 +34,14 @@ class Turning:
 
 @dataclass(frozen=True)
 class Timed:
-    """Result for a path: order 3, and what its duration is compared with; NaN where order 2 has no motion."""
+    """Result for a path: order 3, and the durations it is compared with; NaN if order 2 has no motion."""
 
     turning: Turning
     motion: Retimed
     second_order: float
     """Duration of order 2, s."""
     bent: float
-    """Duration of order 2 with each piece between rows at most at the pace at which jerk allows its bend, s."""
+    """Duration of order 2, s, if each piece between rows is at most as fast as its bend allows under the jerk limit."""
     phases: float
     """Time of the jerk phases at the rests and the turns, s."""
 
@@ -96,7 +96,7 @@ def _bends(turning: Turning) -> np.ndarray:
 
 
 def turns(way: np.ndarray) -> int:
-    """Number of times that a path turns by more than a right angle from one row to the next."""
+    """Number of turns of a path by more than a right angle from one row to the next."""
     steps = np.diff(way, axis=0)
     steps = steps[np.abs(steps).max(axis=1) > 0]
     return int(((steps[1:] * steps[:-1]).sum(axis=1) < 0).sum())
@@ -121,7 +121,7 @@ def _rows(rng: np.random.Generator) -> int:
 
 def _sine(rng: np.random.Generator, dof: int) -> np.ndarray:
     t = np.linspace(0, rng.uniform(0.3, 3), _rows(rng))[:, None]
-    begin = rng.uniform(0, 6, dof if rng.integers(2) else 1)  # of each joint, or all turn at once
+    begin = rng.uniform(0, 6, dof if rng.integers(2) else 1)  # for each joint, or all turn at once
     return rng.uniform(0.05, 0.6, dof) * np.sin(2 * np.pi * t + begin)
 
 
@@ -131,7 +131,7 @@ def _there_and_back(rng: np.random.Generator, dof: int) -> np.ndarray:
 
 
 def _recorded(rng: np.random.Generator, dof: int) -> np.ndarray:
-    """There and back on a line, sampled in time, with a dwell and perhaps noise."""
+    """There and back on a line, sampled in time, with a dwell and optional noise."""
     x = np.linspace(0, 2, _rows(rng))
     part = np.clip(1.2 * (1 - np.abs(x - 1)), 0, 1)
     part = part**3 * (10 - 15 * part + 6 * part**2)

@@ -1,1 +1,1 @@
-"""The cases that need ROS: the way through the middleware. Import rclpy freely."""
+"""The cases that need ROS: the path through the middleware. These modules may import rclpy freely."""

@@ -36,17 +36,19 @@ from traj_integrator_ros.wire.transport import LIMIT_VARIABLE, prepare_transport
 OURS, ECHO = "/traj_integrator", "/echo"
 DEPTH = 10
 PAUSE_S = 0.002
-"""Before each message, so that all processes have finished with the one before: robots do not send back to back."""
+"""Pause before each message, s, so that all processes have finished with the previous one: robots do not send back to
+back.
+"""
 WITHIN_S = 5.0
 START_TIMEOUT_S = 60.0
 _SWING_RAD, _PERIOD_S = 0.05, 4.0
 _SPREAD_RAD = 0.1
-"""Distance of other candidates' ends from the motion, one sigma."""
+"""Distance of the other candidates' ends from the motion, one sigma."""
 
 
 @dataclass(frozen=True)
 class RecedingPlan:
-    """Sequences of a planner for a robot that moves: the next steps of one motion, each time from now on.
+    """Sequences of a planner for a moving robot: the next steps of one motion, each time from now on.
 
     The motion swings to one side of a position, candidates leave it smoothly: row 0 is the motion.
     """
@@ -73,7 +75,7 @@ class RecedingPlan:
 
 
 class TimingClient(Participant):
-    """One participant that waits for one thing at a time, with a wait set for that alone and messages left serialized.
+    """A participant that waits for one thing at a time, with a wait set for it alone and messages left serialized.
 
     Args:
         joint_names: of the node.
@@ -106,12 +108,12 @@ class TimingClient(Participant):
         """Wait until the node is active and everything has found its other end."""
         self.wait_until_active(timeout_s)
         self.wait_for(self._all_matched, "node, echo and client connected", timeout_s)
-        time.sleep(0.5)  # the other side may find us later than we find it
+        time.sleep(0.5)  # the other side may find this one later
 
     # Topics
 
     def follow(self, plan: RecedingPlan) -> None:
-        """Take the plan that nodes are sent from now on, and tell ours where the robot is."""
+        """Take the plan that both nodes are sent from now on, and tell our node the robot's position."""
         self._plan = plan
         state = JointState(name=self._joint_names, position=array("d", plan.position))
         state.velocity = array("d", bytes(8 * len(plan.position)))
@@ -119,19 +121,19 @@ class TimingClient(Participant):
         time.sleep(0.2)
 
     def received(self, name: str) -> tuple[np.ndarray, np.ndarray, TrajectoryBatch, JointTrajectory | None]:
-        """Send the plan to a node; actions and start state that were sent, and what came back."""
+        """Send the plan to a node; returns actions, start state, and the answer."""
         _, actions, start, batch, trajectory = self._exchange(name, with_trajectory=name == OURS)
         decoded = None if trajectory is None else deserialize_message(trajectory, JointTrajectory)
         return actions, start, deserialize_message(batch, TrajectoryBatch), decoded
 
     def latency(self, name: str, *, with_trajectory: bool = False) -> float:
-        """Time from publishing the sequence until the batch is here, or the message for the controller, too, s."""
+        """Time from publishing the sequence until the batch, and maybe the controller's message, has arrived, s."""
         return self._exchange(name, with_trajectory=with_trajectory)[0]
 
     def _exchange(self, name: str, *, with_trajectory: bool) -> tuple[float, np.ndarray, np.ndarray, bytes, object]:
         expected = [self._batches[name], *[self._trajectories] * with_trajectory]
         time.sleep(PAUSE_S)
-        for subscription in (self._batches[name], self._trajectories):  # what is left of an earlier message
+        for subscription in (self._batches[name], self._trajectories):  # leftovers of an earlier message
             with subscription.handle:
                 while subscription.handle.take_message(subscription.msg_type, True) is not None:
                     pass
@@ -161,7 +163,7 @@ class TimingClient(Participant):
         return self._call(service)[1]
 
     def call_latency(self, service: str) -> float:
-        """Time from a request until its answer is here, s."""
+        """Time from a request to its answer, s."""
         return self._call(service)[0]
 
     def _call(self, service: str) -> tuple[float, object]:
@@ -180,8 +182,8 @@ class TimingClient(Participant):
     # Joint states
 
     def cpu_per_joint_state(self, name: str, pid: int, rate_hz: float, duration_s: float) -> float:
-        """CPU time of process `pid` for each joint state that a node gets at this rate, s."""
-        clock = (~pid << 3) | 2  # the CPU clock of another process, by Linux's own rule
+        """CPU time of process `pid` for each joint state at this rate, s."""
+        clock = (~pid << 3) | 2  # the CPU clock of another process, numbered by Linux's rule
         state = JointState(name=self._joint_names)
         state.position = state.velocity = state.effort = array("d", bytes(8 * len(self._joint_names)))
         count = int(rate_hz * duration_s)
@@ -198,7 +200,7 @@ class TimingClient(Participant):
         return self.subscribe(message_type, topic, lambda message: None, DEPTH, raw=True)
 
     def _own_client(self, service: type, name: str) -> Client:
-        """One whose answers nobody else takes."""
+        """A subscription whose answers nobody else takes."""
         return self.node.create_client(service, name, qos_profile=QoSProfile(depth=DEPTH))
 
     def _all_matched(self) -> bool:
@@ -225,10 +227,10 @@ class TimingClient(Participant):
 
 
 class Processes(NamedTuple):
-    """All running and connected."""
+    """Node, echo and client, running and connected."""
 
     client: TimingClient
-    """A proxy of it."""
+    """A proxy of the client."""
     node_pid: int
     echo_pid: int
 
@@ -237,13 +239,13 @@ class Transports(NamedTuple):
     """Transport of the processes."""
 
     profile: str | None = None
-    """File name in config/ for all of them; None for the middleware's own."""
+    """File name in config/ for all processes; None for the middleware's own transports."""
     prepared_for: tuple[int, ...] = ()
-    """Batch, horizon and joints that the processes prepare for by themselves, if they do."""
+    """Batch, horizon and joints that the processes prepare for by themselves, if any."""
 
 
 class _Manager(BaseManager):
-    """Runs the client in a process that reads its profile when it starts."""
+    """Run the client in a process that reads its profile when it starts."""
 
 
 _Manager.register("TimingClient", TimingClient)

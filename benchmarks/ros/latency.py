@@ -28,10 +28,10 @@ from .client import ECHO, OURS, Processes, RecedingPlan, TimingClient, Transport
 JOINTS = tuple(f"panda_joint{i + 1}" for i in range(DOF))
 START = np.array([0.0, -0.5, 0.0, -1.8, 0.0, 1.6, 0.8], np.float32)
 LARGE = 1000
-"""Trajectories in a batch that takes 3.6 MB."""
+"""Trajectories in a batch of 3.6 MB."""
 DEFAULT, PREPARED = "default transports", "without settings"
 FIXED = {DEFAULT: Transports(), "shared memory": Transports("fastdds_localhost.xml")}
-"""Everybody has the same profile of config/, or none."""
+"""All processes have the same profile of config/, or none."""
 SIZE = (LARGE, HORIZON, DOF)
 FITTING = {PREPARED: Transports(prepared_for=SIZE), DEFAULT: Transports()}
 """The node and the echo fit their transports to their messages by themselves."""
@@ -47,7 +47,7 @@ PARAMETERS = {
     "limits.start_deviation": 0.0,
     "publish.rest_tolerance": 0.0,
 }
-"""The robot is not simulated: nobody says where it is. Rows of a plan that is slow at its end are kept, too."""
+"""The robot is not simulated: nothing publishes its state. Rows of a plan that is slow at its end are kept, too."""
 SERVICE_TARGET = 1 / 1.25
 TWO_CALLS_TARGET = 1 / 0.4
 """Bounds for batches of 256 and more."""
@@ -55,7 +55,7 @@ JOINT_STATE_RATE_HZ = 1000.0
 JOINT_STATE_LIMIT_S = 1 / JOINT_STATE_RATE_HZ / 10
 """A tenth of one core."""
 CATCHING_UP = 200
-"""Sequences after which the motion is on a plan that it had left, because none came for longer than the plan lasts."""
+"""Number of sequences until the motion is back on a plan that it had left because none came for too long."""
 ROWS_LIMIT = 1e-5
 """Largest distance of the motion from the rows of a plan, rad."""
 ECHO_NAME = "rclpy echo of the output's size"
@@ -81,7 +81,7 @@ def ros_latency(quick: bool) -> Iterator[Case]:
 
 
 def ros_large(quick: bool) -> Iterator[Case]:
-    """Large messages as they go without settings: 0.9 MB in and 3.6 MB out."""
+    """Large messages without any settings: 0.9 MB in and 3.6 MB out."""
     parameters = {**PARAMETERS, "warmup": [f"{LARGE}x{HORIZON}"]}
     for name, transports in FITTING.items():
         with running(JOINTS, parameters, transports) as processes:
@@ -121,7 +121,7 @@ def controller_trajectories(processes: Processes, transport: str, rounds: int) -
     client = follow(processes, 1)
 
     def check(received: tuple) -> None:
-        """The controller is where the last actions lead, before the brake."""
+        """The controller is at the end of the last actions, before the brake."""
         actions, _, _, trajectory = received
         points = np.array([point.positions for point in trajectory.points])
         apart = np.abs(points - actions[0, HORIZON // 2 : -1, None]).max(axis=2).min(axis=1).max()
@@ -142,7 +142,7 @@ def follow(processes: Processes, batch: int) -> TimingClient:
 
 
 def echoed(processes: Processes, batch: int) -> Contender:
-    """The same sequence to the echo, which computes nothing that could be wrong."""
+    """The same sequence sent to the echo, which computes nothing that could be wrong."""
 
     def check(received: tuple) -> None:
         sizes = [len(getattr(received[2], name)) for name in ORDERS]
@@ -153,7 +153,7 @@ def echoed(processes: Processes, batch: int) -> Contender:
 
 
 def check_batch(answer: TrajectoryBatch, actions: np.ndarray, start: np.ndarray, limit: float = 5e-6) -> None:
-    """Hold trajectories from a start of one to three rows against the reference in float64.
+    """Compare trajectories from a start of one to three rows with the reference in float64.
 
     Positions in float32 carry an error that every derivative divides by dt, so it is measured in units of that.
     """
@@ -169,7 +169,7 @@ def check_batch(answer: TrajectoryBatch, actions: np.ndarray, start: np.ndarray,
 
 
 def called(processes: Processes, service: str, check: Check) -> Contender:
-    """A call of a service of our node."""
+    """A service call to our node."""
     client, name = processes.client, f"{OURS}/{service}"
 
     def right(response: object) -> None:
@@ -180,12 +180,12 @@ def called(processes: Processes, service: str, check: Check) -> Contender:
 
 
 def unchecked(name: str, clock: object) -> Contender:
-    """A peer that gives nothing to check."""
+    """A peer without results to check."""
     return Contender(name, list, lambda _: None, clock)
 
 
 def same_messages(processes: Processes, service: str) -> Contender:
-    """The same request to a service of rclpy, whose answer is as large."""
+    """The same request to a service of plain rclpy with an answer of the same size."""
     return unchecked(SAME_MESSAGES_NAME, partial(processes.client.call_latency, f"{ECHO}/{service}"))
 
 
@@ -213,7 +213,7 @@ def integrations(processes: Processes, transport: str, rounds: int) -> Case:
 
 
 def evaluations(processes: Processes, transport: str, batch: int, rounds: int) -> Case:
-    """Costs and their gradient in one call, against the two calls that give the same."""
+    """Costs and their gradient in one call, compared with the two calls that give the same."""
     client, actions = processes.client, motions(batch)
     terms = {
         "position": {"terminal_weight": np.full(DOF, 1e3), "target": START + 0.1},
@@ -238,7 +238,7 @@ def evaluations(processes: Processes, transport: str, batch: int, rounds: int) -
     close = is_close_to(values.detach(), *torch.autograd.grad(values.sum(), leaf), limit=2e-6)
     ours = called(processes, "evaluate", lambda r: close([np.array(r.cost), np.array(r.grad_action)]))
 
-    def two_calls() -> float:  # what an optimizer does between them is left out
+    def two_calls() -> float:  # the optimizer's own work between them is left out
         return client.call_latency(f"{OURS}/integrate") + client.call_latency(f"{OURS}/compute_gradient")
 
     peers = (

@@ -1,4 +1,4 @@
-"""The suites; importing this registers them. Those that need more than torch are imported when they run."""
+"""The suites; importing this registers them. Suites that need more than torch import it when they run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The C++ kernels on the CPU: by entry, beside the matrix form, operations of torch, and copies of the same bytes."""
+"""The C++ kernels on the CPU: by entry, beside the matrix form, torch operations, and copies of the same bytes."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ POINTS, STATE = 16, 3
 IN_TORCH = "the same in torch operations"
 
 
-# The ways into the kernels, from the one that asks most of the caller to the one that serves every case
+# The entries to the kernels, from the one that demands most of the caller to the one that serves every case
 
 
 @suite("cpu_entries")
@@ -54,7 +54,7 @@ def cpu_entries(quick: bool, only: int | None = None) -> Iterator[Case]:
 
 
 def borrowed_memory(problem: Problem, spline: SplineForm | None = None) -> Run:
-    """The engine's way: numpy arrays in and out, no autograd, nothing allocated; the clique, or a spline."""
+    """The engine: numpy arrays in and out, no autograd, nothing allocated; the clique, or a spline."""
     from traj_integrator_ros.kernels import native
 
     which = native.MAP_NUMBERS["clique"] if spline is None else native.spline_form(spline)
@@ -82,7 +82,7 @@ def dropin_step(problem: Problem) -> Step:
     return step
 
 
-# Other ways to do it in torch
+# Other ways in torch
 
 
 class MatrixForm(torch.autograd.Function):
@@ -113,7 +113,7 @@ def matrix_form(action: Tensor, start: Tensor) -> Sequence[Tensor]:
 
 
 def slices(action: Tensor, start: Tensor) -> Sequence[Tensor]:
-    """The way a user of torch would write it, for a start at rest."""
+    """A torch user's implementation, for a start at rest."""
     outputs = [torch.cat([start[:, None], action[:, :-1]], 1)]
     zero = torch.zeros_like(start)[:, None]
     for _ in range(3):
@@ -127,7 +127,7 @@ def compiled() -> Callable[..., Sequence[Tensor]]:
 
 
 def matrices_of(kernel: ControlMap, rows: int) -> list[Tensor]:
-    """`[H, rows + 3]` for each output of a map, which is linear: what actions and start rows weigh, float64."""
+    """`[H, rows + 3]` for each output of a map, which is linear: the weights of actions and start rows, float64."""
     each = torch.eye(rows + STATE, dtype=torch.float64)
     outputs = kernel.step(each[None, :rows], *(row[None] for row in each[rows:]), dt=DT, backend="reference")
     return [output[0] for output in outputs]

@@ -19,7 +19,7 @@ from .cpu import matrix_form, slices
 from .scaling import from_rest
 
 LARGE_ELEMENTS, QUICK_ELEMENTS, PEER_ELEMENTS = 1 << 28, 1 << 25, 1 << 24
-# Least share of what a device copy of the same bytes reaches, at the largest batch.
+# Least share of the speed of a device copy of the same bytes, at the largest batch.
 BANDWIDTH_TARGET = 0.9
 SMALL_BATCH, REPLAY_MOST_US = 64, 10.0
 BATCHES = (1, 10, SMALL_BATCH, 1000, 10_000, 100_000)
@@ -30,14 +30,14 @@ DEVICE = "cuda"
 
 
 def needs_device() -> None:
-    """Raise CannotRun if there is none."""
+    """Raise CannotRun if there is no device."""
     if not torch.cuda.is_available():
         raise CannotRun("no CUDA device")
 
 
 @suite("cuda_kernels")
 def cuda_kernels(quick: bool, only: int | None = None) -> Iterator[Case]:
-    """Forward and backward through autograd, as a user calls them, beside the other ways to do it in torch."""
+    """Forward and backward through autograd, as a user calls them, beside the other ways in torch."""
     needs_device()
     batch = only or PEER_ELEMENTS // (HORIZON * DOF)
     problem = problem_of("clique", batch, DEVICE)
@@ -54,7 +54,7 @@ def cuda_kernels(quick: bool, only: int | None = None) -> Iterator[Case]:
 
 @suite("cuda_sweep")
 def cuda_sweep(quick: bool, only: int | None = None) -> Iterator[Case]:
-    """Both directions of every map at every batch, up to what the device holds: from a graph, eagerly, and a copy."""
+    """Both directions of every map at every batch that the device holds: from a graph, eagerly, and a copy."""
     needs_device()
     for name in ("clique", "acceleration_zoh") if quick else MAPS:
         elements = min(QUICK_ELEMENTS if quick else LARGE_ELEMENTS, most_elements())
@@ -69,7 +69,7 @@ def cuda_sweep(quick: bool, only: int | None = None) -> Iterator[Case]:
 
 @suite("cuda_engine")
 def cuda_engine(quick: bool, only: int | None = None) -> Iterator[Case]:
-    """Host arrays to host arrays, both directions, on the device, the CPU and as `auto` chooses by its crossover."""
+    """Host arrays to host arrays, both directions: on the device, on the CPU, and by `auto` with its crossover."""
     needs_device()
     engines = {device: TrajectoryIntegrator(device) for device in (DEVICE, "cpu", "auto")}
     for batch in sizes(quick, only, (1, 1000), ENGINE_BATCHES):
@@ -82,7 +82,7 @@ def cuda_engine(quick: bool, only: int | None = None) -> Iterator[Case]:
 
 
 def both_ways(engine: TrajectoryIntegrator, forward: Call, backward: Call) -> list[np.ndarray]:
-    found = np.array(engine.integrate(forward))  # a copy: the memory is used again
+    found = np.array(engine.integrate(forward))  # a copy: the memory is reused
     return [*found, engine.vjp(backward).action]
 
 
@@ -101,10 +101,10 @@ def most_elements() -> int:
 
 
 def replayed(eager: Contender) -> Contender:
-    """The same captured in a graph."""
+    """The same work captured in a graph."""
     side = torch.cuda.Stream()
     side.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(side):  # torch wants what autograd allocates at first to be there before a capture
+    with torch.cuda.stream(side):  # torch wants memory that autograd allocates at first to exist before a capture
         for _ in range(3):
             eager.run()
     torch.cuda.current_stream().wait_stream(side)

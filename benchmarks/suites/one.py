@@ -1,4 +1,4 @@
-"""One trajectory with a loss and its gradient, as an optimizer asks for it, beside compilers that do the same work."""
+"""One trajectory with a loss and its gradient, as an optimizer computes it, beside compilers that do the same work."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from ..problems import DOF, DT, HORIZON, Step, by_grad, is_close_to, random
 from ..registry import Case, Contender, Run, suite
 from .cpu import IN_TORCH, POINTS, STATE, in_torch, matrices_of, products
 
-# Least times of JAX in ours: with the loss in torch or in one pass, and by the vector-Jacobian product.
+# Least times of JAX over ours: with the loss in torch or in one pass, and by the vector-Jacobian product.
 AUTOGRAD_TARGET, VJP_TARGET = 1.0, 2.0
-# Least part of the time that a loss in torch takes by itself, of a leaf in place of the outputs.
+# Least share of the time that a loss in torch takes by itself, of a leaf in place of the outputs.
 LOSS_TARGET = 0.4
 LEARNED_TARGET = 3.0
 FEW = "clique", "jerk", "bspline_tight"
@@ -98,7 +98,7 @@ def formulas(name: str, start: Sequence[Tensor], action: Tensor, dt: Tensor) -> 
 
 
 def loss_and_gradient(step: Callable[..., Sequence[Tensor]], action: Tensor, start: Sequence[Tensor]) -> list[Tensor]:
-    """The loss in operations of torch, which take one tensor because each has its price, and its backward."""
+    """The loss in torch operations on one tensor, because each tensor has its price, and its backward."""
     leaf = action.detach().requires_grad_()
     loss = sum_of_squares(torch.cat(tuple(step(leaf, *start))))
     return [loss, *torch.autograd.grad(loss, leaf)]
@@ -129,7 +129,7 @@ def by_cost(kernel: ControlMap, action: Tensor, start: Sequence[Tensor]) -> list
 
 
 def by_vjp(kernel: ControlMap, action: Tensor, start: Sequence[Tensor]) -> list[Tensor]:
-    """The map, the loss and its derivative by hand, and the vector-Jacobian product: no autograd."""
+    """The map, the loss and its hand-written derivative, and the vector-Jacobian product: no autograd."""
     outputs = kernel.step(action, *start, dt=DT)
     flat = torch.cat(outputs).view(-1)
     upstream = (flat + flat).view(4, 1, -1, DOF).unbind()

@@ -26,7 +26,7 @@ from ..problems import DT, Problem
 from ..registry import Case, MemoryUse, suite
 
 MEMORY_MOST = 1.2
-# Below this, pages and the libraries' own memory are a part that says nothing.
+# Below this, pages and the libraries' own memory hide the result.
 LEAST_FLOOR_BYTES = 32 << 20
 CHECKED = 50
 PICTURE = Path(__file__).resolve().parents[2] / "build" / "bench" / "scaling.png"
@@ -38,7 +38,7 @@ AXES = {
     "H": ("steps (100 trajectories, 7 joints)", {"B": 100, "D": 7}, (4, 16, 64, 256, 1024, 4096)),
     "D": ("joints (1,000 trajectories, 32 steps)", {"B": 1000, "H": 32}, (1, 2, 4, 8, 16, 32, 64)),
 }
-"""The varied quantity: its label, what is kept, and its values."""
+"""The varied quantity: its label, the constant ones, and its values."""
 QUICK = {"B": (1, 100, 10_000, 100_000), "H": (4, 256, 4096), "D": (1, 8, 64)}
 
 
@@ -90,7 +90,7 @@ def from_rest(name: str, actions: np.ndarray, upstream: Sequence[np.ndarray]) ->
 
 
 def measure_peaks(shapes: Sequence[Shape]) -> dict[Shape, int]:
-    """Bytes, inputs and outputs included, by which a process grows at most; none if the system does not report it."""
+    """Largest growth of a process, bytes, with inputs and outputs; none if the system does not report it."""
     if not shapes or not Path("/proc/self/clear_refs").exists():
         return {}
     with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as another:
@@ -104,7 +104,7 @@ def _growth(shape: Shape) -> int:
     Path("/proc/self/clear_refs").write_text("5")  # the peak starts again from here
     name, batch, horizon, dof = shape
     rows = MAPS[name].output_horizon(horizon)
-    # Written, or there would be no pages.
+    # Written, or no pages would be allocated.
     actions, *upstream = (np.ones((batch, n, dof), np.float32) for n in (horizon, rows, rows, rows, rows))
     both_ways(name, actions, upstream)()
     return _status("VmHWM") - before
@@ -119,7 +119,7 @@ def _status(field: str) -> int:
 
 
 def draw(rows: list[dict[str, object]]) -> None:
-    """Draw time against each axis, with the copy of the same bytes dashed, where matplotlib is at hand."""
+    """Draw time against each axis, with the copy of the same bytes dashed, if matplotlib is installed."""
     if importlib.util.find_spec("matplotlib") is None:
         print("no picture: matplotlib is not installed")
         return

@@ -76,26 +76,9 @@ clique_vjp, velocity_vjp, acceleration_vjp, jerk_vjp = (partial(_vjp, k) for k i
 
 @jit_kernel
 def chain_fwd_kernel(
-    p_action,
-    p_start_index,
-    p_start_p,
-    p_start_v,
-    p_start_a,
-    n_start,
-    p_dt,
-    n_dt_batch,
-    p_position,
-    p_velocity,
-    p_acceleration,
-    p_jerk,
-    Ha,
-    D: tl.constexpr,
-    GIVEN: tl.constexpr,
-    SEMI_IMPLICIT: tl.constexpr,
-    UNIFORM: tl.constexpr,
-    WIDE: tl.constexpr,
-    ROWS: tl.constexpr,
-    COLUMNS: tl.constexpr,
+    p_action, p_start_index, p_start_p, p_start_v, p_start_a, n_start, p_dt, n_dt_batch, p_position, p_velocity,
+    p_acceleration, p_jerk, Ha, D: tl.constexpr, GIVEN: tl.constexpr, SEMI_IMPLICIT: tl.constexpr,
+    UNIFORM: tl.constexpr, WIDE: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
 ):
     """One trajectory, a block of its joints: differences and running sums over blocks of rows."""
     i_trajectory = tl.program_id(0).to(tl.int64)
@@ -249,24 +232,9 @@ def _times_step(b_x, b_dt, b_dt_lo, IS_UNIT: tl.constexpr):
 
 @jit_kernel
 def chain_vjp_kernel(
-    p_grad_position,
-    p_grad_velocity,
-    p_grad_acceleration,
-    p_grad_jerk,
-    p_dt,
-    n_dt_batch,
-    p_grad_action,
-    p_grad_start_p,
-    p_grad_start_v,
-    p_grad_start_a,
-    Ha,
-    D: tl.constexpr,
-    GIVEN: tl.constexpr,
-    SEMI_IMPLICIT: tl.constexpr,
-    UNIFORM: tl.constexpr,
-    WIDE: tl.constexpr,
-    ROWS: tl.constexpr,
-    COLUMNS: tl.constexpr,
+    p_grad_position, p_grad_velocity, p_grad_acceleration, p_grad_jerk, p_dt, n_dt_batch, p_grad_action,
+    p_grad_start_p, p_grad_start_v, p_grad_start_a, Ha, D: tl.constexpr, GIVEN: tl.constexpr,
+    SEMI_IMPLICIT: tl.constexpr, UNIFORM: tl.constexpr, WIDE: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
 ):
     """One trajectory, a block of its joints: differences and suffix sums over blocks of rows in reverse order."""
     i_trajectory = tl.program_id(0).to(tl.int64)

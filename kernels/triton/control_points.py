@@ -43,7 +43,9 @@ class Segments:
     steps: int = 1
     closed: bool = False
 
-    def forward(self, inputs: Inputs, used: int, out: Sequence[Tensor] | None, **options: object) -> tuple[Tensor, ...]:
+    def forward(
+        self, inputs: Inputs, used: int, out: Sequence[Tensor] | None, **options: object
+    ) -> tuple[Tensor, ...]:
         """Return the outputs, as `backends` describes it, of actions of which some are used."""
         action, head = inputs.action, len(self.states)
         points, dof = action.shape[1:]
@@ -106,46 +108,16 @@ class Segments:
 
 @jit_kernel
 def points_fwd_kernel(
-    p_action,
-    p_start_index,
-    p_start_p,
-    p_start_v,
-    p_start_a,
-    p_start_j,
-    n_start,
-    p_goal_index,
-    p_goal_p,
-    p_goal_v,
-    p_goal_a,
-    p_goal_j,
-    n_goal,
-    p_dt,
-    p_weights,
-    p_position,
-    p_velocity,
-    p_acceleration,
-    p_jerk,
-    n_batch,
-    Ha,
-    n_used,
-    n_head,
-    n_inner,
-    n_edge,
-    D: tl.constexpr,
-    SHARED_DT: tl.constexpr,
-    K: tl.constexpr,
-    HEAD: tl.constexpr,
-    STEPS: tl.constexpr,
-    CLOSED: tl.constexpr,
-    CENTRE: tl.constexpr,
-    SPREAD: tl.constexpr,
-    HAS_GOAL: tl.constexpr,
-    WIDE: tl.constexpr,
-    TRAJECTORIES: tl.constexpr,
-    LANES: tl.constexpr,
+    p_action, p_start_index, p_start_p, p_start_v, p_start_a, p_start_j, n_start, p_goal_index, p_goal_p, p_goal_v,
+    p_goal_a, p_goal_j, n_goal, p_dt, p_weights, p_position, p_velocity, p_acceleration, p_jerk, n_batch, Ha, n_used,
+    n_head, n_inner, n_edge, D: tl.constexpr, SHARED_DT: tl.constexpr, K: tl.constexpr, HEAD: tl.constexpr,
+    STEPS: tl.constexpr, CLOSED: tl.constexpr, CENTRE: tl.constexpr, SPREAD: tl.constexpr, HAS_GOAL: tl.constexpr,
+    WIDE: tl.constexpr, TRAJECTORIES: tl.constexpr, LANES: tl.constexpr,
 ):
     """One element of the four outputs for each lane: chunks whose segments have given points alone, then the others."""
-    b_trajectory, b_there, b_time, b_time_lo, b_rate = trajectories(p_dt, n_batch, STEPS, SHARED_DT, WIDE, TRAJECTORIES)
+    b_trajectory, b_there, b_time, b_time_lo, b_rate = trajectories(
+        p_dt, n_batch, STEPS, SHARED_DT, WIDE, TRAJECTORIES
+    )
     size = ((Ha + HEAD) * STEPS + CLOSED) * D
     for EDGE in tl.static_range(2):
         for i in range(tl.program_id(1), n_edge if EDGE else n_inner, tl.num_programs(1)):
@@ -160,34 +132,14 @@ def points_fwd_kernel(
             if EDGE:
                 b_from = state_row(p_start_index, n_start, b_trajectory, b_there)
                 b_p, b_v, b_v_lo, b_a, b_j = _state(
-                    p_start_p,
-                    p_start_v,
-                    p_start_a,
-                    p_start_j,
-                    n_start,
-                    b_from,
-                    b_column,
-                    b_in & (b_first < 0),
-                    b_time,
-                    b_time_lo,
-                    D,
-                    WIDE,
+                    p_start_p, p_start_v, p_start_a, p_start_j, n_start, b_from, b_column, b_in & (b_first < 0),
+                    b_time, b_time_lo, D, WIDE,
                 )
             if EDGE and HAS_GOAL:
                 b_from = state_row(p_goal_index, n_goal, b_trajectory, b_there)
                 b_end_p, b_end_v, b_end_v_lo, b_end_a, b_end_j = _state(
-                    p_goal_p,
-                    p_goal_v,
-                    p_goal_a,
-                    p_goal_j,
-                    n_goal,
-                    b_from,
-                    b_column,
-                    b_in & (b_first + K >= n_used),
-                    b_time,
-                    b_time_lo,
-                    D,
-                    WIDE,
+                    p_goal_p, p_goal_v, p_goal_a, p_goal_j, n_goal, b_from, b_column, b_in & (b_first + K >= n_used),
+                    b_time, b_time_lo, D, WIDE,
                 )
             b_x2, b_x3, b_lo1, b_lo2, b_lo3 = b_x1, b_x1, b_x1, b_x1, b_x1
             b_sum0, b_sum1, b_sum2, b_sum3 = b_x1, b_x1, b_x1, b_x1
@@ -253,28 +205,10 @@ def _carrying(b_m, b_p, b_v, b_v_lo, b_a, b_j, CENTRE: tl.constexpr, SPREAD: tl.
 
 @jit_kernel
 def points_vjp_kernel(
-    p_grad_position,
-    p_grad_velocity,
-    p_grad_acceleration,
-    p_grad_jerk,
-    p_dt,
-    p_weights,
-    p_grad_action,
-    n_batch,
-    Ha,
-    n_used,
-    n_inner,
-    D: tl.constexpr,
-    SHARED_DT: tl.constexpr,
-    K: tl.constexpr,
-    HEAD: tl.constexpr,
-    STEPS: tl.constexpr,
-    CLOSED: tl.constexpr,
-    HAS_GOAL: tl.constexpr,
-    TRUNCATE: tl.constexpr,
-    WIDE: tl.constexpr,
-    TRAJECTORIES: tl.constexpr,
-    LANES: tl.constexpr,
+    p_grad_position, p_grad_velocity, p_grad_acceleration, p_grad_jerk, p_dt, p_weights, p_grad_action, n_batch, Ha,
+    n_used, n_inner, D: tl.constexpr, SHARED_DT: tl.constexpr, K: tl.constexpr, HEAD: tl.constexpr,
+    STEPS: tl.constexpr, CLOSED: tl.constexpr, HAS_GOAL: tl.constexpr, TRUNCATE: tl.constexpr, WIDE: tl.constexpr,
+    TRAJECTORIES: tl.constexpr, LANES: tl.constexpr,
 ):
     """The gradient of a given control point for each lane."""
     b_trajectory, b_there, _b_time, _b_lo, b_rate = trajectories(p_dt, n_batch, STEPS, SHARED_DT, WIDE, TRAJECTORIES)

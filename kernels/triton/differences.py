@@ -71,16 +71,7 @@ def _row(p_values, k: tl.constexpr, b_at, b_h, Ha, D: tl.constexpr, b_in, WIDE: 
 
 @triton.jit
 def _level1(
-    p_x,
-    p_x1,
-    p_dt,
-    k: tl.constexpr,
-    b_at,
-    b_h,
-    Ha,
-    D: tl.constexpr,
-    b_in,
-    UNIFORM: tl.constexpr,
+    p_x, p_x1, p_dt, k: tl.constexpr, b_at, b_h, Ha, D: tl.constexpr, b_in, UNIFORM: tl.constexpr,
     WIDE: tl.constexpr,
 ):
     """Gradient of an output k rows later, with what its differences pass on, and its rounding error."""
@@ -92,17 +83,7 @@ def _level1(
 
 @triton.jit
 def _level2(
-    p_x,
-    p_x1,
-    p_x2,
-    p_dt,
-    k: tl.constexpr,
-    b_at,
-    b_h,
-    Ha,
-    D: tl.constexpr,
-    b_in,
-    UNIFORM: tl.constexpr,
+    p_x, p_x1, p_x2, p_dt, k: tl.constexpr, b_at, b_h, Ha, D: tl.constexpr, b_in, UNIFORM: tl.constexpr,
     WIDE: tl.constexpr,
 ):
     """The same with second differences."""

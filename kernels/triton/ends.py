@@ -30,31 +30,10 @@ def on_device(weights: bytes, dtype: torch.dtype, device: torch.device) -> Tenso
 
 @jit_kernel
 def ends_kernel(
-    p_grad_position,
-    p_grad_velocity,
-    p_grad_acceleration,
-    p_grad_jerk,
-    p_dt,
-    n_steps,
-    p_start_weights,
-    n_rows,
-    p_goal_weights,
-    n_goal_first,
-    p_grad_start_p,
-    p_grad_start_v,
-    p_grad_start_a,
-    p_grad_start_j,
-    p_grad_goal_p,
-    p_grad_goal_v,
-    p_grad_goal_a,
-    p_grad_goal_j,
-    n_batch,
-    H,
-    D: tl.constexpr,
-    SHARED_DT: tl.constexpr,
-    WIDE: tl.constexpr,
-    TRAJECTORIES: tl.constexpr,
-    COLUMNS: tl.constexpr,
+    p_grad_position, p_grad_velocity, p_grad_acceleration, p_grad_jerk, p_dt, n_steps, p_start_weights,
+    n_rows, p_goal_weights, n_goal_first, p_grad_start_p, p_grad_start_v, p_grad_start_a,
+    p_grad_start_j, p_grad_goal_p, p_grad_goal_v, p_grad_goal_a, p_grad_goal_j, n_batch, H, D: tl.constexpr,
+    SHARED_DT: tl.constexpr, WIDE: tl.constexpr, TRAJECTORIES: tl.constexpr, COLUMNS: tl.constexpr,
 ):
     """Some trajectories, a block of their joints."""
     b_trajectory, b_there, b_unit, _b_lo, b_rate = trajectories(p_dt, n_batch, n_steps, SHARED_DT, WIDE, TRAJECTORIES)

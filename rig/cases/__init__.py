@@ -1,4 +1,4 @@
-"""Cases of the rig: planners, arms, clocks and processes as they may be, and what must hold then."""
+"""Cases of the rig: planners, arms, clocks and processes in unusual conditions, and their requirements."""
 
 from __future__ import annotations
 

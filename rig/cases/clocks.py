@@ -13,7 +13,7 @@ _STEPS = {f"clock-step-{sign}{by}ms": int(f"{sign}{by}") * 1e-3 for by in (12, 3
 
 @case(*_OFFSETS)
 def clock(name: str) -> Iterator[Rig]:
-    """The robot's clock, and the planner's, is ahead of the node's, or behind: a stream, a stop, a plan; in limits."""
+    """The robot's and the planner's clock are ahead of the node's, or behind: a stream, a stop, a plan; in limits."""
     rig = Rig(limits=FREE, start_from="previous", shim=True, ahead=_OFFSETS[name])
     rig.go(1.6, 0.1, rig.ramping(0.8, 0.8, 24))
     rig.stop()
@@ -30,13 +30,13 @@ def clock(name: str) -> Iterator[Rig]:
 
 @case(*_STEPS, *(f"{name}-{whose}" for name in _STEPS for whose in ("node", "robot")))
 def clock_step(name: str) -> Iterator[Rig]:
-    """The clock of the machine, or of the node's or the robot's, is set in motion: nothing is to be seen of it."""
+    """The clock of the machine, or of the node or the robot alone, is set in motion: the motion shows nothing of it."""
     rig = Rig(limits=FREE, start_from="previous", shim=True)
     send = rig.ramping(0.8, 0.8, 24)
     step = next(by for key, by in _STEPS.items() if name.startswith(key))
-    rig.go(1.38, 0.1, send)  # what is under way then, the controller executes by the other clock
+    rig.go(1.38, 0.1, send)  # the controller executes motions in progress by the other clock
     rig.step_clock(step, node="robot" not in name, controller="node" not in name)
-    if "robot" in name:  # nobody can know it before the next report
+    if "robot" in name:  # the node cannot know it before the next report
         rig.go(0.05)
     rig.go(1.5, 0.1, send)
     rig.go(2.0)

@@ -89,7 +89,7 @@ def near_limit(name: str) -> Iterator[Rig]:
 
 @case("outside-limit")
 def outside_limit(name: str) -> Iterator[Rig]:
-    """The robot already is 0.05 rad beyond its limit, as after a tighter one: it can be moved in, not out."""
+    """The robot is 0.05 rad beyond its limit, as after a tighter one: it can be moved in, not out."""
     rig = Rig(start=[2.95, 0.0], limits=_NARROW)
     rig.traj([1.0], [[3.0, 0.0]])
     rig.go(1.5)

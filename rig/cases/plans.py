@@ -24,7 +24,7 @@ def stale(name: str) -> Iterator[Rig]:
         points = np.stack([minimum_jerk(t, 1.6, 0.8), -minimum_jerk(t, 1.6, 0.8)], -1)
         t0, what = rig.t, f"{mode}: "
         rig.traj(t, points, rig.clock() - round(by * NS))
-        rig.go(3.0 if by < 1.2 else 8.0)  # what is left of the plan is slow, and the robot does not hurry to its end
+        rig.go(3.0 if by < 1.2 else 8.0)  # the rest of the plan is slow, and the robot does not hurry to its end
         p = rig.played()[1][-1000:]
         if len(rig.arrivals) > rig.warmed and np.ptp(p, axis=0).max() + np.abs(p[-1]).max() > 1e-9:
             rig.good([1, -1], t0, what)
@@ -52,7 +52,7 @@ def goal_0(name: str) -> Iterator[Rig]:
 
 @case("goal-1")
 def goal_1(name: str) -> Iterator[Rig]:
-    """One point at time 1 s: there exactly, at 1 s (later by the lead), for all of the time."""
+    """One point at time 1 s: reached exactly, at 1 s (plus the lead), and in the full time."""
     rig = Rig(warm=False)
     t0 = rig.t
     rig.traj([1.0], [[0.3, -0.3]])
@@ -111,7 +111,7 @@ def first_50hz(name: str) -> Iterator[Rig]:
 
 @case("only-names")
 def only_names(name: str) -> Iterator[Rig]:
-    """Nothing but joint_names is given: nothing is published, and diagnostics say why."""
+    """No parameter but joint_names is given: nothing is published, and diagnostics say why."""
     rig = Rig(limits=None)
     for _ in range(3):
         rig.seq(np.ones((16, 2)), 0.04)
@@ -144,7 +144,7 @@ def joint_rests(name: str) -> Iterator[Rig]:
 
 @case("past-position")
 def past_position(name: str) -> Iterator[Rig]:
-    """The planner goes on 0.1 rad behind the robot: within limits, and only as far back as that."""
+    """The planner is 0.1 rad behind the robot: within limits, and no further back than that."""
     rig = Rig(limits=FREE, start_from="previous")
     t0 = rig.t + 0.1
     rig.go(1.5, 0.1, rig.ramping(0.5, begin=t0, dt=0.04))

@@ -45,7 +45,7 @@ def ctrl_c(name: str) -> Iterator[Rig]:
 
 @case("cold-start")
 def cold_start(name: str) -> Iterator[Rig]:
-    """The first join after start-up, of a stream that begins 20 mrad off: in time, within limits (three starts)."""
+    """The first join after start-up, to a stream that begins 20 mrad off: in time, within limits (three starts)."""
     for _ in range(3):
         rig = Rig(7, limits=FREE, start_from="previous", warm=False)
         began, key = rig.t, "lead_margin_least_ms"
@@ -99,7 +99,7 @@ def abort(name: str) -> Iterator[Rig]:
 
 @case("estop")
 def estop(name: str) -> Iterator[Rig]:
-    """Emergency stop in slow motion, off for 1.5 s, then holds the measured place: no motion, no jump."""
+    """Emergency stop in slow motion, off for 1.5 s, then a hold of the measured position: no motion, no jump."""
     rig = Rig(limits=FREE, start_from="previous", arm={"lag": 0.02})
     send = rig.ramping(0.3, 0.8)
     rig.go(1.6, 0.1, send)

@@ -12,16 +12,18 @@ from ..rig import FREE, Rig
 from .table import case
 
 _REPORTS_HZ = 100
-"""As UR's driver is set up."""
+"""The arguments of UR's driver."""
 _SPAN, _ENDS = 0.8, np.array([0.4, -0.3])
 """A plan's duration, s, and how far it goes, rad."""
 _MOST_RAD = 1e-3
 _TOLD_S = 0.025
-"""After a step of the slider a message may have been made without knowing of it: a period of the reports, and the ways
-of the report and of the message.
+"""Time after a step of the slider in which messages may not know of it: a period of the reports, and transport of
+report and message.
 """
 _SLACK = 1.02
-"""Slack of limits in the motion's own time, for ns of a clock that advances by parts of a cycle are rounded."""
+"""Slack of limits in the motion's own time, because nanoseconds are rounded of a clock that advances by parts of a
+cycle.
+"""
 
 
 class Scaled(Rig):
@@ -37,14 +39,14 @@ class Scaled(Rig):
         self.event(lambda robot: setattr(robot, "scaling", scale))
 
     def slide_along(self, scales: Callable[[float], float], seconds: float) -> None:
-        """Move it in each cycle."""
+        """Move the slider in each cycle."""
         begin = self.t
         while self.t < begin + seconds:
             self.slide(scales((self.t - begin) / seconds))
             self.go(self.period * 1e-9)
 
     def motion(self, t0: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Times of the rig, times of the controller's clock, s, and positions from a time on, where the clock goes."""
+        """Times of the rig, times of the controller's clock, s, and positions since a time, while the clock runs."""
         t, p = self.played()
         begins, values = np.array(self.scales).T
         scale = values[np.searchsorted(begins, t[1:] - self.period * 1e-9 + 1e-9, side="right") - 1]
@@ -54,7 +56,7 @@ class Scaled(Rig):
         return t[keep], clock[keep], p[keep]
 
     def scaled_well(self, t0: float, *, most_jump: float = 1e-6, what: str = "") -> None:
-        """Nothing is refused or braked; limits are kept in the motion's own time, but for jumps of the command."""
+        """Check that nothing is refused or braked, and limits are kept in the motion's own time, except at jumps."""
         self.rests(what=what)
         refused = {reason for reason in self.rejections if reason != "superseded"}
         self.check(not refused, f"{what}rejected {self.reasons()}")
@@ -73,7 +75,7 @@ class Scaled(Rig):
                 self.check(largest <= _SLACK, f"{what}{name} {largest:.4g}x limit in the motion's time")
 
     def untold(self, t: np.ndarray) -> np.ndarray:
-        """By how much the motion may be elsewhere than a message takes it to be, s of it, since no report told."""
+        """Difference of the motion's time, s, from the time that a message assumes, because no report told."""
         off = np.zeros(len(t))
         for (_, before), (moved, scale) in zip(self.scales[:-1], self.scales[1:], strict=True):
             since = t + self.period * 1e-9 - moved
@@ -81,7 +83,7 @@ class Scaled(Rig):
         return off
 
     def follows_plan(self, t0: float, at: Callable[[np.ndarray], np.ndarray], what: str = "") -> None:
-        """The command is on a plan, at whatever time of it."""
+        """Check that the command lies on a plan, at any time of it."""
         _, _, p = self.motion(t0)
         plan = at(np.arange(0.0, _SPAN + 0.1, 1e-4))
         off = max(np.abs(plan - one).max(axis=1).min() for one in p)
@@ -93,7 +95,7 @@ def _plan(times: np.ndarray) -> np.ndarray:
 
 
 def _send_plan(rig: Scaled) -> float:
-    """Send the plan; returns when."""
+    """Send the plan; returns the time."""
     begin, times = rig.t, np.linspace(0, _SPAN, 33)[1:]
     rig.traj(times, _plan(times))
     return begin
@@ -108,7 +110,7 @@ def _ends_well(rig: Scaled, begin: float) -> Scaled:
 
 @case("scaled-goal-1", "scaled-goal-0.5", "scaled-goal-0.3", "scaled-goal-0.1")
 def goal(name: str) -> Iterator[Rig]:
-    """A plan at that speed: to its end, on its way."""
+    """A plan at that speed: to its end, along its path."""
     rig, scale = Scaled(warm=False), float(name.rpartition("-")[2])
     rig.slide(scale)
     rig.go(0.3)
@@ -178,7 +180,7 @@ def pause_new(name: str) -> Iterator[Rig]:
 
 @case("scaled-stop", "scaled-stop-0")
 def stop(name: str) -> Iterator[Rig]:
-    """A stop at 0.3, and one at 0 that ends what waits: as far and as long as it answers."""
+    """A stop at 0.3, and a stop at 0 that ends a waiting plan: as far and as long as the answer says."""
     rig, scale = Scaled(warm=False), 0.0 if name.endswith("0") else 0.3
     begin = _send_plan(rig)
     rig.go(0.3)
@@ -209,7 +211,7 @@ _STREAMS = [f"scaled-stream-{space}-{scale}" for space in ("pos", "vel", "acc") 
 
 @case(*_STREAMS, "scaled-stream-pos-moved", "scaled-stream-vel-moved", "scaled-stream-acc-moved")
 def stream(name: str) -> Iterator[Rig]:
-    """A policy that goes on from where it is, at 10 Hz, at that speed or while the slider is moved; then it stops."""
+    """A policy that goes on from the robot's position at 10 Hz, scaled or with a moving slider; then it stops."""
     space, scale = name.split("-")[2:]
     rig = Scaled(warm=False, limits=FREE, start_from="previous")
     speed, dt, rows = 0.4, 0.04, 20
@@ -232,7 +234,7 @@ def stream(name: str) -> Iterator[Rig]:
         for value in (0.3, 1.0, 0.1, 0.0, 0.5):
             rig.go(0.55, 0.1, send)
             rig.slide(value)
-            rig.go(random.uniform(0.0, 0.04))  # then comes the next chunk
+            rig.go(random.uniform(0.0, 0.04))  # the next chunk comes then
     else:
         rig.go(end, 0.1, send)
     rig.slide(1.0)
@@ -260,7 +262,7 @@ def slowed(name: str) -> Iterator[Rig]:
 
 @case("scaled-limits")
 def lowered(name: str) -> Iterator[Rig]:
-    """The limit of velocity is lowered at 0.5: what is in execution is slowed, to its end."""
+    """The limit of velocity is lowered at 0.5: the motion in execution is slowed, to its end."""
     rig = Scaled(warm=False)
     rig.slide(0.5)
     rig.go(0.2)

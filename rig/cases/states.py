@@ -18,7 +18,7 @@ from .table import case
 
 @case("nan-velocity")
 def nan_velocity(name: str) -> Iterator[Rig]:
-    """joint_states with NaN for velocities, as joint_state_broadcaster says where a joint has none."""
+    """joint_states with NaN for velocities, which joint_state_broadcaster sends for a joint without any."""
     rig = Rig(limits=FREE, start_from="previous")
     send = rig.ramping(0.5)
     rig.go(1.5, 0.1, send)

@@ -48,7 +48,7 @@ def stops(name: str) -> Iterator[Rig]:
             abs(answer.distance[0] / travel - 1) < 0.05 and abs(answer.duration / rest - 1) < 0.05,
             f"announced {answer.distance[0]:.3f} rad in {answer.duration:.3f} s, answered in {called * 1e3:.0f} ms",
         )
-    if name == "stop-point":  # it is a goal: the robot comes back to where it was told to stop
+    if name == "stop-point":  # a goal: the robot comes back to where it was told to stop
         rig.ends_at(point)
         rig.good()
     else:
@@ -94,12 +94,12 @@ def frozen(name: str) -> Iterator[Rig]:
     rig.check(len(rig.arrivals) > n, f"taken again after release: {len(rig.arrivals) - n}")
     rig.go(1.0)
     ahead_of = np.abs(rig.rates(at, released)[1] - place).max(axis=1)
-    # Noticed within 0.1 s, or a hundredth of the range; then the lead, and the brake. Where reports end, the controller
-    # may be restarting, for up to 0.16 s.
+    # Noticed within 0.1 s, or a hundredth of the range; then come the lead, and the brake. Without reports, the
+    # controller may be restarting, for up to 0.16 s.
     noticed = 0.2 if name == "frozen-silent" else 0.1
     most = max(noticed * speed, 0.01 * size) + 0.03 * speed + speed**2 / (2 * rig.limits["a"]) + 0.005 * size
     rig.check(ahead_of.max() < most, f"command goes {ahead_of.max():.4f} ahead of the arm, expected {most:.4f}")
-    # Its command does not lead further away from an arm that stands; towards it, it may go.
+    # The command must not lead further away from a standing arm; towards it, it may go.
     creeps = ahead_of[-1] - ahead_of[700]
     said = f"from 0.7 to 3 s after, while the arm is held, the command goes {creeps * 1e3:.1f} mrad further away"
     rig.check(creeps < 1e-3 * size, said)
@@ -159,7 +159,7 @@ def stop_under_load(name: str) -> Iterator[Rig]:
         worst = max(worst, brake)
         said = future.result().message[:40] if future.done() else None
         rig.figures.append(f"at {moving:.2f} rad/s the brake came {brake * 1e3:.0f} ms after the call ('{said}')")
-        rig.go(2.0 * n_rows * 0.02 + 1.0)  # those after the stop are taken again once the robot rests
+        rig.go(2.0 * n_rows * 0.02 + 1.0)  # chunks after the stop are taken again once the robot rests
     rig.check(worst < 0.1, f"worst {worst * 1e3:.0f} ms")
     rig.good()
     rig.figures.append(f"{rig.reasons()}, p99 {rig.diag('sequence_latency_p99_ms')} ms")
@@ -180,7 +180,7 @@ def one_old_state(rig: Rig, by: float = 0.2) -> None:
 
 @case("hold", "hold-old-state", "hold-reactivate", "hold-respawn")
 def hold(name: str) -> Iterator[Rig]:
-    """~/stop with hold: the arm stays, whatever else happens to the node; one that is restarted is told to."""
+    """~/stop with hold: the arm stays, whatever else happens to the node; a restarted node is told to hold."""
     rig = Rig(limits=FREE, start_from="previous")
     send = rig.ramping(0.4)
     rig.go(1.5, 0.1, send)
@@ -213,7 +213,7 @@ def hold(name: str) -> Iterator[Rig]:
 
 @case("stop-silent", "stop-silent-states")
 def stop_silent(name: str) -> Iterator[Rig]:
-    """Reports of the controller (and joint_states) do not arrive any more: ~/stop brakes."""
+    """Reports of the controller (and joint_states) stop arriving: ~/stop brakes."""
     rig = Rig(limits=FREE, start_from="previous", max_horizon=1000)
     rig.ramping(0.5, 0.8, 159, begin=rig.t)()
     rig.go(1.6)

@@ -31,7 +31,7 @@ def chunks(name: str) -> Iterator[Rig]:
     at, t0 = way(5, _MEANT, 1.0, 4.0, [0, 0], rig.t + 0.3), rig.t
     sent = rig.stream(at, 5.0, inference=0.15 if name == "chunks-inference" else 0.0)
     rig.go(2.5)
-    # Blending repeats a cycle at each replacement, which no sender can mend: shown, not judged.
+    # Blending repeats a cycle at each replacement, which no sender can prevent: shown, not judged.
     *_, a, j = rig.follows(at, sent - 2, t0 + 1.2, t0 + 5.0, np.inf if blend else 3e-3)
     more = np.abs(a).max() / 4.0, np.abs(j).max() / 60.0
     rig.check(more[0] < 1.25 or blend, f"a {more[0]:.2f}x meant")
@@ -150,7 +150,7 @@ def joints_16(name: str) -> Iterator[Rig]:
 
 @case("glitch")
 def glitch(name: str) -> Iterator[Rig]:
-    """A policy's chunk is 0.4 rad off for one message in a stream: within limits, and back on the way."""
+    """One chunk in a stream is 0.4 rad off: within limits, and back on the way."""
     rig = Rig(limits=FREE, start_from="previous")
     t0 = rig.t + 0.1
     senders = iter([rig.ramping(0.3, begin=t0, off=0.4 * (k == 14)) for k in range(100)])

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from ..rig import Rig
 
 Case = Callable[[str], Iterator[Rig]]
-"""From its name: yields each rig when it has been judged."""
+"""A case, made from its name: yields each rig when it has been judged."""
 CASES: dict[str, Case] = {}
 
 

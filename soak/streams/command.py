@@ -27,19 +27,19 @@ EXIT_FAILED, EXIT_INTERRUPTED = 1, 130
 
 
 class Task(NamedTuple):
-    """One seed and how it is simulated."""
+    """One seed and the way it is simulated."""
 
     seed: int
     parameters: dict
     with_state: bool = True
 
     def simulate(self) -> Run:
-        """Simulate it."""
+        """Simulate the seed."""
         return simulate(random_scene(self.seed, with_state=self.with_state), **self.parameters)
 
 
 class Verdict(NamedTuple):
-    """The findings."""
+    """Judgement of one seed."""
 
     seed: int
     failures: list[Failure]
@@ -79,7 +79,7 @@ def main(arguments: list[str]) -> int:
 
 
 def _options(arguments: list[str]) -> tuple[argparse.Namespace, str]:
-    """The options, and the command that repeats a seed: all of them but the choice of seeds."""
+    """The options, and the command that repeats a seed: all options except the choice of seeds."""
     seeds = argparse.ArgumentParser(add_help=False)
     add = seeds.add_argument
     add("--seeds", type=int, default=1000, metavar="N", help="how many (default: %(default)s)")

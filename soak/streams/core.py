@@ -1,4 +1,4 @@
-"""The node's processing without the node: what it makes of joint states, of the controller's state and of sequences."""
+"""The node's processing without the node: joint states, reports and sequences in, trajectories out."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Message(NamedTuple):
     """A trajectory for the controller."""
 
     stamp_ns: int
-    """0: it starts in the cycle in which it is taken."""
+    """Start time; 0: it starts in the cycle in which it is taken."""
     points: Points
     slowed: bool = False
     """True if its plan was slowed to limits, given or assumed."""
@@ -54,12 +54,12 @@ class NodeCore(Executor):
         return made and Message.of(made)
 
     def controller_state(self, stamp_ns: int, reference: Sequence[np.ndarray], now_ns: int) -> None:
-        """Take what the controller says of itself: reference (p, v, a), joints in the node's order."""
+        """Take a report of the controller: reference (p, v, a), joints in the node's order."""
         if stamp_ns:
             self.report(ControllerReport(stamp_ns, State(*reference).known), now_ns)
 
     def begin(self, state: State, now_ns: int) -> None:
-        """The controller is in a state, in the middle of a motion of this node's: it is taken over from there."""
+        """Let the controller be in a state, in the middle of a motion of this node, which continues from there."""
         p, v, a = state
         self.joint_state(p, v, now_ns)
         motion = Motion(np.array([0.0, 2.0]), np.stack([p - v + a / 2, v - a, a / 2])[None])
@@ -67,7 +67,7 @@ class NodeCore(Executor):
         self.published.present.published(PlannedMotion(since_ns, motion), since_ns, since_ns)
 
     def assumed_bounds(self) -> Bounds:
-        """Bounds that the node says it assumes where none are given: the parameter publish.brake_time has the rule."""
+        """Bounds that the node assumes if none are given: the parameter publish.brake_time has the rule."""
         velocity = np.asarray(self.parameters.limits_velocity)
         acceleration = 2 * velocity / self.parameters.publish_brake_time
         return Bounds(velocity, acceleration, 2 * acceleration / self.parameters.publish_brake_time)

@@ -1,4 +1,4 @@
-"""Smoothness, way and lateness of executed streams, and refusals, held against a baseline."""
+"""Smoothness, way and lateness of executed streams, and refusals, compared with a baseline."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .simulation import SECOND, Refusal, Run
 
 BASELINE = Path(__file__).with_name("baseline.json")
 _LEAST = 1e-9
-"""Figures of the baseline that are smaller have no ratio: nothing moves."""
+"""Smaller figures of the baseline have no ratio: nothing moves."""
 
 
 class Figures(NamedTuple):
@@ -30,14 +30,14 @@ class Figures(NamedTuple):
     peak_jerk: float
     way: float
     lateness: float
-    """Mean distance of the command from the newest plan that was taken, by the plan's mean speed, s; NaN: no such plan
-    of positions moves.
+    """Mean distance of the command from the newest accepted plan, over the plan's mean speed, s; NaN: no such plan
+    moves.
     """
     refusals: float
 
 
 PER_STREAM = ("rms_acceleration", "peak_acceleration", "rms_jerk", "peak_jerk", "way")
-"""Figures of which each stream has a ratio to its own in the baseline; of the others all streams together have one."""
+"""Figures that are compared stream by stream; the others are compared over all streams together."""
 
 
 def figures_of(run: Run) -> Figures:
@@ -57,7 +57,7 @@ def _lateness(run: Run) -> float:
     for it, begin_ns, end_ns in zip(taken, times_ns[:-1], times_ns[1:], strict=True):
         cycles = np.arange(max(run.cycle_at(begin_ns), 0), min(run.cycle_at(end_ns), len(run.off)))
         cycles = cycles[~run.off[cycles]]
-        reached_ns = run.begin_ns + (cycles + 1) * run.period_ns  # a period after the cycle
+        reached_ns = run.begin_ns + (cycles + 1) * run.period_ns  # commands hold a period after their cycle
         since = reached_ns - (it.chunk.stamp_ns or begin_ns)
         planned = _between(it.chunk.position, since / SECOND / it.chunk.dt)
         distance += np.abs(run.commands[0, cycles] - planned).sum()
@@ -66,12 +66,12 @@ def _lateness(run: Run) -> float:
 
 
 def _between(rows: np.ndarray, at: np.ndarray) -> np.ndarray:
-    """Rows `[N, D]` at numbers between them; the last one after it."""
+    """Rows `[N, D]` interpolated at fractional indices; after the last row, that row."""
     return np.stack([np.interp(at, np.arange(len(rows)), row) for row in rows.T], axis=1)
 
 
 def load(path: Path = BASELINE) -> dict[str, Figures]:
-    """The figures of streams in an earlier tree; nothing where there is no file."""
+    """The figures of streams in an earlier tree; empty if the file does not exist."""
     kept = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
     return {name: Figures(*np.array(row, float).tolist()) for name, row in kept.items()}
 
@@ -98,7 +98,7 @@ def ratios(figures: Mapping[str, Figures], before: Mapping[str, Figures]) -> dic
 
 
 def compared(figures: Mapping[str, Figures], before: Mapping[str, Figures]) -> list[str]:
-    """Lines of a table of figures as parts of those before; none where no seed is in both."""
+    """Lines of a table of figures relative to earlier ones; empty if they share no seed."""
     common = sorted(figures.keys() & before.keys())
     if not common:
         return []

@@ -20,28 +20,28 @@ from .scenes import BEGIN_S, DEAD, FREEZE, Disturbance
 from .simulation import SECOND, Refusal, Run
 
 STATE_TIMEOUT_S = 0.5
-"""Default of the node: oldest joint state."""
+"""Default of the node: greatest age of a joint state."""
 DEVIATION = 0.05
 """Default of the node: deviation of the robot from its command, rad, at which it is braked."""
 START_DEVIATION = 0.1
-"""Default of the node: distance from the robot, rad, from which on a chunk that begins there is refused."""
+"""Default of the node: distance from the robot, rad, beyond which the start of a chunk is refused."""
 CATCH_UP = 1.5
-"""Default of the node: speed with which a robot catches up with its plan, as part of the plan's own."""
+"""Default of the node: speed with which a robot catches up with its plan, relative to the plan's own."""
 SEEN_S = 0.1
-"""Within which the node has to notice what it knows, s."""
+"""Time in which the node has to notice a disturbance that it can know, s."""
 _CAUGHT_UP_S = 2.0
-"""After the first chunk is there."""
+"""Time to catch up after the first chunk has arrived, s."""
 _SETTLED_S = 1.0
-"""After a disturbance, within which the node may wait for the robot to rest, and the policy begin anew."""
+"""Time after a disturbance in which the node may wait for rest, and the policy may begin again, s."""
 _FADING_RAD = 1e-3
 """Largest difference from the plan that the node lets grow while it fades."""
 _WRITTEN_RAD = 1e-4
-"""Way back that is the plan's own: its spline may go back by as much although its rows do not."""
+"""Way back that is the plan's own, rad: its spline may go back although its rows do not."""
 
 
 @dataclass(frozen=True)
 class Failure:
-    """One invariant that does not hold, where it is worst."""
+    """One invariant that fails, where it is worst."""
 
     seed: int
     invariant: str
@@ -87,7 +87,7 @@ class _Judge:
         return not wrong.any()
 
     def limits(self) -> None:
-        """Judge the limits of position to jerk; where nobody gave them, that nothing jumps."""
+        """Judge the limits of position to jerk; without given limits, judge that nothing jumps."""
         limits = limits_of(self.run)
         for begin, end in _segments(self.run.off):
             for found in judge.held_against(judge.differences(self.position[begin:end], self.rate), limits):
@@ -96,7 +96,7 @@ class _Judge:
                     self._fail(name, found.joint, cycle, found.value, found.most)
 
     def rest(self) -> None:
-        """The robot rests at the end; where the last plan ends at rest, exactly there."""
+        """Judge that the robot rests at the end; if the last plan ends at rest, exactly there."""
         answers, run, last = self.run.answers, self.run, len(self.run.off) - 1
         speed = judge.last_speed(np.diff(self.position[~run.off], axis=0) * self.rate)
         if speed > judge.REST_RAD_S:
@@ -110,7 +110,7 @@ class _Judge:
             self._below("end", np.abs(self.position[last:] - chunk.data[-1]), judge.GOAL_RAD, last)
 
     def follows(self) -> None:
-        """A plan that is there in time is executed by the clock, and not backwards."""
+        """Judge that a plan that comes in time is executed by the clock, and not backwards."""
         run, scene, sending, form = self.run, self.scene, self.scene.sending, self.scene.form
         lasts = form.horizon * form.dt > sending.inference[1] + 1.5 / sending.rate + scene.lead_time + form.dt
         if not scene.perfect or form.space != POSITION or not lasts or run.policy.anchors:
@@ -133,11 +133,11 @@ class _Judge:
             self._below("retreat", back[None], own + _WRITTEN_RAD, len(run.off) - 1)
 
     def notices(self) -> None:
-        """The motion does not go on where nothing is measured, or the robot does not follow."""
+        """Judge that the motion ends if nothing is measured, or the robot does not follow."""
         scene, run = self.scene, self.run
         _, a, j = scene.bounds if scene.complete else run.assumed
         v = np.minimum(CATCH_UP * _asked(run).velocity, scene.bounds.velocity)
-        stop_s = float((v / a + 2 * a / j).max())  # of a joint that gets faster yet
+        stop_s = float((v / a + 2 * a / j).max())  # for a joint that still accelerates
         stop_way = v * (v / a + 3 * a / j) / 2
         for it in scene.disturbances:
             last = run.cycle(it.end)
@@ -150,7 +150,7 @@ class _Judge:
                 self._below("unnoticed", off, DEVIATION + v * seen_s + stop_way, last, it.kind)
 
     def accepted(self) -> None:
-        """Feasible chunks are executed, but for a while after a disturbance; and never is nothing for long."""
+        """Judge that feasible chunks are executed, except soon after a disturbance, and that the robot never idles."""
         run, scene = self.run, self.scene
         if refusals := [sent for sent in run.sent if sent.refusal not in ("", "off")]:
             at = run.cycle_at(refusals[0].arrived_ns)
@@ -178,7 +178,7 @@ class _Judge:
             self._fail("stuck", None, run.cycle_at(late[0] * SECOND), late[-1] - late[0], 1.0, "nothing is executed")
 
     def _excused_until(self, it: Disturbance) -> tuple[float, float]:
-        """Times in which chunks may be refused for a disturbance: to 1 s after it, and after a plan was begun anew."""
+        """Times in which chunks may be refused after a disturbance: to 1 s after it, and after a new plan began."""
         ends = [it.end, *(at for at in self.run.policy.anchors if at < it.end + 3.0)]
         return it.begin, max(ends) + _SETTLED_S + self.scene.sending.inference[1]
 
@@ -191,7 +191,7 @@ class _Judge:
         return bool(inside) and all((asked <= limit).all() for asked, limit in parts)
 
     def _begins_away(self, chunk: Chunk) -> bool:
-        """Return whether a chunk begins elsewhere than the robot was commanded to be: such a one is rightly refused.
+        """Return whether a chunk begins away from the robot's command, so that it may be refused.
 
         A single row says no pace at which it is gone to: it counts as where the chunk begins.
         """
@@ -217,7 +217,7 @@ class _Judge:
 
 
 def limits_of(run: Run) -> dict[str, np.ndarray]:
-    """Limits that the judge holds commands against: where nobody gave a limit, what nothing but a jump exceeds.
+    """Limits for the judge; if nobody gave a limit, one that only a jump exceeds.
 
     Held jerks say no acceleration: it is what the chunks before led to.
     """
@@ -231,7 +231,7 @@ def limits_of(run: Run) -> dict[str, np.ndarray]:
 
 
 def _asked(run: Run) -> Bounds:
-    """The most that any plan asks for; where there is none, what is assumed."""
+    """The largest demand of any plan; without plans, the assumed bounds."""
     peaks = [answer.chunk.peaks for answer in run.answers]
     return Bounds(*(np.max(part, axis=0) for part in zip(*peaks, strict=True))) if peaks else run.assumed
 

@@ -1,4 +1,4 @@
-"""Motions that policies mean: jerk-limited by ruckig, or at constant velocity; and how much their rows ask for."""
+"""Motions that policies mean: jerk-limited by ruckig, or at constant velocity; and the demand of their rows."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ class Bounds(NamedTuple):
     jerk: np.ndarray
 
     def times(self, *factors: float) -> Bounds:
-        """The same, each multiplied by a factor."""
+        """The bounds, each multiplied by a factor."""
         return Bounds(*(part * factor for part, factor in zip(self, factors, strict=True)))
 
     def at_least(self, other: Bounds) -> Bounds:
-        """The larger of both."""
+        """The larger of both bounds."""
         return Bounds(*(np.maximum(*both) for both in zip(self, other, strict=True)))
 
 
@@ -70,7 +70,7 @@ class Way:
 
 
 class Course:
-    """One way after the other; before the first the robot rests, after the last it goes on as that ends."""
+    """One way after the other; the robot rests before the first, and goes on after the last."""
 
     def __init__(self, ways: list[Way]) -> None:
         self.ways = ways
@@ -93,7 +93,7 @@ class Course:
 
 
 class Ramp:
-    """Constant velocity from a place at a time on: a step of velocity where the robot rests.
+    """Constant velocity from a place at a time on: a step of velocity for a resting robot.
 
     Args:
         begin: s.

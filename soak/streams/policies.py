@@ -22,11 +22,11 @@ class Chunk:
 
     observed_ns: int
     stamp_ns: int
-    """0: the first step begins when the node can begin it."""
+    """Stamp, ns; 0: the first step begins when the node can begin it."""
     space: int
     dt: float
     data: np.ndarray
-    """float32 `[H, D]`."""
+    """Actions, float32 `[H, D]`."""
     position: np.ndarray
     """Meant positions `[H + 1, D]`, the first where the plan begins."""
     peaks: Bounds
@@ -97,7 +97,7 @@ class Policy:
     ) -> None:
         self.form, self.direction, self.random, self.pauses = form, direction, random, list(pauses)
         self.anchors: list[float] = []
-        """Times at which a plan was begun anew from what was measured, s."""
+        """Times at which a plan was begun again from the measured state, s."""
         self._anew, self._patience = anew, patience
         self._courses = [] if course is None else [course]
         self._begun = 0.0 if course is None else course.begin
@@ -147,7 +147,7 @@ class Policy:
         return self._courses[-1].states(times)[0]
 
     def retreat(self) -> np.ndarray:
-        """Way back of any course against the direction of the stream `[D]`: of those from a moving start."""
+        """Largest way back of any course against the direction of the stream `[D]`, for courses from a moving start."""
         ways = [course.states(np.linspace(course.begin, course.end, 500))[0] for course in self._courses]
         return np.max([way_back(self.direction * way) for way in ways], axis=0)
 

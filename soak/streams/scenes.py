@@ -12,7 +12,7 @@ from .plans import Bounds, Course, Ramp, Way
 from .policies import JERK, POSITION, VELOCITY, Form, Policy
 
 BEGIN_S = 10.0
-"""The first cycle."""
+"""Time of the first cycle, s."""
 SETTLE_S = 0.3
 """Time until the first observation, s."""
 TRANSPORT_S = 0.0005, 0.010
@@ -82,7 +82,7 @@ class Scene:
     state_rate: int
     """Messages with the controller's state per second; 0: none."""
     state_is_next: bool
-    """True if that carries the command of its own cycle (for a period later), or the one before."""
+    """True if a report has the command of its own cycle (for a period later), False if the previous one."""
     from_desired: bool
     lead_time: float
     sending: Sending
@@ -121,7 +121,8 @@ def random_scene(seed: int, *, with_state: bool = True) -> Scene:
     low, high = sorted(random.uniform(*TRANSPORT_S, 2))
     lead_time = 0.02 if high <= 0.012 else round(high + 0.01, 3)
     form, sending = _form_and_sending(random, lead_time)
-    chance = np.random.default_rng([seed, 4])  # of its own: all else stays as it was without noise
+    # a generator of its own, so that the other draws stay as they were without noise
+    chance = np.random.default_rng([seed, 4])
     if form.space == POSITION and chance.random() < _NOISY:
         form = replace(form, noise=_log_uniform(chance, *NOISE_RAD))
     disturbances = _disturbances(random, with_state, sending)
@@ -198,11 +199,11 @@ def _disturbances(random: np.random.Generator, with_state: bool, sending: Sendin
 
 
 def _with_policy(scene: Scene, random: np.random.Generator) -> Scene:
-    """Add the policy, and what follows from it."""
+    """Add the policy, and the fields that follow from it."""
     form, sending, dof = scene.form, scene.sending, scene.dof
-    if form.space == JERK:  # integrates: right from rest and along one course only
+    if form.space == JERK:  # jerks are integrated: correct from rest and along one course only
         form = replace(form, stamped=True)
-        # On the grid of the steps before, or each chunk begins with another acceleration, for ever.
+        # On the grid of the previous steps; otherwise each chunk begins with another acceleration.
         rate = 1 / (form.dt * max(round(1 / (sending.rate * form.dt)), 1))
         sending = replace(sending, lost=0.0, doubled=0.0, late=0.0, jitter=0.0, rate=rate)
         least = int(np.ceil((sending.inference[1] + 1.5 / sending.rate + 0.1) / form.dt))
@@ -265,7 +266,7 @@ def _course(
     until: float,
     random: np.random.Generator,
 ) -> Course:
-    """Ways from a state on, until about a time; against `forward` there is none."""
+    """Ways from a state on, until about a time; none goes against `forward`."""
     dof, reach, middle, ways = state.shape[1], 1.2, state[0].copy(), []
     # Half of the courses are still moving when the stream ends.
     until = until - float(random.choice([0.0, 0.8]))

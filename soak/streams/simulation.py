@@ -25,26 +25,26 @@ SECOND = 1_000_000_000
 STOP = "stop"
 _TICK_NS = 10_000_000
 _AFTER_S = 0.5
-"""Simulated after the last trajectory has ended."""
+"""Time simulated after the last trajectory has ended, s."""
 _LONGEST_END_S = 9.0
-"""Longest time after the last observation that is simulated."""
+"""Longest time simulated after the last observation, s."""
 _PUBLISH_NS = 100_000, 600_000
 """Shortest and longest time from a sequence to its trajectory."""
 
 
 class Refusal(NamedTuple):
-    """Why the node publishes nothing."""
+    """The node's reason to publish nothing."""
 
     reason: str
     message: str
 
 
 class Step(NamedTuple):
-    """Something that is sent to the node at a time, s."""
+    """A message to the node at a time, s."""
 
     time: float
     make: Callable[[int, np.ndarray], Actions | Positions | str | None]
-    """Input made from the time, ns, and what is measured then `[2, D]`; STOP calls ~/stop, None sends nothing."""
+    """Makes input from the time, ns, and the measured state `[2, D]`; STOP calls ~/stop, None sends nothing."""
 
 
 @dataclass
@@ -63,7 +63,7 @@ class Sent:
     arrived_ns: int
     message: Message
     refusal: str = ""
-    """Why the controller did not take it."""
+    """The controller's reason to refuse the message."""
 
 
 @dataclass
@@ -79,7 +79,7 @@ class Run:
     answers: list[Answer] = field(default_factory=list)
     sent: list[Sent] = field(default_factory=list)
     scripted: list[tuple[int, Message | Refusal | None]] = field(default_factory=list)
-    """Times, ns, and answers of what a script sent."""
+    """Times, ns, of a script's messages, and the node's answers."""
     assumed: Bounds | None = None
     begin_ns: int = round(BEGIN_S * SECOND)
     period_ns: int = 1_000_000
@@ -129,13 +129,13 @@ class _Simulation:
         self.log = Run(scene, np.zeros((3, cycles, scene.dof)), np.zeros(cycles, bool), policy)
         self.cycle = 0  # the next one
         self.end_ns = round((scene.sending.end + _AFTER_S) * SECOND)
-        self._events: list[tuple] = []  # time, number, method and what it is given
-        self._inbox: list[tuple] = []  # states on their way to the node
+        self._events: list[tuple] = []  # time, number, method and its arguments
+        self._inbox: list[tuple] = []  # states in transit to the node
         self._to_controller: deque[Sent] = deque()
         self._last_arrival = dict.fromkeys(("controller", "joints", "state"), 0)
         self._node_ns = 0  # the node's clock, which does not go back
         self._seen = None  # the latest joint state that has arrived
-        self._numbers = itertools.count()  # what comes first of two events at one time
+        self._numbers = itertools.count()  # tie-breaker of two events at one time
         self._disturbed = [(it, round(it.begin * SECOND), round(it.end * SECOND)) for it in scene.disturbances]
         self._was_off = False
 
@@ -157,7 +157,7 @@ class _Simulation:
             if now_ns > min(self.end_ns, self._last_ns):
                 break
             if what != self._observe:
-                now_ns = max(now_ns, self._node_ns)  # it is busy until then
+                now_ns = max(now_ns, self._node_ns)  # the node is busy until then
             self._run_cycles(now_ns)
             self._deliver_states(now_ns)
             what(now_ns, *given)
@@ -206,7 +206,7 @@ class _Simulation:
     def _ask(
         self, done_ns: int, work: Callable[..., ExecutableTrajectory | None], *given: object
     ) -> Message | Refusal | None:
-        """Answer of the node, which the controller is sent when it is done."""
+        """The node's answer, which is sent to the controller when it is done."""
         self._node_ns = done_ns
         try:
             made = work(*given)
@@ -222,7 +222,7 @@ class _Simulation:
         return message
 
     def _arrival(self, topic: str, now_ns: int) -> int:
-        """Arrival of a message of now; messages keep their order."""
+        """Time of arrival of a message sent now; messages keep their order."""
         arrived = now_ns + round(self.random.uniform(*self.scene.transport) * SECOND)
         self._last_arrival[topic] = max(self._last_arrival[topic], arrived)
         return self._last_arrival[topic]

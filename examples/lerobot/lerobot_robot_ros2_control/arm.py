@@ -51,7 +51,7 @@ class Arm:
         self.joints, self.period_s = tuple(joints), period_s
         self.pace = Pace(round(period_s * SECOND_NS), delay)
         self.rejected = 0
-        """How many chunks and actions the node has not executed; why, is a warning."""
+        """Return how many chunks and actions the node has not executed; a warning says why."""
         self._state: tuple[np.ndarray, int, int] | None = None
         self._measured = threading.Event()
         self._topic = joint_states
@@ -108,7 +108,7 @@ class Arm:
         return found.position[1 : min(fixed, actions + 1)]
 
     def now_ns(self) -> int:
-        """By the clock of stamps."""
+        """Time by the clock of stamps, ns."""
         return self._client.node.get_clock().now().nanoseconds
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""When the single actions of a policy are due, and the chunks that say so. Knows no ROS and no LeRobot."""
+"""Due times of a policy's single actions, and the chunks that carry them. Knows no ROS and no LeRobot."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Pace:
     def __init__(self, period_ns: int, delay: int) -> None:
         self.period_ns, self.delay = period_ns, delay
         self.early = self.late = 0
-        """Actions that took the place of the one before, which came at most two periods early; those after a gap."""
+        """Numbers of actions that replaced the previous one, at most two periods early, and of those after a gap."""
         self._due_ns: int | None = None
         self._before = self._last = np.zeros(0)
 
