@@ -64,4 +64,4 @@ __all__ = [
     "velocity_step",
 ]
 
-native_kernels()  # says at once, rather than at the first step, that the C++ kernels are missing, and why
+native_kernels()  # reports at import, rather than at the first step, that the C++ kernels are missing, and why

@@ -17,12 +17,12 @@ _HALVES = (torch.float16, torch.bfloat16)
 
 
 def values_hidden() -> bool:
-    """Return whether the values of tensors cannot be looked at: torch traces, or a transform or a mode is active."""
+    """Return whether the values of tensors cannot be read: torch traces, or a transform or a mode is active."""
     return torch.compiler.is_compiling() or _is_transformed()
 
 
 def is_watched() -> bool:
-    """Return whether a tensor may carry more than it shows: a tangent, or what a transform or a mode adds to it."""
+    """Return whether a tensor may carry hidden data: a tangent, or the additions of a transform or a mode."""
     return forward_ad._current_level >= 0 or _is_transformed()
 
 

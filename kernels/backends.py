@@ -55,7 +55,7 @@ class BackendInfo:
     backend: Backend
     """The backend that runs when none is selected."""
     reason: str
-    """Why this one."""
+    """The reason why it is the default."""
     unavailable: dict[Backend, str]
     """The backends that cannot run on this device, and why."""
 
@@ -64,7 +64,8 @@ class BackendInfo:
 _NAMES = tuple(member.value for member in Backend)
 # The backends for each kind of device, in order of preference. The last one runs everywhere.
 _PREFERENCE = {"cpu": (Backend.NATIVE, Backend.REFERENCE), "cuda": (Backend.TRITON, Backend.REFERENCE)}
-_TRITON_MODULES = dict.fromkeys(("clique", "velocity", "acceleration", "jerk"), "chain")  # the others have their own
+# The other maps have modules of their own.
+_TRITON_MODULES = dict.fromkeys(("clique", "velocity", "acceleration", "jerk"), "chain")
 _PACKAGES = {Backend.REFERENCE: ".reference_backend", Backend.NATIVE: ".native", Backend.TRITON: ".triton"}
 
 

@@ -1,4 +1,4 @@
-"""The way of the public functions to their operators: what checks and computes a call is chosen here.
+"""The way of the public functions to their operators: chooses what checks and computes a call.
 
 In the ordinary case, real CPU tensors outside of tracing and transforms, the C++ extension is called directly, with one
 node of autograd (`native.FastMap`). All others, including wrong arguments, go through the validators and the operators:

@@ -33,7 +33,7 @@ def dt_gradient(
         compute = functools.partial(dt_gradient, name, scheme=scheme, backend=backend)
         return shards().dt_gradient(compute, inputs, upstream)
     native = native_kernels() if backend in (None, Backend.NATIVE) and inputs.action.device.type == "cpu" else None
-    # The loops do not compute it where it is differentiated itself.
+    # The loops do not compute it if it is differentiated itself.
     gradient = None if native is None else native.dt_gradient(name, inputs, upstream, **scheme)
     if gradient is None:
         gradient = reference_backend.dt_gradient(name, inputs, upstream, **scheme)
@@ -62,7 +62,7 @@ def moved_inputs(inputs: Inputs, tangents: Tensors, rate: Tensor | None, action_
         moved.append(tangent)
     if moved[0] is None:
         moved[0] = torch.zeros_like(values[0])
-    if values[5] is not None and moved[5] is None:  # the map without a goal is another one
+    if values[5] is not None and moved[5] is None:  # the map without a goal is a different map
         moved[5] = torch.zeros_like(values[5] if rate is None or rate.shape[0] == 1 else values[0][:, 0])
     for end in range(2):
         rows = moved[1 + 4 * end : 5 + 4 * end]
@@ -217,7 +217,7 @@ def _forward(operator: Signature, call: _Call, inputs: Inputs, needs: Sequence[b
 def _dt_gradient(
     operator: Signature, call: _Call, inputs: Inputs, upstream: Tensors, *, truncates: bool
 ) -> Tensor | None:
-    """Gradient of dt of the map, or of that whose transpose the vjp is."""
+    """Gradient of dt of the map, or of the map whose transpose the vjp is."""
     scheme, backend = operator.scheme(call.options), call.options[-1]
     total = None
     for variant, taken in operator.variants(inputs, call.options) if truncates else [(inputs, range(4))]:

@@ -46,7 +46,7 @@ class StepOperator(Signature):
         return _registered, (self.name,)
 
     def _register(self, direction: str, schema: str) -> torch._ops.OpOverload:
-        """Define an operator and all that torch can do with it."""
+        """Define an operator with everything that torch can do with it."""
         name = f"{self.name}_{direction}"
         _LIBRARY.define(name + schema, tags=torch.Tag.pt2_compliant_tag)
         operator, node = getattr(torch.ops.traj_integrator, name).default, derivative(self, direction)
@@ -138,7 +138,7 @@ class StepOperator(Signature):
 
 
 class _NumbersByOperations(TorchFunctionMode):
-    """Makes tables of numbers by operations, because what is traced must not bring constants along."""
+    """Makes tables of numbers by operations, because a traced graph must not contain constants."""
 
     def __torch_function__(self, function, types, arguments=(), options=None) -> object:
         options = options or {}
@@ -157,7 +157,7 @@ def _registered(name: str) -> StepOperator:
 
 
 def _is_differentiated(tensors: Sequence[Tensor | None]) -> bool:
-    """Return whether autograd has to see an operator: a tensor requires grad, or one may carry a tangent."""
+    """Return whether autograd has to see an operator: a tensor requires grad, or may carry a tangent."""
     if torch.is_grad_enabled():
         for tensor in tensors:
             if tensor is not None and tensor.requires_grad:

@@ -15,11 +15,12 @@ from . import reference
 from .types import Inputs, Trajectory, VjpInputs
 
 MATRIX_NUMBERS = 1 << 24
-"""Most numbers in the matrices that are kept at a time; each trajectory with steps of its own has one."""
+"""Largest number of elements in the matrices that are kept at a time; trajectories with different steps have one each.
+"""
 
 
 def _trajectory(name: str, values: Sequence[Tensor], dt: Tensor, scheme: dict[str, object]) -> Trajectory:
-    """The function of `reference` of actions and those rows that it takes; no goal rows: there is no goal."""
+    """The function of `reference` of actions and the rows that it takes; without goal rows there is no goal."""
     action, *rows = values
     if name == "bspline":
         ends = (rows[:4], None if rows[4] is None else rows[4:])
@@ -63,7 +64,7 @@ def collect_rows(gradient: Tensor, start_index: Tensor | None, pool: int, like: 
 
 
 def _values_of(inputs: Inputs) -> list[Tensor | None]:
-    """Actions, and rows of start and goal for every trajectory, in float64; None for those of an absent goal."""
+    """Actions, and rows of start and goal for every trajectory, in float64; an absent goal's are None."""
     action, (start, goal) = inputs.action, inputs.ends
     goal_rows = goal.rows if goal.rows[0] is None else start_rows(*goal, action)
     return [action.double(), *start_rows(*start, action), *goal_rows]
@@ -80,7 +81,7 @@ def _forward(name: str) -> Callable[..., tuple[Tensor, ...]]:
 def _vjp(name: str) -> Callable[..., tuple[Tensor | None, ...]]:
     def vjp(inputs: VjpInputs, **scheme: object) -> tuple[Tensor | None, ...]:
         like, horizon, dt = inputs.like, inputs.action_horizon, inputs.dt
-        # The maps treat joints alike: one joint for each number that is put in gives the matrix.
+        # The maps treat all joints alike: with one joint for each input number, the result is the matrix.
         units = torch.eye(horizon + 8, dtype=torch.float64, device=like.device)
         rows = units[horizon:, None]
         if inputs.rows[1] < 0:

@@ -115,5 +115,5 @@ def four(rows: Sequence[Tensor | None]) -> tuple[Tensor | None, ...]:
 
 
 def all_values(values: Sequence[Tensor | None]) -> tuple[Tensor | None, ...]:
-    """Return `Inputs.values`, nine, of those that a map takes."""
+    """Return `Inputs.values`, nine, from the rows that a map takes."""
     return (*values, *[None] * (1 + len(ROWS) - len(values)))

@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.utils import _pytree
 
 DT_PER = ("step", "trajectory")
-"""Meaning of the values of a flat dt."""
+"""Constants that say what the lengths in a flat dt belong to."""
 
 
 class Trajectory(NamedTuple):
@@ -53,7 +53,7 @@ class End(NamedTuple):
 
     @property
     def count(self) -> int:
-        """S; -1 where no rows are given."""
+        """Number of rows S; -1 if no rows are given."""
         return next((row.shape[0] for row in self.rows if row is not None), -1)
 
 
@@ -69,7 +69,7 @@ class Inputs(NamedTuple):
 
     @classmethod
     def split(cls, arguments: Sequence) -> tuple[Inputs, Sequence]:
-        """Return what the arguments of an operator begin with, or whatever stands in their places; and the rest."""
+        """Return the first arguments of an operator as this type, or whatever stands in their places; and the rest."""
         return cls(arguments[:9], arguments[9:11], arguments[11]), arguments[12:]
 
     @property
@@ -104,7 +104,7 @@ class VjpInputs(NamedTuple):
 
     @classmethod
     def split(cls, arguments: Sequence) -> tuple[VjpInputs, Sequence]:
-        """Do what `Inputs.split` does."""
+        """Split like `Inputs.split`."""
         return cls(arguments[:4], arguments[4:6], arguments[6], arguments[7:9], *arguments[9:11]), arguments[11:]
 
     @property
@@ -114,12 +114,12 @@ class VjpInputs(NamedTuple):
 
     @property
     def like(self) -> Tensor:
-        """The first gradient that is there."""
+        """The first gradient that is not None."""
         return first_given(self.upstream)
 
     @property
     def rows(self) -> list[int]:
-        """The counts with B in place of 0; below 0 where there is no goal."""
+        """The counts with B in place of 0; below 0 without a goal."""
         return decoded_rows(self.counts, self.indices, self.like.shape[0])
 
 

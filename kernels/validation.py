@@ -83,7 +83,7 @@ def prepare_vjp(
 
 
 def check_action(action: Tensor, name: str) -> None:
-    """Raise TypeError or ValueError if there is something wrong with the actions, which errors call `name`."""
+    """Raise TypeError or ValueError if the actions are wrong; errors call them `name`."""
     check_tensor(name, action)
     if action.dim() != 3 or action.shape[1] < 1:
         raise ValueError(f"{name}: expected shape [batch, horizon >= 1, dof], got {list(action.shape)}")
@@ -106,7 +106,7 @@ def check_dense(name: str, tensor: Tensor) -> None:
 
 
 def check_device(name: str, tensor: Tensor, like: Tensor, owner: str = "action's") -> None:
-    """Raise ValueError if a tensor is not where another one is, which errors call by its owner."""
+    """Raise ValueError if a tensor is on another device than a second one, which errors call by its owner."""
     if tensor.device != like.device:
         raise ValueError(f"{name}: expected the {owner} device {like.device}, got {tensor.device}")
 
@@ -221,7 +221,7 @@ def _number_dt(seconds: float, device: torch.device) -> Tensor:
     if device.type == "cuda" and not traced and not torch.cuda.is_current_stream_capturing():
         return kept_dt(seconds, device)
     if torch.compiler.is_compiling():
-        # torch.compile makes an input of a number that multiplies a tensor; it would compile again for each new fill.
+        # torch.compile turns a number that multiplies a tensor into an input; it would compile again for each new fill.
         return torch.ones((1, 1), dtype=torch.float64, device=device) * seconds
     return torch.full((1, 1), seconds, dtype=torch.float64, device=device)
 

@@ -19,7 +19,7 @@ from .terms import CostTerm, QuadraticCost, Terms, checked_terms, cost_of
 
 _PLAIN = (Tensor, torch.nn.Parameter)
 _HAS_ROWS = CostTerm(weight=True, target=True, terminal_weight=False, limit_weight=False, lower=False, upper=False)
-"""Parts of a term that may differ from row to row of a trajectory; a terminal weight has a batch instead."""
+"""Fields of a term that may differ from row to row of a trajectory; a terminal weight has a batch dimension instead."""
 
 
 class CostProblem(NamedTuple):
@@ -97,7 +97,7 @@ def sharded_cost(problem: CostProblem) -> Tensor:
 
 
 def _in_one_pass(values: Sequence[Tensor | None], problem: CostProblem) -> Tensor | None:
-    """The cost by the loops; None, having done nothing, where they do not apply.
+    """The cost by the loops; None, without any effect, if they do not apply.
 
     They do to ordinary tensors on the CPU of which `values` alone require grad, outside of transforms and modes. The
     problem has no values, because it is kept: autograd tracks only tensors that are saved through ctx.
@@ -111,7 +111,7 @@ def _in_one_pass(values: Sequence[Tensor | None], problem: CostProblem) -> Tenso
 
 
 class _FusedCost(_SingleLevelFunction):
-    """A cost of one pass, which has computed the gradients that will be asked for, too."""
+    """A cost computed in one pass, together with the gradients that will be needed."""
 
     @staticmethod
     def forward(ctx, found: tuple[Tensor, CostProblem, Sequence[Tensor | None]], *variables: Tensor | None) -> Tensor:

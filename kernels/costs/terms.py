@@ -1,4 +1,4 @@
-"""Weights, targets and limits of a quadratic cost, their check, and what they cost in plain torch.
+"""Weights, targets and limits of a quadratic cost, their check, and their cost in plain torch.
 
 `cost_of` is the oracle for the fused loops.
 """
@@ -62,7 +62,7 @@ class QuadraticCost(NamedTuple):
         return self[:4]
 
 
-# torch.export can save a module that takes one.
+# torch.export can save a module that takes a cost as an argument.
 _pytree._register_namedtuple(CostTerm, serialized_type_name="traj_integrator_ros.kernels.CostTerm")
 _pytree._register_namedtuple(QuadraticCost, serialized_type_name="traj_integrator_ros.kernels.QuadraticCost")
 
@@ -149,7 +149,7 @@ def _cost_of_output(output: Tensor, given: CostTerm) -> Tensor:
 
 @functools.lru_cache(maxsize=256)
 def _of_numbers(name: str, term: CostTerm, device: torch.device, dof: int) -> CostTerm:
-    """`_checked` for a term without tensors, whose tensors serve every later call."""
+    """`_checked` for a term without tensors, whose result serves every later call."""
     with torch.inference_mode(False):
         return _checked(name, term, torch.empty(0, device=device), (0, 0, dof))
 

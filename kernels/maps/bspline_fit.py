@@ -83,7 +83,7 @@ def _fit(given: Inputs, dt_per: str, form: SplineForm) -> Tensor:
     batch, _, dof = position.shape
     still = wanted.new_zeros(batch, points, dof)
     offset = _positions(still, start, goal, steps, form)
-    # A traced graph computes its own solution: one that is kept may have another number of points.
+    # A traced graph computes its own solution: a cached one may have another number of points.
     solve = _new_solution if values_hidden() else _kept_solution
     fitted = solve(points, form.scheme, goal is not None).to(position.device) @ (wanted - offset)
     if fitted.shape[1] < points:

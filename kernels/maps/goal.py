@@ -146,5 +146,5 @@ def _of_each(rows: Tensor, goal_index: Tensor | None, batch: int) -> Tensor:
 
 
 def _with_row(action: Tensor, row: Tensor, place: int) -> Tensor:
-    """The actions with another one at `place`, counted from the end."""
+    """The actions with a different one at `place`, counted from the end."""
     return torch.cat([action[:, :place], row[:, None], action[:, action.shape[1] + place + 1 :]], 1)

@@ -37,7 +37,7 @@ release_kept_memory: Callable[[], None] = _C.release_kept_memory
 
 
 cost: Callable[..., Tensor | None] = _C.cost
-"""`cost(apply, kept, map, values, indices, dt, terms)`: of ordinary tensors, `[B]`.
+"""`cost(apply, kept, map, values, indices, dt, terms)` of ordinary tensors, `[B]`.
 
 `values` and `indices` are those of `Inputs`; `terms` has six for each output. Where autograd records it, the result is
 what `apply((cost, kept, saved), *values)` returns; saved are nine values and their gradients, those of rows `[B, D]` in

@@ -19,7 +19,7 @@ except ImportError as error:
 # Functions that say whether transforms, modes or tracing are active, which have to see torch's operators.
 _MODES = ("_are_functorch_transforms_active", "_len_torch_dispatch_stack", "_len_torch_function_stack", "_is_tracing")
 
-# All that it knows of torch: it links none of it, and one build works with every version.
+# All that the extension knows of torch: it links none of it, and one build works with every version.
 extension.use(
     torch.Tensor,
     torch.nn.Parameter,
@@ -33,4 +33,4 @@ extension.use(
 )
 
 UNFIT = (TypeError, ValueError, IndexError)
-"""Error of the extension where arguments do not fit; it has written nothing then."""
+"""Error of the extension for arguments that do not fit; nothing has been written then."""

@@ -28,10 +28,10 @@ _UNFIT = (*UNFIT, AttributeError)
 
 
 class FastMap:
-    """A control map with its scheme: what the extension calls it, and the operator of the general way."""
+    """A control map with its scheme: its name in the extension, and the operator of the general way."""
 
     def __init__(self, operator: Signature, scheme: Sequence[object]) -> None:
-        """Raise ValueError for the form of a spline that does not exist."""
+        """Raise ValueError for a spline whose form does not exist."""
         form = SplineForm(*scheme) if operator.goals else None
         options = () if form else tuple(part for part in scheme if isinstance(part, str))
         self.kind = map_of("_".join([operator.name, *options]), form=form)
@@ -180,7 +180,7 @@ class _StepInto(_Step):
 
 
 def _general_vjp(ctx, upstream: Sequence[Tensor | None]) -> Sequence[Tensor | None]:
-    """The gradients that are differentiated again, batched or traced."""
+    """Gradients that are differentiated again, batched or traced."""
     needs = ctx.needs_input_grad
     if all(gradient is None for gradient in upstream):
         return (None,) * len(needs)
@@ -204,7 +204,7 @@ def _general_vjp(ctx, upstream: Sequence[Tensor | None]) -> Sequence[Tensor | No
 
 
 def _views(memory: Sequence[Tensor]) -> tuple[Tensor, ...]:
-    """The results that have been written into buffers."""
+    """Results that have been written into buffers."""
     torch.autograd.graph.increment_version(memory)
     return tuple(map(Tensor.view_as, memory, memory))
 
@@ -236,11 +236,11 @@ def _dual_outputs(outputs: Sequence[Tensor], moved: Sequence[Tensor | None], rat
 
 
 def _are_memory(buffers: Sequence[Tensor]) -> bool:
-    """Return whether autograd can follow what is written to buffers; the extension checks the rest."""
+    """Return whether autograd can follow writes to the buffers; the extension checks everything else."""
     for buffer in buffers:
         if type(buffer) is not Tensor or buffer.is_inference() or not buffer.is_contiguous():
             return False
-        # A view that an earlier call returned has a graph: what counts is the memory that it shows.
+        # A view from an earlier call has a graph; only its memory matters here.
         owner = buffer._base
         if (buffer if owner is None else owner).requires_grad:
             return False

@@ -16,19 +16,19 @@ from .extension import extension as _C
 
 _HALVES = (torch.float16, torch.bfloat16)
 _WIDE = {"bspline": torch.float64}
-"""Type in which float16 and bfloat16 are computed, where it is not float32."""
+"""Type in which float16 and bfloat16 are computed, if it is not float32."""
 _RESULTS = 9
-"""Gradients of a vjp: of the action, and of four rows each of start and goal."""
+"""Gradients of a vjp: for the action, and for four rows each of start and goal."""
 
 
 @functools.lru_cache(maxsize=64)
 def spline_form(form: SplineForm) -> object:
-    """Return the form with its tables, as the extension takes it in place of the number of a map."""
+    """Return the form with its tables, which the extension takes in place of a map's number."""
     return _C.spline_form(form.degree, form.steps, form.layout is BsplineLayout.CUROBO)
 
 
 def map_of(name: str, integrator: AccelerationIntegrator | None = None, form: SplineForm | None = None) -> object:
-    """Return what the extension calls a map with its scheme: a number, or a form."""
+    """Return the extension's name of a map with its scheme: a number, or a form."""
     if form is not None:
         return spline_form(form)
     return _C.map_numbers[name if integrator is None else f"{name}_{integrator.value}"]
@@ -90,7 +90,7 @@ def dt_gradient(name: str, inputs: Inputs, upstream: Sequence[Tensor | None], **
     gradients = [None if gradient is None else gradient.to(inputs.action.dtype) for gradient in upstream]
     try:
         _C.dt_gradient(map_of(name, **scheme), *_readable(inputs), gradients, result)
-    except UNFIT:  # a dtype without loops, or what has no memory
+    except UNFIT:  # a dtype without loops, or a tensor without memory
         return None
     return result
 
@@ -101,5 +101,5 @@ def _readable(inputs: Inputs) -> Inputs:
 
 
 def _plain(tensors: Sequence[Tensor | None]) -> list[Tensor | None]:
-    """The tensors, of no subclass."""
+    """The tensors that belong to no subclass."""
     return [one if one is None or type(one) is Tensor else one.as_subclass(Tensor) for one in tensors]

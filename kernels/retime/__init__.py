@@ -1,4 +1,4 @@
-"""Retiming: when a path is passed, as early as the limits of its joints allow, or a plan slowed where it must be.
+"""Retiming: gives a path times, as early as the limits of its joints allow, or slows a plan if it must be slowed.
 
 The computation is in C++ (`src/`), which needs nothing but Python's headers; this room checks arguments and keeps
 results. May import the machinery that the kernels share; no other room of theirs.

@@ -1,4 +1,4 @@
-"""Exact extremes of what a controller commands between points."""
+"""Exact extremes of a controller's interpolation between points."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .limits import MotionLimits
 from .native import native
 
 QUANTITIES = ("position", "velocity", "acceleration", "jerk")
-"""By order of derivative."""
+"""Names of the limits, by order of derivative."""
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class Certificate:
     """`[B, 4, D]`: position, velocity, acceleration, jerk."""
     highest: Tensor
     lowest_at: Tensor
-    """`[B, 4, D]`: the point before the place where it is reached."""
+    """`[B, 4, D]`: the point before the place of the extreme."""
     highest_at: Tensor
 
     def ratios(self, limits: MotionLimits) -> Tensor:

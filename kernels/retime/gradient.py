@@ -15,23 +15,24 @@ PLACES = 80
 
 
 class Envelope(NamedTuple):
-    """Derivatives of the duration at its optimum, by the path's derivatives at points: the rest is the spline.
+    """Derivatives of the duration at its optimum, by the path's derivatives at points; the spline's are applied later.
 
     By the envelope theorem they are the multipliers of the limits; base law, grid and tightening are held constant.
     """
 
     adjoint: Tensor
-    """`[B, G, 3, D]`: by the first three derivatives of the path by the base law's time."""
+    """`[B, G, 3, D]`: derivatives by the first three derivatives of the path by the base law's time."""
     phase: Tensor
     """`[B, G, 4]`: phase, and its derivatives by that time."""
     by_limits: Tensor
-    """`[B, 4, D]`: by the logarithms of velocity, lowest, highest acceleration and jerk."""
+    """`[B, 4, D]`: derivatives by the logarithms of velocity, lowest and highest acceleration, and jerk."""
     piece: Tensor
-    """`[B, G]`."""
+    """`[B, G]`: pieces of the spline that contain the points."""
     knot_of_row: Tensor
-    """`[B, W]`: rows that repeat the one before share its knot."""
+    """`[B, W]`: knot of each row; a row that repeats the previous one shares its knot."""
     passed: Tensor
-    """`[B, PLACES W, 3]`: phases of a path that turns back; piece of the spline and part of it there; else -1."""
+    """`[B, PLACES W, 3]`: phases of a path that turns back, with the piece of the spline and the part of it; else -1.
+    """
 
     @classmethod
     def empty(cls, batch: int, rows: int, dof: int, intervals: int) -> Envelope:

@@ -1,4 +1,4 @@
-"""What retiming returns."""
+"""Results of retiming."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ KINDS = ("velocity", "acceleration", "jerk")
 
 
 class RetimeStatus(enum.IntEnum):
-    """How retiming one trajectory ended; DONE, STILL and WITH_RESTS have a motion within the limits."""
+    """Result for one trajectory; DONE, STILL and WITH_RESTS have a motion within the limits."""
 
     DONE = 0
     STILL = 1

@@ -25,5 +25,5 @@ def is_sharded(tensor: object) -> bool:
 
 @functools.cache
 def shards() -> ModuleType:
-    """The sharding rules of the operators, and what computes on the shards of DTensors."""
+    """The sharding rules of the operators, and the functions that compute on the shards of DTensors."""
     return importlib.import_module(".shards", __package__)

@@ -48,7 +48,7 @@ class Layout(NamedTuple):
         return {Split.BATCH: self.batch, Split.JOINTS: self.joints}.get(split, Replicate())
 
     def gradient_at(self, split: Split) -> Placement:
-        """Placement of its gradient: for what every device has, each device holds a partial sum."""
+        """Placement of its gradient: for a replicated tensor, each device holds a partial sum."""
         place = self.at(split)
         return Partial() if split is not Split.NOTHING and place.is_replicate() else place
 
@@ -73,7 +73,7 @@ def dt_layout(count: int, batch: int) -> Layout:
 
 
 def inputs_layouts(inputs: Inputs) -> list[Layout | None]:
-    """Layouts of the tensors in `Inputs.arguments`; None for those that are not there."""
+    """Layouts of the tensors in `Inputs.arguments`; None for missing ones."""
     batch = inputs.action.shape[0]
     layouts: list[Layout | None] = [TRAJECTORIES]
     for end in inputs.ends:
@@ -101,7 +101,7 @@ def check_horizon(name: str, tensor: DTensor | DTensorSpec) -> None:
 
 
 def check_distributed(named: Mapping[str, object], like: DTensor) -> None:
-    """Raise an error for plain tensors, and for those on another mesh, that are passed together with a DTensor."""
+    """Raise an error for plain tensors, and for tensors on another mesh, that are passed together with a DTensor."""
     for name, tensor in named.items():
         if not isinstance(tensor, Tensor):
             continue
@@ -142,7 +142,7 @@ class Shards:
         return End([self.local(row, layout) for row in end.rows], self.local(end.index, INDEX))
 
     def inputs(self, inputs: Inputs) -> Inputs:
-        """Return this device's part of what a map takes."""
+        """Return this device's part of the inputs of a map."""
         pairs = zip(inputs.arguments, inputs_layouts(inputs), strict=True)
         return Inputs.split([self.local(tensor, layout) for tensor, layout in pairs])[0]
 
@@ -169,7 +169,7 @@ def replicated(tensor: Tensor, mesh: object) -> DTensor:
 
 
 def dt_gradient(compute: Callable[..., Tensor], inputs: Inputs, upstream: Sequence[DTensor | None]) -> DTensor:
-    """Gradient of dt by `compute(inputs, upstream)`, which sums over joints and over what shares a step."""
+    """Gradient of dt by `compute(inputs, upstream)`, which sums over joints and over all users of a step."""
     split, dt = Shards(first_given(upstream), "upstream"), inputs.dt
     gradient = compute(split.inputs(inputs), upstream=[split.local(one, TRAJECTORIES) for one in upstream])
     return split.whole(gradient, dt_layout(dt.shape[0], inputs.action.shape[0]), dt.shape, gradient=True)

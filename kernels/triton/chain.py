@@ -285,7 +285,7 @@ def chain_vjp_kernel(
             b_mean, b_a, b_a_lo = running_sum(b_a, b_a_lo, b_ga, 0.0, ROWS, False)
             b_grad += (b_mean - b_x + (0.5 * b_v + b_pdt * (1.0 / 6.0)) * b_dt) * b_dt
         put(p_grad_action, b_at - D, b_grad, b_in & (b_h > 0))
-    # The start state in row 0: sums up to it, or what differences make of it.
+    # The start state in row 0: the sums up to it, or the differences' part of it.
     b_p += b_p_lo
     b_s += b_s_lo
     b_a += b_a_lo

@@ -144,7 +144,7 @@ def points_fwd_kernel(
             b_x2, b_x3, b_lo1, b_lo2, b_lo3 = b_x1, b_x1, b_x1, b_x1, b_x1
             b_sum0, b_sum1, b_sum2, b_sum3 = b_x1, b_x1, b_x1, b_x1
             # The points of the segment, one after the other; each completes one difference of every order. Rounding
-            # errors are kept as what is too much: x - 0 costs nothing, unlike x + 0.
+            # errors are kept as the excess: x - 0 costs nothing, unlike x + 0.
             for m in tl.static_range(K + 1):
                 b_given = b_first + m
                 b_from = tl.minimum(tl.maximum(b_given, 0), Ha - 1) if EDGE else b_given
@@ -183,7 +183,7 @@ def points_fwd_kernel(
 
 @triton.jit
 def _state(p_p, p_v, p_a, p_j, n_rows, b_row, b_column, b_mask, b_h, b_h_lo, D: tl.constexpr, WIDE: tl.constexpr):
-    """A state, its derivatives times powers of the time of a segment: what a Taylor polynomial moves in it."""
+    """A state, with derivatives times powers of a segment's time: the arguments of a Taylor polynomial."""
     b_p = load_state(p_p, n_rows, b_row, b_column, D, b_mask, WIDE)
     b_v = load_state(p_v, n_rows, b_row, b_column, D, b_mask, WIDE)
     b_a = load_state(p_a, n_rows, b_row, b_column, D, b_mask, WIDE) * (b_h * b_h * 0.5)
@@ -194,7 +194,7 @@ def _state(p_p, p_v, p_a, p_j, n_rows, b_row, b_column, b_mask, b_h, b_h_lo, D: 
 
 @triton.jit
 def _carrying(b_m, b_p, b_v, b_v_lo, b_a, b_j, CENTRE: tl.constexpr, SPREAD: tl.constexpr):
-    """Point m of those that represent a state, and what is too much of it."""
+    """Point m of those that represent a state, and its rounding error."""
     b_x = b_m.to(b_p.dtype) - CENTRE
     b_moved, b_lo = two_product(b_x, b_v)
     b_point, b_point_lo = two_sum(b_p, b_moved)
@@ -220,7 +220,7 @@ def points_vjp_kernel(
         b_segment = b_trajectory * (((Ha + HEAD) * STEPS + CLOSED) * D) + ((b_point + HEAD) * (STEPS * D) + b_column)
         b_0 = load(None, b_segment, b_in, WIDE)
         b_1, b_2, b_3 = b_0, b_0, b_0
-        # Of each order, one difference less where the point is repeated.
+        # One difference less of each order where the point is repeated.
         b_less = b_0 if HAS_GOAL else tl.where(b_is_last, 1.0, b_0)
         for row in range(STEPS):
             b_p = tl.zeros_like(b_0)

@@ -1,4 +1,4 @@
-"""What all kernels consist of: places of lanes, loads and stores.
+"""Shared parts of all kernels: places of lanes, loads and stores.
 
 Offsets within a trajectory are int32; those of trajectories are int64, because a tensor may have more than 2^31
 elements.
@@ -26,7 +26,7 @@ def jit_kernel(function):
 
 @triton.jit
 def load(p_values, b_at, b_mask, WIDE: tl.constexpr):
-    """Values in the dtype of arithmetic; 0 where no tensor is given, and outside of the mask."""
+    """Values in the dtype of arithmetic; 0 without a tensor, and outside of the mask."""
     if p_values is None:
         b_value = tl.zeros_like(b_at).to(tl.float64 if WIDE else tl.float32)
     else:
@@ -36,14 +36,14 @@ def load(p_values, b_at, b_mask, WIDE: tl.constexpr):
 
 @triton.jit
 def put(p_target, b_at, b_value, b_mask):
-    """Store values in the dtype of memory; nothing where no target is given."""
+    """Store values in the dtype of memory; no effect without a target."""
     if p_target is not None:
         tl.store(p_target + b_at, b_value, mask=b_mask)
 
 
 @triton.jit
 def load_dt(p_dt, b_at, b_mask, WIDE: tl.constexpr):
-    """Step lengths and what is missing to their float64; 1 outside of the mask.
+    """Step lengths and their difference from float64; 1 outside of the mask.
 
     The words of a float64 are taken apart as integers, since converting them has the rate of float64.
     """
@@ -76,7 +76,7 @@ def state_row(p_index, n_rows, b_trajectory, b_mask):
 
 @triton.jit
 def load_state(p_rows, n_rows, b_row, b_column, D, b_mask, WIDE: tl.constexpr):
-    """Values of start or goal; 0 where there are none, and outside of the mask; NaN outside of the pool."""
+    """Values of start or goal; 0 if there are none, and outside of the mask; NaN outside of the pool."""
     b_value = load(p_rows, b_row * D + b_column, b_mask & (b_row >= 0) & (b_row < n_rows), WIDE)
     if p_rows is not None:
         b_value = tl.where(b_mask & ((b_row < 0) | (b_row >= n_rows)), float("nan"), b_value)
@@ -85,13 +85,13 @@ def load_state(p_rows, n_rows, b_row, b_column, D, b_mask, WIDE: tl.constexpr):
 
 @triton.jit
 def row_offsets(D: tl.constexpr, ROWS: tl.constexpr):
-    """Offsets of rows. From a range of its own in int64, the compiler makes one address and constants for a thread."""
+    """Offsets of rows. For a separate range in int64, the compiler makes one address and constants for a thread."""
     return tl.arange(ROWS, 2 * ROWS)[:, None].to(tl.int64) * D - ROWS * D
 
 
 @triton.jit
 def trajectories(p_dt, n_batch, n_steps, SHARED_DT: tl.constexpr, WIDE: tl.constexpr, TRAJECTORIES: tl.constexpr):
-    """Some trajectories, whether there are such, a time of some steps with its rounding error, and 1 / that time."""
+    """Some trajectories, whether they exist, a time of some steps with its rounding error, and 1 / that time."""
     b_trajectory = tl.program_id(0).to(tl.int64) * TRAJECTORIES + tl.arange(0, TRAJECTORIES)[:, None]
     b_there = b_trajectory < n_batch
     b_dt, b_dt_lo = load_dt(p_dt, 0 if SHARED_DT else b_trajectory, True if SHARED_DT else b_there, WIDE)

@@ -74,7 +74,7 @@ def _level1(
     p_x, p_x1, p_dt, k: tl.constexpr, b_at, b_h, Ha, D: tl.constexpr, b_in, UNIFORM: tl.constexpr,
     WIDE: tl.constexpr,
 ):
-    """Gradient of an output k rows later, with what its differences pass on, and its rounding error."""
+    """Gradient of an output k rows later, with the part that its differences pass on, and its rounding error."""
     b_w0, b_lo0 = _over_dt(_row(p_x1, k, b_at, b_h, Ha, D, b_in, WIDE), None, p_dt, b_h + k, Ha, UNIFORM, WIDE)
     b_g = _row(p_x1, k + 1, b_at, b_h, Ha, D, b_in, WIDE)
     b_w1, b_lo1 = _over_dt(b_g, None, p_dt, b_h + (k + 1), Ha, UNIFORM, WIDE)
@@ -96,14 +96,14 @@ def _level2(
 
 @triton.jit
 def _over_dt(b_g, b_lo, p_dt, b_h, Ha, UNIFORM: tl.constexpr, WIDE: tl.constexpr):
-    """The gradient of a difference over dt for the difference, and its rounding error."""
+    """The gradient of a difference over dt with respect to the difference, and its rounding error."""
     b_rate, b_rate_lo = rate_of(p_dt, b_h, Ha, UNIFORM, WIDE)
     return product(b_g, b_lo, b_rate, b_rate_lo)
 
 
 @triton.jit
 def _passed_on(b_own, b_in0, b_in0_lo, b_in1, b_in1_lo):
-    """A gradient plus what the differences of its row and of the next one pass on, and the rounding error."""
+    """A gradient plus the parts that the differences of its row and of the next one pass on, and the rounding error."""
     b_difference, b_lo = two_difference(b_in0, b_in1)
     b_sum, b_sum_lo = two_sum(b_own, b_difference)
     return b_sum, b_sum_lo + (b_lo + (b_in0_lo - b_in1_lo))

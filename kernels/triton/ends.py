@@ -35,7 +35,7 @@ def ends_kernel(
     p_grad_start_j, p_grad_goal_p, p_grad_goal_v, p_grad_goal_a, p_grad_goal_j, n_batch, H, D: tl.constexpr,
     SHARED_DT: tl.constexpr, WIDE: tl.constexpr, TRAJECTORIES: tl.constexpr, COLUMNS: tl.constexpr,
 ):
-    """Some trajectories, a block of their joints."""
+    """Some trajectories, with a block of their joints."""
     b_trajectory, b_there, b_unit, _b_lo, b_rate = trajectories(p_dt, n_batch, n_steps, SHARED_DT, WIDE, TRAJECTORIES)
     b_column = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)[None, :]
     b_in = b_there & (b_column < D)

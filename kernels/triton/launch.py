@@ -16,13 +16,13 @@ from .ends import ends_kernel
 REGISTERS = 255
 """Bound for each thread: without one, the compiler may spill registers to fit one more program."""
 TRAJECTORIES = 8
-"""Of which a chunk is a part: many, so that few elements are beside one that sees an end."""
+"""Elements of trajectories that chunks divide: many, so that few elements share a program with an end."""
 PER_THREAD = 2
 """Elements of a chunk for each thread: few registers, so that many programs hide the latency of memory."""
 MOST_ROWS = 16
-"""Of a block that is scanned: rounding errors of sums grow with it."""
+"""Rows of a block that is scanned: rounding errors of sums grow with it."""
 MANY_PROGRAMS = 2048
-"""From here on all processors are busy without a program for each chunk."""
+"""Number of programs from which on all processors are busy; more elements then share a program."""
 
 
 def forward(
@@ -220,7 +220,7 @@ def _add_up(index: Tensor | None, results: list[Tensor | None], written: list[Te
         rows, pool = rows.double(), len(result)
         if index is not None:
             inside = ((index >= 0) & (index < pool))[:, None]
-            rows = torch.where(inside, rows, 0.0)  # what starts outside of the pool counts nowhere
+            rows = torch.where(inside, rows, 0.0)  # trajectories that start outside of the pool count nowhere
         result.copy_(collect_rows(rows, None if index is None else index.clamp(0, pool - 1), pool, rows))
 
 

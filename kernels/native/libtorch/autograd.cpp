@@ -17,11 +17,10 @@ using at::Tensor;
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-// What a node knows beside the tensors that it saves. Autograd sees tensors that are defined alone: places of the others are
-// left out.
+// The knowledge of a node beside its saved tensors. Autograd sees defined tensors only: the others are left out.
 struct Kept : torch::CustomClassHolder {
   Linear linear;
-  std::vector<size_t> inputs, outputs;  // places among the four or nine
+  std::vector<size_t> inputs, outputs;  // indices among the four or nine
   Tensor like;                          // an empty tensor of the dtype
   int64_t batch = 0, dof = 0;
 };
@@ -55,7 +54,7 @@ Needs needs_of(const std::vector<size_t>& places) {
   return needs;
 }
 
-// The adjoint of the vjp: the step. Of the truncated vjp: the last action reaches the positions alone.
+// The adjoint of the vjp: the step. In the truncated vjp, the last action affects the positions alone.
 Four step_for_vjp(const Linear& linear, const Nine& inputs) {
   Four outputs = differentiable_step(linear, inputs);
   if (!linear.truncate_terminal) return outputs;

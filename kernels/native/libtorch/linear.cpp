@@ -13,7 +13,7 @@ using at::Tensor;
 
 bool is_half(at::ScalarType dtype) { return dtype == at::kHalf || dtype == at::kBFloat16; }
 
-// Halves are computed in a type in which nothing is rounded that they keep.
+// Halves are computed in a type that rounds nothing they can represent.
 at::ScalarType wide(const Linear& linear) { return linear.spline != nullptr ? at::kDouble : at::kFloat; }
 
 template <size_t count>

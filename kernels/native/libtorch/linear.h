@@ -16,7 +16,7 @@ using Four = std::array<at::Tensor, 4>;   // position, velocity, acceleration, j
 using Nine = std::array<at::Tensor, 9>;   // action [B, Ha, D], four rows of the start and four of the goal, [S, D] each
 using Needs = std::array<bool, 9>;        // which of these are wanted
 
-// A map with everything but what it is linear in.
+// A map with everything except its linear inputs.
 struct Linear {
   ControlMap map{};
   const SplineForm* spline = nullptr;  // in place of the map; lives as long as the program
@@ -24,17 +24,17 @@ struct Linear {
   at::Tensor dt;                       // [1 or B, 1 or Ha], s
   at::Tensor index[2];                 // [B]: row of the start of each trajectory, and of its goal
   int64_t actions = 0;
-  int64_t rows[2] = {-1, -1};          // of start and goal; negative: there are none
+  int64_t rows[2] = {-1, -1};          // for start and goal; negative: there are none
 
   void take_sizes(const Nine& inputs);
 };
 
-// The form of a spline, made once; throws c10::ValueError where there is none.
+// The form of a spline, made once; throws c10::ValueError for an impossible one.
 const SplineForm& form_of(const SplineOptions& options);
 
-// Without autograd; copies what the loops cannot read as it is. `into`, where defined, are contiguous outputs to write to.
+// Without autograd; copies tensors that the loops cannot read in place. `into`, where defined, are contiguous outputs.
 Four launch_forward(const Linear& linear, const Nine& inputs, const Four& into = {});
-// What `needs` does not name is undefined.
+// Gradients that `needs` does not name are undefined.
 Nine launch_vjp(const Linear& linear, const Four& upstream, const Needs& needs);
 
 // The same for autograd, on tensors without tangents.

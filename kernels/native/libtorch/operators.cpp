@@ -47,7 +47,7 @@ class Arguments {
     return result;
   }
 
-  // So many of them; the others stay undefined.
+  // Reads so many tensors; the others stay undefined.
   void tensors(Tensor* to, size_t count) { std::generate_n(to, count, [this] { return tensor(); }); }
 
   // The C++ functions have no derivative by step lengths.

@@ -1,4 +1,5 @@
-// A contiguous array that is borrowed for one call, whoever made it, numpy, torch, a program; and what is wrong with it.
+// A contiguous array, borrowed for one call from numpy, torch or a program; and the error for arguments that do not
+// fit.
 #pragma once
 
 #include <algorithm>
@@ -31,7 +32,7 @@ struct Array {
   }
 };
 
-// What is wrong with the arguments of a call, thrown before anything has been written.
+// The error in the arguments of a call, thrown before anything has been written.
 enum class Wrong { kType, kValue, kIndex };  // TypeError, ValueError and IndexError of Python
 
 struct Misfit {

@@ -35,7 +35,7 @@ Sizes sizes_by_action(const Call& call) {
   return {shape[0], shape[1], shape[2], call.rows(shape[1]), call.action.type};
 }
 
-// Sizes as the gradients of the outputs have them: the action need not be there.
+// Sizes taken from the gradients of the outputs: the action may be missing.
 Sizes sizes_by_outputs(const Call& call) {
   const Array* const first = std::find_if(call.outputs, call.outputs + 4, [](const Array& a) { return a.given(); });
   expect(first != call.outputs + 4, Wrong::kValue, "upstream: expected at least one gradient, got none");
@@ -143,7 +143,8 @@ void run_vjp(Problem<Scalar>& problem, int64_t batch, int threads) {
   std::fill_n(first_total, totals, 0.0);
   for (int64_t begin = 0; begin < batch; begin += part) {
     const int64_t end = std::min(batch, begin + part);
-    for (int k = 0; k < count; ++k) problem.sum[sums[k].kind] = rows + (k * part - begin) * dof;  // the loops count from trajectory 0
+    // the loops count from trajectory 0
+    for (int k = 0; k < count; ++k) problem.sum[sums[k].kind] = rows + (k * part - begin) * dof;
     run(loop, problem, begin, end, threads);
     double* total = first_total;
     for (int k = 0; k < count; ++k) {

@@ -8,7 +8,7 @@
 
 namespace traj_integrator {
 
-// What turns control points into rows; `splines/form.py` has the words, `splines/weights.py` the tables.
+// The tables that turn control points into rows; `splines/form.py` has the terms, `splines/weights.py` the tables.
 struct SplineForm {
   int64_t degree;
   int64_t steps;                      // rows for each segment
@@ -23,20 +23,20 @@ struct SplineForm {
   int64_t rows(int64_t points) const { return (points + head) * steps + 1; }
   // The number of control points that give so many rows.
   int64_t points(int64_t rows) const { return (rows - 1) / steps - head; }
-  // What the loops need to know of splines with `points` control points; the form has to outlive it.
+  // The data of splines with `points` control points for the loops; the form has to outlive it.
   SplineShape shape(int64_t points, bool has_goal) const;
 };
 
-// The arrays of a map. Real ones have one type, but for dt and its gradient, which are double.
+// The arrays of a map. Real arrays share one type, except dt and its gradient, which are double.
 struct Call {
   ControlMap map{};
   const SplineForm* spline = nullptr;  // in place of the map
   bool has_goal = false;               // of a spline
   bool truncate_terminal = false;      // vjp of the central difference: as published
-  bool has_new_outputs = false;        // made for this call: they lie apart from everything else
+  bool has_new_outputs = false;        // made for this call: they overlap nothing else
   Array action;                        // [B, Ha, D]
   Array ends[kEnds];        // position, velocity, acceleration, jerk of start and goal: [S, D] each, none means 0
-  Array index[2];           // [B], 32 or 64 bits: row of each trajectory; none where S is 1 or B
+  Array index[2];           // [B], 32 or 64 bits: row of each trajectory; none if S is 1 or B
   Array dt;                 // [1 or B, 1 or Ha], s
   Array outputs[kOutputs];  // [B, H, D]: position, velocity, acceleration, jerk
 
@@ -45,16 +45,17 @@ struct Call {
   }
 };
 
-// Each of them throws a Misfit, having written nothing, where arrays do not belong together.
+// Each of these throws a Misfit, having written nothing, if arrays do not belong together.
 
 // Writes the outputs.
 void forward(const Call& call, int threads);
 
-// Writes action, start and goal, where given, from the gradients of the outputs; of these, those that are not given are 0.
-// Rows that trajectories share are summed in the order of the trajectories, in double.
+// Writes action, start and goal, if given, from the gradients of the outputs; missing gradients are 0. Rows that
+// trajectories share are summed in the order of the trajectories, in double.
 void vjp(const Call& call, int threads);
 
-// What is made of trajectories a few at a time, so that none leaves the caches: costs with gradients, the gradient of dt.
+// Results computed from a few trajectories at a time, which stay in the caches: costs with gradients, the gradient of
+// dt.
 
 struct CostCall {
   static constexpr int kFields = 6;
@@ -69,7 +70,7 @@ struct CostCall {
 // Writes cost and gradients.
 void quadratic_cost(const CostCall& call, int threads);
 
-// Writes the gradient of dt in the shape of dt, from everything else; outputs of the call are their gradients.
+// Writes the gradient of dt in the shape of dt, from everything else; the outputs of the call are their gradients.
 void dt_gradient(const Call& call, const Array& result, int threads);
 
 // The parts that other calls have, too.
@@ -81,7 +82,8 @@ struct Sizes {
   char type;  // of the action
 };
 
-// What all calls check: sizes by the action, dt, start and goal; these of the action's type, or of `any_type` that is real.
+// Checks for all calls: sizes by the action, dt, start and goal; their type is the action's, or any real one with
+// `any_type`.
 struct Checked : Sizes {
   explicit Checked(const Call& call, bool any_type = false);
   Checked(const Call& call, const Sizes& sizes, bool any_type);
@@ -90,7 +92,7 @@ struct Checked : Sizes {
   PickedRows picked[2];
 };
 
-// Outputs, or their gradients, which need not be there.
+// Outputs, or their gradients, which may be missing.
 void expect_outputs(const Call& call, const Sizes& sizes, const char* name, bool all);
 
 template <class Scalar>

@@ -1,4 +1,5 @@
-// Of DLPack's C header, what every framework has that shows its arrays to others: a stable layout, of its version 1.
+// The part of DLPack's C header that every framework has which shows its arrays to others: a stable layout, of its
+// version 1.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +16,7 @@ struct DLTensor {
   uint8_t code, bits;
   uint16_t lanes;
   int64_t* shape;
-  int64_t* strides;  // null in what is given away: contiguous
+  int64_t* strides;  // null in results: contiguous
   uint64_t byte_offset;
 };
 

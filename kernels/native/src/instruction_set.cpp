@@ -13,7 +13,7 @@ namespace {
 
 InstructionSet supported() {
 #if defined(__x86_64__)
-  // Asked for here: of __builtin_cpu_supports some compilers' libraries lack what it reads.
+  // Asked of the CPU here: some compilers' libraries lack what __builtin_cpu_supports reads.
   unsigned a = 0, b = 0, c = 0, d = 0;
   const auto bits = [](unsigned value, unsigned wanted) { return (value & wanted) == wanted; };
   constexpr unsigned kOsxsave = 1u << 27, kFma = 1u << 12, kF16c = 1u << 29;

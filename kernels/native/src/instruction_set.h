@@ -13,7 +13,7 @@ using Loop = void (*)(const Problem<Scalar>& problem, int64_t begin, int64_t end
 // gradients.
 using CostLoop = double (*)(const CostTerm* terms, int64_t size, double* const* outputs);
 
-// Of one instruction set (loops.inc).
+// The loops of one instruction set (loops.inc).
 template <class Scalar>
 struct MapLoops {
   Loop<Scalar> forward, vjp;
@@ -39,7 +39,7 @@ enum class InstructionSet { kBaseline, kAvx2, kAvx512 };
 InstructionSet instruction_set();
 const char* instruction_set_name();
 
-// One of the instances for each instruction set.
+// One instance for each instruction set.
 template <class Function>
 Function chosen([[maybe_unused]] Function avx512, [[maybe_unused]] Function avx2, Function baseline) {
 #if defined(__x86_64__)
@@ -49,7 +49,7 @@ Function chosen([[maybe_unused]] Function avx512, [[maybe_unused]] Function avx2
   return baseline;
 }
 
-// Those of this CPU.
+// The loops of this CPU.
 inline const Loops& loops() {
 #if defined(__x86_64__)
   return *chosen(&avx512::loops, &avx2::loops, &baseline::loops);

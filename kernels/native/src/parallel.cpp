@@ -13,7 +13,7 @@
 namespace traj_integrator {
 namespace {
 
-// For so long a thread that has nothing to do looks for work before it sleeps: to wake it takes as long as a small batch.
+// How long an idle thread looks for work before it sleeps: waking it takes as long as a small batch.
 constexpr auto kAwake = std::chrono::microseconds(200);
 
 void relax() {
@@ -39,7 +39,7 @@ struct Job {
   }
 };
 
-// A thread that does one part of each job that is handed to it, unless it has not begun when the part is wanted.
+// A thread that does one part of each job it is given, unless it has not begun when the part is needed.
 class Worker {
  public:
   Worker() { std::thread([this] { work(); }).detach(); }

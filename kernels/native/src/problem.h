@@ -31,7 +31,7 @@ struct StepLengths {
   int64_t step_stride;
 };
 
-// The rows of start or goal, and which of them a trajectory takes: its own, one for all, or the one that an index names.
+// The rows of start or goal, and the row that a trajectory takes: its own, a common one, or one named by an index.
 struct PickedRows {
   int64_t count = 1;
   const void* index = nullptr;
@@ -48,9 +48,9 @@ struct PickedRows {
 struct SplineShape {
   int degree = 0;  // 0: no spline
   int64_t steps;   // rows for each segment
-  int64_t used;    // control points that count
+  int64_t used;    // control points that affect the rows
   int64_t head;    // extended control points that carry the start
-  int64_t tail;    // that carry the goal, or repeat the last one
+  int64_t tail;    // extended control points that carry the goal, or repeat the last one
   bool has_goal;
   const double* weights;        // [steps + 1, 4 degree - 2]: K + 1 for position, K for velocity, ...
   const double* state_weights;  // [head, 4]
@@ -60,8 +60,8 @@ struct SplineShape {
   int64_t rows() const { return segments() * steps + 1; }
 };
 
-// A map reads action and ends, and writes the outputs. Its vjp reads the gradients of the outputs, and writes those of action
-// and ends; it has no pointer to what is 0, or not wanted.
+// A map reads action and ends, and writes the outputs. Its vjp reads the gradients of the outputs, and writes those of
+// action and ends; null pointers stand for gradients that are 0, or not wanted.
 template <class Scalar>
 struct Problem {
   ControlMap map;
@@ -72,10 +72,11 @@ struct Problem {
   PickedRows picked[2];           // the rows of start and goal
   StepLengths dt;
   Scalar* output[kOutputs];       // [B, H, D]
-  // Of a vjp alone.
+  // Only for a vjp.
   bool truncate_terminal;         // of the central difference
   double* sum[kEnds];             // [B, D] in place of `end`: to be summed over a pool
-  // The gradient of dt, [B, 1 or Ha] as dt is, in place of others; and action, own ends and outputs of the map, in double.
+  // The gradient of dt, [B, 1 or Ha] like dt, in place of others; and action, own ends and outputs of the map, in
+  // double.
   double* by_dt;
   const Problem<double>* at;
 

@@ -1,6 +1,6 @@
-// The module `_loops`: the maps on arrays that are borrowed from Python for one call, without torch. Autograd is Python's.
-//
-// Functions raise TypeError, ValueError or IndexError where arguments do not fit, and have written nothing then.
+// The module `_loops`: the maps on arrays that are borrowed from Python for one call, without torch. Autograd is
+// Python's. Functions raise TypeError, ValueError or IndexError for arguments that do not fit, and have written nothing
+// then.
 #include <memory>
 
 #include "instruction_set.h"
@@ -65,7 +65,7 @@ PyObject* py_quadratic_cost(PyObject*, PyObject* const* args, Py_ssize_t count) 
   Py_RETURN_NONE;
 }
 
-// spline_form(degree, steps, is_curobo) -> what stands for a map
+// spline_form(degree, steps, is_curobo) -> an object that replaces a map's number
 PyObject* py_spline_form(PyObject*, PyObject* args) {
   long long degree = 0, steps = 0;
   int is_curobo = 0;

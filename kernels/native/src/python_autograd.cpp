@@ -1,4 +1,5 @@
-// Maps and costs through autograd, whose nodes are Python's (fast.py, fused.py): what they compute and what they keep.
+// Maps and costs through autograd, whose nodes are Python's (fast.py, fused.py): their results and the tensors they
+// keep.
 #include <algorithm>
 
 #include "python_results.h"
@@ -6,7 +7,7 @@
 namespace traj_integrator {
 namespace {
 
-// None where arguments do not fit: the general way says what is wrong.
+// None if arguments do not fit: the general way raises the error.
 PyObject* none_if_unfit() {
   for (PyObject* const error : {PyExc_TypeError, PyExc_ValueError, PyExc_IndexError}) {
     if (PyErr_ExceptionMatches(error)) PyErr_Clear();
@@ -25,7 +26,7 @@ PyObject* as_type(PyObject* type, PyObject* outputs) {
 // autograd takes its time for each tensor.
 class Shown {
  public:
-  // False, without a Python error, where it is neither a tensor nor None.
+  // False, without a Python error, if it is neither a tensor nor None.
   bool add(PyObject* object) {
     if (object != Py_None && !is_tensor(object)) return false;
     const bool is_needed = are_recorded_ && object != Py_None && requires_grad(object);
@@ -76,21 +77,21 @@ class Record {
   PyTypeObject* type_;
 };
 
-// What a step hands to its node of autograd.
+// A step's data for its node of autograd.
 enum { kOutputsOf, kCallOf, kSavedOf, kMemoryOf, kGradientOf };
 const Record& recording() {
   static const Record type("traj_integrator_ros.Recording", {"outputs", "call", "saved", "memory", "gradient"});
   return type;
 }
 
-// What the node keeps beside tensors; seconds are None where dt is one, and without a goal there are -1 rows.
+// The node's data beside tensors; seconds are None if dt is a tensor, and without a goal there are -1 rows.
 enum { kMapOf, kSecondsOf, kActionsOf, kStartRowsOf, kGoalRowsOf };
 const Record& kept_call() {
   static const Record type("traj_integrator_ros.KeptCall", {"map", "seconds", "action_horizon", "start_rows", "goal_rows"});
   return type;
 }
 
-// What is saved of it: nothing, indices and steps, or with them dt itself and the values, for the gradient of dt.
+// The tensors it saves: none, indices and steps, or also dt itself and the values, for the gradient of dt.
 constexpr Py_ssize_t kSavedSteps = 2, kSavedDt = 3, kSavedValues = 4, kSavedForDt = kSavedValues + kValues;
 
 // Attributes of a `FastMap`.
@@ -131,7 +132,7 @@ PyObject* py_step(PyObject*, PyObject* const* args, Py_ssize_t count) {
   fits = fits && (is_number || shown.add(args[kDt]));
   PyObject *const start_index = Arguments::item(args[kIndices], 0), *const goal_index = Arguments::item(args[kIndices], 1);
   for (PyObject* const index : {start_index, goal_index}) fits = fits && (index == Py_None || is_tensor(index));
-  // The first rows tell how many there are.
+  // The first rows give the number of rows.
   const Array &start = call.ends[0], &goal = call.ends[kStartRows];
   fits = fits && start.given() && (call.has_goal ? goal.given() : goal_index == Py_None);
   if (!fits) Py_RETURN_NONE;

@@ -44,7 +44,7 @@ class BorrowedBuffers {
     while (count_ > 0) PyBuffer_Release(&views_[--count_]);
   }
 
-  // None gives no array. Returns false, without a Python error, where the object is no contiguous array of numbers.
+  // None gives no array. Returns false, without a Python error, if the object is no contiguous array of numbers.
   bool take(PyObject* object, Array& array, bool writable = false) {
     array = {};
     if (object == Py_None) return true;
@@ -77,9 +77,9 @@ class ArrayArguments {
 
   ArrayArguments(PyObject* const* given, Py_ssize_t count) : next_(given), end_(given + count) {}
 
-  // Whether all of them were taken, and right.
+  // Whether all of them were taken, and are correct.
   bool fit() const { return fit_ && next_ == end_; }
-  // Rules out arguments that do not belong together.
+  // Rejects arguments that do not belong together.
   void require(bool fits) { fit_ = fit_ && fits; }
 
   Array array(std::initializer_list<int64_t> shape, char type = 'd', bool writable = false) {

@@ -1,4 +1,4 @@
-// What calls from Python have in common: their arguments, how they run, what they raise.
+// Common to calls from Python: their arguments, how they run, their errors.
 #pragma once
 
 #include <cmath>
@@ -10,16 +10,16 @@
 
 namespace traj_integrator {
 
-// What a map is linear in, and its gradients: action, position to jerk of the start, and of the goal.
+// The linear inputs of a map, and their gradients: action, position to jerk of the start, and of the goal.
 constexpr int kValues = 1 + kEnds;
 inline Array& value_of(Call& call, int k) { return k == 0 ? call.action : call.ends[k - 1]; }
 
-// The arrays of one call. Every function returns false, without a Python error, where something is none.
+// The arrays of one call. Every function returns false, without a Python error, if an argument is no array.
 class Arguments {
  public:
   static constexpr const char* kFormName = "traj_integrator.SplineForm";
 
-  // What is not written may be a tensor of any strides: its copy is kept for the call.
+  // An input may be a tensor of any strides: its copy is kept for the call.
   bool take(PyObject* object, Array& array, bool writable = false) {
     if (!is_tensor(object)) return buffers_.take(object, array, writable);
     if (read_tensor(object, array)) return true;
@@ -94,7 +94,7 @@ class Arguments {
            take_dt(args[3], call.dt);
   }
 
-  // Of a tuple or list; 0 of None, -1 of anything else.
+  // The length of a tuple or list; 0 for None, -1 for anything else.
   static Py_ssize_t size_of(PyObject* objects) {
     return PyTuple_Check(objects) ? PyTuple_Size(objects) : PyList_Check(objects) ? PyList_Size(objects) : objects == Py_None ? 0 : -1;
   }
@@ -120,7 +120,7 @@ inline PyObject* unfit() {
   return raised({Wrong::kValue, "expected contiguous arrays or tensors on the CPU, of float32, float64, int32 or int64"});
 }
 
-// Runs a call on as many threads as torch would, without Python's lock where it is worth giving away; false: an error is set.
+// Runs a call on as many threads as torch would, without Python's lock if releasing it pays; false: an error is set.
 template <class Compute>
 bool run(int64_t elements, const Compute& compute) {
   constexpr int64_t kReleaseElements = 4096;

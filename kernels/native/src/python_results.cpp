@@ -41,7 +41,8 @@ PyObject* forward_results(Call& call) {
 bool make_gradients(Call& call, const int64_t (&sizes)[kValues], Result* results) {
   return run(elements_of(call.outputs), [&](int threads) {
     const Array* const like = std::find_if(call.outputs, call.outputs + kOutputs, [](const Array& a) { return a.given(); });
-    const bool fits = like != call.outputs + kOutputs && like->is_real() && like->dims == 3;  // else `vjp` says what is wrong
+    // otherwise `vjp` reports the error
+    const bool fits = like != call.outputs + kOutputs && like->is_real() && like->dims == 3;
     for (int k = 0; fits && k < kValues; ++k) {
       if (sizes[k] < 0) continue;
       const int64_t batch = like->shape[0], dof = like->shape[2];

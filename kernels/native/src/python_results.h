@@ -5,16 +5,17 @@
 
 namespace traj_integrator {
 
-// The most elements of one of the arrays.
+// The largest number of elements of these arrays.
 int64_t elements_of(const Array (&outputs)[kOutputs]);
 
-// What of the arrays was made here, as tensors; None in place of the others, and before them. A tuple, or null with an error.
+// The arrays that were made here, as tensors; None in place of the others, and before them. A tuple, or null with an
+// error.
 PyObject* handed_over(Result* results, Py_ssize_t count, Py_ssize_t before = 0);
 
 // The outputs, which are made unless the first is given, then None.
 PyObject* forward_results(Call& call);
 
-// Makes the gradients of a vjp with as many rows as `sizes` says, where that is not negative; false: an error is set.
+// Makes the gradients of a vjp with as many rows as `sizes` says, unless that is negative; false: an error is set.
 bool make_gradients(Call& call, const int64_t (&sizes)[kValues], Result* results);
 
 // Makes the gradient of dt, in the shape and the type in which it was given; false: an error is set.

@@ -51,7 +51,7 @@ bool read_tensor(PyObject* tensor, Array& array) {
   array = {};
   static const OfTensors is_neg("is_neg");
   if (is_neg.called(tensor).get() != Py_False) return false;
-  if (torch.exchange != nullptr) {  // a tenth of the time
+  if (torch.exchange != nullptr) {  // takes a tenth of the time
     DLTensor seen;
     if (torch.exchange->describe(tensor, &seen) == 0) return read(seen, array);
     PyErr_Clear();
@@ -96,7 +96,7 @@ PyObject* py_use(PyObject*, PyObject* args) {
                        &modes[3], &exchange) == 0) {
     return nullptr;
   }
-  Py_INCREF(args);  // it keeps all of them
+  Py_INCREF(args);  // the tuple keeps all of them
   if (exchange != Py_None) {
     const auto* const api = static_cast<const DLExchange*>(PyCapsule_GetPointer(exchange, DLExchange::kCapsule));
     if (api == nullptr) return nullptr;

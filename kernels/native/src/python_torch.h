@@ -1,4 +1,4 @@
-// What the extension knows of torch: its Python interface, and DLPack's functions. It links none of it.
+// The extension's view of torch: its Python interface, and DLPack's functions. It links none of it.
 #pragma once
 
 #include <utility>
@@ -46,12 +46,12 @@ extern Torch torch;
 PyObject* py_use(PyObject* self, PyObject* args);
 
 bool is_tensor(PyObject* object);
-// A contiguous tensor on the CPU; false, without a Python error: it is none, or of no type for the loops.
+// A contiguous tensor on the CPU; false, without a Python error, if it is no tensor, or has a type without loops.
 bool read_tensor(PyObject* tensor, Array& array);
-// One that `read_tensor` reads: the same, or a copy. Null without a Python error.
+// A tensor that `read_tensor` can read: the same one, or a copy. Null without a Python error.
 Object readable(PyObject* tensor);
 
-// Whether nothing is active that has to see torch's operators: transforms, modes, tracing; and forward mode.
+// Whether anything is active that has to see torch's operators: transforms, modes, tracing; or forward mode.
 bool has_no_modes();
 bool is_ordinary();
 bool requires_grad(PyObject* tensor);

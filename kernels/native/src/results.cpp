@@ -1,4 +1,4 @@
-// Memory of results, and how tensors are made of them.
+// Memory of results, and the tensors made of them.
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -138,7 +138,7 @@ void Result::make(char type, std::initializer_list<int64_t> shape, Array& array,
 }
 
 PyObject* Result::hand_over() {
-  if (torch.exchange != nullptr) {  // without a capsule and a call of Python: half the time
+  if (torch.exchange != nullptr) {  // without a capsule and a Python call: half the time
     void* taken = nullptr;
     owner_->versioned = {DLExchange::kMajor, 0, owner_, &Owner::release<DLVersionedTensor>, 0, owner_->tensor.tensor};
     if (torch.exchange->import_object(&owner_->versioned, &taken) != 0) return nullptr;

@@ -48,7 +48,7 @@ class Tile {
     loops().of_double.forward(motion, 0, count, scratch_);
   }
 
-  // The vjp from the outputs, which the caller has replaced by their gradients; its results are still to be named.
+  // The vjp from the outputs, which the caller has replaced by their gradients; its results have yet to be set.
   Problem<double> back() const {
     Problem<double> back = motion;
     back.action = nullptr;
@@ -97,7 +97,7 @@ bool is_per_trajectory(const Fields& fields) {
   return fields[kWeight].dims == 3 || fields[kTarget].dims == 3 || fields[kTerminalWeight].dims == 2;
 }
 
-// Of [D], [H, D] or [B, H, D]; a terminal weight of [D] or [B, D]; limits of [D].
+// For arrays [D], [H, D] or [B, H, D]; a terminal weight of [D] or [B, D]; limits of [D].
 void expect_fields(const Fields& fields, const Sizes& sizes) {
   for (int k = 0; k < CostCall::kFields; ++k) {
     const Array& field = fields[k];

@@ -50,14 +50,14 @@ struct Points : Rows {
   // intervals, too, if there are enough.
   void form(const Path& path, const BaseLaw& base, const Limits& limits, const std::vector<KnotPlace>& knots, int64_t parts,
             bool for_jerk, bool overlapping = false);
-  // Slacks of `floor` without multipliers, or multipliers for a barrier.
+  // Sets slacks of at least `floor` without multipliers, or multipliers for a barrier.
   void fill(double floor, double barrier);
-  // Forms all rows. Those that were left out, and have no multipliers, get slacks of `floor`.
+  // Forms all rows. Rows that were left out, and have no multipliers, get slacks of `floor`.
   void form_all(double floor);
   // Leaves out rows whose slack is large everywhere in their block; others without multipliers get those for a barrier.
   void leave_out(double barrier);
-  int64_t formed() const { return firsts_.back(); }  // how many joints of blocks
-  // Where a joint's derivatives at a point are.
+  int64_t formed() const { return firsts_.back(); }  // number of joints in blocks
+  // Place of a joint's derivatives at a point.
   int64_t at(int64_t point, int64_t joint) const { return (point / kLanes * dof + joint) * kLanes + point % kLanes; }
   // Multipliers of a joint's rows at a point, upper and lower, and of the bound.
   double& multiplier(int64_t point, int64_t joint, bool lower) const {

@@ -1,4 +1,4 @@
-// A constant rate of the base law: where to begin with the third order, and what is left where no solution is found.
+// A constant rate of the base law: the start of the third order's iterations, and the result if no solution is found.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -35,7 +35,7 @@ void ThirdOrder::keep_rate(const Path& path, const Limits& limits) {
   set_scales();
   std::fill(b_.begin(), b_.end(), largest_constant());
   begin(0.01, 0);
-  slow_.Y = std::numeric_limits<double>::quiet_NaN();  // no optimum: with another base law it would be another rate
+  slow_.Y = std::numeric_limits<double>::quiet_NaN();  // no optimum: another base law would give another rate
   set_times();
 }
 

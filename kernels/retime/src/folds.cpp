@@ -13,22 +13,22 @@ namespace {
 
 // The square of the derivative of the spline, about 1 elsewhere, below which a path turns back rather than around a corner.
 constexpr double kTurning = 1e-3;
-// The same, and the square of the second derivative by the part of a piece, of corners. The phase of the spline slows down at
-// them, which is smoother than their way: paths that have some keep it.
+// As above; and the square of the second derivative, by the part of a piece, at corners. The spline's phase slows down
+// at them and is smoother than their distances: paths with corners keep it.
 constexpr double kCorner = 0.8, kBent = 0.1;
-constexpr int64_t kSamples = 8;  // of each piece of the spline, where turns are looked for
-// Ways to and fro that count as rounding, relative to the whole one; knots that close are one.
+constexpr int64_t kSamples = 8;  // samples of each piece of the spline, among which turns are searched
+// Ways to and fro, relative to the whole way, that count as rounding; knots this close are merged.
 constexpr double kRounding = 1e-9;
-// Ways to a turn, relative to the whole one, within which nothing else is a knot; differences that are no other path.
+// Distance from a turn, relative to the whole way, without other knots; and differences between equal paths.
 constexpr double kNear = 1e-8, kSamePath = 1e-8;
-// Parts of the way between two turns, and of what is next to a turn.
+// Parts of the way between two turns, and of the part next to a turn.
 constexpr double kParts = 16;
 constexpr int64_t kAtTurn = 8;
-// Jumps of the third derivative that count as none, relative to its values.
+// Jumps of the third derivative, relative to its values, that count as none.
 constexpr double kJump = 1e-2;
 // Least square of the derivative, relative to 1 and to itself.
 constexpr double kFlat = 1e-12;
-// Gauss's quadrature, five points.
+// Gauss quadrature with five points.
 constexpr double kGauss[] = {0.046910077030668, 0.230765344947158, 0.5, 0.769234655052842, 0.953089922969332};
 constexpr double kWeight[] = {0.118463442528095, 0.239314335249683, 0.284444444444444, 0.239314335249683, 0.118463442528095};
 
@@ -45,8 +45,8 @@ double where(double part) {  // at most 0.5
 
 struct Place {
   double s;
-  int64_t piece, row;  // of the spline; no row: -1
-  bool turns, stands = false;     // stands: where a way to and fro was too short to count
+  int64_t piece, row;  // row of the spline; no row: -1
+  bool turns, stands = false;     // a stop: the way to and fro was too short to count
   double before = 0, behind = 0;  // way from the last turn, and to the next one
 };
 
@@ -153,7 +153,7 @@ std::vector<Place> places_around(const Path& path, const std::vector<Place>& tur
 struct Pace {
   const std::vector<Place>& places;
   const std::vector<size_t>& ends;
-  Spline& spline;  // which is at the place
+  Spline& spline;  // derivatives at this place
   std::vector<double> left;
 
   Pace(Spline& of, const std::vector<Place>& all, const std::vector<size_t>& between)
@@ -197,7 +197,7 @@ double measure(Spline& spline, std::vector<Place>& places, const std::vector<siz
   return whole;
 }
 
-// Of the phase of the spline at a turn, by one that grows as a motion with steady acceleration.
+// The spline's phase at a turn, by a phase that grows like a motion with steady acceleration.
 std::pair<double, double> rate_at_turn(Spline& spline, const Place& place) {
   double curves = spline.curves, turns = 0;
   const auto add = [&] {
@@ -215,7 +215,7 @@ std::pair<double, double> rate_at_turn(Spline& spline, const Place& place) {
   return {std::pow(steep, -0.25), -turns / (3 * steep * steep)};
 }
 
-// The places at which ways begin and end. Turns of ways that are rounding are none; returns the whole way.
+// The places at which ways begin and end. A turn within a way that is rounding does not count; returns the whole way.
 double settle(Spline& spline, std::vector<Place>& places, std::vector<size_t>& ends) {
   for (;;) {
     ends.assign(1, 0);
@@ -251,7 +251,7 @@ States states_at(Spline& spline, const std::vector<Place>& places, const std::ve
       const double before = i == ends[k] ? 0 : place.before, behind = i == ends[k + 1] ? 0 : place.behind;
       const bool from_begin = !first && (last || before < behind);  // the nearer turn, which keeps digits
       const double z = where((from_begin ? before : behind) / size);
-      double rate, change;  // of the spline's phase by the new one, and of that
+      double rate, change;  // derivatives of the spline's phase by the new one, and of the path by that
       spline.at(place.piece, place.s);
       if (place.turns) {
         std::tie(rate, change) = rate_at_turn(spline, place);
@@ -294,7 +294,7 @@ void Path::unfold() {
   const auto may_be_knot = [&](size_t i) {
     return is_end(i) || (!places[i].stands && std::min(places[i].before, places[i].behind) > kNear * whole);
   };
-  // Knots are rows and turns, and what lies between them where one polynomial is another path.
+  // Knots are rows and turns, and places between them if one polynomial would be a different path.
   std::vector<size_t> kept;
   const auto add_between = [&](size_t from, size_t to) {
     const double span = states.phases[to] - states.phases[from];
@@ -326,7 +326,7 @@ void Path::unfold() {
   }
   for (int64_t& knot : knot_of_row_) knot = knot_of[knot];
   for (size_t i = 0; i < count; ++i) {
-    if (!(dof_ == 1 ? is_end(i) : may_be_knot(i))) continue;  // what a single joint passes in between costs nothing
+    if (!(dof_ == 1 ? is_end(i) : may_be_knot(i))) continue;  // a single joint's places in between cost nothing
     const double from = knots_[places[i].piece], part = (places[i].s - from) / (knots_[places[i].piece + 1] - from);
     passed_.insert(passed_.end(), {states.phases[i], static_cast<double>(places[i].piece), part});
   }

@@ -6,22 +6,22 @@
 namespace traj_integrator::retiming {
 namespace {
 
-// Of a speed squared: by how much the second order dips where the base law has to rest.
+// Dip of a squared speed, as a ratio, by which the second order must slow down for the base law to rest there.
 constexpr double kDip = 4;
-// Of the time in which accelerations build up, within which it does: wider dips an average follows.
+// Share of the time in which accelerations build up, within which the dip must lie: an average follows wider dips.
 constexpr double kTight = 0.25;
-// By how much it dips where the path makes it slow down at all, so that jerk has its phases.
+// Smallest dip at a place where the path slows it down at all, so that jerk has its phases.
 constexpr double kSlowed = 1.1;
-// Intervals of a leg, at least.
+// Least number of intervals in a leg.
 constexpr int64_t kFewest = 8;
-// Of the durations of the second order, beyond which a leg is as good as not solved.
+// Ratio to the second order's duration beyond which a leg counts as unsolved.
 constexpr double kLongest = 1.5;
-// By how much a leg may be stretched before a rest is tried where it exceeds a limit.
+// Stretch of a leg, beyond which a rest is tried where the leg exceeds a limit.
 constexpr double kMostStretch = 1.25;
-// Of a wanted duration, and steps to it.
+// Tolerance of a wanted duration, and number of steps to it.
 constexpr double kAsWanted = 1e-9;
 constexpr int kMostSteps = 20;
-// Of limits, which is used where an excess cannot be stretched.
+// Share of the limits that is used if an excess cannot be stretched.
 constexpr double kNearly = 1 - 2e-5;
 
 double median(std::vector<double> values) {
@@ -33,7 +33,7 @@ double median(std::vector<double> values) {
 // Points of the grid within a leg from which x rises to `dip` times its value on both sides, within `width` seconds each.
 std::vector<int64_t> dips(const SecondOrder& motion, int64_t first, int64_t last, double dip, double width) {
   const std::vector<double>&x = motion.x(), &t = motion.times();
-  // When x is so much between two points: its root is linear in time.
+  // Time at which x has a value between two points: its root is linear in time.
   const auto when = [&](double value, int64_t below, int64_t above) {
     const double from = std::sqrt(x[below]), part = (std::sqrt(value) - from) / (std::sqrt(x[above]) - from);
     return t[below] + part * (t[above] - t[below]);
@@ -104,7 +104,7 @@ Status Legs::solve(const Path& path, const SecondOrder& fastest, const Limits& l
   return Status::kDone;
 }
 
-// The points of the grid between which the legs are.
+// Grid points between which the legs lie.
 std::vector<int64_t> Legs::rest_at_tight_places(const SecondOrder& fastest, const Ends& ends, int64_t most) {
   std::vector<int64_t> places = dips(fastest, 0, fastest.intervals(), kDip, kTight * builds_up_);
   if (static_cast<int64_t>(places.size()) >= most) {  // the tightest ones
@@ -117,7 +117,7 @@ std::vector<int64_t> Legs::rest_at_tight_places(const SecondOrder& fastest, cons
     motion_ = fastest;
     const Status status = places.empty() ? Status::kDone : motion_.rest_at(places);
     if (status == Status::kDone || places.empty()) break;
-    // A moving end does not allow to rest so near to it.
+    // A moving end allows no rest so near to it.
     if (ends.rests_before() || status == Status::kEndTooFast) places.pop_back();
     else places.erase(places.begin());
   }
@@ -147,7 +147,7 @@ Status Legs::time_leg(const Path& path, const Limits& limits, const Ends& ends, 
   return Status::kDone;
 }
 
-// Times a leg as two, with a rest at a point of the grid between them; false if that is not possible.
+// Splits a leg in two, with a rest at a grid point between them; false if that is not possible.
 bool Legs::rest_within(const Path& path, const Limits& limits, const Ends& ends, size_t which, int64_t point) {
   const Leg& leg = *legs_[which];
   const int64_t first = leg.first, last = leg.last, intervals = leg.base.intervals();
@@ -173,7 +173,8 @@ bool Legs::rest_within(const Path& path, const Limits& limits, const Ends& ends,
 }
 
 bool Legs::rest_where_beyond(const Path& path, const Limits& limits, const Ends& ends, const std::vector<double>& ratios) {
-  std::vector<std::pair<double, double>> places;  // where each leg would have to be stretched by too much: its first phase, the phase
+  // for each leg that would need too much stretching: its first phase, the phase
+  std::vector<std::pair<double, double>> places;
   in_each(ratios, [&](const Leg& leg, const std::vector<double>& of_leg, const double* most) {
     if (stretch_for(most) <= kMostStretch) return false;
     int64_t worst = 0;
@@ -256,7 +257,7 @@ double Legs::duration() const {
 }
 
 void Legs::slow_to(double wanted) {
-  double by = 2;  // how much slower for how much longer
+  double by = 2;  // slowing per added duration, found by steps
   for (int step = 0; step < kMostSteps && std::abs(wanted / duration() - 1) > kAsWanted; ++step) {
     const double was = duration(), more = wanted - was;
     for (size_t i = 0; i < used_; ++i) legs_[i]->slow(by * more / was);
@@ -268,7 +269,7 @@ double Legs::longest(const Path& path, const SecondOrder& motion, int64_t first,
   const size_t slowed = dips(motion, first, last, kSlowed, INFINITY).size();
   const std::vector<double>&s = motion.s(), &turns = path.turns();  // the second order passes turns at speed
   const auto turned = std::lower_bound(turns.begin(), turns.end(), s[last]) - std::upper_bound(turns.begin(), turns.end(), s[first]);
-  double bent = 0;  // at the pace that jerk allows where the path bends, if that is slower
+  double bent = 0;  // at the pace that jerk allows at bends, if that is slower
   for (int64_t i = first; i < last; ++i) {
     bent += std::max(motion.times()[i + 1] - motion.times()[i], (s[i + 1] - s[i]) * slowest_pace_[motion.piece(i)]);
   }

@@ -41,7 +41,7 @@ class Legs {
   double duration() const;
   // Whether no leg had to be left at a constant rate, or to rest where the path is smooth.
   bool as_meant() const { return as_meant_; }
-  // Whether that takes longer than jerk explains by what the second order takes: then it is no solution.
+  // Whether that takes longer than jerk explains, given the second order's duration: then it is no solution.
   bool is_too_long(const Path& path, const SecondOrder& fastest) const {
     return !(duration() <= longest(path, fastest, 0, fastest.intervals()));
   }
@@ -55,7 +55,7 @@ class Legs {
   };
   std::vector<int64_t> rest_at_tight_places(const SecondOrder& fastest, const Ends& ends, int64_t most);
   Status time_leg(const Path& path, const Limits& limits, const Ends& ends, int64_t first, int64_t last, int64_t intervals);
-  // How long a motion may last between points of the second order's grid: beyond that it is no solution.
+  // Longest duration between points of the second order's grid: beyond it there is no solution.
   double longest(const Path& path, const SecondOrder& motion, int64_t first, int64_t last) const;
   int64_t slowest(int64_t first, int64_t last) const;
   Status count(ThirdOrder& leg, Status status);
@@ -77,12 +77,12 @@ class Legs {
     return any;
   }
 
-  std::vector<std::unique_ptr<Leg>> legs_;  // of which `used_` are; others keep their memory
+  std::vector<std::unique_ptr<Leg>> legs_;  // the first `used_` are in use; the others keep their memory
   size_t used_ = 0;
   bool as_meant_ = true;
   SecondOrder motion_;  // with the rests
   double builds_up_ = 0, phase_ = 0;
-  std::vector<double> slowest_pace_;  // of each piece of the path, dt/ds, where only its bend and jerk count
+  std::vector<double> slowest_pace_;  // of each piece of the path, dt/ds, with its bend and jerk alone
 };
 
 }  // namespace traj_integrator::retiming

@@ -84,7 +84,8 @@ enum class Status : int64_t {
   kWithRests = 9,      // within the limits, but with rests or at a constant rate where no solution was found
 };
 
-// By how much a motion has to be slowed as a whole where velocity, acceleration and jerk exceed their limits by ratios.
+// Factor by which a motion has to be slowed as a whole if velocity, acceleration and jerk exceed their limits by
+// ratios.
 inline double stretch_for(const double* ratio) { return std::max({ratio[0], std::sqrt(ratio[1]), std::cbrt(ratio[2])}); }
 
 inline bool has_motion(Status status) {
@@ -93,9 +94,9 @@ inline bool has_motion(Status status) {
 
 // Ratios up to which a motion counts as keeping its limits.
 constexpr double kHeld = 1 + 1e-6;
-// Of a ratio, by which a limit is lowered: the next one is not above 1 again.
+// Share of a ratio by which a limit is lowered, so that the next ratio is not above 1 again.
 constexpr double kBeyond = 1 + 1e-5;
-// Up to which local tightening goes on; a uniform stretch does the rest.
+// Ratio down to which local tightening goes on; a uniform stretch does the rest.
 constexpr double kAlmostHeld = 1 + 5e-4;
 
 }  // namespace traj_integrator::retiming

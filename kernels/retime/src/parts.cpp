@@ -6,11 +6,11 @@
 namespace traj_integrator::retiming {
 namespace {
 
-// Time before and behind what exceeds a limit in which it may be slowed already, s; more where that is not enough.
+// Margins, s, before and behind an excess, in which a plan may be slowed; wider if that is not enough.
 constexpr double kMargins[] = {0.2, 0.8};
 // A margin is wide enough if its outer quarter takes hardly longer.
 constexpr double kUnslowed = 1 + 1e-4;
-// Above this part of the plan, it is slowed as a whole.
+// Above this share of the plan, it is slowed as a whole.
 constexpr double kMostPart = 0.7;
 constexpr double kNanosecond = 1e-9;
 
@@ -110,7 +110,7 @@ bool Retimer::slow_parts(const PathRows& rows, const Limits& limits, const Ends&
     for (const Part& part : parts) {
       held = slow(part, margin);
       if (!held) break;
-      // The row where it begins is the plan's own, unless it is the motion's.
+      // The first row is the plan's own, unless it is the motion's.
       const int64_t own = part.first > 0, ended = part.last == last;
       keep_until(part.first + own);
       append(made, slowed, own, static_cast<int64_t>(slowed.times.size()) - !ended, t[part.first] + delay, dof, quintic);

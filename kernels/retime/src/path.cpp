@@ -9,7 +9,7 @@
 namespace traj_integrator::retiming {
 namespace {
 
-// Rows that are closer to the one before than this part of the longest distance repeat it.
+// Rows closer to the previous one than this share of the longest distance repeat it.
 constexpr double kSameRow = 1e-9;
 
 // k! / (k - order)!

@@ -9,12 +9,12 @@
 namespace traj_integrator::retiming {
 namespace {
 
-// Nodes closer to a knot of the path are left out, s: rounding would give large jerks between them.
+// Nodes closer than this, s, to a knot of the path are left out: rounding would give large jerks between them.
 constexpr double kLeastGap = 2e-4;
 // A third of the shortest interval, where intervals are shorter than that.
 constexpr double kLeastPart = 0.3;
 constexpr double kNanosecond = 1e-9;
-// Intervals in each piece of the path from which on their middles are not played.
+// Number of intervals in each piece of the path above which their middles are not played.
 constexpr int64_t kFine = 30;
 
 double rounded(double time) { return std::round(time / kNanosecond) * kNanosecond; }
@@ -97,7 +97,7 @@ void Retimer::play_leg(const ThirdOrder& leg, double begin, int64_t first_interv
   int64_t piece = base.first_piece;
   if (base.begin == path.knots()[piece]) knot_times_[piece] = begin;
   double last_knot = -1;
-  // Knots at which nothing jumps, up to a part of an interval: no points are played for them.
+  // Knots without any jump, up to a part of an interval: no points are played for them.
   const auto pass = [&](int64_t k, double until) {
     for (; is_in(k) && next->part <= until && !next->jumps; ++next) {
       piece = next->piece;
@@ -144,7 +144,7 @@ void Retimer::certify(const Limits& limits) {
   const RowLoops& loops = row_loops();
   Piece piece{.dof = dof};
   for (int kind = 0; kind < kKinds; ++kind) piece.inverse[kind] = limits.inverse[kind].data();
-  // Beyond what is known to be reached, of one joint.
+  // Excess over the known extremes, for one joint.
   const auto exact = [&](int64_t j, double* ratio) {
     double c[kDegree + 1], low[kOrders] = {-INFINITY}, high[kOrders] = {INFINITY};
     for (int k = 0; k < 3; ++k) {
@@ -189,7 +189,7 @@ void Retimer::certify(const Limits& limits) {
   played.set_ratio();
 }
 
-// Whether a plan keeps its limits as it is; then it is played as it came.
+// Whether a plan keeps its limits unchanged; then it is played unchanged.
 bool Retimer::plan_keeps(const PathRows& rows, const Limits& limits) {
   for (int64_t i = 0; i < rows.rows; ++i) {
     const double t = rows.knots[i];
@@ -201,7 +201,7 @@ bool Retimer::plan_keeps(const PathRows& rows, const Limits& limits) {
   std::copy_n(rows.position, size, played.position.begin());
   if (rows.velocity != nullptr) std::copy_n(rows.velocity, size, played.velocity.begin());
   if (rows.acceleration != nullptr) std::copy_n(rows.acceleration, size, played.acceleration.begin());
-  if (rows.velocity != nullptr && rows.acceleration == nullptr) played.acceleration.clear();  // cubics, as they came
+  if (rows.velocity != nullptr && rows.acceleration == nullptr) played.acceleration.clear();  // cubics, unchanged
   certify(limits);
   duration = played.times.back();
   return played.worst() <= 1 + 1e-9;

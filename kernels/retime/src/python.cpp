@@ -27,7 +27,7 @@ void on_threads(int64_t count, int64_t threads, const Task& task) {
   parallel_for(0, std::min(threads, count), 1, static_cast<int>(threads), work);
 }
 
-// What belongs to one trajectory of an array [B, ..], or of one that all share, [1, ..].
+// The part of an array [B, ..] that belongs to one trajectory, or an array [1, ..] shared by all.
 template <class Number = double>
 Number* row(const Array& array, int64_t b) {
   if (!array.given()) return nullptr;

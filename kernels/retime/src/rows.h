@@ -20,24 +20,26 @@ struct Rows {
   double *q1, *q2, *q3;             // [blocks, D, kLanes]: derivatives of the path by the base law's time; q3 for jerk only
   const int32_t *first, *joint;     // [blocks + 1]: where the joints of each block begin whose rows are formed, and those
   double* scale;                    // [n]: 1 / (part of the limit that may be used)
-  const double *upper, *lower;      // [D]: 1 / limit; of jerk sqrt(Y) / limit
+  // [D]: 1 / limit; for jerk sqrt(Y) / limit
+  const double *upper, *lower;
   double* pairs;                    // [blocks, D, 2, 4, kLanes]: slack z, multiplier l and their steps, for both sides
   // With the accelerations: y <= 1 / bound with its pairs [blocks, 4, kLanes], and weights of the objective.
   double *bound, *objective;        // [n]
   double* bound_pairs;
-  // r, of which the values of rows are subtracted, and its derivative by y, as of the last sums: of jerk (y / Y)^(-1/2), else 1.
+  // r, from which the rows' values are subtracted, and its derivative by y, as in the last sums: for jerk (y /
+  // Y)^(-1/2), else 1.
   double *r, *slope_r;              // [n]
   double Y;
 };
 
-// What to do before summing up: part of the last steps to take; whether rows that are missed get room for their slack.
+// Work before summing up: part of the last steps to take; whether missed rows get room for their slack.
 struct Advance {
   double primal, dual;
   bool widens;
 };
 
 struct Sums {
-  // To be added to, for each interval: the matrix over its three coefficients, 00 01 02 11 12 22, and three right sides.
+  // Sums for each interval: the matrix over its three coefficients, 00 01 02 11 12 22, and three right sides.
   double* of[kSums];
   double gap[kLanes], least[kLanes];  // of z l, and the least row (negative: not kept)
 };
@@ -51,7 +53,7 @@ struct Shrink {
 struct Piece {
   double span;
   int64_t dof;
-  const double *p, *v, *a;   // of the point before it; those of the next one are `dof` behind, and some more may be read
+  const double *p, *v, *a;   // of the point before it; the next point's are `dof` behind, and some more may be read
   const double* inverse[4];  // 1 / limits of velocity, lowest, highest, jerk: some more than D
   double known[3];           // parts of the limits
 };
@@ -68,7 +70,7 @@ struct Grid {
   int64_t width;
   const double *s, *derivative;                       // [N + 1]; [N, 4, width]: q', q'' at the begin, q', q'' at the end
   const double *inverse_velocity, *lowest, *highest;  // [width]
-  const double* scale[2];                             // [N], of velocity and acceleration
+  const double* scale[2];                             // [N], for velocity and acceleration
   double *low, *high, *slope;                         // [N, 2, width]
   double* bound;                                      // [N + 1]: x <= bound, to be lowered
 };

@@ -5,7 +5,7 @@
 namespace traj_integrator::retiming {
 namespace {
 
-// x where nothing bounds it; larger ones would not be finite in products.
+// x where nothing bounds it; larger values would not be finite in products.
 constexpr double kLargest = 1e24;
 
 }  // namespace
@@ -105,7 +105,7 @@ bool SecondOrder::tighten(const std::vector<double>& ratios) {
   return false;
 }
 
-// Backwards, then forwards, where rows were formed and where those changed something.
+// Backwards, then forwards, where rows were formed and where that changed something.
 Status SecondOrder::sweep() {
   const int64_t last = intervals();
   const RowLoops& loops = row_loops();

@@ -28,7 +28,7 @@ class SecondOrder {
   // Divides the speed everywhere.
   void stretch(double factor);
   double largest_start_speed() const { return std::sqrt(reachable_.front()); }
-  // What does not allow to begin faster: 0 velocity, 1 acceleration; and the joint.
+  // What prevents a faster begin: 0 velocity, 1 acceleration; and the joint.
   struct Binding {
     int kind;
     int64_t joint;
@@ -61,7 +61,7 @@ class SecondOrder {
   std::vector<double> position_, derivative_;               // [N + 1, width]; as Grid has it
   std::vector<double> low_, high_, slope_, bound_;          // as Grid has them
   std::vector<double> reachable_, minimal_;                 // K+; K-
-  std::vector<double> scale_[2];                            // of velocity and acceleration, [N], <= 1
+  std::vector<double> scale_[2];                            // scales of velocity and acceleration, [N], <= 1
   std::vector<char> formed_, lowered_;                      // since the last sweep: rows of intervals, K of points
 };
 

@@ -9,16 +9,16 @@ namespace traj_integrator::retiming {
 namespace {
 
 constexpr double kTightenedAt[] = {1e-2, 1e-3, 1e-4};  // gaps
-constexpr double kMostAtOnce = 1.3;   // by which a limit is lowered on the way
+constexpr double kMostAtOnce = 1.3;   // factor by which a limit is lowered on the way
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr int64_t kSlowParts = 3, kFastParts = 2;  // of each interval, between its points
 
 constexpr int kMostIterations = 60, kMostChoices = 4;
-// Of rows that are near to binding or missed.
+// Share of rows that are near to binding or missed.
 constexpr double kLeastSlack = 1e-4;
 // Rounding leaves this much of the dual residual.
 constexpr double kLeastResidual = 1e-5;
-// Steps of less than this part of what is wanted, of which so many show that it does not come nearer.
+// Steps of less than this part of the wanted length; so many of them show that there is no progress.
 constexpr double kShort = 0.1;
 constexpr int kMostShort = 12;
 
@@ -50,7 +50,7 @@ void ThirdOrder::form(const Path& path, const Limits& limits) {
 
 // Coefficients to begin with.
 void ThirdOrder::set_begin(const Ends& ends) {
-  // What the ends give: y = (v / s')^2 and u = (a - s'' y) / s'. At rest b is free, because there s' = 0.
+  // Values given by the ends: y = (v / s')^2 and u = (a - s'' y) / s'. At rest b is free, because there s' = 0.
   const auto given = [&](int64_t interval, double e, double speed, double acceleration, double* y, double* u) {
     double s[4];
     base.evaluate(interval, e, s);
@@ -175,7 +175,7 @@ void ThirdOrder::tighten_between() {
   }
 }
 
-// The parts of the limits that may be used at the points; rows of coefficients that are all given are taken out.
+// Shares of the limits that may be used at the points; rows whose coefficients are all given are removed.
 void ThirdOrder::set_scales() {
   const int64_t last = base.intervals() - 1;
   for (int64_t p = 0; p < slow_.padded; ++p) {
@@ -321,7 +321,7 @@ void ThirdOrder::set_times() {
 // The envelope theorem: the multipliers times the derivatives of the rows.
 void ThirdOrder::gradient(const Gradient& out) const {
   const double whole = base.h * static_cast<double>(base.intervals()) / std::sqrt(slow_.Y) * stretched_;
-  const double stretch = stretched_ * stretched_;  // of the solution, before it was stretched
+  const double stretch = stretched_ * stretched_;  // of the solution before it was stretched
   int64_t at = 0;
   for (const Points* const points : {&slow_, &fast_}) {
     for (int64_t p = 0; p < points->padded; ++p, ++at) {
@@ -333,7 +333,7 @@ void ThirdOrder::gradient(const Gradient& out) const {
       double* const adjoint = out.adjoint + 3 * dof_ * at;  // of Q1, Q2, Q3: [3, D]
       for (int64_t j = 0; j < dof_; ++j) {
         const int64_t k = points->at(p, j);
-        // Of the rows' values.
+        // For the rows' values.
         const double high = -whole * points->multiplier(p, j, 0), low = -whole * points->multiplier(p, j, 1);
         const double q1 = points->q1[k], q2 = points->q2[k], q3 = points->q3[k], scale = points->scale[p];
         if (points->of_jerk) {
@@ -349,7 +349,7 @@ void ThirdOrder::gradient(const Gradient& out) const {
         adjoint[j] = weight * u;
         adjoint[dof_ + j] = weight * y;
         adjoint[2 * dof_ + j] = 0;
-        // What is left of the barrier at rows of the other sign is no derivative.
+        // The rest of the barrier at rows of the other sign is no derivative.
         out.limits[2 * dof_ + j] += high * std::max(value * up, 0.0);
         out.limits[dof_ + j] += low * std::max(value * down, 0.0);
         // The joint whose velocity bounds y.

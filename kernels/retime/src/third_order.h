@@ -27,7 +27,8 @@ class ThirdOrder {
   // `base` has to be in place; `slow_only`: y <= 1. `part`: how much of the limits is used. Limits are kept where rows are
   // formed, and between them as far as tightening on the way does it.
   Status solve(const Path& path, const Limits& limits, const Ends& ends, bool slow_only, double part);
-  // The largest constant rate that keeps the limits where rows are formed: no solution, but it needs none. Its gradient is NaN.
+  // The largest constant rate that keeps the limits where rows are formed: not optimal, but always found. Its gradient
+  // is NaN.
   void keep_rate(const Path& path, const Limits& limits);
   // Solves again with the limits tightened where ratios [3 N], velocity, acceleration, jerk of each interval, exceed 1.
   // False if that fails; then the solution is as it was.
@@ -42,7 +43,7 @@ class ThirdOrder {
 
   const std::vector<double>& times() const { return t_; }
   const std::vector<KnotPlace>& knots() const { return knots_; }
-  // Of a solution: base law, grid, tightening and stretch held constant.
+  // Gradient of a solution, with base law, grid, tightening and stretch held constant.
   void gradient(const Gradient& out) const;
   int64_t dof() const { return dof_; }
   int64_t gradient_points() const { return slow_.padded + fast_.padded; }
@@ -64,11 +65,11 @@ class ThirdOrder {
   void sum_up(const Advance& last);
   // Leaves out rows that are far from binding.
   void choose_rows();
-  // Looks at all rows again: whether one that was left out is missed.
+  // Checks all rows again; returns whether one that was left out is violated.
   bool is_missed();
   // Steps until the gap is `tolerance`, and no row that was left out is missed.
   bool finish(bool patient);
-  // Steps until the gap is that small, at most so many of them, and not many short ones unless it is `patient`.
+  // Steps until the gap is that small, at most so many, and not many short ones unless `patient`.
   bool iterate(double gap, bool patient);
   void gather();
   void solve_linear();
@@ -79,7 +80,7 @@ class ThirdOrder {
 
   int64_t dof_ = 0;
   bool fixed_begin_ = false, fixed_end_ = false, slow_only_ = false, careful_ = false, widens_ = false;
-  double stretched_ = 1, gap_ = 0, least_ = 0;  // the last two: as Sums has them, of all rows
+  double stretched_ = 1, gap_ = 0, least_ = 0;  // the last two in the form of Sums, for all rows
   std::vector<KnotPlace> knots_;
   Points slow_, fast_, fine_;  // rows of velocity and acceleration; of jerk; certificate
   std::vector<double> inverse_[kKinds], inverse_jerk_;  // as Limits has them; with sqrt(Y)

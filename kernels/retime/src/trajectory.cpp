@@ -6,14 +6,14 @@ namespace traj_integrator::retiming {
 namespace {
 
 constexpr int kMostRounds = 8, kMostAttempts = 4, kMostTrials = 8;
-// Of the limits, which is used where an excess cannot be stretched.
+// Share of the limits that is used if an excess cannot be stretched.
 constexpr double kNearly = 1 - 2e-5, kNearlyHeld = 1 + 1e-5;
-// Of a wanted duration, from moving ends: what is met, and what is near enough to be slowed to it.
+// Tolerances of a wanted duration with moving ends: one that counts as met, and one that can be slowed to it.
 constexpr double kAsWanted = 1e-6, kNearlyAsLong = 3e-3;
 constexpr int kMostHalvings = 60;
-// Of a rate relative to limits of velocity, below which a plan rests.
+// Rate, relative to limits of velocity, below which a plan counts as resting.
 constexpr double kResting = 1e-9;
-// Of the range between samples, which lie so many to a piece of the path, what there may be beyond them.
+// Share of the range between samples that extremes between them may add; so many samples lie in a piece of the path.
 constexpr double kWider = 1.1;
 constexpr int64_t kSamples = 8;
 
@@ -78,13 +78,13 @@ Status Retimer::retime(const PathRows& rows, const Limits& limits, const Ends& e
 
 // The motion along the path, and its certificate.
 Status Retimer::time(const Limits& limits) {
-  double speed_per_rate = 1;  // of the joints, by ds/dt
+  double speed_per_rate = 1;  // for the joints, by ds/dt
   if (!options_.slow_only) {
     speed_per_rate = along_path(0, path.begin(), ends_.start_speed, ends_.start_acceleration);
     along_path(path.pieces() - 1, path.end(), ends_.end_speed, ends_.end_acceleration);
   }
   const bool smooth = options_.order == 3, rests = ends_.rests(), searches = options_.duration > 0 && !rests;
-  // What exceeds a little is stretched in the end, if that is allowed.
+  // A small excess is stretched in the end, if that is allowed.
   const double enough = !rests ? kHeld : options_.slow_only ? kNearlyHeld : kAlmostHeld;
   const auto excess_of = [&](const double* ratio) { return rests ? stretch_for(ratio) : *std::max_element(ratio, ratio + 3); };
   const auto make = [&] {
@@ -95,7 +95,7 @@ Status Retimer::time(const Limits& limits) {
     const Status status = searches ? solve_for_duration(within) : solve(within);
     if (!has_motion(status)) return status;
     make();
-    // Where what is played exceeds a limit, it is tightened there.
+    // Where the played motion exceeds a limit, it is tightened.
     const auto tighten = [&] {
       for (int round = 0; round < kMostRounds && options_.hold && !searches && excess_of(played.ratio) > enough; ++round) {
         if (!(smooth ? third.tighten(interval_ratio_, excess_of, enough) : second_.tighten(interval_ratio_))) break;
@@ -121,7 +121,7 @@ Status Retimer::time(const Limits& limits) {
   if (options_.hold && !rests) {
     status = lower_limits(limits, solve_once);
   } else if (options_.hold) {
-    // Again where rounding gives a very short motion other ratios afterwards.
+    // Repeated, because rounding gives a very short motion other ratios afterwards.
     for (int k = 0; k < kMostAttempts; ++k) {
       const double factor = stretch_for(played.ratio);
       if (factor <= (k == 0 ? 1 : kNearlyHeld)) break;
@@ -144,7 +144,7 @@ Status Retimer::time(const Limits& limits) {
   return status;
 }
 
-// The greatest of the ranges of the joints.
+// The greatest range of any joint.
 double Retimer::range() const {
   const int64_t dof = path.dof();
   std::vector<double> q(dof), low(dof, INFINITY), high(dof, -INFINITY);
@@ -176,7 +176,7 @@ double Retimer::along_path(int64_t piece, double s, double& speed, double& accel
   return length;
 }
 
-// A motion with a moving end cannot be stretched: limits are lowered a little by what is exceeded.
+// A motion with a moving end cannot be stretched: limits are lowered a little by the excess.
 template <class Solve>
 Status Retimer::lower_limits(const Limits& limits, const Solve& solve_once) {
   double scale[3] = {1, 1, 1}, before[3] = {1, 1, 1};
@@ -196,7 +196,7 @@ Status Retimer::lower_limits(const Limits& limits, const Solve& solve_once) {
 }
 
 Status Retimer::solve(const Limits& limits) {
-  // Without jerk it is quick: the largest start speed, and the base law.
+  // Without jerk it is quick: it gives the largest start speed, and the base law.
   Status status = second_.solve(path, options_.intervals, limits, ends_, options_.slow_only);
   if (status != Status::kDone || options_.order == 2) return status;
   return third.solve(path, second_, limits, ends_, options_.intervals, options_.slow_only);

@@ -18,7 +18,7 @@ struct Options {
   bool slow_only = false;
   bool hold = true;      // second order: keep the limits between the points of the grid, too
   double duration = 0;   // wanted, s; 0: the shortest
-  // Slow only: whether parts of a plan may be slowed by themselves; a part keeps its rate where another one joins it.
+  // Slow only: whether parts of a plan may be slowed by themselves; a part keeps its rate at its ends.
   bool in_parts = true, joins_before = false, joins_after = false;
 
   // Of a motion of so many rows.
@@ -28,7 +28,8 @@ struct Options {
 // The played trajectory: states at times, between which the controller interpolates. Times are whole nanoseconds.
 struct Played {
   std::vector<double> times, position, velocity, acceleration;  // [P], [P, D]; no accelerations: cubics
-  std::vector<int64_t> segment, interval;                       // of the piece behind a point: row before it, of the grid
+  // piece before a point: its row, and its place in the grid
+  std::vector<int64_t> segment, interval;
   std::vector<double> row_times;                                // [W]
   double ratio[3];                                              // the greatest of all pieces: velocity, acceleration, jerk
   std::vector<double> segment_ratio;                            // [W - 1, 3], and the joints that reach them
@@ -52,8 +53,8 @@ class Retimer {
   Status retime(const PathRows& rows, const Limits& limits, const Ends& ends, const Options& options);
 
   double duration = 0, largest_start_speed = 0;
-  int64_t iterations = 0, rounds = 0;  // of the third order
-  bool unchanged = false;  // slow only: the plan keeps its limits as it came
+  int64_t iterations = 0, rounds = 0;  // for the third order
+  bool unchanged = false;  // slow only: the plan keeps its limits unchanged
   Path path;
   Legs third;
   Played played;

@@ -33,7 +33,7 @@ struct SplineOptions {
   at::Tensor goal_index = {};   // the same for the goal pool
 };
 
-// Number of rows that control points give.
+// Number of rows for so many control points.
 int64_t spline_rows(int64_t control_points, const SplineOptions& options = {});
 
 // Rows of the splines of control points [B, n, D] in float32, float64, float16 or bfloat16, from `start` to `goal` or to

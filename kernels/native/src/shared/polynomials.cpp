@@ -67,7 +67,7 @@ struct BernsteinWeights {
 };
 constexpr BernsteinWeights kWeights;
 
-// Whether the Bernstein coefficients show that the polynomial stays within what is already known.
+// Whether the Bernstein coefficients show that the polynomial stays within the known extremes.
 bool surely_within(const double* c, int degree, double scale, double low, double high) {
   for (int i = 0; i <= degree; ++i) {
     double sum = 0;
@@ -84,7 +84,7 @@ void widen_by_piece(const double* coefficients, double span, double* low, double
   const double rate = 1 / span, scale[kOrders] = {1, rate, rate * rate, rate * rate * rate};
   double c[kOrders + 1][kDegree + 1], power = 1;
   for (int k = 0; k <= kDegree; ++k, power *= span) c[0][k] = coefficients[k] * power;
-  // First from where each order begins and the sizes of its coefficients: mostly they are surely within what is known then.
+  // First the begin of each order and the sizes of its coefficients: usually they show that no extreme is beyond.
   bool is_open[kOrders], any = false;
   for (int order = 0; order < kOrders; ++order) {
     const double begin = kFactors[order][order] * coefficients[order];
@@ -98,7 +98,7 @@ void widen_by_piece(const double* coefficients, double span, double* low, double
   for (int order = 1; order <= kOrders; ++order) {
     for (int k = 0; k + order <= kDegree; ++k) c[order][k] = (k + 1) * c[order - 1][k + 1];
   }
-  // Where each order turns, found from the slopes' turns on, and as far down as they are needed.
+  // Where each order turns, found from the slopes' turns on, only as far down as needed.
   double turns[kOrders + 1][kDegree];
   int count[kOrders + 1] = {}, known = kOrders;
   for (int order = kOrders - 1; order >= 0; --order) {
@@ -147,7 +147,7 @@ void spline_velocities(const double* knots, int64_t pieces, const double* positi
   const auto of_end = [&](const SplineEnd& at, int64_t k, int64_t j) {
     return at.given != nullptr ? at.given[j] : at.slope * secant(k, j);
   };
-  double above = factors[0] = begin.other;  // of the row before
+  double above = factors[0] = begin.other;  // of the previous row
   for (int64_t j = 0; j < dof; ++j) velocities[j] = of_end(begin, 0, j);
   for (int64_t k = 1; k < pieces; ++k) {
     const double before = rates[k - 1], after = rates[k], pivot = 1 / (2 * (before + after) - before * above);
@@ -157,7 +157,7 @@ void spline_velocities(const double* knots, int64_t pieces, const double* positi
     }
     above = factors[k] = after * pivot;
   }
-  // Of one piece both ends of which are without jerk, any velocities with the right mean are possible.
+  // For a single piece whose ends are both without jerk, any velocities with the right mean are possible.
   const double pivot = 1 - end.other * above;
   double* const last = velocities + pieces * dof;
   for (int64_t j = 0; j < dof; ++j) {

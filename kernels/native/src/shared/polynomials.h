@@ -5,17 +5,17 @@
 
 namespace traj_integrator::retiming {
 
-constexpr int kDegree = 5;   // of the polynomials, at most
+constexpr int kDegree = 5;   // coefficients of the polynomials, at most
 constexpr int kOrders = 4;   // position, velocity, acceleration, jerk
-constexpr double kFactors[kOrders][kDegree + 1] = {  // of coefficients in derivatives
+constexpr double kFactors[kOrders][kDegree + 1] = {  // coefficients in derivatives
     {1, 1, 1, 1, 1, 1}, {0, 1, 2, 3, 4, 5}, {0, 0, 2, 6, 12, 20}, {0, 0, 0, 6, 24, 60}};
 
 // Least and greatest value of a polynomial of `span` seconds and of its first three derivatives, exact up to rounding:
 // widens low[4] and high[4]. `coefficients` are those of powers of the time from its begin, kDegree + 1 of them.
 void widen_by_piece(const double* coefficients, double span, double* low, double* high);
 
-// Coefficients [6, D] of what a controller plays between two states: a quintic; a cubic, [4, D], where a0 and a1 are null;
-// linear, [2, D], where v0 and v1 are null.
+// Coefficients [6, D] of a controller's interpolation between two states: a quintic; a cubic, [4, D], if a0 and a1 are
+// null; linear, [2, D], if v0 and v1 are null.
 void piece_between(double span, int64_t dof, const double* p0, const double* p1, const double* v0, const double* v1,
                    const double* a0, const double* a1, double* coefficients);
 
