@@ -1,4 +1,4 @@
-"""What joints may do while they join a plan, or come to rest: limits, assumed where there are none."""
+"""Bounds of joints while they join a plan, or come to rest: limits, or assumptions where there are none."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .tolerances import ROUNDING
 
 @dataclass(frozen=True)
 class Bounds:
-    """What joints may do while they join a plan, `[D]`: rad, rad/s, rad/s^2, rad/s^3; positions may be infinite."""
+    """Bounds of joints while they join a plan, `[D]`: rad, rad/s, rad/s^2, rad/s^3; positions may be infinite."""
 
     position_min: np.ndarray
     position_max: np.ndarray
@@ -22,9 +22,9 @@ class Bounds:
     acceleration: np.ndarray
     jerk: np.ndarray
     most: np.ndarray | float = np.inf
-    """Velocity, acceleration and jerk above which they are never raised, `[3, D]`: limits that somebody gave."""
+    """Limits that somebody gave, `[3, D]`: velocity, acceleration and jerk are never raised above them."""
     deceleration: np.ndarray | None = None
-    """Instead of `acceleration` for joints that slow down, never raised; None or infinite: the same."""
+    """Bound in place of `acceleration` for joints that slow down, never raised; None or infinite: the same."""
 
     @property
     def stopping(self) -> np.ndarray:
@@ -35,7 +35,7 @@ class Bounds:
 
     @property
     def either(self) -> np.ndarray:
-        """Largest acceleration that is allowed whether a joint speeds up or slows down, `[D]`."""
+        """Largest acceleration that a joint may have both when it speeds up and when it slows down, `[D]`."""
         return self.acceleration if self.deceleration is None else np.minimum(self.acceleration, self.deceleration)
 
     @property
@@ -44,7 +44,7 @@ class Bounds:
         return np.array([self.velocity, self.either, self.jerk])
 
     def steers(self, motion: Motion, joints: np.ndarray | slice = slice(None)) -> np.ndarray:
-        """By how much the accelerations of some joints use what is allowed as they speed up or slow down, `[M]`."""
+        """Share of the allowed acceleration that some joints use as they speed up or slow down, `[M]`."""
         least, most = extremes(forward(motion, self.either[joints]))[:, 2]
         return np.maximum(most / self.acceleration[joints], -least / self.stopping[joints])
 
@@ -98,7 +98,7 @@ class Bounds:
         return replace(self, velocity=velocity, acceleration=acceleration, jerk=jerk)
 
     def within(self, limits: Limits) -> Bounds:
-        """The same, with positions widened to those that limits allow, wherever a robot may stand."""
+        """The same bounds, with positions widened to those that limits allow, wherever a robot may stand."""
         low, high = limits.position_min, limits.position_max
         same = (low is None or (low >= self.position_min).all()) and (high is None or (high <= self.position_max).all())
         if same:
@@ -110,7 +110,7 @@ class Bounds:
         )
 
     def containing(self, motion: Motion) -> Bounds:
-        """The same, with positions widened to those of a motion."""
+        """The same bounds, with positions widened to those of a motion."""
         least, most = extremes(motion)[:, 0]
         if (least >= self.position_min).all() and (most <= self.position_max).all():
             return self

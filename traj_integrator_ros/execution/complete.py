@@ -24,13 +24,13 @@ from .rows import (
 from .tolerances import SECOND_NS
 
 _FADES = (FADE_STEPS, *LONGER_FADES)
-"""Steps in which the accelerations of both ends fade: the fewest that keep the jerk."""
+"""Steps in which the accelerations of both ends fade: the fewest that keep the jerk limit."""
 _PASSED_RAD = 1e-7
-"""rad or m by which rounding may pass the outermost row."""
+"""Distance, rad or m, by which rounding may pass the outermost row."""
 _BETWEEN_ROWS_RAD = 1e-3
-"""rad or m that a motion may swing beyond its outermost row where the rows themselves turn between two of them."""
+"""Distance, rad or m, that a motion may swing beyond its outermost row where the rows themselves turn between two."""
 _TURNS = 1.25
-"""How far a sine of six rows a period goes beyond three of them, relative to the parabola through them."""
+"""Distance that a sine with six rows a period goes beyond three of them, relative to the parabola through them."""
 _OF_MEAN = (2.0, 1.0, 0.0)
 """Velocities tried at a row, as parts of the mean velocity to the next: 2 is a constant deceleration to rest there."""
 
@@ -60,7 +60,7 @@ def through_to_rest(
 
 
 def cubics(steps: np.ndarray, rows: np.ndarray, velocity: np.ndarray) -> Motion:
-    """The cubics that a controller commands between rows with velocities, each `[N + 1, D]`."""
+    """The cubics that a controller interpolates between rows with velocities, each `[N + 1, D]`."""
     time_ns = np.concatenate([[0], np.rint(steps.cumsum() * SECOND_NS).astype(np.int64)])
     return motion_of_points(Points(time_ns, rows, velocity, None))
 
@@ -113,7 +113,7 @@ def _through(steps: np.ndarray, rows: np.ndarray, begin: State, fade_time: float
 
 
 def _last_moves(rows: np.ndarray) -> np.ndarray:
-    """Number of steps after which each joint is where it ends, `[D]`; all of them for one that never leaves."""
+    """Number of steps after which each joint is at its end, `[D]`; all steps for a joint that never leaves it."""
     away = rows != rows[-1]
     return np.where(away.any(axis=0), len(rows) - np.argmax(away[::-1], axis=0), len(rows) - 1)
 
@@ -165,7 +165,7 @@ def _forward(
 
 
 def _to_slow(swinging: np.ndarray, rows: np.ndarray, tried: Mapping[int, int]) -> int | None:
-    """The row at which a joint is to be slower next, of those beside pieces that swing; None: there is none."""
+    """The row at which a joint is to be slower next, among those beside pieces that swing; None: there is none."""
     for piece in np.flatnonzero(swinging).tolist():
         ends = [row for row in (piece, piece + 1) if 0 < row < len(rows) - 1]
         ends.sort(key=lambda row: rows[row, 0] not in (rows.min(), rows.max()))
@@ -181,7 +181,7 @@ def _between(steps: np.ndarray, rows: np.ndarray, begin: State, chosen: Mapping[
 
 
 def _states_between(steps: np.ndarray, rows: np.ndarray, begin: State, chosen: Mapping[int, float]) -> np.ndarray:
-    """The same at the rows: positions, velocities and accelerations, `[3, N + 1, 1]`."""
+    """The same splines at the rows: positions, velocities and accelerations, `[3, N + 1, 1]`."""
     cuts = [0, *sorted(chosen), len(steps)]
     velocity = [float(begin.velocity[0]), *(chosen[row] for row in cuts[1:-1]), 0.0]
     states = np.empty((3, len(rows), 1))
@@ -203,7 +203,7 @@ def _spline(steps: np.ndarray, rows: np.ndarray, begin: np.ndarray, end: np.ndar
     """The C2 cubic spline through rows with both velocities clamped; the last one is 0 if it is not given."""
     if end is None or not end.any():
         return cubic_spline(steps, rows, begin, ends_at_rest=True)
-    drift = end * np.concatenate([[0.0], steps.cumsum()])[:, None]  # the spline without it ends at rest
+    drift = end * np.concatenate([[0.0], steps.cumsum()])[:, None]  # the spline without this row ends at rest
     motion = cubic_spline(steps, rows - drift, begin - end, ends_at_rest=True)
     coefficients = motion.coefficients.copy()
     coefficients[:, 0] += drift[:-1]
@@ -212,7 +212,7 @@ def _spline(steps: np.ndarray, rows: np.ndarray, begin: np.ndarray, end: np.ndar
 
 
 def _swings(motion: Motion, rows: np.ndarray) -> np.ndarray:
-    """Which pieces of one joint lead beyond its outermost rows, `[N + 1, 1]`: bool `[N]`."""
+    """Flags of the pieces of one joint that lead beyond its outermost rows, `[N + 1, 1]`: bool `[N]`."""
     low, high = rows.min() - _turn(rows, np.argmin(rows)), rows.max() + _turn(rows, np.argmax(rows))
     least, most = extremes(motion)[:, 0]
     if least[0] >= low and most[0] <= high:
@@ -226,7 +226,7 @@ def _swings(motion: Motion, rows: np.ndarray) -> np.ndarray:
 
 
 def _turn(rows: np.ndarray, place: int) -> float:
-    """How far a joint may swing beyond a row: as far as a parabola through it and its neighbours, if that is little."""
+    """Distance that a joint may swing beyond a row: that of a parabola through it and its neighbours, if small."""
     if not 0 < place < len(rows) - 1:
         return _PASSED_RAD
     bend = _TURNS * abs(rows[place - 1, 0] - 2 * rows[place, 0] + rows[place + 1, 0]) / 8

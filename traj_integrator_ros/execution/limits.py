@@ -1,4 +1,4 @@
-"""What a motion reaches, and whether it keeps its limits, everywhere and not only at its points."""
+"""The extremes of a motion, and whether it keeps its limits, everywhere and not only at its points."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from .polynomials import bernstein, extremes_of_piece, roots_within, taylor_shif
 from .tolerances import ROUNDING, STANDS_RAD_S
 
 QUANTITIES = ("position", "velocity", "acceleration", "jerk")
-"""By order of derivative."""
+"""Names of the limits, by order of derivative."""
 RELATIVE_SLACK = 1e-3
 """Relative slack by default: equality is no violation, nor is the ripple of interpolation."""
 POSITION_SLACK = 1e-5
-"""Relative slack of positions: a joint ends where it ends, wherever its 0 is."""
+"""Relative slack of positions: a joint's end does not depend on where its 0 is."""
 DECELERATION = "deceleration"
-"""Quantity of violations where a joint slows down, if that has limits of its own; both numbers are above 0."""
+"""Name of violations where a joint slows down, if that has limits of its own; both numbers are above 0."""
 _ROUNDED_JERK = 60 * 2.0**-52
-"""Rounding of positions makes a jerk of so many times a position, over the cube of a piece's length."""
+"""Jerk that rounding of positions makes, as a multiple of a position over the cube of a piece's length."""
 _MERGED_S = 18e-6
 """Times the largest jerk, over a piece's length: the jerk where points less than 1 us apart became one, which moves a
 change of jerk, of twice as much, by as long: a quintic's jerk is 9 times a wrong acceleration at its end, over its
 length.
 """
 LONGEST_BRAKE_S = 30.0
-"""A brake that takes longer means that the limits cannot belong to a robot."""
+"""A longer brake, s, means that the limits cannot belong to a robot."""
 
 
 @dataclass(frozen=True)
@@ -43,11 +43,11 @@ class Limits:
     acceleration: np.ndarray | None = None
     jerk: np.ndarray | None = None
     slack: float = RELATIVE_SLACK
-    """Relative; for positions, to the smallest distance that counts, 1e-5."""
+    """Relative slack; for positions, relative to the smallest distance that counts, 1e-5."""
     deceleration: np.ndarray | None = None
-    """Instead of `acceleration` while a joint slows down; None or infinite: the same."""
+    """Limit in place of `acceleration` while a joint slows down; None or infinite: the same."""
     joint_names: tuple[str, ...] = ()
-    """For messages."""
+    """Joint names for messages."""
 
     def of(self, quantity: str) -> tuple[np.ndarray | None, np.ndarray | None]:
         """Lowest and highest value `[D]` of "position", "velocity", "acceleration" or "jerk"; None if off.
@@ -80,13 +80,13 @@ class Limits:
             np.stack([np.full(dof, off) if pair[side] is None else pair[side] for pair in bounds])
             for side, off in enumerate((-np.inf, np.inf))
         )
-        # Positions end where the joint ends, wherever its 0 is.
+        # A joint's end does not depend on where its 0 is.
         relative = np.array([min(self.slack, POSITION_SLACK), *[self.slack] * 3])[:, None]
         rounding = np.array([ROUNDING, 0.0, 0.0, 0.0])[:, None]
         return np.stack([low - relative * np.abs(low) - rounding, high + relative * np.abs(high) + rounding])
 
     def raised_to(self, motion: Motion) -> Limits:
-        """The same, with velocities, accelerations and jerks raised to those of a motion."""
+        """The same ranges, with velocities, accelerations and jerks raised to those of a motion."""
         largest = np.abs(extremes(motion)).max(axis=0)
         orders = {"velocity": 1, "acceleration": 2, "deceleration": 2, "jerk": 3}
         given = {name: getattr(self, name) for name in orders}
@@ -94,7 +94,7 @@ class Limits:
         return replace(self, **raised)
 
     def containing(self, position: np.ndarray) -> Limits:
-        """The same, with positions widened to a position `[D]` that is outside of them."""
+        """The same ranges, with positions widened to a position `[D]` that is outside of them."""
         low, high = self.position_min, self.position_max
         if (low is None or (low <= position).all()) and (high is None or (position <= high).all()):
             return self
@@ -107,15 +107,15 @@ class Limits:
 
 @dataclass(frozen=True)
 class Violation:
-    """Where a joint exceeds a limit most."""
+    """The place where a joint exceeds a limit most."""
 
     joint: int
     quantity: str
     time: float
-    """When, s from the motion's start."""
+    """Time of the excess, s from the motion's start."""
     value: float
     bound: float
-    """The limit itself, below 0 where it is the lower one."""
+    """The limit itself, below 0 if it is the lower one."""
 
     @property
     def excess(self) -> float:
@@ -138,7 +138,7 @@ class Violation:
 
 
 def relative_excess(quantity: str, value: float, bound: float) -> float:
-    """By how much a value exceeds a limit, relative to it; for positions, whose 0 is anywhere, in rad or m."""
+    """Excess of a value over a limit, relative to it; for positions, whose 0 is arbitrary, in rad or m."""
     beyond = abs(value - bound)
     if quantity == "position":
         return beyond
@@ -152,7 +152,7 @@ def shown_excess(quantity: str, value: float, bound: float, unit: str = "") -> s
 
 
 def told_excess(quantity: str, joint: str, value: float, bound: float, place: str, unit: str = "") -> str:
-    """In words: what exceeds its limit, by how much, and where."""
+    """The violation in words: quantity, excess and place."""
     values = f"{value:.5g} of {bound:g} {unit}".rstrip()
     return f"{quantity} of {joint} exceeds its limit by {shown_excess(quantity, value, bound, unit)} {place} ({values})"
 
@@ -166,12 +166,12 @@ def extremes(motion: Motion) -> np.ndarray:
 
 
 def keeps(motion: Motion, ranges: np.ndarray) -> bool:
-    """Whether all derivatives stay within ranges `[2, 4, D]`, as quickly as they are far from their ends."""
+    """Return whether all derivatives stay within ranges `[2, 4, D]`; quick if they are far from the ranges' ends."""
     return not native.widen(motion.coefficients, motion.knots, ranges.copy())
 
 
 def keeping(motion: Motion, ranges: np.ndarray) -> np.ndarray:
-    """Which joints stay within ranges `[2, 4, D]`, bool `[D]`."""
+    """Flags of joints that stay within ranges `[2, 4, D]`, bool `[D]`."""
     if keeps(motion, ranges):
         return np.ones(motion.dof, bool)
     least, most = extremes(motion)
@@ -239,7 +239,7 @@ def worst_violations(motion: Motion, limits: Limits, *, of_points: bool = False)
             unknown += _MERGED_S * sides[1] / judged.steps[:, None]
         for side, sign in enumerate((-1.0, 1.0)):
             values, most = sign * of_pieces[:, side] - unknown, np.tile(sign * sides[side], (len(unknown), 1))
-            if order < min(3, judged.size):  # it may begin there
+            if order < min(3, judged.size):  # a motion may begin there
                 most[0] = np.maximum(most[0], sign * judged.coefficients[0, order] * (order or 1))
             beyond = np.where(values > most, values, -np.inf)
             for joint in np.flatnonzero(beyond.max(axis=0) > -np.inf).tolist():
@@ -279,14 +279,14 @@ def find_motion_violation(motion: Motion, limits: Limits, *, steps: bool = True)
 
 
 def check(motion: Motion, limits: Limits, *, steps: bool = True) -> Callable[[], str] | None:
-    """What `find_motion_violation` finds, to be called, since that takes 1 ms; None if it finds nothing."""
+    """A function that does what `find_motion_violation` does, since that takes 1 ms; None if there is no violation."""
     tell = partial(find_motion_violation, motion, limits, steps=steps)
     exceeds = limits.forward is None and _exceeds(motion, limits)
     return tell if exceeds or tell() else None
 
 
 def _exceeds(motion: Motion, limits: Limits) -> bool:
-    """Whether there are `worst_violations`, for limits that are the same whether joints speed up or slow down."""
+    """Return whether there are `worst_violations`, for limits that are the same whether joints speed up or down."""
     allowed = limits.slackened
     if allowed is None or keeps(motion, allowed):
         return False
@@ -298,7 +298,7 @@ def _exceeds(motion: Motion, limits: Limits) -> bool:
 
 
 def _step_beyond(motion: Motion, limits: Limits) -> Violation | None:
-    """Where held accelerations change by more than the jerk limit allows within a step, at the worst."""
+    """The worst place where held accelerations change by more than the jerk limit allows within a step."""
     held = motion.knots[:-1] < motion.plan_until - ROUNDING
     accelerations = 2 * motion.coefficients[held, 2]
     if len(accelerations) < 2:
@@ -314,7 +314,7 @@ def _step_beyond(motion: Motion, limits: Limits) -> Violation | None:
 
 
 def excess(value: np.ndarray | float, highest: np.ndarray | float, slack: float = RELATIVE_SLACK) -> np.ndarray | float:
-    """By how much a value exceeds its limit beyond a relative slack; 0 or less if it does not. Infinity: no limit."""
+    """Excess of a value over its limit beyond a relative slack; 0 or less if there is none. Infinity: no limit."""
     return value - highest - slack * np.abs(highest)
 
 

@@ -32,15 +32,15 @@ class State(NamedTuple):
     position: np.ndarray
     velocity: np.ndarray
     acceleration: np.ndarray | None = None
-    """None: not known."""
+    """None: the acceleration is unknown."""
 
     @property
     def known(self) -> State:
-        """The same with an acceleration of 0 where it is not known."""
+        """The same state with an acceleration of 0 if it is not known."""
         return self._replace(acceleration=np.zeros_like(self.velocity)) if self.acceleration is None else self
 
     def beyond(self, other: State) -> np.ndarray:
-        """How far position, velocity and acceleration are beyond another state's, `[3, D]`."""
+        """Difference of position, velocity and acceleration from another state's, `[3, D]`."""
         return np.array(self.known) - np.array(other.known)
 
     def earlier(self, by: float) -> State:
@@ -69,23 +69,23 @@ class Motion(NamedTuple):
     ends_at_rest: bool = False
     """Whether its last velocity is 0; then it counts as exactly 0, in spite of rounding."""
     plan_from: float = 0.0
-    """s; before, it only leads to its plan."""
+    """Time before which the motion only leads to its plan, s."""
     plan_until: float = np.inf
-    """s; from then on it is a brake, which says nothing about its plan. Infinite: there is none."""
+    """Time after which the motion is a brake, which says nothing about its plan, s. Infinite: there is no brake."""
 
     @property
     def duration(self) -> float:
-        """Length, s."""
+        """Duration, s."""
         return float(self.knots[-1])
 
     @property
     def dof(self) -> int:
-        """D."""
+        """Number of joints D."""
         return self.coefficients.shape[2]
 
     @property
     def size(self) -> int:
-        """K + 1."""
+        """Number of coefficients K + 1."""
         return self.coefficients.shape[1]
 
     @property
@@ -95,7 +95,7 @@ class Motion(NamedTuple):
 
     @property
     def moves(self) -> bool:
-        """Whether any joint does."""
+        """Whether any joint moves."""
         return bool(np.count_nonzero(self.coefficients[:, 1:]))
 
     @property
@@ -137,7 +137,7 @@ class Motion(NamedTuple):
         """
         if not 0 <= time < self.knots[-1]:
             raise ValueError(f"time: expected at least 0 and less than the duration, {self.duration:g} s, got {time:g}")
-        piece = bisect_right(self.knots, time) - 1  # in half the time of searchsorted
+        piece = bisect_right(self.knots, time) - 1  # takes half the time of searchsorted
         knots = self.knots[piece:] - time
         if len(knots) > 2 and knots[1] < SHORTEST_GAP:
             piece, knots = piece + 1, knots[1:]
@@ -177,11 +177,11 @@ class Motion(NamedTuple):
 
     @property
     def unbraked(self) -> Motion:
-        """The motion without its brake, unless it is hardly more than that."""
+        """The motion without its brake, unless it hardly has another part."""
         return self.until(self.plan_until) if MOMENT_S < self.plan_until < self.duration else self
 
     def begun_earlier(self, by: float) -> Motion:
-        """The motion with its first piece continued backwards by some time, s, which is not of its plan."""
+        """The motion with its first piece continued backwards by some time, s; that part is not the plan's."""
         knots = self.knots + by
         knots[0] = 0.0
         coefficients = self.coefficients.copy()
@@ -213,7 +213,7 @@ class Motion(NamedTuple):
         return Motion(knots, coefficients, self.with_accelerations, other.ends_at_rest, self.plan_from, until)
 
     def raised(self, size: int = SIZE) -> Motion:
-        """The same with a number of coefficients or more, copied."""
+        """The same motion with at least so many coefficients, copied."""
         coefficients = np.zeros((len(self.coefficients), max(size, self.size), self.dof))
         coefficients[:, : self.size] = self.coefficients
         return self._replace(coefficients=coefficients)

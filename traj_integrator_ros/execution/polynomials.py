@@ -1,4 +1,4 @@
-"""Polynomials in numpy: what is rarely needed, beside the compiled steps of motions."""
+"""Polynomials in numpy: rarely needed functions beside the compiled steps of motions."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from functools import lru_cache
 from math import comb
 
 import numpy as np
-from numpy.polynomial.polynomial import polyder, polyroots, polyval  # now: numpy imports it at its first use
+from numpy.polynomial.polynomial import polyder, polyroots, polyval  # at import: numpy would load it at its first use
 
 SIZE = 6
-"""Most coefficients of a piece: what a controller reproduces from the states at its ends."""
+"""Largest number of coefficients of a piece: a controller reproduces these from the states at its ends."""
 _NO_COEFFICIENT = 1e-12
 """Share of the largest coefficient below which one counts as none."""
 
@@ -50,7 +50,7 @@ def roots_within(polynomial: np.ndarray, margin: float = 0.0) -> np.ndarray:
 
 
 def spaced(knots: np.ndarray, gap: float) -> np.ndarray:
-    """Knots without those that are less than a gap after another one; the first and the last are kept."""
+    """Knots without those closer than a gap to the previous one; the first and the last are kept."""
     gaps = np.diff(knots)
     if len(gaps) < 2 or gaps.min() >= gap:
         return knots

@@ -1,4 +1,4 @@
-"""What has to be joined: a state that the controller commands, and a plan; and how that may be done."""
+"""The problem of joining: a state that the controller commands, a plan, and the options."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Joining:
 
 
 _MOST_WORK = 90
-"""Some 5 ms, which a sequence may take on an idle core."""
+"""Work of some 5 ms, which a sequence may take on an idle core."""
 
 
 @dataclass

@@ -236,14 +236,16 @@ def _with_jumps(motion: Motion) -> Motion:
     It changes evenly from half of that before the knot to half after it, and is never beyond both values.
     """
     points, inner = points_of(motion._replace(with_accelerations=True)), motion.knots[1:-1]
-    points.acceleration[1:-1] = motion.states_at(inner)[2]  # whole nanoseconds may be before a jump
+    points.acceleration[1:-1] = motion.states_at(inner)[2]  # whole nanoseconds may lie before a jump
     change = points.acceleration[1:-1] - motion.states_at(np.nextafter(inner, 0.0))[2]
     steps = np.diff(points.time_ns)
-    has_room = np.minimum(steps[:-1], steps[1:]) > 2 * _JUMP_NS  # in a shorter piece it changes on all of it
+    # in a shorter piece, the acceleration changes over all of it
+    has_room = np.minimum(steps[:-1], steps[1:]) > 2 * _JUMP_NS
     jumps = np.flatnonzero((np.abs(change) > SAME[2]).any(axis=1) & has_room)
     sides_ns = points.time_ns[1 + jumps] + np.array([[-1], [1]]) * (_JUMP_NS // 2)
     sides = motion.states_at(sides_ns.ravel() * NANOSECOND_S, orders=3)
-    sides[0, len(jumps) :] += change[jumps] * (_JUMP_NS * NANOSECOND_S) ** 2 / 24  # what an even change goes further
+    # additional distance of an even change
+    sides[0, len(jumps) :] += change[jumps] * (_JUMP_NS * NANOSECOND_S) ** 2 / 24
     times = np.concatenate([np.delete(points.time_ns, 1 + jumps), sides_ns.ravel()])
     states = np.concatenate([np.delete(np.stack(points[1:]), 1 + jumps, axis=1), sides], axis=1)
     order = times.argsort()

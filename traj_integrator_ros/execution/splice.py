@@ -1,4 +1,4 @@
-"""From the state that a controller commands now to a plan: each joint by itself, within limits, as smooth as may be.
+"""From the state that a controller commands now to a plan: each joint by itself, within limits, as smooth as possible.
 
 A joint that is on its plan keeps it unchanged. Otherwise the difference fades, over the first of several times in which
 that keeps all limits: from the motion in execution where that is on the same plan, else as a quintic. Where none does,
@@ -37,7 +37,7 @@ def splice(problem: Problem) -> tuple[Motion, np.ndarray] | None:
     """
     plan, shift = problem.plan, np.zeros(problem.plan.dof)
     pending = problem.beyond.any(axis=0) | (plan.plan_from > 0)
-    if not np.count_nonzero(pending):  # a quarter of the time of any(), in what each sequence passes
+    if not np.count_nonzero(pending):  # takes a quarter of the time of any(), for every sequence
         return plan, shift
     joined = plan
     if plan.with_accelerations:
@@ -65,7 +65,7 @@ def splice(problem: Problem) -> tuple[Motion, np.ndarray] | None:
 # Differences that fade
 
 Faded = tuple[Motion, np.ndarray, np.ndarray | None]
-"""A motion, the joints whose difference fades in it, and by how much their plans were shifted, rad, `[D]`, or None."""
+"""A motion, the joints whose difference fades in it, and the shift of their plans, rad, `[D]`, or None."""
 Fades = Callable[[Motion, Problem, np.ndarray, float], Faded | None]
 """`blended` or `faded`."""
 
@@ -146,7 +146,7 @@ def _with(
     leads: float,
     moved: np.ndarray | None = None,
 ) -> Faded | None:
-    """The motion with what is added to its first pieces, where joints keep bounds and do not go back; changes it.
+    """Add to the first pieces of a motion, where joints then keep bounds and do not go back; changes the motion.
 
     What is added leads at most a little way, rad, and back again.
     """
@@ -170,7 +170,7 @@ def _with(
 
 @lru_cache(maxsize=8)
 def _little(dof: int) -> np.ndarray:
-    """Ranges `[2, 4, D]` of what leads so little away that it neither catches up with anything, nor goes back."""
+    """Ranges `[2, 4, D]` of additions so small that they neither catch up with anything, nor go back."""
     ranges = np.full((2, 4, dof), np.inf)
     ranges[:, 0] = RETREAT_RAD / 2
     return ranges * np.array([-1.0, 1.0])[:, None, None]
@@ -193,7 +193,7 @@ def _with_knot(motion: Motion, problem: Problem, time: float) -> Motion | None:
 
 
 def _keeps(motion: Motion, bounds: Bounds, ranges: np.ndarray) -> np.ndarray:
-    """Which joints of a motion keep ranges and bounds everywhere, `[D]`."""
+    """Flags of joints of a motion that keep ranges and bounds everywhere, `[D]`."""
     good = keeping(motion, ranges)
     if bounds.deceleration is not None and good.any():
         good &= bounds.steers(motion) <= 1 + ROUNDING

@@ -1,4 +1,4 @@
-"""How fast joints may move, and the fastest way for them to stop, by a formula."""
+"""The speed of joints on their way to a stop, and their fastest stop, by a formula."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ def peak_speed(v: np.ndarray | float, a: np.ndarray | float, jerk: np.ndarray | 
 
 
 class Rates(NamedTuple):
-    """How fast a joint may move: rad/s, rad/s^2, rad/s^3."""
+    """Bounds of one joint: rad/s, rad/s^2, rad/s^3."""
 
     velocity: float
     acceleration: float
     jerk: float
     deceleration: float
-    """Instead of `acceleration` against the way that it has to go; it may turn round on its way."""
+    """Bound in place of `acceleration` against the direction of the way; the joint may turn round on its way."""

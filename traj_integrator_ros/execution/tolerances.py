@@ -1,4 +1,4 @@
-"""Numbers that mean the same everywhere: units of messages, and what is too little to count."""
+"""Numbers with one meaning everywhere: units of messages, and differences that are too small to count."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ NANOSECOND_S, SECOND_NS = 1e-9, 10**9
 ROUNDING = 1e-9
 """Relative, or in rad, rad/s or s: differences up to this are rounding."""
 SAME = np.array([[1e-10], [1e-8], [1e-6]])
-"""rad, rad/s, rad/s^2: differences of states up to these are rounding, and nothing is done about them."""
+"""rad, rad/s, rad/s^2: differences of states up to these are rounding and are ignored."""
 STANDS_RAD_S = 1e-6
 """Commanded velocities up to this are rounding of rest, and have no direction."""
 MOMENT_S = 1e-3
-"""Duration of a motion that only says where joints rest; what is shorter is not cut out of a motion."""
+"""Duration of a motion that only says where joints rest; nothing shorter is cut out of a motion."""
 SAME_END_RAD = 1e-3
 """Two motions that end closer than this end at one place."""
 RESTS = 0.02
 """Relative to full speed: measured velocities up to this count as rest."""
 MOST_KEPT = 4096
-"""Most values that are remembered of what comes again and again: at 100 Hz those of 40 s."""
+"""Most values that caches keep: at 100 Hz those of 40 s."""
 
 
 def whole_ns(seconds: float) -> int:

@@ -1,4 +1,4 @@
-"""What sequences become in batches: trajectories, gradients, costs. Nothing of it is commanded; knows no ROS."""
+"""Batches of sequences: trajectories, gradients, costs. They are not commanded; knows no ROS."""
 
 from __future__ import annotations
 
@@ -39,18 +39,18 @@ from ..requests.turning import turned_cost, unwrapped_request
 
 Result = TypeVar("Result")
 Beside = Callable[[int, Callable[[], Result]], Result]
-"""Does work on so many numbers, which needs nothing that others change, and returns its result."""
+"""Does work on so many numbers, independent of what others change, and returns its result."""
 _TIMES_KEPT = 16
 """By step length and horizon; a planner has one or two of them."""
 
 
 def at_once(size: int, work: Callable[[], Result]) -> Result:
-    """`Beside`, in the caller's turn."""
+    """`Beside` that works in the caller's turn."""
     return work()
 
 
 class Batches:
-    """Answers what is asked of batches.
+    """Answers requests about batches.
 
     Args:
         engine: for the node's device and dtype.
@@ -88,7 +88,7 @@ class Batches:
         return check_sequence(fields, self._rules)
 
     def started(self, request: ActionRequest, now_ns: Callable[[], int]) -> Ends:
-        """The start of a request: its own, or the robot's state. Raises Rejected as `start`."""
+        """The start of a request: its own, or the robot's state. Raises Rejected like `start`."""
         return request.start if request.start.rows else request.start._replace(rows=self._start(now_ns()))
 
     def integrate(self, request: ActionRequest, start: Ends, wanted: int = 0) -> IntegratedBatch:
@@ -119,7 +119,7 @@ class Batches:
         return IntegratedBatch(request, trajectories, times(request.control_map, dt, request.horizon), wanted)
 
     def violation(self, batch: IntegratedBatch) -> str:
-        """Where a row of a trajectory exceeds limits most, in words; empty if none does."""
+        """The place where a row of a trajectory exceeds limits most, in words; empty if none does."""
         look = partial(find_violation, batch.trajectories, self._limits, batch.request.control_map.start_row)
         return self._beside(_size(batch.request), look)
 
@@ -202,7 +202,7 @@ class Batches:
         return EvaluatedBatch(values, arranged, trajectories, violations)
 
     def _violations(self, request: ActionRequest, start: Ends, limits: QuadraticCost) -> tuple[np.ndarray | None, ...]:
-        """By how much all trajectories exceed limits. Raises Rejected: non_finite_result."""
+        """Excess of all trajectories over limits. Raises Rejected: non_finite_result."""
         found = violations_of(self._integrated(request, start), limits)
         arranged = []
         for name, values in zip(OUTPUTS, found, strict=True):
@@ -210,7 +210,7 @@ class Batches:
                 arranged.append(None)
                 continue
             narrowed = _narrowed(values)
-            if not all_finite(narrowed):  # -inf where nothing is limited
+            if not all_finite(narrowed):  # -inf where there is no limit
                 checked = np.where(np.isneginf(values), 0, narrowed)
                 require_finite(f"violation_{name}", checked, RejectionReason.NON_FINITE_RESULT)
             arranged.append(request.columns.out_of_node(narrowed))
@@ -248,7 +248,7 @@ def _require_dt_with_gradient(request: ActionRequest, instead: str) -> None:
 
 
 def _computed(compute: Callable[..., Result], *arguments: object, **options: object) -> Result:
-    """What the engine computes. Raises Rejected: out_of_device_memory."""
+    """The engine's result. Raises Rejected: out_of_device_memory."""
     try:
         return compute(*arguments, **options)
     except OutOfDeviceMemory as error:

@@ -1,4 +1,4 @@
-"""Where a motion begins: what the controller does by then, or where it is brought if nobody knows. Knows no ROS."""
+"""Where a motion begins: at the controller's command then, or where it is brought if nobody knows. Knows no ROS."""
 
 from __future__ import annotations
 
@@ -25,21 +25,21 @@ from .supervision import NEAR
 _QUINTIC_PEAKS = (1.88, 5.78, 4 * 60.0)
 """Largest velocity, acceleration and (four times the) jerk of a quintic between rests, over a way of 1 in 1 s."""
 _BRIDGED_AGAIN = 8
-"""How often the time is found from where the joint is at its end: it converges."""
+"""Number of times that the duration is computed from the joint's place at its end: it converges."""
 _FURTHEST_RAD = 0.5
-"""Furthest that a robot which something else moves is assumed to go on, rad or m."""
+"""Furthest that a robot that something else moves is assumed to go on, rad or m."""
 _LONGEST_OUTLOOK_S = 0.5
 """Longest time over which a measured velocity is used to bound how far the robot may have moved."""
 _LATEST_S = 1.0
-"""A plan without a stamp was made within this time: the robot may have been where it begins."""
+"""A plan without a stamp was made within this time: the robot may have been at its beginning."""
 _SAYS_ITSELF_S = 0.5
-"""A plan whose first row comes later than this says itself how fast it is gone to; the rows of a chunk are nearer."""
+"""A plan whose first row comes later than this states its own approach speed; the rows of a chunk are nearer."""
 _AT_START_RAD = 0.01
 """Distance of a path's first row from the robot up to which that is its start; MoveIt's default, too."""
 
 
 class Beginning:
-    """Finds what the controller does from now on, whose stops keep bounds; and whether a plan may begin there."""
+    """Finds the controller's command from now on, given bounds for stops; and whether a plan may begin there."""
 
     def __init__(
         self,
@@ -53,7 +53,7 @@ class Beginning:
         self._bounds, self._allowance = bounds, allowance
 
     def of(self, plan: Plan, now_ns: int) -> Present:
-        """What the controller does from now on; where nobody knows, it is at the measured state a little later.
+        """The controller's command from now on; if nobody knows it, the measured state a little later.
 
         Raises:
             Rejected: no_joint_state, state_too_old, clock_jumped_back, controller_unavailable or deviation.
@@ -80,23 +80,23 @@ class Beginning:
         known_ns = self._published.motion_clock.at(now_ns) + whole_ns(bridge_s)
         if not velocity.any():
             motion = resting(position, MOMENT_S)
-        else:  # something else moves it: as if it went on until the controller is there, and then stopped
+        else:  # something else moves the robot: assumed to go on until the controller is there, and then to stop
             further = velocity * bridge_s
             self._require_near(velocity, further)
             motion = fastest_stop(State(position + further, velocity), self._bounds)
         return Present(PlannedMotion(known_ns, motion), False, known_ns)
 
     def to_stop(self, now_ns: int) -> Present | None:
-        """The motion to stop, also one of another node; None: nothing is known to move."""
+        """The motion to stop, also if it is another node's; None: no motion is known."""
         present = self._published.present
         if present.is_silent(now_ns) and (own := present.own(now_ns)):
-            return own  # silence is a reason to stop, never one not to
+            return own  # silence is a reason to stop, never a reason to go on
         try:
             return present.at(now_ns, waits=False)
         except Rejected:
             if (report := present.report) is None or present.is_silent(now_ns):
                 return None
-            # As far as anybody knows, it goes on like that until the stop is taken up.
+            # The motion is assumed to go on like that until the stop is taken up.
             at = self._published.motion_clock.at
             lasts = (at(now_ns) - at(report.stamp_ns)) * NANOSECOND_S + self._published.lead.seconds + MOMENT_S
             position, velocity, acceleration = report.reference
@@ -104,7 +104,7 @@ class Beginning:
             return Present(PlannedMotion(at(report.stamp_ns), motion), False, at(now_ns))
 
     def without_first_row(self, path: Plan, now_ns: int) -> Plan:
-        """A path without its first row where the robot is, or is commanded to be: most planners begin with that."""
+        """A path without its first row if the robot is, or is commanded to be, there: most planners begin with that."""
         known = [] if (measured := self._measured(now_ns)) is None else [measured.position]
         with suppress(Rejected, NotYet):
             if (present := self._published.present.at(now_ns)) is not None:
@@ -116,7 +116,7 @@ class Beginning:
         return replace(path, actions=path.actions[1:])
 
     def mismatch(self, plan: Plan, present: Present, join_ns: int, now_ns: int) -> str:
-        """Where a plan does not begin where the robot is, or may be by then, in words; empty: it does."""
+        """The difference, in words, between a plan's beginning and where the robot is, or may be then; empty: none."""
         tolerance, measured = self._parameters.limits_start_deviation, self._measured(now_ns)
         if tolerance <= 0:
             return ""
@@ -131,7 +131,8 @@ class Beginning:
         beyond = self._apart(measured, position) - reach
         then = self._published.present.commanded_to_each(measured.stamps_ns)
         now = self._published.present.commanded(measured.stamp_ns)
-        if then is not None and now is not None:  # a joint that was not measured lately has moved as it was commanded
+        # a joint without a recent measurement is assumed to follow its command
+        if then is not None and now is not None:
             moved = measured._replace(position=measured.position + np.nan_to_num(now.position - then.position))
             beyond = np.minimum(beyond, self._apart(moved, position))
         joint = int(beyond.argmax())
@@ -149,7 +150,7 @@ class Beginning:
         The robot may be anywhere between its measured position, its command since the origin, and where that still
         leads: a stream that is slowed is behind its plans, and a plan may come late.
         """
-        is_goal = plan.is_complete and len(plan.steps) == 1  # which is no way
+        is_goal = plan.is_complete and len(plan.steps) == 1  # a distance of 0
         if not (plan.is_positions or plan.spline) or not len(plan.steps) or plan.steps[0] > _SAYS_ITSELF_S or is_goal:
             return ""
         first, pace = plan.actions[0], self._parameters.publish_catch_up * plan.pace
@@ -189,7 +190,8 @@ class Beginning:
             return
         at_ns = self._published.motion_clock.at(now_ns)
         commanded = present.planned.state_at(at_ns).position
-        if present.known_from_ns > at_ns:  # it begins at the measured state; commanded yet is where it was left
+        # it begins at the measured state; the command is still where the arm was left
+        if present.known_from_ns > at_ns:
             commanded = self._published.present.left_at
             if commanded is None or not (guard.stood or insists):
                 return
@@ -227,7 +229,7 @@ class Beginning:
         return self._joint_states.known(now_ns, self._parameters.state_timeout)
 
     def _apart(self, measured: MeasuredState, place: np.ndarray) -> np.ndarray:
-        """How far the robot is from a place, `[dof]`."""
+        """Distance of the robot from a place, `[dof]`."""
         return np.abs(turned(measured.position, place, self._parameters.continuous) - place)
 
     def _require_states(self, now_ns: int) -> None:

@@ -1,4 +1,4 @@
-"""Motions to plans, found beside their caller: what takes long keeps nothing waiting, least of all a stop. No ROS."""
+"""Motions to plans, searched beside their caller: long work holds up nothing, least of all a stop. No ROS."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from .candidates import Candidate, Candidates, JoinPoint, Read
 from .reference import PlannedMotion, Reading, stops_of
 
 THREADS = 4
-"""For two that are wanted, and as many that are not any more and end soon."""
+"""Threads for two searches that are wanted, and two that were dropped and end soon."""
 PATIENCE_S = 8e-3
-"""How long a caller waits: nearly all plans are joined within that."""
+"""Longest wait of a caller, s: nearly all plans are joined within that."""
 MAKING = 2.0
-"""A trajectory or a candidate may take so many times as long as the last one."""
+"""Ratio to the last search that a trajectory or a candidate may take."""
 _SHORT = 64
 """Rows of a plan whose most exact planned motion takes a few milliseconds to be joined."""
 _FORGETTING = 0.8
@@ -57,7 +57,7 @@ class Finding:
 
         try:
             found = candidates.first(wanted, self.point)
-        except BaseException as error:  # whatever it is, it belongs to who asks for the result
+        except BaseException as error:  # any error belongs to the caller who asks for the result
             self.took_s = time.monotonic() - began
             self._found.set_exception(error)
         else:
@@ -65,11 +65,11 @@ class Finding:
             self._found.set_result(found)
 
     def drop(self) -> None:
-        """End soon: nobody wants the result."""
+        """Drop the search: nobody wants the result."""
         self._is_wanted = False
 
     def is_done(self, within_s: float = 0.0) -> bool:
-        """Whether it is over, or will be within a time, s."""
+        """Return whether the search is over, or will be within a time, s."""
         return self._found.done() or (within_s > 0 and bool(wait([self._found], within_s).done))
 
     def result(self) -> tuple[Candidate | None, str]:
@@ -78,11 +78,11 @@ class Finding:
 
     @property
     def succeeded(self) -> bool:
-        """Whether a candidate without a fault was found."""
+        """Return whether a candidate without a fault was found."""
         return self._found.exception() is None and not self._found.result()[1]
 
     def later(self, join_ns: int) -> Finding:
-        """The same candidate, begun later: it begins at rest."""
+        """The same candidate, begun later, since it begins at rest."""
         candidate, _ = self.result()
         begun_ns = candidate.planned.start_ns + join_ns - self.point.join_ns
         candidate = candidate._replace(planned=candidate.planned._replace(start_ns=begun_ns))
@@ -91,7 +91,7 @@ class Finding:
         return finding
 
     def tell(self, over: Callable[[], None]) -> None:
-        """Call this when it is over, in its thread."""
+        """Have a function called when the search is over, in its thread."""
         self._found.add_done_callback(lambda _: over())
 
 
@@ -108,7 +108,7 @@ class Findings:
         self._threads, self._wake = threads, wake
         self._kept: dict[Plan, Finding] = {}
         self._usual_s, self._rows = 0.0, 0
-        """How long the search for the motion to a plan of so many rows may take; 0: the last one was found at once."""
+        """Expected time of the search for the motion to a plan of so many rows; 0: the last one was found at once."""
 
     def begin(self, finding: Finding, candidates: Candidates, read: Read) -> Finding:
         """Begin a search, and end it at once where a short plan needs none: threads have their turn later."""
@@ -122,7 +122,7 @@ class Findings:
         return finding
 
     def expected_s(self, plan: Plan) -> float:
-        """How long the search for a plan like the last one that took long will take, s; 0: it is not like that."""
+        """Expected time of the search for a plan like the last long one, s; 0: the plan is different."""
         return self._usual_s if is_like(plan, self._rows) else 0.0
 
     def keep(self, plan: Plan, finding: Finding) -> None:
@@ -136,7 +136,7 @@ class Findings:
         return self._kept.get(plan)
 
     def is_sought(self, plan: Plan) -> bool:
-        """Whether the motion to a plan is being sought."""
+        """Return whether the motion to a plan is being searched for."""
         return (finding := self.of(plan)) is not None and not finding.is_done()
 
     def take(self, plan: Plan, finding: Finding) -> None:
@@ -152,16 +152,16 @@ class Findings:
             finding.drop()
 
     def drop_all(self) -> None:
-        """Drop them all: they began from what is not so any more."""
+        """Drop all searches: they began from a state that is no longer true."""
         for finding in self._kept.values():
             finding.drop()
         self._kept.clear()
 
 
 def is_like(plan: Plan, rows: int) -> bool:
-    """Whether a plan is as long as one of so many rows, or nearly, and no stop, whose motion is found at once."""
+    """Return whether a plan has about as many rows as another, and is no stop, whose motion is found at once."""
     return len(plan.steps) > rows / 2 and not stops_of(plan).all()
 
 
 class _NotWanted(Exception):
-    """A search that was dropped ends."""
+    """Raised in a dropped search, so that it ends."""

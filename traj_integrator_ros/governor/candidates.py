@@ -1,4 +1,4 @@
-"""Motions from the present command to a plan: read, joined, stopped at the end, slowed if need be. No ROS."""
+"""Motions from the present command to a plan: read, joined, stopped at the end, slowed if necessary. No ROS."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from .stop import stopped_at_end
 Read = Callable[[Reading], Iterator[PlannedMotion]]
 """Yields the planned motions of a plan, the most exact first."""
 Fault = Callable[[], str] | None
-"""Tells what is wrong with a candidate; None: nothing is."""
+"""Returns the fault of a candidate, in words; None: there is none."""
 _ALIKE = 1.1
 """Excesses of two readings that differ by less than this factor count as the same: then the more exact one is first."""
 _CONTRADICTORY = 2.0
@@ -35,10 +35,10 @@ _CONTRADICTORY = 2.0
 their positions then.
 """
 _MOST_SLOWED = 3
-"""Readings of a plan that are slowed at most, one after the other, where none of them keeps the limits."""
+"""Most readings of a plan that are slowed, one after the other, if none of them keeps the limits."""
 _NO_JOIN = "motion: the plan cannot be joined from the present command within the limits"
 _OF_A_READING = 8
-"""Ways of one joint that could be looked at while a plan is read, ended and judged."""
+"""Most ways of one joint that are tried while a plan is read, ended and judged."""
 
 
 class Candidate(NamedTuple):
@@ -47,7 +47,7 @@ class Candidate(NamedTuple):
     joined: Motion
     planned: PlannedMotion
     delay: float = 0.0
-    """By how much the plan was slowed, s."""
+    """Time by which the plan was slowed, s."""
 
     @staticmethod
     def alone(join_ns: int, motion: Motion) -> Candidate:
@@ -56,27 +56,27 @@ class Candidate(NamedTuple):
 
 
 class JoinPoint(NamedTuple):
-    """Where a plan is taken up, and what every candidate is made of."""
+    """The state in which a plan is taken up, and everything that candidates share."""
 
     state: State
-    """Commanded then."""
+    """Commanded state at that time."""
     join_ns: int
     stopped: np.ndarray
     """Joints that stop from there, bool `[dof]`."""
     floating: np.ndarray
-    """Joints whose plan is about velocities, and that do not stop, bool `[dof]`."""
+    """Joints whose plan consists of velocities, and that do not stop, bool `[dof]`."""
     bounds: Bounds
     """Bounds of joins."""
     asked: Bounds
-    """Bounds of plans: the same, but for the jerk of going over from plan to plan."""
+    """Bounds of plans: the same, except for the jerk of going over from plan to plan."""
     executed: Motion
     """The rest of the motion in execution."""
     crossing: np.ndarray
-    """Jerk, rad/s^3, `[dof]`, that going over from the plan before may ask for."""
+    """Jerk, rad/s^3, `[dof]`, that a change from the previous plan may ask for."""
     limits: JointLimits
     """Limits of the plan; those of positions contain the place where the robot is."""
     work: Work | None = None
-    """What the search may still do; None: it has not begun."""
+    """Remaining work of the search; None: it has not begun."""
 
 
 class Ended(NamedTuple):
@@ -85,11 +85,11 @@ class Ended(NamedTuple):
     planned: PlannedMotion
     motion: Motion
     bounds: Bounds
-    """Within which it is joined."""
+    """Time within which it is joined, s."""
     limits: JointLimits
     """Limits that it has to keep."""
     delay: float = 0.0
-    """By how much it was slowed, s."""
+    """Time by which it was slowed, s."""
 
 
 class Candidates:
@@ -110,7 +110,7 @@ class Candidates:
 
     @np.errstate(over="ignore", invalid="ignore", divide="ignore")
     def first(self, read: Read, point: JoinPoint) -> tuple[Candidate | None, str]:
-        """The first candidate that keeps its limits, or that can be made to by slowing it; in any thread.
+        """The first candidate that keeps its limits, or does so once it is slowed; in any thread.
 
         Args:
             read: the plan.
@@ -142,7 +142,7 @@ class Candidates:
 
     @np.errstate(over="ignore", invalid="ignore", divide="ignore")
     def at_once(self, read: Read, point: JoinPoint) -> Candidate | None:
-        """What `first` finds where the most exact reading is neither smoothed nor slowed; None: it takes a search."""
+        """The result of `first` if the most exact reading is neither smoothed nor slowed; None: it takes a search."""
         planned = next(read(self._reading))
         require_finite("motion", planned.motion.coefficients, RejectionReason.NON_FINITE_RESULT)
         if not planned.is_complete and not self._keeps(planned.remainder(point.join_ns), point.asked):
@@ -194,13 +194,13 @@ class Candidates:
         yield from (planned for _, planned in sorted(wilder, key=lambda it: it[0]))
 
     def _keeps(self, rest: Motion, bounds: Bounds) -> bool:
-        """Whether what of a motion is its plan's keeps bounds."""
+        """Return whether the plan's part of a motion keeps bounds."""
         return bool(bounds.demands_of(rest.valid).max() <= 1 + self._parameters.limits_tolerance)
 
     def _ended(self, planned: PlannedMotion, point: JoinPoint) -> Ended:
         """A planned motion with its brake, and with the stops of joints that stop where they come to rest."""
         rest, limits, bounds = planned.remainder(point.join_ns), point.limits, point.bounds
-        if planned.keeps_limits:  # what the plan makes of its points violates nothing, nor does a join to it
+        if planned.keeps_limits:  # the interpolation of the plan's points violates nothing, nor does a join to it
             limits, bounds = limits.raised_to(rest), replace(bounds, most=np.inf)
         raised = bounds.raised_to(rest.valid)
         if self._parameters.publish_end == END_STOP:
@@ -210,18 +210,18 @@ class Candidates:
         return Ended(planned, rest, raised.containing(rest.valid), limits)
 
     def _joined_freely(self, planned: PlannedMotion, point: JoinPoint) -> Ended | None:
-        """The motion that joins a plan as if that kept its limits; None: it cannot be joined."""
+        """The motion that joins a plan, with limits disregarded; None: it cannot be joined."""
         rest = planned.remainder(point.join_ns).valid
         raised = replace(point.bounds, most=np.inf, deceleration=None).raised_to(rest)
         ended = self._ended(planned, point._replace(bounds=raised))
         if (joined := self._joined(ended, point)) is None:
             return None
         motion = joined[0]._replace(plan_from=0.0)
-        # Later plans continue what was slowed, from here on: the plan as it was is elsewhere.
+        # Later plans continue the slowed plan from here on, since the original plan is elsewhere.
         return ended._replace(planned=planned._replace(start_ns=point.join_ns, motion=motion), motion=motion)
 
     def _slowed(self, ended: Ended) -> Ended | str:
-        """The same, slowed where it exceeds limits; or why that is not found, in words."""
+        """The same motion, slowed where it exceeds limits; or the reason why none is found, in words."""
         motion, valid = ended.motion, ended.motion.valid
         if motion.plan_from >= motion.duration:
             return ended
@@ -244,26 +244,26 @@ class Candidates:
         if fault is None and motion is not ended.motion:
             fault = check(motion, limits, steps=False)
             if fault is not None and ended.motion.plan_until < np.inf and np.abs(shift).max() > SAME_END_RAD:
-                # Stopped where it goes, and not where it was planned, it may keep the limits.
+                # Stopped on its way instead of at the planned place, it may keep the limits.
                 moved = planned._replace(motion=planned.motion.moved(shift))
                 return self._judged(self._ended(moved, point), point)
         return _candidate(ended, motion, shift, point.join_ns), fault
 
     def _joined(self, ended: Ended, point: JoinPoint) -> tuple[Motion, np.ndarray] | None:
-        """See `splice`: what leads from the present command to an ended planned motion."""
+        """See `splice`: the motion from the present command to an ended planned motion."""
         motion, planned = ended.motion, ended.planned
         problem = Problem(
             point.state, motion, ended.bounds, self._joining, point.floating, point.executed, point.crossing,
             planned.pace, point.work,
         )  # fmt: skip
-        # Where accelerations jump within a plan, it also begins with a jump.
+        # If accelerations jump within a plan, it may also begin with a jump.
         if planned.keeps_limits and problem.jumps_only:
             return motion, np.zeros(motion.dof)
         return splice(problem)
 
 
 def _candidate(ended: Ended, motion: Motion, shift: np.ndarray, join_ns: int) -> Candidate:
-    """What is executed, and the planned motion that later plans continue: as it was planned, where it is joined."""
+    """The executed motion, and the planned motion that later plans continue: unchanged from the join on."""
     before, kept, begun_ns = ended.planned.motion, ended.motion, join_ns
     into = (join_ns - ended.planned.start_ns) * NANOSECOND_S
     if 0 < into < before.duration:  # a later plan may begin before this one was taken up
@@ -273,7 +273,7 @@ def _candidate(ended: Ended, motion: Motion, shift: np.ndarray, join_ns: int) ->
 
 
 def _with_stops(motion: Motion, state: State, chosen: np.ndarray, bounds: Bounds) -> Motion:
-    """The motion, but for joints that come to rest from a state as fast as they may."""
+    """The motion, except that some joints come to rest from a state as fast as they may."""
     joints = np.flatnonzero(chosen).tolist()
     stopping = {joint: fastest_stop(state.of(joint), bounds.of(joint)) for joint in joints}
     return united(stopping, motion)

@@ -13,7 +13,7 @@ from ..execution.tolerances import NANOSECOND_S, SECOND_NS, whole_ns
 from ..requests.plan import Plan
 
 _MOST_CHUNKS = 128
-"""Most chunks that are remembered; more than ACT needs at most: chunks of 100 actions, one with each action."""
+"""Most chunks that are remembered; ACT needs fewer: chunks of 100 actions, one with each action."""
 _SAME_TIME_NS = whole_ns(SHORTEST_GAP)
 
 
@@ -35,13 +35,13 @@ class _Remembered:
 
 
 class ChunkMemory:
-    """The chunks of positions that were published and are not over, in the order of their observations."""
+    """Published chunks of positions that are not over, in the order of their observations."""
 
     def __init__(self) -> None:
         self._chunks: list[_Remembered] = []
         self._most_averaged = 0
         self.forgotten = 0
-        """Number of chunks that were not over when something else replaced them, or when there were too many."""
+        """Number of chunks that were not over when another message replaced them, or when there were too many."""
 
     def averaged(self, chunk: Plan, decay: float, *, newest_first: bool) -> Plan:
         """Return the chunk with each position averaged with remembered chunks' for the same time.
@@ -69,7 +69,7 @@ class ChunkMemory:
         return replace(chunk, actions=averaged, start=None)
 
     def take(self, chunk: Plan | None, now_ns: int) -> None:
-        """Remember a published chunk as the policy sent it; None: something else was published, so forget all."""
+        """Remember a published chunk as the policy sent it; None: another message was published, so forget all."""
         running = [other for other in self._chunks if other.last_ns > now_ns]
         if chunk is None:
             self._chunks = []

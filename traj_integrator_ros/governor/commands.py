@@ -1,4 +1,4 @@
-"""What the controller is commanded, and when: plans in time, those that wait, brakes and stops. Knows no ROS."""
+"""The controller's commands in time: plans, waiting plans, brakes and stops. Knows no ROS."""
 
 from __future__ import annotations
 
@@ -23,33 +23,33 @@ from .supervision import NEAR, REST_S, Finding, Yields
 from .trajectories import SPARE_NS, TrajectoryMaker
 
 Refuse = Callable[[Rejected, Plan], None]
-"""Called with plans that were accepted, had to wait, and were refused then."""
+"""Called with plans that were accepted, had to wait, and were then refused."""
 _RESTARTS_S = 0.16
 """An arm stands while its controller restarts, which takes less: a brake then would be executed from its middle."""
 _OFF = "controller_state"
-"""The input that ended, where a robot is braked for that."""
+"""The input that ended, if the robot is braked because of that."""
 _MOST_YIELDS = 5
-"""Number of ways to where a robot is while it rests."""
+"""Number of motions to the robot's place that are allowed while it rests."""
 _TRIES = 3
-"""A slowed trajectory is made anew at most so many times."""
+"""Most times that a slowed trajectory is made again."""
 
 
 class Commands:
-    """Brings plans to the controller, and stops the robot where it, its states or somebody ask for that."""
+    """Brings plans to the controller, and stops the robot when it, its states or a caller demand that."""
 
     def __init__(self, joint_states: JointStates, published: PublishedMotion, refuse: Refuse) -> None:
         self._joint_states, self._published, self._refuse = joint_states, published, refuse
         self._waiting: Plan | None = None
         self._next: Plan | None = None
-        """The newest after one that waits until its motion is found."""
+        """The newest plan after one that waits until its motion is found."""
         self._trajectories: TrajectoryMaker | None = None
         self._revisions = 0
-        """Those of the present command that are known to the comparison."""
+        """Versions of the present command that the comparison has seen."""
         self._kept: JointLimits | None = None
-        """Limits before they changed, until it is known whether what is in execution keeps the present ones."""
+        """Limits before a change, until it is known whether the motion in execution keeps the present ones."""
 
     def reconfigure(self, parameters: NodeParameters, trajectories: TrajectoryMaker) -> None:
-        """Continue with other parameters; `tick` brings what is in execution within their limits."""
+        """Continue with other parameters; `tick` brings the motion in execution within their limits."""
         if self._trajectories is not None and self._kept is None:
             self._kept = self._trajectories.limits
         self._parameters, self._trajectories = parameters, trajectories
@@ -65,7 +65,7 @@ class Commands:
             )
 
     def in_time(self, plan: Plan, now_ns: int, clock: Callable[[], int] | None = None) -> ExecutableTrajectory | None:
-        """The trajectory of a plan, or None if it has to wait; then it replaces another one that waits.
+        """The trajectory of a plan, or None if it has to wait; then it replaces another waiting plan.
 
         But one that is like another whose motion is being sought comes after that: in a stream of plans whose ways take
         longer than it takes the next one to come, none would ever be found otherwise.
@@ -96,7 +96,7 @@ class Commands:
         return trajectory
 
     def is_possible(self, plan: Plan, now_ns: int) -> bool:
-        """Whether it is known that a plan could be executed now: otherwise, ask again. Nothing is changed.
+        """Return whether it is known that a plan could be executed now; if not, ask again. Nothing is changed.
 
         Raises:
             Rejected: it could not, as `in_time` and `require_newer`.
@@ -113,11 +113,11 @@ class Commands:
         except NotYet as later:
             return not later.is_sought
         finally:
-            guard.stood = stood  # nothing is begun yet
+            guard.stood = stood  # nothing has begun yet
         return True
 
     def require_following(self, now_ns: int) -> None:
-        """Refuse sequences, and what is in execution, while the robot is, or was, braked.
+        """Refuse sequences, and the motion in execution, while the robot is, or was, braked.
 
         Raises:
             Rejected: deviation or stopped.
@@ -176,7 +176,7 @@ class Commands:
                 self._next = following
 
     def _yielding(self, now_ns: int, moving: bool) -> ExecutableTrajectory | None:
-        """The way of the command to where a robot is that was braked because it did not follow; None: it is there.
+        """The command's way back to a robot that was braked because it did not follow; None: the command is there.
 
         What the robot presses on is released, and nothing draws it back when its drives are on again. Only where the
         controller reports: otherwise nobody knows whether it still holds the command.
@@ -209,9 +209,9 @@ class Commands:
         """
         guard = self._published.guard
         if guard.held and not hold:
-            guard.contact = None  # whoever releases it knows what it met
+            guard.contact = None  # the caller who releases it knows what it touched
         guard.held = hold
-        guard.yields = guard.yields._replace(resting=_MOST_YIELDS)  # whoever stops it wants it to stand
+        guard.yields = guard.yields._replace(resting=_MOST_YIELDS)  # the caller who stops it wants it to stand
         self._refuse_waiting(Rejected(RejectionReason.STOPPED, "node: stopped before the sequence was begun"))
         if not self._published.is_moving(now_ns) and not self._published.present.may_move():
             return None
@@ -233,24 +233,24 @@ class Commands:
 
     @property
     def waits(self) -> bool:
-        """Whether a plan, or other limits, are to be brought to the controller yet."""
+        """Return whether a plan, or other limits, have yet to be brought to the controller."""
         return self._waiting is not None or self._kept is not None
 
     def withdraw(self) -> None:
-        """Forget what waits, because its sender does not want it any more."""
+        """Forget a waiting plan, because its sender does not want it any more."""
         if self._waiting is not None:
             self._trajectories.findings.drop(self._waiting)
         self._waiting, self._next = self._next, None
 
     def deactivate(self) -> None:
-        """Refuse what waits: it must not be begun when the node is active again."""
+        """Refuse waiting plans: they must not begin when the node is active again."""
         self._refuse_waiting(Rejected(RejectionReason.NOT_ACTIVE, "node: deactivated before the sequence was begun"))
 
     def supervise(self, now_ns: int) -> None:
         """Compare the latest joint state with the command of its time, where that is due."""
         state = self._comparable(now_ns)
         clock, present, guard = self._published.clock, self._published.present, self._published.guard
-        # While nobody knows where the controller is in its motion, a brake could begin where the command is not.
+        # While nobody knows where the controller is in its motion, a brake could begin away from the command.
         unsure = present.is_unsure or present.is_doubtful
         if unsure or clock.states.is_alone or not guard.monitor.is_due(state.stamp_ns):
             return
@@ -266,7 +266,7 @@ class Commands:
         guard.measured(position, allowance, state.stamp_ns)
 
     def _comparable(self, now_ns: int) -> MeasuredState:
-        """The latest joint state whose command is known: where motions are scaled, up to the last report."""
+        """The latest joint state whose command is known: for scaled motions, up to the last report."""
         latest, present = self._joint_states.latest(now_ns, 0.0), self._published.present
         if present.report is None or present.motion_clock.is_settled(now_ns):
             return latest
@@ -274,9 +274,9 @@ class Commands:
         return next(known, latest)
 
     def set_clock(self, by_ns: int) -> None:
-        """The clock was set: what waits begins at another time of it."""
+        """The clock was set: waiting plans begin at another time of it."""
         for plan in filter(None, (self._waiting, self._next)):
-            self._trajectories.findings.drop(plan)  # its motion was sought from a time of the clock before
+            self._trajectories.findings.drop(plan)  # its motion was searched for from an earlier time of the clock
         self._waiting, self._next = (
             plan
             and replace(plan, origin_ns=plan.origin_ns and plan.origin_ns + by_ns, received_ns=plan.received_ns + by_ns)
@@ -297,7 +297,7 @@ class Commands:
         return Rejected(reason, f"node: {guard.reason}; rejecting until the robot rests")
 
     def _why_brake(self, now_ns: int, moving: bool) -> Finding | None:
-        """Why the robot is to be braked; None: it is not."""
+        """The reason to brake the robot; None: there is none."""
         unsure, timeout = self._published.clock.is_unsure, self._parameters.state_timeout
         age = self._joint_states.age_s(now_ns, arrived=unsure)
         if moving and timeout > 0 and age is not None and age > timeout:
@@ -330,7 +330,7 @@ class Commands:
         return not first.untimed and is_like(plan, len(first.steps))
 
     def _within_limits(self, now_ns: int) -> ExecutableTrajectory | None:
-        """What brings the motion in execution within limits that have changed; None: it keeps them, or that waits."""
+        """The motion in execution, brought within changed limits; None: it keeps them, or the change waits."""
         try:
             within = self._trajectories.kept(now_ns, self._kept)
         except NotYet:

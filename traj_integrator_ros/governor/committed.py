@@ -1,4 +1,4 @@
-"""The motion in execution at the times of a chunk that is being planned, and what of it is fixed. Knows no ROS."""
+"""The motion in execution at the times of a chunk that is being planned, and its fixed rows. Knows no ROS."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .sent import SentMotion
 
 _TRANSPORT_PERCENT = 95
 _LONGEST_GAP_NS = 200_000_000
-"""Between two joint states that are further apart, nothing is said about where the robot was."""
+"""Between two joint states further apart than this, s, the robot's place is unknown."""
 
 
 class CommittedFields(NamedTuple):
@@ -27,7 +27,7 @@ class CommittedFields(NamedTuple):
     stamp_ns: int
     """Time of row 0; 0: now."""
     dt: float
-    """s; 0: that of the parameters."""
+    """Time step, s; 0: the parameter's."""
     rows: int
     rows_before: int
 
@@ -39,7 +39,7 @@ class Committed(NamedTuple):
     lead: float
     """Time until a sequence that arrives now can change the motion, s."""
     committed: int
-    """Rows that nothing can change any more."""
+    """Number of rows that nothing can change any more."""
     executing: bool
     position: np.ndarray
     velocity: np.ndarray
@@ -108,7 +108,7 @@ def _fill_ahead(
     joint_states: JointStates,
     now_ns: int,
 ) -> bool:
-    """Write what is commanded from now on, and where nothing else is known; whether a motion is in execution."""
+    """Fill in commands from now on, and where nothing else is known; returns whether a motion is in execution."""
     now = present.at(now_ns, waits=False)
     if now is None:
         state = joint_states.latest(now_ns, parameters.state_timeout)

@@ -18,22 +18,22 @@ from ..requests.plan import Plan
 from . import smoothing
 
 _NO_LIMIT = 1e9
-"""Stands for a limit that nobody gave, where an infinite one would make differences of infinities."""
+"""Stands for a missing limit, where an infinite one would make differences of infinities."""
 _SHORTEST_STEP_S = 1e-3
-"""A cycle of a controller: positions closer together in time say nothing about a velocity."""
+"""Cycle of a controller, s: positions closer together in time say nothing about a velocity."""
 _LONGEST_STEP_S = 60.0
-"""A way that takes longer within limits is none of this robot."""
+"""A way that takes longer within limits, s, belongs to no such robot."""
 _STOPPING = 0.99
 """Share of the shortest time of a way to rest, so that a plan of just that time is not later by rounding."""
 _SWUNG = 2.0, 2.2
-"""The controller's polynomial reaches so many times an acceleration (a jerk) that jumps up to twice within a step."""
+"""Ratio that the controller's polynomial reaches to an acceleration (a jerk) that jumps up to twice within a step."""
 _SWUNG_VELOCITY, _OF_VELOCITY = 0.13, 0.1
 """Its velocity swings beyond that of such a motion by so many times acceleration and step; and at most by so much of a
 limit, however long steps are.
 """
 _OF_SLACK, _MOST_OFF = 10.0, 0.01
-"""A velocity at a point may exceed its limit by so many times limits.tolerance, and at most by that share. Time
-parameterizations keep limits at the places of a grid, and between these to about so much.
+"""Multiple of limits.tolerance, and largest share, by which a velocity at a point may exceed its limit. Time
+parameterizations keep limits at the points of a grid, and between these up to about that much.
 """
 _AT_POINT = 1.3
 """Factor on a limit of acceleration: the spline of a time parameterization through its grid reaches 3 - sqrt(3) times
@@ -76,7 +76,7 @@ def motions_of(
             yield motion, kept
         if given is None and limits.jerk is not None and long_enough:
             smooth = _between(plan.steps, position, velocity, _smooth(motion, before.acceleration))
-            outward = np.array([[-1.0], [1.0]])  # it must not swing further than what the sender may expect
+            outward = np.array([[-1.0], [1.0]])  # it must swing no further than the sender may expect
             if (outward * (extremes(smooth) - extremes(motion))[:, 0] <= ROUNDING).all():
                 yield smooth, False
     smoother = iter(())
@@ -130,7 +130,7 @@ def _rates(plan: Plan, position: np.ndarray, before: State) -> tuple[np.ndarray,
 
 
 def _keeps(steps: np.ndarray, position: np.ndarray, before: State, limits: JointLimits) -> bool:
-    """Whether the C2 spline through points keeps limits of acceleration and jerk."""
+    """Return whether the C2 spline through points keeps limits of acceleration and jerk."""
     spline = cubic_spline(steps, position, before.velocity, ends_at_rest=True)
     most = np.abs(extremes(spline)).max(axis=0)[2:]
     given = limits.acceleration, limits.jerk
@@ -138,7 +138,7 @@ def _keeps(steps: np.ndarray, position: np.ndarray, before: State, limits: Joint
 
 
 def _possible(steps: np.ndarray, position: np.ndarray, assumed: Bounds) -> np.ndarray:
-    """Steps `[N]`, s, none of them shorter than what velocities ask for, and for the last move accelerations, too."""
+    """Steps `[N]`, s, none shorter than velocities allow, or for the last move also accelerations."""
     distance = np.abs(np.diff(position, axis=0))
     least = _even(position, assumed)
     last = int(np.flatnonzero(distance.any(axis=1)).max(initial=0))
@@ -165,7 +165,7 @@ def _between(steps: np.ndarray, position: np.ndarray, velocity: np.ndarray, acce
 
 
 def _swings_little(motion: Motion, limits: JointLimits, assumed: Bounds, begin: np.ndarray) -> bool:
-    """Whether the controller's polynomials stay as near to limits as those of a motion within them; see `_SWUNG`."""
+    """Return whether the controller's polynomials are as near to limits as a motion's within them; see `_SWUNG`."""
     of_acceleration, of_jerk = _SWUNG
     swing = _SWUNG_VELOCITY * assumed.acceleration * motion.steps.max()
     swing = np.minimum(swing, _OF_VELOCITY * assumed.velocity)
@@ -184,7 +184,7 @@ def keeps_at_points(
     limits: JointLimits,
     begins: np.ndarray,
 ) -> bool:
-    """Whether a motion within the limits passes the points of a plan at their times.
+    """Return whether a motion within the limits passes the points of a plan at their times.
 
     It does if no velocity exceeds its limit or changes up to any later point by more than limits of acceleration allow,
     if distances between points are possible with their velocities, and if mean accelerations of neighbouring pieces (or
@@ -251,7 +251,7 @@ def _rising(v: np.ndarray, w: np.ndarray, speeding: np.ndarray, slowing: np.ndar
 
 
 def _most_rise(velocity: np.ndarray, allowed: np.ndarray) -> np.ndarray:
-    """By how much a velocity rises beyond what each step allows, at most from a point to any later one, `[dof]`."""
+    """Excess of a velocity's rise over what each step allows, at most from a point to any later one, `[dof]`."""
     more = velocity.copy()
     more[1:] -= allowed.cumsum(axis=0)
     return (more - np.minimum.accumulate(more)).max(axis=0)

@@ -1,4 +1,4 @@
-"""What the controller reports about itself, in the node's joint order, and compared with a motion. Knows no ROS."""
+"""The controller's reports about itself, in the node's joint order, compared with a motion. Knows no ROS."""
 
 from __future__ import annotations
 
@@ -14,17 +14,18 @@ from ..requests.rejection import Rejected, RejectionReason, shown_names
 from .reference import PlannedMotion
 
 _MATCH_S = 3e-3
-"""The reference is compared with own motions within this time: stamps are those of cycles, and blending shifts them."""
+"""The reference is compared with own motions within this time, s: stamps are those of cycles, and blending shifts them.
+"""
 _MATCH_RAD, _MATCH_RAD_S, _HOLDS_RAD_S = 2e-5, 7e-3, 2e-4
-"""What blending adds to a motion; and how fast one may be that is taken for a hold."""
+"""Deviation that blending adds to a motion; and largest speed of a motion that may be taken for a hold."""
 _STEPS, NEAR_NS = 4, 20_000_000
-"""Steps of a search for when a motion was like that, and its span around the expected time."""
+"""Steps of a search for the time at which a motion was like that, and its span around the expected time."""
 _HELD_RAD = 2e-8
-"""How far a motion may be from a reference that stands: a controller that restarted holds another one."""
+"""Largest distance of a motion from a reference that stands: a restarted controller holds another one."""
 
 
 class ControllerStatus(Enum):
-    """What the controller does, as far as the node knows."""
+    """The controller's activity, as far as the node knows."""
 
     UNKNOWN = "unknown"
     """It does not report, and nothing has been published to it that it would execute."""

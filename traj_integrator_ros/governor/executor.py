@@ -118,7 +118,7 @@ class Executor:
             raise self.joint_states.refused
 
     def report(self, report: ControllerReport, now_ns: int, count: int = 1) -> None:
-        """Take what a controller says that it commands: the newest of `count` reports. Samples need none."""
+        """Take a controller's report of its command: the newest of `count` reports. Samples need none."""
         present = self.published.present
         before = present.status(now_ns)
         present.take_report(report, now_ns, count)
@@ -151,7 +151,7 @@ class Executor:
         return self._begun(made, clock() if clock else now_ns)
 
     def tick(self, now_ns: int) -> ExecutableTrajectory | None:
-        """Supervise, at least every 10 ms; returns a motion that begins by itself: a brake, or what had to wait."""
+        """Supervise, at least every 10 ms; returns a motion that begins by itself: a brake, or a waiting plan."""
         self._follow_samples(now_ns)
         return self._begun(self.commands.tick(now_ns), now_ns)
 
@@ -175,14 +175,14 @@ class Executor:
         return self._sampled.at(time_ns)
 
     def _follow_samples(self, now_ns: int) -> int:
-        """Report what was sampled, as a controller does; return the time."""
+        """Report the samples, as a controller does; returns the time."""
         report, sampled = self.published.present.report, self._sampled.newest
         if sampled is not None and (report is None or sampled[0] > report.stamp_ns):
             self.report(ControllerReport(sampled[0], sampled[1].known), min(sampled[0], now_ns))
         return now_ns
 
     def _begun(self, made: ExecutableTrajectory | None, now_ns: int) -> ExecutableTrajectory | None:
-        """Record a motion as what is commanded from its start on."""
+        """Record a motion as commanded from its start on."""
         if made is not None:
             made = self.published.timed(made, now_ns)
             self.published.record(made, now_ns)
@@ -192,7 +192,7 @@ class Executor:
     # What arrives
 
     def is_busy(self, now_ns: int) -> bool:
-        """Whether something is in motion, waits, or is not over yet: otherwise `tick` may be called less often."""
+        """Return whether a motion is in progress, waits, or is not over: otherwise `tick` may be called less often."""
         present, guard = self.published.present, self.published.guard
         unclear = (
             present.is_unsure or present.is_doubtful or guard.reason or guard.stopped_until_rest or guard.stop_waits
@@ -200,7 +200,7 @@ class Executor:
         return bool(unclear) or self.published.is_moving(now_ns) or self.commands.waits
 
     def take_speed_scaling(self, scaling: float, now_ns: int) -> None:
-        """Take the speed scaling that a driver tells, which goes before what the controller reports.
+        """Take the speed scaling from a driver, which has precedence over the controller's reports.
 
         Raises:
             Rejected: not_finite.
@@ -351,5 +351,5 @@ class Executor:
         if state is None:
             measured = self.joint_states.latest(now_ns, self.parameters.state_timeout)
             state = measured.position, measured.velocity
-        # In the engine's type at once: the C++ loops read that in place.
+        # In the engine's type at once: the C++ loops read it in place.
         return tuple(values[None].astype(self.parameters.dtype) for values in state)

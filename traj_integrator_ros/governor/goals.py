@@ -1,4 +1,4 @@
-"""Action goals: plans whose execution is watched until the robot has reached their end, or does not. Knows no ROS."""
+"""Action goals: plans whose execution is watched until the robot has reached their end, or missed it. Knows no ROS."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .executable import ExecutableTrajectory
 from .executor import Executor
 
 _LATE_S = 1.0
-"""A joint state of a time is here so much later, at the latest."""
+"""Longest delay of a joint state, s."""
 
 
 class ResultCode(IntEnum):
@@ -53,7 +53,7 @@ class Ended(Enum):
 
 
 class Result(NamedTuple):
-    """What the sender of a goal is told at its end."""
+    """The result that the sender of a goal gets."""
 
     ended: Ended
     code: ResultCode
@@ -61,16 +61,16 @@ class Result(NamedTuple):
 
 
 class Feedback(NamedTuple):
-    """What the sender of a goal is told on the way, in the node's joint order."""
+    """The feedback that the sender of a goal gets on the way, in the node's joint order."""
 
     stamp_ns: int
-    """When the newest part of `actual` was measured."""
+    """Time at which the newest part of `actual` was measured."""
     into_s: float
     """Time in the trajectory then, which advances as it is executed."""
     left_s: float
-    """Time until its end, at the pace at which it is executed then: infinite where it waits."""
+    """Time until its end, at its present pace: infinite while it waits."""
     desired: State
-    """What each joint was commanded when it was measured."""
+    """Command of each joint at the time of its measurement."""
     actual: State
     error: State
     """desired - actual."""
@@ -83,9 +83,9 @@ class GoalFields(NamedTuple):
     path_tolerance: Sequence[ToleranceFields]
     goal_tolerance: Sequence[ToleranceFields]
     goal_time: float
-    """s."""
+    """Longest time after the end, s."""
     has_multi_dof: bool
-    """Whether it is about joints of more than one degree of freedom, too."""
+    """Whether it contains joints of more than one degree of freedom."""
 
 
 @dataclass
@@ -95,15 +95,15 @@ class _Goal:
     handle: object
     tolerances: GoalTolerances
     target: np.ndarray
-    """Where it ends, `[dof]`; NaN for joints that it leaves out."""
+    """Its end, `[dof]`; NaN for joints that it leaves out."""
     trajectory: ExecutableTrajectory | None = None
-    """None while it waits."""
+    """The motion; None while the goal waits."""
     is_canceled: bool = False
     told_ns: int = 0
 
 
 def refused(line: str) -> Result:
-    """The result of a goal that is not executed, from the reason and the message of what was raised."""
+    """The result of a goal that is not executed, from the reason and the message of the exception."""
     reason, _, message = line.partition(": ")
     if reason in _JOINTS:
         code = ResultCode.INVALID_JOINTS
@@ -139,7 +139,7 @@ class Goals:
 
     @property
     def state(self) -> str:
-        """What there is: idle, waiting, executing or canceling."""
+        """The state in a word: idle, waiting, executing or canceling."""
         if self._executed is None:
             return "idle" if self._waiting is None else "waiting"
         return "canceling" if self._executed.is_canceled else "executing"
@@ -177,19 +177,19 @@ class Goals:
         return trajectory
 
     def published(self, trajectory: ExecutableTrajectory) -> None:
-        """Take note that the trajectory of the goal that waits has been published and recorded."""
+        """Record that the trajectory of the waiting goal has been published."""
         self.abort(_superseded(GOALS))
         self._executed, self._waiting = self._waiting, None
         self._executed.trajectory = trajectory
 
     def refuse_waiting(self, rejected: Rejected) -> None:
-        """The goal that waits was refused."""
+        """The waiting goal was refused."""
         if self._waiting is not None:
             handle, self._waiting = self._waiting.handle, None
             self._finish(handle, refused(str(rejected)))
 
     def forget(self, handle: object) -> None:
-        """Forget a goal that waits; nobody is told."""
+        """Forget a waiting goal; nobody is told."""
         if self._waiting is not None and self._waiting.handle == handle:
             self._waiting = None
 
@@ -206,7 +206,7 @@ class Goals:
         self._end(Result(Ended.ABORTED, code, str(rejected)))
 
     def has(self, handle: object) -> bool:
-        """Whether this goal is not over."""
+        """Return whether this goal is not over."""
         return any(goal is not None and goal.handle == handle for goal in (self._executed, self._waiting))
 
     def cancel(self, handle: object, now_ns: int) -> ExecutableTrajectory | None:
@@ -219,7 +219,7 @@ class Goals:
         return self._stop(now_ns)
 
     def look(self, now_ns: int) -> ExecutableTrajectory | None:
-        """Look whether a goal is over; return the stop of one that is left, to be published.
+        """Check whether a goal is over; returns the stop to publish if the robot has left its path.
 
         Called every few milliseconds.
         """
@@ -251,9 +251,7 @@ class Goals:
     # What is measured decides
 
     def _judge(self, goal: _Goal, now_ns: int) -> ExecutableTrajectory | None:
-        """End a goal that is reached or missed, by where each joint was measured last; return the stop of one that is
-        left.
-        """
+        """End a goal that is reached or missed, by each joint's last measurement; returns the stop of one left."""
         actual, stamps_ns = self._measured(now_ns)
         at = self._published.motion_clock.at
         measured_ns = self._published.motion_clock.at_times(stamps_ns)
@@ -282,11 +280,11 @@ class Goals:
         return None
 
     def _left(self, goal: _Goal, actual: State, measured_ns: np.ndarray) -> str:
-        """Which joint has left the path by how much when it was measured, ns, `[dof]`; empty: none has."""
+        """The joint that had left the path when it was measured, ns, `[dof]`, and its distance; empty: none has."""
         desired = self._published.present.commanded_to_each(measured_ns)
         if desired is None:
             return ""
-        unknown = np.isnan(desired.position)  # what was measured before the motion, or after it, is not on its path
+        unknown = np.isnan(desired.position)  # measurements before or after the motion are not on its path
         desired = State(*(np.where(unknown, *parts) for parts in zip(actual, desired, strict=False)))
         return self._exceeded(goal.tolerances.path, desired, actual, "its command")
 
@@ -295,7 +293,7 @@ class Goals:
         return tolerance.exceeded(desired, near, self._pipeline.parameters, what)
 
     def _measured(self, now_ns: int) -> tuple[State, np.ndarray]:
-        """The last measured state, and when that was of each joint: a stamp that runs ahead counts as its arrival."""
+        """The last measured state, and each joint's time of measurement: a stamp ahead counts as its arrival."""
         state = self._pipeline.joint_states.latest(now_ns, 0.0)
         return State(state.position, state.velocity), np.minimum(state.stamps_ns, state.received_ns)
 
@@ -319,7 +317,7 @@ class Goals:
         left_s = clock.lasts_s(max(trajectory.motion.duration - into_s, 0.0))
         self._tell(goal.handle, Feedback(newest_ns, into_s, left_s, desired, actual, error))
 
-    # Whether it is still executed
+    # Checks that it is still executed
 
     def _require_executed(self, goal: _Goal, now_ns: int) -> None:
         """Raises Rejected with the reason why the goal is not executed any more, or cannot be judged."""
@@ -359,7 +357,7 @@ class Goals:
         return self._pipeline.commands.stop(now_ns, self._published.guard.held)
 
     def _end_withdrawn(self) -> None:
-        """End the goal that was canceled while it waited: not at once, since its cancellation is answered first."""
+        """End the goal that was canceled while it waited, later, since its cancellation is answered first."""
         if self._waiting is not None and self._waiting.is_canceled:
             handle, self._waiting = self._waiting.handle, None
             self._finish(handle, _CANCELED)

@@ -1,4 +1,4 @@
-"""How far ahead of now plans are taken up: by then, they are computed and have reached the controller. Knows no ROS."""
+"""Time from now until plans are taken up: by then, they are computed and have reached the controller. Knows no ROS."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ from ..execution.tolerances import MOST_KEPT, whole_ns
 from ..parameters.parameters import NodeParameters
 
 _WINDOW_NS = 60_000_000_000
-"""Time that is looked back."""
+"""Time over which values count, s."""
 _PERCENT = 99
-"""Nearly all: who waits for the very last one waits for what happens once a minute."""
+"""Share of nearly all values: waiting for the largest would be waiting for an event of once a minute."""
 _COUNTED_NS = 500_000_000
-"""Between two looks at all values."""
+"""Time between two evaluations of all values, s."""
 _LONGEST_TRANSPORT_S = 0.2
-"""Longest transport of a usable connection to a controller; an older stamp is of another clock."""
+"""Longest transport of a usable connection to a controller, s; an older stamp comes from another clock."""
 
 
 class Lately:
-    """The largest value of the last minute, but for one in a hundred."""
+    """The largest value of the last minute, disregarding one in a hundred."""
 
     def __init__(self) -> None:
         self._values: deque[tuple[int, float]] = deque(maxlen=MOST_KEPT)
         self._counted_ns = 0
         self.value = 0.0
-        """0: there is none."""
+        """The present value; 0: there is none."""
 
     def take(self, now_ns: int, value: float) -> None:
-        """Take a value, and when it was found, ns."""
+        """Take a value, with the time at which it was found, ns."""
         if self._values and now_ns < self._values[-1][0]:  # the clock was set back
             self._values.clear()
         self._values.append((now_ns, value))
@@ -67,12 +67,12 @@ class Lead:
 
     @property
     def ns(self) -> int:
-        """The same in ns."""
+        """The lead, ns."""
         return whole_ns(self.seconds)
 
     @property
     def transport_ns(self) -> int:
-        """Up to which age a stamp may be late for its transport, ns; beyond, its clock is behind."""
+        """Age up to which a stamp may be late because of transport, ns; beyond it, its clock is behind."""
         return whole_ns(max(self._least, _LONGEST_TRANSPORT_S if self._is_auto else 0.0))
 
     def computed(self, now_ns: int, seconds: float) -> None:
@@ -85,5 +85,5 @@ class Lead:
 
     def missed(self, now_ns: int, age: float) -> None:
         """Take the age of a trajectory, s, that the controller does not execute although it is due."""
-        if age <= _LONGEST_TRANSPORT_S:  # beyond, it was lost
+        if age <= _LONGEST_TRANSPORT_S:  # beyond it, the message was lost
             self._transport.take(now_ns, age)

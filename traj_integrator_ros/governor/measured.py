@@ -1,4 +1,4 @@
-"""Where the robot is: its latest joint state, and what may begin there. Knows no ROS."""
+"""The robot's place: its latest joint state, and the check of whether a motion may begin there. Knows no ROS."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ahead of the node's clock by more is of another clock.
 """
 _REORDER_WINDOW_NS = whole_ns(REORDER_WINDOW_S)
 _LATELY_NS = 200_000_000
-"""Over which the speed of joints is measured."""
+"""Time over which the speed of joints is measured, s."""
 
 
 class MeasuredState(NamedTuple):
@@ -28,17 +28,17 @@ class MeasuredState(NamedTuple):
     position: np.ndarray
     velocity: np.ndarray
     stamp_ns: int
-    """When the newest part of it was measured."""
+    """Time at which its newest part was measured."""
     stamps_ns: np.ndarray
     """When each joint was measured, int64 `[dof]`, by the node's clock: publishers of different joints differ. Without
     a stamp, or with one that is far ahead of the clock, when it arrived.
     """
     received_ns: np.ndarray
-    """When each joint arrived, int64 `[dof]`."""
+    """Time at which each joint arrived, int64 `[dof]`."""
 
 
 class JointStates:
-    """Keeps the latest state of each joint, in the node's joint order, and knows how old it is.
+    """Keeps the latest state of each joint, in the node's joint order, and its age.
 
     Joints may come from several publishers: a message updates those that it names. All times are nanoseconds of the
     node's clock. A clock that jumps back (simulation reset, restarted bag) makes the stored states meaningless: they
@@ -51,9 +51,9 @@ class JointStates:
         self.jumped_back = False
         """Whether a clock has jumped back and no state has arrived since."""
         self.refused: Rejected | None = None
-        """Why joints of the last message were not taken."""
+        """The reason why joints of the last message were refused."""
         self.recent: deque[MeasuredState] = deque(maxlen=MOST_KEPT)
-        """Those that were taken, the oldest first."""
+        """The accepted joint states, the oldest first."""
         self._forget()
 
     def _forget(self) -> None:
@@ -62,7 +62,7 @@ class JointStates:
         self._stamps_ns, self._received_ns = np.zeros(dof, np.int64), np.zeros(dof, np.int64)
         self._known = np.zeros(dof, bool)
         self._arrived_ns = 0
-        """When the newest part arrived; 0: none has."""
+        """Time at which the newest part arrived; 0: none has."""
 
     def update(
         self, names: Sequence[str], position: np.ndarray, velocity: np.ndarray, stamp_ns: int, now_ns: int
@@ -95,7 +95,7 @@ class JointStates:
         position = values_of_joints("joint_states.position", position, columns, len(names), optional=False, nan=True)
         velocity = values_of_joints("joint_states.velocity", velocity, columns, len(names), optional=True, nan=True)
         stamp = stamp_ns if stamp_ns else now_ns
-        if stamp_ns and stamp < (newest := max(self._stamps_ns[joints].tolist())):  # 0 of joints that are not known
+        if stamp_ns and stamp < (newest := max(self._stamps_ns[joints].tolist())):  # 0 for unknown joints
             self._reject_older(stamp, newest)
         taken, unknown = joints, np.isnan(position)
         if np.count_nonzero(unknown):
@@ -157,14 +157,14 @@ class JointStates:
         return self._state
 
     def known(self, now_ns: int, timeout_s: float) -> MeasuredState | None:
-        """The same, or None instead of errors."""
+        """The stored state, or None instead of errors."""
         try:
             return self.latest(now_ns, timeout_s)
         except Rejected:
             return None
 
     def speed(self) -> np.ndarray | None:
-        """How fast joints have moved lately, rad/s, `[dof]`, by their positions; None: that is not known yet.
+        """Recent speeds of joints, rad/s, `[dof]`, from their positions; None: unknown.
 
         Measured velocities may be noise, or are not given at all; of a joint that was not measured twice, it counts.
         """
@@ -191,7 +191,7 @@ class JointStates:
         return float(ages_s.max())
 
     def oldest(self, now_ns: int) -> str:
-        """The joint whose state is the oldest; empty where no joint's is older than another's."""
+        """The joint whose state is the oldest; empty if none is older than the others."""
         if self._state is None or np.ptp(ages := self._ages_s(now_ns)) == 0:
             return ""
         return self._joint_names[int(ages.argmax())]
@@ -205,7 +205,7 @@ class JointStates:
             self.drop_for_jump()
 
     def set_clock(self, by_ns: int) -> None:
-        """The clock was set: what was measured was so at other times of it, unless its stamp was of this clock."""
+        """The clock was set: move the times of measurements, except those whose stamps came from this clock."""
         if not self._known.any():
             return
         self._received_ns = self._received_ns + by_ns

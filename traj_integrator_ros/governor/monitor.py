@@ -1,4 +1,4 @@
-"""Tracking monitor: how far each joint is from the command of its lag ago, and how that grows. Knows no ROS."""
+"""Tracking monitor: each joint's distance from its command a lag ago, and the growth of that. Knows no ROS."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _LONGEST_LAG_S, _MOST_LAG_S = 0.12, 0.2
 0.12 s; stiction at 0.1 rad/s looks like 0.39 s, where 0.09 s is right.
 """
 _LAG_SLACK_S = 0.02
-"""By how much a lag that was learned may be another one: stamps of cycles, and arms that are no mere delays."""
+"""Largest error of a learned lag, s: stamps of cycles, and arms that are no mere delays."""
 _STEP_NS = 10_000_000
-"""From one row of what was commanded to the next: between them it is interpolated."""
+"""Time between two rows of commands, s: in between they are interpolated."""
 _ROWS, _SPEED_ROWS = 112, 36
 """Rows of what was commanded: joints lag, and may have been measured 0.5 s before others; and those in which the speed
 of a motion is the largest: errors outlast it by some 0.3 s.
@@ -29,9 +29,9 @@ _SHARES = np.linspace(0.0, 1.0, 7)[:, None]
 _EVERY_NS = 3_500_000
 """A robot that reports at 1 kHz is compared every 4 ms: that is more often than anybody looks."""
 _MOVES = 0.01
-"""Share of full speed that is a motion: a deviation of less teaches no lag."""
+"""Share of full speed that counts as motion: a smaller deviation teaches no lag."""
 _GOES = 0.3
-"""Share of the commanded speed from which a joint goes: with less, a lag is not learned."""
+"""Share of the commanded speed from which on a joint counts as moving; a slower one teaches no lag."""
 _LATELY_S, _USUAL_S, _REMEMBERED_S = 2.0, 10.0, 600.0
 """Time constants of the error lately, from which growth counts, and of lags; of the usual error; of what free motion
 needed. A contact at 0.03 rad/s grows by the floor within 0.51 s; droops of 2.5 kg, 14 mrad, change within seconds.
@@ -49,16 +49,16 @@ _EXERCISED_S = 0.5
 
 
 class Allowance(NamedTuple):
-    """By how much joints may be away from their command, `[dof]`."""
+    """Allowed distance of joints from their command, `[dof]`."""
 
     distance: np.ndarray
-    """rad or m; 0: any."""
+    """Distance, rad or m; 0: any."""
     full_speed: np.ndarray
-    """rad/s or m/s; errors may grow less in a slower motion."""
+    """Full speed, rad/s or m/s; in slower motions, errors may grow less."""
 
 
 def allowance_of(parameters: NodeParameters) -> Allowance:
-    """The allowance that parameters mean: `supervision.deviation`, less for joints with a range below 1 rad or m."""
+    """The allowance by the parameters: `supervision.deviation`, smaller for joints with a range below 1 rad or m."""
     size, low, high = (np.ones(len(parameters.joint_names)), *parameters.joint_limits.of("position"))
     if low is not None and high is not None:
         size = np.minimum(high - low, size)
@@ -76,13 +76,13 @@ class TrackingMonitor:
 
     def __init__(self) -> None:
         self.error, self.growth, self.threshold = np.zeros((3, 0))
-        """Of the last measured state, rad or m, `[dof]`."""
+        """Tracking error at the last measured state, rad or m, `[dof]`."""
         self.velocity = np.zeros(0)
-        """Commanded then, rad/s, `[dof]`."""
+        """Velocity commanded then, rad/s, `[dof]`."""
         self.lag_s: float | None = None
-        """By how much the joint that says most about it lags behind its command; None: not known."""
+        """Lag of the joint that is known best, s; None: not known."""
         self.held_by = np.zeros(0)
-        """Command, rad, `[dof]`, by which joints stay where they were measured last."""
+        """Command, rad, `[dof]`, with which joints stay where they were measured last."""
         self._is_new = True
         self._known_dof(0)
 
@@ -95,7 +95,7 @@ class TrackingMonitor:
         self.compare_anew(dof)
 
     def compare_anew(self, dof: int | None = None) -> None:
-        """Forget the comparison; what joints are like stays known."""
+        """Forget the comparison; learned properties of joints stay."""
         dof = len(self._lag) if dof is None else dof
         self._moments, self._weight = np.zeros((4, dof)), np.zeros(dof)
         self._compared_ns = 0
@@ -111,12 +111,12 @@ class TrackingMonitor:
         self.forget_line()
 
     def forget_line(self) -> None:
-        """Look up again what was commanded lately: it was another motion than was written down."""
+        """Look up recent commands again: the motion was another one than recorded."""
         self._line, self._line_ns = np.zeros((0, len(self._lag))), 0
-        """What was commanded every 10 ms, and when that begins."""
+        """Commands every 10 ms, and the time of the first."""
 
     def is_due(self, stamp_ns: int) -> bool:
-        """Whether a state measured then is to be compared: of those that come faster than every 4 ms, most are not."""
+        """Return whether a state measured then is to be compared: of states faster than every 4 ms, most are not."""
         return not 0 <= stamp_ns - self._compared_ns < _EVERY_NS
 
     def take(
@@ -175,7 +175,7 @@ class TrackingMonitor:
             self._behind = self._behind + (self._off - self._behind) * share
             self.usual = self.usual + free * (error - self.usual) * (1 - np.exp(-elapsed_s / _USUAL_S))
         growth = _outside(zeros, self._lately - errors)
-        nearer = np.maximum(np.sign(growth) * (self.usual - self._behind), 0.0)  # where a joint comes to its command
+        nearer = np.maximum(np.sign(growth) * (self.usual - self._behind), 0.0)  # where a joint reaches its command
         self.growth = np.sign(growth) * np.maximum(np.abs(growth) - nearer, 0.0)
         self.error = _outside(error, np.stack([self.usual, zeros]))
         distance = np.where(allowance.distance > 0, allowance.distance, np.inf)
@@ -197,7 +197,7 @@ class TrackingMonitor:
         self._exercised = self._exercised + np.where(goes, elapsed_s, 0.0)
 
     def _extended(self, until_ns: int, commanded: Callable[[int], State | None]) -> bool:
-        """Know what was commanded up to a time, which may be up to 13 ms from now; False: that is not known."""
+        """Look up commands until a time, at most 13 ms from now; returns False if they are not known."""
         rows, end_ns = [], self._line_ns + (len(self._line) - 1) * _STEP_NS
         if len(self._line) and until_ns - end_ns < _ROWS * _STEP_NS:
             while end_ns < until_ns:
@@ -247,7 +247,7 @@ class TrackingMonitor:
             return
         velocity, error = self.velocity, -self._off
         went_s = np.maximum((stamps_ns - before[0]) * NANOSECOND_S, 1e-9)
-        goes = np.abs(position - before[1]) / went_s >= _GOES * np.abs(velocity)  # one that stands has no lag
+        goes = np.abs(position - before[1]) / went_s >= _GOES * np.abs(velocity)  # a standing joint has no lag
         follows = goes & (np.abs(self.growth) <= self.threshold / _MARGIN)
         kept = np.exp(-elapsed_s / _LATELY_S)
         moments = self._moments * kept + np.stack([velocity, error, velocity**2, velocity * error])
@@ -255,7 +255,7 @@ class TrackingMonitor:
         self._weight = np.where(follows, self._weight * kept + 1.0, self._weight)
         v, e, vv, ve = self._moments / np.maximum(self._weight, 1.0)
         variance = vv - v * v
-        # What was learned from a faster motion says more than what a slower one does.
+        # A faster motion teaches more than a slower one.
         least = np.maximum(_MOVES * full_speed, self._learned / _MARGIN)
         learns = follows & (variance > least**2)
         lag = (ve - v * e) / np.where(learns, variance, 1.0)
@@ -266,5 +266,5 @@ class TrackingMonitor:
 
 
 def _outside(values: np.ndarray, within: np.ndarray) -> np.ndarray:
-    """By how much values `[dof]` are above the largest, or (negative) below the least of others, `[n, dof]`."""
+    """Excess of values `[dof]` over the largest of others, `[n, dof]`, or (negative) below their least."""
     return np.maximum(values - within.max(axis=0), 0.0) + np.minimum(values - within.min(axis=0), 0.0)

@@ -11,18 +11,18 @@ import numpy as np
 from ..execution.tolerances import MOST_KEPT, NANOSECOND_S, SECOND_NS
 
 SAME_RATE = 1e-3
-"""Rates that differ by less are the same one: sliders have steps of a percent."""
+"""Rates that differ by less count as equal: sliders have steps of a percent."""
 _AGREES_NS = 50_000
-"""A report that is so near says nothing new: the command goes 0.05 mrad in it at 1 rad/s."""
+"""Time, s, within which a report says nothing new: the command moves 0.05 mrad in it at 1 rad/s."""
 _NEAR_NS = 20_000_000
-"""How far from where it must be, by the rates, a motion is looked for: messages are taken later than expected."""
+"""Distance in time, s, from where a motion must be by the rates, within which it is searched."""
 _UNSETTLED_NS = SECOND_NS
-"""After a rate has changed, motions of the last moments are compared as they were reported, not as expected."""
+"""After a change of the rate, motions of the last moments are compared as reported, not as expected."""
 _ENTERS_S, _ENTERS_LATEST_S, _LEARNED = 3e-3, 0.05, 0.2
 """Time from a motion's making until a controller begins it, at first and at most; and the weight of the newest one."""
 
 Sought = Callable[[int, int], "int | None"]
-"""Called with a time in the motion, and how far from it to look, ns: when the motion is as it was reported."""
+"""Called with a time in the motion, and a distance from it, ns; returns when the motion is as reported."""
 
 
 class _Known(NamedTuple):
@@ -39,14 +39,14 @@ class MotionClock:
 
     def __init__(self) -> None:
         self.rate = 1.0
-        """By how much it advances in a second of the robot's clock."""
+        """Advance in a second of the robot's clock."""
         self._known: list[_Known] = []
         """Between two of them it is linear, after the last one it advances at `rate`, before the first at 1."""
         self._reported_ns = self._changed_ns = 0
         self.enters_s = _ENTERS_S
-        """From when a motion is made until the controller begins it, s, where it begins when it arrives."""
+        """Time from a motion's making until the controller begins it, s, if it begins on arrival."""
         self._begins: _Known | None = None
-        """When the last of these was made, and by this clock, its start, until that has been reported."""
+        """Time of making of the last such motion, and its start by this clock, until that has been reported."""
 
     @property
     def is_scaled(self) -> bool:
@@ -54,7 +54,7 @@ class MotionClock:
         return self.rate != 1.0
 
     def is_settled(self, robot_ns: int) -> bool:
-        """Whether the rate is 1, and has been for a while."""
+        """Return whether the rate is 1, and has been for a while."""
         return not self.is_scaled and not 0 <= robot_ns - self._changed_ns < _UNSETTLED_NS
 
     def at(self, robot_ns: int) -> int:
@@ -76,17 +76,17 @@ class MotionClock:
         return np.array([self.at(time_ns) for time_ns in robot_ns.tolist()], np.int64)
 
     def behind_ns(self, robot_ns: int) -> int:
-        """By how much it is behind the robot's clock."""
+        """Time by which it is behind the robot's clock."""
         return robot_ns - self.at(robot_ns)
 
     def lasts_s(self, motion_s: float) -> float:
-        """How long a time of the motion takes at the present rate, s: for ever, where it waits."""
+        """Duration of a time of the motion at the present rate, s: infinite while it waits."""
         if motion_s <= 0 or not self.is_scaled:
             return motion_s
         return motion_s / self.rate if self.rate else np.inf
 
     def begins_ns(self, now_ns: int) -> int:
-        """Where the command is in its motion, by this clock, when a message that is sent now has arrived."""
+        """Place of the command in its motion, by this clock, when a message sent now will have arrived."""
         return self.at(now_ns) + round(self.rate * self.enters_s * SECOND_NS)
 
     def begins(self, made_ns: int, motion_ns: int) -> None:
@@ -119,7 +119,7 @@ class MotionClock:
         return changes or corrected
 
     def _learn(self, robot_ns: int, motion_ns: int, changes: bool) -> None:
-        """How long it took until the last motion that begins when it arrives did so."""
+        """Time until the last motion that begins on arrival began."""
         begins = self._begins
         if begins is None or motion_ns < begins.motion_ns or robot_ns <= begins.robot_ns:
             return

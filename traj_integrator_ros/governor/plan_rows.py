@@ -42,7 +42,7 @@ def rows_of(plan: Plan, start: State) -> np.ndarray:
 
 
 def motion_between(plan: Plan, rows: np.ndarray) -> Motion | None:
-    """The motion of held accelerations, held jerks or control points, exact between its rows; None: of other actions.
+    """The motion of held accelerations, held jerks or control points, exact between its rows; None for other actions.
 
     Args:
         plan: that of the rows.
@@ -72,7 +72,7 @@ def _step_lengths(steps: np.ndarray) -> float | Tensor:
 
 
 def _rests_behind(goal: State, form: SplineForm) -> bool:
-    """Whether the spline is at rest at its end, which in the published layout is a segment after the goal."""
+    """Return whether the spline rests at its end, which in the published layout is a segment after the goal."""
     parts = (goal.velocity, goal.acceleration if form.layout is BsplineLayout.CUROBO else None)
     return not any(part is not None and part.any() for part in parts)
 

@@ -1,4 +1,4 @@
-"""What the controller is commanded now, and later if nothing new arrives. Knows no ROS.
+"""The controller's command now, and later if nothing new arrives. Knows no ROS.
 
 Its command is known from its own report, where there is one, and otherwise from the published motions.
 """
@@ -28,13 +28,13 @@ more, and a controller without a report for so long is off.
 """
 _SILENT_S = 0.05
 _SILENT_PERIODS = 6.0
-"""Without a report for both, a controller is silent: a few may be lost, or wait for a busy machine."""
+"""Without two reports in a row a controller counts as silent: a few may be lost, or wait for a busy machine."""
 _OVERDUE_PERIODS = 1.2
 _OVERDUE_S = 4e-3
-"""After its period and its jitter, a report is overdue: by what a thread waits for its turn."""
+"""Time after its period and its jitter when a report is overdue: the wait of a thread for its turn."""
 _KEPT_S = 30.0
 _PASSES_NS, _MOST_PASSED = 50_000_000, 40
-"""From one place that was passed to the next, between which no motion goes far; and their number."""
+"""Time between places that were passed, between which no motion goes far; and their number."""
 _MOST_IN_USE = 64
 """Motions that the controller may execute."""
 
@@ -48,13 +48,13 @@ class PresentCommand:
 
     sent: deque[SentMotion] = field(default_factory=lambda: deque(maxlen=MOST_KEPT))
     _in_use: int = 0
-    """Number of the newest that the controller may execute."""
+    """Number of the newest motions that the controller may execute."""
     _taken: SentMotion | None = None
-    """The newest that the controller has been seen to execute: it does not return to those before it."""
+    """The newest motion that the controller was seen to execute: it does not return to earlier ones."""
     report: ControllerReport | None = None
-    """The controller's newest."""
+    """The newest report."""
     _status: ControllerStatus = ControllerStatus.UNKNOWN
-    """By the last report, or by what was published."""
+    """The present command, by the last report, or by the published motions."""
     _received_ns: int = 0
     period_s: float = 0.0
     """Usual time from one report to the next; 0: not known."""
@@ -64,21 +64,22 @@ class PresentCommand:
     motion_clock: MotionClock = field(default_factory=MotionClock)
     lead: Lead = field(default_factory=Lead)
     is_doubtful: bool = False
-    """Whether a clock was set in motion, and no report says what the controller made of it: until the robot rests."""
+    """Whether a clock was set in motion, and no report has shown the controller's reaction yet: until the robot rests.
+    """
     _set_by_ns: int = 0
-    """By how much the robot's clock was set, if no report has come since."""
+    """Time by which the robot's clock was set, if no report has come since."""
     revisions: int = 0
-    """How often reports showed that the motion had been elsewhere than it was taken to be."""
+    """Number of times that reports showed the motion elsewhere than assumed."""
     transport: deque[float] = field(default_factory=lambda: deque(maxlen=256))
     """Ages of reports at their arrival, s."""
 
     @property
     def _newest(self) -> SentMotion | None:
-        """What the controller executes, or will; None: nothing that was published."""
+        """The motion that the controller executes, or will execute; None: no published one."""
         return self.sent[-1] if self._in_use else None
 
     def _own(self) -> Iterator[SentMotion]:
-        """Those that the controller may execute, the newest first."""
+        """Motions that the controller may execute, the newest first."""
         return islice(reversed(self.sent), self._in_use)
 
     def published(
@@ -103,7 +104,7 @@ class PresentCommand:
     def take_report(self, report: ControllerReport, now_ns: int, count: int = 1) -> None:
         """Take the newest of `count` reports of the controller; older ones than the last are ignored."""
         last = self.report
-        if self.clock.is_doubted:  # its stamp may be of another clock than the motions are
+        if self.clock.is_doubted:  # its stamp may come from another clock than the motions
             self._received_ns = now_ns
             return
         if self._set_by_ns:
@@ -136,7 +137,7 @@ class PresentCommand:
         self.revisions += self.motion_clock.follow(stamp_ns, rate, seen, is_lost=is_lost)
 
     def _is_lost(self, report: ControllerReport) -> bool:
-        """Whether a report, by the motion's time, is of no motion there, although it moves, or not exactly any more."""
+        """Return whether a report, by the motion's time, fits no motion there, or fits no longer exactly."""
         if not self._in_use or rests(report.reference):
             return False
         found = next((one for one in (matches(report, one.planned) for one in self._own()) if one is not None), None)
@@ -155,7 +156,8 @@ class PresentCommand:
             for one in self._own():
                 on_time = stamp_ns <= replaced_ns + whole_ns(_ARRIVES_S)
                 exact = matches(report, one.planned)
-                # Whoever rests where an earlier motion ended has lost the newest one, if that should be there by now.
+                # A controller that rests where an earlier motion ended has lost the newest one, if that should be there
+                # by now.
                 if exact is not None and (on_time or not rests(report.reference)):
                     if one is not self._taken and not self._is_of_others(report, one):
                         self._taken = one
@@ -168,7 +170,7 @@ class PresentCommand:
                             self.lead.missed(self._received_ns, (stamp_ns - newest.sent_ns) * NANOSECOND_S)
                     return
                 if one is self._taken:
-                    break  # it has dropped that: restarted, it may hold where an earlier one ended
+                    break  # it has dropped that motion: restarted, it may hold where an earlier one ended
                 replaced_ns = one.sent_ns
             self._in_use = 0
             self._status = ControllerStatus.RESTARTED if rests(report.reference) else ControllerStatus.OTHER
@@ -178,7 +180,7 @@ class PresentCommand:
             self._status = ControllerStatus.OTHER
 
     def _is_of_others(self, report: ControllerReport, motion: SentMotion) -> bool:
-        """Whether a report of a motion could as well be of an earlier one."""
+        """Return whether a report of a motion could as well be one of an earlier motion."""
         others = (one.planned for one in self._own() if one is not motion)
         before = (planned for planned in others if planned.start_ns <= motion.planned.start_ns)
         return any(matches(report, planned) is not None for planned in before)
@@ -211,14 +213,14 @@ class PresentCommand:
             return
 
     def _report_ahead_ns(self, report: ControllerReport) -> int:
-        """By how much a report of the motion in execution is ahead of its stamp, ns; 0 where nothing moves."""
+        """Time by which a report of the motion in execution is ahead of its stamp, ns; 0 at rest."""
         begun = (one.planned for one in self._own() if one.planned.start_ns <= report.stamp_ns)
         times = (found_in(planned, report, report.stamp_ns) for planned in begun)
         return next((time_ns - report.stamp_ns for time_ns in times if time_ns is not None), 0)
 
     @property
     def is_unsure(self) -> bool:
-        """Whether a clock was set, or perhaps was, and no report has said yet what the controller made of it."""
+        """Return whether a clock was, or may have been, set, and no report has shown the controller's reaction yet."""
         return self.clock.is_doubted or self._set_by_ns != 0
 
     def is_silent(self, now_ns: int) -> bool:
@@ -231,15 +233,15 @@ class PresentCommand:
         return self.quiet_s(now_ns) > most
 
     def status(self, now_ns: int) -> ControllerStatus:
-        """What the controller does, as far as is known."""
+        """The controller's activity, as far as it is known."""
         return ControllerStatus.SILENT if self.is_silent(now_ns) else self._status
 
     def is_off(self, now_ns: int) -> bool:
-        """Whether it has been silent for so long that it counts as off."""
+        """Return whether it has been silent for so long that it counts as off."""
         return self.is_silent(now_ns) and self.quiet_s(now_ns) > _ARRIVES_S
 
     def unavailable(self, now_ns: int) -> Rejected:
-        """What sequences are refused with while the controller is silent."""
+        """The rejection of sequences while the controller is silent."""
         return Rejected(
             RejectionReason.CONTROLLER_UNAVAILABLE,
             f"controller_state: expected reports of the controller, got none for {self.quiet_s(now_ns):.3f} s; it is "
@@ -247,7 +249,7 @@ class PresentCommand:
         )
 
     def own(self, now_ns: int) -> Present | None:
-        """What was published and is executed if nobody says otherwise; None: nothing was."""
+        """The published motion, which is executed unless reports say otherwise; None: there is none."""
         newest = self._newest
         return newest and Present(newest.planned, True, max(newest.known_from_ns, self.motion_clock.at(now_ns)))
 
@@ -256,7 +258,7 @@ class PresentCommand:
         return (now_ns - self._received_ns) * NANOSECOND_S
 
     def is_overdue(self, now_ns: int) -> bool:
-        """Whether the next report should have come: the controller may have stopped."""
+        """Return whether the next report is overdue: the controller may have stopped."""
         if self.report is None or not self.period_s:
             return False
         ages = sorted(self.transport)
@@ -264,7 +266,7 @@ class PresentCommand:
         return self.quiet_s(now_ns) > _OVERDUE_PERIODS * self.period_s + jitter + _OVERDUE_S
 
     def at(self, now_ns: int, *, waits: bool = True) -> Present | None:
-        """Return what the controller does from now on; None if that is not known.
+        """Return the controller's motion from now on; None if it is unknown.
 
         Args:
             now_ns: the time.
@@ -305,7 +307,7 @@ class PresentCommand:
         return Present(PlannedMotion(at_ns, resting(reference.position, MOMENT_S)), False, at_ns)
 
     def may_move(self) -> bool:
-        """Whether the controller reports a motion."""
+        """Return whether the controller reports a motion."""
         return self.report is not None and not rests(self.report.reference)
 
     def commanded(self, time_ns: int) -> State | None:
@@ -317,7 +319,7 @@ class PresentCommand:
         return None
 
     def passed_since(self, since_ns: int, until_ns: int) -> list[np.ndarray]:
-        """Positions `[dof]`, by times in motions, that the command passed since the node began what is in execution."""
+        """Positions `[dof]`, by times in motions, that the command has passed since the motion in execution began."""
         step_ns = max((until_ns - since_ns) // _MOST_PASSED, _PASSES_NS)
         places: list[np.ndarray] = []
         for one in reversed(self.sent):
@@ -358,7 +360,7 @@ class PresentCommand:
         return at_time
 
     def drop(self) -> None:
-        """Forget what is in execution: the controller may not execute it any more, since nobody knows when."""
+        """Forget the motion in execution: nobody knows when the controller executes it."""
         self.is_doubtful = False
         if newest := self._newest:
             self.left_at = newest.planned.motion.end.position

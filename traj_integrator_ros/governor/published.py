@@ -1,4 +1,4 @@
-"""The motion published last, the plans behind it, and what becomes of it. Knows no ROS."""
+"""The motion published last, the plans behind it, and its state. Knows no ROS."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ class PublishedMotion:
         self.guard = Guard()
         self.executed = Executed()
         self.last: ExecutableTrajectory | None = None
-        """What was published last; None if the controller does not execute it any more, as far as is known."""
+        """The motion published last; None if the controller is not known to execute it any more."""
         self.newest_origin_ns = 0
-        """When the first step of a plan began, of those that were published; 0: unknown."""
+        """Time at which the first step of the newest published plan began; 0: unknown."""
 
     @property
     def motion_clock(self) -> MotionClock:
@@ -53,7 +53,7 @@ class PublishedMotion:
         return trajectory, message
 
     def timed(self, trajectory: ExecutableTrajectory, now_ns: int) -> ExecutableTrajectory:
-        """A trajectory that begins when it arrives, from where the command will be then: making it took a while."""
+        """A trajectory that begins on arrival, from where the command will be then: making it took a while."""
         clock = self.motion_clock
         if trajectory.stamp_ns or not clock.is_scaled:
             return trajectory
@@ -67,7 +67,7 @@ class PublishedMotion:
             self.motion_clock.begins(trajectory.made_ns, trajectory.start_ns)
         if trajectory.topic:
             took = (now_ns - trajectory.received_ns) * NANOSECOND_S
-            self.lead.computed(now_ns, min(took, PATIENCE_S))  # what takes longer is taken up later by itself
+            self.lead.computed(now_ns, min(took, PATIENCE_S))  # a later one is taken up later by itself
         self.newest_origin_ns = max(self.newest_origin_ns, trajectory.origin_ns)
         commanded = PlannedMotion(trajectory.start_ns, trajectory.motion)
         continues = trajectory.seam_offset is not None
@@ -99,11 +99,11 @@ class PublishedMotion:
 
     @property
     def is_delayed(self) -> bool:
-        """Whether the motion that was published was slowed: it is not where its plan is by the clock."""
+        """Return whether the published motion was slowed: it is not where its plan is by the clock."""
         return self.last is not None and self.last.delay > 0
 
     def is_moving(self, now_ns: int) -> bool:
-        """Whether the motion that was published is not over."""
+        """Return whether the published motion is not over."""
         last = self.last
         into_ns = 0 if last is None else self.motion_clock.at(now_ns) - last.start_ns
         return last is not None and into_ns * NANOSECOND_S < last.motion.duration
@@ -121,4 +121,4 @@ class PublishedMotion:
         """Forget everything about the robot."""
         self.drop()
         self.present.clear()
-        self.guard = Guard(self.guard.held)  # nothing but a release ends a hold
+        self.guard = Guard(self.guard.held)  # only a release ends a hold

@@ -1,4 +1,4 @@
-"""From a plan to its planned motion, a motion from its origin on, in the ways in which it can be read. Knows no ROS."""
+"""From a plan to its planned motion, a motion from its origin on, in all possible readings. Knows no ROS."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class PlannedMotion(NamedTuple):
     start_ns: int
     motion: Motion
     is_complete: bool = False
-    """Whether it is of a complete plan, whose planned motions come in the order in which they are tried."""
+    """Whether it belongs to a complete plan, whose planned motions come in the order in which they are tried."""
     keeps_limits: bool = False
     """Whether its points keep limits that the interpolation between them may exceed (see `complete_plan`)."""
     said: str = ""
@@ -46,7 +46,7 @@ class PlannedMotion(NamedTuple):
 
     @property
     def valid_from_ns(self) -> int:
-        """The motion is the plan's from here on only."""
+        """From here on, the motion is the plan's."""
         return self.start_ns + whole_ns(self.motion.plan_from)
 
     def state_at(self, time_ns: int) -> State:
@@ -54,7 +54,7 @@ class PlannedMotion(NamedTuple):
         return self.motion.state_at(max(time_ns - self.start_ns, 0) * NANOSECOND_S)
 
     def is_braking(self, time_ns: int) -> bool:
-        """Whether it is over at a time, but not yet at rest."""
+        """Return whether the plan is over at a time, but not yet at rest."""
         return self.motion.plan_until <= (time_ns - self.start_ns) * NANOSECOND_S < self.motion.duration
 
     def rest_from(self, time_ns: int) -> Motion:
@@ -72,7 +72,7 @@ class PlannedMotion(NamedTuple):
         return self.motion.begun_earlier(early) if early > 0 else self.rest_from(join_ns)
 
     def unbraked_from(self, time_ns: int) -> Motion | None:
-        """The rest of the motion at a time, until it is a brake; None: a moment of it at most."""
+        """The rest of the motion at a time, until it is a brake; None: at most a moment of it."""
         into, until = (time_ns - self.start_ns) * NANOSECOND_S, min(self.motion.plan_until, self.motion.duration)
         return self.motion.until(until).from_time(into) if 0 <= into < until - MOMENT_S else None
 
@@ -94,18 +94,18 @@ class PlannedMotion(NamedTuple):
 
 
 class Reading(NamedTuple):
-    """What plans are read with."""
+    """The context of reading a plan."""
 
     rest_tolerance: float
-    """rad/s."""
+    """Speed up to which a plan counts as resting, rad/s."""
     fade_time: float
-    """s, within which the last acceleration of a plan that ends at rest goes to 0."""
+    """Time within which the last acceleration of a plan that ends at rest goes to 0, s."""
     assumed: Bounds
     """Limits, assumed where none are given."""
     limits: JointLimits = _NO_LIMITS
-    """Those that are given."""
+    """Limits that are given."""
     slows: bool = False
-    """Whether plans that exceed limits are slowed: then they end where they say, whatever that asks for."""
+    """Whether plans that exceed limits are slowed: then they end at their last row, whatever that asks for."""
 
 
 def references(
@@ -148,7 +148,7 @@ def references(
     is_goal = absolute and len(rows) == 1  # at which the robot comes to rest
     rests = is_goal or rests_at_end(whole, float(plan.steps[-1]), reading.rest_tolerance)
     pace = np.inf if is_goal or not absolute else plan.pace
-    # Velocities that continued a brake would begin with one that nobody planned.
+    # Velocities that continued a brake would begin with a velocity that nobody planned.
     if plan.start is not None or (
         _continues(plan, rows, origin_ns, at_ns, previous, reading.assumed.jerk)
         if absolute

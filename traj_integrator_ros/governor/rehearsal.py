@@ -1,4 +1,4 @@
-"""All that sequences pass, once before the first of them comes, which would take ten times as long. Knows no ROS."""
+"""Every step that a sequence passes, run once before the first one, which would be ten times slower. Knows no ROS."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .executable import ExecutableTrajectory
 from .executor import Executor
 
 _BEGIN_NS, _EVERY_NS = 1_000_000_000_000, 100_000_000
-"""When the rehearsal begins, by a clock of its own, and from one sequence to the next."""
+"""Begin of the rehearsal, by a clock of its own, and time between sequences."""
 _ROWS, _DT_S = 16, 0.05
 """A sequence as policies send it."""
 _SHARE = 0.2
@@ -27,7 +27,7 @@ _SHARE = 0.2
 
 
 def rehearse(parameters: NodeParameters, engine: TrajectoryIntegrator | None = None) -> list[ExecutableTrajectory]:
-    """Execute motions of every kind with a robot that is not there: joined, noisy, too fast, stopped.
+    """Execute motions of every kind with an absent robot: joined, noisy, too fast, stopped.
 
     Returns:
         What would be published. Nothing of it is known to anybody afterwards.
@@ -63,7 +63,7 @@ def rehearse(parameters: NodeParameters, engine: TrajectoryIntegrator | None = N
 
 
 def _place_and_way(executor: Executor) -> tuple[np.ndarray, np.ndarray]:
-    """Where joints begin, in the middle of their ranges, and how far they go, rad, `[dof]`."""
+    """Places where joints begin, in the middle of their ranges, and their distances, rad, `[dof]`."""
     bounds = executor.assumed.bounds
     low, high = bounds.position_min, bounds.position_max
     bounded = np.isfinite(low) & np.isfinite(high)

@@ -1,4 +1,4 @@
-"""The robot's clock, in which all that is commanded and measured is compared, from its stamps. Knows no ROS."""
+"""The robot's clock, by which all commands and measurements are compared, from its stamps. Knows no ROS."""
 
 from __future__ import annotations
 
@@ -9,35 +9,35 @@ from typing import NamedTuple
 from ..execution.tolerances import NANOSECOND_S
 
 STEP_NS = 5_000_000
-"""A clock that is off by more from one moment to the next has been set."""
+"""A clock that jumps by more than this has been set."""
 _WINDOW_NS = 10_000_000_000
-"""The shortest way of a stamp is that of so long: in more, clocks drift by a millisecond."""
+"""Time over which the shortest transport counts: in longer ones, clocks drift by a millisecond."""
 _JITTER_NS = 4_000_000
 """Largest jitter of the time between two stamps; at most a quarter of it."""
 _PERIODS = 9
-"""Whose median is the period of a sender: four of them may be late."""
+"""Number of stamps whose median is the period of a sender: four of them may be late."""
 _LATE_IN_A_ROW = 8
-"""Stamps that are late by more than a step one after the other: then it was one."""
+"""Number of stamps in a row that are late by more than a step, which show that a clock was set."""
 
 
 class Slack(NamedTuple):
-    """By how much later or earlier than it seems a joint state may have been measured, s."""
+    """Times by which a joint state may have been measured later or earlier than it seems, s."""
 
     late: float = 0.0
     early: float = 0.0
 
 
 class Step(NamedTuple):
-    """By how much the robot's clock was set."""
+    """Times by which the robot's clock was set."""
 
     read_ns: int
-    """In what is read: less, where some of it may as well be transport."""
+    """Change in readings: smaller if a part of it may as well be transport."""
     stamps_ns: int
-    """In its stamps."""
+    """Change in its stamps."""
 
 
 class Stamps:
-    """How far a sender's clock is ahead of the steady one, at least: by the stamp that came the soonest.
+    """Least time by which a sender's clock is ahead of the steady one: by the stamp that came soonest.
 
     A clock that was set back looks like a sender that is late, but then its stamps are not whole periods apart. Two
     stamps in a row that agree are believed, one alone is not, nor are those that were held up and arrive at once.
@@ -45,29 +45,29 @@ class Stamps:
 
     def __init__(self) -> None:
         self._soonest: deque[tuple[int, int]] = deque()
-        """When one arrived, and by how much its stamp was ahead, ns: the furthest ahead, then the furthest after it."""
+        """Arrival of a stamp, and its lead, ns: the furthest ahead, then the furthest after it."""
         self._gaps: deque[int] = deque(maxlen=_PERIODS)
         self._stamp_ns = self._late = 0
         self._alone: tuple[int, int] | None = None
-        """The last one, as in `_soonest`, if it does not agree with those before it."""
+        """The last stamp, as in `_soonest`, if it does not agree with those before it."""
 
     @property
     def ahead_ns(self) -> int | None:
-        """By how much the clock is ahead, less the shortest time on the way, ns; None: not known."""
+        """Lead of the clock, less the shortest transport, ns; None: not known."""
         return self._soonest[0][1] if self._soonest else None
 
     @property
     def is_alone(self) -> bool:
-        """Whether the last stamp does not agree with those before it."""
+        """Return whether the last stamp does not agree with those before it."""
         return self._alone is not None
 
     def forget(self) -> None:
-        """Begin anew, because a clock was set."""
+        """Begin again, because a clock was set."""
         self._soonest.clear()
         self._late, self._alone = 0, None
 
     def take(self, stamp_ns: int, arrived_ns: int) -> None:
-        """Take a stamp, ns, and when it arrived by the steady clock."""
+        """Take a stamp, ns, with its arrival by the steady clock."""
         one, best, alone = (arrived_ns, stamp_ns - arrived_ns), self.ahead_ns, self._alone
         gap, self._stamp_ns, self._alone = stamp_ns - self._stamp_ns, stamp_ns, None
         if best is not None and abs(one[1] - best) <= STEP_NS:
@@ -92,14 +92,14 @@ class Stamps:
             soonest.popleft()
 
     def _is_whole(self, gap_ns: int) -> bool:
-        """Whether a time between two stamps is one or more periods."""
+        """Return whether a time between two stamps is one or more periods."""
         period = max(median(self._gaps), 1) if self._gaps else 1
         periods = round(gap_ns / period)
         return periods > 0 and abs(gap_ns - periods * period) <= min(period / 4, _JITTER_NS)
 
 
 def _are_apart(one: tuple[int, int], later: tuple[int, int]) -> bool:
-    """Whether two stamps arrived as far apart as they were made, or nearly: not at once, after having been held up."""
+    """Return whether two stamps arrived about as far apart as they were made: not at once, after a delay."""
     arrived_ns = later[0] - one[0]
     return 2 * arrived_ns >= arrived_ns + later[1] - one[1]
 
@@ -122,33 +122,33 @@ class RobotClock:
         self.has_reports = False
         """Whether reports have arrived."""
         self.steps = 0
-        """How often a clock was set."""
+        """Number of times that a clock was set."""
         self.is_unsure = False
-        """Whether the node's was, and it is not known what the robot's did."""
+        """Whether the node's clock was set, and it is not known whether the robot's was."""
         self._node_ns = self._robot_ns = 0
-        """By how much the two are ahead of the steady clock; 0: that is not known."""
+        """Lead of both clocks over the steady clock; 0: not known."""
         self._since_ns = 0
-        """When it became unsure, by the steady clock."""
+        """Time at which it became unsure, by the steady clock."""
 
     @property
     def offset_ns(self) -> int | None:
-        """By how much the robot's clock is ahead of the node's, less the time on the way, ns; None: not known."""
+        """Lead of the robot's clock over the node's, less the transport, ns; None: not known."""
         ahead = self._source.ahead_ns
         return None if ahead is None or not self._node_ns else ahead - self._node_ns
 
     @property
     def applied_ns(self) -> int:
-        """The offset that is certain: the time that is read, less the node's."""
+        """The certain part of the offset: the time that is read, less the node's."""
         return self._robot_ns - self._node_ns
 
     @property
     def unsure_ns(self) -> int:
-        """By how much the robot's clock may be behind what is read."""
+        """Largest time by which the robot's clock may be behind its reading."""
         return 0 if (offset := self.offset_ns) is None else min(max(self.applied_ns - offset, 0), self.lead_ns)
 
     @property
     def is_doubted(self) -> bool:
-        """Whether a clock was set, or perhaps was, and it is not known yet what the robot's shows."""
+        """Return whether a clock was, or may have been, set, and the robot's time is not known yet."""
         return self.is_unsure or (self.has_reports and self.reports.is_alone)
 
     @property
@@ -206,7 +206,7 @@ class RobotClock:
         return Slack(max(shift_ns, 0) * NANOSECOND_S, lead_ns * NANOSECOND_S)
 
     def _behind_ns(self) -> tuple[int, int]:
-        """By how much the clock of joint states is behind what is read, beyond a lead and within it, ns."""
+        """Time by which the clock of joint states is behind its reading, beyond a lead and within it, ns."""
         ahead = self.states.ahead_ns
         if ahead is None or not self._node_ns:
             return 0, 0

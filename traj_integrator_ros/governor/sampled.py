@@ -11,7 +11,7 @@ from ..execution.tolerances import MOMENT_S
 from .reference import PlannedMotion
 
 _KEPT_NS = 1_000_000_000
-"""How long ago a time may be that is sampled."""
+"""Largest age of a time that may be sampled."""
 
 
 class SampledCommand:
@@ -25,7 +25,7 @@ class SampledCommand:
         self._motions: tuple[PlannedMotion, ...] = ()
         self._changing = threading.Lock()
         self.newest: tuple[int, State] | None = None
-        """The latest time that was sampled, ns, and the command then; None: nothing was sampled."""
+        """The latest sampled time, ns, and the command then; None: nothing was sampled."""
 
     def __bool__(self) -> bool:
         return bool(self._motions)

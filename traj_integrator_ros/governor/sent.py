@@ -1,4 +1,4 @@
-"""What the controller does from now on, and what it was sent. Knows no ROS."""
+"""The controller's motion from now on, and the motions it was sent. Knows no ROS."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class NotYet(Exception):
 
 
 class Present(NamedTuple):
-    """What the controller does from now on, until it is told otherwise."""
+    """The controller's motion from now on, until it gets another one."""
 
     planned: PlannedMotion
     follows: bool
@@ -37,22 +37,22 @@ class Present(NamedTuple):
 
 
 class SentMotion(NamedTuple):
-    """A motion that was published."""
+    """A published motion."""
 
     sent_ns: int
     planned: PlannedMotion
-    """What is commanded from its start on."""
+    """The command from its start on."""
     known_from_ns: int
-    """From when on it is certain."""
+    """Time from which on it is certain."""
     plan: PlannedMotion | None = None
-    """What it leads to."""
+    """The planned motion that it leads to."""
     continues: bool = True
-    """Whether something was in execution that it continues."""
+    """Whether it continues a motion that was in execution."""
     is_known: bool = True
     """Whether it was executed until the next one began."""
 
     def shifted(self, by_ns: int) -> SentMotion:
-        """The same, executed that much later."""
+        """The same motion, executed that much later."""
         planned = self.planned._replace(start_ns=self.planned.start_ns + by_ns)
         plan = self.plan and self.plan._replace(start_ns=self.plan.start_ns + by_ns)
         return self._replace(planned=planned, plan=plan, known_from_ns=self.known_from_ns + by_ns)

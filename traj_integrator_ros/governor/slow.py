@@ -1,4 +1,4 @@
-"""Motions whose times follow from limits: the fastest along a path, and plans slowed where they exceed them. No ROS."""
+"""Motions whose times follow from limits: the fastest along a path, and slowed plans. No ROS."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from ..requests.rejection import Rejected, RejectionReason
 from ..requests.retime_requests import motion_of
 
 _FEWEST_INTERVALS, _MOST_INTERVALS = 8, 10_000
-"""In which a path is divided: with less its ends are not seen, more take longer than anybody waits."""
+"""Numbers of intervals that divide a path: fewer miss its ends, more take too long."""
 _INTERVAL_S = {2: 0.007, 3: 0.02}
 """Length of an interval by order, s: cubics of this length, or quintics, stay within a urad of the path."""
 _SLOWER = 1.5
-"""Beyond so many times a plan's duration, intervals that were chosen for it are too long for the slowed motion."""
+"""Ratio of the slowed to the planned duration beyond which intervals chosen for the plan are too long."""
 _MOST_SLOWED = 1e3
-"""Beyond so many times a plan's duration, the slowed motion stands still."""
+"""Ratio of the slowed to the planned duration beyond which the slowed motion stands still."""
 _LEAST_STEP_NS = whole_ns(MOMENT_S)
 _SAME_ACCELERATION = 1e-3
-"""rad/s^2."""
+"""Acceleration below which a motion counts as not turning, rad/s^2."""
 _SHARES_OF_START = (0.8, 0.0, 0.0)
 """Shares of the largest rate at the start that the limits of acceleration allow; they are tried in this order."""
 _BELOW = 1 - 1e-7
@@ -104,11 +104,12 @@ def slow(
 
 
 def _slower(rows: Tensor, limits: MotionLimits, duration: float, rate: float, given: dict) -> Retimed:
-    """Slow a plan `[1, N, dof]` of a duration, s: as finely as its slowed form asks for."""
+    """Slow a plan `[1, N, dof]` of a duration, s: as finely as its slowed form demands."""
     pieces = rows.shape[1] - 1
 
     def solved(lasting: float) -> Retimed:
-        each = round(lasting / _INTERVAL_S[given["order"]] / pieces)  # whole ones: solutions change where pieces begin
+        # whole numbers: solutions change where pieces begin
+        each = round(lasting / _INTERVAL_S[given["order"]] / pieces)
         each = max(1, min(each, _MOST_INTERVALS // pieces))
         intervals = max(_FEWEST_INTERVALS, each * pieces)
         return retime(rows, limits, mode="slow only", intervals=intervals, start_speed=rate, **given)
@@ -122,7 +123,7 @@ def _slower(rows: Tensor, limits: MotionLimits, duration: float, rate: float, gi
 
 
 def _apart(time_ns: np.ndarray) -> np.ndarray:
-    """Which points are far enough from the one before, bool: first and last, and no two within a millisecond."""
+    """Flags of points that are far enough from the previous one: first and last, and no two within a millisecond."""
     kept, last = np.zeros(len(time_ns), bool), time_ns[0] - _LEAST_STEP_NS
     for index, time in enumerate(time_ns[:-1].tolist()):
         if time - last >= _LEAST_STEP_NS and time_ns[-1] - time >= _LEAST_STEP_NS:

@@ -11,20 +11,20 @@ from ..execution.rows import cubic_spline, knots_of
 from ..limits.joint_limits import JointLimits
 
 _MOST_MOVED_RAD = 5e-3
-"""Most by which noise that is taken out moves a row."""
+"""Largest distance by which removing noise moves a row."""
 _FEWEST_NOISY = 10
-"""Rows; with fewer, noise cannot be told from a plan."""
+"""Least number of rows; with fewer, noise cannot be told from a plan."""
 _ALTERNATES = -0.4
 """Half of the correlation of noise, see `noisy`."""
 _LEAST_NOISE_RAD = 5e-5
-"""Median of fourth differences, 6 times the noise of rows, up to which it does not matter."""
+"""Median of fourth differences, 6 times the noise of rows, up to which noise does not matter."""
 _OF_LIMIT = 0.05
 """Noise changes the jerk from row to row by this share of a limit that its largest exceeds (it bends the acceleration).
 """
 _ROWS_PER_KNOT = tuple(2**power for power in range(1, 9))
 """Rows per knot of splines near noisy complete plans: recordings come at up to 1 kHz."""
 _WINDOW, _MARGIN = 64, 12
-"""Knots that are found at once, and knots beside them that are, too: a row counts for a quarter of the one before."""
+"""Number of knots that are solved at once, and of knots beside them: a row counts a quarter of the previous one."""
 
 
 def noisy(rows: np.ndarray) -> np.ndarray:
@@ -73,7 +73,7 @@ def with_fewer_rows(steps: np.ndarray, rows: np.ndarray) -> Iterator[tuple[np.nd
 
 
 def _with_knots(steps: np.ndarray, rows: np.ndarray, stride: int) -> tuple[np.ndarray, np.ndarray] | None:
-    """Steps and rows of the spline with a knot at every `stride`-th row; None: it is too far from one."""
+    """Steps and rows of the spline with a knot at every `stride`-th row; None: it is too far from a row."""
     chosen = np.arange(0, len(rows), stride)
     last, chosen[-1] = len(chosen) - 1, len(steps)
     knots = np.empty((len(chosen), rows.shape[1]))
@@ -118,4 +118,4 @@ def _influence_of(steps: np.ndarray, rests: bool, stride: int) -> tuple[np.ndarr
     unit = cubic_spline(coarse, np.eye(len(chosen)), ends_at_rest=rests)
     matrix = unit.states_at(np.minimum(times, times[-1] * (1 - 1e-12)))[0]
     matrix[-1] = np.eye(len(chosen))[-1]
-    return matrix, np.linalg.solve(matrix.T @ matrix, matrix.T)  # well conditioned: it has rows of the identity
+    return matrix, np.linalg.solve(matrix.T @ matrix, matrix.T)  # well conditioned: it contains rows of the identity

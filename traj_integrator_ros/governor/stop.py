@@ -15,7 +15,7 @@ from ..execution.tolerances import NANOSECOND_S, ROUNDING, SECOND_NS
 from ..requests.rejection import Rejected, RejectionReason
 
 _SETTLING_S = 0.25, 0.12, 0.06, 0.03
-"""Within which a small last velocity is taken out of a plan: as gently as bounds allow."""
+"""Time within which a small last velocity is removed from a plan: as gently as bounds allow."""
 _TURNS = 10.0
 """A joint whose last acceleration leads to so many times the rest tolerance while it settles turns there, and does not
 rest: taking that out would move the plan by more than taking out the velocity does.
@@ -70,7 +70,7 @@ def stopped_at_end(motion: Motion, bounds: Bounds, rest_tolerance: float, joint_
     if kept.all():
         return whole
     inside = (end.position >= bounds.position_min) & (end.position <= bounds.position_max)
-    inside &= np.abs(end.velocity) <= bounds.velocity  # a plan that is too fast itself is refused, not cut
+    inside &= np.abs(end.velocity) <= bounds.velocity  # a plan that is itself too fast is refused, not cut
     early = np.flatnonzero(inside & ~kept)
     return _stopped_early(motion, whole, early, bounds) if len(early) else whole
 
@@ -82,7 +82,7 @@ def _stopped_early(motion: Motion, whole: Motion, joints: np.ndarray, bounds: Bo
         of_joint = bounds.of(joint)
 
         def stopping(time: float, joint: int = joint, of_joint: Bounds = of_joint) -> Motion | None:
-            """The stop that begins at a time, s, if it does as it should."""
+            """The stop that begins at a time, s, if it keeps its bounds."""
             stop = fastest_stop(motion.state_at(time).of(joint), of_joint)
             return stop if keeps(stop, of_joint.of_stops) else None
 

@@ -1,4 +1,4 @@
-"""Until when the robot is braked where it does not follow its command, or somebody stops it. Knows no ROS."""
+"""Brakes of the robot, when it does not follow its command or somebody stops it, until they end. Knows no ROS."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ..execution.tolerances import NANOSECOND_S, RESTS, ROUNDING
 from .monitor import Allowance, TrackingMonitor
 
 REST_S = 0.1
-"""For which a robot has to stand to be at rest."""
+"""Time for which a robot has to stand to count as resting."""
 _STAYS_S = 1.0
 """A robot that stood still comes back to a command that is held by then, if it does."""
 NEAR = 0.3
@@ -20,22 +20,22 @@ met, since integrators of drives would press on; and by which plans may lead on 
 
 
 class Contact(NamedTuple):
-    """What a robot met that was braked because joints came away from their command."""
+    """The obstacle of a robot that was braked because joints came away from their command."""
 
     push: np.ndarray
-    """Direction in which that pushes joints, in shares of the allowance, `[dof]`, of length 1."""
+    """Direction in which it pushes joints, in shares of the allowance, `[dof]`, of length 1."""
     place: np.ndarray
-    """Where joints stood."""
+    """Positions where joints stood."""
     again: bool = False
-    """Whether it was met twice, since the robot had not been away from there."""
+    """Whether the robot met it twice without having been away in between."""
 
 
 class Yields(NamedTuple):
-    """Number of times that the command went to where a braked robot is."""
+    """Number of times that the command went to a braked robot's place."""
 
     count: int = 0
     resting: int = 0
-    """Those while its joints rested: an arm that sinks with its command is not followed for ever."""
+    """Number of these while its joints rested: an arm that sinks with its command is not followed for ever."""
     last_ns: int = 0
 
 
@@ -44,7 +44,7 @@ class Finding(NamedTuple):
 
     text: str
     joint: int = -1
-    """The one that does not follow; -1: that is not why."""
+    """Index of the joint that does not follow; -1: another reason."""
 
 
 class Guard:
@@ -66,9 +66,9 @@ class Guard:
         """Whether a stop was requested that cannot be made yet."""
         self.brakes = 0
         self.stood = False
-        """Whether a joint stood, and nothing has been begun since where it stands."""
+        """Whether a joint stood, and nothing has begun since at its place."""
         self.contact: Contact | None = None
-        """What it met; None: nothing, or the robot has been away from there since."""
+        """The obstacle; None: nothing, or the robot has been away from there since."""
         self.yields = Yields()
         self._resting_since_ns, self._rested_at = 0, np.zeros(0)
 
@@ -78,12 +78,12 @@ class Guard:
         return np.abs(self.monitor.error)
 
     def set_clock(self, now_ns: int) -> None:
-        """The clock was set: nothing is known of what was before."""
+        """The clock was set: earlier knowledge is void."""
         self.monitor.compare_anew()
         self._resting_since_ns = now_ns
 
     def measured(self, position: np.ndarray, allowance: Allowance, stamp_ns: int) -> None:
-        """Take note of whether the joints move, by positions: velocities of some drivers are noise, or not there."""
+        """Record whether the joints move, by positions: velocities of some drivers are noise, or missing."""
         if len(self._rested_at) != len(position):
             self._rested_at = position
         if (np.abs(position - self._rested_at) > RESTS * REST_S * allowance.full_speed).any():
@@ -109,7 +109,7 @@ class Guard:
         return Finding(f"{names[joint]} {told}, expected at most {allowed[joint]:.4g} {parameter}", int(joint))
 
     def is_away(self, allowance: Allowance) -> bool:
-        """Whether a joint stood, and is away from its command, which rests, yet."""
+        """Return whether a joint stood, and is still away from its command, which rests."""
         return self.stood and bool((self.deviation > NEAR * allowance.distance).any())
 
     def leads_on(self, places: np.ndarray, measured: np.ndarray, allowance: Allowance) -> float:
@@ -158,7 +158,7 @@ class Guard:
         return _unit(_unit(growth) - _unit(went))
 
     def rests(self, now_ns: int, away: bool = False) -> bool:
-        """Whether the joints have been at rest for a moment; `away` from their command, for so long that they stay."""
+        """Return whether the joints have been at rest for a moment; `away` from their command, for longer."""
         return (now_ns - self._resting_since_ns) * NANOSECOND_S >= (_STAYS_S if away else REST_S)
 
     def recover(self) -> None:

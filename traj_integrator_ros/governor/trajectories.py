@@ -32,13 +32,13 @@ from .sent import NotYet, Present
 from .slow import fastest, slow
 
 _LONG = 2_000
-"""Rows of a plan that is never found within the patience: a stop need not wait for that."""
+"""Number of rows of a plan whose motion is never found within the patience: a stop need not wait for it."""
 _LONGEST_NS = (2**31 - 1) * SECOND_NS
 """Limit of a Duration message, whose seconds are int32."""
 SPARE_NS = 6_000_000
-"""Before it is due, a trajectory has to have been made."""
+"""Time before it is due by which a trajectory must be made."""
 _MOST_SLOWED_AT_ONCE = 128
-"""Pieces of a motion in execution that is slowed, which takes up to some 10 ms then; longer ones are stopped."""
+"""Most pieces of a motion in execution that is slowed, which takes some 10 ms; longer ones are stopped."""
 
 
 class TrajectoryMaker:
@@ -66,12 +66,12 @@ class TrajectoryMaker:
             exceeded=parameters.limits_action == ACTION_WARN,
         )
         self.allowance = allowance_of(parameters)
-        """By how much joints may be away from their command."""
+        """Allowed distances of joints from their command."""
         self._candidates = Candidates(parameters, limits, self.assumed.bounds)
         self.beginning = Beginning(parameters, joint_states, published, self.assumed.bounds, self.allowance)
 
     def predicted(self, now_ns: int) -> State | None:
-        """The commanded state at the earliest start, to start from instead of a measured one; or None."""
+        """The commanded state at the earliest start, which replaces a measured one; or None."""
         if not self._on_schedule:
             return None
         try:
@@ -103,11 +103,11 @@ class TrajectoryMaker:
         if finding is None:
             expected = self.findings.expected_s(key)
             finding = self._begun(plan, present, now_ns, max(plan.making, expected))
-            if expected and finding.is_done():  # it need not be taken up as late as was expected
+            if expected and finding.is_done():  # it may be taken up earlier than expected
                 finding = self._begun(plan, present, now_ns, plan.making)
             patience = 0.0 if expected or len(plan.actions) > _LONG else PATIENCE_S
         elif finding.is_done() and finding.took_s < PATIENCE_S < self.findings.expected_s(key):
-            self.findings.take(key, finding)  # it need not be taken up as late as was expected
+            self.findings.take(key, finding)  # it may be taken up earlier than expected
             finding, patience = self._begun(plan, present, now_ns, plan.making), PATIENCE_S
         elif finding.is_done() and not self._fits(finding, present, now_ns):
             later = self._begun_later(finding, plan, present, now_ns)
@@ -134,16 +134,16 @@ class TrajectoryMaker:
         return self._published.motion_clock.at(now_ns)
 
     def _placed(self, plan: Plan, now_ns: int) -> Plan:
-        """A plan by the motion's clock as it is now: what of it is over by the robot's clock, is over."""
+        """A plan by the motion's present clock: rows that are over by the robot's clock are over."""
         behind_ns = self._published.motion_clock.behind_ns(now_ns)
         return replace(plan, origin_ns=plan.origin_ns - behind_ns) if plan.origin_ns and behind_ns else plan
 
     def _sent_ns(self, plan: Plan) -> int:
-        """When a plan begins according to its sender."""
+        """The time at which a plan begins according to its sender."""
         return plan.origin_ns if self._on_schedule else 0
 
     def is_possible(self, plan: Plan) -> bool | None:
-        """Whether the search for the motion to a plan has found one; None: none is sought. Raises Rejected: none."""
+        """Return whether the search for the motion to a plan found one; None: no search. Raises Rejected."""
         finding = self.findings.of(plan)
         if finding is None or not finding.is_done():
             return None if finding is None else False
@@ -170,7 +170,7 @@ class TrajectoryMaker:
             over_at_once = plan.origin_ns + plan.duration * SECOND_NS <= at_ns + self._published.lead.ns
             if rejected.reason is not RejectionReason.STALE_SEQUENCE or present.known_from_ns <= at_ns or over_at_once:
                 raise
-            # Over before the controller is where it has to begin: it goes there for the sequences that follow.
+            # Over before the controller is at its beginning: it goes there for the sequences that follow.
             candidate = Candidate(present.planned.motion, present.planned)
             return Finding.of(candidate, plan, self._join_point(plan, present, join_ns, now_ns), len(plan.steps))
         if wait:
@@ -179,7 +179,7 @@ class TrajectoryMaker:
         return self.findings.begin(finding, self._candidates, self._read(plan, present, join_ns))
 
     def _fits(self, finding: Finding, present: Present, now_ns: int) -> bool:
-        """Tell whether what was found may be taken yet: the command will be as it was assumed."""
+        """Return whether a result may be taken yet: the command will be as it was assumed."""
         point, at_ns = finding.point, self._at(now_ns)
         earliest_ns = present.known_from_ns if present.known_from_ns > at_ns else at_ns + SPARE_NS
         if point.join_ns < earliest_ns:
@@ -196,7 +196,7 @@ class TrajectoryMaker:
         return not (np.abs(state.beyond(finding.point.state)) > most).any()
 
     def _begun_later(self, finding: Finding, plan: Plan, present: Present, now_ns: int) -> Finding | None:
-        """What was found from rest for a plan that begins at no given time, begun now; None: it has to be sought."""
+        """The result from rest for a plan that begins at no given time, begun now; None: it has to be searched for."""
         if (plan.origin_ns and not plan.untimed) or np.count_nonzero(finding.point.state[1:]) or not finding.succeeded:
             return None
         join_ns = self._join_ns(present, now_ns)
@@ -284,18 +284,18 @@ class TrajectoryMaker:
             )
 
     def _join_ns(self, present: Present, now_ns: int) -> int:
-        """When the new plan is taken up, unless it begins later."""
+        """Time at which a new plan is taken up, unless it begins later."""
         at_ns = self._at(now_ns)
         return present.known_from_ns if present.known_from_ns > at_ns else at_ns + self._published.lead.ns
 
-    # The motion to the plan, and along it: where from, and how it is read
+    # The motion to the plan, and along it: its beginning, and its reading
 
     def _origin_ns(self, plan: Plan, join_ns: int) -> int:
-        """When the first step of a plan begins."""
+        """Time at which the first step of a plan begins."""
         return plan.origin_ns if self._on_schedule and plan.origin_ns else join_ns
 
     def _read(self, plan: Plan, present: Present, join_ns: int) -> Read:
-        """How a plan is read, in any thread."""
+        """The reading of a plan, in any thread."""
         if plan.untimed:
             return partial(self._fastest_along, plan, present.planned, join_ns)
         relative = not (plan.is_positions or plan.is_velocities or plan.spline is not None)
@@ -323,17 +323,18 @@ class TrajectoryMaker:
         yield PlannedMotion(join_ns, motion, is_complete=True, said=found.said)
 
     def _join_point(self, plan: Plan, present: Present, join_ns: int, now_ns: int) -> JoinPoint:
-        """Where a plan is taken up."""
+        """The state in which a plan is taken up."""
         state = present.planned.state_at(join_ns)
         stopped = stops_of(plan) & (np.abs(state[1:]).max(axis=0) > 0)  # the others rest in the plan
         by_speed = plan.is_velocities and plan.start is None
         floating = ~stopped & (by_speed and (not plan.origin_ns or self._published.is_delayed))
         bounds, executed = self.assumed.bounds, present.planned.rest_from(join_ns)
         asked, crossing = bounds, bounds.jerk
-        if present.follows:  # what the motion in execution uses yet, the next one may use too, to slow down as it would
+        # the next motion may also use what the motion in execution still uses, to slow down as that would
+        if present.follows:
             bounds = bounds.raised_to(executed.unbraked)
         if present.follows and np.isinf(np.broadcast_to(bounds.most, (3, len(crossing)))[2]).any():
-            # By plans alone: what goes over from one to the next would let jerk grow from plan to plan.
+            # By plans alone: jerk of going over from one to the next would grow from plan to plan.
             before = self._published.present.plans()(join_ns)
             rest = before and before.unbraked_from(join_ns)
             if rest is not None:
@@ -356,10 +357,11 @@ class TrajectoryMaker:
         motion, start_ns = candidate.joined, join_ns
         state = present.planned.state_at(join_ns)
         clock, at_ns = self._published.motion_clock, self._at(now_ns)
-        if clock.is_scaled:  # it begins when it arrives
+        if clock.is_scaled:  # it begins on arrival
             at_ns = min(clock.begins_ns(now_ns), join_ns)
         begins_ns = max(present.known_from_ns, at_ns)
-        if present.follows and begins_ns == at_ns and not clock.is_scaled:  # a clock that is behind is not there yet
+        # a clock that is behind has not reached it yet
+        if present.follows and begins_ns == at_ns and not clock.is_scaled:
             begins_ns = max(present.planned.start_ns, at_ns - self._published.clock.unsure_ns)
         skips = present.follows and not self._parameters.publish_lead_in
         before = present.planned.between(begins_ns, join_ns) if join_ns > begins_ns and not skips else None

@@ -23,7 +23,7 @@ bool is_surely_within(const Pieces& motion, long piece, const double* ranges) {
       bend *= h * h / 8;
       const double* known = ranges + order * dof + joint;
       const bool keeps = std::min(end, begin) - bend >= known[0] && std::max(end, begin) + bend <= known[kOrders * dof];
-      if (!keeps) return false;  // what is not a number does not
+      if (!keeps) return false;  // NaN stays within no range
     }
   }
   return true;

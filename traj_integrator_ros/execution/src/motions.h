@@ -3,7 +3,7 @@
 
 namespace traj_integrator::execution {
 
-constexpr long kLargestSize = 6;  // degree + 1 of what controllers play
+constexpr long kLargestSize = 6;  // degree + 1 of a controller's polynomials
 constexpr long kOrders = 4;       // position, velocity, acceleration, jerk
 
 struct Knots {
@@ -95,7 +95,8 @@ struct Samples {
   long rows;
 };
 
-// What joints may go back: a share of what their plans do and of the way to a stop, and the least that counts, rad.
+// Distance that joints may go back: a share of their plans' way back and of the way to a stop, and the least that
+// counts, rad.
 struct Retreat {
   double share, least;
 };

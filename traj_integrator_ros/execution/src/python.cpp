@@ -25,7 +25,7 @@ Pieces motion_of(ArrayArguments& given) {
 
 PyObject* none() { Py_RETURN_NONE; }
 
-// Numbers of a motion on which work takes as long as another thread takes to have its turn, or longer.
+// Size of a motion from which on work takes at least as long as another thread waits for its turn.
 constexpr int64_t kLarge = 1 << 13;
 
 // Does work on so many numbers; other threads go on while there is much: a stop waits for no motion of thousands of points.
@@ -228,7 +228,7 @@ bool all_finite(const Array& numbers, Bits exponent) {
   return bad == 0;
 }
 
-// None: it has no contiguous real numbers.
+// None if it has no contiguous real numbers.
 PyObject* py_all_finite(PyObject*, PyObject* object) {
   BorrowedBuffers<1> buffers;
   Array numbers;
