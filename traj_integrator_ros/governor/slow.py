@@ -26,7 +26,7 @@ _MOST_SLOWED = 1e3
 """Ratio of the slowed to the planned duration beyond which the slowed motion stands still."""
 _LEAST_STEP_NS = whole_ns(MOMENT_S)
 _SAME_ACCELERATION = 1e-3
-"""Acceleration below which a motion counts as not turning, rad/s^2."""
+"""Accelerations that differ by less count as equal, rad/s^2."""
 _SHARES_OF_START = (0.8, 0.0, 0.0)
 """Shares of the largest rate at the start that the limits of acceleration allow; they are tried in this order."""
 _BELOW = 1 - 1e-7
