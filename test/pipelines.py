@@ -10,7 +10,6 @@ import pytest
 
 from traj_integrator_ros.execution.limits import extremes
 from traj_integrator_ros.execution.motion import Motion, State
-from traj_integrator_ros.governor.beside import Findings
 from traj_integrator_ros.governor.controller_reports import ControllerReport
 from traj_integrator_ros.governor.executable import ExecutableTrajectory
 from traj_integrator_ros.governor.executor import Executor
@@ -161,8 +160,8 @@ class SimulatedNode:
 
     def seek_in(self, threads: Threads, wake: Callable[[], None] = lambda: None) -> None:
         """Search for motions to plans in threads."""
-        self.threads, self.pipeline._findings = threads, Findings(threads, wake)
-        self.pipeline.reconfigure(self.parameters)
+        self.threads, planner = threads, self.pipeline.planner
+        planner._threads, planner._wake = threads, wake
 
     def stop(self, now: float, *, hold: bool = False) -> ExecutableTrajectory | None:
         """Stop."""

@@ -9,10 +9,10 @@ import numpy as np
 
 from traj_integrator_ros.execution.motion import Motion, State
 from traj_integrator_ros.execution.rows import Points
-from traj_integrator_ros.governor.commands import Refuse
 from traj_integrator_ros.governor.controller_reports import ControllerReport
 from traj_integrator_ros.governor.executable import ExecutableTrajectory
 from traj_integrator_ros.governor.executor import Executor
+from traj_integrator_ros.governor.planner import Refuse
 from traj_integrator_ros.governor.reference import PlannedMotion
 from traj_integrator_ros.parameters.parameters import NodeParameters
 from traj_integrator_ros.requests.inputs import Actions, Positions

@@ -23,7 +23,7 @@ class GoalsOfNode:
     def __init__(self, **parameters: object) -> None:
         limits = {f"limits__{name}": [value] * 2 for name, value in (("velocity", 2.0), ("acceleration", 10.0))}
         self.node = SimulatedNode(**limits, **parameters)
-        self.node.pipeline.commands._refuse = lambda rejected, plan: self.goals.refuse_waiting(rejected)
+        self.node.pipeline.planner._refuse = lambda rejected, plan: self.goals.refuse_waiting(rejected)
         self.results: dict[str, Result] = {}
         self.feedback: list[Feedback] = []
         self.goals = Goals(

@@ -11,9 +11,9 @@ The law of motion, in five functions; `candidates.py` calls them in this order f
 | `slow` | `slow.py` | what exceeds them, slowed along its path, or refused: then the motion in execution goes on |
 
 Around the law: `present.py` knows what is commanded now, by the controller's reports or by what was published;
-`beginning.py` where nobody knows. `commands.py` decides when a plan begins, `beside.py` keeps long searches out of the
-way, `trajectories.py` makes the trajectory. `monitor.py` compares the robot with its
-command, `supervision.py` brakes it where it does not follow.
+`beginning.py` where nobody knows. `planner.py` is the queue of plans: each is sought (`search.py`), in a thread where
+that takes long, and `trajectories.py` makes the trajectory. `commands.py` lets plans begin, brakes and stops.
+`monitor.py` compares the robot with its command, `supervision.py` brakes it where it does not follow.
 
 `executor.py` is the room's front: what the node, or a program without ROS, calls.
 """

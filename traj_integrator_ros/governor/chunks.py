@@ -38,7 +38,8 @@ class ChunkMemory:
     """Published chunks of positions that are not over, in the order of their observations."""
 
     def __init__(self) -> None:
-        self._chunks: list[_Remembered] = []
+        self.held: list[_Remembered] = []
+        """Remembered chunks."""
         self._most_averaged = 0
         self.forgotten = 0
         """Number of chunks that were not over when another message replaced them, or when there were too many."""
@@ -57,7 +58,7 @@ class ChunkMemory:
 
         """
         times_ns = _row_times(chunk)
-        others = [other for other in self._chunks if other.origin_ns != chunk.origin_ns]
+        others = [other for other in self.held if other.origin_ns != chunk.origin_ns]
         older = sum(other.origin_ns < chunk.origin_ns for other in others)
         positions = [other.at(times_ns) for other in others]
         positions.insert(older, chunk.actions)
@@ -70,15 +71,15 @@ class ChunkMemory:
 
     def take(self, chunk: Plan | None, now_ns: int) -> None:
         """Remember a published chunk as the policy sent it; None: another message was published, so forget all."""
-        running = [other for other in self._chunks if other.last_ns > now_ns]
+        running = [other for other in self.held if other.last_ns > now_ns]
         if chunk is None:
-            self._chunks = []
+            self.held = []
             self.forgotten += len(running)
             return
         running = [other for other in running if other.origin_ns != chunk.origin_ns] + [_remembered(chunk)]
         running.sort(key=lambda other: other.origin_ns)
         self.forgotten += max(0, len(running) - _MOST_CHUNKS)
-        self._chunks = running[-_MOST_CHUNKS:]
+        self.held = running[-_MOST_CHUNKS:]
 
     def most_averaged(self) -> int:
         """Return the largest number of chunks averaged for one time since the last call."""
@@ -87,7 +88,7 @@ class ChunkMemory:
 
     def clear(self) -> None:
         """Forget all chunks, because the robot no longer executes any."""
-        self._chunks = []
+        self.held = []
 
 
 def _row_times(chunk: Plan) -> np.ndarray:

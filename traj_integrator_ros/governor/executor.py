@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from concurrent.futures import Executor as Threads
 from dataclasses import replace
 
 import numpy as np
@@ -19,12 +20,12 @@ from ..requests.rejection import Rejected, RejectionReason
 from ..requests.retime_requests import RetimeFields, RetimeRequest, check_retiming
 from ..requests.sequences import ActionRequest, IntegratedBatch
 from .batches import Batches, Beside, at_once
-from .beside import Findings
-from .commands import Commands, Refuse
+from .commands import Commands
 from .committed import Committed, CommittedFields, committed_rows
 from .controller_reports import ControllerReport, ControllerReports, ControllerStatus
 from .executable import ExecutableTrajectory
 from .measured import JointStates
+from .planner import Planner, Refuse, Sought
 from .published import PublishedMotion
 from .reference import PlannedMotion
 from .robot_clock import Stamps
@@ -51,7 +52,8 @@ class Executor:
         published: the last published motion; by default, there is none.
         warn: see `Warn`; by default, nobody is told.
         refuse: see `Refuse`; by default, `warn` is called.
-        findings: searches for motions to plans; by default, in the caller's thread.
+        threads: where motions to plans are sought; by default, in the caller's thread.
+        wake: called, in any thread, when one has been found for which nobody waits.
         beside: does what takes long with large batches; by default, at once.
 
     """
@@ -63,17 +65,18 @@ class Executor:
         published: PublishedMotion | None = None,
         warn: Warn = _untold,
         refuse: Refuse | None = None,
-        findings: Findings | None = None,
+        threads: Threads | None = None,
+        wake: Callable[[], None] = lambda: None,
         beside: Beside = at_once,
     ) -> None:
-        self._findings = findings or Findings()
         self.joint_states = JointStates(parameters.joint_names)
         self.controller_reports = ControllerReports(parameters.joint_names)
         self.published = published = PublishedMotion() if published is None else published
         self._sampled = SampledCommand()
         self._warn = warn
         engine = TrajectoryIntegrator(parameters.device, parameters.dtype) if engine is None else engine
-        self.commands = Commands(self.joint_states, published, refuse or (lambda rejected, _: warn(rejected)))
+        self.planner = Planner(published, refuse or (lambda rejected, _: warn(rejected)), threads, wake)
+        self.commands = Commands(self.joint_states, published, self.planner)
         self.batches = Batches(engine, self.start, beside)
         self.reconfigure(parameters)
 
@@ -81,8 +84,7 @@ class Executor:
         """Continue with other parameters, for the same joints, device and dtype."""
         self.parameters = parameters
         self.batches.reconfigure(parameters)
-        self._findings.drop_all()
-        self._trajectories = TrajectoryMaker(parameters, self.joint_states, self.published, self._warn, self._findings)
+        self._trajectories = TrajectoryMaker(parameters, self.joint_states, self.published, self._warn)
         self.commands.reconfigure(parameters, self._trajectories)
         self.published.lead.configure(parameters)
         self.published.clock.lead_ns = self.published.lead.transport_ns
@@ -217,7 +219,7 @@ class Executor:
         if (step := self.published.clock.take(stamps, stamp_ns, arrived_ns)) is not None:
             self.joint_states.set_clock(step.read_ns)
             self.published.set_clock(step, self.published.clock.at(arrived_ns))
-            self.commands.set_clock(step.read_ns)
+            self.planner.set_clock(step.read_ns)
 
     def check_limits(self, batch: IntegratedBatch) -> None:
         """Check all rows of all trajectories of a batch against the limits.
@@ -250,9 +252,7 @@ class Executor:
 
         """
         self.commands.check_clock(now_ns)
-        plan = self._plan_of(request, stamp_ns, now_ns)
-        self.commands.require_newer(plan, now_ns)
-        return self.commands.in_time(plan, now_ns, clock)
+        return self.planner.execute(self._plan_of(request, stamp_ns, now_ns), now_ns, clock)
 
     def _plan_of(self, request: ActionRequest, stamp_ns: int, now_ns: int = 0) -> Plan:
         """The trajectory of a batch that is published. Raises Rejected: size_out_of_range."""
@@ -281,11 +281,11 @@ class Executor:
             Rejected: size_out_of_range.
 
         """
-        plan = self._plan_of(request, stamp_ns)
+        sought = Sought(self._plan_of(request, stamp_ns))
 
         def is_known(now_ns: int) -> bool:
             self.commands.check_clock(now_ns)
-            return self.commands.is_possible(plan, now_ns)
+            return self.planner.is_possible(sought, now_ns)
 
         return is_known
 
@@ -339,7 +339,7 @@ class Executor:
         self.commands.check_clock(now_ns)
         if plan.untimed:
             plan = self._trajectories.beginning.without_first_row(plan, now_ns)
-        return self.commands.in_time(plan, now_ns, clock)
+        return self.planner.execute(plan, now_ns, clock)
 
     def start(self, now_ns: int) -> tuple[np.ndarray, ...]:
         """Return the start state for input without one: position, velocity and perhaps acceleration, `[1, dof]`.

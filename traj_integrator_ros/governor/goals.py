@@ -212,7 +212,7 @@ class Goals:
     def cancel(self, handle: object, now_ns: int) -> ExecutableTrajectory | None:
         """Cancel a goal that is not over: return the fastest stop of the one in execution, to be published."""
         if self._waiting is not None and self._waiting.handle == handle:
-            self._pipeline.commands.withdraw()
+            self._pipeline.planner.withdraw()
             self._waiting.is_canceled = True
             return None
         self._executed.is_canceled = True
@@ -321,7 +321,7 @@ class Goals:
 
     def _require_executed(self, goal: _Goal, now_ns: int) -> None:
         """Raises Rejected with the reason why the goal is not executed any more, or cannot be judged."""
-        self._pipeline.commands.require_following(now_ns)
+        self._published.guard.require_following()
         last, present = self._published.last, self._published.present
         if last is None and self._pipeline.joint_states.jumped_back:
             raise Rejected(RejectionReason.CLOCK_JUMPED_BACK, "node: the clock jumped back")

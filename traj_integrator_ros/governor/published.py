@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ..execution.tolerances import NANOSECOND_S
-from .beside import PATIENCE_S
 from .chunks import ChunkMemory
 from .executable import ExecutableTrajectory
 from .executed import Executed, ExecutionReport
@@ -13,6 +12,7 @@ from .motion_clock import MotionClock
 from .present import PresentCommand
 from .reference import PlannedMotion
 from .robot_clock import STEP_NS, Step
+from .search import PATIENCE_S
 from .supervision import Guard
 
 _AT_ONCE_NS, _TRIES = 1_000_000, 3
@@ -73,7 +73,8 @@ class PublishedMotion:
         continues = trajectory.seam_offset is not None
         self.present.published(commanded, trajectory.start_ns, now_ns, trajectory.planned, continues=continues)
         self.last = trajectory
-        self.chunks.take(trajectory.chunk, now_ns)
+        if trajectory.chunk is not None or self.chunks.held:
+            self.chunks.take(trajectory.chunk, now_ns)
 
     def report(self) -> ExecutionReport:
         """Return the statistics, and reset the values that count since the previous report."""

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..execution.tolerances import NANOSECOND_S, RESTS, ROUNDING
+from ..requests.rejection import Rejected, RejectionReason
 from .monitor import Allowance, TrackingMonitor
 
 REST_S = 0.1
@@ -43,6 +44,7 @@ class Finding(NamedTuple):
     """Why the robot is braked."""
 
     text: str
+    kind: RejectionReason
     joint: int = -1
     """Index of the joint that does not follow; -1: another reason."""
 
@@ -57,8 +59,7 @@ class Guard:
         self.monitor = TrackingMonitor()
         self.reason = ""
         """Why the robot was braked; empty: it was not, or that is over."""
-        self.joint = -1
-        """The joint that deviated."""
+        self._kind = RejectionReason.DEVIATION
         self.stopped_until_rest = False
         self.held = held
         """Whether a stop holds on until it is released: by a call, never because something else is forgotten."""
@@ -106,7 +107,8 @@ class Guard:
         )[kind]
         told = what.format(found[joint])
         parameter = "(parameter supervision.deviation)"
-        return Finding(f"{names[joint]} {told}, expected at most {allowed[joint]:.4g} {parameter}", int(joint))
+        told = f"{names[joint]} {told}, expected at most {allowed[joint]:.4g} {parameter}"
+        return Finding(told, RejectionReason.DEVIATION, int(joint))
 
     def is_away(self, allowance: Allowance) -> bool:
         """Return whether a joint stood, and is still away from its command, which rests."""
@@ -138,11 +140,25 @@ class Guard:
         """How far places are from where the robot met something, against that, as shares of the allowance."""
         return ((self.contact.place - places) / allowance.distance) @ self.contact.push
 
+    def require_following(self) -> None:
+        """Refuse sequences, and what is in execution, while the robot is stopped or braked. Raises Rejected."""
+        if self.held or self.stopped_until_rest:
+            held = "and holds until it is released (~/stop with hold: false)" if self.held else "and is not over"
+            raise Rejected(RejectionReason.STOPPED, f"node: a stop was requested {held}")
+        if self.reason:
+            raise self.refusal()
+
+    def refusal(self) -> Rejected:
+        """What sequences are refused with while the robot is braked."""
+        is_off = self._kind is RejectionReason.CONTROLLER_UNAVAILABLE
+        source, until = ("controller_state", "it is back") if is_off else ("node", "the robot rests")
+        return Rejected(self._kind, f"{source}: {self.reason}; rejecting until {until}")
+
     def brake(self, finding: Finding, allowance: Allowance) -> None:
         """The robot is braked for a reason."""
-        self.reason, self.joint = finding
+        self.reason, self._kind, joint = finding
         self.brakes += 1
-        self.stood = self.joint >= 0
+        self.stood = joint >= 0
         self.yields = Yields()
         if self.stood and (push := self._push(allowance)).any():
             again = self.contact is not None and bool(self.contact.push @ push > 0)
@@ -163,7 +179,7 @@ class Guard:
 
     def recover(self) -> None:
         """The robot rests: the next sequence may begin where it is."""
-        self.reason, self.joint = "", -1
+        self.reason = ""
         if self.contact is not None:
             self.contact = self.contact._replace(place=self._rested_at)
         self.monitor.compare_anew()

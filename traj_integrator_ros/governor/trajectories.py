@@ -21,18 +21,16 @@ from ..parameters.table import ACTION_WARN, START_FROM_PREVIOUS
 from ..requests.plan import Plan
 from ..requests.rejection import Rejected, RejectionReason, require_finite
 from .beginning import Beginning
-from .beside import MAKING, PATIENCE_S, Finding, Findings
 from .candidates import Candidate, Candidates, JoinPoint, Read
 from .executable import ExecutableTrajectory, schedule
 from .measured import JointStates
 from .monitor import allowance_of
 from .published import PublishedMotion
 from .reference import PlannedMotion, Reading, references, stops_of
-from .sent import NotYet, Present
+from .search import Search
+from .sent import Present
 from .slow import fastest, slow
 
-_LONG = 2_000
-"""Number of rows of a plan whose motion is never found within the patience: a stop need not wait for it."""
 _LONGEST_NS = (2**31 - 1) * SECOND_NS
 """Limit of a Duration message, whose seconds are int32."""
 SPARE_NS = 6_000_000
@@ -50,14 +48,12 @@ class TrajectoryMaker:
         joint_states: JointStates,
         published: PublishedMotion,
         warn: Callable[[Rejected], None],
-        findings: Findings,
     ) -> None:
         self._parameters = parameters
         self.limits = limits = parameters.joint_limits
         self._joint_states = joint_states
         self._published = published
         self._warn = warn
-        self.findings = findings
         self._on_schedule = parameters.start_from == START_FROM_PREVIOUS
         self.assumed = assumed_limits(
             limits,
@@ -67,7 +63,7 @@ class TrajectoryMaker:
         )
         self.allowance = allowance_of(parameters)
         """Allowed distances of joints from their command."""
-        self._candidates = Candidates(parameters, limits, self.assumed.bounds)
+        self.candidates = Candidates(parameters, limits, self.assumed.bounds)
         self.beginning = Beginning(parameters, joint_states, published, self.assumed.bounds, self.allowance)
 
     def predicted(self, now_ns: int) -> State | None:
@@ -82,42 +78,22 @@ class TrajectoryMaker:
             return None
         return present.planned.state_at(self._join_ns(present, now_ns))
 
-    def trajectory(self, plan: Plan, now_ns: int, sender: Plan | None = None) -> ExecutableTrajectory:
-        """Make the trajectory of a plan; where that takes long, in several calls with the same plan.
-
-        Args:
-            plan: the plan.
-            now_ns: the node's clock.
-            sender: the same as it was sent, where it is another object.
+    def present(self, plan: Plan, now_ns: int) -> Present:
+        """What is commanded from now on, from where a plan is to be joined.
 
         Raises:
             Rejected: with the reason.
-            NotYet: it can be made only later.
+            NotYet: it is not known.
 
         """
         self._require_limits(plan)
         present = self.beginning.of(plan, now_ns)
-        key, plan = sender or plan, self._placed(plan, now_ns)
         present.require_known(self._at(now_ns))
-        finding = self.findings.of(key)
-        if finding is None:
-            expected = self.findings.expected_s(key)
-            finding = self._begun(plan, present, now_ns, max(plan.making, expected))
-            if expected and finding.is_done():  # it may be taken up earlier than expected
-                finding = self._begun(plan, present, now_ns, plan.making)
-            patience = 0.0 if expected or len(plan.actions) > _LONG else PATIENCE_S
-        elif finding.is_done() and finding.took_s < PATIENCE_S < self.findings.expected_s(key):
-            self.findings.take(key, finding)  # it may be taken up earlier than expected
-            finding, patience = self._begun(plan, present, now_ns, plan.making), PATIENCE_S
-        elif finding.is_done() and not self._fits(finding, present, now_ns):
-            later = self._begun_later(finding, plan, present, now_ns)
-            finding, patience = later or self._begun(plan, present, now_ns, MAKING * finding.took_s), 0.0
-        else:
-            patience = 0.0
-        if not finding.is_done(patience):
-            self.findings.keep(key, finding)
-            raise NotYet(is_sought=True)
-        candidate, join_ns = self._found(key, finding), finding.point.join_ns
+        return present
+
+    def executable(self, search: Search, present: Present, now_ns: int) -> ExecutableTrajectory:
+        """The trajectory to what a search has found. Raises Rejected."""
+        candidate, plan, join_ns = self.found(search), search.plan, search.point.join_ns
         if plan.is_complete and not plan.untimed and candidate.planned is not present.planned:
             began_ns = candidate.planned.start_ns - self._origin_ns(plan, join_ns)
             late = began_ns * NANOSECOND_S + candidate.planned.motion.duration - plan.duration
@@ -126,40 +102,36 @@ class TrajectoryMaker:
             self.beginning.allow(candidate, present, join_ns, now_ns)
             if candidate.planned.said:
                 self._warn(Rejected(RejectionReason.NOT_FASTEST, f"points: {candidate.planned.said}"))
-            made = self._executable(finding.plan, present, candidate, join_ns, now_ns, finding.dropped)
-            return replace(made, origin_ns=self._sent_ns(key))
+            return self._executable(plan, present, candidate, join_ns, now_ns, search.dropped)
 
     def _at(self, now_ns: int) -> int:
         """The time in the motion now, by which plans begin."""
         return self._published.motion_clock.at(now_ns)
 
-    def _placed(self, plan: Plan, now_ns: int) -> Plan:
+    def placed(self, plan: Plan, now_ns: int) -> Plan:
         """A plan by the motion's present clock: rows that are over by the robot's clock are over."""
         behind_ns = self._published.motion_clock.behind_ns(now_ns)
         return replace(plan, origin_ns=plan.origin_ns - behind_ns) if plan.origin_ns and behind_ns else plan
 
-    def _sent_ns(self, plan: Plan) -> int:
+    def sent_ns(self, plan: Plan) -> int:
         """The time at which a plan begins according to its sender."""
         return plan.origin_ns if self._on_schedule else 0
 
-    def is_possible(self, plan: Plan) -> bool | None:
-        """Return whether the search for the motion to a plan found one; None: no search. Raises Rejected."""
-        finding = self.findings.of(plan)
-        if finding is None or not finding.is_done():
-            return None if finding is None else False
-        self._found(plan, finding)
-        return True
-
-    def _found(self, key: Plan, finding: Finding) -> Candidate:
-        self.findings.take(key, finding)
-        candidate, told = finding.result()
+    def found(self, search: Search) -> Candidate:
+        """What a search has found that is over. Raises Rejected: nothing."""
+        candidate, told = search.result()
         if candidate is None:
             raise Rejected(RejectionReason.LIMITS, told)
         self.refuse_or_warn(told)
         return candidate
 
-    def _begun(self, plan: Plan, present: Present, now_ns: int, making: float) -> Finding:
-        """The search for the motion to a plan, which may take `making` s. Raises Rejected: with the reason."""
+    def search(self, plan: Plan, present: Present, now_ns: int, making: float) -> Search:
+        """The search for the motion to a plan, to be begun, which may take `making` s; or over, where it needs none.
+
+        Raises:
+            Rejected: with the reason.
+
+        """
         if not plan.untimed:
             plan = plan.completed(present.planned.motion, self._parameters.continuous)
         join_ns, at_ns = self._join_ns(present, now_ns) + whole_ns(making), self._at(now_ns)
@@ -172,36 +144,36 @@ class TrajectoryMaker:
                 raise
             # Over before the controller is at its beginning: it goes there for the sequences that follow.
             candidate = Candidate(present.planned.motion, present.planned)
-            return Finding.of(candidate, plan, self._join_point(plan, present, join_ns, now_ns), len(plan.steps))
+            return Search.over(candidate, plan, self._join_point(plan, present, join_ns, now_ns), len(plan.steps))
         if wait:
             join_ns = plan.origin_ns
-        finding = Finding(plan, self._join_point(plan, present, join_ns, now_ns), dropped)
-        return self.findings.begin(finding, self._candidates, self._read(plan, present, join_ns))
+        point = self._join_point(plan, present, join_ns, now_ns)
+        return Search(plan, point, dropped, self._read(plan, present, join_ns))
 
-    def _fits(self, finding: Finding, present: Present, now_ns: int) -> bool:
-        """Return whether a result may be taken yet: the command will be as it was assumed."""
-        point, at_ns = finding.point, self._at(now_ns)
+    def fits(self, search: Search, present: Present, now_ns: int) -> bool:
+        """Return whether the motion that was found may be taken yet: the command will be as it was assumed."""
+        point, at_ns = search.point, self._at(now_ns)
         earliest_ns = present.known_from_ns if present.known_from_ns > at_ns else at_ns + SPARE_NS
         if point.join_ns < earliest_ns:
             return False
-        return self._is_same(finding, present.planned.state_at(point.join_ns), present)
+        return self._is_same(search, present.planned.state_at(point.join_ns), present)
 
-    def _is_same(self, finding: Finding, state: State, present: Present) -> bool:
+    def _is_same(self, search: Search, state: State, present: Present) -> bool:
         """Tell whether a command is as a search assumed it, or so near that the controller bridges to a measured robot.
 
         Only to the first point of a complete plan: what leads to others must end where they begin.
         """
-        bridged = finding.plan.is_complete and not present.follows
+        bridged = search.plan.is_complete and not present.follows
         most = np.array([[SAME_END_RAD], *SAME[1:]]) if bridged else SAME
-        return not (np.abs(state.beyond(finding.point.state)) > most).any()
+        return not (np.abs(state.beyond(search.point.state)) > most).any()
 
-    def _begun_later(self, finding: Finding, plan: Plan, present: Present, now_ns: int) -> Finding | None:
-        """The result from rest for a plan that begins at no given time, begun now; None: it has to be searched for."""
-        if (plan.origin_ns and not plan.untimed) or np.count_nonzero(finding.point.state[1:]) or not finding.succeeded:
+    def begun_later(self, search: Search, plan: Plan, present: Present, now_ns: int) -> Search | None:
+        """What was found from rest for a plan that begins at no given time, begun now; None: it has to be sought."""
+        if (plan.origin_ns and not plan.untimed) or np.count_nonzero(search.point.state[1:]) or not search.succeeded:
             return None
         join_ns = self._join_ns(present, now_ns)
         state, rests = present.planned.state_at(join_ns), not present.planned.rest_from(join_ns).moves
-        return finding.later(join_ns) if rests and self._is_same(finding, state, present) else None
+        return search.later(join_ns) if rests and self._is_same(search, state, present) else None
 
     def stop(self, now_ns: int, place: np.ndarray | None = None) -> ExecutableTrajectory | None:
         """Make the fastest stop from the present command, or the way to rest at a place; None: nothing is commanded.

@@ -15,10 +15,10 @@ from rclpy.lifecycle import LifecycleNode
 from traj_integrator_interfaces.msg import Rejection
 
 from ..engine.integrator import TrajectoryIntegrator
-from ..governor.beside import THREADS, Findings
 from ..governor.controller_reports import ControllerStatus
 from ..governor.executable import ExecutableTrajectory
 from ..governor.executor import Executor
+from ..governor.planner import THREADS
 from ..governor.published import PublishedMotion
 from ..governor.rehearsal import rehearse
 from ..parameters.parameters import NodeParameters
@@ -88,10 +88,8 @@ class Answers:
         self._threads = ThreadPoolExecutor(THREADS, "ways to plans")
         self._batches = ThreadPoolExecutor(1, "large batches")
         self.services = Services(node, accounts, published, self)
-        findings = Findings(self._threads, self.wake)
-        self.pipeline = Executor(
-            parameters, engine, published, accounts.let_through, self._refuse_waiting, findings, self.beside
-        )
+        warn, refuse = accounts.let_through, self._refuse_waiting
+        self.pipeline = Executor(parameters, engine, published, warn, refuse, self._threads, self.wake, self.beside)
         self.pipeline.batches.warm_up()
         self.state = INACTIVE
         """State of the lifecycle; input is accepted only while it is active."""

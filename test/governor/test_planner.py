@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from pipelines import NOW_S, Later, SimulatedNode, largest, limits, ns
 
-from traj_integrator_ros.governor import beside
-from traj_integrator_ros.governor.beside import MAKING
+from traj_integrator_ros.governor import search
 from traj_integrator_ros.governor.executable import ExecutableTrajectory
+from traj_integrator_ros.governor.planner import MAKING
 from traj_integrator_ros.kernels import ControlSpace
 from traj_integrator_ros.requests.rejection import RejectionReason
 
@@ -126,7 +126,7 @@ def test_nobody_waits_for_the_way_to_a_long_plan(
         waited.append(timeout)
         return SimpleNamespace(done=())
 
-    monkeypatch.setattr(beside, "wait", wait)
+    monkeypatch.setattr(search, "wait", wait)
     share = np.arange(1, rows + 1)[:, None] / rows
     assert node.plan(4.0 * share[:, 0], share**3 * (10 - 15 * share + 6 * share**2) * [5.0, 0.2]) is None
     assert bool(waited) == waits
