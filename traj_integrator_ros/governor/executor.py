@@ -13,13 +13,13 @@ from ..execution.motion import State
 from ..limits.joint_limits import AssumedLimits
 from ..parameters.parameters import NodeParameters
 from ..parameters.table import START_FROM_PREVIOUS
+from ..requests.batches import Batches, Beside, at_once
 from ..requests.inputs import Actions, Positions
 from ..requests.plan import Plan, plan_of_sequence
 from ..requests.position_trajectory import PositionFields, plan_of_positions
 from ..requests.rejection import Rejected, RejectionReason
 from ..requests.retime_requests import RetimeFields, RetimeRequest, check_retiming
 from ..requests.sequences import ActionRequest, IntegratedBatch
-from .batches import Batches, Beside, at_once
 from .commands import Commands
 from .committed import Committed, CommittedFields, committed_rows
 from .controller_reports import ControllerReport, ControllerReports, ControllerStatus

@@ -1,4 +1,5 @@
 """Requests of messages: their fields checked, typed, and in the node's joint order; or the reason for a rejection.
 
-Knows neither ROS nor serialized messages, nor anything about the motion in execution.
+Requests for batches are answered here, too (`batches.py`), since the motion in execution has no part in them.
+Knows neither ROS nor serialized messages.
 """

@@ -15,7 +15,7 @@ from ..engine.runners import OutOfDeviceMemory
 from ..kernels import ControlMap, QuadraticCost, SplineForm, Trajectory
 from ..limits.joint_limits import find_violation
 from ..parameters.parameters import NodeParameters
-from ..requests.evaluation_requests import (
+from .evaluation_requests import (
     BatchGradient,
     EvaluatedBatch,
     EvaluationFields,
@@ -25,8 +25,8 @@ from ..requests.evaluation_requests import (
     check_upstream,
     rows_of_request,
 )
-from ..requests.rejection import Rejected, RejectionReason, all_finite, require_finite
-from ..requests.sequences import (
+from .rejection import Rejected, RejectionReason, all_finite, require_finite
+from .sequences import (
     OUTPUTS,
     ActionRequest,
     IntegratedBatch,
@@ -35,7 +35,7 @@ from ..requests.sequences import (
     check_fields,
     check_sequence,
 )
-from ..requests.turning import turned_cost, unwrapped_request
+from .turning import turned_cost, unwrapped_request
 
 Result = TypeVar("Result")
 Beside = Callable[[int, Callable[[], Result]], Result]
@@ -187,34 +187,21 @@ class Batches:
     ) -> EvaluatedBatch:
         turning = self._parameters.continuous
         request = unwrapped_request(request, start, turning)
-        cost = turned_cost(cost, lambda: self._integrated(request, start)[0], turning)
+        integrated = lru_cache(1)(lambda: self._integrated(request, start))  # at most once, whatever is asked for
+        cost = turned_cost(cost, lambda: integrated()[0], turning)
         costs, gradient = _computed(self.engine.evaluate, request.call(start, self._parameters.dt), cost, wanted)
         values = _narrowed(costs)
         require_finite("cost", values, RejectionReason.NON_FINITE_RESULT)
         arranged = _arranged(request, gradient)
         violations = ()
         if limits is not None:
-            violations = self._violations(request, start, limits)
+            violations = _excess(request, violations_of(integrated(), limits))
         trajectories = None
         if rows.size:
             some = rows_of_request(request._replace(start=start), rows)
-            trajectories = self._batch(some, self._integrated(some, some.start), outputs)
+            result = self._integrated(some, some.start) if limits is None else integrated()[:, rows]
+            trajectories = self._batch(some, result, outputs)
         return EvaluatedBatch(values, arranged, trajectories, violations)
-
-    def _violations(self, request: ActionRequest, start: Ends, limits: QuadraticCost) -> tuple[np.ndarray | None, ...]:
-        """Excess of all trajectories over limits. Raises Rejected: non_finite_result."""
-        found = violations_of(self._integrated(request, start), limits)
-        arranged = []
-        for name, values in zip(OUTPUTS, found, strict=True):
-            if values is None:
-                arranged.append(None)
-                continue
-            narrowed = _narrowed(values)
-            if not all_finite(narrowed):  # -inf where there is no limit
-                checked = np.where(np.isneginf(values), 0, narrowed)
-                require_finite(f"violation_{name}", checked, RejectionReason.NON_FINITE_RESULT)
-            arranged.append(request.columns.out_of_node(narrowed))
-        return tuple(arranged)
 
 
 def _size(request: ActionRequest) -> int:
@@ -236,6 +223,21 @@ def _arranged(request: ActionRequest, gradient: Gradient) -> BatchGradient:
     return BatchGradient(
         **{name: part if name == "dt" else request.columns.out_of_node(part) for name, part in found.items()}
     )
+
+
+def _excess(request: ActionRequest, violations: tuple[np.ndarray | None, ...]) -> tuple[np.ndarray | None, ...]:
+    """Violations as float32, columns in the request's order. Raises Rejected: non_finite_result."""
+    arranged = []
+    for name, values in zip(OUTPUTS, violations, strict=True):
+        if values is None:
+            arranged.append(None)
+            continue
+        narrowed = _narrowed(values)
+        if not all_finite(narrowed):  # -inf where there is no limit
+            checked = np.where(np.isneginf(values), 0, narrowed)
+            require_finite(f"violation_{name}", checked, RejectionReason.NON_FINITE_RESULT)
+        arranged.append(request.columns.out_of_node(narrowed))
+    return tuple(arranged)
 
 
 def _require_dt_with_gradient(request: ActionRequest, instead: str) -> None:
