@@ -78,7 +78,7 @@ def joined_to(
 ) -> Motion:  # fmt: skip
     """Join a plan from a position, velocity and acceleration within limits of velocity to jerk, alike for all joints.
 
-    What of the state is not given is 0.
+    Omitted parts of the state are 0.
     """
     count = plan.coefficients.shape[2]
     begin = State(*(np.broadcast_to(np.asarray(part, float), count).copy() for part in (*state, 0.0, 0.0)[:3]))

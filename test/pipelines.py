@@ -177,6 +177,52 @@ class SimulatedNode:
         return np.stack(self.published.present.commanded(ns(time_s)))
 
 
+Reads = Callable[["ArmLoop", np.ndarray], np.ndarray]
+
+
+class ArmLoop:
+    """Joints that follow the commands of a simulated node, in steps of 10 ms, with reports, and a sender at 10 Hz.
+
+    Args:
+        node: the node; it must not have published a motion yet.
+        reads: makes the joints' position of the loop and the commanded position, `[dof]`.
+        reports: whether the controller reports.
+
+    """
+
+    def __init__(self, node: SimulatedNode, reads: Reads = lambda _, command: command, reports: bool = True) -> None:
+        self.node, self.reads, self.reports = node, reads, reports
+        self.time, self.place, self.held = 0.0, np.zeros(node.dof), np.zeros(node.dof)
+        self.commands: list[np.ndarray] = []
+        """Commanded positions, `[dof]` each, every 10 ms."""
+        self.refused: list[Rejected] = []
+
+    def command(self, time: float) -> tuple[np.ndarray, np.ndarray]:
+        """Commanded position and velocity, `[dof]`; the last position is held if no motion is in execution."""
+        state = self.node.published.present.commanded(ns(NOW_S + time))
+        if state is None:
+            return self.held, np.zeros(self.node.dof)
+        self.held = state.position
+        return state.position, state.velocity
+
+    def run(self, seconds: float, send: Callable[[float], object] | None = None) -> None:
+        """Let time pass; call `send` with the time every 0.1 s, and keep its rejections."""
+        for _ in range(round(seconds * 100)):
+            now, (position, velocity), tick = NOW_S + self.time, self.command(self.time), round(self.time * 100)
+            self.place = self.reads(self, position)
+            self.node.measure(self.place, now=now)
+            if self.reports and tick % 2 == 0:
+                self.node.report(position, velocity, now=now)
+            self.node.tick(now)
+            if send is not None and tick % 10 == 0:
+                try:
+                    send(self.time)
+                except Rejected as rejected:
+                    self.refused.append(rejected)
+            self.commands.append(position)
+            self.time = round(self.time + 0.01, 2)
+
+
 GIVEN = {"velocity": [2.0, 1.0], "acceleration": [8.0, 4.0], "jerk": [80.0, 60.0]}
 """Limits of two joints, for tests that need any."""
 LIMITS = np.array([*GIVEN.values()])

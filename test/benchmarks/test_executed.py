@@ -1,4 +1,4 @@
-"""The table of what the controller commands: the node keeps its bounds, and they can be missed."""
+"""The table of commands: the node keeps its bounds, and they can be missed."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The runner of devices: right results, one recording for each kind of call, the oldest dropped first.
 
-What records is a stand-in on the CPU; the tests marked gpu do it with CUDA graphs.
+On the CPU a stand-in records; the tests marked gpu use CUDA graphs.
 """
 
 from __future__ import annotations

@@ -48,7 +48,7 @@ class Closed:
     def play(self, duration_s: float, period_s: float = PERIOD_S, send: Callable[[], None] | None = None) -> None:
         """Let the time pass, and call `send` periodically, once the arm's clock has the time.
 
-        The node has what is sent before the time goes on: it answers a call that the arm makes later.
+        The node has received everything before the time goes on: it answers a call that the arm makes later.
         """
 
         def send_then() -> None:

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import copy
 from collections.abc import Callable
 
 import numpy as np
 import pytest
-from pipelines import NOW_S, SimulatedNode, ns
-
-from traj_integrator_ros.requests.rejection import Rejected
+from pipelines import NOW_S, ArmLoop, SimulatedNode, ns
 
 
 class Arm:
@@ -137,20 +134,8 @@ def test_a_standing_joint_is_noticed_within_a_tenth_of_a_second(
 @pytest.mark.parametrize("reports", [True, False])
 def test_a_stream_does_not_creep_away_from_an_arm_that_stands(reports: bool) -> None:
     node = SimulatedNode(1, limits__assumed_velocity=2.0)
-    place, held, ends = np.zeros(1), np.zeros(1), []
-    for tick in range(400):
-        time = 0.01 * tick
-        commanded = node.published.present.commanded(ns(NOW_S + time))
-        held = held if commanded is None else commanded.position
-        place = held if time < 1.5 else place
-        node.measure(place, 0.2 * (time < 1.5), now=NOW_S + time)
-        if reports and tick % 2 == 0:
-            node.report(held, 0.0 if commanded is None else commanded.velocity, now=NOW_S + time)
-        node.tick(NOW_S + time)
-        if tick % 10 == 0:
-            with contextlib.suppress(Rejected):
-                node.send(0.2 * (time + 0.05 * np.arange(1, 17))[:, None], dt=0.05, now=NOW_S + time)
-        ends.append(held)
+    arm = ArmLoop(node, lambda arm, command: command if arm.time < 1.5 else arm.place, reports)
+    arm.run(4.0, lambda time: node.send(0.2 * (time + 0.05 * np.arange(1, 17))[:, None], dt=0.05, now=NOW_S + time))
     assert node.published.guard.brakes == 1
-    assert np.ptp(np.array(ends[260 if reports else 180 :])) < 1e-9, "0.3 s after it stood, and when it was let go"
-    assert not reports or abs(ends[-1] - place) < 16e-3, "nothing presses on"
+    assert np.ptp(np.array(arm.commands[260 if reports else 180 :])) < 1e-9, "0.3 s after it stood, or was let go"
+    assert not reports or abs(arm.commands[-1] - arm.place) < 16e-3, "nothing presses on"

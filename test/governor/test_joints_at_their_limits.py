@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 import pytest
-from pipelines import NOW_S, SimulatedNode, ns, rejected
+from pipelines import NOW_S, ArmLoop, SimulatedNode, rejected
 
-from traj_integrator_ros.requests.rejection import Rejected, RejectionReason
+from traj_integrator_ros.requests.rejection import RejectionReason
 
-Plan = Callable[[np.ndarray], np.ndarray]
-"""Positions `[n, 2]` at times, s."""
 LIMIT_SLACK = 1e-9
 """Slack for rounding, rad or m."""
 
@@ -22,39 +18,18 @@ def minimum_jerk(time: np.ndarray, duration: float) -> np.ndarray:
     return 10 * share**3 - 15 * share**4 + 6 * share**5
 
 
-class Stream:
-    """Chunks at 10 Hz for an arm's joint and a joint beside it, in steps of 10 ms of the node's clock."""
-
-    def __init__(self, low: float, high: float, dt: float) -> None:
-        size, self.dt = high - low, dt
-        self.node = SimulatedNode(
-            2,
-            start_from="previous",
-            limits__velocity=[2.0, 4.0 * size],
-            limits__acceleration=[10.0, 40.0 * size],
-            limits__jerk=[500.0, 2000.0 * size],
-            limits__position_min=[-2.9, low],
-            limits__position_max=[2.9, high],
-        )
-
-    def executed(self, plan: Plan, seconds: float) -> tuple[np.ndarray, list[Rejected]]:
-        """Commands every 10 ms, `[n, 2]`, and the refusals of a plan."""
-        rows, refused = [], []
-        for tick in range(round(100 * seconds)):
-            time = 0.01 * tick
-            state = self.node.published.present.commanded(ns(NOW_S + time))
-            place, velocity = (plan(np.zeros(1))[0], 0.0) if state is None else state[:2]
-            rows.append(place)
-            self.node.measure(place, velocity, now=NOW_S + time)
-            self.node.report(place, velocity, now=NOW_S + time)
-            self.node.tick(NOW_S + time)
-            if tick % 10 == 0:
-                chunk = plan(time + self.dt * np.arange(1, 25))
-                try:
-                    self.node.send(chunk, dt=self.dt, now=NOW_S + time, stamp=NOW_S + time)
-                except Rejected as error:
-                    refused.append(error)
-        return np.array(rows), refused
+def limited(low: float, high: float) -> SimulatedNode:
+    """A node for an arm's joint and a joint with this range beside it."""
+    size = high - low
+    return SimulatedNode(
+        2,
+        start_from="previous",
+        limits__velocity=[2.0, 4.0 * size],
+        limits__acceleration=[10.0, 40.0 * size],
+        limits__jerk=[500.0, 2000.0 * size],
+        limits__position_min=[-2.9, low],
+        limits__position_max=[2.9, high],
+    )
 
 
 @pytest.mark.parametrize(("low", "high"), [(0.0, 0.04), (0.001, 0.02), (-2.9, 2.9), (-0.3, 0.0)])
@@ -69,9 +44,12 @@ def test_a_joint_that_comes_to_rest_at_its_limit_disturbs_no_chunk(
         there = minimum_jerk(times - 0.2, 0.9) - minimum_jerk(times - 1.6, 0.9)
         return np.stack([0.8 * minimum_jerk(times, 2.5), begin + (end - begin) * there], -1)
 
-    commanded, refused = Stream(low, high, dt).executed(plan, 3.0)
+    arm = ArmLoop(limited(low, high))
+    arm.held, ahead = plan(np.zeros(1))[0], dt * np.arange(1, 25)
+    arm.run(3.0, lambda time: arm.node.send(plan(time + ahead), dt=dt, now=NOW_S + time, stamp=NOW_S + time))
+    commanded = np.array(arm.commands)
     meant = plan(0.01 * np.arange(len(commanded)))
-    assert not refused, refused[0]
+    assert not arm.refused, arm.refused[0]
     assert (commanded[:, 1] >= low - LIMIT_SLACK).all() and (commanded[:, 1] <= high + LIMIT_SLACK).all()
     off = np.abs(commanded - meant)[20:].max(axis=0)
     assert off[0] < 1e-3 and off[1] < 5e-3 * (high - low)
@@ -80,8 +58,8 @@ def test_a_joint_that_comes_to_rest_at_its_limit_disturbs_no_chunk(
 @pytest.mark.parametrize("beyond", [0.001, 0.1])
 def test_rows_beyond_a_limit_are_refused_in_proportion_to_the_range(beyond: float) -> None:
     """A thousandth of the travel: 40 um of a finger."""
-    stream = Stream(0.0, 0.04, 0.04)
-    stream.node.report([0.0, 0.02]), stream.node.measure([0.0, 0.02])
+    node = limited(0.0, 0.04)
+    node.report([0.0, 0.02]), node.measure([0.0, 0.02])
     rows = 0.02 + (0.02 + 0.04 * beyond) * minimum_jerk(0.04 * np.arange(1, 25), 0.8)
-    error = rejected(stream.node.send, np.stack([0 * rows, rows], -1), dt=0.04)
+    error = rejected(node.send, np.stack([0 * rows, rows], -1), dt=0.04)
     assert error.reason is RejectionReason.LIMITS and "position of b exceeds its limit" in error.message

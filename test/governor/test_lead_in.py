@@ -1,4 +1,4 @@
-"""publish.lead_in: trajectories begin with what is in execution until their plan is taken up."""
+"""publish.lead_in: trajectories begin with the motion in execution until their plan is taken up."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Limits that change in motion hold at once, for what is in execution as well: it is slowed, or else stopped."""
+"""Limits that change in motion hold at once: the motion in execution is slowed, or else stopped."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """A slider that steps at any moment, between any report and chunk: how far the command jumps at a new message.
 
-What no report has told yet is not known: until the message is taken, the command goes on otherwise, by speed x change
-of the factor. Beyond that it may jump by as much as a message comes earlier or later than usual.
+The node cannot know a step that no report has told: until the message is taken, the command goes on differently, by
+speed x change of the factor. Beyond that it may jump by as much as a message comes earlier or later than usual.
 """
 
 from __future__ import annotations

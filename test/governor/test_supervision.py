@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from pipelines import NOW_S, SimulatedNode, ns, rejected
+from pipelines import NOW_S, ArmLoop, SimulatedNode, rejected
 
 from traj_integrator_ros.kernels import ControlSpace
 from traj_integrator_ros.requests.rejection import Rejected, RejectionReason
@@ -148,30 +148,22 @@ def test_a_stop_on_the_way_to_the_first_point_is_known_before(speed: float, call
     np.testing.assert_allclose(expected.motion.end.position, made.motion.end.position, atol=0.02)
 
 
-class Stream:
+class Stream(ArmLoop):
     """Chunks of velocities, or of positions from the joints' own, at 10 Hz; the first joint may meet a wall."""
 
     def __init__(self, wall: float) -> None:
-        self.node, self.wall, self.time, self.refused = SimulatedNode(), wall, 0.0, 0
-        self.place = np.zeros(2)
+        super().__init__(SimulatedNode(), lambda _, command: np.minimum(command, [self.wall, 1.0]))
+        self.wall = wall
 
     def go(self, speed: float, seconds: float, by: ControlSpace = ControlSpace.POSITION) -> None:
-        """Send chunks of velocities for the first joint."""
-        for tick in range(round(seconds * 100)):
-            state = self.node.published.present.commanded(ns(NOW_S + self.time))
-            commanded = np.zeros((2, 2)) if state is None else np.array(state[:2])
-            self.place = np.minimum(commanded[0], [self.wall, 1.0])
-            self.node.measure(self.place, now=NOW_S + self.time)
-            self.node.report(*commanded, now=NOW_S + self.time)
-            self.node.tick(NOW_S + self.time)
-            if tick % 10 == 0:
-                ways = speed * 0.04 * np.arange(1, 17)[:, None] * [1.0, 0.0]
-                rows = self.place + ways if by is ControlSpace.POSITION else np.broadcast_to([speed, 0.0], (8, 2))
-                try:
-                    self.node.send(rows, space=by, dt=0.04, now=NOW_S + self.time)
-                except Rejected:
-                    self.refused += 1
-            self.time += 0.01
+        """Send chunks of the first joint at a speed."""
+        ways = speed * 0.04 * np.arange(1, 17)[:, None] * [1.0, 0.0]
+
+        def send(time: float) -> None:
+            rows = self.place + ways if by is ControlSpace.POSITION else np.broadcast_to([speed, 0.0], (8, 2))
+            self.node.send(rows, space=by, dt=0.04, now=NOW_S + time)
+
+        self.run(seconds, send)
 
 
 @pytest.mark.parametrize("by", [ControlSpace.POSITION, ControlSpace.VELOCITY])
@@ -179,14 +171,14 @@ def test_who_goes_on_into_what_it_met_is_refused_the_second_time(by: ControlSpac
     stream = Stream(wall=0.4)
     stream.go(0.4, 8.0, by)
     brakes = stream.node.published.guard.brakes
-    assert 1 <= brakes <= 2 and stream.refused > 30
+    assert 1 <= brakes <= 2 and len(stream.refused) > 30
     stream.wall, where = 1.0, stream.place[0]
     stream.go(0.4, 1.0, by)
     assert stream.place[0] < where + 1e-3, "nobody knows that the way is free"
-    refused = stream.refused
+    refused = len(stream.refused)
     stream.go(-0.4, 0.5, by)
     stream.go(0.4, 2.0, by)
-    assert stream.refused == refused and stream.place[0] > 0.6, "it has been away"
+    assert len(stream.refused) == refused and stream.place[0] > 0.6, "it has been away"
 
 
 def test_a_release_forgets_what_was_met():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -14,31 +13,13 @@ from pipelines import HELD, NOW_S, SimulatedNode, limits, rejected
 from traj_integrator_ros.engine.call import call_of, ends_of
 from traj_integrator_ros.execution.limits import extremes
 from traj_integrator_ros.execution.rows import motion_of_points
-from traj_integrator_ros.kernels import ControlSpace, Trajectory, call, control_map
+from traj_integrator_ros.kernels import ControlSpace, control_map
 from traj_integrator_ros.requests.rejection import Rejected, RejectionReason
 
 LINE = 0.01 * np.arange(1, 11)[:, None] * np.ones(2)
 """Positions every 20 ms at 0.5 rad/s."""
 MOVING = (np.zeros(2), np.full(2, 0.5), np.zeros(2))
 LEAD = 0.02
-
-
-@pytest.mark.parametrize("space", ControlSpace)
-def test_a_fault_in_a_kernel_is_what_the_controller_gets(space: ControlSpace, monkeypatch: pytest.MonkeyPatch) -> None:
-    def end() -> np.ndarray:
-        node = SimulatedNode()
-        return node.send(np.full((8, 2), 0.1), space=space, start=(np.zeros(2), np.zeros(2))).points.position[-1]
-
-    def faulty(operator: object, *scheme: object) -> SimpleNamespace:
-        def step(*arguments: object) -> Trajectory:
-            rows = exact(operator, *scheme).step(*arguments)
-            return Trajectory(rows.position + 0.01, *rows[1:])
-
-        return SimpleNamespace(step=step)
-
-    healthy, exact = end(), call.fast_map
-    monkeypatch.setattr(call, "fast_map", faulty)
-    np.testing.assert_allclose(end(), healthy + 0.01, atol=1e-6)
 
 
 # Points of one motion

@@ -1,6 +1,6 @@
 """Buffers that the caller of a step kernel owns: written in place, returned, checked, and correct under autograd.
 
-What the operators behind them keep of autograd's contract is in test_operators_autograd.py.
+test_operators_autograd.py tests autograd's contract for the operators behind them.
 """
 
 from __future__ import annotations

@@ -45,7 +45,7 @@ node.autostart()
 def answered(goal: np.ndarray | None = None) -> bool:
     """Let the node work until it has published a trajectory, to that goal if there is one, for 20 s at most.
 
-    A path waits for a stop of what is in motion, which is published before.
+    A path waits for the stop of a moving robot, which is published before.
     """
     end = time.monotonic() + 20
     while time.monotonic() < end:

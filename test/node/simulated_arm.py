@@ -1,4 +1,4 @@
-"""A robot with a controller behind the topics of a node: what is commanded to its joints, cycle by cycle.
+"""A robot with a controller behind the topics of a node: the commands to its joints, cycle by cycle.
 
 The controller and the arm are the models of `rig`. Their time, and that of the node (use_sim_time), passes on
 /clock, and stands still while this process waits for something: again and again until the node answers a call, so that

@@ -77,22 +77,7 @@ def test_a_plan_of_one_joint_that_asks_too_much_reaches_its_goal_later(
     assert int(limited.counts()["slowed"]) == before + 1
 
 
-@pytest.mark.parametrize("beyond", [0.01, 1e-5, 1e-8])
-def test_a_path_that_turns_back_is_timed_whatever_the_rows_around_the_turn(limited: RosClient, beyond: float) -> None:
-    there = np.array([[0.1, 0.2, 0.3], [0.4, 0.0, 0.0], [0.8, -0.3, -0.4]])
-    rows = np.concatenate([there, there[-1:] + beyond * np.array([0, 1, 0]), there[::-1]])
-    answer = limited.answer_plan(plan([0.0] * len(rows), rows))
-    last = answer.points[-1].time_from_start
-    assert 1.5 < last.sec + 1e-9 * last.nanosec < 3.0
-    states = [np.array([getattr(point, name) for point in answer.points]) for name in PARTS]
-    assert all(np.isfinite(values).all() for values in states)
-    np.testing.assert_allclose(states[0][-1], there[0], atol=1e-6)
-    assert np.abs(states[1]).max() <= V * 1.001 and np.abs(states[2]).max() <= A * 1.001
-
-
 START, WAY = np.array([0.1, 0.2, 0.3]), np.array([0.4, -0.3, 0.2])
-FADES_RAD = 1e-4
-"""From such a row on, positions alone become a spline, whose accelerations fade at both ends."""
 
 
 def quintic(count: int, duration: float) -> tuple[np.ndarray, ...]:
@@ -105,34 +90,6 @@ def quintic(count: int, duration: float) -> tuple[np.ndarray, ...]:
     )
     position, velocity, acceleration = (part * WAY for part in parts)
     return share[:, 0] * duration, START + position, velocity, acceleration
-
-
-def fields_at(message: JointTrajectory, name: str, places: list[int]) -> None:
-    """Leave the field of these points empty."""
-    for point in set(range(len(message.points))) - {place % len(message.points) for place in places}:
-        setattr(message.points[point], name, array("d"))
-
-
-@pytest.mark.parametrize(
-    ("velocities", "accelerations"),
-    [([0, -1], []), ([-1], [0, -1]), ([*range(10)], [2, 3, 4, 8])],
-    ids=["the first and the last velocity", "the last velocity", "accelerations of some"],
-)
-def test_plans_whose_points_have_different_fields(
-    limited: RosClient, velocities: list[int], accelerations: list[int]
-) -> None:
-    before = int(limited.counts()["slowed"])
-    times, *parts = quintic(10, 1.0)
-    message = planned(times, *parts)
-    fields_at(message, "velocities", velocities)
-    fields_at(message, "accelerations", accelerations)
-    answer = limited.answer_plan(message)
-    assert [one.time_from_start.sec * 10 + one.time_from_start.nanosec // 10**8 for one in answer.points] == [
-        *range(11)
-    ]
-    np.testing.assert_allclose([point.positions for point in answer.points][1:], parts[0], atol=FADES_RAD)
-    np.testing.assert_allclose(answer.points[-1].positions, parts[0][-1], atol=1e-9)
-    assert int(limited.counts()["slowed"]) == before
 
 
 @pytest.mark.parametrize("count", [2_000, 20_000])

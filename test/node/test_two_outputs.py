@@ -1,6 +1,6 @@
 """The batch and the row for the controller are judged separately, and a refused one is named everywhere.
 
-Which reason refuses which of them, test/robustness asks of every bad message.
+test/robustness tests every reason of a refusal.
 """
 
 from __future__ import annotations

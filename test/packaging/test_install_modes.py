@@ -96,7 +96,8 @@ def built_wheel(sdist: Path, folder: Path, **variables: str) -> tuple[str, Path]
 
 
 def installed_alone(wheel: Path, folder: Path) -> Path:
-    """Install a wheel into a new environment with what it requires, linked, for torch is large; returns its Python."""
+    """Install a wheel into a new environment, with links to its requirements, for torch is large; returns its
+    Python."""
     output_of([sys.executable, "-m", "venv", "--without-pip", folder])
     (site_packages,) = folder.glob("lib/python*/site-packages")
     for distribution in with_requirements("torch", "numpy", "pip"):

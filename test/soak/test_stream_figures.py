@@ -1,4 +1,4 @@
-"""The figures of streams are those of what is commanded."""
+"""The figures of streams are those of the commands."""
 
 from __future__ import annotations
 

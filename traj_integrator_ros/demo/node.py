@@ -20,15 +20,8 @@ class NodeProcess(AbstractContextManager):
 
     def __init__(self, parameters: Path, ros_arguments: Sequence[str], log: Path) -> None:
         self._log = log
-        command = [
-            sys.executable,
-            "-m",
-            "traj_integrator_ros",
-            "--ros-args",
-            *ros_arguments,
-            "--params-file",
-            parameters,
-        ]
+        given = ["--ros-args", *ros_arguments, "--params-file", parameters]
+        command = [sys.executable, "-m", "traj_integrator_ros", *given]
         # In a process session of its own: Ctrl-C in the terminal goes to the demo, which then ends the node.
         with log.open("wb") as to:
             self._process = subprocess.Popen(command, stdout=to, stderr=subprocess.STDOUT, start_new_session=True)

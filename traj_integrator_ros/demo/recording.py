@@ -38,8 +38,7 @@ def load_recording(path: Path, topic: str | None = None) -> Samples:
         least = f"expected at least {MIN_SAMPLES} samples and {MIN_DURATION} s"
         raise RecordingError(f"{path}: too short: {least}, got {len(time)} and {samples.duration:.3f} s")
     steps = np.diff(position, axis=0)
-    # a motion without moving joints
-    jumps = (np.abs(steps) > np.pi) & (np.abs(steps) > FASTEST * np.diff(time)[:, None])
+    jumps = (np.abs(steps) > np.pi) & (np.abs(steps) > FASTEST * np.diff(time)[:, None])  # no joint moves so fast
     if turned := [name for name, of_joint in zip(samples.joint_names, jumps.T, strict=True) if of_joint.any()]:
         note(f"{', '.join(turned)}: turned on where angles pass pi")
         turns = np.where(jumps, np.rint(steps / (2 * np.pi)), 0.0).cumsum(axis=0)
