@@ -151,7 +151,7 @@ def is_kind(kind: str, answered: object) -> None:
 def one_after_another(kind: str) -> Callable[[], float]:
     """Times, s, of random sequences that turn out to be of a kind.
 
-    What takes too long is measured again, in case something disturbed it: the same sequence is the same work.
+    Long times are measured again, in case something disturbed them: the same sequence is the same work.
     """
     seeds = itertools.count()
 

@@ -178,7 +178,7 @@ def source(launch: Launch) -> ASTSource:
 def compiled(launch: Launch, target: GPUTarget) -> dict[str, int]:
     """Registers and spills of a kernel: bytes of stack on NVIDIA, registers on AMD.
 
-    Of NVIDIA's also the number of instructions at the rate of float64.
+    For NVIDIA, it also counts the instructions at the rate of float64.
     """
     if target.backend == "hip":
         options = {key: value for key, value in launch.options.items() if key != "maxnreg"}

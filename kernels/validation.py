@@ -19,7 +19,7 @@ FLOATS = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
 def prepare_step(operator: Signature, given: Inputs, dt_per: str, action_name: str | None = None) -> Inputs:
     """Check shape, dtype and device of every argument of a step function, and convert it to the operators' form.
 
-    Of the values, all but the action and the start's position may be None; dt may be anything that a caller may give.
+    All values except the action and the start's position may be None; dt may be anything that a caller may give.
     `action_name` is that of the actions in errors, if it is not the operator's. Values of tensors are not checked (this
     would wait for the device); the value of a `dt` given as a number is.
     """

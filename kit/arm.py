@@ -1,7 +1,7 @@
 """An arm behind the model of the controller: it lags, hangs low, is read through an encoder, and can be stopped.
 
 The controller joins a new trajectory from what is *measured* here, unless interpolate_from_desired_state is set, and
-holds what is measured when it is restarted. Not modelled: dynamics, friction, saturation of drives.
+holds the measured position when it is restarted. Not modelled: dynamics, friction, saturation of drives.
 """
 
 from __future__ import annotations
@@ -95,7 +95,9 @@ class Robot(Controller):
         return commands
 
     def restart(self) -> None:
-        """Stop and start the controller, as after an emergency stop: it forgets its plan and holds what is measured."""
+        """Stop and start the controller, as after an emergency stop: it forgets its plan and holds the measured
+        position.
+        """
         self._plan = self._waiting = None
         self._state = Point(0, self.measured()[0], np.zeros(len(self.joints)), np.zeros(len(self.joints)))
         self._commands, self._commanded_at = [self._place], 0

@@ -173,7 +173,7 @@ class Controller:
         return self._cycles(begin_ns, len(range(begin_ns, end_ns, self.period)))
 
     def _cycles(self, now: int, count: int) -> np.ndarray:
-        """Consecutive cycles; the first one takes what has arrived."""
+        """Run consecutive cycles; the first one takes the message that has arrived."""
         if self._waiting is not None and count:
             self._take(now)
         commands = np.repeat(np.stack(self._state.parts)[:, None], count, axis=1)

@@ -108,7 +108,7 @@ def way_back(positions: np.ndarray) -> np.ndarray:
 
 
 class Judged:
-    """Figures of a run: mixed into what has `_replayed`, `judge_rate`, `judged_from`, `limits`, `refused`."""
+    """Figures of a run: a mixin for classes with `_replayed`, `judge_rate`, `judged_from`, `limits`, `refused`."""
 
     def __init__(self) -> None:
         self.fails: list[str] = []
@@ -176,7 +176,7 @@ class Judged:
         return self.check(d.max() < most, f"{what}largest step {d.max() * 1e3:.2f} mrad at {t[d.argmax() + 1]:.2f} s")
 
     def played(self) -> tuple[np.ndarray, np.ndarray]:
-        """Times and commanded positions of each cycle, from what has arrived so far."""
+        """Times and commanded positions of each cycle, from the messages so far."""
         known = (self.next, len(self.arrivals))
         if self._played is None or self._played[0] != known:
             self._played = (known, self.replayed())

@@ -1,4 +1,4 @@
-"""The steps of set-up that build what is in this repository: C++ parts, this package, and the interface package.
+"""The steps of set-up that build this repository's parts: C++ parts, this package, and the interface package.
 
 The C++ is compiled once for every Python and torch; changes of the Python sources take effect at once.
 """

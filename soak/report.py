@@ -54,7 +54,7 @@ def table(record: Record) -> str:
 
 
 def as_json(record: Record, found: list[str]) -> dict[str, object]:
-    """The figures and what was found, with p50 and p99 of each second."""
+    """The figures and the violations, with p50 and p99 of each second."""
     names = ("p50_ms", "p99_ms", "max_ms", "p99_first_ms", "p99_last_ms")
     latency = {}
     for what, client in _LATENCIES:

@@ -1,6 +1,6 @@
 """Ours beside toppra, copp-py and ruckig in one run: duration, executed motion, time, failures.
 
-Each peer is given the same path, limits and grid. Of its time only the solver counts; ours is the whole call.
+Each peer is given the same path, limits and grid. Only the solver's time counts for a peer; ours is the whole call.
 """
 
 from __future__ import annotations

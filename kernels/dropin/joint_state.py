@@ -13,7 +13,7 @@ from torch.utils import _pytree
 
 FIELDS = ("position", "velocity", "acceleration", "jerk")
 
-# Which fields a flattened state has, and its joint names.
+# The fields of a flattened state, and its joint names.
 _Context = tuple[tuple[str, ...], Sequence[str] | None]
 Index = int | slice | EllipsisType | Tensor | Sequence[int] | None
 
@@ -43,8 +43,8 @@ class TensorDeviceType:
 class JointState:
     """Position, velocity, acceleration and jerk of named joints, each `[..., dof]` and of one shape.
 
-    Units: rad, rad/s, rad/s^2, rad/s^3 (m, ... for prismatic joints). What is not known is None. A pytree whose
-    leaves are the tensors: `torch.func.vmap`, `torch.compile` and `tree_map` take it as it is.
+    Units: rad, rad/s, rad/s^2, rad/s^3 (m, ... for prismatic joints). Unknown fields are None. A pytree whose leaves
+    are the tensors: `torch.func.vmap`, `torch.compile` and `tree_map` take it as it is.
 
     Raises:
         TypeError: a field that is not a tensor.

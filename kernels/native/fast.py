@@ -1,7 +1,7 @@
 """The fast path of the public functions: ordinary CPU tensors go straight to the loops, with one node of autograd.
 
-It checks nothing that the extension checks, or the general way: whatever does not fit is left to that, which raises
-what is wrong by name.
+It repeats no check of the extension or of the general way: other arguments go to the general way, which names the
+error.
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ class RetimeStatus(enum.IntEnum):
 
 @dataclass(frozen=True)
 class Retimed:
-    """Motions of a batch. Everything is float64 (indices int64); what does not exist is 0, joints -1.
+    """Motions of a batch. Everything is float64 (indices int64); missing values are 0, missing joints -1.
 
     `times`, `position`, `velocity` and `acceleration` are what a controller is to play: quintics between points with
     accelerations (order 3), cubics where `acceleration` is None (order 2). Times are whole nanoseconds.

@@ -189,9 +189,9 @@ def ensure_rules(operator: Signature) -> None:
 
 
 def check_together(trajectories: Mapping[str, DTensor], others: Mapping[str, object]) -> None:
-    """Check that no trajectory is split along the horizon, and that what is passed with a DTensor is one, too.
+    """Check that no trajectory is split along the horizon, and that DTensors are passed with DTensors only.
 
-    `trajectories` are the actions, or upstream gradients. Of the others only dt may be a number.
+    `trajectories` are the actions, or upstream gradients. Among the others, only dt may be a number.
     """
     like = next(iter(trajectories.values()))
     check_distributed({**trajectories, **others}, like)

@@ -64,7 +64,7 @@ def _state_weights(degree: int, count: int, has_jerk: bool) -> list[list[float]]
     return np.stack([np.ones(count), x, (x**2 - (degree + 1) / 12) / 2, third], axis=1).tolist()
 
 
-# torch.compile cannot trace how tables are computed, but reads those that are there: what it traces uses these two.
+# torch.compile cannot trace the computation of tables, but reads existing ones: traced code uses these two.
 POLYNOMIALS = {degree: _polynomials(degree) for degree in range(max(DEGREES) + 1)}
 """Polynomials of each degree, `[K + 1][K + 1]`: the coefficient of t^power in the weight b_m is at `[power][m]`."""
 STATE_WEIGHTS = {

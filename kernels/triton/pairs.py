@@ -57,8 +57,8 @@ def product(b_x, b_x_lo, b_y, b_y_lo):
 def running_sum(b_before, b_before_lo, b_x, b_x_lo, ROWS: tl.constexpr, SPLIT: tl.constexpr):
     """A running sum in a block of rows, and after it with its rounding error.
 
-    With SPLIT, what is carried on loses nothing: rounding errors of the rows count, which may be 0, and bits above a
-    bound are added up by themselves, as many as are exact. Without a finite bound, nothing is split.
+    With SPLIT, the sum that is carried on loses nothing: rounding errors of the rows count, which may be 0, and bits
+    above a bound are added up by themselves, as many as are exact. Without a finite bound, nothing is split.
     """
     b_sum = b_before + (tl.cumsum(b_x, 0) + b_before_lo)
     if SPLIT:

@@ -10,7 +10,7 @@ import triton.language as tl
 def probe(device: torch.device) -> str | None:
     """Return why no kernel can run on a CUDA device; None if a test kernel ran.
 
-    What can fail is the GPU (too old for this Triton, or too new), the C compiler that Triton builds its launchers
+    Possible reasons are the GPU (too old for this Triton, or too new), the C compiler that Triton builds its launchers
     with, and a cache folder that cannot be written. Must not be called while a graph is captured: it waits for the
     device.
     """

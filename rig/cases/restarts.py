@@ -81,7 +81,9 @@ def respawn(name: str) -> Iterator[Rig]:
 
 @case("abort")
 def abort(name: str) -> Iterator[Rig]:
-    """The controller aborts in motion (0.5 rad/s) and holds what it measures, at once, while the stream goes on."""
+    """The controller aborts in motion (0.5 rad/s) and holds the measured position, at once, while the stream goes
+    on.
+    """
     rig = Rig(limits=FREE, start_from="previous", reports_hz=100)
     send = rig.ramping(0.5, 0.8)
     rig.go(1.6, 0.1, send)

@@ -24,7 +24,7 @@ _ARMS = {
 
 @case("chunks", "chunks-inference", "chunks-lag", "chunks-noise", "chunks-blend")
 def chunks(name: str) -> Iterator[Rig]:
-    """Chunks at 10 Hz with jitter: acceleration, jerk and error relative to what is meant."""
+    """Chunks at 10 Hz with jitter: acceleration, jerk and error relative to the intended motion."""
     blend = name == "chunks-blend"
     parameters = {"publish__lead_in": False} if blend else {}
     rig = Rig(limits=FREE, start_from="previous", arm=_ARMS.get(name), hard=not blend, **parameters)

@@ -49,7 +49,7 @@ class NodeCore(Executor):
         super().__init__(NodeParameters.of(joints, **{"device": "cpu", **parameters}), refuse=refuse)
 
     def answer(self, plan: Actions | Positions, now_ns: int) -> Message | None:
-        """Execute a plan, and return what is published at once; None: it has to wait. Raises Rejected."""
+        """Execute a plan, and return the message published at once; None: it has to wait. Raises Rejected."""
         made = self.execute(plan, now_ns)
         return made and Message.of(made)
 

@@ -1,7 +1,7 @@
 """Invariants of a stream, by the judge of the rig; a failure says where and by how much it does not.
 
 Limits, continuity and rest hold of every stream, and a robot that is not seen, or that does not follow, is not led on.
-What is feasible is executed: it ends at its goal, and where every chunk continues the one before and is there in time,
+A feasible plan is executed: it ends at its goal, and where every chunk continues the one before and is there in time,
 the robot is where its plan is by the clock, and goes back nowhere.
 """
 
@@ -219,7 +219,7 @@ class _Judge:
 def limits_of(run: Run) -> dict[str, np.ndarray]:
     """Limits for the judge; if nobody gave a limit, one that only a jump exceeds.
 
-    Held jerks say no acceleration: it is what the chunks before led to.
+    Held jerks give no acceleration: it follows from the chunks before.
     """
     scene = run.scene
     limits = {"v": scene.bounds.velocity, "lo": scene.position_min, "hi": scene.position_max}

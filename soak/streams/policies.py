@@ -1,4 +1,4 @@
-"""Policies that stream chunks: on a course by the clock, or on a motion from what is measured."""
+"""Policies that stream chunks: on a course by the clock, or on a motion from the measured state."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class Motion(Protocol):
 
 
 class Policy:
-    """Makes chunks of a motion: of a course by the clock, or, without one, of a motion from what is measured each time.
+    """Makes chunks of a motion: of a course by the clock, or else of a motion from the state measured each time.
 
     A course is begun anew from where the robot is after a pause, or if the robot does not follow it.
 

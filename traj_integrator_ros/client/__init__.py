@@ -1,6 +1,6 @@
 """The client of an integrator node for programs in Python: arrays in and out, retries, refusals as exceptions.
 
-What a planner, an optimizer or a policy imports. May import `wire`, of which it takes what knows no torch.
+Planners, optimizers and policies import it. May import `wire`, but only its modules without torch.
 """
 
 from ..wire.arrays import packed

@@ -191,7 +191,7 @@ class Services:
         return self._call(Stop, "stop", request, partial(stopped_of, joint_names=self.joint_names))
 
     def release(self) -> Stopped:
-        """End a hold. What moves is braked."""
+        """End a hold. A moving robot is braked."""
         return self.stop(hold=False)
 
     def parameters(self, *names: str) -> dict[str, object]:

@@ -42,7 +42,7 @@ _MOST_WORK = 90
 
 @dataclass
 class Work:
-    """What a search may still do, in candidates of one joint that are looked at (some 50 us each).
+    """Remaining work of a search, in candidates of one joint that are tried (some 50 us each).
 
     A count, not a clock: the same is found wherever and whenever it is sought.
     """
@@ -57,10 +57,10 @@ class Work:
 
 @dataclass  # a frozen one takes longer to make than to see that nothing has to be joined
 class Problem:
-    """A join: from what is commanded to a plan; must not be changed."""
+    """A join from a commanded state to a plan; must not be changed."""
 
     present: State
-    """What is commanded when the plan begins, with an acceleration."""
+    """The commanded state when the plan begins, with an acceleration."""
     plan: Motion
     """From then on; it is joined after `plan_from` and, if it does not rest at its end, before that."""
     bounds: Bounds
@@ -69,18 +69,18 @@ class Problem:
     floating: np.ndarray | bool = False
     """Joints whose plan is about velocities, bool `[D]`: it is shifted to where they have reached them."""
     executed: Motion | None = None
-    """What would be executed from the present state on without the plan; None: not known."""
+    """The motion that would be executed from the present state on without the plan; None: not known."""
     crossing: np.ndarray | None = None
     """Jerk, rad/s^3, `[D]`, that going over from the plan before may ask for; None: as the bounds say."""
     plan_pace: np.ndarray | float = np.inf
     """Speed, rad/s, `[D]`, that the whole plan goes at; infinite: it is a goal, gone to as fast as limits allow."""
     work: Work = field(default_factory=Work)
-    """What joints may be better joined with; each is joined somehow."""
+    """Work left for better joins; each joint is joined in any case."""
 
     lack: np.ndarray = field(init=False)
     """Position, velocity and acceleration of the present state beyond the plan's, `[3, D]`."""
     beyond: np.ndarray = field(init=False)
-    """Which of these are more than rounding, bool `[3, D]`."""
+    """Flags of differences that are more than rounding, bool `[3, D]`."""
 
     def __post_init__(self) -> None:
         self.lack = self.present.beyond(self.plan.begin)

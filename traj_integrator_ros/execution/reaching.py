@@ -1,6 +1,6 @@
 """The fastest motions of joints to a plan, by ruckig, without a way back on a plan that goes forward.
 
-ruckig (MIT) is well kept, and solves in microseconds what is hard. It ignores limits of position, and misses extremes
+ruckig (MIT) is well kept, and solves hard problems in microseconds. It ignores limits of position, and misses extremes
 of position, so these are checked. Every sequence ends in a stop: that is a formula (`stopping.py`), in a third of the
 time of ruckig's objects.
 """
@@ -40,14 +40,14 @@ _WINDOW = 0.05
 before that, not while it brakes, and again at its end.
 """
 _BROUGHT_S, _SLOWEST_RAD_S = 0.4, 0.01
-"""Joints are brought to a place within about this time, and at least this fast: it releases what they press on."""
+"""Joints are brought to a place within about this time, and at least this fast, since they may press on something."""
 _DONE = (Result.Working, Result.Finished)
 _LEFT = 1 - 5e-4
 """Share of the jerk that ruckig is given: the rest corrects its ends, which are exact to 1e-8 rad only."""
 
 
 def _solves(solver: Ruckig, request: InputParameter, trajectory: RuckigTrajectory) -> bool:
-    """Whether ruckig finds a trajectory; it reports what it cannot solve in several ways."""
+    """Return whether ruckig finds a trajectory; it reports failures in several ways."""
     try:
         return solver.calculate(request, trajectory) in _DONE
     except Exception:
@@ -256,10 +256,11 @@ def _evaluated(motion: Motion) -> Callable[[float], np.ndarray]:
 
 
 def retreats(way: Motion, problem: Problem, joints: np.ndarray) -> np.ndarray:
-    """How far joints `[M]` go back on their way to plans that go forward, or beyond plans that rest, rad, `[M]`.
+    """Distance that joints `[M]` go back on their way to plans that go forward, or beyond plans that rest, rad, `[M]`.
 
-    Forward is where the plan goes; if it hardly moves, where it is. What a joint cannot help in its state is allowed.
-    A plan that is shifted to where its velocities are reached gives no reason to go back, whatever it does itself.
+    Forward is where the plan goes; if it hardly moves, where it is. Unavoidable ways back from the present state are
+    allowed. A plan that is shifted to where its velocities are reached gives no reason to go back, whatever it does
+    itself.
     """
     begin, floats = way.begin, problem.floats[joints]
     valid_from = problem.plan.plan_from

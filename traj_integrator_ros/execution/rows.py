@@ -119,8 +119,8 @@ def _fading(span: float) -> np.ndarray:
 def brought_to_rest(motion: Motion, within: float) -> Motion:
     """Return the motion with the velocity and acceleration of its end removed; its last position stays the same.
 
-    What is added is a quintic or, where points have no accelerations, a cubic that leaves the acceleration as it is:
-    the controller reproduces both exactly.
+    It adds a quintic or, if points have no accelerations, a cubic that leaves the acceleration unchanged: the
+    controller reproduces both exactly.
 
     Args:
         motion: one that ends with a small velocity.
@@ -186,7 +186,7 @@ def points_of(motion: Motion) -> Points:
 
 
 def motion_of_points(points: Points) -> Motion:
-    """The motion that a controller commands between points: quintic, cubic or linear, by what the points have."""
+    """The motion that a controller commands between points: quintic, cubic or linear, depending on their fields."""
     knots = points.time_ns * NANOSECOND_S
     h = np.diff(points.time_ns)[:, None] * NANOSECOND_S
     p0, p1 = points.position[:-1], points.position[1:]

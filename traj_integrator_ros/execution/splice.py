@@ -23,8 +23,9 @@ from .reaching import RETREAT_RAD, floating_to, reaching, retreats
 from .tolerances import ROUNDING
 
 _NEAR_RAD = 0.02
-"""By how much a difference may grow while it fades. With 1 mrad, a difference of 0.1 rad/s had to be gone in 50 ms, at
-the limits of acceleration; whoever plans from the velocity of that swing makes the next one, until no goal is reached.
+"""Largest growth of a difference while it fades, rad. With 1 mrad, a difference of 0.1 rad/s had to be gone in 50 ms,
+at the limits of acceleration; a planner that starts from the velocity of that swing causes the next one, and reaches no
+goal.
 """
 _GROWS_BY_VELOCITY, _GROWS_BY_ACCELERATION = 0.17, 0.0173
 """Greatest value of the quintic to 0 from a velocity, or acceleration, of 1, in 1 s."""
@@ -80,9 +81,8 @@ def _fades(problem: Problem, joints: np.ndarray) -> Iterator[tuple[Fades, Sequen
 
 
 def blended(joined: Motion, problem: Problem, joints: np.ndarray, time: float) -> Faded | None:
-    """Like `faded`, from the motion in execution: where that is on the same plan, both know what the other does not.
-
-    The one knows the rows that are over, the other those that are new. The difference of both fades by a smooth weight.
+    """Like `faded`, from the motion in execution: if it is on the same plan, it knows the rows that are over, and the
+    new plan the rows that are new. The difference of both fades by a smooth weight.
     """
     if problem.executed is None or (longer := _with_knot(joined, problem, time)) is None:
         return None
@@ -109,7 +109,7 @@ def faded(joined: Motion, problem: Problem, joints: np.ndarray, time: float, *, 
     """Return a motion with the difference of some joints fading as a quintic, where they keep their limits.
 
     Args:
-        joined: the plan, or what has become of it.
+        joined: the plan, perhaps changed already.
         problem: of joining.
         joints: bool `[D]`.
         time: within which the differences fade, s.
@@ -148,7 +148,7 @@ def _with(
 ) -> Faded | None:
     """Add to the first pieces of a motion, where joints then keep bounds and do not go back; changes the motion.
 
-    What is added leads at most a little way, rad, and back again.
+    The additions lead at most a little way, rad, and back again.
     """
     count = len(added)
     candidate = longer.coefficients[:count] + added

@@ -177,8 +177,8 @@ class Beginning:
         )
 
     def allow(self, candidate: Candidate, present: Present, join_ns: int, now_ns: int) -> None:
-        """Let a motion begin, unless it leads on against what the robot met, or the robot is away both from its command
-        and from where its plan begins.
+        """Let a motion begin, unless it leads on against an obstacle, or the robot is away both from its command and
+        from where its plan begins.
 
         Raises:
             Rejected: deviation.
@@ -238,7 +238,7 @@ class Beginning:
             self._joint_states.latest(now_ns, self._parameters.state_timeout)
 
     def _require_rest(self, velocity: np.ndarray) -> None:
-        """Refuse to begin with a robot that moves: it may execute what the node published before it was restarted.
+        """Refuse to begin with a robot that moves: it may execute a motion that the node published before its restart.
 
         Raises:
             Rejected: deviation.
@@ -255,7 +255,7 @@ class Beginning:
             )
 
     def _require_near(self, velocity: np.ndarray, further: np.ndarray) -> None:
-        """Refuse to meet a robot far from where it is: it may as well stop, or only come back to what it is commanded.
+        """Refuse to meet a robot far from where it is: it may as well stop, or only come back to its command.
 
         Raises:
             Rejected: deviation.

@@ -117,7 +117,7 @@ class Candidates:
             point: where it is taken up.
 
         Returns:
-            The candidate, and what is wrong with it: empty if nothing is. None: there is none.
+            The candidate, and its fault: empty if there is none. None: there is none.
 
         Raises:
             Rejected: non_finite_result or brake_impossible.
@@ -232,7 +232,7 @@ class Candidates:
         return ended._replace(motion=slowed, delay=slowed.duration - motion.duration)
 
     def _judged(self, ended: Ended, point: JoinPoint) -> tuple[Candidate | None, Fault]:
-        """The candidate, if what is ended keeps its limits, or may exceed them, and can be joined; and its fault."""
+        """The candidate, if the ended motion keeps its limits, or may exceed them, and can be joined; and its fault."""
         limits, planned = ended.limits, ended.planned
         fault = check(ended.motion.valid, limits, steps=not planned.keeps_limits)
         if fault is not None and self._parameters.limits_action != ACTION_WARN:

@@ -80,8 +80,8 @@ class Commands:
     def _yielding(self, now_ns: int, moving: bool) -> ExecutableTrajectory | None:
         """The command's way back to a robot that was braked because it did not follow; None: the command is there.
 
-        What the robot presses on is released, and nothing draws it back when its drives are on again. Only where the
-        controller reports: otherwise nobody knows whether it still holds the command.
+        The robot stops pressing, and nothing draws it back when its drives are on again. Only where the controller
+        reports: otherwise nobody knows whether it still holds the command.
         """
         guard, present = self._published.guard, self._published.present
         yields, rests = guard.yields, guard.rests(now_ns)

@@ -144,7 +144,7 @@ def measured_at(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Measured positions and velocities `[N, dof]` at times `[N]`, linear between states of a joint; NaN elsewhere.
 
-    Those of `turning` joints, bool `[dof]`, take the short way between two joint states.
+    Positions of `turning` joints, bool `[dof]`, take the short way between two joint states.
     """
     position, velocity = np.full((2, len(times_ns), dof), np.nan)
     if not len(times_ns):

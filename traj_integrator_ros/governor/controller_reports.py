@@ -30,7 +30,7 @@ class ControllerStatus(Enum):
     UNKNOWN = "unknown"
     """It does not report, and nothing has been published to it that it would execute."""
     ASSUMED = "assumed"
-    """It does not report; joint states agree with what was published."""
+    """It does not report; joint states agree with the published motion."""
     HOLDING = "holding"
     """It reports a reference at rest."""
     EXECUTING = "executing"
@@ -60,7 +60,7 @@ class ControllerReport:
 
 
 class ControllerReports:
-    """Checks what the controller reports, and brings it into the node's joint order."""
+    """Checks the controller's reports, and brings them into the node's joint order."""
 
     def __init__(self, joint_names: tuple[str, ...]) -> None:
         self._joint_names = joint_names

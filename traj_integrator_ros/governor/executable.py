@@ -28,7 +28,7 @@ class ExecutableTrajectory:
     planned: PlannedMotion
     """The plan that the motion leads to."""
     delay: float = 0.0
-    """By how much the plan was slowed to keep its limits, s."""
+    """Time by which the plan was slowed to keep its limits, s."""
     dropped: int = 0
     """Number of steps that were over at its start."""
     seam_offset: State | None = None

@@ -1,4 +1,4 @@
-"""What diagnostics say about the motions that were executed: how they came, how they were taken up, how they ended."""
+"""Diagnostics of executed motions: how they came, how they were taken up, how they ended."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class ExecutionReport(NamedTuple):
     slowed: int = 0
     """Number of trajectories that were slowed to keep limits."""
     slowed_by_s: float = 0.0
-    """By how much one of them ends later than its plan, at most since the previous report."""
+    """Largest delay of an end compared with its plan, since the previous report, s."""
 
 
 class Executed:

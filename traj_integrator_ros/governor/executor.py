@@ -41,10 +41,11 @@ def _untold(rejected: Rejected) -> None:
 
 
 class Executor:
-    """Makes what is commanded of what arrives; holds the latest joint state, and the last published motion.
+    """Makes commands from input; holds the latest joint state, and the last published motion.
 
-    The node calls it with what messages carry and publishes what it makes. A program without ROS calls `joint_state`,
-    `execute`, `tick`, `stop` and `sample`; all but `sample` from one thread. Times are ns of one clock of the caller's.
+    The node calls it with the contents of messages and publishes its trajectories. A program without ROS calls
+    `joint_state`, `execute`, `tick`, `stop` and `sample`; all but `sample` from one thread. Times are ns of one clock
+    of the caller's.
 
     Args:
         parameters: the configuration, as the node has it.
@@ -165,8 +166,8 @@ class Executor:
     def sample(self, time_ns: int) -> State:
         """Return the position, velocity and acceleration to command at a time, from any thread.
 
-        What is sampled counts as commanded: the next plan is joined from there, and a robot that is not sampled any
-        more counts as off. Before the first motion, the position measured last is held.
+        Samples count as commanded: the next plan is joined from there, and a robot that is not sampled any more counts
+        as off. Before the first motion, the position measured last is held.
 
         Raises:
             Rejected: no_joint_state, clock_jumped_back.

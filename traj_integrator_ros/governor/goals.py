@@ -248,7 +248,7 @@ class Goals:
         """The fastest stop of the goal in execution; None if there is none, or if it does not move."""
         return None if self._executed is None else self._stop(now_ns)
 
-    # What is measured decides
+    # Measurements decide
 
     def _judge(self, goal: _Goal, now_ns: int) -> ExecutableTrajectory | None:
         """End a goal that is reached or missed, by each joint's last measurement; returns the stop of one left."""

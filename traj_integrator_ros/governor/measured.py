@@ -166,7 +166,7 @@ class JointStates:
     def speed(self) -> np.ndarray | None:
         """Recent speeds of joints, rad/s, `[dof]`, from their positions; None: unknown.
 
-        Measured velocities may be noise, or are not given at all; of a joint that was not measured twice, it counts.
+        Measured velocities may be noise, or missing; they only count for a joint that was measured once.
         """
         newest = self.recent[-1].stamp_ns if self.recent else 0
         lately = [one for one in self.recent if newest - one.stamp_ns <= _LATELY_NS] if newest else []

@@ -21,7 +21,7 @@ _LAG_SLACK_S = 0.02
 _STEP_NS = 10_000_000
 """Time between two rows of commands, s: in between they are interpolated."""
 _ROWS, _SPEED_ROWS = 112, 36
-"""Rows of what was commanded: joints lag, and may have been measured 0.5 s before others; and those in which the speed
+"""Numbers of rows of commands: joints lag, and may have been measured 0.5 s before others; and those in which the speed
 of a motion is the largest: errors outlast it by some 0.3 s.
 """
 _SHARES = np.linspace(0.0, 1.0, 7)[:, None]
@@ -37,12 +37,12 @@ _LATELY_S, _USUAL_S, _REMEMBERED_S = 2.0, 10.0, 600.0
 needed. A contact at 0.03 rad/s grows by the floor within 0.51 s; droops of 2.5 kg, 14 mrad, change within seconds.
 """
 _FLOOR, _OF_SPEED = 0.16, 0.75
-"""Least threshold of growth at rest, and what is added at full speed, as shares of the allowance: free motion of
+"""Least threshold of growth at rest, and the addition at full speed, as shares of the allowance: free motion of
 industrial arms takes 2 of 9 mrad when slow, and 7 of 40 mrad when fast; pushes of 80 N at 0.5 rad/s take 26 of 27.
 """
 _MARGIN, _UNKNOWN = 2.0, 0.25
-"""Factor by which anything may exceed what was learned of it; and the need of joints that have not moved to and fro
-yet, as a share of the allowance: soft drives need 0.15, hobby arms with play and stiction up to 0.3.
+"""Factor by which a quantity may exceed its learned value; and the need of joints that have not moved to and fro yet,
+as a share of the allowance: soft drives need 0.15, hobby arms with play and stiction up to 0.3.
 """
 _EXERCISED_S = 0.5
 """Time of motion in either direction after which a joint has shown its play."""
@@ -129,7 +129,7 @@ class TrackingMonitor:
         *,
         free: bool = True,
     ) -> None:
-        """Compare measured positions `[dof]` with what was commanded before their stamps.
+        """Compare measured positions `[dof]` with the commands before their stamps.
 
         Args:
             position: rad.
@@ -161,7 +161,7 @@ class TrackingMonitor:
         self.held_by = position - self.usual
 
     def _grow(self, errors: np.ndarray, elapsed_s: float, allowance: Allowance, free: bool) -> None:
-        """Take errors `[7, dof]` by lag: what they add to those of lately, and what that may be."""
+        """Take errors `[7, dof]` by lag: returns their growth compared with recent ones, and its threshold."""
         fastest = float((self._speed / allowance.full_speed).max())
         zeros = np.zeros_like(self.usual)
         error = _outside(zeros, -errors)

@@ -124,7 +124,7 @@ class PresentCommand:
         self._compare(replace(report, stamp_ns=self.motion_clock.at(report.stamp_ns)), report.stamp_ns)
 
     def follow_scaling(self, rate: float, stamp_ns: int, report: ControllerReport | None = None) -> None:
-        """Take the rate at which motions are executed from a time on, and perhaps a report of what is executed then."""
+        """Take the rate at which motions are executed from a time on, and perhaps a report of the motion then."""
 
         def seen(near_ns: int, within_ns: int) -> int | None:
             for one in self._own() if report is not None else ():
@@ -145,7 +145,7 @@ class PresentCommand:
         return found is None or (was_exact and not found)
 
     def _compare(self, report: ControllerReport, stamp_ns: int) -> None:
-        """Find what is executed by a report, whose own time is that in the motion; `stamp_ns` is the robot's."""
+        """Find the motion in execution by a report, whose own time is that in the motion; `stamp_ns` is the robot's."""
         if report.speed_scaling > 1.0 + SAME_RATE:
             self._status = ControllerStatus.FASTER
         elif newest := self._newest:
@@ -196,7 +196,7 @@ class PresentCommand:
     def _shift(self, report: ControllerReport) -> None:
         """Shift the motions in execution as a report shows them: some controllers count cycles, others read the clock.
 
-        What a report showed before the clock was set, is as it was: stamps may be those of another cycle.
+        A report from before the clock was set stays valid: stamps may be those of another cycle.
         """
         by_ns, self._set_by_ns, was = self._set_by_ns, 0, self.report
         report, was = (replace(one, stamp_ns=self.motion_clock.at(one.stamp_ns)) for one in (report, was))
@@ -311,7 +311,9 @@ class PresentCommand:
         return self.report is not None and not rests(self.report.reference)
 
     def commanded(self, time_ns: int) -> State | None:
-        """State that was, or will be, commanded at a time according to what was published; None if nothing was."""
+        """State that was, or will be, commanded at a time according to the published motions; None if there are
+        none.
+        """
         oldest, at_ns = self.sent[-self._in_use] if self._in_use else None, self.motion_clock.at(time_ns)
         for one in self._own():
             if (one.sent_ns <= time_ns or one is oldest) and at_ns >= one.planned.start_ns:
@@ -332,9 +334,9 @@ class PresentCommand:
         return places
 
     def commanded_to_each(self, times_ns: np.ndarray) -> State | None:
-        """What `commanded` says of each joint at a time of its own, ns, `[dof]`; NaN where that is nothing.
+        """The result of `commanded` for each joint at a time of its own, ns, `[dof]`; NaN where it is unknown.
 
-        None: it says nothing at all.
+        None: all are unknown.
         """
         states = {time_ns: self.commanded(time_ns) for time_ns in set(times_ns.tolist())}
         if not any(states.values()):
@@ -346,7 +348,7 @@ class PresentCommand:
         return State(*found)
 
     def plans(self) -> Callable[[int], PlannedMotion | None]:
-        """What had been published by now: a function, for any thread, that returns the newest plan begun at a time."""
+        """A function, for any thread, that returns the newest plan begun at a time, among those published by now."""
         sent = tuple(self.sent)
 
         def at_time(time_ns: int) -> PlannedMotion | None:

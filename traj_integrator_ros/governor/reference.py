@@ -172,7 +172,7 @@ def references(
 
 
 def stops_of(plan: Plan) -> np.ndarray:
-    """Which joints stop wherever they come to rest, bool `[dof]`: by velocities of 0, or since nobody names them."""
+    """Flags of joints that stop wherever they come to rest, bool `[dof]`: by velocities of 0, or left out."""
     if plan.left_out is not None:
         return plan.left_out
     if not plan.is_velocities or not len(plan.steps):
@@ -249,7 +249,7 @@ def _alone(steps: np.ndarray, rows: np.ndarray, rests: bool, reading: Reading) -
 
 
 def inside(planned: PlannedMotion, join_ns: int, low: np.ndarray, high: np.ndarray) -> PlannedMotion:
-    """A planned motion within positions `[dof]`, where its rows are, and what is between them is a little beyond.
+    """A planned motion within positions `[dof]`, if its rows are within, and it goes a little beyond between them.
 
     A spline that comes to rest at a limit rings by up to a thousandth of its way there: that joint goes that much
     less far. `low`, `high`: may be infinite.

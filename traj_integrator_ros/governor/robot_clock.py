@@ -197,7 +197,7 @@ class RobotClock:
         return step
 
     def measured_ns(self, stamp_ns: int) -> int:
-        """When a joint state with a stamp was measured, by what is read: drivers may have a clock of their own."""
+        """When a joint state with a stamp was measured, by this clock: drivers may have a clock of their own."""
         return stamp_ns + self._behind_ns()[0] if stamp_ns else 0
 
     def slack(self) -> Slack:

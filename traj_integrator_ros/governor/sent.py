@@ -8,7 +8,7 @@ from .reference import PlannedMotion
 
 
 class NotYet(Exception):
-    """A trajectory can be made only later, because it is not known yet what the controller does.
+    """A trajectory can be made only later, because the controller's motion is not known yet.
 
     Args:
         until_ns: when that will be known; 0: nobody knows.

@@ -15,8 +15,8 @@ REST_S = 0.1
 _STAYS_S = 1.0
 """A robot that stood still comes back to a command that is held by then, if it does."""
 NEAR = 0.3
-"""Share of the allowance within which a braked robot counts as being at its command; by which that gives way to what it
-met, since integrators of drives would press on; and by which plans may lead on against it.
+"""Share of the allowance within which a braked robot counts as being at its command; by which the command gives way to
+an obstacle, since integrators of drives would press on; and by which plans may lead on against it.
 """
 
 
@@ -115,9 +115,9 @@ class Guard:
         return self.stood and bool((self.deviation > NEAR * allowance.distance).any())
 
     def leads_on(self, places: np.ndarray, measured: np.ndarray, allowance: Allowance) -> float:
-        """Share of the allowance by which a motion leads on against what the robot met.
+        """Share of the allowance by which a motion leads on against the obstacle.
 
-        The first time, only if its plan begins there, further than the robot is: what was met may have gone.
+        The first time, only if its plan begins there, further than the robot is: the obstacle may have gone.
 
         Args:
             places: where the plan begins, and those of the motion, rad, `[1 + n, dof]`.

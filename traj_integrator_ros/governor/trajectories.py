@@ -193,7 +193,7 @@ class TrajectoryMaker:
         return self._executable(None, present, Candidate.alone(join_ns, way), join_ns, now_ns)
 
     def _fastest_stop(self, planned: PlannedMotion, join_ns: int) -> Motion:
-        """The fastest stop of a motion in execution, which may use what that uses."""
+        """The fastest stop of a motion in execution; it may use the same rates."""
         braking = self.assumed.bounds.raised_to(planned.rest_from(join_ns).unbraked)
         return fastest_stop(planned.state_at(join_ns), braking)
 
@@ -282,7 +282,7 @@ class TrajectoryMaker:
     def _fastest_along(
         self, path: Plan, commanded: PlannedMotion, join_ns: int, reading: Reading
     ) -> Iterator[PlannedMotion]:
-        """Yield the motion that stops what is commanded, and passes a path from there as fast as limits allow.
+        """Yield the motion that stops the present one, and passes a path from there as fast as limits allow.
 
         Raises Rejected: limits_violated.
         """
@@ -302,7 +302,7 @@ class TrajectoryMaker:
         floating = ~stopped & (by_speed and (not plan.origin_ns or self._published.is_delayed))
         bounds, executed = self.assumed.bounds, present.planned.rest_from(join_ns)
         asked, crossing = bounds, bounds.jerk
-        # the next motion may also use what the motion in execution still uses, to slow down as that would
+        # the next motion may use the same rates as the one in execution, to slow down as that would
         if present.follows:
             bounds = bounds.raised_to(executed.unbraked)
         if present.follows and np.isinf(np.broadcast_to(bounds.most, (3, len(crossing)))[2]).any():

@@ -77,7 +77,7 @@ def short_name(joint_name: str) -> str:
 
 
 def at_least(axes: Axes, values: np.ndarray, least: float = 0.0) -> None:
-    """Let the vertical axis span `least`, and a thousandth of the largest range of any joint, `values` `[N, D]`.
+    """Make the vertical axis span at least `least`, and a thousandth of the largest range of any of `values` `[N, D]`.
 
     Rounding errors of joints at rest would otherwise fill it.
     """

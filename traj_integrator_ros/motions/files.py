@@ -54,8 +54,8 @@ def read_samples(
 ) -> Samples:
     """The motion in `path`; `topic` names a topic of a bag, `row` one of several motions.
 
-    Of a bag with both, joint states are taken, or else the trajectories. `tell` takes what was left out, merged or put
-    in order. Raises RecordingError with one line that says what is wrong.
+    From a bag with both, joint states are taken, else the trajectories. `tell` takes notes on omitted, merged or sorted
+    parts. Raises RecordingError with one line that says what is wrong.
     """
     motions = _motions(path, topic, tell, states_first=states_first)
     before = sum(1 for _ in islice(motions, row or 0))
@@ -77,8 +77,8 @@ def read_trajectories(
 ) -> Iterator[PlannedTrajectory]:
     """Every trajectory in a file, unchanged and unchecked. Raises RecordingError.
 
-    Of a bag with both, trajectories are taken, or else the joint states. What was recorded is read as the motion that
-    it is, and `made_of` may change what was measured; motions with accelerations are taken as they stand.
+    From a bag with both, trajectories are taken, else the joint states. Recorded states become one motion, and
+    `made_of` may change measured ones; motions with accelerations are taken as they stand.
     """
     for one in _motions(path, topic, tell, states_first=False):
         if isinstance(one, PlannedTrajectory):

@@ -186,8 +186,8 @@ def _tell_counts(tell: Tell, one: str, counts: dict[str, int]) -> None:
 def _set_back_at(times: np.ndarray) -> int:
     """The index of the first time after a clock was set back, N if it never was.
 
-    Then times go on for long among those that were there before: what overtook others comes between later ones, and
-    what was delayed for long fills a gap.
+    Then times go on for long among those that were there before: messages that overtook others come between later ones,
+    and long delayed ones fill a gap.
     """
     back = 1 + np.flatnonzero(np.diff(times) < 0)
     if len(back) * _SHUFFLED > len(times):

@@ -161,7 +161,7 @@ def _stamp_ns(message: dict[str, Any]) -> int | None:
 def _time_ns(value: object) -> int | None:
     """A time in s, or as ROS 1 or ROS 2 prints it, with 0 for omitted parts; None if it is not finite.
 
-    Raises ValueError for what is no time, or one of centuries.
+    Raises ValueError for anything else, and for times of centuries.
     """
     if value is None or isinstance(value, dict):
         value = value or {}

@@ -70,7 +70,7 @@ def read_sequences(
 ) -> list[Sequence]:
     """All sequences of a file, or the actions in `control_space` of its motion, which `made_of` may change first.
 
-    What is left out is told. Raises RecordingError.
+    Omissions are told. Raises RecordingError.
     """
     format_ = format_of(path)
     if format_ == "bag" and (sequences := list(_in_bag(path, topic))):

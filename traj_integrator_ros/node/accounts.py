@@ -59,7 +59,7 @@ class Accounts:
 
         Args:
             source: of the input.
-            part: what is refused of it, as it follows "rejected" in the log; empty for the whole.
+            part: the refused part, as it follows "rejected" in the log; empty for the whole input.
 
         """
         return Guard(self, source, part)

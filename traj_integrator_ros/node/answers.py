@@ -109,7 +109,7 @@ class Answers:
     # Topics
 
     def action_sequence(self, message: bytes, info: Mapping[str, object]) -> None:
-        """Integrate a serialized ActionSequence, and publish what it becomes."""
+        """Integrate a serialized ActionSequence, and publish its trajectories."""
         with self._answering("action_sequence", message, info) as judging:
             pipeline = self.accepting()
             parameters = pipeline.parameters
@@ -158,7 +158,8 @@ class Answers:
     def _answering(self, topic: str, message: bytes, info: Mapping[str, object]) -> Iterator[Callable[[Output], Guard]]:
         """Count a message on a topic, those lost before it, and whether it was answered, or has to wait.
 
-        What fails within concerns all outputs; what fails within a guard that it gives for one output, that one only.
+        An error within concerns all outputs; an error within the guard that it yields for one output concerns only that
+        one.
         """
         self.answer_stops()
         outputs = OUTPUTS_OF[topic]
@@ -227,7 +228,7 @@ class Answers:
         return self._writer.serialize(trajectory.points, divmod(trajectory.stamp_ns, _SECOND_NS))
 
     def reconfigure(self, parameters: NodeParameters) -> None:
-        """Continue with other parameters; what is in execution is brought within their limits at once."""
+        """Continue with other parameters; the motion in execution is brought within their limits at once."""
         self.pipeline.reconfigure(parameters)
         before = self._published.last
         self.supervise()

@@ -19,7 +19,7 @@ FROM_TOPIC, FROM_NOWHERE = "topic", "none"
 
 @dataclasses.dataclass(frozen=True)
 class RobotLimits:
-    """The parameters as they were given, and what else gives the limits that they leave open.
+    """The parameters as they were given, and the other sources of limits that they leave open.
 
     A parameter counts for all joints. Where there is none, each joint has the limit of MoveIt's file, or else of the
     URDF. A limit of acceleration holds for either sign, unless the same source, or one before it, has one of

@@ -40,8 +40,8 @@ class PositionFields(NamedTuple):
 def plan_of_positions(fields: PositionFields, parameters: NodeParameters, now_ns: int, end: str | None = None) -> Plan:
     """Check a trajectory of positions, without knowing the robot's state, and return it as a plan.
 
-    A point at time 0 is where it starts; where it gives no velocity, that is the robot's. Points that are all at time
-    0, or one point alone at time 0, are a path without times.
+    A point at time 0 is the start; without a velocity it has the robot's. Points that are all at time 0, or one point
+    alone at time 0, are a path without times.
 
     Args:
         fields: the message.

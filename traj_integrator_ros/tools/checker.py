@@ -199,7 +199,8 @@ def _check_lengths(trajectory: PlannedTrajectory) -> Iterator[Finding]:
 def _check_limits(trajectory: PlannedTrajectory, expectation: Expectation) -> Iterator[Finding]:
     """The worst value of each joint and quantity beyond its limit, in the controller's interpolation or at the points.
 
-    Where a limit is exceeded at the points, too, the finding is of the limit; else of what is commanded between them.
+    Where a limit is exceeded at the points, too, the finding is about the points; else about the interpolation between
+    them.
     """
     names = trajectory.joint_names
     limits = expectation.limits.of_joints(names)

@@ -1,4 +1,4 @@
-"""The figures of motions: the quantities of every joint with limits, and what was retimed as shares of them."""
+"""The figures of motions: the quantities of every joint with limits, and retimed motions as shares of them."""
 
 from __future__ import annotations
 

@@ -56,7 +56,8 @@ def completed(
 ) -> tuple[Sequence, str]:
     """The sequence, completed by the options; steps that they give replace its own.
 
-    What neither gives is as in the node, and returned in words. Raises RecordingError for options that do not fit.
+    Values that neither gives are the node's, and are returned in words. Raises RecordingError for options that do not
+    fit.
     """
     dof, node = len(sequence.joint_names), parameters or DEFAULTS
     fields = {**given, **sequence.fields, **{name: given[name] for name in ("dt",) if name in given}}
@@ -102,7 +103,7 @@ def integrated(sequence: Sequence, robot: Robot, source: str, *, rows: bool) -> 
 
 
 def _request_of(sequence: Sequence, node: NodeParameters) -> ActionRequest:
-    """A sequence as the node checks it. Raises ValueError for what does not fit together."""
+    """A sequence as the node checks it. Raises ValueError for fields that do not fit together."""
     fields = dict(sequence.fields)
     form = SplineForm(node.bspline_degree, node.bspline_steps, fields.pop("layout", node.bspline_layout))
     schemes = node.control_space, node.finite_difference, node.acceleration_integrator

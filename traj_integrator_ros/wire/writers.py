@@ -66,8 +66,8 @@ class JointTrajectoryWriter:
         dof = len(self._joint_names)
         head = _ENCODING + bytes(_TIME.size) + _names(self._joint_names) + _SIZES.pack(count, dof)
         begin = len(head) + (len(_ENCODING) - len(head)) % 8
-        # From its positions on, every point is laid out alike: only the padding before the first ones can differ. Of
-        # accelerations that are not given, and of effort, there is a length of 0.
+        # From its positions on, every point is laid out alike: only the padding before the first ones can differ.
+        # Missing accelerations, and effort, have a length of 0.
         row, step = 8 * dof, 8 * dof + 8
         time, stride = quantities * row + (16 if quantities == 2 else 20), quantities * row + 32
         size = begin + (count - 1) * stride + time + _TIME.size

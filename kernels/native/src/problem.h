@@ -89,7 +89,7 @@ struct Problem {
   }
 };
 
-// Of many joints a block of rows is worked through, some joints at a time, before the next rows are read.
+// With many joints, a block of rows is worked through, some joints at a time, before the next rows are read.
 constexpr int64_t kBlockElements = 8192, kMostBlockRows = 128;
 inline int64_t block_rows(int64_t dof) { return std::clamp<int64_t>(kBlockElements / std::max<int64_t>(1, dof), 1, kMostBlockRows); }
 

@@ -70,8 +70,8 @@ class Arguments {
     return number >= 0 && number < static_cast<long long>(std::size(kControlMaps));
   }
 
-  // What every map reads: map, values, indices, dt (see `Inputs` in types.py). Goal rows that are all None are no goal; what
-  // tuples lack at their ends is None.
+  // The arguments of every map: map, values, indices, dt (see `Inputs` in types.py). Goal rows that are all None are no
+  // goal; missing ends of tuples are None.
   bool take_inputs(PyObject* const* args, Call& call) {
     if (!take_map(args[0], call) || size_of(args[1]) > kValues) return false;
     for (int k = 0; k < kValues; ++k) {
@@ -88,7 +88,7 @@ class Arguments {
     return fits;
   }
 
-  // What every vjp reads: map, upstream, indices, dt.
+  // The arguments of every vjp: map, upstream, indices, dt.
   bool take_upstream(PyObject* const* args, Call& call) {
     return take_map(args[0], call) && take_all(args[1], call.outputs, kOutputs) && take_all(args[2], call.index, 2) &&
            take_dt(args[3], call.dt);

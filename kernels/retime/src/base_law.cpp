@@ -205,8 +205,8 @@ void Points::evaluate(const Path& path, const BaseLaw& base, const Limits& limit
   }
 }
 
-// What is played changes the acceleration over whole intervals, and so over a much shorter piece of the path, too: there the
-// third derivative is its mean around the point.
+// The played motion changes the acceleration over whole intervals, even across a much shorter piece of the path: there
+// the third derivative is its mean around the point.
 void Points::mean_within_interval(const Path& path, const BaseLaw& base, int64_t p, double s, double* third) {
   const std::vector<double>& knots = path.knots();
   const double* const c = base.c.data() + interval[p];

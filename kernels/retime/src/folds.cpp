@@ -148,8 +148,8 @@ std::vector<Place> places_around(const Path& path, const std::vector<Place>& tur
   return places;
 }
 
-// How fast the way grows with the phase of the spline. What its square leaves at a turn of a path that is not quite straight
-// counts less and less until the next one.
+// How fast the way grows with the phase of the spline. At a turn of a path that is not quite straight, the rest of its
+// square counts less and less until the next turn.
 struct Pace {
   const std::vector<Place>& places;
   const std::vector<size_t>& ends;

@@ -33,7 +33,7 @@ class Path {
   const std::vector<int64_t>& knot_of_row() const { return knot_of_row_; }
   // The same of the spline through the rows.
   const std::vector<int64_t>& spline_knot_of_row() const { return spline_knot_of_row_; }
-  // Of a path that turns back, for each row and turn: its phase; piece of the spline, and part of it.
+  // For a path that turns back: phase of each row and turn, its piece of the spline, and the part of that.
   const std::vector<double>& passed() const { return passed_; }
   // Phases at which it turns back, if they are smooth.
   const std::vector<double>& turns() const { return turns_; }

@@ -83,8 +83,8 @@ struct RowLoops {
   // Raises `worst` [N] to the greatest velocity (squared), acceleration and jerk relative to the limits in each interval;
   // regular blocks are kFineParts + 1 for the same intervals, one after the other, between which parabolas are taken.
   void (*peaks)(const Rows&, const double* inverse_jerk, const double* b, double* const worst[3]);
-  // Which of the joints from one on, kLanes of them, may exceed the known parts of their limits, as bits: of quintics by
-  // coefficients of Bernstein's polynomials, which bound what is played; of cubics exactly, with their ratios [3, kLanes].
+  // Bits of kLanes joints that may exceed the known parts of their limits: quintics by Bernstein coefficients, which
+  // bound the motion; cubics exactly, with their ratios [3, kLanes].
   uint32_t (*may_exceed)(const Piece&, int64_t joint, double* ratio);
   // The rows of one interval.
   void (*form_rows)(const Grid&, int64_t interval);

@@ -21,7 +21,7 @@ struct Options {
   // Slow only: whether parts of a plan may be slowed by themselves; a part keeps its rate at its ends.
   bool in_parts = true, joins_before = false, joins_after = false;
 
-  // Of a motion of so many rows.
+  // Makes room for a motion of so many rows.
   int64_t most_points(int64_t rows) const { return std::max(order == 3 ? 2 * intervals + 1 + rows : intervals + 1, rows); }
 };
 

@@ -8,10 +8,10 @@
 namespace traj_integrator::execution {
 namespace {
 
-// Of points: a rounding of times, s, that has no visible effect; the length of a piece, s, in which a jump of an
-// acceleration would show; the share of the next piece's length up to which a piece is shorter, for equal steps differ by
-// rounding; velocities and accelerations that are what sums leave of 0; and the last acceleration of a motion that ends at
-// rest, rad/s^2, which is of rounding and of knots that became one.
+// Tolerances of points: a rounding of times, s, that has no visible effect; the length of a piece, s, in which a jump
+// of an acceleration would show; the share of the next piece's length up to which a piece is shorter, for equal steps
+// differ by rounding; velocities and accelerations that are what sums leave of 0; and the last acceleration of a motion
+// that ends at rest, rad/s^2, which is of rounding and of knots that became one.
 constexpr double kNoTime = 1e-14, kBrief = 1e-2, kShorter = 0.9, kNothing = 1e-12, kLastAcceleration = 5e-3;
 
 // The first derivatives of a piece `t` seconds after its begin.
