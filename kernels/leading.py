@@ -43,7 +43,7 @@ class Leading(NamedTuple):
         return action.reshape(self.batch, *action.shape[-2:])
 
     def rows(self, rows: object, index: object = None) -> object:
-        """Rows of start or goal, `[..., D]`, as `[B, D]`; others, such as the pool of an `index`, as they are."""
+        """Rows of start or goal, `[..., D]`, as `[B, D]`; others, such as the pool of an `index`, stay unchanged."""
         if not isinstance(rows, Tensor) or rows.dim() == 0:
             return rows
         is_pool = index is not None and rows.dim() > 1 and tuple(rows.shape[:-1]) != self.shape

@@ -1,4 +1,4 @@
-"""Arms: where their models come from, and what those leave out (friction, torques, limits of motion)."""
+"""Arms: sources of their models, and the properties that those lack (friction, torques, limits of motion)."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import numpy as np
 from .packages import model_text, mujoco_module
 
 _OVERRUN_RAD = 0.05
-"""By how much joints may pass the limits that the node knows: stops of arms lie beyond them."""
+"""Distance, rad, by which joints may pass the limits that the node knows: stops of arms lie beyond them."""
 _BACKLASH_JOINTS = 3
-"""Gears of the first joints carry the arm, and have play."""
+"""Number of the first joints, whose gears carry the arm and have play."""
 _BALL_M, _BALL_AT_M = 0.05, 0.08
 """Radius of the ball that touches things, and its place beyond the flange."""
 
@@ -131,7 +131,7 @@ def _along(arm: Arm, distance: float) -> str:
 
 
 def _copied(body: ET.Element, arm: Arm, backlash: float) -> ET.Element:
-    """A body with its masses and joints, without what is only seen."""
+    """A body with its masses and joints, without parts that are only visible."""
     out = ET.Element("body", {key: body.get(key) for key in ("pos", "quat", "name") if body.get(key)})
     out.set("name", out.get("name").removeprefix(arm.prefix))
     for child in body:

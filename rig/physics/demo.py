@@ -28,19 +28,19 @@ from .packages import Absent, mujoco_module
 from .robot import PhysicalRobot
 
 ROWS, STEP = 60, 0.03
-"""Of the optimizer's motion, s."""
+"""Duration of the optimizer's motion, s."""
 GOAL = np.array([0.6, 0.3, -0.4, 0.5, 0.3, 0.4, -0.5])
-"""rad from where the arm is at first."""
+"""Goal, rad from the arm's first position."""
 WEIGHTS = 1e3, 1e2, 1e1, 1e-5
-"""Of the last position, velocity and acceleration, and of jerk."""
+"""Weights of the last position, velocity and acceleration, and of jerk."""
 BIAS, NOISE = 0.006, 1e-3
-"""What the policy is off by, rad, one sigma: whole chunks and single rows."""
+"""Error of the policy, rad, one sigma: whole chunks and single rows."""
 PUSH_N, PUSH_S, SHARE = 60.0, 0.3, 0.25
 """Force on the hand and its duration; and the share of its limits at which the arm moves."""
 
 
 class Story(NamedTuple):
-    """What happened, and when its parts began, s."""
+    """The recorded motion, and the times at which its parts began, s."""
 
     log: Log
     parts: dict[str, float]
@@ -54,7 +54,7 @@ class Straight(Loop):
         self._sender = RowsAsPoints(robot.dof, start_from="previous")
 
     def stop(self, hold: bool = False) -> ExecutableTrajectory | None:
-        """Hold."""
+        """Hold the present position."""
         place = self.robot.measured()[0][None]
         self._received(self._ns, 0, (np.array([self.robot.period]), place, 0 * place, 0 * place))
         return None
@@ -138,18 +138,18 @@ def optimized(here: np.ndarray) -> tuple[np.ndarray, ...]:
     made = jerk_step(torch.tensor(found.x.reshape(1, ROWS, -1)), *start, dt=STEP)
     rows = [values[0, 1:].numpy().copy() for values in made[:3]]
     for values in rows[1:]:
-        values[-1] = 0.0  # as nearly as the weights ask for
+        values[-1] = 0.0  # as nearly as the weights demand
     return STEP * np.arange(1, ROWS), *rows
 
 
 def accelerations(log: Log) -> tuple[np.ndarray, np.ndarray]:
-    """Commanded from cycle to cycle, and felt by the joints, rad/s²."""
+    """Accelerations commanded from cycle to cycle, and felt by the joints, rad/s²."""
     cycle_s = float(np.median(np.diff(log.time)))
     return np.diff(log.command, 2, axis=0) / cycle_s**2, np.diff(log.speed, axis=0) / cycle_s
 
 
 def draw(stories: dict[str, Story], path: Path) -> None:
-    """Positions of the joint that moves most, and the accelerations of all, side by side."""
+    """Draw positions of the joint that moves most, and the accelerations of all, side by side."""
     with figure(path, 13, 7) as drawn:
         panels = drawn.subplots(3, len(stories), sharex=True, sharey="row")
         for column, (name, (log, parts)), color in zip(panels.T, stories.items(), (ORANGE, BLUE), strict=True):

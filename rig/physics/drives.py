@@ -1,4 +1,4 @@
-"""Drives: what torque they make of a command, 1,000 times a second."""
+"""Drives: the torque for a command, computed 1,000 times a second."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ PERIOD_S = 1e-3
 
 @dataclass(frozen=True)
 class Drive:
-    """How the drives of an arm work."""
+    """The properties of an arm's drives."""
 
     kind: str = "pd"
     """`pd`: a spring and a damper; `cascade`: velocity loop with integrator in a position loop; `servo`: a spring."""
@@ -21,16 +21,16 @@ class Drive:
     feedforward: float = 0.0
     """Share of the commanded velocity that is fed forward."""
     delay: int = 2
-    """Transport of the command, ms."""
+    """Transport time of the command, ms."""
     filter_s: float = 0.0
-    """Look-ahead of the command."""
+    """Look-ahead of the command, s."""
     gravity: float = 1.0
-    """Share of the gravity of the arm, without its payload, that is compensated."""
+    """Share of the arm's gravity, without its payload, that is compensated."""
     integral: float = 0.0
     hold_ms: int = 1
-    """Period of the bus."""
+    """Period of the bus, s."""
     stiffness: tuple[float, ...] = ()
-    """Of servos, Nm/rad."""
+    """Stiffness of servos, Nm/rad."""
     released: float = 25.0
     """Damping of joints without power, Nm s/rad."""
 
@@ -70,7 +70,7 @@ class Drives:
         self.reset(place)
 
     def reset(self, place: np.ndarray) -> None:
-        """The command is here, at rest."""
+        """Set the command here, at rest."""
         self._integral, self._filtered = np.zeros_like(self._inertia), place.copy()
         self._held = place.copy(), np.zeros_like(place)
         self._pipe = deque([self._held] * (self.drive.delay + 1), maxlen=self.drive.delay + 1)
@@ -85,7 +85,7 @@ class Drives:
         return gravity - 2.0 * self._inertia / self._inertia.max() * velocity
 
     def torque(self, q: np.ndarray, v: np.ndarray, gravity: np.ndarray) -> np.ndarray:
-        """Torque for the command that has come through, Nm."""
+        """Torque for the command that has arrived, Nm."""
         drive, (command, speed) = self.drive, self._held
         feed = drive.feedforward * speed + 0.0 * v
         if drive.kind == "cascade":

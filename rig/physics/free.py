@@ -1,4 +1,4 @@
-"""Free motion: nothing may be noticed."""
+"""Free motion, in which nothing may be noticed."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def begun(arm: str = "panda", drive: str | Drive = "pd6", seed: int = 0, *, sett
 
 
 def of_free(loop: Loop, begin: float) -> dict[str, float]:
-    """Figures of a motion that nothing disturbed."""
+    """Figures of an undisturbed motion."""
     log = loop.log(begin)
     return {
         "brakes": loop.guard.brakes,
@@ -135,7 +135,7 @@ def swing(
     seed: int = 0, *, arm: str = "vx300s", drive: str = "hobby", joint: int = 1, low: float = -1.2,
     high: float = 0.4, period: float = 3.0, seconds: float = 9.0, **parameters: object,
 ) -> dict[str, float]:  # fmt: skip
-    """A joint swings through the vertical: what it hangs low changes its sign."""
+    """A joint swings through the vertical, where its droop changes its sign."""
     loop = begun(arm, drive, seed, **parameters)
     base, begin = loop.place, loop.now + 0.5
     middle, half = (low + high) / 2, (high - low) / 2

@@ -21,18 +21,18 @@ from .robot import PhysicalRobot
 
 _BEGIN_NS, _TICK_NS = 10 * SECOND, 10_000_000
 _TRANSPORT_NS, _COMPUTED_NS = 1_000_000, 300_000
-"""From a sender to its receiver; and from a plan to its motion."""
+"""Delays from a sender to its receiver, and from a plan to its motion, s."""
 
 
 class Log(NamedTuple):
-    """What happened, cycle by cycle."""
+    """Record of the motion, cycle by cycle."""
 
     time: np.ndarray
     command: np.ndarray
     place: np.ndarray
     speed: np.ndarray
     force: np.ndarray
-    """Of contacts, N."""
+    """Forces of contacts, N."""
 
 
 class Loop:
@@ -93,11 +93,11 @@ class Loop:
 
     @property
     def place(self) -> np.ndarray:
-        """What is commanded."""
+        """The present command."""
         return self.robot.reference.position.copy()
 
     def go(self, seconds: float, every: float = 0.0, send: Callable[[], None] | None = None) -> None:
-        """Let time pass, and call `send` again and again."""
+        """Let time pass, and call `send` periodically."""
         end_ns, next_ns = self._ns + round(seconds * SECOND), self._ns
         while self._ns < end_ns:
             if send is not None and self._ns >= next_ns:
@@ -134,7 +134,7 @@ class Loop:
         return made
 
     def reasons(self, since: float = 0.0) -> list[str]:
-        """Why plans were refused, each reason once."""
+        """Reasons why plans were refused, each once."""
         return sorted({rejected.reason.value for at, rejected in self.refused if at >= since})
 
     def _repeat(self, what: Callable[[int], None], period_ns: int) -> None:

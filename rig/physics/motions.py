@@ -22,7 +22,7 @@ def bounds_of(loop: Loop, share: float) -> Bounds:
 
 
 def within(loop: Loop, reach: float, margin: float = 0.1) -> tuple[np.ndarray, np.ndarray]:
-    """Where joints may go around home."""
+    """Range of joints around home."""
     arm, home = loop.robot.arm, loop.robot.home
     return np.maximum(home - reach, np.array(arm.low) + margin), np.minimum(home + reach, np.array(arm.high) - margin)
 
@@ -64,7 +64,7 @@ def share_of_way(x: np.ndarray) -> np.ndarray:
 
 
 def warm(loop: Loop) -> None:
-    """What people do first: a slow motion of 2 degrees and back."""
+    """The first motion that people make: slow, over 2 degrees and back."""
     arm, base = loop.robot.arm, loop.place
     x = 0.05 * np.arange(1, 41)
     inward = np.where(loop.robot.start > (np.array(arm.high) + np.array(arm.low)) / 2, -0.03, 0.03)
@@ -73,7 +73,7 @@ def warm(loop: Loop) -> None:
 
 
 def ramp(loop: Loop, joint: int, speed: float, goal: float, *, dt: float = 0.04, rows: int = 24) -> Callable[[], None]:
-    """What sends the rows of a joint that speeds up within 0.4 s and goes on to a goal."""
+    """A sender of the rows of a joint that accelerates within 0.4 s and goes on to a goal."""
     base, begin = loop.place, loop.now + 0.1
 
     def send() -> None:

@@ -15,7 +15,7 @@ _MODELS = Path(__file__).resolve().parents[2] / "build" / "physics"
 
 
 class Absent(Exception):
-    """A package that is not installed, and that the index does not give."""
+    """A package is not installed, and the index does not give it."""
 
 
 def mujoco_module() -> object:

@@ -103,7 +103,7 @@ class PhysicalRobot(Controller):
         self._model.opt.gravity[:] = gravity
 
     def restart(self) -> None:
-        """Stop and start the controller: it holds what is measured."""
+        """Stop and start the controller: it holds the measured position."""
         self._plan = self._waiting = None
         zeros = np.zeros(self.dof)
         self._state, self._commanded_at = Point(0, self._encoded.copy(), zeros, zeros.copy()), 0

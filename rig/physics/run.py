@@ -10,7 +10,7 @@ from .scenarios import PRESSES, SCENARIOS, WITHOUT, Figures
 
 
 def faults(name: str, figures: Figures, *, reports: bool = True) -> list[str]:
-    """What does not hold of a scenario."""
+    """Requirements of a scenario that fail."""
     most = {**SCENARIOS[name][1]}
     if not reports:
         most |= {key: top for key, top in PRESSES.items() if key in most} | {**WITHOUT.get(name, {})}

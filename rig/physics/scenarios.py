@@ -9,20 +9,22 @@ from . import contacts, free, power
 
 Figures = dict[str, float]
 Scenario = tuple[Callable[..., Figures], Mapping[str, float]]
-"""What is run, with a seed; and the most that some of its figures may be."""
+"""A run with a seed, and the largest allowed figures."""
 
 HOBBY = {"arm": "vx300s", "drive": "hobby"}
 UR = {"arm": "ur5e", "drive": "cascade"}
 FREE = {"brakes": 0, "refused": 0}
 MET = {"unnoticed_s": 0.3, "force_1s": 20, "tries": 1, "home_off_mrad": 60}
-"""Of contacts: until the command slows; force a second after that; tries until a plan back is executed."""
+"""Largest figures of contacts: time until the command slows; force a second later; tries until a plan back is executed.
+"""
 SLOWLY = MET | {"unnoticed_s": 0.6}
 SOFTLY = MET | {"unnoticed_s": 0.8}
 """Soft drives need more in free motion, and soft walls push later."""
 INTEGRATED = {key: most for key, most in SLOWLY.items() if key != "force_1s"} | {"force_last": 20}
 """Integrators of drives hold their torque for 1 to 2 s."""
 INSISTS = {"brakes": 2, "force_last": 20, "short_of_back": 0, "short_of_again": 0}
-"""Of senders that go on into what the arm met: they are refused after the second time, until the arm has been away."""
+"""Largest figures of senders that go on into an obstacle: refused after the second time, until the arm has been away.
+"""
 
 SCENARIOS: dict[str, Scenario] = {
     "policy": (free.streamed, FREE),
@@ -89,7 +91,7 @@ SCENARIOS: dict[str, Scenario] = {
 }
 
 PRESSES = {"force_1s": 190, "force_last": 190}
-"""Of contacts without reports: nobody knows what the controller holds, and the arm presses on."""
+"""Figures of contacts without reports: nobody knows the controller's command, and the arm presses on."""
 WITHOUT: dict[str, Mapping[str, float]] = {
     "wall at 0.03, UR": {"tries": 2},
     "wall at 0.05, hobby": {"unnoticed_s": 1.1},
@@ -97,4 +99,4 @@ WITHOUT: dict[str, Mapping[str, float]] = {
     "insisting policy, hobby": {"short_of_back": 0.25, "short_of_again": 0.1},
     "led by a hand": {"home_off_mrad": 500},
 }
-"""What else may be without reports; an arm that a hand has let go has to stand for 1 s before a plan is taken."""
+"""Other differences without reports; an arm that a hand has let go has to stand for 1 s before a plan is taken."""

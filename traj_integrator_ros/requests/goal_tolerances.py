@@ -56,8 +56,8 @@ def goal_tolerances(
     """The tolerances of a goal; where it gives none, those of the parameters.
 
     Args:
-        path: for some joints, on the way.
-        goal: for some joints, at the end.
+        path: tolerances of some joints on the way.
+        goal: tolerances of some joints at the end.
         goal_time: s; 0 and negative as in `ToleranceFields`.
         parameters: with the tolerances that a goal does not give.
 

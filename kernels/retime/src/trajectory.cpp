@@ -78,7 +78,7 @@ Status Retimer::retime(const PathRows& rows, const Limits& limits, const Ends& e
 
 // The motion along the path, and its certificate.
 Status Retimer::time(const Limits& limits) {
-  double speed_per_rate = 1;  // for the joints, by ds/dt
+  double speed_per_rate = 1;  // length of the joint velocity for ds/dt = 1
   if (!options_.slow_only) {
     speed_per_rate = along_path(0, path.begin(), ends_.start_speed, ends_.start_acceleration);
     along_path(path.pieces() - 1, path.end(), ends_.end_speed, ends_.end_acceleration);
