@@ -14,6 +14,7 @@ from traj_integrator_interfaces.msg import ActionSequence, TrajectoryBatch
 from traj_integrator_interfaces.srv import Committed as CommittedService
 from traj_integrator_interfaces.srv import ComputeGradient, Evaluate, Retime, Stop
 
+from ..execution.committed import Committed
 from ..wire.arrays import viewed
 from .requests import ORDERS, SECOND_NS, stamp_of
 
@@ -117,27 +118,6 @@ class Retimed:
     """`[batch, rows]`, s."""
     trajectories: tuple[JointMotion, ...]
     """One trajectory for each path; it has points only if `status` is DONE or STILL."""
-
-
-@dataclass(frozen=True)
-class Committed:
-    """The motion in execution around a time; float64."""
-
-    joint_names: tuple[str, ...]
-    now_ns: int
-    lead: float
-    """Time from a sequence's arrival until it can change the motion, s."""
-    committed: int
-    """Number of rows, counted from the first, that cannot be changed any more."""
-    executing: bool
-    position: np.ndarray
-    """Position that will be commanded if nothing new arrives, `[rows, dof]`, rad."""
-    velocity: np.ndarray
-    commanded_position: np.ndarray
-    """Position that was commanded, `[rows_before, dof]`; NaN where it is unknown, as in the next fields."""
-    commanded_velocity: np.ndarray
-    measured_position: np.ndarray
-    measured_velocity: np.ndarray
 
 
 @dataclass(frozen=True)

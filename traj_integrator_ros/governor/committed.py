@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..execution.committed import Committed
 from ..execution.tolerances import NANOSECOND_S, SECOND_NS, whole_ns
 from ..parameters.parameters import NodeParameters
 from ..requests.plan import turned
@@ -30,23 +31,6 @@ class CommittedFields(NamedTuple):
     """Time step, s; 0: the parameter's."""
     rows: int
     rows_before: int
-
-
-class Committed(NamedTuple):
-    """Rows of the motion in execution, `[rows, dof]` each, float64."""
-
-    now_ns: int
-    lead: float
-    """Time until a sequence that arrives now can change the motion, s."""
-    committed: int
-    """Number of rows that nothing can change any more."""
-    executing: bool
-    position: np.ndarray
-    velocity: np.ndarray
-    commanded_position: np.ndarray
-    commanded_velocity: np.ndarray
-    measured_position: np.ndarray
-    measured_velocity: np.ndarray
 
 
 def committed_rows(
@@ -91,7 +75,7 @@ def committed_rows(
     measured = measured_at(joint_states.recent, before_ns, dof, parameters.continuous)
     near = np.where(np.isnan(commanded[0]), measured[0], commanded[0])
     measured = turned(measured[0], near, parameters.continuous), measured[1]
-    return Committed(now_ns, lead, fixed, follows, position, velocity, *commanded, *measured)
+    return Committed(parameters.joint_names, now_ns, lead, fixed, follows, position, velocity, *commanded, *measured)
 
 
 def transport_s(present: PresentCommand) -> float:

@@ -1,4 +1,4 @@
-"""From what arrives to the motion that is commanded, with the time given: the front of this room. Knows no ROS."""
+"""From input to the commanded motion, with the time given by the caller: the front of this room. Knows no ROS."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from ..engine.integrator import TrajectoryIntegrator
+from ..execution.committed import Committed
 from ..execution.motion import State
 from ..limits.joint_limits import AssumedLimits
 from ..parameters.parameters import NodeParameters
@@ -21,7 +22,7 @@ from ..requests.rejection import Rejected, RejectionReason
 from ..requests.retime_requests import RetimeFields, RetimeRequest, check_retiming
 from ..requests.sequences import ActionRequest, IntegratedBatch
 from .commands import Commands
-from .committed import Committed, CommittedFields, committed_rows
+from .committed import CommittedFields, committed_rows
 from .controller_reports import ControllerReport, ControllerReports, ControllerStatus
 from .executable import ExecutableTrajectory
 from .measured import JointStates

@@ -125,7 +125,7 @@ class Services:
     def committed(self, pipeline: Executor, request: Committed.Request, response: Committed.Response) -> None:
         """Fill in the motion in execution."""
         found = pipeline.committed(messages.committed_fields(request), self._answers.update())
-        messages.fill_committed(response, found, pipeline.parameters.joint_names)
+        messages.fill_committed(response, found)
 
     def retime(self, pipeline: Executor, request: Retime.Request, response: Retime.Response) -> Steps:
         """Fill in retimed trajectories."""

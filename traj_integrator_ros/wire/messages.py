@@ -13,7 +13,8 @@ from traj_integrator_interfaces.msg import TrajectoryBatch
 from traj_integrator_interfaces.srv import Committed, ComputeGradient, Evaluate, Retime
 
 from ..engine.call import Wanted
-from ..governor import committed
+from ..execution.committed import Committed as CommittedRows
+from ..governor.committed import CommittedFields
 from ..governor.goals import Feedback, GoalFields
 from ..kernels import CostTerm, QuadraticCost
 from ..requests.evaluation_requests import BatchGradient, EvaluatedBatch, EvaluationFields, UpstreamFields
@@ -64,17 +65,17 @@ def evaluation_fields(request: Evaluate.Request) -> EvaluationFields:
     )
 
 
-def committed_fields(request: Committed.Request) -> committed.CommittedFields:
+def committed_fields(request: Committed.Request) -> CommittedFields:
     """Return the fields of a request for the motion in execution."""
     stamp_ns = nanoseconds((request.stamp.sec, request.stamp.nanosec))
-    return committed.CommittedFields(stamp_ns, request.dt, request.rows, request.rows_before)
+    return CommittedFields(stamp_ns, request.dt, request.rows, request.rows_before)
 
 
-def fill_committed(response: Committed.Response, found: committed.Committed, joint_names: tuple[str, ...]) -> None:
+def fill_committed(response: Committed.Response, found: CommittedRows) -> None:
     """Fill in the motion in execution."""
     response.now.sec, response.now.nanosec = divmod(found.now_ns, 1_000_000_000)
     response.lead, response.committed, response.executing = found.lead, found.committed, found.executing
-    response.joint_names = list(joint_names)
+    response.joint_names = list(found.joint_names)
     _put_all(response, found, _COMMITTED)
 
 
