@@ -145,7 +145,7 @@ class ControlMap:
             return (action if needs[0] else None, *starts, goal if any(goals) else None)
         if goal_mask is None:
             return vjp(needs[0], goals, goal_rows, goal_index)
-        # As if each trajectory had a goal row of its own, which is rest at its last control point where no goal holds.
+        # Each trajectory gets a goal row of its own: rest at its last control point if no goal holds.
         batch = None if like is None else like.shape[0]
         action, *found = vjp(needs[0], [goals[0] or needs[0], *goals[1:]], batch, None)
         starts, goal = found[:3], found[3:]

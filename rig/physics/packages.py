@@ -10,7 +10,7 @@ import zipfile
 from pathlib import Path
 
 _SITE = Path(sys.prefix) / "physics"
-"""Where set-up puts the packages of requirements/physics.txt, without what they depend on."""
+"""Folder in which set-up puts the packages of requirements/physics.txt, without their dependencies."""
 _MODELS = Path(__file__).resolve().parents[2] / "build" / "physics"
 
 

@@ -122,8 +122,8 @@ class _Judge:
         cycles = np.arange(first, end)
         meant = run.policy.motion_at((run.begin_ns + (cycles + 1) * run.period_ns) / SECOND)
         asked = _asked(run)
-        # A spline through rows is off by dt^2 / 8 times the difference of second derivatives, its own being at most 3
-        # times that of the motion; and a difference that fades may grow.
+        # A spline through rows misses the motion by dt^2 / 8 times the difference of their second derivatives, and its
+        # own is at most 3 times the motion's; besides, a difference that fades may grow.
         allowed = asked.acceleration * form.dt**2 / 2 + _FADING_RAD
         if begin < end:
             self._below("follows", np.abs(self.position[begin:end] - meant[begin - first :]), allowed, begin)

@@ -62,7 +62,7 @@ class Problem:
     present: State
     """The commanded state when the plan begins, with an acceleration."""
     plan: Motion
-    """From then on; it is joined after `plan_from` and, if it does not rest at its end, before that."""
+    """The plan, from its begin on; it is joined after `plan_from` and, unless it rests at its end, before that."""
     bounds: Bounds
     """They hold for the plan."""
     joining: Joining

@@ -24,7 +24,7 @@ _ALTERNATING = ((-1.0) ** np.arange(6))[:, None]
 _FINE_S = 2e-3
 """Length of cubics that stand for quintics: their accelerations differ by less than 1e-4 of a fade's."""
 _JUMP_NS = 10_000
-"""In which an acceleration jumps, where points have accelerations: in less, the rounding of positions shows."""
+"""Time in which an acceleration jumps, s, if points have accelerations: in less, the rounding of positions shows."""
 
 
 def action_steps(dt: float | np.ndarray, horizon: int) -> np.ndarray:
@@ -104,7 +104,7 @@ def faded_out(motion: Motion, span: float) -> Motion:
 
 
 def fade_span(knots: np.ndarray, fade_time: float, steps: int = FADE_STEPS) -> float:
-    """How long a fade from 0 lasts: some steps within a time, s, or else one, in which no row between moves."""
+    """Duration of a fade from 0: some steps within a time, s, or else one step, so that no row in between moves."""
     within = int(knots.searchsorted(fade_time * (1 + ROUNDING), side="right")) - 1
     return float(knots[min(max(within, 1), steps, len(knots) - 1)])
 

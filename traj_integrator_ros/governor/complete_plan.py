@@ -28,8 +28,8 @@ _STOPPING = 0.99
 _SWUNG = 2.0, 2.2
 """Ratio that the controller's polynomial reaches to an acceleration (a jerk) that jumps up to twice within a step."""
 _SWUNG_VELOCITY, _OF_VELOCITY = 0.13, 0.1
-"""Its velocity swings beyond that of such a motion by so many times acceleration and step; and at most by so much of a
-limit, however long steps are.
+"""Swing of its velocity beyond that of such a motion, as a multiple of acceleration and step; and its most, as a share
+of a limit, for steps of any length.
 """
 _OF_SLACK, _MOST_OFF = 10.0, 0.01
 """Multiple of limits.tolerance, and largest share, by which a velocity at a point may exceed its limit. Time

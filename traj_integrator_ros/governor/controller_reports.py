@@ -131,7 +131,7 @@ def matches(report: ControllerReport, planned: PlannedMotion) -> bool | None:
 
 
 def found_in(planned: PlannedMotion, report: ControllerReport, near_ns: int, within_ns: int = NEAR_NS) -> int | None:
-    """When a motion is as a report says, near a time, by its velocity; None: it is not, or does not move."""
+    """The time near another one at which a motion is as reported, by its velocity; None: there is none, or it rests."""
     time_ns = near_ns
     for _ in range(_STEPS):
         own = planned.state_at(time_ns)

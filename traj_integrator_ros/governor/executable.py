@@ -17,7 +17,7 @@ class ExecutableTrajectory:
     """A motion to be published: its points, its start, and how it follows the previous motion."""
 
     motion: Motion
-    """From the controller's present command on."""
+    """The motion from the controller's present command on."""
     points: Points
     start_ns: int
     """When the motion starts, ns of the motion's clock."""
@@ -52,7 +52,7 @@ class ExecutableTrajectory:
 
 
 def schedule(plan: Plan, earliest_ns: int, now_ns: int, longest_wait: float) -> tuple[float, int]:
-    """How long a plan waits from the earliest start on, s, and how many of its steps are over then.
+    """Time that a plan waits after the earliest start, s, and the number of its steps that are over then.
 
     Args:
         plan: without an origin or steps, it begins at once.

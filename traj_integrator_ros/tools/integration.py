@@ -1,4 +1,4 @@
-"""Sequences as the node takes them: checked requests, their rows, and motions as a controller is sent them."""
+"""Sequences as the node takes them: checked requests, their rows, and the motions that a controller gets."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ struct BaseLaw {
   void identity(const Path& path, int64_t intervals);
 };
 
-// Where knots of the path lie.
+// Places of the path's knots.
 struct KnotPlace {
   int64_t interval;
   double part;

@@ -98,7 +98,7 @@ std::vector<Place> turns_of(const Path& path) {
   for (size_t i = 1; i + 1 < samples.size(); ++i) {
     const Sample &a = samples[i - 1], &b = samples[i];
     if (!(a.rises < 0 && b.rises >= 0)) continue;
-    // Where tangents of a square that is convex meet, it is not larger than in between.
+    // A convex square is at least as large as its tangents, whose lowest value is where they meet.
     const double meets = (b.square - a.square + a.rises * a.s - b.rises * b.s) / (a.rises - b.rises);
     if (a.square + a.rises * (meets - a.s) > kCorner) continue;
     double from = a.s, to = b.s;

@@ -34,8 +34,8 @@ struct Limits {
     made.invert();
     return made;
   }
-  // From rest to rest within `range` of every joint: what jerk lets a motion reach there at all (Landau and Kolmogorov). Larger
-  // limits mean nothing, and a second order that uses them is no motion to begin with.
+  // Largest rates that jerk allows for a motion from rest to rest within `range` of every joint (Landau and
+  // Kolmogorov). Larger limits mean nothing, and a second order that uses them is no motion to begin with.
   Limits reached_within(double range) const {
     Limits made = *this;
     const double half = range / 2;
