@@ -7,7 +7,8 @@ import pytest
 from pipelines import NOW_S, Later, SimulatedNode, ns, rejected
 
 from traj_integrator_ros.governor.executable import ExecutableTrajectory
-from traj_integrator_ros.governor.goals import Ended, Feedback, GoalFields, Goals, Result, ResultCode
+from traj_integrator_ros.governor.goals import Goals
+from traj_integrator_ros.requests.goal_results import Ended, Feedback, GoalFields, Result, ResultCode
 from traj_integrator_ros.requests.plan import GOALS
 from traj_integrator_ros.requests.position_trajectory import PositionFields
 from traj_integrator_ros.requests.rejection import Rejected, RejectionReason

@@ -12,9 +12,10 @@ from pipelines import SECOND, SimulatedNode
 from traj_integrator_ros.execution.motion import State
 from traj_integrator_ros.governor.controller_reports import ControllerReport, ControllerStatus
 from traj_integrator_ros.governor.executable import ExecutableTrajectory
-from traj_integrator_ros.governor.goals import Ended, GoalFields, Goals
+from traj_integrator_ros.governor.goals import Goals
 from traj_integrator_ros.governor.reference import PlannedMotion
 from traj_integrator_ros.governor.robot_clock import RobotClock
+from traj_integrator_ros.requests.goal_results import Ended, GoalFields
 from traj_integrator_ros.requests.position_trajectory import PositionFields
 from traj_integrator_ros.requests.rejection import Rejected, RejectionReason
 

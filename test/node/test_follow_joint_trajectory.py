@@ -19,7 +19,7 @@ from trajectory_msgs.msg import JointTrajectory, MultiDOFJointTrajectory, MultiD
 from kit.messages import SECOND_NS
 from kit.node_process import NodeProcess
 from traj_integrator_interfaces.srv import Stop
-from traj_integrator_ros.governor.goals import ResultCode
+from traj_integrator_ros.requests.goal_results import ResultCode
 
 __all__ = ["arm_of_node", "make_arm", "node"]
 pytestmark = [pytest.mark.ros, pytest.mark.slow]

@@ -203,7 +203,7 @@ def _spline(steps: np.ndarray, rows: np.ndarray, begin: np.ndarray, end: np.ndar
     """The C2 cubic spline through rows with both velocities clamped; the last one is 0 if it is not given."""
     if end is None or not end.any():
         return cubic_spline(steps, rows, begin, ends_at_rest=True)
-    drift = end * np.concatenate([[0.0], steps.cumsum()])[:, None]  # the spline without this row ends at rest
+    drift = end * np.concatenate([[0.0], steps.cumsum()])[:, None]  # without this drift, the spline ends at rest
     motion = cubic_spline(steps, rows - drift, begin - end, ends_at_rest=True)
     coefficients = motion.coefficients.copy()
     coefficients[:, 0] += drift[:-1]

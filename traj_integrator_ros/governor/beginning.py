@@ -15,11 +15,11 @@ from ..parameters.parameters import NodeParameters
 from ..requests.plan import Plan, turned
 from ..requests.rejection import Rejected, RejectionReason, all_finite
 from .candidates import Candidate
-from .measured import JointStates, MeasuredState
+from .measured import JointStates, MeasuredState, commanded_to_each
 from .monitor import Allowance
 from .published import PublishedMotion
 from .reference import PlannedMotion
-from .sent import NotYet, Present
+from .sent import NotYet, Present, passed_since
 from .supervision import NEAR
 
 _QUINTIC_PEAKS = (1.88, 5.78, 4 * 60.0)
@@ -129,7 +129,7 @@ class Beginning:
         until = ((plan.origin_ns or at(now_ns)) - measured_ns) * NANOSECOND_S
         reach = np.abs(measured.velocity) * np.clip(until, 0.0, _LONGEST_OUTLOOK_S)
         beyond = self._apart(measured, position) - reach
-        then = self._published.present.commanded_to_each(measured.stamps_ns)
+        then = commanded_to_each(self._published.present.commanded, measured.stamps_ns)
         now = self._published.present.commanded(measured.stamp_ns)
         # a joint without a recent measurement is assumed to follow its command
         if then is not None and now is not None:
@@ -165,7 +165,7 @@ class Beginning:
             places = np.vstack([places, turned(measured.position, places[0], self._parameters.continuous)])
         if present.follows and (beyond(places) > 0).any():
             at_ns = self._published.motion_clock.at(now_ns)
-            passed = self._published.present.passed_since(plan.origin_ns or at_ns - whole_ns(_LATEST_S), at_ns)
+            passed = passed_since(self._published.present.sent, plan.origin_ns or at_ns - whole_ns(_LATEST_S), at_ns)
             places = np.vstack([places, *passed])
         joint = int(beyond(places).argmax())
         if not beyond(places)[joint] > 0:

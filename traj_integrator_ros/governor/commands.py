@@ -147,8 +147,7 @@ class Commands:
         state = self._comparable(now_ns)
         clock, present, guard = self._published.clock, self._published.present, self._published.guard
         # While nobody knows where the controller is in its motion, a brake could begin away from the command.
-        unsure = present.is_unsure or present.is_doubtful
-        if unsure or clock.states.is_alone or not guard.monitor.is_due(state.stamp_ns):
+        if present.is_unclear or clock.states.is_alone or not guard.monitor.is_due(state.stamp_ns):
             return
         position, turning = state.position, self._parameters.continuous
         commanded = self._published.present.commanded

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from ..execution.motion import SHORTEST_GAP, Motion, State
 from ..execution.rows import Points, points_of
-from ..execution.tolerances import NANOSECOND_S
+from ..execution.tolerances import NANOSECOND_S, SECOND_NS
 from ..requests.plan import Plan
-from ..requests.rejection import Rejected, RejectionReason
+from ..requests.rejection import Rejected, RejectionReason, require_finite
 from .reference import PlannedMotion
+
+_LONGEST_NS = (2**31 - 1) * SECOND_NS
+"""Limit of a Duration message, whose seconds are int32."""
 
 
 @dataclass(frozen=True)
@@ -86,3 +91,23 @@ def schedule(plan: Plan, earliest_ns: int, now_ns: int, longest_wait: float) -> 
             f"(in {(earliest_ns - now_ns) * NANOSECOND_S:.3f} s, parameter publish.lead_time)",
         )
     return 0.0, dropped
+
+
+def require_written(points: Points) -> None:
+    """Check that a message can hold points.
+
+    Raises:
+        Rejected: non_finite_result or invalid_times.
+
+    """
+    for name, values in zip(("position", "velocity", "acceleration"), points[1:], strict=True):
+        if values is not None:
+            require_finite(name, values, RejectionReason.NON_FINITE_RESULT)
+    time_ns = points.time_ns
+    if time_ns[-1] >= _LONGEST_NS or time_ns[-1] < 0:
+        raise Rejected(
+            RejectionReason.INVALID_TIMES,
+            f"dt: the trajectory comes to its end after {time_ns[-1] * NANOSECOND_S:g} s, beyond 2^31 s",
+        )
+    if np.count_nonzero(time_ns[1:] <= time_ns[:-1]):
+        raise Rejected(RejectionReason.INVALID_TIMES, "dt: expected steps of at least one nanosecond")

@@ -37,10 +37,6 @@ Warn = Callable[[Rejected], None]
 """Called with violations that are let through (limits.action = warn)."""
 
 
-def _untold(rejected: Rejected) -> None:
-    """Tell nobody."""
-
-
 class Executor:
     """Makes commands from input; holds the latest joint state, and the last published motion.
 
@@ -65,7 +61,7 @@ class Executor:
         parameters: NodeParameters,
         engine: TrajectoryIntegrator | None = None,
         published: PublishedMotion | None = None,
-        warn: Warn = _untold,
+        warn: Warn = lambda rejected: None,
         refuse: Refuse | None = None,
         threads: Threads | None = None,
         wake: Callable[[], None] = lambda: None,
@@ -197,11 +193,8 @@ class Executor:
 
     def is_busy(self, now_ns: int) -> bool:
         """Return whether a motion is in progress, waits, or is not over: otherwise `tick` may be called less often."""
-        present, guard = self.published.present, self.published.guard
-        unclear = (
-            present.is_unsure or present.is_doubtful or guard.reason or guard.stopped_until_rest or guard.stop_waits
-        )
-        return bool(unclear) or self.published.is_moving(now_ns) or self.commands.waits
+        unclear = self.published.present.is_unclear or self.published.guard.is_busy
+        return unclear or self.published.is_moving(now_ns) or self.commands.waits
 
     def take_speed_scaling(self, scaling: float, now_ns: int) -> None:
         """Take the speed scaling from a driver, which has precedence over the controller's reports.

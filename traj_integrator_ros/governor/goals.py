@@ -2,90 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from enum import Enum, IntEnum
-from typing import NamedTuple
 
 import numpy as np
 
 from ..execution.motion import State
 from ..execution.tolerances import NANOSECOND_S, SECOND_NS, whole_ns
 from ..parameters.table import END_GOAL
-from ..requests.goal_tolerances import GoalTolerances, Tolerance, ToleranceFields, goal_tolerances
+from ..requests.goal_results import Ended, Feedback, GoalFields, Result, ResultCode, refused
+from ..requests.goal_tolerances import GoalTolerances, Tolerance, goal_tolerances
 from ..requests.joint_order import resolve_subset
 from ..requests.plan import GOALS, turned
-from ..requests.position_trajectory import PositionFields
 from ..requests.rejection import Rejected, RejectionReason, shown_names
 from .executable import ExecutableTrajectory
 from .executor import Executor
+from .measured import commanded_to_each
 
 _LATE_S = 1.0
 """Longest delay of a joint state, s."""
-
-
-class ResultCode(IntEnum):
-    """The codes that the action defines."""
-
-    SUCCESSFUL = 0
-    INVALID_GOAL = -1
-    INVALID_JOINTS = -2
-    OLD_HEADER_TIMESTAMP = -3
-    PATH_TOLERANCE_VIOLATED = -4
-    GOAL_TOLERANCE_VIOLATED = -5
-
-
-_JOINTS = (
-    RejectionReason.UNKNOWN_JOINT,
-    RejectionReason.DUPLICATE_JOINT,
-    RejectionReason.JOINT_COUNT,
-    RejectionReason.JOINT_MISSING,
-)
-_PAST = RejectionReason.INVALID_TIMES, RejectionReason.STALE_SEQUENCE
-
-
-class Ended(Enum):
-    """How a goal ended."""
-
-    SUCCEEDED = "succeeded"
-    CANCELED = "canceled"
-    ABORTED = "aborted"
-
-
-class Result(NamedTuple):
-    """The result that the sender of a goal gets."""
-
-    ended: Ended
-    code: ResultCode
-    text: str
-
-
-class Feedback(NamedTuple):
-    """The feedback that the sender of a goal gets on the way, in the node's joint order."""
-
-    stamp_ns: int
-    """Time at which the newest part of `actual` was measured."""
-    into_s: float
-    """Time in the trajectory then, which advances as it is executed."""
-    left_s: float
-    """Time until its end, at its present pace: infinite while it waits."""
-    desired: State
-    """Command of each joint at the time of its measurement."""
-    actual: State
-    error: State
-    """desired - actual."""
-
-
-class GoalFields(NamedTuple):
-    """The fields of a goal that are used."""
-
-    plan: PositionFields
-    path_tolerance: Sequence[ToleranceFields]
-    goal_tolerance: Sequence[ToleranceFields]
-    goal_time: float
-    """Longest time after the end, s."""
-    has_multi_dof: bool
-    """Whether it contains joints of more than one degree of freedom."""
 
 
 @dataclass
@@ -100,18 +35,6 @@ class _Goal:
     """The motion; None while the goal waits."""
     is_canceled: bool = False
     told_ns: int = 0
-
-
-def refused(line: str) -> Result:
-    """The result of a goal that is not executed, from the reason and the message of the exception."""
-    reason, _, message = line.partition(": ")
-    if reason in _JOINTS:
-        code = ResultCode.INVALID_JOINTS
-    elif reason in _PAST and "header.stamp" in message.partition(":")[0]:
-        code = ResultCode.OLD_HEADER_TIMESTAMP
-    else:
-        code = ResultCode.INVALID_GOAL
-    return Result(Ended.ABORTED, code, line)
 
 
 class Goals:
@@ -281,7 +204,7 @@ class Goals:
 
     def _left(self, goal: _Goal, actual: State, measured_ns: np.ndarray) -> str:
         """The joint that had left the path when it was measured, ns, `[dof]`, and its distance; empty: none has."""
-        desired = self._published.present.commanded_to_each(measured_ns)
+        desired = commanded_to_each(self._published.present.commanded, measured_ns)
         if desired is None:
             return ""
         unknown = np.isnan(desired.position)  # measurements before or after the motion are not on its path
@@ -307,7 +230,7 @@ class Goals:
         goal.told_ns = now_ns
         actual, measured_ns = self._measured(now_ns)
         begin = goal.trajectory.motion.begin.known
-        desired = self._published.present.commanded_to_each(measured_ns) or begin
+        desired = commanded_to_each(self._published.present.commanded, measured_ns) or begin
         desired = State(*(np.where(np.isnan(part), first, part) for first, part in zip(begin, desired, strict=True)))
         near = self._turned(actual.position, desired.position)
         error = State(desired.position - near, desired.velocity - actual.velocity)

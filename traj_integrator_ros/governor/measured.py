@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
+from ..execution.motion import State
 from ..execution.tolerances import MOST_KEPT, NANOSECOND_S, whole_ns
 from ..requests.joint_order import named_joints, values_of_joints
 from ..requests.rejection import Rejected, RejectionReason, shown_names
@@ -232,3 +233,24 @@ class JointStates:
             RejectionReason.CLOCK_JUMPED_BACK,
             f"joint_states.header.stamp: {back_s:.3f} s before the newest one; {consequence}",
         )
+
+
+def commanded_to_each(commanded: Callable[[int], State | None], times_ns: np.ndarray) -> State | None:
+    """The command of each joint at a time of its own, ns, `[dof]`; NaN where none is known.
+
+    Args:
+        commanded: returns the state that was commanded at a time, ns; None: it is not known.
+        times_ns: when each joint was measured.
+
+    Returns:
+        None if no command is known at any of these times.
+
+    """
+    states = {time_ns: commanded(time_ns) for time_ns in set(times_ns.tolist())}
+    if not any(states.values()):
+        return None
+    found = np.full((3, len(times_ns)), np.nan)
+    for joint, time_ns in enumerate(times_ns.tolist()):
+        if (state := states[time_ns]) is not None:
+            found[:, joint] = [part[joint] for part in state.known]
+    return State(*found)

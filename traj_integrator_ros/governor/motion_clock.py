@@ -13,9 +13,9 @@ from ..execution.tolerances import MOST_KEPT, NANOSECOND_S, SECOND_NS
 SAME_RATE = 1e-3
 """Rates that differ by less count as equal: sliders have steps of a percent."""
 _AGREES_NS = 50_000
-"""Time, s, within which a report says nothing new: the command moves 0.05 mrad in it at 1 rad/s."""
+"""Time, ns, within which a report says nothing new: the command moves 0.05 mrad in it at 1 rad/s."""
 _NEAR_NS = 20_000_000
-"""Distance in time, s, from where a motion must be by the rates, within which it is searched."""
+"""Distance in time, ns, from where a motion must be by the rates, within which it is searched."""
 _UNSETTLED_NS = SECOND_NS
 """After a change of the rate, motions of the last moments are compared as reported, not as expected."""
 _ENTERS_S, _ENTERS_LATEST_S, _LEARNED = 3e-3, 0.05, 0.2

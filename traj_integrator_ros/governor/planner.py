@@ -9,7 +9,7 @@ from weakref import WeakSet
 
 from ..execution.tolerances import NANOSECOND_S
 from ..parameters.parameters import NodeParameters
-from ..parameters.table import ENSEMBLE_WEIGHTED, HEAVIEST_NEWEST
+from ..parameters.table import ENSEMBLE_WEIGHTED, HEAVIEST_NEWEST, START_FROM_PREVIOUS
 from ..requests.plan import GOALS, Plan
 from ..requests.rejection import Rejected, RejectionReason
 from .executable import ExecutableTrajectory
@@ -24,7 +24,7 @@ Refuse = Callable[[Rejected, Plan], None]
 THREADS = 4
 """Threads for two searches that are wanted, and two that were dropped and end soon."""
 MAKING = 2.0
-"""Ratio to the last search that the next one may take."""
+"""Factor from the time of the last search to what the next one may take."""
 _SHORT = 64
 """Rows of a plan whose most exact planned motion takes a few milliseconds to be joined."""
 _LONG = 2_000
@@ -237,7 +237,8 @@ class Planner:
         sought.search = None
         self._learn(search)
         made = maker.executable(search, present, now_ns)
-        return replace(made, origin_ns=maker.sent_ns(sought.plan), chunk=sought.plan if averages else None)
+        origin_ns = sought.plan.origin_ns if self._parameters.start_from == START_FROM_PREVIOUS else 0
+        return replace(made, origin_ns=origin_ns, chunk=sought.plan if averages else None)
 
     def _begun(self, plan: Plan, present: Present, now_ns: int, making: float, usual_s: float = 0.0) -> Search:
         """Begin a search, and end it at once where a short plan needs none: threads have their turn later."""

@@ -23,18 +23,13 @@ from .robot_clock import RobotClock, Step
 from .sent import NotYet, Present, SentMotion
 
 _ARRIVES_S = 0.5
-"""By then a message has arrived, even on a busy machine or network: a motion that was replaced is not in execution any
-more, and a controller without a report for so long is off.
-"""
+"""By then a message has arrived, even on a busy machine: what was replaced is over, a silent controller is off."""
 _SILENT_S = 0.05
 _SILENT_PERIODS = 6.0
-"""Without two reports in a row a controller counts as silent: a few may be lost, or wait for a busy machine."""
-_OVERDUE_PERIODS = 1.2
-_OVERDUE_S = 4e-3
+"""A controller without a report for the longer of both is silent: a few may be lost, or wait for a busy machine."""
+_OVERDUE_PERIODS, _OVERDUE_S = 1.2, 4e-3
 """Time after its period and its jitter when a report is overdue: the wait of a thread for its turn."""
 _KEPT_S = 30.0
-_PASSES_NS, _MOST_PASSED = 50_000_000, 40
-"""Time between places that were passed, between which no motion goes far; and their number."""
 _MOST_IN_USE = 64
 """Motions that the controller may execute."""
 
@@ -54,7 +49,7 @@ class PresentCommand:
     report: ControllerReport | None = None
     """The newest report."""
     _status: ControllerStatus = ControllerStatus.UNKNOWN
-    """The present command, by the last report, or by the published motions."""
+    """State of the controller, by the last report, or by the published motions."""
     _received_ns: int = 0
     period_s: float = 0.0
     """Usual time from one report to the next; 0: not known."""
@@ -223,10 +218,13 @@ class PresentCommand:
         """Return whether a clock was, or may have been, set, and no report has shown the controller's reaction yet."""
         return self.clock.is_doubted or self._set_by_ns != 0
 
+    @property
+    def is_unclear(self) -> bool:
+        """Return whether it is not known where the controller is in its motion, because of a clock."""
+        return self.is_unsure or self.is_doubtful
+
     def is_silent(self, now_ns: int) -> bool:
-        """Whether the controller reported and no longer does; of one whose first report cannot be believed, that takes
-        longer.
-        """
+        """Return whether the controller has stopped reporting; longer after a first report that cannot be believed."""
         if not self._received_ns:
             return False
         most = max(_SILENT_S, _SILENT_PERIODS * self.period_s) if self.report else _ARRIVES_S
@@ -319,33 +317,6 @@ class PresentCommand:
             if (one.sent_ns <= time_ns or one is oldest) and at_ns >= one.planned.start_ns:
                 return one.planned.state_at(at_ns)
         return None
-
-    def passed_since(self, since_ns: int, until_ns: int) -> list[np.ndarray]:
-        """Positions `[dof]`, by times in motions, that the command has passed since the motion in execution began."""
-        step_ns = max((until_ns - since_ns) // _MOST_PASSED, _PASSES_NS)
-        places: list[np.ndarray] = []
-        for one in reversed(self.sent):
-            begin_ns = max(since_ns, one.planned.start_ns)
-            times_ns = [*range(begin_ns, until_ns, step_ns), max(until_ns, begin_ns)]
-            places += [one.planned.state_at(time_ns).position for time_ns in times_ns]
-            until_ns = min(until_ns, begin_ns)
-            if not one.continues or until_ns <= since_ns:
-                break
-        return places
-
-    def commanded_to_each(self, times_ns: np.ndarray) -> State | None:
-        """The result of `commanded` for each joint at a time of its own, ns, `[dof]`; NaN where it is unknown.
-
-        None: all are unknown.
-        """
-        states = {time_ns: self.commanded(time_ns) for time_ns in set(times_ns.tolist())}
-        if not any(states.values()):
-            return None
-        found = np.full((3, len(times_ns)), np.nan)
-        for joint, time_ns in enumerate(times_ns.tolist()):
-            if (state := states[time_ns]) is not None:
-                found[:, joint] = [part[joint] for part in state.known]
-        return State(*found)
 
     def plans(self) -> Callable[[int], PlannedMotion | None]:
         """A function, for any thread, that returns the newest plan begun at a time, among those published by now."""

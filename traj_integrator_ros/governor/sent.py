@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from collections import deque
 from typing import NamedTuple
 
+import numpy as np
+
 from .reference import PlannedMotion
+
+_PASSES_NS, _MOST_PASSED = 50_000_000, 40
+"""Time between places that were passed, between which no motion goes far; and their number."""
 
 
 class NotYet(Exception):
@@ -56,3 +62,17 @@ class SentMotion(NamedTuple):
         planned = self.planned._replace(start_ns=self.planned.start_ns + by_ns)
         plan = self.plan and self.plan._replace(start_ns=self.plan.start_ns + by_ns)
         return self._replace(planned=planned, plan=plan, known_from_ns=self.known_from_ns + by_ns)
+
+
+def passed_since(sent: deque[SentMotion], since_ns: int, until_ns: int) -> list[np.ndarray]:
+    """Positions `[dof]`, by times in motions, that the command has passed since the motion in execution began."""
+    step_ns = max((until_ns - since_ns) // _MOST_PASSED, _PASSES_NS)
+    places: list[np.ndarray] = []
+    for one in reversed(sent):
+        begin_ns = max(since_ns, one.planned.start_ns)
+        times_ns = [*range(begin_ns, until_ns, step_ns), max(until_ns, begin_ns)]
+        places += [one.planned.state_at(time_ns).position for time_ns in times_ns]
+        until_ns = min(until_ns, begin_ns)
+        if not one.continues or until_ns <= since_ns:
+            break
+    return places

@@ -74,6 +74,11 @@ class Guard:
         self._resting_since_ns, self._rested_at = 0, np.zeros(0)
 
     @property
+    def is_busy(self) -> bool:
+        """Return whether a brake or a stop is not over yet."""
+        return bool(self.reason) or self.stopped_until_rest or self.stop_waits
+
+    @property
     def deviation(self) -> np.ndarray:
         """Tracking error of each joint at the last measured state, rad, `[dof]`."""
         return np.abs(self.monitor.error)

@@ -19,10 +19,10 @@ from ..limits.joint_limits import JointLimits, assumed_limits, limits_lacking
 from ..parameters.parameters import NodeParameters
 from ..parameters.table import ACTION_WARN, START_FROM_PREVIOUS
 from ..requests.plan import Plan
-from ..requests.rejection import Rejected, RejectionReason, require_finite
+from ..requests.rejection import Rejected, RejectionReason
 from .beginning import Beginning
 from .candidates import Candidate, Candidates, JoinPoint, Read
-from .executable import ExecutableTrajectory, schedule
+from .executable import ExecutableTrajectory, require_written, schedule
 from .measured import JointStates
 from .monitor import allowance_of
 from .published import PublishedMotion
@@ -31,8 +31,6 @@ from .search import Search
 from .sent import Present
 from .slow import fastest, slow
 
-_LONGEST_NS = (2**31 - 1) * SECOND_NS
-"""Limit of a Duration message, whose seconds are int32."""
 SPARE_NS = 6_000_000
 """Time before it is due by which a trajectory must be made."""
 _MOST_SLOWED_AT_ONCE = 128
@@ -112,10 +110,6 @@ class TrajectoryMaker:
         """A plan by the motion's present clock: rows that are over by the robot's clock are over."""
         behind_ns = self._published.motion_clock.behind_ns(now_ns)
         return replace(plan, origin_ns=plan.origin_ns - behind_ns) if plan.origin_ns and behind_ns else plan
-
-    def sent_ns(self, plan: Plan) -> int:
-        """The time at which a plan begins according to its sender."""
-        return plan.origin_ns if self._on_schedule else 0
 
     def found(self, search: Search) -> Candidate:
         """What a search has found that is over. Raises Rejected: nothing."""
@@ -198,18 +192,9 @@ class TrajectoryMaker:
         return fastest_stop(planned.state_at(join_ns), braking)
 
     def kept(self, now_ns: int, before: JointLimits) -> ExecutableTrajectory | None:
-        """The motion in execution within limits that were lowered: slowed along its path, or else stopped.
+        """The motion in execution within lowered limits: slowed along its path, or else stopped; `before` it kept.
 
-        Args:
-            now_ns: the node's clock.
-            before: the limits that it keeps.
-
-        Returns:
-            None if it keeps these limits, too, or never kept the others, or if nothing is in execution.
-
-        Raises:
-            NotYet: it can be made only later.
-
+        None: it keeps these limits, too, or never kept the others, or nothing is in execution. Raises NotYet.
         """
         present = self.beginning.to_stop(now_ns)
         if present is None or not present.follows or self._parameters.limits_action == ACTION_WARN:
@@ -343,10 +328,7 @@ class TrajectoryMaker:
         points = points_of(motion)
         if clock.is_scaled and start_ns > at_ns:  # the controller goes to the first point by itself
             points = points._replace(time_ns=points.time_ns + (start_ns - at_ns))
-        for name, values in zip(("position", "velocity", "acceleration"), points[1:], strict=True):
-            if values is not None:
-                require_finite(name, values, RejectionReason.NON_FINITE_RESULT)
-        self._require_times(points.time_ns)
+        require_written(points)
         of_plan = {} if plan is None else {"topic": plan.topic, "received_ns": plan.received_ns}
         return ExecutableTrajectory(
             motion=motion,
@@ -361,13 +343,3 @@ class TrajectoryMaker:
             seam_offset=State(*state.beyond(candidate.planned.state_at(join_ns))) if present.follows else None,
             **of_plan,
         )
-
-    def _require_times(self, time_ns: np.ndarray) -> None:
-        """Check that a message can represent the times of its points. Raises Rejected: invalid_times."""
-        if time_ns[-1] >= _LONGEST_NS or time_ns[-1] < 0:
-            raise Rejected(
-                RejectionReason.INVALID_TIMES,
-                f"dt: the trajectory comes to its end after {time_ns[-1] * NANOSECOND_S:g} s, beyond 2^31 s",
-            )
-        if np.count_nonzero(time_ns[1:] <= time_ns[:-1]):
-            raise Rejected(RejectionReason.INVALID_TIMES, "dt: expected steps of at least one nanosecond")

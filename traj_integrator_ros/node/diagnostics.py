@@ -12,12 +12,12 @@ from std_msgs.msg import Header
 
 from ..governor.controller_reports import ControllerStatus
 from ..governor.executed import ExecutionReport
-from ..governor.goals import Ended
 from ..governor.robot_clock import RobotClock
 from ..governor.supervision import Guard
 from ..limits.joint_limits import AssumedLimits
 from ..parameters.parameters import NodeParameters
 from ..parameters.table import START_FROM_PREVIOUS
+from ..requests.goal_results import Ended
 from ..requests.rejection import RejectionReason
 from .accounts import Accounts, Output
 

@@ -12,7 +12,8 @@ from rclpy.serialization import serialize_message
 
 from ..governor.executable import ExecutableTrajectory
 from ..governor.executor import Executor
-from ..governor.goals import Ended, Feedback, Goals, Result, refused
+from ..governor.goals import Goals
+from ..requests.goal_results import Ended, Feedback, Result, refused
 from ..requests.plan import GOALS
 from ..requests.rejection import Rejected, RejectionReason
 from ..wire.messages import fill_feedback, goal_fields

@@ -15,9 +15,9 @@ from traj_integrator_interfaces.srv import Committed, ComputeGradient, Evaluate,
 from ..engine.call import Wanted
 from ..execution.committed import Committed as CommittedRows
 from ..governor.committed import CommittedFields
-from ..governor.goals import Feedback, GoalFields
 from ..kernels import CostTerm, QuadraticCost
 from ..requests.evaluation_requests import BatchGradient, EvaluatedBatch, EvaluationFields, UpstreamFields
+from ..requests.goal_results import Feedback, GoalFields
 from ..requests.goal_tolerances import ToleranceFields
 from ..requests.position_trajectory import PositionFields
 from ..requests.retime_requests import RetimedBatch, RetimeFields

@@ -1,0 +1,88 @@
+"""Action goals as they are sent, and what their sender is told: feedback and a result. Knows no ROS."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import Enum, IntEnum
+from typing import NamedTuple
+
+from ..execution.motion import State
+from .goal_tolerances import ToleranceFields
+from .position_trajectory import PositionFields
+from .rejection import RejectionReason
+
+
+class ResultCode(IntEnum):
+    """The codes that the action defines."""
+
+    SUCCESSFUL = 0
+    INVALID_GOAL = -1
+    INVALID_JOINTS = -2
+    OLD_HEADER_TIMESTAMP = -3
+    PATH_TOLERANCE_VIOLATED = -4
+    GOAL_TOLERANCE_VIOLATED = -5
+
+
+_JOINTS = (
+    RejectionReason.UNKNOWN_JOINT,
+    RejectionReason.DUPLICATE_JOINT,
+    RejectionReason.JOINT_COUNT,
+    RejectionReason.JOINT_MISSING,
+)
+_PAST = RejectionReason.INVALID_TIMES, RejectionReason.STALE_SEQUENCE
+
+
+class Ended(Enum):
+    """How a goal ended."""
+
+    SUCCEEDED = "succeeded"
+    CANCELED = "canceled"
+    ABORTED = "aborted"
+
+
+class Result(NamedTuple):
+    """The result that the sender of a goal gets."""
+
+    ended: Ended
+    code: ResultCode
+    text: str
+
+
+class Feedback(NamedTuple):
+    """The feedback that the sender of a goal gets on the way, in the node's joint order."""
+
+    stamp_ns: int
+    """Time at which the newest part of `actual` was measured."""
+    into_s: float
+    """Time in the trajectory then, which advances as it is executed."""
+    left_s: float
+    """Time until its end, at its present pace: infinite while it waits."""
+    desired: State
+    """Command of each joint at the time of its measurement."""
+    actual: State
+    error: State
+    """desired - actual."""
+
+
+class GoalFields(NamedTuple):
+    """The fields of a goal that are used."""
+
+    plan: PositionFields
+    path_tolerance: Sequence[ToleranceFields]
+    goal_tolerance: Sequence[ToleranceFields]
+    goal_time: float
+    """Longest time after the end, s."""
+    has_multi_dof: bool
+    """Whether it contains joints of more than one degree of freedom."""
+
+
+def refused(line: str) -> Result:
+    """The result of a goal that is not executed, from the reason and the message of the exception."""
+    reason, _, message = line.partition(": ")
+    if reason in _JOINTS:
+        code = ResultCode.INVALID_JOINTS
+    elif reason in _PAST and "header.stamp" in message.partition(":")[0]:
+        code = ResultCode.OLD_HEADER_TIMESTAMP
+    else:
+        code = ResultCode.INVALID_GOAL
+    return Result(Ended.ABORTED, code, line)
