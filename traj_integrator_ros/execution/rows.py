@@ -24,7 +24,7 @@ _ALTERNATING = ((-1.0) ** np.arange(6))[:, None]
 _FINE_S = 2e-3
 """Length of cubics that stand for quintics: their accelerations differ by less than 1e-4 of a fade's."""
 _JUMP_NS = 10_000
-"""Time in which an acceleration jumps, s, if points have accelerations: in less, the rounding of positions shows."""
+"""Time in which an acceleration jumps, ns, if points have accelerations: in less, the rounding of positions shows."""
 
 
 def action_steps(dt: float | np.ndarray, horizon: int) -> np.ndarray:

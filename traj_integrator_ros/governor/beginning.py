@@ -150,7 +150,7 @@ class Beginning:
         The robot may be anywhere between its measured position, its command since the origin, and where that still
         leads: a stream that is slowed is behind its plans, and a plan may come late.
         """
-        is_goal = plan.is_complete and len(plan.steps) == 1  # a distance of 0
+        is_goal = plan.is_complete and len(plan.steps) == 1  # one row is a place, not a path
         if not (plan.is_positions or plan.spline) or not len(plan.steps) or plan.steps[0] > _SAYS_ITSELF_S or is_goal:
             return ""
         first, pace = plan.actions[0], self._parameters.publish_catch_up * plan.pace

@@ -85,7 +85,7 @@ class Ended(NamedTuple):
     planned: PlannedMotion
     motion: Motion
     bounds: Bounds
-    """Time within which it is joined, s."""
+    """Bounds of the join."""
     limits: JointLimits
     """Limits that it has to keep."""
     delay: float = 0.0

@@ -19,7 +19,7 @@ from .sent import SentMotion
 
 _TRANSPORT_PERCENT = 95
 _LONGEST_GAP_NS = 200_000_000
-"""Between two joint states further apart than this, s, the robot's place is unknown."""
+"""Between two joint states further apart than this, ns, the robot's place is unknown."""
 
 
 class CommittedFields(NamedTuple):

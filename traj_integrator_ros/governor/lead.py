@@ -10,11 +10,11 @@ from ..execution.tolerances import MOST_KEPT, whole_ns
 from ..parameters.parameters import NodeParameters
 
 _WINDOW_NS = 60_000_000_000
-"""Time over which values count, s."""
+"""Time over which values count, ns."""
 _PERCENT = 99
 """Share of nearly all values: waiting for the largest would be waiting for an event of once a minute."""
 _COUNTED_NS = 500_000_000
-"""Time between two evaluations of all values, s."""
+"""Time between two evaluations of all values, ns."""
 _LONGEST_TRANSPORT_S = 0.2
 """Longest transport of a usable connection to a controller, s; an older stamp comes from another clock."""
 

@@ -20,7 +20,7 @@ ahead of the node's clock by more is of another clock.
 """
 _REORDER_WINDOW_NS = whole_ns(REORDER_WINDOW_S)
 _LATELY_NS = 200_000_000
-"""Time over which the speed of joints is measured, s."""
+"""Time over which the speed of joints is measured, ns."""
 
 
 class MeasuredState(NamedTuple):

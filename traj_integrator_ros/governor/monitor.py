@@ -19,7 +19,7 @@ _LONGEST_LAG_S, _MOST_LAG_S = 0.12, 0.2
 _LAG_SLACK_S = 0.02
 """Largest error of a learned lag, s: stamps of cycles, and arms that are no mere delays."""
 _STEP_NS = 10_000_000
-"""Time between two rows of commands, s: in between they are interpolated."""
+"""Time between two rows of commands, ns: in between they are interpolated."""
 _ROWS, _SPEED_ROWS = 112, 36
 """Numbers of rows of commands: joints lag, and may have been measured 0.5 s before others; and those in which the speed
 of a motion is the largest: errors outlast it by some 0.3 s.
