@@ -21,7 +21,7 @@ from .robot import PhysicalRobot
 
 _BEGIN_NS, _TICK_NS = 10 * SECOND, 10_000_000
 _TRANSPORT_NS, _COMPUTED_NS = 1_000_000, 300_000
-"""Delays from a sender to its receiver, and from a plan to its motion, s."""
+"""Delays from a sender to its receiver, and from a plan to its motion, ns."""
 
 
 class Log(NamedTuple):
