@@ -29,7 +29,7 @@ class SplineSegments(NamedTuple):
     velocity: np.ndarray
     acceleration: np.ndarray
     jerk: np.ndarray
-    """Continuous from the right, at the last end from the left."""
+    """At ends, where it may jump, the jerk of the segment that begins there; at the last end, of the last segment."""
     coefficients: np.ndarray
     """`[B, S, K + 1, D]`: position is `sum_k coefficients[:, i, k] tau^k`, tau in s since segment i began."""
 

@@ -40,8 +40,8 @@ class NodeCore(Executor):
 
     Args:
         joints: names.
-        refuse: called with plans that had to wait and were refused then.
-        parameters: the node's, as far as they do not have their defaults; `__` for dots.
+        refuse: is called with each plan that had to wait and is then refused.
+        parameters: the node's parameters that differ from their defaults, with `__` for dots.
 
     """
 

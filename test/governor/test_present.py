@@ -68,7 +68,7 @@ def test_a_hold_at_an_older_end_after_a_newer_motion_is_a_restart(node):
 @pytest.mark.parametrize("acceleration", [0.0, 1.0])
 @pytest.mark.parametrize("age", [0.002, 0.03])
 def test_a_stop_of_anothers_motion_begins_where_that_is_on_arrival(acceleration: float, age: float):
-    """As after a restart of the node, the only knowledge is a report, which is some time old."""
+    """The only knowledge is a report that is some time old, as after a restart of the node."""
     node = SimulatedNode(limits__velocity=[2.0] * 2, limits__acceleration=[10.0] * 2, limits__jerk=[500.0] * 2)
     node.measure(0.0, 0.5)
     reference = State(np.zeros(2), np.full(2, 0.5), np.full(2, acceleration))

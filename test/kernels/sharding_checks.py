@@ -120,7 +120,7 @@ def test_a_map_of_dtensors_is_that_of_the_whole_and_sends_nothing_but_sums(case:
     with CommDebugMode() as sums:
         summed = [full(gradient) if any(map(is_sum, gradient.placements)) else gradient for gradient in gradients]
     for one, gradient, variable, got in zip(wanted, gradients, splits, summed, strict=True):
-        # A gradient lies like its variable, or is a partial sum if the variable is replicated.
+        # A gradient has its variable's placements; where the variable is replicated, it may be a partial sum.
         sizes = variable.device_mesh.shape
         for found, place, size in zip(gradient.placements, variable.placements, sizes, strict=True):
             is_kept = found == place or (place.is_replicate() and is_sum(found))

@@ -80,7 +80,7 @@ def test_batches_are_read_where_there_are_no_plans_for_a_controller(tmp_path: Pa
 
 
 def test_topics_that_somebody_only_subscribes_to_are_no_choice(tmp_path: Path) -> None:
-    """As rosbag2 records such topics: without messages."""
+    """Rosbag2 records such topics without messages."""
     plans, nothing = [(1, trajectory())], []
     topics = [("/asked", JOINT_TRAJECTORY, nothing), ("/joint_states", JOINT_STATE, nothing)]
     bag = write_bag(tmp_path / "bag", [*topics, ("/sent", JOINT_TRAJECTORY, plans)])
@@ -94,7 +94,7 @@ def test_topics_that_somebody_only_subscribes_to_are_no_choice(tmp_path: Path) -
 
 
 def test_types_without_a_definition_hide_nothing(tmp_path: Path) -> None:
-    """As rosbag2 before Iron records them."""
+    """Rosbag2 before Iron records types in this way."""
     unknown = "/display", DISPLAY_TRAJECTORY, [(1, WITH_TRAJECTORIES[DISPLAY_TRAJECTORY])]
     bags = [
         write_bag(tmp_path / "some", [unknown, ("/plan", JOINT_TRAJECTORY, [(1, trajectory())])]),

@@ -37,7 +37,7 @@ def shrink_shared_memory(size: str) -> None:
 
 
 def without_compiled_parts() -> None:
-    """As if the package had been installed without a compiler."""
+    """Hide the compiled parts, which a package installed without a compiler lacks."""
     for name in ("kernels.native._loops", "kernels.retime._native", "execution._native"):
         sys.modules[f"traj_integrator_ros.{name}"] = None
 

@@ -155,7 +155,7 @@ def test_calls_for_sixty_candidates_at_once(serve: NodeServer) -> None:
     )
     client.wait_for(caller.service_is_ready, "service")
     client.spin(0.5)
-    os.kill(process.pid, signal.SIGSTOP)  # as if it were at work
+    os.kill(process.pid, signal.SIGSTOP)  # the node answers nothing, like one that is computing
     futures = [caller.call_async(Integrate.Request(actions=LARGE)) for _ in range(candidates)]
     os.kill(process.pid, signal.SIGCONT)
     client.wait_for(lambda: all(future.done() for future in futures), "every answer", 20.0)

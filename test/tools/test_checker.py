@@ -157,7 +157,7 @@ def test_points_keep_the_deceleration_where_joints_slow_down(velocity: float, ac
 
 
 def swinging(velocity: float, begin_ns: int = 0) -> PlannedTrajectory:
-    """Points that keep all limits; between them it swings out by 0.148 x the velocity x 1 s."""
+    """Points that keep all limits; between them the joint swings out by 0.148 x the velocity x 1 s."""
     points = tuple(Point(begin_ns + k * 10**9, [0.9], [velocity * (k == 0)]) for k in range(2))
     return PlannedTrajectory(("shoulder",), 0, points)
 

@@ -164,7 +164,7 @@ def _ways_within(problem: Problem, joint: int, rates: Rates) -> Iterator[tuple[M
     reach, at = Reach(start, rates), _evaluated(plan)
     latest = plan.duration
     needed = reach.least_duration(at(latest)) if problem.plan.ends_at_rest else None
-    rests = needed is not None  # it may be too far away for that, and still be reached before
+    rests = needed is not None  # the plan's end may be too far away for that, and the plan still be reached earlier
     fastest = max(rates.velocity, abs(start[1])) * (1 + _BARELY)
     if rests:
         latest = max(latest, needed)

@@ -13,10 +13,10 @@ from .monitor import Allowance, TrackingMonitor
 REST_S = 0.1
 """Time for which a robot has to stand to count as resting."""
 _STAYS_S = 1.0
-"""A robot that stood still comes back to a command that is held by then, if it does."""
+"""A robot that stood still comes back to a held command within this time, or not at all."""
 NEAR = 0.3
-"""Share of the allowance within which a braked robot counts as being at its command; by which the command gives way to
-an obstacle, since integrators of drives would press on; and by which plans may lead on against it.
+"""Share of the allowance with three uses. A braked robot that is this near counts as being at its command. The command
+gives way to an obstacle this far, since integrators of drives would press on. Plans may lead on against it this far.
 """
 
 
@@ -36,7 +36,7 @@ class Yields(NamedTuple):
 
     count: int = 0
     resting: int = 0
-    """Number of these while its joints rested: an arm that sinks with its command is not followed for ever."""
+    """How often it did so while joints rested; bounded, because an arm may sink with its command."""
     last_ns: int = 0
 
 

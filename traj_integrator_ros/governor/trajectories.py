@@ -217,7 +217,7 @@ class TrajectoryMaker:
         return self._executable(None, present, candidate, join_ns, now_ns)
 
     def refuse_or_warn(self, finding: str, reason: RejectionReason = RejectionReason.LIMITS) -> None:
-        """Refuse what exceeds limits, or warn of it, as limits.action says; an empty finding is none."""
+        """Refuse a motion that exceeds limits, or warn of it, as limits.action says; an empty finding means no excess."""
         if finding and self._parameters.limits_action != ACTION_WARN:
             raise Rejected(reason, finding)
         if finding:
@@ -287,7 +287,7 @@ class TrajectoryMaker:
         floating = ~stopped & (by_speed and (not plan.origin_ns or self._published.is_delayed))
         bounds, executed = self.assumed.bounds, present.planned.rest_from(join_ns)
         asked, crossing = bounds, bounds.jerk
-        # the next motion may use the same rates as the one in execution, to slow down as that would
+        # the next motion may use the rates of the one in execution, so that it can slow down as fast
         if present.follows:
             bounds = bounds.raised_to(executed.unbraked)
         if present.follows and np.isinf(np.broadcast_to(bounds.most, (3, len(crossing)))[2]).any():

@@ -37,7 +37,7 @@ class Arguments {
     return 0 <= count && count <= most;
   }
 
-  // Four arrays, one that has them one behind the other, or None.
+  // Four arrays; or one array that stacks them; or None.
   bool take_outputs(PyObject* objects, Array (&outputs)[kOutputs]) {
     if (objects == Py_None) return true;
     if (size_of(objects) >= 0) return take_all(objects, outputs, kOutputs, true) && outputs[0].given();

@@ -71,7 +71,7 @@ class Result {
   // place of a page than arrays that the loops go through at the same time.
   void make(char type, std::initializer_list<int64_t> shape, Array& array, std::initializer_list<const Array*> beside = {});
   bool is_made() const { return owner_ != nullptr; }
-  // As a tensor, a new reference; null with a Python error.
+  // Returns a new reference to a tensor; null with a Python error.
   PyObject* hand_over();
 
  private:

@@ -13,8 +13,8 @@ namespace {
 
 // The square of the derivative of the spline, about 1 elsewhere, below which a path turns back rather than around a corner.
 constexpr double kTurning = 1e-3;
-// As above; and the square of the second derivative, by the part of a piece, at corners. The spline's phase slows down
-// at them and is smoother than their distances: paths with corners keep it.
+// Corners have such a square below kCorner, and a square of the second derivative, by the part of a piece, above kBent.
+// The spline's phase slows down at corners and is smoother than their distances: paths with corners keep it.
 constexpr double kCorner = 0.8, kBent = 0.1;
 constexpr int64_t kSamples = 8;  // samples of each piece of the spline, among which turns are searched
 // Ways to and fro, relative to the whole way, that count as rounding; knots this close are merged.

@@ -1,4 +1,4 @@
-// Slow only: the parts of a plan that exceed a limit are slowed by themselves, and the rest stays as it came.
+// Slows only the parts of a plan that exceed a limit; the rest keeps its times.
 #include <cmath>
 
 #include "trajectory.h"
@@ -6,7 +6,7 @@
 namespace traj_integrator::retiming {
 namespace {
 
-// Margins, s, before and behind an excess, in which a plan may be slowed; wider if that is not enough.
+// A plan is slowed from this time, s, before an excess to this time behind it; the wider margin is for where the first is not enough.
 constexpr double kMargins[] = {0.2, 0.8};
 // A margin is wide enough if its outer quarter takes hardly longer.
 constexpr double kUnslowed = 1 + 1e-4;
