@@ -44,7 +44,7 @@ class Prediction(NamedTuple):
     """The unit that takes longest in the slowest kernel."""
     bytes: float
     lanes: dict[str, float]
-    """Instructions by unit, over the lanes of all warps."""
+    """Instructions of each unit, summed over the lanes of all warps."""
     float64: Counter[str]
     """Instructions at the rate of float64."""
 

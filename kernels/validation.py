@@ -137,9 +137,9 @@ def check_goal_mask(mask: object, goal_rows: int, goal_index: Tensor | None, act
 
 
 def _check_end(name: str, end: End, action: Tensor) -> End:
-    """Check the rows of start or goal, and their index; all become one row, one for each trajectory, or a pool.
+    """Check the rows of start or goal, and their index. The result has one row, one for each trajectory, or a pool.
 
-    A row without its dimension, `[dof]`, is one row for all, as torch broadcasts.
+    A tensor `[dof]` is one row for all trajectories, as torch broadcasts.
     """
     batch, _, dof = action.shape
     index = _check_index(f"{name}_index", end.index, action)

@@ -60,7 +60,7 @@ def streams(period: float, conditions: list, sender: Sender) -> list[Commanded]:
 
 @lru_cache(maxsize=4)
 def stopped(stops: tuple[tuple[float, int], ...], sender: Sender) -> dict[str, float]:
-    """The worst of streams that stop, sooner or later."""
+    """The worst figures of streams that stop after different times."""
     worst: dict[str, float] = defaultdict(float)
     limits = {"limits__acceleration": [_BRAKE_ACCELERATION] * 2, "limits__jerk": [_BRAKE_JERK] * 2}
     for period, index in stops:

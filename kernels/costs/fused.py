@@ -1,4 +1,4 @@
-"""A checked call of `quadratic_cost`: one pass of the C++ loops, or composed of operators; of DTensors, on shards."""
+"""A checked call of `quadratic_cost`: in one pass of the C++ loops, by operators, or on the shards of DTensors."""
 
 from __future__ import annotations
 

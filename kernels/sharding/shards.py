@@ -209,7 +209,7 @@ def step_lengths(dt: Tensor, like: DTensor) -> DTensor:
 
 def _register(overload: OpOverload, rule: Callable[..., Ways]) -> None:
     register_sharding(overload)(rule)
-    # By default torch caches decisions by the arguments after the first int: which tensors are None would be ignored.
+    # Torch would cache decisions by the arguments after the first int only, whichever tensors are None.
     schemas = DTensor._op_dispatcher.sharding_propagator.op_to_schema_info
     schemas[overload] = RuntimeSchemaInfo(static_argnum=0, needs_pytree=True)
 

@@ -203,7 +203,7 @@ def _with_policy(scene: Scene, random: np.random.Generator) -> Scene:
     form, sending, dof = scene.form, scene.sending, scene.dof
     if form.space == JERK:  # jerks are integrated: correct from rest and along one course only
         form = replace(form, stamped=True)
-        # On the grid of the previous steps; otherwise each chunk begins with another acceleration.
+        # Chunks begin on the grid of the previous one's steps; otherwise each would begin with another acceleration.
         rate = 1 / (form.dt * max(round(1 / (sending.rate * form.dt)), 1))
         sending = replace(sending, lost=0.0, doubled=0.0, late=0.0, jitter=0.0, rate=rate)
         least = int(np.ceil((sending.inference[1] + 1.5 / sending.rate + 0.1) / form.dt))

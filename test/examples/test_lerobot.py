@@ -156,7 +156,7 @@ def test_the_prefix_of_a_chunk_is_what_is_executed_at_its_actions(closed: Callab
     both.play(1.0)
     observed_ns = both.simulated.now_ns
     found = both.arm.prefix(observed_ns, 16, inference_s=2.5 * PERIOD_S)
-    # Rows within the lead of 0.12 s, and the periods of the inference.
+    # The prefix has the rows within the lead of 0.12 s, and one for each period of the inference.
     assert found.shape == (int(0.12 / PERIOD_S) + 3, 3)
     assert both.arm.prefix(observed_ns, 2, inference_s=1.0).shape == (2, 3)
     both.arm.send_chunk(np.concatenate([found, found[-1] + np.zeros((12, 3))]), observed_ns)

@@ -222,7 +222,7 @@ def test_a_clock_that_begins_with_0_is_none_that_was_set_back() -> None:
 
 
 def test_a_reset_counts_for_all_publishers() -> None:
-    """Also for a publisher that had sent too few messages to notice the reset by itself."""
+    """It counts for a publisher that has sent too few messages to notice the reset by itself."""
     arm, finger = episodes(90, 100.0, 2), [row._replace(names=("finger",), position=row.position[:1], velocity=())
                                            for row in episodes(90, 100.0, 2)[45::30]]  # fmt: skip
     found = motion_of_states(by_recording(arm + finger), "here", "test", lambda _: None)

@@ -22,7 +22,7 @@ def client_of(report_type: type, tmp_path: Path) -> Iterator:
     processes, clients = [], []
 
     def start(arguments: list[str]) -> RosClient:
-        # Not a preloaded node, whose process has looked for control_msgs already.
+        # The process of a preloaded node has looked for control_msgs already.
         processes.append(NodeProcess(tmp_path, PARAMETERS, arguments))
         clients.append(RosClient(JOINTS))
         clients[0].wait_until_active()

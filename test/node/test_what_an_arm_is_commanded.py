@@ -49,7 +49,7 @@ MakeArm = Callable[..., SimulatedArm]
 
 @pytest.fixture(scope="module")
 def node(report_type: type, tmp_path_factory: pytest.TempPathFactory) -> Iterator[NodeProcess]:
-    # Not one of the preloaded nodes, whose process has looked for control_msgs already.
+    # The process of a preloaded node has looked for control_msgs already.
     parameters = PARAMETERS | USUAL | {"warmup": ["1x16"], "use_sim_time": True}
     process = NodeProcess(tmp_path_factory.mktemp("arm"), parameters)
     yield process

@@ -226,7 +226,7 @@ def _swings(motion: Motion, rows: np.ndarray) -> np.ndarray:
 
 
 def _turn(rows: np.ndarray, place: int) -> float:
-    """Distance that a joint may swing beyond a row: that of a parabola through it and its neighbours, if small."""
+    """Distance that a joint may swing beyond a row: as far as a parabola through three rows, if that is small."""
     if not 0 < place < len(rows) - 1:
         return _PASSED_RAD
     bend = _TURNS * abs(rows[place - 1, 0] - 2 * rows[place, 0] + rows[place + 1, 0]) / 8

@@ -27,7 +27,7 @@ _QUINTIC_PEAKS = (1.88, 5.78, 4 * 60.0)
 _BRIDGED_AGAIN = 8
 """Number of times that the duration is computed from the joint's place at its end: it converges."""
 _FURTHEST_RAD = 0.5
-"""Furthest that a robot that something else moves is assumed to go on, rad or m."""
+"""Longest way that the robot is assumed to go on if something else moves it, rad or m."""
 _LONGEST_OUTLOOK_S = 0.5
 """Longest time over which a measured velocity is used to bound how far the robot may have moved."""
 _LATEST_S = 1.0
@@ -80,7 +80,7 @@ class Beginning:
         known_ns = self._published.motion_clock.at(now_ns) + whole_ns(bridge_s)
         if not velocity.any():
             motion = resting(position, MOMENT_S)
-        else:  # something else moves the robot: assumed to go on until the controller is there, and then to stop
+        else:  # something else moves the robot: it is assumed to go on until the controller is there, and to stop
             further = velocity * bridge_s
             self._require_near(velocity, further)
             motion = fastest_stop(State(position + further, velocity), self._bounds)

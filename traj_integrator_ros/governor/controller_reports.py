@@ -82,7 +82,7 @@ class ControllerReports:
         Args:
             names: joints of the controller, in any order.
             position: of the reference, one value for each name, rad.
-            velocity: of the reference, rad/s; empty, or NaN as ros2_control has it for what was never given, for 0.
+            velocity: of the reference, rad/s. Empty counts as 0, and so does NaN, ros2_control's value when unset.
             acceleration: of the reference, rad/s^2; the same.
             stamp_ns: of the cycle.
             speed_scaling: 0 counts as 1 until it has been another number: then the controller does not fill it in.

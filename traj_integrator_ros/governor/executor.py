@@ -45,7 +45,7 @@ class Executor:
     of the caller's.
 
     Args:
-        parameters: the configuration, as the node has it.
+        parameters: the node's configuration.
         engine: for its device and dtype; by default, that of the parameters.
         published: the last published motion; by default, there is none.
         warn: see `Warn`; by default, nobody is told.

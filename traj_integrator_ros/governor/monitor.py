@@ -33,16 +33,16 @@ _MOVES = 0.01
 _GOES = 0.3
 """Share of the commanded speed from which on a joint counts as moving; a slower one teaches no lag."""
 _LATELY_S, _USUAL_S, _REMEMBERED_S = 2.0, 10.0, 600.0
-"""Time constants of the error lately, from which growth counts, and of lags; of the usual error; of what free motion
-needed. A contact at 0.03 rad/s grows by the floor within 0.51 s; droops of 2.5 kg, 14 mrad, change within seconds.
+"""Time constants: of the recent error, from which growth counts, and of lags; of the usual error; of the needs of free
+motion. A contact at 0.03 rad/s grows by the floor within 0.51 s; droops of 2.5 kg, 14 mrad, change within seconds.
 """
 _FLOOR, _OF_SPEED = 0.16, 0.75
 """Least threshold of growth at rest, and the addition at full speed, as shares of the allowance: free motion of
 industrial arms takes 2 of 9 mrad when slow, and 7 of 40 mrad when fast; pushes of 80 N at 0.5 rad/s take 26 of 27.
 """
 _MARGIN, _UNKNOWN = 2.0, 0.25
-"""Factor by which a quantity may exceed its learned value; and the need of joints that have not moved to and fro yet,
-as a share of the allowance: soft drives need 0.15, hobby arms with play and stiction up to 0.3.
+"""Factor by which a quantity may exceed its learned value. Share of the allowance that joints are assumed to need until
+they have moved to and fro: soft drives need 0.15, hobby arms with play and stiction up to 0.3.
 """
 _EXERCISED_S = 0.5
 """Time of motion in either direction after which a joint has shown its play."""

@@ -58,8 +58,8 @@ class Planner:
     Args:
         published: the motion in execution.
         refuse: see `Refuse`.
-        threads: in which motions are searched for; None: in the caller's own, at once.
-        wake: called, in any thread, when a search is over for which nobody waits.
+        threads: search for motions; None: the caller's own thread does, at once.
+        wake: is called, in any thread, at the end of a search that nobody waits for.
 
     """
 

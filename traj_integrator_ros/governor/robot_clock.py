@@ -39,8 +39,8 @@ class Step(NamedTuple):
 class Stamps:
     """Least time by which a sender's clock is ahead of the steady one: by the stamp that came soonest.
 
-    A clock that was set back looks like a sender that is late, but then its stamps are not whole periods apart. Two
-    stamps in a row that agree are believed, one alone is not, nor are those that were held up and arrive at once.
+    A clock that was set back looks like a late sender, but the stamps of a late sender are whole periods apart. Two
+    stamps in a row that agree are believed. A single one is not, nor are stamps that were held up and arrive at once.
     """
 
     def __init__(self) -> None:

@@ -33,7 +33,7 @@ class Search:
 
     @staticmethod
     def over(candidate: Candidate, plan: Plan, point: JoinPoint, dropped: int, took_s: float = 0.0) -> Search:
-        """The search for a candidate that is known."""
+        """A search that is over because its candidate is known."""
         search = Search(plan, point, dropped)
         search.took_s = took_s
         search._found.set_result((candidate, ""))

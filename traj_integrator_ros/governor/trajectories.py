@@ -217,7 +217,7 @@ class TrajectoryMaker:
         return self._executable(None, present, candidate, join_ns, now_ns)
 
     def refuse_or_warn(self, finding: str, reason: RejectionReason = RejectionReason.LIMITS) -> None:
-        """Refuse a motion that exceeds limits, or warn of it, as limits.action says; an empty finding means no excess."""
+        """Refuse a motion that exceeds limits, or warn of it, as limits.action says; an empty finding is no excess."""
         if finding and self._parameters.limits_action != ACTION_WARN:
             raise Rejected(reason, finding)
         if finding:

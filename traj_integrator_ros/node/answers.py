@@ -53,7 +53,7 @@ _READINGS, _AT_ONCE_NS = 8, 1_000_000
 _NUMBER_BYTES, _LARGE = 8, 1 << 17
 """Size of a message, bytes, and of a batch or plan, numbers, from which work on it takes milliseconds."""
 _STAYS_BUSY_S = 0.5
-"""Time after input or a motion, s, in which the robot is still supervised as often: its states come later."""
+"""Time after input or a motion, s, in which the robot is supervised as often as before: its states arrive late."""
 _LOOKS_S = 2e-3
 """Longest time that a stop waits while a large batch is computed, s."""
 Result = TypeVar("Result")

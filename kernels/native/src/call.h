@@ -17,7 +17,7 @@ struct SplineForm {
   std::vector<double> weights;        // [steps + 1, 4 degree - 2]
   std::vector<double> state_weights;  // [head, 4]
 
-  // A form of degree 3 to 5, "tight" or as cuRobo has it. Throws a Misfit.
+  // A form of degree 3 to 5, "tight" or "curobo". Throws a Misfit.
   SplineForm(int64_t degree, int64_t steps, bool is_curobo);
 
   int64_t rows(int64_t points) const { return (points + head) * steps + 1; }

@@ -58,8 +58,8 @@ class SecondOrder {
   int64_t dof_ = 0, width_ = 0;
   std::vector<double> s_, x_, t_;
   std::vector<int64_t> piece_;
-  std::vector<double> position_, derivative_;               // [N + 1, width]; as Grid has it
-  std::vector<double> low_, high_, slope_, bound_;          // as Grid has them
+  std::vector<double> position_, derivative_;               // [N + 1, width]; layout of Grid
+  std::vector<double> low_, high_, slope_, bound_;          // like Grid's
   std::vector<double> reachable_, minimal_;                 // K+; K-
   std::vector<double> scale_[2];                            // scales of velocity and acceleration, [N], <= 1
   std::vector<char> formed_, lowered_;                      // since the last sweep: rows of intervals, K of points
