@@ -200,7 +200,7 @@ def clone(cell: Cell) -> None:
 def run(command: list[str], cell: Cell) -> tuple[bool, str]:
     """Runs a command in a cell as in a new shell, output in a log; returns whether it failed, and its last line."""
     activated = ("VIRTUAL_ENV", "PYTHONPATH", "AMENT_PREFIX_PATH", "LD_LIBRARY_PATH", "_ROS_WHEELS_BOOTSTRAP_COMPLETE")
-    clean = ["env", "OMP_NUM_THREADS=1", *(part for name in activated for part in ("-u", name))]
+    clean = ["env", *(f"--unset={name}" for name in activated), "OMP_NUM_THREADS=1"]
     log = FOLDER / "logs" / f"{cell.name}.log"
     log.parent.mkdir(parents=True, exist_ok=True)
     limited = [*clean, "timeout", str(WITHIN_S), *command]
