@@ -77,7 +77,7 @@ class _StepKernel:
     """One start state for each trajectory."""
 
     _map: Callable[..., ControlMap] = staticmethod(_clique)
-    """Returns the results for the scheme that is given by keyword."""
+    """Returns the map of the scheme that is given by keyword."""
 
     @classmethod
     def apply(

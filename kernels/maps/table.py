@@ -185,7 +185,7 @@ def control_map(
     named = _named(control_space)
     if named is None:
         return _map_of(ControlSpace(control_space), chosen)
-    for name, value in chosen.items():  # the maps that a name stands for
+    for name, value in chosen.items():  # the schemes that a name stands for
         if isinstance(value, str) and named.schemes.get(name, value) != value:
             raise ValueError(f"{name}: expected {named.schemes[name]!r}, as in {named.name}, got {value!r}")
     return _map_of(named.control_space, {**named.schemes, **chosen}) if chosen else named
@@ -212,7 +212,7 @@ _SCHEMES = {
     "bspline_steps": 4,
     "bspline_layout": BsplineLayout.TIGHT,
 }
-"""The common maps, in the order of the arguments of `control_map`."""
+"""The usual schemes, in the order of the arguments of `control_map`."""
 
 
 def _map_of(space: ControlSpace, chosen: Mapping[str, str | int]) -> ControlMap:

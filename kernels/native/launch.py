@@ -101,5 +101,5 @@ def _readable(inputs: Inputs) -> Inputs:
 
 
 def _plain(tensors: Sequence[Tensor | None]) -> list[Tensor | None]:
-    """The tensors that belong to no subclass."""
+    """The tensors, converted from subclasses."""
     return [one if one is None or type(one) is Tensor else one.as_subclass(Tensor) for one in tensors]

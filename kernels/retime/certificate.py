@@ -11,7 +11,7 @@ from .limits import MotionLimits
 from .native import native
 
 QUANTITIES = ("position", "velocity", "acceleration", "jerk")
-"""Names of the limits, by order of derivative."""
+"""The quantities, by order of derivative."""
 
 
 @dataclass(frozen=True)

@@ -16,13 +16,13 @@ from .ends import ends_kernel
 REGISTERS = 255
 """Bound for each thread: without one, the compiler may spill registers to fit one more program."""
 TRAJECTORIES = 8
-"""Elements of trajectories that chunks divide: many, so that few elements share a program with an end."""
+"""Most trajectories in a program, each with a chunk: many, so that few elements share a program with an end."""
 PER_THREAD = 2
 """Elements of a chunk for each thread: few registers, so that many programs hide the latency of memory."""
 MOST_ROWS = 16
 """Rows of a block that is scanned: rounding errors of sums grow with it."""
 MANY_PROGRAMS = 2048
-"""Number of programs from which on all processors are busy; more elements then share a program."""
+"""Number of groups of trajectories above which all processors are busy without a program for each chunk."""
 
 
 def forward(

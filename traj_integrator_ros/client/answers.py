@@ -142,7 +142,7 @@ def kind_of(values: object) -> Kind:
     """Return a function that makes arrays of the same kind as some values: tensors on their device, or numpy arrays."""
     if not hasattr(values, "requires_grad"):
         return as_it_is
-    torch = sys.modules["torch"]  # the message is in memory, as is the tensor that it fills
+    torch = sys.modules["torch"]  # loaded already, as the values are its tensors
     return lambda found: torch.from_numpy(found).to(values.device)
 
 

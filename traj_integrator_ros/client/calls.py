@@ -78,7 +78,7 @@ class Calls:
 
     @classmethod
     def check_process(cls) -> None:
-        """Raise RuntimeError if making a node would wait forever: rclpy does after a shutdown just before a fork."""
+        """Raise RuntimeError if making a node would wait forever, as in rclpy if it had ended before a fork."""
         if cls._is_ended:
             raise RuntimeError("expected no fork of a process that has closed its clients: start workers by spawn")
 
@@ -140,7 +140,7 @@ class Calls:
         return call.answer
 
     def wait(self, answer: Future) -> Any:
-        """Return the result of a future of `begin`. Raises RuntimeError in a future's callback: that would block."""
+        """Return the result of a future of `begin`. Raises RuntimeError in a future's callback: none would come."""
         if threading.current_thread() is self._thread and not answer.done():
             raise RuntimeError("expected no waiting for calls in the callback of a future: begin further calls there")
         return answer.result()

@@ -20,7 +20,7 @@ from ..tools.replay import due_samples
 from .recording import mean_step
 from .windows import cut_window, horizon_of
 
-# time from one sequence to the next, and the number of sequences in a row with the same control space
+# time from one sequence to the next, and time before the control space changes, s
 PERIOD_S, BLOCK_S = 0.05, 0.4
 # the most sequences without an answer, beyond which the node's queue drops some; the candidates that are kept
 MOST_IN_FLIGHT, SHOWN = 6, 8

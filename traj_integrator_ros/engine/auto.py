@@ -29,7 +29,7 @@ Allocate = Callable[[tuple[int, ...]], Tensor]
 
 
 class Crossover(NamedTuple):
-    """Size of a call, in numbers of its trajectories, above which the device is faster; 0: always, infinite: never."""
+    """Count of numbers in a call's trajectories from which the device is faster; 0: always, infinite: never."""
 
     forward: float
     vjp: float
@@ -52,7 +52,7 @@ class AutoRunner:
         self.cpu = cpu
         self.device = device
         self.crossover: Crossover | None = None
-        """None until the size has been measured."""
+        """None until it has been measured."""
         self._allocate = allocate
         self._clock = clock
 

@@ -89,7 +89,7 @@ class TrajectoryIntegrator:
 
     @property
     def crossover(self) -> Crossover | None:
-        """Sizes above which the device computes instead of the CPU; None before measuring, or with one device."""
+        """Sizes from which the device computes instead of the CPU; None before measuring, or with one device."""
         return self._runner.crossover if isinstance(self._runner, AutoRunner) else None
 
     @property

@@ -15,7 +15,7 @@ from .polynomials import bernstein, extremes_of_piece, roots_within, taylor_shif
 from .tolerances import ROUNDING, STANDS_RAD_S
 
 QUANTITIES = ("position", "velocity", "acceleration", "jerk")
-"""Names of the limits, by order of derivative."""
+"""The quantities, by order of derivative."""
 RELATIVE_SLACK = 1e-3
 """Relative slack by default: equality is no violation, nor is the ripple of interpolation."""
 POSITION_SLACK = 1e-5
@@ -86,7 +86,7 @@ class Limits:
         return np.stack([low - relative * np.abs(low) - rounding, high + relative * np.abs(high) + rounding])
 
     def raised_to(self, motion: Motion) -> Limits:
-        """The same ranges, with velocities, accelerations and jerks raised to those of a motion."""
+        """The same limits, with velocities, accelerations and jerks raised to those of a motion."""
         largest = np.abs(extremes(motion)).max(axis=0)
         orders = {"velocity": 1, "acceleration": 2, "deceleration": 2, "jerk": 3}
         given = {name: getattr(self, name) for name in orders}
@@ -94,7 +94,7 @@ class Limits:
         return replace(self, **raised)
 
     def containing(self, position: np.ndarray) -> Limits:
-        """The same ranges, with positions widened to a position `[D]` that is outside of them."""
+        """The same limits, with positions widened to a position `[D]` that is outside of them."""
         low, high = self.position_min, self.position_max
         if (low is None or (low <= position).all()) and (high is None or (position <= high).all()):
             return self
@@ -239,7 +239,7 @@ def worst_violations(motion: Motion, limits: Limits, *, of_points: bool = False)
             unknown += _MERGED_S * sides[1] / judged.steps[:, None]
         for side, sign in enumerate((-1.0, 1.0)):
             values, most = sign * of_pieces[:, side] - unknown, np.tile(sign * sides[side], (len(unknown), 1))
-            if order < min(3, judged.size):  # a motion may begin there
+            if order < min(3, judged.size):  # a motion may begin beyond a limit
                 most[0] = np.maximum(most[0], sign * judged.coefficients[0, order] * (order or 1))
             beyond = np.where(values > most, values, -np.inf)
             for joint in np.flatnonzero(beyond.max(axis=0) > -np.inf).tolist():
@@ -286,7 +286,7 @@ def check(motion: Motion, limits: Limits, *, steps: bool = True) -> Callable[[],
 
 
 def _exceeds(motion: Motion, limits: Limits) -> bool:
-    """Return whether there are `worst_violations`, for limits that are the same whether joints speed up or down."""
+    """Return whether there are `worst_violations`, for limits that are the same for speeding up and slowing down."""
     allowed = limits.slackened
     if allowed is None or keeps(motion, allowed):
         return False

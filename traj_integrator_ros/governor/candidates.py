@@ -38,7 +38,7 @@ _MOST_SLOWED = 3
 """Most readings of a plan that are slowed, one after the other, if none of them keeps the limits."""
 _NO_JOIN = "motion: the plan cannot be joined from the present command within the limits"
 _OF_A_READING = 8
-"""Most ways of one joint that are tried while a plan is read, ended and judged."""
+"""Number of ways of one joint that could be tried in the time in which a plan is read, ended and judged."""
 
 
 class Candidate(NamedTuple):
@@ -110,14 +110,14 @@ class Candidates:
 
     @np.errstate(over="ignore", invalid="ignore", divide="ignore")
     def first(self, read: Read, point: JoinPoint) -> tuple[Candidate | None, str]:
-        """The first candidate that keeps its limits, or does so once it is slowed; in any thread.
+        """The first candidate that keeps its limits, or does so once it is slowed; callable in any thread.
 
         Args:
             read: the plan.
             point: where it is taken up.
 
         Returns:
-            The candidate, and its fault: empty if there is none. None: there is none.
+            The candidate, or None if there is none; and its fault, empty if it has none.
 
         Raises:
             Rejected: non_finite_result or brake_impossible.
@@ -210,7 +210,7 @@ class Candidates:
         return Ended(planned, rest, raised.containing(rest.valid), limits)
 
     def _joined_freely(self, planned: PlannedMotion, point: JoinPoint) -> Ended | None:
-        """The motion that joins a plan, with limits disregarded; None: it cannot be joined."""
+        """The motion that joins a plan as if the plan kept its limits; None: it cannot be joined."""
         rest = planned.remainder(point.join_ns).valid
         raised = replace(point.bounds, most=np.inf, deceleration=None).raised_to(rest)
         ended = self._ended(planned, point._replace(bounds=raised))

@@ -42,7 +42,7 @@ class ChunkMemory:
         """Remembered chunks."""
         self._most_averaged = 0
         self.forgotten = 0
-        """Number of chunks that were not over when another message replaced them, or when there were too many."""
+        """Number of chunks that were not over when another motion replaced them, or when there were too many."""
 
     def averaged(self, chunk: Plan, decay: float, *, newest_first: bool) -> Plan:
         """Return the chunk with each position averaged with remembered chunks' for the same time.
@@ -70,7 +70,7 @@ class ChunkMemory:
         return replace(chunk, actions=averaged, start=None)
 
     def take(self, chunk: Plan | None, now_ns: int) -> None:
-        """Remember a published chunk as the policy sent it; None: another message was published, so forget all."""
+        """Remember a published chunk as the policy sent it; None: another motion was published, so forget all."""
         running = [other for other in self.held if other.last_ns > now_ns]
         if chunk is None:
             self.held = []

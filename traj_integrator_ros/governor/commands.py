@@ -33,7 +33,7 @@ class Commands:
         self._joint_states, self._published, self.planner = joint_states, published, planner
         self._trajectories: TrajectoryMaker | None = None
         self._revisions = 0
-        """Versions of the present command that the comparison has seen."""
+        """Number of revisions of the present command that the comparison knows."""
         self._kept: JointLimits | None = None
         """Limits before a change, until it is known whether the motion in execution keeps the present ones."""
 

@@ -174,7 +174,7 @@ class Goals:
     # Measurements decide
 
     def _judge(self, goal: _Goal, now_ns: int) -> ExecutableTrajectory | None:
-        """End a goal that is reached or missed, by each joint's last measurement; returns the stop of one left."""
+        """End a goal that is reached or missed, by each joint's last measurement; returns the stop if it is left."""
         actual, stamps_ns = self._measured(now_ns)
         at = self._published.motion_clock.at
         measured_ns = self._published.motion_clock.at_times(stamps_ns)
@@ -203,7 +203,7 @@ class Goals:
         return None
 
     def _left(self, goal: _Goal, actual: State, measured_ns: np.ndarray) -> str:
-        """The joint that had left the path when it was measured, ns, `[dof]`, and its distance; empty: none has."""
+        """The joint, in words, that was off the path at its measurement, ns, `[dof]`, and its distance; empty: none."""
         desired = commanded_to_each(self._published.present.commanded, measured_ns)
         if desired is None:
             return ""

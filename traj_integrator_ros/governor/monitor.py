@@ -76,11 +76,11 @@ class TrackingMonitor:
 
     def __init__(self) -> None:
         self.error, self.growth, self.threshold = np.zeros((3, 0))
-        """Tracking error at the last measured state, rad or m, `[dof]`."""
+        """Tracking error at the last measured state, its growth, and the growth's threshold, rad or m, `[dof]`."""
         self.velocity = np.zeros(0)
         """Velocity commanded then, rad/s, `[dof]`."""
         self.lag_s: float | None = None
-        """Lag of the joint that is known best, s; None: not known."""
+        """Lag of the joint whose lag is known best, s; None: not known."""
         self.held_by = np.zeros(0)
         """Command, rad, `[dof]`, with which joints stay where they were measured last."""
         self._is_new = True
@@ -161,7 +161,7 @@ class TrackingMonitor:
         self.held_by = position - self.usual
 
     def _grow(self, errors: np.ndarray, elapsed_s: float, allowance: Allowance, free: bool) -> None:
-        """Take errors `[7, dof]` by lag: returns their growth compared with recent ones, and its threshold."""
+        """Take errors `[7, dof]` by lag: set their growth compared with recent ones, and its threshold."""
         fastest = float((self._speed / allowance.full_speed).max())
         zeros = np.zeros_like(self.usual)
         error = _outside(zeros, -errors)
@@ -175,7 +175,7 @@ class TrackingMonitor:
             self._behind = self._behind + (self._off - self._behind) * share
             self.usual = self.usual + free * (error - self.usual) * (1 - np.exp(-elapsed_s / _USUAL_S))
         growth = _outside(zeros, self._lately - errors)
-        nearer = np.maximum(np.sign(growth) * (self.usual - self._behind), 0.0)  # where a joint reaches its command
+        nearer = np.maximum(np.sign(growth) * (self.usual - self._behind), 0.0)  # where a joint approaches its command
         self.growth = np.sign(growth) * np.maximum(np.abs(growth) - nearer, 0.0)
         self.error = _outside(error, np.stack([self.usual, zeros]))
         distance = np.where(allowance.distance > 0, allowance.distance, np.inf)

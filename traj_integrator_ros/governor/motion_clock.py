@@ -119,7 +119,7 @@ class MotionClock:
         return changes or corrected
 
     def _learn(self, robot_ns: int, motion_ns: int, changes: bool) -> None:
-        """Time until the last motion that begins on arrival began."""
+        """Learn how long the last motion that begins on arrival took to begin."""
         begins = self._begins
         if begins is None or motion_ns < begins.motion_ns or robot_ns <= begins.robot_ns:
             return

@@ -132,7 +132,7 @@ class PresentCommand:
         self.revisions += self.motion_clock.follow(stamp_ns, rate, seen, is_lost=is_lost)
 
     def _is_lost(self, report: ControllerReport) -> bool:
-        """Return whether a report, by the motion's time, fits no motion there, or fits no longer exactly."""
+        """Return whether a report of a motion, by the motion's time, fits none there, or no longer exactly."""
         if not self._in_use or rests(report.reference):
             return False
         found = next((one for one in (matches(report, one.planned) for one in self._own()) if one is not None), None)
@@ -333,7 +333,7 @@ class PresentCommand:
         return at_time
 
     def drop(self) -> None:
-        """Forget the motion in execution: nobody knows when the controller executes it."""
+        """Forget the motion in execution: nobody knows when, or whether, the controller executes it."""
         self.is_doubtful = False
         if newest := self._newest:
             self.left_at = newest.planned.motion.end.position

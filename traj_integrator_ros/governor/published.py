@@ -67,7 +67,7 @@ class PublishedMotion:
             self.motion_clock.begins(trajectory.made_ns, trajectory.start_ns)
         if trajectory.topic:
             took = (now_ns - trajectory.received_ns) * NANOSECOND_S
-            self.lead.computed(now_ns, min(took, PATIENCE_S))  # a later one is taken up later by itself
+            self.lead.computed(now_ns, min(took, PATIENCE_S))  # one that takes longer is taken up later anyway
         self.newest_origin_ns = max(self.newest_origin_ns, trajectory.origin_ns)
         commanded = PlannedMotion(trajectory.start_ns, trajectory.motion)
         continues = trajectory.seam_offset is not None

@@ -15,7 +15,7 @@ _WINDOW_NS = 10_000_000_000
 _JITTER_NS = 4_000_000
 """Largest jitter of the time between two stamps; at most a quarter of it."""
 _PERIODS = 9
-"""Number of stamps whose median is the period of a sender: four of them may be late."""
+"""Number of times between stamps, whose median is the period of a sender: four of them may be late."""
 _LATE_IN_A_ROW = 8
 """Number of stamps in a row that are late by more than a step, which show that a clock was set."""
 

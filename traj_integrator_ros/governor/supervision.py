@@ -142,7 +142,7 @@ class Guard:
         return min(most, begins) - max(float(self._against(measured, allowance)), 0.0)
 
     def _against(self, places: np.ndarray, allowance: Allowance) -> np.ndarray:
-        """Distance of places beyond the obstacle, in its direction, as shares of the allowance."""
+        """Distance of places beyond the contact's, against its push, as shares of the allowance."""
         return ((self.contact.place - places) / allowance.distance) @ self.contact.push
 
     def require_following(self) -> None:

@@ -252,7 +252,7 @@ class TrajectoryMaker:
         return plan.origin_ns if self._on_schedule and plan.origin_ns else join_ns
 
     def _read(self, plan: Plan, present: Present, join_ns: int) -> Read:
-        """The reading of a plan, in any thread."""
+        """A function that reads a plan, in any thread."""
         if plan.untimed:
             return partial(self._fastest_along, plan, present.planned, join_ns)
         relative = not (plan.is_positions or plan.is_velocities or plan.spline is not None)

@@ -76,7 +76,7 @@ def find_violation(trajectories: np.ndarray, limits: JointLimits, start_row: int
 
 
 def forward_rows(acceleration: np.ndarray, velocity: np.ndarray, bounds: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
-    """Limits of acceleration `[..., dof]`, above 0 where joints speed up; a resting joint has the larger of both."""
+    """Accelerations `[..., dof]`, above 0 where joints speed up; a resting joint's has the sign with more room."""
     either = np.where(bounds[1] >= -bounds[0], 1.0, -1.0) * np.abs(acceleration)
     return np.where(velocity == 0, either, acceleration * np.sign(velocity))
 

@@ -79,7 +79,7 @@ def _robot(text: str, source: str) -> Element:
 
 
 def _joints_of(robot: Element, source: str) -> dict[str, Element]:
-    """Joints by name, without joint elements inside of transmission and ros2_control. Raises LimitsError for two."""
+    """Joints by name, not those in transmission and ros2_control. Raises LimitsError for a joint twice."""
     joints: dict[str, Element] = {}
     for joint in robot.findall("joint"):
         if joints.setdefault(name := joint.get("name", ""), joint) is not joint:

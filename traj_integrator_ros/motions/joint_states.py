@@ -45,7 +45,7 @@ class _Series:
 
     @property
     def step(self) -> float:
-        """Mean of some times, ns."""
+        """Mean step, ns."""
         return float(self.time[-1] - self.time[0]) / max(1, len(self.time) - 1)
 
 
@@ -65,7 +65,7 @@ def motion_of_states(states: Iterable[StateRow], source: str, kind: str, tell: T
 
 
 def in_order(samples: Samples, tell: Tell) -> Samples:
-    """The rows of a table or archive in the order of their times, each once. Raises RecordingError for several."""
+    """The rows of a table or archive by their times, each once. Raises RecordingError for several recordings in it."""
     time = samples.time
     if not np.isfinite(time).all() or (np.diff(time) > 0).all():
         return samples
@@ -83,7 +83,7 @@ def in_order(samples: Samples, tell: Tell) -> Samples:
 
 
 def with_velocity(samples: Samples, tell: Tell) -> Samples:
-    """Measured samples whose NaN velocities are replaced by differences; all of them NaN means none are given."""
+    """Measured samples with differences in place of NaN velocities, or without velocities if all of them are NaN."""
     time, position, velocity = samples.time, samples.position, samples.velocity
     if velocity is None or samples.nature is not Nature.MEASURED or not (unknown := np.isnan(velocity)).any():
         return samples
@@ -147,7 +147,7 @@ def _in_order(groups: dict[tuple[str, ...], list[StateRow]], source: str, tell: 
     of_all = zip([row for rows in groups.values() for row in rows], np.concatenate(timed), strict=True)
     known = sorted((row.stamp_ns, row.recorded_ns) for row, takes in of_all if takes and row.recorded_ns is not None)
     delays = [at - stamp for stamp, at in known] or [0]
-    # after a reset, every time is later than before it
+    # after a reset, all times follow those before it
     delay = delays[-1] if begin else sorted(delays)[len(delays) // 2]
     series, untimed, late, repeated = [], 0, 0, 0
     for (names, rows), times, takes in zip(groups.items(), stamps, timed, strict=True):

@@ -55,7 +55,7 @@ def motions_printed(path: Path, tell: Tell) -> list[PlannedTrajectory] | list[Sa
 def messages_printed(path: Path, fields: Sequence[str], tell: Tell) -> list[SimpleNamespace]:
     """The messages in a file that have these fields, as objects. Raises RecordingError."""
     text = read_text(path)
-    if not all(name in text for name in fields):  # a view, which takes no time
+    if not all(name in text for name in fields):  # this check takes no time
         return []
     messages, is_open = _messages(path, tell)
     return _found(path, messages, fields, _object, is_open, tell)
@@ -145,7 +145,7 @@ def _object(value: Any) -> Any:
 
 
 def _numbers(values: list[float] | None) -> list[float]:
-    """A numpy array; empty for None."""
+    """The numbers of an array; empty for None."""
     return [float(value) for value in _object(values or [])]
 
 
@@ -159,7 +159,7 @@ def _stamp_ns(message: dict[str, Any]) -> int | None:
 
 
 def _time_ns(value: object) -> int | None:
-    """A time in s, or as ROS 1 or ROS 2 prints it, with 0 for omitted parts; None if it is not finite.
+    """A time in s, or as ROS 1 or 2 prints or takes it, with 0 for omitted parts; None if it is not finite.
 
     Raises ValueError for anything else, and for times of centuries.
     """

@@ -134,7 +134,7 @@ def _rates_at_start(samples: Samples) -> tuple[np.ndarray, np.ndarray]:
 def _derivative_at_start(time: np.ndarray, values: np.ndarray, order: int = 1) -> np.ndarray:
     """A derivative `[D]` at the first sample, of the cubic through the nearest four samples."""
     away = time[:_SAMPLES] - time[0]
-    scale = away[-1]  # the powers of smaller steps would differ by many orders of magnitude
+    scale = away[-1]  # unscaled, the powers would differ by many orders of magnitude
     coefficients = np.linalg.solve(np.vander(away / scale, increasing=True), values[:_SAMPLES])
     if order >= len(coefficients):
         return np.zeros(values.shape[1])
@@ -195,7 +195,7 @@ def _of_printed(place: str, message: Any) -> Sequence:
 
 
 def _of_message(place: str, message: Any, known: Mapping[str, tuple[float, float]], last: tuple[str, ...]) -> Sequence:
-    """A message; `known` are the position and velocity of joints, whose latest state is `last`."""
+    """A message; `known`: position and velocity of joints; `last`: joints of the latest joint state."""
     cells, length = int(message.batch) * int(message.horizon), len(message.data)
     if not cells or not length or length % cells:
         shape = f"[batch {message.batch}, horizon {message.horizon}, dof]"

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 FIELDS = {"positions": "position", "velocities": "velocity", "accelerations": "acceleration"}
 TRAJECTORY, MULTI_DOF = ("joint_names", "points"), "multi_dof_joint_trajectory"
-"""The fields by which a trajectory is recognized in other messages, and by which its points are."""
+"""The fields by which a trajectory is recognized in other messages, and the field with a trajectory of other points."""
 SECOND_NS = 1_000_000_000
 
 

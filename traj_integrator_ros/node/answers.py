@@ -49,9 +49,9 @@ _SEQUENCES = "action_sequence"
 _WITHDRAWN = RejectionReason.SUPERSEDED, RejectionReason.STOPPED, RejectionReason.NOT_ACTIVE
 """Reasons for which a waiting sequence is refused without a brake."""
 _READINGS, _AT_ONCE_NS = 8, 1_000_000
-"""Two clocks are read again until both readings lie within so many ns: an interruption may come between them."""
+"""Two clocks are read up to so often, until both readings lie within so many ns: an interruption may separate them."""
 _NUMBER_BYTES, _LARGE = 8, 1 << 17
-"""Size of a message, bytes, and of a batch or plan, numbers, from which work on it takes milliseconds."""
+"""Size of a number in a message, bytes, and count of numbers in a batch or plan from which work takes milliseconds."""
 _STAYS_BUSY_S = 0.5
 """Time after input or a motion, s, in which the robot is supervised as often as before: its states arrive late."""
 _LOOKS_S = 2e-3
@@ -128,7 +128,7 @@ class Answers:
             followed = published and parameters.start_from == START_FROM_PREVIOUS
             if parameters.publish_joint_trajectory or followed:
                 with judging(Output.ROW) as row:
-                    self._require_no_stop_since(stops)  # a stop came while the batch was computed
+                    self._require_no_stop_since(stops)  # one may have come while the batch was computed
                     trajectory = pipeline.trajectory(request, nanoseconds(stamp), now_ns, self.now_ns)
                     row.waits = trajectory is None
                     self.hand_over(trajectory)
@@ -266,7 +266,7 @@ class Answers:
         self.entities.supervise_every(self._period_s())
 
     def _period_s(self) -> float:
-        """Time until the robot is to be supervised again, s; at rest, the next message comes first."""
+        """Time until the robot is to be supervised again, s; at rest, messages tell what comes next."""
         now_s = time.monotonic()
         active = self.state == ACTIVE
         if self.services.waits or self.goal_server.is_busy or (active and self.pipeline.is_busy(self.now_ns())):

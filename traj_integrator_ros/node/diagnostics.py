@@ -68,11 +68,11 @@ class NodeStatus:
     state_age_s: float | None = None
     state_oldest_joint: str = ""
     controller_was: frozenset[ControllerStatus] = frozenset()
-    """Counts since the previous status."""
+    """Events of the controller since the previous status."""
     controller_state: str = "none"
     """Topic of the controller's reports."""
     goal: str = "none"
-    """True if there is an action goal."""
+    """State of the action goal, in words."""
 
 
 class Diagnostics:
@@ -105,7 +105,7 @@ class Diagnostics:
         self._clock_steps = status.clock.steps
         self._counted, self._execution = counted, now
         if status.parameters is None or status.parameters.start_from != START_FROM_PREVIOUS:
-            # a trajectory of the robot itself may come after the brake of the previous one, or during it
+            # a trajectory that does not follow the previous one comes after its brake, or during it
             untimely["starved"] = 0
         level, summary = _judge(status, rejected, warned, untimely)
         values = [KeyValue(key=key, value=value) for key, value in _values(status).items()]
@@ -217,7 +217,7 @@ def _shown(value: float | None, form: str = ".3f", scale: float = 1.0) -> str | 
 
 
 def _row(values: np.ndarray) -> str | None:
-    """One value for each joint; empty before the first comparison."""
+    """One value for each joint; None before the first comparison."""
     return " ".join(f"{value:.4f}" for value in values) or None
 
 

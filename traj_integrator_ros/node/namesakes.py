@@ -8,7 +8,7 @@ from rclpy.node import Node
 
 _EVERY_S = 1.0
 _GONE_AFTER_S = 25.0
-"""Time after which DDS drops a killed node from the graph, s."""
+"""A killed node remains in the graph until DDS drops it, after 20 s."""
 
 
 class Namesakes:

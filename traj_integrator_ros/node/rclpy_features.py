@@ -132,7 +132,7 @@ def publish_parts(publisher: Publisher, parts: Sequence[bytes | np.ndarray]) -> 
         with publisher.handle:
             if publish(ctypes.c_void_p(publisher.handle.pointer), ctypes.byref(serialized), None) == 0:
                 return
-    publisher.publish(b"".join(parts))  # the error also says what is wrong
+    publisher.publish(b"".join(parts))  # rclpy also says what is wrong
 
 
 def _age_s(header: object) -> float:

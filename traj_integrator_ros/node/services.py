@@ -148,7 +148,7 @@ class Services:
         response.joint_names = list(pipeline.parameters.joint_names)
         expected = pipeline.commands.awaited_stop(now_ns) if stop is None else stop
         response.message = _told(expected, stop, request.hold)
-        # the answer describes a stop that is made now, not at the next supervision
+        # the answer holds for a stop that is made when it begins, not at the next supervision
         if stop is None and expected is not None:
             begins_s = clock.lasts_s((expected.start_ns - clock.at(now_ns)) * 1e-9)
             alarm = Timer(begins_s + _LATER_S, self._answers.wake)

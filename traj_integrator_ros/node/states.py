@@ -45,12 +45,12 @@ class States:
         """Read all joint states and reports of the controller that have arrived."""
         with self._accounts.guard("joint_states"):
             stamps, clock, now_ns = self._clock.states, self._clock, self._now_ns()
-            # Until a simulation has told its time, messages wait: read now, they would be too old by the time's delay.
+            # Until a simulation has told its time, messages wait: read now, they would seem as old as it is late.
             for message, info in take_waiting(self._entities.joint_states, STATE_DEPTH if now_ns else 0):
                 self.arrived_s = time.monotonic()
                 with self._accounts.guard("joint_states"):
                     names, *state, stamp_ns = read_joint_state(message)
-                    if self._first_joint in names:  # these messages come from several publishers
+                    if self._first_joint in names:  # so the stamps are those of one publisher
                         ahead_ns = clock.at(0)
                         self._take_stamp(stamps, stamp_ns, info)
                         now_ns += clock.at(0) - ahead_ns  # the stamp may have set the clock

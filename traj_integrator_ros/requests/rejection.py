@@ -14,7 +14,7 @@ DT_PER_STEP, DT_PER_TRAJECTORY = 0, 1
 """The constants of ActionSequence that say what the lengths in dt belong to."""
 _SHOWN_CHARACTERS = 60
 _SHOWN_ESCAPED = 2 * _SHOWN_CHARACTERS
-"""Characters of an escaped character outside of ASCII, at most."""
+"""Characters shown with escapes: one outside of ASCII takes up to ten."""
 
 
 class RejectionReason(str, Enum):

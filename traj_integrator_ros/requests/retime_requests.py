@@ -110,7 +110,7 @@ class RetimeRequest(NamedTuple):
         status, reason = int(found.status[index]), found.reason(index, self.positions.joint_names)
         order, (times, states) = self.options["order"], found.points(index)
         good = bool(found.ok[index])
-        status = RetimeStatus.DONE if status == RetimeStatus.WITH_RESTS else status  # the reason says why
+        status = RetimeStatus.DONE if status == RetimeStatus.WITH_RESTS else status  # the reason tells of the rests
         if good and len(times) > 1:
             beyond = find_motion_violation(motion_of(found, index, order), self.positions)
             good, status, reason = not beyond, POSITION if beyond else status, beyond or reason

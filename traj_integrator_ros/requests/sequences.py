@@ -200,7 +200,7 @@ def check_fields(value: int, name: str) -> int:
 
 
 def check_dt_size(size: int, per: int, batch: int, count: int, name: str) -> None:
-    """Check the number of step lengths in a message; `dt_per` says what they belong to, `count` is that of steps.
+    """Check the number of step lengths in a message; `per` says what they belong to, `count` is that of steps.
 
     Raises:
         Rejected: invalid_dt, or size_mismatch.

@@ -35,7 +35,7 @@ def unwrapped_request(request: ActionRequest, start: Ends, turning: np.ndarray) 
     before = start.rows[0] if start.index is None else start.rows[0][start.index]
     before = np.broadcast_to(before, (len(actions), actions.shape[2]))
     way = unwrapped(np.concatenate([before[:, None], actions], axis=1, dtype=np.float64), turning)
-    if goal.rows:  # a row that several trajectories share is moved next to the first one
+    if goal.rows:  # a row that several trajectories share is moved next to the first one's end
         last, rows = way[:, request.control_map.goal_place - 1], np.array(goal.rows[0])
         used = np.arange(len(actions)) if goal.index is None else goal.index
         for row in range(len(rows)):

@@ -42,7 +42,7 @@ class Rule(str, Enum):
     START = "start"
     LIMITS = "limits"
     COMMANDED = "commanded"
-    """Whether limits must hold between the points, in the controller's interpolation."""
+    """Limits hold between the points, too, in the controller's interpolation."""
 
 
 @dataclass(frozen=True)

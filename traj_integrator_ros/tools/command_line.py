@@ -101,7 +101,7 @@ def run_tool(name: str, body: Callable[[], int]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return EXIT_FAILED
     except OSError as error:
-        where = f"{error.filename}: " if error.filename else ""  # such an OSError has no error number
+        where = f"{error.filename}: " if error.filename else ""  # the message leaves out the error number
         message, code = f"{where}{error.strerror or error}", EXIT_FAILED
     print(f"{name}: {one_line(message)}", file=sys.stderr)
     return code

@@ -35,7 +35,7 @@ class Robot:
     source: str = ""
     """The file that names its joints."""
     continuous: tuple[str, ...] = ()
-    """Flags of joints that turn without end."""
+    """Joints that turn without end."""
     parameters: NodeParameters | None = None
     """The node's parameters, if a file of them was given."""
     urdf: str = ""

@@ -93,7 +93,7 @@ class FieldReader:
         self._pick = itemgetter(*places)
 
     def __call__(self, data: bytes) -> Any:
-        """Return the wanted fields as a tuple, or the only one; for arrays of points, only the lengths are checked.
+        """Return the wanted fields as a tuple, or the only one; of arrays, only the lengths are checked.
 
         Points are their number and an iterator that reads their fields.
 

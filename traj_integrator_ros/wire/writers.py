@@ -73,7 +73,7 @@ class JointTrajectoryWriter:
         size = begin + (count - 1) * stride + time + _TIME.size
         data = bytearray(begin + count * stride)
         data[: len(head)] = head
-        # the last padding belongs to the next point
+        # the last length is that of the next point
         lengths = (*range(row, (quantities - 1) * step, step), time + _TIME.size)
         for at in lengths:
             np.ndarray(count, "<u4", data, begin + at, stride)[:] = dof

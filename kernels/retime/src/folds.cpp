@@ -45,7 +45,7 @@ double where(double part) {  // at most 0.5
 
 struct Place {
   double s;
-  int64_t piece, row;  // row of the spline; no row: -1
+  int64_t piece, row;  // piece of the spline; no row: -1
   bool turns, stands = false;     // a stop: the way to and fro was too short to count
   double before = 0, behind = 0;  // way from the last turn, and to the next one
 };
@@ -153,7 +153,7 @@ std::vector<Place> places_around(const Path& path, const std::vector<Place>& tur
 struct Pace {
   const std::vector<Place>& places;
   const std::vector<size_t>& ends;
-  Spline& spline;  // derivatives at this place
+  Spline& spline;  // evaluated at the place
   std::vector<double> left;
 
   Pace(Spline& of, const std::vector<Place>& all, const std::vector<size_t>& between)
@@ -251,7 +251,7 @@ States states_at(Spline& spline, const std::vector<Place>& places, const std::ve
       const double before = i == ends[k] ? 0 : place.before, behind = i == ends[k + 1] ? 0 : place.behind;
       const bool from_begin = !first && (last || before < behind);  // the nearer turn, which keeps digits
       const double z = where((from_begin ? before : behind) / size);
-      double rate, change;  // derivatives of the spline's phase by the new one, and of the path by that
+      double rate, change;  // first and second derivative of the spline's phase by the new one
       spline.at(place.piece, place.s);
       if (place.turns) {
         std::tie(rate, change) = rate_at_turn(spline, place);

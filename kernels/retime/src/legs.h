@@ -55,7 +55,7 @@ class Legs {
   };
   std::vector<int64_t> rest_at_tight_places(const SecondOrder& fastest, const Ends& ends, int64_t most);
   Status time_leg(const Path& path, const Limits& limits, const Ends& ends, int64_t first, int64_t last, int64_t intervals);
-  // Longest duration between points of the second order's grid: beyond it there is no solution.
+  // Longest duration between points of the second order's grid: a motion that lasts longer is no solution.
   double longest(const Path& path, const SecondOrder& motion, int64_t first, int64_t last) const;
   int64_t slowest(int64_t first, int64_t last) const;
   Status count(ThirdOrder& leg, Status status);

@@ -94,7 +94,7 @@ inline bool has_motion(Status status) {
 
 // Ratios up to which a motion counts as keeping its limits.
 constexpr double kHeld = 1 + 1e-6;
-// Share of a ratio by which a limit is lowered, so that the next ratio is not above 1 again.
+// Factor on a ratio by which a limit is lowered, so that the next ratio is not above 1 again.
 constexpr double kBeyond = 1 + 1e-5;
 // Ratio down to which local tightening goes on; a uniform stretch does the rest.
 constexpr double kAlmostHeld = 1 + 5e-4;

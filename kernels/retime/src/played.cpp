@@ -14,7 +14,7 @@ constexpr double kLeastGap = 2e-4;
 // A third of the shortest interval, where intervals are shorter than that.
 constexpr double kLeastPart = 0.3;
 constexpr double kNanosecond = 1e-9;
-// Number of intervals in each piece of the path above which their middles are not played.
+// Number of intervals in each piece of the path from which on their middles are not played.
 constexpr int64_t kFine = 30;
 
 double rounded(double time) { return std::round(time / kNanosecond) * kNanosecond; }

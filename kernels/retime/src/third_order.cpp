@@ -14,7 +14,7 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr int64_t kSlowParts = 3, kFastParts = 2;  // of each interval, between its points
 
 constexpr int kMostIterations = 60, kMostChoices = 4;
-// Share of rows that are near to binding or missed.
+// Least slack of rows that are near to binding or missed.
 constexpr double kLeastSlack = 1e-4;
 // Rounding leaves this much of the dual residual.
 constexpr double kLeastResidual = 1e-5;

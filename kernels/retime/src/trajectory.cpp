@@ -13,7 +13,7 @@ constexpr double kAsWanted = 1e-6, kNearlyAsLong = 3e-3;
 constexpr int kMostHalvings = 60;
 // Rate, relative to limits of velocity, below which a plan counts as resting.
 constexpr double kResting = 1e-9;
-// Share of the range between samples that extremes between them may add; so many samples lie in a piece of the path.
+// Factor on the range of samples for extremes between them; so many samples lie in a piece of the path.
 constexpr double kWider = 1.1;
 constexpr int64_t kSamples = 8;
 

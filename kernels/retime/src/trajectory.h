@@ -18,17 +18,17 @@ struct Options {
   bool slow_only = false;
   bool hold = true;      // second order: keep the limits between the points of the grid, too
   double duration = 0;   // wanted, s; 0: the shortest
-  // Slow only: whether parts of a plan may be slowed by themselves; a part keeps its rate at its ends.
+  // Slow only: whether parts of a plan may be slowed by themselves; a part keeps its rate where another joins it.
   bool in_parts = true, joins_before = false, joins_after = false;
 
-  // Makes room for a motion of so many rows.
+  // Most points of a motion of so many rows.
   int64_t most_points(int64_t rows) const { return std::max(order == 3 ? 2 * intervals + 1 + rows : intervals + 1, rows); }
 };
 
 // The played trajectory: states at times, between which the controller interpolates. Times are whole nanoseconds.
 struct Played {
   std::vector<double> times, position, velocity, acceleration;  // [P], [P, D]; no accelerations: cubics
-  // piece before a point: its row, and its place in the grid
+  // of the piece after a point: the row before it, and its interval of the grid
   std::vector<int64_t> segment, interval;
   std::vector<double> row_times;                                // [W]
   double ratio[3];                                              // the greatest of all pieces: velocity, acceleration, jerk

@@ -14,7 +14,7 @@ namespace {
 // that ends at rest, rad/s^2, which is of rounding and of knots that became one.
 constexpr double kNoTime = 1e-14, kBrief = 1e-2, kShorter = 0.9, kNothing = 1e-12, kLastAcceleration = 5e-3;
 
-// The first derivatives of a piece `t` seconds after its begin.
+// Position and derivatives of a piece, the first `orders` of them, `t` seconds after its begin.
 void evaluate(const Pieces& motion, long piece, double t, long orders, double* out, long plane) {
   const double* c = motion.at(piece);
   const long dof = motion.dof;

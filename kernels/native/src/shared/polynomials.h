@@ -5,9 +5,9 @@
 
 namespace traj_integrator::retiming {
 
-constexpr int kDegree = 5;   // coefficients of the polynomials, at most
+constexpr int kDegree = 5;   // of the polynomials, at most
 constexpr int kOrders = 4;   // position, velocity, acceleration, jerk
-constexpr double kFactors[kOrders][kDegree + 1] = {  // coefficients in derivatives
+constexpr double kFactors[kOrders][kDegree + 1] = {  // factors of coefficients in derivatives
     {1, 1, 1, 1, 1, 1}, {0, 1, 2, 3, 4, 5}, {0, 0, 2, 6, 12, 20}, {0, 0, 0, 6, 24, 60}};
 
 // Least and greatest value of a polynomial of `span` seconds and of its first three derivatives, exact up to rounding:
