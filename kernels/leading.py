@@ -21,7 +21,7 @@ class Leading(NamedTuple):
 
     @classmethod
     def of(cls, action: object, rows: Sequence[object] = ()) -> Leading | None:
-        """Those of actions; None where these are a batch already, or no actions, which the validators say.
+        """The leading dimensions of actions; None where these are a batch already, or no actions, as validators say.
 
         A batch with a row `[D]` of start or goal has them, too: the row gets its dimension.
         """

@@ -38,7 +38,7 @@ class Role:
     """The work of a client."""
 
     counts: Callable[[], dict[str, int]]
-    """Counts since its start."""
+    """Counts since the role's start."""
     is_met: Callable[[], bool]
     """True if it and the node have discovered each other."""
     faults: Counter[str]

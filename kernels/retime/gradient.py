@@ -44,7 +44,7 @@ class Envelope(NamedTuple):
 
 
 def wants_gradient(waypoints: Tensor, limits: MotionLimits) -> bool:
-    """Whether autograd has to see the duration."""
+    """Return whether autograd has to see the duration."""
     given = (waypoints, limits.velocity, limits.acceleration, limits.deceleration, limits.jerk)
     return torch.is_grad_enabled() and any(isinstance(x, Tensor) and x.requires_grad for x in given)
 

@@ -88,7 +88,7 @@ class Bounds:
         return demand.max(axis=0)
 
     def raised_to(self, motion: Motion, jerk_share: float = 1.0) -> Bounds:
-        """Bounds whose rates a motion keeps, up to a share of its jerk: raised where assumed ones are exceeded."""
+        """Bounds that a motion keeps with a share of its jerk: assumed rates are raised where it exceeds them."""
         if jerk_share <= 1.0 and keeps(motion, self.sides):
             return self
         least, most = extremes(motion)[:, 1:]

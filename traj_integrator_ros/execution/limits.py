@@ -17,7 +17,7 @@ from .tolerances import ROUNDING, STANDS_RAD_S
 QUANTITIES = ("position", "velocity", "acceleration", "jerk")
 """The quantities, by order of derivative."""
 RELATIVE_SLACK = 1e-3
-"""Relative slack by default: equality is no violation, nor is the ripple of interpolation."""
+"""Relative slack by default: neither equality nor the ripple of interpolation is a violation."""
 POSITION_SLACK = 1e-5
 """Relative slack of positions: a joint's end does not depend on where its 0 is."""
 DECELERATION = "deceleration"
@@ -25,9 +25,9 @@ DECELERATION = "deceleration"
 _ROUNDED_JERK = 60 * 2.0**-52
 """Jerk that rounding of positions makes, as a multiple of a position over the cube of a piece's length."""
 _MERGED_S = 18e-6
-"""Times the largest jerk, over a piece's length: the jerk where points less than 1 us apart became one, which moves a
-change of jerk, of twice as much, by as long: a quintic's jerk is 9 times a wrong acceleration at its end, over its
-length.
+"""Jerk that comes from points less than 1 us apart that became one, as a multiple of the largest jerk over a piece's
+length. A change of the jerk, at most twice the largest, moves by up to 1 us. The acceleration at a piece's end is wrong
+by their product, and a quintic's jerk by 9 times that, over its length.
 """
 LONGEST_BRAKE_S = 30.0
 """A longer brake, s, means that the limits cannot belong to a robot."""

@@ -65,9 +65,9 @@ class Motion(NamedTuple):
     coefficients: np.ndarray
     """Coefficients of the powers of the time since the piece began, s: float64 `[N, K + 1, D]`, K from 1 to 5."""
     with_accelerations: bool = True
-    """Whether its points have accelerations: False if acceleration jumps at the knots (a hold)."""
+    """True if its points have accelerations: False if acceleration jumps at the knots (a hold)."""
     ends_at_rest: bool = False
-    """Whether its last velocity is 0; then it counts as exactly 0, in spite of rounding."""
+    """True if its last velocity is 0; then it counts as exactly 0, in spite of rounding."""
     plan_from: float = 0.0
     """Time before which the motion only leads to its plan, s."""
     plan_until: float = np.inf
@@ -95,7 +95,7 @@ class Motion(NamedTuple):
 
     @property
     def moves(self) -> bool:
-        """Whether any joint moves."""
+        """True if any joint moves."""
         return bool(np.count_nonzero(self.coefficients[:, 1:]))
 
     @property

@@ -90,7 +90,7 @@ class Problem:
 
     @property
     def jumps_only(self) -> bool:
-        """Whether the present state is on the plan but for its acceleration."""
+        """True if the present state is on the plan but for its acceleration."""
         return self.plan.plan_from <= 0 and not np.count_nonzero(self.beyond[:2])
 
     @cached_property

@@ -76,7 +76,7 @@ class Reach:
             request.control_interface = ControlInterface.Velocity
 
     def reach(self, target: np.ndarray, duration: float) -> bool:
-        """Whether the joint can be in a state `[3]` after exactly `duration`, s; then `motion` is how."""
+        """Return whether the joint can be in a state `[3]` after exactly `duration`, s; then `motion` is how."""
         found = self.least_duration(target, duration)
         return found is not None and found <= duration + ROUNDING
 

@@ -58,7 +58,7 @@ def cubic_spline(
 
 
 def rests_at_end(positions: np.ndarray, last_step: float, rest_tolerance: float) -> bool:
-    """Whether the mean velocity between the last two positions is at most rest_tolerance, rad/s."""
+    """Return whether the mean velocity between the last two positions is at most rest_tolerance, rad/s."""
     way = positions[-1] - positions[-2]
     return max(map(abs, way.tolist())) <= rest_tolerance * last_step  # faster than numpy for a few numbers
 

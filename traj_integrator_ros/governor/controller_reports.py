@@ -56,7 +56,7 @@ class ControllerReport:
     reference: State
     speed_scaling: float = 1.0
     has_velocity: bool = True
-    """Whether it says the velocity of its reference, of all joints: of the others it is 0."""
+    """True if it says the velocity of its reference, of all joints: of the others it is 0."""
 
 
 class ControllerReports:
@@ -119,7 +119,7 @@ class ControllerReports:
 
 
 def matches(report: ControllerReport, planned: PlannedMotion) -> bool | None:
-    """Whether a reference is a motion's exactly (True), within 3 ms (False), or not at all (None)."""
+    """Return whether a reference is a motion's exactly (True), within 3 ms (False), or not at all (None)."""
     own = planned.state_at(report.stamp_ns)
     apart = np.abs(report.reference.position - own.position)
     speed = np.maximum(np.abs(own.velocity), np.abs(report.reference.velocity))
@@ -147,7 +147,7 @@ def found_in(planned: PlannedMotion, report: ControllerReport, near_ns: int, wit
 
 
 def _is_at_another_speed(report: ControllerReport, planned: PlannedMotion, own: State) -> bool:
-    """Whether a reference only passes where a motion passes: its velocity is not the motion's within 3 ms."""
+    """Return whether a reference only passes where a motion passes: its velocity is not the motion's within 3 ms."""
     if not report.has_velocity:
         return False
     least = _HOLDS_RAD_S if rests(report.reference) else _MATCH_RAD_S
@@ -160,5 +160,5 @@ def _is_at_another_speed(report: ControllerReport, planned: PlannedMotion, own: 
 
 
 def rests(state: State) -> bool:
-    """Whether a reference is held."""
+    """Return whether a reference is held."""
     return float(np.abs(state.velocity).max(initial=0.0)) < STANDS_RAD_S

@@ -50,7 +50,7 @@ class JointStates:
         self._joint_names = joint_names
         self._state: MeasuredState | None = None
         self.jumped_back = False
-        """Whether a clock has jumped back and no state has arrived since."""
+        """True if a clock has jumped back and no state has arrived since."""
         self.refused: Rejected | None = None
         """The reason why joints of the last message were refused."""
         self.recent: deque[MeasuredState] = deque(maxlen=MOST_KEPT)

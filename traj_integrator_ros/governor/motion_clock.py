@@ -50,7 +50,7 @@ class MotionClock:
 
     @property
     def is_scaled(self) -> bool:
-        """Whether motions are executed more slowly than planned: their messages begin when they arrive."""
+        """True if motions are executed more slowly than planned: their messages begin when they arrive."""
         return self.rate != 1.0
 
     def is_settled(self, robot_ns: int) -> bool:

@@ -59,7 +59,7 @@ class PresentCommand:
     motion_clock: MotionClock = field(default_factory=MotionClock)
     lead: Lead = field(default_factory=Lead)
     is_doubtful: bool = False
-    """Whether a clock was set in motion, and no report has shown the controller's reaction yet: until the robot rests.
+    """True if a clock was set in motion, and no report has shown the controller's reaction yet: until the robot rests.
     """
     _set_by_ns: int = 0
     """Time by which the robot's clock was set, if no report has come since."""

@@ -36,9 +36,9 @@ class PlannedMotion(NamedTuple):
     start_ns: int
     motion: Motion
     is_complete: bool = False
-    """Whether it belongs to a complete plan, whose planned motions come in the order in which they are tried."""
+    """True if it belongs to a complete plan, whose planned motions come in the order in which they are tried."""
     keeps_limits: bool = False
-    """Whether its points keep limits that the interpolation between them may exceed (see `complete_plan`)."""
+    """True if its points keep limits that the interpolation between them may exceed (see `complete_plan`)."""
     said: str = ""
     """Why it is slower than usual, if it was timed; empty if it is not."""
     pace: np.ndarray | float = np.inf
@@ -105,7 +105,7 @@ class Reading(NamedTuple):
     limits: JointLimits = _NO_LIMITS
     """Limits that are given."""
     slows: bool = False
-    """Whether plans that exceed limits are slowed: then they end at their last row, whatever that asks for."""
+    """True if plans that exceed limits are slowed: then they end at their last row, whatever that asks for."""
 
 
 def references(

@@ -120,11 +120,11 @@ class RobotClock:
         """Lead of messages: see above."""
         self.reports, self.states = Stamps(), Stamps()
         self.has_reports = False
-        """Whether reports have arrived."""
+        """True if reports have arrived."""
         self.steps = 0
         """Number of times that a clock was set."""
         self.is_unsure = False
-        """Whether the node's clock was set, and it is not known whether the robot's was."""
+        """True if the node's clock was set, and it is not known whether the robot's was."""
         self._node_ns = self._robot_ns = 0
         """Lead of both clocks over the steady clock; 0: not known."""
         self._since_ns = 0

@@ -32,7 +32,7 @@ class Present(NamedTuple):
 
     planned: PlannedMotion
     follows: bool
-    """Whether it executes a motion of this node; otherwise it rests."""
+    """True if it executes a motion of this node; otherwise it rests."""
     known_from_ns: int
     """The planned motion is certain from here on: later than now while the controller bridges to its first point."""
 
@@ -53,9 +53,9 @@ class SentMotion(NamedTuple):
     plan: PlannedMotion | None = None
     """The planned motion that it leads to."""
     continues: bool = True
-    """Whether it continues a motion that was in execution."""
+    """True if it continues a motion that was in execution."""
     is_known: bool = True
-    """Whether it was executed until the next one began."""
+    """True if it was executed until the next one began."""
 
     def shifted(self, by_ns: int) -> SentMotion:
         """The same motion, executed that much later."""

@@ -43,7 +43,7 @@ def _alternates(fourth: np.ndarray) -> np.ndarray:
 
 
 def is_noise(steps: np.ndarray, rows: np.ndarray, limits: JointLimits) -> bool:
-    """Whether rows `[N + 1, dof]`, some time apart, exceed limits of acceleration or jerk because they are noisy.
+    """Return whether noise makes rows `[N + 1, dof]`, some time apart, exceed limits of acceleration or jerk.
 
     Fourth differences of 0 do not count: where a joint hardly moves, an encoder says the same for long.
     """

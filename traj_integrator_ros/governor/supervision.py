@@ -28,7 +28,7 @@ class Contact(NamedTuple):
     place: np.ndarray
     """Positions where joints stood."""
     again: bool = False
-    """Whether the robot met it twice without having been away in between."""
+    """True if the robot met it twice without having been away in between."""
 
 
 class Yields(NamedTuple):
@@ -62,12 +62,12 @@ class Guard:
         self._kind = RejectionReason.DEVIATION
         self.stopped_until_rest = False
         self.held = held
-        """Whether a stop holds on until it is released: by a call, never because something else is forgotten."""
+        """True if a stop holds on until it is released: by a call, never because something else is forgotten."""
         self.stop_waits = False
-        """Whether a stop was requested that cannot be made yet."""
+        """True if a stop was requested that cannot be made yet."""
         self.brakes = 0
         self.stood = False
-        """Whether a joint stood, and nothing has begun since at its place."""
+        """True if a joint stood, and nothing has begun since at its place."""
         self.contact: Contact | None = None
         """The obstacle; None: nothing, or the robot has been away from there since."""
         self.yields = Yields()
@@ -154,7 +154,7 @@ class Guard:
             raise self.refusal()
 
     def refusal(self) -> Rejected:
-        """What sequences are refused with while the robot is braked."""
+        """The refusal of sequences while the robot is braked."""
         is_off = self._kind is RejectionReason.CONTROLLER_UNAVAILABLE
         source, until = ("controller_state", "it is back") if is_off else ("node", "the robot rests")
         return Rejected(self._kind, f"{source}: {self.reason}; rejecting until {until}")

@@ -77,7 +77,7 @@ class TrajectoryMaker:
         return present.planned.state_at(self._join_ns(present, now_ns))
 
     def present(self, plan: Plan, now_ns: int) -> Present:
-        """What is commanded from now on, from where a plan is to be joined.
+        """The motion that is commanded from now on, from which a plan is to be joined.
 
         Raises:
             Rejected: with the reason.
@@ -112,7 +112,7 @@ class TrajectoryMaker:
         return replace(plan, origin_ns=plan.origin_ns - behind_ns) if plan.origin_ns and behind_ns else plan
 
     def found(self, search: Search) -> Candidate:
-        """What a search has found that is over. Raises Rejected: nothing."""
+        """The result of a search that is over. Raises Rejected if it found nothing."""
         candidate, told = search.result()
         if candidate is None:
             raise Rejected(RejectionReason.LIMITS, told)
@@ -162,7 +162,7 @@ class TrajectoryMaker:
         return not (np.abs(state.beyond(search.point.state)) > most).any()
 
     def begun_later(self, search: Search, plan: Plan, present: Present, now_ns: int) -> Search | None:
-        """What was found from rest for a plan that begins at no given time, begun now; None: it has to be sought."""
+        """A motion from rest that was found for a plan without a given time, begun now; None: it has to be sought."""
         if (plan.origin_ns and not plan.untimed) or np.count_nonzero(search.point.state[1:]) or not search.succeeded:
             return None
         join_ns = self._join_ns(present, now_ns)

@@ -73,7 +73,7 @@ class GoalFields(NamedTuple):
     goal_time: float
     """Longest time after the end, s."""
     has_multi_dof: bool
-    """Whether it contains joints of more than one degree of freedom."""
+    """True if it contains joints of more than one degree of freedom."""
 
 
 def refused(line: str) -> Result:

@@ -174,7 +174,9 @@ PyObject* py_record(PyObject*, PyObject* const* args, Py_ssize_t count) {
 
 // cost(apply, kept, map, values, indices, dt, terms) -> [B]
 //
-// Returns the cost. Where autograd records it, the cost goes through `apply((cost, kept, saved), *values)`; saved holds the values and their gradients. Returns None without computing anything if an argument is not an ordinary tensor, or if dt or a term needs a gradient.
+// Returns the cost. Where autograd records it, the cost goes through `apply((cost, kept, saved), *values)`; saved holds
+// the values and their gradients. Returns None without computing anything if an argument is not an ordinary tensor, or
+// if dt or a term needs a gradient.
 PyObject* py_cost(PyObject*, PyObject* const* args, Py_ssize_t count) {
   enum { kApply, kKept, kMap, kValuesAt, kIndices, kDt, kTerms, kMost };
   if (count != kMost) return unfit();

@@ -77,7 +77,7 @@ class ArrayArguments {
 
   ArrayArguments(PyObject* const* given, Py_ssize_t count) : next_(given), end_(given + count) {}
 
-  // Whether all of them were taken, and are correct.
+  // Returns whether all arguments were taken, and are correct.
   bool fit() const { return fit_ && next_ == end_; }
   // Rejects arguments that do not belong together.
   void require(bool fits) { fit_ = fit_ && fits; }

@@ -22,7 +22,7 @@ struct OfTensors {
   Object called(PyObject* tensor) const { return Object(PyObject_CallFunctionObjArgs(descriptor, tensor, nullptr)); }
 };
 
-// Whether it is a contiguous array for the loops.
+// Reads a tensor as an array; returns whether the loops can take it, contiguous as they need it.
 bool read(const DLTensor& seen, Array& array) {
   if (seen.device_type != DLTensor::kCpu || seen.dims > Array::kMostDims || (seen.bits != 32 && seen.bits != 64)) return false;
   if (seen.code == DLTensor::kFloat) array.type = seen.bits == 32 ? 'f' : 'd';

@@ -51,7 +51,8 @@ bool read_tensor(PyObject* tensor, Array& array);
 // A tensor that `read_tensor` can read: the same one, or a copy. Null without a Python error.
 Object readable(PyObject* tensor);
 
-// Whether nothing is active that has to see torch's operators: transforms, modes, tracing; if ordinary, nor forward mode.
+// Return whether nothing is active that has to see torch's operators: transforms, modes, tracing; if ordinary, nor
+// forward mode.
 bool has_no_modes();
 bool is_ordinary();
 bool requires_grad(PyObject* tensor);

@@ -39,9 +39,9 @@ class Legs {
   size_t legs() const { return used_; }
   const ThirdOrder& leg(size_t i) const { return *legs_[i]; }
   double duration() const;
-  // Whether no leg had to be left at a constant rate, or to rest where the path is smooth.
+  // Returns whether no leg had to be left at a constant rate, or to rest where the path is smooth.
   bool as_meant() const { return as_meant_; }
-  // Whether that takes longer than jerk explains, given the second order's duration: then it is no solution.
+  // Returns whether the legs take longer than jerk explains, given the second order's duration: they are no solution.
   bool is_too_long(const Path& path, const SecondOrder& fastest) const {
     return !(duration() <= longest(path, fastest, 0, fastest.intervals()));
   }

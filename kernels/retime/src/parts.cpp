@@ -6,7 +6,8 @@
 namespace traj_integrator::retiming {
 namespace {
 
-// A plan is slowed from this time, s, before an excess to this time behind it; the wider margin is for where the first is not enough.
+// A plan is slowed from this time, s, before an excess to this time behind it; the second margin is for where the first
+// is not enough.
 constexpr double kMargins[] = {0.2, 0.8};
 // A margin is wide enough if its outer quarter takes hardly longer.
 constexpr double kUnslowed = 1 + 1e-4;
@@ -55,7 +56,7 @@ void append(Played& to, const Played& from, int64_t begin, int64_t end, double s
   if (with_accelerations) add(from.acceleration, to.acceleration);
 }
 
-// Whether the outer quarter of the margins takes hardly longer, where the plan goes on; t: of the part's rows.
+// Returns whether the outer quarter of the margins takes hardly longer, where the plan goes on; t: the part's times.
 bool is_unslowed(const double* t, int64_t rows, const std::vector<double>& passed, double margin, bool before, bool after) {
   const double *const end = t + rows - 1, quarter = margin / 4;
   const int64_t first = std::lower_bound(t, end, *t + quarter) - t, last = std::upper_bound(t, end, *end - quarter) - t - 1;

@@ -37,7 +37,7 @@ class Path {
   const std::vector<double>& passed() const { return passed_; }
   // Phases at which it turns back, if they are smooth.
   const std::vector<double>& turns() const { return turns_; }
-  // Whether the third derivative does not jump at a knot.
+  // Returns whether the third derivative does not jump at a knot.
   bool is_smooth(int64_t knot) const { return smooth_[knot]; }
   // Position and derivatives by s, [D] each, of one piece; pointers that are null are left out. Element j is written to
   // out[j * stride].

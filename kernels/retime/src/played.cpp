@@ -189,7 +189,7 @@ void Retimer::certify(const Limits& limits) {
   played.set_ratio();
 }
 
-// Whether a plan keeps its limits unchanged; then it is played unchanged.
+// Returns whether a plan keeps its limits; then it is played unchanged.
 bool Retimer::plan_keeps(const PathRows& rows, const Limits& limits) {
   for (int64_t i = 0; i < rows.rows; ++i) {
     const double t = rows.knots[i];

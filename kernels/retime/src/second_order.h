@@ -28,7 +28,7 @@ class SecondOrder {
   // Divides the speed everywhere.
   void stretch(double factor);
   double largest_start_speed() const { return std::sqrt(reachable_.front()); }
-  // What prevents a faster begin: 0 velocity, 1 acceleration; and the joint.
+  // The limit that prevents a faster begin: 0 velocity, 1 acceleration; and its joint.
   struct Binding {
     int kind;
     int64_t joint;

@@ -7,7 +7,7 @@
 namespace traj_integrator::execution {
 namespace {
 
-// Whether the ends of a piece, and how far it may bend between them, show that no derivative exceeds its range.
+// Returns whether a piece's ends, and its greatest bend between them, show that no derivative exceeds its range.
 bool is_surely_within(const Pieces& motion, long piece, const double* ranges) {
   const long dof = motion.dof;
   const double h = motion.knots.step(piece), *c = motion.at(piece);

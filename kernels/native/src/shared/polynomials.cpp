@@ -67,7 +67,7 @@ struct BernsteinWeights {
 };
 constexpr BernsteinWeights kWeights;
 
-// Whether the Bernstein coefficients show that the polynomial stays within the known extremes.
+// Returns whether the Bernstein coefficients show that the polynomial stays within the known extremes.
 bool surely_within(const double* c, int degree, double scale, double low, double high) {
   for (int i = 0; i <= degree; ++i) {
     double sum = 0;
