@@ -37,12 +37,16 @@ _LATELY_S, _USUAL_S, _REMEMBERED_S = 2.0, 10.0, 600.0
 motion. A contact at 0.03 rad/s grows by the floor within 0.51 s; droops of 2.5 kg, 14 mrad, change within seconds.
 """
 _FLOOR, _OF_SPEED = 0.16, 0.75
-"""Least threshold of growth at rest, and the addition at full speed, as shares of the allowance: free motion of
-industrial arms takes 2 of 9 mrad when slow, and 7 of 40 mrad when fast; pushes of 80 N at 0.5 rad/s take 26 of 27.
+"""Least threshold of growth at rest, and the addition at full speed, as shares of the allowance: pushes of 80 N at
+0.5 rad/s take 26 of 27 mrad.
 """
-_MARGIN, _UNKNOWN = 2.0, 0.25
+_NEED_OF_SPEED = 0.25
+"""Addition to the learned need at full speed, as a share of the allowance: hobby arms need 16 mrad at 0.05 rad/s and 19
+at 0.8, industrial arms 2 and 7.
+"""
+_MARGIN, _UNKNOWN = 2.0, 0.3
 """Factor by which a quantity may exceed its learned value. Share of the allowance that joints are assumed to need until
-they have moved to and fro: soft drives need 0.15, hobby arms with play and stiction up to 0.3.
+they have moved to and fro: soft drives need 0.15, hobby arms 0.35, and without reports, hanging in their play, 0.6.
 """
 _EXERCISED_S = 0.5
 """Time of motion in either direction after which a joint has shown its play."""
@@ -179,11 +183,11 @@ class TrackingMonitor:
         self.growth = np.sign(growth) * np.maximum(np.abs(growth) - nearer, 0.0)
         self.error = _outside(error, np.stack([self.usual, zeros]))
         distance = np.where(allowance.distance > 0, allowance.distance, np.inf)
-        self._share, self._of_speed = np.abs(self.growth) / distance, _OF_SPEED * min(fastest, 1.0)
+        self._share, self._of_speed = np.abs(self.growth) / distance, _NEED_OF_SPEED * min(fastest, 1.0)
         unknown = self._exercised.min(axis=0) < _EXERCISED_S
         need = np.maximum(self._need.max(initial=0.0), np.where(unknown, _UNKNOWN, 0.0))  # joints of an arm are alike
-        most = distance * (np.maximum(_MARGIN * need, _FLOOR) + self._of_speed)
-        self.threshold = np.minimum(most, distance) if fastest else np.full_like(error, np.inf)
+        most = np.maximum(_MARGIN * need + self._of_speed, _FLOOR + _OF_SPEED * min(fastest, 1.0))
+        self.threshold = distance * np.minimum(most, 1.0) if fastest else np.full_like(error, np.inf)
 
     def _learn_need(self, velocity: np.ndarray, elapsed_s: float, allowance: Allowance) -> None:
         """Learn from excursions that are over: one in contact does not end, or ends with a brake."""
