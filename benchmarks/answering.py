@@ -27,7 +27,7 @@ USED = 0.6
 """Share of its limits that a plan uses."""
 CYCLE_S, DT, LEAD_S = 0.4, 0.02, 0.02
 STATES_NS = 10_000_000
-"""Time between joint states, s."""
+"""Time between joint states, ns."""
 USUAL_US, MOST_US = 5e3, 10e3
 """Largest median, and largest single time, allowed for a kind."""
 SAMPLE, SAMPLE_US = "a sample of the command", 20.0

@@ -59,7 +59,7 @@ def claim_domain() -> int:
     folder = Path(tempfile.gettempdir()) / "traj_integrator_ros_domains"
     if not folder.is_dir():
         folder.mkdir(exist_ok=True)
-        folder.chmod(0o1777)  # readable for all users, like its folder
+        folder.chmod(0o1777)  # open to all users, like the folder around it
     candidates = [domain for domain in DOMAINS if str(domain) != os.environ.get("ROS_DOMAIN_ID", "").strip()]
     for domain in random.SystemRandom().sample(candidates, len(candidates)):
         lock = _try_to_lock(folder / f"{domain}.lock")

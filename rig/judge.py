@@ -45,7 +45,7 @@ class Finding(NamedTuple):
 
     @property
     def good(self) -> bool:
-        """Note a requirement, and return whether it holds."""
+        """True if the value keeps its limit."""
         return self.value <= self.most
 
 

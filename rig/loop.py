@@ -99,7 +99,7 @@ class Loop:
         """Steps of the machine's clock so far, ns."""
         self.mono0 = time.monotonic_ns()
         self.K = time.time_ns() - self.mono0
-        self.next = self.cycle = 0  # time, ns since mono0, and the event
+        self.next = self.cycle = 0  # time of the next cycle, ns since mono0, and its number
         self._played = None
         self._make_entities()
 

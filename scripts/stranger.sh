@@ -1,7 +1,8 @@
-# !/bin/sh Sets this project up as on a fresh machine, with the package index's own torch (a CUDA build, 3 GB) instead
-# of wheels that lie here, and runs what depends on the torch: demo, C++ example, memory, compiled kernels. With
-# --set-up, only the set-up. It uses a checkout of its own, of the last commit. Skipped where the index is away or slow,
-# or .venv has that torch already; whatever else goes wrong is a failure.
+#!/bin/sh
+# Sets this project up as on a fresh machine, with the package index's own torch (a CUDA build, 3 GB) instead of local
+# wheels, and runs what depends on the torch: demo, C++ example, memory, compiled kernels. With --set-up, only the
+# set-up. It uses a checkout of its own, of the last commit. Skipped where the index is away or slow, or .venv has that
+# torch already; whatever else goes wrong is a failure.
 cd "$(dirname "$0")/.." || exit
 if .venv/bin/python -c 'import sys, torch; sys.exit(torch.version.cuda is None)'; then
   echo "stranger: skipped, .venv has the index's own torch already: the tests above ran with it"

@@ -37,7 +37,7 @@ class _Worker:
     pid: int
     file: int = -1
     item: int = 0
-    """Index of the test in its file that the worker runs."""
+    """Index, in its file, of the test that the worker runs."""
 
 
 class ForkedWorkers:

@@ -39,7 +39,7 @@ class RosClient(Participant):
         self.trajectories: list[JointTrajectory] = []
         self.rejections: list[Rejection] = []
         self.statuses: list[DiagnosticStatus] = []
-        """Time since which statuses of the node count, ns."""
+        """Statuses of the node since a fresh one was last asked for."""
         self._since_ns = 0
         self.states = self.publisher(JointState, "joint_states")
         self.sequences = self.publisher(ActionSequence, "~/action_sequence")

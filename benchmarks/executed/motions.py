@@ -21,7 +21,7 @@ PLAN_ACCELERATION = 2.0
 RAMP_S = 1.5
 """Time in which the plan accelerates, s."""
 SHORTEST_STEP = 0.02
-"""Length of chunks that recordings are cut into, s."""
+"""Shortest step of the chunks that recordings are cut into, s."""
 _SUFFIXES = ".csv", ".yml", ".db3"
 
 

@@ -200,7 +200,7 @@ class TimingClient(Participant):
         return self.subscribe(message_type, topic, lambda message: None, DEPTH, raw=True)
 
     def _own_client(self, service: type, name: str) -> Client:
-        """A subscription whose answers nobody else takes."""
+        """A client of a service whose answers nobody else takes."""
         return self.node.create_client(service, name, qos_profile=QoSProfile(depth=DEPTH))
 
     def _all_matched(self) -> bool:

@@ -12,7 +12,7 @@ from ..rig import FREE, Rig
 from .table import case
 
 _REPORTS_HZ = 100
-"""The arguments of UR's driver."""
+"""Rate of the reports, as in UR's driver."""
 _SPAN, _ENDS = 0.8, np.array([0.4, -0.3])
 """A plan's duration, s, and how far it goes, rad."""
 _MOST_RAD = 1e-3

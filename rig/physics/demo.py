@@ -28,7 +28,7 @@ from .packages import Absent, mujoco_module
 from .robot import PhysicalRobot
 
 ROWS, STEP = 60, 0.03
-"""Duration of the optimizer's motion, s."""
+"""Number of rows of the optimizer's motion, and the time between them, s."""
 GOAL = np.array([0.6, 0.3, -0.4, 0.5, 0.3, 0.4, -0.5])
 """Goal, rad from the arm's first position."""
 WEIGHTS = 1e3, 1e2, 1e1, 1e-5

@@ -28,7 +28,7 @@ class Drive:
     """Share of the arm's gravity, without its payload, that is compensated."""
     integral: float = 0.0
     hold_ms: int = 1
-    """Period of the bus, s."""
+    """Period of the bus, ms."""
     stiffness: tuple[float, ...] = ()
     """Stiffness of servos, Nm/rad."""
     released: float = 25.0

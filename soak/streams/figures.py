@@ -31,7 +31,7 @@ class Figures(NamedTuple):
     way: float
     lateness: float
     """Mean distance of the command from the newest accepted plan, over the plan's mean speed, s; NaN: no such plan
-    moves.
+    of positions moves.
     """
     refusals: float
 
@@ -57,7 +57,7 @@ def _lateness(run: Run) -> float:
     for it, begin_ns, end_ns in zip(taken, times_ns[:-1], times_ns[1:], strict=True):
         cycles = np.arange(max(run.cycle_at(begin_ns), 0), min(run.cycle_at(end_ns), len(run.off)))
         cycles = cycles[~run.off[cycles]]
-        reached_ns = run.begin_ns + (cycles + 1) * run.period_ns  # commands hold a period after their cycle
+        reached_ns = run.begin_ns + (cycles + 1) * run.period_ns  # joints reach a command a period after its cycle
         since = reached_ns - (it.chunk.stamp_ns or begin_ns)
         planned = _between(it.chunk.position, since / SECOND / it.chunk.dt)
         distance += np.abs(run.commands[0, cycles] - planned).sum()

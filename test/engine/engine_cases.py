@@ -16,7 +16,7 @@ from traj_integrator_ros.kernels import MAPS, ControlMap
 
 KINDS = STATE[:3]
 JERKS = ("start_jerk", "goal_jerk")
-"""The engine's states have no accelerations."""
+"""The engine's states have no jerks."""
 
 
 @dataclasses.dataclass(frozen=True)

@@ -21,7 +21,7 @@ def limits(dof: int, position: float = np.inf) -> Bounds:
 
 
 def at_the_speed_of(start: State) -> Motion:
-    """The first half second of the brake."""
+    """Half a second of motion at the velocity of a state."""
     return cubic_spline(np.full(10, 0.05), start.position + 0.05 * np.arange(11)[:, None] * start.velocity)
 
 

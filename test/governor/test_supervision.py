@@ -156,7 +156,7 @@ class Stream(ArmLoop):
         self.wall = wall
 
     def go(self, speed: float, seconds: float, by: ControlSpace = ControlSpace.POSITION) -> None:
-        """Send chunks of the first joint at a speed."""
+        """Send chunks that move the first joint at a speed."""
         ways = speed * 0.04 * np.arange(1, 17)[:, None] * [1.0, 0.0]
 
         def send(time: float) -> None:

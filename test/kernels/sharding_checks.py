@@ -198,7 +198,7 @@ def test_what_is_none_is_part_of_the_question() -> None:
     """Rules are asked again if other arguments are None; answers for different arguments are not reused."""
     action = torch.randn(4, HORIZON, DOF, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
     rows = torch.ones(4, DOF, dtype=torch.float64)
-    everywhere = distribute_tensor(rows, LINE, [Replicate()])  # redistributed, which matters for partial sums
+    everywhere = distribute_tensor(rows, LINE, [Replicate()])  # redistributed, which makes a difference
     for options in ({"start_velocity": rows}, {"start_acceleration": rows}, {}):
         whole = jerk_step(action, rows, **options, dt=0.1)
         split = jerk_step(spread(action, "batch", 0, 2), everywhere, **dict.fromkeys(options, everywhere), dt=0.1)

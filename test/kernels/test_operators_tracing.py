@@ -71,7 +71,7 @@ def test_compiles_as_one_graph_with_one_node_and_the_same_gradients(kernel):
 
 @pytest.mark.parametrize("transform", ["grad", "jvp", "vmap"])
 def test_function_transforms_compile(transform):
-    """The operators that all others are composed of; these are traced below."""
+    """The transforms that all others consist of; the others are traced below."""
     case = signature_case(MAPS["acceleration_zoh"])
     inputs, f = case.values, TRANSFORMS[transform](case.function())
     torch._dynamo.reset()

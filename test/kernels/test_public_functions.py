@@ -174,7 +174,7 @@ WITH_STARTS = {name: row for name, row in TRACED.items() if len(row[1]) == 3 and
 @pytest.mark.parametrize(("call", "inputs"), WITH_STARTS.values(), ids=WITH_STARTS)
 @pytest.mark.parametrize("flat", [(1,), (2,), (1, 2)])
 def test_a_start_or_goal_without_a_batch_is_that_of_all_trajectories(call, inputs, flat):
-    """The remaining trajectories keep their rows and their gradients."""
+    """Rows with a batch beside them keep it; gradients are those of the rows repeated for each trajectory."""
     goal = {name: value[0] for name, value in call.options.items() if name in GOAL}
     leaves = [value[0].clone().requires_grad_() if k in flat else value for k, value in enumerate(inputs)]
     spread = [value.expand(BATCH, DOF) if k in flat else value for k, value in enumerate(leaves)]

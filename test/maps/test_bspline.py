@@ -121,7 +121,7 @@ def test_segments_take_arrays_pools_and_a_step_for_each_trajectory():
 
 @pytest.mark.parametrize(("degree", "layout"), [(3, "tight"), (4, "curobo")])
 def test_fit_evaluation_and_segments_take_a_mask_of_the_goals(degree, layout):
-    """The other joints come to rest at the last control point, like joints without a goal."""
+    """Trajectories with a masked goal come to rest at the last control point, like those without a goal."""
     inputs, options = arguments(degree, layout, batch=4, points=6, rows=4)
     options |= {"goal_mask": [True, False, True, False], "dt": 0.1}
     motion = bspline_step(*inputs, **options)

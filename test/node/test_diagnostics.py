@@ -56,7 +56,7 @@ def status(
 
 
 def clock_that_is(ahead_s: float) -> RobotClock:
-    """The robot's clock is ahead of the node's; its stamps take 0.4 ms."""
+    """A robot's clock that is ahead of the node's; its stamps take 0.4 ms to arrive."""
     clock, hour_ns = RobotClock(), 3600 * 10**9
     for arrived_ns in (10**12, 10**12 + 10**7):
         clock.read(arrived_ns + hour_ns, arrived_ns)

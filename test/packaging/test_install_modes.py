@@ -21,7 +21,7 @@ COLCON = Path(sys.prefix) / "colcon"
 TOOLS = {"check_trajectory", "integrate", "monitor", "plot_trajectory", "replay", "retime"}
 EXECUTABLES = {"integrator_node", "demo", *TOOLS}
 CONSOLE_SCRIPTS = {f"traj_integrator_{name.removeprefix('integrator_')}" for name in EXECUTABLES}
-"""Names of the executables; other packages have some, too."""
+"""Names of the executables in a folder that has those of other packages, too."""
 # In a Python with torch and numpy only, the kernels compute, and no ROS or heavy module is imported.
 USE_KERNELS = """
 import array, importlib.util, sys, torch

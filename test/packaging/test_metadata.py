@@ -129,7 +129,7 @@ def test_no_link_of_the_index_page_is_broken(packaging_files: Path, repository: 
     own = [(image, link) for image, _, link in links if repository and link.startswith(repository)]
     assert ("", f"{repository}/blob/v{version}/docs/node.md#topics-and-services") in own or not repository
     assert ("!", f"{repository}/raw/v{version}/docs/figures/first_sight.png") in own or not repository
-    assert re.search(r"\| \[?node\b.* \| reference", page)  # the target of the link
+    assert re.search(r"\| \[?node\b.* \| reference", page)  # the text of the link
 
 
 def test_the_kernels_need_torch_and_numpy_and_the_rest_is_an_extra(packaging_files: Path) -> None:
