@@ -150,7 +150,7 @@ class _Judge:
                 self._below("unnoticed", off, DEVIATION + v * seen_s + stop_way, last, it.kind)
 
     def accepted(self) -> None:
-        """Judge that feasible chunks are executed, except soon after a disturbance, and that motion never stops for long."""
+        """Judge that feasible chunks are executed, except soon after a disturbance, and motion never stops for long."""
         run, scene = self.run, self.scene
         if refusals := [sent for sent in run.sent if sent.refusal not in ("", "off")]:
             at = run.cycle_at(refusals[0].arrived_ns)
