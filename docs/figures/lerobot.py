@@ -144,7 +144,7 @@ def ns(time: float) -> int:
 
 
 def command(events: list[Arrival], way: Directly | ThroughNode, desired: bool) -> np.ndarray:
-    """Positions that the controller commands, `[cycles]`; whether it joins trajectories from its last command."""
+    """Commanded positions, `[cycles]`; `desired`: the controller joins trajectories from its last command."""
     robot = Robot(["joint0"], rate=1 / CYCLE_S, lag=LAG, hard_replacement=True, interpolate_from_desired_state=desired)
     robot.set_state([0.0])
     commanded = []

@@ -50,12 +50,12 @@ class Work:
     left: int = _MOST_WORK
 
     def spend(self, by: int = 1) -> bool:
-        """Do something that takes as long as so many candidates; whether that is left to be done."""
+        """Count work that takes as long as so many candidates; return whether as much was left."""
         self.left -= by
         return self.left >= 0
 
 
-@dataclass  # a frozen one takes longer to make than to see that nothing has to be joined
+@dataclass  # not frozen: making that takes longer than to see that nothing has to be joined
 class Problem:
     """A join from a commanded state to a plan; must not be changed."""
 
@@ -64,7 +64,7 @@ class Problem:
     plan: Motion
     """The plan, from its begin on; it is joined after `plan_from` and, unless it rests at its end, before that."""
     bounds: Bounds
-    """They hold for the plan."""
+    """The bounds that hold for the plan."""
     joining: Joining
     floating: np.ndarray | bool = False
     """Joints whose plan is about velocities, bool `[D]`: it is shifted to where they have reached them."""

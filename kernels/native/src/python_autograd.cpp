@@ -84,7 +84,7 @@ const Record& recording() {
   return type;
 }
 
-// The node's data beside tensors; seconds are None if dt is a tensor, and without a goal there are -1 rows.
+// Data of autograd's node that are no tensors: seconds is dt, or None if that is a tensor; -1 goal rows: there is none.
 enum { kMapOf, kSecondsOf, kActionsOf, kStartRowsOf, kGoalRowsOf };
 const Record& kept_call() {
   static const Record type("traj_integrator_ros.KeptCall", {"map", "seconds", "action_horizon", "start_rows", "goal_rows"});

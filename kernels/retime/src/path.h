@@ -21,7 +21,8 @@ struct PathRows {
 
 class Path {
  public:
-  // False if all rows are equal, so that there is nothing to time. `unfolds`: with a phase that is smooth where it turns back.
+  // Returns false if all rows are equal, so that there is nothing to time. `unfolds`: the path gets a phase that is smooth
+  // where the path turns back.
   bool build(const PathRows& rows, bool unfolds);
 
   int64_t dof() const { return dof_; }
