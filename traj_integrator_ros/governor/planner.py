@@ -161,7 +161,7 @@ class Planner:
         self._first, self._next = self._next, None
 
     def set_clock(self, by_ns: int) -> None:
-        """The clock was set: waiting plans begin at another time of it, and their motions are searched for anew."""
+        """Let waiting plans begin at another time, and search for their motions again, because the clock was set."""
         for sought in filter(None, (self._first, self._next)):
             sought.drop()
             plan, origin_ns = sought.plan, sought.plan.origin_ns
@@ -241,7 +241,7 @@ class Planner:
         return replace(made, origin_ns=origin_ns, chunk=sought.plan if averages else None)
 
     def _begun(self, plan: Plan, present: Present, now_ns: int, making: float, usual_s: float = 0.0) -> Search:
-        """Begin a search, and end it at once where a short plan needs none: threads have their turn later."""
+        """Begin a search. A short plan's result is found here, because threads would get their turn later."""
         maker = self._trajectories
         search = maker.search(plan, present, now_ns, making)
         if search.is_done():

@@ -98,7 +98,7 @@ void expect_apart(const char* name, const Array& written, const Array& other) {
          ": expected memory of its own, got that of another argument");
 }
 
-// One step length where the steps, `horizon` of them for all trajectories, are equal: the loops for that are quicker.
+// Replaces `horizon` equal steps by a single step length, for which the loops are quicker.
 StepLengths simplified(const StepLengths& dt, int64_t horizon) {
   if (dt.step_stride == 0 || dt.batch_stride != 0) return dt;
   const bool equal = std::all_of(dt.data, dt.data + horizon, [&](double step) { return step == *dt.data; });
