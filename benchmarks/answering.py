@@ -33,7 +33,7 @@ USUAL_US, MOST_US = 5e3, 10e3
 SAMPLE, SAMPLE_US = "a sample of the command", 20.0
 """The sample that a loop reads in each cycle, and the largest allowed median: 2 % of a cycle of 1 kHz."""
 COUNT, FEW = 1250, 40
-"""Number of sequences of each kind, also in a quick run."""
+"""Number of sequences of each kind, in a whole run and in a quick one."""
 _COLD, _AGAIN = 3, 3
 Plan = Callable[[np.ndarray], np.ndarray]
 """Positions `[N, DOF]` at times `[N]`, s."""

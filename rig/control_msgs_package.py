@@ -41,7 +41,7 @@ def built_control_msgs() -> dict[str, str]:
 def load_libraries(folder: Path) -> None:
     """Load the libraries of the package into this process, in which LD_LIBRARY_PATH has no effect any more."""
     for library in sorted(folder.glob("libcontrol_msgs__*.so")):
-        with contextlib.suppress(OSError):  # unused parts may lack other packages
+        with contextlib.suppress(OSError):  # libraries that nothing here uses may lack others
             ctypes.CDLL(str(library), ctypes.RTLD_GLOBAL)
 
 

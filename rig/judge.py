@@ -39,7 +39,7 @@ class Finding(NamedTuple):
     value: float
     """Share of its limit; for positions the distance beyond it, rad."""
     most: float
-    """The limit."""
+    """Largest allowed value."""
     cycle: int
     joint: int
 
@@ -153,7 +153,7 @@ class Judged:
         return self.check(speed < REST_RAD_S, f"{what}{when} speed {speed:.2g} rad/s")
 
     def ends_at(self, place: object, tolerance: float = GOAL_RAD, what: str = "") -> bool:
-        """Check that the last command is a goal."""
+        """Check that the last command is at a goal."""
         off = np.abs(self.played()[1][-1] - place).max()
         return self.check(off <= tolerance, f"{what}ends {off:.3g} away from the goal")
 

@@ -245,7 +245,7 @@ def table(results: dict[str, Result]) -> str:
 
 
 def shown(result: Result | None) -> str:
-    """A cell of the table: torch, and the day if all passed."""
+    """A cell of the table: torch and day if all passed, else the result."""
     passed = result is not None and result.outcome == "passed"
     return f"{result.versions['torch']} ({result.date})" if passed else str(result or "untested")
 

@@ -20,7 +20,7 @@ def venv_inputs(environment: Environment) -> list[str]:
 
 
 def make_venv(environment: Environment) -> None:
-    """Creates the environment; with a sourced ROS 2 it sees the system's packages, and a shell must see its own.
+    """Creates the environment; with a sourced ROS 2 it sees the system's packages, and a shell must see its contents.
 
     The lines of environment.sh are those that a shell sources to use it; it is a prefix of ROS 2, too.
     """

@@ -33,7 +33,7 @@ Points = tuple[np.ndarray, list[np.ndarray]]
 
 
 class Case(NamedTuple):
-    """One path: our motion and its time, ms; the same judged between the points of the grid; and a peer's, if any."""
+    """One path: our motion and its time, ms; one with limits held between points of the grid, too; a peer's, if any."""
 
     ours_ms: float
     ours: Retimed

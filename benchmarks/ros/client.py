@@ -245,7 +245,7 @@ class Transports(NamedTuple):
 
 
 class _Manager(BaseManager):
-    """Run the client in a process that reads its profile when it starts."""
+    """Runs the client in a process that reads its profile when it starts."""
 
 
 _Manager.register("TimingClient", TimingClient)

@@ -21,9 +21,7 @@ _TOLD_S = 0.025
 report and message.
 """
 _SLACK = 1.02
-"""Slack of limits in the motion's own time, because nanoseconds are rounded of a clock that advances by parts of a
-cycle.
-"""
+"""Slack of limits in the motion's own time: a clock that advances by parts of a cycle is rounded to nanoseconds."""
 
 
 class Scaled(Rig):

@@ -99,4 +99,4 @@ WITHOUT: dict[str, Mapping[str, float]] = {
     "insisting policy, hobby": {"short_of_back": 0.25, "short_of_again": 0.1},
     "led by a hand": {"home_off_mrad": 500},
 }
-"""Other differences without reports; an arm that a hand has let go has to stand for 1 s before a plan is taken."""
+"""Other limits without reports; an arm that a hand has let go has to stand for 1 s before a plan is taken."""
