@@ -171,7 +171,7 @@ def test_memory_that_is_not_there_is_known_for_what_it_is(text):
 
 
 def test_if_recording_fails_the_engine_continues_eagerly_and_says_so_once(caplog, monkeypatch):
-    monkeypatch.setattr(engine_staged.logger, "propagate", True)  # the launch sets it to False
+    monkeypatch.setattr(engine_staged.logger, "propagate", True)  # the package launch sets it to False
     recorder = CallRecorder(is_broken=True)
     case = EngineCase()
     engine = engine_on(staged(recorder))

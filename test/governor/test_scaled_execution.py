@@ -118,7 +118,7 @@ def test_chunks_are_taken_up_where_the_command_is(slider: Slider, space: Control
         node.sent(node.send(rows, dt=0.04, space=space, now=node.time_s, stamp=node.time_s))
         node.go(0.1)
     assert not node.refused and not node.published.guard.brakes
-    moved_by_slider = 0.7 * 0.7 * CYCLE_S  # the moment of the move: all at once
+    moved_by_slider = 0.7 * 0.7 * CYCLE_S  # at the moment at which the slider is moved, all at once
     assert node.jump() < moved_by_slider + 1e-3
 
 

@@ -131,7 +131,7 @@ def test_transforms_and_tracers_see_the_general_operator():
     assert seen and not any(seen), seen
 
 
-@pytest.mark.filterwarnings("ignore::FutureWarning")  # objects that isinstance examines
+@pytest.mark.filterwarnings("ignore::FutureWarning")  # from objects that isinstance examines
 def test_a_loop_of_steps_leaves_no_tensors_behind():
     def living() -> int:
         gc.collect()

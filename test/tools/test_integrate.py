@@ -30,7 +30,7 @@ def test_a_quadratic_motion_is_reproduced_from_its_own_actions(
     out = read_plain(tmp_path / "out.csv")
     assert out.joint_names == JOINTS
     np.testing.assert_allclose(out.time, quadratic.time, atol=1e-12)
-    # Position control repeats its last action, which no row reaches.
+    # Position control repeats its last action, which reaches no row.
     np.testing.assert_allclose(out.position, quadratic.position, atol=1e-12)
     np.testing.assert_allclose(out.acceleration[1:], quadratic.acceleration[1:], atol=1e-9)
     np.testing.assert_allclose(out.jerk[2:], 0, atol=1e-7)
@@ -117,7 +117,7 @@ def test_control_points_give_the_rows_of_the_kernel_and_the_segments(
 def test_a_sequence_becomes_what_the_node_publishes_for_it(
     tool: Tool, tmp_path: Path, space: str, goal: tuple[float, ...]
 ) -> None:
-    """The node rests where the sequence starts, within limits."""
+    """The robot rests where the sequence starts, within limits."""
     share = np.linspace(0, 1, 13)[1:, None]
     way = 0.05 * share**3 * (10 - 15 * share + 6 * share**2)
     rates = {"velocity": 0.1 * np.sin(np.pi * share) ** 2, "jerk": 0.1 * np.sin(2 * np.pi * share)}

@@ -19,7 +19,9 @@ _ALTERNATES = -0.4
 _LEAST_NOISE_RAD = 5e-5
 """Median of fourth differences, 6 times the noise of rows, up to which noise does not matter."""
 _OF_LIMIT = 0.05
-"""Where the largest noise exceeds a limit of jerk or acceleration, its median changes by this share from row to row."""
+"""Share of a limit by which noise usually changes the jerk, or bends the acceleration, from row to row, if its largest
+exceeds the limit.
+"""
 _ROWS_PER_KNOT = tuple(2**power for power in range(1, 9))
 """Rows per knot of splines near noisy complete plans: recordings come at up to 1 kHz."""
 _WINDOW, _MARGIN = 64, 12

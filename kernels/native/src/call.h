@@ -60,7 +60,7 @@ void vjp(const Call& call, int threads);
 struct CostCall {
   static constexpr int kFields = 6;
 
-  Call map;                          // its outputs are not given; real arrays are float or double
+  Call map;                          // its outputs are not given; real arrays may be float and double
   Array terms[kOutputs][kFields];    // weight, target, terminal weight, limit weight, lower and upper limit of each output
   Array cost;                        // [B]
   Array grad_action;                 // [B, Ha, D] of the cost's type, or none
