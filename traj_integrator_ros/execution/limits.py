@@ -43,7 +43,7 @@ class Limits:
     acceleration: np.ndarray | None = None
     jerk: np.ndarray | None = None
     slack: float = RELATIVE_SLACK
-    """Relative slack; for positions, relative to the smallest distance that counts, 1e-5."""
+    """Relative slack; for positions at most POSITION_SLACK."""
     deceleration: np.ndarray | None = None
     """Limit in place of `acceleration` while a joint slows down; None or infinite: the same."""
     joint_names: tuple[str, ...] = ()

@@ -19,7 +19,7 @@ SAME_END_RAD = 1e-3
 RESTS = 0.02
 """Relative to full speed: measured velocities up to this count as rest."""
 MOST_KEPT = 4096
-"""Most values that caches keep: at 100 Hz those of 40 s."""
+"""Most values that are kept of a kind: at 100 Hz those of 40 s."""
 
 
 def whole_ns(seconds: float) -> int:

@@ -29,7 +29,7 @@ _SHARES = np.linspace(0.0, 1.0, 7)[:, None]
 _EVERY_NS = 3_500_000
 """A robot that reports at 1 kHz is compared every 4 ms: that is more often than anybody looks."""
 _MOVES = 0.01
-"""Share of full speed that counts as motion: a smaller deviation teaches no lag."""
+"""Share of full speed that counts as motion: a smaller deviation of the velocity teaches no lag."""
 _GOES = 0.3
 """Share of the commanded speed from which on a joint counts as moving; a slower one teaches no lag."""
 _LATELY_S, _USUAL_S, _REMEMBERED_S = 2.0, 10.0, 600.0

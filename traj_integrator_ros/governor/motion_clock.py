@@ -15,9 +15,9 @@ SAME_RATE = 1e-3
 _AGREES_NS = 50_000
 """Time, ns, within which a report says nothing new: the command moves 0.05 mrad in it at 1 rad/s."""
 _NEAR_NS = 20_000_000
-"""Distance in time, ns, from where a motion must be by the rates, within which it is searched."""
+"""Time, ns, around where a motion must be by the rates, in which it is sought: messages are taken late."""
 _UNSETTLED_NS = SECOND_NS
-"""After a change of the rate, motions of the last moments are compared as reported, not as expected."""
+"""Time after a change of the rate, ns, in which motions are compared as they were reported, not as expected."""
 _ENTERS_S, _ENTERS_LATEST_S, _LEARNED = 3e-3, 0.05, 0.2
 """Time from a motion's making until a controller begins it, at first and at most; and the weight of the newest one."""
 

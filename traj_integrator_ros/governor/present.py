@@ -28,7 +28,7 @@ _SILENT_S = 0.05
 _SILENT_PERIODS = 6.0
 """A controller without a report for the longer of both is silent: a few may be lost, or wait for a busy machine."""
 _OVERDUE_PERIODS, _OVERDUE_S = 1.2, 4e-3
-"""Time after its period and its jitter when a report is overdue: the wait of a thread for its turn."""
+"""A report is overdue after so many periods, its jitter, and the time, s, for which a thread waits for its turn."""
 _KEPT_S = 30.0
 _MOST_IN_USE = 64
 """Motions that the controller may execute."""

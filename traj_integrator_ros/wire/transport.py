@@ -27,7 +27,7 @@ ARRAYS_IN_MESSAGE = 5
 _FITS_DEFAULT_BYTES = MIB // 4
 _MESSAGES_IN_FLIGHT = 2
 _SHARE_OF_FREE = 4
-"""Largest share of the free memory that one process takes, because its peers need some, too."""
+"""One process takes at most one part in so many of the free memory, because its peers need some, too."""
 _FAST_RTPS = ("", "rmw_fastrtps_cpp", "rmw_fastrtps_dynamic_cpp")
 _CHOSEN_BY_USER = (*PROFILE_VARIABLES, "FASTDDS_BUILTIN_TRANSPORTS", "RMW_FASTRTPS_USE_QOS_FROM_XML")
 _FILES_OF_USER = ("DEFAULT_FASTDDS_PROFILES.xml", "DEFAULT_FASTRTPS_PROFILES.xml")
