@@ -1,4 +1,4 @@
-"""The speed of joints on their way to a stop, and their fastest stop, by a formula."""
+"""The fastest stop of joints, by a formula; and the rates that one joint may have."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ class Arm:
         self.joints, self.period_s = tuple(joints), period_s
         self.pace = Pace(round(period_s * SECOND_NS), delay)
         self.rejected = 0
-        """Return how many chunks and actions the node has not executed; a warning says why."""
+        """Number of chunks and actions that the node has not executed; a warning says why."""
         self._state: tuple[np.ndarray, int, int] | None = None
         self._measured = threading.Event()
         self._topic = joint_states
