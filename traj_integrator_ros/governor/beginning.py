@@ -145,7 +145,7 @@ class Beginning:
         )
 
     def _leap(self, plan: Plan, present: Present, join_ns: int, now_ns: int, measured: MeasuredState | None) -> str:
-        """The joints, in words, whose first position is further from the robot than the plan's own pace leads.
+        """Tell in words of a joint whose first position is further from the robot than the plan's own pace leads.
 
         The robot may be anywhere between its measured position, its command since the origin, and where that still
         leads: a stream that is slowed is behind its plans, and a plan may come late.

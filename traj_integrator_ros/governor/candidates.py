@@ -263,7 +263,7 @@ class Candidates:
 
 
 def _candidate(ended: Ended, motion: Motion, shift: np.ndarray, join_ns: int) -> Candidate:
-    """The executed motion, and the planned motion that later plans continue: unchanged from the join on."""
+    """The executed motion, and the planned one that later plans continue: as planned, moved to where it is joined."""
     before, kept, begun_ns = ended.planned.motion, ended.motion, join_ns
     into = (join_ns - ended.planned.start_ns) * NANOSECOND_S
     if 0 < into < before.duration:  # a later plan may begin before this one was taken up

@@ -187,7 +187,7 @@ class TrajectoryMaker:
         return self._executable(None, present, Candidate.alone(join_ns, way), join_ns, now_ns)
 
     def _fastest_stop(self, planned: PlannedMotion, join_ns: int) -> Motion:
-        """The fastest stop of a motion in execution; it may use the same rates."""
+        """The fastest stop of a motion in execution; it may use the rates that this uses."""
         braking = self.assumed.bounds.raised_to(planned.rest_from(join_ns).unbraked)
         return fastest_stop(planned.state_at(join_ns), braking)
 

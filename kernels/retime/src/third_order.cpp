@@ -9,7 +9,7 @@ namespace traj_integrator::retiming {
 namespace {
 
 constexpr double kTightenedAt[] = {1e-2, 1e-3, 1e-4};  // gaps
-constexpr double kMostAtOnce = 1.3;   // factor by which a limit is lowered on the way
+constexpr double kMostAtOnce = 1.3;   // largest factor by which a limit is lowered on the way
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr int64_t kSlowParts = 3, kFastParts = 2;  // of each interval, between its points
 
