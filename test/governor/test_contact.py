@@ -48,3 +48,18 @@ def test_an_arm_at_a_wall_is_let_go_and_leaves_it_by_the_first_plan(speed: float
     arm.run(1.5, chunks(arm, back))
     assert not arm.refused and guard.brakes == brakes, (arm.refused, guard.reason)
     assert abs(arm.place[0] - (there - 0.25)) < 6e-3
+
+
+def test_an_arm_that_was_held_for_a_moment_follows_its_stream_again() -> None:
+    def read(arm: ArmLoop, _: np.ndarray) -> np.ndarray:
+        return arm.place if 1.0 <= arm.time < 1.2 else arm.command(arm.time - 0.04)[0]
+
+    node, ahead = SimulatedNode(1, limits__assumed_velocity=2.0, start_from="previous"), 0.04 * np.arange(1, 25)
+    arm = ArmLoop(node, read, reports=False)
+    arm.run(0.3)
+    leading = chunks(arm, lambda time: arm.place[0] + 0.025 + 0.5 * ahead)
+    arm.run(1.5, leading)
+    assert node.published.guard.brakes == 1 and arm.refused
+    begin, arm.refused = arm.place[0], []
+    arm.run(1.0, leading)
+    assert not arm.refused and arm.place[0] > begin + 0.3

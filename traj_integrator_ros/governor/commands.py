@@ -60,7 +60,7 @@ class Commands:
             return yielding
         away = guard.is_away(self._trajectories.allowance)
         if guard.reason and not moving and guard.rests(now_ns, away):
-            guard.recover()
+            guard.recover(self._trajectories.allowance)
             if away:  # whatever the controller holds: the next motion begins where the robot is
                 published.drop()
         if not guard.reason and (found := self._why_brake(now_ns, moving)) is not None:

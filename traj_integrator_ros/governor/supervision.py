@@ -18,6 +18,8 @@ NEAR = 0.3
 """Share of the allowance with three uses. A braked robot that is this near counts as being at its command. The command
 gives way to an obstacle this far, since integrators of drives would press on. Plans may lead on against it this far.
 """
+_REACHED = 0.05
+"""Share of the allowance within which a braked robot has reached its command; walls hold it back by 0.16 and more."""
 
 
 class Contact(NamedTuple):
@@ -182,9 +184,14 @@ class Guard:
         """Return whether the joints have been at rest for a moment; `away` from their command, for longer."""
         return (now_ns - self._resting_since_ns) * NANOSECOND_S >= (_STAYS_S if away else REST_S)
 
-    def recover(self) -> None:
-        """The robot rests: the next sequence may begin where it is."""
+    def recover(self, allowance: Allowance) -> None:
+        """The robot rests: the next sequence may begin where it is.
+
+        If it has come to its command by itself, no obstacle is there: it was held, or its drive was off, for a moment.
+        """
         self.reason = ""
+        if not self.yields.count and (self.deviation <= _REACHED * allowance.distance).all():
+            self.contact = None
         if self.contact is not None:
             self.contact = self.contact._replace(place=self._rested_at)
         self.monitor.compare_anew()
