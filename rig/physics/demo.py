@@ -1,27 +1,32 @@
 """A Panda with masses under an optimizer's motion, a jittery policy, a push and a stop: `make demo-arm` draws it.
 
-Beside the executor, the same input goes straight to the controller, as rows that are points. Simulated time. The page
-shows `python -m rig.physics.demo --out docs/figures/arm.png`.
+The demo's optimizer asks a node for costs and gradients; its motion is executed, like all that follows, in simulated
+time. Beside the executor, the same input goes straight to the controller, as rows that are points. The page shows
+`python -m rig.physics.demo --out docs/figures/arm.png`.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
+import tempfile
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-import torch
-from scipy.optimize import minimize
 
 from benchmarks.executed.playing import RowsAsPoints
+from kit.node_process import NodeProcess
+from traj_integrator_ros.client import IntegratorClient
+from traj_integrator_ros.demo.optimizer import Problem, minimized
 from traj_integrator_ros.execution.motion import State
 from traj_integrator_ros.governor.executable import ExecutableTrajectory
-from traj_integrator_ros.kernels import ControlSpace, CostTerm, QuadraticCost, jerk_step, quadratic_cost
+from traj_integrator_ros.kernels import ControlSpace
 from traj_integrator_ros.motions.figures import BLUE, MOTION_GREY, ORANGE, figure
 from traj_integrator_ros.requests.inputs import Actions, Positions
 from traj_integrator_ros.tools.command_line import ToolFailure, positive, run_tool
 
+from .arms import ARMS
 from .loop import Log, Loop
 from .motions import course, policy
 from .packages import Absent, mujoco_module
@@ -31,8 +36,6 @@ ROWS, STEP = 60, 0.03
 """Number of rows of the optimizer's motion, and the time between them, s."""
 GOAL = np.array([0.6, 0.3, -0.4, 0.5, 0.3, 0.4, -0.5])
 """Goal, rad from the arm's first position."""
-WEIGHTS = 1e3, 1e2, 1e1, 1e-5
-"""Weights of the last position, velocity and acceleration, and of jerk."""
 BIAS, NOISE = 0.006, 1e-3
 """Error of the policy, rad, one sigma: whole chunks and single rows."""
 PUSH_N, PUSH_S, SHARE = 60.0, 0.3, 0.25
@@ -88,7 +91,9 @@ def _main(out: Path, seconds: float) -> int:
     except Absent as absent:
         raise ToolFailure(str(absent)) from None
     out.parent.mkdir(parents=True, exist_ok=True)
-    stories = {"straight to the controller": told(Straight, seconds), "with the node": told(Loop, seconds)}
+    motion = optimized(np.array(ARMS["panda"].home))
+    ways = {"straight to the controller": Straight, "with the node": Loop}
+    stories = {name: told(kind, seconds, motion) for name, kind in ways.items()}
     for name, story in stories.items():
         commanded, felt = (np.abs(part).max() for part in accelerations(story.log))
         print(f"{name}: commanded at most {commanded:,.0f} rad/s², felt {felt:,.0f} rad/s²")
@@ -97,14 +102,14 @@ def _main(out: Path, seconds: float) -> int:
     return 0
 
 
-def told(kind: type[Loop], seconds: float) -> Story:
-    """Run everything with one way of commanding, the policy for some time, s."""
+def told(kind: type[Loop], seconds: float, motion: tuple[np.ndarray, ...]) -> Story:
+    """Run everything with one way of commanding: the optimizer's motion, and the policy for some time, s."""
     robot = PhysicalRobot("panda", "stiff")
     robot.settle()
     loop, parts = kind(robot), {}
     loop.go(0.3)
     parts["optimizer"] = loop.now
-    loop.plan(*optimized(loop.place))
+    loop.plan(*motion)
     loop.go(ROWS * STEP + 0.5)
     parts["jittery policy"] = begin = loop.now
     pushed_s = begin + 0.6 * seconds
@@ -123,22 +128,22 @@ def told(kind: type[Loop], seconds: float) -> Story:
 
 
 def optimized(here: np.ndarray) -> tuple[np.ndarray, ...]:
-    """Times, positions, velocities and accelerations of least jerk to the goal, by gradients of the kernels."""
-    start = [torch.tensor(values)[None] for values in (here, 0 * here, 0 * here)]
-    ends = [CostTerm(terminal_weight=weight) for weight in WEIGHTS[:3]]
-    ends[0] = ends[0]._replace(target=torch.tensor(here + GOAL))
-    cost = QuadraticCost(*ends, CostTerm(weight=WEIGHTS[3]))
-
-    def evaluated(flat: np.ndarray) -> tuple[float, np.ndarray]:
-        jerk = torch.tensor(flat.reshape(1, ROWS, -1)).requires_grad_()
-        value = quadratic_cost(jerk, *start, cost=cost, control_map=ControlSpace.JERK, dt=STEP).sum()
-        return value.item(), torch.autograd.grad(value, jerk)[0].numpy().ravel()
-
-    found = minimize(evaluated, np.zeros(ROWS * len(here)), jac=True, method="L-BFGS-B")
-    made = jerk_step(torch.tensor(found.x.reshape(1, ROWS, -1)), *start, dt=STEP)
-    rows = [values[0, 1:].numpy().copy() for values in made[:3]]
+    """Times, positions, velocities and accelerations to the goal, found with the gradient service of a node."""
+    os.environ.setdefault("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST")
+    start = dict(zip(("position", "velocity", "acceleration"), (here, 0 * here, 0 * here), strict=True))
+    joints, alone = list(ARMS["panda"].joints), ["-r", f"__ns:=/demo_{os.getpid()}"]
+    fields = {"joint_names": joints, "control_space": ControlSpace.JERK, "dt": STEP, **start}
+    problem = Problem("jerks", fields, here + GOAL, np.zeros((ROWS, len(here))), np.eye(ROWS))
+    with tempfile.TemporaryDirectory() as folder, IntegratorClient(name="demo_arm", ros_arguments=alone) as client:
+        node = NodeProcess(Path(folder), {"joint_names": joints}, alone)
+        try:
+            client.wait_until_active()
+            found = minimized(problem, client).found
+        finally:
+            node.stop()
+    rows = [values[0, 1:].astype(float) for values in found.outputs[:3]]
     for values in rows[1:]:
-        values[-1] = 0.0  # as nearly as the weights demand
+        values[-1] = 0.0  # as nearly as the weights ask for
     return STEP * np.arange(1, ROWS), *rows
 
 

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rig.physics import contacts, demo, free
+from rig.physics.arms import ARMS
 from rig.physics.drives import Drive
 from rig.physics.packages import Absent, model_text, mujoco_module
 from rig.physics.run import faults, run
@@ -52,9 +53,12 @@ def test_any_drive_notices_a_wall_and_leaves_it(drive: Drive, speed: float, seed
     assert figures["unnoticed_s"] < 0.4 and figures["force_last"] < 20 and figures["tries"] == 1, figures
 
 
+@pytest.mark.ros
 def test_the_demos_arm_feels_less_with_the_node_than_without() -> None:
+    motion = demo.optimized(np.array(ARMS["panda"].home))
+    np.testing.assert_allclose(motion[1][-1], ARMS["panda"].home + demo.GOAL, atol=0.01)
     (straight, felt), (executed, _) = (
-        [np.abs(part).max() for part in demo.accelerations(demo.told(kind, 1.0).log)]
+        [np.abs(part).max() for part in demo.accelerations(demo.told(kind, 1.0, motion).log)]
         for kind in (demo.Straight, demo.Loop)
     )
     assert executed <= 20.0 * (1 + 1e-3) < felt < straight, "the arm's limits"
