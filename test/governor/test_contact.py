@@ -63,3 +63,20 @@ def test_an_arm_that_was_held_for_a_moment_follows_its_stream_again() -> None:
     begin, arm.refused = arm.place[0], []
     arm.run(1.0, leading)
     assert not arm.refused and arm.place[0] > begin + 0.3
+
+
+@pytest.mark.parametrize("droop", [-0.0176, 0.03])
+def test_the_command_does_not_lead_an_arm_on_that_hangs_below_it(droop: float) -> None:
+    def read(arm: ArmLoop, _: np.ndarray) -> np.ndarray:
+        return arm.place if 1.0 <= arm.time < 1.6 else arm.command(arm.time - 0.04)[0] + droop * (arm.time > 0.9)
+
+    arm, ahead = (
+        ArmLoop(SimulatedNode(1, limits__assumed_velocity=2.0, start_from="previous"), read),
+        0.04 * np.arange(1, 25),
+    )
+    arm.run(0.3)
+    arm.run(1.3, chunks(arm, lambda time: 0.5 * (time - 0.3 + ahead)))
+    assert arm.node.published.guard.brakes == 1
+    arm.run(6.0)
+    assert abs(arm.commands[-1] - arm.commands[-200])[0] < 1e-9, "it stands"
+    assert abs(arm.commands[-1] - arm.commands[150])[0] < 0.2

@@ -23,7 +23,7 @@ from .trajectories import TrajectoryMaker
 _RESTARTS_S = 0.16
 """An arm stands while its controller restarts, which takes less: a brake then would be executed from its middle."""
 _MOST_YIELDS = 5
-"""Number of motions to the robot's place that are allowed while it rests."""
+"""Number of motions to the place of a robot that rests, or has followed the last one."""
 
 
 class Commands:
@@ -84,16 +84,16 @@ class Commands:
         reports: otherwise nobody knows whether it still holds the command.
         """
         guard, present = self._published.guard, self._published.present
-        yields, rests = guard.yields, guard.rests(now_ns)
+        yields = guard.yields
         if not guard.reason or not guard.stood or guard.stopped_until_rest or guard.held or guard.stop_waits:
             return None
         waits = (now_ns - yields.last_ns) * NANOSECOND_S < REST_S or (moving and not yields.count)  # it brakes yet
         unsure = present.report is None or present.is_overdue(now_ns) or present.is_unsure
-        if waits or unsure or yields.resting >= _MOST_YIELDS or (own := present.own(now_ns)) is None:
+        if waits or unsure or yields.settled >= _MOST_YIELDS or (own := present.own(now_ns)) is None:
             return None
-        near = NEAR * self._trajectories.allowance.distance
-        there = guard.monitor.held_by + (0.0 if guard.contact is None else near * guard.contact.push)
-        if not (np.abs(there - own.planned.motion.end.position) > near).any():
+        allowance, ends = self._trajectories.allowance, own.planned.motion.end.position
+        near, there = NEAR * allowance.distance, guard.released_at(allowance)
+        if not (np.abs(there - ends) > near).any():
             return None
         if self._joint_states.known(now_ns, self._parameters.state_timeout) is None:
             return None
@@ -101,7 +101,9 @@ class Commands:
             way = self._trajectories.stop(now_ns, there)
         except (NotYet, Rejected):
             return None
-        guard.yields = Yields(yields.count + 1, yields.resting + rests, now_ns)
+        commanded = own.planned.state_at(self._published.motion_clock.at(now_ns)).position
+        settled = guard.rests(now_ns) or bool((np.abs(commanded - ends) < near / 2).all())
+        guard.yields = Yields(yields.count + 1, yields.settled + settled, now_ns)
         return way
 
     def stop(self, now_ns: int, hold: bool = False) -> ExecutableTrajectory | None:
@@ -113,7 +115,7 @@ class Commands:
         if guard.held and not hold:
             guard.contact = None  # the caller who releases it knows what it touched
         guard.held = hold
-        guard.yields = guard.yields._replace(resting=_MOST_YIELDS)  # the caller who stops it wants it to stand
+        guard.yields = guard.yields._replace(settled=_MOST_YIELDS)  # the caller who stops it wants it to stand
         self.planner.refuse(Rejected(RejectionReason.STOPPED, "node: stopped before the sequence was begun"))
         if not self._published.is_moving(now_ns) and not self._published.present.may_move():
             return None

@@ -37,8 +37,8 @@ class Yields(NamedTuple):
     """Number of times that the command went to a braked robot's place."""
 
     count: int = 0
-    resting: int = 0
-    """How often it did so while joints rested; bounded, because an arm may sink with its command."""
+    settled: int = 0
+    """Of these, motions while joints rested or the last one was nearly over: an arm may sink with its command."""
     last_ns: int = 0
 
 
@@ -146,6 +146,17 @@ class Guard:
     def _against(self, places: np.ndarray, allowance: Allowance) -> np.ndarray:
         """Distance of places beyond the contact's, against its push, as shares of the allowance."""
         return ((self.contact.place - places) / allowance.distance) @ self.contact.push
+
+    def released_at(self, allowance: Allowance) -> np.ndarray:
+        """The command, rad, `[dof]`, that presses on nothing: where the robot is, and a little back from the obstacle.
+
+        Back from where the robot met it: one that gives way with its command is not led on and on.
+        """
+        there = self.monitor.held_by
+        if self.contact is None:
+            return there
+        back = NEAR + float(self._against(there + self.monitor.usual, allowance))
+        return there + min(max(back, 0.0), NEAR) * allowance.distance * self.contact.push
 
     def require_following(self) -> None:
         """Refuse sequences, and what is in execution, while the robot is stopped or braked. Raises Rejected."""
