@@ -48,23 +48,19 @@ def _run(
     out_grad_position: Tensor | None,
     scheme: dict[str, AccelerationIntegrator | str],
 ) -> Trajectory:
+    kernel = map_of(**scheme)
+    is_rate = kernel.control_space is ControlSpace.POSITION
+    if not (torch.compiler.is_compiling() or torch.is_inference_mode_enabled()):
+        fast = fast_map(kernel.operator, *kernel.scheme)
+        if fast is not None:
+            written = fast.step_into((u_act, *start), (start_idx, None), traj_dt, is_rate, buffers, out_grad_position)
+            if written is not None:
+                return written
     if not isinstance(u_act, Tensor):
         raise TypeError(f"u_act: expected a tensor, got {type(u_act).__name__}")
     try:
-        kernel = map_of(**scheme)
-        fast = None if torch.compiler.is_compiling() else fast_map(kernel.operator, *kernel.scheme)
-        dt = None
-        if fast is not None and u_act.dim() == 3:
-            # The number that all steps are, where nobody follows them: operations of torch take longer.
-            horizon = u_act.shape[1]
-            dt = fast.number(traj_dt, 1, horizon, kernel.output_horizon(horizon))
-        dt = traj_dt if dt is None else dt
-        dt = _reciprocal(dt) if kernel.control_space is ControlSpace.POSITION else dt
+        dt = _reciprocal(traj_dt) if is_rate else traj_dt
         dt = _uniform(dt, u_act) if kernel.uniform_dt_only else dt
-        if fast is not None:
-            written = fast.step_into((u_act, *start), (start_idx, None), dt, buffers, out_grad_position)
-            if written is not None:
-                return written
         action = with_gradient_buffer("out_grad_position", out_grad_position, u_act)
         trajectory = kernel.step(action, *start, dt=dt, start_index=start_idx)
     except (TypeError, ValueError) as error:

@@ -38,11 +38,16 @@ class FastMap:
         self.operator = operator
         self.scheme = form.scheme if form else tuple(scheme)
         self.truncates = True in scheme
-        self.steps, self.results, self.number = _steps, Trajectory, _C.number
+        self.steps, self.results = _steps, Trajectory
         self.step = functools.partial(_C.step, self, _Step.apply)
         """`step(values, indices, dt, dt_per)`: the trajectory; `values` and `indices` as in `Inputs`.
 
         None, having done nothing, if anything is out of the ordinary.
+        """
+        self.step_into = functools.partial(_C.step_into, self, _Step.apply)
+        """`step_into(values, indices, dt, is_rate, buffers, gradient)`: views of the buffers that carry the graph.
+
+        `gradient` is a buffer for the gradient of the action, or None. None as for `step`.
         """
 
     def vjp(
@@ -105,35 +110,6 @@ class FastMap:
             return None
         return Trajectory._make(_dual_outputs(outputs, results, rate))
 
-    def step_into(
-        self,
-        values: Sequence[Tensor | None],
-        indices: Sequence[Tensor | None],
-        dt: float | Tensor,
-        buffers: tuple[Tensor, ...],
-        gradient: Tensor | None,
-    ) -> Trajectory | None:
-        """Write a step into the caller's buffers and return views of them that carry the graph; None as for `step`.
-
-        `gradient` is a buffer for the gradient of the action.
-        """
-        action = values[0]
-        if type(action) not in _PLAIN or values[1] is None or torch.is_inference_mode_enabled():
-            return None
-        if isinstance(dt, Tensor) and dt.requires_grad:
-            return None
-        try:
-            if not _are_memory(buffers if gradient is None else (*buffers, gradient)):
-                return None
-            if gradient is not None and (gradient.shape != action.shape or gradient.dtype is not action.dtype):
-                return None
-            # A view that an earlier call returned has a graph, which is dropped here.
-            memory = tuple([buffer.detach() if buffer.requires_grad else buffer for buffer in buffers])
-            outputs = _C.step(self, _StepInto.apply, values, indices, dt, "step", memory, gradient)
-            return outputs if outputs is None or outputs[0] is not None else Trajectory._make(_views(memory))
-        except _UNFIT:
-            return None
-
 
 class _Step(_SingleLevelFunction):
     """A step of ordinary tensors."""
@@ -142,41 +118,8 @@ class _Step(_SingleLevelFunction):
 
     @staticmethod
     def backward(ctx, *upstream: Tensor | None) -> tuple[Tensor | None, ...]:
-        gradients = None if is_compiling() else _C.backward(ctx, upstream, None)
+        gradients = None if is_compiling() else _C.backward(ctx, upstream)
         return _general_vjp(ctx, upstream) if gradients is None else gradients
-
-
-class _StepInto(_Step):
-    """Step into the caller's buffers, one of which may be for the gradient of the action."""
-
-    @staticmethod
-    def forward(ctx, recording: tuple, action: Tensor, *rows: Tensor | None) -> tuple[Tensor, ...]:
-        _C.record(ctx, recording)
-        memory, gradient = recording.memory, recording.gradient
-        # The gradient is written to it, not computed from it: save_for_backward would treat the write as an error.
-        ctx.buffer = None if gradient is None else (gradient, gradient._version, action.is_leaf)
-        return _views(memory)
-
-    @staticmethod
-    def backward(ctx, *upstream: Tensor | None) -> tuple[Tensor | None, ...]:
-        """Put the gradient of the action into the caller's buffer, too.
-
-        The buffer is returned as the gradient only if nobody else can end up owning its memory: see
-        `with_gradient_buffer`.
-        """
-        if ctx.buffer is None or not ctx.needs_input_grad[1]:
-            return _Step.backward(ctx, *upstream)
-        buffer, version, is_leaf = ctx.buffer
-        if buffer._version != version:
-            return _Step.backward(ctx, *upstream)
-        gradients = _C.backward(ctx, upstream, buffer) if is_leaf and not is_compiling() else None
-        if gradients is not None:
-            torch.autograd.graph.increment_version(buffer)
-            return (None, buffer, *gradients[2:])
-        gradients = _general_vjp(ctx, upstream)
-        with torch.no_grad():
-            buffer.copy_(gradients[1].detach())
-        return gradients
 
 
 def _general_vjp(ctx, upstream: Sequence[Tensor | None]) -> Sequence[Tensor | None]:
@@ -200,17 +143,19 @@ def _general_vjp(ctx, upstream: Sequence[Tensor | None]) -> Sequence[Tensor | No
     if len(needs) > 10:
         inputs, scheme = Inputs(values, indices, dt), fast.operator.scheme(fast.scheme)
         gradients = *gradients, dt_gradient(fast.operator.name, inputs, upstream, scheme).reshape(of_dt.shape)
+    if call.buffer is not None and gradients[0] is not None:
+        buffer, version, _ = call.buffer
+        if buffer._version == version:
+            with torch.no_grad():
+                buffer.copy_(gradients[0].detach())
     return (None, *gradients[: len(needs) - 1])
 
 
-def _views(memory: Sequence[Tensor]) -> tuple[Tensor, ...]:
-    """Results that have been written into buffers."""
-    torch.autograd.graph.increment_version(memory)
-    return tuple(map(Tensor.view_as, memory, memory))
-
-
 def _steps(dt: Tensor, dt_per: str) -> Tensor:
-    """Step lengths `[1 or B, 1 or Ha]` in float64, detached; raises TypeError where it is no ordinary tensor."""
+    """Step lengths `[1 or B, 1 or Ha]` in float64, detached; raises TypeError where it is no ordinary tensor.
+
+    Where `dt_per` is "rate", dt is 1 / dt for each step.
+    """
     if type(dt) not in _PLAIN or not dt.is_cpu or dt.dtype not in (torch.float32, torch.float64):
         raise TypeError
     if dt.requires_grad:
@@ -219,7 +164,8 @@ def _steps(dt: Tensor, dt_per: str) -> Tensor:
         dt = dt.unsqueeze(1)
     elif dt.dim() < 2:
         dt = dt.reshape(1, -1)
-    return dt.contiguous() if dt.dtype is torch.float64 else dt.double().contiguous()
+    dt = dt.double().contiguous()
+    return dt.reciprocal() if dt_per == "rate" else dt
 
 
 def _unpacked(given: object) -> tuple[object, Tensor | None]:
@@ -233,15 +179,3 @@ def _dual_outputs(outputs: Sequence[Tensor], moved: Sequence[Tensor | None], rat
         if rate is not None and order:
             tangent = tangent.addcmul_(output, rate[..., None], value=-order)
         yield output if tangent is None else torch._VF._make_dual(output, tangent, level=0)
-
-
-def _are_memory(buffers: Sequence[Tensor]) -> bool:
-    """Return whether autograd can follow writes to the buffers; the extension checks everything else."""
-    for buffer in buffers:
-        if type(buffer) is not Tensor or buffer.is_inference() or not buffer.is_contiguous():
-            return False
-        # A view from an earlier call has a graph; only its memory matters here.
-        owner = buffer._base
-        if (buffer if owner is None else owner).requires_grad:
-            return False
-    return True

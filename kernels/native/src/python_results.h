@@ -23,10 +23,10 @@ bool make_dt_gradient(const Call& call, const Array& dt, Result& result);
 
 // Methods.
 PyObject* py_step(PyObject* self, PyObject* const* args, Py_ssize_t count);
+PyObject* py_step_into(PyObject* self, PyObject* const* args, Py_ssize_t count);
 PyObject* py_cost(PyObject* self, PyObject* const* args, Py_ssize_t count);
 PyObject* py_record(PyObject* self, PyObject* const* args, Py_ssize_t count);
 PyObject* py_backward(PyObject* self, PyObject* const* args, Py_ssize_t count);
 PyObject* py_are_plain(PyObject* self, PyObject* const* args, Py_ssize_t count);
-PyObject* py_number(PyObject* self, PyObject* const* args, Py_ssize_t count);
 
 }  // namespace traj_integrator
