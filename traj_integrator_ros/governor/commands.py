@@ -92,7 +92,8 @@ class Commands:
         if waits or unsure or yields.settled >= _MOST_YIELDS or (own := present.own(now_ns)) is None:
             return None
         allowance, ends = self._trajectories.allowance, own.planned.motion.end.position
-        near, there = NEAR * allowance.distance, guard.released_at(allowance)
+        near = NEAR * allowance.distance
+        there = guard.monitor.held_by + (0.0 if guard.contact is None else near * guard.contact.push)
         if not (np.abs(there - ends) > near).any():
             return None
         if self._joint_states.known(now_ns, self._parameters.state_timeout) is None:

@@ -147,17 +147,6 @@ class Guard:
         """Distance of places beyond the contact's, against its push, as shares of the allowance."""
         return ((self.contact.place - places) / allowance.distance) @ self.contact.push
 
-    def released_at(self, allowance: Allowance) -> np.ndarray:
-        """The command, rad, `[dof]`, that presses on nothing: where the robot is, and a little back from the obstacle.
-
-        Back from where the robot met it: one that gives way with its command is not led on and on.
-        """
-        there = self.monitor.held_by
-        if self.contact is None:
-            return there
-        back = NEAR + float(self._against(there + self.monitor.usual, allowance))
-        return there + min(max(back, 0.0), NEAR) * allowance.distance * self.contact.push
-
     def require_following(self) -> None:
         """Refuse sequences, and what is in execution, while the robot is stopped or braked. Raises Rejected."""
         if self.held or self.stopped_until_rest:
