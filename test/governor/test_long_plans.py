@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from pipelines import SimulatedNode, rejected
+from pipelines import NOW_S, SimulatedNode, rejected
 from plans_within_limits import GIVEN, GOAL_RAD, ORDERS, SLACK, VALUES, limits, played
 
+from traj_integrator_ros.execution.bounds import Bounds
 from traj_integrator_ros.execution.limits import extremes
+from traj_integrator_ros.execution.motion import Motion
 from traj_integrator_ros.governor.executable import ExecutableTrajectory
 from traj_integrator_ros.governor.smoothing import is_noise
 from traj_integrator_ros.limits.joint_limits import JointLimits
@@ -83,6 +85,20 @@ def test_corners_of_plans_and_jitter_of_times_are_no_noise() -> None:
     assert not is_noise(np.diff(times), np.stack([corners, waves], axis=1), GIVEN_LIMITS)
     noise = NOISE_RAD * np.random.default_rng(0).normal(size=len(times))
     assert is_noise(np.diff(times), np.stack([corners, waves + noise], axis=1), GIVEN_LIMITS)
+
+
+def test_a_stop_looks_at_no_more_than_the_next_pieces_of_a_long_motion(monkeypatch: pytest.MonkeyPatch) -> None:
+    node, looked, raised_to = SimulatedNode(2, **limits(GIVEN["complete"], 2)), [], Bounds.raised_to
+    node.measure(0.0)
+    times, rows, *_ = smooth_plan(4000, 4.0, 0.4)
+    node.plan(times, rows)
+
+    def watched(bounds: Bounds, motion: Motion, *share: float) -> Bounds:
+        looked.append(len(motion.steps))
+        return raised_to(bounds, motion, *share)
+
+    monkeypatch.setattr(Bounds, "raised_to", watched)
+    assert node.stop(NOW_S + 1.0) and max(looked) <= 1000
 
 
 def test_a_plan_of_more_points_than_are_accepted_says_how_many_those_are() -> None:

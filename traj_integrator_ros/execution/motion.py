@@ -19,6 +19,7 @@ SHORTEST_GAP = 1e-6
 """s; knots closer together become one. Beside a longer gap, a piece bridges a jump of the jerk too far; in a shorter
 one, whole nanoseconds are too coarse for a profile.
 """
+_MOST_SOON = 1_000
 _NO_KNOTS = np.empty(0)
 BESIDE = 1e-2
 """s from knots that became one, where others are added in pieces more than three times as long: a controller plays the
@@ -179,6 +180,11 @@ class Motion(NamedTuple):
     def unbraked(self) -> Motion:
         """The motion without its brake, unless it hardly has another part."""
         return self.until(self.plan_until) if MOMENT_S < self.plan_until < self.duration else self
+
+    @property
+    def soon(self) -> Motion:
+        """The first pieces of a motion of thousands: to look at 20,000 takes 40 ms, for which a stop would wait."""
+        return self if len(self.coefficients) <= _MOST_SOON else self.until(float(self.knots[_MOST_SOON]))
 
     def begun_earlier(self, by: float) -> Motion:
         """The motion with its first piece continued backwards by some time, s; that part is not the plan's."""

@@ -225,9 +225,11 @@ class Planner:
             usual_s = self._usual_s if _is_like(plan, self._rows) else 0.0
             search = self._begun(plan, present, now_ns, making, usual_s)
             patience_s = 0.0 if usual_s or len(plan.actions) > _LONG else PATIENCE_S
-        elif search.is_done() and not maker.fits(search, present, now_ns):
-            later = maker.begun_later(search, plan, present, now_ns)
-            search = later or self._begun(plan, present, now_ns, MAKING * search.took_s)
+        elif search.is_done():
+            begun = maker.begun_now(search, plan, present, now_ns)
+            if begun is None and not maker.fits(search, present, now_ns):
+                begun = self._begun(plan, present, now_ns, MAKING * search.took_s)
+            search = begun or search
         if not search.is_done(patience_s):
             if search is not sought.search:
                 sought.search = search

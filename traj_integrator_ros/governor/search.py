@@ -75,8 +75,8 @@ class Search:
         """Return whether a candidate without a fault was found."""
         return self._found.exception() is None and not self._found.result()[1]
 
-    def later(self, join_ns: int) -> Search:
-        """The same candidate, begun later, since it begins at rest."""
+    def begun_at(self, join_ns: int) -> Search:
+        """The same candidate, begun at another time, since it begins at rest."""
         candidate, _ = self.result()
         begun_ns = candidate.planned.start_ns + join_ns - self.point.join_ns
         candidate = candidate._replace(planned=candidate.planned._replace(start_ns=begun_ns))

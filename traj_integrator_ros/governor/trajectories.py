@@ -161,13 +161,13 @@ class TrajectoryMaker:
         most = np.array([[SAME_END_RAD], *SAME[1:]]) if bridged else SAME
         return not (np.abs(state.beyond(search.point.state)) > most).any()
 
-    def begun_later(self, search: Search, plan: Plan, present: Present, now_ns: int) -> Search | None:
-        """A motion from rest that was found for a plan without a given time, begun now; None: it has to be sought."""
+    def begun_now(self, search: Search, plan: Plan, present: Present, now_ns: int) -> Search | None:
+        """A motion from rest that was found for a plan without a given time, begun now; None: it was not, or moves."""
         if (plan.origin_ns and not plan.untimed) or np.count_nonzero(search.point.state[1:]) or not search.succeeded:
             return None
         join_ns = self._join_ns(present, now_ns)
         state, rests = present.planned.state_at(join_ns), not present.planned.rest_from(join_ns).moves
-        return search.later(join_ns) if rests and self._is_same(search, state, present) else None
+        return search.begun_at(join_ns) if rests and self._is_same(search, state, present) else None
 
     def stop(self, now_ns: int, place: np.ndarray | None = None) -> ExecutableTrajectory | None:
         """Make the fastest stop from the present command, or the way to rest at a place; None: nothing is commanded.
@@ -188,7 +188,7 @@ class TrajectoryMaker:
 
     def _fastest_stop(self, planned: PlannedMotion, join_ns: int) -> Motion:
         """The fastest stop of a motion in execution; it may use the rates that this uses."""
-        braking = self.assumed.bounds.raised_to(planned.rest_from(join_ns).unbraked)
+        braking = self.assumed.bounds.raised_to(planned.rest_from(join_ns).unbraked.soon)
         return fastest_stop(planned.state_at(join_ns), braking)
 
     def kept(self, now_ns: int, before: JointLimits) -> ExecutableTrajectory | None:
@@ -289,13 +289,13 @@ class TrajectoryMaker:
         asked, crossing = bounds, bounds.jerk
         # the next motion may use the rates of the one in execution, so that it can slow down as fast
         if present.follows:
-            bounds = bounds.raised_to(executed.unbraked)
+            bounds = bounds.raised_to(executed.unbraked.soon)
         if present.follows and np.isinf(np.broadcast_to(bounds.most, (3, len(crossing)))[2]).any():
             # By plans alone: jerk of going over from one to the next would grow from plan to plan.
             before = self._published.present.plans()(join_ns)
             rest = before and before.unbraked_from(join_ns)
             if rest is not None:
-                asked, crossing = asked.raised_to(rest), asked.raised_to(rest, CROSSING).jerk
+                asked, crossing = asked.raised_to(rest.soon), asked.raised_to(rest.soon, CROSSING).jerk
             asked = replace(bounds, jerk=asked.jerk)
         else:  # nothing is in execution, or its jerk keeps limits anyway
             asked = bounds
