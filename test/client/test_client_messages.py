@@ -10,6 +10,7 @@ from array import array
 import numpy as np
 import pytest
 import torch
+from rclpy.parameter import Parameter
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
 from traj_integrator_interfaces.msg import ActionSequence
@@ -19,6 +20,7 @@ from traj_integrator_ros.client.requests import (
     cost_message,
     gradient_request,
     output_bits,
+    parameter_message,
     positions_message,
     retime_request,
     sequence,
@@ -115,6 +117,36 @@ def test_parameters_take_the_values_of_numpy(given: object, value: object) -> No
     found = plain("dt", given)
     assert found == value and type(found) is type(value)
     assert not isinstance(value, list) or [type(one) for one in found] == [type(one) for one in value]
+
+
+EMPTY = {
+    "DOUBLE": [np.array([]), np.zeros(0, np.float32), torch.tensor([]), [], (), np.zeros((0, 2))],
+    "INTEGER": [np.zeros(0, int), np.zeros(0, np.uint8), torch.zeros(0, dtype=torch.int32)],
+    "BOOL": [np.zeros(0, bool), torch.zeros(0, dtype=torch.bool)],
+    "STRING": [np.array([], "U3")],
+}
+
+
+@pytest.mark.parametrize(("kind", "value"), [(kind, value) for kind, values in EMPTY.items() for value in values])
+def test_an_empty_array_has_the_type_of_its_numbers_as_a_parameter(kind: str, value: object) -> None:
+    assert parameter_message("limits.velocity", value).value.type == Parameter.Type[f"{kind}_ARRAY"].value
+
+
+TRUTHS = [True, np.True_, np.array(True), torch.tensor(True)]
+
+
+@pytest.mark.parametrize("truth", TRUTHS, ids=lambda value: type(value).__name__)
+def test_a_truth_value_is_no_number_no_time_and_no_row(truth: object) -> None:
+    calls = {
+        "stamp_ns: expected a whole number": lambda: set_stamp(ActionSequence(), truth),
+        "degree: expected a whole number": lambda: sequence(ACTIONS, degree=truth),
+        "duration: expected an array of numbers": lambda: retime_request(ACTIONS, (), {"duration": truth}),
+        "dt: expected an array of numbers": lambda: sequence(ACTIONS, dt=truth),
+        "start_index: expected an array of numbers": lambda: sequence(ACTIONS, start_index=[truth, truth]),
+    }
+    for told, call in calls.items():
+        with pytest.raises(ValueError, match=told):
+            call()
 
 
 @pytest.mark.parametrize("value", [np.zeros((2, 2)), {"a": 1}, [1, "a"], None, object(), 1 + 2j, 2**70])

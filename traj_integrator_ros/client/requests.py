@@ -7,13 +7,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
+from rcl_interfaces.msg import Parameter as ParameterMessage
+from rclpy.parameter import Parameter
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
 from traj_integrator_interfaces.msg import ActionSequence, CostTerm, QuadraticCost, TrajectoryBatch
 from traj_integrator_interfaces.srv import ComputeGradient, Retime
 
 from ..wire.arrays import packed
-from .values import MOST, number, whole
+from .values import MOST, is_truth, kind_of_numbers, number, plain, whole
 
 if TYPE_CHECKING:
     import torch
@@ -26,6 +28,11 @@ _MOST_SMALL, _MOST_SECONDS = 2**8 - 1, 2**31 - 1
 ORDERS = ("position", "velocity", "acceleration", "jerk")
 """Names of a trajectory's outputs."""
 _DT_PER = ("step", "trajectory")
+_EMPTY = {
+    "bool": Parameter.Type.BOOL_ARRAY, "int": Parameter.Type.INTEGER_ARRAY, "str": Parameter.Type.STRING_ARRAY,
+    "float": Parameter.Type.DOUBLE_ARRAY,
+}  # fmt: skip
+"""Types of parameters without a number, which rclpy takes for bytes."""
 _SPACES = ("default", "position", "velocity", "acceleration", "jerk", "bspline")
 
 
@@ -198,6 +205,13 @@ def retime_request(position: Array, joint_names: Sequence[str], fields: Mapping[
     return request
 
 
+def parameter_message(name: str, value: object) -> ParameterMessage:
+    """The message of a parameter. Raises ValueError for a value that none can have."""
+    found = plain(name, value)
+    kind = _EMPTY[kind_of_numbers(value)] if isinstance(found, list | tuple) and not found else None
+    return Parameter(name, kind, found).to_parameter_msg()
+
+
 def as_numpy(name: str, values: Array, dtype: type = np.float32) -> np.ndarray:
     """The numbers of an array, a tensor on any device, or nested sequences.
 
@@ -205,6 +219,7 @@ def as_numpy(name: str, values: Array, dtype: type = np.float32) -> np.ndarray:
         ValueError: no numbers, or a tensor that requires grad: nothing flows back through a message.
 
     """
+    truths = is_truth(values)
     if hasattr(values, "requires_grad"):
         if values.requires_grad:
             raise ValueError(
@@ -213,9 +228,12 @@ def as_numpy(name: str, values: Array, dtype: type = np.float32) -> np.ndarray:
             )
         values = (values.double() if dtype is np.float64 else values.float()).cpu().numpy()
     try:
-        return np.asarray(values, dtype)
+        found = np.asarray(values)
+        if not (truths or is_truth(found)):
+            return found.astype(dtype, copy=False)
     except (TypeError, ValueError) as error:
         raise ValueError(f"{name}: expected an array of numbers, got {type(values).__name__}: {error}") from None
+    raise ValueError(f"{name}: expected an array of numbers, got truth values")
 
 
 def stamp_of(message: object) -> int:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from rcl_interfaces.srv import GetParameters, SetParametersAtomically
-from rclpy.parameter import Parameter, parameter_value_to_python
+from rclpy.parameter import parameter_value_to_python
 
 from traj_integrator_interfaces.msg import ActionSequence
 from traj_integrator_interfaces.srv import Committed as CommittedService
@@ -36,12 +36,13 @@ from .requests import (
     cost_message,
     gradient_request,
     output_bits,
+    parameter_message,
     retime_request,
     row_numbers,
     seconds_of,
     sequence,
 )
-from .values import number, plain, whole
+from .values import number, whole
 
 if TYPE_CHECKING:
     from .requests import Array
@@ -212,8 +213,7 @@ class Services:
             if not answer.result.successful:
                 raise Refused(f"parameters: {answer.result.reason}")
 
-        messages = [Parameter(name, value=plain(name, value)).to_parameter_msg() for name, value in values.items()]
-        request = SetParametersAtomically.Request(parameters=messages)
+        request = SetParametersAtomically.Request(parameters=[parameter_message(*pair) for pair in values.items()])
         return self._submit(SetParametersAtomically, "set_parameters_atomically", request, take)
 
     def message(self, actions: Actions, **fields: Any) -> ActionSequence:

@@ -14,7 +14,7 @@ def whole(name: str, value: object, most: int = MOST) -> int:
     """A whole number of any type of Python, numpy or torch, also as a float. Raises ValueError for anything else."""
     try:
         found = int(value)  # type: ignore[call-overload]
-        if found == value and 0 <= found <= most:
+        if found == value and 0 <= found <= most and not is_truth(value):
             return found
     except (TypeError, ValueError, OverflowError):
         pass
@@ -24,9 +24,23 @@ def whole(name: str, value: object, most: int = MOST) -> int:
 def number(name: str, value: object) -> float:
     """A number of any type. Raises ValueError if it is none."""
     try:
-        return float(value)  # type: ignore[arg-type]
+        if not is_truth(value):
+            return float(value)  # type: ignore[arg-type]
     except (TypeError, ValueError):
-        raise ValueError(f"{name}: expected a number, got {value!r}") from None
+        pass
+    raise ValueError(f"{name}: expected a number, got {value!r}")
+
+
+def is_truth(value: object) -> bool:
+    """Whether a value, or those of an array or tensor, are truth values, which Python takes for 0 and 1."""
+    return isinstance(value, bool) or kind_of_numbers(value) == "bool"
+
+
+def kind_of_numbers(values: object) -> str:
+    """bool, int, str or float: of an array or a tensor, which has it although it may be empty; float of others."""
+    name = str(getattr(values, "dtype", "float")).removeprefix("torch.")
+    kinds = {"bool": "bool", "int": "int", "uint": "int", "<U": "str"}
+    return next((kind for begin, kind in kinds.items() if name.startswith(begin)), "float")
 
 
 def plain(name: str, value: object) -> object:
