@@ -133,7 +133,7 @@ def test_nobody_waits_for_the_way_to_a_long_plan(
 
 
 def test_a_plan_from_rest_begins_once_found_not_when_that_was_expected(node: Busy) -> None:
-    node.pipeline._findings._usual_s, node.pipeline._findings._rows = 5.0, len(TOO_FAST)
+    node.pipeline.planner._usual_s, node.pipeline.planner._rows = 5.0, len(TOO_FAST)
     assert node.plan(0.02 * np.arange(1, 51), TOO_FAST) is None
     trajectory, now = node.made(NOW_S + 0.1)
     assert trajectory.due_ns * 1e-9 == pytest.approx(now + node.parameters.publish_lead_time)

@@ -32,7 +32,7 @@ _EMPTY = {
     "bool": Parameter.Type.BOOL_ARRAY, "int": Parameter.Type.INTEGER_ARRAY, "str": Parameter.Type.STRING_ARRAY,
     "float": Parameter.Type.DOUBLE_ARRAY,
 }  # fmt: skip
-"""Types of parameters without a number, which rclpy takes for bytes."""
+"""Types of empty arrays as parameters, which rclpy takes for bytes."""
 _SPACES = ("default", "position", "velocity", "acceleration", "jerk", "bspline")
 
 
@@ -206,7 +206,7 @@ def retime_request(position: Array, joint_names: Sequence[str], fields: Mapping[
 
 
 def parameter_message(name: str, value: object) -> ParameterMessage:
-    """The message of a parameter. Raises ValueError for a value that none can have."""
+    """The message of a parameter. Raises ValueError for a value that no parameter can have."""
     found = plain(name, value)
     kind = _EMPTY[kind_of_numbers(value)] if isinstance(found, list | tuple) and not found else None
     return Parameter(name, kind, found).to_parameter_msg()

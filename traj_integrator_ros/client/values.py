@@ -32,12 +32,12 @@ def number(name: str, value: object) -> float:
 
 
 def is_truth(value: object) -> bool:
-    """Whether a value, or those of an array or tensor, are truth values, which Python takes for 0 and 1."""
+    """Return whether a value, or those of an array or tensor, are truth values, which Python takes for 0 and 1."""
     return isinstance(value, bool) or kind_of_numbers(value) == "bool"
 
 
 def kind_of_numbers(values: object) -> str:
-    """bool, int, str or float: of an array or a tensor, which has it although it may be empty; float of others."""
+    """The kind of an array's or tensor's numbers, also if it is empty: bool, int, str or float; float for others."""
     name = str(getattr(values, "dtype", "float")).removeprefix("torch.")
     kinds = {"bool": "bool", "int": "int", "uint": "int", "<U": "str"}
     return next((kind for begin, kind in kinds.items() if name.startswith(begin)), "float")

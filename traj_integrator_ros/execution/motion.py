@@ -20,6 +20,7 @@ SHORTEST_GAP = 1e-6
 one, whole nanoseconds are too coarse for a profile.
 """
 _MOST_SOON = 1_000
+"""Number of pieces at which a stop looks: to look at 20,000 takes 40 ms, for which it would wait."""
 _NO_KNOTS = np.empty(0)
 BESIDE = 1e-2
 """s from knots that became one, where others are added in pieces more than three times as long: a controller plays the
@@ -183,7 +184,7 @@ class Motion(NamedTuple):
 
     @property
     def soon(self) -> Motion:
-        """The first pieces of a motion of thousands: to look at 20,000 takes 40 ms, for which a stop would wait."""
+        """The first pieces of a motion that has thousands of them; any other motion as it is."""
         return self if len(self.coefficients) <= _MOST_SOON else self.until(float(self.knots[_MOST_SOON]))
 
     def begun_earlier(self, by: float) -> Motion:
