@@ -72,7 +72,7 @@ class Run:
 
     scene: Scene
     commands: np.ndarray
-    """Position, velocity and acceleration `[3, T, D]` of each cycle, commanded for a period later."""
+    """Position, velocity and acceleration `[3, T, D]` that each cycle commands for the end of its period."""
     off: np.ndarray
     """Cycles without a controller `[T]`."""
     policy: Policy

@@ -43,10 +43,10 @@ def test_a_short_soak_closes_its_books(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_what_no_robot_may_be_sent_makes_the_soak_fail(tmp_path: Path) -> None:
     """The clients take the limits from the file; the node warns and publishes nevertheless."""
-    loose = ("--set", "limits.action:=warn", "--set", "limits.velocity:=[0.05, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0]")
+    loose = ("--set", "limits.action:=warn", "--set", "limits.velocity:=[0.01, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0]")
     process = start(tmp_path, *loose)
     told = report(tmp_path, process, code=1)
-    beyond = r"joint_trajectory: limits: velocity of panda_joint1 at point \d+: expected at (most |least -)0\.05 rad/s"
+    beyond = r"joint_trajectory: limits: velocity of panda_joint1 at point \d+: expected at (most |least -)0\.01 rad/s"
     assert re.search(beyond, process.output), process.output
     assert not told["passed"] and told["clients"]["controller"]["unfit"] > 0
 

@@ -59,8 +59,7 @@ class PresentCommand:
     motion_clock: MotionClock = field(default_factory=MotionClock)
     lead: Lead = field(default_factory=Lead)
     is_doubtful: bool = False
-    """True if a clock was set in motion, and no report has shown the controller's reaction yet: until the robot rests.
-    """
+    """True if a clock was set in motion, and no report has shown what the controller did: until the robot rests."""
     _set_by_ns: int = 0
     """Time by which the robot's clock was set, if no report has come since."""
     revisions: int = 0
@@ -151,8 +150,7 @@ class PresentCommand:
             for one in self._own():
                 on_time = stamp_ns <= replaced_ns + whole_ns(_ARRIVES_S)
                 exact = matches(report, one.planned)
-                # A controller that rests where an earlier motion ended has lost the newest one, if that should be there
-                # by now.
+                # A controller that rests where an earlier motion ended has lost the newest one, if that is due.
                 if exact is not None and (on_time or not rests(report.reference)):
                     if one is not self._taken and not self._is_of_others(report, one):
                         self._taken = one
@@ -191,7 +189,7 @@ class PresentCommand:
     def _shift(self, report: ControllerReport) -> None:
         """Shift the motions in execution as a report shows them: some controllers count cycles, others read the clock.
 
-        A report from before the clock was set stays valid: stamps may be those of another cycle.
+        How far the last report before that was ahead of its stamp counts, too: stamps may be those of another cycle.
         """
         by_ns, self._set_by_ns, was = self._set_by_ns, 0, self.report
         report, was = (replace(one, stamp_ns=self.motion_clock.at(one.stamp_ns)) for one in (report, was))
