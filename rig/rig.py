@@ -165,7 +165,7 @@ class Rig(Loop, Planner, Judged):
     def late(self) -> list[float]:
         """Ages of messages that arrived after their start, s."""
         lead = self.parameters.get("publish__lead_time", 0.02)
-        stamped = (m for m in self.arrivals[self.warmed :] if m.fields["stamp_ns"])
+        stamped = (m for m in self.arrivals[self.warmed :] if m.fields.get("stamp_ns"))
         return [m.age for m in stamped if m.age > lead]
 
     def follows(self, at: Motion, sent: int, begin: float, end: float, most: float = 3e-3) -> tuple[np.ndarray, ...]:
