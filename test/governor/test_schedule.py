@@ -326,3 +326,11 @@ def test_plans_on_one_grid_take_over_from_each_other_at_its_ticks() -> None:
         )
         assert np.diff(trajectory.points.time_ns).min() >= 999
         state = np.array(at(trajectory, stamp + 0.05)[:3])
+
+
+def test_positions_may_have_begun_before_the_sequence_in_execution() -> None:
+    node = SimulatedNode(1, start_from="previous")
+    node.measure(0.0)
+    times = 0.1 * np.arange(1, 21)
+    assert node.send(0.01 * times[:, None], dt=0.1, stamp=NOW_S + 0.2)
+    assert node.plan(times, 0.02 * times[:, None], now=NOW_S + 0.5, stamp=NOW_S + 0.1)

@@ -247,7 +247,9 @@ class Executor:
 
         """
         self.commands.check_clock(now_ns)
-        return self.planner.execute(self._plan_of(request, stamp_ns, now_ns), now_ns, clock)
+        plan = self._plan_of(request, stamp_ns, now_ns)
+        self.planner.require_newer(plan, now_ns)
+        return self.planner.execute(plan, now_ns, clock)
 
     def _plan_of(self, request: ActionRequest, stamp_ns: int, now_ns: int = 0) -> Plan:
         """The trajectory of a batch that is published. Raises Rejected: size_out_of_range."""

@@ -24,7 +24,7 @@ Refuse = Callable[[Rejected, Plan], None]
 THREADS = 4
 """Threads for two searches that are wanted, and two that were dropped and end soon."""
 MAKING = 2.0
-"""Factor from the time of the last search to what the next one may take."""
+"""Time that the next search is given, as a multiple of the last one's."""
 _SHORT = 64
 """Rows of a plan whose most exact planned motion takes a few milliseconds to be joined."""
 _LONG = 2_000
@@ -104,7 +104,6 @@ class Planner:
             Rejected: with the reason.
 
         """
-        self._require_newer(plan, now_ns)
         return self._execute(Sought(plan), now_ns, clock)
 
     def go_on(self, now_ns: int, clock: Callable[[], int] | None = None) -> ExecutableTrajectory | None:
@@ -124,7 +123,7 @@ class Planner:
                 self._next = following
 
     def is_possible(self, sought: Sought, now_ns: int) -> bool:
-        """Return whether it is known that a plan could be executed now; if not, ask again. Nothing is changed.
+        """Return whether it is known that a sequence could be executed now; if not, ask again. Nothing is changed.
 
         Raises:
             Rejected: it could not.
@@ -136,7 +135,7 @@ class Planner:
             search, sought.search = sought.search, None
             self._trajectories.found(search)
             return True
-        self._require_newer(sought.plan, now_ns, count=False)
+        self.require_newer(sought.plan, now_ns, count=False)
         guard = self._published.guard
         guard.require_following()
         stood = guard.stood
@@ -190,8 +189,8 @@ class Planner:
             self._first = sought
         return made
 
-    def _require_newer(self, plan: Plan, now_ns: int, *, count: bool = True) -> None:
-        """Refuse a plan that is older than the one in execution. Raises Rejected: stale_sequence."""
+    def require_newer(self, plan: Plan, now_ns: int, *, count: bool = True) -> None:
+        """Refuse a sequence that is older than the plan in execution. Raises Rejected: stale_sequence."""
         if plan.origin_ns and plan.origin_ns < self._published.newest_origin_ns:
             self._published.executed.counts["out_of_order"] += count
             ago = (now_ns - plan.origin_ns) * NANOSECOND_S

@@ -38,7 +38,7 @@ class Yields(NamedTuple):
 
     count: int = 0
     settled: int = 0
-    """Of these, motions while joints rested or the last one was nearly over: an arm may sink with its command."""
+    """Number of motions among them that began at rest, or when the last one was nearly over: arms sink with a command."""
     last_ns: int = 0
 
 
