@@ -38,7 +38,7 @@ class Yields(NamedTuple):
 
     count: int = 0
     settled: int = 0
-    """Number of motions among them that began at rest, or when the last one was nearly over: arms sink with a command."""
+    """Number of motions among them that began at rest or near the end of the last one: arms sink with a command."""
     last_ns: int = 0
 
 
