@@ -127,6 +127,13 @@ def test_velocities_that_are_not_printed_are_not_given(tmp_path: Path, velocity:
     assert read(tmp_path, echoed(*(joint_state(row, velocity=velocity) for row in states(count=5)))).velocity is None
 
 
+def test_what_only_some_points_have_is_left_out_and_told(tmp_path: Path) -> None:
+    text = "{joint_names: [a], points: [{positions: [0]}, {positions: [1], velocities: [0], time_from_start: 2}]}"
+    assert read(tmp_path, text, "velocities left out, which only 1 of 2 points have").velocity is None
+    (one,) = read_trajectories(tmp_path / "echo.yaml", None, pytest.fail)
+    np.testing.assert_array_equal(one.rows("velocities"), [[np.nan], [0.0]])
+
+
 @pytest.mark.parametrize("share", np.linspace(0.05, 0.95, 19).round(2))
 def test_a_last_message_that_is_cut_off_is_left_out_and_told(tmp_path: Path, share: float) -> None:
     messages = [joint_state(row) for row in states(count=4)]

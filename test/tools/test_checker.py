@@ -9,6 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
+from kit.controller import Controller
 from traj_integrator_ros.limits.joint_limits import JointLimits
 from traj_integrator_ros.motions.trajectories import PlannedTrajectory, Point
 from traj_integrator_ros.tools.checker import Expectation, Rule, check, motion_between
@@ -62,7 +63,7 @@ BROKEN = {
     "a time that repeats": (with_point(2, time_ns=STEP_NS), Rule.TIMES, "", 2, "more than 0.02 s, got 0.02 s"),
     "over already": (dataclasses.replace(good(), stamp_ns=40 * 10**9), Rule.START_TIME, "", None, "in the past"),
     "positions short": (with_point(1, positions=[0.1, 0.2]), Rule.LENGTHS, "", 1, "positions at point 1: expected 3"),
-    "velocities in some": (with_point(3, velocities=[]), Rule.LENGTHS, "", 3, "velocities at point 3"),
+    "velocities short": (with_point(3, velocities=[0.0]), Rule.LENGTHS, "", 3, "3 values or none, got 1"),
     "accelerations long": (with_point(4, accelerations=[0.0] * 4), Rule.LENGTHS, "", 4, "got 4"),
     "effort": (with_point(2, effort=[1.0]), Rule.EFFORT, "", 2, "expected none, got 1 values"),
     "NaN": (with_point(1, positions=[0.1, math.nan, 0.3]), Rule.FINITE, "elbow", 1, "got nan"),
@@ -100,12 +101,14 @@ def test_what_breaks_one_rule_is_found_once_and_named(
         (with_point(0, velocities=[7.0, 0.0, 0.0]), FULL),
         (with_point(2, velocities=[2.00001, 0.0, 0.0]), FULL),
         (named(*JOINTS), Expectation(JOINTS)),
+        (with_point(3, velocities=[], accelerations=[]), FULL),
         (with_point(0, positions=[0.1 - 4 * math.pi, 0.2, 0.35]), dataclasses.replace(FULL, turning=JOINTS[:1])),
     ],
     ids=[
         "some joints where allowed", "moving end where allowed", "an end within float epsilon", "ends in the future",
         "no clock", "start within tolerance", "start beyond a limit: the robot is there", "rounding at a limit",
-        "no accelerations where not asked for", "start whole turns away of a joint that turns on",
+        "no accelerations where not asked for", "no rates at one point",
+        "start whole turns away of a joint that turns on",
     ],
 )  # fmt: skip
 def test_what_is_allowed_is_not_found(trajectory: PlannedTrajectory, expectation: Expectation) -> None:
@@ -173,6 +176,24 @@ def test_what_is_commanded_between_the_points_is_held_against_the_limits() -> No
     assert check(swinging(1.0), dataclasses.replace(expectation, between_points=False)) == []
     backward = dataclasses.replace(swinging(1.0), points=swinging(1.0).points[::-1])
     assert motion_between(backward) is None
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_pieces_between_points_with_different_fields_are_those_of_a_controller(seed: int) -> None:
+    random, count = np.random.default_rng(seed), 8
+    rows = random.normal(size=(3, count, 2))
+    rows[:, [0, -1]] *= [[[1.0]], [[0.0]], [[0.0]]]
+    rates = [[row if random.random() < 0.6 else [] for row in part] for part in rows[1:]]
+    rates[1] = [row if len(velocity) else [] for velocity, row in zip(*rates, strict=True)]
+    time_ns = STEP_NS * np.arange(count) + 300_000 * (np.arange(count) > 0)  # no cycle is at a point
+    points = tuple(map(Point, time_ns.tolist(), rows[0], *rates))
+    controller = Controller("ab", hard_replacement=True)
+    controller.set_state(rows[0, 0])
+    assert controller.receive("ab", time_ns, rows[0], *rates)
+    commands = controller.run(0, STEP_NS * (count - 1))
+    times = 1e-3 * np.arange(1, commands.shape[1] + 1)
+    motion = motion_between(PlannedTrajectory(("a", "b"), 0, points))
+    np.testing.assert_allclose(commands[:2], motion.states_at(times, orders=2), atol=1e-6)
 
 
 def test_a_limit_exceeded_at_the_points_is_reported_once() -> None:

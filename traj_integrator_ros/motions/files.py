@@ -68,7 +68,7 @@ def read_samples(
             raise RecordingError(f"{path}: expected one joint_trajectory, got {1 + others}")
         tell(f"motion 0 of {1 + others} taken, the others left out")
     if isinstance(chosen, PlannedTrajectory):
-        return samples_of_trajectory(chosen, str(path))
+        return samples_of_trajectory(chosen, str(path), tell)
     return _recorded(chosen, tell).checked()
 
 

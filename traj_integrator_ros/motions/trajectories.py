@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .joint_states import Tell
 from .samples import Nature, RecordingError, Samples, samples_of
 
 if TYPE_CHECKING:
@@ -41,9 +42,20 @@ class PlannedTrajectory:
     points: tuple[Point, ...]
 
     def rows(self, field: str) -> np.ndarray | None:
-        """One field of all points as float64 [N, D], None if it is empty; lengths must have been checked."""
-        rows = [getattr(point, field) for point in self.points]
-        return np.array(rows, np.float64) if len(rows[0]) else None
+        """One field of all points as float64 [N, D], NaN where a point has none, None if no point has any.
+
+        Lengths must have been checked.
+        """
+        given = self.has(field)
+        if not given.any():
+            return None
+        rows = np.full((len(given), len(self.joint_names)), np.nan)
+        rows[given] = [values for point in self.points if len(values := getattr(point, field))]
+        return rows
+
+    def has(self, field: str) -> np.ndarray:
+        """Return which points have a field, bool [N]."""
+        return np.array([len(getattr(point, field)) > 0 for point in self.points])
 
 
 def planned_trajectory(message: JointTrajectory) -> PlannedTrajectory:
@@ -63,15 +75,21 @@ def trajectory_of_samples(samples: Samples) -> PlannedTrajectory:
     return PlannedTrajectory(samples.joint_names, 0, tuple(Point(*point) for point in points))
 
 
-def samples_of_trajectory(trajectory: PlannedTrajectory, source: str) -> Samples:
-    """A trajectory as samples. Raises RecordingError where its numbers are not finite, incomplete or out of order."""
-    dof = len(trajectory.joint_names)
+def samples_of_trajectory(trajectory: PlannedTrajectory, source: str, tell: Tell) -> Samples:
+    """A trajectory as samples, without fields that only some points have.
+
+    Raises RecordingError where its numbers are not finite, incomplete or out of order.
+    """
+    dof, rows = len(trajectory.joint_names), []
     for field in FIELDS:
-        lengths = {len(getattr(point, field)) for point in trajectory.points}
-        if lengths not in ({dof}, {0}) or (field == "positions" and lengths == {0}):
-            raise RecordingError(f"{source}: expected {dof} {field} in every point, got {sorted(lengths)}")
+        lengths = sorted({len(getattr(point, field)) for point in trajectory.points})
+        if not {dof, 0}.issuperset(lengths) or (field == "positions" and 0 in lengths):
+            raise RecordingError(f"{source}: expected {dof} {field} in every point, got {lengths}")
+        given = trajectory.has(field)
+        if not given.all() and given.any():
+            tell(f"{field} left out, which only {given.sum()} of {len(given)} points have")
+        rows.append(trajectory.rows(field) if given.all() else None)
     times = np.array([math.nan if point.time_ns is None else point.time_ns * 1e-9 for point in trajectory.points])
-    rows = list(map(trajectory.rows, FIELDS))
     names = trajectory.joint_names
     return samples_of(source, names, times, rows, "planned trajectory", Nature.SET_POINTS).checked()
 

@@ -164,7 +164,7 @@ def _commanded(trajectory: PlannedTrajectory, units: JointUnits) -> str:
     for kind, joints in units.kinds(trajectory.joint_names).items():
         parts = []
         for unit, peak, points in zip(kind[1:], commanded[1:, joints].max(axis=1), [*at_points, None], strict=True):
-            planned = 0.0 if points is None else np.abs(points[:, joints]).max()
+            planned = 0.0 if points is None else np.nanmax(np.abs(points[:, joints]))
             parts.append(f"{peak:.4g} {unit}" + (f" ({peak / planned:.2f} x the points')" if planned else ""))
         told.append(", ".join(parts))
     return f"; commanded at most {'; '.join(told)}"

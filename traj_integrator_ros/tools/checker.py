@@ -110,7 +110,7 @@ def check(trajectory: PlannedTrajectory, expectation: Expectation) -> list[Findi
         if (values := trajectory.rows(field)) is not None:
             findings += (
                 Finding(Rule.FINITE, field, "a finite number", str(values[k, joint]), names[joint], int(k))
-                for k, joint in np.argwhere(~np.isfinite(values))
+                for k, joint in np.argwhere(~np.isfinite(values) & trajectory.has(field)[:, None])
             )
     first, last = trajectory.points[0], trajectory.points[-1]
     for name, value in zip(names, last.velocities, strict=False):
@@ -130,15 +130,31 @@ def check(trajectory: PlannedTrajectory, expectation: Expectation) -> list[Findi
 
 
 def motion_between(trajectory: PlannedTrajectory) -> Motion | None:
-    """The motion that joint_trajectory_controller interpolates; None for one point, or unordered or NaN ones."""
+    """The motion that joint_trajectory_controller interpolates; None for one point, or unordered or NaN ones.
+
+    Each piece is linear, cubic or quintic by the fields that both of its ends have.
+    """
     times = [point.time_ns for point in trajectory.points]
     if None in times or len(times) < 2 or (np.diff(times) <= 0).any():
         return None
-    position, velocity, acceleration = columns = list(map(trajectory.rows, FIELDS))
-    if not all(np.isfinite(values).all() for values in columns if values is not None):
+    position, velocity, acceleration = map(trajectory.rows, FIELDS)
+    if not all(_is_finite(trajectory, field) for field in FIELDS):
         return None
-    return motion_of_points(
-        Points(np.array(times, np.int64), position, velocity, acceleration if velocity is not None else None)
+    points = Points(np.array(times, np.int64), position, None, None)
+    motion = motion_of_points(points)
+    if velocity is not None:
+        motion = _with_pieces(motion, motion_of_points(points._replace(velocity=velocity)))
+        if acceleration is not None:
+            smooth = motion_of_points(points._replace(velocity=velocity, acceleration=acceleration))
+            motion = _with_pieces(motion, smooth)
+    return motion
+
+
+def _with_pieces(motion: Motion, smoother: Motion) -> Motion:
+    """The motion with the pieces of a smoother one whose ends have all that these need; the others of it are NaN."""
+    has = np.isfinite(smoother.coefficients).all(axis=(1, 2), keepdims=True)
+    return smoother._replace(
+        coefficients=np.where(has, smoother.coefficients, motion.raised(smoother.size).coefficients)
     )
 
 
@@ -182,16 +198,12 @@ def _check_times(trajectory: PlannedTrajectory, now_ns: int | None) -> Iterator[
 
 
 def _check_lengths(trajectory: PlannedTrajectory) -> Iterator[Finding]:
-    dof, first = len(trajectory.joint_names), trajectory.points[0]
+    dof = len(trajectory.joint_names)
     for k, point in enumerate(trajectory.points):
         for field in FIELDS:
-            length = len(getattr(point, field))
-            # Complete in every point or empty in all; positions are required, because controllers do not integrate.
-            wanted = dof if field == "positions" or len(getattr(first, field)) else 0
-            if k == 0 and length not in (wanted, 0):
-                yield Finding(Rule.LENGTHS, field, f"{dof} values or none", str(length), point=k)
-            elif length != wanted:
-                yield Finding(Rule.LENGTHS, field, f"{wanted} values", str(length), point=k)
+            length, optional = len(getattr(point, field)), field != "positions"  # controllers do not integrate
+            if length != dof and (length or not optional):
+                yield Finding(Rule.LENGTHS, field, f"{dof} values{' or none' * optional}", str(length), point=k)
         if len(point.effort):
             yield Finding(Rule.EFFORT, "effort", "none", f"{len(point.effort)} values", point=k)
 
@@ -224,7 +236,7 @@ def _beyond_at_points(trajectory: PlannedTrajectory, limits: JointLimits) -> Ite
     velocities = trajectory.rows("velocities")
     for field, quantity in FIELDS.items():
         values = trajectory.rows(field)
-        if values is None or len(values) < 2 or not np.isfinite(values).all():
+        if values is None or len(values) < 2 or not _is_finite(trajectory, field):
             continue
         slowing, bounds = False, limits.of(quantity)
         if quantity == "acceleration" and limits.forward is not None and velocities is not None:
@@ -232,10 +244,16 @@ def _beyond_at_points(trajectory: PlannedTrajectory, limits: JointLimits) -> Ite
             values = forward_rows(values, velocities, bounds)
         for bound, sign in zip(bounds, (-1.0, 1.0), strict=True):
             for joint in range(0 if bound is None else len(bound)):
-                k = 1 + int(np.argmax(sign * values[1:, joint]))
+                k = 1 + int(np.argmax(np.nan_to_num(sign * values[1:, joint], nan=-np.inf)))
                 if excess(sign * values[k, joint], sign * bound[joint]) > 0:
                     found = Violation(joint, quantity, 0.0, values[k, joint], bound[joint])
                     yield k, found.slowing_down if slowing and sign < 0 else found
+
+
+def _is_finite(trajectory: PlannedTrajectory, field: str) -> bool:
+    """Return whether the numbers of the points that have a field are finite."""
+    values = trajectory.rows(field)
+    return values is None or bool(np.isfinite(values[trajectory.has(field)]).all())
 
 
 def _seconds(nanoseconds: int) -> str:

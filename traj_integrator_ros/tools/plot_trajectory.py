@@ -92,7 +92,7 @@ def _from_topic(options: argparse.Namespace, robot: Robot) -> tuple[Samples, Rob
         if options.row >= len(rows):
             raise UserError(f"--row: expected less than {len(rows)} (the batch), got {options.row}")
         return rows[options.row].checked(), robot
-    return samples_of_trajectory(planned_trajectory(received[0]), topic), robot
+    return samples_of_trajectory(planned_trajectory(received[0]), topic, note), robot
 
 
 if __name__ == "__main__":
