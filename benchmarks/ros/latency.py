@@ -48,12 +48,11 @@ PARAMETERS = {
     "publish.rest_tolerance": 0.0,
 }
 """The robot is not simulated: nothing publishes its state. Rows of a plan that is slow at its end are kept, too."""
-SERVICE_TARGET = 1 / 1.25
+SERVICE_TARGET = 0.85
 TWO_CALLS_TARGET = 1 / 0.4
 """Bounds for batches of 256 and more."""
 JOINT_STATE_RATE_HZ = 1000.0
-JOINT_STATE_LIMIT_S = 1 / JOINT_STATE_RATE_HZ / 10
-"""A tenth of one core."""
+JOINT_STATE_LIMIT_S = 1.2e-4
 CATCHING_UP = 200
 """Number of sequences until the motion is back on a plan that it had left because none came for too long."""
 ROWS_LIMIT = 1e-5
@@ -268,5 +267,5 @@ def joint_states(processes: Processes, duration_s: float) -> Case:
         return unchecked(label, clock)
 
     ours, peer = cpu("ours", OURS, processes.node_pid), cpu("rclpy node that ignores them", ECHO, processes.echo_pid)
-    limit = unchecked("10 % of a core", lambda: JOINT_STATE_LIMIT_S)
+    limit = unchecked("0.12 ms", lambda: JOINT_STATE_LIMIT_S)
     return case("CPU per joint state at 1 kHz", 1, 3, ours, peer, limit=limit, targets={"limit": 1.0})

@@ -40,7 +40,7 @@ from torch import Tensor
 from ..types import AccelerationIntegrator, Inputs, VjpInputs
 from . import launch
 from .device import jit_kernel, load, load_dt, load_state, put, row_offsets, state_row
-from .differences import adjoint, rate_of, start, uniform_adjoint
+from .differences import adjoint, rate_of, uniform_adjoint
 from .pairs import plus, product, reciprocal, running_sum, two_difference
 
 
@@ -202,7 +202,7 @@ def _given(p_action, b_at, b_h, back: tl.constexpr, D: tl.constexpr, b_in, b_bef
 def _slope(b_x, b_x_lo, b_y, b_y_lo, b_rate, b_rate_lo, IS_UNIT: tl.constexpr):
     """(x - y) times a rate, and its rounding error."""
     b_slope, b_lo = two_difference(b_x, b_y)
-    if b_x_lo is not None:
+    if b_x_lo is not None and b_lo.dtype != tl.float64:
         b_lo += b_x_lo - b_y_lo
     if not IS_UNIT:
         b_slope, b_lo = product(b_slope, b_lo, b_rate, b_rate_lo)
@@ -212,14 +212,18 @@ def _slope(b_x, b_x_lo, b_y, b_y_lo, b_rate, b_rate_lo, IS_UNIT: tl.constexpr):
 @triton.jit
 def _after(b_is_later, b_x, b_x_lo, b_start, b_start_lo):
     """A difference with its rounding error; before the rows that have one, that of the start."""
-    return tl.where(b_is_later, b_x, b_start), tl.where(b_is_later, b_x_lo, b_start_lo)
+    if b_x.dtype != tl.float64:
+        b_x_lo = tl.where(b_is_later, b_x_lo, b_start_lo)
+    return tl.where(b_is_later, b_x, b_start), b_x_lo
 
 
 @triton.jit
 def _gain(b_mean, b_h, b_dt, b_dt_lo, IS_UNIT: tl.constexpr):
     """A mean times the step that leads to its row, and the rounding error; 0 in the first row."""
     b_gain, b_lo = _times_step(b_mean, b_dt, b_dt_lo, IS_UNIT)
-    return tl.where(b_h > 0, b_gain, 0.0), tl.where(b_h > 0, b_lo, 0.0)
+    if b_gain.dtype != tl.float64:
+        b_lo = tl.where(b_h > 0, b_lo, 0.0)
+    return tl.where(b_h > 0, b_gain, 0.0), b_lo
 
 
 @triton.jit
@@ -262,7 +266,9 @@ def chain_vjp_kernel(
         if UNIFORM:
             b_grad = uniform_adjoint(p_x, p_x1, p_x2, p_x3, b_at, b_h, Ha, D, rate, b_in, WIDE)
         else:
-            b_grad = adjoint(p_x, p_x1, p_x2, p_x3, p_dt, b_at, b_h, Ha, D, b_in, False, WIDE)
+            b_grad, _first, _second = adjoint(
+                p_x, p_x1, p_x2, p_x3, p_dt, b_at, b_h, dt, Ha, D, b_in, False, WIDE
+            )
         # The adjoint of the running sums, from the position up to the given output.
         b_dt, b_dt_lo = dt, dt_lo
         if not UNIFORM:
@@ -286,21 +292,13 @@ def chain_vjp_kernel(
             b_grad += (b_mean - b_x + (0.5 * b_v + b_pdt * (1.0 / 6.0)) * b_dt) * b_dt
         put(p_grad_action, b_at - D, b_grad, b_in & (b_h > 0))
     # The start state in row 0: the sums up to it, or the differences' part of it.
-    b_p += b_p_lo
-    b_s += b_s_lo
-    b_a += b_a_lo
-    b_from = i_base + b_column
     b_row0 = tl.zeros([1, COLUMNS], tl.int32)
-    if GIVEN < 3:
-        b_grad, b_first, b_second = start(
-            p_x, p_x1, p_x2, p_x3, p_dt, b_from, b_row0, dt, Ha, D, b_in_column, UNIFORM, WIDE
-        )
-    if GIVEN == 0:
-        b_p, b_s, b_a = b_grad, b_first, b_second
-    if GIVEN == 1:
-        b_s, b_a = b_grad, b_first
-    if GIVEN == 2:
-        b_a = b_grad
+    b_grad, b_first, b_second = adjoint(
+        p_x, p_x1, p_x2, p_x3, p_dt, i_base + b_column, b_row0, dt, Ha, D, b_in_column, UNIFORM, WIDE
+    )
+    b_p = b_grad if GIVEN == 0 else b_p + b_p_lo
+    b_s = b_first if GIVEN == 0 else (b_grad if GIVEN == 1 else b_s + b_s_lo)
+    b_a = b_second if GIVEN == 0 else (b_first if GIVEN == 1 else (b_grad if GIVEN == 2 else b_a + b_a_lo))
     b_to = i_trajectory * D + b_column
     put(p_grad_start_p, b_to, b_p, b_in_column)
     put(p_grad_start_v, b_to, b_s, b_in_column)

@@ -20,7 +20,7 @@ TRAJECTORIES = 8
 PER_THREAD = 2
 """Elements of a chunk for each thread: few registers, so that many programs hide the latency of memory."""
 MOST_ROWS = 16
-"""Rows of a block that is scanned: rounding errors of sums grow with it."""
+"""Rows of a block that is scanned in float32: rounding errors of sums grow with it."""
 MANY_PROGRAMS = 2048
 """Number of groups of trajectories above which all processors are busy without a program for each chunk."""
 
@@ -121,7 +121,8 @@ def run(
         "WIDE": dtype == torch.float64,
     }
     if "ROWS" in kernel.arg_names:
-        found["ROWS"] = min(max(size // (2 * columns), 1), MOST_ROWS, _power_of_two(horizon))
+        most = horizon if found["WIDE"] else MOST_ROWS
+        found["ROWS"] = min(max(size // (2 * columns), 1), _power_of_two(min(most, horizon)))
         programs, warps = (batch, -(-dof // columns)), 1
     elif "LANES" in kernel.arg_names:
         elements = walked * dof
@@ -167,7 +168,7 @@ def program_size(device: torch.device) -> int:
 
     The time of the interpreter depends on the number of programs, not on their size.
     """
-    return 1024 if device.type == "cpu" else 256
+    return 8192 if device.type == "cpu" else 256
 
 
 def _output(buffer: Tensor | None, shape: tuple[int, ...], like: Tensor, name: str) -> Tensor:

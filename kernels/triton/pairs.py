@@ -4,7 +4,7 @@ Arithmetic is float64 for tensors of float64 and float32 for all others: GPUs of
 a 64th of the rate. Differences of neighbouring positions leave few digits, so what float32 rounds off is kept beside
 the value: names that end in `_lo` hold the rounding error of the value before them. Kernels are compiled without
 contraction of products and sums, which would change such errors; where a fused operation is wanted it stands as
-`tl.fma`.
+`tl.fma`. Rounding errors of float64 are small enough, and count as 0.
 """
 
 import triton
@@ -15,32 +15,42 @@ import triton.language as tl
 def two_sum(b_x, b_y):
     """Sum and its rounding error (Knuth)."""
     b_sum = b_x + b_y
-    b_part = b_sum - b_x
-    return b_sum, (b_x - (b_sum - b_part)) + (b_y - b_part)
+    b_lo = tl.zeros_like(b_sum)
+    if b_sum.dtype != tl.float64:
+        b_part = b_sum - b_x
+        b_lo = (b_x - (b_sum - b_part)) + (b_y - b_part)
+    return b_sum, b_lo
 
 
 @triton.jit
 def two_difference(b_x, b_y):
     """Difference and its rounding error; unlike Triton's -x, which is 0 - x, nothing but x - y."""
     b_difference = b_x - b_y
-    b_part = b_difference - b_x
-    return b_difference, (b_x - (b_difference - b_part)) - (b_y + b_part)
+    b_lo = tl.zeros_like(b_difference)
+    if b_difference.dtype != tl.float64:
+        b_part = b_difference - b_x
+        b_lo = (b_x - (b_difference - b_part)) - (b_y + b_part)
+    return b_difference, b_lo
 
 
 @triton.jit
 def two_product(b_x, b_y):
     """Product and its rounding error."""
     b_product = b_x * b_y
-    return b_product, tl.fma(b_x, b_y, b_product * -1.0)
+    b_lo = tl.zeros_like(b_product)
+    if b_product.dtype != tl.float64:
+        b_lo = tl.fma(b_x, b_y, b_product * -1.0)
+    return b_product, b_lo
 
 
 @triton.jit
 def plus(b_x, b_x_lo, b_y, b_y_lo):
     """Sum of two numbers with their rounding errors, and its own; the second may have none."""
     b_sum, b_lo = two_sum(b_x, b_y)
-    b_lo += b_x_lo
-    if b_y_lo is not None:
-        b_lo += b_y_lo
+    if b_sum.dtype != tl.float64:
+        b_lo += b_x_lo
+        if b_y_lo is not None:
+            b_lo += b_y_lo
     return b_sum, b_lo
 
 
@@ -48,9 +58,11 @@ def plus(b_x, b_x_lo, b_y, b_y_lo):
 def product(b_x, b_x_lo, b_y, b_y_lo):
     """Product of two numbers with their rounding errors, and its own; the first may have none."""
     b_product, b_lo = two_product(b_x, b_y)
-    if b_x_lo is not None:
-        b_lo = tl.fma(b_x_lo, b_y, b_lo)
-    return b_product, tl.fma(b_x, b_y_lo, b_lo)
+    if b_product.dtype != tl.float64:
+        if b_x_lo is not None:
+            b_lo = tl.fma(b_x_lo, b_y, b_lo)
+        b_lo = tl.fma(b_x, b_y_lo, b_lo)
+    return b_product, b_lo
 
 
 @triton.jit
@@ -91,5 +103,8 @@ def third_difference(b_x0, b_x1, b_x2, b_x3):
 def reciprocal(b_x, b_x_lo):
     """1 / x, and its rounding error."""
     b_rate = 1.0 / b_x
-    b_missing = tl.fma(b_x_lo * -1.0, b_rate, tl.fma(b_x * -1.0, b_rate, 1.0))
-    return two_sum(b_rate, b_rate * b_missing)
+    b_lo = b_x_lo
+    if b_rate.dtype != tl.float64:
+        b_missing = tl.fma(b_x_lo * -1.0, b_rate, tl.fma(b_x * -1.0, b_rate, 1.0))
+        b_rate, b_lo = two_sum(b_rate, b_rate * b_missing)
+    return b_rate, b_lo

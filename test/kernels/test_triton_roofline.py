@@ -6,10 +6,12 @@ In processes of their own, because compiling wants TRITON_INTERPRET unset.
 from __future__ import annotations
 
 import importlib.util
+import re
 
 import pytest
 from offline_programs import printed
 
+WAYS = ("forward", "vjp")
 CHAIN = ("clique", "velocity", "acceleration_zoh", "jerk")
 SHARES = {**dict.fromkeys(CHAIN, 0.8), "clique_central": 0.6, "bspline": 0.6}
 
@@ -31,6 +33,15 @@ def test_kernels_are_predicted_to_be_near_the_memory_limit(predicted):
     assert len({(one["launch"], one["device"]) for one in predicted}) == len(predicted) == 2 * 7 * len(SHARES)
     missed = [one for one in predicted if one["share"] < SHARES[one["launch"].split()[0]]]
     assert not missed, [f"{one['launch']}, {one['device']}: {one['share']:.2f}, {one['limit']}" for one in missed]
+
+
+def test_the_page_shows_the_shares_that_are_predicted(predicted, project_root):
+    page = (project_root / "docs" / "performance.md").read_text(encoding="utf-8")
+    shown = dict(re.findall(r"^\| (central|cubic spline) \| (.*) \|$", page, re.M))
+    for title, name in (("central", "clique_central"), ("cubic spline", "bspline")):
+        ways = [[one["share"] for one in predicted if one["launch"].startswith(f"{name} {way}")] for way in WAYS]
+        shares = [" / ".join(f"{share:.2f}".replace("1.00", "1") for share in both) for both in zip(*ways, strict=True)]
+        assert re.sub(r" \(\S+\)", "", shown[title]) == " | ".join(shares)
 
 
 def test_kernels_of_float32_have_no_float64_instruction(predicted):

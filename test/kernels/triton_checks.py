@@ -37,14 +37,18 @@ def _quicken() -> None:
     """Keep the interpreter from work that takes most of the time of these checks and changes nothing.
 
     It replaces what the language is made of before each launch, and again before each call of a function by a kernel,
-    when nothing is left to replace; and it computes whether integers overflow, for assertions that are off.
+    when nothing is left to replace; it makes shapes compatible that are the same; and it computes whether integers
+    overflow, for assertions that are off.
     """
     from triton.runtime import interpreter
 
-    patch = interpreter._patch_lang
+    patch, languages_of = interpreter._patch_lang, {}
 
     def patch_what_is_not(function: Callable) -> object:
-        languages = [one for one in function.__globals__.values() if one is language or one is language.core]
+        names = function.__globals__
+        if id(names) not in languages_of:
+            languages_of[id(names)] = [one for one in names.values() if one is language or one is language.core]
+        languages = languages_of[id(names)]
         if languages and not any(language.core.is_builtin(one.load) for one in languages):
             return interpreter._LangPatchScope()  # of no changes
         return patch(function)
@@ -52,6 +56,16 @@ def _quicken() -> None:
     interpreter._patch_lang = patch_what_is_not
     builder = interpreter.interpreter_builder
     builder.options = dataclasses.replace(builder.options, sanitize_overflow=False)
+    semantic = getattr(language.semantic, "TritonSemantic", None)
+    if semantic is not None:  # before Triton 3.4, a module of functions
+        broadcast = semantic.broadcast_impl_value
+
+        def broadcast_what_differs(self: object, *given: language.tensor) -> tuple[language.tensor, ...]:
+            are_blocks = given[0].type.is_block() and given[1].type.is_block()
+            is_same = are_blocks and given[0].handle.data.shape == given[1].handle.data.shape
+            return given if is_same else broadcast(self, *given)
+
+        semantic.broadcast_impl_value = broadcast_what_differs
 
 
 def _fuse() -> None:
