@@ -353,7 +353,9 @@ def test_play_stiction_and_a_coarse_encoder_are_no_deviation(make_arm: MakeArm) 
 
 
 def test_a_planner_that_replans_from_the_command_reaches_its_goal(make_arm: MakeArm) -> None:
-    arm, goal = make_arm(start_from="previous"), -0.4
+    limits = Limits(2.175, 15.0, 7500.0)
+    given = {f"limits__{name}": [most] * DOF for name, most in limits._asdict().items()}
+    arm, goal = make_arm(start_from="previous", publish__lead_time=0.02, **given), -0.6
 
     def send() -> None:
         """The planner knows no acceleration of the command."""
@@ -367,10 +369,11 @@ def test_a_planner_that_replans_from_the_command_reaches_its_goal(make_arm: Make
         chunk = sequence(np.array([rows]), dt=[0.05], control_space=POSITION)
         set_stamp(chunk, arm.now_ns)
         arm.client.sequences.publish(chunk)
+        arm.client.state()  # answers come in time, however busy the machine
 
-    arm.run(2.0, 0.05, send)
+    arm.run(2.5, 0.05, send)
     assert abs(arm.position[0] - goal) < 0.01 and arm.commands[:, 0, 0].min() > goal - 0.05
-    arm.assert_within(LIMITS)
+    arm.assert_within(limits)
 
 
 def test_an_arm_that_sagged_in_an_emergency_stop_is_not_brought_back(make_arm: MakeArm) -> None:
