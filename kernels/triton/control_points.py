@@ -99,7 +99,7 @@ class Segments:
             ])  # fmt: skip
             rows = each[:, :, :steps].transpose(0, 2, 1, 3).reshape(-1, 4, 4)
             table = np.concatenate([rows, closes * each[-1, :, steps:].transpose(1, 0, 2)])
-            for q, k in ((2, 0), (3, 0), (3, 0), (3, 1)):
+            for q, k in ((2, 0), (3, 0), (3, 0), (3, 1), (3, 2)):
                 for row in range(steps, len(table)):
                     table[row, q, k] += table[row - steps, q, k]
             found.append(table)

@@ -6,7 +6,7 @@ Each is a sum over some rows of the upstream gradients g_q of the derivatives of
 
 where x_k is the k-th derivative of the start or goal, and T the time of a segment. Weights that alternate from segment
 to segment would leave few digits of smooth gradients: running sums of them take differences of the gradients instead,
-q - 1 - k times, which are 0 beyond the trajectory.
+q - 1 - k times, which are 0 beyond the trajectory. For k = 2, one difference more ends with the table's last gradients.
 """
 
 import functools
@@ -41,6 +41,7 @@ def ends_kernel(
     b_in = b_there & (b_column < D)
     b_row = b_trajectory * H * D + b_column
     b_to = b_trajectory * D + b_column
+    b_rate2, b_rate3 = b_rate * b_rate, b_rate * b_rate * b_rate
     for GOAL in tl.static_range(2):
         p_weights = p_goal_weights if GOAL else p_start_weights
         if p_weights is not None:
@@ -54,17 +55,16 @@ def ends_kernel(
                 b_g0 = load(p_grad_position, b_at, b_in, WIDE)
                 b_g1 = load(p_grad_velocity, b_at, b_in, WIDE) * b_rate
                 b_g2 = load(p_grad_acceleration, b_at, b_in, WIDE)
-                b_slope2 = b_g2 - load(p_grad_acceleration, b_at + n_steps * D, b_in1, WIDE)
+                b_slope2 = (b_g2 - load(p_grad_acceleration, b_at + n_steps * D, b_in1, WIDE)) * b_rate2
                 b_g3 = load(p_grad_jerk, b_at, b_in, WIDE)
                 b_next = load(p_grad_jerk, b_at + n_steps * D, b_in1, WIDE)
                 b_after = load(p_grad_jerk, b_at + 2 * n_steps * D, b_in2, WIDE)
                 b_bend, b_lo = second_difference(b_g3, b_next, b_after)
-                b_rate2 = b_rate * b_rate
-                b_rate3 = b_rate2 * b_rate
                 p_row = p_weights + i * 16
-                b_sum0 += _weighted(p_row, b_g0, b_g1, b_slope2 * b_rate2, (b_bend + b_lo) * b_rate3)
+                b_sum0 += _weighted(p_row, b_g0, b_g1, b_slope2, (b_bend + b_lo) * b_rate3)
                 b_sum1 += _weighted(p_row + 1, b_g0, b_g1, b_g2 * b_rate2, (b_g3 - b_next) * b_rate3)
-                b_sum2 += _weighted(p_row + 2, b_g0, b_g1, b_g2 * b_rate2, b_g3 * b_rate3)
+                b_slope3 = tl.where(i + n_steps < n_rows, b_g3 - b_next, b_g3)
+                b_sum2 += _weighted(p_row + 2, b_g0, b_g1, b_g2 * b_rate2, b_slope3 * b_rate3)
                 b_sum3 += _weighted(p_row + 3, b_g0, b_g1, b_g2 * b_rate2, b_g3 * b_rate3)
                 b_at += D
             put(p_grad_goal_p if GOAL else p_grad_start_p, b_to, b_sum0, b_in)

@@ -150,7 +150,7 @@ def test_smallest_and_longest_shapes_match_the_reference(kernel, batch, horizon,
         ("clique", 8, 0.0173, ""),
         ("clique_central", 64, 0.0011, ""),
         ("bspline_tight", 16, 0.0011, ""),
-        ("bspline_tight", 16, 0.0011, "own"),
+        ("bspline_curobo", 16, 0.0011, "own"),
     ],
 )
 def test_smooth_motions_and_smooth_gradients_keep_their_digits(name, horizon, dt, goal):
