@@ -376,6 +376,17 @@ def test_a_planner_that_replans_from_the_command_reaches_its_goal(make_arm: Make
     arm.assert_within(limits)
 
 
+def test_rows_away_from_the_command_are_joined_at_their_pace_or_refused(make_arm: MakeArm) -> None:
+    arm = make_arm(start_from="previous", limits__start_deviation=0.2)
+    refused = int(arm.client.counts()["rejected.start_mismatch"])
+    for away, most in ((0.7, 0.0), (0.15, 1.5 * 0.1)):
+        way = arm.position + row(away), arm.now_ns, 0.1
+        arm.run(1.0, 0.1, lambda way=way: arm.client.sequences.publish(positions(arm, *way)))
+        assert np.abs(arm.commands[-RATE:, 1]).max() <= 1.01 * most, away
+    assert int(arm.client.counts()["rejected.start_mismatch"]) >= refused + 9
+    assert arm.commands[-1, 1, 0] > 0.1, "the rows that are near are joined"
+
+
 def test_an_arm_that_sagged_in_an_emergency_stop_is_not_brought_back(make_arm: MakeArm) -> None:
     arm = make_arm(start_from="previous", limits__action="retime")
     begin, begin_ns = arm.position, arm.now_ns
