@@ -38,6 +38,7 @@ CALLS = {
     "pieces_of_profile": (PROFILE, STATE, 0.3, STATE, False, sevens(5), sevens(4, 6, 1)),
     "stop": (STATES, np.ones(2), np.ones(2), 1e-6, 0.01, sevens(30), sevens(29, 6, 2)),
     "widen": (COEFFICIENTS, KNOTS, sevens(2, 4, 3)),
+    "widen_each": (COEFFICIENTS, KNOTS, sevens(2, 2, 4, 3)),
 }
 """A suitable call of each compiled function."""
 

@@ -320,5 +320,7 @@ def excess(value: np.ndarray | float, highest: np.ndarray | float, slack: float 
 
 def _extremes_of_pieces(motion: Motion) -> np.ndarray:
     """Extremes of each piece, `[N, 2, 4, D]`."""
-    knots, coefficients = motion.knots, motion.coefficients
-    return np.stack([extremes(Motion(knots[k : k + 2], coefficients[k : k + 1])) for k in range(len(coefficients))])
+    ranges = np.empty((len(motion.coefficients), 2, len(QUANTITIES), motion.dof))
+    ranges[:, 0], ranges[:, 1] = np.inf, -np.inf
+    native.widen_each(motion.coefficients, motion.knots, ranges)
+    return ranges

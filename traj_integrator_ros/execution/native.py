@@ -26,6 +26,7 @@ try:
         stop,
         united,
         widen,
+        widen_each,
     )
 except ImportError as missing:
     _TOLD = (

@@ -60,6 +60,19 @@ PyObject* py_widen(ArrayArguments& given) {
   return PyBool_FromLong(aside(motion.knots.count * motion.dof, [&] { return widen(motion, ranges); }));
 }
 
+PyObject* py_widen_each(ArrayArguments& given) {
+  const Pieces motion = motion_of(given);
+  const long count = motion.knots.count, size = 2 * kOrders * motion.dof;
+  double* ranges = given.out({count, 2, kOrders, motion.dof});
+  if (!given.fit()) return nullptr;
+  aside(count * motion.dof, [&] {
+    for (long k = 0; k < count; ++k) {
+      widen({motion.at(k), {motion.knots.times + k, 1}, motion.size, motion.dof}, ranges + k * size);
+    }
+  });
+  return none();
+}
+
 PyObject* py_states_at(ArrayArguments& given) {
   const Pieces motion = motion_of(given);
   const bool at_end = given.is_none(), one = given.is_number();
@@ -240,6 +253,7 @@ PyObject* py_all_finite(PyObject*, PyObject* object) {
 PyMethodDef methods[] = {
     method_of_arrays<py_spline>("spline", "The C2 cubic spline through positions."),
     method_of_arrays<py_widen>("widen", "Widens ranges of the derivatives to those of a motion; whether it had to."),
+    method_of_arrays<py_widen_each>("widen_each", "Widens ranges of each piece to those of the piece."),
     method_of_arrays<py_states_at>("states_at", "Position, velocity, acceleration and jerk at times, or at the end."),
     method_of_arrays<py_points>("points", "The points of a motion."),
     method_of_arrays<py_shift>("shift", "A piece about another time, in place."),
