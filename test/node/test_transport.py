@@ -33,7 +33,8 @@ def send_large_batch(start_node: NodeFactory, monkeypatch: pytest.MonkeyPatch, t
             monkeypatch.delenv(name, raising=False)
         monkeypatch.setenv("ROS_HOME", str(tmp_path))
         names = ("max_batch", "max_horizon")
-        changes = {"joint_names": large_batch.JOINTS, **dict(zip(names, large_batch.SHAPE, strict=False))}
+        changes = {"joint_names": large_batch.JOINTS, "position_trajectory.max_points": 1}  # no plan is larger
+        changes |= dict(zip(names, large_batch.SHAPE, strict=False))
         node = start_node(changes, **options)
         command = [preloaded_python(), large_batch.__file__, *size]
         environment = {**os.environ, **source_environment()}

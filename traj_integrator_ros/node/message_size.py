@@ -17,8 +17,15 @@ USUAL_DOF = 7
 """
 
 
+_POINTS = "position_trajectory.max_points"
+_ROWS_OF_POINT = 2
+"""Number of rows of a batch, in five arrays of float32, that take the bytes of a point of a plan, in three of float64
+and some lengths; fewer for more than 3 joints.
+"""
+
+
 class MessageSize(NamedTuple):
-    """The size of a batch of action sequences."""
+    """The size of a batch of action sequences; that of a plan is given as one trajectory."""
 
     batch: int
     horizon: int
@@ -26,12 +33,12 @@ class MessageSize(NamedTuple):
 
 
 def largest_message(args: Sequence[str]) -> MessageSize:
-    """Size from max_batch, max_horizon and joint_names in parameter files and -p; the defaults where none are given.
+    """Size of the largest batch, or plan, by parameter files and -p; by the defaults where they do not say.
 
     Later values override earlier ones, as in ROS; of a file with sections for several nodes, the largest counts.
     Anything unreadable is ignored here: ROS or the node will report it.
     """
-    sizes = {name: SPECS[name].default for name in ("max_batch", "max_horizon")} | {"joint_names": USUAL_DOF}
+    sizes = {name: SPECS[name].default for name in ("max_batch", "max_horizon", _POINTS)} | {"joint_names": USUAL_DOF}
     for option, value in pairwise(args):
         parts: Iterable[Mapping] = ()
         if option == "--params-file":
@@ -41,7 +48,8 @@ def largest_message(args: Sequence[str]) -> MessageSize:
             parts = [{name.rpartition(":")[2]: _parsed(text)}]
         given = [(name, _size(section[name])) for section in parts for name in sizes if name in section]
         sizes |= dict(sorted((name, size) for name, size in given if size))  # the largest size comes last
-    return MessageSize(sizes["max_batch"], sizes["max_horizon"], sizes["joint_names"])
+    batch, rows_of_plan = (sizes["max_batch"], sizes["max_horizon"]), _ROWS_OF_POINT * sizes[_POINTS]
+    return MessageSize(*(batch if batch[0] * batch[1] >= rows_of_plan else (1, rows_of_plan)), sizes["joint_names"])
 
 
 def _sections(content: object) -> list[dict[str, object]]:
