@@ -48,8 +48,8 @@ long united_knots(double* times, long count, double gap, double beside) {
   if (last_did) became_one.push_back(kept - 1);
   long more = kept;
   for (long at : became_one) {
-    if (at > 0 && times[at] - times[at - 1] > 3 * beside) times[more++] = whole(times[at] - beside);
-    if (at + 1 < kept && times[at + 1] - times[at] > 3 * beside) times[more++] = whole(times[at] + beside);
+    if (at > 0 && times[at] - times[at - 1] > 1.5 * beside) times[more++] = whole(times[at] - beside);
+    if (at + 1 < kept && times[at + 1] - times[at] > 1.5 * beside) times[more++] = whole(times[at] + beside);
   }
   std::sort(times, times + more);
   return more;
