@@ -155,6 +155,19 @@ TOO_FAST = {
 }
 
 
+@pytest.mark.parametrize(("beside", "noise"), [(1e-4, 0.0), (1e-3, 0.0), (1e-2, 0.0), (1e-2, 1e-4)])
+def test_a_recorded_motion_that_begins_beside_the_robot_takes_its_time(beside: float, noise: float) -> None:
+    share = np.arange(1, 1001)[:, None] / 1000
+    rows = beside + share**3 * (10 - 15 * share + 6 * share**2) * [0.1, -0.05]
+    rows = rows + noise * np.random.default_rng(0).normal(size=rows.shape)
+    node = SimulatedNode(2, **limits((*ORDERS,), 2))
+    node.measure(0.0)
+    trajectory = node.plan(share[:, 0], rows)
+    assert trajectory.motion.duration < 1.02 and np.abs(trajectory.points.position[-1] - rows[-1]).max() <= GOAL_RAD
+    most = Limits(**{name: np.full(2, VALUES[name]) for name in ORDERS})
+    assert not worst_violations(played(trajectory), most, of_points=True)
+
+
 @pytest.mark.parametrize("limited", GIVEN)
 @pytest.mark.parametrize("fields", ["positions", "velocities"])
 @pytest.mark.parametrize("name", TOO_FAST)

@@ -25,6 +25,10 @@ _LONGEST_STEP_S = 60.0
 """A way that takes longer within limits, s, belongs to no such robot."""
 _STOPPING = 0.99
 """Share of the shortest time of a way to rest, so that a plan of just that time is not later by rounding."""
+_REACHING = 3.0, 12.0, 240.0
+"""Bounds of velocity, acceleration and jerk of a quintic over a way of 1 in 1 s, to spare: plans move, too."""
+_BESIDE_RAD = 0.02
+"""Distance, rad or m, that a robot may rest beside the begin of a dense plan: of recorded motions, it is some mrad."""
 _SWUNG = 2.0, 2.2
 """Ratio that the controller's polynomial reaches to an acceleration (a jerk) that jumps up to twice within a step."""
 _SWUNG_VELOCITY, _OF_VELOCITY = 0.13, 0.1
@@ -79,6 +83,10 @@ def motions_of(
             outward = np.array([[-1.0], [1.0]])  # it must swing no further than the sender may expect
             if (outward * (extremes(smooth) - extremes(motion))[:, 0] <= ROUNDING).all():
                 yield smooth, False
+    if (reached := _from_beside(plan.steps, position, before, assumed)) is not None:
+        if not slows and _keeps(plan.steps, position, before, limits):
+            yield through_to_rest(plan.steps, position, before, fade_time, assumed.jerk), False
+        position = reached
     smoother = iter(())
     if not _keeps(plan.steps, position, before, limits) and smoothing.is_noise(plan.steps, position, limits):
         smoother = smoothing.with_fewer_rows(plan.steps, position)
@@ -135,6 +143,24 @@ def _keeps(steps: np.ndarray, position: np.ndarray, before: State, limits: Joint
     most = np.abs(extremes(spline)).max(axis=0)[2:]
     given = limits.acceleration, limits.jerk
     return all(limit is None or (one <= limit).all() for one, limit in zip(most, given, strict=True))
+
+
+def _from_beside(steps: np.ndarray, position: np.ndarray, before: State, assumed: Bounds) -> np.ndarray | None:
+    """Positions of a dense plan that a robot at rest beside its begin comes to as fast as it may, `[N + 1, dof]`.
+
+    None: the robot moves, is further away, or may be at the first point in time.
+    """
+    if len(steps) < 2 or before.velocity.any():
+        return None
+    away = position[0] - position[1] + (position[2] - position[1]) * (steps[0] / steps[1])
+    parts = zip(_REACHING, assumed.rates, (1, 2, 3), strict=True)
+    needed = max(float(((peak * np.abs(away) / rate) ** (1 / order)).max()) for peak, rate, order in parts)
+    times = steps.cumsum()
+    if not steps[0] < needed < times[-1] or np.abs(away).max() > _BESIDE_RAD:
+        return None
+    share = np.minimum(times / needed, 1.0)[:, None]
+    fading = 1 - share**3 * (10 - 15 * share + 6 * share**2)
+    return np.vstack([position[:1], position[1:] + away * fading])
 
 
 def _possible(steps: np.ndarray, position: np.ndarray, assumed: Bounds) -> np.ndarray:
