@@ -26,7 +26,9 @@ _LONGEST_STEP_S = 60.0
 _STOPPING = 0.99
 """Share of the shortest time of a way to rest, so that a plan of just that time is not later by rounding."""
 _REACHING = 3.0, 12.0, 240.0
-"""Bounds of velocity, acceleration and jerk of a quintic over a way of 1 in 1 s, to spare: plans move, too."""
+"""Velocity, acceleration and jerk counted for a quintic over a way of 1 in 1 s, which takes 1.9, 5.8 and 60: the
+plan to which the robot comes moves, too, within the same limits.
+"""
 _BESIDE_RAD = 0.02
 """Distance, rad or m, that a robot may rest beside the begin of a dense plan: of recorded motions, it is some mrad."""
 _SWUNG = 2.0, 2.2
@@ -54,7 +56,7 @@ def motions_of(
     cubics, and with accelerations quintics, as a controller makes them, and splines between those without. For limits
     that these exceed there are also motions with accelerations in place of cubics, which cannot keep a jerk, and the
     spline, through fewer points where positions are noisy; where the plan may end later (`slows`), at steps that limits
-    ask for, and at those that follow from the distances.
+    ask for, and at those that follow from the distances. A robot at rest beside the begin comes to the plan on the way.
 
     A motion whose points are those of a motion within the limits keeps them, as far as the controller's interpolation
     exceeds them where accelerations, or jerks, jump twice within a step.
@@ -146,9 +148,10 @@ def _keeps(steps: np.ndarray, position: np.ndarray, before: State, limits: Joint
 
 
 def _from_beside(steps: np.ndarray, position: np.ndarray, before: State, assumed: Bounds) -> np.ndarray | None:
-    """Positions of a dense plan that a robot at rest beside its begin comes to as fast as it may, `[N + 1, dof]`.
+    """Positions of a dense plan to which a robot at rest beside its begin comes within limits, `[N + 1, dof]`.
 
-    None: the robot moves, is further away, or may be at the first point in time.
+    The distance between robot and begin fades over the first points; the others stay. None: the robot moves, is further
+    away than `_BESIDE_RAD`, or can be at the first point in time.
     """
     if len(steps) < 2 or before.velocity.any():
         return None

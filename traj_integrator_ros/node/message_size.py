@@ -19,8 +19,8 @@ USUAL_DOF = 7
 
 _POINTS = "position_trajectory.max_points"
 _ROWS_OF_POINT = 2
-"""Number of rows of a batch, in five arrays of float32, that take the bytes of a point of a plan, in three of float64
-and some lengths; fewer for more than 3 joints.
+"""Rows of a batch that take as many bytes as a point of a plan of two joints: a row has 20 bytes a joint, a point 24,
+and 32 more.
 """
 
 
