@@ -182,20 +182,17 @@ def _between(steps: np.ndarray, rows: np.ndarray, begin: State, chosen: Mapping[
 
 def _states_between(steps: np.ndarray, rows: np.ndarray, begin: State, chosen: Mapping[int, float]) -> np.ndarray:
     """The same splines at the rows: positions, velocities and accelerations, `[3, N + 1, 1]`."""
-    cuts = [0, *sorted(chosen), len(steps)]
-    velocity = [float(begin.velocity[0]), *(chosen[row] for row in cuts[1:-1]), 0.0]
-    states = np.empty((3, len(rows), 1))
+    velocity = {0: float(begin.velocity[0]), **chosen, len(steps): 0.0}
+    states = np.zeros((3, len(rows), 1))
     states[0] = rows
-    ends = []
-    for first, last, v, w in zip(cuts, cuts[1:], velocity, velocity[1:], strict=False):
-        part = _spline(steps[first:last], rows[first : last + 1], np.array([v]), np.array([w]))
-        inner = part.states_at(part.knots[:-1], 3)
-        states[1:, first:last], states[1, last] = inner[1:], w
-        ends.append((inner[2, 0], part.end.acceleration))
-    states[2, -1] = ends[-1][1]
-    for row, before, after in zip(cuts[1:-1], ends, ends[1:], strict=False):
-        both = float(before[1][0]), float(after[0][0])  # the smaller one, so that neither side swings
-        states[2, row] = min(both, key=abs) if both[0] * both[1] > 0 and chosen[row] != 0 else 0.0
+    for first, last in pairwise(sorted(velocity)):
+        ends = (np.array([velocity[row]]) for row in (first, last))
+        part, before = _spline(steps[first:last], rows[first : last + 1], *ends), float(states[2, first, 0])
+        states[1:, first:last] = part.states_at(part.knots[:-1], 3)[1:]
+        if first in chosen:
+            both = before, float(states[2, first, 0])  # the smaller one, so that neither side swings
+            states[2, first] = min(both, key=abs) if both[0] * both[1] > 0 and chosen[first] != 0 else 0.0
+        states[1:, last] = [[velocity[last]], part.end.acceleration]
     return states
 
 

@@ -16,9 +16,10 @@ bool is_surely_within(const Pieces& motion, long piece, const double* ranges) {
     for (long joint = 0; joint < dof; ++joint) {
       const double begin = order < motion.size ? factors[order] * c[order * dof + joint] : 0;
       double end = 0, bend = 0;  // by Horner's rule
-      for (long k = motion.size - 1; k >= order; --k) end = end * h + factors[k] * c[k * dof + joint];
-      for (long k = motion.size - 1; k > order + 1; --k) {
-        bend = bend * h + factors[k] * (k - order) * (k - order - 1) * std::fabs(c[k * dof + joint]);
+      for (long k = motion.size - 1; k >= order; --k) {
+        const double part = factors[k] * c[k * dof + joint];
+        end = end * h + part;
+        if (k > order + 1) bend = bend * h + (k - order) * (k - order - 1) * std::fabs(part);
       }
       bend *= h * h / 8;
       const double* known = ranges + order * dof + joint;
