@@ -121,7 +121,7 @@ class MotionClock:
     def _learn(self, robot_ns: int, motion_ns: int, changes: bool) -> None:
         """Learn how long the last motion that begins on arrival took to begin."""
         begins = self._begins
-        if begins is None or motion_ns < begins.motion_ns or robot_ns <= begins.robot_ns:
+        if begins is None or motion_ns < begins.motion_ns:
             return
         self._begins = None
         if not changes and self.rate > 0:

@@ -14,10 +14,10 @@ _WINDOW_NS = 10_000_000_000
 """Time over which the shortest transport counts: in longer ones, clocks drift by a millisecond."""
 _JITTER_NS = 4_000_000
 """Largest jitter of the time between two stamps; at most a quarter of it."""
-_PERIODS = 9
-"""Number of times between stamps, whose median is the period of a sender: four of them may be late."""
-_LATE_IN_A_ROW = 8
-"""Number of stamps in a row that are late by more than a step, which show that a clock was set."""
+_IN_A_ROW = 9
+"""Number of stamps that count: the median of the times between them is the period of a sender, of which four may be
+late; more in a row that are late by more than a step show that a clock was set.
+"""
 
 
 class Slack(NamedTuple):
@@ -46,7 +46,7 @@ class Stamps:
     def __init__(self) -> None:
         self._soonest: deque[tuple[int, int]] = deque()
         """Arrival of a stamp, and its lead, ns: the furthest ahead, then the furthest after it."""
-        self._gaps: deque[int] = deque(maxlen=_PERIODS)
+        self._gaps: deque[int] = deque(maxlen=_IN_A_ROW)
         self._stamp_ns = self._late = 0
         self._alone: tuple[int, int] | None = None
         """The last stamp, as in `_soonest`, if it does not agree with those before it."""
@@ -78,7 +78,7 @@ class Stamps:
             self.forget()
             self._keep(alone)
             self._keep(one)
-        elif best is not None and one[1] < best and self._late < _LATE_IN_A_ROW and self._is_whole(gap):
+        elif best is not None and one[1] < best and self._late < _IN_A_ROW and self._is_whole(gap):
             self._late += 1
         else:
             self._alone = one
