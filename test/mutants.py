@@ -41,7 +41,7 @@ ROOMS = {
                   "test/kernels/test_divided_differences.py", "test/maps"],
     "traj_integrator_ros/engine/*": ["test/engine"],
     "traj_integrator_ros/wire/*": ["test/wire"],
-    "traj_integrator_ros/execution/*": ["test/execution"],
+    "traj_integrator_ros/execution/*": ["test/execution", "test/governor/test_complete_plans.py"],
     "traj_integrator_ros/limits/*": ["test/limits"],
     "traj_integrator_ros/parameters/*": ["test/node/test_parameters.py", "test/limits"],
     "traj_integrator_ros/requests/*": ["test/requests", "test/robustness/test_hostile_messages.py"],
@@ -65,7 +65,7 @@ CHANGES = {
     "false": "true", "min": "max", "max": "min", "minimum": "maximum", "maximum": "minimum", "any": "all", "all": "any",
     "sin": "cos", "floor": "ceil", "ceil": "floor", "break": "continue", "continue": "break",
 }  # fmt: skip
-"""Replacements of tokens; a whole number becomes the next one, any other number is doubled."""
+"""Replacements of tokens; a whole number becomes the next one, any other number is doubled, and 0.0 becomes 1.0."""
 NUMBER = r"\d+\.\d*(?:e[+-]?\d+)?|\d+e[+-]?\d+"
 MODULES = {
     "kernels/native": ["_loops"],
@@ -109,7 +109,7 @@ def mutants(file: str, text: str) -> Iterator[Mutant]:
         elif re.fullmatch(r"\d+", token):
             yield Mutant(file, line, begin, token, str(int(token) + 1))
         elif re.fullmatch(NUMBER, token):
-            yield Mutant(file, line, begin, token, f"(2 * {token})")
+            yield Mutant(file, line, begin, token, f"(2 * {token})" if float(token) else "1.0")
 
 
 def text_around(line: str, begin: int, token: str) -> str:

@@ -146,6 +146,8 @@ def test_a_target_beyond_the_limits_or_too_soon_is_not_reached():
     assert not reach.reach(np.array([1.0, 2.5, 0.0]), 5.0)
     assert not reach.reach(np.array([1.0, 0.0, 11.0]), 5.0)
     assert reach.reach(np.array([1.0, 0.0, 0.0]), 5.0)
+    too_much = Reach(np.array([0.0, 0.0, 400.0]), Rates(2.0, 0.02, 1.0, 0.02))
+    assert not too_much.reach(np.zeros(3), 5.0), "ruckig raises an error"
 
 
 @pytest.mark.parametrize("side", [1.0, -1.0])
