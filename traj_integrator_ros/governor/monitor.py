@@ -87,7 +87,6 @@ class TrackingMonitor:
         """Lag of the joint whose lag is known best, s; None: not known."""
         self.held_by = np.zeros(0)
         """Command, rad, `[dof]`, with which joints stay where they were measured last."""
-        self._is_new = True
         self._known_dof(0)
 
     def _known_dof(self, dof: int) -> None:
@@ -95,19 +94,18 @@ class TrackingMonitor:
         """Lag, s; standard deviation of the velocity from which it was learned, rad/s (0: not known); usual droop, rad;
         growth that free motion has needed, and that of the excursion in progress, as shares of the allowance.
         """
-        self._exercised = np.zeros((2, dof))
-        self.compare_anew(dof)
+        self._exercised, self._is_new = np.zeros((2, dof)), True
+        self.compare_anew()
 
-    def compare_anew(self, dof: int | None = None) -> None:
+    def compare_anew(self) -> None:
         """Forget the comparison; learned properties of joints stay."""
-        dof = len(self._lag) if dof is None else dof
-        self._moments, self._weight = np.zeros((4, dof)), np.zeros(dof)
+        self._moments, self._weight = np.zeros((4, len(self._lag))), np.zeros(len(self._lag))
         self._compared_ns = 0
-        self.forget_command(dof)
+        self.forget_command()
 
-    def forget_command(self, dof: int | None = None) -> None:
+    def forget_command(self) -> None:
         """Forget errors and growth: another motion is executed than the one that was compared."""
-        dof = len(self._lag) if dof is None else dof
+        dof = len(self._lag)
         self.error, self.growth, self._off, self._behind, self._speed, self._peak = np.zeros((6, dof))
         self.threshold = np.full(dof, np.inf)
         self._lately: np.ndarray | None = None
@@ -146,9 +144,9 @@ class TrackingMonitor:
         """
         if len(self._lag) != len(position):
             self._known_dof(len(position))
-            self._is_new = True
         newest_ns = int(stamps_ns.max())
-        elapsed_s = (newest_ns - self._compared_ns) * NANOSECOND_S if self._lately is not None else 0.0
+        since_ns = newest_ns if self._lately is None else self._compared_ns
+        elapsed_s = max(newest_ns - since_ns, 0) * NANOSECOND_S
         self._compared_ns = newest_ns
         if not self._extended(newest_ns + whole_ns(slack.early), commanded):
             self.forget_command()
@@ -158,10 +156,10 @@ class TrackingMonitor:
         errors = position - self._commanded_at(stamps_ns - self._lags(slack) * SECOND_NS)
         now = self._commanded_at(stamps_ns - np.array([[0.0], [_STEP_NS]]))
         self._off, self.velocity = position - now[0], (now[0] - now[1]) / (_STEP_NS * NANOSECOND_S)
-        self._grow(errors, max(elapsed_s, 0.0), allowance, free)
+        self._grow(errors, elapsed_s, allowance, free)
         if free:
-            self._learn_need(self.velocity, max(elapsed_s, 0.0), allowance)
-            self._learn_lag(position, stamps_ns, max(elapsed_s, 0.0), allowance.full_speed)
+            self._learn_need(self.velocity, elapsed_s, allowance)
+            self._learn_lag(position, stamps_ns, elapsed_s, allowance.full_speed)
         self.held_by = position - self.usual
 
     def _grow(self, errors: np.ndarray, elapsed_s: float, allowance: Allowance, free: bool) -> None:
@@ -262,9 +260,10 @@ class TrackingMonitor:
         # A faster motion teaches more than a slower one.
         least = np.maximum(_MOVES * full_speed, self._learned / _MARGIN)
         learns = follows & (variance > least**2)
-        lag = (ve - v * e) / np.where(learns, variance, 1.0)
+        variance = np.where(learns, variance, 1.0)
+        lag = (ve - v * e) / variance
         self._lag = np.where(learns, np.clip(lag, 0.0, _MOST_LAG_S), self._lag)
-        self._learned = np.where(learns, np.sqrt(np.maximum(variance, 0.0)), self._learned)
+        self._learned = np.where(learns, np.sqrt(variance), self._learned)
         if learns.any():
             self.lag_s = float(self._lag[self._learned.argmax()])
 
