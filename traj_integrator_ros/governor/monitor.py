@@ -158,7 +158,7 @@ class TrackingMonitor:
         self._off, self.velocity = position - now[0], (now[0] - now[1]) / (_STEP_NS * NANOSECOND_S)
         self._grow(errors, elapsed_s, allowance, free)
         if free:
-            self._learn_need(self.velocity, elapsed_s, allowance)
+            self._learn_need(elapsed_s, allowance)
             self._learn_lag(position, stamps_ns, elapsed_s, allowance.full_speed)
         self.held_by = position - self.usual
 
@@ -187,7 +187,7 @@ class TrackingMonitor:
         most = np.maximum(_MARGIN * need + self._of_speed, _FLOOR + _OF_SPEED * min(fastest, 1.0))
         self.threshold = distance * np.minimum(most, 1.0) if fastest else np.full_like(error, np.inf)
 
-    def _learn_need(self, velocity: np.ndarray, elapsed_s: float, allowance: Allowance) -> None:
+    def _learn_need(self, elapsed_s: float, allowance: Allowance) -> None:
         """Learn from excursions that are over: one in contact does not end, or ends with a brake."""
         share = np.maximum(self._share - self._of_speed, 0.0)
         self._peak = np.maximum(self._peak, share) * self._speed.any()  # at rest, nobody knows whether it is over
@@ -195,7 +195,7 @@ class TrackingMonitor:
         kept = np.exp(-elapsed_s / _REMEMBERED_S)
         self._need = np.where(over, np.maximum(self._need, self._peak), self._need * kept)
         self._peak = np.where(over, share, self._peak)
-        goes = np.stack([velocity, -velocity]) > _MOVES * allowance.full_speed
+        goes = np.stack([self.velocity, -self.velocity]) > _MOVES * allowance.full_speed
         self._exercised = self._exercised + np.where(goes, elapsed_s, 0.0)
 
     def _extended(self, until_ns: int, commanded: Callable[[int], State | None]) -> bool:
@@ -235,9 +235,8 @@ class TrackingMonitor:
         None is too short: a joint that stood for a moment, which taught a long one, follows as before when it goes on.
         """
         known = self._learned > 0
-        faster = np.where(known, self._speed / np.where(known, _MARGIN * self._learned, 1.0), 1.0)
-        most = _LONGEST_LAG_S + slack.late
-        longest = np.where(known, np.maximum(self._lag + _LAG_SLACK_S, most), most)
+        faster = self._speed / np.where(known, _MARGIN * self._learned, 1.0)
+        longest = np.maximum(self._lag + _LAG_SLACK_S, _LONGEST_LAG_S + slack.late)
         spread = np.where(known, _LAG_SLACK_S * np.maximum(faster, 1.0), longest)
         low = -slack.early
         return low + _SHARES * (np.minimum(self._lag + spread, longest) - low)

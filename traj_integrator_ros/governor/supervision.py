@@ -132,8 +132,6 @@ class Guard:
             allowance: of the joints.
 
         """
-        if self.contact is None:
-            return 0.0
         begins, *against = self._against(places, allowance).tolist()
         left = next((k for k, place in enumerate(against) if place < -1.0), len(against))
         most = max(against[:left], default=-1.0)
