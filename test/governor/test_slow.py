@@ -52,6 +52,12 @@ def test_what_reject_accepts_is_the_same_with_retime(rows: np.ndarray) -> None:
     assert all(np.array_equal(one, other) for one, other in zip(slowed.points, usual.points, strict=True))
 
 
+def test_a_plan_is_slowed_a_thousandfold_at_most() -> None:
+    motion = cubic_spline(np.full(50, 0.01), np.pad(SHAPE, ((1, 0), (0, 0))), np.zeros(1), ends_at_rest=True)
+    slowed, standing = (slow(motion, largest(motion) / by ** np.array([[1.0], [2.0], [3.0]])) for by in (900.0, 1100.0))
+    assert slowed.duration == pytest.approx(900 * motion.duration, rel=0.1) and standing == "it would stand still"
+
+
 @pytest.mark.parametrize(("size", "most_delay"), [(1.07, 0.01), (1.2, 0.04), (2.0, 0.5)])
 def test_a_plan_is_slowed_along_its_path_where_it_exceeds_a_limit(size: float, most_delay: float) -> None:
     rows = SHAPE * [size, 0.2]
