@@ -154,7 +154,7 @@ def test_a_plan_that_takes_long_to_be_slowed_is_joined_when_that_is_done() -> No
     node = limited()
     lead, took = node.parameters.publish_lead_time, 0.1
     trajectory = node.send(SHAPE * [2.0, 0.2], delay=took)
-    assert trajectory.due_ns * 1e-9 >= NOW_S + 2 * took + lead
+    assert trajectory.due_ns * 1e-9 == pytest.approx(NOW_S + 3 * took + lead), "twice as long later"
     kept = limited().send(SHAPE * [1.0, 0.2], delay=took)
     assert kept.due_ns * 1e-9 == pytest.approx(NOW_S + took + lead)
 

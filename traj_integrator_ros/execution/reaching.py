@@ -31,8 +31,6 @@ _SEARCH = 1e-4
 """Relative precision of the time at which a joint reaches its plan."""
 _LATER = 1.15
 """Factor from one tried time of joining to the next."""
-_OF_A_SEARCH = 5
-"""Ways that could be looked at while the earliest one is sought."""
 _BARELY = 1e-4
 _SHORTEST_S = 0.01
 _WINDOW = 0.05
@@ -134,7 +132,7 @@ def brought_to(state: State, place: np.ndarray, bounds: Bounds) -> Motion:
 def reaching(problem: Problem, joint: int) -> tuple[Motion, float] | None:
     """The fastest way to the earliest point of a plan that a joint can reach in time, and the plan from there on.
 
-    Where more work is not left, it is the best way that was found.
+    Where that goes back or is too fast, and more work is not left, it is the best way that was found.
     """
     rates, bounds = problem.rates_of(joint), problem.bounds
     allowed = [rates]
@@ -144,8 +142,6 @@ def reaching(problem: Problem, joint: int) -> tuple[Motion, float] | None:
         allowed.insert(0, rates)
     best: tuple[float, Motion] | None = None
     for these in allowed:
-        if best is not None and not problem.work.spend(_OF_A_SEARCH):
-            break
         for way, flaw in _ways_within(problem, joint, these):
             if flaw == 0:
                 return way, 0.0
