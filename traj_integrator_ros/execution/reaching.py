@@ -140,14 +140,13 @@ def reaching(problem: Problem, joint: int) -> tuple[Motion, float] | None:
     if speeding != slowing:
         rates = rates._replace(acceleration=speeding, deceleration=slowing)
         allowed.insert(0, rates)
-    best: tuple[float, Motion] | None = None
-    for these in allowed:
-        for way, flaw in _ways_within(problem, joint, these):
-            if flaw == 0:
-                return way, 0.0
-            if best is None or flaw < best[0]:
-                best = flaw, way
-    return None if best is None else (best[1], 0.0)
+    best, least = None, np.inf
+    for way, flaw in (found for these in allowed for found in _ways_within(problem, joint, these)):
+        if flaw < least:
+            best, least = way, flaw
+        if flaw == 0:
+            break
+    return None if best is None else (best, 0.0)
 
 
 def _ways_within(problem: Problem, joint: int, rates: Rates) -> Iterator[tuple[Motion, float]]:
@@ -221,8 +220,7 @@ def _earliest(
     reaches: Callable[[np.ndarray, float], bool], at: Callable[[float], np.ndarray], first: float, latest: float
 ) -> float | None:
     """The earliest time, s, at which a joint can be on its plan."""
-    if first >= latest:
-        return latest if reaches(at(latest), latest) else None
+    first = min(first, latest)
     if reaches(at(first), first):
         return first
     low, high = first, first
