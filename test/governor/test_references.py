@@ -102,6 +102,21 @@ def test_a_single_position_is_a_goal_at_rest():
     assert planned.motion.ends_at_rest and planned.motion.end.position == pytest.approx(0.1)
 
 
+def test_two_rows_at_rest_are_also_read_as_a_goal():
+    """A spline between rows 10 ms apart, the last of which is one at rest, asks for a hundred times their jerk."""
+    *_, planned = read(np.array([0.0, 5e-5]), steps=np.full(2, 0.01))
+    assert planned.valid_from_ns == ORIGIN_NS + 20_000_000
+    np.testing.assert_array_equal(planned.motion.states_at(np.array([0.0, 0.01]))[:2, :, 0], [[5e-5] * 2, [0, 0]])
+
+
+@pytest.mark.parametrize("rests_for", [0.1, 0.2, 0.3])
+def test_a_joint_that_comes_to_rest_in_the_last_step_does_not_go_back(rests_for):
+    times = np.arange(1, 33) * DT
+    rows = -((np.maximum(times[-1] - rests_for * DT - times, 0.0)) ** 2)
+    for planned in read(rows, at_s=0.05):
+        assert planned.motion.end.velocity[0] > -1e-12
+
+
 def test_corners_of_a_plan_are_no_noise():
     """A plan of constant velocities with a corner alternates in a few fourth differences, noise in all of them."""
     corner = np.concatenate([np.linspace(0.0, 0.15, 18), 0.15 + 0.002 * np.arange(1, 26)])

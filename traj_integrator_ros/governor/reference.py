@@ -160,15 +160,21 @@ def references(
         yield PlannedMotion(origin_ns, through, pace=pace)
     first_ns, steps = origin_ns, plan.steps
     if absolute:
-        first = float(steps[0])
         if len(steps) == 1:
-            yield PlannedMotion(origin_ns, resting(rows[0], first)._replace(plan_from=first))
+            yield _goal(origin_ns, rows[0], float(steps[0]))
             return
-        first_ns, steps = origin_ns + whole_ns(first), steps[1:]
+        first_ns, steps = origin_ns + whole_ns(float(steps[0])), steps[1:]
     else:
         rows = whole
     for alone in _alone(steps, rows, rests, reading):
         yield PlannedMotion(first_ns, alone, pace=pace)
+    if absolute and rests and len(steps) == 1:
+        yield _goal(first_ns, rows[-1], float(steps[0]))
+
+
+def _goal(start_ns: int, place: np.ndarray, lasts: float) -> PlannedMotion:
+    """The planned motion that says only where the robot rests after a time, s."""
+    return PlannedMotion(start_ns, resting(place, lasts)._replace(plan_from=lasts))
 
 
 def stops_of(plan: Plan) -> np.ndarray:
@@ -182,7 +188,8 @@ def stops_of(plan: Plan) -> np.ndarray:
 
 def _through(steps: np.ndarray, rows: np.ndarray, begin: State | None, rests: bool, reading: Reading) -> Motion:
     """The motion through rows `[N + 1, dof]`, from a state at the first one, or None: that is open."""
-    spline = cubic_spline(steps, rows, begin and begin.velocity, ends_at_rest=rests)
+    velocity = begin and begin.velocity
+    spline = cubic_spline(steps, rows, velocity, ends_at_rest=True) if rests else _open(steps, rows, velocity)
     if begin is None:
         begin = spline.begin._replace(acceleration=None)
     if begin.acceleration is not None:
@@ -195,6 +202,19 @@ def _through(steps: np.ndarray, rows: np.ndarray, begin: State | None, rests: bo
     return _gently_ended(settled, steps, rows, begin.velocity, reading)
 
 
+def _open(steps: np.ndarray, rows: np.ndarray, velocity: np.ndarray | None) -> Motion:
+    """The spline through rows `[N + 1, dof]` that ends in motion; joints that would go back at its end rest there.
+
+    A joint that comes to rest within the last step would be led back by its deceleration, and braked behind that row.
+    """
+    spline, way = cubic_spline(steps, rows, velocity), rows[-1] - rows[-2]
+    back = spline.coefficients[-1, 1] * way > 2 * way**2 / steps[-1]  # its last piece has no jerk
+    if np.count_nonzero(back):
+        resting_there = cubic_spline(steps, rows, velocity, ends_at_rest=True)
+        np.copyto(spline.coefficients, resting_there.coefficients, where=back)
+    return spline
+
+
 def _gently_ended(
     motion: Motion, steps: np.ndarray, rows: np.ndarray, velocity: np.ndarray, reading: Reading
 ) -> Motion:
@@ -204,7 +224,7 @@ def _gently_ended(
     """
     if (_jerk_of(motion) <= reading.assumed.jerk).all():
         return motion
-    free = cubic_spline(steps, rows, velocity)
+    free = _open(steps, rows, velocity)
     most = np.maximum(reading.assumed.jerk, _jerk_of(free))
     clamped = cubic_spline(steps, rows, velocity, ends_at_rest=True)
     for count in LONGER_FADES:
