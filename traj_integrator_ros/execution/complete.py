@@ -12,7 +12,6 @@ from .motion import Motion, State
 from .polynomials import bernstein, quintics
 from .rows import (
     FADE_STEPS,
-    LONGER_FADES,
     Points,
     cubic_spline,
     fade_span,
@@ -23,7 +22,7 @@ from .rows import (
 )
 from .tolerances import SECOND_NS
 
-_FADES = (FADE_STEPS, *LONGER_FADES)
+_FADES = (FADE_STEPS, 6, 12, 24)
 """Steps in which the accelerations of both ends fade: the fewest that keep the jerk limit."""
 _PASSED_RAD = 1e-7
 """Distance, rad or m, by which rounding may pass the outermost row."""

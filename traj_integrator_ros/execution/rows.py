@@ -18,8 +18,6 @@ FADE_STEPS = 3
 """Number of steps in which an acceleration difference fades: with fewer, jerk is larger and a step of the first row
 overshoots more; with more than 4, a motion that is replaced repeatedly drifts further and further from its plans.
 """
-LONGER_FADES = (6, 12, 24)
-"""Steps in which an acceleration fades where fewer would exceed the jerk limit."""
 _ALTERNATING = ((-1.0) ** np.arange(6))[:, None]
 _FINE_S = 2e-3
 """Length of cubics that stand for quintics: their accelerations differ by less than 1e-4 of a fade's."""

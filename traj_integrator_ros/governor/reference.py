@@ -10,7 +10,7 @@ import numpy as np
 from ..execution.bounds import Bounds
 from ..execution.limits import extremes
 from ..execution.motion import Motion, State, resting
-from ..execution.rows import LONGER_FADES, cubic_spline, rests_at_end, settle, taken_up
+from ..execution.rows import cubic_spline, rests_at_end, settle, taken_up
 from ..execution.tolerances import MOMENT_S, NANOSECOND_S, ROUNDING, whole_ns
 from ..limits.joint_limits import JointLimits
 from ..requests.plan import Plan
@@ -156,8 +156,8 @@ def references(
     ):
         comes_to_rest = rests and len(rows) == 1  # within its only step
         begin = before._replace(acceleration=None) if plan.start is None or comes_to_rest else before
-        through = _through(plan.steps, whole, begin, rests, reading)
-        yield PlannedMotion(origin_ns, through, pace=pace)
+        for through in _through(plan.steps, whole, begin, rests, reading):
+            yield PlannedMotion(origin_ns, through, pace=pace)
     first_ns, steps = origin_ns, plan.steps
     if absolute:
         if len(steps) == 1:
@@ -186,20 +186,21 @@ def stops_of(plan: Plan) -> np.ndarray:
     return ~plan.actions.any(axis=0)
 
 
-def _through(steps: np.ndarray, rows: np.ndarray, begin: State | None, rests: bool, reading: Reading) -> Motion:
-    """The motion through rows `[N + 1, dof]`, from a state at the first one, or None: that is open."""
-    velocity = begin and begin.velocity
-    spline = cubic_spline(steps, rows, velocity, ends_at_rest=True) if rests else _open(steps, rows, velocity)
-    if begin is None:
-        begin = spline.begin._replace(acceleration=None)
-    if begin.acceleration is not None:
-        spline = taken_up(spline, begin.acceleration, reading.fade_time)
-    if not rests:
-        return spline
-    settled = settle(spline, reading.fade_time)
-    if begin.acceleration is not None:
-        return settled
-    return _gently_ended(settled, steps, rows, begin.velocity, reading)
+def _through(
+    steps: np.ndarray, rows: np.ndarray, begin: State | None, rests: bool, reading: Reading
+) -> Iterator[Motion]:
+    """Yield the motion through rows `[N + 1, dof]`, from a state at the first one, or None: that is open.
+
+    One that comes to rest asks for more jerk in its last step than the rest of the plan; unless it stands there before,
+    another one does not rest.
+    """
+    slows_down = len(rows) > 2 and (rows[-1] != rows[-2]).any() and not reading.slows
+    velocity, acceleration = begin and begin.velocity, begin and begin.acceleration
+    for at_rest in (True, False) if rests and slows_down else (rests,):
+        spline = cubic_spline(steps, rows, velocity, ends_at_rest=True) if at_rest else _open(steps, rows, velocity)
+        if acceleration is not None:
+            spline = taken_up(spline, acceleration, reading.fade_time)
+        yield settle(spline, reading.fade_time) if at_rest else spline
 
 
 def _open(steps: np.ndarray, rows: np.ndarray, velocity: np.ndarray | None) -> Motion:
@@ -213,31 +214,6 @@ def _open(steps: np.ndarray, rows: np.ndarray, velocity: np.ndarray | None) -> M
         resting_there = cubic_spline(steps, rows, velocity, ends_at_rest=True)
         np.copyto(spline.coefficients, resting_there.coefficients, where=back)
     return spline
-
-
-def _gently_ended(
-    motion: Motion, steps: np.ndarray, rows: np.ndarray, velocity: np.ndarray, reading: Reading
-) -> Motion:
-    """A motion that comes to rest at the last of rows `[N + 1, dof]`; where that asks for too much jerk, another one.
-
-    Its last acceleration fades for longer; or, unless the plan stands there before its last step, it does not rest.
-    """
-    if (_jerk_of(motion) <= reading.assumed.jerk).all():
-        return motion
-    free = _open(steps, rows, velocity)
-    most = np.maximum(reading.assumed.jerk, _jerk_of(free))
-    clamped = cubic_spline(steps, rows, velocity, ends_at_rest=True)
-    for count in LONGER_FADES:
-        longer = settle(clamped, reading.fade_time, count)
-        if (_jerk_of(longer) <= most).all():
-            return longer
-    stands = len(rows) == 2 or bool((rows[-1] == rows[-2]).all())
-    return motion if stands or reading.slows else free
-
-
-def _jerk_of(motion: Motion) -> np.ndarray:
-    """Largest jerk of each joint, rad/s^3, `[dof]`."""
-    return np.abs(extremes(motion)[:, 3]).max(axis=0)
 
 
 def _continues(
@@ -259,13 +235,13 @@ def _continues(
 def _alone(steps: np.ndarray, rows: np.ndarray, rests: bool, reading: Reading) -> Iterator[Motion]:
     """Yield the spline through rows `[N + 1, dof]`, and smoother ones near those that are noisy."""
     noisy = smoothing.noisy(rows)
-    yield _through(steps, rows, None, rests, reading)
+    yield from _through(steps, rows, None, rests, reading)
     for stride in _ROWS_PER_KNOT if noisy.any() else ():
         if len(steps) < 2 * stride:
             break
         fitted = smoothing.fitted(steps, rows, noisy, rests, stride)
         if fitted is not None:
-            yield _through(steps, fitted, None, rests, reading)
+            yield from _through(steps, fitted, None, rests, reading)
 
 
 def inside(planned: PlannedMotion, join_ns: int, low: np.ndarray, high: np.ndarray) -> PlannedMotion:
