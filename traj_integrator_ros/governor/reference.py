@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
@@ -18,11 +19,6 @@ from . import smoothing
 from .complete_plan import motions_of
 from .plan_rows import motion_between, rows_of
 
-_AGREES = 0.1 / 60
-"""A row lies on the previous plan up to a difference of so many times jerk dt^3, which adds a tenth of the jerk limit
-to its spline: splines through other rows of one coarse plan differ by nearly as much. Beyond, one through both would
-swing.
-"""
 _ROWS_PER_KNOT = (2, 4, 8)
 """Rows per knot of splines near noisy rows, tried in this order: the nearest first."""
 _RINGS, _RINGS_AT_KNOTS = 5e-3, 2e-4
@@ -150,9 +146,7 @@ def references(
     pace = np.inf if is_goal or not absolute else plan.pace
     # Velocities that continued a brake would begin with a velocity that nobody planned.
     if plan.start is not None or (
-        _continues(plan, rows, origin_ns, at_ns, previous, reading.assumed.jerk)
-        if absolute
-        else not previous(origin_ns).is_braking(origin_ns)
+        _continues(plan, origin_ns, at_ns) if absolute else not previous(origin_ns).is_braking(origin_ns)
     ):
         comes_to_rest = rests and len(rows) == 1  # within its only step
         begin = before._replace(acceleration=None) if plan.start is None or comes_to_rest else before
@@ -194,42 +188,34 @@ def _through(
     One that comes to rest asks for more jerk in its last step than the rest of the plan; unless it stands there before,
     another one does not rest.
     """
-    slows_down = len(rows) > 2 and (rows[-1] != rows[-2]).any() and not reading.slows
     velocity, acceleration = begin and begin.velocity, begin and begin.acceleration
-    for at_rest in (True, False) if rests and slows_down else (rests,):
-        spline = cubic_spline(steps, rows, velocity, ends_at_rest=True) if at_rest else _open(steps, rows, velocity)
-        if acceleration is not None:
-            spline = taken_up(spline, acceleration, reading.fade_time)
-        yield settle(spline, reading.fade_time) if at_rest else spline
+    slows_down = len(rows) > 2 and (rows[-1] != rows[-2]).any() and not reading.slows
+    at_rest = [cubic_spline(steps, rows, velocity, ends_at_rest=True)] if rests else []
+    for spline in chain(at_rest, _open(steps, rows, velocity) if slows_down or not rests else ()):
+        taken = spline if acceleration is None else taken_up(spline, acceleration, reading.fade_time)
+        yield settle(taken, reading.fade_time) if spline.ends_at_rest else taken
 
 
-def _open(steps: np.ndarray, rows: np.ndarray, velocity: np.ndarray | None) -> Motion:
-    """The spline through rows `[N + 1, dof]` that ends in motion; joints that would go back at its end rest there.
+def _open(steps: np.ndarray, rows: np.ndarray, velocity: np.ndarray | None) -> Iterator[Motion]:
+    """Yield the spline through rows `[N + 1, dof]` that ends in motion; before, one whose joints do not go back there.
 
     A joint that comes to rest within the last step would be led back by its deceleration, and braked behind that row.
     """
     spline, way = cubic_spline(steps, rows, velocity), rows[-1] - rows[-2]
     back = spline.coefficients[-1, 1] * way > 2 * way**2 / steps[-1]  # its last piece has no jerk
     if np.count_nonzero(back):
-        resting_there = cubic_spline(steps, rows, velocity, ends_at_rest=True)
-        np.copyto(spline.coefficients, resting_there.coefficients, where=back)
-    return spline
+        at_rest = cubic_spline(steps, rows, velocity, ends_at_rest=True)
+        yield spline._replace(coefficients=np.where(back, at_rest.coefficients, spline.coefficients))
+    yield spline
 
 
-def _continues(
-    plan: Plan, rows: np.ndarray, origin_ns: int, at_ns: int, previous: Callable[[int], PlannedMotion], jerk: np.ndarray
-) -> bool:
-    """Tell whether positions continue the previous plan: none of them is over yet, or those that are over lie on it.
+def _continues(plan: Plan, origin_ns: int, at_ns: int) -> bool:
+    """Tell whether positions continue the previous plan: none of them is over yet.
 
-    Rows that hold a position do not: a spline that came to them would swing.
+    Positions that are over may be on another plan. Those that hold one position are: a spline to them would swing.
     """
-    over = int(plan.ends.searchsorted((at_ns - origin_ns) * NANOSECOND_S, side="right"))
-    if over == 0:
-        return len(rows) == 1 or bool((rows != rows[0]).any())
-    tolerance = _AGREES * jerk * plan.steps[0] ** 3 + ROUNDING
-    times_ns = [origin_ns + whole_ns(float(end)) for end in plan.ends[:over]]
-    apart = rows[:over] - [previous(time_ns).state_at(time_ns).position for time_ns in times_ns]
-    return not np.count_nonzero(np.abs(apart) > tolerance)
+    is_over = plan.steps[0] <= (at_ns - origin_ns) * NANOSECOND_S
+    return not is_over and (len(plan.actions) == 1 or bool((plan.actions != plan.actions[0]).any()))
 
 
 def _alone(steps: np.ndarray, rows: np.ndarray, rests: bool, reading: Reading) -> Iterator[Motion]:
