@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 from pipelines import NOW_S, Later, SimulatedNode, ns, rejected
 
 from traj_integrator_ros.governor.executable import ExecutableTrajectory
 from traj_integrator_ros.governor.goals import Goals
+from traj_integrator_ros.parameters.table import END_GOAL
 from traj_integrator_ros.requests.goal_results import Ended, Feedback, GoalFields, Result, ResultCode
 from traj_integrator_ros.requests.plan import GOALS
 from traj_integrator_ros.requests.position_trajectory import PositionFields
@@ -40,7 +43,8 @@ class GoalsOfNode:
         joints = list(self.node.parameters.joint_names)
         plan = PositionFields(joints, 0, len(rows), [ns(time) for time in times], list(rows))
         now_ns = ns(NOW_S + at)
-        self._published(self.goals.begin(name, GoalFields(plan, [], [], 0.0, False), now_ns, lambda: now_ns), at)
+        planned = partial(self.node.pipeline.plan, plan, now_ns, end=END_GOAL, topic=GOALS)
+        self._published(self.goals.begin(name, GoalFields([], [], 0.0, False), planned, lambda: now_ns), at)
 
     def run(self, begin: float, end: float, where: object = None) -> None:
         """Let the time pass in steps of 10 ms, with a robot that follows, or stands somewhere."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from functools import partial
 from itertools import product
 
 import numpy as np
@@ -15,7 +16,9 @@ from traj_integrator_ros.governor.executable import ExecutableTrajectory
 from traj_integrator_ros.governor.goals import Goals
 from traj_integrator_ros.governor.reference import PlannedMotion
 from traj_integrator_ros.governor.robot_clock import RobotClock
+from traj_integrator_ros.parameters.table import END_GOAL
 from traj_integrator_ros.requests.goal_results import Ended, GoalFields
+from traj_integrator_ros.requests.plan import GOALS
 from traj_integrator_ros.requests.position_trajectory import PositionFields
 from traj_integrator_ros.requests.rejection import Rejected, RejectionReason
 
@@ -307,7 +310,8 @@ def test_a_goal_ends_with_its_motion_though_a_clock_is_set_on_the_way(by: float)
     goals = Goals(machine.node.pipeline, lambda _, result: results.append(result), lambda *_: None)
     joints, goal = list(machine.node.parameters.joint_names), np.full(2, 0.3)
     plan = PositionFields(joints, 0, 1, [SECOND], [goal], [], [])
-    made = goals.begin("goal", GoalFields(plan, [], [], 0.05, False), machine.now_ns(), machine.now_ns)
+    planned = partial(machine.node.pipeline.plan, plan, machine.now_ns(), end=END_GOAL, topic=GOALS)
+    made = goals.begin("goal", GoalFields([], [], 0.05, False), planned, machine.now_ns)
     machine.node.published.record(made, machine.now_ns())
     goals.published(made)
     machine.executed = PlannedMotion(made.start_ns, made.motion)

@@ -9,6 +9,7 @@ import pytest
 from node_fixtures import NodeServer
 from node_fixtures import plan as through
 from node_variants import SLOW_S, with_slow_kernels, with_slow_reading
+from rclpy.action import ActionClient
 from ros_client import RosClient
 
 from traj_integrator_interfaces.msg import ActionSequence
@@ -162,7 +163,8 @@ def test_the_brake_is_sent_while_large_batches_are_computed(serve: NodeServer) -
         client.spin(1.0)  # it rests
 
 
-def test_a_plan_that_a_stop_overtakes_is_not_begun(serve: NodeServer) -> None:
+@pytest.mark.parametrize("kind", ["plan", "goal"])
+def test_a_plan_that_a_stop_overtakes_is_not_begun(serve: NodeServer, report_type: type, kind: str) -> None:
     _, client = serve(PARAMETERS, variant=with_slow_reading)
     client.joint_names = NAMES
     client.settle_state([0.0] * DOF)
@@ -170,7 +172,16 @@ def test_a_plan_that_a_stop_overtakes_is_not_begun(serve: NodeServer) -> None:
     assert service.wait_for_service(10.0)
     share = np.arange(1, MANY_POINTS + 1)[:, None] / MANY_POINTS
     rows = 0.5 * share**2 * (3 - 2 * share) * np.ones(DOF)
-    client.plans.publish(through(20.0 * share[:, 0], rows, NAMES))
+    sent = through(20.0 * share[:, 0], rows, NAMES)
+    if kind == "plan":
+        client.plans.publish(sent)
+    else:
+        from control_msgs.action import FollowJointTrajectory
+
+        sender = ActionClient(client.node, FollowJointTrajectory, client.topic("~/follow_joint_trajectory"))
+        assert sender.wait_for_server(10.0)
+        accepted = sender.send_goal_async(FollowJointTrajectory.Goal(trajectory=sent))
+        client.wait_for(accepted.done, "the goal")
     client.spin(SLOW_S / 4)  # it is being read
     answer = service.call_async(Stop.Request())
     client.wait_for(lambda: client.rejections, "why the plan is not begun", 4 * SLOW_S)

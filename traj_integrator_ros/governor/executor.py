@@ -311,22 +311,21 @@ class Executor:
         clock: Callable[[], int] | None = None,
         *,
         end: str | None = None,
-        topic: str = "position_trajectory",
     ) -> ExecutableTrajectory | None:
         """Check positions and times, and make the trajectory through them; None: it has to wait.
 
-        `clock` as in `trajectory`, `end` as in `plan_of_positions`; `topic`: where they came.
+        `clock` as in `trajectory`, `end` as in `plan_of_positions`.
 
         Raises:
             Rejected: with the reason.
 
         """
-        return self.follow(self.plan(fields, now_ns, end=end, topic=topic), now_ns, clock)
+        return self.follow(self.plan(fields, now_ns, end=end), now_ns, clock)
 
     def plan(
         self, fields: PositionFields, now_ns: int, *, end: str | None = None, topic: str = "position_trajectory"
     ) -> Plan:
-        """Check positions and times, in any thread: milliseconds for thousands of points. Raises Rejected."""
+        """Check positions that came on a topic, in any thread: milliseconds for thousands. Raises Rejected."""
         by_robot = fields._replace(stamp_ns=self._by_robot(fields.stamp_ns))
         plan = plan_of_positions(by_robot, self.parameters, now_ns, end)
         return replace(plan, topic=topic, received_ns=now_ns, stamp_ns=fields.stamp_ns)

@@ -9,11 +9,9 @@ import numpy as np
 
 from ..execution.motion import State
 from ..execution.tolerances import NANOSECOND_S, SECOND_NS, whole_ns
-from ..parameters.table import END_GOAL
 from ..requests.goal_results import Ended, Feedback, GoalFields, Result, ResultCode, refused
 from ..requests.goal_tolerances import GoalTolerances, Tolerance, goal_tolerances
-from ..requests.joint_order import resolve_subset
-from ..requests.plan import GOALS, turned
+from ..requests.plan import GOALS, Plan, turned
 from ..requests.rejection import Rejected, RejectionReason, shown_names
 from .executable import ExecutableTrajectory
 from .executor import Executor
@@ -68,15 +66,15 @@ class Goals:
         return "canceling" if self._executed.is_canceled else "executing"
 
     def begin(
-        self, handle: object, fields: GoalFields, now_ns: int, clock: Callable[[], int]
+        self, handle: object, fields: GoalFields, planned: Callable[[], Plan], clock: Callable[[], int]
     ) -> ExecutableTrajectory | None:
         """Check a goal and make its trajectory, to be published; None: it has to wait. Another goal goes on until then.
 
         Args:
             handle: of the goal.
             fields: the goal.
-            now_ns: the node's clock.
-            clock: reads the time again; see `Executor.position_trajectory`.
+            planned: returns its plan, of topic GOALS and with its end as the goal.
+            clock: reads the node's clock.
 
         Raises:
             Rejected: with the reason.
@@ -90,13 +88,11 @@ class Goals:
                 "degree of freedom each, got some",
             )
         tolerances = goal_tolerances(fields.path_tolerance, fields.goal_tolerance, fields.goal_time, parameters)
-        self._require_states(now_ns)
-        trajectory = self._pipeline.position_trajectory(fields.plan, now_ns, clock, end=END_GOAL, topic=GOALS)
-        columns = resolve_subset(fields.plan.joint_names, parameters.joint_names, "joint_names")
-        target = np.full(len(parameters.joint_names), np.nan)
-        target[columns] = fields.plan.positions[-1]
+        self._require_states(clock())
+        plan = planned()
+        trajectory = self._pipeline.follow(plan, clock(), clock)
         self._end_withdrawn()
-        self._waiting = _Goal(handle, tolerances, target)
+        self._waiting = _Goal(handle, tolerances, plan.actions[-1])
         return trajectory
 
     def published(self, trajectory: ExecutableTrajectory) -> None:

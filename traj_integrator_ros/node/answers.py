@@ -137,17 +137,22 @@ class Answers:
         """Make a trajectory of a serialized JointTrajectory, and publish it."""
         with self._answering("position_trajectory", message, info) as judging, judging(Output.ROW) as row:
             pipeline = self.accepting()
-            now_ns, stops = self.update(), self.services.stops
-            most = pipeline.parameters.position_trajectory_max_points
-
-            def read() -> Plan:
-                return pipeline.plan(read_position_trajectory(message, most), now_ns)
-
-            plan = self.beside(len(message) // _NUMBER_BYTES, read)
-            self._require_no_stop_since(stops)
+            plan = self.planned(message)
             trajectory = pipeline.follow(plan, self.now_ns(), self.now_ns)
             row.waits = trajectory is None
             self.hand_over(trajectory)
+
+    def planned(self, message: bytes, **options: str) -> Plan:
+        """Read and check a serialized JointTrajectory beside stops; options as in `Executor.plan`. Raises Rejected."""
+        pipeline, now_ns, stops = self.pipeline, self.update(), self.services.stops
+        most = pipeline.parameters.position_trajectory_max_points
+
+        def read() -> Plan:
+            return pipeline.plan(read_position_trajectory(message, most), now_ns, **options)
+
+        plan = self.beside(len(message) // _NUMBER_BYTES, read)
+        self._require_no_stop_since(stops)
+        return plan
 
     def _require_no_stop_since(self, stops: int) -> None:
         """Begin nothing that came before a stop. Raises Rejected: stopped."""

@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Protocol
 
 from rclpy.action import ActionServer, CancelResponse, GoalResponse
 from rclpy.action.server import ServerGoalHandle
 from rclpy.lifecycle import LifecycleNode
-from rclpy.serialization import serialize_message
 
 from ..governor.executable import ExecutableTrajectory
 from ..governor.executor import Executor
 from ..governor.goals import Goals
+from ..parameters.table import END_GOAL
 from ..requests.goal_results import Ended, Feedback, Result, refused
-from ..requests.plan import GOALS
+from ..requests.plan import GOALS, Plan
 from ..requests.rejection import Rejected, RejectionReason
 from ..wire.messages import fill_feedback, goal_fields
-from ..wire.readers import Stamp, read_position_trajectory
+from ..wire.readers import Stamp
 from .accounts import Accounts, Output
+from .large_goals import taken_goal, taking_goals
 
 try:  # some installations of ROS 2 lack it
     from control_msgs.action import FollowJointTrajectory
@@ -43,6 +45,9 @@ class Publisher(Protocol):
     def now_ns(self) -> int:
         """The node's clock, ns."""
 
+    def planned(self, message: bytes, **options: str) -> Plan:
+        """Read and check a serialized JointTrajectory. Raises Rejected."""
+
     def hand_over(self, trajectory: ExecutableTrajectory | None) -> None:
         """Publish a trajectory; None: it has to wait."""
 
@@ -61,7 +66,7 @@ class GoalServer:
         if FollowJointTrajectory is not None:
             self._server = _DeferringServer(
                 node,
-                FollowJointTrajectory,
+                taking_goals(FollowJointTrajectory),
                 f"~/{GOALS}",
                 execute_callback=_never_called,
                 goal_callback=self._may_begin,
@@ -118,13 +123,11 @@ class GoalServer:
 
     def _begin(self, handle: ServerGoalHandle) -> None:
         handle.execute()
-        goal, answers = handle.request, self._answers
+        (goal, trajectory), answers = taken_goal(handle.request), self._answers
         with self._accounts.guard(GOALS) as outcome:
-            now_ns = answers.update()
-            # As bytes, because plans on the topic are read from bytes.
-            serialized = serialize_message(goal.trajectory)
-            plan = read_position_trajectory(serialized, answers.pipeline.parameters.position_trajectory_max_points)
-            answers.hand_over(self.goals.begin(handle, goal_fields(goal, plan), now_ns, answers.now_ns))
+            answers.update()
+            planned = partial(answers.planned, trajectory, end=END_GOAL, topic=GOALS)
+            answers.hand_over(self.goals.begin(handle, goal_fields(goal), planned, answers.now_ns))
         if outcome.reason:
             self.goals.forget(handle)
             self._finish(handle, refused(outcome.reason))

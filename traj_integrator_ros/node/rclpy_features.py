@@ -96,7 +96,7 @@ def answer_waiting(service: Service) -> None:
             service.send_response(service.callback(request, service.srv_type.Response()), header)
 
 
-class _Serialized(ctypes.Structure):
+class SerializedMessage(ctypes.Structure):
     """rcl_serialized_message_t; its allocator serves those who change the size."""
 
     _fields_ = (
@@ -108,7 +108,8 @@ class _Serialized(ctypes.Structure):
 
 
 @lru_cache(maxsize=1)
-def _rcl() -> ctypes.CDLL | None:
+def rcl() -> ctypes.CDLL | None:
+    """The C library beneath rclpy, and those that it needs; None: it cannot be loaded by its name."""
     try:
         return ctypes.CDLL("librcl.so")
     except OSError:
@@ -122,13 +123,13 @@ def publish_parts(publisher: Publisher, parts: Sequence[bytes | np.ndarray]) -> 
     """
     pieces = [np.frombuffer(part, np.uint8) for part in parts]
     size = sum(piece.size for piece in pieces)
-    publish = getattr(_rcl(), "rcl_publish_serialized_message", None)
+    publish = getattr(rcl(), "rcl_publish_serialized_message", None)
     if size > _LARGE_BYTES and publish is not None and publisher.is_activated:
         whole, end = np.empty(size, np.uint8), 0
         for piece in pieces:
             whole[end : end + piece.size] = piece
             end += piece.size
-        serialized = _Serialized(whole.ctypes.data, size, size)
+        serialized = SerializedMessage(whole.ctypes.data, size, size)
         with publisher.handle:
             if publish(ctypes.c_void_p(publisher.handle.pointer), ctypes.byref(serialized), None) == 0:
                 return

@@ -8,7 +8,6 @@ from typing import NamedTuple
 
 from ..execution.motion import State
 from .goal_tolerances import ToleranceFields
-from .position_trajectory import PositionFields
 from .rejection import RejectionReason
 
 
@@ -65,9 +64,8 @@ class Feedback(NamedTuple):
 
 
 class GoalFields(NamedTuple):
-    """The fields of a goal that are used."""
+    """The fields of a goal that are used beside its trajectory."""
 
-    plan: PositionFields
     path_tolerance: Sequence[ToleranceFields]
     goal_tolerance: Sequence[ToleranceFields]
     goal_time: float

@@ -19,7 +19,6 @@ from ..kernels import CostTerm, QuadraticCost
 from ..requests.evaluation_requests import BatchGradient, EvaluatedBatch, EvaluationFields, UpstreamFields
 from ..requests.goal_results import Feedback, GoalFields
 from ..requests.goal_tolerances import ToleranceFields
-from ..requests.position_trajectory import PositionFields
 from ..requests.retime_requests import RetimedBatch, RetimeFields
 from ..requests.sequences import OUTPUTS, IntegratedBatch, SequenceFields
 from .arrays import packed, viewed
@@ -79,15 +78,15 @@ def fill_committed(response: Committed.Response, found: CommittedRows) -> None:
     _put_all(response, found, _COMMITTED)
 
 
-def goal_fields(goal: object, plan: PositionFields) -> GoalFields:
-    """Return the fields of a goal of FollowJointTrajectory, whose trajectory has been read."""
+def goal_fields(goal: object) -> GoalFields:
+    """Return the fields of a goal of FollowJointTrajectory, without its trajectory."""
     path, end = (
         [ToleranceFields(one.name, one.position, one.velocity) for one in tolerances]
         for tolerances in (goal.path_tolerance, goal.goal_tolerance)
     )
     others = goal.multi_dof_trajectory.points, goal.component_path_tolerance, goal.component_goal_tolerance
     goal_time = nanoseconds((goal.goal_time_tolerance.sec, goal.goal_time_tolerance.nanosec)) * 1e-9
-    return GoalFields(plan, path, end, goal_time, any(map(len, others)))
+    return GoalFields(path, end, goal_time, any(map(len, others)))
 
 
 def fill_feedback(message: object, feedback: Feedback, joint_names: tuple[str, ...]) -> None:
