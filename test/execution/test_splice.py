@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from rig.judge import way_back
 from traj_integrator_ros.execution.limits import Limits, extremes, worst_violation
 from traj_integrator_ros.execution.motion import Motion, State, resting
-from traj_integrator_ros.execution.problem import Joining, Problem, Work
+from traj_integrator_ros.execution.problem import CROSSING, Joining, Problem, Work
 from traj_integrator_ros.execution.reaching import Reach
 from traj_integrator_ros.execution.rows import cubic_spline
 from traj_integrator_ros.execution.splice import splice as join_as_given
@@ -267,6 +267,28 @@ def test_a_joint_ahead_of_short_plans_falls_back_to_them():
         state = joined.state_at(0.026)
         state = state._replace(position=state.position - speed * 0.026)
     assert np.abs(state.position) < 1e-3
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_a_chunk_is_joined_between_both_where_the_plan_has_corners(seed):
+    """Nobody gave a limit of jerk, and the assumed one comes from the splines: a detour once led 19 mrad away."""
+    random, step = np.random.default_rng(seed), 0.02
+    speed, *turns = random.uniform(-1, 1, 3) * [1, 3, 3]
+    corner, begins = random.uniform(0, 0.1), random.uniform(-0.1, 0.1, 2)
+
+    def meant(times: np.ndarray) -> np.ndarray:
+        after = np.maximum([times, times - corner], 0)
+        return speed * times + turns @ after**2
+
+    splines = [spline(step, meant(begin + step * np.arange(33))) for begin in begins]
+    at = begins.max() + 0.01
+    old, new = (one.from_time(at - begin) for one, begin in zip(splines, begins, strict=True))
+    jerk = max(np.abs(extremes(one.until(0.2))[:, 3]).max() for one in (old, new))
+    given, crossing = bounds(1, velocity=3.0, acceleration=30.0, jerk=max(jerk, 1.0)), np.full(1, CROSSING * jerk)
+    joined, _ = join(old.begin, new, given, JOINING, executed=old, crossing=crossing)
+    times = np.linspace(0, 0.4, 400)
+    apart = [np.abs(one.states_at(times, 1)[0] - new.states_at(times, 1)[0]).max() for one in (joined, old)]
+    assert apart[0] <= 1.1 * apart[1] + 1e-9
 
 
 def test_a_floating_joint_does_not_go_back_to_planned_rest():

@@ -87,12 +87,12 @@ class Bounds:
             demand[1] = self.steers(motion)
         return demand.max(axis=0)
 
-    def raised_to(self, motion: Motion) -> Bounds:
-        """Bounds that a motion keeps: assumed rates are raised where it exceeds them."""
-        if keeps(motion, self.sides):
+    def raised_to(self, motion: Motion, jerk_share: float = 1.0) -> Bounds:
+        """Bounds that a motion keeps with a share of its jerk: assumed rates are raised where it exceeds them."""
+        if jerk_share <= 1.0 and keeps(motion, self.sides):
             return self
         least, most = extremes(motion)[:, 1:]
-        largest = np.maximum(most, -least)
+        largest = np.maximum(most, -least) * np.array([[1.0], [1.0], [jerk_share]])
         own = np.stack([self.velocity, self.acceleration, self.jerk])
         velocity, acceleration, jerk = np.maximum(own, np.minimum(largest, self.most))
         return replace(self, velocity=velocity, acceleration=acceleration, jerk=jerk)

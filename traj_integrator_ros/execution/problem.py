@@ -20,6 +20,12 @@ _SLOWEST = 0.01
 """Share of the largest velocity that a joint may always use to catch up."""
 
 
+CROSSING = 1.7
+"""Factor on an assumed limit of jerk: going over from one spline of a plan to another asks for so many times the
+jerk of each where the plan has corners.
+"""
+
+
 @dataclass(frozen=True)
 class Joining:
     """How plans are joined."""
@@ -64,6 +70,8 @@ class Problem:
     """Joints whose plan is about velocities, bool `[D]`: it is shifted to where they have reached them."""
     executed: Motion | None = None
     """The motion that would be executed from the present state on without the plan; None: not known."""
+    crossing: np.ndarray | None = None
+    """Jerk, rad/s^3, `[D]`, that going over from the plan before may ask for; None: as the bounds say."""
     plan_pace: np.ndarray | float = np.inf
     """Speed, rad/s, `[D]`, that the whole plan goes at; infinite: it is a goal, gone to as fast as limits allow."""
     work: Work = field(default_factory=Work)

@@ -7,17 +7,19 @@ the joint takes the fastest way (ruckig) to the earliest point of the plan that 
 
 from __future__ import annotations
 
-from itertools import product
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from functools import lru_cache, partial
 
 import numpy as np
 
 from . import native
 from .bounds import Bounds
-from .limits import extremes, keeping
+from .limits import extremes, keeping, keeps
 from .motion import SHORTEST_GAP, SIZE, Motion, resting, united
 from .polynomials import to_nothing
-from .problem import Problem
-from .reaching import floating_to, reaching, retreats
+from .problem import CROSSING, Problem
+from .reaching import RETREAT_RAD, floating_to, reaching, retreats
 from .tolerances import ROUNDING
 
 _NEAR_RAD = 0.02
@@ -39,12 +41,19 @@ def splice(problem: Problem) -> tuple[Motion, np.ndarray] | None:
     if not np.count_nonzero(pending):  # takes a quarter of the time of any(), for every sequence
         return plan, shift
     joined = plan
-    for fades, time in product((_blended, _faded), problem.joining.fade_times if plan.with_accelerations else ()):
-        if time >= plan.plan_from and (found := fades(joined, problem, pending, time)) is not None:
-            joined, done, moved = found
-            shift, pending = shift + moved, pending & ~done
-            if not np.count_nonzero(pending):
-                return joined, shift
+    if plan.with_accelerations:
+        for fades, spans, joints in _fades(problem, pending):
+            for time in spans:
+                left = joints & pending
+                if not np.count_nonzero(left):
+                    break
+                if time > 0 and time >= plan.plan_from and (found := fades(joined, problem, left, time)) is not None:
+                    joined, done, moved = found
+                    if moved is not None:
+                        shift += moved
+                    pending = pending & ~done
+                    if not np.count_nonzero(pending):
+                        return joined, shift
     tracks: dict[int, Motion] = {}
     for joint in np.flatnonzero(pending).tolist():
         found = floating_to(problem, joint) if problem.floats[joint] else reaching(problem, joint)
@@ -56,68 +65,115 @@ def splice(problem: Problem) -> tuple[Motion, np.ndarray] | None:
 
 # Differences that fade
 
-_Faded = tuple[Motion, np.ndarray, np.ndarray]
-"""A motion, the joints whose difference fades in it, and the shift of their plans, rad, `[D]`."""
+Faded = tuple[Motion, np.ndarray, np.ndarray | None]
+"""A motion, the joints whose difference fades in it, and the shift of their plans, rad, `[D]`, or None."""
+Fades = Callable[[Motion, Problem, np.ndarray, float], Faded | None]
+"""`blended` or `faded`."""
 
 
-def _blended(joined: Motion, problem: Problem, joints: np.ndarray, time: float) -> _Faded | None:
-    """Like `_faded`, from the motion in execution: if it is on the same plan, it knows the rows that are over, and the
+def _fades(problem: Problem, joints: np.ndarray) -> Iterator[tuple[Fades, Sequence[float], np.ndarray]]:
+    """Yield the ways in which a difference may fade, the times in which each is tried, and the joints."""
+    times = problem.joining.fade_times
+    yield blended, times, joints
+    far = problem.beyond[:2].any(axis=0)
+    yield faded, reversed(times), joints & ~far
+    yield partial(faded, near=True), times, joints & far
+
+
+def blended(joined: Motion, problem: Problem, joints: np.ndarray, time: float) -> Faded | None:
+    """Like `faded`, from the motion in execution: if it is on the same plan, it knows the rows that are over, and the
     new plan the rows that are new. The difference of both fades by a smooth weight.
     """
     if problem.executed is None or (longer := _with_knot(joined, problem, time)) is None:
         return None
     knots = longer.knots[: int(longer.knots.searchsorted(time - SHORTEST_GAP)) + 1]
     executed, plan, added = problem.executed, problem.plan, np.empty((len(knots) - 1, SIZE, joined.dof))
-    native.blend(executed.coefficients, executed.knots, plan.coefficients, plan.knots, problem.lack, time, knots, added)
-    apart = np.abs(extremes(Motion(knots, added))[:, 0]).max(axis=0)
-    joints = joints & ~problem.floats & (apart <= np.abs(problem.lack[0]) + _NEAR_RAD)
-    return _with(longer, added, problem, joints, np.zeros(joined.dof))
+    pieces = executed.coefficients, executed.knots, plan.coefficients, plan.knots
+    native.blend(*pieces, problem.lack, time, knots, added)
+    moved, joints, leads = Motion(knots, added), joints & ~problem.floats, 0.0
+    if not keeps(moved, _little(joined.dof)):
+        apart = np.abs(extremes(moved)[:, 0]).max(axis=0)
+        joints &= apart <= np.abs(problem.lack[0]) + _NEAR_RAD
+        leads = apart.max(where=joints, initial=0.0)
+    if not np.count_nonzero(joints):
+        return None
+    until, bounds = min(time, plan.duration, plan.plan_until), problem.bounds
+    if until > plan.plan_from:
+        bounds = bounds.raised_to(plan.until(until).valid, CROSSING)
+    if problem.crossing is not None and (problem.crossing > bounds.jerk).any():
+        bounds = replace(bounds, jerk=np.maximum(bounds.jerk, problem.crossing))
+    return _with(longer, added, problem, joints, bounds, leads)
 
 
-def _faded(joined: Motion, problem: Problem, joints: np.ndarray, time: float) -> _Faded | None:
-    """Return a motion with the difference of some joints fading as a quintic, where it keeps limits, and hardly grows.
+def faded(joined: Motion, problem: Problem, joints: np.ndarray, time: float, *, near: bool = False) -> Faded | None:
+    """Return a motion with the difference of some joints fading as a quintic, where they keep their limits.
 
     Args:
-        joined: the plan, perhaps changed already; it may be changed again.
+        joined: the plan, perhaps changed already.
         problem: of joining.
         joints: bool `[D]`.
         time: within which the differences fade, s.
+        near: whether a joint is left as it is whose difference would grow.
 
     Returns:
-        See `_Faded`; None: the difference of no joint fades.
+        See `Faded`; None: the difference of no joint fades.
 
     """
-    p, v, a = problem.lack
-    grown = _GROWS_BY_VELOCITY * np.abs(v) * time + _GROWS_BY_ACCELERATION * np.abs(a) * time**2
-    joints = joints & (problem.floats | (grown <= np.abs(p) + _NEAR_RAD))
-    if not np.count_nonzero(joints) or (longer := _with_knot(joined, problem, time)) is None:
+    if (longer := _with_knot(joined, problem, time)) is None:
         return None
-    # Only the velocity of joints that float fades, while the position goes wherever that leads.
+    p, v, a = (np.where(joints, part, 0.0) for part in problem.lack)
+    # Only the velocity fades, while the position goes wherever that leads.
     led = np.where(problem.floats, -(v * time / 2 + a * time**2 / 12), p)
-    fade, knots = to_nothing(time) @ np.array([led, v, a]), longer.knots
-    knots = knots[: int(knots.searchsorted(time - SHORTEST_GAP))]
+    if near:
+        grown = _GROWS_BY_VELOCITY * np.abs(v) * time + _GROWS_BY_ACCELERATION * np.abs(a) * time**2
+        joints = joints & (problem.floats | (grown <= np.abs(p) + _NEAR_RAD))
+        if not np.count_nonzero(joints):
+            return None
+    fade = to_nothing(time) @ np.array([led, v, a])
+    knots = longer.knots[: int(longer.knots.searchsorted(time - SHORTEST_GAP))]
     added = np.zeros((len(knots), *fade.shape))
     native.add(fade, knots, added)
-    return _with(longer, added, problem, joints, p - led)
+    leads = (np.abs(p) + np.abs(v) * time + np.abs(a) * time**2).max()
+    return _with(longer, added, problem, joints, problem.bounds, leads, p - led)
 
 
-def _with(longer: Motion, added: np.ndarray, problem: Problem, joints: np.ndarray, moved: np.ndarray) -> _Faded | None:
-    """Add to the first pieces of a motion, where joints then keep bounds and do not go back; changes the motion."""
-    if not np.count_nonzero(joints):
-        return None
-    count, bounds = len(added), problem.bounds
+def _with(
+    longer: Motion,
+    added: np.ndarray,
+    problem: Problem,
+    joints: np.ndarray,
+    bounds: Bounds,
+    leads: float,
+    moved: np.ndarray | None = None,
+) -> Faded | None:
+    """Add to the first pieces of a motion, where joints then keep bounds and do not go back; changes the motion.
+
+    The additions lead at most a little way, rad, and back again.
+    """
+    count = len(added)
     candidate = longer.coefficients[:count] + added
-    candidate[:, 0] += moved
+    if moved is not None:
+        candidate[:, 0] += moved
     faded = Motion(longer.knots[: count + 1], candidate)
-    done = joints & _keeps(faded, bounds, bounds.slower(problem.caps))
-    if np.count_nonzero(done):
+    little = leads <= RETREAT_RAD / 2  # neither catches up with anything, nor goes back
+    done = joints & _keeps(faded, bounds, bounds.slower(bounds.velocity if little else problem.caps))
+    if not little and np.count_nonzero(done):
         done &= retreats(faded, problem, np.arange(longer.dof)) <= 0
     if not np.count_nonzero(done):
         return None
     np.copyto(longer.coefficients[:count], candidate, where=done)
-    moved = np.where(done, moved, 0.0)
-    longer.coefficients[count:, 0] += moved
+    if moved is not None:
+        moved = np.where(done, moved, 0.0)
+        longer.coefficients[count:, 0] += moved
     return longer, done, moved
+
+
+@lru_cache(maxsize=8)
+def _little(dof: int) -> np.ndarray:
+    """Ranges `[2, 4, D]` of additions so small that they neither catch up with anything, nor go back."""
+    ranges = np.full((2, 4, dof), np.inf)
+    ranges[:, 0] = RETREAT_RAD / 2
+    return ranges * np.array([-1.0, 1.0])[:, None, None]
 
 
 def _with_knot(motion: Motion, problem: Problem, time: float) -> Motion | None:

@@ -71,6 +71,8 @@ class JoinPoint(NamedTuple):
     """Bounds of plans: the same, except for the jerk of going over from plan to plan."""
     executed: Motion
     """The rest of the motion in execution."""
+    crossing: np.ndarray
+    """Jerk, rad/s^3, `[dof]`, that a change from the previous plan may ask for."""
     limits: JointLimits
     """Limits of the plan; those of positions contain the place where the robot is."""
     work: Work | None = None
@@ -251,8 +253,9 @@ class Candidates:
         """See `splice`: the motion from the present command to an ended planned motion."""
         motion, planned = ended.motion, ended.planned
         problem = Problem(
-            point.state, motion, ended.bounds, self._joining, point.floating, point.executed, planned.pace, point.work
-        )
+            point.state, motion, ended.bounds, self._joining, point.floating, point.executed, point.crossing,
+            planned.pace, point.work,
+        )  # fmt: skip
         # If accelerations jump within a plan, it may also begin with a jump.
         if planned.keeps_limits and problem.jumps_only:
             return motion, np.zeros(motion.dof)

@@ -10,6 +10,7 @@ import numpy as np
 
 from ..execution.limits import find_motion_violation
 from ..execution.motion import SHORTEST_GAP, Motion, State
+from ..execution.problem import CROSSING
 from ..execution.reaching import brought_to
 from ..execution.rows import continued, points_of
 from ..execution.stopping import fastest_stop
@@ -285,21 +286,24 @@ class TrajectoryMaker:
         by_speed = plan.is_velocities and plan.start is None
         floating = ~stopped & (by_speed and (not plan.origin_ns or self._published.is_delayed))
         bounds, executed = self.assumed.bounds, present.planned.rest_from(join_ns)
+        asked, crossing = bounds, bounds.jerk
         # the next motion may use the rates of the one in execution, so that it can slow down as fast
         if present.follows:
             bounds = bounds.raised_to(executed.unbraked.soon)
-        asked = bounds
-        if present.follows and np.isinf(np.broadcast_to(bounds.most, (3, len(bounds.jerk)))[2]).any():
+        if present.follows and np.isinf(np.broadcast_to(bounds.most, (3, len(crossing)))[2]).any():
             # By plans alone: jerk of going over from one to the next would grow from plan to plan.
             before = self._published.present.plans()(join_ns)
             rest = before and before.unbraked_from(join_ns)
-            by_plans = self.assumed.bounds if rest is None else self.assumed.bounds.raised_to(rest.soon)
-            asked = replace(bounds, jerk=by_plans.jerk)
+            if rest is not None:
+                asked, crossing = asked.raised_to(rest.soon), asked.raised_to(rest.soon, CROSSING).jerk
+            asked = replace(bounds, jerk=asked.jerk)
+        else:  # nothing is in execution, or its jerk keeps limits anyway
+            asked = bounds
         limits = self.limits.containing(state.position)
         measured = self._joint_states.known(now_ns, self._parameters.state_timeout)
         if measured is not None:  # it may stand a little outside of a limit, and is to come back
             limits = limits.containing(measured.position)
-        return JoinPoint(state, join_ns, stopped, floating, bounds.within(limits), asked, executed, limits)
+        return JoinPoint(state, join_ns, stopped, floating, bounds.within(limits), asked, executed, crossing, limits)
 
     # The message
 
