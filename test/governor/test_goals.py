@@ -96,6 +96,12 @@ def test_a_goal_is_over_when_the_robot_was_measured_there_and_not_before(of_node
     assert len(of_node.feedback) == pytest.approx(20, abs=2)
 
 
+def test_a_goal_of_one_point_at_time_0_is_over_where_the_robot_rests(of_node):
+    of_node.begin("here", 0.0, [0.0], [np.zeros(2)])
+    of_node.run(0.0, 0.5)
+    assert of_node.results["here"].ended is Ended.SUCCEEDED
+
+
 @pytest.mark.parametrize(("scale", "times"), [(0.5, 2.0), (0.0, np.inf)])
 def test_the_time_that_is_left_is_told_at_the_present_speed(of_node: GoalsOfNode, scale: float, times: float):
     of_node.begin("one", 0.0)

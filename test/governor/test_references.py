@@ -82,7 +82,7 @@ def test_a_single_position_is_a_goal_at_rest():
 
 
 def test_two_rows_at_rest_are_also_read_as_a_goal():
-    """A spline between rows 10 ms apart, the last of which is one at rest, asks for a hundred times their jerk."""
+    """A spline that comes to rest within the 10 ms between both rows may ask for more jerk than the way to a goal."""
     *_, planned = read(np.array([0.0, 5e-5]), steps=np.full(2, 0.01))
     assert planned.valid_from_ns == ORIGIN_NS + 20_000_000
     np.testing.assert_array_equal(planned.motion.states_at(np.array([0.0, 0.01]))[:2, :, 0], [[5e-5] * 2, [0, 0]])

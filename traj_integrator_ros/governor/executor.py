@@ -325,7 +325,7 @@ class Executor:
     def plan(
         self, fields: PositionFields, now_ns: int, *, end: str | None = None, topic: str = "position_trajectory"
     ) -> Plan:
-        """Check positions that came on a topic, in any thread: milliseconds for thousands. Raises Rejected."""
+        """Check positions and times, in any thread: milliseconds for thousands of points. Raises Rejected."""
         by_robot = fields._replace(stamp_ns=self._by_robot(fields.stamp_ns))
         plan = plan_of_positions(by_robot, self.parameters, now_ns, end)
         return replace(plan, topic=topic, received_ns=now_ns, stamp_ns=fields.stamp_ns)

@@ -183,10 +183,18 @@ def stops_of(plan: Plan) -> np.ndarray:
 def _through(
     steps: np.ndarray, rows: np.ndarray, begin: State | None, rests: bool, reading: Reading
 ) -> Iterator[Motion]:
-    """Yield the motion through rows `[N + 1, dof]`, from a state at the first one, or None: that is open.
+    """Yield motions through rows `[N + 1, dof]`, the most exact first.
 
-    One that comes to rest asks for more jerk in its last step than the rest of the plan; unless it stands there before,
-    another one does not rest.
+    A plan that rests at its end may ask for more jerk there than anywhere else: a motion that passes the last row, and
+    is braked behind it, follows, unless the plan stands at the last row before its last step.
+
+    Args:
+        steps: time between the rows, s, `[N]`.
+        rows: rad, or m.
+        begin: state at the first row; None: any velocity.
+        rests: whether the plan rests at its end.
+        reading: see `Reading`.
+
     """
     velocity, acceleration = begin and begin.velocity, begin and begin.acceleration
     slows_down = len(rows) > 2 and (rows[-1] != rows[-2]).any() and not reading.slows
@@ -197,9 +205,11 @@ def _through(
 
 
 def _open(steps: np.ndarray, rows: np.ndarray, velocity: np.ndarray | None) -> Iterator[Motion]:
-    """Yield the spline through rows `[N + 1, dof]` that ends in motion; before, one whose joints do not go back there.
+    """Yield splines through rows `[N + 1, dof]` to an end in motion.
 
-    A joint that comes to rest within the last step would be led back by its deceleration, and braked behind that row.
+    The deceleration of a joint that comes to rest within the last step would lead it back from the last row, and the
+    brake still further. In the first spline, such joints rest at the last row; the last one has no such joints, or
+    leads them back.
     """
     spline, way = cubic_spline(steps, rows, velocity), rows[-1] - rows[-2]
     back = spline.coefficients[-1, 1] * way > 2 * way**2 / steps[-1]  # its last piece has no jerk
@@ -210,9 +220,9 @@ def _open(steps: np.ndarray, rows: np.ndarray, velocity: np.ndarray | None) -> I
 
 
 def _continues(plan: Plan, origin_ns: int, at_ns: int) -> bool:
-    """Tell whether positions continue the previous plan: none of them is over yet.
+    """Return whether positions continue the previous plan: none of them is over yet, and they do not hold a position.
 
-    Positions that are over may be on another plan. Those that hold one position are: a spline to them would swing.
+    Positions that are over may belong to another plan, and a spline to a held position would swing.
     """
     is_over = plan.steps[0] <= (at_ns - origin_ns) * NANOSECOND_S
     return not is_over and (len(plan.actions) == 1 or bool((plan.actions != plan.actions[0]).any()))

@@ -15,8 +15,8 @@ _WINDOW_NS = 10_000_000_000
 _JITTER_NS = 4_000_000
 """Largest jitter of the time between two stamps; at most a quarter of it."""
 _IN_A_ROW = 9
-"""Number of stamps that count: the median of the times between them is the period of a sender, of which four may be
-late; more in a row that are late by more than a step show that a clock was set.
+"""Number of stamps in a row by which a sender is known: its period is the median of the times between them, so that
+four may be late. If more stamps in a row are late by more than a step, a clock was set.
 """
 
 

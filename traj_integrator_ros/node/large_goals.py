@@ -68,7 +68,7 @@ def taken_goal(request: object) -> TakenGoal:
 
 
 def taking_goals(action: type) -> type:
-    """FollowJointTrajectory for a server: its goals are `TakenGoal`s; the type itself where its library lacks a way."""
+    """FollowJointTrajectory for a server that gets `TakenGoal`s; unchanged where rclpy's library is not found."""
     library = rcl()
     if not hasattr(library, "rmw_serialize"):
         return action
@@ -95,7 +95,7 @@ def taking_goals(action: type) -> type:
 
     function = _Convert(convert)
     capsule = _new_capsule(ctypes.cast(function, ctypes.c_void_p), None, None)
-    # rclpy looks for the conversion in the type of the request's type
+    # rclpy looks for the conversion in the type of the request's type, which keeps the function alive as well
     kind = type("TakenRequestType", (type(request),), {"_CONVERT_TO_PY": capsule, "function": function})
 
     class Impl(action.Impl):
