@@ -60,12 +60,14 @@ class SimulatedNode:
         self.refused: list[tuple[RejectionReason, float]] = []
         """Reasons and stamps, s, of plans that were refused after they had to wait."""
         self.refused_with: list[Rejected] = []
+        self.last_when_refused: list[ExecutableTrajectory | None] = []
         self.pipeline = Executor(self.parameters, warn=self.warnings.append, refuse=self._refused)
         self.published = self.pipeline.published
 
     def _refused(self, rejected: Rejected, plan: Plan) -> None:
         self.refused.append((rejected.reason, plan.stamp_ns * 1e-9))
         self.refused_with.append(rejected)
+        self.last_when_refused.append(self.published.last)
 
     def measure(self, position: object, velocity: object = 0.0, now: float = NOW_S) -> None:
         """Take a joint state measured now."""
@@ -156,7 +158,7 @@ class SimulatedNode:
 
     def tick(self, now: float) -> ExecutableTrajectory | None:
         """The trajectory that is due at a time without new input."""
-        return self._recorded(self.pipeline.commands.tick(ns(now)), now)
+        return self.pipeline.tick(ns(now))
 
     def seek_in(self, threads: Threads, wake: Callable[[], None] = lambda: None) -> None:
         """Search for motions to plans in threads."""
@@ -165,7 +167,7 @@ class SimulatedNode:
 
     def stop(self, now: float, *, hold: bool = False) -> ExecutableTrajectory | None:
         """Stop."""
-        return self._recorded(self.pipeline.commands.stop(ns(now), hold), now)
+        return self.pipeline.stop(ns(now), hold)
 
     def _recorded(self, trajectory: ExecutableTrajectory | None, now: float) -> ExecutableTrajectory | None:
         if trajectory is not None:

@@ -187,6 +187,7 @@ class Executor:
             made = self.published.timed(made, now_ns)
             self.published.record(made, now_ns)
             self._sampled.take(PlannedMotion(made.start_ns, made.motion), now_ns)
+        self.planner.tell_refused()
         return made
 
     # What arrives

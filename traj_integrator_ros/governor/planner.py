@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Executor as Threads
 from dataclasses import replace
@@ -27,8 +28,8 @@ MAKING = 2.0
 """Time that the next search is given, as a multiple of the last one's."""
 _SHORT = 64
 """Rows of a plan whose most exact planned motion takes a few milliseconds to be joined."""
-_LONG = 2_000
-"""Number of rows of a plan whose motion is never found within the patience: a stop need not wait for it."""
+_LONG = 256
+"""Number of rows of a plan whose motion is hardly ever found within the patience: a stop need not wait for it."""
 _FORGETTING = 0.8
 """Share of the longest time so far that is expected again after a shorter one."""
 
@@ -75,6 +76,7 @@ class Planner:
         self._next: Sought | None = None
         """The newest plan after the first one, whose motion is searched for."""
         self._searched: WeakSet[Sought] = WeakSet()
+        self._refused: deque[tuple[Rejected, Plan]] = deque()
         self._usual_s, self._rows = 0.0, 0
         """Expected time of the search for the motion to a plan of so many rows; 0: the last one was found at once."""
 
@@ -147,11 +149,16 @@ class Planner:
             guard.stood = stood  # nothing has begun yet
 
     def refuse(self, rejected: Rejected) -> None:
-        """Refuse waiting plans."""
+        """Refuse waiting plans; `tell_refused` tells it."""
         waiting, self._first, self._next = (self._first, self._next), None, None
         for sought in filter(None, waiting):
             sought.drop()
-            self._refuse(rejected, sought.plan)
+            self._refused.append((rejected, sought.plan))
+
+    def tell_refused(self) -> None:
+        """Tell of refused plans, after the brake for which they were refused: telling takes some milliseconds."""
+        while self._refused:
+            self._refuse(*self._refused.popleft())
 
     def withdraw(self) -> None:
         """Forget a waiting plan, because its sender does not want it any more."""
@@ -185,6 +192,7 @@ class Planner:
         except NotYet:
             made = None
         self.refuse(_superseded())
+        self.tell_refused()
         if made is None:
             self._first = sought
         return made

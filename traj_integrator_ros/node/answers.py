@@ -219,9 +219,13 @@ class Answers:
             self._brake_after_rejection()
 
     def hand_over(self, trajectory: ExecutableTrajectory | None) -> None:
-        """Publish a trajectory for the controller and record it as the motion to continue; only this publishes one."""
-        if trajectory is None:  # the sequence has to wait
-            return
+        """Publish a trajectory for the controller, unless it has to wait, and tell which plans were refused for it."""
+        if trajectory is not None:
+            self._publish(trajectory)
+        self.pipeline.planner.tell_refused()
+
+    def _publish(self, trajectory: ExecutableTrajectory) -> None:
+        """Publish a trajectory and record it as the motion to continue; only this publishes one."""
         trajectory, message = self._published.written(trajectory, self._write, self.now_ns)
         if trajectory.topic != _SEQUENCES or self.pipeline.parameters.publish_joint_trajectory:
             self.entities.joint_trajectory.publish(message)
