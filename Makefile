@@ -61,7 +61,7 @@ demo-arm: setup ## an arm with masses under an optimizer, a jittery policy, a pu
 bench: setup ## speed compared with peers and limits, into build/bench/ (ARGS=--quick takes under two minutes)
 	@$(in_environment) python -m benchmarks $(ARGS)
 
-rig: setup ## the real node, closed around an arm in real time, judged, in 15 minutes on idle cores (ARGS="--without hold")
+rig: setup ## the real node, closed around an arm in real time, judged, in half an hour on idle cores (ARGS="--without hold")
 	@$(in_environment) python -m rig $(ARGS)
 
 soak: setup ## the node under steady load for 10 minutes, into build/soak/ (ARGS="--minutes 2" for less)

@@ -153,8 +153,7 @@ class SimulatedNode:
         joints, parts = list(names) or list(self.parameters.joint_names), (positions, velocities, accelerations)
         values = ([np.asarray(row, float) for row in part] for part in parts)
         fields = PositionFields(joints, ns(stamp), len(time_ns), time_ns, *values)
-        trajectory = self.pipeline.position_trajectory(fields, ns(now))
-        return self._recorded(trajectory, now)
+        return self._recorded(self.pipeline.follow(self.pipeline.plan(fields, ns(now)), ns(now)), now)
 
     def tick(self, now: float) -> ExecutableTrajectory | None:
         """The trajectory that is due at a time without new input."""

@@ -220,7 +220,7 @@ def _took(node: SimulatedNode, channel: str, data: bytes, message: object) -> No
         pipeline.batches.integrate(request, pipeline.batches.started(request, lambda: now_ns))
         pipeline.trajectory(request, ns(stamp[0]), now_ns)
     elif channel == PLAN:
-        pipeline.position_trajectory(read_position_trajectory(data, MAX_HORIZON), now_ns)
+        pipeline.follow(pipeline.plan(read_position_trajectory(data, MAX_HORIZON), now_ns), now_ns)
     elif channel == STATE:
         names, position, velocity, stamp_ns = read_joint_state(data)
         pipeline.joint_state(position, velocity, now_ns, stamp_ns, names)

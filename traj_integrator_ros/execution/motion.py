@@ -46,11 +46,6 @@ class State(NamedTuple):
         """Difference of position, velocity and acceleration from another state's, `[3, D]`."""
         return np.array(self.known) - np.array(other.known)
 
-    def earlier(self, by: float) -> State:
-        """The state `by` s earlier of a robot that has always had its present acceleration."""
-        a = self.known.acceleration
-        return State(self.position - self.velocity * by + a * (by * by / 2), self.velocity - a * by, self.acceleration)
-
     def of(self, joint: int) -> State:
         """The state of one joint, `[1]`."""
         one = slice(joint, joint + 1)

@@ -143,7 +143,8 @@ class Executor:
         read = clock and (lambda: self._follow_samples(clock()))
         self._follow_samples(now_ns)
         if isinstance(plan, Positions):
-            made = self.position_trajectory(plan.fields(self.parameters.joint_names), now_ns, read, end=plan.end)
+            checked = self.plan(plan.fields(self.parameters.joint_names), now_ns, end=plan.end)
+            made = self.follow(checked, now_ns, read)
         else:
             request = self.batches.checked(plan.fields)
             self.batches.started(request, lambda: now_ns)
@@ -305,34 +306,22 @@ class Executor:
         """The limits of joins and brakes, and which of them nobody gave."""
         return self._trajectories.assumed
 
-    def position_trajectory(
-        self,
-        fields: PositionFields,
-        now_ns: int,
-        clock: Callable[[], int] | None = None,
-        *,
-        end: str | None = None,
-    ) -> ExecutableTrajectory | None:
-        """Check positions and times, and make the trajectory through them; None: it has to wait.
-
-        `clock` as in `trajectory`, `end` as in `plan_of_positions`.
-
-        Raises:
-            Rejected: with the reason.
-
-        """
-        return self.follow(self.plan(fields, now_ns, end=end), now_ns, clock)
-
     def plan(
         self, fields: PositionFields, now_ns: int, *, end: str | None = None, topic: str = "position_trajectory"
     ) -> Plan:
-        """Check positions and times, in any thread: milliseconds for thousands of points. Raises Rejected."""
+        """Check positions and times, in any thread: milliseconds for thousands of points. Raises Rejected.
+
+        `end` as in `plan_of_positions`.
+        """
         by_robot = fields._replace(stamp_ns=self._by_robot(fields.stamp_ns))
         plan = plan_of_positions(by_robot, self.parameters, now_ns, end)
         return replace(plan, topic=topic, received_ns=now_ns, stamp_ns=fields.stamp_ns)
 
     def follow(self, plan: Plan, now_ns: int, clock: Callable[[], int] | None = None) -> ExecutableTrajectory | None:
-        """Make the trajectory of a plan that `plan` has checked; None: it has to wait. Raises Rejected."""
+        """Make the trajectory of a plan that `plan` has checked; None: it has to wait. Raises Rejected.
+
+        `clock` as in `trajectory`.
+        """
         self.commands.check_clock(now_ns)
         if plan.untimed:
             plan = self._trajectories.beginning.without_first_row(plan, now_ns)

@@ -307,9 +307,7 @@ class PresentCommand:
         return self.report is not None and not rests(self.report.reference)
 
     def commanded(self, time_ns: int) -> State | None:
-        """State that was, or will be, commanded at a time according to the published motions; None if there are
-        none.
-        """
+        """State that was, or will be, commanded at a time by the published motions; None: there are none."""
         oldest, at_ns = self.sent[-self._in_use] if self._in_use else None, self.motion_clock.at(time_ns)
         for one in self._own():
             if (one.sent_ns <= time_ns or one is oldest) and at_ns >= one.planned.start_ns:
