@@ -8,13 +8,14 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 
 import numpy as np
 import pytest
 import rclpy
 import torch
+from lifecycle_msgs.srv import GetState
 from node_fixtures import JOINTS, NodeFactory
 from rclpy.context import Context
 from rclpy.executors import SingleThreadedExecutor
@@ -204,29 +205,53 @@ def test_a_fork_waits_for_no_call_that_was_begun_before(own: IntegratorClient) -
     assert own.parameters("dt") == {"dt": 0.02}, "the fork has closed what is not its own"
 
 
-def test_a_fork_has_a_client_of_its_own_or_is_refused(shared_node: NodeProcess) -> None:
-    """In a process of its own, because the refusal depends on the clients made before."""
-    program = """
-import os
+def test_a_fork_waits_for_no_lock_that_a_thread_held(own: IntegratorClient) -> None:
+    are_held, is_forked = threading.Barrier(3), threading.Event()
+
+    def hold(_: object = None) -> None:
+        are_held.wait(10.0)
+        is_forked.wait(10.0)
+
+    def look(answer: Future) -> None:
+        with answer._condition:
+            hold()
+
+    with IntegratorClient("/nobody") as nobody:
+        waiting = nobody.futures.stop()
+        taken = own._calls.begin(GetState, f"{own.integrator}/get_state", GetState.Request(), hold, timeout_s=10.0)
+        threading.Thread(target=look, args=[waiting]).start()
+        are_held.wait(10.0)
+        try:
+            for answer in (waiting, taken):
+                assert "RuntimeError: expected the client in the process" in in_a_fork(answer.result)
+        finally:
+            is_forked.set()
+
+
+@pytest.mark.parametrize(
+    "before", ["", "kept = IntegratorClient()", "IntegratorClient().close()", "rclpy.init(); rclpy.create_node('one')"]
+)
+def test_forks_have_clients_only_if_rclpy_was_not_used_before(shared_node: NodeProcess, before: str) -> None:
+    """In a process of its own, because it depends on what was made before."""
+    program = f"""
+import os, rclpy
 from traj_integrator_ros.client import IntegratorClient
-def fork():
-    if not (child := os.fork()):
+{before}
+for _ in range(2):
+    if not os.fork():
         try:
             with IntegratorClient() as own:
-                own.wait_until_active()
-                print(own.parameters("dt"), flush=True)
+                said = own.parameters("dt")
         except RuntimeError as error:
-            print(error, flush=True)
+            said = error
+        os.write(1, f"{{said}}\\n".encode())
         os._exit(0)
-    os.waitpid(child, 0)
-with IntegratorClient():
-    fork()
-fork()
+os.wait(), os.wait()
 os._exit(0)
 """
     found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
-    first, second = found.stdout.splitlines()
-    assert first == "{'dt': 0.02}" and second.startswith("expected no fork of a process that has closed its clients")
+    said = "expected no fork of a process that has used rclpy" if before else "{'dt': 0.02}"
+    assert [line[: len(said)] for line in found.stdout.splitlines()] == [said, said]
 
 
 @pytest.fixture

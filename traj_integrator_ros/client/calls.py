@@ -11,7 +11,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any
 
-import rclpy
+import rclpy.context
 from rclpy.client import Client
 from rclpy.executors import SingleThreadedExecutor
 from rclpy.node import Node
@@ -22,11 +22,13 @@ _DEPTH = 1000
 """Depth of the queue of answers; an answer that is displaced from it is lost."""
 _POLL_S, _IDLE_S = 0.02, 0.2
 _FORKED = (
-    "expected the client in the process that made it, got it in a fork, where none of its threads run: make one in "
-    "each worker, or start workers by spawn"
+    "expected the client in the process that made it, got it in a fork, where none of its threads run: start workers "
+    "by spawn, each with a client of its own"
 )
-
-
+_COPIED = (
+    "expected no fork of a process that has used rclpy, whose locks and place in the domain all its forks share: start "
+    "workers by spawn, or before the first node"
+)
 _made: weakref.WeakSet[Calls] = weakref.WeakSet()
 """The calls of this process that are not collected yet."""
 
@@ -54,10 +56,8 @@ class Calls:
 
     """
 
-    _is_used = _is_ended = False
-    """Clients of this process, or of the process that it was forked from: were there any, and had they ended at the
-    fork?
-    """
+    _is_used = _is_copied = False
+    """Were there clients in this process, or one that it was forked from? Was rclpy used before the fork?"""
 
     def __init__(self, node: Node) -> None:
         self._resolve = node.resolve_service_name
@@ -69,6 +69,7 @@ class Calls:
         self._executor.add_node(self._node)
         self._clients: dict[str, Client] = {}
         self._pending: list[_Call] = []
+        self._answers: weakref.WeakSet[Future] = weakref.WeakSet()
         self._lock = threading.RLock()
         self._closing, self._over = threading.Event(), ""
         self._thread = threading.Thread(target=self._run, name="integrator calls", daemon=True)
@@ -78,9 +79,13 @@ class Calls:
 
     @classmethod
     def check_process(cls) -> None:
-        """Raise RuntimeError if making a node would wait forever, as in rclpy if it had ended before a fork."""
-        if cls._is_ended:
-            raise RuntimeError("expected no fork of a process that has closed its clients: start workers by spawn")
+        """Raise RuntimeError if a node would not work here, because the middleware is a copy of one in use.
+
+        Forks of one process have one GUID, so that others hear only one of them, and the copies of locks that threads
+        held at the fork are never released.
+        """
+        if cls._is_copied:
+            raise RuntimeError(_COPIED)
 
     @property
     def is_forked(self) -> bool:
@@ -134,6 +139,7 @@ class Calls:
             self.check()
             call = _Call(self.client(service, name), request, take, timeout_s, retry_after_s, deadline)
             self._pending.append(call)
+            self._answers.add(call.answer)
             self._step(call, now)
         if not call.sent:
             self._wake()
@@ -180,8 +186,14 @@ class Calls:
                 call.answer.set_exception(RuntimeError(over))
 
     def _be_forked(self) -> None:
-        self._lock = threading.RLock()  # another thread, which does not exist in a fork, may hold the other lock
-        self._give_up(_FORKED)
+        """Refuse what is asked from now on, without locks: threads that do not exist in a fork may hold them."""
+        self._lock = threading.RLock()
+        self._over, self._pending = _FORKED, []
+        for answer in self._answers:
+            answer._condition = threading.Condition()
+            if not answer.done():
+                answer.__init__()  # those who wait and what they call back are in the other process
+                answer.set_exception(RuntimeError(_FORKED))
 
     def _step(self, call: _Call, now: float) -> None:
         """Send a call if it is due, or give it up."""
@@ -215,7 +227,7 @@ class Calls:
 
 
 def _after_fork() -> None:
-    Calls._is_ended = Calls._is_used and all(calls._over for calls in _made)
+    Calls._is_copied = Calls._is_copied or Calls._is_used or rclpy.context.g_logging_ref_count > 0
     for calls in list(_made):
         calls._be_forked()
 
