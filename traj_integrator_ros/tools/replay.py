@@ -59,8 +59,8 @@ def _replay(options: argparse.Namespace) -> int:
     with RosSession(NAME, options.ros_arguments) as session, Progress(options.quiet) as progress:
         from sensor_msgs.msg import JointState
 
-        publisher = session.node.create_publisher(JointState, TOPIC, 10)
         try:
+            publisher = session.node.create_publisher(JointState, TOPIC, 10)
             session.spin_until(lambda: publisher.get_subscription_count() > 0, SUBSCRIBER_WITHIN_S)
             stage = f"{samples.dof} joints on {session.resolve(TOPIC)}"
             progress.stage(f"{stage}, again and again" if loop else stage, None if loop else float(time_s[-1]))
