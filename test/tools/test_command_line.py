@@ -90,9 +90,13 @@ MISTAKES = {
     "replay motion.csv --speed 0": "argument --speed: expected a number > 0, got '0'",
     "plot_trajectory motion.csv --joints hand": "--joints: expected some of arm_a, arm_b, got hand",
     "plot_trajectory motion.csv --urdf no.urdf": "--urdf: expected a URDF file, got 'no.urdf': No such file",
+    "plot_trajectory motion.csv --out nowhere/x.png": "argument --out: expected a folder that can be written to",
     "plot_trajectory motion.csv --out x.exe": "--out: expected a file ending in .png",
     "integrate motion.csv": "--out, --plot: expected at least one of them",
     "integrate motion.csv --out x.txt": "--out: expected .csv, .npz, .db3, .mcap or a folder",
+    "integrate motion.csv --out nowhere/x.csv": "argument --out: expected a folder that can be written to",
+    "integrate motion.csv --plot motion.csv/x.png": "argument --plot: expected a folder that can be written to",
+    "integrate motion.csv --out .": "argument --out: expected a name that no folder has, got '.'",
     "integrate motion.csv --plot x.gif": "--plot: expected a file ending in .png",
     "integrate motion.csv --out x.csv --control-space jerk": "expected jerk of every joint, got position",
     "integrate actions.csv --out x.csv --start-position 1,2": "--start-position: expected 1 numbers",
@@ -111,6 +115,7 @@ MISTAKES = {
     "integrate actions.csv --out x.csv --goal-velocity 1": "goal_velocity: expected none, because control space",
     "integrate spline.npz --out x.csv": "needs steps of one length, got 0.1 to 0.2 s",
     "retime motion.csv --params robot.yaml --out x.csv --duration 3": "--duration: expected with --fastest",
+    "retime motion.csv --velocity 1 --out nowhere/x.csv": "argument --out: expected a folder that can be written to",
     "retime motion.csv --params robot.yaml --out x.npz": "--out: expected a file ending in .csv, got x.npz",
     "retime motion.csv --velocity 1 --out x.csv": (
         "--acceleration: expected a limit of arm_a, arm_b, from --params, --urdf or this option"

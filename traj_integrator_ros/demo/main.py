@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ..motions.extras import require
 from ..motions.writing import write_table
-from ..tools.command_line import ToolFailure, ToolParser, number, run_tool
+from ..tools.command_line import ToolFailure, ToolParser, number, output, run_tool
 
 MAX_SECONDS = 30.0
 """Longer motions are cut at this time, s, so that the demo ends within a minute."""
@@ -33,8 +33,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.option("--out", "default: %(default)s", "DIR", Path, Path("build/demo"))
     parser.option("--seconds", "use the first S seconds of the motion only", "S", _seconds, MAX_SECONDS)
     parser.flag("--external-node", "use the node traj_integrator that runs already (started by a launch file)")
-    parser.option("--write-node-params", "write the parameter file of a node for this motion, and end", "FILE", Path)
-    parser.option("--write-motion", "write the motion as a table, and end", "FILE.csv", Path)
+    parser.option("--write-node-params", "write the parameter file of a node for this motion, and end", "FILE", output)
+    parser.option("--write-motion", "write the motion as a table, and end", "FILE.csv", output)
     options = parser.parse(arguments)
     return run_tool(NAME, lambda: _main(options))
 

@@ -8,6 +8,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import NoReturn
 
 from ..execution.native import NotCompiled
@@ -154,6 +155,16 @@ def names(text: str) -> list[str]:
     if not all(found):
         raise argparse.ArgumentTypeError(f"expected names with commas between them, got {text!r}")
     return found
+
+
+def output(text: str) -> Path:
+    """An argument that is a file or a folder to make, where that is possible."""
+    path = Path(text)
+    if path.is_dir():
+        raise argparse.ArgumentTypeError(f"expected a name that no folder has, got {text!r}")
+    if not (path.parent.is_dir() and os.access(path.parent, os.W_OK)):
+        raise argparse.ArgumentTypeError(f"expected a folder that can be written to, got {str(path.parent)!r}")
+    return path
 
 
 def one_line(text: object) -> str:

@@ -17,7 +17,7 @@ from ..motions.samples import QUANTITIES, RecordingError, Samples
 from ..motions.sequences import BSPLINE, CONTROL_SPACES, ENDS, STATE, read_sequences
 from ..motions.writing import BAGS, from_start, write_archive, write_bag, write_table
 from ..requests.rejection import DT_MAX_S, DT_MIN_S
-from .command_line import ToolParser, note, numbers, positive, run_tool
+from .command_line import ToolParser, note, numbers, output, positive, run_tool
 from .drawing import PICTURES, draw_motion
 from .robot import Robot, add_robot_options, load_robot
 
@@ -45,8 +45,8 @@ def main(arguments: Arguments[str] | None = None) -> int:
         EXAMPLES,
     )
     parser.option("file", "actions or a motion", "FILE", Path)
-    parser.option("--out", "trajectory: .csv, .npz, .mcap or .db3, or a folder (no suffix) for a bag", "FILE", Path)
-    parser.option("--plot", "figure of the first trajectory, with what was recorded", "FILE", Path)
+    parser.option("--out", "trajectory: .csv, .npz, .mcap or .db3, or a folder (no suffix) for a bag", "FILE", output)
+    parser.option("--plot", "figure of the first trajectory, with what was recorded", "FILE", output)
     add_robot_options(parser, "parameter file of the node: limits, schemes, the form of B-splines")
     parser.option("--topic", "topic of a bag (default: the only one of its type)")
     parser.add_argument(

@@ -13,7 +13,7 @@ from ..motions.files import read_samples
 from ..motions.read_bag import JOINT_TRAJECTORY, TRAJECTORY_BATCH
 from ..motions.samples import Nature, Samples
 from ..motions.trajectories import planned_trajectory, samples_of_trajectory
-from .command_line import ToolFailure, ToolParser, UserError, count, names, note, positive, run_tool
+from .command_line import ToolFailure, ToolParser, UserError, count, names, note, output, positive, run_tool
 from .drawing import PICTURES, draw_motion, violations
 from .robot import Robot, add_robot_options, load_robot
 from .ros_session import RosSession
@@ -44,7 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     add_robot_options(parser, "parameter file of the node: limits")
     parser.option("--joints", "draw these joints only", "A,B", names)
     parser.option("--row", "trajectory of a batch or file (default: %(default)s)", kind=count, default=0)
-    parser.option("--out", "figure (default: %(default)s)", "FILE", Path, Path("trajectory.png"))
+    parser.option("--out", "figure (default: %(default)s)", "FILE", output, Path("trajectory.png"))
     parser.option("--timeout", "longest wait for a message (default: %(default)s)", "S", positive, 10.0)
     return run_tool(NAME, lambda: _plot(parser.parse(arguments)))
 

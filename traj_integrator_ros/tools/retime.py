@@ -17,7 +17,7 @@ from ..motions.files import read_samples
 from ..motions.samples import Nature, Samples, samples_of
 from ..motions.writing import write_table
 from .background import in_background
-from .command_line import EXIT_FAILED, ToolFailure, ToolParser, UserError, note, positive, run_tool
+from .command_line import EXIT_FAILED, ToolFailure, ToolParser, UserError, note, output, positive, run_tool
 from .drawing import draw_retimed
 from .progress import Progress
 from .robot import Robot, add_robot_options, load_robot
@@ -52,21 +52,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.flag("--fastest", "in the shortest time, from rest to rest")
     parser.option("--duration", "with --fastest: in this time instead", "S", positive)
     parser.add_argument("--order", type=int, choices=(2, 3), default=3, help="2: no limit of jerk (default: 3)")
-    parser.add_argument("--out", type=Path, required=True, metavar="FILE", help="the motion, .csv")
-    parser.option("--plot", "figure: shares of the limits, before and after", "FILE", Path)
+    parser.add_argument("--out", type=output, required=True, metavar="FILE", help="the motion, .csv")
+    parser.option("--plot", "figure: shares of the limits, before and after", "FILE", output)
     return run_tool(NAME, lambda: _retime(parser.parse(arguments)))
 
 
 def _retime(options: argparse.Namespace) -> int:
-    from ..kernels import BackendUnavailable  # imports torch
-    from ..kernels.retime import retime
-
     if options.out.suffix != ".csv":
         raise UserError(f"--out: expected a file ending in .csv, got {options.out}")
     if options.duration is not None and not options.fastest:
         raise UserError("--duration: expected with --fastest; a plan is slowed only where it exceeds a limit")
     robot = load_robot(options.params, options.urdf)
     samples = robot.unwrapped(read_samples(options.file, options.topic, note))
+    from ..kernels import BackendUnavailable  # imports torch, which a wrong file does not need
+    from ..kernels.retime import retime
+
     robot = robot.for_motion(samples.joint_names)
     rows, given = _rows_of(samples, options)
     try:
