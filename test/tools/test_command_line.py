@@ -132,6 +132,14 @@ def test_a_mistake_is_one_line_and_exit_code_2(tool: Tool, wrong_files: None, li
     assert result.stderr.count("\n") == 1, result.stderr
 
 
+def test_names_are_printed_in_encodings_without_their_letters(tmp_path: Path, table: Path) -> None:
+    line = command("plot_trajectory", "motion.csv", "--out", "größe.png", python=sys.executable)
+    ascii_only = {**environment(), "PYTHONIOENCODING": "ascii"}
+    result = subprocess.run(line, env=ascii_only, cwd=tmp_path, capture_output=True, text=True)
+    assert result.returncode == 0 and result.stdout.startswith(r"gr\xf6\xdfe.png: "), result.stderr
+    assert (tmp_path / "größe.png").exists()
+
+
 @pytest.mark.ros
 @pytest.mark.parametrize(
     ("name", "arguments", "code", "words"),

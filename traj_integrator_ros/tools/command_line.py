@@ -84,6 +84,7 @@ def run_tool(name: str, body: Callable[[], int]) -> int:
     """Run a tool and turn users' mistakes, and signals, into one line and an exit code."""
     signal.signal(signal.SIGTERM, _on_sigterm)
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell ignores SIGINT for processes in the background
+    sys.stdout.reconfigure(errors="backslashreplace")  # names may have letters that the terminal's encoding lacks
     try:
         code = body()
         sys.stdout.flush()

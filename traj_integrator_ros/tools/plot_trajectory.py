@@ -44,7 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     add_robot_options(parser, "parameter file of the node: limits")
     parser.option("--joints", "draw these joints only", "A,B", names)
     parser.option("--row", "trajectory of a batch or file (default: %(default)s)", kind=count, default=0)
-    parser.option("--out", "figure (default: %(default)s)", "FILE", output, Path("trajectory.png"))
+    parser.option("--out", "figure (default: %(default)s)", "FILE", output, "trajectory.png")
     parser.option("--timeout", "longest wait for a message (default: %(default)s)", "S", positive, 10.0)
     return run_tool(NAME, lambda: _plot(parser.parse(arguments)))
 
