@@ -62,6 +62,8 @@ def wrong_files(tmp_path: Path, table: Path) -> None:
     texts = {
         "robot.yaml": PARAMETERS % "0.3, 1.0",
         "wrong.yaml": PARAMETERS % "0.3",
+        "one.yaml": PARAMETERS.replace("[%s]", "2.0"),
+        "text.yaml": PARAMETERS.replace("[%s]", "fast"),
         "actions.csv": "action_a\n1\n2\n",
         "slow.yaml": "/**: {ros__parameters: {joint_names: [a], limits: {acceleration: [0.1], jerk: [0.1]}}}",
     }
@@ -84,6 +86,8 @@ MISTAKES = {
     "check_trajectory motion.csv --params none.yaml": "none.yaml: No such file",
     "check_trajectory motion.csv --params motion.csv": "motion.csv: expected a parameter file with joint_names",
     "check_trajectory motion.csv --params wrong.yaml": "limits.velocity: expected 0 or 2 values",
+    "check_trajectory motion.csv --params one.yaml": "one.yaml: limits.velocity: expected a list, got 2.0",
+    "check_trajectory motion.csv --params text.yaml": "text.yaml: limits.velocity: expected a list, got 'fast'",
     "check_trajectory motion.csv --joints a,,b": "--joints: expected names with commas between them, got 'a,,b'",
     "check_trajectory --start-tolerance -1": "argument --start-tolerance: expected a number > 0, got '-1'",
     "check_trajectory --nonsense": "unrecognized arguments: --nonsense",

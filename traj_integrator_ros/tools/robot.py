@@ -121,11 +121,15 @@ def _of_parameters(path: Path, urdf: Path | None) -> Robot:
     from ..parameters.parameters import InvalidParameters, NodeParameters, default_values
     from ..parameters.table import SPECS  # imports torch
 
-    given = {name: value for name, value in _parameters(path).items() if name in SPECS}
+    given, defaults = {name: value for name, value in _parameters(path).items() if name in SPECS}, default_values()
+    for name, value in given.items():
+        if isinstance(defaults[name], list) is not isinstance(value, list):
+            kind = "a list" if isinstance(defaults[name], list) else "one value"
+            raise UserError(f"{path}: {name}: expected {kind}, got {value!r}")
     if urdf is not None:
         given["limits.urdf"] = str(urdf)
     try:
-        parameters = RobotLimits.configured(NodeParameters.from_values({**default_values(), **given})).parameters
+        parameters = RobotLimits.configured(NodeParameters.from_values({**defaults, **given})).parameters
         named = parameters.limits_urdf
         units = JointUnits() if named in (FROM_TOPIC, FROM_NOWHERE) else _units_of(load_joint_types(named))
     except (InvalidParameters, LimitsError) as error:
