@@ -9,8 +9,10 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from traj_integrator_ros.execution.limits import extremes
 from traj_integrator_ros.execution.motion import State
 from traj_integrator_ros.governor.executor import Actions, ControllerReport, Executor, NodeParameters, Positions
+from traj_integrator_ros.governor.rehearsal import rehearse
 from traj_integrator_ros.kernels import ControlSpace
 from traj_integrator_ros.parameters.parameters import InvalidParameters
 from traj_integrator_ros.requests.rejection import Rejected, RejectionReason
@@ -184,3 +186,17 @@ def test_an_unknown_parameter_is_named() -> None:
     with pytest.raises(InvalidParameters, match=r"limits\.velocities"):
         NodeParameters.of(NAMES, limits__velocities=[1.0, 1.0])
     assert NodeParameters.of(NAMES, constraints__a__goal=0.5).constraints_goal[0] == 0.5
+
+
+def test_a_rehearsal_joins_slows_and_stops_motions_in_the_middle_of_the_ranges() -> None:
+    ranges = {"limits__position_min": [1.0, -0.5], "limits__position_max": [2.0, 0.5]}
+    made = rehearse(NodeParameters.of(NAMES, **USUAL, **ranges))
+    assert [one.topic for one in made] == 5 * ["action_sequence"] + ["position_trajectory", ""]
+    assert [one.seam_offset is not None for one in made] == [False] + 6 * [True]
+    assert [one.delay > 0 for one in made] == [False, False, False, True, False, True, False]
+    np.testing.assert_allclose(made[0].motion.begin.position, [1.5, 0.0])
+    np.testing.assert_allclose(made[3].motion.end.position, [1.7, 0.16], atol=1e-6)
+    for one in made:
+        (least, most), largest = extremes(one.motion)[:, 0], np.abs(extremes(one.motion)[:, 1:]).max(axis=0)
+        assert (least >= [1.5, 0.0]).all() and (most <= [1.8, 0.24]).all()
+        assert (largest <= np.array(list(LIMITS.values())) * 1.001).all()
