@@ -11,6 +11,7 @@ import pytest
 from pipelines import SECOND, SimulatedNode
 
 from traj_integrator_ros.execution.motion import State
+from traj_integrator_ros.governor.committed import CommittedFields
 from traj_integrator_ros.governor.controller_reports import ControllerReport, ControllerStatus
 from traj_integrator_ros.governor.executable import ExecutableTrajectory
 from traj_integrator_ros.governor.goals import Goals
@@ -302,6 +303,30 @@ def test_without_reports_no_brake_begins_where_the_command_may_not_be(by: float,
     machine.go(60)
     machine.send()
     assert machine.commanded(500.0).velocity.any()
+
+
+def test_committed_rows_are_by_the_clock_of_who_asks() -> None:
+    machine = Machine(reports=True, counts=True)
+    machine.set_clock(robot=200.0)
+    for count in (5, 5, 15):
+        machine.send()
+        machine.go(count)
+    now_ns, lead, dt = machine.steady_ns + machine.node_ns, machine.node.parameters.publish_lead_time, 0.04
+    asked = CommittedFields(now_ns - 100 * MS, dt, 12, 4)
+    found = machine.node.pipeline.committed(asked, machine.now_ns())
+    assert found.now_ns == now_ns and found.executing and found.lead == pytest.approx(lead, abs=1e-3)
+    assert found.committed == 1 + (0.1 + found.lead) // dt
+    for first, position, velocity in (
+        (0, found.position, found.velocity),
+        (-4, found.commanded_position, found.commanded_velocity),
+        (-4, found.measured_position, found.measured_velocity),
+    ):
+        expected = [machine.commanded(1e3 * dt * row - 100.0) for row in range(first, first + len(position))]
+        np.testing.assert_allclose(position, [state.position for state in expected], atol=1e-3)
+        np.testing.assert_allclose(velocity, [state.velocity for state in expected], atol=0.05)
+    asked = asked._replace(stamp_ns=now_ns + 1001 * MS)
+    with pytest.raises(Rejected, match=r"at most 1 s ahead .* got 1\.001 s"):
+        machine.node.pipeline.committed(asked, machine.now_ns())
 
 
 @pytest.mark.parametrize("by", [-500.0, 500.0])
