@@ -119,6 +119,15 @@ def test_a_start_that_the_robot_will_have_reached_by_then_is_none_away() -> None
     assert node.send(0.15 + 2 * LINE, now=NOW_S + 0.002, **options) is not None
 
 
+def test_chunks_may_begin_where_the_robot_was_when_they_were_observed() -> None:
+    node, ago = SimulatedNode(start_from="previous"), 0.3
+    node.execute(0.0, 1.0)
+    for now in NOW_S + 0.1 * np.arange(1, 8):
+        node.measure(*node.commanded(now)[:2], now=now)
+        rows = now - ago - NOW_S + 0.05 * np.arange(1, 17)[:, None] * np.ones(2)
+        assert node.send(rows, dt=0.05, now=now, stamp=now - ago) is not None
+
+
 def test_a_plan_away_from_a_robot_that_is_away_from_its_command_is_refused():
     node = SimulatedNode()
     node.report(0.0)

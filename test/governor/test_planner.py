@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from itertools import count
 from types import SimpleNamespace
 
 import numpy as np
@@ -83,6 +84,23 @@ def test_of_faster_plans_than_ways_the_first_and_newest_are_published(node: Busy
     assert len(node.refused) == 3 and first.origin_ns < newest.origin_ns == round((NOW_S + 0.08) * 1e9)
 
 
+@pytest.mark.parametrize(("later", "refused"), [(0.48, 0), (0.5, 1)])
+def test_a_plan_of_half_as_many_rows_does_not_come_after_the_one_sought(node: Busy, later: float, refused: int) -> None:
+    node.fast(NOW_S)
+    node.fast(NOW_S + later)
+    assert len(node.refused) == refused
+
+
+def test_a_search_is_given_as_long_as_the_last_ones_took(node: Busy, monkeypatch: pytest.MonkeyPatch) -> None:
+    now, lead = NOW_S, node.parameters.publish_lead_time
+    for took, expected in ((0.05, 0.0), (0.02, 0.1), (0.02, 0.08), (0.02, 0.064), (0.008, 0.0512), (0.008, 0.0)):
+        monkeypatch.setattr(search, "time", SimpleNamespace(monotonic=count(0.0, took).__next__))
+        assert node.fast(now) is None
+        node.threads.work()
+        assert node.tick(now + 1e-3).due_ns * 1e-9 == pytest.approx(now + lead + expected, abs=1e-6), (took, expected)
+        now += 0.02
+
+
 def test_a_plan_with_a_quick_way_replaces_those_still_sought(node: Busy) -> None:
     node.fast(NOW_S)
     node.fast(NOW_S + 0.02)
@@ -130,7 +148,7 @@ def test_nobody_waits_for_the_way_to_a_long_plan(
     monkeypatch.setattr(search, "wait", wait)
     share = np.arange(1, rows + 1)[:, None] / rows
     assert node.plan(4.0 * share[:, 0], share**3 * (10 - 15 * share + 6 * share**2) * [5.0, 0.2]) is None
-    assert bool(waited) == waits
+    assert bool(waited) == waits and max(waited, default=0.0) <= 8e-3
 
 
 def test_a_plan_from_rest_begins_once_found_not_when_that_was_expected(node: Busy) -> None:

@@ -101,6 +101,26 @@ def test_a_smooth_plan_may_be_off_as_far_as_a_time_parameterization(
         assert np.abs(extremes(played(trajectory))[:, ORDERS[name]]).max() <= VALUES[name] * (1 + SLACK)
 
 
+@pytest.mark.parametrize(("beyond", "passes"), [(-0.02, True), (0.1, False)])
+@pytest.mark.parametrize("fields", [1, 2], ids=["velocities", "accelerations, too"])
+def test_a_plan_with_too_much_jerk_in_one_place_is_slowed(fields: int, beyond: float, passes: bool) -> None:
+    """From rest to rest, in two joints, of which one turns from speeding up to slowing down too fast."""
+    steps = np.repeat([0.01, 0.01 / (1 + beyond), 0.01], 10)
+    state, rows = np.zeros(3), [np.zeros(3)]
+    for step, jerk in zip(steps, np.repeat([J / 2, -J * (1 + beyond), J / 2], 10), strict=True):
+        rates, powers = np.append(state[1:], jerk), np.array([step, step**2 / 2, step**3 / 6])
+        state = state + np.array([rates[order:] @ powers[: 3 - order] for order in range(3)])
+        rows.append(state)
+    rows[-1] = state * [1.0, 0.0, 0.0]
+    position, *rates = np.transpose(rows)[..., None] * [1.0, 0.5]
+    node = SimulatedNode(2, **limits(tuple(ORDERS), 2))
+    node.measure(0.0)
+    fields_of = dict(zip(("velocities", "accelerations"), rates[:fields], strict=False))
+    trajectory = node.plan(np.append(0.0, steps.cumsum()), position, **fields_of)
+    assert (trajectory.delay == 0) == passes
+    assert np.abs(extremes(played(trajectory))[:, 3]).max() <= J * (1 + SLACK)
+
+
 @pytest.mark.parametrize("fields", [1, 2], ids=["velocities", "accelerations, too"])
 @pytest.mark.parametrize("dt", [0.02, 0.1])
 def test_plans_whose_accelerations_jump_twice_within_a_step_pass_unchanged(dt: float, fields: int) -> None:

@@ -66,6 +66,16 @@ def test_state_and_motion_are_continuous_at_every_seam(space: ControlSpace, star
         assert (apart < [1e-9, 1e-7, 1e-5][:kept]).all(), "but for times in whole nanoseconds"
 
 
+def test_a_plan_that_is_sent_again_while_it_is_joined_changes_nothing() -> None:
+    node = SimulatedNode(limits__start_deviation=0.0, state_timeout=0.0)
+    node.execute(0.0)
+    node.measure(0.0)
+    plan, times = positions(0.03, 30, velocity=0.2), NOW_S + np.arange(0.12, 0.8, 0.01)
+    first, second = (node.send(plan[2 * k :], dt=0.05, now=NOW_S + 0.1 * k) for k in range(2))
+    for time_s in times:
+        assert np.allclose(at(second, time_s)[:2], at(first, time_s)[:2], atol=1e-4)
+
+
 def test_the_first_trajectory_waits_for_the_controller_to_arrive() -> None:
     node = SimulatedNode(publish__bridge_time=0.3)
     node.measure(0.3)
@@ -82,12 +92,20 @@ def test_the_first_trajectory_waits_for_the_controller_to_arrive() -> None:
     assert node.tick(NOW_S + 0.31) is None
 
 
-def test_a_chunk_over_before_the_first_point_leads_there_for_others() -> None:
+@pytest.mark.parametrize("ago", [0.0, 0.17])
+def test_a_chunk_over_before_the_first_point_leads_there_for_others(ago: float) -> None:
     node = SimulatedNode(start_from="previous", publish__bridge_time=0.3)
     node.measure(0.3)
-    trajectory = node.send(positions(0.3, 4, velocity=0.1), dt=0.05, stamp=NOW_S)
+    trajectory = node.send(positions(0.3, 4, velocity=0.1), dt=0.05, stamp=NOW_S - ago)
     assert trajectory.start_ns == ns(NOW_S + 0.3) and trajectory.dropped == 4
     assert np.allclose(trajectory.points.position, 0.3) and not trajectory.points.velocity.any()
+
+
+def test_a_chunk_over_before_any_controller_could_take_it_up_leads_nowhere() -> None:
+    node = SimulatedNode(start_from="previous", publish__bridge_time=0.3)
+    node.measure(0.3)
+    told = rejected(node.send, positions(0.3, 4, velocity=0.1), dt=0.05, stamp=NOW_S - 0.19)
+    assert told.reason is RejectionReason.STALE_SEQUENCE
 
 
 @pytest.mark.parametrize(
