@@ -75,6 +75,14 @@ def test_a_way_found_late_is_taken_up_as_if_found_at_once(node: Busy) -> None:
     assert trajectory.topic == "action_sequence" and trajectory.received_ns == round(NOW_S * 1e9)
 
 
+def test_a_way_from_where_the_command_is_no_more_is_sought_again(node: Busy) -> None:
+    node.fast(NOW_S)
+    node.execute([0.05, 0.0])
+    trajectory, _ = node.made(NOW_S + 0.005)
+    due_s = (trajectory.due_ns - trajectory.start_ns) * 1e-9
+    np.testing.assert_allclose(trajectory.motion.state_at(due_s).position, [0.05, 0.0], atol=1e-9)
+
+
 def test_of_faster_plans_than_ways_the_first_and_newest_are_published(node: Busy) -> None:
     for cycle in range(5):
         assert node.fast(NOW_S + 0.02 * cycle) is None

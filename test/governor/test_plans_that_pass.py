@@ -101,6 +101,14 @@ def test_a_smooth_plan_may_be_off_as_far_as_a_time_parameterization(
         assert np.abs(extremes(played(trajectory))[:, ORDERS[name]]).max() <= VALUES[name] * (1 + SLACK)
 
 
+@pytest.mark.parametrize(("further", "passes"), [(0.0, True), (0.05, False)])
+def test_positions_further_apart_than_their_velocities_allow_are_slowed(further: float, passes: bool) -> None:
+    times, position, velocity, _ = s_curves(np.array([2.0]), 0.2)
+    node = SimulatedNode(1, **limits(tuple(ORDERS), 1))
+    node.measure(0.0)
+    assert (node.plan(times, (1 + further) * position, velocities=velocity).delay == 0) == passes
+
+
 @pytest.mark.parametrize(("beyond", "passes"), [(-0.02, True), (0.1, False)])
 @pytest.mark.parametrize("fields", [1, 2], ids=["velocities", "accelerations, too"])
 def test_a_plan_with_too_much_jerk_in_one_place_is_slowed(fields: int, beyond: float, passes: bool) -> None:

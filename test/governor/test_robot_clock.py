@@ -86,6 +86,7 @@ def test_late_joint_states_say_nothing_about_a_clock_behind() -> None:
     assert clocks.read() == pytest.approx(60.0)
     measured_ns = clocks.clock.measured_ns(clocks.steady_ns + clocks.robot_ns)
     assert (measured_ns - clocks.steady_ns - clocks.node_ns) / MS == pytest.approx(-20.0 + 0.3)
+    assert clocks.clock.measured_ns(0) == 0, "a driver without stamps"
     assert clocks.clock.slack().early == pytest.approx(0.02) and clocks.clock.slack().late == pytest.approx(0.0403)
 
 
