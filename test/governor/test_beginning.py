@@ -120,7 +120,7 @@ def test_a_start_that_the_robot_will_have_reached_by_then_is_none_away() -> None
 
 
 def test_chunks_may_begin_where_the_robot_was_when_they_were_observed() -> None:
-    node, ago = SimulatedNode(start_from="previous"), 0.3
+    node, ago = SimulatedNode(start_from="previous"), 0.6
     node.execute(0.0, 1.0)
     for now in NOW_S + 0.1 * np.arange(1, 8):
         node.measure(*node.commanded(now)[:2], now=now)
