@@ -58,7 +58,7 @@ def test_a_plan_is_slowed_a_thousandfold_at_most() -> None:
     assert slowed.duration == pytest.approx(900 * motion.duration, rel=0.1) and standing == "it would stand still"
 
 
-@pytest.mark.parametrize("tolerance", [1e-3, 1e-7])
+@pytest.mark.parametrize("tolerance", [1e-3, 0.0])
 @pytest.mark.parametrize(("size", "most_delay"), [(1.07, 0.01), (1.2, 0.04), (2.0, 0.5)])
 def test_a_plan_is_slowed_along_its_path_where_it_exceeds_a_limit(
     size: float, most_delay: float, tolerance: float

@@ -83,7 +83,8 @@ class Limits:
         # A joint's end does not depend on where its 0 is.
         relative = np.array([min(self.slack, POSITION_SLACK), *[self.slack] * 3])[:, None]
         rounding = np.array([ROUNDING, 0.0, 0.0, 0.0])[:, None]
-        return np.stack([low - relative * np.abs(low) - rounding, high + relative * np.abs(high) + rounding])
+        slack_low, slack_high = (relative * _finite(np.abs(bound)) for bound in (low, high))
+        return np.stack([low - slack_low - rounding, high + slack_high + rounding])
 
     def raised_to(self, motion: Motion) -> Limits:
         """The same limits, with velocities, accelerations and jerks raised to those of a motion."""
@@ -315,7 +316,12 @@ def _step_beyond(motion: Motion, limits: Limits) -> Violation | None:
 
 def excess(value: np.ndarray | float, highest: np.ndarray | float, slack: float = RELATIVE_SLACK) -> np.ndarray | float:
     """Excess of a value over its limit beyond a relative slack; 0 or less if there is none. Infinity: no limit."""
-    return value - highest - slack * np.abs(highest)
+    return value - highest - slack * _finite(np.abs(highest))
+
+
+def _finite(size: np.ndarray | float) -> np.ndarray:
+    """A size, or 0 where it is infinite: no slack of an infinite limit is no number."""
+    return np.where(np.isfinite(size), size, 0.0)
 
 
 def _extremes_of_pieces(motion: Motion) -> np.ndarray:
