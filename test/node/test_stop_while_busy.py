@@ -22,7 +22,7 @@ DOF, ROWS, DT = 7, 240, 0.02
 NAMES = [f"joint_{number}" for number in range(DOF)]
 STOPS = 3
 MOST_S = 0.06
-"""Median of three, s: 20 ms, and a margin for a busy test machine. It was a quarter of a second."""
+"""Median of three, s: 20 ms, and a margin for a slow test machine. It was a quarter of a second."""
 TRUE = 0.05
 LIMITS = {"limits.velocity": 1.0, "limits.acceleration": 5.0, "limits.jerk": 100.0}
 PARAMETERS = {
@@ -61,6 +61,7 @@ def brake_after_s(client: RosClient) -> float:
     return took
 
 
+@pytest.mark.alone
 def test_the_brake_is_sent_at_once_whatever_the_node_is_slowing(serve: NodeServer) -> None:
     process, client = serve(PARAMETERS)
     client.joint_names = NAMES

@@ -144,6 +144,7 @@ class Commands:
     def deactivate(self) -> None:
         """Refuse waiting plans: they must not begin when the node is active again."""
         self.planner.refuse(Rejected(RejectionReason.NOT_ACTIVE, "node: deactivated before the sequence was begun"))
+        self.planner.tell_refused()
 
     def supervise(self, now_ns: int) -> None:
         """Compare the latest joint state with the command of its time, where that is due."""
