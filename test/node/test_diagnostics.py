@@ -13,6 +13,7 @@ from builtin_interfaces.msg import Time
 from diagnostic_msgs.msg import DiagnosticStatus
 from node_fixtures import ClientFactory, NodeServer
 from rclpy.node import Node
+from rosgraph_msgs.msg import Clock
 
 from traj_integrator_ros.governor.controller_reports import ControllerStatus
 from traj_integrator_ros.governor.executed import ExecutionReport
@@ -215,3 +216,16 @@ def test_without_control_msgs_log_and_diagnostics_say_so(serve: NodeServer) -> N
     process, client = serve()
     assert client.counts()["follow_joint_trajectory"] == "not offered: control_msgs is not installed"
     assert "~/follow_joint_trajectory is not offered: control_msgs is not installed" in process.output
+
+
+@pytest.mark.ros
+def test_states_that_come_before_the_time_of_a_simulation_are_read_then(serve: NodeServer) -> None:
+    _, client = serve({"use_sim_time": True})
+    now = Clock()
+    now.clock.sec = 1000
+    for _ in range(6):  # a timer may not fire at all where the machine is busy
+        client.publish_state([0.0] * 3, stamp_ns=1000 * 10**9)
+        client.spin(0.05)
+    clock = client.publisher(Clock, "/clock")
+    with client.periodically(0.02, lambda: clock.publish(now)):
+        client.wait_for(lambda: client.counts()["state_age_s"] == "0.000", "a state of that time")

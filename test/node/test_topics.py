@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 import torch
 from builtin_interfaces.msg import Duration
-from node_fixtures import NodeServer, changed, table
+from node_fixtures import changed, table
 from ros_client import RosClient
-from rosgraph_msgs.msg import Clock
 
 from traj_integrator_interfaces.msg import ActionSequence
 from traj_integrator_ros.client import sequence, stamp_of
@@ -120,15 +119,3 @@ def test_diagnostics_tell_what_happened(client: RosClient) -> None:
     assert float(counts["state_age_s"]) < 60.0
     status = client.status()
     assert (status.level, status.message) == (status.OK, "active")
-
-
-def test_states_that_come_before_the_time_of_a_simulation_are_read_then(serve: NodeServer) -> None:
-    _, client = serve({"use_sim_time": True})
-    now = Clock()
-    now.clock.sec = 1000
-    for _ in range(6):  # a timer may not fire at all where the machine is busy
-        client.publish_state([0.0] * 3, stamp_ns=1000 * 10**9)
-        client.spin(0.05)
-    clock = client.publisher(Clock, "/clock")
-    with client.periodically(0.02, lambda: clock.publish(now)):
-        client.wait_for(lambda: client.counts()["state_age_s"] == "0.000", "a state of that time")

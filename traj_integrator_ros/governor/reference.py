@@ -230,8 +230,8 @@ def _continues(plan: Plan, origin_ns: int, at_ns: int) -> bool:
 
 def _alone(steps: np.ndarray, rows: np.ndarray, rests: bool, reading: Reading) -> Iterator[Motion]:
     """Yield the spline through rows `[N + 1, dof]`, and smoother ones near those that are noisy."""
-    noisy = smoothing.noisy(rows)
     yield from _through(steps, rows, None, rests, reading)
+    noisy = smoothing.noisy(rows)  # not before: most plans need no smoother spline
     for stride in _ROWS_PER_KNOT if noisy.any() else ():
         if len(steps) < 2 * stride:
             break
