@@ -57,7 +57,7 @@ class Calls:
     """
 
     _is_used = _is_copied = False
-    """Were there clients in this process, or one that it was forked from? Was rclpy used before the fork?"""
+    """Whether this process, or one that it was forked from, had clients; and whether rclpy was used before a fork."""
 
     def __init__(self, node: Node) -> None:
         self._resolve = node.resolve_service_name

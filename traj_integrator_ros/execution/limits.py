@@ -320,7 +320,7 @@ def excess(value: np.ndarray | float, highest: np.ndarray | float, slack: float 
 
 
 def _finite(size: np.ndarray | float) -> np.ndarray:
-    """A size, or 0 where it is infinite: no slack of an infinite limit is no number."""
+    """Sizes of limits, 0 where there is no limit: a slack of 0 times infinity would not be a number."""
     return np.where(np.isfinite(size), size, 0.0)
 
 

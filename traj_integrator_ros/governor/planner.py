@@ -29,7 +29,7 @@ MAKING = 2.0
 _SHORT = 64
 """Rows of a plan whose most exact planned motion takes a few milliseconds to be joined."""
 _LONG = 256
-"""Number of rows of a plan whose motion is hardly ever found within the patience: a stop need not wait for it."""
+"""Most rows of a plan whose search the caller waits for: a stop that comes meanwhile waits, too."""
 _FORGETTING = 0.8
 """Share of the longest time so far that is expected again after a shorter one."""
 
@@ -149,7 +149,7 @@ class Planner:
             guard.stood = stood  # nothing has begun yet
 
     def refuse(self, rejected: Rejected) -> None:
-        """Refuse waiting plans; `tell_refused` tells it."""
+        """Refuse waiting plans; `tell_refused` tells their senders."""
         waiting, self._first, self._next = (self._first, self._next), None, None
         for sought in filter(None, waiting):
             sought.drop()

@@ -219,7 +219,7 @@ class Answers:
             self._brake_after_rejection()
 
     def hand_over(self, trajectory: ExecutableTrajectory | None) -> None:
-        """Publish a trajectory for the controller, unless it has to wait, and tell which plans were refused for it."""
+        """Publish a trajectory for the controller (None: it has to wait), then tell which plans were refused for it."""
         if trajectory is not None:
             self._publish(trajectory)
         self.pipeline.planner.tell_refused()

@@ -159,7 +159,7 @@ def names(text: str) -> list[str]:
 
 
 def output(text: str) -> Path:
-    """An argument that is a file or a folder to make, where that is possible."""
+    """A path to write to: it is no folder, and lies in one that can be written to."""
     path = Path(text)
     if path.is_dir():
         raise argparse.ArgumentTypeError(f"expected a name that no folder has, got {text!r}")
