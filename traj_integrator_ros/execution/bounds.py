@@ -89,10 +89,11 @@ class Bounds:
 
     def raised_to(self, motion: Motion, jerk_share: float = 1.0) -> Bounds:
         """Bounds that a motion keeps with a share of its jerk: assumed rates are raised where it exceeds them."""
-        if jerk_share <= 1.0 and keeps(motion, self.sides):
+        shares = np.array([[1.0], [1.0], [1.0], [jerk_share]])
+        if keeps(motion, self.sides if jerk_share == 1.0 else self.sides / shares):
             return self
         least, most = extremes(motion)[:, 1:]
-        largest = np.maximum(most, -least) * np.array([[1.0], [1.0], [jerk_share]])
+        largest = np.maximum(most, -least) * shares[1:]
         own = np.stack([self.velocity, self.acceleration, self.jerk])
         velocity, acceleration, jerk = np.maximum(own, np.minimum(largest, self.most))
         return replace(self, velocity=velocity, acceleration=acceleration, jerk=jerk)
@@ -111,9 +112,9 @@ class Bounds:
 
     def containing(self, motion: Motion) -> Bounds:
         """The same bounds, with positions widened to those of a motion."""
-        least, most = extremes(motion)[:, 0]
-        if (least >= self.position_min).all() and (most <= self.position_max).all():
+        if keeps(motion, _ranges(self.position_min, self.position_max, np.full((3, motion.dof), np.inf))):
             return self
+        least, most = extremes(motion)[:, 0]
         low, high = np.minimum(self.position_min, least), np.maximum(self.position_max, most)
         return replace(self, position_min=low, position_max=high)
 

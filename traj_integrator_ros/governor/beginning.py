@@ -159,16 +159,19 @@ class Beginning:
         def beyond(places: np.ndarray) -> np.ndarray:
             return np.maximum(first - places.max(axis=0), places.min(axis=0) - first) - reach
 
+        if (beyond(present.planned.state_at(join_ns).position[None]) <= 0).all():  # nearly always
+            return ""
         executed = present.planned.rest_from(join_ns)
         places = np.vstack([executed.coefficients[:, 0], executed.end.position])
         if measured is not None:
             places = np.vstack([places, turned(measured.position, places[0], self._parameters.continuous)])
-        if present.follows and (beyond(places) > 0).any():
+        apart = beyond(places)
+        if present.follows and (apart > 0).any():
             at_ns = self._published.motion_clock.at(now_ns)
             passed = passed_since(self._published.present.sent, plan.origin_ns or at_ns - whole_ns(_LATEST_S), at_ns)
-            places = np.vstack([places, *passed])
-        joint = int(beyond(places).argmax())
-        if not beyond(places)[joint] > 0:
+            apart = beyond(np.vstack([places, *passed]))
+        joint = int(apart.argmax())
+        if not apart[joint] > 0:
             return ""
         return (
             f"sequence: its first position of {self._parameters.joint_names[joint]} is {first[joint]:.6g}, expected "

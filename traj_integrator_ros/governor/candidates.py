@@ -184,7 +184,7 @@ class Candidates:
             if planned.is_complete:
                 yield planned
                 continue
-            planned = inside(planned, join_ns, bounds.position_min, bounds.position_max)
+            planned = inside(planned, join_ns, bounds)
             rest = planned.remainder(join_ns)
             if self._keeps(rest, bounds):
                 yield planned

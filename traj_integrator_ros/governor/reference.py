@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..execution.bounds import Bounds
-from ..execution.limits import extremes
+from ..execution.limits import extremes, keeps
 from ..execution.motion import Motion, State, resting
 from ..execution.rows import cubic_spline, rests_at_end, settle, taken_up
 from ..execution.tolerances import MOMENT_S, NANOSECOND_S, ROUNDING, whole_ns
@@ -240,13 +240,15 @@ def _alone(steps: np.ndarray, rows: np.ndarray, rests: bool, reading: Reading) -
             yield from _through(steps, fitted, None, rests, reading)
 
 
-def inside(planned: PlannedMotion, join_ns: int, low: np.ndarray, high: np.ndarray) -> PlannedMotion:
-    """A planned motion within positions `[dof]`, if its rows are within, and it goes a little beyond between them.
+def inside(planned: PlannedMotion, join_ns: int, bounds: Bounds) -> PlannedMotion:
+    """A planned motion within bounds of position, if its rows are within, and it goes a little beyond between them.
 
     A spline that comes to rest at a limit rings by up to a thousandth of its way there: that joint goes that much
-    less far. `low`, `high`: may be infinite.
+    less far.
     """
-    valid = planned.remainder(join_ns).valid
+    valid, low, high = planned.remainder(join_ns).valid, bounds.position_min, bounds.position_max
+    if keeps(valid, bounds.sides):  # takes a quarter of the time of all extremes
+        return planned
     least, most = extremes(valid)[:, 0]
     beyond = np.maximum(low - least, most - high)
     if not (beyond > 0).any():
