@@ -18,13 +18,12 @@ class NotYet(Exception):
 
     Args:
         until_ns: when that will be known; 0: nobody knows.
-        is_sought: it is known, and the motion to the plan is being sought.
 
     """
 
-    def __init__(self, until_ns: int = 0, *, is_sought: bool = False) -> None:
+    def __init__(self, until_ns: int = 0) -> None:
         super().__init__()
-        self.until_ns, self.is_sought = until_ns, is_sought
+        self.until_ns = until_ns
 
 
 class Present(NamedTuple):
