@@ -80,3 +80,25 @@ def test_the_command_does_not_lead_an_arm_on_that_hangs_below_it(droop: float) -
     arm.run(6.0)
     assert abs(arm.commands[-1] - arm.commands[-200])[0] < 1e-9, "it stands"
     assert abs(arm.commands[-1] - arm.commands[150])[0] < 0.2
+
+
+@pytest.mark.parametrize("held_s", [0.08, 0.15, 0.3, 0.5, 0.8])
+@pytest.mark.parametrize("lag_s", [0.01, 0.04, 0.09])
+def test_the_command_gives_way_once_to_an_arm_that_is_held_and_let_go(held_s: float, lag_s: float) -> None:
+    def read(arm: ArmLoop, _: np.ndarray) -> np.ndarray:
+        return arm.place if 1.0 <= arm.time < 1.0 + held_s else arm.command(arm.time - lag_s)[0]
+
+    arm, ahead = (
+        ArmLoop(SimulatedNode(1, limits__assumed_velocity=2.0, start_from="previous"), read),
+        0.04 * np.arange(1, 25),
+    )
+    arm.run(0.3)
+    leading = chunks(arm, lambda time: 0.9 * (time - 0.3 + ahead))
+    arm.run(0.71, leading)
+    held, guard = arm.place[0], arm.node.published.guard
+    arm.run(0.2, leading)
+    arm.run(1.0)
+    assert guard.brakes == 1 and guard.yields.count <= 1 and not guard.reason
+    arm.run(0.5)
+    assert np.ptp(np.array(arm.commands[-60:])) < 1e-9, "it stands"
+    assert min(arm.commands[100:])[0] > held - 16e-3, "at most the 15 mrad that keep drives from pressing"

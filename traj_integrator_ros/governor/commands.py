@@ -17,7 +17,7 @@ from .measured import JointStates, MeasuredState
 from .planner import Planner
 from .published import PublishedMotion
 from .sent import NotYet
-from .supervision import NEAR, REST_S, Finding, Yields
+from .supervision import NEAR, REACHED, REST_S, Finding, Yields
 from .trajectories import TrajectoryMaker
 
 _RESTARTS_S = 0.16
@@ -92,9 +92,10 @@ class Commands:
         if waits or unsure or yields.settled >= _MOST_YIELDS or (own := present.own(now_ns)) is None:
             return None
         allowance, ends = self._trajectories.allowance, own.planned.motion.end.position
-        near = NEAR * allowance.distance
+        near, reached = NEAR * allowance.distance, REACHED * allowance.distance
         there = guard.monitor.held_by + (0.0 if guard.contact is None else near * guard.contact.push)
-        if not (np.abs(there - ends) > near).any():
+        follows = moving and (guard.deviation <= reached).all()
+        if follows or not (np.abs(there - ends) > near + reached).any():
             return None
         if self._joint_states.known(now_ns, self._parameters.state_timeout) is None:
             return None

@@ -18,7 +18,7 @@ NEAR = 0.3
 """Share of the allowance with three uses. A braked robot that is this near counts as being at its command. The command
 gives way to an obstacle this far, since integrators of drives would press on. Plans may lead on against it this far.
 """
-_REACHED = 0.05
+REACHED = 0.05
 """Share of the allowance within which a braked robot has reached its command; walls hold it back by 0.16 and more."""
 
 
@@ -188,7 +188,7 @@ class Guard:
         If it has come to its command by itself, no obstacle is there: it was held, or its drive was off, for a moment.
         """
         self.reason = ""
-        if not self.yields.count and (self.deviation <= _REACHED * allowance.distance).all():
+        if not self.yields.count and (self.deviation <= REACHED * allowance.distance).all():
             self.contact = None
         if self.contact is not None:
             self.contact = self.contact._replace(place=self._rested_at)
