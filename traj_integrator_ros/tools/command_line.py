@@ -7,6 +7,7 @@ import math
 import os
 import signal
 import sys
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NoReturn
@@ -16,6 +17,8 @@ from ..motions.samples import RecordingError
 
 RUN = "ros2 run traj_integrator_ros"
 EXIT_FAILED, EXIT_USAGE, EXIT_INTERRUPTED, EXIT_TERMINATED = 1, 2, 130, 143
+AGAIN_S = 1.0
+"""Signals within this time, s, of the first do not disturb the end it brings: ros2 launch passes on a Ctrl-C again."""
 
 
 class UserError(Exception):
@@ -82,8 +85,16 @@ class ToolParser(argparse.ArgumentParser):
 
 def run_tool(name: str, body: Callable[[], int]) -> int:
     """Run a tool and turn users' mistakes, and signals, into one line and an exit code."""
-    signal.signal(signal.SIGTERM, _on_sigterm)
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell ignores SIGINT for processes in the background
+    begun = -math.inf
+
+    def unwind(number: int, frame: object) -> None:
+        nonlocal begun
+        if time.monotonic() - begun > AGAIN_S:
+            begun = time.monotonic()
+            raise KeyboardInterrupt if number == signal.SIGINT else _Terminated
+
+    for number in (signal.SIGTERM, signal.SIGINT):  # a shell ignores SIGINT for processes in the background
+        signal.signal(number, unwind)
     sys.stdout.reconfigure(errors="backslashreplace")  # names may have letters that the terminal's encoding lacks
     try:
         code = body()
@@ -171,7 +182,3 @@ def output(text: str) -> Path:
 def one_line(text: object) -> str:
     """The text without line breaks."""
     return " ".join(str(text).split())
-
-
-def _on_sigterm(number: int, frame: object) -> None:
-    raise _Terminated
