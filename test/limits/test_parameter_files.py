@@ -83,6 +83,15 @@ def test_the_tools_take_the_parameters_of_the_node_as_it_does(
     assert "parameters of /c taken, left out: /d" in capsys.readouterr().err
 
 
+def test_the_tools_read_numbers_as_rcl_does_and_tell_of_names_the_node_lacks(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    names = "limits.velocity: [1e3, 2.5E+0], limits.velocty: [1], use_sim_time: true, constraints.a.goal: 0.1"
+    (tmp_path / "a.yaml").write_text(f"/**: {{ros__parameters: {{joint_names: [a, b], {names}}}}}")
+    np.testing.assert_array_equal(load_robot(tmp_path / "a.yaml", None).limits.velocity, [1000, 2.5])
+    assert capsys.readouterr().err.endswith("a.yaml: left out, since the node has no such parameters: limits.velocty\n")
+
+
 def test_a_file_of_no_sections_has_no_nodes() -> None:
     for content in (None, 3, [], {}, {"ros__parameters": 3}, {"a": {"b": 1}}):
         assert nodes_with(content, "a", lambda _: True) == {}

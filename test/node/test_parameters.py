@@ -79,6 +79,16 @@ def test_every_default_is_valid_and_described(spec: ParameterSpec) -> None:
     assert bool(spec.form) == bool(spec.pattern), "a pattern is for programs, its form for people"
 
 
+@pytest.mark.parametrize("spec", PARAMETERS, ids=lambda spec: spec.name)
+def test_a_value_of_another_type_is_named(spec: ParameterSpec) -> None:
+    of_another = [None, {}, [None], [[1.0]], 2.5 if spec.kind is ParameterKind.INTEGER else b"x"]
+    of_another += [value for value in ("fast", True, 2.5) if not isinstance(value, type(spec.default))]
+    for value in of_another:
+        with pytest.raises(InvalidParameters, match=re.escape(f", got {value!r}")) as raised:
+            NodeParameters.from_values({**default_values(), "joint_names": ["a", "b"], spec.name: value})
+        assert str(raised.value).startswith(f"{spec.name}: expected ")
+
+
 WRONG = {
     "dt zero": ({"dt": 0.0}, "dt"),
     "dt NaN": ({"dt": float("nan")}, "dt"),

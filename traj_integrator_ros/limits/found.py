@@ -65,7 +65,6 @@ def unlimited(quantity: str) -> float:
 def number(value: object, place: str, of: str = "") -> float:
     """A number from a file. Raises LimitsError, which names its place, for anything else."""
     try:
-        # YAML 1.1 reads 1e3 as a text, but rcl reads it as a number.
         found = math.nan if isinstance(value, bool) else float(value)
     except (TypeError, ValueError):
         found = math.nan

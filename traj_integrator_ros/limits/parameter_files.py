@@ -6,6 +6,8 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 
 SECTION = "ros__parameters"
+_EXPONENT = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)[eE][-+]?\d+$")
+"""Numbers such as 1e3, which YAML 1.1 reads as texts and rcl as numbers."""
 _ANY = re.compile(r"\*\*?$")
 """The end of a pattern that matches a node's own name."""
 _TOKENS = {"**": r"(/\w+)*", "*": r"/\w+"}
@@ -82,6 +84,7 @@ def load_once(text: str, constructors: Mapping[str, Callable[[str], object]] | N
             node.value = [*once.values()]
             return super().construct_mapping(node, deep)
 
+    Loader.add_implicit_resolver("tag:yaml.org,2002:float", _EXPONENT, [*"-+.0123456789"])
     for tag, made in (constructors or {}).items():
         Loader.add_constructor(tag, lambda loader, node, made=made: made(loader.construct_scalar(node)))
     return yaml.load(text, Loader)

@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from numbers import Integral, Real
 
 import numpy as np
 
@@ -16,12 +17,24 @@ from ..limits.joint_limits import JointLimits, assumed_limits
 from .table import (
     END_STOP,
     PARAMETERS,
+    SPECS,
     ParameterKind,
     ParameterSpec,
     ParameterTable,
     ParameterValue,
     of_joints,
 )
+
+_EXPECTED = {
+    ParameterKind.BOOL: (bool, "true or false"),
+    ParameterKind.INTEGER: (Integral, "a whole number"),
+    ParameterKind.DOUBLE: (Real, "a number"),
+    ParameterKind.STRING: (str, "a text"),
+    ParameterKind.STRING_ARRAY: (str, "a list of texts"),
+    ParameterKind.DOUBLE_ARRAY: (Real, "a list of numbers"),
+}
+"""Types of values, or of those in a list, and what they are called."""
+_LISTS = (ParameterKind.STRING_ARRAY, ParameterKind.DOUBLE_ARRAY)
 
 
 class InvalidParameters(ValueError):
@@ -65,6 +78,7 @@ class NodeParameters(ParameterTable):
             InvalidParameters: with the parameter, what was expected and what was given.
 
         """
+        check_value(SPECS["joint_names"], values["joint_names"])
         check_joint_names(values["joint_names"])
         converted = {}
         for spec in PARAMETERS:
@@ -96,6 +110,10 @@ def check_value(spec: ParameterSpec, value: ParameterValue) -> None:
         InvalidParameters: with the parameter, what was expected and what was given.
 
     """
+    kind, expected = _EXPECTED[spec.kind]
+    values = value if spec.kind in _LISTS else [value]
+    if not isinstance(values, (list, tuple, np.ndarray)) or not all(_is(one, kind) for one in values):
+        raise InvalidParameters(f"{spec.name}: expected {expected}, got {value!r}")
     if spec.range is not None:
         low, high = spec.range
         if not low <= value <= high:  # NaN counts as outside
@@ -120,6 +138,11 @@ def check_joint_names(names: Sequence[str]) -> None:
             raise InvalidParameters("joint_names: expected non-empty names, got an empty one")
         if list(names).count(name) > 1:
             raise InvalidParameters(f"joint_names: expected every joint once, got {name!r} twice")
+
+
+def _is(value: object, kind: type) -> bool:
+    """Whether a value is of a type; true and false, which are numbers in Python, are of none but their own."""
+    return isinstance(value, kind) and isinstance(value, bool) is (kind is bool)
 
 
 def _checked_limit(name: str, values: Sequence[float], dof: int) -> np.ndarray | None:

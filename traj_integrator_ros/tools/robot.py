@@ -23,6 +23,8 @@ if TYPE_CHECKING:  # imports torch
 
 NODE = "traj_integrator"
 """Name of the node whose parameters are taken from a file that has several nodes."""
+_OTHERS = ("constraints.", "qos_overrides.", "use_sim_time", "start_type_description_service")
+"""Beginnings of names that belong to single joints, to topics or to ROS."""
 
 
 @dataclass(frozen=True)
@@ -121,21 +123,18 @@ def _of_parameters(path: Path, urdf: Path | None) -> Robot:
     from ..parameters.parameters import InvalidParameters, NodeParameters, default_values
     from ..parameters.table import SPECS  # imports torch
 
-    given, defaults = {name: value for name, value in _parameters(path).items() if name in SPECS}, default_values()
-    for name, value in given.items():
-        if isinstance(defaults[name], list) is not isinstance(value, list):
-            kind = "a list" if isinstance(defaults[name], list) else "one value"
-            raise UserError(f"{path}: {name}: expected {kind}, got {value!r}")
+    there = _parameters(path)
+    given = {name: value for name, value in there.items() if name in SPECS}
+    if unknown := [name for name in there if name not in SPECS and not name.startswith(_OTHERS)]:
+        note(f"{path}: left out, since the node has no such parameters: {', '.join(unknown)}")
     if urdf is not None:
         given["limits.urdf"] = str(urdf)
     try:
-        parameters = RobotLimits.configured(NodeParameters.from_values({**defaults, **given})).parameters
+        parameters = RobotLimits.configured(NodeParameters.from_values({**default_values(), **given})).parameters
         named = parameters.limits_urdf
         units = JointUnits() if named in (FROM_TOPIC, FROM_NOWHERE) else _units_of(load_joint_types(named))
     except (InvalidParameters, LimitsError) as error:
         raise UserError(f"{path}: {error}") from None
-    except (TypeError, ValueError, KeyError) as error:
-        raise UserError(f"{path}: a parameter of a wrong type: {error}") from None
     return Robot(parameters.joint_limits, units, str(path), parameters.limits_continuous, parameters)
 
 
