@@ -94,6 +94,7 @@ def test_the_motion_alone_is_written_on_request(here, tmp_path):
     ("arguments", "message"),
     [
         (["--seconds", "0"], "expected a number of at least 1 s"),
+        (["--out", "columns.csv"], "argument --out: expected a folder that can be written to, got 'columns.csv'"),
         (["--nonsense"], "unrecognized arguments"),
         (["columns.csv"], "expected columns time, position_<joint>"),
     ],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import signal
 import subprocess
 import sys
@@ -110,6 +111,9 @@ MISTAKES = {
     "check_trajectory motion.csv --params one.yaml": "one.yaml: limits.velocity: expected a list of numbers, got 2.0",
     "check_trajectory motion.csv --params text.yaml": "limits.velocity: expected a list of numbers, got 'fast'",
     "check_trajectory motion.csv --params texts.yaml": "limits.velocity: expected a list of numbers, got ['fast'",
+    "check_trajectory motion.csv --params ''": "argument --params: expected a name, got ''",
+    "check_trajectory ''": "argument FILE: expected a name, got ''",
+    "check_trajectory --topic ''": "argument --topic: expected a name, got ''",
     "check_trajectory motion.csv --joints a,,b": "--joints: expected names with commas between them, got 'a,,b'",
     "check_trajectory --start-tolerance -1": "argument --start-tolerance: expected a number > 0, got '-1'",
     "check_trajectory --nonsense": "unrecognized arguments: --nonsense",
@@ -151,7 +155,7 @@ MISTAKES = {
 
 @pytest.mark.parametrize("line", MISTAKES)
 def test_a_mistake_is_one_line_and_exit_code_2(tool: Tool, wrong_files: None, line: str) -> None:
-    name, *arguments = line.split()
+    name, *arguments = shlex.split(line)
     result = tool(name, *arguments)
     assert (result.returncode, result.stdout) == (2, "")
     assert MISTAKES[line] in result.stderr and result.stderr.startswith(f"{name}: ")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ..motions.extras import require
 from ..motions.writing import write_table
-from ..tools.command_line import ToolFailure, ToolParser, number, output, run_tool
+from ..tools.command_line import ToolFailure, ToolParser, file, folder, number, output, run_tool
 
 MAX_SECONDS = 30.0
 """Longer motions are cut at this time, s, so that the demo ends within a minute."""
@@ -28,9 +28,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "rosbag2 folder, .db3 or .mcap; CSV (time, position_<joint>, velocity_<joint>, or a UR RTDE log); YAML of a "
         "RobotTrajectory. Default: a Panda motion planned on the spot"
     )
-    parser.add_argument("recording", nargs="?", type=Path, metavar="RECORDING", help=kinds)
+    parser.add_argument("recording", nargs="?", type=file, metavar="RECORDING", help=kinds)
     parser.option("--topic", "JointState topic of a bag (default: /joint_states, or the only one)")
-    parser.option("--out", "default: %(default)s", "DIR", Path, Path("build/demo"))
+    parser.option("--out", "default: %(default)s", "DIR", folder, Path("build/demo"))
     parser.option("--seconds", "use the first S seconds of the motion only", "S", _seconds, MAX_SECONDS)
     parser.flag("--external-node", "use the node traj_integrator that runs already (started by a launch file)")
     parser.option("--write-node-params", "write the parameter file of a node for this motion, and end", "FILE", output)

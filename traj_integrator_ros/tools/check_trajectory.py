@@ -8,7 +8,6 @@ import sys
 from collections import deque
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from pathlib import Path
 
 import numpy as np
 
@@ -17,7 +16,7 @@ from ..motions.files import read_trajectories
 from ..motions.trajectories import PlannedTrajectory, planned_trajectory
 from ..motions.units import JointUnits
 from .checker import START_TOLERANCE, Expectation, check, motion_between
-from .command_line import EXIT_FAILED, ToolFailure, ToolParser, UserError, count, names, note, positive, run_tool
+from .command_line import EXIT_FAILED, ToolFailure, ToolParser, UserError, count, file, names, note, positive, run_tool
 from .robot import Robot, add_robot_options, load_robot
 from .ros_session import RosSession
 
@@ -42,7 +41,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         EXAMPLES,
         uses_ros=True,
     )
-    parser.add_argument("file", nargs="?", type=Path, metavar="FILE", help="check this instead of a topic")
+    parser.add_argument("file", nargs="?", type=file, metavar="FILE", help="check this instead of a topic")
     parser.option("--topic", f"JointTrajectory topic, also of a bag (default: {TOPIC})")
     add_robot_options(parser, "parameter file of the node: joints and limits")
     parser.option("--joints", "the controller's joints (default: of --params)", "A,B", names)

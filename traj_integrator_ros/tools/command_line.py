@@ -33,6 +33,13 @@ class _Terminated(BaseException):
     """SIGTERM arrived: unwind, so that nothing is left behind."""
 
 
+def filled(text: str) -> str:
+    """A name; an empty one would stand for the default."""
+    if not text:
+        raise argparse.ArgumentTypeError("expected a name, got ''")
+    return text
+
+
 class ToolParser(argparse.ArgumentParser):
     """An argument parser whose errors are one line.
 
@@ -59,7 +66,7 @@ class ToolParser(argparse.ArgumentParser):
         name: str,
         told: str,
         metavar: str | None = None,
-        kind: Callable[[str], object] = str,
+        kind: Callable[[str], object] = filled,
         default: object = None,
         *,
         group: argparse._ArgumentGroup | None = None,
@@ -169,14 +176,31 @@ def names(text: str) -> list[str]:
     return found
 
 
+def file(text: str) -> Path:
+    """A path to read from; an empty one would stand for the present folder."""
+    return Path(filled(text))
+
+
+def folder(text: str) -> Path:
+    """A folder to write to, which need not exist."""
+    found = file(text)
+    if not _is_writable(next(one for one in (found, *found.absolute().parents) if os.path.lexists(one))):
+        raise argparse.ArgumentTypeError(f"expected a folder that can be written to, got {text!r}")
+    return found
+
+
 def output(text: str) -> Path:
     """A path to write to: it is no folder, and lies in one that can be written to."""
     path = Path(text)
-    if path.is_dir():
+    if os.path.isdir(path):
         raise argparse.ArgumentTypeError(f"expected a name that no folder has, got {text!r}")
-    if not (path.parent.is_dir() and os.access(path.parent, os.W_OK)):
+    if not _is_writable(path.parent):
         raise argparse.ArgumentTypeError(f"expected a folder that can be written to, got {str(path.parent)!r}")
     return path
+
+
+def _is_writable(folder: Path) -> bool:
+    return os.path.isdir(folder) and os.access(folder, os.W_OK)
 
 
 def one_line(text: object) -> str:

@@ -7,7 +7,6 @@ import sys
 import time
 from collections.abc import Iterator, Mapping
 from collections.abc import Sequence as Arguments
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,7 +16,7 @@ from ..motions.samples import QUANTITIES, RecordingError, Samples
 from ..motions.sequences import BSPLINE, CONTROL_SPACES, ENDS, STATE, read_sequences
 from ..motions.writing import BAGS, from_start, write_archive, write_bag, write_table
 from ..requests.rejection import DT_MAX_S, DT_MIN_S
-from .command_line import ToolParser, note, numbers, output, positive, run_tool
+from .command_line import ToolParser, file, note, numbers, output, positive, run_tool
 from .drawing import PICTURES, draw_motion
 from .robot import Robot, add_robot_options, load_robot
 
@@ -44,7 +43,7 @@ def main(arguments: Arguments[str] | None = None) -> int:
         "(actions, or time, position ...), YAML of ros2 topic echo.",
         EXAMPLES,
     )
-    parser.option("file", "actions or a motion", "FILE", Path)
+    parser.option("file", "actions or a motion", "FILE", file)
     parser.option("--out", "trajectory: .csv, .npz, .mcap or .db3, or a folder (no suffix) for a bag", "FILE", output)
     parser.option("--plot", "figure of the first trajectory, with what was recorded", "FILE", output)
     add_robot_options(parser, "parameter file of the node: limits, schemes, the form of B-splines")

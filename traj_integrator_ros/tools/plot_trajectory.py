@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 
 from ..motions.batches import motions_of_batch
 from ..motions.extras import require
@@ -13,7 +12,7 @@ from ..motions.files import read_samples
 from ..motions.read_bag import JOINT_TRAJECTORY, TRAJECTORY_BATCH
 from ..motions.samples import Nature, Samples
 from ..motions.trajectories import planned_trajectory, samples_of_trajectory
-from .command_line import ToolFailure, ToolParser, UserError, count, names, note, output, positive, run_tool
+from .command_line import ToolFailure, ToolParser, UserError, count, file, names, note, output, positive, run_tool
 from .drawing import PICTURES, draw_motion, violations
 from .robot import Robot, add_robot_options, load_robot
 from .ros_session import RosSession
@@ -39,7 +38,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         EXAMPLES,
         uses_ros=True,
     )
-    parser.add_argument("file", nargs="?", type=Path, metavar="FILE", help="draw this instead of a topic")
+    parser.add_argument("file", nargs="?", type=file, metavar="FILE", help="draw this instead of a topic")
     parser.option("--topic", f"JointTrajectory or TrajectoryBatch topic, also of a bag (default: {TOPIC})")
     add_robot_options(parser, "parameter file of the node: limits")
     parser.option("--joints", "draw these joints only", "A,B", names)

@@ -8,12 +8,11 @@ import sys
 import time
 from array import array
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
 import numpy as np
 
 from ..motions.files import read_samples
-from .command_line import ToolParser, UserError, note, positive, run_tool
+from .command_line import ToolParser, UserError, file, note, positive, run_tool
 from .progress import Progress
 from .ros_session import RosSession
 
@@ -43,7 +42,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         EXAMPLES,
         uses_ros=True,
     )
-    parser.option("file", "the recording", "FILE", Path)
+    parser.option("file", "the recording", "FILE", file)
     parser.option("--topic", "JointState topic of a bag (default: /joint_states, or the only one)")
     parser.option("--speed", "times as fast as recorded (default: 1)", "X", positive, 1.0)
     parser.flag("--loop", "over and over until Ctrl-C")

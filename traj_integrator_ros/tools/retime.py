@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import wait
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,7 +16,7 @@ from ..motions.files import read_samples
 from ..motions.samples import Nature, Samples, samples_of
 from ..motions.writing import write_table
 from .background import in_background
-from .command_line import EXIT_FAILED, ToolFailure, ToolParser, UserError, note, output, positive, run_tool
+from .command_line import EXIT_FAILED, ToolFailure, ToolParser, UserError, file, note, output, positive, run_tool
 from .drawing import draw_retimed
 from .progress import Progress
 from .robot import Robot, add_robot_options, load_robot
@@ -44,7 +43,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "points, too. A plan keeps its own times where it keeps the limits; with --fastest only its positions count.",
         EXAMPLES,
     )
-    parser.option("file", "a table, NPZ, YAML of ros2 topic echo, or a rosbag2 recording", "FILE", Path)
+    parser.option("file", "a table, NPZ, YAML of ros2 topic echo, or a rosbag2 recording", "FILE", file)
     parser.option("--topic", "topic of a bag, if it has several")
     add_robot_options(parser, "parameter file of the node: limits")
     for name, unit in zip(_KINDS, ("rad/s", "rad/s^2", "rad/s^3"), strict=True):

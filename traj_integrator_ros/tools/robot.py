@@ -16,7 +16,7 @@ from ..limits.urdf import load_joint_types, load_urdf, read_joint_types
 from ..motions.extras import read_text, require
 from ..motions.samples import Samples
 from ..motions.units import JointUnits
-from .command_line import ToolParser, UserError, note
+from .command_line import ToolParser, UserError, file, note
 
 if TYPE_CHECKING:  # imports torch
     from ..parameters.parameters import NodeParameters
@@ -101,8 +101,8 @@ class Robot:
 
 def add_robot_options(parser: ToolParser, params_help: str) -> None:
     """The options --params and --urdf."""
-    parser.option("--params", params_help, "FILE", Path)
-    parser.option("--urdf", "the robot's URDF: limits that --params does not give, and units", "FILE", Path)
+    parser.option("--params", params_help, "FILE", file)
+    parser.option("--urdf", "the robot's URDF: limits that --params does not give, and units", "FILE", file)
 
 
 def load_robot(params: Path | None, urdf: Path | None) -> Robot:
