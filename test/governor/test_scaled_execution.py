@@ -173,8 +173,9 @@ def test_a_driver_tells_the_scale_that_nobody_reports(scale: float) -> None:
     node.measure([0.0, 0.0])
     node.pipeline.take_speed_scaling(scale, ns(NOW_S))
     assert node.published.motion_clock.at(ns(NOW_S + 1)) == ns(NOW_S + scale)
-    refused = rejected(node.pipeline.take_speed_scaling, np.nan, ns(NOW_S))
-    assert refused.reason is RejectionReason.NOT_FINITE and node.published.motion_clock.rate == scale
+    for endless in (np.nan, 1e306):
+        refused = rejected(node.pipeline.take_speed_scaling, endless, ns(NOW_S))
+        assert refused.reason is RejectionReason.NOT_FINITE and node.published.motion_clock.rate == scale
     assert node.plan(TIMES, shape(TIMES)).stamp_ns == 0
     report = node.pipeline.controller_reports.report(("a", "b"), np.zeros(2), np.zeros(2), np.zeros(2), ns(NOW_S), 0.0)
     assert isinstance(report, ControllerReport) and report.speed_scaling == scale

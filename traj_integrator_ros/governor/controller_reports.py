@@ -20,6 +20,8 @@ _MATCH_RAD, _MATCH_RAD_S, _HOLDS_RAD_S = 2e-5, 7e-3, 2e-4
 """Deviation that blending adds to a motion; and largest speed of a motion that may be taken for a hold."""
 _STEPS, NEAR_NS = 4, 20_000_000
 """Steps of a search for the time at which a motion was like that, and its span around the expected time."""
+MOST_SCALING = 1e9
+"""Largest speed scaling that is taken."""
 _HELD_RAD = 2e-8
 """Largest distance of a motion from a reference that stands: a restarted controller holds another one."""
 
@@ -108,14 +110,18 @@ class ControllerReports:
         has_velocity = bool(len(velocity)) and not np.isnan(rates[0]).any()
         given = (np.where(np.isnan(rate), 0.0, rate) for rate in rates)
         state = State(values_of("positions", position, optional=False), *given)
-        if not np.isfinite(speed_scaling):
-            raise Rejected(
-                RejectionReason.NOT_FINITE,
-                f"controller_state.speed_scaling_factor: expected a number, got {speed_scaling}",
-            )
+        check_speed_scaling("controller_state.speed_scaling_factor", speed_scaling)
         self._scales = self._scales or speed_scaling != 0.0
         own = speed_scaling if self._scales else 1.0
         return ControllerReport(stamp_ns, state, own if self.told is None else self.told, has_velocity)
+
+
+def check_speed_scaling(field: str, scaling: float) -> None:
+    """Check that times of motions at this speed are finite, too. Raises Rejected: not_finite."""
+    if not (np.isfinite(scaling) and scaling <= MOST_SCALING):
+        raise Rejected(
+            RejectionReason.NOT_FINITE, f"{field}: expected a number of at most {MOST_SCALING:g}, got {scaling}"
+        )
 
 
 def matches(report: ControllerReport, planned: PlannedMotion) -> bool | None:

@@ -23,7 +23,7 @@ from ..requests.retime_requests import RetimeFields, RetimeRequest, check_retimi
 from ..requests.sequences import ActionRequest, IntegratedBatch
 from .commands import Commands
 from .committed import CommittedFields, committed_rows
-from .controller_reports import ControllerReport, ControllerReports, ControllerStatus
+from .controller_reports import ControllerReport, ControllerReports, ControllerStatus, check_speed_scaling
 from .executable import ExecutableTrajectory
 from .measured import JointStates
 from .planner import Planner, Refuse, Sought
@@ -205,8 +205,7 @@ class Executor:
             Rejected: not_finite.
 
         """
-        if not np.isfinite(scaling):
-            raise Rejected(RejectionReason.NOT_FINITE, f"speed_scaling: expected a number, got {scaling}")
+        check_speed_scaling("speed_scaling", scaling)
         self.controller_reports.told = scaling
         if self.published.present.report is None:
             self.published.present.follow_scaling(scaling, now_ns)
