@@ -46,7 +46,7 @@ def _prepare_environment() -> None:
 
 _prepare_environment()
 _turns: list[int] = []  # file descriptors, in a worker
-_queue_of: dict[Path, int] = {}
+_with_nodes: set[Path] = set()
 _NICE = 10
 
 
@@ -65,7 +65,7 @@ def pytest_configure(config: pytest.Config) -> None:
         config.add_cleanup(gate.close), config.add_cleanup(room.close)
         files = [gate.name, room.name]
         begin = functools.partial(_begin_worker, files)
-        config.pluginmanager.register(ForkedWorkers(config.option.workers, _queue_of.__getitem__, begin))
+        config.pluginmanager.register(ForkedWorkers(config.option.workers, _queue_of, begin))
     if importlib.util.find_spec("hypothesis") is None:
         return
     from hypothesis import Phase, settings
@@ -98,13 +98,18 @@ def pytest_unconfigure() -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Queues for tests that compute, for tests of real nodes, and for tests that run alone; long files come first.
 
-    Half of the workers begin with nodes, which wait for much of their time; the others compute then.
+    Half of the workers begin with nodes, which wait for much of their time; the others compute then. Only the
+    tests that are marked alone wait for the end, not their files.
     """
     marks: dict[Path, set[str]] = {}
     for item in items:
         marks.setdefault(item.path, set()).update(mark.name for mark in item.iter_markers())
-    _queue_of.update({path: 2 if "alone" in its else int("ros" in its) for path, its in marks.items()})
-    items.sort(key=lambda item: (_queue_of[item.path], "slow" not in marks[item.path]))
+    _with_nodes.update(path for path, its in marks.items() if "ros" in its)
+    items.sort(key=lambda item: (_queue_of(item), "slow" not in marks[item.path]))
+
+
+def _queue_of(item: pytest.Item) -> int:
+    return 2 if item.get_closest_marker("alone") else int(item.path in _with_nodes)
 
 
 @pytest.hookimpl(hookwrapper=True, tryfirst=True)  # around pytest-timeout, which must not count the waiting

@@ -1,8 +1,9 @@
 """Several workers for one run: the process that has collected the tests forks them, with all that it has imported.
 
 A worker takes one file after the other, in the order of the collection, from three queues: every other one begins with
-the second, and all end with the third. Its reports go to the first process, for which they are as if it had run the
-tests itself. Where a worker dies, the test that it ran has failed, and another goes on.
+the second, and all end with the third. A file with tests of two queues is in both, each time with its own. The reports
+go to the first process, for which they are as if it had run the tests itself. Where a worker dies, the test that it ran
+has failed, and another goes on.
 """
 
 from __future__ import annotations
@@ -20,7 +21,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection, wait
-from pathlib import Path
 from types import SimpleNamespace
 from typing import NoReturn
 
@@ -45,12 +45,12 @@ class ForkedWorkers:
 
     Args:
         count: number of workers.
-        queue_of: which of the three queues a file is in.
+        queue_of: which of the three queues a test is in.
         prepare: called in each worker before its first test, with the queue that it begins with.
 
     """
 
-    def __init__(self, count: int, queue_of: Callable[[Path], int], prepare: Callable[[int], None]) -> None:
+    def __init__(self, count: int, queue_of: Callable[[pytest.Item], int], prepare: Callable[[int], None]) -> None:
         self.count, self.queue_of, self.prepare = count, queue_of, prepare
         self._files: list[list[pytest.Item]] = []
         self._queues: list[int] = []
@@ -64,8 +64,9 @@ class ForkedWorkers:
         """Run all tests that are collected."""
         if session.config.option.collectonly or session.testsfailed:
             return None
-        self._files = [list(items) for _, items in itertools.groupby(session.items, key=lambda item: item.path)]
-        queue_of = [self.queue_of(items[0].path) for items in self._files]
+        parts = itertools.groupby(session.items, key=lambda item: (item.path, self.queue_of(item)))
+        self._files = [list(items) for _, items in parts]
+        queue_of = [self.queue_of(items[0]) for items in self._files]
         for queue in range(_QUEUES):
             waiting, filled = os.pipe()
             indices = [index for index, its in enumerate(queue_of) if its == queue]
