@@ -64,7 +64,7 @@ def _installed() -> Path:
 def _build(folder: Path, prefix: Path) -> None:
     """Build and install it below a folder; raises ControlMsgsAbsent if that fails."""
     options = {
-        "CMAKE_BUILD_TYPE": "Debug",  # builds in a third of the time
+        "CMAKE_BUILD_TYPE": "None",  # neither optimization nor debugging information: builds in a quarter of the time
         "CMAKE_PREFIX_PATH": prefix,
         "CMAKE_INSTALL_PREFIX": folder / "install",
         "CMAKE_INSTALL_RPATH": f"{folder / 'install' / 'lib'};{prefix / 'lib'}",
