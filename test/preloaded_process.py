@@ -15,9 +15,10 @@ import select
 import signal
 import socket
 import subprocess
+import sys
 from pathlib import Path
 
-from preloaded_python import preloaded_python, start_server
+from preloaded_python import SHARED, preloaded_python, start_server
 
 from kit.node_process import NodeProcess, PythonProcess, source_environment
 
@@ -53,7 +54,7 @@ class _Forked:
     def __init__(self, command: list[str], log: Path, environment: dict[str, str]) -> None:
         self.returncode: int | None = None
         self._caller = socket.socket(socket.AF_UNIX)
-        self._caller.connect(_node_server())
+        self._caller.connect(_node_server(environment["PYTHONPATH"], environment.get("LD_LIBRARY_PATH")))
         job = marshal.dumps((command[0], command[1:], os.getcwd(), environment, False))
         with open(os.devnull, "rb") as null, log.open("wb") as output:
             files = [null.fileno(), output.fileno(), output.fileno()]
@@ -88,8 +89,10 @@ class _Forked:
 
 
 @functools.cache
-def _node_server() -> str:
-    return start_server(*(f"traj_integrator_ros.{name}" for name in _IN_NODES), **source_environment())
+def _node_server(python_path: str, libraries: str | None) -> str:
+    """One for the packages that nodes find at present; of several workers, each forks its own from the shared one."""
+    modules = (f"traj_integrator_ros.{name}" for name in _IN_NODES)
+    return start_server(*modules, python=os.environ.get(SHARED, sys.executable), PYTHONPATH=python_path)
 
 
 def process_with(argument: str) -> int:

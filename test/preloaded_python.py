@@ -111,10 +111,10 @@ def preloaded_python() -> str:
     return str(command)
 
 
-def start_server(*modules: str, **environment: str) -> str:
+def start_server(*modules: str, python: str = sys.executable, **environment: str) -> str:
     """The address of a new process that imports modules and forks programs; it ends with this one."""
     folder = Path(tempfile.mkdtemp(prefix="python_"))
-    command = [sys.executable, __file__, str(folder / "socket"), *modules]
+    command = [python, __file__, str(folder / "socket"), *modules]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
     server = subprocess.Popen(command, **pipes, env={**os.environ, **environment}, start_new_session=True)
     atexit.register(_end_server, os.getpid(), server, folder)

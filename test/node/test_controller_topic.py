@@ -7,10 +7,9 @@ from pathlib import Path
 
 import pytest
 from node_fixtures import JOINTS, PARAMETERS
+from preloaded_process import PreloadedNode
 from ros_client import RosClient
 from trajectory_msgs.msg import JointTrajectoryPoint
-
-from kit.node_process import NodeProcess
 
 pytestmark = [pytest.mark.ros, pytest.mark.slow]
 REMAPPED = ["-r", "controller_state:=/said/controller_state"]
@@ -22,8 +21,7 @@ def client_of(report_type: type, tmp_path: Path) -> Iterator:
     processes, clients = [], []
 
     def start(arguments: list[str]) -> RosClient:
-        # The process of a preloaded node has looked for control_msgs already.
-        processes.append(NodeProcess(tmp_path, PARAMETERS, arguments))
+        processes.append(PreloadedNode(tmp_path, PARAMETERS, arguments))
         clients.append(RosClient(JOINTS))
         clients[0].wait_until_active()
         return clients[0]

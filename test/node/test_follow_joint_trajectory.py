@@ -17,7 +17,6 @@ from test_what_an_arm_is_commanded import LIMITS, MakeArm, arm_of_node, make_arm
 from trajectory_msgs.msg import JointTrajectory, MultiDOFJointTrajectory, MultiDOFJointTrajectoryPoint
 
 from kit.messages import SECOND_NS
-from kit.node_process import NodeProcess
 from traj_integrator_interfaces.srv import Stop
 from traj_integrator_ros.requests.goal_results import ResultCode
 
@@ -298,8 +297,7 @@ def test_a_node_shut_down_while_it_executes_tells_the_goals_sender(
 ) -> None:
     from control_msgs.action import FollowJointTrajectory
 
-    # not a node that has looked for control_msgs already
-    start_node(arguments=["-r", "__ns:=/alone"], kind=NodeProcess)
+    start_node(arguments=["-r", "__ns:=/alone"])
     client = connect("/alone/traj_integrator")
     client.wait_until_active()
     actions = ActionClient(client.node, FollowJointTrajectory, client.topic("~/follow_joint_trajectory"))

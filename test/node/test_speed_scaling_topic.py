@@ -7,17 +7,16 @@ from pathlib import Path
 import pytest
 from diagnostic_msgs.msg import DiagnosticStatus
 from node_fixtures import JOINTS, PARAMETERS
+from preloaded_process import PreloadedNode
 from ros_client import RosClient
 from std_msgs.msg import Float64
-
-from kit.node_process import NodeProcess
 
 pytestmark = [pytest.mark.ros, pytest.mark.slow]
 TOPIC = "/driver/speed_scaling"
 
 
 def test_what_a_driver_tells_on_its_topic_is_the_speed_of_motions(tmp_path: Path) -> None:
-    process = NodeProcess(tmp_path, PARAMETERS | {"speed_scaling_topic": TOPIC})
+    process = PreloadedNode(tmp_path, PARAMETERS | {"speed_scaling_topic": TOPIC})
     client = RosClient(JOINTS)
     try:
         client.wait_until_active()

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import pytest
 from node_fixtures import JOINTS, PARAMETERS, plan
+from preloaded_process import PreloadedNode
 from ros_client import RosClient
 from ruckig import InputParameter, Ruckig, Trajectory
 from simulated_arm import RATE, Limits, SimulatedArm
@@ -49,9 +50,8 @@ MakeArm = Callable[..., SimulatedArm]
 
 @pytest.fixture(scope="module")
 def node(report_type: type, tmp_path_factory: pytest.TempPathFactory) -> Iterator[NodeProcess]:
-    # The process of a preloaded node has looked for control_msgs already.
     parameters = PARAMETERS | USUAL | {"warmup": ["1x16"], "use_sim_time": True}
-    process = NodeProcess(tmp_path_factory.mktemp("arm"), parameters)
+    process = PreloadedNode(tmp_path_factory.mktemp("arm"), parameters)
     yield process
     process.stop()
 
