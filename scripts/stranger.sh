@@ -1,19 +1,23 @@
 #!/bin/sh
 # Sets this project up as on a fresh machine, with the package index's own torch (a CUDA build, 3 GB) instead of local
-# wheels, and runs what depends on the torch: demo, C++ example, memory, compiled kernels. With --set-up, only the
-# set-up. It uses a checkout of its own, of the last commit. Skipped where the index is away or slow, or .venv has that
-# torch already; whatever else goes wrong is a failure.
+# wheels, and runs what depends on the torch: demo, C++ example, memory, compiled kernels; only the demo or only the
+# tests if that is the argument. It uses a checkout of its own, of the last commit. Skipped where the index is away or
+# slow, or .venv has that torch already; whatever else goes wrong is a failure.
 cd "$(dirname "$0")/.." || exit
+only=$1
+skip() {
+  echo "stranger: skipped, $1"
+  [ "$only" != tests ]  # who has asked for the tests alone may try again
+  exit
+}
 if .venv/bin/python -c 'import sys, torch; sys.exit(torch.version.cuda is None)'; then
-  echo "stranger: skipped, .venv has the index's own torch already: the tests above ran with it"
-  exit 0
+  skip ".venv has the index's own torch already: the tests above ran with it"
 fi
 exec 9> build/stranger.lock
 flock 9  # one at a time in that checkout
 export PIP_CONFIG_FILE=/dev/null PIP_FIND_LINKS= PIP_EXTRA_INDEX_URL= PIP_NO_INDEX=
 if ! answer=$(.venv/bin/python -m pip index versions torch --timeout 20 --retries 1 2>&1); then
-  echo "stranger: skipped, the package index has no torch to offer here: $(echo "$answer" | tail -n 1)"
-  exit 0
+  skip "the package index has no torch to offer here: $(echo "$answer" | tail -n 1)"
 fi
 checkout=build/stranger/checkout
 if [ -d $checkout/.git ]; then
@@ -33,11 +37,10 @@ for limit in 18m 9m; do  # set-up goes on where it stopped: once more, in case t
   [ $code -ne 0 ] || break
 done
 if [ $code -eq 124 ] && [ ! -e .venv/.set-up/packages ]; then
-  echo "stranger: skipped, the package index did not deliver 3 GB in 27 minutes"
-  exit 0
+  skip "the package index did not deliver 3 GB in 27 minutes"
 fi
 [ $code -eq 0 ] || exit $code
-[ "$1" != --set-up ] || exit 0
-make demo || exit
 .venv/bin/python -c 'import sys, torch; sys.exit(torch.version.cuda is None)' || { echo "stranger: expected a CUDA build" >&2; exit 1; }
-make test PYTEST_ARGS="test/examples/test_cpp.py test/benchmarks/test_suites.py::test_peaks_of_memory_are_measured_in_another_process test/engine/test_allocation.py test/kernels/test_native.py"
+[ "$only" = tests ] || make demo || exit
+# Beside other programs, all of it can take long.
+[ "$only" = demo ] || make test PYTEST_ARGS="--timeout=600 test/examples/test_cpp.py test/benchmarks/test_suites.py::test_peaks_of_memory_are_measured_in_another_process test/engine/test_allocation.py test/kernels/test_native.py"
