@@ -119,6 +119,7 @@ def test_a_node_and_an_executor_command_the_same_bits(make_arm: MakeArm) -> None
         rows = 0.4 * (1 - np.cos(2 * times[:, None])) * [1.0, -0.5, 0.3] + random.normal(0, 5e-4, (16, DOF))
         message = sequence(rows[None], dt=[0.05], control_space=POSITION)
         set_stamp(message, arm.now_ns)
+        arm.client.state()  # by its answer, the node knows the last report
         arm.client.sequences.publish(message)
         arm.client.wait_for(lambda count=compared: len(arm.client.trajectories) > count, "the trajectory of a chunk")
         made = executor.execute(Actions(arm.now_ns, POSITION, 0.05, rows), arm.now_ns)
