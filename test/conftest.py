@@ -47,7 +47,7 @@ def _prepare_environment() -> None:
 _prepare_environment()
 _turns: list[int] = []  # file descriptors, in a worker
 _with_nodes: set[Path] = set()
-_NICE = 10
+_NICE = os.getpriority(os.PRIO_PROCESS, 0) + 10
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -83,10 +83,9 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
-def _begin_worker(turns: list[str], queue: int) -> None:
-    """Give a worker a ROS domain of its own, and its turns; tests that only compute get a lower priority than nodes."""
+def _begin_worker(turns: list[str]) -> None:
+    """Give a worker a ROS domain of its own, and its turns."""
     isolate()
-    os.nice(0 if queue else _NICE)
     _turns.extend(os.open(file, os.O_RDWR) for file in turns)
 
 
@@ -114,10 +113,16 @@ def _queue_of(item: pytest.Item) -> int:
 
 @pytest.hookimpl(hookwrapper=True, tryfirst=True)  # around pytest-timeout, which must not count the waiting
 def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
-    """Lets a test marked alone wait until no other worker runs one, and the others until it is over."""
+    """Lets a test marked alone wait until no other worker runs one, and the others until it is over.
+
+    A worker that has come to tests that only compute has a lower priority than nodes, and the same as all that compute:
+    otherwise those that come from the nodes would hold up the long files of the others to the end.
+    """
     if not _turns:
         yield
         return
+    if _queue_of(item) == 0:
+        os.setpriority(os.PRIO_PROCESS, 0, _NICE)
     gate, room = _turns
     fcntl.flock(gate, fcntl.LOCK_EX)  # a waiting process holds the gate, so that others cannot overtake it repeatedly
     fcntl.flock(room, fcntl.LOCK_EX if item.get_closest_marker("alone") else fcntl.LOCK_SH)

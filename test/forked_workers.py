@@ -46,11 +46,11 @@ class ForkedWorkers:
     Args:
         count: number of workers.
         queue_of: which of the three queues a test is in.
-        prepare: called in each worker before its first test, with the queue that it begins with.
+        prepare: called in each worker before its first test.
 
     """
 
-    def __init__(self, count: int, queue_of: Callable[[pytest.Item], int], prepare: Callable[[int], None]) -> None:
+    def __init__(self, count: int, queue_of: Callable[[pytest.Item], int], prepare: Callable[[], None]) -> None:
         self.count, self.queue_of, self.prepare = count, queue_of, prepare
         self._files: list[list[pytest.Item]] = []
         self._queues: list[int] = []
@@ -129,11 +129,11 @@ class ForkedWorkers:
 
     def _work(self, session: pytest.Session, sent: Connection, number: int, file: int, first: int) -> NoReturn:
         """Be a worker."""
-        code, begins_with = 1, number % 2
+        code = 1
         try:
             self._become_a_worker(session, sent, number)
-            self.prepare(begins_with)
-            for index in itertools.chain([file] * (file >= 0), self._untaken(begins_with)):
+            self.prepare()
+            for index in itertools.chain([file] * (file >= 0), self._untaken(number % 2)):
                 items = self._files[index]
                 for item in range(first, len(items)):
                     if self._is_over[0]:

@@ -11,7 +11,7 @@ import os, sys
 sys.path.insert(0, {str(Path(__file__).parent)!r})
 from forked_workers import ForkedWorkers
 
-def prepare(queue):
+def prepare():
     os.environ["WORKER"] = str(os.getpid())
 
 def queue_of(item):
