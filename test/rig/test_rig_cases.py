@@ -1,4 +1,4 @@
-"""Twelve cases of `make rig`: the real node around an arm in real time, two at a time, one on each of two cores."""
+"""Eight cases of `make rig`: the real node around an arm in real time, two at a time, one on each of two cores."""
 
 from __future__ import annotations
 
