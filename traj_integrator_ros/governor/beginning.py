@@ -159,7 +159,7 @@ class Beginning:
         def beyond(places: np.ndarray) -> np.ndarray:
             return np.maximum(first - places.max(axis=0), places.min(axis=0) - first) - reach
 
-        if (beyond(present.planned.state_at(join_ns).position[None]) <= 0).all():  # nearly always
+        if (beyond(present.planned.state_at(join_ns).position[None]) <= 0).all():  # then no other place matters
             return ""
         executed = present.planned.rest_from(join_ns)
         places = np.vstack([executed.coefficients[:, 0], executed.end.position])

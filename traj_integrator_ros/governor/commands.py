@@ -94,6 +94,7 @@ class Commands:
         allowance, ends = self._trajectories.allowance, own.planned.motion.end.position
         near, reached = NEAR * allowance.distance, REACHED * allowance.distance
         there = guard.monitor.held_by + (0.0 if guard.contact is None else near * guard.contact.push)
+        # An arm that follows the way to its place meets nothing: without that, it would be led on and on.
         follows = moving and (guard.deviation <= reached).all()
         if follows or not (np.abs(there - ends) > near + reached).any():
             return None

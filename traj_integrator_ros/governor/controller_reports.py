@@ -20,8 +20,8 @@ _MATCH_RAD, _MATCH_RAD_S, _HOLDS_RAD_S = 2e-5, 7e-3, 2e-4
 """Deviation that blending adds to a motion; and largest speed of a motion that may be taken for a hold."""
 _STEPS, NEAR_NS = 4, 20_000_000
 """Steps of a search for the time at which a motion was like that, and its span around the expected time."""
-MOST_SCALING = 1e9
-"""Largest speed scaling that is taken."""
+_MOST_SCALING = 1e9
+"""Largest speed scaling that is taken; 1e306, a number, made times of motions infinite."""
 _HELD_RAD = 2e-8
 """Largest distance of a motion from a reference that stands: a restarted controller holds another one."""
 
@@ -118,9 +118,9 @@ class ControllerReports:
 
 def check_speed_scaling(field: str, scaling: float) -> None:
     """Check that times of motions at this speed are finite, too. Raises Rejected: not_finite."""
-    if not (np.isfinite(scaling) and scaling <= MOST_SCALING):
+    if not (np.isfinite(scaling) and scaling <= _MOST_SCALING):
         raise Rejected(
-            RejectionReason.NOT_FINITE, f"{field}: expected a number of at most {MOST_SCALING:g}, got {scaling}"
+            RejectionReason.NOT_FINITE, f"{field}: expected a number of at most {_MOST_SCALING:g}, got {scaling}"
         )
 
 

@@ -19,7 +19,9 @@ NEAR = 0.3
 gives way to an obstacle this far, since integrators of drives would press on. Plans may lead on against it this far.
 """
 REACHED = 0.05
-"""Share of the allowance within which a braked robot has reached its command; walls hold it back by 0.16 and more."""
+"""Share of the allowance within which a robot has reached its command, which then need not give way to it; walls hold
+it back by 0.16 and more.
+"""
 
 
 class Contact(NamedTuple):
