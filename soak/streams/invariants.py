@@ -14,7 +14,7 @@ import numpy as np
 from rig import judge
 
 from .core import Message
-from .plans import Bounds
+from .plans import Bounds, sampled
 from .policies import JERK, POSITION, Chunk
 from .scenes import BEGIN_S, DEAD, FREEZE, Disturbance
 from .simulation import SECOND, Refusal, Run
@@ -128,9 +128,8 @@ class _Judge:
         if begin < end:
             self._below("follows", np.abs(self.position[begin:end] - meant[begin - first :]), allowed, begin)
         if scene.forward is not None and scene.complete:
-            own = np.max([run.policy.retreat(), *(answer.chunk.retreat for answer in run.answers)], axis=0)
             back = judge.way_back(self.position * scene.forward)
-            self._below("retreat", back[None], own + _WRITTEN_RAD, len(run.off) - 1)
+            self._below("retreat", back[None], _planned_back(run) + _WRITTEN_RAD, len(run.off) - 1)
 
     def notices(self) -> None:
         """Judge that the motion ends if nothing is measured, or the robot does not follow."""
@@ -239,6 +238,20 @@ def _asked(run: Run) -> Bounds:
 def stretches_of(run: Run) -> list[np.ndarray]:
     """Positions `[T, D]` that were commanded while there was a controller, T > 3."""
     return [run.commands[0, begin:end] for begin, end in _segments(run.off)]
+
+
+def _planned_back(run: Run) -> np.ndarray:
+    """Way back of what was planned, `[D]`: of any course, of any chunk, and of chunks while they are the newest.
+
+    Rows with noise may be further ahead in one chunk than later ones are in the next.
+    """
+    taken = [it for it in run.answers if isinstance(it.answer, Message)]
+    begins = np.array([it.arrived_ns / SECOND + run.scene.lead_time for it in taken] + [np.inf])
+    observed = np.array([it.chunk.observed_ns / SECOND for it in taken])
+    spans = zip(taken, begins[:-1] - observed, begins[1:] - observed, strict=True)
+    newest = [run.scene.start[None], *(sampled(it.chunk.spline, begin, end) for it, begin, end in spans)]
+    ways = np.concatenate(newest), *(sampled(it.chunk.spline) for it in run.answers)
+    return np.max([run.policy.retreat(), *(judge.way_back(run.scene.forward * way) for way in ways)], axis=0)
 
 
 def _segments(off: np.ndarray) -> list[tuple[int, int]]:

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
+from scipy.interpolate import CubicSpline
 
 from rig.judge import way_back
 
-from .plans import Bounds, Course, sampled, spline_peaks, spline_through
+from .plans import Bounds, Course, spline_peaks, spline_through
 
 POSITION, VELOCITY, JERK = 1, 2, 4
 """Control spaces, as in ActionSequence."""
@@ -31,8 +32,8 @@ class Chunk:
     """Meant positions `[H + 1, D]`, the first where the plan begins."""
     peaks: Bounds
     """Peaks of the cubic spline through the rows."""
-    retreat: np.ndarray
-    """Way that the spline goes back against the direction of the stream `[D]`."""
+    spline: CubicSpline
+    """The cubic spline through the rows, by the time since the observation, s."""
     rests: bool
     """True if the plan ends at rest."""
 
@@ -138,7 +139,7 @@ class Policy:
             data=data.astype(np.float32),
             position=through,
             peaks=peaks,
-            retreat=way_back(self.direction * sampled(spline)),
+            spline=spline,
             rests=bool(still and len(rows) > 1 and (rows[-1] == rows[-2]).all()),
         )
 

@@ -73,7 +73,7 @@ def test_noise_is_taken_out_by_at_most_2_mrad_a_row():
         passed = [planned.state_at(ORIGIN_NS + round(DT * 1e9) * k).position[0] for k in range(1, len(noisy))]
         assert np.abs(np.array(passed) - noisy[:-1]).max() <= 2e-3
     rough = LINE + np.random.default_rng(0).normal(scale=1e-2, size=len(LINE))
-    assert len(read(rough)) == 2, "what would move further is not noise"
+    assert len(read(rough)) == 4, "what would move further is not noise: two readings, with two ends each"
 
 
 def test_a_single_position_is_a_goal_at_rest():
@@ -93,6 +93,14 @@ def test_a_joint_that_comes_to_rest_in_the_last_step_does_not_go_back(rests_for)
     times = np.arange(1, 33) * DT
     rows = -((np.maximum(times[-1] - rests_for * DT - times, 0.0)) ** 2)
     assert read(rows, at_s=0.05)[0].motion.end.velocity[0] > -1e-12
+
+
+@pytest.mark.parametrize(
+    ("last", "rests"), [([0.0, 1e-3, 4e-4], True), ([0.0, -2e-4, 0.0], True), ([0.0, 1e-3, 2e-3], False)]
+)
+def test_a_joint_that_noise_turned_in_the_last_step_comes_to_rest_there(last, rests):
+    rows = np.concatenate([np.random.default_rng(0).normal(scale=1e-3, size=29), last])
+    assert (abs(read(rows, at_s=0.05)[0].motion.end.velocity[0]) < 1e-12) == rests
 
 
 def test_corners_of_a_plan_are_no_noise():

@@ -125,6 +125,11 @@ def assume(run: Run, asked: Bounds | None = None) -> None:
         answer.chunk.peaks = asked or answer.chunk.peaks
 
 
+def set_back(run: Run) -> None:
+    """The last chunk lies as far behind the one before as `BACK`."""
+    run.answers[-1].chunk.spline.c[-1] += BACK[0]
+
+
 BACK = np.array([[-4e-3] * 2, [0] * 2, [0] * 2])
 AND_FORTH = Way(0.0, REST, BACK[0], MEANT), Way(0.4, BACK, np.zeros(2), MEANT)
 JUMPS = {"velocity", "acceleration", "jerk"}
@@ -138,6 +143,7 @@ CASES = {
     "a wrong end": (lambda run: go_on(run, 4.2, Way(0.0, REST, np.array([0.0, 1e-3]), MEANT)), {"end"}),
     "a retreat": (lambda run: go_on(run, 4.2, *AND_FORTH), {"retreat"}),
     "a retreat that may be": (lambda run: (go_on(run, 4.2, *AND_FORTH), set_scene(run, forward=None)), set()),
+    "a retreat from chunk to chunk": (lambda run: (go_on(run, 4.2, *AND_FORTH), set_back(run)), set()),
     "a position beyond its limit": (lambda run: set_scene(run, position_max=np.array([0.9, 1.5])), {"position"}),
     "not executed": (lambda run: hold(run, 1.0), {"acceleration", "jerk", "follows", "end"}),
     "not at rest at the end": (
