@@ -64,14 +64,17 @@ def test_a_start_is_where_the_plan_begins():
     np.testing.assert_allclose(np.ravel(planned.state_at(ORIGIN_NS)[:2]), [0.003, 0.4], atol=1e-12)
 
 
-def test_noise_is_taken_out_by_at_most_2_mrad_a_row():
-    noisy = LINE + np.random.default_rng(0).normal(scale=1e-4, size=len(LINE))
+@pytest.mark.parametrize(("turn", "noise", "share"), [(0.0, 1e-4, 0.2), (0.3, 3e-4, 0.5)])
+def test_noise_is_taken_out_by_about_its_own_size(turn, noise, share):
+    """Otherwise corners of plans, as one where the speed rises by 0.3 rad/s at once, would be rounded like noise."""
+    plan = LINE + turn * DT * np.maximum(np.arange(-16, 16), 0)
+    noisy = plan + np.random.default_rng(0).normal(scale=noise, size=len(plan))
     motions = read(noisy)
     accelerations = [np.abs(extremes(planned.motion)[:, 2]).max() for planned in motions[1:]]
-    assert len(motions) > 3 and accelerations[-1] < 0.2 * accelerations[0]
+    assert len(motions) > 2 and accelerations[-1] < share * accelerations[0]
     for planned in motions:
         passed = [planned.state_at(ORIGIN_NS + round(DT * 1e9) * k).position[0] for k in range(1, len(noisy))]
-        assert np.abs(np.array(passed) - noisy[:-1]).max() <= 2e-3
+        assert np.abs(np.array(passed) - noisy[:-1]).max() <= 4 * noise
     rough = LINE + np.random.default_rng(0).normal(scale=1e-2, size=len(LINE))
     assert len(read(rough)) == 4, "what would move further is not noise: two readings, with two ends each"
 

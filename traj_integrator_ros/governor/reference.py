@@ -232,11 +232,11 @@ def _continues(plan: Plan, origin_ns: int, at_ns: int) -> bool:
 def _alone(steps: np.ndarray, rows: np.ndarray, rests: bool, reading: Reading) -> Iterator[Motion]:
     """Yield the spline through rows `[N + 1, dof]`, and smoother ones near those that are noisy."""
     yield from _through(steps, rows, None, rests, reading)
-    noisy = smoothing.noisy(rows)  # not before: most plans need no smoother spline
-    for stride in _ROWS_PER_KNOT if noisy.any() else ():
+    noise = smoothing.noise_of(rows)  # not before: most plans need no smoother spline
+    for stride in _ROWS_PER_KNOT if noise.any() else ():
         if len(steps) < 2 * stride:
             break
-        fitted = smoothing.fitted(steps, rows, noisy, rests, stride)
+        fitted = smoothing.fitted(steps, rows, noise, rests, stride)
         if fitted is not None:
             yield from _through(steps, fitted, None, rests, reading)
 

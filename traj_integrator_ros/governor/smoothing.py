@@ -15,9 +15,13 @@ _MOST_MOVED_RAD = 5e-3
 _FEWEST_NOISY = 10
 """Least number of rows; with fewer, noise cannot be told from a plan."""
 _ALTERNATES = -0.4
-"""Half of the correlation of noise, see `noisy`."""
-_LEAST_NOISE_RAD = 5e-5
-"""Median of fourth differences, 6 times the noise of rows, up to which noise does not matter."""
+"""Half of the correlation of noise, see `noise_of`."""
+_LEAST_NOISE_RAD = 1e-5
+"""Standard deviation up to which noise does not matter."""
+_MEDIAN, _LARGEST = 0.6745 * 70**0.5, 6.0
+"""Median of fourth differences of noise as a multiple of its standard deviation; and its largest value in a plan, by an
+estimate from 20 rows, which may be half of it.
+"""
 _OF_LIMIT = 0.05
 """Share of a limit by which noise usually changes the jerk, or bends the acceleration, from row to row, if its largest
 exceeds the limit.
@@ -28,15 +32,17 @@ _WINDOW, _MARGIN = 64, 12
 """Number of knots that are solved at once, and of knots beside them: a row counts a quarter of the previous one."""
 
 
-def noisy(rows: np.ndarray) -> np.ndarray:
-    """Joints whose rows are noisy, bool `[dof]`: fourth differences of noise change their sign from one to the next.
+def noise_of(rows: np.ndarray) -> np.ndarray:
+    """Standard deviation of the noise of rows, rad, `[dof]`; 0 where there is none.
 
-    Their correlation with the next is -0.8 for noise, and above 0 where the jerk of a plan changes.
+    Fourth differences of noise change their sign from one to the next: their correlation with the next is -0.8 for
+    noise, and above 0 where the jerk of a plan changes.
     """
     if len(rows) < _FEWEST_NOISY:
-        return np.zeros(rows.shape[1], bool)
+        return np.zeros(rows.shape[1])
     fourth = np.diff(rows, n=4, axis=0)
-    return _alternates(fourth) & (np.median(np.abs(fourth), axis=0) > _LEAST_NOISE_RAD)
+    noise = np.median(np.abs(fourth), axis=0) / _MEDIAN
+    return np.where(_alternates(fourth) & (noise > _LEAST_NOISE_RAD), noise, 0.0)
 
 
 def _alternates(fourth: np.ndarray) -> np.ndarray:
@@ -91,18 +97,19 @@ def _with_knots(steps: np.ndarray, rows: np.ndarray, stride: int) -> tuple[np.nd
     return None if np.abs(away).max() > _MOST_MOVED_RAD else (np.diff(times[chosen]), knots)
 
 
-def fitted(steps: np.ndarray, rows: np.ndarray, joints: np.ndarray, rests: bool, stride: int) -> np.ndarray | None:
-    """Rows of joints on the spline with a knot at every `stride`-th row that is nearest to all.
+def fitted(steps: np.ndarray, rows: np.ndarray, noise: np.ndarray, rests: bool, stride: int) -> np.ndarray | None:
+    """Rows of noisy joints on the spline with a knot at every `stride`-th row that is nearest to all.
 
-    None: one would be moved by too much.
+    None: one would be moved by more than noise (`noise_of`) is, so that a corner of the plan would be lost.
     """
     matrix, nearest = _influence(steps.tobytes(), rests, stride)
     knots = nearest @ rows
-    if np.abs(matrix @ knots - rows)[:, joints].max() > _MOST_MOVED_RAD:
+    most = np.where(noise > 0, np.minimum(_LARGEST * noise, _MOST_MOVED_RAD), np.inf)
+    if (np.abs(matrix @ knots - rows) > most).any():
         return None
     if rests:
         knots[-1] = rows[-1]
-    return np.where(joints, matrix @ knots, rows)
+    return np.where(noise > 0, matrix @ knots, rows)
 
 
 @lru_cache(maxsize=16)
