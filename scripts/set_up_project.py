@@ -126,6 +126,8 @@ def build_interfaces(environment: Environment) -> None:
     variables = {"AMENT_PREFIX_PATH": prefixes}
     options = {
         "CMAKE_BUILD_TYPE": "Release",
+        # Messages are converted as fast as with -O3, and compile in a fifth less time.
+        **{f"CMAKE_{language}_FLAGS_RELEASE": "-O1 -DNDEBUG" for language in ("C", "CXX")},
         "CMAKE_PREFIX_PATH": prefixes.replace(":", ";"),
         "CMAKE_INSTALL_PREFIX": environment.venv,
         "PYTHON_INSTALL_DIR": environment.site_packages.relative_to(environment.venv),
