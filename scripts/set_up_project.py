@@ -8,12 +8,14 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import sys
 import sysconfig
 from collections.abc import Iterator
 from pathlib import Path
 
 import set_up_machine
 from set_up_environment import PACKAGE, REQUIREMENTS, ROOT, Environment, hashed, write_at_once
+from set_up_packages import package_inputs
 
 # ---- C++ parts ----
 
@@ -114,13 +116,37 @@ def interface_inputs(environment: Environment) -> list[Path]:
 
 
 def build_interfaces(environment: Environment) -> None:
-    """Builds and installs the interface package into .venv, unless the sourced workspace has the same one."""
+    """Builds and installs the interface package into .venv, unless the sourced workspace has the same one.
+
+    With wheels, what was built for the same ones before, maybe for another place, is installed again.
+    """
     if environment.use_ros and workspace_has_interfaces():
         remove_installed_interfaces(environment)
         return
     if not environment.use_ros:
         mend_python_exports(environment)
-    build = ROOT / "build" / INTERFACES.name
+    build = ROOT / "build" / f"{INTERFACES.name}_{environment.distro}"
+    flags = [os.environ.get(name, "") for name in ("CC", "CFLAGS", *FLAGS)]
+    made_of = [*package_inputs(environment), *interface_inputs(environment)]
+    fingerprint = hashed([set_up_machine.base_python(), sys.version, *flags, Path(__file__), *made_of])
+    stamp = build / "built"
+    known, _, built_for = stamp.read_text(encoding="utf-8").partition("\n") if stamp.is_file() else ("", "", "")
+    if environment.use_ros or known != fingerprint:
+        built_for = str(environment.venv)
+        compile_interfaces(environment, build)
+        write_at_once(stamp, f"{fingerprint}\n{built_for}")
+    remove_installed_interfaces(environment)
+    installed = Path(f"{build}/installed{built_for}")
+    for file in (path for path in installed.rglob("*") if path.is_file()):
+        place = environment.venv / file.relative_to(installed)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        # Some files of CMake and for shells name the place; libraries do not.
+        place.write_bytes(file.read_bytes().replace(built_for.encode(), str(environment.venv).encode()))
+        place.chmod(file.stat().st_mode)
+
+
+def compile_interfaces(environment: Environment, build: Path) -> None:
+    """Builds the interface package in a folder, and installs it into `installed` there instead of into .venv."""
     shutil.rmtree(build, ignore_errors=True)
     prefixes = str(environment.venv) + (f":{set_up_machine.sourced_ros()}" if environment.use_ros else "")
     variables = {"AMENT_PREFIX_PATH": prefixes}
@@ -137,8 +163,7 @@ def build_interfaces(environment: Environment) -> None:
     defines = [f"-D{name}={value}" for name, value in options.items()]
     environment.run("cmake", "-S", INTERFACES, "-B", build, "-G", "Ninja", *defines, **variables)
     environment.run("cmake", "--build", build, **variables)
-    remove_installed_interfaces(environment)
-    environment.run("cmake", "--build", build, "--target", "install", **variables)
+    environment.run("cmake", "--build", build, "--target", "install", DESTDIR=f"{build}/installed", **variables)
 
 
 def remove_installed_interfaces(environment: Environment) -> None:

@@ -25,9 +25,10 @@ if [ -d $checkout/.git ]; then
 else
   git clone --quiet . $checkout || exit
 fi
-# What needs no torch is compiled once: set-up takes modules that fit the sources, and compiles others.
-cp --parents build/native/built build/temp.*/*/kernels/native/src/loops_*.o kernels/*/*.abi3.so \
-  traj_integrator_ros/execution/*.abi3.so $checkout/ 2> /dev/null
+# What needs no torch is compiled once: set-up takes modules and messages that fit the sources, and compiles others.
+cp -r --parents build/native/built build/temp.*/*/kernels/native/src/loops_*.o kernels/*/*.abi3.so \
+  traj_integrator_ros/execution/*.abi3.so build/traj_integrator_interfaces_kilted/built \
+  build/traj_integrator_interfaces_kilted/installed $checkout/ 2> /dev/null
 [ ! -d ../shared ] || ln -sfn "$(cd ../shared && pwd)" build/stranger/shared
 cd $checkout || exit
 export MAKEFLAGS=

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / "scripts"))
+import set_up_project
 import set_up_steps
 from set_up_environment import Environment, SetUpError
 
@@ -92,3 +93,25 @@ def test_a_ros_2_that_cannot_build_messages_is_refused_at_once(
     [line] = done.stderr.splitlines()
     assert lacks in line and "sudo apt install ros-jazzy-" in line
     assert [path.name for path in (checkout / ".venv").iterdir()] == ["works"]
+
+
+def test_messages_built_for_one_place_are_installed_at_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(set_up_project, "ROOT", tmp_path)
+    compiled = []
+
+    def compile_interfaces(environment: Environment, build: Path) -> None:
+        compiled.append(environment.venv)
+        script = Path(f"{build}/installed{environment.venv}/share/traj_integrator_interfaces/local_setup.sh")
+        script.parent.mkdir(parents=True, exist_ok=True)
+        script.write_text(f"prefix={environment.venv}")
+
+    monkeypatch.setattr(set_up_project, "compile_interfaces", compile_interfaces)
+    first, second = (Environment(tmp_path / name, "kilted", use_ros=False) for name in ("first", "second"))
+    for environment in (first, second):
+        set_up_project.build_interfaces(environment)
+        script = environment.venv / "share" / "traj_integrator_interfaces" / "local_setup.sh"
+        assert script.read_text() == f"prefix={environment.venv}"
+    assert compiled == [first.venv]
+    monkeypatch.setenv("CFLAGS", "-O0")
+    set_up_project.build_interfaces(second)
+    assert compiled == [first.venv, second.venv]
