@@ -176,7 +176,7 @@ class Controller:
         """Run consecutive cycles; the first one takes the message that has arrived."""
         if self._waiting is not None and count:
             self._take(now)
-        commands = np.repeat(np.stack(self._state.parts)[:, None], count, axis=1)
+        commands = np.repeat(np.array(self._state.parts)[:, None], count, axis=1)
         if not count:
             return commands
         if self._clock and (self.keeps_clock or self._plan is None or self._plan.sampled):
@@ -189,9 +189,9 @@ class Controller:
         self._clock += self._advance * (count - 1)
         if self._plan is None:
             return commands
-        known = times >= self._first
-        if known.any():
-            commands[:, known] = self._sample(times[known])
+        known = int(times.searchsorted(self._first))  # from this cycle on
+        if known < count:
+            commands[:, known:] = self._sample(times[known:])
             self._state, self._commanded_at = Point(0, *commands[:, -1].copy()), now + self.period * (count - 1)
         return commands
 
@@ -315,16 +315,20 @@ class Controller:
         """The states of the plan at `times` [ns], `[3, times, joints]`."""
         plan = self._plan
         elapsed = times - plan.start
-        ends = np.searchsorted(plan.times, elapsed, side="right")  # index of the point in which each piece ends
+        ends = plan.times.searchsorted(elapsed, side="right")  # index of the point in which each piece ends
         states = np.zeros((3, len(times), len(self.joints)))
-        for end in np.unique(ends):
+        begin = 0
+        while begin < len(times):  # piece by piece
+            end = int(ends[begin])
             if end == len(plan.points):  # held unchanged, even in motion
                 for rows, part in zip(states, plan.points[-1].parts, strict=True):
-                    rows[ends == end] = 0.0 if part is None else part
+                    rows[begin:] = 0.0 if part is None else part
                 break
-            here, before = ends == end, self._before.time - plan.start if end == 0 else plan.times[end - 1]
-            since = (elapsed[here] - before) / SECOND
-            states[:, here] = _FACTORS * since[:, None] ** _EXPONENTS @ self._piece(int(end), int(before))
+            after = begin + int(ends[begin:].searchsorted(end, side="right"))
+            before = self._before.time - plan.start if end == 0 else int(plan.times[end - 1])
+            since = (elapsed[begin:after] - before) / SECOND
+            states[:, begin:after] = _FACTORS * since[:, None] ** _EXPONENTS @ self._piece(end, before)
+            begin = after
         return states
 
     def _piece(self, end: int, before: int) -> np.ndarray:
