@@ -94,7 +94,7 @@ def disassembled(cubin: bytes) -> tuple[list[Instruction], dict[str, int]]:
     with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
         file.write(cubin)
         file.flush()
-        command = [tool, "--print-code", "--print-line-info", file.name]
+        command = [tool, "--print-code", "--print-line-info", "--no-dataflow", file.name]
         text = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     instructions, labels, place = [], {}, ("", 0)
     for row in text.splitlines():
