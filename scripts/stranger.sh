@@ -26,6 +26,7 @@ else
   git clone --quiet . $checkout || exit
 fi
 # What needs no torch is compiled once: set-up takes modules and messages that fit the sources, and compiles others.
+rm -rf $checkout/build/traj_integrator_interfaces_kilted
 cp -r --parents build/native/built build/temp.*/*/kernels/native/src/loops_*.o kernels/*/*.abi3.so \
   traj_integrator_ros/execution/*.abi3.so build/traj_integrator_interfaces_kilted/built \
   build/traj_integrator_interfaces_kilted/installed $checkout/ 2> /dev/null
