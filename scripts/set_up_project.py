@@ -140,8 +140,10 @@ def build_interfaces(environment: Environment) -> None:
     for file in (path for path in installed.rglob("*") if path.is_file()):
         place = environment.venv / file.relative_to(installed)
         place.parent.mkdir(parents=True, exist_ok=True)
-        # Some files of CMake and for shells name the place; libraries do not.
-        place.write_bytes(file.read_bytes().replace(built_for.encode(), str(environment.venv).encode()))
+        content = file.read_bytes()
+        if b"\0" not in content:  # some files of CMake and for shells name the place; libraries do not
+            content = content.replace(built_for.encode(), str(environment.venv).encode())
+        place.write_bytes(content)
         place.chmod(file.stat().st_mode)
 
 
