@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -144,6 +145,13 @@ def test_anything_but_a_urdf_of_this_robot_is_reported_in_one_line(text: str, to
     with pytest.raises(LimitsError, match=r"^here: ") as raised:
         read_urdf(text, JOINTS, "here")
     assert told in str(raised.value) and "\n" not in str(raised.value)
+
+
+def test_long_descriptions_are_read_in_time_that_grows_with_their_length() -> None:
+    text = URDF.replace("<joint", f"{'<link/> ' * 80_000}<joint", 1)
+    begun = time.process_time()
+    read_urdf(text, JOINTS, "here")
+    assert time.process_time() - begun < 2.0
 
 
 def test_a_file_that_the_parameter_names_is_read_or_told_of(tmp_path: Path) -> None:

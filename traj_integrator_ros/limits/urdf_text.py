@@ -35,7 +35,7 @@ def element_in(text: str) -> Element:
             raise ValueError(f"line {_line(text, place)}: {text[place : place + 20].split()[0]!r} begins no element")
         ends, name, attributes, is_whole = tag.groups()
         if not ends:
-            parents.append(_element(name, attributes, _line(text, place)))
+            parents.append(_element(name, attributes, text, place))
         elif not parents or parents[-1].tag != name:
             expected = f"</{parents[-1].tag}>" if parents else "an element"
             raise ValueError(f"line {_line(text, place)}: expected {expected}, got </{name}>")
@@ -48,11 +48,11 @@ def element_in(text: str) -> Element:
     raise ValueError(f"it ends before </{parents[0].tag}>" if parents else "there is no element in it")
 
 
-def _element(name: str, attributes: str, line: int) -> Element:
+def _element(name: str, attributes: str, text: str, place: int) -> Element:
     given = [(key, html.unescape(value[1:-1])) for key, value in _ATTRIBUTES.findall(attributes)]
     if len(found := dict(given)) < len(given):
         twice = next(key for key in found if [one for one, _ in given].count(key) > 1)
-        raise ValueError(f"line {line}: {twice} is given twice in {name}")
+        raise ValueError(f"line {_line(text, place)}: {twice} is given twice in {name}")
     return Element(name, found)
 
 
