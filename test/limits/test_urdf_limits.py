@@ -134,6 +134,10 @@ def test_a_file_in_latin_1_is_read_whatever_it_declares(tmp_path: Path, declared
         ("<sdf/>", "expected a URDF with the element robot, got 'sdf'"),
         ('<robot xmlns:xacro="http://x/xacro"><xacro:arm/></robot>', "got a xacro file; expand it first"),
         ("<robot/>", "expected limits of turn, spin, slide, got a URDF with the joints none"),
+        (
+            '<robot><joint name="turn"/><joint name="spin" type="fixed"/><joint name="far" type="revolute"/></robot>',
+            "got a URDF with the joints turn (without type), spin (fixed), far (revolute)",
+        ),
         (URDF.replace('"1.5"', '"fast"'), "joint turn: expected a number for velocity in limit, got 'fast'"),
         (URDF.replace('upper="2"', 'upper="-2"'), "joint turn: expected lower below upper in limit, got -2 and -2"),
         (URDF.replace('"1.5"', '"1" jerk="-1"'), "joint turn: expected jerk in limit to be above 0, got -1"),

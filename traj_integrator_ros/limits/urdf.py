@@ -33,7 +33,7 @@ def read_urdf(text: str, joint_names: Sequence[str], source: str) -> FoundLimits
     joints = _joints_of(robot, source)
     found = {name: _of_joint(joints[name], source) for name in names if _is_limited(joints.get(name))}
     if not found:
-        listed = ", ".join(joints) or "none"
+        listed = ", ".join(f"{name} ({_kind(joint)})" for name, joint in joints.items()) or "none"
         raise LimitsError(f"{source}: expected limits of {', '.join(names)}, got a URDF with the joints {listed}")
     continuous = tuple(name for name in found if joints[name].get("type") == "continuous")
     return found_limits(source, names, found, continuous=continuous, robot=robot.get("name", ""))
@@ -95,6 +95,10 @@ def _is_xacro(root: Element, joints: list[Element]) -> bool:
     of_joints = [element for joint in joints for element in joint.iter()]
     values = [value for element in of_joints for value in element.attrib.values()]
     return any(one.tag.startswith(_XACRO) for one in of_joints) or any("${" in one or "$(" in one for one in values)
+
+
+def _kind(joint: Element) -> str:
+    return "mimic" if joint.find("mimic") is not None else joint.get("type", "without type")
 
 
 def _is_limited(joint: Element | None) -> bool:
