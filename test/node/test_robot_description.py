@@ -38,8 +38,10 @@ def test_limits_come_with_the_topic_however_late_and_parameters_go_first(serve: 
 
     latched = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
     description = client.node.create_publisher(String, "robot_description", latched)
-    description.publish(String(data="<robot>"))
+    of_others = "".join(LIMIT.format(f"other {number}", 1) for number in range(1000))
+    description.publish(String(data=f"<robot>{of_others}</robot>"))
     client.wait_for(lambda: "no limits from the robot's URDF" in node.output, "told of")
+    assert max(map(len, node.output.splitlines())) < 1000, "a line of a thousand joints is cut"
     # As ROS reads it: with a namespace, an undeclared prefix, an unknown macro, and a blank line first.
     as_found = urdf(0.5).replace("<robot", "\n<?xml version='1.0'?><!-- -- --><robot xmlns='http://www.ros.org'")
     description.publish(String(data=as_found.replace("</robot>", "<sensor:a/><xacro:imu/></robot>")))

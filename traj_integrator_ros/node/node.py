@@ -164,7 +164,7 @@ class IntegratorNode(LifecycleNode):
         try:
             self._limits = self._limits.described(message.data, ROBOT_DESCRIPTION)
         except LimitsError as error:
-            self.accounts.warn((ROBOT_DESCRIPTION,), f"no limits from the robot's URDF: {error}")
+            self.accounts.warn((ROBOT_DESCRIPTION,), f"no limits from the robot's URDF: {one_line(error)}")
             return
         self._answers.reconfigure(self._limits.parameters)
         self._tell_limits()
