@@ -156,7 +156,10 @@ def test_what_can_change_at_run_time_does_and_the_rest_refuses(client: RosClient
     for name, spec in SPECS.items():
         before = client.parameter(name)
         if spec.changeable is not Changeable.RUN_TIME:
-            [(successful, reason)] = client.set_parameters(**{name: ["x"] if before == [] else before})
+            text = spec.kind is ParameterKind.STRING and not spec.choices
+            other = f"{before}x" if text else another(spec, before)
+            typed = Parameter(name, Parameter.Type(KINDS[spec.kind]), other)
+            [(successful, reason)] = client.set_parameters(**{name: typed})
             assert not successful and name in reason
             assert "deactivate and clean up" in reason or "read-only" in reason
             continue
@@ -200,6 +203,13 @@ def test_changes_together_take_effect_together_or_not_at_all(client: RosClient) 
     batch = client.integrate(sequence(np.ones((1, 3, 3)))).trajectory
     assert np.allclose(table(batch.position, 1, 3)[0, :, 0], [0.0, 0.5, 1.0])
     assert client.set_atomically(dt=0.02, control_space="position") == (True, "")
+
+
+@pytest.mark.ros
+def test_a_file_that_is_loaded_again_repeats_what_takes_effect_in_configure(client: RosClient) -> None:
+    same = client.parameter("max_batch")
+    assert client.set_atomically(max_batch=same, dt=0.5) == (True, "")
+    assert client.set_atomically(max_batch=same, dt=0.02) == (True, "")
 
 
 @pytest.mark.ros

@@ -57,6 +57,8 @@ class DeclaredParameters:
         self._prepare = prepare
         self._commit = commit
         self._is_configured = is_configured
+        self._takes_effect = False
+        """Whether the change that is being made differs from what holds."""
         self._specs = dict(SPECS)
         for spec in PARAMETERS:
             self._declare(spec)
@@ -101,7 +103,11 @@ class DeclaredParameters:
         return sorted(name for name in of_kind if not self._node.has_parameter(name))
 
     def _on_set(self, changes: list[Parameter]) -> SetParametersResult:
-        changed = {change.name: self._plain(change) for change in changes if change.name in self._specs}
+        given = {change.name: self._plain(change) for change in changes if change.name in self._specs}
+        # Files and dumps that are loaded again contain mostly what holds already.
+        exists = self._node.has_parameter  # not yet what is being declared
+        changed = {name: value for name, value in given.items() if not exists(name) or value != self.value(name)}
+        self._takes_effect = bool(changed)
         configured = self._is_configured()
         try:
             for name, value in changed.items():
@@ -116,7 +122,7 @@ class DeclaredParameters:
         return SetParametersResult(successful=True)
 
     def _on_changed(self, changes: list[Parameter]) -> None:
-        if self._is_configured() and any(change.name in self._specs for change in changes):
+        if self._is_configured() and self._takes_effect:
             self._commit()
 
     def _values(self) -> dict[str, ParameterValue]:
