@@ -13,8 +13,8 @@ from ..execution.motion import SHORTEST_GAP, Motion, State
 from ..execution.problem import CROSSING
 from ..execution.reaching import brought_to
 from ..execution.rows import continued, points_of
-from ..execution.stopping import fastest_stop
-from ..execution.tolerances import MOMENT_S, NANOSECOND_S, SAME, SAME_END_RAD, SECOND_NS, whole_ns
+from ..execution.stopping import fastest_stop, peak_speed
+from ..execution.tolerances import MOMENT_S, NANOSECOND_S, ROUNDING, SAME, SAME_END_RAD, SECOND_NS, whole_ns
 from ..limits.joint_limits import JointLimits, assumed_limits, limits_lacking
 from ..parameters.parameters import NodeParameters
 from ..parameters.table import ACTION_WARN, START_FROM_PREVIOUS
@@ -290,6 +290,8 @@ class TrajectoryMaker:
         # the next motion may use the rates of the one in execution, so that it can slow down as fast
         if present.follows:
             bounds = bounds.raised_to(executed.unbraked.soon)
+            if (peak_speed(*state.known[1:], bounds.jerk) > bounds.velocity * (1 + ROUNDING)).any():
+                bounds = bounds.raised_to(executed.soon)  # the plan was over before the way to it
         if present.follows and np.isinf(np.broadcast_to(bounds.most, (3, len(crossing)))[2]).any():
             # By plans alone: jerk of going over from one to the next would grow from plan to plan.
             before = self._published.present.plans()(join_ns)

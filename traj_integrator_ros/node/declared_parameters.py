@@ -104,9 +104,9 @@ class DeclaredParameters:
 
     def _on_set(self, changes: list[Parameter]) -> SetParametersResult:
         given = {change.name: self._plain(change) for change in changes if change.name in self._specs}
-        # Files and dumps that are loaded again contain mostly what holds already.
-        exists = self._node.has_parameter  # not yet what is being declared
-        changed = {name: value for name, value in given.items() if not exists(name) or value != self.value(name)}
+        # Files and dumps that are loaded again contain mostly what holds already; `repr` tells 1 from true.
+        held = {name: repr(self.value(name)) for name in given if self._node.has_parameter(name)}
+        changed = {name: value for name, value in given.items() if repr(value) != held.get(name)}
         self._takes_effect = bool(changed)
         configured = self._is_configured()
         try:
