@@ -107,6 +107,19 @@ def test_a_start_away_from_the_robot_is_refused() -> None:
     node.send(LINE, start=(np.zeros(2), np.full(2, 0.5)))
 
 
+@pytest.mark.parametrize(("place", "fits"), [(0.08, True), (0.3, False)])
+def test_a_single_action_away_from_the_robot_is_refused(place: float, fits: bool) -> None:
+    node = SimulatedNode(start_from="previous")
+    node.execute(0.0)
+    node.measure(0.0)
+    action = np.array([[0.0, place]])
+    if fits:
+        assert node.send(action) is not None
+    else:
+        error = rejected(node.send, action)
+        assert error.reason is RejectionReason.START_MISMATCH and "first position of b is 0.3" in error.message
+
+
 def test_a_start_that_the_robot_will_have_reached_by_then_is_none_away() -> None:
     node = SimulatedNode(start_from="previous")
     options = {"start": (np.full(2, 0.15), np.ones(2)), "stamp": NOW_S + 0.15}

@@ -110,3 +110,14 @@ def test_a_stream_goes_on_within_them() -> None:
         speeds.append(np.abs(node.commanded(now + 0.019)[1]).max())
     assert max(speeds[50:60]) > 0.9 and max(speeds[75:]) <= 0.5 * KEPT
     assert max(speeds[-20:]) > 0.4 and refused <= 3, "while it is too fast"
+
+
+def test_a_robot_at_rest_is_busy_until_changed_limits_hold() -> None:
+    node = SimulatedNode(**GIVEN)
+    node.measure(0.0)
+    now = round(NOW_S * 1e9)
+    busy = [node.pipeline.is_busy(now)]
+    node.pipeline.reconfigure(SimulatedNode(**GIVEN | limits(velocity=1.0)).parameters)
+    busy.append(node.pipeline.is_busy(now))
+    assert node.tick(NOW_S) is None
+    assert [*busy, node.pipeline.is_busy(now)] == [False, True, False]

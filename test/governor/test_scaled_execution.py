@@ -199,3 +199,14 @@ def test_between_two_reports_the_clock_is_where_the_motion_was_found() -> None:
     assert clock.lasts_s(0.2) == pytest.approx(0.4)
     clock.set_clock(1000 * ms)
     assert clock.at(1170 * ms) == 1135 * ms
+
+
+def test_the_time_in_which_a_controller_begins_a_motion_is_learned_from_its_reports() -> None:
+    clock, ms = MotionClock(), 1_000_000
+    clock.follow(100 * ms, 0.5, lambda *_: 100 * ms)
+    usual = clock.enters_s
+    clock.begins(200 * ms, 150 * ms)
+    clock.follow(190 * ms, 0.5, lambda *_: 145 * ms)
+    assert clock.enters_s == usual, "it has not begun yet"
+    clock.follow(240 * ms, 0.5, lambda *_: 165 * ms)  # at half the rate, it began 30 ms before, after 10 ms
+    assert clock.enters_s == pytest.approx(usual + 0.2 * (0.010 - usual))
