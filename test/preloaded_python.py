@@ -51,8 +51,13 @@ def call(server):
     socket.send_fds(server, [len(job).to_bytes(8, "little")], [0, 1, 2])
     server.sendall(job)
     program = int.from_bytes(server.recv(8), "little")
+    def forward(number, frame):
+        try:
+            os.kill(program, number)
+        except ProcessLookupError:
+            pass  # it has just ended
     for number in forwarded:
-        signal.signal(number, lambda number, frame: os.kill(program, number))
+        signal.signal(number, forward)
     woken, wakes = socket.socketpair()
     for end in (woken, wakes):
         end.setblocking(False)

@@ -208,12 +208,13 @@ def _open(steps: np.ndarray, rows: np.ndarray, velocity: np.ndarray | None) -> I
     """Yield splines through rows `[N + 1, dof]` to an end in motion.
 
     The deceleration of a joint that comes to rest within the last step would lead it back from the last row, and the
-    brake still further; so would that of one that turned at the row before, as noise makes joints do that rest. In the
-    first spline, such joints rest at the last row; the last one has no such joints, or leads them back.
+    brake still further; so would noise that turned it at the row before. In the first spline, such joints rest at the
+    last row; the last one has no such joints, or leads them back.
     """
     spline, way = cubic_spline(steps, rows, velocity), rows[-1] - rows[-2]
     back = spline.coefficients[-1, 1] * way > 2 * way**2 / steps[-1]  # its last piece has no jerk
-    back |= np.sign(way) * (rows[-2] - rows[-3:][0]) < -ROUNDING
+    turned = np.sign(way) * (rows[-2] - rows[-3:][0]) < -ROUNDING
+    back |= turned & (np.abs(way) <= smoothing.MOST_MOVED_RAD)  # further, it is no noise
     if np.count_nonzero(back):
         at_rest = cubic_spline(steps, rows, velocity, ends_at_rest=True)
         yield spline._replace(coefficients=np.where(back, at_rest.coefficients, spline.coefficients))

@@ -10,8 +10,8 @@ import numpy as np
 from ..execution.rows import cubic_spline, knots_of
 from ..limits.joint_limits import JointLimits
 
-_MOST_MOVED_RAD = 5e-3
-"""Largest distance by which removing noise moves a row."""
+MOST_MOVED_RAD = 5e-3
+"""Largest noise: removing it moves no row by more."""
 _FEWEST_NOISY = 10
 """Least number of rows; with fewer, noise cannot be told from a plan."""
 _ALTERNATES = -0.4
@@ -94,7 +94,7 @@ def _with_knots(steps: np.ndarray, rows: np.ndarray, stride: int) -> tuple[np.nd
     times = knots_of(steps)
     spline = cubic_spline(np.diff(times[chosen]), knots, ends_at_rest=True)
     away = spline.states_at(np.minimum(times, times[-1] * (1 - 1e-12)), 1)[0] - rows
-    return None if np.abs(away).max() > _MOST_MOVED_RAD else (np.diff(times[chosen]), knots)
+    return None if np.abs(away).max() > MOST_MOVED_RAD else (np.diff(times[chosen]), knots)
 
 
 def fitted(steps: np.ndarray, rows: np.ndarray, noise: np.ndarray, rests: bool, stride: int) -> np.ndarray | None:
@@ -104,7 +104,7 @@ def fitted(steps: np.ndarray, rows: np.ndarray, noise: np.ndarray, rests: bool, 
     """
     matrix, nearest = _influence(steps.tobytes(), rests, stride)
     knots = nearest @ rows
-    most = np.where(noise > 0, np.minimum(_LARGEST * noise, _MOST_MOVED_RAD), np.inf)
+    most = np.where(noise > 0, np.minimum(_LARGEST * noise, MOST_MOVED_RAD), np.inf)
     if (np.abs(matrix @ knots - rows) > most).any():
         return None
     if rests:
