@@ -214,7 +214,7 @@ def _open(steps: np.ndarray, rows: np.ndarray, velocity: np.ndarray | None) -> I
     spline, way = cubic_spline(steps, rows, velocity), rows[-1] - rows[-2]
     back = spline.coefficients[-1, 1] * way > 2 * way**2 / steps[-1]  # its last piece has no jerk
     turned = np.sign(way) * (rows[-2] - rows[-3:][0]) < -ROUNDING
-    back |= turned & (np.abs(way) <= smoothing.MOST_MOVED_RAD)  # further, it is no noise
+    back |= turned & (np.abs(way) <= smoothing.MOST_MOVED_RAD)  # a longer turn is a plan's own
     if np.count_nonzero(back):
         at_rest = cubic_spline(steps, rows, velocity, ends_at_rest=True)
         yield spline._replace(coefficients=np.where(back, at_rest.coefficients, spline.coefficients))

@@ -11,7 +11,7 @@ from ..execution.rows import cubic_spline, knots_of
 from ..limits.joint_limits import JointLimits
 
 MOST_MOVED_RAD = 5e-3
-"""Largest noise: removing it moves no row by more."""
+"""Largest distance of a row from its plan that counts as noise, and by which removing noise moves it."""
 _FEWEST_NOISY = 10
 """Least number of rows; with fewer, noise cannot be told from a plan."""
 _ALTERNATES = -0.4

@@ -291,7 +291,7 @@ class TrajectoryMaker:
         if present.follows:
             bounds = bounds.raised_to(executed.unbraked.soon)
             if (peak_speed(*state.known[1:], bounds.jerk) > bounds.velocity * (1 + ROUNDING)).any():
-                bounds = bounds.raised_to(executed.soon)  # the plan was over before the way to it
+                bounds = bounds.raised_to(executed.soon)  # a joint is still on its way to a plan that is over
         if present.follows and np.isinf(np.broadcast_to(bounds.most, (3, len(crossing)))[2]).any():
             # By plans alone: jerk of going over from one to the next would grow from plan to plan.
             before = self._published.present.plans()(join_ns)
