@@ -148,6 +148,17 @@ def test_a_plan_that_rests_at_its_end_is_clamped_to_rest_and_gets_no_brake(space
     assert np.allclose(trajectory.points.position[-1], 0.07)
 
 
+@pytest.mark.parametrize("dt", [0.05, 0.1])
+def test_a_small_turn_in_the_last_step_leads_the_brake_on_by_less_than_itself(dt: float) -> None:
+    """Such turns are noise where a joint rests; with an open end, the brake of 50 ms steps led on by 1.4 turns."""
+    node, turn = SimulatedNode(), 4.9e-3
+    node.measure(0.0)
+    node.execute(0.0)
+    rows = turn * np.array([1.0, 2.0, 3.0, 2.0])[:, None] * np.ones(2)
+    end = node.send(rows, dt=dt).motion.end.position
+    assert np.abs(end - rows[-1]).max() <= 0.5 * turn
+
+
 @pytest.mark.parametrize("space", [ControlSpace.ACCELERATION, ControlSpace.JERK])
 def test_a_residual_end_velocity_is_taken_away_smoothly_and_the_end_stays(space: ControlSpace) -> None:
     node = SimulatedNode(publish__rest_tolerance=0.01, publish__lead_time=0.0)
