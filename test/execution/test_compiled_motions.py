@@ -18,7 +18,8 @@ def refuses(step, *arguments):
 COEFFICIENTS, KNOTS, TIMES = np.zeros((2, 4, 3)), np.arange(3) * 0.1, np.array([0.05, 0.1])
 ROWS, ROW = np.zeros((3, 3)), np.zeros(3)
 PIECES, PROFILE, STATE = np.zeros((2, 6, 1)), [0.1] * 8, np.array([0.0, 1.0, 0.0])
-STATES = np.stack([STATE, STATE], axis=1)
+STATES, BOUNDS = np.stack([STATE, STATE], axis=1), np.ones((4, 2, 2))
+TRACKED = np.ones(2), np.ones((2, 3, 1)), 1.0, 1.0, STATES, -BOUNDS, BOUNDS
 
 
 def sevens(*shape: int, dtype: type = float) -> np.ndarray:
@@ -37,6 +38,7 @@ CALLS = {
     "spline": (KNOTS, ROWS, ROW, False, sevens(2, 4, 3)),
     "pieces_of_profile": (PROFILE, STATE, 0.3, STATE, False, sevens(5), sevens(4, 6, 1)),
     "stop": (STATES, np.ones(2), np.ones(2), 1e-6, 0.01, sevens(30), sevens(29, 6, 2)),
+    "track": (*TRACKED, sevens(3, 3, 2), sevens(2, 2), sevens(2), sevens(2, dtype=int)),
     "widen": (COEFFICIENTS, KNOTS, sevens(2, 4, 3)),
     "widen_each": (COEFFICIENTS, KNOTS, sevens(2, 2, 4, 3)),
 }

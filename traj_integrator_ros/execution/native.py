@@ -24,6 +24,7 @@ try:
         spline,
         states_at,
         stop,
+        track,
         united,
         widen,
         widen_each,

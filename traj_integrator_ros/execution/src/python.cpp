@@ -9,6 +9,7 @@
 
 #include "motions.h"
 #include "python_buffer.h"
+#include "tracking.h"
 
 namespace traj_integrator::execution {
 namespace {
@@ -27,6 +28,8 @@ PyObject* none() { Py_RETURN_NONE; }
 
 // Size of a motion from which on work takes at least as long as another thread waits for its turn.
 constexpr int64_t kLarge = 1 << 13;
+// Numbers that take as long as one knot of a joint's way to its plan where bounds are active.
+constexpr int64_t kKnotNumbers = 16;
 
 // Does work on so many numbers; other threads go on while there is much: a stop waits for no motion of thousands of points.
 template <class Work>
@@ -227,6 +230,22 @@ PyObject* py_pieces_of_profile(ArrayArguments& given) {
   return PyLong_FromLong(pieces_of_profile(profile.data(), profile.data() + most, most, begin, to, knots, coefficients));
 }
 
+PyObject* py_track(ArrayArguments& given) {
+  const Array steps = given.array({kAny}), weights = given.array({steps.shape[0], 3, kAny});
+  const double jerk_weight = given.number(), time_scale = given.number();
+  const Array start = given.array({3, kAny});
+  const long count = steps.shape[0], dof = start.shape[1], weighted = weights.shape[2];
+  const double *low = given.doubles({4, count, dof}), *high = given.doubles({4, count, dof});
+  double *states = given.out({count + 1, 3, dof}), *jerks = given.out({count, dof}), *violation = given.out({dof});
+  long* iterations = given.array({dof}, 'l', true).as<long>();
+  given.require(count > 0 && dof > 0 && (weighted == 1 || weighted == dof));
+  if (!given.fit()) return nullptr;
+  const TrackingProblem problem{steps.as<double>(), count, dof, weights.as<double>(), weighted, jerk_weight, time_scale,
+                                start.as<double>(), low, high};
+  aside(kKnotNumbers * count * dof, [&] { track(problem, {states, jerks, violation, iterations}); });
+  return none();
+}
+
 // A number is finite if not all bits of its exponent are set.
 template <class Bits>
 bool all_finite(const Array& numbers, Bits exponent) {
@@ -263,6 +282,7 @@ PyMethodDef methods[] = {
     method_of_arrays<py_united>("united", "Motions of single joints as one of all joints."),
     method_of_arrays<py_stop>("stop", "The fastest stops of all joints as one motion."),
     method_of_arrays<py_pieces_of_profile>("pieces_of_profile", "Pieces of a time-optimal profile."),
+    method_of_arrays<py_track>("track", "The way of joints to their plan within bounds."),
     {"all_finite", &py_all_finite, METH_O, "Whether numbers hold neither NaN nor infinity."},
     {nullptr, nullptr, 0, nullptr},
 };
