@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from .limits import MotionLimits
-from .native import native
+from .native import native, refuse_transformed
 
 QUANTITIES = ("position", "velocity", "acceleration", "jerk")
 """The quantities, by order of derivative."""
@@ -63,10 +63,12 @@ def certify(
         counts: `[B]`, how many of the points count; default: all.
 
     Raises:
+        NotImplementedError: a tensor of a `torch.func` transform.
         ValueError: shapes that do not fit, fewer than two points, times that do not increase, numbers not finite.
         BackendUnavailable: the C++ extension is not built.
 
     """
+    refuse_transformed(times=times, position=position, velocity=velocity, acceleration=acceleration, counts=counts)
     single = position.dim() == 2
     given = [None if x is None else (x[None] if single else x) for x in (position, velocity, acceleration)]
     p, v, a = (None if x is None else x.detach().to("cpu", torch.float64).contiguous() for x in given)
@@ -82,17 +84,17 @@ def certify(
     if t.shape not in ((points,), (batch, points)):
         raise ValueError(f"times: expected [{points}] or [{batch}, {points}], got {list(times.shape)}")
     t = t.expand(batch, points).contiguous()
-    count = torch.full((batch,), points) if counts is None else counts.to("cpu", torch.int64).contiguous()
+    count = torch.full((batch,), points, device="cpu") if counts is None else counts.to("cpu", torch.int64).contiguous()
     if count.shape != (batch,) or bool(((count < 2) | (count > points)).any()):
         raise ValueError(f"counts: expected [{batch}] numbers from 2 to {points}, got {counts}")
-    used = torch.arange(points) < count[:, None]
+    used = torch.arange(points, device="cpu") < count[:, None]
     if bool((t.diff(dim=1) <= 0)[used[:, 1:]].any()):
         raise ValueError("times: expected increasing times, got some that do not increase")
     for name, x in (("times", t[..., None]), ("position", p), ("velocity", v), ("acceleration", a)):
         if x is not None and not bool(torch.isfinite(x[used]).all()):
             raise ValueError(f"{name}: expected finite numbers, got others")
-    result = torch.empty(batch, dof, 2, 4, dtype=torch.float64)
-    places = torch.zeros(batch, dof, 2, 4, dtype=torch.int64)
+    result = torch.empty(batch, dof, 2, 4, dtype=torch.float64, device="cpu")
+    places = torch.zeros(batch, dof, 2, 4, dtype=torch.int64, device="cpu")
     arrays = (None if x is None else x.numpy() for x in (t, p, v, a, count, result, places))
     native().extremes(*arrays, torch.get_num_threads())
     (lowest, highest), (lowest_at, highest_at) = (each.permute(2, 0, 3, 1) for each in (result, places))

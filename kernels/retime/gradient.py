@@ -38,9 +38,10 @@ class Envelope(NamedTuple):
     def empty(cls, batch: int, rows: int, dof: int, intervals: int) -> Envelope:
         """Room for a batch."""
         points = 8 * intervals + 2 * rows + 24  # legs of at least 8 intervals end with a part of a block
-        real = [torch.zeros(batch, *shape, dtype=torch.float64) for shape in ((points, 3, dof), (points, 4), (4, dof))]
-        whole = (torch.zeros(batch, size, dtype=torch.int64) for size in (points, rows))
-        return cls(*real, *whole, torch.full((batch, PLACES * rows, 3), -1.0, dtype=torch.float64))
+        real, whole = ({"dtype": dtype, "device": "cpu"} for dtype in (torch.float64, torch.int64))
+        zeros = [torch.zeros(batch, *shape, **real) for shape in ((points, 3, dof), (points, 4), (4, dof))]
+        zeros += [torch.zeros(batch, size, **whole) for size in (points, rows)]
+        return cls(*zeros, torch.full((batch, PLACES * rows, 3), -1.0, **real))
 
 
 def wants_gradient(waypoints: Tensor, limits: MotionLimits) -> bool:
@@ -101,7 +102,7 @@ def _by_rows(
     """Gradient of one duration with respect to its rows `[W, D]`."""
     if count == 0:
         return torch.zeros_like(rows)
-    kept = torch.cat([torch.ones(1, dtype=torch.bool), knot.diff() > 0]).nonzero()[:, 0]
+    kept = torch.cat([torch.ones(1, dtype=torch.bool, device="cpu"), knot.diff() > 0]).nonzero()[:, 0]
     kept[-1] = len(rows) - 1  # the last row is met, even if it repeats the one before
     with torch.enable_grad():
         waypoints = rows.clone().requires_grad_()

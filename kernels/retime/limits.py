@@ -8,11 +8,13 @@ import torch
 from torch import Tensor
 
 Limit = float | Tensor | None
+NO_LIMIT = 1e12
+"""rad/s, rad/s^2, rad/s^3; larger limits are none: beside them, the numbers of a motion would have no digits left."""
 
 
 @dataclass(frozen=True)
 class MotionLimits:
-    """Limits: a number, a tensor `[D]`, or `[B, D]` with a row for each trajectory; None where there is none.
+    """Limits: a number, a tensor `[D]`, or `[B, D]` with a row for each trajectory; None, or 1e12 and more, for none.
 
     Units: rad/s, rad/s^2, rad/s^3 (m for prismatic joints). All are greater than 0; tensors may require gradients.
     """
@@ -45,7 +47,7 @@ class MotionLimits:
 
 def _row(name: str, limit: Limit, batch: int, dof: int) -> Tensor:
     if limit is None:
-        return torch.full((1, dof), torch.inf, dtype=torch.float64)
+        return torch.full((1, dof), torch.inf, dtype=torch.float64, device="cpu")
     if isinstance(limit, bool) or not isinstance(limit, (int, float, Tensor)):
         raise TypeError(f"{name}: expected a number, a tensor or None, got {type(limit).__name__}")
     row = torch.as_tensor(limit, dtype=torch.float64, device="cpu")
@@ -55,4 +57,4 @@ def _row(name: str, limit: Limit, batch: int, dof: int) -> Tensor:
         raise ValueError(f"{name}: expected a number, [{dof}] or [{batch}, {dof}], got {list(row.shape)}")
     if not bool((row > 0).all()):
         raise ValueError(f"{name}: expected limits greater than 0, got {float(row.detach().min()):g}")
-    return row.expand(-1, dof)
+    return torch.where(row < NO_LIMIT, row, torch.inf).expand(-1, dof)

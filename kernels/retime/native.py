@@ -5,6 +5,10 @@ from __future__ import annotations
 import importlib
 from types import ModuleType
 
+import torch
+from torch import Tensor
+from torch.autograd import forward_ad
+
 from ..backends import BackendUnavailable
 
 
@@ -23,3 +27,23 @@ def native() -> ModuleType:
             "the package again from its sources: pip install -v --no-deps --force-reinstall --no-cache-dir SOURCES "
             "(it takes g++ and Python.h)"
         ) from None
+
+
+def refuse_transformed(**values: object) -> None:
+    """Refuse tensors whose numbers C++ cannot read, or whose tangents it would lose.
+
+    Raises:
+        NotImplementedError: a `torch.func` transform is active, or a tensor has a tangent.
+
+    """
+    transformed = torch._C._are_functorch_transforms_active()  # tensors that are made in it are its, too
+    for name, value in values.items():
+        if not isinstance(value, Tensor):
+            continue
+        if transformed:
+            got, instead = "one inside of a torch.func transform (vmap, grad, jvp, vjp)", "batches and Tensor.backward"
+        elif forward_ad._current_level >= 0 and forward_ad.unpack_dual(value).tangent is not None:
+            got, instead = "one with a tangent of forward mode", "Tensor.backward"
+        else:
+            continue
+        raise NotImplementedError(f"{name}: expected a plain tensor (retiming has {instead}), got {got}")

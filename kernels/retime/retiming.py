@@ -9,7 +9,7 @@ from torch import Tensor
 
 from .gradient import Envelope, WithGradient, wants_gradient
 from .limits import MotionLimits
-from .native import native
+from .native import native, refuse_transformed
 from .retimed import Retimed
 
 MODES = ("fastest", "slow only")
@@ -20,6 +20,8 @@ _FEWEST_PER_SEGMENT = 4
 """Fewest of order 3: with one, 14 of 160 paths with little jerk had no motion, others took up to 2.4 times as long."""
 _MANY_INTERVALS = 1600
 """Most intervals of order 3: more find nothing faster, took long and ended up to 10 % slower."""
+_REST = 2e-5
+"""rad/s (slow only: of the plan's rate); lower speeds are what rounding makes of a rest."""
 
 
 def retime(
@@ -58,8 +60,8 @@ def retime(
         velocity: slow only: the plan's, `[B, W, D]`, rad/s. Without it the plan is a cubic spline at rest at both ends.
         acceleration: slow only: the plan's, rad/s^2; order 3 needs it wherever there are velocities.
         start_speed: a number or `[B]`: the length of the joint velocity, rad/s, default 0; slow only: the rate of the
-            plan's time, at most 1, default 1, and without effect where the plan rests.
-        start_acceleration: its derivative by time; order 3 only.
+            plan's time, at most 1, default 1, and without effect where the plan rests. Up to 2e-5 it is rest.
+        start_acceleration: its derivative by time; order 3 only, and without effect at rest.
         end_speed: the same at the end.
         end_acceleration: the same at the end.
         duration: wanted, s, a number or `[B]`; "fastest" only.
@@ -73,13 +75,17 @@ def retime(
     Raises:
         TypeError, ValueError: an argument of a wrong type, shape or value, named. What depends on the values of one
             trajectory is in `status` instead.
-        NotImplementedError: a tensor requires a gradient that there is not.
+        NotImplementedError: a tensor requires a gradient that there is not, or is one of a `torch.func` transform.
         BackendUnavailable: the C++ extension is not built.
 
     """
     _check(waypoints, limits, order, mode, intervals)
     slow = mode == "slow only"
     plan = {"dt": dt, "velocity": velocity, "acceleration": acceleration}
+    rates = {"start_speed": start_speed, "start_acceleration": start_acceleration}
+    rates |= {"end_speed": end_speed, "end_acceleration": end_acceleration}
+    refuse_transformed(waypoints=waypoints, duration=duration, **plan, **rates)
+    refuse_transformed(**{f"limits.{name}": value for name, value in vars(limits).items()})
     for name, value in {"duration": duration}.items() if slow else plan.items():
         if value is not None:
             raise ValueError(f"{name}: expected None in mode {mode!r}, got a value")
@@ -99,16 +105,17 @@ def retime(
             raise ValueError(f"{name}: expected {list(waypoints.shape)}, got {list(value.shape)}")
         given.append(None if value is None else value.detach().to("cpu", torch.float64).contiguous())
     default = 1.0 if slow else 0.0
-    each = [
-        _each("start_speed", default if start_speed is None else start_speed, batch, 0.0),
-        _each("start_acceleration", start_acceleration, batch, -math.inf),
-        _each("end_speed", default if end_speed is None else end_speed, batch, 0.0),
-        _each("end_acceleration", end_acceleration, batch, -math.inf),
-    ]
-    ends = torch.tensor(each, dtype=torch.float64).T.contiguous()
+    each = []
+    for name, value in rates.items():
+        least, missing = (-_REST, default) if name.endswith("_speed") else (-math.inf, 0.0)
+        each.append(_each(name, missing if value is None else value, batch, least))
+    for speeds in each[::2]:
+        speeds[:] = [0.0 if speed <= _REST else speed for speed in speeds]
+    ends = torch.tensor(each, dtype=torch.float64, device="cpu").T.contiguous()
     if slow and float(ends[:, [0, 2]].max()) > 1:
         raise ValueError("start_speed, end_speed: expected rates of at most 1 in mode 'slow only', got more")
-    wanted = None if duration is None else torch.tensor(_each("duration", duration, batch, 0.0), dtype=torch.float64)
+    wanted = None if duration is None else _each("duration", duration, batch, 0.0)
+    wanted = None if wanted is None else torch.tensor(wanted, dtype=torch.float64, device="cpu")
     if intervals is None:
         fine = 2 if slow else _PER_SEGMENT[order]
         intervals = max(4 if slow else _LEAST_INTERVALS[order], fine * (rows - 1))
@@ -124,11 +131,11 @@ def retime(
                 "gradients of the duration: only with order 3, mode 'fastest' and no wanted duration"
             )
         envelope = Envelope.empty(batch, rows, dof, N)
-    info = torch.zeros(batch, 6, dtype=torch.int64)
+    info = torch.zeros(batch, 6, dtype=torch.int64, device="cpu")
     scalars, times = _zeros(batch, 5), _zeros(batch, points)
     states, row_times = _zeros(3, batch, points, dof), _zeros(batch, rows)
     segment_ratio = _zeros(batch, rows - 1, 3)
-    segment_joint = torch.full((batch, rows - 1, 3), -1, dtype=torch.int64)
+    segment_joint = torch.full((batch, rows - 1, 3), -1, dtype=torch.int64, device="cpu")
     knots = _knots(dt, batch, rows) if slow else None
     inputs = (*given, knots, *(bound.detach().contiguous() for bound in bounds), ends, wanted)
     results = (info, scalars, times, *states, row_times, segment_ratio, segment_joint)
@@ -197,9 +204,10 @@ def _each(name: str, value: float | Tensor, batch: int, least: float) -> list[fl
             raise ValueError(f"{name}: expected a number or [{batch}], got {list(tensor.shape)}")
         numbers = tensor.reshape(-1).tolist()
     if not all(math.isfinite(number) and number >= least for number in numbers):
-        raise ValueError(f"{name}: expected finite numbers{' of at least 0' if least == 0 else ''}, got {value}")
+        bound = " of at least 0" if math.isfinite(least) else ""
+        raise ValueError(f"{name}: expected finite numbers{bound}, got {value}")
     return numbers if len(numbers) == batch else numbers * batch
 
 
 def _zeros(*shape: int) -> Tensor:
-    return torch.zeros(*shape, dtype=torch.float64)
+    return torch.zeros(*shape, dtype=torch.float64, device="cpu")

@@ -9,8 +9,11 @@
 namespace traj_integrator::retiming {
 namespace {
 
-// Rows closer to the previous one than this share of the longest distance repeat it.
-constexpr double kSameRow = 1e-9;
+// Rows repeat the previous one if they are closer to it than a rounding to float32 of the largest position moves them, or than
+// the step of the finest encoders, rad; in a path of short distances, than a share of the longest one.
+constexpr double kFloat32 = 0x1p-22, kEncoder = 1e-7, kShareOfLongest = 1e-4;
+// A path that leads no joint further than this, rad, is none: neither encoders nor the digits of its rows tell where it leads.
+constexpr double kNoPath = 1e-8;
 
 // k! / (k - order)!
 constexpr double falling(int k, int order) { return order == 0 ? 1 : k * falling(k - 1, order - 1); }
@@ -77,11 +80,17 @@ void Path::choose_rows(const PathRows& rows) {
     }
     return std::sqrt(sum);
   };
-  double longest = 0;
+  double longest = 0, largest = 0, furthest = 0;
   for (int64_t i = 1; i < count && own; ++i) longest = std::max(longest, distance(i, i - 1));
+  for (int64_t k = 0; k < count * dof && own; ++k) {
+    largest = std::max(largest, std::abs(rows.position[k]));
+    furthest = std::max(furthest, std::abs(rows.position[k] - rows.position[k % dof]));
+  }
+  if (own && furthest <= kNoPath) return;
+  const double same = std::min(std::max(kFloat32 * largest, kEncoder), kShareOfLongest * longest);
   for (int64_t i = 1; i < count; ++i) {
     const double length = own ? distance(i, kept_.back()) : 0;
-    if (!own || (length > kSameRow * longest && length > 0)) {
+    if (!own || (length > same)) {
       kept_.push_back(i);
       knots_.push_back(own ? knots_.back() + length : rows.knots[i]);
     } else if (i + 1 == count && kept_.size() > 1) {

@@ -16,6 +16,10 @@ constexpr double kResting = 1e-9;
 // Factor on the range of samples for extremes between them; so many samples lie in a piece of the path.
 constexpr double kWider = 1.1;
 constexpr int64_t kSamples = 8;
+// Third order: no finer grid than this, s, as far as each piece has some intervals: played pieces of a motion of some ms would be
+// so short that the digits of their positions are a jerk.
+constexpr double kFinest = 1e-4;
+constexpr int64_t kFewestPerPiece = 4;
 
 bool is_finite(const double* values, int64_t count) {
   return values == nullptr || std::all_of(values, values + count, [](double x) { return std::isfinite(x); });
@@ -199,7 +203,10 @@ Status Retimer::solve(const Limits& limits) {
   // Without jerk it is quick: it gives the largest start speed, and the base law.
   Status status = second_.solve(path, options_.intervals, limits, ends_, options_.slow_only);
   if (status != Status::kDone || options_.order == 2) return status;
-  return third.solve(path, second_, limits, ends_, options_.intervals, options_.slow_only);
+  const double finest = options_.slow_only ? INFINITY : second_.times().back() / kFinest;
+  const int64_t enough = finest < static_cast<double>(options_.intervals) ? static_cast<int64_t>(finest) : options_.intervals;
+  const int64_t fewest = std::min(kFewestPerPiece * path.pieces(), options_.intervals);
+  return third.solve(path, second_, limits, ends_, std::max(enough, fewest), options_.slow_only);
 }
 
 Status Retimer::solve_for_duration(const Limits& limits) {
