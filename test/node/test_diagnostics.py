@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import time
 from collections.abc import Mapping
 from importlib.util import find_spec
 
@@ -11,8 +10,7 @@ import numpy as np
 import pytest
 from builtin_interfaces.msg import Time
 from diagnostic_msgs.msg import DiagnosticStatus
-from node_fixtures import ClientFactory, NodeServer
-from rclpy.node import Node
+from node_fixtures import NodeServer
 from rosgraph_msgs.msg import Clock
 
 from traj_integrator_ros.governor.controller_reports import ControllerStatus
@@ -24,7 +22,6 @@ from traj_integrator_ros.limits.joint_limits import AssumedLimits
 from traj_integrator_ros.node import accounts
 from traj_integrator_ros.node.accounts import Accounts, LatencyRing, ThrottledLog, one_line
 from traj_integrator_ros.node.diagnostics import Diagnostics, NodeStatus
-from traj_integrator_ros.node.namesakes import Namesakes
 from traj_integrator_ros.parameters.parameters import NodeParameters, default_values
 from traj_integrator_ros.requests.rejection import RejectionReason
 
@@ -48,7 +45,7 @@ def status(
     values = {**default_values(), "joint_names": ["joint_b"], "state_timeout": 0.5, "start_from": "previous"}
     values |= {name: changes.pop(name) for name in values.keys() & changes.keys()}
     usual = NodeStatus(
-        lifecycle_state="active", failure="", accounts=accounts, namesakes=0, execution=ExecutionReport(),
+        lifecycle_state="active", failure="", accounts=accounts, execution=ExecutionReport(),
         guard=watched, controller=ControllerStatus.UNKNOWN, device="cpu", backend="reference", dtype="float32",
         parameters=NodeParameters.from_values(values), assumed=AssumedLimits(None, lacking, assumed), state_age_s=0.1,
         clock=RobotClock(),
@@ -75,7 +72,6 @@ def level_and_text(given: NodeStatus) -> tuple[bytes, str]:
     [
         ({}, OK, "active"),
         ({"state_age_s": None}, OK, "active, no joint state yet"),
-        ({"namesakes": 1}, WARN, "2 nodes of this name: each answers every sequence"),
         ({"lifecycle_state": "inactive"}, WARN, "inactive: input is not accepted"),
         ({"rejected": RejectionReason.NOT_FINITE}, WARN, "rejected 2 x not_finite"),
         ({"execution": ExecutionReport(late=2)}, WARN, "2 x late"),
@@ -193,22 +189,6 @@ def test_a_flood_of_lines_becomes_one_and_the_next_line_says_how_many(monkeypatc
     now += accounts.QUIET_S
     log("NaN", "NaN came")
     assert lines == ["NaN came", "Inf came", "NaN came (999 more like it since the last such line)"]
-
-
-@pytest.mark.ros
-def test_nodes_of_the_same_full_name_count_once_they_last(connect: ClientFactory) -> None:
-    """Both would answer every sequence; a killed node lingers in the graph and must not count."""
-    node = connect().node
-    apart = Node(node.get_name(), namespace="/elsewhere", context=node.context)
-    at_once, lasting = Namesakes(node, 0.0), Namesakes(node)
-    assert at_once.count() == 0
-    twin = Node(node.get_name(), namespace=node.get_namespace(), context=node.context)
-    time.sleep(1.1)  # the graph is read once a second
-    assert (at_once.count(), lasting.count()) == (1, 0)
-    twin.destroy_node()
-    time.sleep(1.1)
-    assert at_once.count() == 0
-    apart.destroy_node()
 
 
 @pytest.mark.skipif(find_spec("control_msgs") is not None, reason="control_msgs is installed")

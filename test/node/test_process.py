@@ -91,28 +91,3 @@ def test_interfaces_of_an_older_build_end_the_start_with_one_line(tmp_path: Path
     ended = run([], tmp_path)
     assert ended.returncode == 2
     assert "traj_integrator_interfaces is missing or old" in ended.stderr and ended.stderr.count("\n") == 1
-
-
-PAGES = 1000
-FREED = f"""
-import resource
-from traj_integrator_ros.node.main import keep_freed_memory
-
-def page_faults():
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
-    bytes(b"x") * ({PAGES} * resource.getpagesize())
-    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
-
-print(keep_freed_memory(), min(page_faults() for _ in range(5)))
-"""
-"""Prints whether freed memory is kept, and how many page faults another message of 1,000 pages costs."""
-
-
-@pytest.mark.parametrize("by_user", [{}, {"MALLOC_MMAP_THRESHOLD_": "131072"}], ids=["usual", "set by the user"])
-def test_freed_memory_is_kept_unless_the_user_has_set_how(by_user: dict[str, str]) -> None:
-    usual = {name: value for name, value in os.environ.items() if not name.startswith(("MALLOC_", "GLIBC_"))}
-    command, environment = [sys.executable, "-c", FREED], {**usual, **source_environment(), **by_user}
-    kept, faults = subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout.split()
-    if not by_user and kept == "False":
-        pytest.skip("this C library has no mallopt")
-    assert int(faults) < PAGES / 10 if kept == "True" else by_user and int(faults) >= PAGES

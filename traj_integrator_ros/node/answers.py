@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from typing import TypeVar
@@ -27,7 +26,6 @@ from ..requests.plan import GOALS, Plan
 from ..requests.rejection import Rejected, RejectionReason
 from ..requests.sequences import IntegratedBatch
 from ..wire.readers import (
-    SequenceGaps,
     Stamp,
     nanoseconds,
     read_action_sequence,
@@ -39,6 +37,7 @@ from .accounts import OUTPUTS_OF, Accounts, Guard, Output
 from .diagnostics import CONSPICUOUS
 from .entities import QUIET_PERIOD_S, RESTING_PERIOD_S, SUPERVISION_PERIOD_S, Entities
 from .goal_server import GoalServer
+from .intake import CALL_WAITS_S, Call, Message
 from .rclpy_features import publish_parts
 from .services import STOP, Services
 from .states import States, age_ns
@@ -56,6 +55,10 @@ _STAYS_BUSY_S = 0.5
 """Time after input or a motion, s, in which the robot is supervised as often as before: its states arrive late."""
 _LOOKS_S = 2e-3
 """Longest time that a stop waits while a large batch is computed, s."""
+_AGAIN_S = 0.8 * SUPERVISION_PERIOD_S
+"""Least time between two supervisions, s: the timer's calls vary, and none is left out."""
+_TURN_S = 5e-3
+"""Time after which the executor has its turn again, s: parameters, states of the lifecycle and goals wait there."""
 Result = TypeVar("Result")
 
 
@@ -98,9 +101,13 @@ class Answers:
         self._writer = JointTrajectoryWriter(parameters.joint_names)
         for trajectory in rehearse(parameters, engine):
             self._writer.serialize(trajectory.points, (0, 0))
-        self._gaps: dict[str, SequenceGaps] = defaultdict(SequenceGaps)
         self._brake_reason, self._busy_s = "", time.monotonic()
-        self.entities = Entities(node, self, self.services, describe, parameters.speed_scaling_topic)
+        self._due_s = 0.0
+        """Time from which on the robot is supervised again, s of the steady clock."""
+        self._later: Callable[[], None] | None = None
+        self._later_s = 0.0
+        """Work of the least worth, and the time, s of the steady clock, at which it is done whatever waits."""
+        self.entities = Entities(node, accounts, self, describe, parameters.speed_scaling_topic)
         self._states = States(
             self.entities, accounts, self.pipeline, self.now_ns, lambda: self._clock.ros_time_is_active
         )
@@ -108,13 +115,13 @@ class Answers:
 
     # Topics
 
-    def action_sequence(self, message: bytes, info: Mapping[str, object]) -> None:
+    def action_sequence(self, message: Message) -> None:
         """Integrate a serialized ActionSequence, and publish its trajectories."""
-        with self._answering("action_sequence", message, info) as judging:
+        with self._answering(message) as judging:
             pipeline = self.accepting()
             parameters = pipeline.parameters
             now_ns, stops = self.update(), self.services.stops
-            stamp, fields = read_action_sequence(message)
+            stamp, fields = read_action_sequence(message.data)
             request = pipeline.batches.checked(fields)
             start = pipeline.batches.started(request, lambda: now_ns)
             publisher, published = self.entities.trajectory_batch, False
@@ -128,16 +135,18 @@ class Answers:
             followed = published and parameters.start_from == START_FROM_PREVIOUS
             if parameters.publish_joint_trajectory or followed:
                 with judging(Output.ROW) as row:
+                    _require_newest(message)
                     self._require_no_stop_since(stops)  # one may have come while the batch was computed
                     trajectory = pipeline.trajectory(request, nanoseconds(stamp), now_ns, self.now_ns)
                     row.waits = trajectory is None
                     self.hand_over(trajectory)
 
-    def position_trajectory(self, message: bytes, info: Mapping[str, object]) -> None:
+    def position_trajectory(self, message: Message) -> None:
         """Make a trajectory of a serialized JointTrajectory, and publish it."""
-        with self._answering("position_trajectory", message, info) as judging, judging(Output.ROW) as row:
+        with self._answering(message) as judging, judging(Output.ROW) as row:
             pipeline = self.accepting()
-            plan = self.planned(message)
+            _require_newest(message)
+            plan = self.planned(message.data)
             trajectory = pipeline.follow(plan, self.now_ns(), self.now_ns)
             row.waits = trajectory is None
             self.hand_over(trajectory)
@@ -160,15 +169,14 @@ class Answers:
             raise Rejected(RejectionReason.STOPPED, "node: stopped before the sequence was begun")
 
     @contextmanager
-    def _answering(self, topic: str, message: bytes, info: Mapping[str, object]) -> Iterator[Callable[[Output], Guard]]:
+    def _answering(self, message: Message) -> Iterator[Callable[[Output], Guard]]:
         """Count a message on a topic, those lost before it, and whether it was answered, or has to wait.
 
         An error within concerns all outputs; an error within the guard that it yields for one output concerns only that
         one.
         """
-        self.answer_stops()
+        topic, missed = message.topic, message.missed
         outputs = OUTPUTS_OF[topic]
-        missed = self._gaps[topic].missed_before(info, lambda: self.entities.count_publishers(topic))
         self._accounts.sequences += 1 + missed
         if missed:
             self._tell_rejection(topic, (0, 0), self._accounts.lost(topic, missed), outputs, missed)
@@ -185,17 +193,18 @@ class Answers:
         waits = {output for output, guard in verdicts.items() if guard.waits} - refused.keys()
         self._accounts.answered.update(verdicts.keys() - refused.keys() - waits)
         for output, reason in refused.items():
-            self._tell_rejection(topic, stamp_of_message(message), reason, output)
+            self._tell_rejection(topic, stamp_of_message(message.data), reason, output)
         if not refused:
             self._accounts.published += 1
-            if not waits and (took_ns := age_ns(info)):
+            if not waits and (took_ns := age_ns(message.info)):
                 self._accounts.sequence_latency.add(took_ns * 1e-9)
-        elif self.state == ACTIVE and refused.keys() != {Output.BATCH}:
+        elif self.state == ACTIVE and refused.keys() != {Output.BATCH} and not message.gives_way:
             self._brake_after_rejection()
 
-    def refuse(self, topic: str, stamp: Stamp, line: str) -> None:
+    def refuse(self, topic: str, stamp: Stamp, line: str, *, brakes: bool) -> None:
         """React to the refusal of a goal: brake if necessary, and tell the reason."""
-        self._brake_after_rejection()
+        if brakes:
+            self._brake_after_rejection()
         self._tell_rejection(topic, stamp, line, Output.ROW)
 
     def _tell_rejection(self, topic: str, stamp: Stamp, line: str, output: Output, count: int = 1) -> None:
@@ -240,7 +249,7 @@ class Answers:
         """Continue with other parameters; the motion in execution is brought within their limits at once."""
         self.pipeline.reconfigure(parameters)
         before = self._published.last
-        self.supervise()
+        self._supervise()
         last = self._published.last
         if last is not before and last is not None and not last.topic:
             how = f"slowed by {last.delay:.3g} s" if last.delay else "braked"
@@ -259,20 +268,60 @@ class Answers:
             self.deactivate()
         self.state = INACTIVE
         self.services.go_on()
+        self.entities.intake.read()
+        while (one := self.entities.intake.next()) is not None:
+            self._answer(one)
         self.entities.destroy()
         self.services.close()
         for threads in (self._threads, self._batches):
             threads.shutdown(wait=False, cancel_futures=True)
         self.goal_server.close(at_once=at_once)
 
+    # The order of the work
+
+    def turn(self) -> None:
+        """Do what there is to do, by worth: stops, the robot's states and brakes, then sequences, calls, the rest."""
+        intake, until_s = self.entities.intake, time.monotonic() + _TURN_S
+        self.attend()
+        self.services.go_on()
+        while (one := intake.next()) is not None:
+            self._answer(one)
+            self.attend()
+            if time.monotonic() > until_s and intake.waits:
+                self.wake()  # the executor has other work, too
+                break
+        self.entities.supervise_every(self._period_s())
+        if self._later is not None and not (intake.waits and time.monotonic() < self._later_s):
+            work, self._later = self._later, None
+            work()
+
+    def _answer(self, one: Message | Call) -> None:
+        if isinstance(one, Call):
+            self.services.serve(one)
+        else:
+            getattr(self, one.topic)(one)
+
+    def attend(self) -> None:
+        """Do what waits for nothing: read what has arrived, answer stops, refuse late calls, and supervise if due."""
+        intake = self.entities.intake
+        for stop in intake.take_calls(STOP):
+            self.services.serve(stop)
+        intake.read()
+        self.services.refuse_late(intake.calls, self.pipeline.parameters.calls_depth)
+        if time.monotonic() >= self._due_s:
+            self._supervise()
+
+    def later(self, work: Callable[[], None]) -> None:
+        """Do work once nothing waits, or after half a second."""
+        self._later, self._later_s = work, time.monotonic() + CALL_WAITS_S
+        self.turn()
+
     # Supervision
 
     def supervise(self) -> None:
-        """Read the messages that have arrived, and publish the pipeline's own trajectories."""
-        self.answer_stops()
-        self.services.go_on()
-        self._supervise()
-        self.entities.supervise_every(self._period_s())
+        """Supervise the robot now, and do what else there is to do."""
+        self._due_s = 0.0
+        self.turn()
 
     def _period_s(self) -> float:
         """Time until the robot is to be supervised again, s; at rest, messages tell what comes next."""
@@ -284,24 +333,18 @@ class Answers:
             return SUPERVISION_PERIOD_S
         return RESTING_PERIOD_S if now_s - self._states.arrived_s <= _STAYS_BUSY_S else QUIET_PERIOD_S
 
-    def answer_stops(self) -> None:
-        """Answer the calls of ~/stop that have arrived: other work before them may take long."""
-        with self._accounts.guard(STOP):
-            self.entities.answer_stops()
-
     def beside(self, size: int, work: Callable[[], Result]) -> Result:
         """The result of work on so many numbers; long work runs beside stops and the supervision."""
         if size < _LARGE:
             return work()
-        result, looked_s = self._batches.submit(work), time.monotonic()
+        result = self._batches.submit(work)
         while not wait([result], _LOOKS_S).done:
-            self.answer_stops()
-            if time.monotonic() > looked_s + SUPERVISION_PERIOD_S:
-                self._supervise()
-                looked_s = time.monotonic()
+            self.attend()
         return result.result()
 
     def _supervise(self) -> None:
+        """Read the messages that have arrived, and publish the pipeline's own trajectories."""
+        self._due_s = time.monotonic() + _AGAIN_S
         if self.state != ACTIVE:
             self._states.poll()
             return
@@ -364,6 +407,13 @@ class Answers:
             if (between_ns := time.monotonic_ns() - steady_ns) < _AT_ONCE_NS:
                 break
         return node_ns if clock.ros_time_is_active else self._published.clock.read(node_ns, steady_ns + between_ns // 2)
+
+
+def _require_newest(message: Message) -> None:
+    """Begin nothing that newer messages have overtaken. Raises Rejected: superseded."""
+    if message.gives_way:
+        told = f"sequence: a newer one came while this waited for {time.monotonic() - message.arrived_s:.3f} s"
+        raise Rejected(RejectionReason.SUPERSEDED, told)
 
 
 def _serialized(batch: IntegratedBatch, stamp: Stamp) -> list[bytes | np.ndarray]:

@@ -45,8 +45,6 @@ class NodeStatus:
     failure: str
     """Why the last configure failed; empty if it did not."""
     accounts: Accounts
-    namesakes: int
-    """Number of other nodes with the same name."""
     execution: ExecutionReport
     guard: Guard
     controller: ControllerStatus
@@ -78,8 +76,8 @@ class NodeStatus:
 class Diagnostics:
     """Turns successive statuses into messages; levels cover what happened since the previous message.
 
-    OK: active, nothing rejected. WARN: something was rejected or exceeded a limit, the node is not active, another
-    one has its name, the controller does something else than it is told, or limits are missing.
+    OK: active, nothing rejected. WARN: something was rejected or exceeded a limit, the node is not active, the
+    controller does something else than it is told, or limits are missing.
     STALE: active, and the joint state is older than state_timeout. ERROR: the robot is braked and sequences are
     rejected, configure failed, device memory ran out, or a callback failed unexpectedly.
 
@@ -126,8 +124,6 @@ def _judge(
         return DiagnosticStatus.ERROR, _listed(faults)
     if status.lifecycle_state != "active":
         return DiagnosticStatus.WARN, f"{status.lifecycle_state}: input is not accepted"
-    if status.namesakes:
-        return DiagnosticStatus.WARN, f"{status.namesakes + 1} nodes of this name: each answers every sequence"
     if status.guard.reason:
         return DiagnosticStatus.ERROR, f"braked: {status.guard.reason}; sequences are rejected until the robot rests"
     if status.guard.held:
@@ -178,7 +174,6 @@ def _values(status: NodeStatus) -> dict[str, str]:
             for what, counts in (("published", accounts.answered), ("rejected", accounts.refused_for))
         },
         "service_calls": accounts.service_calls,
-        "namesakes": status.namesakes,
         "rejected": accounts.rejected.total(),
         "sequence_latency_p50_ms": _shown(accounts.sequence_latency.percentile_ms(50)),
         "sequence_latency_p99_ms": _shown(accounts.sequence_latency.percentile_ms(99)),

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from functools import partial
-from typing import Any
+from typing import Protocol
 
 from diagnostic_msgs.msg import DiagnosticArray
 from rclpy.callback_groups import MutuallyExclusiveCallbackGroup
@@ -25,14 +25,9 @@ from traj_integrator_interfaces.msg import ActionSequence, Rejection, Trajectory
 from traj_integrator_interfaces.srv import Committed, ComputeGradient, Evaluate, Integrate, Retime, Stop
 
 from . import controller_topic
-from .rclpy_features import (
-    NO_EVENTS,
-    answer_waiting,
-    create_deferring_service,
-    introspection_state,
-    no_event_callbacks,
-    with_message_info,
-)
+from .accounts import Accounts
+from .intake import Intake
+from .rclpy_features import NO_EVENTS, introspection_state, no_event_callbacks
 
 try:  # some installations of ROS 2 lack it; then nothing is known about the controller
     from control_msgs.msg import JointTrajectoryControllerState
@@ -48,9 +43,9 @@ costs 0.8 ms, most of it in rclpy.
 """
 STATE_DEPTH = 64
 """Queue of joint states: at up to 6 kHz (1.2 kHz at rest) all are read; of faster ones, only the newest."""
-_CALL_DEPTH = 64
-"""Queue of service calls; further ones are dropped and never answered: the default of 10 is too small for an optimizer
-that sends many calls at once.
+CALL_DEPTH = 1000
+"""The middleware's queue of each service, which the node empties every few milliseconds: calls that displace each other
+there are never answered, and rclpy's default is 10.
 """
 ROBOT_DESCRIPTION = "robot_description"
 _OUTPUT_DEPTH = 10
@@ -58,7 +53,7 @@ _REJECTIONS_DEPTH = 100
 """Queue of rejections: as many as a burst that is refused as a whole."""
 _INPUTS = {"action_sequence": ActionSequence, "position_trajectory": JointTrajectory}
 _SERVICES = {
-    "stop": Stop,  # first, because the executor serves services in this order
+    "stop": Stop,
     "integrate": Integrate,
     "compute_gradient": ComputeGradient,
     "evaluate": Evaluate,
@@ -68,6 +63,16 @@ _SERVICES = {
 _OVERRIDABLE = (QoSPolicyKind.HISTORY, QoSPolicyKind.DEPTH, QoSPolicyKind.RELIABILITY, QoSPolicyKind.DURABILITY)
 
 
+class Turns(Protocol):
+    """Answers what arrives."""
+
+    def turn(self) -> None:
+        """Do what there is to do."""
+
+    def supervise(self) -> None:
+        """Supervise the robot now, and do what else there is to do."""
+
+
 class Entities:
     """Publishers, subscriptions and services of a configured node.
 
@@ -75,10 +80,9 @@ class Entities:
 
     Args:
         node: the node to create them on.
-        answers: has a method for each input by its name, called with serialized messages and their info; and
-            `supervise`, called every 10 ms, or at rest less often.
-        services: have `serve`, called with the name of a service and as `create_deferring_service` says; and
-            `complete`, which it says, too.
+        accounts: count requests that cannot be decoded.
+        answers: has `turn`, called when something has arrived and every 10 ms, or at rest less often; and `supervise`,
+            called after `wake`.
         describe: called with a String, the robot's URDF; None: nobody needs it.
         scaling_topic: where a driver tells its speed scaling; empty: nowhere.
 
@@ -88,7 +92,7 @@ class Entities:
     """
 
     def __init__(
-        self, node: LifecycleNode, answers: object, services: object, describe: Callable | None, scaling_topic: str
+        self, node: LifecycleNode, accounts: Accounts, answers: Turns, describe: Callable | None, scaling_topic: str
     ) -> None:
         self._node = node
         self._events = NO_EVENTS
@@ -106,32 +110,29 @@ class Entities:
             self.speed_scaling = self._polled(Float64, scaling_topic) if scaling_topic else None
             # A steady clock: a simulation that pauses does not stop the supervision.
             steady = Clock(clock_type=ClockType.STEADY_TIME)
-            self._timer = node.create_timer(SUPERVISION_PERIOD_S, answers.supervise, clock=steady)
+            self._timer = node.create_timer(SUPERVISION_PERIOD_S, answers.turn, clock=steady)
             self._period_s = SUPERVISION_PERIOD_S
             self._owned.callback(node.destroy_timer, self._timer)
             self._guard = node.create_guard_condition(answers.supervise)
             self._owned.callback(node.destroy_guard_condition, self._guard)
-            # Raw: messages that cannot be decoded would be discarded unnoticed, and decoding into objects is slow.
-            self._inputs = {
-                name: self._subscription(
-                    kind,
-                    f"~/{name}",
-                    with_message_info(getattr(answers, name)),
-                    QoSProfile(depth=SEQUENCE_DEPTH),
-                    raw=True,
-                )
-                for name, kind in _INPUTS.items()
-            }
+            self.intake = Intake(node, accounts, answers.turn)
+            for name, kind in _INPUTS.items():
+                # Raw: messages that cannot be decoded would be discarded unnoticed, and decoding into objects is slow.
+                subscription = self._polled(kind, f"~/{name}", QoSProfile(depth=SEQUENCE_DEPTH))
+                self.intake.add_topic(name, subscription, partial(node.count_publishers, subscription.topic_name))
             if describe is not None:
                 # The QoS of robot_state_publisher: sent once, also to late subscribers.
                 latched = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
                 self._subscription(String, ROBOT_DESCRIPTION, describe, latched)
             for name, kind in _SERVICES.items():
-                calls = QoSProfile(depth=_CALL_DEPTH)
-                serve = partial(services.serve, name)
-                service = create_deferring_service(node, kind, f"~/{name}", serve, calls, services.complete)
+                service = node.create_service(
+                    kind, f"~/{name}", _never_called, qos_profile=QoSProfile(depth=CALL_DEPTH), callback_group=_Polled()
+                )
                 self._owned.callback(node.destroy_service, service)
                 self._services.append(service)
+                self.intake.add_service(name, service, at_once=kind is Stop)
+            self.intake.open()
+            self._owned.callback(self.intake.close)
             self._owned = self._owned.pop_all()
 
     def introspect_services(self, events: str) -> None:
@@ -147,14 +148,6 @@ class Entities:
         for service in self._services:
             service.configure_introspection(self._node.get_clock(), qos_profile_services_default, state)
         self._events = events
-
-    def answer_stops(self) -> None:
-        """Answer the calls of ~/stop that have arrived, before their turn."""
-        answer_waiting(self._services[0])
-
-    def count_publishers(self, topic: str) -> int:
-        """Number of publishers on action_sequence or position_trajectory."""
-        return self._node.count_publishers(self._inputs[topic].topic_name)
 
     def follow_controller(self) -> str:
         """Subscribe to the reports of the controller that takes the trajectories, unless a remap says where they are.
@@ -179,7 +172,7 @@ class Entities:
         return found[0]
 
     def supervise_every(self, period_s: float) -> None:
-        """Have `supervise` called after that time, s, and then periodically; from the executor's thread."""
+        """Have `turn` called after that time, s, and then periodically; from the executor's thread."""
         if period_s == self._period_s:
             return
         self._period_s = period_s
@@ -203,14 +196,14 @@ class Entities:
         self._owned.callback(self._node.destroy_lifecycle_publisher, publisher)
         return publisher
 
-    def _polled(self, message_type: type, topic: str) -> Subscription:
+    def _polled(self, message_type: type, topic: str, qos: QoSProfile | None = None) -> Subscription:
         """A subscription whose messages are taken from its queue."""
         # Best effort receives from reliable publishers, too.
         states = QoSProfile(depth=STATE_DEPTH, reliability=ReliabilityPolicy.BEST_EFFORT)
-        events = no_event_callbacks()
         return self._subscription(
-            message_type, topic, _never_called, states, callback_group=_PolledGroup(), raw=True, event_callbacks=events
-        )
+            message_type, topic, _never_called, qos or states,
+            callback_group=_Polled(), raw=True, event_callbacks=no_event_callbacks(),
+        )  # fmt: skip
 
     def _subscription(
         self, message_type: type, topic: str, callback: Callable, qos: QoSProfile, **options: object
@@ -222,11 +215,11 @@ class Entities:
         return subscription
 
 
-class _PolledGroup(MutuallyExclusiveCallbackGroup):
-    """Keeps its subscription out of the executor, which would wake up for every message, at 0.3 ms each.
+class _Polled(MutuallyExclusiveCallbackGroup):
+    """Keeps a subscription or service from being served by the executor, at 0.3 ms a message.
 
     Joint states and reports of the controller arrive at up to 1 kHz, so they are read when one is needed, and
-    periodically.
+    periodically. For the other inputs, `Intake` has the executor wait.
     """
 
     def can_execute(self, entity: object) -> bool:
@@ -234,21 +227,8 @@ class _PolledGroup(MutuallyExclusiveCallbackGroup):
         return False
 
 
-def _never_called(message: bytes) -> None:
-    """Stand in for the callback that rclpy demands of a subscription."""
-
-
-def take_waiting(subscription: Subscription, most: int) -> Iterator[tuple[Any, dict[str, object]]]:
-    """Take messages and their info from a subscription's queue, without blocking; empty if the subscription is gone."""
-    for _ in range(most):
-        try:
-            with subscription.handle:
-                taken = subscription.handle.take_message(subscription.msg_type, subscription.raw)
-        except InvalidHandle:
-            return
-        if taken is None:
-            return
-        yield taken
+def _never_called(*_: object) -> None:
+    """Stand in for the callback that rclpy demands of a subscription or service."""
 
 
 def create_diagnostics_publisher(node: LifecycleNode) -> Publisher:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from functools import partial
 from typing import Protocol
@@ -9,6 +10,8 @@ from typing import Protocol
 from rclpy.action import ActionServer, CancelResponse, GoalResponse
 from rclpy.action.server import ServerGoalHandle
 from rclpy.lifecycle import LifecycleNode
+from rclpy.qos import QoSProfile
+from rclpy.serialization import serialize_message
 
 from ..governor.executable import ExecutableTrajectory
 from ..governor.executor import Executor
@@ -20,7 +23,8 @@ from ..requests.rejection import Rejected, RejectionReason
 from ..wire.messages import fill_feedback, goal_fields
 from ..wire.readers import Stamp
 from .accounts import Accounts, Output
-from .large_goals import taken_goal, taking_goals
+from .entities import CALL_DEPTH
+from .intake import CALL_WAITS_S, GIVES_WAY_S
 
 try:  # some installations of ROS 2 lack it
     from control_msgs.action import FollowJointTrajectory
@@ -51,8 +55,11 @@ class Publisher(Protocol):
     def hand_over(self, trajectory: ExecutableTrajectory | None) -> None:
         """Publish a trajectory; None: it has to wait."""
 
-    def refuse(self, topic: str, stamp: Stamp, line: str) -> None:
+    def refuse(self, topic: str, stamp: Stamp, line: str, *, brakes: bool) -> None:
         """React to the refusal of a goal."""
+
+    def attend(self) -> None:
+        """Do what waits for nothing: stops, and the supervision."""
 
 
 class GoalServer:
@@ -64,10 +71,13 @@ class GoalServer:
         self.goals = Goals(answers.pipeline, self._finish, self._tell)
         self._server: _DeferringServer | None = None
         if FollowJointTrajectory is not None:
+            deep = QoSProfile(depth=CALL_DEPTH)
             self._server = _DeferringServer(
                 node,
-                taking_goals(FollowJointTrajectory),
+                FollowJointTrajectory,
                 f"~/{GOALS}",
+                attend=answers.attend,
+                **{f"{name}_service_qos_profile": deep for name in ("goal", "result", "cancel")},
                 execute_callback=_never_called,
                 goal_callback=self._may_begin,
                 handle_accepted_callback=self._begin,
@@ -118,21 +128,26 @@ class GoalServer:
         self._accounts.sequences += 1
         with self._accounts.guard(GOALS) as outcome:
             self._answers.accepting()
+            if (waited_s := self._server.waited_s) > CALL_WAITS_S:
+                told = f"{GOALS}: expected a turn within {CALL_WAITS_S:g} s, got none after {waited_s:.2f} s"
+                raise Rejected(RejectionReason.BUSY, told)
         self._accounts.refused_for[Output.ROW] += bool(outcome.reason)
         return GoalResponse.REJECT if outcome.reason else GoalResponse.ACCEPT
 
     def _begin(self, handle: ServerGoalHandle) -> None:
         handle.execute()
-        (goal, trajectory), answers = taken_goal(handle.request), self._answers
+        goal, answers, overtaken = handle.request, self._answers, self._server.gives_way
         with self._accounts.guard(GOALS) as outcome:
+            if overtaken:
+                raise Rejected(RejectionReason.SUPERSEDED, "goal: a newer one came before it was begun")
             answers.update()
-            planned = partial(answers.planned, trajectory, end=END_GOAL, topic=GOALS)
+            planned = partial(answers.planned, serialize_message(goal.trajectory), end=END_GOAL, topic=GOALS)
             answers.hand_over(self.goals.begin(handle, goal_fields(goal), planned, answers.now_ns))
         if outcome.reason:
             self.goals.forget(handle)
             self._finish(handle, refused(outcome.reason))
             stamp = goal.trajectory.header.stamp
-            answers.refuse(GOALS, (stamp.sec, stamp.nanosec), outcome.reason)
+            answers.refuse(GOALS, (stamp.sec, stamp.nanosec), outcome.reason, brakes=not overtaken)
         else:
             self._accounts.published += 1
             self._accounts.answered[Output.ROW] += 1
@@ -167,7 +182,33 @@ class GoalServer:
 
 
 class _DeferringServer(ActionServer):
-    """A server whose goals end later than their callback: in rclpy, a callback that waits keeps a core busy."""
+    """A server whose goals end later than their callback, and which takes all requests out of the middleware at once.
+
+    In rclpy, a callback that waits keeps a core busy, and requests displace each other in queues of ten. `attend` is
+    called before each request.
+    """
+
+    def __init__(self, *arguments: object, attend: Callable[[], None], **options: object) -> None:
+        self._attend = attend
+        self.waited_s, self.gives_way = 0.0, False
+        """Time for which the present request has waited, s, and whether a newer goal waits behind a late one."""
+        super().__init__(*arguments, **options)
+
+    def take_data(self) -> list[tuple[float, dict[str, object]]]:
+        """Take all requests that have arrived, each with the time, s of the steady clock."""
+        taken = []
+        while (data := super().take_data()) and (data.keys() - {"expired"} or not taken):
+            taken.append((time.monotonic(), data))
+        return taken
+
+    async def execute(self, taken: list[tuple[float, dict[str, object]]]) -> None:
+        """Answer the requests in their order."""
+        for number, (taken_s, data) in enumerate(taken):
+            self._attend()
+            self.waited_s = time.monotonic() - taken_s
+            newer = any("goal" in later for _, later in taken[number + 1 :])
+            self.gives_way = newer and self.waited_s > GIVES_WAY_S
+            await super().execute(data)
 
     def notify_execute(self, goal_handle: ServerGoalHandle, execute_callback: Callable | None) -> None:
         """Do nothing when a goal begins to be executed."""

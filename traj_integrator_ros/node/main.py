@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import gc
 import os
 import sys
@@ -33,12 +32,6 @@ _TURN_S = 5e-4
 """Time after which a computing thread lets another one run, s (5 ms by default): a stop needs several turns."""
 _MOST_FAILURES = 1000
 """Number of consecutive failures after which spinning is given up."""
-_TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # parameters of mallopt(3)
-_KEPT = {_MMAP_THRESHOLD: 32 * 2**20, _TRIM_THRESHOLD: 64 * 2**20}
-"""Blocks of freed memory above the first size, bytes, are released at once (by default from 0.1 MiB on; 32 MiB is the
-most that every glibc accepts); the second size is the most that stays at the end of a heap.
-"""
-_SET_BY_USER = ("MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_", "GLIBC_TUNABLES", "LD_PRELOAD")
 
 
 def main(args: Sequence[str] | None = None) -> int:
@@ -58,7 +51,6 @@ def main(args: Sequence[str] | None = None) -> int:
     try:
         import rclpy
         from rclpy.exceptions import NameValidationException, ParameterException
-        from rclpy.executors import SingleThreadedExecutor
         from rclpy.impl.implementation_singleton import rclpy_implementation
         from rclpy.utilities import remove_ros_args
     except ImportError as error:
@@ -85,12 +77,12 @@ def main(args: Sequence[str] | None = None) -> int:
             raise
         return _fail(f"traj_integrator_interfaces is missing or old (colcon build, or make setup, builds it): {error}")
     from ..wire.transport import prepare_transport
+    from .lean_executor import LeanExecutor
     from .message_size import largest_message
     from .shared_memory import remove_abandoned_segments
 
     _limit_threads()
     sys.setswitchinterval(_TURN_S)
-    keep_freed_memory()
     # Otherwise garbage collections would scan all imported objects: 50 ms in the middle of a message, and at the end.
     gc.freeze()
     stop_signals.orderly()
@@ -112,7 +104,7 @@ def main(args: Sequence[str] | None = None) -> int:
     (node.get_logger().warning if transport.is_short else node.get_logger().info)(transport.reason)
     executor = None
     try:
-        executor = SingleThreadedExecutor()
+        executor = LeanExecutor()
         executor.add_node(node)
         node.autostart()
         _spin(executor, node)
@@ -171,21 +163,6 @@ def _limit_threads() -> None:
 
     if "OMP_NUM_THREADS" not in os.environ:
         torch.set_num_threads(max(1, min(_MOST_THREADS, (os.cpu_count() or 1) // 2)))
-
-
-def keep_freed_memory() -> bool:
-    """Let the C library keep freed memory, if it is glibc with default parameters; return whether it does.
-
-    Getting new pages from the system takes longer than filling them: with batches of 1,000 x 32 x 7 (3.6 MB out), 2.3
-    ms instead of 7.2 ms from sequence to trajectories.
-    """
-    if any(name in os.environ for name in _SET_BY_USER):
-        return False
-    try:
-        mallopt = ctypes.CDLL(None).mallopt
-    except (OSError, AttributeError):
-        return False
-    return all(mallopt(parameter, value) for parameter, value in _KEPT.items())
 
 
 def _fail(error: object) -> int:

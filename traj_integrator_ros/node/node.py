@@ -22,7 +22,6 @@ from .compiled_parts import require_compiled_parts
 from .declared_parameters import DeclaredParameters
 from .diagnostics import Diagnostics, NodeStatus
 from .entities import ROBOT_DESCRIPTION, create_diagnostics_publisher
-from .namesakes import Namesakes
 from .planning_parameters import planning_parameters
 from .rclpy_features import answer_refused_transitions, introspection_state
 
@@ -63,7 +62,6 @@ class IntegratorNode(LifecycleNode):
         """Topic of the controller's reports."""
         self._declared = DeclaredParameters(self, self._prepare_change, self._commit_change, self._is_configured)
         self._tell_of_unknown_parameters()
-        self._namesakes = Namesakes(self)
         self._diagnostics = Diagnostics(f"{self.get_fully_qualified_name()}: integrator")
         self._diagnostics_publisher = create_diagnostics_publisher(self)
         self._diagnostics_timer = self._create_diagnostics_timer(float(self._declared.value("diagnostics.period")))
@@ -201,17 +199,13 @@ class IntegratorNode(LifecycleNode):
 
     def _create_diagnostics_timer(self, period_s: float) -> Timer:
         # A steady clock: a paused simulation must not look like a dead node.
-        return self.create_timer(period_s, self._publish_diagnostics, clock=Clock(clock_type=ClockType.STEADY_TIME))
+        return self.create_timer(period_s, self._tell_diagnostics, clock=Clock(clock_type=ClockType.STEADY_TIME))
 
-    def _count_namesakes(self) -> int:
-        count = self._namesakes.count()
-        if count:
-            self.accounts.warn(
-                ("namesakes",),
-                f"{count + 1} nodes are called {self.get_fully_qualified_name()}: each of them answers every sequence; "
-                "end all but one, or give each a namespace",
-            )
-        return count
+    def _tell_diagnostics(self) -> None:
+        if self._answers is None:
+            self._publish_diagnostics()
+        else:  # everything else is worth more
+            self._answers.later(self._publish_diagnostics)
 
     def _publish_diagnostics(self) -> None:
         answers, published = self._answers, self._published
@@ -221,7 +215,6 @@ class IntegratorNode(LifecycleNode):
             lifecycle_state=answers.state if answers else self._unconfigured,
             failure=self._failure,
             accounts=self.accounts,
-            namesakes=self._count_namesakes(),
             execution=published.report(),
             guard=published.guard,
             controller=published.present.status(answers.now_ns() if answers else 0),

@@ -7,23 +7,17 @@ from __future__ import annotations
 
 import ctypes
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Sequence
 from functools import lru_cache
-from types import MappingProxyType
 
 import numpy as np
 from lifecycle_msgs.srv import ChangeState
 from rcl_interfaces.msg import SetParametersResult
-from rclpy.exceptions import InvalidHandle
 from rclpy.impl.implementation_singleton import rclpy_implementation
 from rclpy.lifecycle import LifecycleNode
 from rclpy.node import Node
 from rclpy.parameter import Parameter
 from rclpy.publisher import Publisher
-from rclpy.qos import QoSProfile
-from rclpy.service import Service
-from rclpy.subscription import Subscription
 
 try:
     from rclpy.event_handler import SubscriptionEventCallbacks
@@ -35,65 +29,6 @@ _LONGEST_WAY_S = 5e-3
 _LARGE_BYTES = 1 << 20
 NO_EVENTS = "disabled"
 """Value of `introspection_state` that every release has."""
-
-
-def create_deferring_service(
-    node: Node,
-    kind: type,
-    name: str,
-    answer: Callable[[object, object, Callable[[], None]], bool],
-    qos: QoSProfile,
-    complete: Callable[[object, float], None],
-) -> Service:
-    """Create a service whose answers may come later than its callback returns.
-
-    rclpy has coroutines for that, which keep a core busy as long as one waits, and the other callbacks of their group
-    waiting.
-
-    Args:
-        node: on which it is created.
-        kind: its type.
-        name: its name.
-        answer: called with a request, a response, and a function that sends the response; returns whether it is filled
-            in, and otherwise calls that function later.
-        qos: of the service.
-        complete: called with a response that is about to be sent at once, and how long ago it was asked for, s.
-
-    """
-    deferred: dict[int, list] = {}
-
-    def callback(request: object, response: object) -> object:
-        header: list = []
-        key = id(response)
-
-        def send() -> None:
-            send_now(response, header[0])
-
-        if not answer(request, response, send):
-            deferred[key] = header
-        return response
-
-    def send_unless_deferred(response: object, header: object) -> None:
-        if (waiting := deferred.pop(id(response), None)) is None:
-            complete(response, _age_s(header))
-            send_now(response, header)
-        else:
-            waiting.append(header)
-
-    service = node.create_service(kind, name, callback, qos_profile=qos)
-    send_now = service.send_response
-    service.send_response = send_unless_deferred
-    return service
-
-
-def answer_waiting(service: Service) -> None:
-    """Answer the calls of a service that have arrived, before the executor serves it; none if the service is gone."""
-    with suppress(InvalidHandle), service.handle:
-        while True:
-            request, header = service.handle.service_take_request(service.srv_type.Request)
-            if header is None:
-                return
-            service.send_response(service.callback(request, service.srv_type.Response()), header)
 
 
 class SerializedMessage(ctypes.Structure):
@@ -136,7 +71,7 @@ def publish_parts(publisher: Publisher, parts: Sequence[bytes | np.ndarray]) -> 
     publisher.publish(b"".join(parts))  # rclpy also says what is wrong
 
 
-def _age_s(header: object) -> float:
+def request_age_s(header: object) -> float:
     """Age of a request, s, from when it was sent or, if its sender's clock differs from this one, received."""
     received_ns, sent_ns = (int(getattr(header, f"{name}_timestamp", 0)) for name in ("received", "source"))
     if received_ns <= 0:
@@ -217,10 +152,3 @@ def introspection_state(events: str) -> object:
 def no_event_callbacks() -> SubscriptionEventCallbacks:
     """Callbacks for no events of a subscription: waiting for events wakes the executor for messages, too."""
     return SubscriptionEventCallbacks(use_default_callbacks=False)
-
-
-def with_message_info(callback: Callable[[bytes, Mapping[str, object]], None]) -> Callable:
-    """Return a subscription callback that gets rclpy's message info, or an empty one if rclpy (Humble) gives none."""
-    if hasattr(Subscription, "CallbackType"):
-        return callback
-    return lambda message, info=MappingProxyType({}): callback(message, info)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from threading import Timer
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from rclpy.lifecycle import LifecycleNode
@@ -25,6 +26,7 @@ from ..wire import messages
 from ..wire.readers import nanoseconds
 from .accounts import Accounts
 from .goal_server import GoalServer, Publisher
+from .intake import CALL_WAITS_S, Call
 
 _LATER_S = 5e-4
 """Time after the controller has reached the first point, by the node's clock, s."""
@@ -41,9 +43,6 @@ class Turns(Publisher, Protocol):
 
     goal_server: GoalServer
 
-    def answer_stops(self) -> None:
-        """Answer the calls of ~/stop that have arrived."""
-
     def beside(self, size: int, work: Callable[[], Result]) -> Result:
         """The result of work on so many numbers, while stops, and the supervision, go on."""
 
@@ -52,14 +51,12 @@ class Turns(Publisher, Protocol):
 
 
 @dataclass
-class _Call:
-    """A call that has not been answered yet."""
+class _Open:
+    """A call whose answer has begun."""
 
-    name: str
-    response: object
-    began_s: float
+    call: Call
+    response: Any
     steps: Steps
-    send: Callable[[], None]
 
 
 class Services:
@@ -69,27 +66,35 @@ class Services:
         self._node, self._published, self._answers = node, published, answers
         self._work = ThreadPoolExecutor(1, "services")
         self._accounts = accounts
-        self._open: list[_Call] = []
-        """Calls that have not been answered yet."""
+        self._open: list[_Open] = []
+        """Calls whose answers have begun."""
         self._stopped: tuple[int, ExecutableTrajectory] | None = None
         """Time of the latest answer of ~/stop, and its motion, until the answer is sent."""
         self.stops = 0
         """Calls of ~/stop."""
 
-    def serve(self, name: str, request: object, response: object, send: Callable[[], None]) -> bool:
-        """Answer a request to a service, and say in the response whether that succeeded.
+    def serve(self, call: Call) -> None:
+        """Answer a call, now or later, and say in the response whether that succeeded."""
+        if call.name == STOP:  # in every state: a robot on hold stays on hold, whatever fails
+            self._published.guard.held = call.request.hold
+        response = call.response()
+        begun = _Open(call, response, self._steps(call.name, call.request, response))
+        if not self._go_on(begun):
+            self._open.append(begun)
 
-        Returns whether it is answered; if not, `send` is called once it is.
-        """
-        if isinstance(request, Stop.Request):  # in every state: a robot on hold stays on hold, whatever fails
-            self._published.guard.held = request.hold
-        else:
-            self._answers.answer_stops()
-        call = _Call(name, response, time.perf_counter(), self._steps(name, request, response), send)
-        if self._go_on(call):
-            return True
-        self._open.append(call)
-        return False
+    def refuse_late(self, calls: deque[Call], most: int) -> None:
+        """Refuse the first of the waiting calls if they have waited for too long, and the last if they are too many."""
+        while calls and calls[0].age_s > CALL_WAITS_S:
+            self._refuse(calls.popleft(), f"a turn within {CALL_WAITS_S:g} s")
+        while len(calls) > most:
+            self._refuse(calls.pop(), f"at most {most} waiting calls (parameter calls.depth)")
+
+    def _refuse(self, call: Call, expected: str) -> None:
+        response = call.response()
+        with self._accounts.guard(call.name) as outcome:
+            waited = f"{call.name}: expected {expected}, got none after {call.age_s:.2f} s"
+            raise Rejected(RejectionReason.BUSY, waited)
+        self._answer(call, response, outcome.reason)
 
     def integrate(self, pipeline: Executor, request: Integrate.Request, response: Integrate.Response) -> Steps:
         """Fill in the trajectories of a sequence."""
@@ -129,10 +134,12 @@ class Services:
 
     def retime(self, pipeline: Executor, request: Retime.Request, response: Retime.Response) -> Steps:
         """Fill in retimed trajectories."""
-        answer = self._work.submit(pipeline.retiming(messages.retime_fields(request)).answer)
+        answer, begun_s = self._work.submit(pipeline.retiming(messages.retime_fields(request)).answer), time.monotonic()
         answer.add_done_callback(lambda _: self._answers.wake())
         try:
             while not answer.done():
+                if (waited_s := time.monotonic() - begun_s) > CALL_WAITS_S and not answer.running():
+                    raise Rejected(RejectionReason.BUSY, f"retime: others are computed, waited {waited_s:.2f} s")
                 yield
         finally:
             answer.cancel()
@@ -163,7 +170,7 @@ class Services:
             now = motion.state_at(max(into_s, 0.0))
             response.distance = self._way(now, motion)
 
-    def complete(self, response: object, age_s: float) -> None:
+    def _complete(self, response: Any, age_s: float) -> None:
         """Count the times of a stop from its call, which came a little earlier: the robot moved meanwhile."""
         if self._stopped is None or not isinstance(response, Stop.Response):
             return
@@ -188,24 +195,27 @@ class Services:
 
     def go_on(self) -> None:
         """Answer the calls that could not be answered at once and now can be."""
-        for call in [*self._open]:
-            if self._go_on(call):
-                self._open.remove(call)
-                call.send()
+        self._open = [begun for begun in self._open if not self._go_on(begun)]
 
-    def _go_on(self, call: _Call) -> bool:
-        """Continue the answer to a call; returns whether it is complete."""
-        response = call.response
+    def _go_on(self, begun: _Open) -> bool:
+        """Continue the answer to a call; returns whether it is complete, and sent."""
+        call, response = begun.call, begun.response
         with self._accounts.guard(call.name) as outcome:
             self._answers.accepting()
-            if next(call.steps, _OVER) is not _OVER:
+            if next(begun.steps, _OVER) is not _OVER:
                 return False
-        response.success, response.message = not outcome.reason, outcome.reason or response.message
+        self._answer(call, response, outcome.reason)
+        return True
+
+    def _answer(self, call: Call, response: Any, refused: str) -> None:
+        response.success, response.message = not refused, refused or response.message
         if call.name != STOP:
             self._accounts.service_calls += 1
             if response.success:
-                self._accounts.service_latency.add(time.perf_counter() - call.began_s)
-        return True
+                self._accounts.service_latency.add(call.age_s)
+        self._complete(response, call.age_s)
+        with self._accounts.guard(call.name):  # the caller may be gone
+            call.answer(response)
 
     def _steps(self, name: str, request: object, response: object) -> Steps:
         steps = getattr(self, name)(self._answers.accepting(), request, response)

@@ -14,7 +14,8 @@ from ..governor.robot_clock import Stamps
 from ..requests.rejection import Rejected
 from ..wire.readers import controller_state_reader, nanoseconds, read_joint_state, stamp_of_message
 from .accounts import Accounts
-from .entities import STATE_DEPTH, Entities, JointTrajectoryControllerState, take_waiting
+from .entities import STATE_DEPTH, Entities, JointTrajectoryControllerState
+from .intake import take_waiting
 
 
 class States:

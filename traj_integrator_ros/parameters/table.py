@@ -73,7 +73,7 @@ HEAVIEST_NEWEST = "newest"
 ACTION_REJECT, ACTION_RETIME, ACTION_WARN = "reject", "retime", "warn"
 ON_REJECT_CONTINUE, ON_REJECT_BRAKE = "continue", "brake"
 _MAXIMUM = 1e9
-_GROUPS = "bspline", "limits", "publish", "position_trajectory", "supervision", "constraints", "chunks", "diagnostics"
+_GROUPS = tuple("bspline limits publish position_trajectory supervision constraints chunks calls diagnostics".split())
 """Groups: names of their parameters begin with the group's name and a dot, fields with an underscore instead."""
 _KINDS = {bool: ParameterKind.BOOL, int: ParameterKind.INTEGER, float: ParameterKind.DOUBLE, str: ParameterKind.STRING}
 _UNTIL_CONFIGURED = {"changeable": Changeable.UNCONFIGURED}
@@ -341,6 +341,11 @@ class ParameterTable:
         "oldest",
         "Chunk with i = 0, by stamp: oldest (as in ACT) or newest",
         choices=("oldest", HEAVIEST_NEWEST),
+    )
+    calls_depth: int = _value(
+        1000,
+        "Most calls that wait for their turn, more are refused at once; by default, what takes 1 s at 1 ms each",
+        (1, 100_000),
     )
     diagnostics_period: float = _value(1.0, "Time between messages on /diagnostics", (0.01, 3600.0, "s"))
     service_introspection: str = _value(

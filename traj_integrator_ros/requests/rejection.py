@@ -70,6 +70,8 @@ class RejectionReason(str, Enum):
     """A joint is away from its command."""
     STOPPED = "stopped"
     """A stop was requested, and is not over or holds on."""
+    BUSY = "busy"
+    """A call had no turn in time."""
     SUPERSEDED = "superseded"
     """A newer sequence came while the controller was on its way to the first point."""
     GRADIENT_LENGTH = "gradient_length"

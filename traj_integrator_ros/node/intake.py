@@ -1,0 +1,229 @@
+"""What arrives on the node's topics and services: read from the middleware at once, and kept until its turn."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
+from operator import attrgetter
+from types import TracebackType
+from typing import Any, NamedTuple
+
+from rclpy.exceptions import InvalidHandle
+from rclpy.node import Node
+from rclpy.qos import HistoryPolicy
+from rclpy.service import Service
+from rclpy.subscription import Subscription
+from rclpy.waitable import NumberOfEntities, Waitable
+
+from ..wire.readers import SequenceGaps
+from .accounts import Accounts
+from .rclpy_features import request_age_s
+
+GIVES_WAY_S = 0.02
+"""Time after which a waiting message gives way to newer ones of its topic, s: two periods of the supervision."""
+CALL_WAITS_S = 0.5
+"""Time after which a call is refused that has not had its turn, s: half of that within which every call is answered."""
+_MOST = 1000
+"""Most messages that are taken from one topic or service at once: then the others come first again."""
+
+
+class Message(NamedTuple):
+    """A message on a topic that waits for its turn."""
+
+    topic: str
+    data: bytes
+    info: Mapping[str, object]
+    arrived_s: float
+    """Time at which it was read, s of the steady clock."""
+    missed: int
+    """Number of messages that were lost since the one before it."""
+    gives_way: bool = False
+    """True if it has waited for long, and a newer one waits behind it."""
+
+
+class Call:
+    """A call of a service that waits for its turn.
+
+    Args:
+        name: of the service.
+        service: answers it.
+        request: of the caller.
+        header: says whose it is.
+
+    """
+
+    __slots__ = ("_header", "_service", "arrived_s", "name", "request")
+
+    def __init__(self, name: str, service: Service, request: object, header: object) -> None:
+        self.name, self.request, self._service, self._header = name, request, service, header
+        self.arrived_s = time.monotonic() - request_age_s(header)
+        """Time at which it was sent or, if its sender's clock differs, received, s of the steady clock."""
+
+    @property
+    def age_s(self) -> float:
+        """Time since then, s."""
+        return time.monotonic() - self.arrived_s
+
+    def response(self) -> Any:
+        """An empty response."""
+        return self._service.srv_type.Response()
+
+    def answer(self, response: object) -> None:
+        """Send the response."""
+        self._service.send_response(response, self._header)
+
+
+class _Topic:
+    """A subscription, and its messages that wait: as many as its depth says, the newest."""
+
+    def __init__(self, name: str, subscription: Subscription, count_publishers: Callable[[], int]) -> None:
+        self._name, self.subscription, self._count_publishers = name, subscription, count_publishers
+        qos = subscription.qos_profile
+        self._depth = qos.depth if qos.history is HistoryPolicy.KEEP_LAST else _MOST
+        self._gaps = SequenceGaps()
+        self._missed = 0
+        self.waiting: deque[Message] = deque()
+
+    def read(self) -> None:
+        for data, info in take_waiting(self.subscription, _MOST):
+            self._missed += self._gaps.missed_before(info, self._count_publishers)
+            self.waiting.append(Message(self._name, data, info, time.monotonic(), self._missed))
+            self._missed = 0
+            if len(self.waiting) > self._depth:
+                lost = self.waiting.popleft()
+                following = self.waiting.popleft()
+                self.waiting.appendleft(following._replace(missed=following.missed + lost.missed + 1))
+
+    def next(self) -> Message:
+        message = self.waiting.popleft()
+        late = bool(self.waiting) and time.monotonic() - message.arrived_s > GIVES_WAY_S
+        return message._replace(gives_way=True) if late else message
+
+
+class Intake(Waitable):
+    """The node's inputs as one object that executors wait for, and what has arrived there.
+
+    rclpy takes messages one by one, in an order that is not their worth, while those behind them displace each other
+    in queues of the middleware.
+
+    Args:
+        node: whose inputs they are.
+        accounts: count requests that cannot be decoded.
+        arrived: called by the executor when something has arrived.
+
+    """
+
+    def __init__(self, node: Node, accounts: Accounts, arrived: Callable[[], None]) -> None:
+        super().__init__(node.default_callback_group)
+        self._node, self._accounts, self._arrived = node, accounts, arrived
+        self._topics: dict[str, _Topic] = {}
+        self._services: dict[str, Service] = {}
+        self._at_once: set[str] = set()
+        self._indices: list[tuple[str, int]] = []
+        """Kind of each input, and its index in the wait set."""
+        self.calls: deque[Call] = deque()
+        """Calls that wait for their turn, in the order of their arrival."""
+
+    def open(self) -> None:
+        """Have executors wait for the inputs that were added."""
+        self._node.add_waitable(self)
+
+    def close(self) -> None:
+        """Have executors wait for them no more."""
+        self._node.remove_waitable(self)
+
+    def add_topic(self, name: str, subscription: Subscription, count_publishers: Callable[[], int]) -> None:
+        """Read raw messages of a subscription, which no executor must serve. `count_publishers`: see `SequenceGaps`."""
+        self._topics[name] = _Topic(name, subscription, count_publishers)
+
+    def add_service(self, name: str, service: Service, *, at_once: bool = False) -> None:
+        """Read calls of a service, which no executor must serve; `at_once`: only by `take_calls`."""
+        self._services[name] = service
+        self._at_once |= {name} if at_once else set()
+
+    @property
+    def waits(self) -> bool:
+        """Return whether anything waits."""
+        return bool(self.calls) or any(topic.waiting for topic in self._topics.values())
+
+    def read(self) -> None:
+        """Take what has arrived out of the middleware."""
+        for topic in self._topics.values():
+            topic.read()
+        arrived = [call for name in self._services.keys() - self._at_once for call in self.take_calls(name)]
+        self.calls.extend(sorted(arrived, key=attrgetter("arrived_s")))
+
+    def take_calls(self, name: str) -> Iterator[Call]:
+        """Take the calls of one service out of the middleware."""
+        service = self._services.get(name)
+        for _ in range(_MOST if service is not None else 0):
+            request = header = None
+            with self._accounts.guard(name):  # a request that is not valid has no header to answer it by
+                try:
+                    with service.handle:
+                        request, header = service.handle.service_take_request(service.srv_type.Request)
+                except InvalidHandle:
+                    return
+                if header is None:
+                    return
+                yield Call(name, service, request, header)
+
+    def next(self) -> Message | Call | None:
+        """Take the next to be answered: messages first, the one that came first; None: nothing waits."""
+        waiting = [topic for topic in self._topics.values() if topic.waiting]
+        if waiting:
+            return min(waiting, key=lambda topic: topic.waiting[0].arrived_s).next()
+        return self.calls.popleft() if self.calls else None
+
+    # What executors call
+
+    def __enter__(self) -> None:
+        """Keep the inputs from being destroyed."""
+        with ExitStack() as stack:
+            for entity in self._entities():
+                stack.enter_context(entity.handle)
+            self._in_use = stack.pop_all()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Let the inputs be destroyed."""
+        self._in_use.close()
+
+    def get_num_entities(self) -> NumberOfEntities:
+        """Return the numbers of inputs of each kind."""
+        return NumberOfEntities(num_subs=len(self._topics), num_services=len(self._services))
+
+    def add_to_wait_set(self, wait_set: Any) -> None:
+        """Have an executor wait for the inputs."""
+        topics = [("subscription", wait_set.add_subscription(one.subscription.handle)) for one in self._topics.values()]
+        self._indices = topics + [("service", wait_set.add_service(one.handle)) for one in self._services.values()]
+
+    def is_ready(self, wait_set: Any) -> bool:
+        """Return whether something has arrived."""
+        return any(wait_set.is_ready(kind, index) for kind, index in self._indices)
+
+    def take_data(self) -> None:
+        """Take nothing yet: what has arrived is read by worth."""
+
+    async def execute(self, taken: None) -> None:
+        """Answer what has arrived."""
+        self._arrived()
+
+    def _entities(self) -> list[Subscription | Service]:
+        return [*(topic.subscription for topic in self._topics.values()), *self._services.values()]
+
+
+def take_waiting(subscription: Subscription, most: int) -> Iterator[tuple[Any, dict[str, object]]]:
+    """Take messages and their info from a subscription's queue, without blocking; empty if the subscription is gone."""
+    for _ in range(most):
+        try:
+            with subscription.handle:
+                taken = subscription.handle.take_message(subscription.msg_type, subscription.raw)
+        except InvalidHandle:
+            return
+        if taken is None:
+            return
+        yield taken
