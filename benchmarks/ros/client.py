@@ -7,7 +7,7 @@ import os
 import tempfile
 import time
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from multiprocessing.managers import BaseManager
@@ -137,15 +137,19 @@ class TimingClient(Participant):
             with subscription.handle:
                 while subscription.handle.take_message(subscription.msg_type, True) is not None:
                     pass
-        stamp_ns = time.time_ns()
+        begin, actions, start = self._send_sequence(name, time.time_ns())
+        batch, *trajectory = map(self._take, expected)
+        return time.perf_counter() - begin, actions, start, batch, (*trajectory, None)[0]
+
+    def _send_sequence(self, name: str, stamp_ns: int) -> tuple[float, np.ndarray, np.ndarray]:
+        """Send the plan from a time on; returns when it was published, actions and start state."""
         actions, start = self._plan.at(stamp_ns * 1e-9)
         message = sequence(actions, **dict(zip(("position", "velocity", "acceleration"), start, strict=True)))
         set_stamp(message, stamp_ns)
         message = serialize_message(message)
         begin = time.perf_counter()
         self._sequences[name].publish(message)
-        batch, *trajectory = map(self._take, expected)
-        return time.perf_counter() - begin, actions, start, batch, (*trajectory, None)[0]
+        return begin, actions, start
 
     def _take(self, subscription: Subscription) -> bytes:
         self._wait(subscription.topic_name, subscription=subscription)
@@ -179,20 +183,49 @@ class TimingClient(Participant):
             if header is not None and header.request_id.sequence_number == number:
                 return time.perf_counter() - begin, response
 
-    # Joint states
+    # Costs
 
-    def cpu_per_joint_state(self, name: str, pid: int, rate_hz: float, duration_s: float) -> float:
-        """CPU time of process `pid` for each joint state at this rate, s."""
+    def cpu_per_message(
+        self, kind: str, name: str, pid: int, rate_hz: float, duration_s: float, rest_s: float = 0.0
+    ) -> float:
+        """CPU time of process `pid`, s, for each message that is sent to a node at this rate.
+
+        `kind` is "state", "sequence", a service that `prepare` knows, or nothing. It begins after `rest_s`.
+        """
+        time.sleep(rest_s)
         clock = (~pid << 3) | 2  # the CPU clock of another process, numbered by Linux's rule
-        state = JointState(name=self._joint_names)
-        state.position = state.velocity = state.effort = array("d", bytes(8 * len(self._joint_names)))
-        count = int(rate_hz * duration_s)
+        send, count = self._sender(kind, name), int(rate_hz * duration_s)
         begin, cpu = time.monotonic(), time.clock_gettime(clock)
         for i in range(count):
-            set_stamp(state, time.time_ns())
-            self._states[name].publish(state)
+            send()
             time.sleep(max(0.0, begin + (i + 1) / rate_hz - time.monotonic()))
         return (time.clock_gettime(clock) - cpu) / count
+
+    def _sender(self, kind: str, name: str) -> Callable[[], object]:
+        """A function that sends a message to a node."""
+        if not kind:
+            return lambda: None
+        if kind == "state":
+            state = JointState(name=self._joint_names)
+            state.position = array("d", self._plan.position)
+            state.velocity = state.effort = array("d", bytes(8 * len(self._joint_names)))
+
+            def send() -> None:
+                set_stamp(state, time.time_ns())
+                self._states[name].publish(state)
+
+            return send
+        if kind == "sequence":
+            return lambda: self._send_sequence(name, time.time_ns())
+        return lambda: self._send_call(f"{name}/{kind}")
+
+    def _send_call(self, service: str) -> None:
+        """Call a service, and drop the answers to earlier calls."""
+        client = self._services[service]
+        with client.handle:
+            while client.handle.take_response(client.srv_type.Response)[0] is not None:
+                pass
+            client.handle.send_request(self._requests[service])
 
     # Entities
 

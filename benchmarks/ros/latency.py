@@ -51,8 +51,6 @@ PARAMETERS = {
 SERVICE_TARGET = 0.85
 TWO_CALLS_TARGET = 1 / 0.4
 """Bounds for batches of 256 and more."""
-JOINT_STATE_RATE_HZ = 1000.0
-JOINT_STATE_LIMIT_S = 1.2e-4
 CATCHING_UP = 200
 """Number of sequences until the motion is back on a plan that it had left because none came for too long."""
 ROWS_LIMIT = 1e-5
@@ -75,8 +73,6 @@ def ros_latency(quick: bool) -> Iterator[Case]:
             yield integrations(processes, transport, rounds(quick, 1))
             for batch in (1, 256, LARGE):
                 yield evaluations(processes, transport, batch, rounds(quick, min(batch * 4, LARGE)))
-            if transport == DEFAULT:
-                yield joint_states(processes, duration_s=0.5 if quick else 2.0)
 
 
 def ros_large(quick: bool) -> Iterator[Case]:
@@ -255,17 +251,3 @@ def motions(batch: int) -> np.ndarray:
     goals = 0.1 * np.random.default_rng(batch).uniform(-1, 1, (batch, 1, DOF))
     return (START + goals * profile[None, :, None]).astype(np.float32)
 
-
-# Joint states
-
-
-def joint_states(processes: Processes, duration_s: float) -> Case:
-    """CPU time that the node takes for a joint state at 1 kHz, its diagnostics included."""
-
-    def cpu(label: str, name: str, pid: int) -> Contender:
-        clock = partial(processes.client.cpu_per_joint_state, name, pid, JOINT_STATE_RATE_HZ, duration_s)
-        return unchecked(label, clock)
-
-    ours, peer = cpu("ours", OURS, processes.node_pid), cpu("rclpy node that ignores them", ECHO, processes.echo_pid)
-    limit = unchecked("0.12 ms", lambda: JOINT_STATE_LIMIT_S)
-    return case("CPU per joint state at 1 kHz", 1, 3, ours, peer, limit=limit, targets={"limit": 1.0})

@@ -37,10 +37,10 @@ from .accounts import OUTPUTS_OF, Accounts, Guard, Output
 from .diagnostics import CONSPICUOUS
 from .entities import QUIET_PERIOD_S, RESTING_PERIOD_S, SUPERVISION_PERIOD_S, Entities
 from .goal_server import GoalServer
-from .intake import CALL_WAITS_S, Call, Message
+from .intake import CALL_WAITS_S, Call, Message, age_ns
 from .rclpy_features import publish_parts
 from .services import STOP, Services
-from .states import States, age_ns
+from .states import States
 
 ACTIVE, INACTIVE = "active", "inactive"
 _SECOND_NS = 1_000_000_000
@@ -120,7 +120,7 @@ class Answers:
         with self._answering(message) as judging:
             pipeline = self.accepting()
             parameters = pipeline.parameters
-            now_ns, stops = self.update(), self.services.stops
+            now_ns = self.update()
             stamp, fields = read_action_sequence(message.data)
             request = pipeline.batches.checked(fields)
             start = pipeline.batches.started(request, lambda: now_ns)
@@ -135,8 +135,10 @@ class Answers:
             followed = published and parameters.start_from == START_FROM_PREVIOUS
             if parameters.publish_joint_trajectory or followed:
                 with judging(Output.ROW) as row:
-                    _require_newest(message)
-                    self._require_no_stop_since(stops)  # one may have come while the batch was computed
+                    self._require_no_stop_since(message.arrived_s)
+                    if message.gives_way:
+                        row.waits = True
+                        return
                     trajectory = pipeline.trajectory(request, nanoseconds(stamp), now_ns, self.now_ns)
                     row.waits = trajectory is None
                     self.hand_over(trajectory)
@@ -145,27 +147,29 @@ class Answers:
         """Make a trajectory of a serialized JointTrajectory, and publish it."""
         with self._answering(message) as judging, judging(Output.ROW) as row:
             pipeline = self.accepting()
-            _require_newest(message)
-            plan = self.planned(message.data)
+            if message.gives_way:
+                row.waits = True
+                return
+            plan = self.planned(message.data, message.arrived_s)
             trajectory = pipeline.follow(plan, self.now_ns(), self.now_ns)
             row.waits = trajectory is None
             self.hand_over(trajectory)
 
-    def planned(self, message: bytes, **options: str) -> Plan:
+    def planned(self, message: bytes, arrived_s: float, **options: str) -> Plan:
         """Read and check a serialized JointTrajectory beside stops; options as in `Executor.plan`. Raises Rejected."""
-        pipeline, now_ns, stops = self.pipeline, self.update(), self.services.stops
+        pipeline, now_ns = self.pipeline, self.update()
         most = pipeline.parameters.position_trajectory_max_points
 
         def read() -> Plan:
             return pipeline.plan(read_position_trajectory(message, most), now_ns, **options)
 
         plan = self.beside(len(message) // _NUMBER_BYTES, read)
-        self._require_no_stop_since(stops)
+        self._require_no_stop_since(arrived_s)
         return plan
 
-    def _require_no_stop_since(self, stops: int) -> None:
+    def _require_no_stop_since(self, arrived_s: float) -> None:
         """Begin nothing that came before a stop. Raises Rejected: stopped."""
-        if stops != self.services.stops:
+        if arrived_s < self.services.stopped_s:
             raise Rejected(RejectionReason.STOPPED, "node: stopped before the sequence was begun")
 
     @contextmanager
@@ -198,8 +202,11 @@ class Answers:
             self._accounts.published += 1
             if not waits and (took_ns := age_ns(message.info)):
                 self._accounts.sequence_latency.add(took_ns * 1e-9)
-        elif self.state == ACTIVE and refused.keys() != {Output.BATCH} and not message.gives_way:
+        elif self.state == ACTIVE and refused.keys() != {Output.BATCH}:
             self._brake_after_rejection()
+        if message.gives_way and waits:
+            told = f"sequence: a newer one came while it waited for {time.monotonic() - message.arrived_s:.3f} s"
+            self._tell_overtaken(topic, stamp_of_message(message.data), Rejected(RejectionReason.SUPERSEDED, told))
 
     def refuse(self, topic: str, stamp: Stamp, line: str, *, brakes: bool) -> None:
         """React to the refusal of a goal: brake if necessary, and tell the reason."""
@@ -220,12 +227,15 @@ class Answers:
 
     def _refuse_waiting(self, rejected: Rejected, plan: Plan) -> None:
         """Tell that a sequence was refused after it had to wait, and brake if necessary."""
-        line = self._accounts.refused(plan.topic, rejected, f" for {Output.ROW.value}" * (plan.topic == _SEQUENCES))
-        self._tell_rejection(plan.topic, divmod(plan.stamp_ns, _SECOND_NS), line, Output.ROW)
+        self._tell_overtaken(plan.topic, divmod(plan.stamp_ns, _SECOND_NS), rejected)
         if plan.topic == GOALS:
             self.goal_server.goals.refuse_waiting(rejected)
         if self.state == ACTIVE and rejected.reason not in _WITHDRAWN:
             self._brake_after_rejection()
+
+    def _tell_overtaken(self, topic: str, stamp: Stamp, rejected: Rejected) -> None:
+        line = self._accounts.refused(topic, rejected, f" for {Output.ROW.value}" * (topic == _SEQUENCES))
+        self._tell_rejection(topic, stamp, line, Output.ROW)
 
     def hand_over(self, trajectory: ExecutableTrajectory | None) -> None:
         """Publish a trajectory for the controller (None: it has to wait), then tell which plans were refused for it."""
@@ -407,13 +417,6 @@ class Answers:
             if (between_ns := time.monotonic_ns() - steady_ns) < _AT_ONCE_NS:
                 break
         return node_ns if clock.ros_time_is_active else self._published.clock.read(node_ns, steady_ns + between_ns // 2)
-
-
-def _require_newest(message: Message) -> None:
-    """Begin nothing that newer messages have overtaken. Raises Rejected: superseded."""
-    if message.gives_way:
-        told = f"sequence: a newer one came while this waited for {time.monotonic() - message.arrived_s:.3f} s"
-        raise Rejected(RejectionReason.SUPERSEDED, told)
 
 
 def _serialized(batch: IntegratedBatch, stamp: Stamp) -> list[bytes | np.ndarray]:

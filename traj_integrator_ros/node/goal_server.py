@@ -49,7 +49,7 @@ class Publisher(Protocol):
     def now_ns(self) -> int:
         """The node's clock, ns."""
 
-    def planned(self, message: bytes, **options: str) -> Plan:
+    def planned(self, message: bytes, arrived_s: float, **options: str) -> Plan:
         """Read and check a serialized JointTrajectory. Raises Rejected."""
 
     def hand_over(self, trajectory: ExecutableTrajectory | None) -> None:
@@ -128,7 +128,7 @@ class GoalServer:
         self._accounts.sequences += 1
         with self._accounts.guard(GOALS) as outcome:
             self._answers.accepting()
-            if (waited_s := self._server.waited_s) > CALL_WAITS_S:
+            if (waited_s := time.monotonic() - self._server.taken_s) > CALL_WAITS_S:
                 told = f"{GOALS}: expected a turn within {CALL_WAITS_S:g} s, got none after {waited_s:.2f} s"
                 raise Rejected(RejectionReason.BUSY, told)
         self._accounts.refused_for[Output.ROW] += bool(outcome.reason)
@@ -141,7 +141,8 @@ class GoalServer:
             if overtaken:
                 raise Rejected(RejectionReason.SUPERSEDED, "goal: a newer one came before it was begun")
             answers.update()
-            planned = partial(answers.planned, serialize_message(goal.trajectory), end=END_GOAL, topic=GOALS)
+            trajectory = serialize_message(goal.trajectory)
+            planned = partial(answers.planned, trajectory, self._server.taken_s, end=END_GOAL, topic=GOALS)
             answers.hand_over(self.goals.begin(handle, goal_fields(goal), planned, answers.now_ns))
         if outcome.reason:
             self.goals.forget(handle)
@@ -190,8 +191,8 @@ class _DeferringServer(ActionServer):
 
     def __init__(self, *arguments: object, attend: Callable[[], None], **options: object) -> None:
         self._attend = attend
-        self.waited_s, self.gives_way = 0.0, False
-        """Time for which the present request has waited, s, and whether a newer goal waits behind a late one."""
+        self.taken_s, self.gives_way = 0.0, False
+        """Time at which the present request was taken, s of the steady clock; whether a newer goal overtakes it."""
         super().__init__(*arguments, **options)
 
     def take_data(self) -> list[tuple[float, dict[str, object]]]:
@@ -203,11 +204,10 @@ class _DeferringServer(ActionServer):
 
     async def execute(self, taken: list[tuple[float, dict[str, object]]]) -> None:
         """Answer the requests in their order."""
-        for number, (taken_s, data) in enumerate(taken):
+        for number, (self.taken_s, data) in enumerate(taken):
             self._attend()
-            self.waited_s = time.monotonic() - taken_s
             newer = any("goal" in later for _, later in taken[number + 1 :])
-            self.gives_way = newer and self.waited_s > GIVES_WAY_S
+            self.gives_way = newer and time.monotonic() > self.taken_s + GIVES_WAY_S
             await super().execute(data)
 
     def notify_execute(self, goal_handle: ServerGoalHandle, execute_callback: Callable | None) -> None:

@@ -36,7 +36,7 @@ class Message(NamedTuple):
     data: bytes
     info: Mapping[str, object]
     arrived_s: float
-    """Time at which it was read, s of the steady clock."""
+    """Time at which the middleware received it, s of the steady clock."""
     missed: int
     """Number of messages that were lost since the one before it."""
     gives_way: bool = False
@@ -89,7 +89,8 @@ class _Topic:
     def read(self) -> None:
         for data, info in take_waiting(self.subscription, _MOST):
             self._missed += self._gaps.missed_before(info, self._count_publishers)
-            self.waiting.append(Message(self._name, data, info, time.monotonic(), self._missed))
+            arrived_s = time.monotonic() - age_ns(info) * 1e-9
+            self.waiting.append(Message(self._name, data, info, arrived_s, self._missed))
             self._missed = 0
             if len(self.waiting) > self._depth:
                 lost = self.waiting.popleft()
@@ -214,6 +215,14 @@ class Intake(Waitable):
 
     def _entities(self) -> list[Subscription | Service]:
         return [*(topic.subscription for topic in self._topics.values()), *self._services.values()]
+
+
+def age_ns(info: Mapping[str, object]) -> int:
+    """Time since a message arrived, ns, by its message info; 0 if that has no time."""
+    arrived_ns = info.get("received_timestamp")
+    if not isinstance(arrived_ns, int) or arrived_ns <= 0:
+        return 0
+    return max(0, time.time_ns() - arrived_ns)
 
 
 def take_waiting(subscription: Subscription, most: int) -> Iterator[tuple[Any, dict[str, object]]]:

@@ -70,13 +70,14 @@ class Services:
         """Calls whose answers have begun."""
         self._stopped: tuple[int, ExecutableTrajectory] | None = None
         """Time of the latest answer of ~/stop, and its motion, until the answer is sent."""
-        self.stops = 0
-        """Calls of ~/stop."""
+        self.stopped_s = 0.0
+        """Time of the latest call of ~/stop, s of the steady clock."""
 
     def serve(self, call: Call) -> None:
         """Answer a call, now or later, and say in the response whether that succeeded."""
         if call.name == STOP:  # in every state: a robot on hold stays on hold, whatever fails
             self._published.guard.held = call.request.hold
+            self.stopped_s = max(self.stopped_s, call.arrived_s)
         response = call.response()
         begun = _Open(call, response, self._steps(call.name, call.request, response))
         if not self._go_on(begun):
@@ -147,7 +148,6 @@ class Services:
 
     def stop(self, pipeline: Executor, request: Stop.Request, response: Stop.Response) -> None:
         """Brake, and fill in how long and how far that takes."""
-        self.stops += 1
         now_ns, clock = self._answers.update(), self._published.motion_clock
         stop = pipeline.commands.stop(now_ns, request.hold)
         self._answers.hand_over(stop)

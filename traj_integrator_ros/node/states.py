@@ -15,7 +15,7 @@ from ..requests.rejection import Rejected
 from ..wire.readers import controller_state_reader, nanoseconds, read_joint_state, stamp_of_message
 from .accounts import Accounts
 from .entities import STATE_DEPTH, Entities, JointTrajectoryControllerState
-from .intake import take_waiting
+from .intake import age_ns, take_waiting
 
 
 class States:
@@ -92,11 +92,3 @@ class States:
             arrived_ns = time.monotonic_ns() - age_ns
             if age_ns >= 0:  # otherwise the message came before this clock was set
                 self._pipeline.take_stamp(stamps, stamp_ns, arrived_ns)
-
-
-def age_ns(info: Mapping[str, object]) -> int:
-    """Time since a message arrived, ns, by its message info; 0 if that has no time."""
-    arrived_ns = info.get("received_timestamp")
-    if not isinstance(arrived_ns, int) or arrived_ns <= 0:
-        return 0
-    return max(0, time.time_ns() - arrived_ns)
