@@ -19,11 +19,11 @@ LINE = 0.01 * np.arange(1, 11)[:, None] * np.ones(2)
 def test_a_robot_moved_while_nothing_was_executed_starts_where_it_is() -> None:
     node = SimulatedNode()
     node.execute(0.3, at=NOW_S - 1)
-    for k in range(30):
-        node.measure(0.7, now=NOW_S + 0.01 * k)
+    for k in range(200):
+        node.measure(min(0.3 + 0.01 * k, 0.7), now=NOW_S + 0.01 * k)
         assert node.tick(NOW_S + 0.01 * k) is None
-    trajectory = node.send(0.7 + LINE[:8] / 2, dt=0.05, now=NOW_S + 0.3)
-    assert np.allclose(trajectory.motion.begin.position, 0.7) and trajectory.start_ns > ns(NOW_S + 0.3)
+    trajectory = node.send(0.7 + LINE[:8] / 2, dt=0.05, now=NOW_S + 2.0)
+    assert np.allclose(trajectory.motion.begin.position, 0.7) and trajectory.start_ns > ns(NOW_S + 2.0)
 
 
 def test_nothing_begins_with_a_moving_robot_and_an_unknown_controller() -> None:

@@ -167,25 +167,13 @@ class Stream(ArmLoop):
 
 
 @pytest.mark.parametrize("by", [ControlSpace.POSITION, ControlSpace.VELOCITY])
-def test_who_goes_on_into_what_it_met_is_refused_the_second_time(by: ControlSpace):
+def test_what_is_in_the_way_is_met_gently_until_it_has_gone(by: ControlSpace):
     stream = Stream(wall=0.4)
-    stream.go(0.4, 8.0, by)
-    brakes = stream.node.published.guard.brakes
-    assert 1 <= brakes <= 2 and len(stream.refused) > 30
-    stream.wall, where = 1.0, stream.place[0]
-    stream.go(0.4, 1.0, by)
-    assert stream.place[0] < where + 1e-3, "nobody knows that the way is free"
-    refused = len(stream.refused)
-    stream.go(-0.4, 0.5, by)
-    stream.go(0.4, 2.0, by)
-    assert len(stream.refused) == refused and stream.place[0] > 0.6, "it has been away"
-
-
-def test_a_release_forgets_what_was_met():
-    stream = Stream(wall=0.4)
-    stream.go(0.4, 8.0)
-    stream.wall, where = 1.0, stream.place[0]
-    stream.node.stop(NOW_S + stream.time, hold=True)
-    stream.node.stop(NOW_S + stream.time)
-    stream.go(0.4, 1.0)
-    assert stream.place[0] > where + 0.2
+    stream.go(0.8, 8.0, by)
+    commands = np.array(stream.commands)[:, 0]
+    first = int(np.argmax(commands > 0.41))
+    assert 2 <= stream.node.published.guard.brakes <= 8 and commands.max() < 0.55
+    assert np.abs(np.diff(commands[first + 100 :])).max() < 0.26 * 0.01, "0.25 rad/s"
+    stream.wall = 2.0
+    stream.go(0.8, 4.0, by)
+    assert stream.place[0] > 1.9, "an obstacle that has gone is none"

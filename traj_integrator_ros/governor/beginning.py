@@ -20,7 +20,6 @@ from .monitor import Allowance
 from .published import PublishedMotion
 from .reference import PlannedMotion
 from .sent import NotYet, Present, passed_since
-from .supervision import NEAR
 
 _QUINTIC_PEAKS = (1.88, 5.78, 4 * 60.0)
 """Largest velocity, acceleration and (four times the) jerk of a quintic between rests, over a way of 1 in 1 s."""
@@ -180,56 +179,33 @@ class Beginning:
         )
 
     def allow(self, candidate: Candidate, present: Present, join_ns: int, now_ns: int) -> None:
-        """Let a motion begin, unless it leads on against an obstacle, or the robot is away both from its command and
-        from where its plan begins.
+        """Let a motion begin, unless the robot is away both from its command and from where its plan begins.
 
         Raises:
             Rejected: deviation.
 
         """
-        guard, distance = self._published.guard, self._allowance.distance
-        insists = guard.contact is not None and (guard.stood or guard.contact.again)
-        if (present.follows and not guard.stood and not insists) or not distance.all():
+        at_ns, distance = self._published.motion_clock.at(now_ns), self._allowance.distance
+        # one that begins later begins at the measured state
+        if present.follows or present.known_from_ns > at_ns or not distance.all():
             return
-        at_ns = self._published.motion_clock.at(now_ns)
-        commanded = present.planned.state_at(at_ns).position
-        # it begins at the measured state; the command is still where the arm was left
-        if present.known_from_ns > at_ns:
-            commanded = self._published.present.left_at
-            if commanded is None or not (guard.stood or insists):
-                return
         if (measured := self._measured(now_ns)) is None:
             return
-        usual = guard.monitor.usual if guard.stood else np.zeros_like(distance)
-        gap = self._apart(measured, commanded + usual)
-        names, planned, motion = self._parameters.joint_names, candidate.planned, candidate.joined
-        # A plan from the measured state begins there, although that is over once the controller has been brought there.
-        times_ns = planned.valid_from_ns, max(join_ns, planned.valid_from_ns)
-        begins = np.array([planned.state_at(time_ns).position for time_ns in times_ns])
-        there = turned(measured.position, begins[1], self._parameters.continuous)
-        # Who plans from the command, which is where the droop of the robot holds it, begins there, too.
-        lead = np.abs(np.vstack([begins, begins + usual]) - there).min(axis=0)
-        places = np.vstack([begins[0], motion.coefficients[:, 0], motion.end.position])
-        on = min(guard.leads_on(places + by, there, self._allowance) for by in (0.0, usual)) if insists else 0.0
-        if on > NEAR:
-            joint = int(np.abs(guard.contact.push).argmax())
-            raise Rejected(
-                RejectionReason.DEVIATION,
-                f"{names[joint]} met something, and the plan leads on by {on * distance[joint]:.4g} against it; "
-                f"expected at most {NEAR * distance[joint]:.4g} (parameter supervision.deviation)",
-            )
+        begins = candidate.planned.state_at(max(join_ns, candidate.planned.valid_from_ns)).position
+        gap, lead = (self._apart(measured, there) for there in (present.planned.state_at(at_ns).position, begins))
         joint, away = (int((part / distance).argmax()) for part in (lead, gap))
-        if lead[joint] > distance[joint] and (guard.stood or gap[away] > distance[away]):
+        if lead[joint] > distance[joint] and gap[away] > distance[away]:
             raise Rejected(
                 RejectionReason.DEVIATION,
-                f"{names[away]} is {gap[away]:.4g} away from its command, and the plan of {names[joint]} begins "
-                f"{lead[joint]:.4g} away from it; expected at most {distance[joint]:.4g} "
-                "(parameter supervision.deviation)",
+                f"{self._parameters.joint_names[away]} is {gap[away]:.4g} away from its command, and the plan of "
+                f"{self._parameters.joint_names[joint]} begins {lead[joint]:.4g} away from it; expected at most "
+                f"{distance[joint]:.4g} (parameter supervision.deviation)",
             )
-        guard.stood = False
 
     def _measured(self, now_ns: int) -> MeasuredState | None:
-        return self._joint_states.known(now_ns, self._parameters.state_timeout)
+        """The measured state; joints that are away from their command, without a reason, are where that is."""
+        measured = self._joint_states.known(now_ns, self._parameters.state_timeout)
+        return measured and measured._replace(position=measured.position - self._published.guard.offset)
 
     def _apart(self, measured: MeasuredState, place: np.ndarray) -> np.ndarray:
         """Distance of the robot from a place, `[dof]`."""

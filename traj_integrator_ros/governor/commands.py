@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import isfinite
 
-import numpy as np
-
 from ..execution.tolerances import NANOSECOND_S, whole_ns
 from ..limits.joint_limits import JointLimits
 from ..parameters.parameters import NodeParameters
@@ -17,13 +15,11 @@ from .measured import JointStates, MeasuredState
 from .planner import Planner
 from .published import PublishedMotion
 from .sent import NotYet
-from .supervision import NEAR, REACHED, REST_S, Finding, Yields
+from .supervision import Finding
 from .trajectories import TrajectoryMaker
 
 _RESTARTS_S = 0.16
 """An arm stands while its controller restarts, which takes less: a brake then would be executed from its middle."""
-_MOST_YIELDS = 5
-"""Number of motions to the place of a robot that rests, or has followed the last one."""
 
 
 class Commands:
@@ -54,17 +50,17 @@ class Commands:
         moving = published.is_moving(now_ns)
         if guard.stopped_until_rest and not moving:
             guard.stopped_until_rest = False
-        if published.present.is_doubtful and not moving and guard.rests(now_ns):
+        if published.present.is_doubtful and not moving and guard.rests(now_ns, self._trajectories.allowance):
             published.drop()
-        if (yielding := self._yielding(now_ns, moving)) is not None:
-            return yielding
-        away = guard.is_away(self._trajectories.allowance)
-        if guard.reason and not moving and guard.rests(now_ns, away):
-            guard.recover(self._trajectories.allowance)
-            if away:  # whatever the controller holds: the next motion begins where the robot is
-                published.drop()
+        if guard.reason and not moving and guard.rests(now_ns, self._trajectories.allowance):
+            if guard.back_to is None:
+                if published.present.report is None and guard.was_moved(self._trajectories.allowance):
+                    published.drop()  # whatever the controller holds: the next motion begins where the robot is
+                guard.recover()
+            elif not published.present.is_overdue(now_ns) and (back := self._way_back(now_ns)) is not None:
+                return back
         if not guard.reason and (found := self._why_brake(now_ns, moving)) is not None:
-            guard.brake(found, self._trajectories.allowance)
+            guard.brake(found, self._joint_states.lately(), self._trajectories.allowance)
             self.planner.refuse(guard.refusal())
             return self._stopped(now_ns) if moving else None
         if guard.stop_waits:
@@ -77,37 +73,19 @@ class Commands:
             return None  # a motion now would be executed from its middle when the controller is back
         return self.planner.go_on(now_ns, clock)
 
-    def _yielding(self, now_ns: int, moving: bool) -> ExecutableTrajectory | None:
-        """The command's way back to a robot that was braked because it did not follow; None: the command is there.
+    def _way_back(self, now_ns: int) -> ExecutableTrajectory | None:
+        """The one way back of the command after a brake; None: it stands.
 
-        The robot stops pressing, and nothing draws it back when its drives are on again. Only where the controller
-        reports: otherwise nobody knows whether it still holds the command.
+        Only where the controller reports: otherwise nobody knows whether it still holds the command.
         """
         guard, present = self._published.guard, self._published.present
-        yields = guard.yields
-        if not guard.reason or not guard.stood or guard.stopped_until_rest or guard.held or guard.stop_waits:
+        own = None if present.report is None or present.is_silent(now_ns) else present.own(now_ns)
+        if own is None or guard.held:
+            guard.back_to = None
             return None
-        waits = (now_ns - yields.last_ns) * NANOSECOND_S < REST_S or (moving and not yields.count)  # it brakes yet
-        unsure = present.report is None or present.is_overdue(now_ns) or present.is_unsure
-        if waits or unsure or yields.settled >= _MOST_YIELDS or (own := present.own(now_ns)) is None:
-            return None
-        allowance, ends = self._trajectories.allowance, own.planned.motion.end.position
-        near, reached = NEAR * allowance.distance, REACHED * allowance.distance
-        there = guard.monitor.held_by + (0.0 if guard.contact is None else near * guard.contact.push)
-        # An arm that follows the way to its place meets nothing: without that, it would be led on and on.
-        follows = moving and (guard.deviation <= reached).all()
-        if follows or not (np.abs(there - ends) > near + reached).any():
-            return None
-        if self._joint_states.known(now_ns, self._parameters.state_timeout) is None:
-            return None
-        try:
-            way = self._trajectories.stop(now_ns, there)
-        except (NotYet, Rejected):
-            return None
-        commanded = own.planned.state_at(self._published.motion_clock.at(now_ns)).position
-        settled = guard.rests(now_ns) or bool((np.abs(commanded - ends) < near / 2).all())
-        guard.yields = Yields(yields.count + 1, yields.settled + settled, now_ns)
-        return way
+        place, most = own.planned.motion.end.position, self._parameters.limits_start_deviation
+        way = guard.way_back(place, most, self._trajectories.allowance)
+        return None if way is None else self._trajectories.back(now_ns, way)
 
     def stop(self, now_ns: int, hold: bool = False) -> ExecutableTrajectory | None:
         """Return the fastest stop from the present command; None if nothing moves, or if `tick` will return it.
@@ -115,10 +93,8 @@ class Commands:
         Sequences are rejected until the robot rests, or with `hold` until `release`.
         """
         guard = self._published.guard
-        if guard.held and not hold:
-            guard.contact = None  # the caller who releases it knows what it touched
         guard.held = hold
-        guard.yields = guard.yields._replace(settled=_MOST_YIELDS)  # the caller who stops it wants it to stand
+        guard.back_to = None  # the caller who stops it wants it to stand
         self.planner.refuse(Rejected(RejectionReason.STOPPED, "node: stopped before the sequence was begun"))
         if not self._published.is_moving(now_ns) and not self._published.present.may_move():
             return None
@@ -159,6 +135,7 @@ class Commands:
         commanded = self._published.present.commanded
         if turning.any() and (then := commanded(state.stamp_ns)) is not None:
             position = turned(position, then.position, turning)
+        position = position - guard.offset
         allowance = self._trajectories.allowance
         if self._revisions != present.revisions:
             self._revisions = present.revisions

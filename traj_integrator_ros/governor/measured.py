@@ -19,6 +19,8 @@ REORDER_WINDOW_S = 0.1
 ahead of the node's clock by more is of another clock.
 """
 _REORDER_WINDOW_NS = whole_ns(REORDER_WINDOW_S)
+_FEWEST, _FASTER = 3, 2.0
+"""Fewest states whose steps explain each other, and the factor by which one may be faster than those beside it."""
 _LATELY_NS = 200_000_000
 """Time over which the speed of joints is measured, ns."""
 
@@ -164,14 +166,18 @@ class JointStates:
         except Rejected:
             return None
 
+    def lately(self) -> list[MeasuredState]:
+        """The states of the last 0.2 s, the oldest first."""
+        newest = self.recent[-1].stamp_ns if self.recent else 0
+        return [one for one in self.recent if newest - one.stamp_ns <= _LATELY_NS] if newest else []
+
     def speed(self) -> np.ndarray | None:
         """Recent speeds of joints, rad/s, `[dof]`, from their positions; None: unknown.
 
         Measured velocities may be noise, or missing; they only count for a joint that was measured once.
         """
-        newest = self.recent[-1].stamp_ns if self.recent else 0
-        lately = [one for one in self.recent if newest - one.stamp_ns <= _LATELY_NS] if newest else []
-        if not lately or newest - lately[0].stamp_ns < _LATELY_NS // 4:
+        lately = self.lately()
+        if not lately or (newest := lately[-1].stamp_ns) - lately[0].stamp_ns < _LATELY_NS // 4:
             return None
         half = len(lately) // 2
         before, after = (
@@ -233,6 +239,19 @@ class JointStates:
             RejectionReason.CLOCK_JUMPED_BACK,
             f"joint_states.header.stamp: {back_s:.3f} s before the newest one; {consequence}",
         )
+
+
+def unexplained(states: Sequence[MeasuredState]) -> np.ndarray | float:
+    """The longest step of joints, rad, `[dof]`, that neither the steps beside it nor a measured velocity explain."""
+    if len(states) < _FEWEST:
+        return np.inf
+    positions, velocities = (np.stack([getattr(one, name) for one in states]) for name in ("position", "velocity"))
+    lasted = np.diff(np.stack([one.stamps_ns for one in states]), axis=0) * NANOSECOND_S
+    steps = np.diff(positions, axis=0)
+    speeds = np.pad(steps / np.maximum(lasted, NANOSECOND_S), ((1, 1), (0, 0)))
+    beside = np.stack([speeds[:-2], speeds[2:], velocities[:-1], velocities[1:], np.zeros_like(steps)])
+    low, high = (_FASTER * lasted * most(beside, axis=0) for most in (np.min, np.max))
+    return np.maximum(steps - high, low - steps).max(axis=0)
 
 
 def commanded_to_each(commanded: Callable[[int], State | None], times_ns: np.ndarray) -> State | None:

@@ -81,12 +81,12 @@ class TrackingMonitor:
     def __init__(self) -> None:
         self.error, self.growth, self.threshold = np.zeros((3, 0))
         """Tracking error at the last measured state, its growth, and the growth's threshold, rad or m, `[dof]`."""
-        self.velocity = np.zeros(0)
-        """Velocity commanded then, rad/s, `[dof]`."""
+        self.velocity, self.off = np.zeros((2, 0))
+        """Velocity commanded then, rad/s, and distance of the joints from their command, rad, `[dof]`."""
         self.lag_s: float | None = None
         """Lag of the joint whose lag is known best, s; None: not known."""
-        self.held_by = np.zeros(0)
-        """Command, rad, `[dof]`, with which joints stay where they were measured last."""
+        self.commanded, self.held_by = np.zeros((2, 0))
+        """Position commanded then, and the one with which joints would stay where they were, rad, `[dof]`."""
         self._known_dof(0)
 
     def _known_dof(self, dof: int) -> None:
@@ -106,7 +106,9 @@ class TrackingMonitor:
     def forget_command(self) -> None:
         """Forget errors and growth: another motion is executed than the one that was compared."""
         dof = len(self._lag)
-        self.error, self.growth, self._off, self._behind, self._speed, self._peak = np.zeros((6, dof))
+        self.error, self.growth, self.off, self._behind, self._speed, self._peak = np.zeros((6, dof))
+        self.left = np.zeros(dof)
+        """Distance from their command, rad, `[dof]`, at which joints were left after a brake, until they are nearer."""
         self.threshold = np.full(dof, np.inf)
         self._lately: np.ndarray | None = None
         self._before: tuple[np.ndarray, np.ndarray] | None = None
@@ -155,7 +157,8 @@ class TrackingMonitor:
         self._speed = np.abs(steps).max(axis=0)
         errors = position - self._commanded_at(stamps_ns - self._lags(slack) * SECOND_NS)
         now = self._commanded_at(stamps_ns - np.array([[0.0], [_STEP_NS]]))
-        self._off, self.velocity = position - now[0], (now[0] - now[1]) / (_STEP_NS * NANOSECOND_S)
+        self.commanded, self.off = now[0], position - now[0]
+        self.velocity = (now[0] - now[1]) / (_STEP_NS * NANOSECOND_S)
         self._grow(errors, elapsed_s, allowance, free)
         if free:
             self._learn_need(elapsed_s, allowance)
@@ -170,16 +173,17 @@ class TrackingMonitor:
         if self._is_new:
             self.usual, self._is_new = np.where(np.abs(error) <= _MARGIN * allowance.distance, error, 0.0), False
         if self._lately is None or not fastest:
-            self._lately, self._behind = errors, self._off
+            self._lately, self._behind = errors, self.off
         else:
             share = 1 - np.exp(-elapsed_s / _LATELY_S)
             self._lately = self._lately + (errors - self._lately) * share
-            self._behind = self._behind + (self._off - self._behind) * share
+            self._behind = self._behind + (self.off - self._behind) * share
             self.usual = self.usual + free * (error - self.usual) * (1 - np.exp(-elapsed_s / _USUAL_S))
         growth = _outside(zeros, self._lately - errors)
         nearer = np.maximum(np.sign(growth) * (self.usual - self._behind), 0.0)  # where a joint approaches its command
         self.growth = np.sign(growth) * np.maximum(np.abs(growth) - nearer, 0.0)
-        self.error = _outside(error, np.stack([self.usual, zeros]))
+        self.left = np.clip(self.left, np.minimum(error, 0.0), np.maximum(error, 0.0))
+        self.error = _outside(error, np.stack([self.usual, zeros, self.left]))
         distance = np.where(allowance.distance > 0, allowance.distance, np.inf)
         self._share, self._of_speed = np.abs(self.growth) / distance, _NEED_OF_SPEED * min(fastest, 1.0)
         unknown = self._exercised.min(axis=0) < _EXERCISED_S
@@ -227,7 +231,7 @@ class TrackingMonitor:
     @property
     def behind(self) -> np.ndarray:
         """Distance by which joints in motion are behind their command, rad, `[dof]`: their lag times their speed."""
-        return np.where(self._speed > 0, self.usual - self._off, 0.0)
+        return np.where(self._speed > 0, self.usual - self.off, 0.0)
 
     def _lags(self, slack: Slack) -> np.ndarray:
         """Lags that each joint may have, s, `[7, dof]`, the shortest first.
@@ -246,7 +250,7 @@ class TrackingMonitor:
         before, self._before = self._before, (stamps_ns, position)
         if before is None:
             return
-        velocity, error = self.velocity, -self._off
+        velocity, error = self.velocity, -self.off
         went_s = np.maximum((stamps_ns - before[0]) * NANOSECOND_S, 1e-9)
         goes = np.abs(position - before[1]) / went_s >= _GOES * np.abs(velocity)  # a standing joint has no lag
         follows = goes & (np.abs(self.growth) <= self.threshold / _MARGIN)

@@ -138,15 +138,11 @@ class Planner:
             self._trajectories.found(search)
             return True
         self.require_newer(sought.plan, now_ns, count=False)
-        guard = self._published.guard
-        guard.require_following()
-        stood = guard.stood
+        self._published.guard.require_following()
         try:
             return self._made(sought, now_ns) is not None
         except NotYet:
             return True
-        finally:
-            guard.stood = stood  # nothing has begun yet
 
     def refuse(self, rejected: Rejected) -> None:
         """Refuse waiting plans; `tell_refused` tells their senders."""

@@ -115,7 +115,7 @@ class PublishedMotion:
         self.newest_origin_ns = 0
         self.chunks.clear()
         self.present.drop()
-        self.guard.monitor.forget_command()
+        self.guard.forget_command()
         self.executed.drop()
 
     def clear(self) -> None:

@@ -29,6 +29,10 @@ _SAME_ACCELERATION = 1e-3
 """Accelerations that differ by less count as equal, rad/s^2."""
 _SHARES_OF_START = (0.8, 0.0, 0.0)
 """Shares of the largest rate at the start that the limits of acceleration allow; they are tried in this order."""
+_LEADS_S, _SAME_PACE, _NO_LIMIT = 0.4, 0.02, 1e6
+"""Time, s, for which a motion leads on gently, 0.1 rad at 0.25 rad/s; share by which it may be faster; and no limit of
+acceleration or jerk.
+"""
 _BELOW = 1 - 1e-7
 """Scale of the limits, slightly below nominal against rounding."""
 
@@ -101,6 +105,40 @@ def slow(
             break
         rate = share * min(rate, float(found.largest_start_speed[0]))
     return reason
+
+
+def gently(motion: Motion, stopped: np.ndarray, pace: np.ndarray, limits: np.ndarray) -> Motion | str:
+    """A motion slowed along its path where joints first lead on in directions in which they were stopped.
+
+    Args:
+        motion: from a state that keeps the pace.
+        stopped: the directions, -1, 0 or 1, `[dof]`.
+        pace: largest speed there, rad/s, `[dof]`, over as far as it goes in 0.4 s.
+        limits: velocity, acceleration and jerk, `[3, dof]`.
+
+    Returns:
+        The motion, the same where it is as slow; or why that is not found.
+
+    """
+    knots = np.stack([motion.states_at(motion.knots, 2)[order] for order in (0, 1)])
+    led = np.maximum.accumulate(stopped * (knots[0] - knots[0, 0]))
+    speeds = np.maximum(stopped * knots[1], 0.0)
+    first = (np.maximum(speeds[:-1], speeds[1:]) > 0) & (led[:-1] < _LEADS_S * pace)
+    fast = first & (np.maximum(speeds[:-1], speeds[1:]) > pace * (1 + _SAME_PACE))
+    joints = np.flatnonzero(fast.any(axis=0))
+    if not len(joints):
+        return motion
+    # As further joints that move there only, and have no other limit than the pace.
+    more = motion.coefficients[..., joints] * first[:, None, joints]
+    steps = np.diff(knots[0], axis=0)[:, joints] * first[:, joints]
+    more[:, 0] = np.vstack([np.zeros(len(joints)), steps.cumsum(axis=0)[:-1]])
+    coefficients = np.concatenate([motion.coefficients, more], axis=2)
+    wider = np.vstack([pace[joints], np.full((2, len(joints)), _NO_LIMIT)])
+    moves = bool(np.abs(motion.begin.velocity).any())
+    found = slow(motion._replace(coefficients=coefficients), np.hstack([limits, wider]), from_state=moves)
+    if isinstance(found, str):
+        return found
+    return found._replace(coefficients=np.ascontiguousarray(found.coefficients[..., : motion.dof]))
 
 
 def _slower(rows: Tensor, limits: MotionLimits, duration: float, rate: float, given: dict) -> Retimed:

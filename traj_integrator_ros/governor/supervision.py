@@ -2,46 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-from ..execution.tolerances import NANOSECOND_S, RESTS, ROUNDING
+from ..execution.tolerances import NANOSECOND_S, RESTS, STANDS_RAD_S
 from ..requests.rejection import Rejected, RejectionReason
+from .measured import MeasuredState, unexplained
 from .monitor import Allowance, TrackingMonitor
 
 REST_S = 0.1
 """Time for which a robot has to stand to count as resting."""
 _STAYS_S = 1.0
-"""A robot that stood still comes back to a held command within this time, or not at all."""
-NEAR = 0.3
-"""Share of the allowance with three uses. A braked robot that is this near counts as being at its command. The command
-gives way to an obstacle this far, since integrators of drives would press on. Plans may lead on against it this far.
+"""A robot that stands away from its command comes back within this time, or not at all."""
+_AWAY, _REACHED = 0.3, 0.05
+"""Shares of the allowance: a robot further from its command stands away; one nearer is at it. Walls hold back by 0.16.
 """
-REACHED = 0.05
-"""Share of the allowance within which a robot has reached its command, which then need not give way to it; walls hold
-it back by 0.16 and more.
+_JUMPED = 0.5
+"""Share of a tracking error that a step of the measured position makes up, which no velocity explains: then nobody
+knows where the joint is.
 """
-
-
-class Contact(NamedTuple):
-    """The obstacle of a robot that was braked because joints came away from their command."""
-
-    push: np.ndarray
-    """Direction in which it pushes joints, in shares of the allowance, `[dof]`, of length 1."""
-    place: np.ndarray
-    """Positions where joints stood."""
-    again: bool = False
-    """True if the robot met it twice without having been away in between."""
-
-
-class Yields(NamedTuple):
-    """Number of times that the command went to a braked robot's place."""
-
-    count: int = 0
-    settled: int = 0
-    """Number of motions among them that began at rest or near the end of the last one: arms sink with a command."""
-    last_ns: int = 0
+_FOLLOWS = 0.05
+"""Way, as a share of the joint's size (1 rad or m, or its smaller range), after which a joint that was stopped follows
+again.
+"""
 
 
 class Finding(NamedTuple):
@@ -49,14 +34,15 @@ class Finding(NamedTuple):
 
     text: str
     kind: RejectionReason
-    joint: int = -1
-    """Index of the joint that does not follow; -1: another reason."""
+    deviates: bool = False
+    """True if a joint does not follow."""
 
 
 class Guard:
     """Decides when the robot is braked because it does not follow its command, and until when.
 
-    A deviation is held against the robot until its command and its joints rest.
+    After a brake the command stands, whatever is measured. Once it goes back: if joints were held back or pushed, by
+    what they were off at the brake at most.
     """
 
     def __init__(self, held: bool = False) -> None:
@@ -70,11 +56,16 @@ class Guard:
         self.stop_waits = False
         """True if a stop was requested that cannot be made yet."""
         self.brakes = 0
-        self.stood = False
-        """True if a joint stood, and nothing has begun since at its place."""
-        self.contact: Contact | None = None
-        """The obstacle; None: nothing, or the robot has been away from there since."""
-        self.yields = Yields()
+        self.back_to: np.ndarray | None = None
+        """Where joints were at the brake, rad, `[dof]`, if the command may yet go back towards there."""
+        self._explained: np.ndarray | None = None
+        """Joints, `[dof]`, whose measured velocity explained at the brake where they were; None: they followed."""
+        self.offset: np.ndarray | float = 0.0
+        """Distance, rad, `[dof]`, by which joints are measured away from their command where nothing explains it."""
+        self.stopped: np.ndarray | float = 0.0
+        """Directions, -1, 0 or 1, `[dof]`, in which joints were stopped; 0: they have followed again since."""
+        self._began: np.ndarray | None = None
+        """Measured and commanded positions, `[2, dof]`, when the last brake was over."""
         self._resting_since_ns, self._rested_at = 0, np.zeros(0)
 
     @property
@@ -98,8 +89,10 @@ class Guard:
             self._rested_at = position
         if (np.abs(position - self._rested_at) > RESTS * REST_S * allowance.full_speed).any():
             self._resting_since_ns, self._rested_at = stamp_ns, position
-        if self.contact is not None and not self.reason and np.abs(self._against(position, allowance)) > 1.0:
-            self.contact = None
+        if self._began is not None and not self.reason:
+            went, led = np.stack([position, self.monitor.commanded]) - self._began
+            follows = (went * led > 0) & (np.minimum(abs(went), abs(led)) >= _FOLLOWS * allowance.full_speed)
+            self.stopped = np.where(follows, 0.0, self.stopped)
 
     def exceeded(self, allowance: Allowance, names: tuple[str, ...]) -> Finding | None:
         """The joint that is furthest beyond its thresholds; None: none is."""
@@ -117,35 +110,7 @@ class Guard:
         told = what.format(found[joint])
         parameter = "(parameter supervision.deviation)"
         told = f"{names[joint]} {told}, expected at most {allowed[joint]:.4g} {parameter}"
-        return Finding(told, RejectionReason.DEVIATION, int(joint))
-
-    def is_away(self, allowance: Allowance) -> bool:
-        """Return whether a joint stood, and is still away from its command, which rests."""
-        return self.stood and bool((self.deviation > NEAR * allowance.distance).any())
-
-    def leads_on(self, places: np.ndarray, measured: np.ndarray, allowance: Allowance) -> float:
-        """Share of the allowance by which a motion leads on against the obstacle.
-
-        The first time, only if its plan begins there, further than the robot is: the obstacle may have gone.
-
-        Args:
-            places: where the plan begins, and those of the motion, rad, `[1 + n, dof]`.
-            measured: where the robot is.
-            allowance: of the joints.
-
-        """
-        begins, *against = self._against(places, allowance).tolist()
-        left = next((k for k, place in enumerate(against) if place < -1.0), len(against))
-        most = max(against[:left], default=-1.0)
-        if most <= against[0] + ROUNDING:
-            return 0.0  # it leads away from there
-        if self.contact.again:
-            return most
-        return min(most, begins) - max(float(self._against(measured, allowance)), 0.0)
-
-    def _against(self, places: np.ndarray, allowance: Allowance) -> np.ndarray:
-        """Distance of places beyond the contact's, against its push, as shares of the allowance."""
-        return ((self.contact.place - places) / allowance.distance) @ self.contact.push
+        return Finding(told, RejectionReason.DEVIATION, deviates=True)
 
     def require_following(self) -> None:
         """Refuse sequences, and what is in execution, while the robot is stopped or braked. Raises Rejected."""
@@ -161,41 +126,56 @@ class Guard:
         source, until = ("controller_state", "it is back") if is_off else ("node", "the robot rests")
         return Rejected(self._kind, f"{source}: {self.reason}; rejecting until {until}")
 
-    def brake(self, finding: Finding, allowance: Allowance) -> None:
-        """The robot is braked for a reason."""
-        self.reason, self._kind, joint = finding
+    def brake(self, finding: Finding, states: Sequence[MeasuredState], allowance: Allowance) -> None:
+        """The robot is braked for a reason, and was in these states before, the last one of now."""
+        self.reason, self._kind, deviates = finding
         self.brakes += 1
-        self.stood = joint >= 0
-        self.yields = Yields()
-        if self.stood and (push := self._push(allowance)).any():
-            again = self.contact is not None and bool(self.contact.push @ push > 0)
-            self.contact = Contact(_unit(push + self.contact.push) if again else push, self._rested_at, again)
+        self.back_to, self._explained, monitor = None, None, self.monitor
+        if not deviates:
+            return
+        self.back_to = monitor.held_by
+        self._explained = unexplained(states) <= _JUMPED * np.abs(monitor.off)
+        away = np.where(np.abs(monitor.off) > _AWAY * allowance.distance, -np.sign(monitor.off), 0.0)
+        self.stopped = np.where(np.abs(monitor.velocity) > STANDS_RAD_S, np.sign(monitor.velocity), away)
 
-    def _push(self, allowance: Allowance) -> np.ndarray:
-        """Direction in which a contact pushes joints: those that give way, and back those that went against it.
+    def way_back(self, command: np.ndarray, most: float, allowance: Allowance) -> np.ndarray | None:
+        """The one way back of a command that stands after a brake, rad, `[dof]`; None: it stands where it is.
 
-        They need not be the same: a weak wrist gives way where the arm moves its first joint.
+        It leads to where joints were at the brake, unless they have come to their command since. All do: where a joint
+        gives way, another one may have led it against something.
+
+        Args:
+            command: rad.
+            most: longest way, rad or m; 0: any.
+            allowance: of the joints.
+
         """
-        growth, velocity = self.monitor.growth / allowance.distance, self.monitor.velocity / allowance.full_speed
-        went = np.where(growth * velocity < 0, velocity, 0.0)
-        return _unit(_unit(growth) - _unit(went))
+        place, self.back_to = self.back_to, None
+        if (np.abs(self.monitor.held_by - command) <= _REACHED * allowance.distance).all():
+            return None
+        return np.clip(place - command, -(most or np.inf), most or np.inf) * self._explained
 
-    def rests(self, now_ns: int, away: bool = False) -> bool:
-        """Return whether the joints have been at rest for a moment; `away` from their command, for longer."""
-        return (now_ns - self._resting_since_ns) * NANOSECOND_S >= (_STAYS_S if away else REST_S)
+    def rests(self, now_ns: int, allowance: Allowance) -> bool:
+        """Return whether the joints have been at rest for a moment; away from their command, for longer."""
+        is_away = bool(self.reason) and self.back_to is None and self._is_away(allowance)
+        return (now_ns - self._resting_since_ns) * NANOSECOND_S >= (_STAYS_S if is_away else REST_S)
 
-    def recover(self, allowance: Allowance) -> None:
-        """The robot rests: the next sequence may begin where it is.
+    def was_moved(self, allowance: Allowance) -> bool:
+        """Return whether the robot was brought away from its command, and stands there."""
+        return self._explained is not None and bool(self._explained.all()) and self._is_away(allowance)
 
-        If it has come to its command by itself, no obstacle is there: it was held, or its drive was off, for a moment.
-        """
-        self.reason = ""
-        if not self.yields.count and (self.deviation <= REACHED * allowance.distance).all():
-            self.contact = None
-        if self.contact is not None:
-            self.contact = self.contact._replace(place=self._rested_at)
+    def _is_away(self, allowance: Allowance) -> bool:
+        return bool((self.deviation > _AWAY * allowance.distance).any())
+
+    def recover(self) -> None:
+        """The robot rests: the next sequence may begin where its command stands."""
+        self.reason, explained, off = "", self._explained, self.monitor.off
         self.monitor.compare_anew()
+        if explained is not None:
+            self._began = self.monitor.commanded + np.stack([off * explained, np.zeros_like(off)])
+            self.monitor.left, self.offset = off * explained, self.offset + off * ~explained
 
-
-def _unit(vector: np.ndarray) -> np.ndarray:
-    return vector / (np.linalg.norm(vector) or 1.0)
+    def forget_command(self) -> None:
+        """Another motion is executed than the one that was compared: from where the joints are measured."""
+        self.monitor.forget_command()
+        self.offset = 0.0

@@ -11,7 +11,6 @@ import numpy as np
 from ..execution.limits import find_motion_violation
 from ..execution.motion import SHORTEST_GAP, Motion, State
 from ..execution.problem import CROSSING
-from ..execution.reaching import brought_to
 from ..execution.rows import continued, points_of
 from ..execution.stopping import fastest_stop, peak_speed
 from ..execution.tolerances import MOMENT_S, NANOSECOND_S, ROUNDING, SAME, SAME_END_RAD, SECOND_NS, whole_ns
@@ -29,10 +28,14 @@ from .published import PublishedMotion
 from .reference import PlannedMotion, Reading, references, stops_of
 from .search import Search
 from .sent import Present
-from .slow import fastest, slow
+from .slow import fastest, gently, slow
 
 SPARE_NS = 6_000_000
 """Time before it is due by which a trajectory must be made."""
+_BACK = 0.1
+"""Speed of the way back of a command after a brake, as a share of the joint's size: 0.1 rad/s."""
+_GENTLE = 0.25
+"""Speed of joints in the direction in which they were stopped, until they have followed again, in the same way."""
 _MOST_SLOWED_AT_ONCE = 128
 """Most pieces of a motion in execution that is slowed, which takes some 10 ms; longer ones are stopped."""
 
@@ -92,6 +95,8 @@ class TrajectoryMaker:
     def executable(self, search: Search, present: Present, now_ns: int) -> ExecutableTrajectory:
         """The trajectory to what a search has found. Raises Rejected."""
         candidate, plan, join_ns = self.found(search), search.plan, search.point.join_ns
+        if np.count_nonzero(self._published.guard.stopped):
+            candidate = self._gently(candidate, join_ns)
         if plan.is_complete and not plan.untimed and candidate.planned is not present.planned:
             began_ns = candidate.planned.start_ns - self._origin_ns(plan, join_ns)
             late = began_ns * NANOSECOND_S + candidate.planned.motion.duration - plan.duration
@@ -101,6 +106,19 @@ class TrajectoryMaker:
             if candidate.planned.said:
                 self._warn(Rejected(RejectionReason.NOT_FASTEST, f"points: {candidate.planned.said}"))
             return self._executable(plan, present, candidate, join_ns, now_ns, search.dropped)
+
+    def _gently(self, candidate: Candidate, join_ns: int) -> Candidate:
+        """A motion that leads on slowly where the robot was stopped. Raises Rejected: deviation."""
+        motion, pace = candidate.joined, _GENTLE * self.allowance.full_speed
+        found = gently(motion, self._published.guard.stopped, pace, self.assumed.bounds.raised_to(motion).rates)
+        if found is motion:
+            return candidate
+        if isinstance(found, str):
+            raise Rejected(
+                RejectionReason.DEVIATION,
+                f"motion: expected it to lead on at {_GENTLE:g} rad/s where the robot was stopped, but {found}",
+            )
+        return Candidate.alone(join_ns, found)._replace(delay=found.duration - motion.duration)
 
     def _at(self, now_ns: int) -> int:
         """The time in the motion now, by which plans begin."""
@@ -169,8 +187,8 @@ class TrajectoryMaker:
         state, rests = present.planned.state_at(join_ns), not present.planned.rest_from(join_ns).moves
         return search.begun_at(join_ns) if rests and self._is_same(search, state, present) else None
 
-    def stop(self, now_ns: int, place: np.ndarray | None = None) -> ExecutableTrajectory | None:
-        """Make the fastest stop from the present command, or the way to rest at a place; None: nothing is commanded.
+    def stop(self, now_ns: int) -> ExecutableTrajectory | None:
+        """Make the fastest stop from the present command; None: nothing is commanded.
 
         Raises:
             NotYet: it can be made only later.
@@ -181,10 +199,18 @@ class TrajectoryMaker:
             return None
         present.require_known(self._at(now_ns))
         join_ns = self._join_ns(present, now_ns)
-        planned, bounds = present.planned, self.assumed.bounds
-        led = place is not None
-        way = brought_to(planned.state_at(join_ns), place, bounds) if led else self._fastest_stop(planned, join_ns)
-        return self._executable(None, present, Candidate.alone(join_ns, way), join_ns, now_ns)
+        candidate = Candidate.alone(join_ns, self._fastest_stop(present.planned, join_ns))
+        return self._executable(None, present, candidate, join_ns, now_ns)
+
+    def back(self, now_ns: int, way: np.ndarray) -> ExecutableTrajectory | None:
+        """The way back, rad, `[dof]`, of a command that stands after a brake, slowly; None: it stands at a limit."""
+        present = self._published.present.own(now_ns)
+        join_ns, rates = self._join_ns(present, now_ns), self.assumed.bounds.rates
+        rates = np.vstack([np.minimum(rates[0], _BACK * self.allowance.full_speed), rates[1:]])
+        begin = present.planned.state_at(join_ns).position
+        end = np.clip(begin + way, self.assumed.bounds.position_min, self.assumed.bounds.position_max)
+        motion = fastest(np.stack([begin, end]), rates, self._parameters.joint_names).motion
+        return self._executable(None, present, Candidate.alone(join_ns, motion), join_ns, now_ns)
 
     def _fastest_stop(self, planned: PlannedMotion, join_ns: int) -> Motion:
         """The fastest stop of a motion in execution; it may use the rates that this uses."""
