@@ -32,7 +32,7 @@ def test_an_arm_at_a_wall_is_let_go_and_leaves_it_by_the_first_plan(speed: float
     arm, ahead = contact(sticks), 0.04 * np.arange(1, 25)
     arm.run(0.3)
     begin = arm.time
-    arm.run(WALL / speed + 1.0, chunks(arm, lambda time: speed * (time - begin + ahead)))
+    arm.run(WALL / speed + max(1.0, 0.075 / speed), chunks(arm, lambda time: speed * (time - begin + ahead)))
     guard = arm.node.published.guard
     assert guard.brakes >= 1
     arm.run(3.0)

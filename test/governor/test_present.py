@@ -57,10 +57,12 @@ def test_a_controller_that_executes_what_was_published_is_executing(node):
 def test_a_hold_at_an_older_end_after_a_newer_motion_is_a_restart(node):
     follow(node, 0.03, 2.6)
     (end, *_), begin = node.commanded(NOW_S + 2.6), 2.6
-    node.send(end + LINE, now=NOW_S + begin)
+    made = node.send(end + LINE, now=NOW_S + begin)
     node.report(end, now=NOW_S + begin + 0.03)
     assert status(node) is ControllerStatus.LATE, "the newer one is on its way"
-    follow(node, begin + 0.04, begin + 0.3)
+    assert (node.commanded(NOW_S + begin + 0.2)[0] == end).all(), "and not what is commanded until a report shows it"
+    for time in np.arange(begin + 0.04, begin + 0.3, 0.01):
+        node.report(*at(made, NOW_S + time)[:2], now=NOW_S + time)
     node.report(end, now=NOW_S + begin + 0.31)
     assert status(node) is ControllerStatus.RESTARTED
 

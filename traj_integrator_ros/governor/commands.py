@@ -63,7 +63,7 @@ class Commands:
             guard.brake(found, self._joint_states.lately(), self._trajectories.allowance)
             self.planner.refuse(guard.refusal())
             return self._stopped(now_ns) if moving else None
-        if guard.stop_waits:
+        if guard.stop_waits or (guard.is_busy and moving and published.present.has_lost):
             return self._stopped(now_ns)
         if self._kept is not None and (within := self._within_limits(now_ns)) is not None:
             return within

@@ -11,6 +11,7 @@ import numpy as np
 from ..engine.integrator import TrajectoryIntegrator
 from ..execution.committed import Committed
 from ..execution.motion import State
+from ..execution.tolerances import NANOSECOND_S
 from ..limits.joint_limits import AssumedLimits
 from ..parameters.parameters import NodeParameters
 from ..parameters.table import START_FROM_PREVIOUS
@@ -165,7 +166,8 @@ class Executor:
         """Return the position, velocity and acceleration to command at a time, from any thread.
 
         Samples count as commanded: the next plan is joined from there, and a robot that is not sampled any more counts
-        as off. Before the first motion, the position measured last is held.
+        as off. A motion waits for a sample that is late, by 8 ms and three times the usual time, and `warn` is called.
+        Before the first motion, the position measured last is held.
 
         Raises:
             Rejected: no_joint_state, clock_jumped_back.
@@ -176,7 +178,17 @@ class Executor:
         return self._sampled.at(time_ns)
 
     def _follow_samples(self, now_ns: int) -> int:
-        """Report the samples, as a controller does; returns the time."""
+        """Report the samples, as a controller does, and how long they were late; returns the time."""
+        self._sampled.wait(now_ns)
+        if (late_ns := self._sampled.look()) > 0:
+            self.published.present.wait(late_ns)
+            if self.published.is_moving(now_ns):
+                self._warn(
+                    Rejected(
+                        RejectionReason.CONTROLLER_UNAVAILABLE,
+                        f"sample: {late_ns * NANOSECOND_S:.3f} s late; the motion goes on from the last sample",
+                    )
+                )
         report, sampled = self.published.present.report, self._sampled.newest
         if sampled is not None and (report is None or sampled[0] > report.stamp_ns):
             self.report(ControllerReport(sampled[0], sampled[1].known), min(sampled[0], now_ns))

@@ -89,6 +89,8 @@ class PresentCommand:
         self.sent.append(SentMotion(now_ns, planned, known_from_ns, plan, continues))
         self._in_use = min(self._in_use + 1, _MOST_IN_USE)
         while self._in_use > 2 and (now_ns - self.sent[1 - self._in_use].sent_ns) * NANOSECOND_S > _ARRIVES_S:
+            if self.sent[-self._in_use] is self._taken:
+                break
             self._in_use -= 1
         while len(self.sent) > self._in_use and (now_ns - self.sent[1].sent_ns) * NANOSECOND_S > _KEPT_S:
             self.sent.popleft()
@@ -154,13 +156,13 @@ class PresentCommand:
                 if exact is not None and (on_time or not rests(report.reference)):
                     if one is not self._taken and not self._is_of_others(report, one):
                         self._taken = one
-                    if one is newest:
-                        self._status = ControllerStatus.EXECUTING if exact else ControllerStatus.BLENDING
-                    elif on_time:
-                        late = matches(report, newest.planned) is None
-                        self._status = ControllerStatus.LATE if late else ControllerStatus.EXECUTING
-                        if late:
-                            self.lead.missed(self._received_ns, (stamp_ns - newest.sent_ns) * NANOSECOND_S)
+                    late = one is not newest and matches(report, newest.planned) is None
+                    self._status = ControllerStatus.LATE if late else ControllerStatus.EXECUTING
+                    self._lose_after(one if late else newest)
+                    if late and on_time:
+                        self.lead.missed(self._received_ns, (stamp_ns - newest.sent_ns) * NANOSECOND_S)
+                    elif one is newest and not exact:
+                        self._status = ControllerStatus.BLENDING
                     return
                 if one is self._taken:
                     break  # it has dropped that motion: restarted, it may hold where an earlier one ended
@@ -171,6 +173,21 @@ class PresentCommand:
             self._status = ControllerStatus.HOLDING if rests(report.reference) else ControllerStatus.OTHER
         elif not rests(report.reference):
             self._status = ControllerStatus.OTHER
+
+    def _lose_after(self, executed: SentMotion) -> None:
+        """Take a motion as the one in execution, and newer ones as lost until a report shows them."""
+        is_lost = True
+        for index in range(len(self.sent) - 1, len(self.sent) - 1 - self._in_use, -1):
+            one = self.sent[index]
+            is_lost = is_lost and one is not executed
+            if one.is_lost != is_lost and (is_lost or one is executed):
+                self.sent[index] = one._replace(is_lost=is_lost)
+                self._taken = self.sent[index] if one is self._taken else self._taken
+
+    @property
+    def has_lost(self) -> bool:
+        """Return whether the controller was seen not to execute the motion published last."""
+        return self._in_use > 0 and self.sent[-1].is_lost
 
     def _is_of_others(self, report: ControllerReport, motion: SentMotion) -> bool:
         """Return whether a report of a motion could as well be one of an earlier motion."""
@@ -185,6 +202,13 @@ class PresentCommand:
         self.motion_clock.set_clock(step.read_ns)
         self._set_by_ns = step.stamps_ns if self.report else 0
         self.is_doubtful = self.report is None and self._in_use > 0
+
+    def wait(self, by_ns: int) -> None:
+        """The motions in execution were held up for a time, and go on from where they were."""
+        for index in range(len(self.sent) - self._in_use, len(self.sent)):
+            taken, self.sent[index] = self.sent[index] is self._taken, self.sent[index].shifted(by_ns)
+            self._taken = self.sent[index] if taken else self._taken
+        self.revisions += 1
 
     def _shift(self, report: ControllerReport) -> None:
         """Shift the motions in execution as a report shows them: some controllers count cycles, others read the clock.
@@ -246,8 +270,8 @@ class PresentCommand:
 
     def own(self, now_ns: int) -> Present | None:
         """The published motion, which is executed unless reports say otherwise; None: there is none."""
-        newest = self._newest
-        return newest and Present(newest.planned, True, max(newest.known_from_ns, self.motion_clock.at(now_ns)))
+        own = next((one for one in self._own() if not one.is_lost), self._newest)
+        return own and Present(own.planned, True, max(own.known_from_ns, self.motion_clock.at(now_ns)))
 
     def quiet_s(self, now_ns: int) -> float:
         """Time since the last report, s."""
@@ -310,7 +334,7 @@ class PresentCommand:
         """State that was, or will be, commanded at a time by the published motions; None: there are none."""
         oldest, at_ns = self.sent[-self._in_use] if self._in_use else None, self.motion_clock.at(time_ns)
         for one in self._own():
-            if (one.sent_ns <= time_ns or one is oldest) and at_ns >= one.planned.start_ns:
+            if (one.sent_ns <= time_ns or one is oldest) and at_ns >= one.planned.start_ns and not one.is_lost:
                 return one.planned.state_at(at_ns)
         return None
 

@@ -104,10 +104,10 @@ class PublishedMotion:
         return self.last is not None and self.last.delay > 0
 
     def is_moving(self, now_ns: int) -> bool:
-        """Return whether the published motion is not over."""
-        last = self.last
-        into_ns = 0 if last is None else self.motion_clock.at(now_ns) - last.start_ns
-        return last is not None and into_ns * NANOSECOND_S < last.motion.duration
+        """Return whether the motion in execution is not over."""
+        own = self.present.own(now_ns) if self.last is not None else None
+        into_ns = 0 if own is None else self.motion_clock.at(now_ns) - own.planned.start_ns
+        return own is not None and into_ns * NANOSECOND_S < own.planned.motion.duration
 
     def drop(self) -> None:
         """Forget the motion and its plans, because the controller does not execute them any more."""

@@ -55,6 +55,8 @@ class SentMotion(NamedTuple):
     """True if it continues a motion that was in execution."""
     is_known: bool = True
     """True if it was executed until the next one began."""
+    is_lost: bool = False
+    """True if a report showed an earlier one in execution when this one was due: it is late, or was refused."""
 
     def shifted(self, by_ns: int) -> SentMotion:
         """The same motion, executed that much later."""
