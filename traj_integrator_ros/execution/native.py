@@ -17,6 +17,7 @@ try:
         add,
         all_finite,
         blend,
+        interpolate,
         pieces_of_profile,
         points,
         retreats,

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <vector>
 
+#include "interpolant.h"
 #include "motions.h"
 #include "python_buffer.h"
 #include "tracking.h"
@@ -30,6 +31,8 @@ PyObject* none() { Py_RETURN_NONE; }
 constexpr int64_t kLarge = 1 << 13;
 // Numbers that take as long as one knot of a joint's way to its plan where bounds are active.
 constexpr int64_t kKnotNumbers = 16;
+// And as one row where noise is looked for.
+constexpr int64_t kRowNumbers = 8;
 
 // Does work on so many numbers; other threads go on while there is much: a stop waits for no motion of thousands of points.
 template <class Work>
@@ -246,6 +249,23 @@ PyObject* py_track(ArrayArguments& given) {
   return none();
 }
 
+PyObject* py_interpolate(ArrayArguments& given) {
+  const Array times = given.array({kAny}), rows = given.array({times.shape[0], kAny});
+  const long count = times.shape[0], dof = rows.shape[1];
+  const Array variances = given.array({kAny});
+  const bool increments = given.flag(), rests = given.flag();
+  const int64_t repeated = given.integer();
+  const double *repeats = given.doubles({dof}), *most_moved = given.doubles({dof});
+  const long pieces = pieces_through(count, rests);
+  const RowsResult result{given.out({pieces + 1}), given.out({pieces, 4, dof}), given.out({dof})};
+  given.require(count > 1 && dof > 0 && variances.shape[0] == count - (increments ? 1 : 0));
+  if (!given.fit()) return nullptr;
+  const RowsProblem problem{times.as<double>(), rows.as<double>(), variances.as<double>(), count, dof, increments,
+                            rests, repeated, repeats, most_moved};
+  aside(kRowNumbers * count * dof, [&] { interpolate(problem, result); });
+  return none();
+}
+
 // A number is finite if not all bits of its exponent are set.
 template <class Bits>
 bool all_finite(const Array& numbers, Bits exponent) {
@@ -282,6 +302,7 @@ PyMethodDef methods[] = {
     method_of_arrays<py_united>("united", "Motions of single joints as one of all joints."),
     method_of_arrays<py_stop>("stop", "The fastest stops of all joints as one motion."),
     method_of_arrays<py_pieces_of_profile>("pieces_of_profile", "Pieces of a time-optimal profile."),
+    method_of_arrays<py_interpolate>("interpolate", "The smooth motion near rows."),
     method_of_arrays<py_track>("track", "The way of joints to their plan within bounds."),
     {"all_finite", &py_all_finite, METH_O, "Whether numbers hold neither NaN nor infinity."},
     {nullptr, nullptr, 0, nullptr},
