@@ -149,6 +149,26 @@ def test_rows_that_stay_are_kept_to_the_last_bit(rests):
     assert (motion.coefficients[:, 0] == 0.7).all() and not motion.moves
 
 
+@settings(max_examples=200)
+@given(
+    seed=SEEDS,
+    step=st.sampled_from([0.01, 0.02, 1 / 30, 0.05]),
+    ramp=st.floats(1.5, 12.0),
+    cruise=st.floats(0.0, 40.0),
+    rests=st.booleans(),
+)
+def test_corners_of_profiles_are_no_noise(seed, step, ramp, cruise, rests):
+    rng = np.random.default_rng(seed)
+    rise, whole = ramp * step, (2 * ramp + cruise) * step
+    times = np.arange(int(whole / step + 1e-9) + 1) * step + rng.uniform(0, whole % step)
+    since, left = np.minimum(times, rise), np.minimum(whole - times, rise)
+    speed = rng.uniform(0.1, 3.0)
+    rows = speed * (np.clip(times, rise, whole - rise) - rise + since**2 / (2 * rise) - left**2 / (2 * rise) + rise / 2)
+    found = fit(np.full(len(times) - 1, step), rows[:, None], rests)
+    assert found.noise == 0.0
+    assert np.array_equal(found.motion.coefficients[: len(times) - 3, 0, 0], rows[: len(times) - 3])
+
+
 def test_a_noisy_joint_leaves_an_exact_one_alone():
     times = np.arange(50) * 0.02
     rows = smooth(3, times, 2)
@@ -159,7 +179,7 @@ def test_a_noisy_joint_leaves_an_exact_one_alone():
     assert np.array_equal(found.motion.coefficients[:, :, 1:], alone.coefficients)
 
 
-@pytest.mark.parametrize("velocity", [0.01, 0.05, 0.3, 1.0])
+@pytest.mark.parametrize("velocity", [0.01, 0.05, 0.07, 0.3, 1.0])
 @pytest.mark.parametrize("quantum", [1e-4, 5e-4, 1.5e-3])
 def test_quantized_rows_are_smoothed(quantum, velocity):
     times = np.arange(50) * 0.02

@@ -18,6 +18,12 @@ constexpr long kBand = 4;  // diagonals of a covariance: contrasts further apart
 constexpr long kMostPieces = 5;
 constexpr long kFewestRows = 8;       // less say nothing about noise
 constexpr double kSurely = 6.0;      // twice the logarithm of the likelihood that noise must gain
+// Of whitened contrasts, the least median in their rms: of noise it is 0.67, of a few corners among exact rows near 0.
+constexpr double kSpread = 0.25;
+// Of contrasts, the correlation with the next: of noise it is -0.75, of a few steps of an encoder -0.67, of corners of
+// the velocity at least -0.5.
+constexpr double kAlternates = -0.58;
+constexpr double kHopeless = 30.0;  // the same by which no larger lambda makes up
 constexpr double kFirst = 1e-2, kRatio = 3.1622776601683795;  // lambda, relative to mean diagonals
 constexpr long kLambdas = 25;
 constexpr double kMostSigmas = 4.5;   // distance of a row, in its noise
@@ -53,7 +59,7 @@ struct Contrast {
   long first, pieces;
 };
 
-// A symmetric banded matrix, [size][kBand]: below[j][i] = (j, j - i).
+// A symmetric banded matrix, [size][kBand]: below[j][i] = (j, j - i), 0 where j < i.
 struct Banded {
   std::vector<double> below;
 
@@ -68,32 +74,32 @@ struct Banded {
   }
 };
 
-// L D L' of the first `size` rows of lambda E + G; returns the logarithm of the determinant.
+// L D L' of the first `size` rows of lambda E + G. Before the first row there are some of zeros.
 struct Factored {
   std::vector<double> lower, per_pivot;
 
-  explicit Factored(long size) : lower(size * kBand), per_pivot(size) {}
+  explicit Factored(long size) : lower((size + kBand) * kBand), per_pivot(size + kBand) {}
+  double& pivot(long j) { return per_pivot[j + kBand]; }
+  double* row(long j) { return &lower[(j + kBand) * kBand]; }
+  // Returns the logarithm of the determinant.
   double factor(const Banded& noise, const Banded& motion, double lambda, long size);
-  void forward(const double* z, long columns, long size, double* y) const;
-  void backward(double* y) const;
+  // Solves L y = z in place: y [kBand + size, columns] begins with rows of zeros.
+  void forward(long columns, long size, double* y);
+  void backward(long size, double* y);
 };
 
 double Factored::factor(const Banded& noise, const Banded& motion, double lambda, long size) {
   double product = 1, logarithm = 0;
   for (long j = 0; j < size; ++j) {
     const double *const e = noise.of(j), *const g = motion.of(j);
-    double* const l = &lower[j * kBand];
-    double entry[kBand], pivot = lambda * e[0] + g[0];
-    for (long i = std::min(kBand - 1, j); i > 0; --i) {
-      entry[i] = lambda * e[i] + g[i];
-      for (long k = i + 1; k < std::min(kBand, j + 1); ++k) entry[i] -= entry[k] * lower[(j - i) * kBand + k - i];
-    }
-    for (long i = 1; i <= std::min(kBand - 1, j); ++i) {
-      l[i] = entry[i] * per_pivot[j - i];
-      pivot -= entry[i] * l[i];
-    }
-    per_pivot[j] = 1 / pivot;
-    product *= pivot;
+    const double *const one = row(j - 1), *const two = row(j - 2);
+    double* const l = row(j);
+    const double far = lambda * e[3] + g[3], middle = lambda * e[2] + g[2] - far * two[1];
+    const double near = lambda * e[1] + g[1] - far * one[2] - middle * one[1];
+    l[3] = far * pivot(j - 3), l[2] = middle * pivot(j - 2), l[1] = near * pivot(j - 1);
+    const double own = lambda * e[0] + g[0] - far * l[3] - middle * l[2] - near * l[1];
+    pivot(j) = 1 / own;
+    product *= own;
     if (!(product > 1e-100 && product < 1e100)) {
       logarithm += std::log(product);
       product = 1;
@@ -102,23 +108,19 @@ double Factored::factor(const Banded& noise, const Banded& motion, double lambda
   return logarithm + std::log(product);
 }
 
-void Factored::forward(const double* z, long columns, long size, double* y) const {
+void Factored::forward(long columns, long size, double* y) {
   for (long j = 0; j < size; ++j) {
-    double* const own = y + j * columns;
-    std::copy_n(z + j * columns, columns, own);
-    for (long i = 1; i <= std::min(kBand - 1, j); ++i) {
-      const double l = lower[j * kBand + i];
-      const double* const before = own - i * columns;
-      for (long d = 0; d < columns; ++d) own[d] -= l * before[d];
-    }
+    const double* const l = row(j);
+    double *const own = y + (j + kBand) * columns, *const one = own - columns, *const two = one - columns, *const three = two - columns;
+    for (long d = 0; d < columns; ++d) own[d] -= l[1] * one[d] + l[2] * two[d] + l[3] * three[d];
   }
 }
 
-void Factored::backward(double* y) const {
-  const long size = static_cast<long>(per_pivot.size());
+void Factored::backward(long size, double* y) {
   for (long j = size - 1; j >= 0; --j) {
-    y[j] *= per_pivot[j];
-    for (long i = 1; i <= std::min(kBand - 1, size - 1 - j); ++i) y[j] -= lower[(j + i) * kBand + i] * y[j + i];
+    double sum = 0;
+    for (long i = 1; i < kBand && j + i < size; ++i) sum += row(j + i)[i] * y[j + kBand + i];
+    y[j + kBand] = y[j + kBand] * pivot(j) - sum;
   }
 }
 
@@ -134,6 +136,8 @@ class Interpolation {
   const double* noisy(const Contrast& contrast) const { return given_.increments ? contrast.of_steps : contrast.weights; }
   void contrast_rows();
   void choose_lambdas();
+  void whiten(long joint, double lambda, long size);
+  bool is_noise(long joint, double lambda);
   void fit(long joint);
   bool moves_too_far(long joint, double lambda);
   void write(long joint) const;
@@ -151,9 +155,11 @@ class Interpolation {
   std::vector<Contrast> contrasts_;
   Banded noise_, motion_;             // E and G
   double scale_;                      // of lambda: mean diagonal of G by that of E
-  std::vector<double> z_, lambda_, variance_;
+  std::vector<double> z_;             // contrasts of rows, behind kBand rows of zeros
+  std::vector<double> lambda_, variance_;
   Factored factored_;
-  std::vector<double> u_, w_, moved_;
+  std::vector<double> u_;             // as z_, of one joint
+  std::vector<double> w_, moved_;
 };
 
 long contrasts_of(long count, bool rests) { return std::max(count + (rests ? 2 : 0) - (kOf - 1), 0L); }
@@ -161,8 +167,8 @@ long contrasts_of(long count, bool rests) { return std::max(count + (rests ? 2 :
 Interpolation::Interpolation(const RowsProblem& problem, const RowsResult& result)
     : given_(problem), out_(result), count_(problem.count), dof_(problem.dof),
       unit_((problem.times[count_ - 1] - problem.times[0]) / static_cast<double>(count_ - 1)),
-      noise_(contrasts_of(count_, problem.rests)), motion_(noise_.size()), z_(noise_.size() * dof_), lambda_(dof_),
-      variance_(dof_), factored_(noise_.size()), u_(noise_.size()), moved_(count_) {}
+      noise_(contrasts_of(count_, problem.rests)), motion_(noise_.size()), z_((noise_.size() + kBand) * dof_), lambda_(dof_),
+      variance_(dof_), factored_(noise_.size()), u_(noise_.size() + kBand), moved_(count_) {}
 
 void Interpolation::run() {
   set_pieces();
@@ -253,7 +259,7 @@ void Interpolation::contrast_rows() {
   for (long j = 0; j < motion_.size(); ++j) {
     for (long i = 0; i + 1 < kOf && j + i + 1 < count_; ++i) {
       const double *const from = given_.rows + (j + i) * dof_, *const to = from + dof_;
-      for (long d = 0; d < dof_; ++d) z_[j * dof_ + d] += contrasts_[j].of_steps[i] * (to[d] - from[d]);
+      for (long d = 0; d < dof_; ++d) z_[(j + kBand) * dof_ + d] += contrasts_[j].of_steps[i] * (to[d] - from[d]);
     }
   }
 }
@@ -267,13 +273,17 @@ void Interpolation::choose_lambdas() {
   for (long trial = -1; trial < kLambdas; ++trial) {
     const double lambda = trial < 0 ? 0.0 : scale_ * kFirst * std::pow(kRatio, trial);
     const double determinant = factored_.factor(noise_, motion_, lambda, size);
-    factored_.forward(z_.data(), dof_, size, y.data());
+    y = z_;
+    factored_.forward(dof_, size, y.data());
     std::fill(sums.begin(), sums.end(), 0.0);
     for (long j = 0; j < size; ++j) {
-      for (long d = 0; d < dof_; ++d) sums[d] += y[j * dof_ + d] * y[j * dof_ + d] * factored_.per_pivot[j];
+      const double *const own = &y[(j + kBand) * dof_], per_pivot = factored_.pivot(j);
+      for (long d = 0; d < dof_; ++d) sums[d] += own[d] * own[d] * per_pivot;
     }
+    bool hopeful = false;
     for (long d = 0; d < dof_; ++d) {
       const bool differ = given_.repeated > 0 && given_.repeats[d] > 0;
+      hopeful = hopeful || differ;
       if (differ && trial < 0) continue;
       const double more = differ ? static_cast<double>(given_.repeated) : 0, number = static_cast<double>(size) + more;
       const double variance = (sums[d] + (differ ? given_.repeats[d] / lambda : 0)) / number;
@@ -281,24 +291,48 @@ void Interpolation::choose_lambdas() {
       double cost = determinant + number * std::log(variance) + (differ ? more * std::log(lambda) : 0);
       if (trial < 0) cost -= kSurely;
       if (cost < least[d]) least[d] = cost, lambda_[d] = lambda, variance_[d] = lambda * variance;
+      hopeful = hopeful || cost < least[d] + kHopeless;
     }
+    if (!hopeful) break;
   }
+}
+
+// Whether what is taken for noise is everywhere, or is a few steps of position.
+bool Interpolation::is_noise(long joint, double lambda) {
+  const long size = contrasts_of(count_, false);
+  whiten(joint, lambda, size);
+  double* const squares = u_.data() + kBand;
+  double sum = 0;
+  for (long j = 0; j < size; ++j) sum += squares[j] *= squares[j] * factored_.pivot(j);
+  std::nth_element(squares, squares + size / 2, squares + size);
+  if (squares[size / 2] > kSpread * kSpread * sum / static_cast<double>(size)) return true;
+  double products = 0, all = 0;
+  for (long j = kBand; j < kBand + size; ++j) {
+    products += z_[j * dof_ + joint] * z_[(j - 1) * dof_ + joint];
+    all += z_[j * dof_ + joint] * z_[j * dof_ + joint];
+  }
+  return products < kAlternates * all;
+}
+
+void Interpolation::whiten(long joint, double lambda, long size) {
+  factored_.factor(noise_, motion_, lambda, size);
+  for (long j = 0; j < size; ++j) u_[j + kBand] = z_[(j + kBand) * dof_ + joint];
+  factored_.forward(1, size, u_.data());
 }
 
 void Interpolation::fit(long joint) {
   const long size = motion_.size();
   double lambda = lambda_[joint];
+  if (lambda > 0 && !is_noise(joint, lambda)) lambda = 0;
   out_.noise[joint] = lambda > 0 ? std::sqrt(variance_[joint]) : 0;
   for (;; lambda = lambda > scale_ * kFirst ? lambda * kSlower : 0) {
-    factored_.factor(noise_, motion_, lambda, size);
-    for (long j = 0; j < size; ++j) u_[j] = z_[j * dof_ + joint];
-    factored_.forward(u_.data(), 1, size, u_.data());
-    factored_.backward(u_.data());
+    whiten(joint, lambda, size);
+    factored_.backward(size, u_.data());
     if (!moves_too_far(joint, lambda)) break;
   }
   std::fill(w_.begin(), w_.end(), 0.0);
   for (long j = 0; j < size; ++j) {
-    for (long p = 0; p < contrasts_[j].pieces; ++p) w_[contrasts_[j].first + p] += contrasts_[j].jerks[p] * u_[j];
+    for (long p = 0; p < contrasts_[j].pieces; ++p) w_[contrasts_[j].first + p] += contrasts_[j].jerks[p] * u_[j + kBand];
   }
   for (size_t p = 0; p + 1 < bounds_.size(); ++p) w_[p] /= bounds_[p + 1] - bounds_[p];
   write(joint);
@@ -308,7 +342,7 @@ void Interpolation::fit(long joint) {
 bool Interpolation::moves_too_far(long joint, double lambda) {
   std::fill(moved_.begin(), moved_.end(), 0.0);
   for (long j = 0; j < motion_.size(); ++j) {
-    for (long i = 0; i < kOf && j + i < count_; ++i) moved_[j + i] -= noisy(contrasts_[j])[i] * u_[j];
+    for (long i = 0; i < kOf && j + i < count_; ++i) moved_[j + i] -= noisy(contrasts_[j])[i] * u_[j + kBand];
   }
   bool far = false;
   for (long k = 0; k < count_; ++k) {
