@@ -26,9 +26,16 @@ _OF_MOVEIT = {
 
 
 def write_bag(
-    folder: Path, topics: Iterable[tuple[str, str, Iterable[tuple[int, Message]]]], *, storage: str = "SQLITE3"
+    folder: Path,
+    topics: Iterable[tuple[str, str, Iterable[tuple[int, Message]]]],
+    *,
+    storage: str = "SQLITE3",
+    compression: str = "",
 ) -> Path:
-    """Write a bag of topics, their types and their messages with the times of recording, ns, in that order."""
+    """Write a bag of topics, their types and their messages with the times of recording, ns, in that order.
+
+    `compression` with zstd: of the whole FILE, or of the STORAGE.
+    """
     rosbag2 = pytest.importorskip("rosbags.rosbag2", reason="the rosbags library is not installed")
     from rosbags.typesys import Stores, get_types_from_msg, get_typestore
 
@@ -36,7 +43,10 @@ def write_bag(
     ours = {f"{INTERFACES.parent.name}/msg/{file.stem}": file.read_text() for file in INTERFACES.glob("*.msg")}
     for name, text in {**ours, **_OF_MOVEIT}.items():
         types.register(get_types_from_msg(text, name))
-    with rosbag2.Writer(folder, version=9, storage_plugin=rosbag2.StoragePlugin[storage]) as writer:
+    writer = rosbag2.Writer(folder, version=9, storage_plugin=rosbag2.StoragePlugin[storage])
+    if compression:
+        writer.set_compression(rosbag2.CompressionMode[compression], rosbag2.CompressionFormat.ZSTD)
+    with writer:
         for topic, kind, messages in topics:
             connection = writer.add_connection(topic, kind, typestore=types)
             for recorded_ns, message in messages:

@@ -101,7 +101,7 @@ IN_ORDER = {
 }
 
 
-@pytest.mark.parametrize("step", [0.002, 10.0], ids=["milliseconds", "seconds"])
+@pytest.mark.parametrize("step", [0.002, 0.4], ids=["milliseconds", "seconds"])
 @pytest.mark.parametrize("kind", ["csv", "npz"])
 @pytest.mark.parametrize(("order", "told"), IN_ORDER.values(), ids=IN_ORDER)
 def test_rows_are_put_in_order_once_each_with_a_note(
@@ -129,7 +129,7 @@ def test_rows_are_put_in_order_once_each_with_a_note(
 
 
 def test_two_recordings_in_one_table_are_refused(tmp_path: Path) -> None:
-    rows = [f"{0.1 * k},{k}" for k in range(100)]
+    rows = [f"{0.1 * k},{0.1 * k}" for k in range(100)]
     (tmp_path / "log.csv").write_text("\n".join(["time,position_a", *rows, *rows]))
     with pytest.raises(RecordingError, match=r"0\.000000 s after 9\.900000 s in sample 100, as of another recording"):
         read_samples(tmp_path / "log.csv", None, pytest.fail)
@@ -138,7 +138,7 @@ def test_two_recordings_in_one_table_are_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize("count", [90, 40, 9])
 @pytest.mark.parametrize("shift", [0.0, 0.005])
 def test_two_recordings_within_a_second_are_refused_too(tmp_path: Path, count: int, shift: float) -> None:
-    rows = [f"{0.01 * k + shift * (k >= count) - 0.01 * count * (k >= count)},{k}" for k in range(2 * count)]
+    rows = [f"{0.01 * k + shift * (k >= count) - 0.01 * count * (k >= count)},{0.01 * k}" for k in range(2 * count)]
     (tmp_path / "log.csv").write_text("\n".join(["time,position_a", *rows]))
     with pytest.raises(RecordingError, match="as of another recording"):
         read_samples(tmp_path / "log.csv", None, pytest.fail)
@@ -246,7 +246,7 @@ def test_of_several_topics_in_a_table_one_is_to_be_chosen(tmp_path: Path) -> Non
     np.testing.assert_array_equal(read_samples(tmp_path / "log.csv", "/right", lambda _: None).position, STATES)
 
 
-@pytest.mark.parametrize("time", ["x", "2023-11-14 22:13:20+02:00", "2023-13-14 22:13:20"])
+@pytest.mark.parametrize("time", ["x", "2023-11-14 22:13:20+2", "2023-13-14 22:13:20"])
 def test_a_time_that_is_none_is_named(tmp_path: Path, time: str) -> None:
     with pytest.raises(RecordingError, match="expected a time in column __time, row 2, got"):
         read(tmp_path, table(("__time", time), *positions(*BOTH)))

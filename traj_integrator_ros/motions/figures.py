@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import importlib
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -41,8 +44,7 @@ _STYLE = {
 @contextmanager
 def figure(path: Path, width: float, height: float) -> Iterator[Figure]:
     """A figure of this size in inches, written to `path` as PNG at the end of the block. Needs no display."""
-    require("matplotlib", "drawing")
-    import matplotlib
+    matplotlib = _matplotlib()
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -52,6 +54,17 @@ def figure(path: Path, width: float, height: float) -> Iterator[Figure]:
         yield drawn
         _fit_texts(drawn)
         drawn.savefig(path)
+
+
+def _matplotlib() -> ModuleType:
+    """The library, without the caller's backend: notebooks pass on to their children one that these may not have."""
+    require("matplotlib", "drawing")
+    given = os.environ.pop("MPLBACKEND", None)
+    try:
+        return importlib.import_module("matplotlib")
+    finally:
+        if given is not None:
+            os.environ["MPLBACKEND"] = given
 
 
 def _fit_texts(drawn: Figure) -> None:

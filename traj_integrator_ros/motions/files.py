@@ -7,6 +7,7 @@ from itertools import islice
 from pathlib import Path
 
 from .batches import motions_of_batch
+from .door import each_read, reading
 from .joint_states import Tell, in_order, motion_of_states, with_velocity
 from .printed import motions_printed
 from .read_bag import (
@@ -22,6 +23,7 @@ from .read_bag import (
 from .read_csv import read_csv
 from .read_npz import read_npz
 from .samples import Nature, RecordingError, Samples
+from .storage import messages_of
 from .trajectories import (
     TRAJECTORY,
     PlannedTrajectory,
@@ -30,6 +32,7 @@ from .trajectories import (
     trajectory_of_samples,
     within,
 )
+from .units import UNITS_OF_THE_FILE, GivenUnits
 
 FORMATS = {
     **dict.fromkeys((".db3", ".mcap"), "bag"),
@@ -50,37 +53,49 @@ def format_of(path: Path) -> str:
 
 
 def read_samples(
-    path: Path, topic: str | None, tell: Tell, row: int | None = None, *, states_first: bool = True
+    path: Path,
+    topic: str | None,
+    tell: Tell,
+    row: int | None = None,
+    *,
+    states_first: bool = True,
+    units: GivenUnits = UNITS_OF_THE_FILE,
 ) -> Samples:
-    """The motion in `path`; `topic` names a topic of a bag, `row` one of several motions.
+    """The motion in `path`; `topic` names a topic of a bag, `row` one of several motions, `units` those of tables and
+    archives that name none.
 
     From a bag with both, joint states are taken, else the trajectories. `tell` takes notes on omitted, merged or sorted
     parts. Raises RecordingError with one line that says what is wrong.
     """
-    motions = _motions(path, topic, tell, states_first=states_first)
-    before = sum(1 for _ in islice(motions, row or 0))
-    chosen = next(motions, None)
-    if chosen is None:
-        expected = f"a trajectory below {before}, got {row}" if before else "a trajectory, got none"
-        raise RecordingError(f"{path}: expected {expected}")
-    if row is None and (others := sum(1 for _ in motions)):
+    with reading(path):
+        motions = _motions(path, topic, tell, units, states_first=states_first)
+        before = sum(1 for _ in islice(motions, row or 0))
+        chosen = next(motions, None)
+        if chosen is None:
+            expected = f"a trajectory below {before}, got {row}" if before else "a trajectory, got none"
+            raise RecordingError(f"{path}: expected {expected}")
+        if row is None and (others := sum(1 for _ in motions)):
+            if isinstance(chosen, PlannedTrajectory):
+                raise RecordingError(f"{path}: expected one joint_trajectory, got {1 + others}")
+            tell(f"motion 0 of {1 + others} taken, the others left out")
         if isinstance(chosen, PlannedTrajectory):
-            raise RecordingError(f"{path}: expected one joint_trajectory, got {1 + others}")
-        tell(f"motion 0 of {1 + others} taken, the others left out")
-    if isinstance(chosen, PlannedTrajectory):
-        return samples_of_trajectory(chosen, str(path), tell)
-    return _recorded(chosen, tell).checked()
+            return samples_of_trajectory(chosen, str(path), tell)
+        return _recorded(chosen, tell).checked()
 
 
 def read_trajectories(
-    path: Path, topic: str | None, tell: Tell, made_of: Callable[[Samples], Samples] = lambda motion: motion
+    path: Path,
+    topic: str | None,
+    tell: Tell,
+    made_of: Callable[[Samples], Samples] = lambda motion: motion,
+    units: GivenUnits = UNITS_OF_THE_FILE,
 ) -> Iterator[PlannedTrajectory]:
     """Every trajectory in a file, unchanged and unchecked. Raises RecordingError.
 
     From a bag with both, trajectories are taken, else the joint states. Recorded states become one motion, and
     `made_of` may change measured ones; motions with accelerations are taken as they stand.
     """
-    for one in _motions(path, topic, tell, states_first=False):
+    for one in each_read(path, _motions(path, topic, tell, units, states_first=False)):
         if isinstance(one, PlannedTrajectory):
             yield one
             continue
@@ -92,27 +107,29 @@ def _recorded(samples: Samples, tell: Tell) -> Samples:
     return with_velocity(in_order(samples, tell), tell)
 
 
-def _motions(path: Path, topic: str | None, tell: Tell, *, states_first: bool) -> Iterator[Samples | PlannedTrajectory]:
+def _motions(
+    path: Path, topic: str | None, tell: Tell, units: GivenUnits, *, states_first: bool
+) -> Iterator[Samples | PlannedTrajectory]:
     """All motions in a file, unchanged."""
     found = format_of(path)
     if found == "bag":
         yield from _in_bag(path, topic, tell, states_first=states_first)
     elif found == "table":
-        yield read_csv(path, topic, tell)
+        yield read_csv(path, topic, tell, units)
     else:
-        yield from read_npz(path, tell) if found == "archive" else motions_printed(path, tell)
+        yield from read_npz(path, tell, units) if found == "archive" else motions_printed(path, tell)
 
 
 def _in_bag(path: Path, topic: str | None, tell: Tell, *, states_first: bool) -> Iterator[Samples | PlannedTrajectory]:
     """The joint states of a bag as one motion, or every trajectory in its messages of a topic."""
-    with open_bag(path) as reader:
+    with open_bag(path, tell) as (reader, counts):
         states, batches = (JOINT_STATE,), (TRAJECTORY_BATCH,)
         of_trajectories = [kinds_with(reader, JOINT_TRAJECTORY), batches]
         groups = [states, *of_trajectories] if states_first else [*of_trajectories, states]
         there = {one.msgtype for one in with_messages(reader, topic) if topic in (None, one.topic)}
         kinds = next((group for group in groups if not there.isdisjoint(group)), states)
         connections = topic_in(path, reader, kinds, topic, tell)
-        messages = reader.messages(connections=connections)
+        messages = messages_of(reader, connections, counts, tell)
         if kinds is states:
             rows = [state_of(reader.deserialize(raw, one.msgtype), stamp) for one, stamp, raw in messages]
             yield motion_of_states(rows, str(path), f"rosbag2, topic {connections[0].topic}", tell)

@@ -126,13 +126,20 @@ def _trajectory(message: dict[str, Any]) -> PlannedTrajectory:
     )
     if (stamp := _stamp_ns(message)) is None:
         raise ValueError("header.stamp is not a number")
-    return PlannedTrajectory(tuple(str(name) for name in message["joint_names"]), stamp, read)
+    return PlannedTrajectory(_names(message["joint_names"]), stamp, read)
 
 
 def _state(message: dict[str, Any]) -> StateRow:
     names, stamp = message["name"] or (), _stamp_ns(message)
     rows = (_numbers(message.get(field)) for field in ("position", "velocity"))
-    return StateRow(tuple(str(name) for name in names), *rows, stamp or 0)
+    return StateRow(_names(names), *rows, stamp or 0)
+
+
+def _names(values: Sequence[object]) -> tuple[str, ...]:
+    """Names of joints; YAML reads some that are not quoted as numbers, and others as yes or no."""
+    if unclear := [one for one in values if one is None or isinstance(one, bool)]:
+        raise ValueError(f"names that YAML reads as {unclear[0]} have to be quoted")
+    return tuple(map(str, values))
 
 
 def _object(value: Any) -> Any:

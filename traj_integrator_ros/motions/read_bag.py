@@ -4,24 +4,22 @@ from __future__ import annotations
 
 import math
 import os
-import sqlite3
-import struct
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from .door import reading
 from .extras import require
 from .joint_states import StateRow, Tell
 from .samples import RecordingError
+from .storage import Counts, complete_files
 
 JOINT_STATE, JOINT_TRAJECTORY = "sensor_msgs/msg/JointState", "trajectory_msgs/msg/JointTrajectory"
 OUR_INTERFACES = "traj_integrator_interfaces"
 ACTION_SEQUENCE, TRAJECTORY_BATCH = (f"{OUR_INTERFACES}/msg/{name}" for name in ("ActionSequence", "TrajectoryBatch"))
 DEFAULT_TOPIC = "/joint_states"
-UNREADABLE = (sqlite3.Error, struct.error, OSError, ValueError, LookupError, AssertionError)
-"""Errors that the reader's dependencies raise for a broken file, besides its own."""
 
 
 def state_of(message: Any, recorded_ns: int | None) -> StateRow:
@@ -41,26 +39,22 @@ def usable_state(message: Any) -> dict[str, tuple[float, float]]:
 
 
 @contextmanager
-def open_bag(path: Path) -> Iterator[Any]:
-    """Open a rosbags reader; its errors become a RecordingError of one line."""
+def open_bag(path: Path, tell: Tell) -> Iterator[tuple[Any, Counts]]:
+    """Open a rosbags reader, and how many messages the metadata counts; errors become a RecordingError of one line."""
     require("rosbags", "reading bags")
-    if path.is_dir() and not (path / "metadata.yaml").is_file():
-        raise RecordingError(f"{path}: expected a rosbag2 folder, got one without metadata.yaml")
-    from rosbags.highlevel import AnyReader, AnyReaderError
-    from rosbags.rosbag2 import ReaderError
+    from rosbags.highlevel import AnyReader
     from rosbags.typesys import Stores, get_types_from_msg, get_typestore
 
-    try:
+    with reading(path), complete_files(path, tell) as (files, counts):
         types = get_typestore(Stores.ROS2_HUMBLE)
         for name, text in _our_definitions().items():
             types.register(get_types_from_msg(text, name))
-        with AnyReader([path], default_typestore=types) as reader:
-            yield reader
-    except RecordingError:
-        raise
-    except (AnyReaderError, ReaderError, *UNREADABLE) as error:
-        reason = (str(error) or type(error).__name__).splitlines()[0]
-        raise RecordingError(f"{path}: not a readable rosbag2 recording: {reason}") from None
+        with AnyReader(files, default_typestore=types) as reader:
+            for one in reader.connections:
+                if one.ext.serialization_format not in ("", "cdr"):
+                    got = f"{one.ext.serialization_format} on {one.topic}"
+                    raise RecordingError(f"{path}: expected messages in CDR, got {got}")
+            yield reader, counts
 
 
 def _our_definitions() -> dict[str, str]:

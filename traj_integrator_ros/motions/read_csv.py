@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import csv
-import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 
 from .extras import read_text
 from .joint_states import Tell, listed, motion_of_states
-from .read_exports import is_export, states_exported
+from .read_exports import states_exported
 from .samples import QUANTITIES, Nature, RecordingError, Samples, samples_of
-from .table_times import LARGEST_S, is_date, is_time, nanoseconds_in, recording_time, seconds, stamp_columns
+from .table_header import SEPARATORS, header_and_rows
+from .table_times import is_date, nanoseconds_in, recording_time, seconds, stamp_columns, unit_by_numbers, unit_named
+from .units import UNITS_OF_THE_FILE, GivenUnits, tell_of_degrees
 
 UR_JOINTS = (
     "shoulder_pan_joint",
@@ -29,50 +30,49 @@ _RTDE = (
     (("actual_q_", "actual_qd_"), "measured states of a UR controller (RTDE)", Nature.MEASURED),
 )
 """Columns of an RTDE log, in order of preference."""
-_SEPARATORS = {",": "comma", ";": "semicolon", "\t": "tab", " ": "space"}
-_QUANTITY = "position|velocity|acceleration|jerk|action|target_qd{0,2}|actual_qd?"
-_KNOWN = re.compile(rf"dt|({_QUANTITY})_[^;\t]+")
-"""Names of columns by which the separator of a header is found."""
 
 
-def read_csv(path: Path, topic: str | None, tell: Tell) -> Samples:
+def read_csv(path: Path, topic: str | None, tell: Tell, units: GivenUnits = UNITS_OF_THE_FILE) -> Samples:
     """The motion in a table of `time, position_<joint>…`, also velocity_, acceleration_ and jerk_, or of RTDE columns
     `timestamp, target_q_0…5, target_qd_0…5, target_qdd_0…5`, or actual_q_ and actual_qd_, as it is; or of the joint
-    states of a topic. Decimal signs are points or commas. What is left out is told. Raises RecordingError.
+    states of a topic. Decimal signs are points or commas; units are those of the header, else `units`, else those that
+    the numbers suggest. What is left out or converted is told. Raises RecordingError.
     """
-    table = _Table(path)
+    table = _Table(path, units, tell)
     if joints := table.suffixes("position_"):
         rows = [table.group(f"{quantity}_", joints) for quantity in QUANTITIES]
-        table.tell_left_out([f"{quantity}_" for quantity in QUANTITIES], joints, tell)
+        table.tell_left_out([f"{quantity}_" for quantity in QUANTITIES], joints)
         if rows[2] is None:
-            return samples_of(path, joints, table.time("time", tell), rows, "table of joint states", Nature.MEASURED)
+            return samples_of(path, joints, table.time("time"), rows, "table of joint states", Nature.MEASURED)
         kind = "table of a motion with its accelerations"
-        return samples_of(path, joints, table.time("time", tell), rows, kind, Nature.EXACT)
+        return samples_of(path, joints, table.time("time"), rows, kind, Nature.EXACT)
     for prefixes, kind, nature in _RTDE:
         if joints := sorted(filter(str.isdecimal, table.suffixes(prefixes[0])), key=int):
             names = UR_JOINTS if len(joints) == len(UR_JOINTS) else [f"joint_{i}" for i in joints]
             rows = [table.group(prefix, joints) for prefix in prefixes]
-            table.tell_left_out([one for each, *_ in _RTDE for one in each if one not in prefixes], (), tell)
-            return samples_of(path, names, table.time("timestamp", tell), rows, kind, nature)
-    if (states := states_exported(path, table, topic, tell)) is not None:
+            table.tell_left_out([one for each, *_ in _RTDE for one in each if one not in prefixes], ())
+            return samples_of(path, names, table.time("timestamp"), rows, kind, nature)
+    if (states := states_exported(path, table, topic, tell, units.time)) is not None:
         return motion_of_states(states, str(path), "table of joint states", tell)
     got = f"{', '.join(table.header[:6])}{', ...' if len(table.header) > 6 else ''}"
     raise RecordingError(
         f"{path}: expected columns time, position_<joint>, velocity_<joint>, or (PlotJuggler) __time, "
         f"/<topic>/<joint>/position, or (RTDE) timestamp, target_q_<i>, target_qd_<i>, or actual_q_<i>, actual_qd_<i>, "
-        f"with {', '.join(_SEPARATORS.values())} between them, got {got}"
+        f"with {', '.join(SEPARATORS.values())} between them, got {got}"
     )
 
 
-def read_actions(path: Path, tell: Tell) -> tuple[tuple[str, ...], np.ndarray, np.ndarray | None] | None:
+def read_actions(
+    path: Path, tell: Tell, units: GivenUnits = UNITS_OF_THE_FILE
+) -> tuple[tuple[str, ...], np.ndarray, np.ndarray | None] | None:
     """Joint names, actions [Ha, D] and time steps [Ha] in s of a table of `action_<joint>…`, and `dt` where it is
     there; None if the table has no such columns. What is left out is told. Raises RecordingError.
     """
-    table = _Table(path)
+    table = _Table(path, units, tell)
     joints = tuple(table.suffixes("action_"))
     if not joints:
         return None
-    table.tell_left_out([f"{quantity}_" for quantity in QUANTITIES], (), tell)
+    table.tell_left_out([f"{quantity}_" for quantity in QUANTITIES], ())
     if not table.rows:
         raise RecordingError(f"{path}: expected actions, got none")
     return joints, table.group("action_", joints), table.column("dt") if "dt" in table.header else None
@@ -81,54 +81,58 @@ def read_actions(path: Path, tell: Tell) -> tuple[tuple[str, ...], np.ndarray, n
 class _Table:
     """Columns of a table by name, as numbers."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, units: GivenUnits, tell: Tell) -> None:
         # Universal newlines: controller logs that went through a spreadsheet end their lines with a bare CR.
         lines = [line for line in read_text(path).splitlines() if line.strip()]
         if not lines:
             raise RecordingError(f"{path}: the file is empty")
-        lines[0] = lines[0].lstrip("# ")  # numpy.savetxt begins a header with this sign
-        self._path = path
+        self._path, self._units, self._tell = path, units, tell
         try:
-            separator = max(_SEPARATORS, key=lambda one: _known_names(lines[0], one))
-            self.header, *self.rows = _cells(lines, separator)
+            found, self.rows = header_and_rows(lines)
         except csv.Error as error:
             raise RecordingError(f"{path}: not a CSV table: {error}") from None
+        except RecordingError as error:
+            raise RecordingError(f"{path}: {error}") from None
+        self.header, self._sizes, self._first = found.names, found.sizes, found.row
+        if converted := [name for name, size in zip(self.header, self._sizes, strict=True) if size not in (None, 1.0)]:
+            tell(f"converted to rad (or m), as the header says: {listed(converted)}")
         self._is_cut = len(self.rows) > 1 and len(self.rows[-1]) < len(self.header)
         if self._is_cut:
             del self.rows[-1]
         for k, row in enumerate(self.rows):
             if any(row[len(self.header) :]):
-                by = f"columns are separated by {_SEPARATORS[separator]}"
-                also = ", so that it cannot be the decimal sign, too" if separator == "," else ""
-                got = f"{len(row)} in row {k + 2} ({by}{also})"
+                by = f"columns are separated by {SEPARATORS[found.separator]}"
+                also = ", so that it cannot be the decimal sign, too" if found.separator == "," else ""
+                got = f"{len(row)} in row {k + self._first} ({by}{also})"
                 raise RecordingError(f"{path}: expected {len(self.header)} cells, as in the header, got {got}")
 
-    def tell_left_out(self, prefixes: Sequence[str], joints: Sequence[str], tell: Tell) -> None:
+    def tell_left_out(self, prefixes: Sequence[str], joints: Sequence[str]) -> None:
         """Tell of a last row that is cut off, and of columns with these prefixes that belong to none of the joints."""
         if self._is_cut:
-            tell("the last row is cut off, and left out")
+            self._tell("the last row is cut off, and left out")
         names = [name for prefix in prefixes for name in self.header if name.startswith(prefix)]
         if unused := [name for name in names if name.partition("_")[2] not in joints]:
-            tell(f"columns left out: {listed(unused)}")
+            self._tell(f"columns left out: {listed(unused)}")
 
     def suffixes(self, prefix: str) -> list[str]:
         """The parts of column names behind the prefix."""
         return [name.removeprefix(prefix) for name in self.header if name.startswith(prefix)]
 
-    def time(self, name: str, tell: Tell) -> np.ndarray:
+    def time(self, name: str) -> np.ndarray:
         """[N] times in s, from the column of this name if there is one, else from another. Raises RecordingError."""
         columns = (name,) if name in self.header else stamp_columns(self.header)
         columns = columns or tuple(filter(None, [recording_time(self.header)]))
         if not columns:
             raise RecordingError(f"{self._path}: column {name} is missing")
-        if columns == (name,) and not any(map(is_date, self.texts(name)[:1])):
-            values = self.column(name)
-            if not (np.abs(values) >= LARGEST_S).any():
-                return values
         try:
-            return seconds(nanoseconds_in(columns, self.texts, tell))
+            if len(columns) == 1 and not unit_named(columns[0]) and not any(map(is_date, self.texts(columns[0])[:1])):
+                values = self.column(columns[0])
+                if (self._units.time or unit_by_numbers(values, columns[0])) == "s":
+                    return values
+            return seconds(nanoseconds_in(columns, self.texts, self._tell, self._units.time))
         except RecordingError as error:
-            raise RecordingError(f"{self._path}: {error}") from None
+            told = str(error).removeprefix(f"{self._path}: ")
+            raise RecordingError(f"{self._path}: {told}") from None
 
     def texts(self, name: str) -> list[str]:
         """[N] cells of a column; empty where rows are too short."""
@@ -142,9 +146,9 @@ class _Table:
             raise RecordingError(f"{self._path}: expected column {name} once, got it {self.header.count(name)} times")
         return self.header.index(name)
 
-    def column(self, name: str) -> np.ndarray:
-        """[N] numbers, NaN for an empty cell; RecordingError if the column is missing or occurs twice, or a cell is
-        no number.
+    def column(self, name: str, joint: str | None = None) -> np.ndarray:
+        """[N] numbers, NaN for an empty cell, those of a joint in rad or m; RecordingError if the column is missing or
+        occurs twice, or a cell is no number.
         """
         i, values = self._place(name), np.empty(len(self.rows))
         has_commas = any("," in row[i] for row in self.rows if i < len(row))
@@ -155,26 +159,17 @@ class _Table:
                     cell = cell.replace(".", "x").replace(",", ".")
                 values[k] = float(cell or "nan")
             except (ValueError, IndexError):
-                got = f"row {k + 2}, got {repr(row[i]) if i < len(row) else 'nothing'}"
+                got = f"row {k + self._first}, got {repr(row[i]) if i < len(row) else 'nothing'}"
                 sign = " with decimal commas" if has_commas else ""
                 raise RecordingError(f"{self._path}: expected a number{sign} in column {name}, {got}") from None
-        return values
+        given = None if joint is None else self._units.of_joint(joint)
+        return values * next((size for size in (self._sizes[i], given) if size is not None), 1.0)
 
     def group(self, prefix: str, joints: Sequence[str]) -> np.ndarray | None:
         """[N, D] values of a quantity's columns; None if all of them are missing. Raises an error if only some are."""
         if not any(prefix + joint in self.header for joint in joints):
             return None
-        return np.stack([self.column(prefix + joint) for joint in joints], axis=1)
-
-
-def _cells(lines: Iterable[str], separator: str) -> list[list[str]]:
-    """Rows of cells. Raises csv.Error."""
-    stripped = (line.strip() if separator == " " else line for line in lines)
-    rows = csv.reader(stripped, delimiter=separator, skipinitialspace=True)
-    return [[cell.strip() for cell in row] for row in rows]
-
-
-def _known_names(header: str, separator: str) -> int:
-    """Number of known column names in a header if this character separates them."""
-    names = _cells([header], separator)[0]
-    return sum(bool(_KNOWN.fullmatch(name)) or is_time(name) or is_export(name) for name in names)
+        columns = [self.column(prefix + joint, joint) for joint in joints]
+        if prefix == "position_":
+            tell_of_degrees(joints, columns, self._units, self._tell)
+        return np.stack(columns, axis=1)

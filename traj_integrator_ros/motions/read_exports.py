@@ -27,7 +27,7 @@ class Table(Protocol):
     header: list[str]
     rows: list[list[str]]
     texts: Callable[[str], list[str]]
-    column: Callable[[str], np.ndarray]
+    column: Callable[[str, str | None], np.ndarray]
 
 
 def is_export(name: str) -> bool:
@@ -35,12 +35,14 @@ def is_export(name: str) -> bool:
     return _parts(name) is not None
 
 
-def states_exported(path: Path, table: Table, topic: str | None, tell: Tell) -> list[StateRow] | None:
+def states_exported(
+    path: Path, table: Table, topic: str | None, tell: Tell, time_unit: str | None = None
+) -> list[StateRow] | None:
     """The joint states of a topic, else of joint_states, else of the only one; None if the table has none.
 
     Raises RecordingError where there is a choice, or no time.
     """
-    if (printed := _printed(table)) is not None:
+    if (printed := _printed(path, table)) is not None:
         return printed
     topics: dict[str, dict[str, dict[str, str]]] = {}
     for column in table.header:
@@ -59,14 +61,16 @@ def states_exported(path: Path, table: Table, topic: str | None, tell: Tell) -> 
         raise RecordingError(f"{path}: expected joint states of one topic (--topic), got those of {got}")
     if others := [shown[of] for of in topics if of not in chosen]:
         tell(f"topic {shown[chosen[0]]} taken, left out: {', '.join(others)} (--topic)")
-    return _states(path, table, chosen[0], topics[chosen[0]], tell)
+    return _states(path, table, chosen[0], topics[chosen[0]], tell, time_unit)
 
 
-def _states(path: Path, table: Table, topic: str, columns: dict[str, dict[str, str]], tell: Tell) -> list[StateRow]:
-    position = np.stack([table.column(one) for one in columns["position"].values()], axis=1)
+def _states(
+    path: Path, table: Table, topic: str, columns: dict[str, dict[str, str]], tell: Tell, time_unit: str | None
+) -> list[StateRow]:
+    position = np.stack([table.column(one, joint) for joint, one in columns["position"].items()], axis=1)
     velocities = columns.get("velocity", {})
     velocity = np.stack(
-        [table.column(velocities[joint]) if joint in velocities else np.full(len(position), np.nan)
+        [table.column(velocities[joint], joint) if joint in velocities else np.full(len(position), np.nan)
          for joint in columns["position"]], axis=1
     )  # fmt: skip
     given = columns.get("name", {})
@@ -76,9 +80,9 @@ def _states(path: Path, table: Table, topic: str, columns: dict[str, dict[str, s
     )
     stamp, of_row = stamp_columns(table.header, topic), recording_time(table.header)
     try:
-        recorded = None if of_row is None else nanoseconds_in((of_row,), table.texts, tell)
+        recorded = None if of_row is None else nanoseconds_in((of_row,), table.texts, tell, time_unit)
         if stamp and stamp != (of_row,):
-            stamps = nanoseconds_in(stamp, table.texts, tell)
+            stamps = nanoseconds_in(stamp, table.texts, tell, time_unit)
         elif recorded is not None:
             stamps, recorded = recorded - recorded.min(initial=0) + SECOND_NS, None  # a time of 0 would mean none
         else:
@@ -104,20 +108,34 @@ def _named(joint: str) -> str:
     return f"joint_{joint}" if joint.isdecimal() else joint
 
 
-def _printed(table: Table) -> list[StateRow] | None:
+def _printed(path: Path, table: Table) -> list[StateRow] | None:
     """A table of `ros2 topic echo --csv`, without a header: stamp, frame, names, positions, velocities, efforts."""
     rows = [table.header, *table.rows]
     if not (len(table.header) > 4 and table.header[0].isdecimal() and table.header[1].isdecimal()):
         return None
+    by_number = _numbered(path, rows) if _is_number(table.header[3]) else 0
     states = []
     for row in rows:
-        names = [cell for cell in row[3:] if not _is_number(cell)]
+        names = row[3 : 3 + by_number] or [cell for cell in row[3:] if not _is_number(cell)]
         dof, numbers = len(names), row[3 + len(names) :]
         if not dof or row[3 : 3 + dof] != names or len(numbers) < dof or not all(map(_is_number, numbers)):
             return None
         values = np.array(numbers, np.float64)
         states.append(StateRow(tuple(names), values[:dof], values[dof : 2 * dof], int(row[0]) * 10**9 + int(row[1])))
     return states
+
+
+def _numbered(path: Path, rows: list[list[str]]) -> int:
+    """How many joints there are whose names are numbers: whole ones, each once, alike in all rows, as many as there are
+    positions, perhaps velocities, and efforts, which ROS prints with decimals. Raises RecordingError where none are.
+    """
+    for parts in (2, 3, 4):
+        dof, rest = divmod(len(rows[0]) - 3, parts)
+        names = rows[0][3 : 3 + dof]
+        if dof and not rest and all(map(str.isdecimal, names)) and len({*names}) == dof:
+            if all(len(row) == len(rows[0]) and row[3 : 3 + dof] == names for row in rows):
+                return dof
+    raise RecordingError(f"{path}: expected names of joints, or whole numbers in their place, got {rows[0][3]}")
 
 
 def _is_number(cell: str) -> bool:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import zipfile
-import zlib
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -11,9 +10,11 @@ import numpy as np
 
 from .joint_states import Tell
 from .samples import QUANTITIES, Nature, RecordingError, Samples, samples_of
+from .table_times import TIME_UNITS, seconds, unit_by_numbers
+from .units import UNITS_OF_THE_FILE, GivenUnits, tell_of_degrees, without_unit
 
+_TIME_NAME = re.compile(rf"time[_ ]?[\[(]?(?P<unit>{'|'.join(TIME_UNITS)})?[\])]?")
 _NEEDED = ("time", "position", "actions")
-_UNREADABLE = (ValueError, EOFError, zipfile.BadZipFile, zlib.error, NotImplementedError)
 
 
 def load_arrays(path: Path, tell: Tell) -> dict[str, np.ndarray]:
@@ -23,19 +24,14 @@ def load_arrays(path: Path, tell: Tell) -> dict[str, np.ndarray]:
     """
     arrays: dict[str, np.ndarray] = {}
     unread: dict[str, str] = {}
-    try:
-        with np.load(path, allow_pickle=False) as archive:
-            if not isinstance(archive, Mapping):
-                raise RecordingError(f"{path}: expected an archive of named arrays (NPZ), got a single one")
-            for name in archive.files:
-                try:
-                    arrays[name] = archive[name]
-                except _UNREADABLE as error:
-                    unread[name] = "objects" if "Object arrays" in str(error) else "what cannot be read"
-    except OSError as error:
-        raise RecordingError(f"{path}: {error.strerror or 'not an NPZ archive'}") from None
-    except _UNREADABLE:
-        raise RecordingError(f"{path}: not an NPZ archive of numbers and names") from None
+    with np.load(path, allow_pickle=False) as archive:
+        if not isinstance(archive, Mapping):
+            raise RecordingError(f"{path}: expected an archive of named arrays (NPZ), got a single one")
+        for name in archive.files:
+            try:
+                arrays[name] = archive[name]
+            except Exception as error:  # whatever damage makes of an array, the others may be whole
+                unread[name] = "objects" if "Object arrays" in str(error) else "what cannot be read"
     needed = [name for name in unread if name in _NEEDED or not arrays]
     if needed:
         raise RecordingError(f"{path}: expected numbers in {needed[0]}, got {unread[needed[0]]}")
@@ -44,14 +40,16 @@ def load_arrays(path: Path, tell: Tell) -> dict[str, np.ndarray]:
     return arrays
 
 
-def read_npz(path: Path, tell: Tell) -> Iterator[Samples]:
+def read_npz(path: Path, tell: Tell, units: GivenUnits = UNITS_OF_THE_FILE) -> Iterator[Samples]:
     """The motions of `time` [N] or [B, N] and `position` [N, D] or [B, N, D], as they are; velocity, acceleration,
-    jerk (of the same shape) and `joint_names` [D] where they are there. Raises RecordingError.
+    jerk (of the same shape) and `joint_names` [D] where they are there. Times are dates, or numbers in
+    the unit that they suggest; names of arrays may end in a unit, such as position_deg. Raises RecordingError.
     """
-    arrays = load_arrays(path, tell)
+    arrays, sizes = _named_units(path, load_arrays(path, tell), tell)
     if not {"time", "position"} <= arrays.keys():
         raise RecordingError(f"{path}: expected arrays time and position, got {', '.join(arrays) or 'nothing'}")
-    rows = {name: numbers(path, name, arrays[name]) for name in ("time", *QUANTITIES) if name in arrays}
+    rows = {name: numbers(path, name, arrays[name]) for name in QUANTITIES if name in arrays}
+    rows = {"time": _seconds(path, arrays["time"], sizes.get("time"), units, tell), **rows}
     time, position = rows["time"], rows["position"]
     if position.ndim not in (2, 3):
         got = list(position.shape)
@@ -65,9 +63,57 @@ def read_npz(path: Path, tell: Tell) -> Iterator[Samples]:
             raise RecordingError(f"{path}: expected {name} of shape {list(wanted[0])} to go with position, got {got}")
     names, times = joint_names(path, arrays, shape[2]), np.broadcast_to(time, shape[:2])
     nature = Nature.EXACT if "acceleration" in rows else Nature.MEASURED
+    given = np.array([1.0 if (size := units.of_joint(name)) is None else size for name in names])
+    for name in rows.keys() & {*QUANTITIES}:
+        rows[name] = rows[name] * sizes.get(name, given)
+    if "position" not in sizes:
+        tell_of_degrees(names, [*np.moveaxis(rows["position"], -1, 0)], units, tell)
     quantities = [rows[name].reshape(shape) if name in rows else [None] * len(times) for name in QUANTITIES]
     for time, *one in zip(times, *quantities, strict=True):
         yield samples_of(path, names, time, one, "archive of a motion", nature)
+
+
+def _named_units(
+    path: Path, arrays: dict[str, np.ndarray], tell: Tell
+) -> tuple[dict[str, np.ndarray], dict[str, float | str]]:
+    """Arrays by their names without units, and the units: sizes in rad or m, or the name of one of times."""
+    found: dict[str, np.ndarray] = {}
+    sizes: dict[str, float | str] = {}
+    for name, values in arrays.items():
+        bare, unit, size = without_unit(name)
+        time = _TIME_NAME.fullmatch(name)
+        bare = "time" if time else bare if unit and bare in QUANTITIES else name
+        if bare in found:
+            raise RecordingError(f"{path}: expected one array {bare}, got {name}, too")
+        found[bare] = values
+        if time and time["unit"]:
+            sizes[bare] = time["unit"]
+        elif bare != name and bare in QUANTITIES:
+            if size is None:
+                raise RecordingError(f"{path}: expected a unit such as deg or rad/s in {name}, got {unit!r}")
+            sizes[bare] = size
+    if converted := [name for name, size in sizes.items() if size not in (1.0, *TIME_UNITS)]:
+        tell(f"converted to rad (or m), as their names say: {', '.join(converted)}")
+    return found, sizes
+
+
+def _seconds(path: Path, times: np.ndarray, unit: object, units: GivenUnits, tell: Tell) -> np.ndarray:
+    """Times in s; whole ones keep all digits, since those of 1970 have more than a float64."""
+    if times.dtype.kind in "mM":
+        whole = times.astype("datetime64[ns]" if times.dtype.kind == "M" else "timedelta64[ns]").astype(np.int64)
+        return seconds(whole.reshape(-1)).reshape(times.shape)
+    values = numbers(path, "time", times)
+    known = unit or units.time
+    first = values.reshape(-1, values.shape[-1] if values.size else 1)[:1].reshape(-1)
+    try:
+        found = str(known or unit_by_numbers(first, "time"))
+    except RecordingError as error:
+        raise RecordingError(f"{path}: {error}") from None
+    if found == "s":
+        return values
+    if known is None:
+        tell(f"times in time are taken as {found}, as large as they are")
+    return (times - times.reshape(-1)[:1]).astype(np.float64) * 10.0 ** (TIME_UNITS[found] - 9)
 
 
 def joint_names(path: Path, arrays: Mapping[str, np.ndarray], dof: int) -> list[str]:

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from .door import reading
 from .files import format_of, read_samples
 from .joint_states import Tell
 from .printed import messages_printed
@@ -17,6 +18,8 @@ from .read_bag import ACTION_SEQUENCE, JOINT_STATE, open_bag, usable_state
 from .read_csv import read_actions
 from .read_npz import joint_names, load_arrays, numbers, text_of
 from .samples import QUANTITIES, RecordingError, Samples
+from .storage import messages_of
+from .units import UNITS_OF_THE_FILE, GivenUnits
 
 BSPLINE = "bspline"
 CONTROL_SPACES = (*QUANTITIES, BSPLINE)
@@ -67,25 +70,32 @@ def read_sequences(
     topic: str | None,
     tell: Tell,
     made_of: Callable[[Samples], Samples] = lambda motion: motion,
+    units: GivenUnits = UNITS_OF_THE_FILE,
 ) -> list[Sequence]:
     """All sequences of a file, or the actions in `control_space` of its motion, which `made_of` may change first.
 
-    Omissions are told. Raises RecordingError.
+    `units` are those of tables and archives that name none. Omissions are told. Raises RecordingError.
     """
-    format_ = format_of(path)
-    if format_ == "bag" and (sequences := list(_in_bag(path, topic))):
-        return sequences
-    if format_ == "yaml" and (messages := messages_printed(path, _ACTIONS, tell)):
-        return [_of_printed(f"{path}, message {number}", one) for number, one in enumerate(messages)]
-    notes: list[str] = []
-    if format_ == "archive" and "actions" in (arrays := load_arrays(path, notes.append)):
-        for note in notes:
-            tell(note)
-        return [_of_arrays(path, arrays)]
-    if format_ == "table" and (found := read_actions(path, tell)) is not None:
-        names, actions, dt = found
-        return [Sequence(names, fields_of(actions[None]) | ({} if dt is None else {"dt": dt}))]
-    return [_of_states(made_of(read_samples(path, topic, tell)), control_space)]
+    with reading(path):
+        format_ = format_of(path)
+        notes: list[str] = []
+        if format_ == "bag" and (sequences := list(_in_bag(path, topic, notes.append))):
+            return _told(sequences, notes, tell)
+        if format_ == "yaml" and (messages := messages_printed(path, _ACTIONS, tell)):
+            return [_of_printed(f"{path}, message {number}", one) for number, one in enumerate(messages)]
+        if format_ == "archive" and "actions" in (arrays := load_arrays(path, notes.append)):
+            return _told([_of_arrays(path, arrays)], notes, tell)
+        if format_ == "table" and (found := read_actions(path, tell, units)) is not None:
+            names, actions, dt = found
+            return [Sequence(names, fields_of(actions[None]) | ({} if dt is None else {"dt": dt}))]
+    return [_of_states(made_of(read_samples(path, topic, tell, units=units)), control_space)]
+
+
+def _told(sequences: list[Sequence], notes: list[str], tell: Tell) -> list[Sequence]:
+    """Sequences, after what was noted on the way to them."""
+    for note in notes:
+        tell(note)
+    return sequences
 
 
 def fields_of(actions: np.ndarray) -> dict[str, Any]:
@@ -164,16 +174,16 @@ def _of_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> Sequence:
     return Sequence(tuple(joint_names(path, arrays, actions.shape[2])), fields)
 
 
-def _in_bag(path: Path, topic: str | None) -> Iterator[Sequence]:
+def _in_bag(path: Path, topic: str | None, tell: Tell) -> Iterator[Sequence]:
     """The ActionSequence messages, each with the joint state that came last before it."""
-    with open_bag(path) as reader:
+    with open_bag(path, tell) as (reader, counts):
         sequences = [c for c in reader.connections if c.msgtype == ACTION_SEQUENCE and topic in (None, c.topic)]
         if not sequences:
             return
         states = [c for c in reader.connections if c.msgtype == JOINT_STATE]
         known: dict[str, tuple[float, float]] = {}
         last: tuple[str, ...] = ()
-        for number, (connection, _, raw) in enumerate(reader.messages(connections=sequences + states)):
+        for number, (connection, _, raw) in enumerate(messages_of(reader, sequences + states, counts, tell)):
             message = reader.deserialize(raw, connection.msgtype)
             if connection.msgtype == JOINT_STATE:
                 if state := usable_state(message):

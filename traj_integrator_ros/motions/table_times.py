@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from decimal import Decimal, InvalidOperation
 
 import numpy as np
@@ -17,16 +18,35 @@ _UNITS = {"": 0, "s": 9, "sec": 9, "secs": 9, "seconds": 9, "ms": 6, "us": 3, "n
 _UNIT = "|".join(filter(None, _UNITS))
 _TIME = re.compile(rf"(?:__|%)?(?:time|timestamp|stamp|t|datetime)(?:[ _]?[\[(]?({_UNIT})[\])]?)?", re.IGNORECASE)
 _STAMP = re.compile(rf"(?:.*[/._])?(?:header[/._])?stamp(?:[/._ ]?[\[(]?({_UNIT})[\])]?)?", re.IGNORECASE)
+_DATE = re.compile(
+    r"(?P<day>\d{4}[-/]\d\d[-/]\d\d)[T ](?P<time>\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?)\s*"
+    r"(?:Z|UTC|GMT|(?P<sign>[+-])(?P<hours>\d\d):?(?P<minutes>\d\d)?)?"
+)
+_LONGEST_NS = Decimal(2**63)
 _SECONDS = re.compile(r"(.*?)(sec|secs|seconds)")
-_SIZES = ((1e17, 0, "ns"), (1e14, 3, "us"), (1e11, 6, "ms"), (0.0, 9, "s"))
-"""The least number of a time since 1970 in each unit."""
-LARGEST_S = _SIZES[-2][0]
-"""Numbers below this are s if the column's name gives no unit."""
+TIME_UNITS = {"s": 9, "ms": 6, "us": 3, "ns": 0}
+"""Units to choose from, as exponents of ten that convert them to ns."""
+_SINCE_1970_S = 1e9, 4.2e9
+"""Times of 2001 to 2103, s: numbers as large in one of the units are dates in it, where their steps go with it."""
+_STEP_OF_DATES_S = 1e-5, 1e4
+_MANY = 20
+"""Rows of a recording; fewer may be waypoints with seconds between them."""
+_RECORDED = (5.0, "s"), (500.0, "ms"), (5e5, "us"), (1e11, "ns")
+_WAYPOINTS = (5.0, "s"), (1e3, ""), (2e4, ""), (5e5, "us"), (2e7, ""), (1e11, "ns")
+"""Largest steps that mean a unit, if recordings have a row each 0.5 s (in s: 5 s) or more often; "": it may be two."""
+_WHOLE = 0.5
+"""Whole steps of s from here on may be ms as well, if there are many of them."""
 
 
 def is_time(name: str) -> bool:
     """Return whether a column holds times, or a part of them."""
     return any(one.fullmatch(name) for one in (_TIME, _STAMP)) or name in ("sec", "nanosec", "secs", "nsecs")
+
+
+def unit_named(name: str) -> bool:
+    """Return whether the name of a column of times says, or implies, their unit."""
+    found = _TIME.fullmatch(name) or _STAMP.fullmatch(name)
+    return found is None or bool(found[1]) or name.startswith(("%", "field."))
 
 
 def recording_time(header: Sequence[str]) -> str | None:
@@ -46,12 +66,40 @@ def stamp_columns(header: Sequence[str], topic: str = "") -> tuple[str, ...]:
     return tuple(name for name in found if "nsec" not in name and "nanosec" not in name)[:1]
 
 
+def unit_by_numbers(numbers: np.ndarray, name: str) -> str:
+    """The unit of times that name none, by their steps and their size together: s, ms, us or ns.
+
+    Raises RecordingError where both leave a choice.
+    """
+    known = numbers[np.isfinite(numbers)]
+    steps = np.diff(np.unique(known))
+    step = float(np.median(steps)) if len(steps) else None
+    largest = float(np.abs(known).max(initial=0.0))
+    for unit, power in TIME_UNITS.items():
+        size = 10.0 ** (power - 9)
+        fits = step is None or _STEP_OF_DATES_S[0] <= step * size <= _STEP_OF_DATES_S[1]
+        if fits and _SINCE_1970_S[0] <= largest * size <= _SINCE_1970_S[1]:
+            return unit
+    if step is None:
+        return "s"
+    many = len(steps) >= _MANY - 1
+    unit = next((unit for most, unit in (_RECORDED if many else _WAYPOINTS) if step <= most), "")
+    if unit == "s" and many and step > _WHOLE and bool((known == np.rint(known)).all()):
+        unit = ""
+    if not unit:
+        raise RecordingError(
+            f"expected times in {name} whose unit can be told, got steps of {step:g}; "
+            f"say which by --time-unit ({', '.join(TIME_UNITS)}), or in the name: {name} [ms]"
+        )
+    return unit
+
+
 def nanoseconds_in(
-    columns: Sequence[str], texts: Callable[[str], list[str]], tell: Callable[[str], None]
+    columns: Sequence[str], texts: Callable[[str], list[str]], tell: Callable[[str], None], given: str | None = None
 ) -> np.ndarray:
     """The times in a column, or in columns of seconds and nanoseconds, ns as int64; empty cells are 0.
 
-    A unit that the column does not name is that of the numbers' size; one that is not s is told.
+    A unit that the column does not name is the `given` one, else by the numbers; one that is not s is told.
     Raises RecordingError with the column and its row.
     """
     if len(columns) == 2:
@@ -62,19 +110,24 @@ def nanoseconds_in(
     named = (_TIME.fullmatch(name) or _STAMP.fullmatch(name))[1]
     if named or name.startswith(("%", "field.")):  # rostopic echo -p writes ns
         return _scaled(cells, name, _UNITS[(named or "ns").lower()])
-    try:
-        largest = max((abs(float(cell)) for cell in cells if cell), default=0.0)
-    except ValueError:
-        largest = 0.0
-    power, unit = next((power, unit) for least, power, unit in _SIZES if largest >= least)
-    if unit != "s":
+    unit = given or unit_by_numbers(_numbers(cells), name)
+    if unit != "s" and given is None:
         tell(f"times in {name} are taken as {unit}, as large as they are")
-    return _scaled(cells, name, power)
+    return _scaled(cells, name, TIME_UNITS[unit])
+
+
+def _numbers(cells: list[str]) -> np.ndarray:
+    """The numbers in cells; NaN for dates, for others, and for 0, which stands for no time."""
+    found = np.full(len(cells), np.nan)
+    for k, cell in enumerate(cells):
+        with suppress(ValueError):
+            found[k] = float(cell.replace(",", ".")) or np.nan
+    return found
 
 
 def is_date(cell: str) -> bool:
     """Return whether a cell holds a date with a time of the day."""
-    return "-" in cell[4:8] and ":" in cell
+    return cell[4:5] in ("-", "/") and ":" in cell
 
 
 def seconds(nanoseconds: np.ndarray) -> np.ndarray:
@@ -86,14 +139,27 @@ def _scaled(cells: list[str], name: str, power: int) -> np.ndarray:
     found = np.zeros(len(cells), np.int64)
     for k, cell in enumerate(cells):
         try:
-            found[k] = round(Decimal(cell or "0").scaleb(power)) if not is_date(cell) else _date_ns(cell)
+            if is_date(cell):
+                found[k] = _date_ns(cell)
+                continue
+            value = Decimal(cell.replace(",", ".") or "0")
+            if not abs(value) < _LONGEST_NS.scaleb(-power):  # before it is a whole number of as many digits
+                raise ValueError(cell)
+            found[k] = round(value.scaleb(power))
         except (InvalidOperation, ValueError, OverflowError):
             raise RecordingError(f"expected a time in column {name}, row {k + 2}, got {cell!r}") from None
     return found
 
 
 def _date_ns(cell: str) -> int:
-    plain, _, hours = re.sub(r"(Z|[+-]00:?00)$", "", cell).partition("+")
-    if hours:
+    """Nanoseconds since 1970 of a date with a time of the day, and perhaps Z, UTC or an offset such as +02:00."""
+    found = _DATE.fullmatch(cell.strip())
+    if found is None:
         raise ValueError(cell)
-    return int(np.datetime64(plain.replace(" ", "T"), "ns").astype(np.int64))
+    day = int(
+        np.datetime64(f"{found['day'].replace('/', '-')}T{found['time'].replace(',', '.')}", "ns").astype(np.int64)
+    )
+    if found["sign"] is None:
+        return day
+    minutes = 60 * int(found["hours"]) + int(found["minutes"] or 0)
+    return day - (1 if found["sign"] == "+" else -1) * minutes * 60 * SECOND_NS

@@ -1,9 +1,11 @@
-"""Units of joints: from a robot's URDF, which says which of them slide, or else what their names suggest."""
+"""Units of joints: from a robot's URDF, which says which of them slide, or else what their names suggest; and those of
+columns and arrays, in which angles may be degrees.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -12,6 +14,71 @@ _SLIDE_BY_NAME = re.compile(
     r"(?<!shoulder_)lift_joint|prismatic|slider|linear_(?:axis|joint)|(?:panda|fer|fr3)_finger_joint"
 )
 """Well-known joints: Fetch's and PR2's torso and Panda's fingers slide; a UR's shoulder_lift turns."""
+
+
+_RADIANS = {
+    **dict.fromkeys(("rad", "rads", "radian", "radians", "m", "meter", "meters", "metre", "metres"), 1.0),
+    **dict.fromkeys(("mrad", "mm", "millimeter", "millimeters"), 1e-3),
+    "cm": 1e-2,
+    **dict.fromkeys(("deg", "degs", "degree", "degrees", "\u00b0", "dps"), np.pi / 180),
+    **dict.fromkeys(("rev", "revs", "revolution", "revolutions", "turn", "turns"), 2 * np.pi),
+}
+"""Size of units of position in rad, or m."""
+_RATE = r"(?:[/ ._]?(?:s|sec|second)(?:(?:\^|\*\*)?-?[123]|[\u00b2\u00b3])?)"
+_UNIT = rf"(?P<unit>\u00b0|dps|[a-z]+?)(?:[/ _]?p(?:er[ _]?)?s(?:ec|econd)?\d?|{_RATE}{{1,3}})?"
+_ALONE = re.compile(rf"[\[(]?\s*{_UNIT}\s*[\])]?", re.IGNORECASE)
+_IN_BRACKETS = re.compile(r"(?P<name>.*?[^ _])[ _]*[\[(]\s*(?P<content>[^\[\]()]*[^\[\]()\d\s][^\[\]()]*)[\])]")
+_AT_END = re.compile(
+    rf"(?P<name>.+)_(?P<content>(?:deg|degs|degrees?|rads?|radians?|mrad)(?:_?ps\d?|_per_s\w*|{_RATE}{{1,3}})?)", re.I
+)
+ANGLES = {"rad": 1.0, "deg": np.pi / 180}
+"""Units of angles to choose from, rad."""
+MOST_RAD = 4 * np.pi
+"""rad; an angle beyond it is unusual for the joint of an arm, and usual for degrees."""
+
+
+@dataclass(frozen=True)
+class GivenUnits:
+    """Units that the user says a table or an archive has where it names none; None: by their numbers, angles in rad."""
+
+    time: str | None = None
+    """s, ms, us or ns."""
+    angle: str | None = None
+    """rad or deg."""
+
+    def of_joint(self, joint: str) -> float | None:
+        """The size of the unit of a joint's column that names none, in rad or m; None: it is not given."""
+        return None if self.angle is None or JointUnits().of(joint)[0] == "m" else ANGLES[self.angle]
+
+
+UNITS_OF_THE_FILE = GivenUnits()
+
+
+def size_of_unit(text: str) -> float | None:
+    """The size in rad or m of a unit of position or of its derivatives: deg, (deg/s), [rad/s^2]; None if it is none."""
+    found = _ALONE.fullmatch(text.strip())
+    return _RADIANS.get(found["unit"].lower()) if found else None
+
+
+def tell_of_degrees(
+    joints: Sequence[str], positions: Sequence[np.ndarray], units: GivenUnits, tell: Callable[[str], None]
+) -> None:
+    """Tell of angles in rad that are as large as degrees, where nothing says that they are none."""
+    large = [float(np.nanmax(np.abs(values), initial=0.0)) for values in positions]
+    unlikely = [k for k, joint in enumerate(joints) if large[k] > MOST_RAD and JointUnits().of(joint)[0] == "rad"]
+    if unlikely and units.angle is None:
+        k = unlikely[0]
+        tell(f"{joints[k]} is at up to {large[k]:g}, taken as rad (degrees: --angle-unit deg)")
+
+
+def without_unit(column: str) -> tuple[str, str, float | None]:
+    """A column's name without its unit, the unit as it is written, and its size in rad or m; "" and None without one.
+
+    The size of an unknown unit in brackets is None, too.
+    """
+    if found := _IN_BRACKETS.fullmatch(column) or _AT_END.fullmatch(column):
+        return found["name"], found["content"].strip(), size_of_unit(found["content"].lstrip("_"))
+    return column, "", None
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,20 @@ from ..motions.files import read_trajectories
 from ..motions.trajectories import PlannedTrajectory, planned_trajectory
 from ..motions.units import JointUnits
 from .checker import START_TOLERANCE, Expectation, check, motion_between
-from .command_line import EXIT_FAILED, ToolFailure, ToolParser, UserError, count, file, names, note, positive, run_tool
+from .command_line import (
+    EXIT_FAILED,
+    ToolFailure,
+    ToolParser,
+    UserError,
+    add_unit_options,
+    count,
+    file,
+    names,
+    note,
+    positive,
+    run_tool,
+    units_of,
+)
 from .robot import Robot, add_robot_options, load_robot
 from .ros_session import RosSession
 
@@ -43,6 +56,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("file", nargs="?", type=file, metavar="FILE", help="check this instead of a topic")
     parser.option("--topic", f"JointTrajectory topic, also of a bag (default: {TOPIC})")
+    add_unit_options(parser)
     add_robot_options(parser, "parameter file of the node: joints and limits")
     parser.option("--joints", "the controller's joints (default: of --params)", "A,B", names)
     parser.flag("--partial", "some of the joints are enough")
@@ -71,7 +85,7 @@ def _check(options: argparse.Namespace) -> int:
         turning=robot.continuous,
     )
     if options.file:
-        found = read_trajectories(options.file, options.topic, note, robot.unwrapped)
+        found = read_trajectories(options.file, options.topic, note, robot.unwrapped, units_of(options))
         trajectories = ((one, expectation) for one in found)
     else:
         trajectories = _on_topic(options, robot, expectation)

@@ -14,6 +14,8 @@ from typing import NoReturn
 
 from ..execution.native import NotCompiled
 from ..motions.samples import RecordingError
+from ..motions.table_times import TIME_UNITS
+from ..motions.units import ANGLES, GivenUnits
 
 RUN = "ros2 run traj_integrator_ros"
 EXIT_FAILED, EXIT_USAGE, EXIT_INTERRUPTED, EXIT_TERMINATED = 1, 2, 130, 143
@@ -138,6 +140,18 @@ def positive(text: str) -> float:
     if not value > 0:
         raise argparse.ArgumentTypeError(f"expected a number > 0, got {text!r}")
     return value
+
+
+def add_unit_options(parser: ToolParser) -> None:
+    """The options --time-unit and --angle-unit, which `units_of` reads."""
+    for name, known, else_ in (("time", TIME_UNITS, "by steps and size"), ("angle", ANGLES, "rad")):
+        told = f"unit of the {name}s of a table or NPZ that names none (default: {else_})"
+        parser.add_argument(f"--{name}-unit", choices=[*known], help=told)
+
+
+def units_of(options: argparse.Namespace) -> GivenUnits:
+    """The units that options say a file has where it names none."""
+    return GivenUnits(options.time_unit, options.angle_unit)
 
 
 def number(text: str) -> float:

@@ -16,7 +16,7 @@ from ..motions.samples import QUANTITIES, RecordingError, Samples
 from ..motions.sequences import BSPLINE, CONTROL_SPACES, ENDS, STATE, read_sequences
 from ..motions.writing import BAGS, from_start, write_archive, write_bag, write_table
 from ..requests.rejection import DT_MAX_S, DT_MIN_S
-from .command_line import ToolParser, file, note, numbers, output, positive, run_tool
+from .command_line import ToolParser, add_unit_options, file, note, numbers, output, positive, run_tool, units_of
 from .drawing import PICTURES, draw_motion
 from .robot import Robot, add_robot_options, load_robot
 
@@ -48,6 +48,7 @@ def main(arguments: Arguments[str] | None = None) -> int:
     parser.option("--plot", "figure of the first trajectory, with what was recorded", "FILE", output)
     add_robot_options(parser, "parameter file of the node: limits, schemes, the form of B-splines")
     parser.option("--topic", "topic of a bag (default: the only one of its type)")
+    add_unit_options(parser)
     parser.add_argument(
         "--control-space", choices=CONTROL_SPACES, help="what actions are, if not in the file, or which of a motion's"
         " quantities are taken as actions (default: position)",
@@ -83,7 +84,8 @@ def _run(options: argparse.Namespace) -> int:
     if options.out is not None and options.out.suffix in ("", *BAGS):
         require("rosbags", "--out: writing bags")
     robot = load_robot(options.params, options.urdf)  # before the work, because it may be wrong
-    sequences = read_sequences(options.file, options.control_space or "position", options.topic, note, robot.unwrapped)
+    space, units = options.control_space or "position", units_of(options)
+    sequences = read_sequences(options.file, space, options.topic, note, robot.unwrapped, units)
     from .integration import completed, integrated  # imports torch, which a wrong file does not need
 
     completed_ = [completed(sequence, _given(options), robot.parameters) for sequence in sequences]

@@ -12,7 +12,20 @@ from ..motions.files import read_samples
 from ..motions.read_bag import JOINT_TRAJECTORY, TRAJECTORY_BATCH
 from ..motions.samples import Nature, Samples
 from ..motions.trajectories import planned_trajectory, samples_of_trajectory
-from .command_line import ToolFailure, ToolParser, UserError, count, file, names, note, output, positive, run_tool
+from .command_line import (
+    ToolFailure,
+    ToolParser,
+    UserError,
+    add_unit_options,
+    count,
+    file,
+    names,
+    note,
+    output,
+    positive,
+    run_tool,
+    units_of,
+)
 from .drawing import PICTURES, draw_motion, violations
 from .robot import Robot, add_robot_options, load_robot
 from .ros_session import RosSession
@@ -40,6 +53,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("file", nargs="?", type=file, metavar="FILE", help="draw this instead of a topic")
     parser.option("--topic", f"JointTrajectory or TrajectoryBatch topic, also of a bag (default: {TOPIC})")
+    add_unit_options(parser)
     add_robot_options(parser, "parameter file of the node: limits")
     parser.option("--joints", "draw these joints only", "A,B", names)
     parser.option("--row", "trajectory of a batch or file (default: %(default)s)", kind=count, default=0)
@@ -68,7 +82,7 @@ def _plot(options: argparse.Namespace) -> int:
 
 def _from_file(options: argparse.Namespace, robot: Robot) -> Samples:
     """A motion: joint states as a continuous way, trajectories as a controller takes them."""
-    samples = read_samples(options.file, options.topic, note, options.row, states_first=False)
+    samples = read_samples(options.file, options.topic, note, options.row, states_first=False, units=units_of(options))
     return robot.unwrapped(samples) if samples.nature is Nature.MEASURED else samples
 
 

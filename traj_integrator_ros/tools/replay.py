@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from ..motions.files import read_samples
-from .command_line import ToolParser, UserError, file, note, positive, run_tool
+from .command_line import ToolParser, UserError, add_unit_options, file, note, positive, run_tool, units_of
 from .progress import Progress
 from .ros_session import RosSession
 
@@ -44,6 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.option("file", "the recording", "FILE", file)
     parser.option("--topic", "JointState topic of a bag (default: /joint_states, or the only one)")
+    add_unit_options(parser)
     parser.option("--speed", "times as fast as recorded (default: 1)", "X", positive, 1.0)
     parser.flag("--loop", "over and over until Ctrl-C")
     parser.flag("--quiet", "show no progress")
@@ -51,7 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _replay(options: argparse.Namespace) -> int:
-    samples = read_samples(options.file, options.topic, note)
+    samples = read_samples(options.file, options.topic, note, units=units_of(options))
     if options.loop and len(samples.time) < 2:
         raise UserError(f"{options.file}: expected at least 2 samples to loop over, got 1")
     time_s, loop, late_s = samples.time / options.speed, options.loop, []

@@ -16,7 +16,19 @@ from ..motions.files import read_samples
 from ..motions.samples import Nature, Samples, samples_of
 from ..motions.writing import write_table
 from .background import in_background
-from .command_line import EXIT_FAILED, ToolFailure, ToolParser, UserError, file, note, output, positive, run_tool
+from .command_line import (
+    EXIT_FAILED,
+    ToolFailure,
+    ToolParser,
+    UserError,
+    add_unit_options,
+    file,
+    note,
+    output,
+    positive,
+    run_tool,
+    units_of,
+)
 from .drawing import draw_retimed
 from .progress import Progress
 from .robot import Robot, add_robot_options, load_robot
@@ -45,6 +57,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.option("file", "a table, NPZ, YAML of ros2 topic echo, or a rosbag2 recording", "FILE", file)
     parser.option("--topic", "topic of a bag, if it has several")
+    add_unit_options(parser)
     add_robot_options(parser, "parameter file of the node: limits")
     for name, unit in zip(_KINDS, ("rad/s", "rad/s^2", "rad/s^3"), strict=True):
         parser.option(f"--{name}", f"limit of all joints, {unit}, instead of the robot's", "LIMIT", positive)
@@ -62,7 +75,7 @@ def _retime(options: argparse.Namespace) -> int:
     if options.duration is not None and not options.fastest:
         raise UserError("--duration: expected with --fastest; a plan is slowed only where it exceeds a limit")
     robot = load_robot(options.params, options.urdf)
-    samples = robot.unwrapped(read_samples(options.file, options.topic, note))
+    samples = robot.unwrapped(read_samples(options.file, options.topic, note, units=units_of(options)))
     from ..kernels import BackendUnavailable  # imports torch, which a wrong file does not need
     from ..kernels.retime import retime
 

@@ -1,0 +1,185 @@
+"""Damaged recordings: `PYTHONPATH=test:test/motions python -m damaged_files --count 1000` reads so many of each format."""
+
+from __future__ import annotations
+
+import argparse
+import multiprocessing
+import resource
+import shutil
+import sqlite3
+import sys
+import time
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+
+from joint_state_rows import joint_state, states
+from recorded_messages import JOINT_STATE, printed, write_bag
+
+from traj_integrator_ros.motions.files import read_samples, read_trajectories
+from traj_integrator_ros.motions.samples import RecordingError
+from traj_integrator_ros.motions.sequences import read_sequences
+
+MOST_BYTES, MOST_S = 2**30, 10.0
+"""Memory and time, s, that no damaged file may take."""
+FORMATS = (
+    "db3",
+    "mcap",
+    "db3.zstd",
+    "mcap of zstd chunks",
+    "metadata.yaml",
+    "db3 with a log",
+    "csv",
+    "npz",
+    "npz packed",
+    "yaml",
+)
+DAMAGES = ("byte", "bytes", "cut", "zeros", "moved", "size", "repeated")
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What reading a file came to: seconds, largest memory in bytes, and an error that is no RecordingError."""
+
+    path: Path
+    seconds: float
+    memory: int
+    error: str
+
+    @property
+    def is_fine(self) -> bool:
+        """Return whether it kept the bounds."""
+        return not self.error and self.seconds <= MOST_S and self.memory <= MOST_BYTES
+
+
+def write_whole(folder: Path, kind: str) -> Path:
+    """A folder with a recording of this format, of which `damaged` changes one file."""
+    folder.mkdir()
+    rows = states()
+    topics = [("/joint_states", JOINT_STATE, [(row.recorded_ns, joint_state(row)) for row in rows])]
+    times = np.array([row.stamp_ns for row in rows])
+    position = np.stack([row.position for row in rows])
+    if kind in ("db3", "mcap", "metadata.yaml", "db3.zstd", "mcap of zstd chunks", "db3 with a log"):
+        storage = "MCAP" if kind.startswith("mcap") else "SQLITE3"
+        compression = {"db3.zstd": "FILE", "mcap of zstd chunks": "STORAGE"}.get(kind, "")
+        write_bag(folder / "bag", topics, storage=storage, compression=compression)
+        if kind == "db3 with a log":
+            killed_recorder(folder / "bag")
+            shutil.rmtree(folder / "bag")
+    elif kind == "csv":
+        lines = [f"{at},{','.join(map(repr, row))}" for at, row in zip(times.tolist(), position.tolist(), strict=True)]
+        (folder / "a.csv").write_text("\n".join(["time,position_a,position_b", *lines]))
+    elif kind == "yaml":
+        (folder / "a.yaml").write_text(printed(*map(joint_state, rows[:30])))
+    else:
+        save = np.savez_compressed if kind == "npz packed" else np.savez
+        save(folder / "a.npz", time=times, position=position, joint_names=["a", "b"])
+    (folder / "kind").write_text(kind)
+    return folder
+
+
+def killed_recorder(bag: Path, kept: int = 30) -> Path:
+    """The recording as it is when its recorder in WAL mode is killed: the rows behind `kept` are in the log only."""
+    (file,) = bag.glob("*.db3")
+    recorder = sqlite3.connect(file)
+    recorder.execute("PRAGMA journal_mode=WAL")
+    recorder.execute("PRAGMA wal_autocheckpoint=0")
+    rows = recorder.execute("SELECT topic_id, timestamp, data FROM messages ORDER BY id").fetchall()
+    recorder.execute("DELETE FROM messages WHERE id > ?", [kept])
+    recorder.commit()
+    recorder.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    for row in rows[kept:]:
+        recorder.execute("INSERT INTO messages(topic_id, timestamp, data) VALUES (?, ?, ?)", row)
+        recorder.commit()
+    killed = Path(shutil.copytree(bag, bag.with_name("killed")))
+    recorder.close()
+    return killed
+
+
+def damaged(whole: Path, to: Path, random: np.random.Generator, damage: str) -> Path:
+    """A copy with one file damaged; returns what a user would give to a tool."""
+    shutil.copytree(whole, to)
+    kind = (whole / "kind").read_text()
+    path = next(one for one in sorted(to.iterdir()) if one.name != "kind")
+    suffix = {"metadata.yaml": ".yaml", "db3 with a log": "-wal"}.get(kind)
+    files = (
+        [path]
+        if path.is_file()
+        else [one for one in path.iterdir() if one.name.endswith(suffix or "") and one.is_file()]
+    )
+    file = next(one for one in sorted(files) if suffix or path.is_file() or one.name != "metadata.yaml")
+    file.write_bytes(_changed(file.read_bytes(), random, damage))
+    return path
+
+
+def _changed(content: bytes, random: np.random.Generator, damage: str) -> bytes:
+    """Bad sectors, power cuts, and sizes that became others."""
+    changed, size = bytearray(content), len(content)
+    at = int(random.integers(size))
+    length = int(random.integers(1, max(2, size // 8)))
+    if damage in ("byte", "bytes"):
+        for place in random.integers(size, size=1 if damage == "byte" else 20):
+            changed[place] ^= int(random.integers(1, 256))
+    elif damage == "cut":
+        del changed[at:]
+    elif damage == "zeros":
+        changed[at : at + length] = bytes(len(changed[at : at + length]))
+    elif damage == "moved":
+        del changed[at : at + length]
+    elif damage == "size":
+        changed[at : at + 8] = b"\xff" * int(random.choice([1, 4, 7]))
+    else:
+        changed[at:at] = changed[at : at + length]
+    return bytes(changed)
+
+
+def outcome(path: Path) -> Outcome:
+    """Read a file in every way that there is."""
+    begin, error = time.monotonic(), ""
+    for read in (
+        lambda: read_samples(path, None, lambda _: None),
+        lambda: [*read_trajectories(path, None, lambda _: None)],
+        lambda: read_sequences(path, "position", None, lambda _: None),
+    ):
+        try:
+            read()
+        except RecordingError as told:
+            if "\n" in str(told):
+                error = f"not one line: {told}"
+        except BaseException as other:  # also what ends a process
+            error = f"{type(other).__name__}: {other}"
+    memory = 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return Outcome(path, time.monotonic() - begin, memory, error)
+
+
+def _one(number: int, kind: str, seed: int) -> Outcome:
+    with TemporaryDirectory() as made:
+        whole = write_whole(Path(made) / "whole", kind)
+        random = np.random.default_rng([seed, number])
+        return outcome(damaged(whole, Path(made) / f"{kind} {number}", random, DAMAGES[number % len(DAMAGES)]))
+
+
+def main() -> int:
+    """Read many damaged files; returns 1 where one breaks a bound."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--count", type=int, default=1000)
+    parser.add_argument("--seed", type=int, default=1)
+    options = parser.parse_args()
+    bad = 0
+    with multiprocessing.get_context("forkserver").Pool(2) as pool:
+        for kind in FORMATS:
+            found = pool.map(partial(_one, kind=kind, seed=options.seed), range(options.count), chunksize=10)
+            wrong = [one for one in found if not one.is_fine]
+            bad += len(wrong)
+            slowest, most = max(one.seconds for one in found), max(one.memory for one in found)
+            print(f"{kind}: {len(wrong)} of {len(found)} bad, slowest {slowest:.2f} s, at most {most / 2**20:.0f} MiB")
+            for one in wrong[:5]:
+                print("  ", one)
+    return 1 if bad else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,161 @@
+"""The files of a rosbag2 recording: those that belong to it, and what a killed recorder left beside them."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+import struct
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from .extras import load_documents, read_text
+from .joint_states import Tell, listed
+from .samples import RecordingError
+
+STORAGES = (".db3", ".mcap")
+_METADATA = "metadata.yaml"
+_LOGS = ("-wal", "-journal")
+"""Suffixes of what SQLite keeps beside a database: pages that are not in it yet, or that were in it before."""
+_WAL_HEADER, _FRAME_HEADER = 32, 24
+
+
+Counts = dict[tuple[str, str], int]
+"""Messages by topic and type."""
+
+
+@contextmanager
+def complete_files(path: Path, tell: Tell) -> Iterator[tuple[list[Path], Counts]]:
+    """What to read for a recording, and how many messages its metadata counts: its storage files themselves, as copies
+    with all that SQLite had written where it was interrupted; the folder where the recorder compressed messages.
+
+    Files that metadata.yaml does not name, and metadata that is missing, are told. Raises RecordingError where there is
+    nothing to read.
+    """
+    folder = path if path.is_dir() else path.parent
+    metadata = _metadata(folder / _METADATA)
+    if path.is_dir() and metadata is not None and str(metadata.get("compression_mode") or "none").lower() != "none":
+        yield [path], _counted(metadata)
+        return
+    files = _files_of(path, metadata, tell)
+    counts = _counted(metadata) if metadata is not None and (path.is_dir() or files == _named(folder, metadata)) else {}
+    interrupted = [one for one in files if any(map(_size, _logs(one)))]
+    if not interrupted:
+        yield files, counts
+        return
+    with TemporaryDirectory(prefix="recording-") as made:
+        for one in interrupted:
+            _recover(one, Path(made) / one.name, tell)
+        yield [Path(made) / one.name if one in interrupted else one for one in files], counts
+
+
+def _files_of(path: Path, metadata: dict[str, Any] | None, tell: Tell) -> list[Path]:
+    """The storage files of a recording."""
+    named = None if metadata is None else _named(path if path.is_dir() else path.parent, metadata)
+    if not path.is_dir():
+        if named is not None and path in named and len(named) > 1:
+            tell(f"{path.name} is one of {len(named)} files of a recording; its folder is read as a whole")
+        return [path]
+    there = sorted(one for one in path.iterdir() if one.suffix in STORAGES and one.is_file())
+    if named is None:
+        if not there:
+            raise RecordingError(f"{path}: expected a rosbag2 folder, got one without {_METADATA}")
+        tell(f"{_METADATA} is missing, as after a recorder was killed; read: {listed([one.name for one in there])}")
+        return there
+    if missing := [one.name for one in named if not one.is_file()]:
+        raise RecordingError(
+            f"{path}: expected the {len(named)} files that {_METADATA} names, {listed(missing)} missing"
+        )
+    if others := [one.name for one in there if one not in named]:
+        tell(f"left out: {listed(others)}, which {_METADATA} does not name ({len(others)} of {len(there)} files)")
+    return named
+
+
+def _metadata(file: Path) -> dict[str, Any] | None:
+    """What the metadata of a recording says; None where there is none. Raises RecordingError."""
+    if not file.is_file():
+        return None
+    for document in load_documents(file, read_text(file)):
+        match document:
+            case {"rosbag2_bagfile_information": {"relative_file_paths": [_, *_]} as found}:
+                return found
+    raise RecordingError(f"{file}: expected the metadata of a rosbag2 recording with relative_file_paths, got none")
+
+
+def _named(folder: Path, metadata: dict[str, Any]) -> list[Path]:
+    return [folder / Path(str(name)).name for name in metadata["relative_file_paths"]]
+
+
+def _counted(metadata: dict[str, Any]) -> Counts:
+    counts: Counts = {}
+    for one in metadata.get("topics_with_message_count") or ():
+        match one:
+            case {"message_count": int(count), "topic_metadata": {"name": str(topic), "type": str(kind)}}:
+                counts[topic, kind] = counts.get((topic, kind), 0) + count
+    return counts
+
+
+def _logs(file: Path) -> list[Path]:
+    return [file.with_name(file.name + end) for end in _LOGS] if file.suffix == ".db3" else []
+
+
+def _size(file: Path) -> int:
+    return file.stat().st_size if file.is_file() else 0
+
+
+def _recover(file: Path, copy: Path, tell: Tell) -> None:
+    """Copy a database with what SQLite keeps beside it, and let SQLite complete it; the recording stays as it is."""
+    for one in [file, *_logs(file)]:
+        if one.is_file():
+            shutil.copyfile(one, copy.with_name(one.name))
+    wal = copy.with_name(copy.name + _LOGS[0])
+    written = _frames(wal)
+    with closing(sqlite3.connect(copy)) as database:
+        _, used, _ = database.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+        database.execute("PRAGMA journal_mode=DELETE").fetchone()
+        database.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    if written:
+        lost = written - max(used, 0)
+        told = f"; {lost} of {written} pages in it were not complete and are lost" if lost > 0 else ""
+        tell(f"{file.name} was not closed: read with its write-ahead log ({max(used, 0)} of {written} pages){told}")
+    elif _size(file.with_name(file.name + _LOGS[1])):
+        tell(f"{file.name} was not closed: read as before the transaction that its journal takes back")
+
+
+def _frames(wal: Path) -> int:
+    """Pages in a write-ahead log that were written since it was begun last; they have the salt of its header."""
+    if _size(wal) < _WAL_HEADER:
+        return 0
+    with wal.open("rb") as file:
+        header = file.read(_WAL_HEADER)
+        (page,), salt = struct.unpack(">I", header[8:12]), header[16:24]
+        if not 512 <= page <= 65536:
+            return 0
+        count = 0
+        while len(frame := file.read(_FRAME_HEADER)) == _FRAME_HEADER and frame[8:16] == salt:
+            file.seek(page, 1)
+            count += 1
+    return count
+
+
+def messages_of(reader: Any, connections: list[Any], counts: Counts, tell: Tell) -> Iterator[tuple[Any, int, bytes]]:
+    """The messages of some connections of an open reader; how many there are is compared with what is counted."""
+    indexed: Counts = {}
+    for one in connections:
+        indexed[one.topic, one.msgtype] = indexed.get((one.topic, one.msgtype), 0) + one.msgcount
+    found = dict.fromkeys(indexed, 0)
+    for one, stamp, raw in reader.messages(connections=connections):
+        found[one.topic, one.msgtype] += 1
+        yield one, stamp, raw
+    for kind, number in found.items():
+        if number != indexed[kind]:
+            tell(f"{number} of {indexed[kind]} messages of {kind[0]} are read: the others are not where the file says")
+        elif number != counts.get(kind, number):
+            tell(f"{number} messages of {kind[0]} are there and read, where {_METADATA} counts {counts[kind]}")
+    for storage in (one.storage for one in reader.readers):
+        for part in getattr(storage, "storages", [storage]):
+            of_topics, whole = sum(one.msgcount for one in part.connections), part.metadata.message_count
+            if of_topics != whole:
+                tell(f"left out: {whole - of_topics} of {whole} messages of {part.path.name}, which belong to no topic")
