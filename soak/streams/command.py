@@ -20,10 +20,13 @@ import torch
 from ..settings import add_setting
 from .figures import Figures, compared, figures_of, load, store
 from .invariants import Failure, failures
+from .optimum import KINDS, Distance, distance, table
 from .scenes import random_scene
 from .simulation import Refusal, Run, simulate
 
 EXIT_FAILED, EXIT_INTERRUPTED = 1, 130
+STREAMS_PER_MOTION = 500
+"""Number of streams for each motion of each kind whose distance from the optimum is printed: it takes 8 s."""
 
 
 class Task(NamedTuple):
@@ -72,6 +75,8 @@ def main(arguments: list[str]) -> int:
     print("\n".join(compared(figures, load())))
     if options.store:
         store(figures)
+    if not interrupted and (motions := len(done) // STREAMS_PER_MOTION):
+        print("\n" + "\n".join(table(_distances(range(options.first, options.first + motions), options.workers))))
     if interrupted:
         print(f"soak: interrupted after {len(done)} of {len(tasks)} streams", file=sys.stderr)
         return EXIT_INTERRUPTED
@@ -118,6 +123,12 @@ def _verdicts(tasks: list[Task], workers: int) -> Iterator[Verdict]:
         return
     with multiprocessing.get_context("fork").Pool(workers, signal.signal, (signal.SIGINT, signal.SIG_IGN)) as pool:
         yield from pool.imap(judged, tasks, chunksize=4)
+
+
+def _distances(seeds: range, workers: int) -> dict[str, Distance]:
+    with multiprocessing.get_context("fork").Pool(workers) as pool:
+        found = pool.starmap(distance, [(kind, seeds) for kind in KINDS.values()], chunksize=1)
+    return dict(zip(KINDS, found, strict=True))
 
 
 def _summarize(done: list[Verdict], took_s: float) -> None:
