@@ -1,4 +1,4 @@
-"""Damaged recordings: `PYTHONPATH=test:test/motions python -m damaged_files --count 1000` reads so many of each format."""
+"""Damaged recordings: `PYTHONPATH=test:test/motions python -m damaged_files --count 1000` reads so many of each."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import numpy as np
-
 from joint_state_rows import joint_state, states
 from recorded_messages import JOINT_STATE, printed, write_bag
 

@@ -62,6 +62,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for name, unit in zip(_KINDS, ("rad/s", "rad/s^2", "rad/s^3"), strict=True):
         parser.option(f"--{name}", f"limit of all joints, {unit}, instead of the robot's", "LIMIT", positive)
     parser.flag("--fastest", "in the shortest time, from rest to rest")
+    told = "time the smoothest path within this of the rows: the step of the encoders that recorded them (default: 0)"
+    parser.option("--tolerance", told, "RAD", positive, 0.0)
     parser.option("--duration", "with --fastest: in this time instead", "S", positive)
     parser.add_argument("--order", type=int, choices=(2, 3), default=3, help="2: no limit of jerk (default: 3)")
     parser.add_argument("--out", type=output, required=True, metavar="FILE", help="the motion, .csv")
@@ -83,7 +85,8 @@ def _retime(options: argparse.Namespace) -> int:
     rows, given = _rows_of(samples, options)
     try:
         limits = _limits_of(robot, samples, options)
-        asked = partial(retime, rows, limits, order=options.order, duration=options.duration, **given)
+        wanted = {"order": options.order, "duration": options.duration, "tolerance": options.tolerance}
+        asked = partial(retime, rows, limits, **wanted, **given)
         found = _computed(asked, f"timing {rows.shape[1]} rows")
     except ValueError as error:
         raise UserError(f"{options.file}: {error}") from None
@@ -124,8 +127,8 @@ def _rows_of(samples: Samples, options: argparse.Namespace) -> tuple[Tensor, dic
     if options.fastest:
         return position, {"mode": "fastest"}
     velocity, acceleration = rates
-    if options.order == 3 and (velocity is None or acceleration is None):
-        velocity = acceleration = None  # a spline through the positions; order 3 needs both or neither
+    if options.tolerance or (options.order == 3 and (velocity is None or acceleration is None)):
+        velocity = acceleration = None  # a spline through or near the positions; order 3 needs both or neither
     dt = torch.from_numpy(np.diff(samples.time))
     return position, {"mode": "slow only", "dt": dt, "velocity": velocity, "acceleration": acceleration}
 

@@ -1,0 +1,134 @@
+"""The smoothest path within a tolerance of its rows: what rounding to an encoder's step, or noise, hides."""
+
+from __future__ import annotations
+
+import numpy as np
+
+_ROUNDS = 2
+"""Times that the path is measured: distances of noisy rows are too long, those of the smooth ones are not."""
+_SAME, _ROOM = 0.1, 0.9
+"""Rows closer than this share of the tolerance to the one before repeat it, if both bands share this much of it."""
+_LEAST_STEP = 0.05
+"""Least distance of rows that differ, as a share of the mean one: the path may stand still, its measure goes on."""
+_BARRIERS = tuple(10.0**-k for k in range(6))
+"""Weights of the barrier, relative to a square of the tolerance."""
+_STEPS_EACH = 2
+"""Newton steps for each of them."""
+_BOUNDARY = 0.995
+"""Share of the way to a bound that a step may go."""
+_FEWEST = 5
+"""Rows of a path that has something to smooth."""
+
+
+def smoothed(rows: np.ndarray, tolerance: np.ndarray, times: np.ndarray | None = None) -> np.ndarray:
+    """The rows of the path with the least integral of squared third derivatives, within a tolerance of each row.
+
+    The derivatives are by the distance along the path, or by `times` of a plan. Each joint by itself is a quadratic
+    program with a band of width 3, solved by an interior point; both ends are kept. Rows of a path that end so near to
+    the one before that the tolerance sees no difference repeat it. Takes a few ms for each row.
+
+    Args:
+        rows: `[W, D]`, rad.
+        tolerance: `[D]`, rad, at least 0; joints with 0 are kept as they are.
+        times: `[W]`, s, of a plan.
+
+    Returns:
+        `[W, D]`, rad.
+
+    """
+    moves, found = tolerance > 0, rows.copy()
+    if len(rows) < _FEWEST or not moves.any():
+        return found
+    low, high = rows - tolerance, rows + tolerance
+    low[[0, -1]] = high[[0, -1]] = rows[[0, -1]]
+    if times is not None:
+        found[:, moves] = _smoothest(low[:, moves], high[:, moves], tolerance[moves], times)
+        return found
+    for _ in range(_ROUNDS):
+        kept, bands = _different(found, low, high, tolerance)
+        if len(kept) < _FEWEST:
+            break
+        steps = np.linalg.norm(np.diff(found[kept], axis=0), axis=1)
+        along = np.append(0.0, np.cumsum(np.maximum(steps, _LEAST_STEP * steps.mean())))
+        path = _smoothest(*(band[:, moves] for band in bands), tolerance[moves], along)
+        found[:, moves] = path[np.searchsorted(kept, np.arange(len(rows)), side="right") - 1]
+    return found
+
+
+def _different(
+    found: np.ndarray, low: np.ndarray, high: np.ndarray, tolerance: np.ndarray
+) -> tuple[np.ndarray, tuple[np.ndarray, np.ndarray]]:
+    """The rows that do not repeat the one before, `[K]`, and what those that repeat each of them allow, `[K, D]`."""
+    kept, lows, highs = [0], [low[0]], [high[0]]
+    for k in range(1, len(found)):
+        most, least = np.maximum(lows[-1], low[k]), np.minimum(highs[-1], high[k])
+        fixed = len(kept) == 1  # the first row is where it is
+        near = (np.abs(found[k] - found[kept[-1]]) <= _SAME * tolerance).all()
+        if k + 1 < len(found) and near and (least - most >= (0.0 if fixed else _ROOM) * tolerance).all():
+            lows[-1], highs[-1] = most, least
+            continue
+        kept.append(k)
+        lows.append(low[k])
+        highs.append(high[k])
+    return np.array(kept), (np.array(lows), np.array(highs))
+
+
+def _smoothest(low: np.ndarray, high: np.ndarray, tolerance: np.ndarray, along: np.ndarray) -> np.ndarray:
+    """The smoothest rows `[W, D]` between bounds, by their places `[W]`; the ends of both bounds are the same."""
+    bands, inner = _roughness(along), slice(1, -1)
+    origin = low[0]
+    least, most = ((bound - origin) / tolerance for bound in (low, high))
+    x = (least + most) / 2
+    for barrier in _BARRIERS:
+        for _ in range(_STEPS_EACH):
+            above, below = (most - x)[inner], (x - least)[inner]
+            gradient = _times(bands, x)[inner] + barrier * (1 / above - 1 / below)
+            step = -_solved(bands, barrier * (1 / above**2 + 1 / below**2), gradient)
+            share = np.maximum(step / above, -step / below).max(axis=0)
+            x[inner] += np.minimum(1.0, _BOUNDARY / np.maximum(share, _BOUNDARY)) * step
+    return origin + tolerance * x
+
+
+def _roughness(along: np.ndarray) -> np.ndarray:
+    """The matrix of the integral of squared third derivatives, by its diagonal and those beside it, `[4, W]`.
+
+    A third derivative is 6 times the divided difference of 4 rows; it counts for a third of their span.
+    """
+    t = along / np.diff(along).mean()
+    bands = np.zeros((4, len(t)))
+    places = [t[k : len(t) - 3 + k] for k in range(4)]
+    weights = [6 / np.prod([places[k] - places[i] for i in range(4) if i != k], axis=0) for k in range(4)]
+    span = (places[3] - places[0]) / 3
+    for k in range(4):
+        for other in range(k, 4):
+            bands[other - k, k : len(t) - 3 + k] += span * weights[k] * weights[other]
+    return bands
+
+
+def _times(bands: np.ndarray, x: np.ndarray) -> np.ndarray:
+    """The product with the symmetric matrix of a band."""
+    product = bands[0][:, None] * x
+    for k in range(1, 4):
+        beside = bands[k, : len(x) - k, None]
+        product[:-k] += beside * x[k:]
+        product[k:] += beside * x[:-k]
+    return product
+
+
+def _solved(bands: np.ndarray, diagonal: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """Solve the band of the inner rows, with a diagonal of each joint added, by Cholesky's factor; `[W - 2, D]`."""
+    count, dof = right.shape
+    factor, solution = np.zeros((count + 3, 4, dof)), np.zeros((count + 3, dof))
+    inner = bands[:, 1 : count + 1]
+    for i in range(count):  # row i of the factor, from the diagonal to the left
+        for k in (3, 2, 1):
+            if i >= k:
+                entry = inner[k, i - k] - sum(factor[i, k + m] * factor[i - k, m] for m in range(1, 4 - k))
+                factor[i, k] = entry / factor[i - k, 0]
+        factor[i, 0] = np.sqrt(inner[0, i] + diagonal[i] - (factor[i, 1:] ** 2).sum(axis=0))
+        known = sum(factor[i, k] * solution[i - k] for k in range(1, 4) if i >= k)
+        solution[i] = (right[i] - known) / factor[i, 0]
+    for i in reversed(range(count)):
+        later = sum(factor[i + k, k] * solution[i + k] for k in range(1, 4) if i + k < count)
+        solution[i] = (solution[i] - later) / factor[i, 0]
+    return solution[:count]
