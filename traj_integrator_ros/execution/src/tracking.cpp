@@ -25,7 +25,8 @@ struct Settings {
   double active = 1e-9;         // excess up to which bounds are kept without an interior point
   double far = 1e9;             // a bound further away is none
   double near_boundary = 0.995;  // share of the longest step
-  double inside = 0.1;          // distance of the first iterate from its constraints
+  double inside = 0.1;           // distance of the first iterate from its constraints
+  double product = 1e5;          // of its slacks and multipliers; with 1 it takes half as many iterations more
   double complementarity = 1e-10, infeasibility = 1e-9;  // relative, of a solution
 };
 constexpr Settings kSettings;
@@ -261,7 +262,7 @@ void Tracker::begin_inside() {
       const double beyond = c_.side[i] * values_.of(c_.kinds[row])[k] - c_.bound[i];
       c_.excess[i] = std::max(beyond, 0.0) + kSettings.inside;
       c_.slack[i] = c_.excess[i] - beyond;
-      c_.multiplier[i] = std::min(0.5 * penalty, 1 / c_.slack[i]);
+      c_.multiplier[i] = std::min(0.5 * penalty, kSettings.product / c_.slack[i]);
       c_.reserve[i] = penalty - c_.multiplier[i];
     }
   }
