@@ -70,8 +70,11 @@ def _start_node(context: LaunchContext, arguments: list[str]) -> list[LifecycleN
     for name in ("autostart", "use_sim_time"):
         if given(name) != "":
             overrides[name] = _boolean(name, given(name))
-    # Loggers have dotted names: left.traj_integrator. The level is not meant for rcl and the middleware.
-    logger = ".".join([*given("namespace").strip("/").split("/"), NODE_NAME]).lstrip(".")
+    # Loggers have dotted names: left.traj_integrator. The level is not meant for rcl and the middleware. A launch file
+    # that includes this one may have pushed a namespace, below which the node's lies, unless that begins with a slash.
+    pushed = "" if given("namespace").startswith("/") else context.launch_configurations.get("ros_namespace", "")
+    spaces = [part for part in f"{pushed}/{given('namespace')}".split("/") if part]
+    logger = ".".join([*spaces, NODE_NAME])
     level = _one_of("log_level", given("log_level").lower(), LOG_LEVELS)
     node = LifecycleNode(
         package="traj_integrator_ros",

@@ -81,7 +81,8 @@ def evaluate_bspline(
     place = times.double() / length[..., 0]  # [1 or B, T], in segments
     # A time that equals a row's except for rounding belongs to the segment that begins there, because jerk may jump.
     rounding = 8 * torch.finfo(times.dtype).eps * form.segments(points_given)
-    segment = (place.detach() + rounding).floor().clamp(0, form.segments(points_given) - 1)
+    # A time that is NaN has no segment, and makes its results NaN.
+    segment = (place.detach() + rounding).nan_to_num(0.0).floor().clamp(0, form.segments(points_given) - 1)
     within = (place - segment).clamp(0, 1)
     first = segment.long().expand(batch, -1)
     outputs = []

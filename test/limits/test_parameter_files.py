@@ -105,6 +105,9 @@ TWICE = {
     # file, its content, and what is told about it; the correct value of a is 5
     "joint of a URDF": ("a.urdf", URDF.replace("</robot>", f"{JOINT % LIMIT.format(1)}</robot>"), "every joint once"),
     "limit of a joint": ("a.urdf", URDF.replace("<limit", f"{LIMIT.format(9)}<limit"), "one element limit, got 2"),
+    "soft limits out of reach": (
+        "a.urdf", URDF.replace("<limit", f"{SOFT.replace('0.5', '99')}<limit").replace('"-99"', '"98"'), "leaves a part"
+    ),
     "soft limit": ("a.urdf", URDF.replace("<limit", f"{SOFT * 2}<limit"), "one element safety_controller, got 2"),
     "joint of MoveIt": ("a.yaml", "joint_limits:\n  a: {max_velocity: 5}\n  a: {max_velocity: 9}", "again in line 3"),
     "limit of MoveIt": ("a.yaml", "joint_limits:\n  a: {max_velocity: 5, max_velocity: 9}", "max_velocity twice"),

@@ -15,7 +15,7 @@ from node_fixtures import NodeFactory, NodeServer
 
 from traj_integrator_ros.client import sequence
 from traj_integrator_ros.node import shared_memory
-from traj_integrator_ros.node.shared_memory import remove_abandoned_segments
+from traj_integrator_ros.node.shared_memory import files_of_middleware, remove_abandoned_segments
 
 pytestmark = pytest.mark.ros
 
@@ -49,6 +49,13 @@ def test_only_what_dead_processes_of_this_user_have_left_is_removed(
         assert remove_abandoned_segments(tmp_path) == len(left)
         assert before - {*tmp_path.iterdir()} == {*left, *(lock.with_name(lock.name[:-3]) for lock in left)}
         assert remove_abandoned_segments(tmp_path) == 0 == remove_abandoned_segments(tmp_path / "none")
+
+
+def test_files_of_the_middleware_are_counted_whoever_left_them(tmp_path: Path) -> None:
+    names = "fastdds_port7411", "fastdds_port7411_el", "sem.fastdds_port7411_mutex", "fastrtps_0123456789abcdef"
+    for name in (*names, "somebodys_fastdds_1", "data"):
+        (tmp_path / name).write_bytes(b"")
+    assert files_of_middleware(tmp_path) == len(names) and files_of_middleware(tmp_path / "none") == 0
 
 
 def test_the_segments_of_a_killed_node_go_when_the_next_one_starts(serve: NodeServer) -> None:

@@ -115,6 +115,11 @@ def _of_joint(joint: Element, source: str) -> dict[str, float]:
         low, high = _range(joint, "limit", "lower", "upper", source)
         soft_low, soft_high = _range(joint, "safety_controller", "soft_lower_limit", "soft_upper_limit", source)
         found = {"position_min": max(low, soft_low), "position_max": min(high, soft_high)}
+        if not found["position_min"] < found["position_max"]:
+            raise LimitsError(
+                f"{source}: joint {joint.get('name')}: expected a safety_controller that leaves a part of the range "
+                f"{low:g} to {high:g}, got {soft_low:g} to {soft_high:g}"
+            )
     for quantity in ("velocity", "acceleration", "deceleration", "jerk"):
         largest = _number(joint, "limit", quantity, source)
         if largest is not None and largest < 0 and quantity != "velocity":

@@ -79,7 +79,7 @@ def main(args: Sequence[str] | None = None) -> int:
     from ..wire.transport import prepare_transport
     from .lean_executor import LeanExecutor
     from .message_size import largest_message
-    from .shared_memory import remove_abandoned_segments
+    from .shared_memory import MANY_FILES, files_of_middleware, remove_abandoned_segments
 
     _limit_threads()
     sys.setswitchinterval(_TURN_S)
@@ -101,6 +101,11 @@ def main(args: Sequence[str] | None = None) -> int:
         node.get_logger().warning(no_log_file)
     if removed:
         node.get_logger().info(f"removed {removed} segments of shared memory that killed processes had left behind")
+    if (left := files_of_middleware()) > MANY_FILES:
+        node.get_logger().warning(
+            f"{left} files of Fast DDS in /dev/shm: those of killed processes slow messages down; with no ROS process "
+            "running, rm /dev/shm/fastdds_* /dev/shm/fastrtps_* /dev/shm/sem.fast* removes them"
+        )
     (node.get_logger().warning if transport.is_short else node.get_logger().info)(transport.reason)
     executor = None
     try:

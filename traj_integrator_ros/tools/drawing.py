@@ -73,7 +73,9 @@ def draw_motion(
     width, height = COLUMN_INCHES * len(QUANTITIES), HEAD_INCHES + ROW_INCHES * len(shown)
     with figure(path, width, height) as fig:
         fig.suptitle(title or Path(samples.source).name)
-        panels = fig.subplots(len(shown), len(QUANTITIES), squeeze=False, sharex=True)
+        # Shared axes would ask each other for their limits whenever one changes: the square of the number of joints.
+        panels = fig.subplots(len(shown), len(QUANTITIES), squeeze=False)
+        begin, end = _span_of(drawn, behind)
         for axes, quantity, unit in zip(panels[0], QUANTITIES, common, strict=True):
             derived = quantity in drawn and drawn[quantity].differences
             axes.set_title(f"{quantity} [{unit}]{', by differences' if derived else ''}", loc="left")
@@ -92,6 +94,9 @@ def draw_motion(
                 _draw_curve(axes, drawn[quantity], index, BLUE, 1.4, "trajectory")
                 at_least(axes, drawn[quantity].values, LEAST_SPANS[quantity])
                 _draw_limits(axes, drawn[quantity], index, _bounds(robot.limits, joint, quantity))
+            for axes in row:
+                tight_time(axes, begin, end)
+                axes.label_outer()
         for axes in panels[-1]:
             axes.set_xlabel("time from start [s]")
         if reference is not None:
@@ -127,6 +132,12 @@ def draw_retimed(path: Path, before: Samples, after: Samples, limits: np.ndarray
         panels[-1].legend(loc="upper right", fontsize=9)
         panels[-1].set_xlabel("time from start [s]")
         tight_time(panels[-1], 0.0, max(times_before[-1], times[-1]))
+
+
+def _span_of(*drawn: dict[str, Curve]) -> tuple[float, float]:
+    """The first and the last time of curves, s."""
+    times = [curve.time for curves_ in drawn for curve in curves_.values() if len(curve.time)]
+    return min(float(time[0]) for time in times), max(float(time[-1]) for time in times)
 
 
 def violations(samples: Samples, robot: Robot, joints: Sequence[str] | None = None) -> list[str]:
