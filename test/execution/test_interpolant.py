@@ -211,16 +211,18 @@ def test_noisy_velocities_are_smoothed():
     assert np.sqrt(((got - meant) ** 2).mean()) < 0.012
 
 
-def test_rows_of_several_chunks_are_rows_of_one_problem():
-    times = np.arange(50) * 0.02
-    meant, rng = smooth(7, times), np.random.default_rng(4)
-    chunks = [meant + 2e-3 * rng.normal(size=meant.shape) for _ in range(4)]
-    rows, steps = np.stack(chunks, axis=1).reshape(200, 3), np.tile([0.0, 0.0, 0.0, 0.02], 50)[:-1]
-    together = fit(steps, rows)
-    assert (np.abs(together.noise - 2e-3) < 5e-4).all() and len(together.motion.knots) == 50
-    motions = together.motion, interpolant(np.full(49, 0.02), chunks[0])
-    error, alone = (at_rows(motion, times) - meant for motion in motions)
-    assert np.sqrt((error**2).mean()) < 0.7 * np.sqrt((alone**2).mean())
+@pytest.mark.parametrize("apart", [0.0, 1e-7, 2e-6, 1e-5, 4e-5, 3e-4, 5e-3])
+def test_rows_of_several_chunks_are_rows_of_one_problem(apart):
+    rng = np.random.default_rng(4)
+    times = (np.arange(50)[:, None] * 0.02 + apart * np.arange(4)).ravel()
+    meant = smooth(7, times)
+    rows = meant + 2e-3 * rng.normal(size=meant.shape)
+    together, alone = fit(np.diff(times), rows), interpolant(np.full(49, 0.02), rows[::4])
+    assert (np.abs(together.noise - 2e-3) < 5e-4).all()
+    inner = times[4:-4:4].copy()
+    errors = [motion.states_at(inner, 1)[0] - smooth(7, inner) for motion in (together.motion, alone)]
+    assert np.sqrt((errors[0] ** 2).mean()) < 0.7 * np.sqrt((errors[1] ** 2).mean())
+    assert np.abs(together.motion.states_at(times[1:-1], 3)[2]).max() < 6.0
 
 
 def test_a_row_counts_as_much_as_its_weight():
@@ -244,6 +246,17 @@ def test_long_plans_are_like_short_ones(count):
     assert np.sqrt(((at_rows(noisy.motion, times) - rows) ** 2).mean()) < 4e-4
 
 
-def test_rows_of_one_time_alone_are_refused():
+@pytest.mark.parametrize("count", [1, 2, 5])
+def test_rows_of_one_time_alone_are_refused(count):
     with pytest.raises(ValueError, match="at least two times, got 1"):
-        interpolant(np.zeros(1), np.zeros((2, 1)))
+        interpolant(np.zeros(count - 1), np.zeros((count, 1)))
+
+
+@settings(max_examples=150)
+@given(seed=SEEDS, count=st.integers(2, 40), size=st.floats(-9, 3), rests=st.booleans(), weighted=st.booleans())
+def test_each_finite_plan_has_a_finite_motion(seed, count, size, rests, weighted):
+    rng = np.random.default_rng(seed)
+    steps = 10 ** rng.uniform(-5, 0.5, count - 1) * (rng.random(count - 1) > 0.2) + (np.arange(count - 1) == 0)
+    rows = 10**size * np.round(rng.normal(size=(count, 2)), seed % 9)
+    found = fit(steps, rows, rests, weights=10 ** rng.uniform(-3, 3, count) if weighted else None)
+    assert np.isfinite(found.motion.coefficients).all() and np.isfinite(found.noise).all()

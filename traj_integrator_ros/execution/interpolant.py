@@ -17,6 +17,10 @@ MOST_MOVED = 5e-3
 """rad, or m: distance by which a row may move, however small its noise is."""
 
 
+_CLOSE = 5e-3
+"""Share of the mean step: rows closer than it are rows of one time, for their slope would be all noise."""
+
+
 class Fit(NamedTuple):
     """A motion near rows."""
 
@@ -55,7 +59,7 @@ def fit(
 
     Args:
         steps: time between rows, s, at least 0: `[N - 1]`; of velocities, the time that each lasts: `[N]`. Rows less
-            than 1 us apart are rows of one time.
+            than 1 us, or 0.5 % of the mean step, apart are rows of one time.
         rows: positions, `[N, D]`, at least 2 times of them; with a start, velocities: the mean of each step.
         rests: whether the motion ends at rest, with an acceleration of 0, exactly at the last position. The last two
             steps have two pieces each then.
@@ -75,8 +79,8 @@ def fit(
     times = knots_of(steps)
     if start is not None:
         rows = np.concatenate([start[None], start + np.cumsum(rows * steps[:, None], axis=0)])
-    elif (steps < SHORTEST_GAP).any():
-        times, rows, variances, repeated, repeats = _merged(times, rows, variances)
+    elif (steps < (gap := max(SHORTEST_GAP, _CLOSE * times[-1] / max(len(steps), 1)))).any():
+        times, rows, variances, repeated, repeats = _merged(times, rows, variances, gap, rests)
     if len(times) < 2:
         raise ValueError(f"steps: expected rows of at least two times, got {len(times)}")
     pieces = len(times) - 1 + min(len(times) - 1, 2) * bool(rests)
@@ -89,18 +93,22 @@ def fit(
 
 
 def _merged(
-    times: np.ndarray, rows: np.ndarray, variances: np.ndarray
+    times: np.ndarray, rows: np.ndarray, variances: np.ndarray, gap: float, rests: bool
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, int, np.ndarray]:
     """Rows of one time as their weighted mean, how many became part of another, and the squares of their differences.
 
-    The last row of a motion that rests is one of those, too.
+    The first and the last time stay, and so does the last row of a motion that rests.
     """
-    first = np.flatnonzero(np.concatenate([[True], np.diff(times) >= SHORTEST_GAP]))
+    first = np.flatnonzero(np.concatenate([[True], np.diff(times) >= gap]))
     sizes = np.diff(np.append(first, len(times)))
     weights = 1 / variances
     total = np.add.reduceat(weights, first)
     means = np.add.reduceat(rows * weights[:, None], first) / total[:, None]
+    at = np.add.reduceat(times * weights, first) / total
     alone = sizes == 1
-    means[alone] = rows[first[alone]]
+    means[alone], at[alone] = rows[first[alone]], times[first[alone]]
+    at[0], at[-1] = times[0], times[-1]
     repeats = (weights[:, None] * (rows - np.repeat(means, sizes, axis=0)) ** 2).sum(axis=0)
-    return times[first], means, 1 / total, len(times) - len(first), repeats
+    if rests:
+        means[-1] = rows[-1]
+    return at, means, 1 / total, len(times) - len(first), repeats

@@ -25,7 +25,7 @@ constexpr double kSpread = 0.25;
 constexpr double kAlternates = -0.58;
 constexpr double kHopeless = 30.0;  // the same by which no larger lambda makes up
 constexpr double kFirst = 1e-2, kRatio = 3.1622776601683795;  // lambda, relative to mean diagonals
-constexpr long kLambdas = 25;
+constexpr long kLambdas = 29;
 constexpr double kMostSigmas = 4.5;   // distance of a row, in its noise
 constexpr double kSlower = 0.1;       // lambda of the next try if a row is further
 
