@@ -83,6 +83,7 @@ def test_evaluation_equals_the_rows_and_scipy_between_them(degree, layout, has_g
 def test_times_outside_of_the_spline_give_its_ends():
     inputs, options = arguments()
     outside = evaluate_bspline(*inputs, **options, times=[-1.0, 1e3])
+    assert evaluate_bspline(*inputs, **options, times=[float("nan")]).position.isnan().all()
     ends = evaluate_bspline(*inputs, **options, times=[0.0, 0.3 * (SplineForm(steps=2).rows(4) - 1)])
     for got, want in zip(outside, ends, strict=True):
         torch.testing.assert_close(got, want, rtol=1e-12, atol=1e-12)

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 PICTURES = (".png", ".pdf", ".svg")
 COLUMN_INCHES, ROW_INCHES, HEAD_INCHES = 4.2, 1.75, 0.7
+_FITTED = 8
+"""Most joints whose panels are placed by the sizes of their texts."""
 SHOWN_LIMIT = 3.0
 """A limit further away than this many times the motion's range is given as text, since it would flatten the curve."""
 
@@ -71,7 +73,8 @@ def draw_motion(
     # Most joints have the units of the headings; the others show theirs.
     common = Counter(map(units.in_figures, shown)).most_common(1)[0][0]
     width, height = COLUMN_INCHES * len(QUANTITIES), HEAD_INCHES + ROW_INCHES * len(shown)
-    with figure(path, width, height) as fig:
+    edges = {"left": 0.09, "right": 0.99, "bottom": 0.5 / height, "top": 1 - 0.8 / height, "wspace": 0.2, "hspace": 0.2}
+    with figure(path, width, height, margins=edges if len(shown) > _FITTED else None) as fig:
         fig.suptitle(title or Path(samples.source).name)
         # Shared axes would ask each other for their limits whenever one changes: the square of the number of joints.
         panels = fig.subplots(len(shown), len(QUANTITIES), squeeze=False)
