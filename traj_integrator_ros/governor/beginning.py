@@ -55,13 +55,15 @@ class Beginning:
         """The controller's command from now on; if nobody knows it, the measured state a little later.
 
         Raises:
-            Rejected: no_joint_state, state_too_old, clock_jumped_back, controller_unavailable or deviation.
+            Rejected: no_joint_state, state_too_old, clock_jumped_back, contradictory_state, controller_unavailable or
+                deviation.
 
         """
         present = self._published.present.at(now_ns)
         if present is not None:
             self._require_states(now_ns)
             return present
+        self._joint_states.believed.require_agreement(now_ns, settled=True)
         try:
             measured = self._joint_states.latest(now_ns, self._parameters.state_timeout)
             position, velocity = measured.position, measured.velocity

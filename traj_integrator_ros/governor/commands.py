@@ -52,14 +52,16 @@ class Commands:
             guard.stopped_until_rest = False
         if published.present.is_doubtful and not moving and guard.rests(now_ns, self._trajectories.allowance):
             published.drop()
-        if guard.reason and not moving and guard.rests(now_ns, self._trajectories.allowance):
+        found = self._why_brake(now_ns, moving)
+        contradicts = found is not None and found.kind is RejectionReason.CONTRADICTORY_STATE
+        if guard.reason and not moving and not contradicts and guard.rests(now_ns, self._trajectories.allowance):
             if guard.back_to is None:
                 if published.present.report is None and guard.was_moved(self._trajectories.allowance):
                     published.drop()  # whatever the controller holds: the next motion begins where the robot is
                 guard.recover()
             elif not published.present.is_overdue(now_ns) and (back := self._way_back(now_ns)) is not None:
                 return back
-        if not guard.reason and (found := self._why_brake(now_ns, moving)) is not None:
+        if found is not None and (not guard.reason or (contradicts and guard.kind is not found.kind)):
             guard.brake(found, self._joint_states.lately(), self._trajectories.allowance)
             self.planner.refuse(guard.refusal())
             return self._stopped(now_ns) if moving else None
@@ -159,6 +161,10 @@ class Commands:
 
     def _why_brake(self, now_ns: int, moving: bool) -> Finding | None:
         """The reason to brake the robot; None: there is none."""
+        try:
+            self._joint_states.believed.require_agreement(now_ns)
+        except Rejected as contradictory:
+            return Finding(contradictory.message, contradictory.reason)
         unsure, timeout = self._published.clock.is_unsure, self._parameters.state_timeout
         age = self._joint_states.age_s(now_ns, arrived=unsure)
         if moving and timeout > 0 and age is not None and age > timeout:

@@ -85,6 +85,7 @@ class Executor:
         self.batches.reconfigure(parameters)
         self._trajectories = TrajectoryMaker(parameters, self.joint_states, self.published, self._warn)
         self.commands.reconfigure(parameters, self._trajectories)
+        self.joint_states.believed.configure(self.assumed.bounds.velocity, self._trajectories.allowance.full_speed)
         self.published.lead.configure(parameters)
         self.published.clock.lead_ns = self.published.lead.transport_ns
 

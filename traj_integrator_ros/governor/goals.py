@@ -260,7 +260,8 @@ class Goals:
         self._require_states(now_ns)
 
     def _require_states(self, now_ns: int) -> None:
-        """Refuse goals while nobody knows where the robot is. Raises Rejected: no_joint_state or state_too_old."""
+        """Refuse goals while nobody knows where the robot is. Raises Rejected."""
+        self._pipeline.joint_states.believed.require_agreement(now_ns)
         age, timeout = self._pipeline.joint_states.age_s(now_ns), self._pipeline.parameters.state_timeout
         if age is None:
             raise Rejected(

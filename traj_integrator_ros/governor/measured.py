@@ -12,6 +12,7 @@ from ..execution.motion import State
 from ..execution.tolerances import MOST_KEPT, NANOSECOND_S, whole_ns
 from ..requests.joint_order import named_joints, values_of_joints
 from ..requests.rejection import Rejected, RejectionReason, shown_names
+from .believed import Believed
 from .robot_clock import STEP_NS
 
 REORDER_WINDOW_S = 0.1
@@ -49,7 +50,7 @@ class JointStates:
     """
 
     def __init__(self, joint_names: tuple[str, ...]) -> None:
-        self._joint_names = joint_names
+        self._joint_names, self.believed = joint_names, Believed(joint_names)
         self._state: MeasuredState | None = None
         self.jumped_back = False
         """True if a clock has jumped back and no state has arrived since."""
@@ -103,6 +104,10 @@ class JointStates:
         taken, unknown = joints, np.isnan(position)
         if np.count_nonzero(unknown):
             taken, position, velocity = joints[~unknown], position[~unknown], velocity[~unknown]
+        doubted = self.believed.take(taken, position, stamp, now_ns) if len(taken) else None
+        if doubted is not None:
+            self.refused = doubted
+            return False
         if len(taken):
             self._position[taken] = position
             self._velocity[taken] = np.where(np.isnan(velocity), 0.0, velocity)
@@ -135,10 +140,11 @@ class JointStates:
             timeout_s: the oldest that is acceptable of any joint, s; 0 accepts any age.
 
         Raises:
-            Rejected: no_joint_state, clock_jumped_back (no state since the jump) or state_too_old.
+            Rejected: no_joint_state, clock_jumped_back (no state since the jump), contradictory_state or state_too_old.
 
         """
         self.check_clock(now_ns)
+        self.believed.require_agreement(now_ns)
         if self._state is None:
             if self.jumped_back:
                 raise Rejected(
@@ -219,6 +225,7 @@ class JointStates:
         self._stamps_ns = np.minimum(self._stamps_ns + by_ns, self._received_ns)
         self._arrived_ns += by_ns
         self.recent.clear()
+        self.believed.forget()
         if self._state is not None:
             self._state = self._merged()
 
@@ -227,6 +234,7 @@ class JointStates:
         self._state = None
         self._forget()
         self.recent.clear()
+        self.believed.forget()
         self.jumped_back = True
 
     def _reject_older(self, stamp_ns: int, newest_ns: int) -> None:

@@ -49,7 +49,7 @@ class Guard:
         self.monitor = TrackingMonitor()
         self.reason = ""
         """Why the robot was braked; empty: it was not, or that is over."""
-        self._kind = RejectionReason.DEVIATION
+        self.kind = RejectionReason.DEVIATION
         self.stopped_until_rest = False
         self.held = held
         """True if a stop holds on until it is released: by a call, never because something else is forgotten."""
@@ -122,13 +122,13 @@ class Guard:
 
     def refusal(self) -> Rejected:
         """The refusal of sequences while the robot is braked."""
-        is_off = self._kind is RejectionReason.CONTROLLER_UNAVAILABLE
+        is_off = self.kind is RejectionReason.CONTROLLER_UNAVAILABLE
         source, until = ("controller_state", "it is back") if is_off else ("node", "the robot rests")
-        return Rejected(self._kind, f"{source}: {self.reason}; rejecting until {until}")
+        return Rejected(self.kind, f"{source}: {self.reason}; rejecting until {until}")
 
     def brake(self, finding: Finding, states: Sequence[MeasuredState], allowance: Allowance) -> None:
         """The robot is braked for a reason, and was in these states before, the last one of now."""
-        self.reason, self._kind, deviates = finding
+        self.reason, self.kind, deviates = finding
         self.brakes += 1
         self.back_to, self._explained, monitor = None, None, self.monitor
         if not deviates:

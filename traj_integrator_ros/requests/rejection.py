@@ -24,6 +24,8 @@ class RejectionReason(str, Enum):
     NO_JOINT_STATE = "no_joint_state"
     STATE_TOO_OLD = "state_too_old"
     CLOCK_JUMPED_BACK = "clock_jumped_back"
+    CONTRADICTORY_STATE = "contradictory_state"
+    """A joint state is impossible after the one before it, or two publishers contradict each other."""
     JOINT_MISSING = "joint_missing"
     UNKNOWN_JOINT = "unknown_joint"
     DUPLICATE_JOINT = "duplicate_joint"

@@ -1,0 +1,89 @@
+"""Joint states are believed where joints can have come from the last ones; contradictions are named, and stop."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pipelines import NOW_S, SimulatedNode, rejected
+
+from traj_integrator_ros.requests.rejection import Rejected, RejectionReason
+
+GIVEN = {"limits__velocity": [2.0, 2.0], "limits__acceleration": [10.0, 10.0], "limits__jerk": [200.0, 200.0]}
+
+
+def moving(**parameters: object) -> SimulatedNode:
+    """A node whose robot moves at 0.5 rad/s from NOW_S on, for 4 s."""
+    node = SimulatedNode(**GIVEN, **parameters)
+    node.measure(0.0, now=NOW_S - 0.02)
+    node.plan([0.5, 4.0, 4.5], np.array([[0.1], [1.85], [2.0]]) * np.ones(2))
+    return node
+
+
+def command(node: SimulatedNode, now: float) -> np.ndarray:
+    """Commanded position and velocity, `[2, dof]`; at rest before the motion begins."""
+    state = node.published.present.commanded(round(now * 1e9))
+    return np.zeros((2, 2)) if state is None else np.stack(state[:2])
+
+
+def measured(node: SimulatedNode, position: object, now: float) -> RejectionReason | None:
+    """Why a joint state is refused."""
+    try:
+        node.measure(position, now=now)
+    except Rejected as error:
+        return error.reason
+    return None
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.floats(0.2, 3.0), st.sampled_from([-1.0, 1.0]), st.integers(0, 1), st.integers(50, 200))
+def test_one_impossible_state_is_told_and_brakes_nothing(size: float, sign: float, joint: int, at: int) -> None:
+    node = moving()
+    for tick in range(250):
+        now = NOW_S + 0.01 * tick
+        wrong = sign * size * (np.arange(2) == joint) * (tick == at)
+        reason = measured(node, command(node, now)[0] + wrong, now)
+        assert (reason is RejectionReason.CONTRADICTORY_STATE) == (tick == at)
+        assert node.tick(now) is None
+    assert node.pipeline.joint_states.believed.doubted == 1 and not node.published.guard.brakes
+
+
+def test_a_second_state_that_agrees_with_an_impossible_one_is_braked_for() -> None:
+    node, braked = moving(), []
+    for tick in range(120):
+        now = NOW_S + 0.01 * tick
+        measured(node, command(node, now)[0] + 0.3 * (tick >= 100), now)
+        if node.tick(now) is not None:
+            braked.append(tick)
+    assert braked == [101] and node.published.guard.kind is RejectionReason.DEVIATION
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.floats(-3.0, 3.0), st.sampled_from([1, 2, 3, 10]), st.booleans())
+def test_publishers_that_contradict_each_other_stop_the_motion(place: float, every: int, reports: bool) -> None:
+    node, ways = moving(), []
+    for tick in range(300):
+        now = NOW_S + 0.01 * tick
+        position, velocity = command(node, now)
+        measured(node, position, now)
+        if tick >= 100 and tick % every == 0:
+            measured(node, place, now + 0.003)
+        if reports and tick % 2 == 0:
+            node.report(position, velocity, now=now)
+        node.tick(now + 0.005)
+        ways.append(position)
+    if np.abs(np.array(ways)[100:] - place).min() > 0.1:
+        error = rejected(node.send, ways[-1] + np.zeros((10, 2)), now=now + 0.006)
+        assert error.reason is RejectionReason.CONTRADICTORY_STATE and "two publishers" in error.message
+        assert np.ptp(np.array(ways)[150:], axis=0).max() < 1e-9, "it stands"
+
+
+@pytest.mark.parametrize("count", [2, 3, 4, 5, 20])
+@pytest.mark.parametrize("first", [0, 1])
+def test_no_first_motion_begins_on_states_that_contradict_each_other(count: int, first: int) -> None:
+    node = SimulatedNode(**GIVEN)
+    for k in range(count):
+        measured(node, 0.8 * ((k + first) % 2), NOW_S + 0.005 * k)
+    error = rejected(node.send, 0.8 + np.zeros((10, 2)), now=NOW_S + 0.005 * count)
+    assert error.reason is RejectionReason.CONTRADICTORY_STATE

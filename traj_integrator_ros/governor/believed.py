@@ -1,0 +1,105 @@
+"""Whether measured positions may be believed: as far as joints can have gone since the last ones. Knows no ROS."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ..execution.tolerances import NANOSECOND_S, SECOND_NS
+from ..requests.rejection import Rejected, RejectionReason
+
+_FASTER = 1.5
+"""Factor on the limit of velocity up to which a joint is believed to move."""
+_LEAST = 0.015
+"""Step, as a share of the joint's size, that is always believed: none that small brakes."""
+_REMEMBERED_NS = SECOND_NS
+"""Time for which a state that was not believed is remembered, and after a contradiction nothing begins, ns."""
+_PERIOD = 0.02
+"""Weight of the newest time between two states in the usual one: states without stamps may arrive together."""
+
+
+class Believed:
+    """Tells of each state whether it is possible after the last one that was believed.
+
+    A state that is not is counted, and not believed until a second one agrees with it: then the joint jumped. Where
+    others that agree with the last one come in between, two publishers contradict each other.
+    """
+
+    def __init__(self, joint_names: Sequence[str]) -> None:
+        self._joint_names, dof = joint_names, len(joint_names)
+        self._speed, self._least = np.full((2, dof), np.inf)
+        self.doubted = 0
+        """Number of states that were not believed."""
+        self.forget()
+
+    def configure(self, velocity: np.ndarray, size: np.ndarray) -> None:
+        """Take limits of velocity, rad/s, `[dof]`, and sizes of joints, rad or m, `[dof]`."""
+        self._speed, self._least = _FASTER * velocity, _LEAST * size
+
+    def forget(self) -> None:
+        """Forget all states: the next ones are believed."""
+        dof = len(self._joint_names)
+        self._position, self._other = np.full((2, dof), np.nan)
+        """The last believed positions, rad, and the last ones that were not; NaN: none."""
+        self._stamps_ns, self._other_ns = np.zeros((2, dof), np.int64)
+        self._period_ns, self._came_back = np.zeros(dof), False
+        self._doubted_ns = self._contradicted_ns = 0
+        self._told = ""
+
+    def take(self, joints: np.ndarray, position: np.ndarray, stamp_ns: int, now_ns: int) -> Rejected | None:
+        """Take the positions of some joints, rad; returns why they are not to be believed, if they are not.
+
+        Args:
+            joints: their indices.
+            position: rad, of each.
+            stamp_ns: when they were measured.
+            now_ns: the time.
+
+        """
+        gaps_ns = stamp_ns - self._stamps_ns[joints]
+        far = self._is_far(joints, position, self._position, gaps_ns)
+        recent = now_ns - self._doubted_ns < _REMEMBERED_NS
+        if not far.any():
+            known = self._period_ns[joints] > 0
+            self._period_ns[joints] += np.where(known, _PERIOD, 1.0) * (
+                np.minimum(gaps_ns, _REMEMBERED_NS) * (self._stamps_ns[joints] > 0) - self._period_ns[joints]
+            )
+            self._came_back |= recent
+        elif recent and not self._is_far(joints, position, self._other, stamp_ns - self._other_ns[joints])[far].any():
+            if self._came_back:
+                self._contradicted_ns, self._doubted_ns = now_ns, now_ns
+                return self._doubt(joints, position, stamp_ns, far)
+        else:
+            self._doubted_ns, self._came_back = now_ns, False
+            self.doubted += 1
+            return self._doubt(joints, position, stamp_ns, far)
+        self._position[joints], self._stamps_ns[joints] = position, stamp_ns
+        return None
+
+    def require_agreement(self, now_ns: int, *, settled: bool = False) -> None:
+        """Refuse to begin on states that contradict each other; `settled`: also on those that jumped lately.
+
+        Raises:
+            Rejected: contradictory_state.
+
+        """
+        contradicts = self._contradicted_ns and now_ns - self._contradicted_ns < _REMEMBERED_NS
+        if contradicts or (settled and self._doubted_ns and now_ns - self._doubted_ns < _REMEMBERED_NS):
+            raise Rejected(RejectionReason.CONTRADICTORY_STATE, self._text(bool(contradicts)))
+
+    def _text(self, contradicts: bool) -> str:
+        what = "has two publishers" if contradicts else "jumped"
+        return f"joint_states {what}: {self._told}, further apart than 1.5 times limits.velocity allows"
+
+    def _is_far(self, joints: np.ndarray, position: np.ndarray, last: np.ndarray, gaps_ns: np.ndarray) -> np.ndarray:
+        """Flags of joints that cannot have come from other positions in a time, ns; unknown ones could."""
+        lasted_s = np.maximum(gaps_ns, self._period_ns[joints]) * NANOSECOND_S
+        return np.abs(position - last[joints]) > np.maximum(self._speed[joints] * lasted_s, self._least[joints])
+
+    def _doubt(self, joints: np.ndarray, position: np.ndarray, stamp_ns: int, far: np.ndarray) -> Rejected:
+        self._other[joints], self._other_ns[joints] = position, stamp_ns
+        joint = int(far.argmax())
+        name, last = self._joint_names[joints[joint]], self._position[joints[joint]]
+        self._told = f"{name} is at {last:.4g}, and at {position[joint]:.4g}"
+        return Rejected(RejectionReason.CONTRADICTORY_STATE, self._text(self._contradicted_ns > 0))
