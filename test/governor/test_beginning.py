@@ -103,8 +103,8 @@ def test_a_start_away_from_the_robot_is_refused() -> None:
     node = SimulatedNode(limits__action="reject")
     node.measure(0.2)
     assert rejected(node.send, LINE, start=(np.zeros(2), np.full(2, 0.5))).reason is RejectionReason.START_MISMATCH
-    node.measure(0.05)
-    node.send(LINE, start=(np.zeros(2), np.full(2, 0.5)))
+    node.measure(0.05, now=NOW_S + 0.1)
+    node.send(LINE, start=(np.zeros(2), np.full(2, 0.5)), now=NOW_S + 0.1)
 
 
 @pytest.mark.parametrize(("place", "fits"), [(0.08, True), (0.3, False)])
@@ -128,8 +128,8 @@ def test_a_start_that_the_robot_will_have_reached_by_then_is_none_away() -> None
     assert node.send(0.15 + 2 * LINE, **options) is not None
     node.measure(0.0, 0.0, now=NOW_S + 0.001)
     assert rejected(node.send, 0.15 + 2 * LINE, now=NOW_S + 0.001, **options).reason is RejectionReason.START_MISMATCH
-    node.measure(0.12, 0.0, now=NOW_S + 0.002)
-    assert node.send(0.15 + 2 * LINE, now=NOW_S + 0.002, **options) is not None
+    node.measure(0.12, 0.0, now=NOW_S + 0.02)
+    assert node.send(0.15 + 2 * LINE, now=NOW_S + 0.02, **options) is not None
 
 
 def test_chunks_may_begin_where_the_robot_was_when_they_were_observed() -> None:

@@ -10,9 +10,10 @@ import numpy as np
 from ..execution.bounds import Bounds
 from ..execution.complete import cubics, through_to_rest, with_all_velocities
 from ..execution.limits import extremes, find_motion_violation
-from ..execution.motion import Motion, State
+from ..execution.motion import Motion, State, resting, united
 from ..execution.rows import Points, cubic_spline, motion_of_points
-from ..execution.tolerances import ROUNDING, SECOND_NS
+from ..execution.stopping import fastest_stop
+from ..execution.tolerances import MOMENT_S, ROUNDING, SECOND_NS
 from ..limits.joint_limits import JointLimits, forward_rows
 from ..requests.plan import Plan
 from . import smoothing
@@ -31,6 +32,8 @@ plan to which the robot comes moves, too, within the same limits.
 """
 _BESIDE_RAD = 0.02
 """Distance, rad or m, that a robot may rest beside the begin of a dense plan: of recorded motions, it is some mrad."""
+_STOPS = 0.25, 0.5, 0.8, 1.0
+"""Shares of the bounds of a stop before a goal, tried in this order: the gentlest first."""
 _SWUNG = 2.0, 2.2
 """Ratio that the controller's polynomial reaches to an acceleration (a jerk) that jumps up to twice within a step."""
 _SWUNG_VELOCITY, _OF_VELOCITY = 0.13, 0.1
@@ -100,10 +103,45 @@ def motions_of(
     if smooth and not slows:
         return
     steps = _possible(plan.steps, position, assumed) if slows else plan.steps
-    yield through_to_rest(steps, position, before, fade_time, assumed.jerk), False
+    yield _not_beyond(through_to_rest(steps, position, before, fade_time, assumed.jerk), before, assumed), False
     even = _even(position, assumed)
     if slows and even.max() <= _LONGEST_STEP_S:
-        yield through_to_rest(even, position, before, fade_time, assumed.jerk), False
+        yield _not_beyond(through_to_rest(even, position, before, fade_time, assumed.jerk), before, assumed), False
+
+
+def _not_beyond(motion: Motion, before: State, assumed: Bounds) -> Motion:
+    """The motion to a goal, in which no moving joint passes it, or goes back first, if it can stop before it.
+
+    Such a joint stops, as gently as it can before its goal, and meanwhile moves by the rest of its way: both only go
+    forward, and so does their sum.
+    """
+    goal, begin = motion.end.position, before.position
+    least, most = extremes(motion)[:, 0]
+    inner, outer = np.minimum(begin, goal), np.maximum(begin, goal)
+    beyond = (np.maximum(inner - least, most - outer) > ROUNDING) & (before.velocity * (goal - begin) > 0)
+    tracks: dict[int, Motion] = {}
+    for joint in np.flatnonzero(beyond).tolist() if len(motion.coefficients) else ():
+        one, state = assumed.of(joint), before.of(joint)
+        for share in _STOPS:
+            gentle = replace(one, acceleration=share * one.stopping, jerk=share * one.jerk, deceleration=None)
+            stop = fastest_stop(state, gentle)
+            left = goal[joint] - stop.end.position[0]
+            if stop.duration <= motion.duration and left * before.velocity[joint] >= 0:
+                tracks[joint] = _with_way(stop, left, motion.duration)
+                break
+    return united(tracks, motion)._replace(ends_at_rest=True) if tracks else motion
+
+
+def _with_way(stop: Motion, way: float, lasts: float) -> Motion:
+    """A stop of one joint, and a way by a quintic in a time, s, at once."""
+    rows = np.array([[0.0], [way]])
+    smooth = motion_of_points(Points(np.array([0, round(lasts * SECOND_NS)]), rows, 0 * rows, 0 * rows))
+    rest = lasts - stop.duration
+    stop = stop.then(resting(stop.end.position, rest)) if rest > MOMENT_S else stop
+    times = stop.knots
+    both = stop.raised()
+    coefficients = both.coefficients + np.stack([smooth.from_time(t).raised().coefficients[0] for t in times[:-1]])
+    return both._replace(coefficients=coefficients)
 
 
 def _rates(plan: Plan, position: np.ndarray, before: State) -> tuple[np.ndarray, np.ndarray | None] | None:
