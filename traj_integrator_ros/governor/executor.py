@@ -97,7 +97,7 @@ class Executor:
         stamp_ns: int = 0,
         names: Sequence[str] | None = None,
     ) -> None:
-        """Take a measured state.
+        """Take a measured state; `warn` is called where it is not to be believed, see `Believed`.
 
         Args:
             position: `[N]`.
@@ -116,6 +116,8 @@ class Executor:
         taken = self.joint_states.update(names, position, velocity, stamp_ns, now_ns)
         if taken and self.joint_states.known(now_ns, 0.0) is not None:
             self.commands.supervise(now_ns)
+        if self.joint_states.doubted is not None:
+            self._warn(self.joint_states.doubted)
         if self.joint_states.refused is not None:
             raise self.joint_states.refused
 

@@ -56,6 +56,8 @@ class JointStates:
         """True if a clock has jumped back and no state has arrived since."""
         self.refused: Rejected | None = None
         """The reason why joints of the last message were refused."""
+        self.doubted: Rejected | None = None
+        """Why the last message was not believed; see `Believed`."""
         self.recent: deque[MeasuredState] = deque(maxlen=MOST_KEPT)
         """The accepted joint states, the oldest first."""
         self._forget()
@@ -104,9 +106,8 @@ class JointStates:
         taken, unknown = joints, np.isnan(position)
         if np.count_nonzero(unknown):
             taken, position, velocity = joints[~unknown], position[~unknown], velocity[~unknown]
-        doubted = self.believed.take(taken, position, stamp, now_ns) if len(taken) else None
-        if doubted is not None:
-            self.refused = doubted
+        self.doubted = self.believed.take(taken, position, stamp, now_ns) if len(taken) else None
+        if self.doubted is not None:
             return False
         if len(taken):
             self._position[taken] = position
