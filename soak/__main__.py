@@ -41,8 +41,8 @@ def main() -> int:
     from .session import run_soak
 
     params_file = write_parameters(out / "node_params.yaml", _parameters(options.set))
-    rates = {name: rate * options.share for name, rate in RATES_HZ.items()}
-    record = Record(warmup_s=options.warmup, duration_s=60 * options.minutes, rates_hz=rates)
+    rates = {name: rate * options.load for name, rate in RATES_HZ.items()}
+    record = Record(options.warmup, 60 * options.minutes, rates, load=options.load, beside=options.beside)
     # Both signals unwind, so that the node is stopped; a shell ignores SIGINT for background processes.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.default_int_handler)
@@ -69,11 +69,13 @@ def _options() -> argparse.Namespace:
     for name, default, unit, what in (
         ("minutes", 10.0, "M", ""),
         ("warmup", 10.0, "S", "time before, in which memory and latency do not count "),
-        ("share", 1.0, "X", "share of the usual rates "),
+        ("load", 1.0, "X", "multiple of the usual rates; above 1, refusals count, and not rates and latencies "),
         *((name, value, "X", "limit of the judge ") for name, value in Limits()._asdict().items()),
     ):
         option, told = f"--{name.replace('_', '-')}", f"{what}(default: %(default)s)"
         parser.add_argument(option, type=positive, default=default, metavar=unit, help=told)
+    beside = "another process keeps the node's core busy"
+    parser.add_argument("--beside", action="store_true", help=beside)
     random = "instead of a node: random streams on a simulated clock, every cycle judged (--random --help)"
     parser.add_argument("--random", action="store_true", help=random)
     add_setting(parser)

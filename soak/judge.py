@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import numpy as np
+
 from .records import Record
 
 _FAULTS_SHOWN = 5
@@ -19,7 +21,11 @@ class Limits(NamedTuple):
     requests/s.
     """
     least_rate: float = 0.95
-    """Share of the requested rates that must be reached for a valid soak."""
+    """Share of the requested rates that must be reached for a valid soak, unless it is one of overload."""
+    late: float = 1.0
+    """Longest time until a call or sequence is answered or refused, s."""
+    stop: float = 0.02
+    """Longest median of the times until ~/stop is answered under load, s."""
 
 
 def violations(record: Record, limits: Limits) -> list[str]:
@@ -29,7 +35,8 @@ def violations(record: Record, limits: Limits) -> list[str]:
         ended.append(f"node: expected exit code 0, got {record.exit_code}")
     if ended:
         return ended  # an interrupted soak has no complete counts
-    measured = (check(record, limits) for check in (_rates, _memory, _latency))
+    steady = () if record.is_overloaded else (_rates, _latency)
+    measured = (check(record, limits) for check in (_late, _stops, _memory, *steady))
     return [*_books(record), *_faults(record), *(line for lines in measured for line in lines)]
 
 
@@ -75,6 +82,26 @@ def _faults(record: Record) -> list[str]:
         if len(faults) > _FAULTS_SHOWN:
             found.append(f"... and {len(faults) - _FAULTS_SHOWN} more")
     return found
+
+
+def _late(record: Record, limits: Limits) -> list[str]:
+    found = []
+    for client in ("planner", "optimizer"):
+        took_s = record.latencies_ms(client) / 1e3
+        if late := int((took_s > limits.late).sum()):
+            got = f"{late} later, at worst {took_s.max():.2f} s"
+            found.append(f"{client}: expected every answer within {limits.late:g} s, got {got}")
+    return found
+
+
+def _stops(record: Record, limits: Limits) -> list[str]:
+    if not record.stops_s:
+        return ["operator: expected answers of ~/stop, got none"]
+    if lost := sum(not np.isfinite(took_s) for took_s in record.stops_s):
+        return [f"operator: {lost} of {len(record.stops_s)} calls of ~/stop lost"]
+    if (took_s := float(np.median(record.stops_s))) > limits.stop:
+        return [f"operator: expected ~/stop to be answered within {limits.stop:g} s (median), got {took_s:.3f} s"]
+    return []
 
 
 def _memory(record: Record, limits: Limits) -> list[str]:

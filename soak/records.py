@@ -73,8 +73,19 @@ class Record:
     samples: list[NodeSample] = field(default_factory=list)
     exit_code: int = 0
     """The node's exit code."""
+    stops_s: list[float] = field(default_factory=list)
+    """Times from calls of ~/stop under load to their answers, s; infinite where none came."""
+    load: float = 1.0
+    """Rates as multiples of the usual ones."""
+    beside: bool = False
+    """True if another process kept the node's core busy."""
     end: str = ""
     """Why the soak ended early; "" if it did not."""
+
+    @property
+    def is_overloaded(self) -> bool:
+        """Return whether the clients need not reach their rates, nor latencies stay, because cores are not enough."""
+        return self.load > 1 or self.beside
 
     @property
     def window_s(self) -> float:

@@ -44,6 +44,8 @@ def table(record: Record) -> str:
             )
         )
     lines |= {
+        "stops under load": f"median {1e3 * np.median(record.stops_s or [np.nan]):.1f} ms, "
+        f"max {1e3 * max(record.stops_s, default=np.nan):.1f} ms",
         "resident memory": f"median of the first {window} {first:.1f} MiB, of the last {last:.1f} MiB",
         "CPU of the node": f"{100 * record.node_cores():.0f} % of one core",
         "CPU of all processes": f"{busy_first:.1f} of {os.cpu_count()} cores in the first {window}, {busy_last:.1f} in "
@@ -70,6 +72,9 @@ def as_json(record: Record, found: list[str]) -> dict[str, object]:
         "duration_s": record.duration_s,
         "window_s": record.window_s,
         "rates_hz": record.rates_hz,
+        "load": record.load,
+        "beside": record.beside,
+        "stops_ms": [_digits(1e3 * took_s) for took_s in record.stops_s],
         "clients": {name: client.counts for name, client in record.clients.items()},
         "node": {**vars(record.counts), "exit_code": record.exit_code},
         "node_cpu_cores": _digits(record.node_cores()),

@@ -5,11 +5,12 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
-from concurrent.futures import Future
 from dataclasses import dataclass, field
 from functools import partial
 
 import numpy as np
+from rclpy.callback_groups import MutuallyExclusiveCallbackGroup
+from rclpy.qos import QoSProfile
 from trajectory_msgs.msg import JointTrajectory
 
 from kit.ledger import Ledger
@@ -17,7 +18,7 @@ from kit.messages import Template
 from kit.participant import Participant, received_ns
 from traj_integrator_interfaces.msg import ActionSequence, TrajectoryBatch
 from traj_integrator_interfaces.srv import ComputeGradient
-from traj_integrator_ros.client import ORDERS, Gradient, sequence
+from traj_integrator_ros.client import ORDERS, gradient_request, sequence
 from traj_integrator_ros.client.requests import SECOND_NS, stamp_of
 from traj_integrator_ros.motions.trajectories import planned_trajectory
 from traj_integrator_ros.tools.checker import Expectation, check
@@ -25,6 +26,8 @@ from traj_integrator_ros.wire.readers import SequenceGaps
 
 from .robot import Swing
 
+BUSY = "busy: "
+"""Beginning of the refusal of a call that had no turn in time."""
 DEPTH = 1000
 """Depth of our queues: answers that displaced each other there would look like losses of the node."""
 BATCH, HORIZON, DT_S = 16, 32, 0.02
@@ -47,6 +50,8 @@ class Role:
     """Sends the next message."""
     ledger: Ledger = field(default_factory=Ledger)
     """Ledger of messages that are answered."""
+    take: Callable[[], None] = lambda: None
+    """Takes the answers that have arrived, if the executor does not."""
 
 
 def planner(participant: Participant, swing: Swing) -> Role:
@@ -111,37 +116,54 @@ def controller(participant: Participant, swing: Swing) -> Role:
     return Role(lambda: dict(counts), lambda: counts["received"] > 0, faults)
 
 
+class _Unserved(MutuallyExclusiveCallbackGroup):
+    """Keeps a client from being served by the executor, whose other messages would make its answers seem late."""
+
+    def can_execute(self, entity: object) -> bool:
+        """Never."""
+        return False
+
+
 def optimizer(participant: Participant, swing: Swing) -> Role:
     """Calls for gradients without waiting for earlier answers; equal requests must have equal answers."""
-    requests = [_gradient_request(swing, seed) for seed in range(REQUESTS)]
-    service = participant.client(ComputeGradient, "compute_gradient")
+    requests = [gradient_request(*_gradient_request(swing, seed)) for seed in range(REQUESTS)]
+    client = participant.node.create_client(
+        ComputeGradient, participant.topic("~/compute_gradient"),
+        qos_profile=QoSProfile(depth=DEPTH), callback_group=_Unserved(),
+    )  # fmt: skip
     ledger: Ledger[int] = Ledger()
     expected: dict[int, bytes] = {}
     faults: Counter[str] = Counter()
     totals: Counter[str] = Counter()
 
-    def answered(number: int, answer: Future[Gradient]) -> None:
-        variant = ledger.answer(number, time.monotonic())
-        if (error := answer.exception()) is not None:
-            totals["refused"] += 1
-            faults[f"compute_gradient: {error}"] += 1
-            return
-        gradient = answer.result().action
-        right = expected.setdefault(variant, gradient.tobytes())
-        if not np.isfinite(gradient).all() or gradient.tobytes() != right:
-            faults["compute_gradient: expected the finite gradient of the first answer"] += 1
+    def take() -> None:
+        while True:
+            with client.handle:
+                header, response = client.handle.take_response(ComputeGradient.Response)
+            if header is None:
+                return
+            variant = ledger.answer(header.request_id.sequence_number, header.received_timestamp / SECOND_NS)
+            if not response.success:
+                totals["refused"] += 1
+                faults.update([f"compute_gradient: {response.message}"] * (not response.message.startswith(BUSY)))
+                continue
+            gradient = np.asarray(response.grad_action)
+            right = expected.setdefault(variant, gradient.tobytes())
+            if not np.isfinite(gradient).all() or gradient.tobytes() != right:
+                faults["compute_gradient: expected the finite gradient of the first answer"] += 1
 
     def send() -> None:
-        number, variant = ledger.sent, ledger.sent % REQUESTS
-        if service.service_is_ready():
-            ledger.send(number, variant, time.monotonic())
-            participant.futures.compute_gradient(*requests[variant]).add_done_callback(partial(answered, number))
+        variant = ledger.sent % REQUESTS
+        if client.service_is_ready():
+            sent_s = time.time_ns() / SECOND_NS
+            with client.handle:
+                ledger.send(client.handle.send_request(requests[variant]), variant, sent_s)
 
     def counts() -> dict[str, int]:
         refused = totals["refused"]
         return {"called": ledger.sent, "answered": ledger.answered - refused, "refused": refused}
 
-    return Role(counts, lambda: ledger.answered > 0, faults, send, ledger)
+    return Role(counts, lambda: ledger.answered > 0, faults, send, ledger, take)
 
 
 def _gradient_request(swing: Swing, seed: int) -> tuple[ActionSequence, dict[str, np.ndarray]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
@@ -11,9 +12,11 @@ from diagnostic_msgs.msg import DiagnosticArray
 from kit.ledger import NodeCounts
 from kit.node_process import NodeProcess, ProcessEnded
 from kit.participant import Participant
+from traj_integrator_ros.node.shared_memory import remove_abandoned_segments
 from traj_integrator_ros.tools.progress import Progress
 from traj_integrator_ros.tools.robot import load_robot
 
+from .operator import Neighbour, Operator
 from .records import ClientRecord, Record, sample_node
 from .robot import Driver, Swing
 from .roles import ROLES
@@ -21,6 +24,7 @@ from .roles import ROLES
 READY_WITHIN_S = 60.0
 ANSWERS_WITHIN_S = 5.0
 SETTLED_WITHIN_S = 15.0
+STOPPED_WITHIN_S = 60.0
 SAMPLE_S = 1.0
 GREETING_S = 0.2
 _SPIN_S = 0.02
@@ -39,15 +43,20 @@ def run_soak(record: Record, params_file: Path, out: Path, progress: Progress) -
 
     """
     progress.stage("Starting the node and its clients")
+    remove_abandoned_segments()  # of nodes that were killed: with too little shared memory, messages take other ways
     node = NodeProcess(out, params_file)
     try:
         swing = Swing(load_robot(params_file, None).limits)
         with ExitStack() as stack:
+            if record.beside:
+                stack.callback(Neighbour(node.pid).close)
             robot = Driver(swing, record.rates_hz["robot"], out / "robot.log")
             stack.callback(robot.close)
+            operator = Operator(out / "operator.log")
+            stack.callback(operator.close)
             participant = stack.enter_context(Participant(name="soak"))
             try:
-                _Session(record, node, robot, participant, swing, progress).run()
+                _Session(record, node, robot, operator, participant, swing, progress).run()
             except (OSError, RuntimeError, ProcessEnded) as failure:
                 record.end = " ".join(str(failure).split())
     finally:
@@ -58,10 +67,11 @@ class _Session:
     """From the first greeting to the last answer."""
 
     def __init__(
-        self, record: Record, node: NodeProcess, robot: Driver, participant: Participant, swing: Swing,
-        progress: Progress,
+        self, record: Record, node: NodeProcess, robot: Driver, operator: Operator, participant: Participant,
+        swing: Swing, progress: Progress,
     ) -> None:  # fmt: skip
         self._record, self._node, self._robot, self._progress = record, node, robot, progress
+        self._operator = operator
         self._participant = participant
         participant.check = self._check
         self._roles = {name: role(participant, swing) for name, role in ROLES.items()}
@@ -84,10 +94,13 @@ class _Session:
         self._progress.stage("Closing the books")
         # Rejected sequences never get an answer.
         waiting = [(role.ledger, given_up[name]) for name, role in self._roles.items()]
-        self._participant.spin_until(lambda: all(one.open <= lost for one, lost in waiting), ANSWERS_WITHIN_S)
+        self._participant.spin_until(
+            lambda: self._take() or all(one.open <= lost for one, lost in waiting), ANSWERS_WITHIN_S
+        )
         self._note(begun)
         self._record.counts = self._settled().since(before)
         self._note(begun)
+        self._stop()
 
     def _greet(self) -> None:
         """Send until each client and the node have discovered each other: answers may be lost until then."""
@@ -98,24 +111,50 @@ class _Session:
             for role in roles:
                 role.send()
             self._participant.spin(GREETING_S)
+            self._take()
 
     def _send(self, begun: dict[str, dict[str, int]]) -> None:
-        total_s = self._record.warmup_s + self._record.duration_s
+        total_s, sample_s = self._record.warmup_s + self._record.duration_s, 0.0
         self._progress.stage("Soaking", total_s)
-        rates = {name: rate for name, rate in self._record.rates_hz.items() if name in self._roles}
-        begin, sent, sample_s = time.monotonic(), dict.fromkeys(rates, 0), 0.0
-        while (now_s := time.monotonic() - begin) < total_s:
-            for name, rate in rates.items():
-                if now_s >= sent[name] / rate:
-                    self._roles[name].send()
-                    sent[name] += 1
+        for now_s in self._paced():
+            if now_s >= total_s:
+                break
             if now_s >= sample_s:
                 with suppress(OSError):  # the node has just ended; the next tick reports it
                     self._note(begun, now_s)
                 sample_s += SAMPLE_S
+        self._note(begun, total_s)
+
+    def _stop(self) -> None:
+        """Have the operator call ~/stop under the same load, whose books are closed."""
+        self._progress.stage("Stopping")
+        self._operator.begin()
+        for now_s in self._paced():
+            if self._operator.is_over or now_s > STOPPED_WITHIN_S:
+                break
+        self._record.stops_s = self._operator.stops_s
+
+    def _paced(self) -> Iterator[float]:
+        """Send what is due and take what has come, as long as it is iterated; yields the time since the beginning, s.
+
+        What a client that is too slow cannot send in time, it sends late, one for each turn.
+        """
+        rates = {name: rate for name, rate in self._record.rates_hz.items() if name in self._roles}
+        begin, sent = time.monotonic(), dict.fromkeys(rates, 0)
+        while True:
+            now_s = time.monotonic() - begin
+            yield now_s
+            for name, rate in rates.items():
+                if now_s >= sent[name] / rate:
+                    self._roles[name].send()
+                    sent[name] += 1
+            self._take()
             due_s = min(sent[name] / rate for name, rate in rates.items()) - (time.monotonic() - begin)
             self._participant.spin_once(min(max(due_s, 0.0), _SPIN_S))
-        self._note(begun, total_s)
+
+    def _take(self) -> None:
+        for role in self._roles.values():
+            role.take()
 
     def _note(self, begun: dict[str, dict[str, int]], at_s: float | None = None) -> None:
         """Record the counts; with a time since the beginning, also the measurements until then."""

@@ -32,6 +32,7 @@ def record() -> Record:
             record.clients[name].add_latencies([slow / 1e3] * 10, second + 0.5)
         record.samples.append(NodeSample(second + 0.5, (300 if second < 2 else 400) * MIB, second * 0.2))
     record.counts = NodeCounts(120, 117, 60, 3, {"queue_overflow": 3})
+    record.stops_s = [0.004] * 20
     return record
 
 
@@ -42,6 +43,7 @@ def test_a_soak_in_which_everything_lost_was_counted_passes(record: Record) -> N
         # Two came too late for the robot, but had their batches.
         (_client("planner", sent=122, answered=118), _node(sequences=122, batches=119, rejected=5)),
         (_client("controller", missed=0), _node(rejected=6)),  # one waited for too long
+        (_client("optimizer", answered=50, refused=10), _node(rejected=16)),  # ten calls were refused: busy
     ):
         for change in changes:
             change(record)
@@ -67,6 +69,10 @@ def _slower(client: str) -> Change:
     return lambda record: record.clients[client].add_latencies([1.6e-3] * 10, 11.5)
 
 
+def _late(record: Record) -> None:
+    record.clients["optimizer"].add_latencies([1.2], 11.5)
+
+
 def _grown(record: Record) -> None:
     record.samples += [NodeSample(11.9, 405 * MIB, 0.0)] * 10
 
@@ -90,6 +96,13 @@ def _grown(record: Record) -> None:
         (lambda record: setattr(record.clients["robot"], "sending_s", 13.0), "expected 100 messages/s, got 92.3"),
         (_grown, "memory: expected growth of at most 4 MiB from the first 5 s to the last, got 400.0 to 405.0 MiB"),
         (_slower("planner"), "planner latency: expected a p99 of the last 5 s of at most"),
+        (_late, "optimizer: expected every answer within 1 s, got 1 later, at worst 1.20 s"),
+        (lambda record: record.stops_s.append(float("inf")), "operator: 1 of 21 calls of ~/stop lost"),
+        (lambda record: record.stops_s.clear(), "operator: expected answers of ~/stop, got none"),
+        (
+            lambda record: record.stops_s.extend([0.03] * 30),
+            "operator: expected ~/stop to be answered within 0.02 s (median), got 0.030 s",
+        ),
         (_slower("optimizer"), "optimizer latency: expected a p99 of the last 5 s"),
         (lambda record: record.clients["planner"].latency_rows.clear(), "planner latency"),
         (lambda record: setattr(record, "exit_code", -11), "node: expected exit code 0, got -11"),
@@ -105,6 +118,15 @@ def test_limits_are_the_users(record: Record) -> None:
     _grown(record)
     _slower("planner")(record)
     assert violations(record, Limits(p99_ratio=2.0, rss_growth=6.0)) == []
+
+
+def test_under_overload_answers_must_come_but_neither_at_the_rate_nor_steadily(record: Record) -> None:
+    record.load = 4.0
+    record.clients["robot"].sending_s = 13.0
+    _slower("planner")(record)
+    assert violations(record, Limits()) == []
+    _late(record)
+    assert len(violations(record, Limits())) == 1
 
 
 def test_windows_are_a_minute_long_where_there_are_two() -> None:

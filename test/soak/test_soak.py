@@ -13,7 +13,7 @@ from preloaded_process import PreloadedProcess, process_with
 
 pytestmark = pytest.mark.ros
 # Slow enough for a busy machine; latency must not decide here.
-CALM = ("--share", "0.2", "--p99-ratio", "1e6", "--least-rate", "0.1")
+CALM = ("--load", "0.2", "--p99-ratio", "1e6", "--least-rate", "0.1", "--late", "20", "--stop", "5")
 SHORT = ("--warmup", "1", "--minutes", "0.05", "--rss-growth", "50")
 
 
