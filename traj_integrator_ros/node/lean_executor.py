@@ -6,6 +6,7 @@ empty callback of a timer, where this one takes 0.4 ms (`python -m benchmarks --
 
 from __future__ import annotations
 
+import time
 from collections import deque
 from collections.abc import Callable, Coroutine
 from typing import Any
@@ -21,6 +22,8 @@ from rclpy.waitable import NumberOfEntities, Waitable
 
 _KINDS = "subscription", "guard_condition", "timer", "service"
 _FOREVER_NS = -1
+_EVENTS_EVERY_S = 0.5
+"""Time between two looks for events, s: their handlers are as many as all the others."""
 
 
 class LeanExecutor(SingleThreadedExecutor):
@@ -34,7 +37,11 @@ class LeanExecutor(SingleThreadedExecutor):
         self._changed = True
         """True if the node's entities are not those of the wait set any more."""
         self._entities: dict[str, list] = {}
+        self._handles: dict[str, list] = {}
         self._waitables: list[Waitable] = []
+        self._events: list[Waitable] = []
+        """Handlers of the middleware's events, such as a QoS that does not match, which can wait."""
+        self._events_s = 0.0
         self._wait_set: Any = None
         self._begun: deque[Task] = deque()
 
@@ -58,14 +65,16 @@ class LeanExecutor(SingleThreadedExecutor):
             super().spin_once(timeout_sec)
             return
         self._run_tasks()
-        wait_set, entities = self._wait_set, self._entities
+        wait_set, entities, waitables = self._wait_set, self._entities, self._waitables
+        if (now_s := time.monotonic()) > self._events_s + _EVENTS_EVERY_S:
+            self._events_s, waitables = now_s, waitables + self._events
         try:
             wait_set.clear_entities()
             for kind in _KINDS:
                 add = getattr(wait_set, f"add_{kind}")
-                for entity in entities[kind]:
-                    add(entity.handle)
-            for waitable in self._waitables:
+                for handle in self._handles[kind]:
+                    add(handle)
+            for waitable in waitables:
                 waitable.add_to_wait_set(wait_set)
         except InvalidHandle:
             self._changed = True
@@ -75,7 +84,7 @@ class LeanExecutor(SingleThreadedExecutor):
             raise ExternalShutdownException
         ready = {kind: set(wait_set.get_ready_entities(kind)) for kind in _KINDS}
         calls: list[Callable[[], None]] = [
-            lambda waitable=waitable: _execute(waitable) for waitable in self._waitables if waitable.is_ready(wait_set)
+            lambda waitable=waitable: _execute(waitable) for waitable in waitables if waitable.is_ready(wait_set)
         ]
         for kind in _CALLED:
             for entity in entities[kind] if ready[kind] else ():
@@ -99,10 +108,13 @@ class LeanExecutor(SingleThreadedExecutor):
             kind: [one for one in found if one.callback_group is None or one.callback_group.can_execute(one)]
             for kind, found in zip(_KINDS, kinds, strict=True)
         }
-        self._waitables = [*node.waitables]
         count = NumberOfEntities(*(len(self._entities[kind]) for kind in _KINDS[:3]), 0, len(self._entities["service"]))
-        for waitable in self._waitables:
-            count += waitable.get_num_entities()
+        self._handles = {kind: [entity.handle for entity in found] for kind, found in self._entities.items()}
+        self._waitables, self._events = [], []
+        for waitable in node.waitables:
+            own = waitable.get_num_entities()
+            (self._events if own.num_events else self._waitables).append(waitable)
+            count += own
         self._wait_set = rclpy_implementation.WaitSet(
             *(getattr(count, name) for name in NumberOfEntities.__slots__), self._context.handle
         )

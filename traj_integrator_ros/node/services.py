@@ -43,6 +43,9 @@ class Turns(Publisher, Protocol):
 
     goal_server: GoalServer
 
+    def read(self) -> int:
+        """Read the states that have arrived and return the time, ns: for answers that begin no motion."""
+
     def beside(self, size: int, work: Callable[[], Result]) -> Result:
         """The result of work on so many numbers, while stops, and the supervision, go on."""
 
@@ -99,7 +102,7 @@ class Services:
 
     def integrate(self, pipeline: Executor, request: Integrate.Request, response: Integrate.Response) -> Steps:
         """Fill in the trajectories of a sequence."""
-        now_ns, stamp = self._answers.update(), request.actions.header.stamp
+        now_ns, stamp = self._answers.read(), request.actions.header.stamp
         sequence = pipeline.batches.checked(messages.sequence_fields(request.actions))
         batch = pipeline.batches.integrate(sequence, pipeline.batches.started(sequence, lambda: now_ns), request.fields)
         fill = partial(messages.fill_trajectories, response.trajectory, batch, stamp)
@@ -120,12 +123,12 @@ class Services:
     ) -> None:
         """Fill in a vector-Jacobian product."""
         fields, upstream = messages.sequence_fields(request.actions), messages.upstream_fields(request)
-        messages.fill_gradient(response, pipeline.batches.gradient(fields, upstream, self._answers.update))
+        messages.fill_gradient(response, pipeline.batches.gradient(fields, upstream, self._answers.read))
 
     def evaluate(self, pipeline: Executor, request: Evaluate.Request, response: Evaluate.Response) -> None:
         """Fill in the cost of a sequence, and the other requested results."""
         fields, asked = messages.sequence_fields(request.actions), messages.evaluation_fields(request)
-        evaluated = pipeline.batches.evaluate(fields, asked, self._answers.update)
+        evaluated = pipeline.batches.evaluate(fields, asked, self._answers.read)
         messages.fill_evaluation(response, evaluated, request.actions.header.stamp)
 
     def committed(self, pipeline: Executor, request: Committed.Request, response: Committed.Response) -> None:
