@@ -11,7 +11,7 @@ from pathlib import Path
 from kit.participant import Participant
 from traj_integrator_interfaces.srv import Stop
 
-STOPS, EVERY_S, WITHIN_S = 20, 0.15, 2.0
+STOPS, EVERY_S, WITHIN_S = 20, 0.15, 10.0
 
 
 class Operator:

@@ -19,7 +19,7 @@ from rclpy.waitable import NumberOfEntities, Waitable
 
 from ..wire.readers import SequenceGaps
 from .accounts import Accounts
-from .rclpy_features import request_age_s
+from .rclpy_features import request_age_s, sends_response
 
 GIVES_WAY_S = 0.02
 """Time after which a waiting message gives way to newer ones of its topic, s: two periods of the supervision."""
@@ -74,9 +74,9 @@ class Call:
         """An empty response."""
         return self._service.srv_type.Response()
 
-    def answer(self, response: object) -> None:
-        """Send the response."""
-        self._service.send_response(response, self._header)
+    def answer(self, response: object) -> bool:
+        """Send the response; returns whether it was sent: its caller may not have been discovered yet."""
+        return sends_response(self._service, response, self._header)
 
 
 class _Topic:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import time
+import warnings
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 
@@ -18,6 +19,7 @@ from rclpy.lifecycle import LifecycleNode
 from rclpy.node import Node
 from rclpy.parameter import Parameter
 from rclpy.publisher import Publisher
+from rclpy.service import Service
 
 try:
     from rclpy.event_handler import SubscriptionEventCallbacks
@@ -69,6 +71,17 @@ def publish_parts(publisher: Publisher, parts: Sequence[bytes | np.ndarray]) -> 
             if publish(ctypes.c_void_p(publisher.handle.pointer), ctypes.byref(serialized), None) == 0:
                 return
     publisher.publish(b"".join(parts))  # rclpy also says what is wrong
+
+
+def sends_response(service: Service, response: object, header: object) -> bool:
+    """Send a response; returns whether it was sent: the middleware must have discovered the caller's end.
+
+    It waits 100 ms for that, and rclpy then only warns.
+    """
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", RuntimeWarning)
+        service.send_response(response, header)
+    return not any("failed to send response" in str(one.message) for one in caught)
 
 
 def request_age_s(header: object) -> float:

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from threading import Timer
-from typing import Any, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 from rclpy.lifecycle import LifecycleNode
@@ -33,6 +33,8 @@ _LATER_S = 5e-4
 Result = TypeVar("Result")
 Steps = Generator[None, None, None]
 """An answer that may take long: a generator that yields until the answer is there."""
+_AGAIN_S, _TRIES = 0.25, 3
+"""Time after which an answer is sent again that the middleware did not send, s, and how often: each takes 100 ms."""
 STOP = "stop"
 """The service whose calls are not counted and timed: it is not about a sequence."""
 _OVER = object()
@@ -62,6 +64,16 @@ class _Open:
     steps: Steps
 
 
+class _Unsent(NamedTuple):
+    """An answer that the middleware has not sent."""
+
+    call: Call
+    response: Any
+    tries: int = 0
+    due_s: float = 0.0
+    """Time at which it is sent again, s of the steady clock."""
+
+
 class Services:
     """Answers calls; methods named like a service fill in its response."""
 
@@ -71,6 +83,7 @@ class Services:
         self._accounts = accounts
         self._open: list[_Open] = []
         """Calls whose answers have begun."""
+        self._unsent: list[_Unsent] = []
         self._stopped: tuple[int, ExecutableTrajectory] | None = None
         """Time of the latest answer of ~/stop, and its motion, until the answer is sent."""
         self.stopped_s = 0.0
@@ -217,8 +230,22 @@ class Services:
             if response.success:
                 self._accounts.service_latency.add(call.age_s)
         self._complete(response, call.age_s)
-        with self._accounts.guard(call.name):  # the caller may be gone
-            call.answer(response)
+        self._send(_Unsent(call, response))
+
+    def _send(self, answer: _Unsent) -> None:
+        with self._accounts.guard(answer.call.name):  # the caller may be gone
+            if not answer.call.answer(answer.response) and answer.tries < _TRIES:
+                due_s = time.monotonic() + _AGAIN_S
+                self._unsent.append(answer._replace(tries=answer.tries + 1, due_s=due_s))
+
+    def send_again(self) -> None:
+        """Send answers again whose callers had not been discovered."""
+        now_s, waiting = time.monotonic(), self._unsent
+        if waiting:
+            self._unsent = [answer for answer in waiting if answer.due_s > now_s]
+            for answer in waiting:
+                if answer.due_s <= now_s:
+                    self._send(answer)
 
     def _steps(self, name: str, request: object, response: object) -> Steps:
         steps = getattr(self, name)(self._answers.accepting(), request, response)
