@@ -13,21 +13,22 @@
 namespace traj_integrator::execution {
 namespace {
 
-constexpr long kOf = 4;    // observations of a contrast
-constexpr long kBand = 4;  // diagonals of a covariance: contrasts further apart share nothing
-constexpr long kMostPieces = 5;
-constexpr long kFewestRows = 8;       // less say nothing about noise
-constexpr double kSurely = 6.0;      // twice the logarithm of the likelihood that noise must gain
+constexpr long kOf = 4;          // observations of a contrast
+constexpr long kBand = 4;        // diagonals of a covariance: contrasts further apart share nothing
+constexpr long kMostPieces = 5;  // of a contrast, whose last two steps may have two each
+constexpr long kFewestRows = 8;  // less say nothing about noise
+constexpr double kSurely = 6.0;  // twice the logarithm of the likelihood that noise must gain; 2 takes corners for noise
+constexpr double kHopeless = 30.0;  // the same: no larger lambda makes up for so much
 // Of whitened contrasts, the least median in their rms: of noise it is 0.67, of a few corners among exact rows near 0.
 constexpr double kSpread = 0.25;
 // Of contrasts, the correlation with the next: of noise it is -0.75, of a few steps of an encoder -0.67, of corners of
 // the velocity at least -0.5.
 constexpr double kAlternates = -0.58;
-constexpr double kHopeless = 30.0;  // the same by which no larger lambda makes up
-constexpr double kFirst = 1e-2, kRatio = 3.1622776601683795;  // lambda, relative to mean diagonals
-constexpr long kLambdas = 29;
-constexpr double kMostSigmas = 4.5;   // distance of a row, in its noise
-constexpr double kSlower = 0.1;       // lambda of the next try if a row is further
+constexpr double kFirst = 1e-2;               // the least lambda, relative to mean diagonals; less moves no row
+constexpr double kRatio = 3.1622776601683795;  // of one lambda to the one before: noise within 1.8 times
+constexpr long kLambdas = 29;                 // up to 1e12: windows of 100 rows
+constexpr double kMostSigmas = 4.5;           // distance of a row, in its noise: beyond it is 1 of 150,000
+constexpr double kSlower = 0.1;               // lambda of the next try if a row is further
 
 // Position, velocity or acceleration at a time.
 struct Observation {
@@ -111,7 +112,8 @@ double Factored::factor(const Banded& noise, const Banded& motion, double lambda
 void Factored::forward(long columns, long size, double* y) {
   for (long j = 0; j < size; ++j) {
     const double* const l = row(j);
-    double *const own = y + (j + kBand) * columns, *const one = own - columns, *const two = one - columns, *const three = two - columns;
+    double* const own = y + (j + kBand) * columns;
+    const double *const one = own - columns, *const two = one - columns, *const three = two - columns;
     for (long d = 0; d < columns; ++d) own[d] -= l[1] * one[d] + l[2] * two[d] + l[3] * three[d];
   }
 }

@@ -247,7 +247,8 @@ void Tracker::take_bounds(long joint) {
 double Tracker::largest_excess() const {
   double most = 0;
   for (size_t row = 0; row < c_.kinds.size(); ++row) {
-    const double *side = c_.side.data() + row * stride_, *bound = c_.bound.data() + row * stride_, *value = values_.of(c_.kinds[row]);
+    const double *const side = c_.side.data() + row * stride_, *const bound = c_.bound.data() + row * stride_;
+    const double* const value = values_.of(c_.kinds[row]);
     most = largest(stride_, most, [&](size_t k) { return side[k] * value[k] - bound[k]; });
   }
   return most;
