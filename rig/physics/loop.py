@@ -69,6 +69,10 @@ class Loop:
         self.core = NodeCore(arm.joints, self._refused, **{"start_from": "previous", **limits, **parameters})
         self.sent: list[float] = []
         self._jitter = jitter
+        self.slip: np.ndarray | float = 0.0
+        """By what the encoders are off, rad, `[dof]`."""
+        self.stall = (0.0, 0.0)
+        """Times, s, between which the network carries no message; trajectories arrive at its end."""
         self._ns, self._numbers, self._events = _BEGIN_NS, itertools.count(), []
         self._rows: list[tuple] = []
         self._repeat(self._state, round(SECOND / states_hz))
@@ -150,14 +154,24 @@ class Loop:
 
     def _state(self, at_ns: int) -> None:
         late_ns = round(self.random.uniform(0.0, self._jitter) * SECOND)
-        measured = self.robot.measured()
-        self._later(at_ns + late_ns + _TRANSPORT_NS, self._take_state, self._ns + late_ns, *measured)
+        position, velocity = self.robot.measured()
+        if not self._stalls(at_ns):
+            given = self._ns + late_ns, position + self.slip, velocity
+            self._later(at_ns + late_ns + _TRANSPORT_NS, self._take_state, *given)
+
+    def publishes_too(self, position: np.ndarray, hz: float) -> None:
+        """Let a second publisher of joint states say a position, rad, periodically."""
+        self._repeat(lambda at_ns: self._take_state(at_ns, at_ns, position, 0 * position), round(SECOND / hz))
+
+    def _stalls(self, at_ns: int) -> bool:
+        begin, end = self.stall
+        return begin <= (at_ns - _BEGIN_NS) / SECOND < end
 
     def _take_state(self, at_ns: int, stamp_ns: int, position: np.ndarray, velocity: np.ndarray) -> None:
         self.core.joint_state(position, velocity, at_ns, stamp_ns)
 
     def _report(self, at_ns: int) -> None:
-        if not self.robot.off:
+        if not self.robot.off and not self._stalls(at_ns):
             reference = tuple(part.copy() for part in self.robot.reference.parts)
             self._later(at_ns + _TRANSPORT_NS, self._take_report, self._ns, reference)
 
@@ -183,8 +197,10 @@ class Loop:
     def _publish(self, made: ExecutableTrajectory | None, at_ns: int) -> None:
         if made is not None:
             self.sent.append(self.now)
-            self._later(at_ns + _TRANSPORT_NS, self._received, made.stamp_ns, made.points)
+            arrives_ns = _BEGIN_NS + round(self.stall[1] * SECOND) if self._stalls(at_ns) else at_ns
+            self._later(arrives_ns + _TRANSPORT_NS, self._received, made.stamp_ns, made.points)
 
     def _received(self, at_ns: int, stamp_ns: int, points: tuple) -> None:
-        if not self.robot.off and not self.robot.receive(self.robot.joints, *points, now_ns=at_ns, stamp_ns=stamp_ns):
+        taken = self.robot.off or self.robot.receive(self.robot.joints, *points, now_ns=at_ns, stamp_ns=stamp_ns)
+        if not taken and not self.stall[1]:  # what a stall held up may end in the past
             raise AssertionError(f"the controller refused a trajectory: {self.robot.refusal}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import partial
 
-from . import contacts, free, power
+from . import contacts, faults, free, power
 
 Figures = dict[str, float]
 Scenario = tuple[Callable[..., Figures], Mapping[str, float]]
@@ -22,9 +22,10 @@ SOFTLY = MET | {"unnoticed_s": 0.8}
 """Soft drives need more in free motion, and soft walls push later."""
 INTEGRATED = {key: most for key, most in SLOWLY.items() if key != "force_1s"} | {"force_last": 20}
 """Integrators of drives hold their torque for 1 to 2 s."""
-INSISTS = {"brakes": 2, "force_last": 20, "short_of_back": 0, "short_of_again": 0}
-"""Largest figures of senders that go on into an obstacle: refused after the second time, until the arm has been away.
-"""
+INSISTS = {"force_most": 190, "short_of_back": 0, "short_of_again": 0.1}
+"""Largest figures of senders that go on into an obstacle: it is met again and again, gently."""
+FAST = MET | {"force_1s": 70}
+"""The command goes back by 0.1 rad at most: drives that are not stiff keep pressing after a fast contact."""
 
 SCENARIOS: dict[str, Scenario] = {
     "policy": (free.streamed, FREE),
@@ -56,7 +57,7 @@ SCENARIOS: dict[str, Scenario] = {
     "swing, hobby": (partial(free.swing, **HOBBY), FREE),
     "first motion under a load": (free.cold, FREE),
     "tilting base": (free.tilting, FREE),
-    "wall at 1.0": (contacts.wall, MET),
+    "wall at 1.0": (contacts.wall, FAST),
     "wall at 0.5, stiff": (partial(contacts.wall, drive="stiff", speed=0.5), MET),
     "wall at 0.5, soft": (partial(contacts.wall, drive="pd3", speed=0.5), MET),
     "wall at 0.5, UR": (partial(contacts.wall, speed=0.5, **UR), INTEGRATED),
@@ -82,6 +83,10 @@ SCENARIOS: dict[str, Scenario] = {
     "insisting joystick": (partial(contacts.insisting, what="velocities"), INSISTS),
     "insisting joystick, slow": (partial(contacts.insisting, what="velocities", speed=0.05, angle=0.1), INSISTS),
     "insisting planner": (partial(contacts.insisting, what="plans"), INSISTS),
+    "slipped encoder": (faults.slips, {"way": 0.1, "fastest": 0.1, "unnoticed": 0}),
+    "second publisher": (faults.contradicted, {"way": 0.1, "fastest": 0.1, "begun": 0}),
+    "stalled network": (faults.stalled, {"fastest": 1.1}),
+    "obstacle that goes away": (faults.passed_by, {"short": 0.06}),
     "stop in motion": (power.stopped, FREE | {"announced_off": 0.1}),
     "stop in motion, hobby": (partial(power.stopped, speed=0.8, **HOBBY), {"brakes": 0}),
     "emergency stop, restart": (power.emergency_stop, {"speed_after": 0.1, "home_off_mrad": 60}),

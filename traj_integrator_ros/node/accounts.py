@@ -92,9 +92,10 @@ class Accounts:
         return f"{reason.value}: {line}"
 
     def let_through(self, finding: Rejected) -> None:
-        """Count and log a violation of a trajectory that is published nevertheless."""
+        """Count and log what is told but rejects nothing: violations of limits, and states that are not believed."""
         self.warned[finding.reason] += 1
-        self.warn(("warned", finding.reason), f"published in spite of {finding}")
+        is_state = finding.reason is RejectionReason.CONTRADICTORY_STATE
+        self.warn(("warned", finding.reason), str(finding) if is_state else f"published in spite of {finding}")
 
     # Two places, because rclpy keeps one severity for each place that logs.
 

@@ -1,0 +1,90 @@
+"""Faults after which the command stands: encoders that slip, second publishers, stalls, obstacles that go away."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .free import begun
+from .loop import Log, Loop
+from .motions import course, policy
+
+
+def of_command(loop: Loop, begin: float) -> dict[str, float]:
+    """Figures of the command: its way, and its fastest cycle as a share of the limits of velocity."""
+    log: Log = loop.log(begin)
+    speeds = np.abs(np.diff(log.command, axis=0)) / loop.robot.period * 1e9
+    return {
+        "way": float(np.abs(log.command - log.command[0]).max()),
+        "fastest": float((speeds / np.array(loop.robot.arm.velocity)).max()),
+    }
+
+
+def drawn(seed: int) -> tuple[np.random.Generator, dict[str, str]]:
+    """A random generator, and an arm with drives."""
+    random = np.random.default_rng(71 + seed)
+    arm, drives = [("panda", ["pd3", "pd6", "pd12", "stiff"]), ("ur5e", ["cascade", "cascade_ff"])][random.integers(2)]
+    return random, {"arm": arm, "drive": str(random.choice(drives))}
+
+
+def slips(seed: int = 0, *, reports: bool = True, **parameters: object) -> dict[str, float]:
+    """The encoder of a joint slips at rest, and nobody sends anything."""
+    random, arm = drawn(seed)
+    loop = begun(seed=seed, reports=reports, **arm, **parameters)
+    begin = loop.now
+    loop.go(0.5)
+    joint = random.integers(loop.robot.dof)
+    loop.slip = random.choice([-1.0, 1.0]) * random.uniform(0.06, 1.0) * (np.arange(loop.robot.dof) == joint)
+    loop.go(4.0)
+    return of_command(loop, begin) | {"unnoticed": float(loop.guard.brakes == 0)}
+
+
+def contradicted(seed: int = 0, *, reports: bool = True, **parameters: object) -> dict[str, float]:
+    """A second publisher says another place; then plans to stay where the arm is said to be come."""
+    random, arm = drawn(seed)
+    loop = begun(seed=seed, reports=reports, **arm, **parameters)
+    place = random.uniform(-1.0, 1.0) + loop.robot.home
+    loop.publishes_too(place, random.choice([10.0, 50.0, 100.0, 250.0]))
+    loop.go(0.3)
+    begin, sent = loop.now, len(loop.sent)
+    for there in (place, loop.robot.output()[0]) * 3:
+        loop.plan(np.array([1.0]), there[None], end="goal")
+        loop.go(0.17)
+    loop.go(1.0)
+    return of_command(loop, begin) | {"begun": len(loop.sent) - sent}
+
+
+def stalled(seed: int = 0, *, reports: bool = True, **parameters: object) -> dict[str, float]:
+    """The network stalls in motion, both ways; a policy goes on meanwhile."""
+    random, arm = drawn(seed)
+    loop = begun(seed=seed, reports=reports, **arm, **parameters)
+    begin = loop.now
+    at = course(loop, 3 + seed, 4.0, begin + 0.3, 0.4)
+    loop.stall = begin + 1.3, begin + 1.3 + random.uniform(0.05, 1.0)
+    policy(loop, at, 4.0, seed=seed)
+    loop.go(1.5)
+    return of_command(loop, begin)
+
+
+def passed_by(seed: int = 0, *, reports: bool = True, **parameters: object) -> dict[str, float]:
+    """Somebody holds the hand back for a while; a policy goes on to its goal from where it sees the arm."""
+    random, arm = drawn(seed)
+    loop = begun(seed=seed, reports=reports, **arm, **parameters)
+    home, begin_s = loop.place, loop.clock_s
+    goal, until_s = home + 0.6 * (np.arange(loop.robot.dof) == 0), begin_s + random.uniform(1.5, 6.0)
+
+    def held(time_s: float) -> np.ndarray:
+        over, speed = (part[0] for part in loop.robot.output())
+        over -= home[0] + 0.2
+        lever = -2000.0 * over - 40.0 * max(speed, 0.0) if time_s < until_s and over > 0 else 0.0
+        return np.array([0.0, max(lever, -120.0), 0.0])
+
+    loop.robot.force = held
+
+    def send() -> None:
+        here = loop.robot.measured()[0]
+        share = np.minimum(0.04 * np.arange(1, 25) * 0.3 / max(np.abs(goal - here).max(), 1e-6), 1.0)
+        loop.sequence(here + share[:, None] * (goal - here), 0.04)
+
+    loop.go(until_s - begin_s + 8.0, 0.1, send)
+    loop.go(1.0)
+    return {"short": float(np.abs(loop.robot.output()[0] - goal)[0])}
