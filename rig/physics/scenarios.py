@@ -17,10 +17,11 @@ FREE = {"brakes": 0, "refused": 0}
 MET = {"unnoticed_s": 0.3, "force_1s": 20, "tries": 1, "home_off_mrad": 60}
 """Largest figures of contacts: time until the command slows; force a second later; tries until a plan back is executed.
 """
-SLOWLY = MET | {"unnoticed_s": 0.6}
+SLOWLY = {"unnoticed_s": 0.6, "force_last": 20, "tries": 1, "home_off_mrad": 60}
+"""The stream goes on into what it met slowly, and meets it again."""
 SOFTLY = MET | {"unnoticed_s": 0.8}
 """Soft drives need more in free motion, and soft walls push later."""
-INTEGRATED = {key: most for key, most in SLOWLY.items() if key != "force_1s"} | {"force_last": 20}
+INTEGRATED = SLOWLY
 """Integrators of drives hold their torque for 1 to 2 s."""
 INSISTS = {"force_most": 190, "short_of_back": 0, "short_of_again": 0.1}
 """Largest figures of senders that go on into an obstacle: it is met again and again, gently."""
