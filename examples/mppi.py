@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import rclpy
-import torch
+from on_device import STEP, Sampler
 from rclpy.executors import ExternalShutdownException
 from rclpy.node import Node
 from rclpy.qos import qos_profile_sensor_data
@@ -19,67 +19,8 @@ from rclpy.utilities import remove_ros_args
 from sensor_msgs.msg import JointState
 
 from traj_integrator_ros.client import SECOND_NS, IntegratorClient, Refused
-from traj_integrator_ros.kernels import CostTerm, QuadraticCost, quadratic_cost
 
-HORIZON, STEP = 32, 0.05  # velocities in a rollout, s for each; a new plan is sent after every step
-KNOTS, SPREAD = 8, 0.05  # of the noise: independent numbers for each joint, rad/s
-GREED = 0.1  # temperature of the weights, of the standard deviation of the costs
 REACH, SWITCH = 0.3, 4.0  # goal range, rad, and time between two goals, s
-SPEED, ACCELERATION = 1.0, 4.0  # rad/s and rad/s^2 to stay below
-
-
-class Sampler:
-    """Model predictive path integral control of velocities; knows no ROS.
-
-    Args:
-        dof: joints.
-        rollouts: sampled in each improvement.
-
-    """
-
-    def __init__(self, dof: int, rollouts: int) -> None:
-        self.velocities = torch.zeros(HORIZON, dof)
-        """The plan, rad/s."""
-        self._noise = torch.empty(rollouts, KNOTS, dof)
-        # White noise would average out, so the noise is smooth: raised cosines, each around a knot.
-        place = (torch.arange(HORIZON) + 0.5) * (KNOTS - 1) / HORIZON
-        self._shape = (
-            0.5 + 0.5 * torch.cos(torch.pi * (place[:, None] - torch.arange(KNOTS)).clamp(-1, 1))
-        ).contiguous()
-
-    def improve(self, start: np.ndarray, goal: np.ndarray) -> float:
-        """Sample around the plan and move it to the average of the samples, weighted by their costs.
-
-        Args:
-            start: position and velocity `[2, dof]`, rad, rad/s.
-            goal: `[dof]`, rad, to rest at.
-
-        Returns:
-            The cost of the plan before the improvement.
-
-        """
-        noise = self._shape @ self._noise.normal_(0.0, SPREAD)
-        noise[0] = 0  # the plan itself is one of the samples
-        candidates = self.velocities + noise
-        rows = torch.from_numpy(start).float()[:, None]
-        costs = quadratic_cost(candidates, *rows, cost=cost_of(goal), control_map="velocity", dt=STEP)
-        weights = torch.softmax(-costs / (GREED * costs.std() + 1e-12), dim=0)
-        self.velocities = torch.einsum("r,rhd->hd", weights, candidates)
-        return costs[0].item()
-
-    def advance(self, steps: int) -> None:
-        """Remove the executed steps, and append zeros."""
-        steps = min(steps, HORIZON)
-        self.velocities = torch.cat([self.velocities[steps:], torch.zeros(steps, self.velocities.shape[1])])
-
-
-def cost_of(goal: np.ndarray) -> QuadraticCost:
-    """Cost for reaching the goal, at rest at the end of the plan, smoothly and within limits."""
-    return QuadraticCost(
-        position=CostTerm(weight=1.0, target=torch.from_numpy(goal).float(), terminal_weight=50.0),
-        velocity=CostTerm(terminal_weight=5.0, limit_weight=500.0, lower=-SPEED, upper=SPEED),
-        acceleration=CostTerm(weight=0.02, limit_weight=50.0, lower=-ACCELERATION, upper=ACCELERATION),
-    )
 
 
 @dataclass
@@ -95,9 +36,9 @@ class Second:
 class Mppi(Node):
     """Sends a plan after every step; sampling begins a step ahead, so that there is enough time."""
 
-    def __init__(self, rollouts: int) -> None:
+    def __init__(self, rollouts: int, device: str) -> None:
         super().__init__("mppi")
-        self.rollouts = rollouts
+        self.rollouts, self.device = rollouts, device
         self.names: list[str] = []
         self.sampler: Sampler | None = None
         self.home = np.zeros(0)
@@ -123,7 +64,7 @@ class Mppi(Node):
         if self.sampler is None and self.names:
             at = dict(zip(state.name, state.position, strict=True))
             self.home = np.array([at[name] for name in self.names])
-            self.sampler = Sampler(len(self.names), self.rollouts)
+            self.sampler = Sampler(len(self.names), self.rollouts, self.device)
 
     def plan(self) -> None:
         """Sample a plan for the step after the next, and send it."""
@@ -169,9 +110,10 @@ def main() -> None:
     """Run until Ctrl-C."""
     parser = argparse.ArgumentParser(description="Samples rollouts and sends the winner, twenty times a second.")
     parser.add_argument("--rollouts", type=int, default=2000, help="of each plan (default: %(default)s)")
+    parser.add_argument("--device", default="cpu", help="where rollouts are computed (default: %(default)s)")
     options = parser.parse_args(remove_ros_args()[1:])
     rclpy.init()
-    node = Mppi(options.rollouts)
+    node = Mppi(options.rollouts, options.device)
     try:
         node.ask_for_names()
         rclpy.spin(node)

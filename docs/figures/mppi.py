@@ -17,7 +17,7 @@ import numpy as np
 import torch
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "examples"))
-from mppi import STEP, Sampler, cost_of
+from on_device import STEP, Sampler, cost_of
 
 from traj_integrator_ros.kernels import quadratic_cost
 

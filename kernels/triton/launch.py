@@ -13,8 +13,8 @@ from ..signature import KINDS
 from ..types import End, Inputs, VjpInputs
 from .ends import ends_kernel
 
-REGISTERS = 255
-"""Bound for each thread: without one, the compiler may spill registers to fit one more program."""
+OPTIONS = {"maxnreg": 255, "enable_fp_fusion": False}
+"""Of the compiler. Without a bound for the registers of a thread, it may spill some to fit one more program."""
 TRAJECTORIES = 8
 """Most trajectories in a program, each with a chunk: many, so that few elements share a program with an end."""
 PER_THREAD = 2
@@ -160,7 +160,7 @@ def launch(kernel: object, programs: tuple[int, ...], arguments: dict[str, objec
     if device.type != "cuda" and type(kernel).__name__ != "InterpretedFunction":
         raise ValueError(f"all tensors: expected on a CUDA device (or TRITON_INTERPRET=1), got {device}")
     with torch.cuda.device(device) if device.type == "cuda" else contextlib.nullcontext():
-        kernel[programs](**arguments, num_warps=warps, maxnreg=REGISTERS, enable_fp_fusion=False)
+        kernel[programs](**arguments, num_warps=warps, **OPTIONS)
 
 
 def program_size(device: torch.device) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 
 import torch
@@ -10,13 +10,16 @@ from hypothesis import strategies as st
 from operator_cases import Case, cases, numbers
 from torch import Tensor
 
-from traj_integrator_ros.kernels import ControlMap
+from traj_integrator_ros.kernels import MAPS, ControlMap
 from traj_integrator_ros.kernels.backends import launcher
 from traj_integrator_ros.kernels.signature import ROWS
 from traj_integrator_ros.kernels.types import Inputs, VjpInputs
 from traj_integrator_ros.kernels.validation import prepare_step
 
 DTYPES = (torch.float64, torch.float32)
+# Relative to the norm of each result: rounding of the arithmetic, float32 for half types, too, and of the result.
+LIMIT = {torch.float64: 1e-11, torch.float32: 5e-7, torch.bfloat16: 2**-7, torch.float16: 2**-10}
+SUM_LIMIT = 2e-6
 
 
 @dataclass
@@ -55,14 +58,18 @@ class Launch:
     def forward(self, backend: str, **options: object) -> tuple[Tensor, ...]:
         """The four outputs."""
         scheme = self.operator.scheme(self.kernel.scheme)
-        return launcher(self.operator.name, "forward", backend, self.device)(self.inputs, **scheme, **options)
+        return self._launcher("forward", backend)(self.inputs, **scheme, **options)
 
     def vjp(self, backend: str, **options: object) -> tuple[Tensor | None, ...]:
         """The gradients of the action, and of the rows of start and goal."""
         counts = [end.count for end in self.inputs.ends]
         inputs = VjpInputs(self.upstream, self.inputs.indices, self.inputs.dt, counts, self.case.horizon, self.needs)
         scheme = self.operator.scheme([self.truncated] if self.operator.truncates else self.kernel.scheme, vjp=True)
-        return launcher(self.operator.name, "vjp", backend, self.device)(inputs, **scheme, **options)
+        return self._launcher("vjp", backend)(inputs, **scheme, **options)
+
+    def _launcher(self, direction: str, backend: str) -> Callable[..., tuple]:
+        """What Triton launches is executed on the CPU, too (`ptx_launch`)."""
+        return launcher(self.operator.name, direction, backend, "cuda" if backend == "triton" else self.device)
 
     def both(self, backend: str) -> list[Tensor | None]:
         """Outputs and gradients."""
@@ -107,12 +114,15 @@ class Launch:
         return torch.stack([tensor, tensor + 1], -1)[..., 0] if self.strided else tensor
 
 
-def launches(kernel: ControlMap, **sizes: st.SearchStrategy) -> st.SearchStrategy[Launch]:
+def launches(
+    kernel: ControlMap, dtypes: Sequence[torch.dtype] = DTYPES, **sizes: st.SearchStrategy
+) -> st.SearchStrategy[Launch]:
     """Launches of any kind for a map's operator."""
     return st.builds(
         Launch,
         cases(kernel, **sizes).filter(lambda case: not case.masked),
-        *[st.sampled_from(DTYPES)] * 2,
+        st.sampled_from(dtypes),
+        st.sampled_from(DTYPES),
         st.booleans(),
         st.sets(st.integers(0, 3), max_size=3),
         st.sampled_from(((), (0,), (2,), (1, 3), (2, 7), (1, 2, 3, 4))),
@@ -126,3 +136,30 @@ def assert_close(got: Tensor | None, want: Tensor | None, limit: float, name: ob
     if want is not None:
         assert got.shape == want.shape and got.is_contiguous(), name
         assert (got.cpu().double() - want).norm() <= limit * want.norm() + 1e-300, name
+
+
+def assert_matches(launch: Launch) -> None:
+    """Forward and transpose agree with the reference and its autograd."""
+    limit, forms = LIMIT[launch.dtype], {launch.case.start, launch.case.goal}
+    # Gradients of rows that trajectories share are rounded before they are added up, where they may cancel.
+    of_rows = SUM_LIMIT if launch.dtype == torch.float32 and forms & {"one", "pool"} else limit
+    for place, (got, want) in enumerate(zip(launch.both("triton"), launch.expected()[0], strict=True)):
+        assert got is None or got.dtype == launch.dtype
+        assert_close(got, want, limit if place < 5 else of_rows, place)
+
+
+def assert_keeps_digits(name: str, horizon: int, dt: float, goal: str, device: str = "cpu") -> None:
+    """Largest error over the largest value, where errors of many rows add up or values of neighbouring rows cancel."""
+    case = Case(MAPS[name], 1, horizon, 4, dt="scalar", goal=goal)
+    launch = Launch(case, torch.float32, device=device)
+    times = 1.3 * dt * torch.arange(launch.upstream[0].shape[1] + 1, dtype=torch.float64)[:, None] + torch.arange(4)
+    waves = [torch.sin(times + kind).float().to(device)[None] for kind in range(4)]
+    action = waves[3] if name == "jerk" else 2 + waves[0]
+    start = 2 + waves[0], 1.3 * torch.cos(times).float().to(device)[None], -1.69 * waves[0]
+    values = (action[:, 1 : horizon + 1], *(one[:, 0] for one in start), *launch.inputs.values[4:])
+    launch.inputs = launch.inputs._replace(values=values, dt=torch.tensor([[dt]], dtype=torch.float64, device=device))
+    launch.upstream = [wave[:, :-1].contiguous() for wave in waves]
+    for place, (got, want) in enumerate(zip(launch.both("triton"), launch.expected()[0], strict=True)):
+        if want is not None:
+            error = (got.cpu().double() - want).abs().max()
+            assert error <= LIMIT[torch.float32] * want.abs().max(), place

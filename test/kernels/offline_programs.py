@@ -1,4 +1,4 @@
-"""Benchmarks that compile Triton kernels for absent devices, in processes of their own."""
+"""Compiles Triton kernels for absent devices, in a process of its own."""
 
 from __future__ import annotations
 
@@ -10,12 +10,15 @@ from pathlib import Path
 from preloaded_python import preloaded_python
 
 
-def printed(module: str, *arguments: str, root: Path) -> list[dict[str, object]]:
-    """The lines of JSON that a benchmark prints; compiling wants TRITON_INTERPRET unset."""
+def printed(*arguments: str, root: Path) -> list[dict[str, object]]:
+    """The lines of JSON that `offline.py` prints; compiling wants TRITON_INTERPRET unset."""
     finished = subprocess.run(
-        [preloaded_python(), "-m", f"benchmarks.{module}", *arguments],
+        [preloaded_python(), Path(__file__).parent / "offline.py", "--json", *arguments],
         cwd=root,
-        env={name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"},
+        env={
+            **{name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"},
+            "PYTHONPATH": os.pathsep.join(filter(None, (str(root), os.environ.get("PYTHONPATH")))),
+        },
         capture_output=True,
         text=True,
         check=False,

@@ -1,7 +1,8 @@
-"""Checks that every Triton kernel must pass, under the interpreter or on a device.
+"""Checks that every Triton kernel must pass, compiled for absent GPUs and executed (`ptx_launch`), or on a GPU.
 
-`test_triton_kernels.py` runs this file in processes of its own: TRITON_INTERPRET has to be set before triton is
-imported, and would change what other tests see. `TRITON_CHECKS_DEVICE` is "cpu" (interpreter) or "cuda".
+`test_triton_kernels.py` runs this file in processes of its own. `TRITON_CHECKS_DEVICE` is "cpu" (executed here) or
+"cuda"; `TRITON_CHECKS_SM` names one architecture to compile for, otherwise each check and example takes another one;
+`TRITON_CHECKS_EXAMPLES` is the number of examples of a map.
 """
 
 from __future__ import annotations
@@ -9,23 +10,21 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import os
-from collections.abc import Callable
-from unittest import mock
+import zlib
+from collections.abc import Iterator
 
 import hypothesis.strategies as st
-import numpy as np
 import pytest
 import torch
-from hypothesis import HealthCheck, given, settings
-from launch_cases import Launch, assert_close, launches
+from hypothesis import HealthCheck, Phase, given, settings
+from launch_cases import LIMIT, SUM_LIMIT, Launch, assert_close, assert_keeps_digits, assert_matches, launches
 from operator_cases import OPERATOR, SIGNATURE, Case, signature_case
-from triton import language
 
 from traj_integrator_ros.engine import staged as engine_staged
 from traj_integrator_ros.engine.call import call_of, ends_of
 from traj_integrator_ros.engine.integrator import TrajectoryIntegrator
 from traj_integrator_ros.engine.staged import StagedRunner
-from traj_integrator_ros.kernels import MAPS, Backend, ControlMap
+from traj_integrator_ros.kernels import MAPS, Backend, operator
 from traj_integrator_ros.kernels.backends import launcher
 from traj_integrator_ros.kernels.triton import launch as triton_launch
 
@@ -33,62 +32,39 @@ DEVICE = os.environ.get("TRITON_CHECKS_DEVICE", "cpu")
 ON_GPU = DEVICE != "cpu"
 
 
-def _quicken() -> None:
-    """Keep the interpreter from work that takes most of the time of these checks and changes nothing.
+EXAMPLES = int(os.environ.get("TRITON_CHECKS_EXAMPLES", "5"))
+OPTIONS = {
+    "max_examples": 25 if ON_GPU else EXAMPLES,
+    "suppress_health_check": list(HealthCheck),
+    "deadline": None,
+    "phases": [Phase.explicit, Phase.generate],  # shrinking would compile for minutes
+    "print_blob": True,
+}
+if ON_GPU:
+    ARCHITECTURES = (0,)
+else:
+    from ptx_launch import ARCHITECTURES, executing
 
-    It replaces what the language is made of before each launch, and again before each call of a function by a kernel,
-    when nothing is left to replace; it makes shapes compatible that are the same; and it computes whether integers
-    overflow, for assertions that are off.
-    """
-    from triton.runtime import interpreter
-
-    patch, languages_of = interpreter._patch_lang, {}
-
-    def patch_what_is_not(function: Callable) -> object:
-        names = function.__globals__
-        if id(names) not in languages_of:
-            languages_of[id(names)] = [one for one in names.values() if one is language or one is language.core]
-        languages = languages_of[id(names)]
-        if languages and not any(language.core.is_builtin(one.load) for one in languages):
-            return interpreter._LangPatchScope()  # of no changes
-        return patch(function)
-
-    interpreter._patch_lang = patch_what_is_not
-    builder = interpreter.interpreter_builder
-    builder.options = dataclasses.replace(builder.options, sanitize_overflow=False)
-    semantic = getattr(language.semantic, "TritonSemantic", None)
-    if semantic is not None:  # before Triton 3.4, a module of functions
-        broadcast = semantic.broadcast_impl_value
-
-        def broadcast_what_differs(self: object, *given: language.tensor) -> tuple[language.tensor, ...]:
-            are_blocks = given[0].type.is_block() and given[1].type.is_block()
-            is_same = are_blocks and given[0].handle.data.shape == given[1].handle.data.shape
-            return given if is_same else broadcast(self, *given)
-
-        semantic.broadcast_impl_value = broadcast_what_differs
+    ARCHITECTURES = tuple(map(int, os.environ.get("TRITON_CHECKS_SM", "").split())) or ARCHITECTURES
 
 
-def _fuse() -> None:
-    """Round fused products and sums of float32 once, as devices do: the interpreter rounds the product, too."""
-    from triton.runtime import interpreter
-
-    def create_fma(self: object, x: object, y: object, z: object) -> object:
-        exact = x.data.astype(np.float64) * y.data + z.data
-        return interpreter.TensorHandle(exact.astype(x.data.dtype), x.dtype.scalar)
-
-    interpreter.InterpreterBuilder.create_fma = create_fma
+@contextlib.contextmanager
+def device(architecture: int) -> Iterator[None]:
+    """The device, or one of an architecture in its place."""
+    with contextlib.nullcontext() if ON_GPU else executing(architecture):
+        yield
 
 
-if not ON_GPU:
-    _quicken()
-    _fuse()
+@pytest.fixture(autouse=True)
+def any_device(request: pytest.FixtureRequest) -> Iterator[None]:
+    """The architecture follows from the name of the test."""
+    with device(ARCHITECTURES[zlib.crc32(request.node.name.encode()) % len(ARCHITECTURES)]):
+        yield
+
 
 # Checks that do not depend on the map take the maps with the most start rows, and both ends of the chain.
 SOME_MAPS = pytest.mark.parametrize("name", ["clique", "clique_central", "jerk", "bspline_tight"])
 STEPS = [name for name in MAPS if not name.startswith("bspline")]
-# Relative to the norm of each result: rounding of the arithmetic, float32 for half types, too, and of the result.
-LIMIT = {torch.float64: 1e-11, torch.float32: 5e-7, torch.bfloat16: 2**-7, torch.float16: 2**-10}
-SUM_LIMIT = 2e-6
 
 
 def launch_of(name: str, *sizes: int, dtype: torch.dtype = torch.float64, truncated: bool = False, **fields) -> Launch:
@@ -96,48 +72,26 @@ def launch_of(name: str, *sizes: int, dtype: torch.dtype = torch.float64, trunca
     return Launch(Case(MAPS[name], *sizes, **{"dt": "scalar", **fields}), dtype, truncated=truncated, device=DEVICE)
 
 
-def assert_matches(launch: Launch) -> None:
-    """Forward and transpose agree with the reference and its autograd."""
-    limit, forms = LIMIT[launch.dtype], {launch.case.start, launch.case.goal}
-    # Gradients of rows that trajectories share are rounded before they are added up, where they may cancel.
-    of_rows = SUM_LIMIT if launch.dtype == torch.float32 and forms & {"one", "pool"} else limit
-    for place, (got, want) in enumerate(zip(launch.both("triton"), launch.expected()[0], strict=True)):
-        assert got is None or got.dtype == launch.dtype
-        assert_close(got, want, limit if place < 5 else of_rows, place)
-
-
-def is_scan(kernel: ControlMap) -> bool:
-    """The interpreter's time depends on the number of programs, and a scan has one for each trajectory."""
-    return "central" not in kernel.name and not kernel.operator.goals and not ON_GPU
-
-
 @OPERATOR
-@settings(max_examples=25 if ON_GPU else 7, suppress_health_check=list(HealthCheck), deadline=None)
+@settings(**OPTIONS)
 @given(data=st.data())
 def test_forward_and_vjp_match_the_reference_for_any_shape_and_absence(kernel, data):
-    longest, widest = (130, 32) if ON_GPU else (12, 6) if kernel.operator.goals else (70, 12)
-    few = st.integers(0, 4)
     sizes = {
-        "batch": few if kernel.operator.goals or is_scan(kernel) else st.one_of(few, few, st.integers(5, 70)),
-        "horizon": st.one_of(st.integers(1, 5), st.integers(1, longest)),
-        "dof": st.integers(1, widest),
+        "batch": st.one_of(st.integers(0, 4), st.integers(5, 70 if ON_GPU else 20)),
+        "horizon": st.one_of(st.integers(1, 5), st.integers(1, 130)),
+        "dof": st.one_of(st.integers(1, 8), st.integers(1, 32)),
     }
-    launch = data.draw(launches(kernel, **sizes))
+    launch = data.draw(launches(kernel, tuple(LIMIT), **sizes))
     launch = dataclasses.replace(launch, device=DEVICE)
-    size = data.draw(st.sampled_from((None, None, 64, 512)), "program")
-    size = size if launch.inputs.action.numel() < 5000 else None
-    size_of = mock.patch.object(triton_launch, "program_size", lambda device: size)
-    with size_of if size else contextlib.nullcontext():
+    with device(data.draw(st.sampled_from(ARCHITECTURES), "architecture")):
         assert_matches(launch)
 
 
 @OPERATOR
 @pytest.mark.parametrize(("batch", "horizon", "dof"), [(0, 5, 3), (1, 1, 1), (70, 2, 1), (1, 257, 33)])
 def test_smallest_and_longest_shapes_match_the_reference(kernel, batch, horizon, dof):
-    if is_scan(kernel):
-        batch = min(batch, 5)  # otherwise seconds of interpreter
     if kernel.operator.goals and not ON_GPU:
-        batch, horizon, dof = min(batch, 5), min(horizon, 20), min(dof, 2)
+        horizon = min(horizon, 20)
     for start, goal in (("pool", "own"), ("own", "pool")):
         case = signature_case(kernel, batch=batch, horizon=horizon, dof=dof, start=start)
         assert_matches(Launch(dataclasses.replace(case, goal=goal if kernel.goal else ""), device=DEVICE))
@@ -154,18 +108,7 @@ def test_smallest_and_longest_shapes_match_the_reference(kernel, batch, horizon,
     ],
 )
 def test_smooth_motions_and_smooth_gradients_keep_their_digits(name, horizon, dt, goal):
-    """Largest error over the largest value, where errors of many rows add up or values of neighbouring rows cancel."""
-    launch = launch_of(name, 1, horizon, 4, dtype=torch.float32, goal=goal)
-    times = 1.3 * dt * torch.arange(launch.upstream[0].shape[1] + 1, dtype=torch.float64)[:, None] + torch.arange(4)
-    waves = [torch.sin(times + kind).float().to(DEVICE)[None] for kind in range(4)]
-    action = waves[3] if name == "jerk" else 2 + waves[0]
-    start = 2 + waves[0], 1.3 * torch.cos(times).float().to(DEVICE)[None], -1.69 * waves[0]
-    values = (action[:, 1 : horizon + 1], *(one[:, 0] for one in start), *launch.inputs.values[4:])
-    launch.inputs = launch.inputs._replace(values=values, dt=torch.tensor([[dt]], dtype=torch.float64, device=DEVICE))
-    launch.upstream = [wave[:, :-1].contiguous() for wave in waves]
-    for place, (got, want) in enumerate(zip(launch.both("triton"), launch.expected()[0], strict=True)):
-        if want is not None:
-            assert (got.cpu().double() - want).abs().max() <= LIMIT[torch.float32] * want.abs().max(), place
+    assert_keeps_digits(name, horizon, dt, goal, DEVICE)
 
 
 @SOME_MAPS
@@ -229,9 +172,10 @@ def test_what_does_not_fit_is_refused_by_name(name):
 
 
 @SIGNATURE
-def test_public_functions_reach_the_kernels_and_differentiate_through_them(kernel):
+def test_public_functions_reach_the_kernels_and_differentiate_through_them(kernel, monkeypatch):
     case = Case(kernel, 3, 7, 2, dt="[1]", start="pool")
     results = []
+    monkeypatch.setattr(operator, "launcher", lambda *which: launcher(*which[:3], "cuda"))
     for backend in (Backend.TRITON, Backend.REFERENCE):
         inputs = [tensor.detach().to(DEVICE).requires_grad_() for tensor in case.leaves()]
         trajectory = case.step(*inputs, start_index=case.fixed["start_index"].to(DEVICE), backend=backend)
@@ -300,7 +244,7 @@ def test_a_cuda_graph_replays_with_new_inputs_and_allocates_nothing(name):
 def test_the_engine_drives_the_kernels_into_its_own_memory(kernel, monkeypatch):
     """The engine's runner for devices, with inputs in each form; on CUDA devices it uses graphs."""
     monkeypatch.setattr(engine_staged, "default_backend", lambda device: Backend.TRITON)
-    monkeypatch.setattr(engine_staged, "launcher", lambda *which: launcher(*which[:2], "triton", which[3]))
+    monkeypatch.setattr(engine_staged, "launcher", lambda *which: launcher(*which[:2], "triton", "cuda"))
     on_device = TrajectoryIntegrator(DEVICE, runner=StagedRunner(torch.device(DEVICE), torch.float32, max_graphs=4))
     directly = TrajectoryIntegrator("cpu")
     generator = torch.Generator().manual_seed(0)

@@ -10,14 +10,12 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable
-from functools import partial, wraps
+from functools import wraps
 from typing import TypeVar
 
 import numpy as np
-import torch
 
 from ..kernels import Backend, ControlMap, QuadraticCost, backend_info, default_backend
-from .auto import AutoRunner, Crossover, numbers_of
 from .call import NO_ENDS, STARTS, Call, Ends, Gradient, Runner, Wanted, ends_of, step_lengths
 from .evaluation import composed_evaluation, fused_evaluation, vjp_dt
 from .runners import (
@@ -61,7 +59,7 @@ class TrajectoryIntegrator:
     read during the call only, and may be read-only.
 
     Args:
-        device: "auto" (CUDA if there is a device, the CPU for calls that are faster there), "cpu", "cuda" or "cuda:N".
+        device: "auto" (the CPU: from host arrays to host arrays it is the fastest), "cpu", "cuda" or "cuda:N".
         dtype: of the results, "float32" or "float64".
         max_graphs: number of CUDA graphs that are kept: one for each kind and shape of call, with its own buffers; 0
             for none.
@@ -79,26 +77,13 @@ class TrajectoryIntegrator:
         self.dtype = DTYPES[dtype]
         self._buffers = Buffers(self.device, self.dtype)
         self._inputs = Buffers(self.device, self.dtype)  # for calls that the runner cannot compute
-        self._runner = self._make_runner(device == "auto", max_graphs) if runner is None else runner
+        self._runner = self._make_runner(max_graphs) if runner is None else runner
         self._sizes = PartSizes(str(self.device), self._runner, self._inputs)
 
     @property
     def backend(self) -> str:
         """The backend on this device: "reference", "native" or "triton" (see `kernels.backend_info`)."""
         return default_backend(self.device).value
-
-    @property
-    def crossover(self) -> Crossover | None:
-        """Sizes from which the device computes instead of the CPU; None before measuring, or with one device."""
-        return self._runner.crossover if isinstance(self._runner, AutoRunner) else None
-
-    @property
-    def place(self) -> str:
-        """Device and backend of calls, in words."""
-        if self.crossover is None:
-            return str(self.device)
-        forward, vjp = (f"{numbers:.3g}" for numbers in self.crossover)
-        return f"{self.device}, or the CPU below {forward} numbers in a batch of trajectories (gradients: {vjp})"
 
     @property
     def backend_obstacle(self) -> str:
@@ -183,10 +168,7 @@ class TrajectoryIntegrator:
             OutOfDeviceMemory: one trajectory does not fit on the device.
 
         """
-        runner = self._runner
-        if isinstance(runner, AutoRunner) and runner.is_for_cpu(numbers_of(call)):
-            runner = runner.cpu
-        if isinstance(runner, DirectRunner) and not wanted.dt:
+        if isinstance(self._runner, DirectRunner) and not wanted.dt:
             return fused_evaluation(call, cost, wanted, self._buffers)
         return composed_evaluation(call, cost, wanted, self._inputs, self._sizes)
 
@@ -197,14 +179,12 @@ class TrajectoryIntegrator:
         or with one for each step, need: for every choice of upstream gradients and start rows, for a start pool, and
         for the gradient of dt. Compiled kernels are cached on disk.
         """
-        device = self._runner.device if isinstance(self._runner, AutoRunner) else self._runner
         for batch, horizon in shapes:
             row, one = np.zeros((1, dof), np.float32), step_lengths(1.0)
             call = Call(kernel, (batch, horizon, dof), one, ends_of((row, None, None)))
             call = call._replace(actions=np.zeros(call.shape, np.float32))
-            if isinstance(device, StagedRunner):
-                engine = TrajectoryIntegrator(str(self.device), str(self.dtype).removeprefix("torch."), runner=device)
-                _call_every_kind(engine, call, row)
+            if isinstance(self._runner, StagedRunner):
+                _call_every_kind(self, call, row)
             for _ in range(2):  # a kind of call is recorded when it occurs for the second time
                 trajectory = self.integrate(call)
                 self.vjp(call._replace(upstream=(trajectory[0], None, None, None)))
@@ -214,14 +194,10 @@ class TrajectoryIntegrator:
         self._buffers.release()
         self._sizes.release()
 
-    def _make_runner(self, is_auto: bool, max_graphs: int) -> Runner:
+    def _make_runner(self, max_graphs: int) -> Runner:
         if default_backend(self.device) is Backend.NATIVE:
             return DirectRunner(self.dtype)
-        staged = StagedRunner(self.device, self.dtype, max_graphs)
-        if not is_auto or default_backend(torch.device("cpu")) is not Backend.NATIVE:
-            return staged
-        allocate = partial(torch.empty, dtype=self.dtype, pin_memory=self.device.type == "cuda")
-        return AutoRunner(DirectRunner(self.dtype), staged, allocate)
+        return StagedRunner(self.device, self.dtype, max_graphs)
 
 
 def _call_every_kind(engine: TrajectoryIntegrator, call: Call, row: np.ndarray) -> None:

@@ -275,9 +275,9 @@ def resolve_device(name: str) -> torch.device:
         ValueError: an unknown name, or a device that does not exist.
 
     """
-    count = torch.cuda.device_count()
     if name == "auto":
-        return torch.device("cuda:0" if count else "cpu")
+        return torch.device("cpu")
+    count = torch.cuda.device_count()
     try:
         device = torch.device(name)
     except RuntimeError:

@@ -97,7 +97,7 @@ class IntegratorNode(LifecycleNode):
         engine = self._engine
         self._say(
             f"configured: {len(parameters.joint_names)} joints, {engine.backend} kernels in {parameters.dtype} "
-            f"on {engine.place}"
+            f"on {engine.device}"
         )
         self._tell_limits()
         self._say(f"~/follow_joint_trajectory is {self._answers.goal_server.offer}")

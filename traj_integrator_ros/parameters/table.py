@@ -115,7 +115,7 @@ class ParameterTable:
     )
     device: str = _value(
         "auto",
-        "Where kernels run: auto (CUDA if present, the CPU for small calls), cpu, cuda or cuda:N",
+        "Where kernels run: auto (the CPU, the fastest from message to message), cpu, cuda or cuda:N",
         pattern=r"auto|cpu|cuda(:\d+)?",
         form="auto, cpu, cuda or cuda:N",
         **_UNTIL_CONFIGURED,

@@ -1,10 +1,10 @@
-"""Compile the Triton kernels for absent GPUs: `python -m benchmarks.offline [--sm ...] [PATTERN ...]`.
+"""Compile the Triton kernels for absent GPUs: `python test/kernels/offline.py [--sm ...] [--json] [PATTERN ...]`.
 
-Prints one line of JSON for each kernel and architecture, with registers and spilled bytes of a thread; `make offline`
-does so with the newest and the oldest Triton. The launchers run unchanged on tensors without memory, with a recorder in
-place of the launch, so that exactly the kernels that would be launched on a device are compiled. Needs TRITON_INTERPRET
-to be unset while triton is imported. Works with every Triton from 3.2 on (torch 2.6); whatever that one's assembler
-does not know is left out.
+Prints a table of registers, spilled bytes and float64 instructions of a thread, or a line of JSON for each kernel and
+architecture; `make offline` does so with the newest and the oldest Triton. The launchers run unchanged on tensors
+without memory, with a recorder in place of the launch, so that exactly the kernels that would be launched on a device
+are compiled. Needs TRITON_INTERPRET to be unset while triton is imported. Works with every Triton from 3.2 on (torch
+2.6); whatever that one's assembler does not know is left out.
 """
 
 from __future__ import annotations
@@ -31,11 +31,10 @@ from traj_integrator_ros.kernels import MAPS
 from traj_integrator_ros.kernels.operator import StepOperator
 from traj_integrator_ros.kernels.types import Inputs, VjpInputs
 
-from .machine_code import disassembled, is_float64
-
 OLDEST = tuple(int(part) for part in triton.__version__.split(".")[:2]) < (3, 3)
 ARCHITECTURES = (80, 87, 89, 90) if OLDEST else (80, 87, 89, 90, 100, 120)
-AMD_ARCHITECTURES = ("gfx90a", "gfx942", "gfx1100")
+FLOAT64 = re.compile(r"D(ADD|MUL|FMA|SETP|MNMX)\b|(MUFU\.\w*64H)|(F2F|I2F|F2I|FRND)\b.*\.F64")
+"""Instructions at the rate of float64, which robots' GPUs compute at a 64th of that of float32."""
 ROOM = "traj_integrator_ros.kernels.triton"
 POINTERS = {
     torch.float64: "*fp64", torch.float32: "*fp32", torch.float16: "*fp16", torch.bfloat16: "*bf16",
@@ -62,29 +61,36 @@ class Launch(NamedTuple):
 
 def main() -> None:
     """Compile and print."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.offline", description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument(
         "--all", action="store_true", help="all dtypes and sizes, not one or two launches of each kernel"
     )
-    parser.add_argument("--sm", type=int, nargs="*", default=ARCHITECTURES, help="architectures of NVIDIA")
-    parser.add_argument("--no-amd", action="store_true", help="nothing for AMD")
+    parser.add_argument("--sm", type=int, nargs="*", default=ARCHITECTURES, help="architectures")
+    parser.add_argument("--json", action="store_true", help="a line of JSON for each kernel and architecture")
     parser.add_argument("patterns", nargs="*", help="regular expressions for the names of launches")
     arguments = parser.parse_args()
-    targets = [GPUTarget("cuda", sm, 32) for sm in arguments.sm]
-    if not arguments.no_amd:
-        targets += [GPUTarget("hip", name, 32 if name.startswith("gfx1") else 64) for name in AMD_ARCHITECTURES]
     pattern = re.compile("|".join(arguments.patterns))
     seen = set()
+    if not arguments.json:
+        print(f"triton {triton.__version__}: registers / spilled bytes / float64 instructions")
+        print(f"{'':75}" + "".join(f"{f'sm_{sm}':>12}" for sm in arguments.sm))
     for name, launch in launches():
         if not pattern.search(name) or not (arguments.all or QUICK.search(name)):
             continue
         for recorded in record(name, launch):
             made = source(recorded)
             variant = recorded.kernel, str(made.signature), str(made.constants), str(recorded.options)
-            for target in () if variant in seen else targets:
-                row = {"launch": name, "kernel": recorded.kernel.fn.__name__, "architecture": target.arch}
-                print(json.dumps(row | compiled(recorded, target)), flush=True)
+            if variant in seen:
+                continue
             seen.add(variant)
+            head = {"launch": name, "kernel": recorded.kernel.fn.__name__}
+            if not arguments.json:
+                print(f"{name:55}{head['kernel']:20}", end="")
+            for sm in arguments.sm:
+                found = compiled(recorded, sm)
+                line = json.dumps({**head, "architecture": sm, **found}) + "\n"
+                print(line if arguments.json else f"{' / '.join(map(str, found.values())):>12}", end="", flush=True)
+            print(end="" if arguments.json else "\n")
 
 
 def launches() -> Iterator[tuple[str, partial]]:
@@ -141,17 +147,21 @@ def record(name: str, launch: partial) -> list[Launch]:
     """Run a launcher and return the kernels that it would start."""
     recorded = []
 
-    def stand_in(
-        kernel: triton.JITFunction, programs: tuple[int, ...], arguments: dict[str, object], warps: int
-    ) -> None:
-        assert min(programs) > 0
-        options = {"num_warps": warps, "enable_fp_fusion": False}
-        options["maxnreg"] = importlib.import_module(f"{ROOM}.launch").REGISTERS
-        recorded.append(Launch(name, kernel, arguments, options, programs))
+    def stand_in(*started: object) -> None:
+        recorded.append(launch_of(name, *started))
 
     with mock.patch(f"{ROOM}.launch.launch", stand_in):
         launch()
     return recorded
+
+
+def launch_of(
+    name: str, kernel: triton.JITFunction, programs: tuple[int, ...], arguments: dict[str, object], warps: int
+) -> Launch:
+    """The launch that a launcher asks for, with the options of the real one."""
+    assert min(programs) > 0
+    options = importlib.import_module(f"{ROOM}.launch").OPTIONS
+    return Launch(name, kernel, arguments, {"num_warps": warps, **options}, programs)
 
 
 def source(launch: Launch) -> ASTSource:
@@ -175,32 +185,24 @@ def source(launch: Launch) -> ASTSource:
     return ASTSource(launch.kernel, signature, constants, attributes or None)
 
 
-def compiled(launch: Launch, target: GPUTarget) -> dict[str, int]:
-    """Registers and spills of a kernel: bytes of stack on NVIDIA, registers on AMD.
+def compiled(launch: Launch, sm: int) -> dict[str, int]:
+    """Registers, bytes of stack, and instructions at the rate of float64."""
+    target = GPUTarget("cuda", sm, 32)
+    cubin = triton.compile(source(launch), target=target, options=launch.options).asm["cubin"]
+    found = dict(re.findall(r"\b(REG|STACK|LOCAL):(\d+)", _read(cubin, "cuobjdump", "--dump-resource-usage")))
+    code = _read(cubin, "nvdisasm", "--print-code", "--no-dataflow")
+    instructions = re.findall(r"^\s*/\*[0-9a-f]+\*/\s+(?:@!?U?P\w+\s+)?(.*?)\s*;", code, re.M)
+    float64 = sum(FLOAT64.match(one) is not None for one in instructions)
+    return {"registers": int(found["REG"]), "spilled": int(found["STACK"]) + int(found["LOCAL"]), "float64": float64}
 
-    For NVIDIA, it also counts the instructions at the rate of float64.
-    """
-    if target.backend == "hip":
-        options = {key: value for key, value in launch.options.items() if key != "maxnreg"}
-        text = triton.compile(source(launch), target=target, options=options).asm["amdgcn"]
-        found = dict(re.findall(r"\.(vgpr_count|vgpr_spill_count|sgpr_spill_count):\s+(\d+)", text))
-        spilled = int(found["vgpr_spill_count"]) + int(found["sgpr_spill_count"])
-        return {"registers": int(found["vgpr_count"]), "spilled": spilled}
-    cubin = cubin_of(launch, target)
-    tool = Path(triton.__file__).parent / "backends" / "nvidia" / "bin" / "cuobjdump"
+
+def _read(cubin: bytes, tool: str, *options: str) -> str:
+    """What a tool that Triton brings says of machine code."""
     with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
         file.write(cubin)
         file.flush()
-        command = [tool, "--dump-resource-usage", file.name]
-        report = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-    found = {key: int(value) for key, value in re.findall(r"\b(REG|STACK|LOCAL):(\d+)", report)}
-    float64 = sum(is_float64(one) for one in disassembled(cubin)[0])
-    return {"registers": found["REG"], "spilled": found["STACK"] + found["LOCAL"], "float64": float64}
-
-
-def cubin_of(launch: Launch, target: GPUTarget) -> bytes:
-    """Compile a kernel for NVIDIA."""
-    return triton.compile(source(launch), target=target, options=launch.options).asm["cubin"]
+        command = [Path(triton.__file__).parent / "backends" / "nvidia" / "bin" / tool, *options, file.name]
+        return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
 
 if __name__ == "__main__":
