@@ -76,7 +76,7 @@ class Sampler:
         """
         *rows, target = self._crossing.ask(start, goal)
         noise = self._shape @ self._noise.normal_(0.0, SPREAD)
-        noise[0] = 0  # the plan itself is one of the samples
+        noise[0].zero_()  # the plan itself is one of the samples
         candidates = self._plan + noise
         costs = quadratic_cost(candidates, *rows, cost=cost_of(target[0]), control_map="velocity", dt=STEP)
         weights = torch.softmax(-costs / (GREED * costs.std() + 1e-12), dim=0)
@@ -87,7 +87,7 @@ class Sampler:
     def advance(self, steps: int) -> None:
         """Remove the executed steps, and append zeros."""
         self._plan = self._plan.roll(-min(steps, HORIZON), 0)
-        self._plan[HORIZON - min(steps, HORIZON) :] = 0
+        self._plan[HORIZON - min(steps, HORIZON) :].zero_()
 
 
 class Descent:

@@ -20,6 +20,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes, return_and_correct_aliasing
 from torch.utils._pytree import tree_flatten, tree_map_only
 
+from traj_integrator_ros.engine import staged
 from traj_integrator_ros.kernels import backends, operator
 from traj_integrator_ros.kernels.triton import launch as triton_launch
 from traj_integrator_ros.kernels.triton import probe
@@ -30,6 +31,35 @@ _WAITING = (_ATEN._local_scalar_dense.default, _ATEN.equal.default, _ATEN.nonzer
 
 class DeviceFault(Exception):
     """What gives wrong numbers, or no graph, on a device."""
+
+
+@contextmanager
+def devices_of_loops(count: int = 1) -> Iterator[FakeCuda]:
+    """Devices whose kernels are the C++ loops of the CPU, on the numbers of their tensors."""
+    cuda = FakeCuda(count)
+
+    def launcher(name: str, direction: str, backend: str | None, device_type: str) -> Callable:
+        loops = backends_launcher(name, direction, None if device_type == "cuda" else backend, "cpu")
+        if device_type != "cuda":
+            return loops
+
+        def launch(inputs: tuple, *, out: tuple | None = None, **scheme: object) -> tuple:
+            tensors = [one for one in tree_flatten((inputs, out))[0] if isinstance(one, Tensor)]
+            if not all(isinstance(one, DeviceTensor) for one in tensors):
+                raise DeviceFault(f"{name}: an argument is not on a device")
+            device = tensors[0].device
+            given, into = tree_map_only(DeviceTensor, lambda one: one.inner, (inputs, out and tuple(out)))
+            if out is None:
+                into = tree_map_only(Tensor, torch.empty_like, loops(given, **scheme))
+            cuda.enqueue(lambda: loops(given, out=into, **scheme))
+            return out or tree_map_only(Tensor, lambda one: DeviceTensor(one, cuda, device), into)
+
+        return launch
+
+    backends_launcher = backends.launcher
+    with cuda.installed(), mock.patch.object(staged, "launcher", launcher):
+        with mock.patch.object(operator, "launcher", launcher):
+            yield cuda
 
 
 class DeviceTensor(Tensor):
@@ -197,10 +227,9 @@ class FakeCuda(TorchDispatchMode):
 
     def _custom(self, func, args: tuple) -> object:
         """One of our operators, whose backend launches kernels."""
-        name = func._schema.name.split("::")[1]
-        one = next(each for each in operator._REGISTERED.values() if name in (each.name, f"{each.name}_vjp"))
+        name, direction = func._schema.name.split("::")[1].rsplit("_", 1)
         with self.entered():
-            return (one._run_vjp if name.endswith("_vjp") else one._run_forward)(*args)
+            return getattr(operator._REGISTERED[name], f"_run_{direction}")(*args)
 
     def _copy(self, target: Tensor, source: Tensor, non_blocking: bool = False) -> Tensor:
         """Copy between host and device, or on one side."""

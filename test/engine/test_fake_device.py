@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from unittest import mock
 
 import numpy as np
 import pytest
@@ -13,36 +10,15 @@ import torch
 from engine_cases import EngineCase, assert_same, engine_cases
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from torch.utils._pytree import tree_map_only
 
-from kit.fake_cuda import DeviceFault, DeviceTensor, FakeCuda
+from kit.fake_cuda import DeviceFault, FakeCuda, devices_of_loops
 from traj_integrator_ros.engine import staged
 from traj_integrator_ros.engine.integrator import TrajectoryIntegrator
-from traj_integrator_ros.kernels import MAPS, Backend, backends, default_backend
+from traj_integrator_ros.kernels import MAPS, Backend, default_backend
 
 pytestmark = pytest.mark.skipif(
     default_backend(torch.device("cpu")) is not Backend.NATIVE, reason="the C++ kernels are not built"
 )
-
-
-@contextmanager
-def devices(count: int = 2) -> Iterator[FakeCuda]:
-    """Devices whose kernels are the C++ loops, on the numbers of their tensors."""
-    cuda = FakeCuda(count)
-
-    def launcher(name: str, direction: str, backend: str | None, device_type: str) -> Callable:
-        assert device_type == "cuda"
-        loops = backends.launcher(name, direction, "native", "cpu")
-
-        def launch(inputs: tuple, *, out: tuple, **scheme: object) -> tuple:
-            given, into = tree_map_only(DeviceTensor, lambda one: one.inner, (inputs, tuple(out)))
-            cuda.enqueue(lambda: loops(given, out=into, **scheme))
-            return out
-
-        return launch
-
-    with cuda.installed(), mock.patch.object(staged, "launcher", launcher):
-        yield cuda
 
 
 STEP = st.tuples(engine_cases(), st.sampled_from(("call", "call", "call", "error", "close")))
@@ -52,7 +28,7 @@ STEP = st.tuples(engine_cases(), st.sampled_from(("call", "call", "call", "error
 @given(st.lists(STEP, min_size=1, max_size=5), st.integers(1, 3), st.sampled_from(("cuda", "cuda:1")))
 def test_any_sequence_of_calls_keeps_the_rules_and_gives_the_right_numbers(steps, times, device):
     wanted = [case.run() for case, _ in steps]
-    with devices() as cuda:
+    with devices_of_loops(2) as cuda:
         engine = TrajectoryIntegrator(device, max_graphs=3)
         for _ in range(times):
             follow(engine, steps, wanted)
@@ -84,7 +60,7 @@ def test_two_threads_with_engines_of_their_own_do_not_disturb_each_other():
         except BaseException as error:
             errors.append(error)
 
-    with devices() as cuda:
+    with devices_of_loops(2) as cuda:
         threads = [threading.Thread(target=run, args=(cuda, f"cuda:{k}")) for k in range(2)]
         for thread in threads:
             thread.start()
@@ -95,7 +71,7 @@ def test_two_threads_with_engines_of_their_own_do_not_disturb_each_other():
 
 def test_recorded_calls_move_their_inputs_and_results_and_no_more():
     case = EngineCase(MAPS["jerk"], batch=64, horizon=16, dof=7)
-    with devices() as cuda:
+    with devices_of_loops(2) as cuda:
         engine = TrajectoryIntegrator("cuda")
         for _ in range(3):
             engine.integrate(case.call())
@@ -111,7 +87,7 @@ def test_recorded_calls_move_their_inputs_and_results_and_no_more():
 
 
 def test_a_result_that_is_read_before_the_stream_was_waited_for_is_not_there():
-    with devices() as cuda:
+    with devices_of_loops(2) as cuda:
         host, device = torch.zeros(3, pin_memory=True), torch.ones(3, device="cuda")
         array = host.numpy()
         host.copy_(device, non_blocking=True)
@@ -123,7 +99,7 @@ def test_a_result_that_is_read_before_the_stream_was_waited_for_is_not_there():
 
 
 def test_an_input_that_changes_while_it_is_copied_is_an_error():
-    with devices() as cuda:
+    with devices_of_loops(2) as cuda:
         host, device = torch.zeros(3, pin_memory=True), torch.ones(3, device="cuda")
         array = host.numpy()
         device.copy_(host, non_blocking=True)
@@ -140,7 +116,7 @@ def test_an_input_that_changes_while_it_is_copied_is_an_error():
     ],
 )  # fmt: skip
 def test_what_a_capture_does_not_allow_is_an_error(name, message):
-    with devices():
+    with devices_of_loops():
         device, pageable = torch.ones(3, device="cuda"), torch.zeros(3)
         graph = torch.cuda.CUDAGraph()
         forbidden = {
@@ -155,7 +131,7 @@ def test_what_a_capture_does_not_allow_is_an_error(name, message):
 
 
 def test_tensors_of_two_devices_do_not_meet():
-    with devices(), pytest.raises(DeviceFault, match="tensors on"):
+    with devices_of_loops(2), pytest.raises(DeviceFault, match="tensors on"):
         torch.ones(2, device="cuda:0") + torch.ones(2, device="cuda:1")
 
 
@@ -175,5 +151,5 @@ def test_faults_planted_into_the_engine_are_found(planted, monkeypatch):
         monkeypatch.setattr(staged.PackedInputs, "upload", upload)
     else:
         monkeypatch.setattr(staged.PackedResults, "download", lambda self: None)
-    with devices(), pytest.raises((DeviceFault, AssertionError)):
+    with devices_of_loops(2), pytest.raises((DeviceFault, AssertionError)):
         assert_same(case.run(TrajectoryIntegrator("cuda")), wanted, exact=False)
