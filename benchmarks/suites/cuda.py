@@ -91,7 +91,8 @@ def cuda_workloads(quick: bool, only: int | None = None) -> Iterator[Case]:
     needs_device()
     on_device = runpy.run_path(str(EXAMPLES / "on_device.py"))
     start, goal = np.zeros((2, DOF)), np.full(DOF, 0.3)
-    for name, batch in itertools.product(("Sampler", "Descent"), sizes(quick, only, (2000,), WORKLOAD_BATCHES)):
+    batches = sizes(quick, only, WORKLOAD_BATCHES[:1], WORKLOAD_BATCHES)
+    for name, batch in itertools.product(("Sampler", "Descent"), batches):
         ways = []
         for device in (DEVICE, "cpu"):
             made = on_device[name](DOF, batch, device)

@@ -59,11 +59,8 @@ PLANTED = (
     Planted("control_points", "tl.where(b_given >= n_used, b_point", "tl.where(b_given > n_used, b_point",
             ("bspline_tight",)),
     # Rounding: products that are fused, errors that get lost
-    Planted("pairs", "(b_x - (b_sum - b_part)) + (b_y - b_part)", "(b_x - b_sum) + b_y", ("jerk",), "smooth"),
     Planted("pairs", "b_second - b_before, b_lo - b_before_lo", "b_second - b_before, b_lo", ("clique",), "smooth"),
     Planted("pairs", "two_sum(b_rate, b_rate * b_missing)", "two_sum(b_rate, b_rate * 0.0)", ("clique",), "smooth"),
-    Planted("pairs", "return b_sum, b_after, b_after_lo", "return b_sum, b_after, b_after_lo * 0.0", ("jerk",),
-            "smooth"),
     Planted("launch", '"enable_fp_fusion": False', '"enable_fp_fusion": True', ("clique",), "smooth"),
     # Numbers of 32 bits
     Planted("chain", "tl.program_id(0).to(tl.int64)", "tl.program_id(0)", CHAIN, "large"),
