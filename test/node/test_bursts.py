@@ -1,0 +1,55 @@
+"""Bursts of calls and goals: each is answered or refused, whatever the node was doing when they came."""
+
+from __future__ import annotations
+
+import os
+import signal
+
+import numpy as np
+import pytest
+from node_fixtures import JOINTS, NodeServer, plan
+from rclpy.action import ActionClient
+from rclpy.qos import QoSProfile
+
+from traj_integrator_interfaces.srv import Integrate
+from traj_integrator_ros.client import sequence
+
+pytestmark = [pytest.mark.ros, pytest.mark.slow]
+MANY, WITHIN_S = 40, 30.0
+OURS = QoSProfile(depth=100)
+"""Queue of our answers: those that displace each other there are not the node's losses."""
+
+
+def test_a_burst_of_goals_is_answered_goal_by_goal(serve: NodeServer, report_type: type) -> None:
+    from control_msgs.action import FollowJointTrajectory
+
+    process, client = serve()
+    client.settle_state([0.0] * len(JOINTS))
+    sender = ActionClient(
+        client.node, FollowJointTrajectory, client.topic("~/follow_joint_trajectory"), goal_service_qos_profile=OURS
+    )
+    assert sender.wait_for_server(WITHIN_S)
+    client.spin(0.5)
+    goal = FollowJointTrajectory.Goal(trajectory=plan([1.0, 2.0], [[0.05] * len(JOINTS), [0.1] * len(JOINTS)]))
+    os.kill(process.pid, signal.SIGSTOP)
+    answers = [sender.send_goal_async(goal) for _ in range(MANY)]
+    os.kill(process.pid, signal.SIGCONT)
+    client.wait_for(lambda: all(answer.done() for answer in answers), "an answer to each goal", WITHIN_S)
+    assert int(client.counts()["rejected.internal_error"]) == 0, process.output
+    sender.destroy()
+
+
+def test_calls_beyond_the_queue_are_refused_at_once_and_say_so(serve: NodeServer) -> None:
+    process, client = serve({"calls.depth": 5})
+    caller = client.node.create_client(Integrate, f"{client.node_name}/integrate", qos_profile=OURS)
+    client.wait_for(caller.service_is_ready, "the service")
+    client.spin(0.5)
+    asked = Integrate.Request(actions=sequence(np.zeros((2, 4, len(JOINTS))), position=np.zeros(len(JOINTS))))
+    os.kill(process.pid, signal.SIGSTOP)
+    answers = [caller.call_async(asked) for _ in range(MANY)]
+    client.spin(0.1)
+    os.kill(process.pid, signal.SIGCONT)
+    client.wait_for(lambda: all(answer.done() for answer in answers), "an answer to each call", WITHIN_S)
+    refused = [answer.result().message for answer in answers if not answer.result().success]
+    assert refused and all(message.startswith("busy: ") for message in refused), refused[:3]
+    assert int(client.counts()["rejected.busy"]) == len(refused)
