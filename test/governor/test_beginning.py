@@ -103,8 +103,8 @@ def test_a_start_away_from_the_robot_is_refused() -> None:
     node = SimulatedNode(limits__action="reject")
     node.measure(0.2)
     assert rejected(node.send, LINE, start=(np.zeros(2), np.full(2, 0.5))).reason is RejectionReason.START_MISMATCH
-    node.measure(0.05, now=NOW_S + 0.1)
-    node.send(LINE, start=(np.zeros(2), np.full(2, 0.5)), now=NOW_S + 0.1)
+    node.measure(0.05, now=NOW_S + 1.0)
+    node.send(LINE, start=(np.zeros(2), np.full(2, 0.5)), now=NOW_S + 1.0)
 
 
 @pytest.mark.parametrize(("place", "fits"), [(0.08, True), (0.3, False)])

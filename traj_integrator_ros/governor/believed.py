@@ -11,6 +11,8 @@ from ..requests.rejection import Rejected, RejectionReason
 
 _FASTER = 1.5
 """Factor on the limit of velocity up to which a joint is believed to move."""
+_ANY_SPEED = 1e9
+"""Speed, rad/s, that stands for a missing limit."""
 _LEAST = 0.015
 """Step, as a share of the joint's size, that is always believed: none that small brakes."""
 _REMEMBERED_NS = SECOND_NS
@@ -28,14 +30,14 @@ class Believed:
 
     def __init__(self, joint_names: Sequence[str]) -> None:
         self._joint_names, dof = joint_names, len(joint_names)
-        self._speed, self._least = np.full((2, dof), np.inf)
+        self._speed, self._least = np.full((2, dof), _ANY_SPEED)
         self.doubted = 0
         """Number of states that were not believed."""
         self.forget()
 
     def configure(self, velocity: np.ndarray, size: np.ndarray) -> None:
         """Take limits of velocity, rad/s, `[dof]`, and sizes of joints, rad or m, `[dof]`."""
-        self._speed, self._least = _FASTER * velocity, _LEAST * size
+        self._speed, self._least = np.minimum(_FASTER * velocity, _ANY_SPEED), _LEAST * size
 
     def forget(self) -> None:
         """Forget all states: the next ones are believed."""

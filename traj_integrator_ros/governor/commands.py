@@ -59,6 +59,7 @@ class Commands:
                 if published.present.report is None and guard.was_moved(self._trajectories.allowance):
                     published.drop()  # whatever the controller holds: the next motion begins where the robot is
                 guard.recover()
+                found = None
             elif not published.present.is_overdue(now_ns) and (back := self._way_back(now_ns)) is not None:
                 return back
         if found is not None and (not guard.reason or (contradicts and guard.kind is not found.kind)):
