@@ -19,10 +19,10 @@ MET = {"unnoticed_s": 0.3, "force_1s": 20, "tries": 1, "home_off_mrad": 60}
 """
 SLOWLY = {"unnoticed_s": 0.6, "force_last": 20, "tries": 1, "home_off_mrad": 60}
 """The stream goes on into what it met slowly, and meets it again."""
-SOFTLY = MET | {"unnoticed_s": 0.8}
+SOFTLY = SLOWLY | {"unnoticed_s": 0.8, "force_last": 60}
 """Soft drives need more in free motion, and soft walls push later."""
-INTEGRATED = SLOWLY
-"""Integrators of drives hold their torque for 1 to 2 s."""
+INTEGRATED = SLOWLY | {"force_last": 190}
+"""Integrators of drives press on with the torque that they had."""
 INSISTS = {"force_most": 190, "short_of_back": 0, "short_of_again": 0.1}
 """Largest figures of senders that go on into an obstacle: it is met again and again, gently."""
 FAST = MET | {"force_1s": 70}
@@ -61,7 +61,7 @@ SCENARIOS: dict[str, Scenario] = {
     "wall at 1.0": (contacts.wall, FAST),
     "wall at 0.5, stiff": (partial(contacts.wall, drive="stiff", speed=0.5), MET),
     "wall at 0.5, soft": (partial(contacts.wall, drive="pd3", speed=0.5), MET),
-    "wall at 0.5, UR": (partial(contacts.wall, speed=0.5, **UR), INTEGRATED),
+    "wall at 0.5, UR": (partial(contacts.wall, speed=0.5, **UR), INTEGRATED | {"tries": 2}),
     "wall at 0.5, hobby": (partial(contacts.wall, speed=0.5, **HOBBY), MET),
     "wall at 0.1": (partial(contacts.wall, speed=0.1, angle=0.2), SLOWLY),
     "wall at 0.03": (partial(contacts.wall, speed=0.03, angle=0.08, seconds=4.0), SLOWLY),

@@ -14,11 +14,10 @@ from ruckig import ControlInterface, InputParameter, Result, Ruckig
 from ruckig import Trajectory as RuckigTrajectory
 
 from . import native
-from .bounds import Bounds
 from .limits import LONGEST_BRAKE_S, extremes
-from .motion import SHORTEST_GAP, SIZE, Motion, State, united
+from .motion import SHORTEST_GAP, SIZE, Motion
 from .problem import Problem
-from .stopping import Rates, fastest_stop, peak_speed
+from .stopping import Rates
 from .tolerances import NANOSECOND_S, ROUNDING, SECOND_NS
 
 RETREAT = 1.5
@@ -37,8 +36,6 @@ _WINDOW = 0.05
 """s, from 1 s on relative: shortest time for which a plan can be reached that is found. One that brakes can be reached
 before that, not while it brakes, and again at its end.
 """
-_BROUGHT_S, _SLOWEST_RAD_S = 0.4, 0.01
-"""Joints are brought to a place within about this time, and at least this fast, since they may press on something."""
 _DONE = (Result.Working, Result.Finished)
 _LEFT = 1 - 5e-4
 """Share of the jerk that ruckig is given: the rest corrects its ends, which are exact to 1e-8 rad only."""
@@ -112,21 +109,6 @@ class Reach:
         given = numbers, self._start, float(duration), target, self._velocity_only
         count = native.pieces_of_profile(*given, knots, coefficients)
         return Motion(knots[: count + 1], coefficients[:count], ends_at_rest=not target[1:].any())
-
-
-def brought_to(state: State, place: np.ndarray, bounds: Bounds) -> Motion:
-    """The motion of all joints to rest at places, rad, `[D]`, or at a limit before them: gently, each by itself."""
-    begin, tracks = np.array(state.known), {}
-    low, high = np.minimum(bounds.position_min, begin[0]), np.maximum(bounds.position_max, begin[0])
-    place = np.clip(place, low, high)
-    pace = np.abs(place - begin[0]) / _BROUGHT_S + peak_speed(begin[1], begin[2], bounds.jerk)
-    pace = np.minimum(np.maximum(pace, _SLOWEST_RAD_S), np.maximum(bounds.velocity, np.abs(begin[1])))
-    rates = np.array([pace, bounds.either, bounds.jerk, bounds.either]).T.tolist()
-    for joint, (start, goal) in enumerate(zip(np.ascontiguousarray(begin.T), place, strict=True)):
-        reach, target = Reach(start, Rates(*rates[joint])), np.array([goal, 0.0, 0.0])
-        time = reach.least_duration(target, _SHORTEST_S)
-        tracks[joint] = fastest_stop(state.of(joint), bounds.of(joint)) if time is None else reach.motion(target, time)
-    return united(tracks)
 
 
 def reaching(problem: Problem, joint: int) -> tuple[Motion, float] | None:

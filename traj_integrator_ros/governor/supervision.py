@@ -99,13 +99,16 @@ class Guard:
         monitor, distance = self.monitor, allowance.distance
         if not len(monitor.error) or not distance.all():
             return None
-        beyond = np.stack([self.deviation / distance, np.abs(monitor.growth) / monitor.threshold])
+        threshold = monitor.threshold
+        if (self.stopped * monitor.velocity).sum() < 0:  # away from what integrators of drives press on
+            threshold = np.maximum(threshold, distance)
+        beyond = np.stack([self.deviation / distance, np.abs(monitor.growth) / threshold])
         kind, joint = np.unravel_index(beyond.argmax(), beyond.shape)
         if beyond[kind, joint] <= 1.0:
             return None
         found, allowed, what = (
             (self.deviation, distance, "is {:.4g} away from its command"),
-            (np.abs(monitor.growth), monitor.threshold, "gets {:.4g} further away from its command"),
+            (np.abs(monitor.growth), threshold, "gets {:.4g} further away from its command"),
         )[kind]
         told = what.format(found[joint])
         parameter = "(parameter supervision.deviation)"
