@@ -61,7 +61,7 @@ SCENARIOS: dict[str, Scenario] = {
     "wall at 1.0": (contacts.wall, FAST),
     "wall at 0.5, stiff": (partial(contacts.wall, drive="stiff", speed=0.5), MET),
     "wall at 0.5, soft": (partial(contacts.wall, drive="pd3", speed=0.5), MET),
-    "wall at 0.5, UR": (partial(contacts.wall, speed=0.5, **UR), INTEGRATED | {"tries": 2}),
+    "wall at 0.5, UR": (partial(contacts.wall, speed=0.5, **UR), INTEGRATED),
     "wall at 0.5, hobby": (partial(contacts.wall, speed=0.5, **HOBBY), MET),
     "wall at 0.1": (partial(contacts.wall, speed=0.1, angle=0.2), SLOWLY),
     "wall at 0.03": (partial(contacts.wall, speed=0.03, angle=0.08, seconds=4.0), SLOWLY),

@@ -64,6 +64,8 @@ class Guard:
         """Distance, rad, `[dof]`, by which joints are measured away from their command where nothing explains it."""
         self.stopped: np.ndarray | float = 0.0
         """Directions, -1, 0 or 1, `[dof]`, in which joints were stopped; 0: they have followed again since."""
+        self._met: np.ndarray | float = 0.0
+        """The same at the last brake."""
         self._began: np.ndarray | None = None
         """Measured and commanded positions, `[2, dof]`, when the last brake was over."""
         self._resting_since_ns, self._rested_at = 0, np.zeros(0)
@@ -100,7 +102,8 @@ class Guard:
         if not len(monitor.error) or not distance.all():
             return None
         threshold = monitor.threshold
-        if (self.stopped * monitor.velocity).sum() < 0:  # away from what integrators of drives press on
+        # Away from what it met: integrators of drives press on that for a while.
+        if np.count_nonzero(self.stopped) and (self._met * monitor.velocity).sum() < 0:
             threshold = np.maximum(threshold, distance)
         beyond = np.stack([self.deviation / distance, np.abs(monitor.growth) / threshold])
         kind, joint = np.unravel_index(beyond.argmax(), beyond.shape)
@@ -140,6 +143,7 @@ class Guard:
         self._explained = unexplained(states) <= _JUMPED * np.abs(monitor.off)
         away = np.where(np.abs(monitor.off) > _AWAY * allowance.distance, -np.sign(monitor.off), 0.0)
         self.stopped = np.where(np.abs(monitor.velocity) > STANDS_RAD_S, np.sign(monitor.velocity), away)
+        self._met = self.stopped
 
     def way_back(self, command: np.ndarray, most: float, allowance: Allowance) -> np.ndarray | None:
         """The one way back of a command that stands after a brake, rad, `[dof]`; None: it stands where it is.
