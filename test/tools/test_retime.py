@@ -101,7 +101,7 @@ def test_ctrl_c_during_a_long_file_ends_with_a_line_and_leaves_no_output(robot, 
     way = np.cumsum(np.random.default_rng(0).normal(size=(100_000, 2)), 0)  # takes many seconds
     np.savez(tmp_path / "way.npz", joint_names=["a", "b"], time=np.arange(len(way)) * 0.1, position=way)
     before = sorted(tmp_path.iterdir())
-    arguments = command("retime", "way.npz", "--params", robot, "--fastest", "--out", "out.csv")
+    arguments = command("retime", "way.npz", "--params", robot, "--fastest", "--out", "out.csv", "--angle-unit", "rad")
     process = subprocess.Popen(
         arguments, cwd=tmp_path, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
