@@ -10,13 +10,10 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from types import FrameType
 
 ROOT = Path(__file__).resolve().parents[2]
 MOST_ELEMENTS = 10_000
 LARGEST_FILE = 4096
-KINDS = {"action_sequence": "sequence", "evaluate": "evaluate"}
-"""Methods of the node that answer messages."""
 _NEW_MOUNTS = 0x20000  # CLONE_NEWNS of unshare(2)
 _SHARED_MEMORY = ("-t", "tmpfs", "none", "/dev/shm", "-o")
 
@@ -159,46 +156,6 @@ def on_an_older_rclpy() -> None:
     rclpy_implementation.Subscription.take_message = take_with_times_only
     Executor._take_subscription = take_subscription
     LifecycleNode._LifecycleNodeMixin__change_state = change_state_or_raise
-
-
-@functools.cache
-def file_of(path: str) -> str:
-    """The path in this project; empty for other files."""
-    return str(Path(path).resolve().relative_to(ROOT)) if path.startswith(f"{ROOT}/") and "/.venv" not in path else ""
-
-
-class Way:
-    """The project's files that a callback of rclpy's executor runs through; a profile function."""
-
-    def __init__(self) -> None:
-        self.passed: set[str] = set()
-        self.kind = ""
-        self.depth = 0
-
-    def __call__(self, frame: FrameType, event: str, _: object) -> None:
-        if event not in ("call", "return"):
-            return
-        file, name = file_of(frame.f_code.co_filename), frame.f_code.co_name
-        if not file or file.startswith("test/") or file.endswith("node/main.py"):  # which spins
-            return
-        if event == "return":
-            self.depth -= 1
-            if self.depth == 0 and self.kind:
-                print(f"way of {self.kind}: {' '.join(sorted(self.passed))}", flush=True)
-            return
-        if self.depth == 0:
-            self.passed, self.kind = set(), ""
-        self.depth += 1
-        self.passed.add(file)
-        if "/node/" in file:
-            self.kind = KINDS.get(name, self.kind)
-
-
-def on_its_way() -> None:
-    """Print the files that messages have passed."""
-    from traj_integrator_ros.node import node  # noqa: F401 (imported before calls are watched)
-
-    sys.setprofile(Way())
 
 
 if __name__ == "__main__":

@@ -21,8 +21,8 @@ pytestmark = [pytest.mark.ros, pytest.mark.slow]
 DOF, ROWS, DT = 7, 240, 0.02
 NAMES = [f"joint_{number}" for number in range(DOF)]
 STOPS = 3
-MOST_S = 0.06
-"""Median of three, s: 20 ms, and a margin for a slow test machine. It was a quarter of a second."""
+MOST_S = 0.2
+"""Median of three, s: 20 ms on idle cores, and ten times that on busy ones. It was a quarter of a second, idle."""
 TRUE = 0.05
 LIMITS = {"limits.velocity": 1.0, "limits.acceleration": 5.0, "limits.jerk": 100.0}
 PARAMETERS = {
