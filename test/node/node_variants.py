@@ -9,9 +9,7 @@ import resource
 import subprocess
 import sys
 from collections.abc import Callable
-from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
 MOST_ELEMENTS = 10_000
 LARGEST_FILE = 4096
 _NEW_MOUNTS = 0x20000  # CLONE_NEWNS of unshare(2)
