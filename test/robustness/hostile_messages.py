@@ -230,7 +230,7 @@ def _took(node: SimulatedNode, channel: str, data: bytes, message: object) -> No
 
 
 def _served(node: SimulatedNode, channel: str, request: object) -> object:
-    turns = SimpleNamespace(update=lambda: ns(NOW_S), beside=lambda size, work: work())
+    turns = SimpleNamespace(update=lambda: ns(NOW_S), read=lambda: ns(NOW_S), beside=lambda size, work: work())
     response = SERVICES[channel].Response()
     steps = getattr(Services(None, Accounts(None), node.published, turns), channel)(node.pipeline, request, response)
     assert not [*(steps or ())], "it takes no time"
