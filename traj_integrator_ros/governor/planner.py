@@ -255,8 +255,7 @@ class Planner:
             search.run(maker.candidates)
             return search
         if len(plan.steps) <= _SHORT and not plan.untimed:
-            candidate, finding = maker.candidates.at_once(search.read, search.point)
-            if not finding:
+            if (candidate := maker.candidates.at_once(search.read, search.point)) is not None:
                 return Search.over(candidate, search.plan, search.point, search.dropped)
         if usual_s:
             search = maker.search(plan, present, now_ns, making + usual_s)
