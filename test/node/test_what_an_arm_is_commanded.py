@@ -332,10 +332,10 @@ def test_an_arm_that_meets_a_wall_slowly_lets_go_and_comes_back_at_once(make_arm
     share = np.linspace(0.0, 1.0, 11)
     way = (1 - share**3 * (10 - 15 * share + 6 * share**2))[:, None] * arm.robot.measured()[0]
     arm.client.plans.publish(plan((1.0 * share).tolist(), way))
-    arm.run(0.4)
-    assert arm.robot.measured()[0][0] - arm.position[0] > 16e-3, "it is held back"
+    arm.run(0.6)
+    assert arm.robot.measured()[0][0] - arm.position[0] > 10e-3, "it is held back"
     arm.robot.frozen = False  # it springs to its command, which is no deviation
-    arm.run(1.0)
+    arm.run(2.0)
     np.testing.assert_allclose(arm.position, 0.0, atol=1e-3, err_msg="the first plan from where it is leads back")
     assert int(arm.client.counts()["supervision_brakes"]) == brakes + 1
     arm.assert_within(LIMITS)
@@ -439,11 +439,11 @@ def test_committed_rows_are_what_is_commanded_then(make_arm: MakeArm) -> None:
     assert np.abs(measured - before[:, 0]).max() < 5e-3
 
 
-def test_a_hand_that_leads_an_arm_at_rest_is_told_and_followed(make_arm: MakeArm) -> None:
+def test_a_hand_that_leads_an_arm_at_rest_is_told_and_the_command_stands(make_arm: MakeArm) -> None:
     arm = make_arm()
     get_going(arm, 0.3)
     arm.run(1.5)
-    arm.robot.frozen, seen = True, []
+    arm.robot.frozen, seen, stands = True, [], arm.position
     for _ in range(10):
         arm.robot._place = arm.robot._place + row(0.037)
         arm.run(0.1)
@@ -455,5 +455,6 @@ def test_a_hand_that_leads_an_arm_at_rest_is_told_and_followed(make_arm: MakeArm
     assert len(errors) == DOF and float(errors[0]) > 0.05
     arm.run(1.5)
     assert arm.client.status().level != told[0].level
-    np.testing.assert_allclose(arm.position, led, atol=15e-3, err_msg="the next motion begins where the arm is")
+    assert led[0] - stands[0] > 0.2
+    np.testing.assert_allclose(arm.position, stands, atol=0.1 + 1e-3, err_msg="it goes back once, by 0.1 at most")
     arm.robot.frozen = False
