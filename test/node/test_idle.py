@@ -14,7 +14,7 @@ pytestmark = pytest.mark.ros
 MOST_IDLE = 37.0
 """Wake-ups/s: 3 % of a core, at 0.8 ms each."""
 LEAST_BUSY = 25.0
-"""The robot is supervised 100 times a second, on a machine that is busy with other tests a little less often."""
+"""The robot is supervised 100 times a second; beside other tests on two cores, 35 wake-ups a second were seen."""
 SETTLES_S, LOOKED_S = 0.7, 1.0
 
 
