@@ -5,18 +5,18 @@ from __future__ import annotations
 import numpy as np
 
 from traj_integrator_ros.execution.bounds import Bounds
+from traj_integrator_ros.execution.following import Followed, follow
 from traj_integrator_ros.execution.limits import extremes
 from traj_integrator_ros.execution.motion import Motion, State
-from traj_integrator_ros.execution.problem import Joining, Problem
-from traj_integrator_ros.execution.rows import cubic_spline, rests_at_end, settle, taken_up
-from traj_integrator_ros.execution.splice import splice
+from traj_integrator_ros.execution.rows import FADE_STEPS, cubic_spline, fade_span, faded_in, faded_out, rests_at_end
 from traj_integrator_ros.governor.plan_rows import motion_between, rows_of
 from traj_integrator_ros.kernels import MAPS
 from traj_integrator_ros.requests.plan import Plan
 
 HELD = [name for name, row in MAPS.items() if not row.uniform_dt_only]
 """Maps of actions over steps that may differ."""
-JOINING = Joining((0.2, 0.1, 0.05), 1.5)
+BANDWIDTH = 2.5
+"""Hz."""
 
 
 def motion_of_actions(name: str, steps: np.ndarray, actions: np.ndarray, start: State, **named: float) -> Motion:
@@ -37,6 +37,18 @@ def motion_of_positions(
     if start.acceleration is not None:
         motion = taken_up(motion, start.acceleration, fade_time)
     return settle(motion, fade_time) if rests else motion
+
+
+def settle(motion: Motion, fade_time: float) -> Motion:
+    """The motion with its last acceleration removed by a fade within a time, s; 0: as it is."""
+    if fade_time <= 0:
+        return motion
+    return faded_out(motion, fade_span(motion.knots[-1] - motion.knots[::-1], fade_time, FADE_STEPS))
+
+
+def taken_up(motion: Motion, acceleration: np.ndarray, fade_time: float) -> Motion:
+    """The motion begun with an acceleration whose difference from its own fades within a time, s; 0: never."""
+    return faded_in(motion, acceleration, fade_span(motion.knots, fade_time)) if fade_time > 0 else motion
 
 
 def bounds(dof: int, velocity: float = 2.0, acceleration: float = 10.0, jerk: float = 500.0, position=np.inf) -> Bounds:
@@ -72,14 +84,14 @@ def largest(motion: Motion, order: int) -> float:
     return float(np.abs(extremes(motion)[:, order]).max())
 
 
-def joined_to(
-    plan: Motion, state: tuple[object, ...], limits: tuple[float, ...] = (2.0, 10.0, 500.0),
-    joining: Joining = JOINING, **options: object,
-) -> Motion:  # fmt: skip
-    """Join a plan from a position, velocity and acceleration within limits of velocity to jerk, alike for all joints.
+def followed_from(
+    state: tuple[object, ...], plan: Motion, limits: Bounds | tuple[float, ...] = (2.0, 10.0, 500.0),
+    floating: np.ndarray | None = None,
+) -> Followed | None:  # fmt: skip
+    """Follow a plan from a position, velocity and acceleration, or less: then the others are 0.
 
-    Omitted parts of the state are 0.
+    Limits are those of velocity, acceleration and jerk, the same for all joints.
     """
-    count = plan.coefficients.shape[2]
-    begin = State(*(np.broadcast_to(np.asarray(part, float), count).copy() for part in (*state, 0.0, 0.0)[:3]))
-    return splice(Problem(begin, plan, bounds(count, *limits), joining, **options))[0]
+    begin = State(*(np.broadcast_to(np.asarray(part, float), plan.dof).copy() for part in (*state, 0.0, 0.0)[:3]))
+    within = limits if isinstance(limits, Bounds) else bounds(plan.dof, *limits)
+    return follow(begin, plan, within, BANDWIDTH, floating)

@@ -18,12 +18,12 @@ _NARROW = {"v": 2.0, "a": 10.0, "j": 200.0, "lo": -2.9, "hi": 2.9}
 
 @case("parameters-in-motion")
 def parameters_in_motion(name: str) -> Iterator[Rig]:
-    """lead_time, fade_time and velocity limits (below the present speed) change in motion."""
+    """lead_time, bandwidth and velocity limits (below the present speed) change in motion."""
     rig = Rig(limits=FREE, start_from="previous")
     send, said = rig.ramping(1.0, 0.8, 20), []
     rig.go(1.5, 0.1, send)
-    for parameter, value in (("lead", 0.1), ("fade", 0.05), ("lead", 0.03), ("lead", 0.02)):
-        said += rig.set(**{f"publish__{parameter}_time": value})
+    for parameter, value in (("lead_time", 0.1), ("bandwidth", 5.0), ("lead_time", 0.03), ("lead_time", 0.02)):
+        said += rig.set(**{f"publish__{parameter}": value})
         rig.go(0.4, 0.1, send)
     lowered = rig.t
     said += rig.set(limits__velocity=[0.4, 0.4])

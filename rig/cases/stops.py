@@ -196,7 +196,7 @@ def hold(name: str) -> Iterator[Rig]:
     answer = rig.stop(hold=True)
     rig.go(1.0, 0.1, send)
     if name == "hold":
-        rig.set(publish__fade_time=0.1)
+        rig.set(publish__bandwidth=5.0)
     elif name == "hold-old-state":
         one_old_state(rig)
     elif name == "hold-reactivate":

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from numpy.polynomial import Polynomial
 
 from traj_integrator_ros.execution import native
-from traj_integrator_ros.execution.motion import Motion
 
 
 def refuses(step, *arguments):
@@ -34,7 +32,6 @@ CALLS = {
     "add": (ROWS, TIMES, sevens(2, 3, 3)),
     "points": (COEFFICIENTS, KNOTS, True, True, sevens(3, dtype=int), sevens(3, 3, 3)),
     "united": ([(KNOTS, PIECES)], TIMES, 1e-6, 0.01, sevens(15), sevens(14, 6, 1)),
-    "blend": (COEFFICIENTS, KNOTS, COEFFICIENTS, KNOTS, ROWS, 0.2, KNOTS, sevens(2, 6, 3)),
     "interpolate": (KNOTS, ROWS, ROW, False, False, 0, ROW, ROW, sevens(3), sevens(2, 4, 3), sevens(3)),
     "spline": (KNOTS, ROWS, ROW, False, sevens(2, 4, 3)),
     "pieces_of_profile": (PROFILE, STATE, 0.3, STATE, False, sevens(5), sevens(4, 6, 1)),
@@ -91,15 +88,4 @@ def test_what_does_not_belong_together_is_refused():
     refuses(native.widen, np.zeros((2, 1, 3)), KNOTS, sevens(2, 4, 3))
     refuses(native.shift, frozen(ROWS), 0.1)
     refuses(native.shift, ROWS.copy(), 1)
-    refuses(native.retreats, ROWS, ROWS, ROW, np.zeros((2, 2)), ROW > 0, 1.5, 1e-5, sevens(3))
-    refuses(native.retreats, ROWS, ROWS, ROW, np.zeros((2, 3)), ROW, 1.5, 1e-5, sevens(3))
     assert native.all_finite(np.zeros(3, np.int64)) is None and native.all_finite([1.0]) is None
-
-
-def test_a_difference_fades_by_a_smooth_weight_with_its_derivatives():
-    time, at, apart = 0.2, np.linspace(0.0, 0.2, 9), Polynomial([0.01, 0.3, -2.0])
-    faded = Polynomial([1, 0, 0, -10, 15, -6])(Polynomial([0, 1 / time])) * apart
-    knots, lack, out = np.array([0.0, 1.0]), np.array([[0.01], [0.3], [-4.0]]), np.empty((8, 6, 1))
-    native.blend(apart.coef.reshape(1, 3, 1), knots, np.zeros((1, 3, 1)), knots, lack, time, at, out)
-    states = Motion(at, out).states_at(at[:-1], 3)[:, :, 0]
-    np.testing.assert_allclose(states, [faded.deriv(order)(at[:-1]) for order in range(3)], atol=1e-9)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from execution_cases import HELD, largest_jumps, motion_of_actions, motion_of_positions
+from execution_cases import HELD, largest_jumps, motion_of_actions, motion_of_positions, settle, taken_up
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.interpolate import CubicSpline
@@ -13,7 +13,7 @@ from scipy.interpolate import CubicSpline
 from traj_integrator_ros.demo.recording import load_recording
 from traj_integrator_ros.execution.limits import extremes
 from traj_integrator_ros.execution.motion import State
-from traj_integrator_ros.execution.rows import action_steps, cubic_spline, rests_at_end, settle, taken_up
+from traj_integrator_ros.execution.rows import action_steps, cubic_spline, rests_at_end
 from traj_integrator_ros.kernels import MAPS
 
 # Splines

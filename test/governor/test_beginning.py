@@ -178,9 +178,9 @@ def test_the_same_distance_is_refused_with_a_start_and_without(
 
 
 @pytest.mark.parametrize("follows", [True, False], ids=["in execution", "reported at rest"])
-@pytest.mark.parametrize("speed", [0.0, 0.1, 0.5])
+@pytest.mark.parametrize("speed", [0.1, 0.5])
 @pytest.mark.parametrize("away", [0.01, -0.05, 0.09])
-def test_a_gap_is_closed_at_the_pace_of_the_plan_or_within_5_s(away: float, speed: float, follows: bool) -> None:
+def test_a_gap_is_closed_as_the_bandwidth_says(away: float, speed: float, follows: bool) -> None:
     node = SimulatedNode(1, start_from="previous", **{name: [most] for name, most in BOUNDS.items()})
     node.measure(0.0)
     node.report(0.0)
@@ -188,8 +188,7 @@ def test_a_gap_is_closed_at_the_pace_of_the_plan_or_within_5_s(away: float, spee
         node.execute(0.0)
     rows = away + speed * 0.04 * np.arange(1, 200)[:, None]
     motion = node.send(rows, dt=0.04, stamp=NOW_S).motion
-    fastest = max(1.5 * speed, abs(away) / 5 + 0.01 * BOUNDS["limits__velocity"])
-    assert np.abs(extremes(motion)[:, 1]).max() <= fastest * 1.01
+    assert np.abs(extremes(motion)[:, 1]).max() <= 1.5 * speed + 0.5 * abs(away) * 2 * np.pi * 2.5
 
 
 BOUNDS = {"limits__velocity": 2.0, "limits__acceleration": 15.0, "limits__jerk": 1000.0}

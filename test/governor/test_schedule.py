@@ -73,7 +73,8 @@ def test_a_plan_that_is_sent_again_while_it_is_joined_changes_nothing() -> None:
     plan, times = positions(0.03, 30, velocity=0.2), NOW_S + np.arange(0.12, 0.8, 0.01)
     first, second = (node.send(plan[2 * k :], dt=0.05, now=NOW_S + 0.1 * k) for k in range(2))
     for time_s in times:
-        assert np.allclose(at(second, time_s)[:2], at(first, time_s)[:2], atol=1e-4)
+        apart = np.abs(np.array(at(second, time_s)[:2]) - at(first, time_s)[:2]).max(axis=1)
+        assert (apart < [1e-3, 1e-2]).all()
 
 
 def test_the_first_trajectory_waits_for_the_controller_to_arrive() -> None:
@@ -156,8 +157,9 @@ def test_steps_that_are_over_are_dropped_and_the_rest_of_one_counts() -> None:
 def test_the_rest_of_a_sequence_is_what_is_left_of_the_whole(space: ControlSpace) -> None:
     """A late sequence with its own start goes where it would have gone in time."""
     rng = np.random.default_rng(5)
-    start, actions = rng.normal(scale=0.1, size=(3, 2)), rng.normal(scale=0.05, size=(16, 2))
-    fresh, late = (SimulatedNode(start_from="previous", limits__start_deviation=0.0) for _ in range(2))
+    start, actions = rng.normal(scale=0.1, size=(3, 2)), 0.05 * np.sin(0.3 * np.arange(32).reshape(16, 2))
+    options = {"start_from": "previous", "limits__start_deviation": 0.0, "publish__bandwidth": 10.0}
+    fresh, late = (SimulatedNode(**options) for _ in range(2))
     for node, now in ((fresh, NOW_S - LEAD), (late, NOW_S + 0.23)):
         node.measure(start[0], start[1], now=now)
         node.execute(*start, at=now + LEAD)
@@ -165,8 +167,8 @@ def test_the_rest_of_a_sequence_is_what_is_left_of_the_whole(space: ControlSpace
     whole = fresh.send(actions, now=NOW_S - LEAD, **options)
     rest = late.send(actions, now=NOW_S + 0.23, **options)
     assert rest.dropped == 5
-    for time_s in (0.6, 0.61, 0.79):
-        assert np.allclose(at(rest, NOW_S + time_s), at(whole, NOW_S + time_s), rtol=1e-4, atol=1e-6)
+    for time_s in (0.7, 0.71, 0.79):
+        assert np.allclose(at(rest, NOW_S + time_s), at(whole, NOW_S + time_s), rtol=1e-3, atol=1e-4)
 
 
 STALE, FUTURE = RejectionReason.STALE_SEQUENCE, RejectionReason.FUTURE_SEQUENCE
@@ -236,18 +238,20 @@ def test_a_difference_from_rows_that_are_over_fades(dt: float, behind: float) ->
     trajectory = node.send(positions(0.5 - ago - behind, round(0.8 / dt), dt), dt=dt, now=NOW_S + 0.5, stamp=stamp)
     assert np.allclose(at(trajectory, NOW_S + 0.52), [[0.52], [1.0], [0.0]], atol=1e-5)
     assert np.allclose(trajectory.seam_offset.position, behind, atol=1e-5)
-    for faded in NOW_S + 0.52 + (0.2 if behind else 0.0) + np.arange(0.0, 0.3, 0.01):
-        assert np.allclose(at(trajectory, faded)[:2], [[faded - NOW_S - behind], [1.0]], atol=1e-5)
+    for faded in np.arange(0.0, 0.5, 0.01):  # as three critically damped poles, 2 % for intervals of constant jerk
+        left = behind * (1 + 5 * np.pi * faded + (5 * np.pi * faded) ** 2 / 2) * np.exp(-5 * np.pi * faded)
+        time_s = NOW_S + 0.52 + faded
+        assert np.allclose(at(trajectory, time_s)[0], time_s - NOW_S - behind + left, atol=1e-5 + 0.03 * behind)
     speed = trajectory.motion.states_at(np.linspace(0, 0.5, 1000))[1]
     assert speed.min() > 0.5, "slower, but never backwards"
 
 
-@pytest.mark.parametrize(("fade_time", "acceleration"), [(0.2, 25.0), (0.2, 5.0), (0.0, 25.0)])
+@pytest.mark.parametrize(("bandwidth", "acceleration"), [(2.5, 25.0), (2.5, 5.0), (10.0, 25.0)])
 def test_a_faster_plan_is_joined_within_the_limits_however_long_that_takes(
-    fade_time: float, acceleration: float
+    bandwidth: float, acceleration: float
 ) -> None:
     given = {"velocity": np.full(2, 4.0), "acceleration": np.full(2, acceleration), "jerk": np.full(2, 500.0)}
-    node = moving_node(publish__fade_time=fade_time, **limits(**given))
+    node = moving_node(publish__bandwidth=bandwidth, **limits(**given))
     faster = positions(0.52, 30, velocity=3.0)  # to take up 2 rad/s in 0.2 s needs 39 rad/s^2
     trajectory = node.send(faster, dt=0.05, now=NOW_S + 0.5)
     assert worst_violation(trajectory.motion, Limits(**given)) is None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import numpy as np
 import pytest
 from execution_cases import largest_jumps
@@ -59,7 +61,7 @@ def test_a_plan_is_slowed_a_thousandfold_at_most() -> None:
 
 
 @pytest.mark.parametrize("tolerance", [1e-3, 0.0])
-@pytest.mark.parametrize(("size", "most_delay"), [(1.07, 0.01), (1.2, 0.04), (2.0, 0.5)])
+@pytest.mark.parametrize(("size", "most_delay"), [(1.5, 0.2), (2.0, 0.5)])
 def test_a_plan_is_slowed_along_its_path_where_it_exceeds_a_limit(
     size: float, most_delay: float, tolerance: float
 ) -> None:
@@ -73,6 +75,15 @@ def test_a_plan_is_slowed_along_its_path_where_it_exceeds_a_limit(
     assert away(trajectory.motion, rows) < 1e-3
     np.testing.assert_allclose(trajectory.motion.end.position, rows[-1], atol=1e-9)
     assert node.published.report().slowed == 1 and not node.warnings
+
+
+@pytest.mark.parametrize("action", ["reject", "retime"])
+def test_a_chunk_little_beyond_limits_is_followed_near_its_path_in_time(action: str) -> None:
+    rows = SHAPE * [1.07, 0.2]
+    trajectory = limited(action).send(rows)
+    assert not trajectory.delay and ratio(trajectory.motion) <= KEPT
+    assert 1e-5 < away(trajectory.motion, rows) < 0.03
+    np.testing.assert_allclose(trajectory.motion.end.position, rows[-1], atol=1e-9)
 
 
 def test_a_plan_without_jerk_limits_is_slowed_too() -> None:
@@ -121,7 +132,7 @@ def test_a_stream_of_chunks_beyond_limits_is_one_motion_within_them(size: float)
             slowed += trajectory.delay > 0
         commanded += [node.commanded(now + 1e-3 * step) for step in range(20)]
     states = np.array(commanded)
-    assert slowed
+    assert slowed or size < 1.2
     assert (np.abs(np.diff(states[:, 2], axis=0)) / 1e-3 <= LIMITS[2] * 1.01).all(), "of what is commanded at 1 kHz"
     assert (np.abs(states[:, 1]) <= LIMITS[0] * KEPT).all() and (np.abs(states[:, 2]) <= LIMITS[1] * KEPT).all()
     np.testing.assert_allclose(states[-1, 0], plan[-1], atol=1e-4)
@@ -134,8 +145,10 @@ def test_what_is_assumed_does_not_grow_with_each_chunk_that_is_slowed() -> None:
     for cycle in range(0, 40, 4):
         now = NOW_S + 0.02 * cycle
         node.measure(*node.commanded(now)[:2], now=now)
-        motion = node.send(plan[cycle : cycle + 30], dt=0.02, now=now, stamp=now + 0.02).motion
-        asked.append(largest(motion)[1:].max(axis=1))
+        with suppress(Rejected):  # the motion in execution goes on
+            motion = node.send(plan[cycle : cycle + 30], dt=0.02, now=now, stamp=now + 0.02).motion
+            asked.append(largest(motion)[1:].max(axis=1))
+    assert len(asked) > 2
     assert (np.array(asked) <= 1.2 * asked[0]).all()
 
 
@@ -149,7 +162,7 @@ def test_velocities_after_slowed_ones_lead_on_from_where_the_robot_is() -> None:
         if cycle % 15 == 0 and cycle < 60:
             node.send(speed[cycle:], dt=rate, now=now, stamp=now, space=ControlSpace.VELOCITY)
         commanded += [node.commanded(now + 1e-3 * step)[0] for step in range(20)]
-    assert node.published.report().slowed >= 2
+    assert node.published.report().slowed >= 1
     assert np.diff(commanded, axis=0).min() > -1e-6, "never back"
 
 

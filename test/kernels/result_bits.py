@@ -13,7 +13,7 @@ from torch import Tensor
 from traj_integrator_ros.execution import native as motions
 from traj_integrator_ros.execution.limits import extremes
 from traj_integrator_ros.execution.motion import Motion, united
-from traj_integrator_ros.execution.rows import cubic_spline, taken_up
+from traj_integrator_ros.execution.rows import cubic_spline, fade_span, faded_in
 from traj_integrator_ros.kernels import MAPS, control_map, native
 from traj_integrator_ros.kernels.retime import MotionLimits, retime
 
@@ -45,7 +45,8 @@ def main() -> None:
         motion = retime(waypoints, MotionLimits(velocity=2.0, acceleration=8.0, jerk=60.0), order=order)
         print("retime", order, bits(motion.duration), motion.iterations.tolist())
     rows = waypoints[0].numpy()
-    motion = taken_up(cubic_spline(np.full(5, 0.1), rows, rows[1]), rows[2], 0.05)
+    motion = cubic_spline(np.full(5, 0.1), rows, rows[1])
+    motion = faded_in(motion, rows[2], fade_span(motion.knots, 0.05))
     profile, begin, knots, pieces = [0.25, 0.5, 3.0, -1.0], np.array([0.1, 0.2, 0.3]), np.zeros(3), np.zeros((2, 6, 1))
     count = motions.pieces_of_profile(profile, begin, float("nan"), np.zeros(3), False, knots, pieces)
     stop, most = (np.zeros(15), np.zeros((14, 6, 1))), np.array([0.5])

@@ -65,11 +65,6 @@ class Bounds:
         largest[0] = np.maximum(self.velocity, np.broadcast_to(self.most, largest.shape)[0]) * (1 + ROUNDING)
         return _ranges(self.position_min - ROUNDING, self.position_max + ROUNDING, largest)
 
-    def slower(self, velocity: np.ndarray) -> np.ndarray:
-        """Least and greatest value of each derivative of a joint up to some velocity, `[D]`: `[2, 4, D]`."""
-        largest = np.array([velocity, np.maximum(self.acceleration, self.stopping), self.jerk])
-        return _ranges(self.position_min - ROUNDING, self.position_max + ROUNDING, largest * (1 + ROUNDING))
-
     def stop_durations(self, velocity: np.ndarray) -> np.ndarray:
         """Time to rest of each joint, s, `[D]`, from a constant velocity."""
         v, a, j = np.abs(velocity), self.stopping, self.jerk

@@ -22,6 +22,8 @@ from .rows import (
 )
 from .tolerances import SECOND_NS
 
+_FADE_S = 0.2
+"""Longest time, s, in which the acceleration of an end fades."""
 _FADES = (FADE_STEPS, 6, 12, 24)
 """Steps in which the accelerations of both ends fade: the fewest that keep the jerk limit."""
 _PASSED_RAD = 1e-7
@@ -35,7 +37,7 @@ _OF_MEAN = (2.0, 1.0, 0.0)
 
 
 def through_to_rest(
-    steps: np.ndarray, rows: np.ndarray, begin: State, fade_time: float, jerk: np.ndarray | None = None
+    steps: np.ndarray, rows: np.ndarray, begin: State, jerk: np.ndarray | None = None
 ) -> Motion:
     """The C2 spline through rows that begins in a state and ends at rest at the last one.
 
@@ -47,12 +49,11 @@ def through_to_rest(
         steps: time between the rows, s, positive: `[N]`.
         rows: `[N + 1, D]`, rad.
         begin: velocity and acceleration at the first row.
-        fade_time: s, within which the accelerations of the spline's ends become those of `begin`, and 0.
         jerk: rad/s^3, `[D]`, kept by slower fades if possible; None: does not matter.
 
     """
     for fade in _FADES:
-        motion = _through(steps, rows, begin, fade_time, fade)
+        motion = _through(steps, rows, begin, fade)
         if jerk is None or (np.abs(extremes(motion)[:, 3]) <= jerk).all():
             break
     return motion
@@ -98,14 +99,14 @@ def with_all_velocities(steps: np.ndarray, rows: np.ndarray, velocity: np.ndarra
     return whole
 
 
-def _through(steps: np.ndarray, rows: np.ndarray, begin: State, fade_time: float, fade: int) -> Motion:
+def _through(steps: np.ndarray, rows: np.ndarray, begin: State, fade: int) -> Motion:
     """The motion with the accelerations of its ends faded within some steps."""
-    whole = _faded(_spline(steps, rows, begin.velocity), begin, fade_time, fade)
+    whole = _faded(_spline(steps, rows, begin.velocity), begin, fade)
     last = _last_moves(rows)
     for joint in range(rows.shape[1]):
         of_joint, count = rows[:, joint : joint + 1], int(last[joint])
         if count < len(steps) or _swings(whole.of(joint), of_joint).any():
-            forward = _kept_within(steps[:count], of_joint[: count + 1], begin.of(joint), fade_time, fade)
+            forward = _kept_within(steps[:count], of_joint[: count + 1], begin.of(joint), fade)
             whole.coefficients[:count, :, joint] = forward.coefficients[:, :, 0]
             whole.coefficients[count:, 0, joint], whole.coefficients[count:, 1:, joint] = of_joint[-1], 0.0
     return whole
@@ -117,21 +118,21 @@ def _last_moves(rows: np.ndarray) -> np.ndarray:
     return np.where(away.any(axis=0), len(rows) - np.argmax(away[::-1], axis=0), len(rows) - 1)
 
 
-def _faded(spline: Motion, begin: State, fade_time: float, fade: int) -> Motion:
+def _faded(spline: Motion, begin: State, fade: int) -> Motion:
     """A spline with the accelerations of its ends faded, and at rest at its end."""
     knots = spline.knots
-    started = faded_in(spline, begin.known.acceleration, fade_span(knots, fade_time, fade))
-    return faded_out(started, fade_span(knots[-1] - knots[::-1], fade_time, fade))._replace(ends_at_rest=True)
+    started = faded_in(spline, begin.known.acceleration, fade_span(knots, _FADE_S, fade))
+    return faded_out(started, fade_span(knots[-1] - knots[::-1], _FADE_S, fade))._replace(ends_at_rest=True)
 
 
-def _kept_within(steps: np.ndarray, rows: np.ndarray, begin: State, fade_time: float, fade: int) -> Motion:
+def _kept_within(steps: np.ndarray, rows: np.ndarray, begin: State, fade: int) -> Motion:
     """The motion of one joint through rows `[N + 1, 1]` that does not swing beyond them, if there is one.
 
     The fade of a large acceleration swings by itself, unless it is over at the next row; and at last, it rests at each.
     """
 
     def made(chosen: Mapping[int, float], fade: int = 1) -> Motion:
-        return _faded(_between(steps, rows, begin, chosen), begin, fade_time, fade)
+        return _faded(_between(steps, rows, begin, chosen), begin, fade)
 
     motion = _forward(steps, rows, lambda chosen: made(chosen, fade), {})
     if _swings(motion, rows).any():

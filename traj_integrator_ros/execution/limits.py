@@ -20,6 +20,8 @@ RELATIVE_SLACK = 1e-3
 """Relative slack by default: neither equality nor the ripple of interpolation is a violation."""
 POSITION_SLACK = 1e-5
 """Relative slack of positions: a joint's end does not depend on where its 0 is."""
+POSITION_ROUNDING = 1e-7
+"""rad or m; positions that exceed a limit by less keep it: a tenth of a micrometre, which no encoder tells."""
 DECELERATION = "deceleration"
 """Name of violations where a joint slows down, if that has limits of its own; both numbers are above 0."""
 _ROUNDED_JERK = 60 * 2.0**-52
@@ -82,7 +84,7 @@ class Limits:
         )
         # A joint's end does not depend on where its 0 is.
         relative = np.array([min(self.slack, POSITION_SLACK), *[self.slack] * 3])[:, None]
-        rounding = np.array([ROUNDING, 0.0, 0.0, 0.0])[:, None]
+        rounding = np.array([POSITION_ROUNDING, 0.0, 0.0, 0.0])[:, None]
         slack_low, slack_high = (relative * _finite(np.abs(bound)) for bound in (low, high))
         return np.stack([low - slack_low - rounding, high + slack_high + rounding])
 

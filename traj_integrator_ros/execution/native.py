@@ -16,11 +16,9 @@ try:
     from ._native import (  # noqa: F401
         add,
         all_finite,
-        blend,
         interpolate,
         pieces_of_profile,
         points,
-        retreats,
         shift,
         spline,
         states_at,

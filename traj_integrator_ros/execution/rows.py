@@ -61,27 +61,6 @@ def rests_at_end(positions: np.ndarray, last_step: float, rest_tolerance: float)
     return max(map(abs, way.tolist())) <= rest_tolerance * last_step  # faster than numpy for a few numbers
 
 
-def taken_up(motion: Motion, acceleration: np.ndarray, fade_time: float) -> Motion:
-    """Return the motion begun with an acceleration `[D]`: the difference from its own fades to 0, in three steps.
-
-    Args:
-        motion: the motion to follow; one without accelerations in its points stays as it is.
-        acceleration: rad/s^2.
-        fade_time: s, within which the fade ends, at a knot, at the earliest one step from the start; 0: none.
-
-    """
-    if fade_time <= 0 or not motion.with_accelerations:
-        return motion
-    return faded_in(motion, acceleration, fade_span(motion.knots, fade_time))
-
-
-def settle(motion: Motion, fade_time: float, steps: int = FADE_STEPS) -> Motion:
-    """Return a motion that ends at rest with its last acceleration removed by a fade, as by `taken_up` in reverse."""
-    if fade_time <= 0 or not motion.with_accelerations:
-        return motion
-    return faded_out(motion, fade_span(motion.knots[-1] - motion.knots[::-1], fade_time, steps))
-
-
 def faded_in(motion: Motion, acceleration: np.ndarray, span: float) -> Motion:
     """Return the motion begun with an acceleration `[D]`, rad/s^2, which fades to its own until a knot, s."""
     knots, taken = motion.knots, motion.raised()

@@ -36,6 +36,9 @@ _SAYS_ITSELF_S = 0.5
 _AT_START_RAD = 0.01
 """Distance of a path's first row from the robot up to which that is its start; MoveIt's default, too."""
 
+_OF_PACE = 1.5
+"""Factor on the pace of a plan: its first step may be the fastest one."""
+
 
 class Beginning:
     """Finds the controller's command from now on, given bounds for stops; and whether a plan may begin there."""
@@ -154,7 +157,7 @@ class Beginning:
         is_goal = plan.is_complete and len(plan.steps) == 1  # one row is a place, not a path
         if not (plan.is_positions or plan.spline) or not len(plan.steps) or plan.steps[0] > _SAYS_ITSELF_S or is_goal:
             return ""
-        first, pace = plan.actions[0], self._parameters.publish_catch_up * plan.pace
+        first, pace = plan.actions[0], _OF_PACE * plan.pace
         reach = self._parameters.limits_start_deviation + pace * plan.steps[0]
 
         def beyond(places: np.ndarray) -> np.ndarray:

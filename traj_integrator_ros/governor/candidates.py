@@ -1,4 +1,4 @@
-"""Motions from the present command to a plan: read, joined, stopped at the end, slowed if necessary. No ROS."""
+"""Motions from the present command to a plan: read, stopped at the end, followed, slowed if necessary. No ROS."""
 
 from __future__ import annotations
 
@@ -10,35 +10,32 @@ from typing import NamedTuple
 import numpy as np
 
 from ..execution.bounds import Bounds
+from ..execution.following import Followed, follow
 from ..execution.limits import check
 from ..execution.motion import Motion, State, united
-from ..execution.problem import Joining, Problem, Work
-from ..execution.splice import splice
 from ..execution.stopping import fastest_stop
-from ..execution.tolerances import NANOSECOND_S, SAME, SAME_END_RAD, whole_ns
+from ..execution.tolerances import NANOSECOND_S, SAME, whole_ns
 from ..limits.joint_limits import JointLimits
 from ..parameters.parameters import NodeParameters
 from ..parameters.table import ACTION_RETIME, ACTION_WARN, END_STOP
 from ..requests.rejection import RejectionReason, require_finite
-from .reference import PlannedMotion, Reading, inside
+from .reference import PlannedMotion, Reading
 from .slow import slow
 from .stop import stopped_at_end
 
 Read = Callable[[Reading], Iterator[PlannedMotion]]
-"""Yields the planned motions of a plan, the most exact first."""
+"""Yields the planned motion of a chunk, or those of a complete plan, the best first."""
 Fault = Callable[[], str] | None
 """Returns the fault of a candidate, in words; None: there is none."""
-_ALIKE = 1.1
-"""Excesses of two readings that differ by less than this factor count as the same: then the more exact one is first."""
 _CONTRADICTORY = 2.0
 """A complete plan that becomes longer by this factor is read in other ways, too: the rates of its points contradict
 their positions then.
 """
 _MOST_SLOWED = 3
-"""Most readings of a plan that are slowed, one after the other, if none of them keeps the limits."""
+"""Most readings of a complete plan that are slowed, one after the other, if none of them keeps the limits."""
+_MOST_APART, _OF_RANGE = 0.03, 0.03
+"""Distance, rad or m, and share of a joint's range, up to which a chunk beyond limits is followed as these allow."""
 _NO_JOIN = "motion: the plan cannot be joined from the present command within the limits"
-_OF_A_READING = 8
-"""Number of ways of one joint that could be tried in the time in which a plan is read, ended and judged."""
 
 
 class Candidate(NamedTuple):
@@ -56,7 +53,7 @@ class Candidate(NamedTuple):
 
 
 class JoinPoint(NamedTuple):
-    """The state in which a plan is taken up, and everything that candidates share."""
+    """The state in which a plan is taken up, and its bounds."""
 
     state: State
     """Commanded state at that time."""
@@ -66,17 +63,9 @@ class JoinPoint(NamedTuple):
     floating: np.ndarray
     """Joints whose plan consists of velocities, and that do not stop, bool `[dof]`."""
     bounds: Bounds
-    """Bounds of joins."""
-    asked: Bounds
-    """Bounds of plans: the same, except for the jerk of going over from plan to plan."""
-    executed: Motion
-    """The rest of the motion in execution."""
-    crossing: np.ndarray
-    """Jerk, rad/s^3, `[dof]`, that a change from the previous plan may ask for."""
+    """Bounds of the way to the plan."""
     limits: JointLimits
     """Limits of the plan; those of positions contain the place where the robot is."""
-    work: Work | None = None
-    """Remaining work of the search; None: it has not begun."""
 
 
 class Ended(NamedTuple):
@@ -85,7 +74,7 @@ class Ended(NamedTuple):
     planned: PlannedMotion
     motion: Motion
     bounds: Bounds
-    """Bounds of the join."""
+    """Bounds of the way to it."""
     limits: JointLimits
     """Limits that it has to keep."""
     delay: float = 0.0
@@ -93,20 +82,18 @@ class Ended(NamedTuple):
 
 
 class Candidates:
-    """Finds the motions that join plans.
+    """Finds the motions to plans.
 
     Args:
         parameters: the node's configuration.
         limits: of the joints.
-        assumed: bounds of joins and stops: the limits, assumed where there are none.
+        assumed: the limits, assumed where there are none.
 
     """
 
     def __init__(self, parameters: NodeParameters, limits: JointLimits, assumed: Bounds) -> None:
         self._parameters, self._assumed = parameters, assumed
-        fade = parameters.publish_fade_time
-        self._joining = Joining((fade, fade / 2, fade / 4) if fade > 0 else (), parameters.publish_catch_up)
-        self._reading = Reading(parameters.publish_rest_tolerance, fade, assumed, limits)
+        self._reading = Reading(parameters.publish_rest_tolerance, assumed, limits)
 
     @np.errstate(over="ignore", invalid="ignore", divide="ignore")
     def first(self, read: Read, point: JoinPoint) -> tuple[Candidate | None, str]:
@@ -123,44 +110,36 @@ class Candidates:
             Rejected: non_finite_result or brake_impossible.
 
         """
-        finding, fallback = "", None
-        point = point._replace(work=Work())
-        for planned in self._gentlest_first(read(self._reading), point.join_ns, point.asked):
-            candidate, fault = self._judged(self._ended(planned, point), point)
-            if fault is None:
-                return candidate, ""
-            finding, fallback = finding or fault(), fallback or candidate
-            if not point.work.spend(_OF_A_READING):
-                break
-        if self._parameters.limits_action != ACTION_RETIME:
+        fallback, finding = self.at_once(read, point)
+        if not finding or self._parameters.limits_action != ACTION_RETIME:
             return fallback, finding
-        slowly = self._gentlest_first(read(self._reading._replace(slows=True)), point.join_ns, point.bounds)
-        soonest, reason = self._soonest(islice(slowly, _MOST_SLOWED), point)
+        soonest, reason = self._soonest(islice(read(self._reading._replace(slows=True)), _MOST_SLOWED), point)
         if soonest is not None:
             return soonest, ""
         return fallback, finding + (reason and f"; it cannot be slowed (speeds as parts of the plan's): {reason}")
 
     @np.errstate(over="ignore", invalid="ignore", divide="ignore")
-    def at_once(self, read: Read, point: JoinPoint) -> Candidate | None:
-        """The result of `first` if the most exact reading is neither smoothed nor slowed; None: it takes a search."""
-        planned = next(read(self._reading))
-        require_finite("motion", planned.motion.coefficients, RejectionReason.NON_FINITE_RESULT)
-        if not planned.is_complete and not self._keeps(planned.remainder(point.join_ns), point.asked):
-            return None
-        point = point._replace(work=Work())
-        candidate, fault = self._judged(self._ended(planned, point), point)
-        return candidate if fault is None else None
+    def at_once(self, read: Read, point: JoinPoint) -> tuple[Candidate | None, str]:
+        """The result of `first` without slowing the plan, which takes longer."""
+        finding, fallback = "", None
+        for planned in read(self._reading):
+            require_finite("motion", planned.motion.coefficients, RejectionReason.NON_FINITE_RESULT)
+            candidate, fault = self._judged(self._ended(planned, point), point)
+            if fault is None:
+                return candidate, ""
+            finding, fallback = finding or fault(), fallback or candidate
+        return fallback, finding
 
     def _soonest(self, slowly: Iterator[PlannedMotion], point: JoinPoint) -> tuple[Candidate | None, str]:
         """The slowed plan that ends soonest: the first one, unless it contradicts itself; None: why the first is not.
 
-        From rest, a plan is joined as if it kept its limits, and slowed as a whole: joints stay on their common path.
-        A robot that moves cannot always begin so: then the plan is slowed by itself, and joined within limits.
+        From rest, a plan is followed as if it kept its limits, and slowed as a whole: joints stay on their common path.
+        A robot that moves cannot always begin so: then the plan is slowed by itself, and followed within limits.
         """
         soonest, reason = None, ""
         moves = bool((np.abs(point.state.known[1:]) > SAME[1:]).any())
         for planned in slowly:
-            ended = self._ended(planned, point) if moves else self._joined_freely(planned, point)
+            ended = self._ended(planned, point) if moves else self._followed_freely(planned, point)
             ended = self._slowed(ended) if ended is not None else _NO_JOIN
             if isinstance(ended, str):
                 reason = reason or ended
@@ -174,49 +153,26 @@ class Candidates:
                 break
         return soonest, reason
 
-    def _gentlest_first(
-        self, motions: Iterator[PlannedMotion], join_ns: int, bounds: Bounds
-    ) -> Iterator[PlannedMotion]:
-        """Planned motions: as they come while they keep the bounds, others by their excess."""
-        wilder: list[tuple[int, PlannedMotion]] = []
-        for planned in motions:
-            require_finite("motion", planned.motion.coefficients, RejectionReason.NON_FINITE_RESULT)
-            if planned.is_complete:
-                yield planned
-                continue
-            planned = inside(planned, join_ns, bounds)
-            rest = planned.remainder(join_ns)
-            if self._keeps(rest, bounds):
-                yield planned
-            else:
-                excess = np.prod(np.maximum(bounds.demands_of(rest.valid), 1.0))
-                wilder.append((round(np.log(excess) / np.log(_ALIKE)), planned))
-        yield from (planned for _, planned in sorted(wilder, key=lambda it: it[0]))
-
-    def _keeps(self, rest: Motion, bounds: Bounds) -> bool:
-        """Return whether the plan's part of a motion keeps bounds."""
-        return bool(bounds.demands_of(rest.valid).max() <= 1 + self._parameters.limits_tolerance)
-
     def _ended(self, planned: PlannedMotion, point: JoinPoint) -> Ended:
         """A planned motion with its brake, and with the stops of joints that stop where they come to rest."""
         rest, limits, bounds = planned.remainder(point.join_ns), point.limits, point.bounds
-        if planned.keeps_limits:  # the interpolation of the plan's points violates nothing, nor does a join to it
+        if planned.keeps_limits:  # the interpolation of the plan's points violates nothing, nor does the way to it
             limits, bounds = limits.raised_to(rest), replace(bounds, most=np.inf)
         raised = bounds.raised_to(rest.valid)
         if self._parameters.publish_end == END_STOP:
             rest = stopped_at_end(rest, raised, self._parameters.publish_rest_tolerance, self._parameters.joint_names)
         if np.count_nonzero(point.stopped):
             rest = _with_stops(rest, point.state, point.stopped, bounds)
-        return Ended(planned, rest, raised.containing(rest.valid), limits)
+        return Ended(planned, rest, raised, limits)
 
-    def _joined_freely(self, planned: PlannedMotion, point: JoinPoint) -> Ended | None:
-        """The motion that joins a plan as if the plan kept its limits; None: it cannot be joined."""
+    def _followed_freely(self, planned: PlannedMotion, point: JoinPoint) -> Ended | None:
+        """The motion that follows a plan as if the plan kept its limits; None: it cannot."""
         rest = planned.remainder(point.join_ns).valid
         raised = replace(point.bounds, most=np.inf, deceleration=None).raised_to(rest)
-        ended = self._ended(planned, point._replace(bounds=raised))
-        if (joined := self._joined(ended, point)) is None:
+        ended = self._ended(planned, point._replace(bounds=raised.containing(rest)))
+        if (followed := self._followed(ended, point)) is None:
             return None
-        motion = joined[0]._replace(plan_from=0.0)
+        motion = followed.motion._replace(plan_from=0.0)
         # Later plans continue the slowed plan from here on, since the original plan is elsewhere.
         return ended._replace(planned=planned._replace(start_ns=point.join_ns, motion=motion), motion=motion)
 
@@ -232,44 +188,47 @@ class Candidates:
         return ended._replace(motion=slowed, delay=slowed.duration - motion.duration)
 
     def _judged(self, ended: Ended, point: JoinPoint) -> tuple[Candidate | None, Fault]:
-        """The candidate, if the ended motion keeps its limits, or may exceed them, and can be joined; and its fault."""
+        """The candidate, if its motion keeps its limits, or may exceed them; and its fault.
+
+        A chunk may exceed limits where they can be kept near it; a complete plan is to pass its points.
+        """
         limits, planned = ended.limits, ended.planned
-        fault = check(ended.motion.valid, limits, steps=not planned.keeps_limits)
-        if fault is not None and self._parameters.limits_action != ACTION_WARN:
-            return None, fault
-        joined = self._joined(ended, point)
-        if joined is None:
-            return None, fault or (lambda: _NO_JOIN)
-        motion, shift = joined
-        if fault is None and motion is not ended.motion:
-            fault = check(motion, limits, steps=False)
-            if fault is not None and ended.motion.plan_until < np.inf and np.abs(shift).max() > SAME_END_RAD:
-                # Stopped on its way instead of at the planned place, it may keep the limits.
-                moved = planned._replace(motion=planned.motion.moved(shift))
-                return self._judged(self._ended(moved, point), point)
-        return _candidate(ended, motion, shift, point.join_ns), fault
+        warns, is_held = self._parameters.limits_action == ACTION_WARN, not ended.motion.with_accelerations
+        fault, at_points = None, planned.is_complete or is_held or warns
+        if at_points:
+            fault = check(ended.motion.valid, limits, steps=not planned.keeps_limits)
+            if fault is not None and not warns:
+                return None, fault
+        followed = self._followed(ended, point)
+        most = np.minimum(_MOST_APART, _OF_RANGE * (self._assumed.position_max - self._assumed.position_min))
+        if followed is None or (followed.apart > most).any():
+            return None, fault or check(ended.motion.valid, limits) or (lambda: _NO_JOIN)
+        if fault is None and not (at_points and followed.motion is ended.motion):
+            fault = check(followed.motion, limits, steps=False)
+        return _candidate(ended, followed, point.join_ns), fault
 
-    def _joined(self, ended: Ended, point: JoinPoint) -> tuple[Motion, np.ndarray] | None:
-        """See `splice`: the motion from the present command to an ended planned motion."""
-        motion, planned = ended.motion, ended.planned
-        problem = Problem(
-            point.state, motion, ended.bounds, self._joining, point.floating, point.executed, point.crossing,
-            planned.pace, point.work,
-        )  # fmt: skip
-        # If accelerations jump within a plan, it may also begin with a jump.
-        if planned.keeps_limits and problem.jumps_only:
-            return motion, np.zeros(motion.dof)
-        return splice(problem)
+    def _followed(self, ended: Ended, point: JoinPoint) -> Followed | None:
+        """See `follow`: the motion from the present command to an ended planned motion."""
+        motion, bounds = ended.motion, ended.bounds
+        if ended.planned.keeps_limits:
+            bounds = bounds.containing(motion.valid)
+            gap = np.abs(point.state.beyond(motion.begin))
+            # If accelerations jump within a plan, it may also begin with a jump.
+            if motion.plan_from <= 0 and not (gap > SAME)[:2].any():
+                return Followed(motion, np.zeros(motion.dof), np.zeros(motion.dof))
+        if self._parameters.limits_action == ACTION_WARN:
+            bounds = bounds.containing(motion.valid)
+        return follow(point.state, motion, bounds, self._parameters.publish_bandwidth, point.floating)
 
 
-def _candidate(ended: Ended, motion: Motion, shift: np.ndarray, join_ns: int) -> Candidate:
-    """The executed motion, and the planned one that later plans continue: as planned, moved to where it is joined."""
-    before, kept, begun_ns = ended.planned.motion, ended.motion, join_ns
+def _candidate(ended: Ended, followed: Followed, join_ns: int) -> Candidate:
+    """The executed motion, and the planned one that later plans continue: as planned, moved to where it is followed."""
+    before, kept, begun_ns, shift = ended.planned.motion, ended.motion, join_ns, followed.shift
     into = (join_ns - ended.planned.start_ns) * NANOSECOND_S
     if 0 < into < before.duration:  # a later plan may begin before this one was taken up
         kept, begun_ns = before.until(into).then(kept), join_ns - whole_ns(into)
     kept = kept.moved(shift) if np.count_nonzero(shift) else kept
-    return Candidate(motion, PlannedMotion(begun_ns, kept, said=ended.planned.said), ended.delay)
+    return Candidate(followed.motion, PlannedMotion(begun_ns, kept, said=ended.planned.said), ended.delay)
 
 
 def _with_stops(motion: Motion, state: State, chosen: np.ndarray, bounds: Bounds) -> Motion:

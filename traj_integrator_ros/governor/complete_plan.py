@@ -51,7 +51,7 @@ the limit where the acceleration jumps from one limit to the other.
 
 
 def motions_of(
-    plan: Plan, before: State, fade_time: float, limits: JointLimits, assumed: Bounds, *, slows: bool
+    plan: Plan, before: State, limits: JointLimits, assumed: Bounds, *, slows: bool
 ) -> Iterator[tuple[Motion, bool]]:
     """Yield the motions of a complete plan, the best first, and whether each keeps the limits at its points.
 
@@ -67,7 +67,6 @@ def motions_of(
     Args:
         plan: with at least one step, and with all values finite.
         before: state of the robot when the plan begins.
-        fade_time: s, within which accelerations at both ends fade.
         limits: of the joints.
         assumed: the same, assumed where there are none.
         slows: whether it may end later.
@@ -90,7 +89,7 @@ def motions_of(
                 yield smooth, False
     if (reached := _from_beside(plan.steps, position, before, assumed)) is not None:
         if not slows and _keeps(plan.steps, position, before, limits):
-            yield through_to_rest(plan.steps, position, before, fade_time, assumed.jerk), False
+            yield through_to_rest(plan.steps, position, before, assumed.jerk), False
         position = reached
     smoother = iter(())
     if not _keeps(plan.steps, position, before, limits) and smoothing.is_noise(plan.steps, position, limits):
@@ -99,14 +98,14 @@ def motions_of(
     for few, rows in [*smoother][-1:] if slows else smoother:
         if slows or _keeps(few, rows, before, limits):
             few, smooth = _possible(few, rows, assumed) if slows else few, True
-            yield through_to_rest(few, rows, before, fade_time, assumed.jerk), False
+            yield through_to_rest(few, rows, before, assumed.jerk), False
     if smooth and not slows:
         return
     steps = _possible(plan.steps, position, assumed) if slows else plan.steps
-    yield _not_beyond(through_to_rest(steps, position, before, fade_time, assumed.jerk), before, assumed), False
+    yield _not_beyond(through_to_rest(steps, position, before, assumed.jerk), before, assumed), False
     even = _even(position, assumed)
     if slows and even.max() <= _LONGEST_STEP_S:
-        yield _not_beyond(through_to_rest(even, position, before, fade_time, assumed.jerk), before, assumed), False
+        yield _not_beyond(through_to_rest(even, position, before, assumed.jerk), before, assumed), False
 
 
 def _not_beyond(motion: Motion, before: State, assumed: Bounds) -> Motion:

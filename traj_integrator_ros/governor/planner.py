@@ -255,7 +255,8 @@ class Planner:
             search.run(maker.candidates)
             return search
         if len(plan.steps) <= _SHORT and not plan.untimed:
-            if (candidate := maker.candidates.at_once(search.read, search.point)) is not None:
+            candidate, finding = maker.candidates.at_once(search.read, search.point)
+            if not finding:
                 return Search.over(candidate, search.plan, search.point, search.dropped)
         if usual_s:
             search = maker.search(plan, present, now_ns, making + usual_s)

@@ -41,9 +41,10 @@ def rehearse(parameters: NodeParameters, engine: TrajectoryIntegrator | None = N
     now_ns, (place, way) = _BEGIN_NS, _place_and_way(executor)
     rows = min(_ROWS, told.max_horizon)
     share = np.linspace(0.0, 1.0, rows + 1)[1:, None]
-    along, noise, jump = share**2 * (3 - 2 * share), 2e-3 * (-1.0) ** np.arange(rows)[:, None], np.tanh(20 * share)
+    along, noise = share**2 * (3 - 2 * share), 2e-3 * (-1.0) ** np.arange(rows)[:, None]
+    leap = 0.5 + 0.5 * np.tanh(40 * (share - 0.5))
     position, velocity = ControlSpace.POSITION.value, ControlSpace.VELOCITY.value
-    shapes = along, along + 0.02, along + noise, jump
+    shapes = along, along + 0.02, along + noise, leap
     plans: list[Actions | Positions | None] = [
         *(Actions(0, position, _DT_S, place + way * shape) for shape in shapes),
         Actions(0, velocity, _DT_S, np.tile(way, (rows, 1))),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import lru_cache
 
 import numpy as np
 
@@ -15,13 +14,7 @@ MOST_MOVED_RAD = 5e-3
 _FEWEST_NOISY = 10
 """Least number of rows; with fewer, noise cannot be told from a plan."""
 _ALTERNATES = -0.4
-"""Half of the correlation of noise, see `noise_of`."""
-_LEAST_NOISE_RAD = 1e-5
-"""Standard deviation up to which noise does not matter."""
-_MEDIAN, _LARGEST = 0.6745 * 70**0.5, 6.0
-"""Median of fourth differences of noise as a multiple of its standard deviation; and its largest value in a plan, by an
-estimate from 20 rows, which may be half of it.
-"""
+"""Half of the correlation of fourth differences of noise with the next ones, which is -0.8."""
 _OF_LIMIT = 0.05
 """Share of a limit by which noise usually changes the jerk, or bends the acceleration, from row to row, if its largest
 exceeds the limit.
@@ -30,19 +23,6 @@ _ROWS_PER_KNOT = tuple(2**power for power in range(1, 9))
 """Rows per knot of splines near noisy complete plans: recordings come at up to 1 kHz."""
 _WINDOW, _MARGIN = 64, 12
 """Number of knots that are solved at once, and of knots beside them: a row counts a quarter of the previous one."""
-
-
-def noise_of(rows: np.ndarray) -> np.ndarray:
-    """Standard deviation of the noise of rows, rad, `[dof]`; 0 where there is none.
-
-    Fourth differences of noise change their sign from one to the next: their correlation with the next is -0.8 for
-    noise, and above 0 where the jerk of a plan changes.
-    """
-    if len(rows) < _FEWEST_NOISY:
-        return np.zeros(rows.shape[1])
-    fourth = np.diff(rows, n=4, axis=0)
-    noise = np.median(np.abs(fourth), axis=0) / _MEDIAN
-    return np.where(_alternates(fourth) & (noise > _LEAST_NOISE_RAD), noise, 0.0)
 
 
 def _alternates(fourth: np.ndarray) -> np.ndarray:
@@ -95,26 +75,6 @@ def _with_knots(steps: np.ndarray, rows: np.ndarray, stride: int) -> tuple[np.nd
     spline = cubic_spline(np.diff(times[chosen]), knots, ends_at_rest=True)
     away = spline.states_at(np.minimum(times, times[-1] * (1 - 1e-12)), 1)[0] - rows
     return None if np.abs(away).max() > MOST_MOVED_RAD else (np.diff(times[chosen]), knots)
-
-
-def fitted(steps: np.ndarray, rows: np.ndarray, noise: np.ndarray, rests: bool, stride: int) -> np.ndarray | None:
-    """Rows of noisy joints on the spline with a knot at every `stride`-th row that is nearest to all.
-
-    None: one would be moved by more than noise (`noise_of`) is, so that a corner of the plan would be lost.
-    """
-    matrix, nearest = _influence(steps.tobytes(), rests, stride)
-    knots = nearest @ rows
-    most = np.where(noise > 0, np.minimum(_LARGEST * noise, MOST_MOVED_RAD), np.inf)
-    if (np.abs(matrix @ knots - rows) > most).any():
-        return None
-    if rests:
-        knots[-1] = rows[-1]
-    return np.where(noise > 0, matrix @ knots, rows)
-
-
-@lru_cache(maxsize=16)
-def _influence(steps: bytes, rests: bool, stride: int) -> tuple[np.ndarray, np.ndarray]:
-    return _influence_of(np.frombuffer(steps), rests, stride)
 
 
 def _influence_of(steps: np.ndarray, rests: bool, stride: int) -> tuple[np.ndarray, np.ndarray]:

@@ -10,10 +10,9 @@ import numpy as np
 
 from ..execution.limits import find_motion_violation
 from ..execution.motion import SHORTEST_GAP, Motion, State
-from ..execution.problem import CROSSING
 from ..execution.rows import continued, points_of
-from ..execution.stopping import fastest_stop, peak_speed
-from ..execution.tolerances import MOMENT_S, NANOSECOND_S, ROUNDING, SAME, SAME_END_RAD, SECOND_NS, whole_ns
+from ..execution.stopping import fastest_stop
+from ..execution.tolerances import MOMENT_S, NANOSECOND_S, SAME, SAME_END_RAD, SECOND_NS, whole_ns
 from ..limits.joint_limits import JointLimits, assumed_limits, limits_lacking
 from ..parameters.parameters import NodeParameters
 from ..parameters.table import ACTION_WARN, START_FROM_PREVIOUS
@@ -281,14 +280,14 @@ class TrajectoryMaker:
         """A function that reads a plan, in any thread."""
         if plan.untimed:
             return partial(self._fastest_along, plan, present.planned, join_ns)
-        relative = not (plan.is_positions or plan.is_velocities or plan.spline is not None)
-        plan_at = self._published.present.plans()
+        plan_at, continues = self._published.present.plans(), present.follows and not plan.is_complete
 
-        def before(time_ns: int) -> PlannedMotion:
-            known = None if relative and not self._on_schedule else plan_at(time_ns)
-            return known if known is not None and present.follows else present.planned
+        def commanded(time_ns: int) -> State:
+            # Errors of what is commanded must not come back as plans: actions continue the plan before.
+            known = plan_at(time_ns) if continues and time_ns < join_ns else None
+            return (known or present.planned).state_at(time_ns)
 
-        return partial(references, plan, self._origin_ns(plan, join_ns), join_ns, before)
+        return partial(references, plan, self._origin_ns(plan, join_ns), join_ns, commanded)
 
     def _fastest_along(
         self, path: Plan, commanded: PlannedMotion, join_ns: int, reading: Reading
@@ -311,27 +310,11 @@ class TrajectoryMaker:
         stopped = stops_of(plan) & (np.abs(state[1:]).max(axis=0) > 0)  # the others rest in the plan
         by_speed = plan.is_velocities and plan.start is None
         floating = ~stopped & (by_speed and (not plan.origin_ns or self._published.is_delayed))
-        bounds, executed = self.assumed.bounds, present.planned.rest_from(join_ns)
-        asked, crossing = bounds, bounds.jerk
-        # the next motion may use the rates of the one in execution, so that it can slow down as fast
-        if present.follows:
-            bounds = bounds.raised_to(executed.unbraked.soon)
-            if (peak_speed(*state.known[1:], bounds.jerk) > bounds.velocity * (1 + ROUNDING)).any():
-                bounds = bounds.raised_to(executed.soon)  # a joint is still on its way to a plan that is over
-        if present.follows and np.isinf(np.broadcast_to(bounds.most, (3, len(crossing)))[2]).any():
-            # By plans alone: jerk of going over from one to the next would grow from plan to plan.
-            before = self._published.present.plans()(join_ns)
-            rest = before and before.unbraked_from(join_ns)
-            if rest is not None:
-                asked, crossing = asked.raised_to(rest.soon), asked.raised_to(rest.soon, CROSSING).jerk
-            asked = replace(bounds, jerk=asked.jerk)
-        else:  # nothing is in execution, or its jerk keeps limits anyway
-            asked = bounds
         limits = self.limits.containing(state.position)
         measured = self._joint_states.known(now_ns, self._parameters.state_timeout)
         if measured is not None:  # it may stand a little outside of a limit, and is to come back
             limits = limits.containing(measured.position)
-        return JoinPoint(state, join_ns, stopped, floating, bounds.within(limits), asked, executed, crossing, limits)
+        return JoinPoint(state, join_ns, stopped, floating, self.assumed.bounds.within(limits), limits)
 
     # The message
 

@@ -34,6 +34,8 @@ _EXPECTED = {
     ParameterKind.DOUBLE_ARRAY: (Real, "a list of numbers"),
 }
 """Types of values, or of those in a list, and what they are called."""
+_GONE = {"publish.fade_time": "publish.bandwidth", "publish.catch_up": "publish.bandwidth"}
+"""Parameters of former versions, and what does their work now."""
 _LISTS = (ParameterKind.STRING_ARRAY, ParameterKind.DOUBLE_ARRAY)
 
 
@@ -67,7 +69,9 @@ class NodeParameters(ParameterTable):
         given = {name.replace("__", "."): value for name, value in values.items()}
         own = {spec.name for kind in ("trajectory", "goal") for spec in of_joints(kind, list(joint_names))}
         if unknown := given.keys() - default_values().keys() - own:
-            raise InvalidParameters(f"expected names of parameters, got {', '.join(sorted(unknown))}")
+            gone = {name: f"{name} (now {_GONE[name]})" for name in unknown if name in _GONE}
+            told = ", ".join(gone.get(name, name) for name in sorted(unknown))
+            raise InvalidParameters(f"expected names of parameters, got {told}")
         return NodeParameters.from_values(default_values() | {"joint_names": list(joint_names)} | given)
 
     @staticmethod

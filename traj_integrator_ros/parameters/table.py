@@ -264,11 +264,6 @@ class ParameterTable:
         "Without a known command: time in which the controller moves to the first point, which is the measured state",
         (0.02, 2.0, "s"),
     )
-    publish_catch_up: float = _value(
-        1.5,
-        "Speed of a joint that catches up with its plan, relative to the plan's own",
-        (1.0, 10.0, "relative"),
-    )
     position_trajectory_end: str = _value(
         END_GOAL,
         "Last point of a message on ~/position_trajectory: goal (the robot comes to rest there) or stream "
@@ -301,11 +296,10 @@ class ParameterTable:
         "Lengthen publish.lead_time to what computing and transport took lately (p99 of a minute; needs "
         "controller_state); ages up to 0.2 s then count as transport",
     )
-    publish_fade_time: float = _value(
-        0.2,
-        "Longest time in which a difference to a new plan fades (half and a quarter are tried, too); 0: joints "
-        "take the fastest motion within their limits",
-        (0.0, 30.0, "s"),
+    publish_bandwidth: float = _value(
+        2.5,
+        "Bandwidth with which differences between command and plan go: higher follows plans sooner, lower is smoother",
+        (0.1, 50.0, "Hz"),
     )
     publish_lead_in: bool = _value(
         True,

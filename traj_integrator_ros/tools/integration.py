@@ -142,7 +142,7 @@ def _motions_of(sequence: Sequence, request: ActionRequest, node: NodeParameters
     It passes all positions, also where that asks for more than limits allow; `request` is the sequence's.
     """
     free = np.full(request.actions.shape[2], np.inf)
-    reading = Reading(node.publish_rest_tolerance, node.publish_fade_time, Bounds(-free, free, free, free, free))
+    reading = Reading(node.publish_rest_tolerance, Bounds(-free, free, free, free, free))
     recorded, dt = None if request.spline is not None else sequence.recorded, 0.0
     if isinstance(request.dt, float) and sequence.fields["dt"].dtype != np.float32:
         request, dt = request._replace(dt=None), request.dt  # the float32 of a request would round it

@@ -38,10 +38,6 @@ void end_of(const Pieces& motion, long orders, double* out);
 // on the motion rests.
 void states_at(const Pieces& motion, const double* times, long count, long orders, double* out);
 
-// The quintics [knots.count, 6, dof] of the difference of two motions, which fades by a smooth weight from `lack`
-// [3, dof] to 0 within a span, s.
-void blend(const Pieces& executed, const Pieces& plan, const double* lack, double span, const Knots& knots, double* out);
-
 // The nearest whole nanoseconds to the knots, and states there: out [3, knots.count + 1, dof]. With `ends_pieces`,
 // points after short pieces have the states in which these end.
 void points(const Pieces& motion, bool ends_pieces, bool rests, long* time_ns, double* out);
@@ -88,22 +84,5 @@ struct ProfileEnd {
 // [count, 6]; returns how many pieces have a length.
 long pieces_of_profile(const double* spans, const double* jerks, long count, const double* begin, const ProfileEnd& end,
                        double* knots, double* coefficients);
-
-// Positions [rows, dof] at times that ascend.
-struct Samples {
-  const double* positions;
-  long rows;
-};
-
-// Distance that joints may go back: a share of their plans' way back and of the way to a stop, and the least that
-// counts, rad.
-struct Retreat {
-  double share, least;
-};
-
-// How far joints go back while they join plans, where `stopping` [2, dof] are the least and greatest positions of a stop
-// from the present state, and plans are judged that go forward or that float [dof]: back [dof].
-void retreats(const Samples& planned, const Samples& moved, const double* begin, const double* stopping,
-              const bool* floats, long dof, const Retreat& allowed, double* back);
 
 }  // namespace traj_integrator::execution

@@ -90,31 +90,6 @@ void points(const Pieces& motion, bool ends_pieces, bool rests, long* time_ns, d
   }
 }
 
-void blend(const Pieces& executed, const Pieces& plan, const double* lack, double span, const Knots& knots, double* out) {
-  const long count = knots.count + 1, dof = plan.dof, plane = count * dof;
-  std::vector<double> states(6 * plane);
-  double *difference = states.data(), *planned = difference + 3 * plane;
-  states_at(executed, knots.times, count, 3, difference);
-  states_at(plan, knots.times, count, 3, planned);
-  for (long k = 0; k < 3 * plane; ++k) difference[k] -= planned[k];
-  for (long order = 0; order < 3; ++order) std::copy_n(lack + order * dof, dof, difference + order * plane);
-  for (long i = 0; i < count; ++i) {
-    const double s = knots.times[i] / span, left = 1 - s;
-    const double weight = 1 - s * s * s * (10 - 15 * s + 6 * s * s);
-    const double rate = -30 * s * s * left * left / span, curve = -60 * s * left * (1 - 2 * s) / (span * span);
-    for (long d = i * dof; d < (i + 1) * dof; ++d) {
-      const double p = difference[d], v = difference[plane + d], a = difference[2 * plane + d];
-      difference[d] = weight * p;
-      difference[plane + d] = rate * p + weight * v;
-      difference[2 * plane + d] = curve * p + 2 * rate * v + weight * a;
-    }
-  }
-  for (long i = 0; i < knots.count; ++i) {
-    const double *const p = difference + i * dof, *const v = p + plane, *const a = v + plane;
-    retiming::piece_between(knots.step(i), dof, p, p + dof, v, v + dof, a, a + dof, out + i * kLargestSize * dof);
-  }
-}
-
 void spline(const Knots& knots, const double* rows, long dof, const double* velocity, bool rests, double* coefficients) {
   std::vector<double> velocities((knots.count + 1) * dof);
   const retiming::SplineEnd begin = velocity == nullptr ? retiming::kWithoutJerk : retiming::SplineEnd{0, 0, velocity};

@@ -130,33 +130,6 @@ PyObject* py_add(ArrayArguments& given) {
   return none();
 }
 
-PyObject* py_blend(ArrayArguments& given) {
-  const Pieces executed = motion_of(given), plan = motion_of(given);
-  const double* lack = given.doubles({3, plan.dof});
-  const double span = given.number();
-  const Array at = given.array({kAny});
-  const long count = at.shape[0] - 1;
-  double* out = given.out({count, 6, plan.dof});
-  given.require(count > 0 && executed.dof == plan.dof);
-  if (!given.fit()) return nullptr;
-  blend(executed, plan, lack, span, {at.as<double>(), count}, out);
-  return none();
-}
-
-PyObject* py_retreats(ArrayArguments& given) {
-  const Array planned = given.array({kAny, kAny}), moved = given.array({kAny, planned.shape[1]});
-  const long dof = planned.shape[1];
-  const double *begin = given.doubles({dof}), *stopping = given.doubles({2, dof});
-  const bool* floats = given.array({dof}, '?').as<bool>();
-  const double share = given.number(), least = given.number();
-  double* back = given.out({dof});
-  given.require(planned.shape[0] > 0 && moved.shape[0] > 0);
-  if (!given.fit()) return nullptr;
-  const Samples of_plan{planned.as<double>(), planned.shape[0]}, of_way{moved.as<double>(), moved.shape[0]};
-  retreats(of_plan, of_way, begin, stopping, floats, dof, {share, least}, back);
-  return none();
-}
-
 // One joint: a tuple that begins with knots [N + 1] and coefficients [N, kLargestSize, 1].
 bool take_track(PyObject* track, BorrowedBuffers<2>& buffers, Pieces& motion) {
   if (!PyTuple_Check(track) || PyTuple_Size(track) < 2) return false;
@@ -297,8 +270,6 @@ PyMethodDef methods[] = {
     method_of_arrays<py_points>("points", "The points of a motion."),
     method_of_arrays<py_shift>("shift", "A piece about another time, in place."),
     method_of_arrays<py_add>("add", "Adds a polynomial to pieces."),
-    method_of_arrays<py_blend>("blend", "The quintics of a difference that fades."),
-    method_of_arrays<py_retreats>("retreats", "How far joints go back."),
     method_of_arrays<py_united>("united", "Motions of single joints as one of all joints."),
     method_of_arrays<py_stop>("stop", "The fastest stops of all joints as one motion."),
     method_of_arrays<py_pieces_of_profile>("pieces_of_profile", "Pieces of a time-optimal profile."),

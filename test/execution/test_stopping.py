@@ -1,4 +1,4 @@
-"""Stops, and ways of one joint from a state to another in a given time."""
+"""The fastest stops of joints."""
 
 from __future__ import annotations
 
@@ -9,13 +9,12 @@ import numpy as np
 import pytest
 import ruckig
 from execution_cases import bounds, largest_jumps
-from hypothesis import assume, given
+from hypothesis import given
 from hypothesis import strategies as st
 
 from traj_integrator_ros.execution.limits import extremes
 from traj_integrator_ros.execution.motion import State
-from traj_integrator_ros.execution.reaching import Reach
-from traj_integrator_ros.execution.stopping import Rates, fastest_stop
+from traj_integrator_ros.execution.stopping import fastest_stop
 
 
 def states(count: int):
@@ -118,41 +117,3 @@ def test_a_joint_that_hardly_moves_stops_within_the_jerk_limit(scale, moves):
     motion = fastest_stop(state, bounds(2, acceleration=20.0, jerk=2e3))
     assert np.abs(extremes(motion)[:, 3]).max() <= 2e3 * (1 + 1e-4)
     assert np.abs(motion.end.velocity).max() < 1e-9
-
-
-RATES = Rates(2.0, 10.0, 200.0, 10.0)
-INSIDE = st.tuples(st.floats(-0.5, 0.5), st.floats(-1.5, 1.5), st.floats(-5, 5)).map(np.array)
-
-
-@given(INSIDE, INSIDE, st.floats(0.05, 3.0), st.booleans())
-def test_a_way_begins_and_ends_in_its_states_at_its_time_within_limits(start, target, duration, velocity_only):
-    reach = Reach(start, RATES, velocity_only=velocity_only)
-    assume(reach.reach(target, duration))
-    motion = reach.motion(target, duration)
-    assert motion.duration == duration and (largest_jumps(motion) <= 1e-9).all()
-    np.testing.assert_allclose(np.ravel(motion.begin), start, atol=1e-12)
-    ends = np.ravel(motion.end) - target
-    np.testing.assert_allclose(ends[velocity_only:], 0, atol=1e-6)
-    least, most = extremes(motion)
-    # A speed beyond the limit occurs only where the acceleration of the target, or of the start, leads to it.
-    speed = max(2.0, *(abs(s[1]) + s[2] ** 2 / 400 for s in (start, target)))
-    reached = np.maximum(-least, most)[1:, 0]
-    assert (reached <= np.array([speed, 10.0, 200.0]) * (1 + 1e-6)).all()
-
-
-def test_a_target_beyond_the_limits_or_too_soon_is_not_reached():
-    reach = Reach(np.zeros(3), RATES)
-    assert not reach.reach(np.array([1.0, 0.0, 0.0]), 0.1)
-    assert not reach.reach(np.array([1.0, 2.5, 0.0]), 5.0)
-    assert not reach.reach(np.array([1.0, 0.0, 11.0]), 5.0)
-    assert reach.reach(np.array([1.0, 0.0, 0.0]), 5.0)
-    too_much = Reach(np.array([0.0, 0.0, 400.0]), Rates(2.0, 0.02, 1.0, 0.02))
-    assert not too_much.reach(np.zeros(3), 5.0), "ruckig raises an error"
-
-
-@pytest.mark.parametrize("side", [1.0, -1.0])
-def test_both_ways_use_acceleration_and_deceleration_limits(side):
-    reach = Reach(np.zeros(3), Rates(velocity=1.0, acceleration=1.0, jerk=100.0, deceleration=4.0))
-    target = np.array([2 * side, 0.0, 0.0])
-    least, most = (one[2, 0] * side for one in extremes(reach.motion(target, reach.least_duration(target))))
-    assert sorted([least, most]) == pytest.approx([-4.0, 1.0], rel=1e-3)
