@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -70,11 +71,13 @@ def test_a_library_of_pip_is_named_with_the_command_in_one_line(tmp_path: Path, 
 
 
 def test_a_parameter_that_does_not_exist_is_reported(start_node: NodeFactory) -> None:
-    process = start_node({"state_time_out": 1.0, "qos_overrides./joint_state.subscription.depth": 1})
+    qos = "qos_overrides./joint_state.subscription.depth"
+    process = start_node({"state_time_out": 1.0, qos: 1, "chunks.ensemble": "weighted"})
     process.wait_for_output("active")
     assert "parameter 'state_time_out' was given but does not exist" in process.output
-    assert "parameter 'qos_overrides./joint_state.subscription.depth' was given but does not exist" in process.output
-    assert process.output.count("does not exist") == 2
+    assert f"parameter {qos!r} was given but does not exist" in process.output
+    assert re.search(r"'chunks.ensemble' was given .* no effect: .* publish.bandwidth", process.output)
+    assert process.output.count("does not exist") == 3
 
 
 def test_the_wildcard_section_reaches_a_node_in_any_namespace(serve: NodeServer) -> None:

@@ -46,8 +46,6 @@ class ExecutableTrajectory:
     """When its plan came, ns."""
     made_ns: int = 0
     """When it was made."""
-    chunk: Plan | None = None
-    """The chunk as the policy sent it, to be averaged with later ones; None if chunks are not averaged."""
 
     def begun_at(self, start_ns: int, made_ns: int) -> ExecutableTrajectory:
         """The same from a later time of the motion's clock on."""

@@ -29,10 +29,6 @@ class ExecutionReport(NamedTuple):
     """Number of trajectories that came when the previous one was already braking, or had been stopped by a brake."""
     brakes: int = 0
     """Number of brakes that were executed, at least in part."""
-    chunks_averaged: int = 0
-    """Largest number of chunks averaged for one time since the previous report."""
-    chunks_forgotten: int = 0
-    """Number of chunks that were not over when something took over with which they are not averaged."""
     out_of_order: int = 0
     """Number of plans that were refused because they began before one that had already been published."""
     slowed: int = 0
@@ -81,10 +77,10 @@ class Executed:
         """The last motion is executed no more."""
         self._last, self._brake_counted = None, False
 
-    def report(self, **others: object) -> ExecutionReport:
-        """Return the report with other fields of it, and reset the values that count since the previous one."""
+    def report(self, lead_s: float) -> ExecutionReport:
+        """Return the report with the time until a new plan is taken up, and reset what counts since the last one."""
         margins, seam, delay = [*self._margins], tuple(self._seam.tolist()), self._delay
         self._margins.clear()
         self._seam, self._delay = np.zeros(3), 0.0
         least, median = min(margins, default=None), median_of(margins) if margins else None
-        return ExecutionReport(seam, least, median, slowed_by_s=delay, **others, **self.counts)
+        return ExecutionReport(seam, least, median, lead_s, slowed_by_s=delay, **self.counts)

@@ -10,7 +10,7 @@ from weakref import WeakSet
 
 from ..execution.tolerances import NANOSECOND_S
 from ..parameters.parameters import NodeParameters
-from ..parameters.table import ENSEMBLE_WEIGHTED, HEAVIEST_NEWEST, START_FROM_PREVIOUS
+from ..parameters.table import START_FROM_PREVIOUS
 from ..requests.plan import GOALS, Plan
 from ..requests.rejection import Rejected, RejectionReason
 from .executable import ExecutableTrajectory
@@ -219,9 +219,6 @@ class Planner:
 
         """
         maker, plan = self._trajectories, sought.plan
-        averages = self._parameters.chunks_ensemble == ENSEMBLE_WEIGHTED and plan.is_chunk
-        if averages:
-            plan = self._averaged(plan)
         present = maker.present(plan, now_ns)
         plan, search, patience_s = maker.placed(plan, now_ns), sought.search, 0.0
         if search is None:
@@ -243,7 +240,7 @@ class Planner:
         self._learn(search)
         made = maker.executable(search, present, now_ns)
         origin_ns = sought.plan.origin_ns if self._parameters.start_from == START_FROM_PREVIOUS else 0
-        return replace(made, origin_ns=origin_ns, chunk=sought.plan if averages else None)
+        return replace(made, origin_ns=origin_ns)
 
     def _begun(self, plan: Plan, present: Present, now_ns: int, making: float, usual_s: float = 0.0) -> Search:
         """Begin a search. A short plan's result is found here, because threads would get their turn later."""
@@ -269,11 +266,6 @@ class Planner:
             took_long = search.took_s > PATIENCE_S
             self._usual_s = max(MAKING * search.took_s, _FORGETTING * self._usual_s) if took_long else 0.0
             self._rows = len(search.plan.steps)
-
-    def _averaged(self, plan: Plan) -> Plan:
-        """A chunk averaged with those before it."""
-        newest = self._parameters.chunks_heaviest == HEAVIEST_NEWEST
-        return self._published.chunks.averaged(plan, self._parameters.chunks_decay, newest_first=newest)
 
 
 def _superseded() -> Rejected:

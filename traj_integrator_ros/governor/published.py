@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ..execution.tolerances import NANOSECOND_S
-from .chunks import ChunkMemory
 from .executable import ExecutableTrajectory
 from .executed import Executed, ExecutionReport
 from .motion_clock import MotionClock
@@ -23,8 +22,6 @@ class PublishedMotion:
     """The motion published last, the plans behind it, and statistics of their replacements."""
 
     def __init__(self) -> None:
-        self.chunks = ChunkMemory()
-        """The chunks from which the motion was averaged."""
         self.present = PresentCommand()
         self.clock, self.lead = self.present.clock, self.present.lead
         """The robot's clock, by which all times are; and the time from now until a new plan is taken up."""
@@ -73,16 +70,10 @@ class PublishedMotion:
         continues = trajectory.seam_offset is not None
         self.present.published(commanded, trajectory.start_ns, now_ns, trajectory.planned, continues=continues)
         self.last = trajectory
-        if trajectory.chunk is not None or self.chunks.held:
-            self.chunks.take(trajectory.chunk, now_ns)
 
     def report(self) -> ExecutionReport:
         """Return the statistics, and reset the values that count since the previous report."""
-        return self.executed.report(
-            lead_s=self.lead.seconds,
-            chunks_averaged=self.chunks.most_averaged(),
-            chunks_forgotten=self.chunks.forgotten,
-        )
+        return self.executed.report(self.lead.seconds)
 
     def check_clock(self, now_ns: int) -> bool:
         """Forget a motion published later than now, and return whether there was one: then the clock jumped back."""
@@ -113,7 +104,6 @@ class PublishedMotion:
         """Forget the motion and its plans, because the controller does not execute them any more."""
         self.last = None
         self.newest_origin_ns = 0
-        self.chunks.clear()
         self.present.drop()
         self.guard.forget_command()
         self.executed.drop()

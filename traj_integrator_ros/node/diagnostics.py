@@ -34,7 +34,7 @@ _FAULTS = (RejectionReason.INTERNAL_ERROR, RejectionReason.OUT_OF_DEVICE_MEMORY)
 _LET_THROUGH = (RejectionReason.LIMITS, RejectionReason.START_MISMATCH)
 """Reasons that limits.action = warn lets through: they have a count even if it is 0."""
 _UNTIMELY = ("late", "starved", "out_of_order")
-_COUNTS_OF_EXECUTION = ("dropped_steps", *_UNTIMELY, "slowed", "brakes", "chunks_averaged", "chunks_forgotten")
+_COUNTS_OF_EXECUTION = ("dropped_steps", *_UNTIMELY, "slowed", "brakes")
 
 
 @dataclass(frozen=True)

@@ -34,7 +34,14 @@ _EXPECTED = {
     ParameterKind.DOUBLE_ARRAY: (Real, "a list of numbers"),
 }
 """Types of values, or of those in a list, and what they are called."""
-_GONE = {"publish.fade_time": "publish.bandwidth", "publish.catch_up": "publish.bandwidth"}
+_CHUNKS = "the node follows each chunk by the smoothest motion near it; publish.bandwidth: how fast differences go"
+GONE = {
+    "publish.fade_time": "now publish.bandwidth",
+    "publish.catch_up": "now publish.bandwidth",
+    "chunks.ensemble": _CHUNKS,
+    "chunks.decay": _CHUNKS,
+    "chunks.heaviest": _CHUNKS,
+}
 """Parameters of former versions, and what does their work now."""
 _LISTS = (ParameterKind.STRING_ARRAY, ParameterKind.DOUBLE_ARRAY)
 
@@ -69,7 +76,7 @@ class NodeParameters(ParameterTable):
         given = {name.replace("__", "."): value for name, value in values.items()}
         own = {spec.name for kind in ("trajectory", "goal") for spec in of_joints(kind, list(joint_names))}
         if unknown := given.keys() - default_values().keys() - own:
-            gone = {name: f"{name} (now {_GONE[name]})" for name in unknown if name in _GONE}
+            gone = {name: f"{name} ({GONE[name]})" for name in unknown if name in GONE}
             told = ", ".join(gone.get(name, name) for name in sorted(unknown))
             raise InvalidParameters(f"expected names of parameters, got {told}")
         return NodeParameters.from_values(default_values() | {"joint_names": list(joint_names)} | given)

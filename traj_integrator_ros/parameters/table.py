@@ -68,12 +68,10 @@ class ParameterSpec:
 START_FROM_PREVIOUS = "previous"
 END_STOP = "stop"
 END_GOAL = "goal"
-ENSEMBLE_WEIGHTED = "weighted"
-HEAVIEST_NEWEST = "newest"
 ACTION_REJECT, ACTION_RETIME, ACTION_WARN = "reject", "retime", "warn"
 ON_REJECT_CONTINUE, ON_REJECT_BRAKE = "continue", "brake"
 _MAXIMUM = 1e9
-_GROUPS = tuple("bspline limits publish position_trajectory supervision constraints chunks calls diagnostics".split())
+_GROUPS = tuple("bspline limits publish position_trajectory supervision constraints calls diagnostics".split())
 """Groups: names of their parameters begin with the group's name and a dot, fields with an underscore instead."""
 _KINDS = {bool: ParameterKind.BOOL, int: ParameterKind.INTEGER, float: ParameterKind.DOUBLE, str: ParameterKind.STRING}
 _UNTIL_CONFIGURED = {"changeable": Changeable.UNCONFIGURED}
@@ -320,22 +318,6 @@ class ParameterTable:
         (0.0, _MAXIMUM, "rad/s or m/s"),
     )
     action_monitor_rate: float = _value(20.0, "Feedback rate of action goals", (0.1, 100.0, "Hz"))
-    chunks_ensemble: str = _value(
-        "latest",
-        "Which stamped position sequences that cover a time count (start_from: previous): latest, or weighted "
-        "(their average, as ACT's temporal ensembling)",
-        choices=("latest", ENSEMBLE_WEIGHTED),
-    )
-    chunks_decay: float = _value(
-        0.01,
-        "m of the weights exp(-m i); 0: equal weights",
-        (0.0, 1000.0, "per chunk"),
-    )
-    chunks_heaviest: str = _value(
-        "oldest",
-        "Chunk with i = 0, by stamp: oldest (as in ACT) or newest",
-        choices=("oldest", HEAVIEST_NEWEST),
-    )
     calls_depth: int = _value(
         1000,
         "Most calls that wait for their turn, more are refused at once; by default, what takes 1 s at 1 ms each",

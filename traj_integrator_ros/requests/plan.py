@@ -87,11 +87,6 @@ class Plan:
         return (np.abs(np.diff(self.actions, axis=0)) / steps).max(axis=0)
 
     @property
-    def is_chunk(self) -> bool:
-        """Return whether actions are positions at times of the clock, which other chunks may cover, too."""
-        return bool(self.origin_ns) and self.is_positions and not (self.untimed or self.is_complete)
-
-    @property
     def duration(self) -> float:
         """Duration of all steps, s."""
         return float(self.ends[-1]) if len(self.steps) else 0.0
