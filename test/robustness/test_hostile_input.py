@@ -339,7 +339,7 @@ def test_what_the_middleware_keeps_out_keeps_nobody_from_being_served(node: Node
     best_effort = QoSProfile(depth=10, reliability=ReliabilityPolicy.BEST_EFFORT)
     unreliable = other.node.create_publisher(ActionSequence, topic, best_effort)
     of_another_type = stranger.node.create_publisher(String, topic, 10)
-    node.process.wait_for_output("offering incompatible QoS")
+    node.process.wait_for_output("offering incompatible QoS", 20.0)
     other.wait_until_connected()
     stranger.wait_for(lambda: stranger.node.count_subscribers(topic), "the node discovered")
     for _ in range(10):

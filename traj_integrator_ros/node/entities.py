@@ -198,12 +198,11 @@ class Entities:
 
     def _polled(self, message_type: type, topic: str, qos: QoSProfile | None = None) -> Subscription:
         """A subscription whose messages are taken from its queue."""
-        # Best effort receives from reliable publishers, too.
-        states = QoSProfile(depth=STATE_DEPTH, reliability=ReliabilityPolicy.BEST_EFFORT)
-        return self._subscription(
-            message_type, topic, _never_called, qos or states,
-            callback_group=_Polled(), raw=True, event_callbacks=no_event_callbacks(),
-        )  # fmt: skip
+        options: dict[str, object] = {"callback_group": _Polled(), "raw": True}
+        if qos is None:  # best effort, which receives from reliable publishers, too: no event can tell of a mismatch
+            qos = QoSProfile(depth=STATE_DEPTH, reliability=ReliabilityPolicy.BEST_EFFORT)
+            options["event_callbacks"] = no_event_callbacks()
+        return self._subscription(message_type, topic, _never_called, qos, **options)
 
     def _subscription(
         self, message_type: type, topic: str, callback: Callable, qos: QoSProfile, **options: object
