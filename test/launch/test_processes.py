@@ -10,7 +10,7 @@ pytest.importorskip("rclpy", reason="rclpy cannot be imported: no ROS 2")
 pytest.importorskip("traj_integrator_interfaces.msg", reason="traj_integrator_interfaces is not built")
 
 from preloaded_process import PreloadedNode
-from scenarios import CHECKS, REPOSITORY, SCENARIOS, Scenario
+from scenarios import CHECKS, SCENARIOS, Scenario
 
 pytestmark = [pytest.mark.ros, pytest.mark.slow]
 
@@ -25,9 +25,3 @@ def test_start_up_and_main_job(scenario: Scenario, tmp_path: Path) -> None:
     finally:
         client.close()
         process.stop()
-
-
-def test_the_launch_tests_are_left_to_the_plugin_that_runs_them(pytestconfig: pytest.Config) -> None:
-    collection = pytestconfig.pluginmanager.get_plugin(str(REPOSITORY / "test" / "conftest.py"))
-    files = sorted(Path(__file__).parent.glob("test_launch_*.py"))
-    assert files and [collection.pytest_pycollect_makemodule(file, None) for file in files] == [None] * len(files)

@@ -40,25 +40,6 @@ def test_a_configuration_lists_every_parameter_with_its_default(project_root: Pa
             assert type(value) is type(SPECS[name].default), name
 
 
-def test_a_configuration_says_what_each_parameter_is_and_its_unit(project_root: Path) -> None:
-    lines = (project_root / "config" / f"{COMPLETE}.yaml").read_text(encoding="utf-8").splitlines()
-    for spec in PARAMETERS:
-        group, _, leaf = spec.name.rpartition(".")
-        begin = next((i for i, line in enumerate(lines) if group and line.strip() == f"{group}:"), 0)
-        index = next(i for i, line in enumerate(lines) if i >= begin and re.match(rf"\s+{leaf}:", line))
-        while not lines[index].strip().startswith("#"):
-            index -= 1
-        first = index
-        while lines[first - 1].strip().startswith("#"):
-            first -= 1
-        comment = " ".join(lines[first : index + 1])
-        unit = spec.unit.split(" or ")[0]
-        assert unit in comment, spec.name
-        assert ("set before configure" in comment) == (spec.changeable is Changeable.UNCONFIGURED), spec.name
-        for choice in spec.choices:
-            assert choice in comment, spec.name
-
-
 @pytest.mark.parametrize("robot", [robot for robot in ROBOTS if robot != COMPLETE])
 def test_the_other_configurations_have_what_belongs_to_the_robot(project_root: Path, robot: str) -> None:
     assert all(ROBOT_SPECIFIC.fullmatch(name) for name in configuration(project_root, robot))
