@@ -211,9 +211,6 @@ EXPORTS = {
         table(("__time", SECONDS), ("/joint_states/name[0]", "a"), ("/joint_states/name[1]", "b"),
               *positions("/joint_states/position[0]", "/joint_states/position[1]")), ()
     ),
-    "ros2 topic echo --csv": (
-        table(*parts(""), ("frame", ""), ("a", "a"), ("b", "b"), *OWN).partition("\n")[2], ()
-    ),
 }  # fmt: skip
 
 

@@ -133,18 +133,6 @@ def test_headers_of_two_lines_are_read(tmp_path: Path, header: str) -> None:
     np.testing.assert_allclose(found.time, SECONDS, atol=1e-12)
 
 
-@pytest.mark.parametrize("quantities", [1, 3])
-def test_numbers_as_names_of_joints_are_names(tmp_path: Path, quantities: int) -> None:
-    rows = [
-        ",".join(map(repr, [5, 20_000_000 * k, "", 1, 2, 3][:2]))
-        + ",,"
-        + ",".join(["1", "2", "3", *map(str, [0.5 * k] * 3 * quantities)])
-        for k in range(COUNT)
-    ]
-    (tmp_path / "a.csv").write_text("\n".join(rows))
-    assert read_samples(tmp_path / "a.csv", None, lambda _: None).joint_names == ("1", "2", "3")
-
-
 @pytest.mark.parametrize("name", ["yes", "~", "off"])
 def test_names_that_yaml_reads_as_others_are_refused(tmp_path: Path, name: str) -> None:
     (tmp_path / "a.yaml").write_text(f"joint_names: [{name}]\npoints: [{{positions: [1.0], time_from_start: 0}}]")

@@ -1,4 +1,4 @@
-"""Joint states in tables of other programs: PlotJuggler, rostopic, ros2 topic echo --csv, and converters of bags."""
+"""Joint states in tables of other programs: PlotJuggler, rostopic, and converters of bags."""
 
 from __future__ import annotations
 
@@ -25,7 +25,6 @@ class Table(Protocol):
     """Columns of a table by name."""
 
     header: list[str]
-    rows: list[list[str]]
     texts: Callable[[str], list[str]]
     column: Callable[[str, str | None], np.ndarray]
 
@@ -42,8 +41,6 @@ def states_exported(
 
     Raises RecordingError where there is a choice, or no time.
     """
-    if (printed := _printed(path, table)) is not None:
-        return printed
     topics: dict[str, dict[str, dict[str, str]]] = {}
     for column in table.header:
         if (parts := _parts(column)) is not None:
@@ -106,41 +103,3 @@ def _parts(column: str) -> tuple[str, str, str] | None:
 
 def _named(joint: str) -> str:
     return f"joint_{joint}" if joint.isdecimal() else joint
-
-
-def _printed(path: Path, table: Table) -> list[StateRow] | None:
-    """A table of `ros2 topic echo --csv`, without a header: stamp, frame, names, positions, velocities, efforts."""
-    rows = [table.header, *table.rows]
-    if not (len(table.header) > 4 and table.header[0].isdecimal() and table.header[1].isdecimal()):
-        return None
-    by_number = _numbered(path, rows) if _is_number(table.header[3]) else 0
-    states = []
-    for row in rows:
-        names = row[3 : 3 + by_number] or [cell for cell in row[3:] if not _is_number(cell)]
-        dof, numbers = len(names), row[3 + len(names) :]
-        if not dof or row[3 : 3 + dof] != names or len(numbers) < dof or not all(map(_is_number, numbers)):
-            return None
-        values = np.array(numbers, np.float64)
-        states.append(StateRow(tuple(names), values[:dof], values[dof : 2 * dof], int(row[0]) * 10**9 + int(row[1])))
-    return states
-
-
-def _numbered(path: Path, rows: list[list[str]]) -> int:
-    """How many joints there are whose names are numbers: whole ones, each once, alike in all rows, as many as there are
-    positions, perhaps velocities, and efforts, which ROS prints with decimals. Raises RecordingError where none are.
-    """
-    for parts in (2, 3, 4):
-        dof, rest = divmod(len(rows[0]) - 3, parts)
-        names = rows[0][3 : 3 + dof]
-        if dof and not rest and all(map(str.isdecimal, names)) and len({*names}) == dof:
-            if all(len(row) == len(rows[0]) and row[3 : 3 + dof] == names for row in rows):
-                return dof
-    raise RecordingError(f"{path}: expected names of joints, or whole numbers in their place, got {rows[0][3]}")
-
-
-def _is_number(cell: str) -> bool:
-    try:
-        float(cell)
-    except ValueError:
-        return False
-    return True
