@@ -4,9 +4,11 @@
 //
 // `plan` prints the costs as they fall. `plan --gradients` and `plan --spline-gradients` print, for every control map
 // and for splines, a cost and its gradients with respect to all inputs, for comparison with other implementations.
+// `plan --into` writes to memory that it has, and shows that memory of another shape is refused.
 #include <ATen/ATen.h>
 #include <torch/csrc/autograd/autograd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstring>
 
@@ -112,6 +114,29 @@ void print_spline_gradients(const char* name, const traj_integrator::SplineOptio
   for (const Tensor& gradient : second) print_numbers("second", gradient);
 }
 
+// Returns whether `step_out` writes what `step` returns, and refuses outputs that are larger, having written nothing.
+bool writes_into(ControlMap map, at::ScalarType dtype) {
+  const Tensor action = sines({2, 5, 3}, 0).to(dtype);
+  const StartState start{sines({2, 3}, 50).to(dtype)};
+  const Trajectory expected = traj_integrator::step(map, action, start, kDt);
+  Trajectory out;
+  const auto outputs = {&Trajectory::position, &Trajectory::velocity, &Trajectory::acceleration, &Trajectory::jerk};
+  for (const auto output : outputs) out.*output = at::zeros_like(expected.*output);
+  for (const auto larger : outputs) {
+    Trajectory wrong = out;
+    (wrong.*larger) = at::zeros_like((expected.*larger).unsqueeze(0).repeat({2, 1, 1, 1}));
+    try {
+      traj_integrator::step_out(map, action, start, kDt, wrong);
+      return false;
+    } catch (const c10::ValueError& error) {
+      if (std::strncmp(error.what_without_backtrace(), "out: expected contiguous", 24) != 0) return false;
+    }
+    if ((wrong.*larger).count_nonzero().item<int64_t>() + out.position.count_nonzero().item<int64_t>() > 0) return false;
+  }
+  traj_integrator::step_out(map, action, start, kDt, out);
+  return std::all_of(outputs.begin(), outputs.end(), [&](auto output) { return at::equal(out.*output, expected.*output); });
+}
+
 }  // namespace
 
 int main(int count, char** arguments) {
@@ -131,6 +156,17 @@ int main(int count, char** arguments) {
     print_spline_gradients("5 2 curobo", {5, 2, SplineLayout::kCurobo});
     print_spline_gradients("3 1 curobo", {3, 1, SplineLayout::kCurobo});
     return 0;
+  }
+  if (count == 2 && std::strcmp(arguments[1], "--into") == 0) {
+    bool all = true;
+    for (const traj_integrator::ControlMapRow& row : traj_integrator::kControlMaps) {
+      for (const at::ScalarType dtype : {at::kFloat, at::kDouble, at::kHalf, at::kBFloat16}) {
+        const bool fits = writes_into(row.map, dtype);
+        std::printf("%s %s %s\n", row.name, at::toString(dtype), fits ? "written" : "WRONG");
+        all = all && fits;
+      }
+    }
+    return all ? 0 : 1;
   }
   return minimize() < 0.1 && minimize_spline() < 1e-12 ? 0 : 1;
 }

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from ..outputs import output_or_new
 from ..reference_backend import collect_rows
 from ..signature import KINDS
 from ..types import End, Inputs, VjpInputs
@@ -38,7 +39,7 @@ def forward(
     if out is not None and len(out) != 4:
         raise ValueError(f"out: expected 4 tensors, got {len(out)}")
     trajectory = [
-        _output(buffer, (batch, rows, dof), action, f"out[{i}]") for i, buffer in enumerate(out or [None] * 4)
+        output_or_new(buffer, (batch, rows, dof), action, f"out[{i}]") for i, buffer in enumerate(out or [None] * 4)
     ]
     arguments = {
         "p_action": action.contiguous(),
@@ -73,7 +74,7 @@ def vjp(
         raise ValueError(f"action_horizon: expected gradients of {rows} rows for {horizon} actions, got {given}")
     out = out or [None] * len(inputs.needs)
     shape = batch, horizon, dof
-    of_action = _output(out[0], shape, like, "out[0]") if inputs.needs[0] else None
+    of_action = output_or_new(out[0], shape, like, "out[0]") if inputs.needs[0] else None
     results, written = zip(*(_row_gradients(inputs, end, out) for end in range(2)), strict=True)
     arguments = {f"p_grad_{kind}": _contiguous(one) for kind, one in zip(KINDS, inputs.upstream, strict=True)}
     arguments["p_grad_action"] = of_action
@@ -171,19 +172,6 @@ def program_size(device: torch.device) -> int:
     return 8192 if device.type == "cpu" else 256
 
 
-def _output(buffer: Tensor | None, shape: tuple[int, ...], like: Tensor, name: str) -> Tensor:
-    """Return the caller's contiguous buffer, checked, or a new tensor."""
-    if buffer is None:
-        return torch.empty(shape, dtype=like.dtype, device=like.device)
-    got = (tuple(buffer.shape), buffer.dtype, buffer.device)
-    if got != (shape, like.dtype, like.device) or not buffer.is_contiguous():
-        raise ValueError(
-            f"{name}: expected a contiguous {like.dtype} tensor of shape {list(shape)} on {like.device}, got "
-            f"{buffer.dtype}, {list(buffer.shape)}, strides {list(buffer.stride())} on {buffer.device}"
-        )
-    return buffer
-
-
 def _contiguous(tensor: Tensor | None) -> Tensor | None:
     return None if tensor is None else tensor.contiguous()
 
@@ -204,7 +192,7 @@ def _row_gradients(
     if any(needs) and index is None and rows not in (1, batch):
         raise ValueError(f"{name}_rows: expected 1 or {batch} without {name}_index, got {rows}")
     results = [
-        _output(buffer, (rows, dof), like, f"out[{of_end.start + i}]") if needed else None
+        output_or_new(buffer, (rows, dof), like, f"out[{of_end.start + i}]") if needed else None
         for i, (needed, buffer) in enumerate(zip(needs, out[of_end], strict=True))
     ]
     if index is None and rows == batch:

@@ -106,6 +106,12 @@ def test_its_gradients_are_those_of_python(plan):
             torch.testing.assert_close(got, expected.detach().reshape(-1), rtol=1e-12, atol=1e-12)
 
 
+def test_it_writes_into_tensors_that_fit_and_refuses_larger_ones(plan):
+    written = [line.split() for line in output_of(plan, "--into").splitlines()]
+    assert len(written) == 4 * len([name for name in MAPS if not name.startswith("bspline")])
+    assert {last for *_, last in written} == {"written"}
+
+
 def test_gradients_of_its_splines_are_those_of_python_to_the_second_order(plan):
     blocks = printed(output_of(plan, "--spline-gradients").splitlines(), 12)
     assert len(blocks) == 4

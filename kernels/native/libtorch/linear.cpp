@@ -26,11 +26,7 @@ std::array<Tensor, count> converted(std::array<Tensor, count> tensors, at::Scala
 class Arrays {
  public:
   Array read(const Tensor& tensor) { return tensor.defined() ? array(tensor.contiguous()) : Array{}; }
-  Array write(const Tensor& tensor) {
-    TORCH_CHECK_VALUE(!tensor.defined() || tensor.is_contiguous(), "out: expected contiguous tensors, got strides ",
-                      tensor.strides());
-    return tensor.defined() ? array(tensor) : Array{};
-  }
+  Array write(const Tensor& tensor) { return tensor.defined() ? array(tensor) : Array{}; }
 
  private:
   Array array(const Tensor& tensor) {
@@ -76,6 +72,20 @@ Call call_of(const Linear& linear, Arrays& arrays) {
   return call;
 }
 
+// Tensors of the caller are neither resized nor broadcast to.
+void expect_outputs(const Linear& linear, const Tensor& action, const Four& into) {
+  if (action.dim() != 3) return;  // which the loops refuse
+  const int64_t actions = action.size(1);
+  const int64_t rows = linear.spline != nullptr ? linear.spline->rows(actions) : output_horizon(linear.map, actions);
+  const std::array<int64_t, 3> shape{action.size(0), rows, action.size(2)};
+  for (const Tensor& output : into) {
+    TORCH_CHECK_VALUE(!output.defined() || (output.sizes() == at::IntArrayRef(shape) && output.is_contiguous() &&
+                                            output.scalar_type() == action.scalar_type()),
+                      "out: expected contiguous ", action.scalar_type(), " tensors of shape ", at::IntArrayRef(shape), ", got ",
+                      output.scalar_type(), " of shape ", output.sizes(), ", strides ", output.strides());
+  }
+}
+
 }  // namespace
 
 void Linear::take_sizes(const Nine& inputs) {
@@ -88,6 +98,7 @@ void Linear::take_sizes(const Nine& inputs) {
 
 Four launch_forward(const Linear& linear, const Nine& inputs, const Four& into) {
   const Tensor& action = inputs[0];
+  expect_outputs(linear, action, into);
   if (is_half(action.scalar_type())) {
     Four outputs = launch_forward(linear, converted(inputs, wide(linear)));
     for (size_t k = 0; k < 4; ++k) {
