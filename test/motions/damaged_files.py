@@ -21,7 +21,7 @@ from traj_integrator_ros.motions.samples import RecordingError
 from traj_integrator_ros.motions.sequences import read_sequences
 
 MOST_BYTES, MOST_S = 2**30, 10.0
-"""Memory and time, s, that no damaged file may take."""
+"""Memory, and time of the processor, s, that no damaged file may take."""
 FORMATS = (
     "db3",
     "mcap",
@@ -34,12 +34,12 @@ FORMATS = (
     "npz packed",
     "yaml",
 )
-DAMAGES = ("byte", "bytes", "cut", "zeros", "moved", "size", "repeated")
+DAMAGES = ("byte", "bytes", "cut", "zeros", "moved", "size", "repeated", "noise", "longer", "empty")
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What reading a file came to: seconds, largest memory in bytes, and an error that is no RecordingError."""
+    """What reading a file came to: seconds, largest memory in bytes, and an error that is no line about the file."""
 
     path: Path
     seconds: float
@@ -128,6 +128,12 @@ def _changed(content: bytes, random: np.random.Generator, damage: str) -> bytes:
         del changed[at : at + length]
     elif damage == "size":
         changed[at : at + 8] = b"\xff" * int(random.choice([1, 4, 7]))
+    elif damage == "noise":
+        changed[at : at + length] = random.bytes(len(changed[at : at + length]))
+    elif damage == "longer":
+        changed += random.bytes(length)
+    elif damage == "empty":
+        del changed[int(random.choice([0, 1, 16, 100])) :]
     else:
         changed[at:at] = changed[at : at + length]
     return bytes(changed)
@@ -135,7 +141,7 @@ def _changed(content: bytes, random: np.random.Generator, damage: str) -> bytes:
 
 def outcome(path: Path) -> Outcome:
     """Read a file in every way that there is."""
-    begin, error = time.monotonic(), ""
+    begin, error = time.process_time(), ""
     for read in (
         lambda: read_samples(path, None, lambda _: None),
         lambda: [*read_trajectories(path, None, lambda _: None)],
@@ -144,19 +150,23 @@ def outcome(path: Path) -> Outcome:
         try:
             read()
         except RecordingError as told:
-            if "\n" in str(told):
-                error = f"not one line: {told}"
+            line = str(told)
+            if len(line.splitlines()) != 1 or path.name not in line or not _can_be_printed(line):
+                error = f"not one line with the file that can be printed: {line!r}"
         except BaseException as other:  # also what ends a process
             error = f"{type(other).__name__}: {other}"
     memory = 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return Outcome(path, time.monotonic() - begin, memory, error)
+    return Outcome(path, time.process_time() - begin, memory, error)
 
 
-def _one(number: int, kind: str, seed: int) -> Outcome:
+def _can_be_printed(line: str) -> bool:
+    return line.encode(errors="replace") == line.encode(errors="surrogatepass")
+
+
+def _one(whole: Path, number: int, seed: int) -> Outcome:
     with TemporaryDirectory() as made:
-        whole = write_whole(Path(made) / "whole", kind)
         random = np.random.default_rng([seed, number])
-        return outcome(damaged(whole, Path(made) / f"{kind} {number}", random, DAMAGES[number % len(DAMAGES)]))
+        return outcome(damaged(whole, Path(made) / f"{number}", random, DAMAGES[number % len(DAMAGES)]))
 
 
 def main() -> int:
@@ -164,15 +174,18 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--count", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--formats", nargs="*", default=FORMATS, choices=FORMATS)
     options = parser.parse_args()
     bad = 0
-    for kind in FORMATS:
-        found = [_one(number, kind, options.seed) for number in range(options.count)]
+    for kind in options.formats:
+        with TemporaryDirectory() as made:
+            whole = write_whole(Path(made) / "whole", kind)
+            found = [_one(whole, number, options.seed) for number in range(options.count)]
         wrong = [one for one in found if not one.is_fine]
         bad += len(wrong)
         slowest, most = max(one.seconds for one in found), max(one.memory for one in found)
         print(f"{kind}: {len(wrong)} of {len(found)} bad, slowest {slowest:.2f} s, at most {most / 2**20:.0f} MiB")
-        for one in wrong[:5]:
+        for one in wrong:
             print("  ", one)
     return 1 if bad else 0
 
