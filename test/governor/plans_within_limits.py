@@ -15,7 +15,7 @@ GOAL_RAD = 1e-6
 PASSED_RAD = 2e-6
 """Distance, rad, by which a plan may pass the extremes of a controller's interpolation of its points."""
 SLACK = 1e-3
-"""limits.tolerance, up to which a limit counts as kept."""
+"""The share up to which a limit counts as kept."""
 GIVEN = {
     "complete": ("velocity", "acceleration", "jerk", "position_min", "position_max"),
     "from a URDF": ("velocity", "acceleration", "position_min", "position_max"),

@@ -17,7 +17,7 @@ PLAN = (10 * STEPS**3 - 15 * STEPS**4 + 6 * STEPS**5) * GOAL
 JOINED_RAD = 2e-4
 """Distance of each joint from the straight line while it joins the first row by itself."""
 KEPT = 1 + 1e-3
-"""The limits with the node's tolerance, limits.tolerance."""
+"""The limits with the node's tolerance, 0.1 %."""
 
 
 def lowered(into: float, ends: str = "stop", **changes: object) -> tuple[ExecutableTrajectory | None, SimulatedNode]:

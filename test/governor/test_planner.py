@@ -21,7 +21,7 @@ STEPS = np.arange(1, 51)[:, None] / 50
 TOO_FAST = (10 * STEPS**3 - 15 * STEPS**4 + 6 * STEPS**5) * [1.5, 0.2]
 """The plan lasts 1 s, at up to 2.8 rad/s."""
 KEPT = 1 + 1e-3
-"""limits.tolerance."""
+"""Limits are kept to 0.1 %."""
 SUPERSEDED, STOPPED = RejectionReason.SUPERSEDED, RejectionReason.STOPPED
 
 

@@ -268,7 +268,7 @@ def test_held_accelerations_keep_the_jerk_limit_step_by_step() -> None:
     assert refused.message.startswith(
         "jerk of b exceeds its limit by 50 % in a step of acceleration at 0.080 s (150 of 100)"
     )
-    actions[4:, 1] = 2.001  # within limits.tolerance
+    actions[4:, 1] = 2.001  # within 0.1 %
     node.send_from((np.zeros(2),), actions, space=ControlSpace.ACCELERATION)
 
 

@@ -96,6 +96,13 @@ def with_slow_reading() -> None:
     answers.read_position_trajectory = slow
 
 
+def with_few_waiting_calls() -> None:
+    """Calls beyond the fifth that waits are refused."""
+    from traj_integrator_ros.node import services
+
+    services.MOST_CALLS = 5
+
+
 def short_of_memory() -> None:
     """A device that holds no buffer of more than 10,000 elements."""
     import torch
@@ -123,7 +130,7 @@ def on_an_older_rclpy() -> None:
     from rclpy.subscription import Subscription
 
     sys.modules["rclpy.qos_event"] = rclpy.event_handler
-    for module in ("rclpy.event_handler", "rclpy.service_introspection", "rclpy.clock_type"):
+    for module in ("rclpy.event_handler", "rclpy.clock_type"):
         sys.modules[module] = None  # as if it could not be found
     del Node.add_pre_set_parameters_callback, Node.add_post_set_parameters_callback
     del Subscription.CallbackType

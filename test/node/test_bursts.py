@@ -8,6 +8,7 @@ import signal
 import numpy as np
 import pytest
 from node_fixtures import JOINTS, NodeServer, plan
+from node_variants import with_few_waiting_calls
 from rclpy.action import ActionClient
 from rclpy.qos import QoSProfile
 
@@ -40,7 +41,7 @@ def test_a_burst_of_goals_is_answered_goal_by_goal(serve: NodeServer, report_typ
 
 
 def test_calls_beyond_the_queue_are_refused_at_once_and_say_so(serve: NodeServer) -> None:
-    process, client = serve({"calls.depth": 5})
+    process, client = serve(variant=with_few_waiting_calls)
     caller = client.node.create_client(Integrate, f"{client.node_name}/integrate", qos_profile=OURS)
     client.wait_for(caller.service_is_ready, "the service")
     client.spin(0.5)

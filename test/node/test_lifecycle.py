@@ -11,7 +11,6 @@ from preloaded_process import PreloadedNode
 from ros_client import RosClient
 
 from kit.node_process import NodeProcess
-from traj_integrator_interfaces.msg import ActionSequence
 from traj_integrator_interfaces.srv import Stop
 from traj_integrator_ros.client import sequence
 
@@ -117,9 +116,8 @@ def test_repeated_cleanup_and_configure_do_not_grow(managed_node: NodeProcess, m
     managed.wait_until_connected()
 
 
-def test_quality_of_service_and_the_type_of_the_kernels_are_parameters(serve: NodeServer) -> None:
+def test_qualities_of_service_are_parameters(serve: NodeServer) -> None:
     _, client = serve({
-        "dtype": "float64",
         "qos_overrides./joint_states.subscription.reliability": "reliable",
         "qos_overrides./traj_integrator/joint_trajectory.publisher.durability": "transient_local",
         "qos_overrides./traj_integrator/action_sequence.subscription.reliability": "best_effort",
@@ -131,12 +129,6 @@ def test_quality_of_service_and_the_type_of_the_kernels_are_parameters(serve: No
     assert output.qos_profile.durability.name == "TRANSIENT_LOCAL"
     assert actions.qos_profile.reliability.name == "BEST_EFFORT"
     client.answer(SEQUENCE)
-    # Kernels in float64 answer in the same messages.
-    actions = np.random.default_rng(0).normal(size=(2, 5, 3))
-    response = client.integrate(sequence(actions, position=np.zeros(3), control_space=ActionSequence.VELOCITY))
-    expected = np.concatenate([np.zeros((2, 1, 3)), np.cumsum(np.float32(actions[:, :-1]) * 0.02, axis=1)], axis=1)
-    assert np.allclose(np.asarray(response.trajectory.position).reshape(2, 5, 3), expected, rtol=1e-6, atol=1e-8)
-    assert client.counts()["dtype"] == "float64"
 
 
 def test_a_node_may_begin_held(serve: NodeServer) -> None:

@@ -38,8 +38,6 @@ def test_the_node_works_on_the_rclpy_of_humble(serve: NodeServer) -> None:
     # Parameters: checked together, in effect at once.
     assert client.set_parameters(dt=0.04, diagnostics__period=0.2) == [(True, ""), (True, "")]
     assert client.integrate(SEQUENCE).trajectory.time_from_start[1] == pytest.approx(0.04)
-    [(changed, reason)] = client.set_parameters(service_introspection="metadata")
-    assert not changed and "before ROS 2 Iron" in reason
     # A transition that does not exist is answered.
     assert not client.change_state("activate")
     assert "no transition 3 from the current state" in process.output

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pipelines import rejected
 
-from traj_integrator_ros.kernels import AccelerationIntegrator, ControlSpace, FiniteDifference
+from traj_integrator_ros.kernels import ControlSpace, FiniteDifference
 from traj_integrator_ros.requests.evaluation_requests import UpstreamFields, check_upstream
 from traj_integrator_ros.requests.rejection import Rejected, RejectionReason, all_finite, shown, shown_names
 from traj_integrator_ros.requests.sequences import RequestRules, SequenceFields, check_sequence
@@ -21,8 +21,7 @@ MAX_BATCH = 4
 
 
 def rules(finite_difference: str = "backward", max_batch: int = MAX_BATCH, max_horizon: int = 6) -> RequestRules:
-    maps = ControlSpace.POSITION, FiniteDifference(finite_difference), AccelerationIntegrator.ZOH
-    return RequestRules(NAMES, *maps, max_batch, max_horizon)
+    return RequestRules(NAMES, ControlSpace.POSITION, FiniteDifference(finite_difference), max_batch, max_horizon)
 
 
 def fields(batch: int = 2, horizon: int = 3, **changes: object) -> SequenceFields:

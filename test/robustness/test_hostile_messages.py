@@ -206,12 +206,6 @@ def test_what_is_too_much_for_an_answer_is_refused(channel: str, message: object
     assert judged(channel, message).startswith(refusal)
 
 
-def test_a_batch_without_the_row_to_publish_is_refused_on_the_topic_alone() -> None:
-    actions = good_sequence(batch=1, data=packed([0.0] * 12))
-    assert judged(ACTIONS, actions, publish__row=1).startswith("size_out_of_range: batch: expected at least 2")
-    assert judged(INTEGRATE, Integrate.Request(actions=actions), publish__row=1) == ""
-
-
 @pytest.mark.parametrize("case", EXPECTED)
 def test_input_wrong_in_several_ways_is_refused_or_answered_finite(case: str) -> None:
     channel, message, _ = EXPECTED[case]

@@ -15,15 +15,13 @@ ENCLAVE = "/traj_integrator"
 
 @pytest.fixture
 def running(tmp_path: Path, project_root: Path) -> Iterator[set[Grant]]:
-    """Topics and services of a running node with every optional feature: simulated time, events."""
+    """Topics and services of a running node with an optional feature: simulated time."""
     pytest.importorskip("rclpy", reason="rclpy cannot be imported: no ROS 2")
     from kit.participant import START_TIMEOUT_S, Participant
 
     file = tmp_path / "parameters.yaml"
     robot = (project_root / "config" / "franka.yaml").read_text(encoding="utf-8")
-    everything = robot.replace("service_introspection: disabled", "service_introspection: contents")
-    assert everything != robot
-    file.write_text(f"{everything}    use_sim_time: true\n", encoding="utf-8")
+    file.write_text(f"{robot}    use_sim_time: true\n", encoding="utf-8")
     process = PreloadedNode(tmp_path, file)
     participant = Participant(name="test_policies")
     participant.check, node = process.check, participant.node

@@ -14,7 +14,6 @@ STATUS = {
     "lifecycle_state": "active",
     "device": "cpu",
     "backend": "native",
-    "dtype": "float32",
     "state_age_s": "0.021",
     "sequences": "100",
     "published": "90",

@@ -41,7 +41,7 @@ _SWUNG_VELOCITY, _OF_VELOCITY = 0.13, 0.1
 of a limit, for steps of any length.
 """
 _OF_SLACK, _MOST_OFF = 10.0, 0.01
-"""Multiple of limits.tolerance, and largest share, by which a velocity at a point may exceed its limit. Time
+"""Multiple of the slack of limits, and largest share, by which a velocity at a point may exceed its limit. Time
 parameterizations keep limits at the points of a grid, and between these up to about that much.
 """
 _AT_POINT = 1.3

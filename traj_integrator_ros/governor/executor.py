@@ -47,7 +47,7 @@ class Executor:
 
     Args:
         parameters: the node's configuration.
-        engine: for its device and dtype; by default, that of the parameters.
+        engine: for its device; by default, that of the parameters.
         published: the last published motion; by default, there is none.
         warn: see `Warn`; by default, nobody is told.
         refuse: see `Refuse`; by default, `warn` is called.
@@ -73,14 +73,14 @@ class Executor:
         self.published = published = PublishedMotion() if published is None else published
         self._sampled = SampledCommand()
         self._warn = warn
-        engine = TrajectoryIntegrator(parameters.device, parameters.dtype) if engine is None else engine
+        engine = TrajectoryIntegrator(parameters.device) if engine is None else engine
         self.planner = Planner(published, refuse or (lambda rejected, _: warn(rejected)), threads, wake)
         self.commands = Commands(self.joint_states, published, self.planner)
         self.batches = Batches(engine, self.start, beside)
         self.reconfigure(parameters)
 
     def reconfigure(self, parameters: NodeParameters) -> None:
-        """Continue with other parameters, for the same joints, device and dtype."""
+        """Continue with other parameters, for the same joints and device."""
         self.parameters = parameters
         self.batches.reconfigure(parameters)
         self._trajectories = TrajectoryMaker(parameters, self.joint_states, self.published, self._warn)
@@ -244,7 +244,7 @@ class Executor:
     def trajectory(
         self, request: ActionRequest, stamp_ns: int, now_ns: int, clock: Callable[[], int] | None = None
     ) -> ExecutableTrajectory | None:
-        """Make the trajectory to publish from row publish.row of a batch; the others are not integrated for it.
+        """Make the trajectory to publish, the first of a batch; the others are not integrated for it.
 
         Args:
             request: the checked sequence.
@@ -257,9 +257,8 @@ class Executor:
             makes it.
 
         Raises:
-            Rejected: size_out_of_range (the batch has no such row), stale_sequence, future_sequence, limits_violated,
-                start_mismatch, brake_impossible, non_finite_result, invalid_times, no_limits, controller_unavailable,
-                deviation or stopped.
+            Rejected: stale_sequence, future_sequence, limits_violated, start_mismatch, brake_impossible,
+                non_finite_result, invalid_times, no_limits, controller_unavailable, deviation or stopped.
 
         """
         self.commands.check_clock(now_ns)
@@ -268,30 +267,20 @@ class Executor:
         return self.planner.execute(plan, now_ns, clock)
 
     def _plan_of(self, request: ActionRequest, stamp_ns: int, now_ns: int = 0) -> Plan:
-        """The trajectory of a batch that is published. Raises Rejected: size_out_of_range."""
-        row = self.parameters.publish_row
-        if row >= request.batch:
-            raise Rejected(
-                RejectionReason.SIZE_OUT_OF_RANGE,
-                f"batch: expected at least {row + 1}, so that there is row {row} (parameter publish.row), "
-                f"got {request.batch}",
-            )
+        """The trajectory of a batch that is published: its first."""
         origin_ns = self._by_robot(stamp_ns) if self.parameters.start_from == START_FROM_PREVIOUS else 0
-        return plan_of_sequence(request, row, self.parameters.dt, origin_ns, stamp_ns, now_ns)
+        return plan_of_sequence(request, 0, self.parameters.dt, origin_ns, stamp_ns, now_ns)
 
     def _by_robot(self, stamp_ns: int) -> int:
         """A time of the node's clock by the robot's; 0 means now."""
         return stamp_ns and stamp_ns + self.published.clock.applied_ns
 
     def publishable(self, request: ActionRequest, stamp_ns: int) -> Callable[[int], bool]:
-        """Check that a trajectory could be published from a checked sequence; nothing is changed.
+        """Say whether a trajectory could be published from a checked sequence; nothing is changed.
 
         Returns:
             Called with the node's clock until it returns True, since that may take long. It raises Rejected as
             `trajectory`.
-
-        Raises:
-            Rejected: size_out_of_range.
 
         """
         sought = Sought(self._plan_of(request, stamp_ns))
@@ -352,4 +341,4 @@ class Executor:
             measured = self.joint_states.latest(now_ns, self.parameters.state_timeout)
             state = measured.position, measured.velocity
         # In the engine's type at once: the C++ loops read it in place.
-        return tuple(values[None].astype(self.parameters.dtype) for values in state)
+        return tuple(values[None].astype(np.float32) for values in state)

@@ -17,6 +17,8 @@ from .executable import ExecutableTrajectory
 from .executor import Executor
 from .measured import commanded_to_each
 
+_FEEDBACK_NS = SECOND_NS // 20
+"""Time between two feedbacks, ns: that of joint_trajectory_controller."""
 _LATE_S = 1.0
 """Longest delay of a joint state, s."""
 
@@ -220,7 +222,7 @@ class Goals:
         return turned(position, near, self._pipeline.parameters.continuous)
 
     def _feed_back(self, goal: _Goal, now_ns: int) -> None:
-        due = now_ns - goal.told_ns >= round(SECOND_NS / self._pipeline.parameters.action_monitor_rate)
+        due = now_ns - goal.told_ns >= _FEEDBACK_NS
         if not due or self._pipeline.joint_states.known(now_ns, 0.0) is None:
             return
         goal.told_ns = now_ns

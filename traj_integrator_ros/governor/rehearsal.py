@@ -34,7 +34,7 @@ def rehearse(parameters: NodeParameters, engine: TrajectoryIntegrator | None = N
 
     """
     assumed = parameters.limits_assumed_velocity or 1.0
-    usual = {"limits_action": ACTION_RETIME, "start_from": START_FROM_PREVIOUS, "publish_row": 0}
+    usual = {"limits_action": ACTION_RETIME, "start_from": START_FROM_PREVIOUS}
     told = replace(parameters, limits_assumed_velocity=assumed, **usual)
     executor = Executor(told, engine)
     made: list[ExecutableTrajectory] = []

@@ -124,7 +124,7 @@ class Answers:
             request = pipeline.batches.checked(fields)
             start = pipeline.batches.started(request, lambda: now_ns)
             publisher, published = self.entities.trajectory_batch, False
-            if parameters.publish_trajectory_batch and publisher.get_subscription_count() > 0:
+            if publisher.get_subscription_count() > 0:
                 # The batch comes first, whatever happens to the row: its receivers command no robot by it.
                 with judging(Output.BATCH) as batch:
                     rows = pipeline.batches.integrate(request, start)
@@ -321,7 +321,7 @@ class Answers:
         self._is_simulated = self._clock.ros_time_is_active
         for stop in stops:
             self.services.serve(stop)
-        self.services.refuse_late(self.entities.intake.calls, self.pipeline.parameters.calls_depth)
+        self.services.refuse_late(self.entities.intake.calls)
         if time.monotonic() >= self._due_s:
             self._supervise()
 

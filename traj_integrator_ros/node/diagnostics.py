@@ -33,6 +33,8 @@ _FAULTS = (RejectionReason.INTERNAL_ERROR, RejectionReason.OUT_OF_DEVICE_MEMORY)
 """Reasons that concern the node rather than the sender: level ERROR."""
 _LET_THROUGH = (RejectionReason.LIMITS, RejectionReason.START_MISMATCH)
 """Reasons that limits.action = warn lets through: they have a count even if it is 0."""
+_CLOCK_OFFSET_S = 0.02
+"""Offset between the clocks of robot and node from which on it is told, s: a clock that nobody synchronizes."""
 _UNTIMELY = ("late", "starved", "out_of_order")
 _COUNTS_OF_EXECUTION = ("dropped_steps", *_UNTIMELY, "slowed", "brakes")
 
@@ -58,7 +60,6 @@ class NodeStatus:
 
     device: str = "none"
     backend: str = "none"
-    dtype: str = "none"
     parameters: NodeParameters | None = None
     limits: str = "none"
     """Source of the limit of each quantity."""
@@ -148,8 +149,8 @@ def _judge(
         return DiagnosticStatus.WARN, f"published in spite of {_listed(warned)}"
     if any(untimely.values()):
         return DiagnosticStatus.WARN, ", ".join(f"{count} x {what}" for what, count in untimely.items() if count > 0)
-    offset_s, most_s = (status.clock.offset_ns or 0) * 1e-9, status.parameters.supervision_clock_offset
-    if 0 < most_s < abs(offset_s):
+    offset_s = (status.clock.offset_ns or 0) * 1e-9
+    if abs(offset_s) > _CLOCK_OFFSET_S:
         how = "ahead of this node's" if offset_s > 0 else "behind this node's, unless its stamps take so long"
         return DiagnosticStatus.WARN, f"the robot's clock is {abs(offset_s):.3f} s {how}"
     return DiagnosticStatus.OK, "active" if age_s is not None else "active, no joint state yet"
@@ -161,7 +162,6 @@ def _values(status: NodeStatus) -> dict[str, str]:
         "lifecycle_state": status.lifecycle_state,
         "device": status.device,
         "backend": status.backend,
-        "dtype": status.dtype,
         "limits": status.limits,
         "assumed_limits": (status.assumed and status.assumed.description) or None,
         "state_age_s": _shown(status.state_age_s),

@@ -13,9 +13,8 @@ from rclpy.clock import Clock, ClockType
 from rclpy.exceptions import InvalidHandle
 from rclpy.lifecycle import LifecycleNode
 from rclpy.publisher import Publisher
-from rclpy.qos import DurabilityPolicy, QoSPolicyKind, QoSProfile, ReliabilityPolicy, qos_profile_services_default
+from rclpy.qos import DurabilityPolicy, QoSPolicyKind, QoSProfile, ReliabilityPolicy
 from rclpy.qos_overriding_options import QoSOverridingOptions
-from rclpy.service import Service
 from rclpy.subscription import Subscription
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64, String
@@ -27,7 +26,7 @@ from traj_integrator_interfaces.srv import Committed, ComputeGradient, Evaluate,
 from . import controller_topic
 from .accounts import Accounts
 from .intake import Intake
-from .rclpy_features import NO_EVENTS, introspection_state, no_event_callbacks
+from .rclpy_features import no_event_callbacks
 
 try:  # some installations of ROS 2 lack it; then nothing is known about the controller
     from control_msgs.msg import JointTrajectoryControllerState
@@ -95,8 +94,6 @@ class Entities:
         self, node: LifecycleNode, accounts: Accounts, answers: Turns, describe: Callable | None, scaling_topic: str
     ) -> None:
         self._node = node
-        self._events = NO_EVENTS
-        self._services: list[Service] = []
         with ExitStack() as self._owned:
             # Publishers first: input may arrive, and be answered, as soon as its subscription exists.
             self.joint_trajectory = self._publisher(JointTrajectory, "~/joint_trajectory")
@@ -129,25 +126,10 @@ class Entities:
                     kind, f"~/{name}", _never_called, qos_profile=QoSProfile(depth=CALL_DEPTH), callback_group=_Polled()
                 )
                 self._owned.callback(node.destroy_service, service)
-                self._services.append(service)
                 self.intake.add_service(name, service, at_once=kind is Stop)
             self.intake.open()
             self._owned.callback(self.intake.close)
             self._owned = self._owned.pop_all()
-
-    def introspect_services(self, events: str) -> None:
-        """Publish requests and responses of the services: "disabled", "metadata" or "contents".
-
-        Raises:
-            RuntimeError: this ROS 2 has no service introspection, and `events` is not "disabled".
-
-        """
-        if events == self._events:
-            return
-        state = introspection_state(events)
-        for service in self._services:
-            service.configure_introspection(self._node.get_clock(), qos_profile_services_default, state)
-        self._events = events
 
     def follow_controller(self) -> str:
         """Subscribe to the reports of the controller that takes the trajectories, unless a remap says where they are.

@@ -25,6 +25,8 @@ GIVES_WAY_S = 0.02
 """Time after which a waiting message gives way to newer ones of its topic, s: two periods of the supervision."""
 CALL_WAITS_S = 0.5
 """Time after which a call is refused that has not had its turn, s: half of that within which every call is answered."""
+MOST_CALLS = 1000
+"""Most calls that wait for their turn, further ones are refused: what takes 1 s where a call takes 1 ms."""
 READ_EVERY_S = 5e-3
 """Longest time between readings while there is work, s: a queue of 1,000 then holds what comes at 200 kHz."""
 _YOUNG_S = 2e-3

@@ -23,7 +23,7 @@ from .declared_parameters import DeclaredParameters
 from .diagnostics import Diagnostics, NodeStatus
 from .entities import ROBOT_DESCRIPTION, create_diagnostics_publisher
 from .planning_parameters import planning_parameters
-from .rclpy_features import answer_refused_transitions, introspection_state
+from .rclpy_features import answer_refused_transitions
 
 NODE_NAME = "traj_integrator"
 _SUCCESS = TransitionCallbackReturn.SUCCESS
@@ -79,10 +79,9 @@ class IntegratorNode(LifecycleNode):
             require_compiled_parts()
             self._limits = RobotLimits.configured(self._declared.read(), partial(planning_parameters, self))
             parameters = self._limits.parameters
-            self._engine = TrajectoryIntegrator(parameters.device, parameters.dtype)
+            self._engine = TrajectoryIntegrator(parameters.device)
             describe = self._on_robot_description if parameters.limits_urdf == FROM_TOPIC else None
             self._answers = Answers(self, self.accounts, parameters, self._engine, self._published, describe)
-            self._answers.entities.introspect_services(parameters.service_introspection)
         except Exception as error:
             self._release()
             self._failure = f"configure failed: {one_line(error)}"
@@ -95,10 +94,7 @@ class IntegratorNode(LifecycleNode):
         self._published.guard.held |= parameters.publish_start_held
         self._tell_of_unknown_parameters(configured=True)
         engine = self._engine
-        self._say(
-            f"configured: {len(parameters.joint_names)} joints, {engine.backend} kernels in {parameters.dtype} "
-            f"on {engine.device}"
-        )
+        self._say(f"configured: {len(parameters.joint_names)} joints, {engine.backend} kernels on {engine.device}")
         self._tell_limits()
         self._say(f"~/follow_joint_trajectory is {self._answers.goal_server.offer}")
         if engine.backend_obstacle:
@@ -183,7 +179,6 @@ class IntegratorNode(LifecycleNode):
         return self._answers is not None
 
     def _prepare_change(self, parameters: NodeParameters) -> None:
-        introspection_state(parameters.service_introspection)  # this may refuse the change; the commit below cannot
         self._pending = dataclasses.replace(self._limits, given=parameters)
 
     def _commit_change(self) -> None:
@@ -191,7 +186,6 @@ class IntegratorNode(LifecycleNode):
         self._limits, self._pending = self._pending, None
         parameters = self._limits.parameters
         self._answers.reconfigure(parameters)
-        self._answers.entities.introspect_services(parameters.service_introspection)
         if parameters.diagnostics_period != period:
             self.destroy_timer(self._diagnostics_timer)
             self._diagnostics_timer = self._create_diagnostics_timer(parameters.diagnostics_period)
@@ -249,7 +243,6 @@ class IntegratorNode(LifecycleNode):
         return {
             "device": str(engine.device),
             "backend": engine.backend,
-            "dtype": str(engine.dtype).removeprefix("torch."),
             "parameters": pipeline.parameters,
             "limits": self._limits.origins,
             "assumed": pipeline.assumed,

@@ -29,8 +29,6 @@ except ImportError:  # before Iron
 _LONGEST_WAY_S = 5e-3
 """Longest transport of a request on one machine by its stamps, s; beyond it, the clocks may differ."""
 _LARGE_BYTES = 1 << 20
-NO_EVENTS = "disabled"
-"""Value of `introspection_state` that every release has."""
 
 
 class SerializedMessage(ctypes.Structure):
@@ -140,26 +138,6 @@ def guard_parameters(
         return result
 
     node.add_on_set_parameters_callback(check_and_tell)
-
-
-def introspection_state(events: str) -> object:
-    """Return the state of service introspection that a parameter names.
-
-    Raises:
-        RuntimeError: this ROS 2 has no service introspection, and the name is not "disabled".
-
-    """
-    try:
-        from rclpy.service_introspection import ServiceIntrospectionState
-    except ImportError:
-        if events == NO_EVENTS:
-            return None
-        raise RuntimeError(f"service_introspection: expected disabled before ROS 2 Iron, got {events}") from None
-    return {
-        NO_EVENTS: ServiceIntrospectionState.OFF,
-        "metadata": ServiceIntrospectionState.METADATA,
-        "contents": ServiceIntrospectionState.CONTENTS,
-    }[events]
 
 
 def no_event_callbacks() -> SubscriptionEventCallbacks:

@@ -26,7 +26,7 @@ from ..wire import messages
 from ..wire.readers import nanoseconds
 from .accounts import Accounts
 from .goal_server import GoalServer, Publisher
-from .intake import CALL_WAITS_S, Call
+from .intake import CALL_WAITS_S, MOST_CALLS, Call
 
 _LATER_S = 5e-4
 """Time after the controller has reached the first point, by the node's clock, s."""
@@ -99,12 +99,12 @@ class Services:
         if not self._go_on(begun):
             self._open.append(begun)
 
-    def refuse_late(self, calls: deque[Call], most: int) -> None:
+    def refuse_late(self, calls: deque[Call]) -> None:
         """Refuse the first of the waiting calls if they have waited for too long, and the last if they are too many."""
         while calls and calls[0].age_s > CALL_WAITS_S:
             self._refuse(calls.popleft(), f"a turn within {CALL_WAITS_S:g} s")
-        while len(calls) > most:
-            self._refuse(calls.pop(), f"at most {most} waiting calls (parameter calls.depth)")
+        while len(calls) > MOST_CALLS:
+            self._refuse(calls.pop(), f"at most {MOST_CALLS} waiting calls")
 
     def _refuse(self, call: Call, expected: str) -> None:
         response = call.response()

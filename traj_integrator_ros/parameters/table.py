@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ..kernels import AccelerationIntegrator, BsplineLayout, ControlSpace, FiniteDifference
+from ..kernels import BsplineLayout, ControlSpace, FiniteDifference
 
 ParameterValue = bool | int | float | str | list[str] | list[float]
 
@@ -71,7 +71,7 @@ END_GOAL = "goal"
 ACTION_REJECT, ACTION_RETIME, ACTION_WARN = "reject", "retime", "warn"
 ON_REJECT_CONTINUE, ON_REJECT_BRAKE = "continue", "brake"
 _MAXIMUM = 1e9
-_GROUPS = tuple("bspline limits publish position_trajectory supervision constraints calls diagnostics".split())
+_GROUPS = tuple("bspline limits publish position_trajectory supervision constraints diagnostics".split())
 """Groups: names of their parameters begin with the group's name and a dot, fields with an underscore instead."""
 _KINDS = {bool: ParameterKind.BOOL, int: ParameterKind.INTEGER, float: ParameterKind.DOUBLE, str: ParameterKind.STRING}
 _UNTIL_CONFIGURED = {"changeable": Changeable.UNCONFIGURED}
@@ -118,24 +118,12 @@ class ParameterTable:
         form="auto, cpu, cuda or cuda:N",
         **_UNTIL_CONFIGURED,
     )
-    dtype: str = _value(
-        "float32",
-        "Floating-point type of the kernels",
-        choices=("float32", "float64"),
-        **_UNTIL_CONFIGURED,
-    )
     control_space: ControlSpace = _choice(ControlSpace.POSITION, "What actions are, if a sequence does not say")
     dt: float = _value(0.02, "Time step, if a sequence gives none", (1e-6, 1e4, "s"))
     finite_difference: FiniteDifference = _choice(
         FiniteDifference.BACKWARD,
         "Scheme for velocity, acceleration and jerk of positions; central has 4 more points than actions",
     )
-    acceleration_integrator: AccelerationIntegrator = _choice(
-        AccelerationIntegrator.ZOH,
-        "Scheme for velocity and position of accelerations; zoh is exact if they are held over a step",
-    )
-    bspline_degree: int = _value(3, "Degree of B-splines, if a sequence does not say", (3, 5))
-    bspline_steps: int = _value(4, "Rows in a B-spline segment, if a sequence does not say", (1, 255))
     bspline_layout: BsplineLayout = _choice(
         BsplineLayout.TIGHT,
         "Start and goal of B-splines: tight (both exact, no dead time) or curobo (as in cuRobo)",
@@ -184,11 +172,6 @@ class ParameterTable:
         "Limit of velocity assumed for joints without one; 0: without one, nothing is published for a controller",
         (0.0, 1000.0, "rad/s or m/s"),
     )
-    limits_tolerance: float = _value(
-        1e-3,
-        "Relative excess of velocity, acceleration and jerk that is accepted",
-        (0.0, 0.1, "relative"),
-    )
     limits_continuous: tuple[str, ...] = _value(
         [],
         "Joints that turn without end, beside those of the URDF: their positions are unwrapped",
@@ -220,11 +203,7 @@ class ParameterTable:
         "impossible), reject, or warn (published nevertheless)",
         choices=(ACTION_RETIME, ACTION_REJECT, ACTION_WARN),
     )
-    publish_row: int = _value(0, "Row of a batch for ~/joint_trajectory", (0, 10_000_000))
     publish_joint_trajectory: bool = _value(True, "Publish one trajectory of each sequence on ~/joint_trajectory")
-    publish_trajectory_batch: bool = _value(
-        True, "Publish all trajectories on ~/trajectory_batch while it has subscribers"
-    )
     publish_end: str = _value(
         END_STOP,
         "End of ~/joint_trajectory: stop (brake if the plan ends in motion) or as_planned",
@@ -279,11 +258,6 @@ class ParameterTable:
         "robot is braked and sequences are rejected until it rests; 0 is off",
         (0.0, _MAXIMUM, "rad or m"),
     )
-    supervision_clock_offset: float = _value(
-        0.02,
-        "Offset between the clocks of robot and node from which on the diagnostics warn; 0 is off",
-        (0.0, _MAXIMUM, "s"),
-    )
     publish_lead_time: float = _value(
         0.02,
         "Time from now until a new plan is taken up; longer than the transport to the controller",
@@ -317,18 +291,7 @@ class ParameterTable:
         "Largest velocity of a joint at an action goal; 0: any",
         (0.0, _MAXIMUM, "rad/s or m/s"),
     )
-    action_monitor_rate: float = _value(20.0, "Feedback rate of action goals", (0.1, 100.0, "Hz"))
-    calls_depth: int = _value(
-        1000,
-        "Most calls that wait for their turn, more are refused at once; by default, what takes 1 s at 1 ms each",
-        (1, 100_000),
-    )
     diagnostics_period: float = _value(1.0, "Time between messages on /diagnostics", (0.01, 3600.0, "s"))
-    service_introspection: str = _value(
-        "disabled",
-        "What ros2 service echo shows of the node's services",
-        choices=("disabled", "metadata", "contents"),
-    )
     autostart: bool = _value(True, "Configure and activate at start-up", changeable=Changeable.START_UP)
 
 

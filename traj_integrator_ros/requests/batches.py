@@ -53,7 +53,7 @@ class Batches:
     """Answers requests about batches.
 
     Args:
-        engine: for the node's device and dtype.
+        engine: for the node's device.
         start: called with the time, ns; returns the start state of input without one, or raises Rejected.
         beside: does what takes long with large batches.
 
@@ -65,16 +65,15 @@ class Batches:
         self.engine, self._start, self._beside = engine, start, beside
 
     def reconfigure(self, parameters: NodeParameters) -> None:
-        """Continue with other parameters, for the same joints, device and dtype."""
+        """Continue with other parameters, for the same joints and device."""
         self._parameters, self._limits = parameters, parameters.joint_limits
         self._rules = RequestRules(
             joint_names=parameters.joint_names,
             control_space=parameters.control_space,
             finite_difference=parameters.finite_difference,
-            acceleration_integrator=parameters.acceleration_integrator,
             max_batch=parameters.max_batch,
             max_horizon=parameters.max_horizon,
-            spline=SplineForm(parameters.bspline_degree, parameters.bspline_steps, parameters.bspline_layout),
+            spline=SplineForm(layout=parameters.bspline_layout),
         )
         # With equal steps, every batch has the same times.
         self._uniform_times = lru_cache(_TIMES_KEPT)(_times)

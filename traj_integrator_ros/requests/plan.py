@@ -10,7 +10,7 @@ import numpy as np
 from ..engine.call import Ends
 from ..execution.motion import Motion, State
 from ..execution.rows import action_steps
-from ..kernels import AccelerationIntegrator, ControlMap, ControlSpace, SplineForm
+from ..kernels import ControlMap, ControlSpace, SplineForm
 from .sequences import ActionRequest
 
 GOALS = "follow_joint_trajectory"
@@ -74,9 +74,8 @@ class Plan:
 
     @property
     def holds_accelerations(self) -> bool:
-        """Return whether actions are accelerations that are held over steps, which semi-implicit Euler does not."""
-        is_acceleration = self.map.control_space is ControlSpace.ACCELERATION
-        return is_acceleration and self.map.schemes["acceleration_integrator"] == AccelerationIntegrator.ZOH.value
+        """Return whether actions are accelerations, which are held over steps."""
+        return self.map.control_space is ControlSpace.ACCELERATION
 
     @cached_property
     def pace(self) -> np.ndarray:

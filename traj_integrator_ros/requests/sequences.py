@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..engine.call import NO_ENDS, Call, Ends, step_lengths
-from ..kernels import AccelerationIntegrator, ControlMap, ControlSpace, FiniteDifference, SplineForm, control_map
+from ..kernels import ControlMap, ControlSpace, FiniteDifference, SplineForm, control_map
 from .joint_order import ColumnOrder, resolve_columns, wrong_length
 from .rejection import (
     DT_MAX_S,
@@ -64,7 +64,6 @@ class RequestRules:
     joint_names: tuple[str, ...]
     control_space: ControlSpace
     finite_difference: FiniteDifference
-    acceleration_integrator: AccelerationIntegrator
     max_batch: int
     max_horizon: int
     spline: SplineForm = USUAL_SPLINE
@@ -107,7 +106,7 @@ class RequestRules:
         return self._map(ControlSpace.BSPLINE, form)
 
     def _map(self, space: ControlSpace, spline: SplineForm) -> ControlMap:
-        return control_map(space, self.finite_difference, self.acceleration_integrator, *spline.scheme)
+        return control_map(space, self.finite_difference, None, *spline.scheme)
 
 
 class ActionRequest(NamedTuple):

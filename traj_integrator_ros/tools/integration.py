@@ -105,8 +105,8 @@ def integrated(sequence: Sequence, robot: Robot, source: str, *, rows: bool) -> 
 def _request_of(sequence: Sequence, node: NodeParameters) -> ActionRequest:
     """A sequence as the node checks it. Raises ValueError for fields that do not fit together."""
     fields = dict(sequence.fields)
-    form = SplineForm(node.bspline_degree, node.bspline_steps, fields.pop("layout", node.bspline_layout))
-    schemes = node.control_space, node.finite_difference, node.acceleration_integrator
+    form = SplineForm(layout=fields.pop("layout", node.bspline_layout))
+    schemes = node.control_space, node.finite_difference
     rules = RequestRules(sequence.joint_names, *schemes, _ANY_SIZE, _ANY_SIZE, form, _ANY_SIZE)
     arrays = {name: np.ravel(fields.get(name, ())) for name in _ARRAYS}
     try:

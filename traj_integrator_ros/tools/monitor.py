@@ -241,7 +241,7 @@ def panel(view: NodeView) -> Panel:
         label, color = f"silent for {silent:.0f} s", "red"
     node = [
         ("device", values["device"]),
-        ("backend", f"{values['backend']}, {values['dtype']}"),
+        ("backend", values["backend"]),
         ("joint state", "none yet" if age == "none" else f"{1e3 * float(age):.0f} ms old"),
     ]
     for kind in ("sequence", "service"):
