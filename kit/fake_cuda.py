@@ -75,6 +75,7 @@ class DeviceTensor(Tensor):
         like = torch.empty_strided(inner.shape, inner.stride(), dtype=inner.dtype, device="meta")
         made = Tensor._make_subclass(cls, like, False)
         made.inner, made.cuda, made.place = inner, cuda, device
+        cuda.allocations += 1
         return made
 
     @property
@@ -120,7 +121,7 @@ class FakeCuda(TorchDispatchMode):
         self.count, self.run_kernel = count, run_kernel
         self.copied_in = self.copied_out = 0
         """Bytes between host and device."""
-        self.captures = self.replays = self.launches = 0
+        self.captures = self.replays = self.launches = self.allocations = 0
         self._pinned: set[int] = set()
         self._lock = threading.RLock()
         self._of_thread = threading.local()
@@ -150,6 +151,7 @@ class FakeCuda(TorchDispatchMode):
             "stream": lambda *_: contextlib.nullcontext(), "empty_cache": lambda: None, "device": self._on,
             "is_current_stream_capturing": lambda: self._here.captured is not None, "CUDAGraph": lambda: _Graph(self),
             "graph": self._capturing, "mem_get_info": lambda *_: (1 << 24, 1 << 24),
+            "memory_stats": lambda *_: {"allocation.all.allocated": self.allocations},
         }  # fmt: skip
         with contextlib.ExitStack() as stack:
             for name, stand_in in cuda.items():
@@ -188,14 +190,20 @@ class FakeCuda(TorchDispatchMode):
     def _do(self, func, args: tuple, kwargs: dict) -> object:
         tensors = [one for one in tree_flatten((args, kwargs))[0] if isinstance(one, Tensor)]
         on_device = [one for one in tensors if isinstance(one, DeviceTensor)]
+        if on_device and any(one.is_meta for one in tensors if not isinstance(one, DeviceTensor)):
+            raise NotImplementedError(f"{func}: torch made numbers for the device where there is no memory")
         if func.namespace == "traj_integrator":
             return self._custom(func, args)
-        if func is _ATEN.copy_.default and any(one is not on_device for one in tensors):
+        if func is _ATEN.copy_.default:
             return self._copy(*args, **kwargs)
         target = torch.device(kwargs["device"]) if kwargs.get("device") is not None else None
+        if func is _ATEN.scalar_tensor.default and target == torch.device("meta"):
+            # `tensor[0] = 1`: torch makes the number where it takes the tensor's memory to be.
+            target = kwargs["device"] = torch.device("cuda")
         if func is _ATEN._to_copy.default and target is not None and target != args[0].device:
             return self._moved(args[0], target, kwargs)
-        self._expect_settled([one for one in tensors if one not in on_device] if not on_device else [])
+        if not on_device:
+            self._expect_settled(tensors)
         if kwargs.get("pin_memory"):
             return self._pin(func, args, kwargs)
         device = target if target is not None and target.type == "cuda" else None
@@ -381,4 +389,4 @@ def _overlap(x: Tensor, y: Tensor) -> bool:
 
 
 def _bits(x: Tensor) -> Tensor:
-    return x.contiguous().view(-1).view(torch.uint8)
+    return x.clone(memory_format=torch.contiguous_format).view(-1).view(torch.uint8)

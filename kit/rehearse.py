@@ -1,37 +1,80 @@
-"""Rehearse `make gpu` where there is no GPU: `python -m kit.rehearse [--suite NAME ...]`, with small batches.
+"""In place of Python where there is no GPU: `make gpu PYTHON="python -m kit.rehearse"` rehearses all its parts.
 
-The suites for a device run from begin to end on the stand-in of `fake_cuda`; their times mean nothing.
+Each part runs as it is from begin to end on the stand-in of `fake_cuda`, with small batches; times mean nothing, and
+nothing is kept among the results of machines.
 """
 
 from __future__ import annotations
 
+import os
+import runpy
 import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from unittest import mock
 
 import torch
 
-from benchmarks import __main__ as benchmarks
-from benchmarks import timing
-from benchmarks.suites import cuda
+from .fake_cuda import FakeCuda, devices_of_loops
 
-from .fake_cuda import devices_of_loops
-
-SUITES = ("cuda_sweep", "cuda_engine", "cuda_kernels", "cuda_workloads")
+CHECKS = Path(__file__).resolve().parent.parent / "test" / "kernels"
+ARCHITECTURE = 90
+LEFT_OUT = "bspline and (differentiate_through or engine_drives)"
+"""The reference's gradient of dt of a spline: torch.func does not go with a mode that makes tensors."""
 SMALL = {"BATCHES": (1, 10), "ENGINE_BATCHES": (1, 16), "WORKLOAD_BATCHES": (20,), "PEER_ELEMENTS": 1 << 12}
 
 
-def rehearse(suites: tuple[str, ...] = SUITES) -> int:
-    """Run suites; return 0 if every result was right."""
-    compiled = mock.patch.object(torch, "compile", lambda function, **options: function)
-    sizes = mock.patch.multiple(cuda, DEVICE="cuda:0", most_elements=lambda: 1 << 12, **SMALL)
-    once = mock.patch.object(benchmarks, "interleaved", lambda samplers, rounds: timing.interleaved(samplers, 2))
-    with TemporaryDirectory() as folder, devices_of_loops(), compiled, sizes, once:
-        named = [word for name in suites for word in ("--suite", name)]
-        with mock.patch.object(sys, "argv", ["benchmarks", "--quick", "--out", str(Path(folder)), *named]):
-            return benchmarks.main()
+def main() -> None:
+    """Do what Python would with the same words: `-c PROGRAM`, `-m MODULE ...` or `FILE ...`."""
+    first, *words = sys.argv[1:]
+    if first == "-c":
+        with devices_of_loops():
+            exec(words[0], {"__name__": "__main__"})
+    elif first == "-m":
+        sys.argv = words
+        with benchmarks() if words[0] == "benchmarks" else checks():
+            runpy.run_module(words[0], run_name="__main__", alter_sys=True)
+    else:
+        sys.argv = [first, *words]
+        runpy.run_path(first, run_name="__main__")
+
+
+@contextmanager
+def benchmarks() -> Iterator[None]:
+    """Suites at small sizes, two samples of each; kernels are the loops of the CPU."""
+    from benchmarks import report, timing
+    from benchmarks.suites import cuda
+
+    interleaved = timing.interleaved
+    with ExitStack() as stack:
+        kept = stack.enter_context(TemporaryDirectory())
+        stack.enter_context(devices_of_loops())
+        stack.enter_context(mock.patch.object(torch, "compile", lambda function, **options: function))
+        sizes = {**SMALL, "DEVICE": "cuda:0", "most_elements": lambda: 1 << 12}
+        stack.enter_context(mock.patch.multiple(cuda, **sizes))
+        stack.enter_context(mock.patch.object(timing, "interleaved", lambda samplers, _: interleaved(samplers, 2)))
+        stack.enter_context(mock.patch.object(report, "machine_name", lambda: kept))
+        sys.argv.append("--quick")
+        yield
+
+
+@contextmanager
+def checks() -> Iterator[None]:
+    """The checks of kernels, one example of each; what is launched is compiled, and its PTX executed."""
+    sys.path.insert(0, str(CHECKS))
+    os.environ["TRITON_CHECKS_DEVICE"] = "cuda:0"  # for which index there is, torch would ask the driver
+    os.environ["TRITON_CHECKS_EXAMPLES"] = "1"
+    os.environ["PYTEST_ADDOPTS"] = f'-k "not ({LEFT_OUT})"'
+    from ptx_launch import DEVICE_SIZE, Execution
+
+    from traj_integrator_ros.kernels.triton import launch
+
+    size = mock.patch.object(launch, "program_size", lambda device: DEVICE_SIZE)
+    with FakeCuda(run_kernel=Execution(ARCHITECTURE).launch).installed(), size:
+        yield
 
 
 if __name__ == "__main__":
-    sys.exit(rehearse(tuple(one for one in sys.argv[1:] if one != "--suite") or SUITES))
+    main()

@@ -157,7 +157,7 @@ def assert_keeps_digits(name: str, horizon: int, dt: float, goal: str, device: s
     action = waves[3] if name == "jerk" else 2 + waves[0]
     start = 2 + waves[0], 1.3 * torch.cos(times).float().to(device)[None], -1.69 * waves[0]
     values = (action[:, 1 : horizon + 1], *(one[:, 0] for one in start), *launch.inputs.values[4:])
-    launch.inputs = launch.inputs._replace(values=values, dt=torch.tensor([[dt]], dtype=torch.float64, device=device))
+    launch.inputs = launch.inputs._replace(values=values, dt=torch.full((1, 1), dt, dtype=torch.float64, device=device))
     launch.upstream = [wave[:, :-1].contiguous() for wave in waves]
     for place, (got, want) in enumerate(zip(launch.both("triton"), launch.expected()[0], strict=True)):
         if want is not None:

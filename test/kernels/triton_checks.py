@@ -32,9 +32,9 @@ DEVICE = os.environ.get("TRITON_CHECKS_DEVICE", "cpu")
 ON_GPU = DEVICE != "cpu"
 
 
-EXAMPLES = int(os.environ.get("TRITON_CHECKS_EXAMPLES", "5"))
+EXAMPLES = int(os.environ.get("TRITON_CHECKS_EXAMPLES", "25" if ON_GPU else "5"))
 OPTIONS = {
-    "max_examples": 25 if ON_GPU else EXAMPLES,
+    "max_examples": EXAMPLES,
     "suppress_health_check": list(HealthCheck),
     "deadline": None,
     "phases": [Phase.explicit, Phase.generate],  # shrinking would compile for minutes
@@ -147,7 +147,7 @@ def test_a_start_outside_of_the_pool_gives_nan_and_reads_nothing(name):
     launch.inputs.indices[0][1:3] = torch.tensor([3, -1])
     for output, whole in zip(launch.forward("triton")[:3], right, strict=False):
         assert bool(output[1:3, :2].isnan().any(1).all())
-        assert torch.equal(output[[0, 3]], whole[[0, 3]])
+        assert torch.equal(output[::3], whole[::3])
 
 
 @SOME_MAPS
