@@ -31,7 +31,7 @@ from kit.participant import Participant
 from traj_integrator_interfaces.msg import ActionSequence, TrajectoryBatch
 from traj_integrator_interfaces.srv import ComputeGradient, Evaluate, Integrate
 from traj_integrator_ros.client import sequence, set_stamp
-from traj_integrator_ros.wire.transport import LIMIT_VARIABLE, prepare_transport
+from traj_integrator_ros.wire.transport import LIMIT_VARIABLE
 
 OURS, ECHO = "/traj_integrator", "/echo"
 DEPTH = 10
@@ -77,18 +77,13 @@ class RecedingPlan:
 class TimingClient(Participant):
     """A participant that waits for one thing at a time, with a wait set for it alone and messages left serialized.
 
-    Args:
-        joint_names: of the node.
-        prepared_for: batch, horizon and joints of the messages that its transports are prepared for, if any.
-
     Raises:
         TimeoutError: something did not come.
 
     """
 
-    def __init__(self, joint_names: Sequence[str], prepared_for: Sequence[int] = ()) -> None:
-        if prepared_for:
-            prepare_transport(*prepared_for)
+    def __init__(self, joint_names: Sequence[str]) -> None:
+        """Connect to a node with these joints."""
         super().__init__(OURS, name="bench_client")
         self._joint_names = list(joint_names)
         names = (OURS, ECHO)
@@ -268,15 +263,6 @@ class Processes(NamedTuple):
     echo_pid: int
 
 
-class Transports(NamedTuple):
-    """Transport of the processes."""
-
-    profile: str | None = None
-    """File name in config/ for all processes; None for the middleware's own transports."""
-    prepared_for: tuple[int, ...] = ()
-    """Batch, horizon and joints that the processes prepare for by themselves, if any."""
-
-
 class _Manager(BaseManager):
     """Runs the client in a process that reads its profile when it starts."""
 
@@ -285,13 +271,15 @@ _Manager.register("TimingClient", TimingClient)
 
 
 @contextmanager
-def running(joint_names: Sequence[str], overrides: dict[str, object], transports: Transports) -> Iterator[Processes]:
+def running(
+    joint_names: Sequence[str], overrides: dict[str, object], profile: str | None = None
+) -> Iterator[Processes]:
     """Node, echo and client in a ROS domain of their own, on this machine only.
 
     Args:
         joint_names: of the node.
         overrides: parameters that differ from config/franka.yaml.
-        transports: of all of them.
+        profile: file name in config/ for the transports of all of them; None for the middleware's own.
 
     Raises:
         TimeoutError: they do not find each other.
@@ -299,21 +287,19 @@ def running(joint_names: Sequence[str], overrides: dict[str, object], transports
     """
     parameters = yaml.safe_load(config_file("franka.yaml").read_text(encoding="utf-8"))
     parameters = {**parameters["/**"]["ros__parameters"], "joint_names": list(joint_names), **overrides}
-    size = transports.prepared_for
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         stack.enter_context(mock.patch.dict(os.environ))
-        isolate(transports.profile)
-        if not size:
-            os.environ[LIMIT_VARIABLE] = "0"  # the node's
+        isolate(profile)
+        os.environ[LIMIT_VARIABLE] = "0"  # the node prepares no transports of its own
         node = NodeProcess(folder, parameters)
         stack.callback(node.stop)
-        echo = PythonProcess(["-m", "benchmarks.ros.echo", *size], folder / "echo.log", name="echo")
+        echo = PythonProcess(["-m", "benchmarks.ros.echo"], folder / "echo.log", name="echo")
         stack.callback(echo.stop)
         manager = _Manager(ctx=multiprocessing.get_context("spawn"))
         manager.start()
         stack.callback(manager.shutdown)
-        client = manager.TimingClient(list(joint_names), size)
+        client = manager.TimingClient(list(joint_names))
         stack.callback(client.close)
         try:
             client.wait_until_connected(START_TIMEOUT_S)

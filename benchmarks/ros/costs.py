@@ -16,7 +16,7 @@ from traj_integrator_ros.client import ORDERS, gradient_request
 
 from ..problems import DOF, DT, HORIZON
 from ..registry import Case
-from .client import ECHO, OURS, Processes, RecedingPlan, Transports, running
+from .client import ECHO, OURS, Processes, RecedingPlan, running
 from .latency import JOINTS, PARAMETERS, START, unchecked
 
 PEER_NAME = "rclpy's own, empty callbacks"
@@ -28,7 +28,7 @@ _REST_S = 1.5
 def message_costs(quick: bool) -> Iterator[Case]:
     """CPU time for each message, and of an idle node for each second."""
     parameters = {**PARAMETERS, "warmup": [f"1x{HORIZON}"]}
-    with running(JOINTS, parameters, Transports()) as processes:
+    with running(JOINTS, parameters) as processes:
         client, seconds = processes.client, 1.0 if quick else 3.0
         costs = partial(_costs, processes, seconds=seconds, rounds=3 if quick else 7)
         client.follow(RecedingPlan(START, 1, HORIZON, DT))

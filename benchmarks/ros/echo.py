@@ -1,9 +1,8 @@
 """The peer of the node: a plain rclpy node that answers with messages of the same size, without computing anything.
 
-`python -m benchmarks.ros.echo [BATCH HORIZON DOF]`: for every ActionSequence on /echo/action_sequence, a
+`python -m benchmarks.ros.echo`: for every ActionSequence on /echo/action_sequence, a
 TrajectoryBatch of the output's size, made beforehand, on /echo/trajectory_batch; services /echo/integrate,
 /echo/evaluate and /echo/compute_gradient, whose answers have the size of ours; joint states are received and ignored.
-With a size, its transports are prepared for such messages.
 """
 
 from __future__ import annotations
@@ -20,7 +19,6 @@ from sensor_msgs.msg import JointState
 from traj_integrator_interfaces.msg import ActionSequence, TrajectoryBatch
 from traj_integrator_interfaces.srv import ComputeGradient, Evaluate, Integrate
 from traj_integrator_ros.client import ORDERS
-from traj_integrator_ros.wire.transport import prepare_transport
 
 DEPTH = 10
 
@@ -71,8 +69,6 @@ def _zeros(batch: int, horizon: int, numbers: int) -> TrajectoryBatch:
 
 def main() -> int:
     """Spin until a signal comes."""
-    if sys.argv[1:]:
-        prepare_transport(*map(int, sys.argv[1:]))
     rclpy.init()
     try:
         rclpy.spin(Echo())

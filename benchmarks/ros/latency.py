@@ -23,18 +23,15 @@ from traj_integrator_ros.kernels.costs.terms import cost_of
 
 from ..problems import DOF, DT, HORIZON, is_close_to
 from ..registry import Case, Check, Contender
-from .client import ECHO, OURS, Processes, RecedingPlan, TimingClient, Transports, running
+from .client import ECHO, OURS, Processes, RecedingPlan, TimingClient, running
 
 JOINTS = tuple(f"panda_joint{i + 1}" for i in range(DOF))
 START = np.array([0.0, -0.5, 0.0, -1.8, 0.0, 1.6, 0.8], np.float32)
 LARGE = 1000
 """Trajectories in a batch of 3.6 MB."""
-DEFAULT, PREPARED = "default transports", "without settings"
-FIXED = {DEFAULT: Transports(), "shared memory": Transports("fastdds_localhost.xml")}
+DEFAULT = "default transports"
+PROFILES = {DEFAULT: None, "shared memory": "fastdds_localhost.xml"}
 """All processes have the same profile of config/, or none."""
-SIZE = (LARGE, HORIZON, DOF)
-FITTING = {PREPARED: Transports(prepared_for=SIZE), DEFAULT: Transports()}
-"""The node and the echo fit their transports to their messages by themselves."""
 ADDED_TARGETS_US = {1: 300.0}
 LARGE_TARGET = 1 / 1.2
 PARAMETERS = {
@@ -63,8 +60,8 @@ TWO_CALLS_NAME = "integrate + compute_gradient"
 def ros_latency(quick: bool) -> Iterator[Case]:
     """From a sequence published in one process to the trajectory that arrives back there, and calls of services."""
     parameters = {**PARAMETERS, "warmup": [f"{batch}x{HORIZON}" for batch in (1, 64, LARGE)]}
-    for transport, transports in FIXED.items():
-        with running(JOINTS, parameters, transports) as processes:
+    for transport, profile in PROFILES.items():
+        with running(JOINTS, parameters, profile) as processes:
             for batch in (1, 64, LARGE):
                 least = LARGE_TARGET if batch == LARGE and transport != DEFAULT else None
                 yield sequences(processes, transport, batch, rounds(quick, batch), least)
@@ -73,15 +70,6 @@ def ros_latency(quick: bool) -> Iterator[Case]:
             yield integrations(processes, transport, rounds(quick, 1))
             for batch in (1, 256, LARGE):
                 yield evaluations(processes, transport, batch, rounds(quick, min(batch * 4, LARGE)))
-
-
-def ros_large(quick: bool) -> Iterator[Case]:
-    """Large messages without any settings: 0.9 MB in and 3.6 MB out."""
-    parameters = {**PARAMETERS, "warmup": [f"{LARGE}x{HORIZON}"]}
-    for name, transports in FITTING.items():
-        with running(JOINTS, parameters, transports) as processes:
-            least = LARGE_TARGET if name == PREPARED else None
-            yield sequences(processes, name, LARGE, rounds(quick, LARGE), least)
 
 
 def rounds(quick: bool, batch: int) -> int:

@@ -22,7 +22,6 @@ _ROS = "rclpy", "traj_integrator_interfaces"
 for _module, _name, _needed in (
     (".answering", "answering", ("ruckig",)),
     (".ros.latency", "ros_latency", _ROS),
-    (".ros.latency", "ros_large", _ROS),
     (".ros.costs", "message_costs", _ROS),
 ):
     suite(_name)(partial(_cases, _module, _name, _needed))

@@ -1,4 +1,4 @@
-"""Prints how far the executor's command is from the unconstrained optimum: `python -m benchmarks.optimum [KIND ...]`.
+"""Prints how far the executor's command is from the unconstrained optimum: `python -m soak.optimum [KIND ...]`.
 
 Returns 1 if it is far: an error of more than 1.15 times the least, 1.2 times the acceleration that this error takes, or
 a refused chunk. `soak/streams/optimum.py` says what the kinds of chunks are.
@@ -9,12 +9,12 @@ from __future__ import annotations
 import argparse
 import sys
 
-from soak.streams.optimum import KINDS, distance, table
+from .streams.optimum import KINDS, distance, table
 
 
 def main() -> int:
     """Print the table; return 0 if no kind is far from its optimum."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.optimum", description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(prog="python -m soak.optimum", description=__doc__.splitlines()[0])
     parser.add_argument("kinds", nargs="*", metavar="KIND", help=f"of {', '.join(KINDS)} (default: all)")
     parser.add_argument("--seeds", type=int, default=3, metavar="N", help="motions of each (default: %(default)s)")
     parser.add_argument("--first", type=int, default=0, metavar="K", help="the first seed (default: %(default)s)")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from benchmarks import optimum as command
+from soak import optimum as command
 from soak.streams import optimum
 from soak.streams.optimum import (
     JERK_WEIGHTS,
