@@ -55,7 +55,7 @@ def _books(record: Record) -> list[str]:
     node, answered = record.counts, planner["answered"] + planner["missed"]
     at_once = node.refused + node.batches_alone + optimizer["refused"]
     # accepted first, but refused after waiting: a newer one came, or they were too late
-    later = node.rejected - at_once
+    later = node.requests_rejected - at_once
     trajectories = controller["received"] + controller["missed"] - node.brakes + node.batches_alone + later
     found = []
     if lost := planner["sent"] - answered - node.refused:
@@ -67,7 +67,7 @@ def _books(record: Record) -> list[str]:
     counts = (
         ("sequences that the node counted", planner["sent"], node.sequences),
         ("trajectory batches published", node.published + node.batches_alone, answered),
-        ("sequences and calls refused, by reason", max(at_once, node.rejected), node.rejected),
+        ("sequences and calls refused, by reason", max(at_once, node.requests_rejected), node.requests_rejected),
         ("gradient calls that the node counted", optimizer["called"], node.service_calls),
         ("gradient calls answered or refused", optimizer["called"], optimizer["answered"] + optimizer["refused"]),
     )

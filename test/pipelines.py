@@ -105,15 +105,13 @@ class SimulatedNode:
         stamp: float = 0.0,
         start: tuple[object, ...] = (),
         took: float = 0.0,
-        delay: float = 0.0,
         only_checked: bool = False,
         only_asked: bool = False,
         **fields_of_splines: object,
     ) -> ExecutableTrajectory | Callable[[int], bool] | None:
         """Make the trajectory of one row of actions `[H, dof]` and record it as published `took` seconds later.
 
-        `delay`: until it was made, by the node's clock. `only_asked`: returns what says whether it could be published
-        (as_published); `only_checked`: that is asked once.
+        `only_asked`: returns what says whether it could be published (as_published); `only_checked`: asks that once.
         None: it has to wait.
         """
         data = np.asarray(actions, np.float32)
@@ -127,8 +125,8 @@ class SimulatedNode:
         if only_checked:
             assert self.pipeline.publishable(request, ns(stamp))(ns(now))
             return None
-        trajectory = self.pipeline.trajectory(request, ns(stamp), ns(now), lambda: ns(now + delay))
-        return self._recorded(trajectory, now + max(took, delay))
+        trajectory = self.pipeline.trajectory(request, ns(stamp), ns(now))
+        return self._recorded(trajectory, now + took)
 
     def send_from(self, start: object, actions: object, **options: object) -> ExecutableTrajectory:
         """Send like `send`, with a start that equals the command when the plan is taken up."""

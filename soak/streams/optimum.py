@@ -166,11 +166,11 @@ def chunks_of(kind: Kind, motion: Meant, seed: int) -> Iterator[Chunk]:
     yield from sorted(chunks, key=lambda chunk: chunk.arrives)
 
 
-def by_executor(kind: Kind, chunks: list[Chunk], motion: Meant) -> tuple[np.ndarray, int]:
+def by_executor(kind: Kind, chunks: list[Chunk], motion: Meant, **parameters: float) -> tuple[np.ndarray, int]:
     """The executor's commanded positions, `[cycles, DOF]`, and how many chunks it refuses."""
     limits = {name: [limit] * DOF for name, limit in LIMITS.items()}
     names = [f"joint{i}" for i in range(DOF)]
-    executor = Executor(NodeParameters.of(names, device="cpu", start_from="previous", **limits))
+    executor = Executor(NodeParameters.of(names, device="cpu", start_from="previous", **limits, **parameters))
     position, velocity, refused = motion.at(0.0), np.zeros(DOF), 0
     commanded, waiting = np.empty((round(SECONDS / CYCLE_S), DOF)), list(reversed(chunks))
     for cycle in range(len(commanded)):

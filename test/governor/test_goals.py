@@ -223,6 +223,16 @@ def test_an_unheard_robot_ends_its_goal_a_second_after_its_time():
     assert made.results["one"].code is ResultCode.GOAL_TOLERANCE_VIOLATED
 
 
+def test_a_goal_missed_for_two_seconds_is_told_once_with_joint_and_tolerance(away):
+    away.node.warnings.clear()
+    away.run(1.2, 3.0, where=AWAY)
+    assert not away.node.warnings, "the motion has ended at 1.02 s"
+    away.run(3.0, 4.0, where=AWAY)
+    (told,) = away.node.warnings
+    assert told.reason is RejectionReason.DEVIATION and not away.results
+    assert "a: position 0.1 away from the goal, expected at most 0.01, 2.0 s after the end" in told.message
+
+
 def test_only_what_is_not_over_is_known(of_node):
     assert not of_node.goals.has("one")
     of_node.goals.abort(Rejected(RejectionReason.STOPPED, "node: a stop was requested"))

@@ -163,15 +163,6 @@ def test_velocities_after_slowed_ones_lead_on_from_where_the_robot_is() -> None:
     assert np.diff(commanded, axis=0).min() > -1e-6, "never back"
 
 
-def test_a_plan_that_takes_long_to_be_slowed_is_joined_when_that_is_done() -> None:
-    node = limited()
-    lead, took = node.parameters.publish_lead_time, 0.1
-    trajectory = node.send(SHAPE * [2.0, 0.2], delay=took)
-    assert trajectory.due_ns * 1e-9 == pytest.approx(NOW_S + 3 * took + lead), "twice as long later"
-    kept = limited().send(SHAPE * [1.0, 0.2], delay=took)
-    assert kept.due_ns * 1e-9 == pytest.approx(NOW_S + took + lead)
-
-
 def test_a_smaller_deceleration_is_kept() -> None:
     trajectory = limited(limits__deceleration=[5.0, 3.0]).send(SHAPE * [1.2, 0.2])
     least, _ = extremes(trajectory.motion)

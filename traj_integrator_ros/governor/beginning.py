@@ -102,7 +102,7 @@ class Beginning:
                 return None
             # The motion is assumed to go on like that until the stop is taken up.
             at = self._published.motion_clock.at
-            lasts = (at(now_ns) - at(report.stamp_ns)) * NANOSECOND_S + self._published.lead.seconds + MOMENT_S
+            lasts = (at(now_ns) - at(report.stamp_ns)) * NANOSECOND_S + self._parameters.publish_lead_time + MOMENT_S
             position, velocity, acceleration = report.reference
             motion = Motion(np.array([0.0, lasts]), np.stack([position, velocity, acceleration / 2])[None])
             return Present(PlannedMotion(at(report.stamp_ns), motion), False, at(now_ns))
@@ -260,7 +260,7 @@ class Beginning:
         It begins with twice the acceleration, as if its last command were a cycle older, when the message is there.
         """
         time, left_at = self._parameters.publish_bridge_time, self._published.present.left_at
-        bounds, lead = self._bounds, self._published.lead.seconds
+        bounds, lead = self._bounds, self._parameters.publish_lead_time
         if left_at is None:
             return time
         gap = np.abs(position - left_at)

@@ -95,6 +95,11 @@ class Candidates:
         self._parameters, self._assumed = parameters, assumed
         self._reading = Reading(parameters.publish_rest_tolerance, assumed, limits)
 
+    @property
+    def slows(self) -> bool:
+        """Return whether plans that exceed limits are slowed."""
+        return self._parameters.limits_action == ACTION_RETIME
+
     @np.errstate(over="ignore", invalid="ignore", divide="ignore")
     def first(self, read: Read, point: JoinPoint) -> tuple[Candidate | None, str]:
         """The first candidate that keeps its limits, or does so once it is slowed; callable in any thread.
@@ -111,7 +116,7 @@ class Candidates:
 
         """
         fallback, finding = self.at_once(read, point)
-        if not finding or self._parameters.limits_action != ACTION_RETIME:
+        if not finding or not self.slows:
             return fallback, finding
         soonest, reason = self._soonest(islice(read(self._reading._replace(slows=True)), _MOST_SLOWED), point)
         if soonest is not None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from math import isfinite
 
 from ..execution.tolerances import NANOSECOND_S, whole_ns
@@ -40,10 +39,10 @@ class Commands:
         self._parameters, self._trajectories = parameters, trajectories
         self.planner.reconfigure(parameters, trajectories)
 
-    def tick(self, now_ns: int, clock: Callable[[], int] | None = None) -> ExecutableTrajectory | None:
+    def tick(self, now_ns: int) -> ExecutableTrajectory | None:
         """Supervise: return a trajectory to publish at once, a brake or one that had to wait, or None.
 
-        Called every few milliseconds, also while nothing arrives; `clock` as in `Planner.execute`.
+        Called every few milliseconds, also while nothing arrives.
         """
         published, guard = self._published, self._published.guard
         self.check_clock(now_ns)
@@ -74,7 +73,7 @@ class Commands:
             self.planner.refuse(published.present.unavailable(now_ns))
         if published.present.is_silent(now_ns):
             return None  # a motion now would be executed from its middle when the controller is back
-        return self.planner.go_on(now_ns, clock)
+        return self.planner.go_on(now_ns)
 
     def _way_back(self, now_ns: int) -> ExecutableTrajectory | None:
         """The one way back of the command after a brake; None: it stands.

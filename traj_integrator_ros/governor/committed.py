@@ -69,7 +69,7 @@ def committed_rows(
     at = present.motion_clock.at_times
     position, velocity = commanded_at(present.sent, at(times_ns), dof)
     follows = _fill_ahead(position, velocity, times_ns, parameters, present, joint_states, now_ns)
-    lead = present.lead.seconds + transport_s(present)
+    lead = parameters.publish_lead_time + transport_s(present)
     fixed = int(np.searchsorted(times_ns, now_ns + whole_ns(lead), side="right"))
     commanded = commanded_at(present.sent, at(before_ns), dof)
     measured = measured_at(joint_states.recent, before_ns, dof, parameters.continuous)

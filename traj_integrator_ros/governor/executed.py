@@ -20,8 +20,6 @@ class ExecutionReport(NamedTuple):
     lead_margin_least_s: float | None = None
     """Least time that trajectories were published ahead of their start; None: none had a start in the future."""
     lead_margin_median_s: float | None = None
-    lead_s: float = 0.0
-    """Time from now until a new plan is taken up."""
     dropped_steps: int = 0
     late: int = 0
     """Number of trajectories that were published after their own start."""
@@ -77,10 +75,10 @@ class Executed:
         """The last motion is executed no more."""
         self._last, self._brake_counted = None, False
 
-    def report(self, lead_s: float) -> ExecutionReport:
-        """Return the report with the time until a new plan is taken up, and reset what counts since the last one."""
+    def report(self) -> ExecutionReport:
+        """Return the report, and reset what counts since the last one."""
         margins, seam, delay = [*self._margins], tuple(self._seam.tolist()), self._delay
         self._margins.clear()
         self._seam, self._delay = np.zeros(3), 0.0
         least, median = min(margins, default=None), median_of(margins) if margins else None
-        return ExecutionReport(seam, least, median, lead_s, slowed_by_s=delay, **self.counts)
+        return ExecutionReport(seam, least, median, slowed_by_s=delay, **self.counts)

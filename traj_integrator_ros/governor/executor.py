@@ -11,7 +11,7 @@ import numpy as np
 from ..engine.integrator import TrajectoryIntegrator
 from ..execution.committed import Committed
 from ..execution.motion import State
-from ..execution.tolerances import NANOSECOND_S
+from ..execution.tolerances import NANOSECOND_S, whole_ns
 from ..limits.joint_limits import AssumedLimits
 from ..parameters.parameters import NodeParameters
 from ..parameters.table import START_FROM_PREVIOUS
@@ -72,7 +72,7 @@ class Executor:
         self.controller_reports = ControllerReports(parameters.joint_names)
         self.published = published = PublishedMotion() if published is None else published
         self._sampled = SampledCommand()
-        self._warn = warn
+        self.warn = warn
         engine = TrajectoryIntegrator(parameters.device) if engine is None else engine
         self.planner = Planner(published, refuse or (lambda rejected, _: warn(rejected)), threads, wake)
         self.commands = Commands(self.joint_states, published, self.planner)
@@ -83,11 +83,10 @@ class Executor:
         """Continue with other parameters, for the same joints and device."""
         self.parameters = parameters
         self.batches.reconfigure(parameters)
-        self._trajectories = TrajectoryMaker(parameters, self.joint_states, self.published, self._warn)
+        self._trajectories = TrajectoryMaker(parameters, self.joint_states, self.published, self.warn)
         self.commands.reconfigure(parameters, self._trajectories)
         self.joint_states.believed.configure(self.assumed.bounds.velocity, self._trajectories.allowance.full_speed)
-        self.published.lead.configure(parameters)
-        self.published.clock.lead_ns = self.published.lead.transport_ns
+        self.published.clock.lead_ns = whole_ns(parameters.publish_lead_time)
 
     def joint_state(
         self,
@@ -117,7 +116,7 @@ class Executor:
         if taken and self.joint_states.known(now_ns, 0.0) is not None:
             self.commands.supervise(now_ns)
         if self.joint_states.doubted is not None:
-            self._warn(self.joint_states.doubted)
+            self.warn(self.joint_states.doubted)
         if self.joint_states.refused is not None:
             raise self.joint_states.refused
 
@@ -138,21 +137,20 @@ class Executor:
         Args:
             plan: joints in the order of the parameters.
             now_ns: the time.
-            clock: reads the time again, when the motion has been made.
+            clock: reads it again: a motion that is already due when it has been made is made once more.
 
         Raises:
             Rejected: with the reason; the motion in execution goes on.
 
         """
-        read = clock and (lambda: self._follow_samples(clock()))
         self._follow_samples(now_ns)
         if isinstance(plan, Positions):
             checked = self.plan(plan.fields(self.parameters.joint_names), now_ns, end=plan.end)
-            made = self.follow(checked, now_ns, read)
+            made = self.follow(checked, now_ns, clock)
         else:
             request = self.batches.checked(plan.fields)
             self.batches.started(request, lambda: now_ns)
-            made = self.trajectory(request, plan.stamp_ns, now_ns, read)
+            made = self.trajectory(request, plan.stamp_ns, now_ns, clock)
         return self._begun(made, clock() if clock else now_ns)
 
     def tick(self, now_ns: int) -> ExecutableTrajectory | None:
@@ -180,13 +178,13 @@ class Executor:
             self._sampled.hold(self.joint_states.latest(time_ns, 0.0).position, time_ns)
         return self._sampled.at(time_ns)
 
-    def _follow_samples(self, now_ns: int) -> int:
-        """Report the samples, as a controller does, and how long they were late; returns the time."""
+    def _follow_samples(self, now_ns: int) -> None:
+        """Report the samples, as a controller does, and how long they were late."""
         self._sampled.wait(now_ns)
         if (late_ns := self._sampled.look()) > 0:
             self.published.present.wait(late_ns)
             if self.published.is_moving(now_ns):
-                self._warn(
+                self.warn(
                     Rejected(
                         RejectionReason.CONTROLLER_UNAVAILABLE,
                         f"sample: {late_ns * NANOSECOND_S:.3f} s late; the motion goes on from the last sample",
@@ -195,7 +193,6 @@ class Executor:
         report, sampled = self.published.present.report, self._sampled.newest
         if sampled is not None and (report is None or sampled[0] > report.stamp_ns):
             self.report(ControllerReport(sampled[0], sampled[1].known), min(sampled[0], now_ns))
-        return now_ns
 
     def _begun(self, made: ExecutableTrajectory | None, now_ns: int) -> ExecutableTrajectory | None:
         """Record a motion as commanded from its start on."""
@@ -250,7 +247,7 @@ class Executor:
             request: the checked sequence.
             stamp_ns: of the sequence; used with start_from = previous.
             now_ns: the node's clock.
-            clock: reads the time again: a trajectory that is already due when it has been made is made once more.
+            clock: as in `execute`.
 
         Returns:
             None if it has to wait, because the controller is on its way to the first point of the one before: `tick`
@@ -321,10 +318,7 @@ class Executor:
         return replace(plan, topic=topic, received_ns=now_ns, stamp_ns=fields.stamp_ns)
 
     def follow(self, plan: Plan, now_ns: int, clock: Callable[[], int] | None = None) -> ExecutableTrajectory | None:
-        """Make the trajectory of a plan that `plan` has checked; None: it has to wait. Raises Rejected.
-
-        `clock` as in `trajectory`.
-        """
+        """Make the trajectory of a plan that `plan` has checked; None: it has to wait. Raises Rejected."""
         self.commands.check_clock(now_ns)
         if plan.untimed:
             plan = self._trajectories.beginning.without_first_row(plan, now_ns)

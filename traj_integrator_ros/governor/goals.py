@@ -21,6 +21,8 @@ _FEEDBACK_NS = SECOND_NS // 20
 """Time between two feedbacks, ns: that of joint_trajectory_controller."""
 _LATE_S = 1.0
 """Longest delay of a joint state, s."""
+_MISSED_S = 2.0
+"""Time after the end of a goal's motion from which on it is told that the goal is not reached, s."""
 
 
 @dataclass
@@ -35,6 +37,8 @@ class _Goal:
     """The motion; None while the goal waits."""
     is_canceled: bool = False
     told_ns: int = 0
+    is_missed: bool = False
+    """True once it was told that the robot does not reach it."""
 
 
 class Goals:
@@ -92,7 +96,7 @@ class Goals:
         tolerances = goal_tolerances(fields.path_tolerance, fields.goal_tolerance, fields.goal_time, parameters)
         self._require_states(clock())
         plan = planned()
-        trajectory = self._pipeline.follow(plan, clock(), clock)
+        trajectory = self._pipeline.follow(plan, clock())
         self._end_withdrawn()
         self._waiting = _Goal(handle, tolerances, plan.actions[-1])
         return trajectory
@@ -198,6 +202,10 @@ class Goals:
         if late > goal.tolerances.goal_time:
             text = f"goal_tolerance: {found}, {goal.tolerances.goal_time:g} s after the end (goal_time_tolerance)"
             self._end(Result(Ended.ABORTED, ResultCode.GOAL_TOLERANCE_VIOLATED, text))
+        elif late > _MISSED_S and not goal.is_missed:
+            goal.is_missed = True
+            text = f"goal: {found}, {late:.1f} s after the end; it stays in execution (constraints.goal_time)"
+            self._pipeline.warn(Rejected(RejectionReason.DEVIATION, text))
         return None
 
     def _left(self, goal: _Goal, actual: State, measured_ns: np.ndarray) -> str:

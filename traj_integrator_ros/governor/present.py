@@ -16,7 +16,6 @@ from ..execution.motion import State, resting
 from ..execution.tolerances import MOMENT_S, MOST_KEPT, NANOSECOND_S, whole_ns
 from ..requests.rejection import Rejected, RejectionReason
 from .controller_reports import ControllerReport, ControllerStatus, found_in, matches, rests
-from .lead import Lead
 from .motion_clock import SAME_RATE, MotionClock
 from .reference import PlannedMotion
 from .robot_clock import RobotClock, Step
@@ -57,7 +56,6 @@ class PresentCommand:
     """Where the last motion that was dropped ended, rad: the controller may still hold it."""
     clock: RobotClock = field(default_factory=RobotClock)
     motion_clock: MotionClock = field(default_factory=MotionClock)
-    lead: Lead = field(default_factory=Lead)
     is_doubtful: bool = False
     """True if a clock was set in motion, and no report has shown what the controller did: until the robot rests."""
     _set_by_ns: int = 0
@@ -115,7 +113,6 @@ class PresentCommand:
             self.period_s = gap if not self.period_s else 0.9 * self.period_s + 0.1 * min(gap, 2 * self.period_s)
         self.report, self._received_ns = report, now_ns
         self.transport.append(max((now_ns - report.stamp_ns) * NANOSECOND_S, 0.0))
-        self.lead.reported(now_ns, self.transport[-1])
         self.follow_scaling(report.speed_scaling, report.stamp_ns, report)
         self._compare(replace(report, stamp_ns=self.motion_clock.at(report.stamp_ns)), report.stamp_ns)
 
@@ -159,9 +156,7 @@ class PresentCommand:
                     late = one is not newest and matches(report, newest.planned) is None
                     self._status = ControllerStatus.LATE if late else ControllerStatus.EXECUTING
                     self._lose_after(one if late else newest)
-                    if late and on_time:
-                        self.lead.missed(self._received_ns, (stamp_ns - newest.sent_ns) * NANOSECOND_S)
-                    elif one is newest and not exact:
+                    if one is newest and not exact:
                         self._status = ControllerStatus.BLENDING
                     return
                 if one is self._taken:

@@ -11,7 +11,6 @@ from .motion_clock import MotionClock
 from .present import PresentCommand
 from .reference import PlannedMotion
 from .robot_clock import STEP_NS, Step
-from .search import PATIENCE_S
 from .supervision import Guard
 
 _AT_ONCE_NS, _TRIES = 1_000_000, 3
@@ -23,8 +22,8 @@ class PublishedMotion:
 
     def __init__(self) -> None:
         self.present = PresentCommand()
-        self.clock, self.lead = self.present.clock, self.present.lead
-        """The robot's clock, by which all times are; and the time from now until a new plan is taken up."""
+        self.clock = self.present.clock
+        """The robot's clock, by which all times are."""
         self.guard = Guard()
         self.executed = Executed()
         self.last: ExecutableTrajectory | None = None
@@ -62,9 +61,6 @@ class PublishedMotion:
         self.executed.take(trajectory, self.motion_clock.at(now_ns))
         if not trajectory.stamp_ns:
             self.motion_clock.begins(trajectory.made_ns, trajectory.start_ns)
-        if trajectory.topic:
-            took = (now_ns - trajectory.received_ns) * NANOSECOND_S
-            self.lead.computed(now_ns, min(took, PATIENCE_S))  # one that takes longer is taken up later anyway
         self.newest_origin_ns = max(self.newest_origin_ns, trajectory.origin_ns)
         commanded = PlannedMotion(trajectory.start_ns, trajectory.motion)
         continues = trajectory.seam_offset is not None
@@ -73,7 +69,7 @@ class PublishedMotion:
 
     def report(self) -> ExecutionReport:
         """Return the statistics, and reset the values that count since the previous report."""
-        return self.executed.report(self.lead.seconds)
+        return self.executed.report()
 
     def check_clock(self, now_ns: int) -> bool:
         """Forget a motion published later than now, and return whether there was one: then the clock jumped back."""

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, wait
+from concurrent.futures import Future
 
 from ..requests.plan import Plan
 from .candidates import Candidate, Candidates, JoinPoint, Read
 from .reference import PlannedMotion, Reading
-
-PATIENCE_S = 8e-3
-"""Longest wait of a caller, s: nearly all plans are joined within that."""
 
 
 class Search:
@@ -39,6 +36,12 @@ class Search:
         search._found.set_result((candidate, ""))
         return search
 
+    def run_at_once(self, candidates: Candidates) -> None:
+        """Find the motion, unless the plan has to be slowed: that takes longer, and the search is not over then."""
+        candidate, finding = candidates.at_once(self.read, self.point)
+        if not finding or not candidates.slows:
+            self._found.set_result((candidate, finding))
+
     def run(self, candidates: Candidates) -> None:
         """Search, in any thread."""
         began = time.monotonic()
@@ -62,9 +65,9 @@ class Search:
         """Drop the search: nobody wants the result."""
         self._is_wanted = False
 
-    def is_done(self, within_s: float = 0.0) -> bool:
-        """Return whether the search is over, or will be within a time, s."""
-        return self._found.done() or (within_s > 0 and bool(wait([self._found], within_s).done))
+    def is_done(self) -> bool:
+        """Return whether the search is over."""
+        return self._found.done()
 
     def result(self) -> tuple[Candidate | None, str]:
         """The candidate, and what is wrong with it. Raises Rejected."""

@@ -55,6 +55,7 @@ class TrajectoryMaker:
         self._published = published
         self._warn = warn
         self._on_schedule = parameters.start_from == START_FROM_PREVIOUS
+        self._lead_ns = whole_ns(parameters.publish_lead_time)
         self.assumed = assumed_limits(
             limits,
             parameters.publish_brake_time,
@@ -150,7 +151,7 @@ class TrajectoryMaker:
         try:
             wait, dropped = schedule(plan, join_ns, at_ns, self._parameters.publish_longest_wait)
         except Rejected as rejected:
-            over_at_once = plan.origin_ns + plan.duration * SECOND_NS <= at_ns + self._published.lead.ns
+            over_at_once = plan.origin_ns + plan.duration * SECOND_NS <= at_ns + self._lead_ns
             if rejected.reason is not RejectionReason.STALE_SEQUENCE or present.known_from_ns <= at_ns or over_at_once:
                 raise
             # Over before the controller is at its beginning: it goes there for the sequences that follow.
@@ -268,7 +269,7 @@ class TrajectoryMaker:
     def _join_ns(self, present: Present, now_ns: int) -> int:
         """Time at which a new plan is taken up, unless it begins later."""
         at_ns = self._at(now_ns)
-        return present.known_from_ns if present.known_from_ns > at_ns else at_ns + self._published.lead.ns
+        return present.known_from_ns if present.known_from_ns > at_ns else at_ns + self._lead_ns
 
     # The motion to the plan, and along it: its beginning, and its reading
 

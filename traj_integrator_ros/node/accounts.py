@@ -92,10 +92,10 @@ class Accounts:
         return f"{reason.value}: {line}"
 
     def let_through(self, finding: Rejected) -> None:
-        """Count and log what is told but rejects nothing: violations of limits, and states that are not believed."""
+        """Count and log what rejects nothing: violations of limits, doubted states, goals that are missed."""
         self.warned[finding.reason] += 1
-        is_state = finding.reason is RejectionReason.CONTRADICTORY_STATE
-        self.warn(("warned", finding.reason), str(finding) if is_state else f"published in spite of {finding}")
+        of_robot = finding.reason in (RejectionReason.CONTRADICTORY_STATE, RejectionReason.DEVIATION)
+        self.warn(("warned", finding.reason), str(finding) if of_robot else f"published in spite of {finding}")
 
     # Two places, because rclpy keeps one severity for each place that logs.
 

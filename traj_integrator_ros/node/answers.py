@@ -138,7 +138,7 @@ class Answers:
                     if message.gives_way:
                         row.waits = True
                         return
-                    trajectory = pipeline.trajectory(request, nanoseconds(stamp), now_ns, self.now_ns)
+                    trajectory = pipeline.trajectory(request, nanoseconds(stamp), now_ns)
                     row.waits = trajectory is None
                     self.hand_over(trajectory)
 
@@ -150,7 +150,7 @@ class Answers:
                 row.waits = True
                 return
             plan = self.planned(message.data, message.arrived_s)
-            trajectory = pipeline.follow(plan, self.now_ns(), self.now_ns)
+            trajectory = pipeline.follow(plan, self.now_ns())
             row.waits = trajectory is None
             self.hand_over(trajectory)
 
@@ -364,7 +364,7 @@ class Answers:
             return
         with self._accounts.guard("supervision"):
             now_ns = self.read()
-            made = self.pipeline.commands.tick(now_ns, self.read)
+            made = self.pipeline.commands.tick(now_ns)
             self.hand_over(made)
             if made is not None and made.topic in OUTPUTS_OF:  # the sequence had to wait
                 self._accounts.answered[Output.ROW] += 1

@@ -196,7 +196,6 @@ def _values(status: NodeStatus) -> dict[str, str]:
         "seam_offset_position": _shown(execution.seam_offset[0], ".6g"),
         "seam_offset_velocity": _shown(execution.seam_offset[1], ".6g"),
         "seam_offset_acceleration": _shown(execution.seam_offset[2], ".6g"),
-        "lead_time_ms": _shown(execution.lead_s, scale=1e3),
         "lead_margin_least_ms": _shown(execution.lead_margin_least_s, scale=1e3),
         "lead_margin_median_ms": _shown(execution.lead_margin_median_s, scale=1e3),
         **{name: getattr(execution, name) for name in _COUNTS_OF_EXECUTION},

@@ -38,6 +38,7 @@ _CHUNKS = "the node follows each chunk by the smoothest motion near it; publish.
 GONE = {
     "publish.fade_time": "now publish.bandwidth",
     "publish.catch_up": "now publish.bandwidth",
+    "publish.lead_time_auto": "give publish.lead_time: longer than the transport to the controller",
     "chunks.ensemble": _CHUNKS,
     "chunks.decay": _CHUNKS,
     "chunks.heaviest": _CHUNKS,

@@ -263,11 +263,6 @@ class ParameterTable:
         "Time from now until a new plan is taken up; longer than the transport to the controller",
         (0.0, 10.0, "s"),
     )
-    publish_lead_time_auto: bool = _value(
-        False,
-        "Lengthen publish.lead_time to what computing and transport took lately (p99 of a minute; needs "
-        "controller_state); ages up to 0.2 s then count as transport",
-    )
     publish_bandwidth: float = _value(
         2.5,
         "Bandwidth with which differences between command and plan go: higher follows plans sooner, lower is smoother",
