@@ -82,8 +82,8 @@ def test_the_brake_is_sent_at_once_whatever_the_node_is_slowing(serve: NodeServe
             client.spin(1.0)
         took.append(brake_after_s(client))
         client.wait_for(lambda asked=(busy, long): all(one.done() for one in asked), "answers of the services")
-        assert busy.result().success, busy.result().message
-        assert long.result().success, long.result().message
+        for answer in (busy.result(), long.result()):
+            assert answer.success or answer.message.startswith("busy: "), answer.message
     assert np.median(took) < MOST_S, took
     counts = client.counts()
     assert int(counts["slowed"]) and int(counts["rejected.superseded"]), "more came than could be slowed"

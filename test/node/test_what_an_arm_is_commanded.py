@@ -142,7 +142,7 @@ def test_fast_plans_and_paths_without_times_keep_their_paths(make_arm: MakeArm) 
     arm.run(3.5)
     arm.assert_within(LIMITS)
     arm.assert_at_rest()
-    np.testing.assert_allclose(arm.commands[:, 0, 1], 0.1 * arm.commands[:, 0, 0], atol=1e-4)
+    np.testing.assert_allclose(arm.commands[:, 0, 1], 0.1 * arm.commands[:, 0, 0], atol=1e-3)
     assert abs(arm.position[0] - way[-1, 0]) < 0.02 and int(arm.client.counts()["slowed"]) == before + 1
     begin, path = arm.cycles, arm.position + np.array([[0.0, 0.0, 0.0], [0.5, 0.3, 0.0], [0.6, -0.2, 0.4]])
     arm.client.plans.publish(plan([0.0] * 3, path))
@@ -381,15 +381,16 @@ def test_a_planner_that_replans_from_the_command_reaches_its_goal(make_arm: Make
     arm.assert_within(limits)
 
 
-def test_rows_away_from_the_command_are_joined_at_their_pace_or_refused(make_arm: MakeArm) -> None:
+def test_rows_away_from_the_command_are_joined_within_limits_or_refused(make_arm: MakeArm) -> None:
     arm = make_arm(start_from="previous", limits__start_deviation=0.2)
     refused = int(arm.client.counts()["rejected.start_mismatch"])
-    for away, most in ((0.7, 0.0), (0.15, 1.5 * 0.1)):
+    for away, most in ((0.7, 0.0), (0.15, LIMITS.velocity)):
         way = arm.position + row(away), arm.now_ns, 0.1
         arm.run(1.0, 0.1, lambda way=way: arm.client.sequences.publish(positions(arm, *way)))
-        assert np.abs(arm.commands[-RATE:, 1]).max() <= 1.01 * most, away
+        assert np.abs(arm.commands[-RATE:, 1]).max() <= 1.001 * most, away
+    arm.assert_within(LIMITS)
     assert int(arm.client.counts()["rejected.start_mismatch"]) >= refused + 9
-    assert arm.commands[-1, 1, 0] > 0.1, "the rows that are near are joined"
+    assert arm.commands[-1, 1, 0] > 0.09, "the rows that are near are joined"
 
 
 def test_an_arm_that_sagged_in_an_emergency_stop_is_not_brought_back(make_arm: MakeArm) -> None:
@@ -413,7 +414,7 @@ def test_an_arm_that_sagged_in_an_emergency_stop_is_not_brought_back(make_arm: M
     begin, begin_ns = sagged, arm.now_ns
     arm.run(0.6, 0.1, send)
     assert arm.commands[-1, 1, 0] > 0.25, "a plan from where it is goes"
-    assert np.abs(arm.commands[restarted:, 1]).max() <= 0.3 * 1.5 * 1.01
+    arm.assert_within(LIMITS, restarted)
 
 
 def test_committed_rows_are_what_is_commanded_then(make_arm: MakeArm) -> None:

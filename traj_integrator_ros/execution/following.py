@@ -234,7 +234,7 @@ class _Problem:
         if (ends * self.tau ** np.arange(3)[:, None] > _LEFT * np.maximum(size, _LEFT)).any():
             return None
         apart[joints] = np.abs(way.states[:, 0] - free.states[:, 0]).max(axis=0)
-        apart[self.floats | self.inside] = 0.0
+        apart[self.inside] = 0.0
         return self._sum(joints, way, apart)
 
     def _tracked(self, joints: np.ndarray, weights: np.ndarray, low: np.ndarray, high: np.ndarray) -> Way:

@@ -206,7 +206,7 @@ class Candidates:
                 return None, fault
         followed = self._followed(ended, point)
         most = np.minimum(_MOST_APART, _OF_RANGE * (self._assumed.position_max - self._assumed.position_min))
-        if followed is None or (followed.apart > most).any():
+        if followed is None or (not warns and (followed.apart > most).any()):
             return None, fault or check(ended.motion.valid, limits) or (lambda: _NO_JOIN)
         if fault is None and not (at_points and followed.motion is ended.motion):
             fault = check(followed.motion, limits, steps=False)

@@ -93,7 +93,7 @@ def references(
     """Yield the planned motion of a plan; of a complete one, all of its motions, the best first (`complete_plan`).
 
     Rows of positions and velocities are read by `interpolant`; held accelerations, held jerks and control points are
-    polynomials already. One position, or the same one in all rows, is a goal: joints go there as fast as they may.
+    polynomials already. One position, or the same one in all rows, is a goal: joints go there as fast as limits allow.
 
     Args:
         plan: with all positions finite.
@@ -111,7 +111,8 @@ def references(
         for motion, keeps in motions_of(plan, *given, slows=reading.slows):
             yield PlannedMotion(origin_ns, motion, is_complete=True, keeps_limits=keeps)
         return
-    if plan.is_positions and plan.spline is None and (plan.actions == plan.actions[0]).all():
+    is_limited = bool(np.isfinite(reading.assumed.velocity).all())
+    if is_limited and plan.is_positions and plan.spline is None and (plan.actions == plan.actions[0]).all():
         yield _goal(plan, origin_ns, at_ns, commanded(at_ns), reading)
         return
     yield _chunk(plan, origin_ns, plan.start or commanded(origin_ns), reading)
