@@ -20,6 +20,8 @@ DTYPES = (torch.float64, torch.float32)
 # Relative to the norm of each result: rounding of the arithmetic, float32 for half types, too, and of the result.
 LIMIT = {torch.float64: 1e-11, torch.float32: 5e-7, torch.bfloat16: 2**-7, torch.float16: 2**-10}
 SUM_LIMIT = 2e-6
+INNER = 4
+"""Rows at each end some of whose differences have fewer terms."""
 
 
 @dataclass
@@ -161,5 +163,7 @@ def assert_keeps_digits(name: str, horizon: int, dt: float, goal: str, device: s
     launch.upstream = [wave[:, :-1].contiguous() for wave in waves]
     for place, (got, want) in enumerate(zip(launch.both("triton"), launch.expected()[0], strict=True)):
         if want is not None:
-            error = (got.cpu().double() - want).abs().max()
-            assert error <= LIMIT[torch.float32] * want.abs().max(), place
+            rows = [slice(None)] if want.dim() < 3 else [slice(None), slice(INNER, -INNER)]
+            for part in rows:  # gradients of rows within are small beside those at the ends, where nothing cancels
+                error = (got.cpu().double() - want)[:, part].abs().max()
+                assert error <= LIMIT[torch.float32] * want[:, part].abs().max(), (place, part)

@@ -101,7 +101,7 @@ def test_smallest_and_longest_shapes_match_the_reference(kernel, batch, horizon,
     ("name", "horizon", "dt", "goal"),
     [
         ("jerk", 1024, 0.0173, ""),
-        ("clique", 8, 0.0173, ""),
+        ("clique", 16, 0.0173, ""),
         ("clique_central", 64, 0.0011, ""),
         ("bspline_tight", 16, 0.0011, ""),
         ("bspline_curobo", 16, 0.0011, "own"),
