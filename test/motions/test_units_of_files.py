@@ -81,7 +81,10 @@ def test_dates_with_offsets_that_change_go_on(tmp_path: Path) -> None:
     np.testing.assert_allclose(found.time, SECONDS, atol=1e-9)
 
 
-FORMS = ["{} [deg]", "{} (deg)", "{}_deg", "{} [\u00b0]", "{}[degrees]"]
+FORMS = [
+    *("{} [deg]", "{} (deg)", "{}_deg", "{} [\u00b0]", "{}[degrees]", "{} [\u00ba]", "{}{{deg}}", "{} [Deg.]"),
+    *("{} deg", "{}/deg", "{}.degrees", "{} in deg", "{} \u00b0", "{}_DEG"),
+]
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -97,6 +100,63 @@ def test_degrees_in_a_header_are_converted_and_told(tmp_path: Path, form: str) -
     np.testing.assert_allclose(found.velocity, 2 * ANGLES, atol=1e-12)
     (told,) = notes
     assert told.startswith("converted to rad (or m), as the header says: position_a")
+
+
+def test_an_angle_without_a_unit_beside_degrees_is_asked_for(tmp_path: Path) -> None:
+    path = table(tmp_path / "a.csv", "time,position_a [deg],position_b", SECONDS.tolist(), np.degrees(ANGLES))
+    with pytest.raises(RecordingError, match=r"expected a unit of position_b, .* --angle-unit \(rad, deg\)"):
+        read_samples(path, None, lambda _: None)
+    found = read_samples(path, None, lambda _: None, units=GivenUnits(angle="deg"))
+    np.testing.assert_allclose(found.position, ANGLES, atol=1e-12)
+
+
+@pytest.mark.parametrize("form", ["position_deg_{}", "position[deg]_{}", "position (deg) {}", "position_degrees_{}"])
+def test_degrees_may_stand_before_the_joint(tmp_path: Path, form: str) -> None:
+    header = ",".join(["time", *map(form.format, "ab")])
+    notes: list[str] = []
+    found = read_samples(table(tmp_path / "a.csv", header, SECONDS.tolist(), np.degrees(ANGLES)), None, notes.append)
+    assert found.joint_names == ("a", "b") and "as the header says" in notes[0]
+    np.testing.assert_allclose(found.position, ANGLES, atol=1e-12)
+
+
+UNITS_OF_TIME = {
+    "s": "s sec secs second seconds",
+    "ms": "ms msec milliseconds",
+    "us": "us usec \u00b5s \u03bcs microseconds",
+    "ns": "ns nsec nanosec nanoseconds",
+}
+WRITTEN = [(unit, text) for unit, texts in UNITS_OF_TIME.items() for text in texts.split()]
+
+
+@pytest.mark.parametrize(("unit", "text"), WRITTEN)
+def test_units_of_time_are_known_as_people_write_them(tmp_path: Path, unit: str, text: str) -> None:
+    times = np.round(SECONDS * 10.0 ** (9 - TIME_UNITS[unit]), 6)
+    found = []
+    for form in (f"time [{text}]", f"time({text})", f"time_{text}"):
+        found.append(table(tmp_path / f"{len(found)}.csv", f"{form},position_a,position_b", times.tolist()))
+        np.savez(tmp_path / f"{len(found)}.npz", **{form: times, "position": ANGLES})
+        found.append(tmp_path / f"{len(found)}.npz")
+    found.append(table(tmp_path / "below.csv", f"time,position_a,position_b\n{text},rad,rad", times.tolist()))
+    for path in found:
+        np.testing.assert_allclose(read_samples(path, None, pytest.fail).time, SECONDS, atol=1e-9)
+
+
+@pytest.mark.parametrize("text", ["min", "hours", "frames"])
+def test_other_units_of_time_are_refused_with_those_that_are_known(tmp_path: Path, text: str) -> None:
+    path = table(tmp_path / "a.csv", f"time [{text}],position_a,position_b", SECONDS.tolist())
+    with pytest.raises(RecordingError, match=rf"expected s, ms, us or ns in column time \[{text}\]"):
+        read_samples(path, None, pytest.fail)
+
+
+def test_times_without_a_sign_may_go_back_and_no_time_is_refused(tmp_path: Path) -> None:
+    ns = EPOCH_NS + (1e9 * SECONDS).round().astype(np.uint64)
+    np.savez(tmp_path / "a.npz", time=ns[::-1], position=ANGLES[::-1])
+    found = read_samples(tmp_path / "a.npz", None, lambda _: None)
+    np.testing.assert_allclose(found.time, SECONDS, atol=1e-9)
+    np.testing.assert_array_equal(found.position, ANGLES)
+    np.savez(tmp_path / "b.npz", time=np.array(["NaT"] * COUNT, "datetime64[ns]"), position=ANGLES)
+    with pytest.raises(RecordingError, match="expected times, got NaT in time"):
+        read_samples(tmp_path / "b.npz", None, pytest.fail)
 
 
 def test_units_in_rad_say_nothing_and_unknown_ones_are_named(tmp_path: Path) -> None:

@@ -13,8 +13,17 @@ from .joint_states import Tell, listed, motion_of_states
 from .read_exports import states_exported
 from .samples import QUANTITIES, Nature, RecordingError, Samples, samples_of
 from .table_header import SEPARATORS, header_and_rows
-from .table_times import is_date, nanoseconds_in, recording_time, seconds, stamp_columns, unit_by_numbers, unit_named
-from .units import UNITS_OF_THE_FILE, GivenUnits, tell_of_degrees
+from .table_times import (
+    is_date,
+    nanoseconds_in,
+    recording_time,
+    seconds,
+    stamp_columns,
+    unit_by_numbers,
+    unit_named,
+    with_unknown_unit,
+)
+from .units import ANGLES, UNITS_OF_THE_FILE, GivenUnits, JointUnits, tell_of_degrees
 
 UR_JOINTS = (
     "shoulder_pan_joint",
@@ -123,7 +132,9 @@ class _Table:
         columns = (name,) if name in self.header else stamp_columns(self.header)
         columns = columns or tuple(filter(None, [recording_time(self.header)]))
         if not columns:
-            raise RecordingError(f"{self._path}: column {name} is missing")
+            other = with_unknown_unit(self.header)
+            told = f"expected s, ms, us or ns in column {other}" if other else f"column {name} is missing"
+            raise RecordingError(f"{self._path}: {told}")
         try:
             if len(columns) == 1 and not unit_named(columns[0]) and not any(map(is_date, self.texts(columns[0])[:1])):
                 values = self.column(columns[0])
@@ -165,11 +176,23 @@ class _Table:
         given = None if joint is None else self._units.of_joint(joint)
         return values * next((size for size in (self._sizes[i], given) if size is not None), 1.0)
 
+    def _expect_units(self, prefix: str, joints: Sequence[str]) -> None:
+        """Raise an error for an angle without a unit beside another one with a unit other than rad."""
+        sizes = {joint: self._sizes[self._place(prefix + joint)] for joint in joints}
+        others = [joint for joint, size in sizes.items() if size not in (None, 1.0)]
+        without = [joint for joint, size in sizes.items() if size is None and JointUnits().of(joint)[0] == "rad"]
+        if others and without and self._units.angle is None:
+            raise RecordingError(
+                f"{self._path}: expected a unit of {prefix}{without[0]}, since {prefix}{others[0]} has one; "
+                f"say which by --angle-unit ({', '.join(ANGLES)})"
+            )
+
     def group(self, prefix: str, joints: Sequence[str]) -> np.ndarray | None:
         """[N, D] values of a quantity's columns; None if all of them are missing. Raises an error if only some are."""
         if not any(prefix + joint in self.header for joint in joints):
             return None
         columns = [self.column(prefix + joint, joint) for joint in joints]
+        self._expect_units(prefix, joints)
         if prefix == "position_":
             tell_of_degrees(joints, columns, self._units, self._tell)
         return np.stack(columns, axis=1)

@@ -10,10 +10,10 @@ import numpy as np
 
 from .joint_states import Tell
 from .samples import QUANTITIES, Nature, RecordingError, Samples, samples_of
-from .table_times import TIME_UNITS, seconds, unit_by_numbers
+from .table_times import TIME_UNITS, seconds, time_unit, unit_by_numbers
 from .units import UNITS_OF_THE_FILE, GivenUnits, tell_of_degrees, without_unit
 
-_TIME_NAME = re.compile(rf"time[_ ]?[\[(]?(?P<unit>{'|'.join(TIME_UNITS)})?[\])]?")
+_TIME_NAME = re.compile(r"time(?:[_ ]?[\[(]?(?P<unit>[^\W\d_]+)[\])]?)?")
 _NEEDED = ("time", "position", "actions")
 
 
@@ -82,12 +82,14 @@ def _named_units(
     for name, values in arrays.items():
         bare, unit, size = without_unit(name)
         time = _TIME_NAME.fullmatch(name)
-        bare = "time" if time else bare if unit and bare in QUANTITIES else name
+        of_time = time_unit(time["unit"]) if time and time["unit"] else None
+        is_time = time is not None and (of_time is not None or not time["unit"])
+        bare = "time" if is_time else bare if unit and bare in QUANTITIES else name
         if bare in found:
             raise RecordingError(f"{path}: expected one array {bare}, got {name}, too")
         found[bare] = values
-        if time and time["unit"]:
-            sizes[bare] = time["unit"]
+        if of_time is not None:
+            sizes[bare] = of_time
         elif bare != name and bare in QUANTITIES:
             if size is None:
                 raise RecordingError(f"{path}: expected a unit such as deg or rad/s in {name}, got {unit!r}")
@@ -100,6 +102,8 @@ def _named_units(
 def _seconds(path: Path, times: np.ndarray, unit: object, units: GivenUnits, tell: Tell) -> np.ndarray:
     """Times in s; whole ones keep all digits, since those of 1970 have more than a float64."""
     if times.dtype.kind in "mM":
+        if np.isnat(times).any():
+            raise RecordingError(f"{path}: expected times, got NaT in time")
         whole = times.astype("datetime64[ns]" if times.dtype.kind == "M" else "timedelta64[ns]").astype(np.int64)
         return seconds(whole.reshape(-1)).reshape(times.shape)
     values = numbers(path, "time", times)
@@ -113,6 +117,10 @@ def _seconds(path: Path, times: np.ndarray, unit: object, units: GivenUnits, tel
         return values
     if known is None:
         tell(f"times in time are taken as {found}, as large as they are")
+    if times.dtype.kind == "u":  # without a sign, what is before the first time would be centuries behind it
+        if times.max(initial=0) >= 2**63:
+            raise RecordingError(f"{path}: expected times below 2^63, got {times.max()} in time")
+        times = times.astype(np.int64)
     return (times - times.reshape(-1)[:1]).astype(np.float64) * 10.0 ** (TIME_UNITS[found] - 9)
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from .read_exports import is_export
 from .samples import RecordingError
-from .table_times import TIME_UNITS, is_date, is_time
+from .table_times import is_date, is_time, time_unit
 from .units import size_of_unit, without_unit
 
 SEPARATORS = {",": "comma", ";": "semicolon", "\t": "tab", " ": "space"}
@@ -88,7 +88,7 @@ def _joined(quantities: list[str], joints: list[str]) -> list[str]:
 def _is_unit(name: str, cell: str) -> bool:
     text = cell.strip("[]() ")
     return (
-        text.lower() in TIME_UNITS or text.lower() in ("sec", "seconds")
+        time_unit(text) is not None
         if is_time(name)
         else size_of_unit(text) is not None
     )

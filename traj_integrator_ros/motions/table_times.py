@@ -12,16 +12,23 @@ import numpy as np
 from .samples import RecordingError
 from .trajectories import SECOND_NS
 
-_UNITS = {"": 0, "s": 9, "sec": 9, "secs": 9, "seconds": 9, "ms": 6, "us": 3, "ns": 0, "nsec": 0, "nanosec": 0,
-          "nanoseconds": 0}  # fmt: skip
+_UNITS = {
+    **dict.fromkeys(("s", "sec", "secs", "second", "seconds"), 9),
+    **dict.fromkeys(("ms", "msec", "msecs", "millisecond", "milliseconds"), 6),
+    **dict.fromkeys(("us", "\u00b5s", "\u03bcs", "usec", "usecs", "microsecond", "microseconds"), 3),
+    **dict.fromkeys(("ns", "nsec", "nsecs", "nanosec", "nanosecond", "nanoseconds"), 0),
+}
 """Exponents of ten that convert units to ns."""
-_UNIT = "|".join(filter(None, _UNITS))
+_UNIT = "|".join(_UNITS)
 _TIME = re.compile(rf"(?:__|%)?(?:time|timestamp|stamp|t|datetime)(?:[ _]?[\[(]?({_UNIT})[\])]?)?", re.IGNORECASE)
 _STAMP = re.compile(rf"(?:.*[/._])?(?:header[/._])?stamp(?:[/._ ]?[\[(]?({_UNIT})[\])]?)?", re.IGNORECASE)
 _DATE = re.compile(
     r"(?P<day>\d{4}[-/]\d\d[-/]\d\d)[T ](?P<time>\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?)\s*"
-    r"(?:Z|UTC|GMT|(?P<sign>[+-])(?P<hours>\d\d):?(?P<minutes>\d\d)?)?"
+    r"(?:Z|UTC|GMT|(?P<sign>[+-])(?P<hours>\d\d):?(?P<minutes>\d\d)?)?",
+    re.IGNORECASE,
 )
+_NO_UNIT = re.compile(r"(?:time|timestamp|stamp|t)\s*[\[(].*[\])]", re.IGNORECASE)
+"""A time in brackets of which `_TIME` knows nothing."""
 _LONGEST_NS = Decimal(2**63)
 _SECONDS = re.compile(r"(.*?)(sec|secs|seconds)")
 TIME_UNITS = {"s": 9, "ms": 6, "us": 3, "ns": 0}
@@ -41,6 +48,16 @@ _WHOLE = 0.5
 def is_time(name: str) -> bool:
     """Return whether a column holds times, or a part of them."""
     return any(one.fullmatch(name) for one in (_TIME, _STAMP)) or name in ("sec", "nanosec", "secs", "nsecs")
+
+
+def time_unit(text: str) -> str | None:
+    """One of TIME_UNITS for a unit of time as people write it: sec, msec, nanoseconds; None if it is none."""
+    return next((name for name, power in TIME_UNITS.items() if power == _UNITS.get(text.lower())), None)
+
+
+def with_unknown_unit(header: Sequence[str]) -> str | None:
+    """The first column of times in brackets that are no unit of time; None if there is none."""
+    return next((name for name in header if _NO_UNIT.fullmatch(name) and not is_time(name)), None)
 
 
 def unit_named(name: str) -> bool:

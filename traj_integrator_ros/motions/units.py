@@ -27,9 +27,13 @@ _RADIANS = {
 _RATE = r"(?:[/ ._]?(?:s|sec|second)(?:(?:\^|\*\*)?-?[123]|[\u00b2\u00b3])?)"
 _UNIT = rf"(?P<unit>\u00b0|dps|[a-z]+?)(?:[/ _]?p(?:er[ _]?)?s(?:ec|econd)?\d?|{_RATE}{{1,3}})?"
 _ALONE = re.compile(rf"[\[(]?\s*{_UNIT}\s*[\])]?", re.IGNORECASE)
-_IN_BRACKETS = re.compile(r"(?P<name>.*?[^ _])[ _]*[\[(]\s*(?P<content>[^\[\]()]*[^\[\]()\d\s][^\[\]()]*)[\])]")
-_AT_END = re.compile(
-    rf"(?P<name>.+)_(?P<content>(?:deg|degs|degrees?|rads?|radians?|mrad)(?:_?ps\d?|_per_s\w*|{_RATE}{{1,3}})?)", re.I
+_IN_BRACKETS = re.compile(r"(?P<name>.*?[^ _])[ _]*[\[({]\s*(?P<content>[^\[\](){}]*[^\[\](){}\d\s][^\[\](){}]*)[\])}]")
+_ANGLE = rf"(?:deg|degs|degrees?|rads?|radians?|mrad|\u00b0)(?:_?ps\d?|_per_s\w*|{_RATE}{{1,3}})?"
+_AT_END = re.compile(rf"(?P<name>.+?)(?:[_./ ]| in )(?P<content>{_ANGLE})", re.I)
+_BEFORE_JOINT = re.compile(
+    r"(?P<quantity>position|velocity|acceleration|jerk|action)[ _]?"
+    rf"(?P<open>[\[({{])?(?P<content>{_ANGLE})(?(open)[\])}}])[ _](?P<joint>.+)",
+    re.I,
 )
 ANGLES = {"rad": 1.0, "deg": np.pi / 180}
 """Units of angles to choose from, rad."""
@@ -56,7 +60,7 @@ UNITS_OF_THE_FILE = GivenUnits()
 
 def size_of_unit(text: str) -> float | None:
     """The size in rad or m of a unit of position or of its derivatives: deg, (deg/s), [rad/s^2]; None if it is none."""
-    found = _ALONE.fullmatch(text.strip())
+    found = _ALONE.fullmatch(text.strip().rstrip(".").replace("\u00ba", "\u00b0"))  # a sign that looks like it
     return _RADIANS.get(found["unit"].lower()) if found else None
 
 
@@ -76,6 +80,8 @@ def without_unit(column: str) -> tuple[str, str, float | None]:
 
     The size of an unknown unit in brackets is None, too.
     """
+    if found := _BEFORE_JOINT.fullmatch(column):
+        return f"{found['quantity']}_{found['joint']}", found["content"], size_of_unit(found["content"])
     if found := _IN_BRACKETS.fullmatch(column) or _AT_END.fullmatch(column):
         return found["name"], found["content"].strip(), size_of_unit(found["content"].lstrip("_"))
     return column, "", None
