@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
-from tool_runs import JOINTS, Tool
+from tool_runs import JOINTS, Tool, command, environment
 
 from traj_integrator_ros.limits.joint_limits import JointLimits
 from traj_integrator_ros.motions import figures
@@ -72,6 +74,17 @@ def test_the_tool_draws_a_file(tool: Tool, tmp_path: Path, table: Path) -> None:
     result = tool("plot_trajectory", table, "--joints", "arm_b", "--out", "figure.png")
     assert (result.returncode, result.stdout) == (0, "figure.png: 1 of 2 joints, 31 points, 0.600 s\n")
     assert (tmp_path / "figure.png").read_bytes()[:4] == b"\x89PNG"
+
+
+def test_the_callers_backend_does_not_matter(tmp_path: Path, table: Path) -> None:
+    """A notebook passes on to its children a backend that they may not have."""
+    told = subprocess.run(
+        command("plot_trajectory", table, "--out", tmp_path / "figure.png", python=sys.executable),
+        env={**environment(), "MPLBACKEND": "module://of_a_notebook.that_is_not_here"},
+        capture_output=True,
+        text=True,
+    )
+    assert told.returncode == 0 and (tmp_path / "figure.png").exists(), told.stderr
 
 
 @pytest.mark.parametrize("tool_name", ["plot_trajectory", "integrate"])
