@@ -35,8 +35,10 @@ _SETTLED_S = 1.0
 """Time after a disturbance in which the node may wait for rest, and the policy may begin again, s."""
 _FADING_RAD = 1e-3
 """Largest difference from the plan that the node lets grow while it fades."""
-_WRITTEN_RAD = 1e-4
-"""Way back that is the plan's own, rad: its spline may go back although its rows do not."""
+_BESIDE_RAD = 0.03
+"""Distance from a chunk beyond assumed limits, rad, up to which it is followed as these allow."""
+_BACK_RAD = 1e-3
+"""Way back beyond that of plans, rad: a joint may go back while a difference, as of noisy rows, goes."""
 
 
 @dataclass(frozen=True)
@@ -125,11 +127,13 @@ class _Judge:
         # A spline through rows misses the motion by dt^2 / 8 times the difference of their second derivatives, and its
         # own is at most 3 times the motion's; besides, a difference that fades may grow.
         allowed = asked.acceleration * form.dt**2 / 2 + _FADING_RAD
+        peaks = np.max([np.stack(answer.chunk.peaks) for answer in run.answers], axis=0)
+        allowed = allowed + np.where((peaks > np.stack(run.assumed)).any(axis=0), _BESIDE_RAD, 0.0)
         if begin < end:
             self._below("follows", np.abs(self.position[begin:end] - meant[begin - first :]), allowed, begin)
         if scene.forward is not None and scene.complete:
             back = judge.way_back(self.position * scene.forward)
-            self._below("retreat", back[None], _planned_back(run) + _WRITTEN_RAD, len(run.off) - 1)
+            self._below("retreat", back[None], _planned_back(run) + _BACK_RAD, len(run.off) - 1)
 
     def notices(self) -> None:
         """Judge that the motion ends if nothing is measured, or the robot does not follow."""
