@@ -43,7 +43,7 @@ def test_kernels_hold_every_check_on_the_device(project_root):
 @pytest.mark.parametrize("options", [["^"], ["--all", "^(velocity|clique_central) .*float16 D7"]])
 def test_every_kernel_compiles_without_spills_or_float64_for_narrower_data(options, project_root):
     """One architecture; `make offline` compiles for all, and with the oldest Triton as well."""
-    compiled = printed("--sm", "120", *options, root=project_root)
+    compiled = printed(*options, "--sm", "120", root=project_root)
     assert not [row for row in compiled if row["spilled"] or row["float64"]]
     assert options[0] == "--all" or {row["kernel"] for row in compiled} == ALL_KERNELS
 

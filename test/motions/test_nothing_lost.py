@@ -16,6 +16,7 @@ from recorded_messages import JOINT_STATE, write_bag
 from traj_integrator_ros.motions.door import each_read, reading
 from traj_integrator_ros.motions.files import read_samples
 from traj_integrator_ros.motions.samples import RecordingError
+from traj_integrator_ros.motions.sequences import read_sequences
 
 COUNT = 100
 
@@ -138,3 +139,21 @@ def test_damaged_files_are_read_or_refused_in_one_line(tmp_path: Path, kind: str
         path = damaged(whole, tmp_path / f"{number}", random, DAMAGES[number % len(DAMAGES)])
         told = outcome(path)
         assert told.is_fine, told
+
+
+def test_what_files_are_called_and_hold_does_not_control_a_terminal(tmp_path: Path) -> None:
+    path = tmp_path / "a\x1b[31m\nb.csv"
+    path.write_text("time,position_j\x07\x9b31m,position_k\n0,zero,0\n")
+    with pytest.raises(RecordingError) as told:
+        read_samples(path, None, pytest.fail)
+    assert str(told.value).isprintable() and r"a\x1b[31m\nb.csv" in str(told.value) and r"j\x07\x9b31m," in str(told.value)
+
+
+@pytest.mark.parametrize("gap", [1e-9, 1e-3, 1.0, 1e6, 1e9])
+def test_rates_at_the_start_are_found_however_far_apart_samples_are(tmp_path: Path, gap: float) -> None:
+    times = np.array([0.0, 0.01, 0.02, 0.02 + gap])
+    position = np.column_stack([3 + 2 * times, 0.5 * times**2])
+    np.savez(tmp_path / "a.npz", time_s=times, position=position)
+    (found,) = read_sequences(tmp_path / "a.npz", "position", None, lambda _: None)
+    np.testing.assert_allclose(found.fields["start_velocity"], [[2, 0]], atol=1e-6)
+    np.testing.assert_allclose(found.fields["start_acceleration"], [[0, 1]], atol=1e-3)

@@ -99,7 +99,8 @@ def read_trajectories(
         if isinstance(one, PlannedTrajectory):
             yield one
             continue
-        samples = one if one.nature is Nature.EXACT else _recorded(one, tell)
+        with reading(path):
+            samples = one if one.nature is Nature.EXACT else _recorded(one, tell)
         yield trajectory_of_samples(made_of(samples) if one.nature is Nature.MEASURED else samples)
 
 

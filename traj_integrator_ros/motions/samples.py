@@ -15,7 +15,10 @@ OfSamples = TypeVar("OfSamples", bound="Samples")
 
 
 class RecordingError(Exception):
-    """A recording cannot be used; the message is one line for the user."""
+    """A recording cannot be used; the message is one line for the user, in which nothing controls a terminal."""
+
+    def __init__(self, told: str) -> None:
+        super().__init__("".join(one if one.isprintable() else ascii(one)[1:-1] for one in told))
 
 
 class Nature(Enum):

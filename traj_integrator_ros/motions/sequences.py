@@ -88,7 +88,9 @@ def read_sequences(
         if format_ == "table" and (found := read_actions(path, tell, units)) is not None:
             names, actions, dt = found
             return [Sequence(names, fields_of(actions[None]) | ({} if dt is None else {"dt": dt}))]
-    return [_of_states(made_of(read_samples(path, topic, tell, units=units)), control_space)]
+    samples = made_of(read_samples(path, topic, tell, units=units))
+    with reading(path):
+        return [_of_states(samples, control_space)]
 
 
 def _told(sequences: list[Sequence], notes: list[str], tell: Tell) -> list[Sequence]:
@@ -142,13 +144,15 @@ def _rates_at_start(samples: Samples) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _derivative_at_start(time: np.ndarray, values: np.ndarray, order: int = 1) -> np.ndarray:
-    """A derivative `[D]` at the first sample, of the cubic through the nearest four samples."""
-    away = time[:_SAMPLES] - time[0]
-    scale = away[-1]  # unscaled, the powers would differ by many orders of magnitude
-    coefficients = np.linalg.solve(np.vander(away / scale, increasing=True), values[:_SAMPLES])
-    if order >= len(coefficients):
-        return np.zeros(values.shape[1])
-    return factorial(order) * coefficients[order] / scale**order
+    """A derivative `[D]` at the first sample, of the cubic through the nearest four samples, however far apart.
+
+    By Newton's divided differences, whose k-th one belongs to the product of the distances from the k samples before.
+    """
+    away, differences = time[:_SAMPLES] - time[0], values[:_SAMPLES].copy()
+    for k in range(1, len(away)):
+        differences[k:] = np.diff(differences[k - 1 :], axis=0) / (away[k:] - away[:-k])[:, None]
+    terms = (np.poly(away[:k])[k - order] * differences[k] for k in range(order, len(away)))
+    return factorial(order) * sum(terms, np.zeros(values.shape[1]))
 
 
 def _of_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> Sequence:
