@@ -39,6 +39,9 @@ _AT_START_RAD = 0.01
 _OF_PACE = 1.5
 """Factor on the pace of a plan: its first step may be the fastest one."""
 
+_ANEW = "; a policy that went on while the robot was slowed or stopped begins anew from where it is (~/committed)"
+"""What a sender does whose plan is elsewhere."""
+
 
 class Beginning:
     """Finds the controller's command from now on, given bounds for stops; and whether a plan may begin there."""
@@ -145,7 +148,7 @@ class Beginning:
         return (
             f"start.position of {self._parameters.joint_names[joint]}: expected within {tolerance:g} "
             f"(parameter limits.start_deviation) of the measured {measured.position[joint]:.6g}, "
-            f"got {position[joint]:.6g}"
+            f"got {position[joint]:.6g}{_ANEW}"
         )
 
     def _leap(self, plan: Plan, present: Present, join_ns: int, now_ns: int, measured: MeasuredState | None) -> str:
@@ -180,7 +183,7 @@ class Beginning:
         return (
             f"sequence: its first position of {self._parameters.joint_names[joint]} is {first[joint]:.6g}, expected "
             f"within {reach[joint]:.4g} (parameter limits.start_deviation, and its own pace) of the robot's "
-            f"{places[0][joint]:.6g}"
+            f"{places[0][joint]:.6g}{_ANEW}"
         )
 
     def allow(self, candidate: Candidate, present: Present, join_ns: int, now_ns: int) -> None:
