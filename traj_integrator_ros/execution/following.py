@@ -23,6 +23,8 @@ from .tracking import Way, track
 
 _INTERVAL_S = 0.02
 """Longest interval of constant jerk, s: with 10 ms, rms accelerations change by less than 0.1 %."""
+_FIRST_S = 2e-4
+"""Shortest time until the first knot of a plan that begins an interval, s."""
 _INTERVALS = 200
 """Number of intervals of a long way, which are longer then."""
 _HORIZON = 18.0
@@ -154,6 +156,8 @@ def _grid(plan: Motion, until: float) -> np.ndarray:
     longest = max(_INTERVAL_S, until / _INTERVALS)
     inner = plan.knots[: int(plan.knots.searchsorted(until - MOMENT_S))]
     kept = spaced(np.append(inner, until), longest / 4)
+    if len(inner) > 1 and _FIRST_S < inner[1] < kept[1]:  # before it the command cannot yet turn for what comes after
+        kept = np.insert(kept, 1, inner[1])
     gaps = np.diff(kept)
     counts = np.ceil(gaps / longest - 1e-6).astype(int)
     within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
