@@ -32,7 +32,7 @@ ON_GPU = DEVICE != "cpu"
 
 
 EXAMPLES = int(os.environ.get("TRITON_CHECKS_EXAMPLES", "25" if ON_GPU else "5"))
-THOROUGH = ON_GPU or EXAMPLES > 1
+THOROUGH = EXAMPLES > 1
 """Each form of a kernel takes time to compile."""
 OPTIONS = {
     "max_examples": EXAMPLES,
