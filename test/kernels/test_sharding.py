@@ -15,7 +15,7 @@ import torch
 from traj_integrator_ros.kernels import MAPS, CostTerm, QuadraticCost, quadratic_cost
 
 RANKS = 2
-TIMEOUT_S = 120
+TIMEOUT_S = 400
 HERE = Path(__file__).parent
 # The file is looked up: find_spec would import DTensor, which takes seconds in every worker.
 REGISTRATION = Path(torch.__file__).parent / "distributed" / "tensor" / "experimental" / "_register_sharding.py"

@@ -21,7 +21,7 @@ OF_UBUNTU = {
 OF_ROS = {
     *("ament_cmake", "ament_index_python", "builtin_interfaces", "control_msgs", "diagnostic_msgs", "geometry_msgs"),
     *("launch", "launch_ros", "launch_testing", "lifecycle_msgs", "rcl_interfaces", "rclpy", "rosgraph_msgs"),
-    *("action_msgs", "rosidl_default_generators", "rosidl_default_runtime", "sensor_msgs", "service_msgs", "std_msgs"),
+    *("action_msgs", "rosidl_default_generators", "rosidl_default_runtime", "sensor_msgs", "std_msgs"),
     "trajectory_msgs",
 }
 """Packages that Jazzy and Kilted have released."""
